@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Functions of the C library that invite mistakes: with this header they do not
+ * compile. Every source file includes it last.
+ */
+#ifndef PGWEIR_BASE_BANNED_H
+#define PGWEIR_BASE_BANNED_H
+
+#pragma GCC poison strcpy strcat strncat sprintf vsprintf strtok gets atoi atol atoll atof asctime \
+    ctime
+
+#endif

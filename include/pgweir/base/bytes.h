@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A borrowed run of bytes: who makes one does not own what it points to, and it
+ * is good only as long as the owner says. Not terminated by a zero byte.
+ */
+#ifndef PGWEIR_BASE_BYTES_H
+#define PGWEIR_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+	const char *at;
+	size_t count;
+};
+
+static inline struct bytes bytes_of(const void *at, size_t count)
+{
+	return (struct bytes){ at, count };
+}
+
+/* The text without its terminating zero. */
+static inline struct bytes bytes_text(const char *text)
+{
+	return (struct bytes){ text, strlen(text) };
+}
+
+/* What is left behind the first `count` bytes, which must be there. */
+static inline struct bytes bytes_skip(struct bytes bytes, size_t count)
+{
+	return (struct bytes){ bytes.at + count, bytes.count - count };
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+	return a.count == b.count && (a.count == 0 || memcmp(a.at, b.at, a.count) == 0);
+}
+
+static inline bool bytes_are(struct bytes bytes, const char *text)
+{
+	return bytes_equal(bytes, bytes_text(text));
+}
+
+/*
+ * Takes the zero-terminated text at the front of *bytes: *text points at it
+ * (inside *bytes), and *bytes goes on behind its zero. false: no zero in it.
+ */
+bool bytes_take_text(struct bytes *bytes, const char **text);
+
+/* Whole numbers in network order, as PostgreSQL sends them. */
+static inline uint16_t load_be16(const void *at)
+{
+	const unsigned char *in = at;
+
+	return (uint16_t)(in[0] << 8 | in[1]);
+}
+
+static inline uint32_t load_be32(const void *at)
+{
+	const unsigned char *in = at;
+
+	return (uint32_t)in[0] << 24 | (uint32_t)in[1] << 16 | (uint32_t)in[2] << 8 | in[3];
+}
+
+static inline void store_be16(void *at, uint16_t value)
+{
+	unsigned char *out = at;
+
+	out[0] = (unsigned char)(value >> 8);
+	out[1] = (unsigned char)value;
+}
+
+static inline void store_be32(void *at, uint32_t value)
+{
+	unsigned char *out = at;
+
+	out[0] = (unsigned char)(value >> 24);
+	out[1] = (unsigned char)(value >> 16);
+	out[2] = (unsigned char)(value >> 8);
+	out[3] = (unsigned char)value;
+}
+
+/* Whether two secrets are equal, in a time that tells nothing about where they differ. */
+bool bytes_equal_secret(struct bytes a, struct bytes b);
+
+#endif

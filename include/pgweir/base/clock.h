@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Time. Everything inside counts monotonic microseconds; only what people read
+ * (log lines, SHOW) uses the wall clock.
+ */
+#ifndef PGWEIR_BASE_CLOCK_H
+#define PGWEIR_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Microseconds: a point of the monotonic clock, or a duration. */
+typedef int64_t usec_t;
+
+#define USEC_PER_MS INT64_C(1000)
+#define USEC_PER_SEC INT64_C(1000000)
+
+/* Reads the monotonic clock. In the loop use loop_now(), which reads it once a turn. */
+static inline usec_t clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * USEC_PER_SEC + now.tv_nsec / 1000;
+}
+
+/* Microseconds since 1970 by the wall clock. */
+static inline usec_t wall_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * USEC_PER_SEC + now.tv_nsec / 1000;
+}
+
+#endif

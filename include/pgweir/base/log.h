@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The log: one event, one line, to a file, to stderr and to syslog.
+ *
+ *   2026-11-20 15:11:12.345 CET [4711] LOG C-0x55...: db/user@127.0.0.1:4321 login attempt: ...
+ *
+ * A line is formatted at once and written by a thread of the log's own, many
+ * lines with one write, so that a slow disk never holds up the loop. Lines
+ * that find LOG_PENDING_MAX bytes still waiting are counted and dropped, and
+ * the log says how many. FATAL lines, and lines before log_start(), are written
+ * before the call returns. log_free() writes all that waits.
+ *
+ * May be called from any thread.
+ */
+#ifndef PGWEIR_BASE_LOG_H
+#define PGWEIR_BASE_LOG_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pgweir/base/err.h"
+
+enum log_level {
+	LOG_LEVEL_FATAL,
+	LOG_LEVEL_ERROR,   /* someone must act */
+	LOG_LEVEL_WARNING, /* someone may wish to */
+	LOG_LEVEL_INFO,    /* the life of connections; written as "LOG" */
+	LOG_LEVEL_DEBUG,   /* states */
+	LOG_LEVEL_NOISE,   /* frames */
+	LOG_LEVELS
+};
+
+#define LOG_TEXT_MAX 2048             /* bytes of one line's text; longer is cut */
+#define LOG_PENDING_MAX (1024 * 1024) /* bytes that may wait for the writer */
+
+struct log;
+
+struct log_options {
+	const char *file; /* appended to; NULL or "" = none */
+	bool to_stderr;
+	bool to_syslog;       /* INFO and worse */
+	const char *ident;    /* syslog's ident; NULL = "pgweir" */
+	const char *facility; /* syslog's facility by name; unknown = daemon */
+	int verbosity;        /* 0 = up to INFO, 1 = DEBUG, 2 and more = NOISE */
+};
+
+/* A log that writes to stderr, up to INFO. NULL: no memory. */
+struct log *log_new(void);
+
+/* Writes what waits, ends the writer, closes the file. */
+void log_free(struct log **log);
+
+/*
+ * Takes new options (copies them) and opens the file anew, so that a rotated
+ * file is let go. false: the file cannot be opened; everything stays as it was.
+ */
+bool log_configure(struct log *log, const struct log_options *options, struct err *err);
+
+/* Starts the writer's thread: once, after the last fork(). */
+bool log_start(struct log *log, struct err *err);
+
+/* Waits until all that was logged so far has been written. */
+void log_flush(struct log *log);
+
+/*
+ * Who is speaking. Lives inside the object that logs; puts its own words in
+ * front of each line.
+ */
+struct logger {
+	struct log *log;
+	/* Writes "C-0x..: db/user@addr " into `out`, at most `size` bytes with its zero. NULL =
+	 * none. */
+	void (*prefix)(const struct logger *logger, char *out, size_t size);
+};
+
+bool log_wants(const struct log *log, enum log_level level);
+void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define log_at(logger, level, ...) \
+	(log_wants((logger)->log, (level)) ? log_write((logger), (level), __VA_ARGS__) : (void)0)
+#define log_fatal(logger, ...) log_at(logger, LOG_LEVEL_FATAL, __VA_ARGS__)
+#define log_error(logger, ...) log_at(logger, LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(logger, ...) log_at(logger, LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(logger, ...) log_at(logger, LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(logger, ...) log_at(logger, LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_noise(logger, ...) log_at(logger, LOG_LEVEL_NOISE, __VA_ARGS__)
+
+#endif

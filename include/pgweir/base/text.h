@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Small work on text: bounded copies, numbers, hexadecimal.
+ */
+#ifndef PGWEIR_BASE_TEXT_H
+#define PGWEIR_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copies as much as fits and ends it with a zero. false: it was cut. */
+bool text_copy(char *out, size_t size, const char *text);
+
+/* The whole of `text` as a number in base 10. false: something else, or out of range. */
+bool text_to_i64(const char *text, int64_t *value);
+
+/* Lower-case hexadecimal of `count` bytes with a zero behind: out has 2 * count + 1 bytes. */
+void text_hex(char *out, const void *bytes, size_t count);
+
+/* Bytes from hexadecimal digits of either case; `text` has exactly 2 * count of them. */
+bool text_unhex(void *out, size_t count, const char *text);
+
+/* Cuts blanks, tabs and line ends off both sides, in place; returns the new start. */
+char *text_trim(char *text);
+
+#endif

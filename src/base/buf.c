@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A buffer that grows, doubling, up to its limit.
+ */
+#include "pgweir/base/buf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/base/banned.h"
+
+#define FIRST_ROOM 64
+
+void buf_free(struct buf *buf)
+{
+	free(buf->at);
+	*buf = (struct buf){ .limit = buf->limit };
+}
+
+void buf_wipe(struct buf *buf)
+{
+	if (buf->at)
+		explicit_bzero(buf->at, buf->room);
+	buf_free(buf);
+}
+
+char *buf_reserve(struct buf *buf, size_t count)
+{
+	size_t limit = buf->limit ? buf->limit : BUF_LIMIT;
+	size_t room = buf->room ? buf->room : FIRST_ROOM;
+	char *at;
+
+	if (buf->is_broken)
+		return NULL;
+	if (count <= buf->room - buf->count && buf->at)
+		return buf->at + buf->count;
+	if (count > limit || buf->count > limit - count)
+		goto broken;
+	while (room < buf->count + count)
+		room *= 2;
+	at = realloc(buf->at, room);
+	if (!at)
+		goto broken;
+	buf->at = at;
+	buf->room = room;
+	return buf->at + buf->count;
+
+broken:
+	buf->is_broken = true;
+	return NULL;
+}
+
+void buf_add(struct buf *buf, const void *bytes, size_t count)
+{
+	char *at = buf_reserve(buf, count);
+
+	if (!at || count == 0)
+		return;
+	memcpy(at, bytes, count);
+	buf->count += count;
+}
+
+void buf_add_text(struct buf *buf, const char *text) { buf_add(buf, text, strlen(text)); }
+
+void buf_add_cstr(struct buf *buf, const char *text) { buf_add(buf, text, strlen(text) + 1); }
+
+void buf_add_byte(struct buf *buf, char byte) { buf_add(buf, &byte, 1); }
+
+void buf_add_be16(struct buf *buf, uint16_t value)
+{
+	char out[2];
+
+	store_be16(out, value);
+	buf_add(buf, out, sizeof(out));
+}
+
+void buf_add_be32(struct buf *buf, uint32_t value)
+{
+	char out[4];
+
+	store_be32(out, value);
+	buf_add(buf, out, sizeof(out));
+}
+
+void buf_vprintf(struct buf *buf, const char *format, va_list args)
+{
+	va_list again;
+	char *at;
+	int count;
+
+	va_copy(again, args);
+	count = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	if (count < 0) {
+		buf->is_broken = true;
+		return;
+	}
+	at = buf_reserve(buf, (size_t)count + 1);
+	if (!at)
+		return;
+	vsnprintf(at, (size_t)count + 1, format, args);
+	buf->count += (size_t)count;
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	buf_vprintf(buf, format, args);
+	va_end(args);
+}
+
+void buf_drop(struct buf *buf, size_t count)
+{
+	buf->count -= count;
+	if (buf->count)
+		memmove(buf->at, buf->at + count, buf->count);
+}
+
+const char *buf_text(struct buf *buf)
+{
+	char *at = buf_reserve(buf, 1);
+
+	if (!at)
+		return "";
+	*at = 0;
+	return buf->at;
+}

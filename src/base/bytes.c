@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Borrowed runs of bytes: what is too long for the header.
+ */
+#include "pgweir/base/bytes.h"
+
+#include "pgweir/base/banned.h"
+
+bool bytes_take_text(struct bytes *bytes, const char **text)
+{
+	const char *end = bytes->count ? memchr(bytes->at, 0, bytes->count) : NULL;
+
+	if (!end)
+		return false;
+	*text = bytes->at;
+	*bytes = bytes_skip(*bytes, (size_t)(end - bytes->at) + 1);
+	return true;
+}
+
+bool bytes_equal_secret(struct bytes a, struct bytes b)
+{
+	unsigned char differ = 0;
+
+	if (a.count != b.count)
+		return false;
+	for (size_t i = 0; i < a.count; i++)
+		differ |= (unsigned char)(a.at[i] ^ b.at[i]);
+	return differ == 0;
+}

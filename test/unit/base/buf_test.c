@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * base/buf.c: growth, the limit, and what a broken buffer does.
+ */
+#include "pgweir/base/buf.h"
+
+#include "../unit.h"
+
+START_TEST(buf_grows_and_keeps)
+{
+	struct buf buf = { 0 };
+
+	for (int i = 0; i < 1000; i++)
+		buf_add_be32(&buf, (uint32_t)i);
+	ck_assert(buf_ok(&buf));
+	ck_assert_uint_eq(buf.count, 4000);
+	ck_assert_uint_eq(load_be32(buf.at + 3996), 999);
+	buf_drop(&buf, 3996);
+	ck_assert_uint_eq(load_be32(buf.at), 999);
+	buf_free(&buf);
+	ck_assert_ptr_null(buf.at);
+}
+END_TEST
+
+START_TEST(buf_breaks_at_its_limit)
+{
+	struct buf buf = { .limit = 100 };
+
+	buf_add(&buf, "0123456789", 10);
+	ck_assert_ptr_null(buf_reserve(&buf, 91));
+	ck_assert(!buf_ok(&buf));
+	buf_add_byte(&buf, 'x');
+	ck_assert_uint_eq(buf.count, 10);
+	buf_clear(&buf);
+	ck_assert(buf_ok(&buf));
+	buf_free(&buf);
+}
+END_TEST
+
+START_TEST(buf_prints)
+{
+	struct buf buf = { 0 };
+
+	buf_printf(&buf, "%s %d", "answer", 42);
+	buf_add_text(&buf, ".");
+	ck_assert_str_eq(buf_text(&buf), "answer 42.");
+	buf_wipe(&buf);
+	ck_assert_str_eq(buf_text(&buf), "");
+	buf_free(&buf);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base/buf");
+	TCase *cases = tcase_create("buf");
+
+	tcase_add_test(cases, buf_grows_and_keeps);
+	tcase_add_test(cases, buf_breaks_at_its_limit);
+	tcase_add_test(cases, buf_prints);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * base/err.c: codes, words, and words in front of words.
+ */
+#include "pgweir/base/err.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+START_TEST(err_has_code_and_words)
+{
+	struct err err;
+
+	ck_assert(!err_set(&err, ERR_PASSWORD, "no %s", "entry"));
+	ck_assert_str_eq(err.sqlstate, "28P01");
+	ck_assert_str_eq(err.text, "no entry");
+	ck_assert(!err_prefix(&err, "%s:%d: ", "file", 7));
+	ck_assert_str_eq(err.text, "file:7: no entry");
+	ck_assert(!err_set(NULL, ERR_PASSWORD, "nobody listens"));
+}
+END_TEST
+
+START_TEST(err_foreign_keeps_its_sqlstate)
+{
+	struct err err;
+
+	err_set_foreign(&err, "42P01", "relation does not exist");
+	ck_assert_str_eq(err.sqlstate, "42P01");
+	err_set_foreign(&err, "nonsense", "words");
+	ck_assert_str_eq(err.sqlstate, "XX000");
+}
+END_TEST
+
+START_TEST(err_cuts_long_words)
+{
+	struct err err;
+	char words[2 * ERR_TEXT_SIZE];
+
+	memset(words, 'x', sizeof(words));
+	words[sizeof(words) - 1] = 0;
+	err_set(&err, ERR_LIMIT, "%s", words);
+	ck_assert_uint_eq(strlen(err.text), ERR_TEXT_SIZE - 1);
+	err_prefix(&err, "%s", words);
+	ck_assert_uint_eq(strlen(err.text), ERR_TEXT_SIZE - 1);
+}
+END_TEST
+
+START_TEST(err_codes_all_have_a_sqlstate)
+{
+	for (int code = 0; code < ERR_CODES; code++)
+		ck_assert_uint_eq(strlen(err_sqlstate((enum err_code)code)), 5);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base/err");
+	TCase *cases = tcase_create("err");
+
+	tcase_add_test(cases, err_has_code_and_words);
+	tcase_add_test(cases, err_foreign_keeps_its_sqlstate);
+	tcase_add_test(cases, err_cuts_long_words);
+	tcase_add_test(cases, err_codes_all_have_a_sqlstate);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * base/log.c: the shape of a line, reopening, and that nothing is lost at the end.
+ */
+#include "pgweir/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../unit.h"
+
+static void speak_prefix(const struct logger *logger, char *out, size_t size)
+{
+	(void)logger;
+	snprintf(out, size, "C-1: db/user@unix ");
+}
+
+static size_t read_file(const char *path, char *out, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	size_t count;
+
+	ck_assert_ptr_nonnull(file);
+	count = fread(out, 1, size - 1, file);
+	out[count] = 0;
+	fclose(file);
+	return count;
+}
+
+static void make_path(char *path)
+{
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+START_TEST(log_line_has_the_contracts_shape)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096];
+	struct log *log = log_new();
+	struct logger logger = { log, speak_prefix };
+	int year, ms;
+	long pid;
+	char zone[32];
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	log_info(&logger, "login attempt: %s\nsecond", "db=x");
+	log_debug(&logger, "unseen");
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	ck_assert_int_eq(
+	    sscanf(text, "%d-%*d-%*d %*d:%*d:%*d.%d %31s [%ld] LOG ", &year, &ms, zone, &pid), 4);
+	ck_assert_int_eq(pid, getpid());
+	ck_assert_ptr_nonnull(
+	    strstr(text, "] LOG C-1: db/user@unix login attempt: db=x\n\tsecond\n"));
+	ck_assert_ptr_null(strstr(text, "unseen"));
+	unlink(path);
+}
+END_TEST
+
+START_TEST(log_loses_nothing_at_the_end)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", *text = malloc(1 << 20), *at = text;
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+	int count = 0;
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path, .verbosity = 1 }, NULL));
+	ck_assert(log_start(log, NULL));
+	for (int i = 0; i < 5000; i++)
+		log_debug(&logger, "line %d", i);
+	log_free(&log);
+	read_file(path, text, 1 << 20);
+	while ((at = strchr(at, '\n'))) {
+		at++;
+		count++;
+	}
+	ck_assert_int_eq(count, 5000);
+	free(text);
+	unlink(path);
+}
+END_TEST
+
+START_TEST(log_keeps_its_file_when_the_new_one_cannot_be_opened)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096];
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+	struct err err;
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	ck_assert(!log_configure(log, &(struct log_options){ .file = "/nonexistent/x" }, &err));
+	ck_assert_str_eq(err.text, "cannot open logfile /nonexistent/x: No such file or directory");
+	log_warning(&logger, "still here");
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "WARNING still here\n"));
+	unlink(path);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base/log");
+	TCase *cases = tcase_create("log");
+
+	tcase_add_test(cases, log_line_has_the_contracts_shape);
+	tcase_add_test(cases, log_loses_nothing_at_the_end);
+	tcase_add_test(cases, log_keeps_its_file_when_the_new_one_cannot_be_opened);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

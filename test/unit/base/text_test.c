@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * base/text.c and base/bytes.c.
+ */
+#include "pgweir/base/text.h"
+#include "pgweir/base/bytes.h"
+
+#include "../unit.h"
+
+START_TEST(text_numbers_are_whole)
+{
+	int64_t value;
+
+	ck_assert(text_to_i64("-42", &value));
+	ck_assert_int_eq(value, -42);
+	ck_assert(!text_to_i64("42x", &value));
+	ck_assert(!text_to_i64("", &value));
+	ck_assert(!text_to_i64("99999999999999999999", &value));
+}
+END_TEST
+
+START_TEST(text_hex_there_and_back)
+{
+	char out[7];
+	unsigned char back[3];
+
+	text_hex(out, "\x00\xff\x1a", 3);
+	ck_assert_str_eq(out, "00ff1a");
+	ck_assert(text_unhex(back, 3, "00FF1a"));
+	ck_assert_int_eq(memcmp(back, "\x00\xff\x1a", 3), 0);
+	ck_assert(!text_unhex(back, 3, "00FF1g"));
+	ck_assert(!text_unhex(back, 3, "00FF"));
+}
+END_TEST
+
+START_TEST(text_copies_are_bounded)
+{
+	char out[4];
+
+	ck_assert(text_copy(out, sizeof(out), "abc"));
+	ck_assert(!text_copy(out, sizeof(out), "abcd"));
+	ck_assert_str_eq(out, "abc");
+}
+END_TEST
+
+START_TEST(text_trims_both_sides)
+{
+	char text[] = " \t a b \r\n";
+
+	ck_assert_str_eq(text_trim(text), "a b");
+}
+END_TEST
+
+START_TEST(bytes_take_text_needs_the_zero)
+{
+	struct bytes in = bytes_of("ab\0cd", 5);
+	const char *text;
+
+	ck_assert(bytes_take_text(&in, &text));
+	ck_assert_str_eq(text, "ab");
+	ck_assert(!bytes_take_text(&in, &text));
+	ck_assert_uint_eq(in.count, 2);
+}
+END_TEST
+
+START_TEST(bytes_secrets_compare)
+{
+	ck_assert(bytes_equal_secret(bytes_text("abc"), bytes_text("abc")));
+	ck_assert(!bytes_equal_secret(bytes_text("abc"), bytes_text("abd")));
+	ck_assert(!bytes_equal_secret(bytes_text("abc"), bytes_text("ab")));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base/text");
+	TCase *cases = tcase_create("text");
+
+	tcase_add_test(cases, text_numbers_are_whole);
+	tcase_add_test(cases, text_hex_there_and_back);
+	tcase_add_test(cases, text_copies_are_bounded);
+	tcase_add_test(cases, text_trims_both_sides);
+	tcase_add_test(cases, bytes_take_text_needs_the_zero);
+	tcase_add_test(cases, bytes_secrets_compare);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}
