@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The event loop: descriptors, timers, work for the end of a turn, signals.
+ *
+ * A turn: wait, call back for each ready descriptor and due timer, then run what
+ * was put off to the end of the turn. The clock is read once a turn.
+ *
+ * Nothing here is thread-safe; a loop and all that hangs on it belong to the
+ * thread that runs it. There may be several loops in a process.
+ */
+#ifndef PGWEIR_LOOP_LOOP_H
+#define PGWEIR_LOOP_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+
+#include "pgweir/base/clock.h"
+#include "pgweir/base/err.h"
+
+struct loop;
+
+/* A loop at rest, or NULL with *err filled. */
+struct loop *loop_new(struct err *err);
+
+/* Nothing may be watched any more. */
+void loop_free(struct loop **loop);
+
+/* Runs turns until loop_stop(); returns at the end of that turn. */
+void loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+
+/* The time of this turn. */
+usec_t loop_now(struct loop *loop);
+
+/* How many times the loop has turned: for tests and for SHOW. */
+unsigned long loop_turn_count(const struct loop *loop);
+
+/*
+ * The scratch buffer: whoever reads a descriptor reads into it. Its content is
+ * good until the callback returns or calls someone who reads.
+ */
+#define LOOP_SCRATCH_SIZE ((size_t)128 * 1024)
+char *loop_scratch(struct loop *loop);
+
+/* ---- descriptors ---- */
+
+enum watch_what {
+	WATCH_READ = 1,
+	WATCH_WRITE = 2,
+	WATCH_HANGUP = 4, /* the far end has closed or died, even while unread bytes wait */
+};
+
+/*
+ * One descriptor that is watched. Lives inside its owner, who owns the
+ * descriptor too. Setting costs no system call at once: changes of one turn
+ * are told to the kernel together.
+ */
+struct watch {
+	/* Called from the loop with what is ready; may close and free anything. */
+	void (*on_ready)(struct watch *watch, unsigned int what);
+	struct loop *loop;
+	int fd;
+	unsigned int wanted; /* enum watch_what, or-ed */
+	_Alignas(8) unsigned char event[128];
+};
+
+void watch_init(struct watch *watch, struct loop *loop, int fd,
+                void (*on_ready)(struct watch *watch, unsigned int what));
+
+/* Watches for `what` from now on (0 = nothing). Free when nothing changes. false: the kernel refused. */
+bool watch_set(struct watch *watch, unsigned int what);
+
+/* Stops watching: before close(). Safe on a zeroed watch. */
+void watch_done(struct watch *watch);
+
+/* ---- timers ---- */
+
+/*
+ * All timers with one limit and one purpose, in the order in which they fall
+ * due. Setting and clearing a timer is a step in a list: no system call, and no
+ * cost that grows with how many there are. Owned by the loop, kept to its end.
+ */
+struct timer_line;
+
+/*
+ * One point in time. Lives inside its owner; at rest it is zeroed. It is off
+ * when its `on_due` is called. Clear it before its memory goes.
+ */
+struct timer {
+	TAILQ_ENTRY(timer) node;
+	usec_t due;
+	struct timer_line *line; /* NULL: off */
+};
+
+/*
+ * The line for this limit (microseconds, > 0) and purpose; the same arguments
+ * give the same line. NULL: limit is 0 or less (no limit), or no memory.
+ */
+struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(struct timer *timer));
+
+/* Due at `from` + the line's limit. Set anew if it was on. A NULL line clears it. */
+void timer_set(struct timer *timer, struct timer_line *line, usec_t from);
+void timer_clear(struct timer *timer);
+
+static inline bool timer_is_set(const struct timer *timer)
+{
+	return timer->line != NULL;
+}
+
+/* ---- the end of the turn ---- */
+
+/* Work for the end of this turn. Lives inside its owner; at rest it is zeroed. */
+struct task {
+	TAILQ_ENTRY(task) node;
+	void (*run)(struct task *task); /* may free the task's owner */
+	bool is_waiting;
+};
+
+/* Runs it at the end of this turn, once however often it is asked for. */
+void loop_defer(struct loop *loop, struct task *task);
+
+/* Takes it back. Safe when it does not wait. */
+void loop_undefer(struct loop *loop, struct task *task);
+
+/* ---- signals ---- */
+
+/* Calls back from the loop whenever `number` comes. Kept to the loop's end. */
+bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number, void *arg),
+                    void *arg, struct err *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Frames: the messages of PostgreSQL's protocol 3, seen from outside: one type
+ * byte, a length, a body. Bytes in, facts out.
+ *
+ * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Message Formats".
+ */
+#ifndef PGWEIR_PGWIRE_FRAME_H
+#define PGWEIR_PGWIRE_FRAME_H
+
+#include "pgweir/base/bytes.h"
+
+#define FRAME_HEADER_SIZE 5
+
+enum wire_result {
+	WIRE_OK,   /* the answer is filled in */
+	WIRE_MORE, /* too few bytes to say; nothing was taken, ask again with more */
+	WIRE_BAD   /* no further byte can make this a message */
+};
+
+struct frame {
+	char type;       /* 'Q', 'P', ... as on the wire */
+	uint32_t length; /* bytes on the wire, type byte included */
+};
+
+/*
+ * Reads the header of the message at the start of `in`. The body may still be
+ * on its way: a pooler forwards long messages in pieces.
+ *
+ * Takes nothing from `in` and keeps no pointer into it.
+ * A message longer than `max` bytes is WIRE_BAD.
+ */
+static inline enum wire_result frame_peek(struct bytes in, uint32_t max, struct frame *frame)
+{
+	uint32_t length;
+
+	if (in.count < FRAME_HEADER_SIZE)
+		return WIRE_MORE;
+	length = load_be32(in.at + 1);
+	if (length < 4 || length >= max)
+		return WIRE_BAD;
+	frame->type = in.at[0];
+	frame->length = length + 1;
+	return WIRE_OK;
+}
+
+/* The body of a whole frame that lies at the start of `in`. */
+static inline struct bytes frame_body(struct bytes in, const struct frame *frame)
+{
+	return bytes_of(in.at + FRAME_HEADER_SIZE, frame->length - FRAME_HEADER_SIZE);
+}
+
+#endif
