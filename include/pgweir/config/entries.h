@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The entries of [databases] and [users], and the values that result for one
+ * user on one database.
+ *
+ * Entries belong to the snapshot and live as long as a reference to it is held.
+ * Snapshots that differ only by a SET share them.
+ */
+#ifndef PGWEIR_CONFIG_ENTRIES_H
+#define PGWEIR_CONFIG_ENTRIES_H
+
+#include <stdbool.h>
+
+#include <uthash.h>
+
+#include "pgweir/config/config.h"
+
+#define CONFIG_DATABASE_NAME_MAX 63
+#define CONFIG_USER_NAME_MAX 127
+#define CONFIG_PASSWORD_MAX 65530
+
+/* The console's database: no entry may have this name. */
+#define CONFIG_CONSOLE_DATABASE "pgbouncer"
+
+#define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
+
+struct config_database {
+	char *name;   /* "*" for the template */
+	char *dbname; /* NULL = as asked for: config_database_dbname() */
+	char *host;   /* NULL = Unix socket in unix_socket_dir; "/..", "@.." = Unix socket there */
+	int port;
+	char *user;     /* forced user; NULL = the client's */
+	char *password; /* of the forced user; NULL = as auth_file has it */
+	char *connect_query;
+	char *client_encoding; /* these four: startup parameters for the server, or NULL */
+	char *datestyle;
+	char *timezone;
+	char *application_name;
+	enum pool_mode pool_mode;
+	int pool_size; /* 0 = no limit */
+	int min_pool_size;
+	int reserve_pool_size;
+	int max_db_connections;
+	int max_db_client_connections;
+	usec_t server_lifetime;
+	usec_t query_wait_timeout; /* 0 = no limit */
+	UT_hash_handle hh;
+};
+
+struct config_user {
+	char *name;
+	enum pool_mode pool_mode;
+	int pool_size; /* 0 = no limit */
+	int reserve_pool_size;
+	int max_user_connections;
+	int max_user_client_connections;
+	usec_t query_timeout;
+	usec_t query_wait_timeout; /* 0 = no limit */
+	usec_t idle_transaction_timeout;
+	usec_t transaction_timeout;
+	usec_t client_idle_timeout;
+	UT_hash_handle hh;
+};
+
+/* The entry of this name ("*" is none); NULL: no such entry. */
+const struct config_database *config_database_find(const struct config *config, const char *name);
+
+/* The `*` entry, by which unknown names are made; NULL: there is none. */
+const struct config_database *config_database_auto(const struct config *config);
+
+/* The name on the server for a client that asked for `name`. */
+const char *config_database_dbname(const struct config_database *database, const char *name);
+
+/* The entries in the order of the file, without `*`: NULL asks for the first, and ends it. */
+const struct config_database *config_database_next(const struct config *config,
+                                                   const struct config_database *before);
+size_t config_database_count(const struct config *config);
+
+/*
+ * Whether server connections made by `a` for clients that asked for `name` may
+ * serve under `b`. Passwords, sizes and startup parameters may differ: they
+ * count for later connections.
+ */
+bool config_database_same_server(const struct config_database *a, const struct config_database *b,
+                                 const char *name);
+
+/* The entry of this name in [users]; NULL: none. */
+const struct config_user *config_user_find(const struct config *config, const char *name);
+const struct config_user *config_user_next(const struct config *config,
+                                           const struct config_user *before);
+size_t config_user_count(const struct config *config);
+
+/*
+ * What is in force for one user on one database. `database` (an entry or the
+ * template) and `user` may be NULL: they say nothing then.
+ *
+ * `user` is the pool's user (the forced one, if any) ...
+ */
+enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
+                                const struct config_user *user);
+int config_pool_size(const struct config *config, const struct config_database *database,
+                     const struct config_user *user);
+int config_reserve_pool_size(const struct config *config, const struct config_database *database,
+                             const struct config_user *user);
+int config_min_pool_size(const struct config *config, const struct config_database *database);
+usec_t config_server_lifetime(const struct config *config, const struct config_database *database);
+int config_max_db_connections(const struct config *config, const struct config_database *database);
+int config_max_db_client_connections(const struct config *config,
+                                     const struct config_database *database);
+int config_max_user_connections(const struct config *config, const struct config_user *user);
+usec_t config_query_timeout(const struct config *config, const struct config_user *user);
+usec_t config_idle_transaction_timeout(const struct config *config, const struct config_user *user);
+usec_t config_transaction_timeout(const struct config *config, const struct config_user *user);
+
+/* ... and here the user that logged in. */
+usec_t config_query_wait_timeout(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user);
+usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user);
+int config_max_user_client_connections(const struct config *config, const struct config_user *user);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What is wrong with a configuration: all of it, in the order of the file, so
+ * that one look is enough to mend it. Bounded: what comes after
+ * CONFIG_PROBLEMS_MAX is only counted.
+ */
+#ifndef PGWEIR_CONFIG_PROBLEMS_H
+#define PGWEIR_CONFIG_PROBLEMS_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CONFIG_PROBLEMS_MAX 100
+
+struct problems {
+	size_t count;                     /* texts[] in use */
+	size_t dropped_count;             /* problems that found no room, or no memory */
+	char *texts[CONFIG_PROBLEMS_MAX]; /* `file:line: setting "x": reason`, owned */
+};
+
+/* Whether anything at all is wrong. Start with {0}. */
+static inline bool problems_any(const struct problems *problems)
+{
+	return problems->count > 0 || problems->dropped_count > 0;
+}
+
+/* Where in the files something stands. */
+struct place {
+	const char *file;
+	int line; /* from 1; 0 = the file as a whole */
+};
+
+/* Adds `file:line: ` and the words. Returns false, so that a failure is one line. */
+bool problems_add(struct problems *problems, struct place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Frees the texts and leaves it empty. */
+void problems_done(struct problems *problems);
+
+#endif
