@@ -15,6 +15,7 @@
 #ifndef PGWEIR_CONFIG_CONFIG_H
 #define PGWEIR_CONFIG_CONFIG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -51,7 +52,7 @@ struct config_list {
 struct config_entries; /* [databases] and [users]: config/entries.h */
 
 struct config {
-	size_t ref_count; /* config_ref(), config_unref() */
+	atomic_size_t ref_count; /* config_ref(), config_unref(): from any thread */
 	struct config_entries *entries;
 
 	/* generic */

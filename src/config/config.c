@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Snapshots: read, counted, and made from other snapshots.
+ *
+ * A snapshot is written to only until it is handed out. What differs from
+ * another in one value is a copy of its settings with the entries shared.
+ */
+#include "pgweir/config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "entries_priv.h"
+#include "field_priv.h"
+#include "ini_priv.h"
+#include "known_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* A reader that fills a snapshot. */
+struct load {
+	struct ini_reader reader;
+	struct config *config;
+};
+
+/* Frees all but what other snapshots share. */
+static void config_free(struct config *config)
+{
+	for (size_t i = 0; i < settings_count; i++)
+		field_free(config, &settings[i]);
+	entries_unref(&config->entries);
+	free(config);
+}
+
+const struct config *config_ref(const struct config *config)
+{
+	((struct config *)config)->ref_count++;
+	return config;
+}
+
+void config_unref(const struct config **config)
+{
+	struct config *old = (struct config *)*config;
+
+	*config = NULL;
+	if (old && --old->ref_count == 0)
+		config_free(old);
+}
+
+/* All settings at their defaults, no entries. NULL: no memory. */
+static struct config *config_new(void)
+{
+	struct config *config = calloc(1, sizeof(*config));
+	bool ok;
+
+	if (!config)
+		return NULL;
+	config->ref_count = 1;
+	config->entries = entries_new();
+	ok = config->entries != NULL;
+	for (size_t i = 0; i < settings_count; i++)
+		ok = ok && field_reset(config, &settings[i], NULL);
+	if (ok)
+		return config;
+	config_free(config);
+	return NULL;
+}
+
+/* The same settings, and the same entries, shared. NULL: no memory. */
+static struct config *config_copy(const struct config *old)
+{
+	struct config *config = calloc(1, sizeof(*config));
+	bool ok = true;
+
+	if (!config)
+		return NULL;
+	config->ref_count = 1;
+	config->entries = entries_ref(old->entries);
+	for (size_t i = 0; i < settings_count; i++)
+		ok = ok && field_copy(config, old, &settings[i]);
+	if (ok)
+		return config;
+	config_free(config);
+	return NULL;
+}
+
+/* Puts a value where it belongs; *err names the setting. */
+static bool put_setting(struct config *config, const char *name, const char *value, struct err *err)
+{
+	const struct setting *setting = setting_find(name);
+
+	if (!setting)
+		return known_judge(name, value, err);
+	return field_put(config, setting, value, err) || err_prefix(err, "setting \"%s\": ", name);
+}
+
+static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
+{
+	struct load *load = (struct load *)reader; /* its first member */
+	struct err err = { 0 };
+	bool ok = true;
+
+	if (pair->section == INI_SETTINGS)
+		ok = put_setting(load->config, pair->name, pair->value, &err);
+	else if (pair->section == INI_DATABASES)
+		ok = entries_add_database(load->config->entries, pair->name, pair->value, &err);
+	else if (pair->section == INI_USERS)
+		ok = entries_add_user(load->config->entries, pair->name, pair->value, &err);
+	else
+		ok = err_set(&err, ERR_UNSUPPORTED, "peer \"%s\": peers are not supported yet",
+		             pair->name);
+	if (!ok)
+		problems_add(reader->problems, pair->place, "%s", err.text);
+}
+
+static const struct config *load_end(struct load *load, const char *name)
+{
+	struct place place = { name, 0 };
+
+	/* a file that could not be read has been complained of already */
+	if (!load->reader.has_settings && !problems_any(load->reader.problems))
+		problems_add(load->reader.problems, place, "there is no [pgbouncer] section");
+	if (!problems_any(load->reader.problems))
+		return load->config;
+	config_free(load->config);
+	return NULL;
+}
+
+static bool load_begin(struct load *load, const char *name, struct problems *problems)
+{
+	*load = (struct load){ .reader = { .pair = load_pair, .problems = problems },
+		               .config = config_new() };
+	return load->config || problems_add(problems, (struct place){ name, 0 }, "no memory");
+}
+
+const struct config *config_load(const char *path, struct problems *problems)
+{
+	struct load load;
+
+	if (!load_begin(&load, path, problems))
+		return NULL;
+	load.reader.may_include = true;
+	ini_read_file(&load.reader, path);
+	if (!load.config->conffile) {
+		load.config->conffile = strdup(path);
+		if (!load.config->conffile)
+			problems_add(problems, (struct place){ path, 0 }, "no memory");
+	}
+	return load_end(&load, path);
+}
+
+const struct config *config_parse(struct bytes text, const char *name, struct problems *problems)
+{
+	struct load load;
+
+	if (!load_begin(&load, name, problems))
+		return NULL;
+	ini_read_bytes(&load.reader, text, name);
+	return load_end(&load, name);
+}
+
+const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
+                                           struct buf *differ)
+{
+	struct config *config = config_copy(fresh);
+	const char *comma = "";
+
+	for (size_t i = 0; config && i < settings_count; i++) {
+		if (settings[i].reload != RELOAD_BOOT || field_equal(fresh, running, &settings[i]))
+			continue;
+		buf_printf(differ, "%s%s", comma, settings[i].name);
+		comma = ", ";
+		if (!field_copy(config, running, &settings[i])) {
+			config_free(config);
+			config = NULL;
+		}
+	}
+	return config;
+}
+
+enum config_change config_with(const struct config *old, const char *name, const char *value,
+                               const struct config **changed, struct err *err)
+{
+	const struct setting *setting = setting_find(name);
+	struct config *config = config_copy(old);
+
+	if (!config) {
+		err_set(err, ERR_MEMORY, "no memory");
+		return CONFIG_REFUSED;
+	}
+	if (!put_setting(config, name, value, err)) {
+		config_free(config);
+		return CONFIG_REFUSED;
+	}
+	if (setting && setting->reload == RELOAD_BOOT) {
+		config_free(config);
+		return CONFIG_AT_RESTART;
+	}
+	*changed = config;
+	return CONFIG_CHANGED;
+}
+
+bool config_list_has(const struct config_list *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (strcmp(list->names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+const char *config_check_query(const struct config *config)
+{
+	const char *query = config->server_check_query;
+
+	if (strcmp(query, "<empty>") == 0)
+		return "";
+	return *query ? query : NULL;
+}

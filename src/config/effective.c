@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What is in force for one user on one database: the first of user, database
+ * and setting that says something. What "says something" means was settled when
+ * the line was read: what inherits is CONFIG_INHERIT by now.
+ */
+#include "pgweir/config/entries.h"
+
+#include "pgweir/base/banned.h"
+
+static int64_t first_said(int64_t user, int64_t database, int64_t setting)
+{
+	if (user != CONFIG_INHERIT)
+		return user;
+	return database != CONFIG_INHERIT ? database : setting;
+}
+
+/* clang-format off */
+#define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
+/* clang-format on */
+
+enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
+                                const struct config_user *user)
+{
+	if (user && user->pool_mode != POOL_MODE_INHERIT)
+		return user->pool_mode;
+	if (database && database->pool_mode != POOL_MODE_INHERIT)
+		return database->pool_mode;
+	return config->pool_mode;
+}
+
+int config_pool_size(const struct config *config, const struct config_database *database,
+                     const struct config_user *user)
+{
+	return (int)first_said(SAID(user, pool_size), SAID(database, pool_size),
+	                       config->default_pool_size);
+}
+
+int config_reserve_pool_size(const struct config *config, const struct config_database *database,
+                             const struct config_user *user)
+{
+	return (int)first_said(SAID(user, reserve_pool_size), SAID(database, reserve_pool_size),
+	                       config->reserve_pool_size);
+}
+
+int config_min_pool_size(const struct config *config, const struct config_database *database)
+{
+	return (int)first_said(CONFIG_INHERIT, SAID(database, min_pool_size),
+	                       config->min_pool_size);
+}
+
+usec_t config_server_lifetime(const struct config *config, const struct config_database *database)
+{
+	return first_said(CONFIG_INHERIT, SAID(database, server_lifetime), config->server_lifetime);
+}
+
+int config_max_db_connections(const struct config *config, const struct config_database *database)
+{
+	return (int)first_said(CONFIG_INHERIT, SAID(database, max_db_connections),
+	                       config->max_db_connections);
+}
+
+int config_max_db_client_connections(const struct config *config,
+                                     const struct config_database *database)
+{
+	return (int)first_said(CONFIG_INHERIT, SAID(database, max_db_client_connections),
+	                       config->max_db_client_connections);
+}
+
+int config_max_user_connections(const struct config *config, const struct config_user *user)
+{
+	return (int)first_said(SAID(user, max_user_connections), CONFIG_INHERIT,
+	                       config->max_user_connections);
+}
+
+usec_t config_query_timeout(const struct config *config, const struct config_user *user)
+{
+	return first_said(SAID(user, query_timeout), CONFIG_INHERIT, config->query_timeout);
+}
+
+usec_t config_idle_transaction_timeout(const struct config *config, const struct config_user *user)
+{
+	return first_said(SAID(user, idle_transaction_timeout), CONFIG_INHERIT,
+	                  config->idle_transaction_timeout);
+}
+
+usec_t config_transaction_timeout(const struct config *config, const struct config_user *user)
+{
+	return first_said(SAID(user, transaction_timeout), CONFIG_INHERIT,
+	                  config->transaction_timeout);
+}
+
+usec_t config_query_wait_timeout(const struct config *config,
+                                 const struct config_database *database,
+                                 const struct config_user *user)
+{
+	return first_said(SAID(user, query_wait_timeout), SAID(database, query_wait_timeout),
+	                  config->query_wait_timeout);
+}
+
+usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user)
+{
+	return first_said(SAID(user, client_idle_timeout), CONFIG_INHERIT,
+	                  config->client_idle_timeout);
+}
+
+int config_max_user_client_connections(const struct config *config, const struct config_user *user)
+{
+	return (int)first_said(SAID(user, max_user_client_connections), CONFIG_INHERIT,
+	                       config->max_user_client_connections);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The entries of [databases] and [users]: kept by name, and what results from
+ * them for one user on one database.
+ */
+#define HASH_NONFATAL_OOM 1 /* an element without room has no table: hh.tbl is NULL */
+
+#include "entries_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+#define AUTOMATIC "*"
+#define SERVER_PORT 5432
+
+struct config_entries *entries_new(void)
+{
+	struct config_entries *entries = calloc(1, sizeof(*entries));
+
+	if (entries)
+		entries->ref_count = 1;
+	return entries;
+}
+
+struct config_entries *entries_ref(struct config_entries *entries)
+{
+	entries->ref_count++;
+	return entries;
+}
+
+static void database_free(struct config_database **database)
+{
+	if (!*database)
+		return;
+	entry_free(*database, database_keys, database_keys_count);
+	free((*database)->name);
+	free(*database);
+	*database = NULL;
+}
+
+static void user_free(struct config_user **user)
+{
+	if (!*user)
+		return;
+	entry_free(*user, user_keys, user_keys_count);
+	free((*user)->name);
+	free(*user);
+	*user = NULL;
+}
+
+void entries_unref(struct config_entries **entries)
+{
+	struct config_entries *old = *entries;
+	struct config_database *database, *next_database;
+	struct config_user *user, *next_user;
+
+	*entries = NULL;
+	if (!old || --old->ref_count > 0)
+		return;
+	HASH_ITER (hh, old->databases, database, next_database) {
+		HASH_DEL(old->databases, database);
+		database_free(&database);
+	}
+	HASH_ITER (hh, old->users, user, next_user) {
+		HASH_DEL(old->users, user);
+		user_free(&user);
+	}
+	database_free(&old->automatic);
+	free(old);
+}
+
+static struct config_database *database_new(const char *name)
+{
+	struct config_database *database = calloc(1, sizeof(*database));
+
+	if (!database)
+		return NULL;
+	entry_reset(database, database_keys, database_keys_count);
+	database->port = SERVER_PORT;
+	database->name = strdup(name);
+	if (!database->name)
+		database_free(&database);
+	return database;
+}
+
+/* false: no memory. */
+static bool file_database(struct config_entries *entries, struct config_database *database)
+{
+	struct config_database *old;
+
+	if (strcmp(database->name, AUTOMATIC) == 0) {
+		database_free(&entries->automatic);
+		entries->automatic = database;
+		return true;
+	}
+	HASH_FIND_STR(entries->databases, database->name, old);
+	if (old) {
+		HASH_DEL(entries->databases, old);
+		database_free(&old);
+	}
+	HASH_ADD_KEYPTR(hh, entries->databases, database->name, strlen(database->name), database);
+	return database->hh.tbl != NULL;
+}
+
+bool entries_add_database(struct config_entries *entries, const char *name, char *text,
+                          struct err *err)
+{
+	struct config_database *database;
+	bool ok;
+
+	if (strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
+		return err_set(err, ERR_CONFIG, "database \"%s\": this name is the console's",
+		               name);
+	if (strlen(name) > CONFIG_DATABASE_NAME_MAX)
+		return err_set(err, ERR_CONFIG,
+		               "database \"%.63s...\": its name is longer than %d bytes", name,
+		               CONFIG_DATABASE_NAME_MAX);
+	database = database_new(name);
+	if (!database)
+		return err_set(err, ERR_MEMORY, "database \"%s\": no memory", name);
+	ok = entry_read(database, database_keys, database_keys_count, text, err);
+	if (ok && !file_database(entries, database))
+		ok = err_set(err, ERR_MEMORY, "no memory");
+	if (ok)
+		return true;
+	database_free(&database);
+	return err_prefix(err, "database \"%s\": ", name);
+}
+
+static struct config_user *user_new(const char *name)
+{
+	struct config_user *user = calloc(1, sizeof(*user));
+
+	if (!user)
+		return NULL;
+	entry_reset(user, user_keys, user_keys_count);
+	user->name = strdup(name);
+	if (!user->name)
+		user_free(&user);
+	return user;
+}
+
+/* false: no memory. */
+static bool file_user(struct config_entries *entries, struct config_user *user)
+{
+	struct config_user *old;
+
+	HASH_FIND_STR(entries->users, user->name, old);
+	if (old) {
+		HASH_DEL(entries->users, old);
+		user_free(&old);
+	}
+	HASH_ADD_KEYPTR(hh, entries->users, user->name, strlen(user->name), user);
+	return user->hh.tbl != NULL;
+}
+
+bool entries_add_user(struct config_entries *entries, const char *name, char *text, struct err *err)
+{
+	struct config_user *user;
+	bool ok;
+
+	if (strlen(name) > CONFIG_USER_NAME_MAX)
+		return err_set(err, ERR_CONFIG,
+		               "user \"%.127s...\": the name is longer than %d bytes", name,
+		               CONFIG_USER_NAME_MAX);
+	user = user_new(name);
+	if (!user)
+		return err_set(err, ERR_MEMORY, "user \"%s\": no memory", name);
+	ok = entry_read(user, user_keys, user_keys_count, text, err);
+	if (ok && !file_user(entries, user))
+		ok = err_set(err, ERR_MEMORY, "no memory");
+	if (ok)
+		return true;
+	user_free(&user);
+	return err_prefix(err, "user \"%s\": ", name);
+}
+
+const struct config_database *config_database_find(const struct config *config, const char *name)
+{
+	const struct config_database *database;
+
+	HASH_FIND_STR(config->entries->databases, name, database);
+	return database;
+}
+
+const struct config_database *config_database_auto(const struct config *config)
+{
+	return config->entries->automatic;
+}
+
+const char *config_database_dbname(const struct config_database *database, const char *name)
+{
+	return database->dbname ? database->dbname : name;
+}
+
+const struct config_database *config_database_next(const struct config *config,
+                                                   const struct config_database *before)
+{
+	return before ? before->hh.next : config->entries->databases;
+}
+
+size_t config_database_count(const struct config *config)
+{
+	return HASH_COUNT(config->entries->databases);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool config_database_same_server(const struct config_database *a, const struct config_database *b,
+                                 const char *name)
+{
+	return same_text(config_database_dbname(a, name), config_database_dbname(b, name)) &&
+	       same_text(a->host, b->host) && a->port == b->port && same_text(a->user, b->user) &&
+	       same_text(a->connect_query, b->connect_query);
+}
+
+const struct config_user *config_user_find(const struct config *config, const char *name)
+{
+	const struct config_user *user;
+
+	HASH_FIND_STR(config->entries->users, name, user);
+	return user;
+}
+
+const struct config_user *config_user_next(const struct config *config,
+                                           const struct config_user *before)
+{
+	return before ? before->hh.next : config->entries->users;
+}
+
+size_t config_user_count(const struct config *config) { return HASH_COUNT(config->entries->users); }

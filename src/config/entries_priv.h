@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The entries of one load: filled line by line, then shared by snapshots.
+ */
+#ifndef PGWEIR_CONFIG_ENTRIES_PRIV_H
+#define PGWEIR_CONFIG_ENTRIES_PRIV_H
+
+#include <stdatomic.h>
+
+#include "pgweir/config/entries.h"
+
+struct config_entries {
+	atomic_size_t ref_count; /* snapshots */
+	struct config_database *databases;
+	struct config_database *automatic; /* `*`; NULL = none */
+	struct config_user *users;
+};
+
+/* One reference, or NULL: no memory. */
+struct config_entries *entries_new(void);
+struct config_entries *entries_ref(struct config_entries *entries);
+void entries_unref(struct config_entries **entries); /* accepts NULL, leaves NULL behind */
+
+/*
+ * Takes a line of [databases] or [users]; an entry of the same name makes way.
+ * `text` is written into. false: *err is the reason, with the entry's name.
+ */
+bool entries_add_database(struct config_entries *entries, const char *name, char *text,
+                          struct err *err);
+bool entries_add_user(struct config_entries *entries, const char *name, char *text,
+                      struct err *err);
+
+/* How a key of an entry understands small numbers. */
+enum entry_low {
+	LOW_REFUSED,        /* below .min is an error */
+	LOW_MINUS_INHERITS, /* negative = as if the key were not there */
+	LOW_ZERO_INHERITS,  /* so is 0 */
+	LOW_MINUS_IS_ZERO
+};
+
+enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_POOL_MODE };
+
+/* A key of [databases] or [users]: one row each, by name. */
+struct entry_key {
+	const char *name;
+	enum entry_type type;
+	size_t at;           /* offset in struct config_database or struct config_user */
+	int64_t min, max;    /* INT; max 0 = any */
+	size_t length_max;   /* TEXT: bytes; 0 = any */
+	bool is_one_host;    /* TEXT: a comma would make several hosts of it */
+	enum entry_low low;  /* INT, TIME */
+	const char *initial; /* for the manual; NULL = that of the setting or none */
+	const char *help;
+};
+
+extern const struct entry_key database_keys[];
+extern const size_t database_keys_count;
+extern const struct entry_key user_keys[];
+extern const size_t user_keys_count;
+
+/* Gives all keys of an entry their defaults; the entry is all zero. */
+void entry_reset(void *entry, const struct entry_key *keys, size_t count);
+
+/* Reads the pairs of a line into the entry. */
+bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
+                struct err *err);
+
+/* Frees the texts of an entry, and wipes them. */
+void entry_free(void *entry, const struct entry_key *keys, size_t count);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The keys of entries in [databases] and [users], and how one is read.
+ *
+ * Numbers here are decimal even with a zero in front (as PgBouncer has them in
+ * these sections), but what is not a number is refused, not taken for 0.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "entries_priv.h"
+#include "pairs_priv.h"
+#include "value_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* clang-format off */
+#define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
+	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, enum pool_mode: ENTRY_POOL_MODE)
+#define KEY(owner, field, ...) \
+	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), __VA_ARGS__ }
+#define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
+#define USER(field, ...) KEY(config_user, field, __VA_ARGS__)
+/* clang-format on */
+
+static const char pool_mode_help[] = "As the setting, for this entry.";
+static const char same_help[] = "As the setting, for this entry. Negative = the setting's value.";
+static const char above_zero_help[] = "As the setting, for this entry. 0 = the setting's value.";
+static const char wait_help[] = "As the setting, for this entry. 0 = for ever, and so is -1.";
+static const char startup_help[] = "Asked of the server in the startup packet.";
+
+const struct entry_key database_keys[] = {
+	DATABASE(application_name, .help = startup_help),
+	DATABASE(client_encoding, .help = startup_help),
+	DATABASE(connect_query, .help = "A query for each new server connection. Its errors are "
+	                                "logged and change nothing."),
+	DATABASE(datestyle, .help = startup_help),
+	DATABASE(dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the entry's name",
+	         .help = "The database's name on the server."),
+	DATABASE(host, .is_one_host = true,
+	         .help = "A name, an IPv4 or IPv6 address, or the directory of a Unix socket "
+	                 "(/path, or @name). Without it, the Unix socket in "
+	                 "unix_socket_dir."),
+	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
+	DATABASE(password, .length_max = CONFIG_PASSWORD_MAX,
+	         .help = "The password of user. Without it, the one in auth_file."),
+	DATABASE(pool_mode, .help = pool_mode_help),
+	DATABASE(pool_size, .low = LOW_MINUS_INHERITS,
+	         .help = "As default_pool_size, for this entry. 0 = no limit; negative = the "
+	                 "setting's value."),
+	DATABASE(port, .min = 1, .max = 65535, .initial = "5432", .help = "The server's port."),
+	DATABASE(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
+	DATABASE(reserve_pool_size, .low = LOW_MINUS_INHERITS,
+	         .help = "As the setting, for this entry; reserve_pool is the same. Negative = the "
+	                 "setting's value."),
+	DATABASE(server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	DATABASE(timezone, .help = startup_help),
+	DATABASE(user, .length_max = CONFIG_USER_NAME_MAX,
+	         .help = "All clients of this entry share one pool, whose connections log in as "
+	                 "this user."),
+};
+
+const size_t database_keys_count = sizeof(database_keys) / sizeof(database_keys[0]);
+
+const struct entry_key user_keys[] = {
+	USER(client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(pool_mode, .help = pool_mode_help),
+	USER(pool_size, .low = LOW_MINUS_INHERITS,
+	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; negative = "
+	             "the database's value."),
+	USER(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
+	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
+	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+};
+
+const size_t user_keys_count = sizeof(user_keys) / sizeof(user_keys[0]);
+
+static const struct {
+	const char *alias;
+	const char *name;
+} aliases[] = {
+	{ "reserve_pool", "reserve_pool_size" },
+};
+
+/* Keys that PgBouncer knows and we do not do yet. */
+static const char *const keys_later[] = { "auth_user", "auth_dbname", "auth_query",
+	                                  "load_balance_hosts", NULL };
+
+union field {
+	void *at;
+	char **text;
+	int *number;
+	usec_t *time;
+	enum pool_mode *pool_mode;
+};
+
+static union field field_of(void *entry, const struct entry_key *key)
+{
+	return (union field){ .at = (char *)entry + key->at };
+}
+
+void entry_reset(void *entry, const struct entry_key *keys, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		union field field = field_of(entry, &keys[i]);
+
+		if (keys[i].type == ENTRY_POOL_MODE)
+			*field.pool_mode = POOL_MODE_INHERIT;
+		else if (keys[i].type == ENTRY_TIME)
+			*field.time = CONFIG_INHERIT;
+		else if (keys[i].type == ENTRY_INT)
+			*field.number = CONFIG_INHERIT;
+	}
+}
+
+void entry_free(void *entry, const struct entry_key *keys, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		union field field = field_of(entry, &keys[i]);
+
+		if (keys[i].type != ENTRY_TEXT || !*field.text)
+			continue;
+		explicit_bzero(*field.text, strlen(*field.text));
+		free(*field.text);
+		*field.text = NULL;
+	}
+}
+
+static bool put_text(char **field, const struct entry_key *key, const char *text, struct err *err)
+{
+	char *copy;
+
+	if (key->is_one_host && strchr(text, ','))
+		return err_set(err, ERR_UNSUPPORTED, "several hosts are not supported yet");
+	if (key->length_max && strlen(text) > key->length_max)
+		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", key->length_max);
+	copy = strdup(text);
+	if (!copy)
+		return err_set(err, ERR_MEMORY, "no memory");
+	free(*field);
+	*field = copy;
+	return true;
+}
+
+/* What a small number stands for, by the key's row. */
+static int64_t low_meaning(enum entry_low low, int64_t value)
+{
+	if (low == LOW_MINUS_INHERITS && value < 0)
+		return CONFIG_INHERIT;
+	if (low == LOW_ZERO_INHERITS && value <= 0)
+		return CONFIG_INHERIT;
+	if (low == LOW_MINUS_IS_ZERO && value < 0)
+		return 0;
+	return value;
+}
+
+static bool put_int(int *field, const struct entry_key *key, const char *text, struct err *err)
+{
+	int64_t value, max = key->max ? key->max : INT32_MAX;
+
+	if (!value_int(text, 10, &value, err))
+		return false;
+	if (value > max || (key->low == LOW_REFUSED && value < key->min))
+		return err_set(err, ERR_CONFIG, "must be from %lld to %lld", (long long)key->min,
+		               (long long)max);
+	*field = (int)low_meaning(key->low, value);
+	return true;
+}
+
+static bool put_time(usec_t *field, const struct entry_key *key, const char *text, struct err *err)
+{
+	usec_t value;
+
+	if (!value_time(text, USEC_PER_SEC, 10, &value, err))
+		return false;
+	*field = low_meaning(key->low, value);
+	return true;
+}
+
+static bool put_pool_mode(enum pool_mode *field, const char *text, struct err *err)
+{
+	int at = value_word(text, value_pool_modes);
+
+	if (at < 0)
+		return err_set(err, ERR_CONFIG,
+		               "\"%s\" is not one of its values: session, transaction or statement",
+		               text);
+	*field = (enum pool_mode)at;
+	return true;
+}
+
+static bool put(void *entry, const struct entry_key *key, const char *text, struct err *err)
+{
+	union field field = field_of(entry, key);
+
+	switch (key->type) {
+	case ENTRY_TEXT:
+		return put_text(field.text, key, text, err);
+	case ENTRY_INT:
+		return put_int(field.number, key, text, err);
+	case ENTRY_TIME:
+		return put_time(field.time, key, text, err);
+	case ENTRY_POOL_MODE:
+		return put_pool_mode(field.pool_mode, text, err);
+	}
+	return false;
+}
+
+static const struct entry_key *find_key(const struct entry_key *keys, size_t count,
+                                        const char *name)
+{
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
+		if (strcmp(aliases[i].alias, name) == 0)
+			name = aliases[i].name;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(keys[i].name, name) == 0)
+			return &keys[i];
+	}
+	return NULL;
+}
+
+static bool refuse_key(const struct entry_key *keys, const char *name, struct err *err)
+{
+	if (keys == database_keys && value_word(name, keys_later) >= 0)
+		return err_set(err, ERR_UNSUPPORTED, "key \"%s\" is not supported yet", name);
+	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
+}
+
+bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
+                struct err *err)
+{
+	struct pairs pairs = { .at = text };
+	enum pairs_result result;
+
+	while ((result = pairs_next(&pairs, err)) == PAIRS_ONE) {
+		const struct entry_key *key = find_key(keys, count, pairs.key);
+
+		if (!key)
+			return refuse_key(keys, pairs.key, err);
+		if (!put(entry, key, pairs.value, err))
+			return err_prefix(err, "%s: ", key->name);
+	}
+	return result == PAIRS_END;
+}

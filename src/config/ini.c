@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Reads ini files line by line. An included file is read as if its lines stood
+ * in the place of the %include: it goes on in the section of its parent, and
+ * its parent goes on in the section that it ended in.
+ *
+ * Hard here: a file may include itself, several times over; so the depth, the
+ * number of files and the bytes of one load all have a limit.
+ */
+#include "ini_priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/base/buf.h"
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+#define READ_PIECE 65536
+
+static const struct {
+	const char *name;
+	enum ini_section section;
+} sections[] = {
+	{ "pgbouncer", INI_SETTINGS }, { "pgweir", INI_SETTINGS }, { "databases", INI_DATABASES },
+	{ "users", INI_USERS },        { "peers", INI_PEERS },
+};
+
+static void read_section(struct ini_reader *reader, struct place place, char *line)
+{
+	char *end = strchr(line, ']');
+
+	reader->section = INI_SKIPPED;
+	if (!end || *text_trim(end + 1)) {
+		problems_add(reader->problems, place,
+		             "a section is written as [name], alone on its line");
+		return;
+	}
+	*end = 0;
+	line++;
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		if (strcmp(sections[i].name, line) == 0)
+			reader->section = sections[i].section;
+	}
+	if (reader->section == INI_SETTINGS)
+		reader->has_settings = true;
+	if (reader->section == INI_SKIPPED)
+		problems_add(reader->problems, place,
+		             "unknown section [%s]: there are [pgbouncer], [databases] and [users]",
+		             line);
+}
+
+static void read_include(struct ini_reader *reader, struct place place, char *line)
+{
+	static const char word[] = "%include";
+	size_t count = sizeof(word) - 1;
+	char *path;
+
+	if (strncmp(line, word, count) != 0 || !strchr(" \t", line[count])) {
+		problems_add(reader->problems, place,
+		             "a line beginning with %% must read: %%include path");
+		return;
+	}
+	path = text_trim(line + count);
+	if (!*path)
+		problems_add(reader->problems, place, "%%include needs the path of a file");
+	else if (!reader->may_include)
+		problems_add(reader->problems, place, "%%include is not possible here");
+	else if (reader->depth >= INI_DEPTH_MAX)
+		problems_add(reader->problems, place,
+		             "%%include %s: more than %d files within each other", path,
+		             INI_DEPTH_MAX);
+	else
+		ini_read_file(reader, path);
+}
+
+/* Takes a name in quotes at *at, in place; a doubled quote stands for itself. NULL: no end. */
+static char *take_quoted(char **at)
+{
+	char quote = **at;
+	char *in = *at + 1, *out = *at, *name = *at;
+
+	for (;; in++) {
+		if (!*in)
+			return NULL;
+		if (*in == quote && *++in != quote)
+			break;
+		*out++ = *in;
+	}
+	*at = in;
+	*out = 0; /* out is behind in: the opening quote has gone */
+	return name;
+}
+
+static bool is_name_char(char c) { return isalnum((unsigned char)c) || (c && strchr("_.-*", c)); }
+
+static void read_pair(struct ini_reader *reader, struct place place, char *line)
+{
+	struct ini_pair pair = { reader->section, place, line, NULL };
+	char *at = line, *end;
+
+	if (*line == '\'' || *line == '"') {
+		pair.name = take_quoted(&at);
+		if (!pair.name) {
+			problems_add(reader->problems, place, "the quote of the name has no end");
+			return;
+		}
+	} else {
+		while (is_name_char(*at))
+			at++;
+	}
+	end = at;
+	at += strspn(at, " \t");
+	if (*at != '=') {
+		problems_add(reader->problems, place,
+		             strchr(at, '=')
+		                 ? "a name of other characters than letters, digits and "
+		                   "_ . - * must stand in quotes"
+		                 : "a line must read: name = value");
+		return;
+	}
+	pair.value = text_trim(at + 1);
+	*end = 0;
+	if (!*pair.name) {
+		problems_add(reader->problems, place, "there is no name before the =");
+		return;
+	}
+	reader->pair(reader, &pair);
+}
+
+static void read_line(struct ini_reader *reader, struct place place, char *line, size_t count)
+{
+	if (memchr(line, 0, count)) {
+		problems_add(reader->problems, place, "a zero byte: this is not a text file");
+		return;
+	}
+	line = text_trim(line);
+	if (!*line || *line == ';' || *line == '#')
+		return;
+	if (*line == '[') {
+		read_section(reader, place, line);
+	} else if (*line == '%') {
+		read_include(reader, place, line);
+	} else if (reader->section == INI_OUTSIDE) {
+		problems_add(reader->problems, place,
+		             "a line before the first section: [pgbouncer] must come first");
+		reader->section = INI_SKIPPED; /* one such complaint is enough */
+	} else if (reader->section != INI_SKIPPED) {
+		read_pair(reader, place, line);
+	}
+}
+
+/* `text` ends with a zero and is written into. */
+static void read_lines(struct ini_reader *reader, char *text, size_t count, const char *name)
+{
+	static const char byte_order_mark[] = "\xEF\xBB\xBF";
+	struct place place = { name, 0 };
+	char *line = text, *end = text + count;
+
+	if (strncmp(text, byte_order_mark, 3) == 0)
+		line += 3;
+	while (line < end) {
+		char *stop = memchr(line, '\n', (size_t)(end - line));
+
+		if (!stop)
+			stop = end;
+		*stop = 0;
+		place.line++;
+		read_line(reader, place, line, (size_t)(stop - line));
+		line = stop + 1;
+	}
+}
+
+static bool may_read(struct ini_reader *reader, const char *name, size_t count)
+{
+	struct place place = { name, 0 };
+
+	if (count > INI_BYTES_MAX - reader->byte_count)
+		return problems_add(reader->problems, place, "more than %zu MB of configuration",
+		                    INI_BYTES_MAX >> 20);
+	reader->byte_count += count;
+	return true;
+}
+
+static bool read_whole(FILE *file, struct buf *text)
+{
+	size_t count = 1;
+
+	while (count) {
+		char *at = buf_reserve(text, READ_PIECE);
+
+		if (!at) {
+			errno = text->count + READ_PIECE > INI_BYTES_MAX ? EFBIG : ENOMEM;
+			return false;
+		}
+		count = fread(at, 1, READ_PIECE, file);
+		text->count += count;
+	}
+	return !ferror(file);
+}
+
+void ini_read_file(struct ini_reader *reader, const char *path)
+{
+	struct buf text = { .limit = INI_BYTES_MAX + READ_PIECE + 1 };
+	struct place place = { path, 0 };
+	FILE *file;
+	bool is_read;
+
+	if (reader->file_count == INI_FILES_MAX) {
+		problems_add(reader->problems, place, "more than %d files", INI_FILES_MAX);
+		return;
+	}
+	reader->file_count++;
+	file = fopen(path, "re");
+	if (!file) {
+		problems_add(reader->problems, place, "cannot open: %s", strerror(errno));
+		return;
+	}
+	is_read = read_whole(file, &text);
+	if (!is_read)
+		problems_add(reader->problems, place, "cannot read: %s", strerror(errno));
+	fclose(file);
+	if (is_read && may_read(reader, path, text.count)) {
+		buf_text(&text);
+		reader->depth++;
+		read_lines(reader, text.at, text.count, path);
+		reader->depth--;
+	}
+	buf_wipe(&text); /* there were passwords in it */
+}
+
+void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name)
+{
+	struct buf copy = { 0 };
+
+	if (!may_read(reader, name, text.count))
+		return;
+	buf_add(&copy, text.at, text.count);
+	buf_text(&copy);
+	if (buf_ok(&copy))
+		read_lines(reader, copy.at, copy.count, name);
+	else
+		problems_add(reader->problems, (struct place){ name, 0 }, "no memory to read it");
+	buf_wipe(&copy);
+}

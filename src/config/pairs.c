@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The right side of a line in [databases] and [users].
+ *
+ * Hard here: a bare value may hold anything but blanks, quotes and ; and #
+ * included (think of passwords); so only quotes say for sure where a value ends
+ * and a comment may begin. And a password with a blank that nobody quoted must
+ * not come out in an error's text.
+ */
+#include "pairs_priv.h"
+
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+#define BLANKS " \t"
+
+static char *skip_blanks(char *at) { return at + strspn(at, BLANKS); }
+
+static enum pairs_result no_pair(const struct pairs *pairs, struct err *err)
+{
+	static const char hint[] = "a value that holds blanks, or has a comment behind it, needs "
+				   "single quotes";
+
+	if (pairs->key)
+		err_set(err, ERR_CONFIG, "key=value is expected behind %s (%s)", pairs->key, hint);
+	else
+		err_set(err, ERR_CONFIG, "key=value is expected");
+	return PAIRS_BAD;
+}
+
+static enum pairs_result bad_value(const struct pairs *pairs, const char *reason, struct err *err)
+{
+	err_set(err, ERR_CONFIG, "%s: %s", pairs->key, reason);
+	return PAIRS_BAD;
+}
+
+/* Takes what is in quotes at *at; NULL: the quote has no end. */
+static char *take_quoted(char **at)
+{
+	char *value = *at, *in = *at + 1, *out = *at;
+
+	for (;; in++) {
+		if (!*in)
+			return NULL;
+		if (*in == '\'' && *++in != '\'')
+			break;
+		*out++ = *in;
+	}
+	*at = in;
+	*out = 0; /* out is behind in: the opening quote has gone */
+	return value;
+}
+
+static enum pairs_result take_value(struct pairs *pairs, struct err *err)
+{
+	char *at = pairs->at;
+
+	pairs->value = at;
+	if (*at == '\'') {
+		if (!take_quoted(&at))
+			return bad_value(pairs, "the quote has no end", err);
+		if (*at && !strchr(BLANKS, *at))
+			return bad_value(pairs, "a blank must follow the quotes", err);
+		at = skip_blanks(at);
+		if (*at == ';' || *at == '#')
+			at += strlen(at);
+	} else {
+		at += strcspn(at, BLANKS);
+		if (*at)
+			*at++ = 0;
+	}
+	pairs->at = at;
+	if (!*pairs->value)
+		return bad_value(pairs, "there is no value (leave the key out for its default)",
+		                 err);
+	return PAIRS_ONE;
+}
+
+enum pairs_result pairs_next(struct pairs *pairs, struct err *err)
+{
+	char *key = skip_blanks(pairs->at);
+	char *end = key + strcspn(key, BLANKS "='");
+	char *at = skip_blanks(end);
+
+	if (!*key)
+		return PAIRS_END;
+	if (end == key || *at != '=')
+		return no_pair(pairs, err);
+	*end = 0;
+	pairs->key = key;
+	pairs->at = skip_blanks(at + 1);
+	return take_value(pairs, err);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The table of settings: one row each, by name.
+ *
+ * Only what behaves has a row here; what PgBouncer knows and we do not do yet
+ * stands in known.c. A default is written as in a file, so that file, default
+ * and SET go one way.
+ */
+#include "pgweir/config/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "field_priv.h"
+#include "value_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* clang-format off */
+#define TYPE(field) _Generic(((struct config *)0)->field, \
+	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
+	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
+	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD)
+#define SETTING(field, ...) \
+	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
+#define LIVE .reload = RELOAD_LIVE
+#define BOOT .reload = RELOAD_BOOT
+#define GROUP(name) .group = GROUP_##name
+/* clang-format on */
+
+static const char *const auth_types[] = { "any", "trust", "plain", "md5", "scram-sha-256", NULL };
+static const char *const auth_types_later[] = { "cert", "hba", "ldap", "pam", NULL };
+
+const struct setting settings[] = {
+	SETTING(admin_users, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),
+	        .help = "Users who may do everything in the console."),
+	SETTING(application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
+	        .help = "Adds the client's address to its application_name at login."),
+	SETTING(auth_file, LIVE, GROUP(AUTH), .help = "The file of users and their secrets."),
+	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later, LIVE,
+	        GROUP(AUTH),
+	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
+	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
+	                "known; any does not even look at the user's name, and needs databases "
+	                "with user=."),
+	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
+	        .help = "A database made from the * entry is forgotten when it was unused for so "
+	                "long. 0 = never."),
+	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
+	        .help = "How long a cancel request may wait for its turn. 0 = for ever."),
+	SETTING(client_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
+	        .help = "Closes clients that hold no server and sent nothing for so long. "
+	                "0 = never."),
+	SETTING(client_login_timeout, .initial = "60", LIVE, GROUP(CHECKS),
+	        .help = "Closes clients that have not logged in by then; also while they wait for "
+	                "a database's first server. 0 = never."),
+	SETTING(conffile, LIVE, GROUP(GENERIC),
+	        .help = "The file that the next RELOAD reads. Without it, the one named on the "
+	                "command line."),
+	SETTING(default_pool_size, .initial = "20", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Server connections for one user on one database. 0 = no limit."),
+	SETTING(disable_pqexec, .initial = "0", BOOT, GROUP(GENERIC),
+	        .help = "Refuses the simple query protocol, and with it several statements in "
+	                "one string."),
+	SETTING(dns_max_ttl, .initial = "15", LIVE, GROUP(CHECKS),
+	        .help = "How long a host's addresses are remembered."),
+	SETTING(dns_nxdomain_ttl, .initial = "15", LIVE, GROUP(CHECKS),
+	        .help = "How long it is remembered that a host was not found."),
+	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
+	        .help = "Closes client and server when nothing happens within a transaction for "
+	                "so long. 0 = never."),
+	SETTING(ignore_startup_parameters, .initial = "", .splits_at_blanks = true, LIVE,
+	        GROUP(GENERIC),
+	        .help = "Startup parameters that are dropped. options here means: drop unknown "
+	                "settings within options."),
+	SETTING(job_name, .initial = "pgbouncer", BOOT, GROUP(GENERIC),
+	        .help = "A name for this instance, for information only."),
+	SETTING(listen_addr, .initial = "", BOOT, GROUP(GENERIC),
+	        .help = "Addresses and names to listen on, separated by commas. * = all; "
+	                "empty = no TCP."),
+	SETTING(listen_backlog, .initial = "128", .max = INT32_MAX, BOOT, GROUP(NETWORK),
+	        .help = "New connections that the system may hold for us."),
+	SETTING(listen_port, .initial = "6432", .max = 65535, BOOT, GROUP(GENERIC),
+	        .help = "The TCP port, and the end of the Unix socket's name. 0 = no TCP."),
+	SETTING(log_connections, .initial = "1", LIVE, GROUP(LOG),
+	        .help = "Logs logins and new server connections."),
+	SETTING(log_disconnections, .initial = "1", LIVE, GROUP(LOG),
+	        .help = "Logs the end of connections, with its reason."),
+	SETTING(log_pooler_errors, .initial = "1", LIVE, GROUP(LOG),
+	        .help = "Logs the errors that pgweir itself sends to clients."),
+	SETTING(log_stats, .initial = "1", LIVE, GROUP(LOG),
+	        .help = "Logs a line of figures every stats_period."),
+	SETTING(logfile, .initial = "", LIVE, GROUP(LOG),
+	        .help = "The file to log to; opened anew by each RELOAD. Empty = none."),
+	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
+	        .help = "A NOTICE for each client at the end of its login. Empty = none."),
+	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Clients at one time, those that are just logging in included."),
+	SETTING(max_db_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Clients on one database. 0 = no limit."),
+	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Server connections of one database, all its users together. "
+	                "0 = no limit."),
+	SETTING(max_packet_size, .initial = "2147483647", .min = 1024, .max = UINT32_MAX, LIVE,
+	        GROUP(NETWORK), .help = "A connection that sends a longer message is closed."),
+	SETTING(max_user_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Clients of one user. 0 = no limit."),
+	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Server connections of one user, all databases together. 0 = no limit."),
+	SETTING(min_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Server connections that a pool in use keeps open at least."),
+	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
+	        .help = "The file for the process id. Needed by --daemon."),
+	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),
+	        .help = "Bytes that may wait on one side of a connection for the other."),
+	SETTING(pool_idle_timeout, .initial = "0", LIVE, GROUP(CHECKS),
+	        .help = "A pool without clients and servers is forgotten after so long, and its "
+	                "figures with it. 0 = never."),
+	SETTING(pool_mode, .initial = "session", .words = value_pool_modes, LIVE, GROUP(GENERIC),
+	        .help = "When a server goes back to its pool: when the client leaves (session), "
+	                "after each transaction, or after each statement."),
+	SETTING(query_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
+	        .help = "Closes client and server when a query runs for longer. 0 = never."),
+	SETTING(query_wait_notify, .initial = "5", .unit = USEC_PER_SEC, LIVE, GROUP(CHECKS),
+	        .help = "A client that waits for a server for so long is told so by a NOTICE. "
+	                "0 = off."),
+	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
+	        .help = "How long a query may wait for a server. 0 = for ever."),
+	SETTING(reserve_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .help = "Further server connections for clients that wait for long."),
+	SETTING(reserve_pool_timeout, .initial = "5", LIVE, GROUP(GENERIC),
+	        .help = "How long a client waits before the reserve is used. 0 = no reserve."),
+	SETTING(sbuf_loopcnt, .initial = "5", .max = INT32_MAX, LIVE, GROUP(NETWORK),
+	        .help = "How many buffers one connection may move in one turn. 0 = no limit."),
+	SETTING(scram_iterations, .initial = "4096", .min = 1, .max = INT32_MAX, LIVE,
+	        GROUP(GENERIC),
+	        .help = "Rounds of key derivation for users whose stored secret is a plain "
+	                "password."),
+	SETTING(server_check_delay, .initial = "30", LIVE, GROUP(CHECKS),
+	        .help = "A server that was idle for so long is checked before it is lent. "
+	                "0 = after every use."),
+	SETTING(server_check_query, .initial = "<empty>", LIVE, GROUP(CHECKS),
+	        .help = "The query that checks a server. The word <empty> = an empty query; "
+	                "nothing at all = no check."),
+	SETTING(server_connect_timeout, .initial = "15", LIVE, GROUP(CHECKS),
+	        .help = "Connecting and logging in to a server must be done in this time. "
+	                "0 = no limit."),
+	SETTING(server_fast_close, .initial = "0", LIVE, GROUP(CHECKS),
+	        .help = "In session mode: closes servers that are to be replaced (RECONNECT, "
+	                "changed database) as soon as they are idle, and their clients with them."),
+	SETTING(server_idle_timeout, .initial = "600", LIVE, GROUP(CHECKS),
+	        .help = "Closes servers that were idle for so long, down to min_pool_size. "
+	                "0 = never."),
+	SETTING(server_lifetime, .initial = "3600", LIVE, GROUP(CHECKS),
+	        .help = "Closes unused servers of this age. 0 = each serves once."),
+	SETTING(server_login_retry, .initial = "15", LIVE, GROUP(CHECKS),
+	        .help = "The pause after a failed connection or login to a server."),
+	SETTING(server_reset_query, .initial = "DISCARD ALL", LIVE, GROUP(CHECKS),
+	        .help = "Run when a session's server comes back. Empty = none."),
+	SETTING(server_reset_query_always, .initial = "0", LIVE, GROUP(CHECKS),
+	        .help = "Runs server_reset_query in every pool mode."),
+	SETTING(server_round_robin, .initial = "0", LIVE, GROUP(GENERIC),
+	        .help = "Lends servers in turn. 0 = the one that came back last."),
+	SETTING(so_reuseport, .initial = "0", BOOT, GROUP(NETWORK),
+	        .help = "Lets several processes listen on the same port."),
+	SETTING(stats_period, .initial = "60", .min = USEC_PER_SEC, .unit = USEC_PER_SEC, LIVE,
+	        GROUP(GENERIC), .help = "The time over which averages are made and logged."),
+	SETTING(stats_users, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),
+	        .help = "Users who may look at everything in the console."),
+	SETTING(syslog, .initial = "0", LIVE, GROUP(LOG), .help = "Logs to syslog as well."),
+	SETTING(syslog_facility, .initial = "daemon", LIVE, GROUP(LOG),
+	        .help = "auth, authpriv, daemon, user, local0 ... local7; anything else = daemon."),
+	SETTING(syslog_ident, .initial = "pgbouncer", LIVE, GROUP(LOG),
+	        .help = "The name in syslog's lines."),
+	SETTING(tcp_defer_accept, .initial = "1", .max = INT32_MAX, LIVE, GROUP(NETWORK),
+	        .help = "The value of TCP_DEFER_ACCEPT: the system hands a connection over when "
+	                "it has sent something. 0 = off."),
+	SETTING(tcp_keepalive, .initial = "1", LIVE, GROUP(NETWORK), .help = "TCP keepalive."),
+	SETTING(tcp_keepcnt, .initial = "0", .max = 127, LIVE, GROUP(NETWORK),
+	        .help = "Unanswered keepalives until a connection is lost. 0 = the system's."),
+	SETTING(tcp_keepidle, .initial = "0", .max = 32767 * USEC_PER_SEC, .unit = USEC_PER_SEC,
+	        .step = USEC_PER_SEC, LIVE, GROUP(NETWORK),
+	        .help = "Silence before the first keepalive. 0 = the system's."),
+	SETTING(tcp_keepintvl, .initial = "0", .max = 32767 * USEC_PER_SEC, .unit = USEC_PER_SEC,
+	        .step = USEC_PER_SEC, LIVE, GROUP(NETWORK),
+	        .help = "Time from one keepalive to the next. 0 = the system's."),
+	SETTING(tcp_socket_buffer, .initial = "0", .max = INT32_MAX, LIVE, GROUP(NETWORK),
+	        .help = "SO_SNDBUF and SO_RCVBUF. 0 = the system's."),
+	SETTING(tcp_user_timeout, .initial = "0", .max = INT32_MAX * USEC_PER_MS,
+	        .unit = USEC_PER_MS, .step = USEC_PER_MS, LIVE, GROUP(NETWORK),
+	        .help = "TCP_USER_TIMEOUT. 0 = the system's."),
+	SETTING(track_extra_parameters, .initial = "IntervalStyle", BOOT, GROUP(GENERIC),
+	        .help = "Further parameters that are kept for each client, of those that the "
+	                "server reports."),
+	SETTING(transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
+	        .help = "Closes client and server when a whole transaction takes longer. "
+	                "0 = never."),
+	SETTING(unix_socket_dir, .initial = "/tmp", BOOT, GROUP(GENERIC),
+	        .help =
+	            "The directory of the Unix socket, ours and PostgreSQL's. @name = abstract; "
+	            "empty = none."),
+	SETTING(unix_socket_group, .initial = "", BOOT, GROUP(GENERIC),
+	        .help = "The group of the socket file, by name or number."),
+	SETTING(unix_socket_mode, .initial = "0777", .max = 0777, BOOT, GROUP(GENERIC),
+	        .help = "The permissions of the socket file."),
+	SETTING(user, BOOT, GROUP(GENERIC),
+	        .help = "The system user to become at start: pgweir does not run as root."),
+	SETTING(verbose, .max = 3, LIVE, GROUP(LOG),
+	        .help = "More in the log: 1 = states of connections, 2 and 3 = messages too. "
+	                "Without it, as -v says."),
+};
+
+const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
+
+static int compare_name(const void *name, const void *setting)
+{
+	return strcmp(name, ((const struct setting *)setting)->name);
+}
+
+const struct setting *setting_find(const char *name)
+{
+	return bsearch(name, settings, settings_count, sizeof(settings[0]), compare_name);
+}
+
+const char *setting_group_name(enum setting_group group)
+{
+	static const char *const names[SETTING_GROUPS] = {
+		[GROUP_GENERIC] = "Generic",
+		[GROUP_AUTH] = "Authentication",
+		[GROUP_LOG] = "Logging",
+		[GROUP_CONSOLE] = "Console",
+		[GROUP_CHECKS] = "Connection checks",
+		[GROUP_TIMEOUTS] = "Time limits for clients",
+		[GROUP_NETWORK] = "Network",
+	};
+
+	return names[group];
+}
+
+bool setting_show(const struct config *config, size_t index, struct setting_shown *shown)
+{
+	const struct setting *setting = &settings[index];
+
+	if (index >= settings_count)
+		return false;
+	shown->name = setting->name;
+	shown->initial = setting->initial;
+	shown->is_changeable = setting->reload == RELOAD_LIVE;
+	shown->value = field_text(config, setting, shown->room, sizeof(shown->room));
+	return true;
+}
+
+const char *pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
+
+const char *auth_type_name(enum auth_type type) { return auth_types[type]; }

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Single values as people write them.
+ *
+ * Hard here: what PgBouncer takes must mean the same (C's number bases, seconds
+ * with a fraction); units and words are what it refuses, and so are ours to give.
+ */
+#include "value_priv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "pgweir/base/banned.h"
+
+const char *const value_pool_modes[] = {
+	[POOL_MODE_SESSION] = "session",
+	[POOL_MODE_TRANSACTION] = "transaction",
+	[POOL_MODE_STATEMENT] = "statement",
+	[POOL_MODE_INHERIT] = NULL,
+};
+
+/* What often follows a value by mistake. */
+static const char *comment_hint(const char *text)
+{
+	const char *mark = strpbrk(text, ";#");
+
+	return mark && mark != text ? " (a comment needs a line of its own, or the value in quotes)"
+	                            : "";
+}
+
+static bool is_not(struct err *err, const char *text, const char *what)
+{
+	if (!*text)
+		return err_set(err, ERR_PARAMETER, "there is no value: %s is needed", what);
+	return err_set(err, ERR_PARAMETER, "\"%s\" is not %s%s", text, what, comment_hint(text));
+}
+
+static bool whole_number(const char *text, int base, int64_t *value)
+{
+	char *end;
+
+	if (isspace((unsigned char)*text))
+		return false;
+	errno = 0;
+	*value = strtoll(text, &end, base);
+	return end != text && *end == 0 && errno == 0;
+}
+
+bool value_int(const char *text, int base, int64_t *value, struct err *err)
+{
+	return whole_number(text, base, value) || is_not(err, text, "a whole number");
+}
+
+bool value_bool(const char *text, bool *value, struct err *err)
+{
+	static const char *const words[] = { "off", "on", "false", "true", "no", "yes", NULL };
+	int at = value_word(text, words);
+	int64_t number;
+
+	if (at >= 0)
+		*value = at % 2 == 1;
+	else if (whole_number(text, 0, &number))
+		*value = number != 0;
+	else
+		return is_not(err, text, "a switch (1 or 0, on or off, true or false, yes or no)");
+	return true;
+}
+
+struct unit {
+	const char *name;
+	int64_t size;
+};
+
+static const struct unit time_units[] = {
+	{ "us", 1 },
+	{ "ms", USEC_PER_MS },
+	{ "s", USEC_PER_SEC },
+	{ "min", 60 * USEC_PER_SEC },
+	{ "h", 3600 * USEC_PER_SEC },
+	{ "d", 86400 * USEC_PER_SEC },
+	{ NULL, 0 },
+};
+
+static const struct unit byte_units[] = {
+	{ "B", 1 }, { "kB", 1 << 10 }, { "MB", 1 << 20 }, { "GB", 1 << 30 }, { NULL, 0 },
+};
+
+/* The size of the unit at the end of a number, blanks before it or not; 0: no such unit. */
+static int64_t unit_size(const char *text, const struct unit *unit, int64_t bare)
+{
+	text += strspn(text, " \t");
+	if (!*text)
+		return bare;
+	for (; unit->name; unit++) {
+		if (strcasecmp(unit->name, text) == 0)
+			return unit->size;
+	}
+	return 0;
+}
+
+bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err)
+{
+	static const char what[] = "a duration (a number, or one with us, ms, s, min, h or d)";
+	const char *digits = text + strspn(text, "+-");
+	int64_t whole, size;
+	double number;
+	char *end;
+
+	/* "inf", "nan" and hexadecimal fractions are nobody's wish */
+	if (digits > text + 1 || !strchr("0123456789.", *digits) || !*digits)
+		return is_not(err, text, what);
+	if (base == 0 && whole_number(text, 0, &whole)) {
+		number = (double)whole;
+		size = unit;
+	} else if (digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X')) {
+		return is_not(err, text, what);
+	} else {
+		number = strtod(text, &end);
+		size = unit_size(end, time_units, unit);
+		if (end == text || size == 0)
+			return is_not(err, text, what);
+	}
+	number *= (double)size;
+	if (number > (double)VALUE_TIME_MAX || number < -(double)VALUE_TIME_MAX)
+		return err_set(err, ERR_PARAMETER, "\"%s\" is too long a time", text);
+	*value = (usec_t)(number < 0 ? number - 0.5 : number + 0.5);
+	return true;
+}
+
+bool value_bytes(const char *text, int64_t *value, struct err *err)
+{
+	static const char what[] = "a size (a number of bytes, or one with B, kB, MB or GB)";
+	int64_t number, size;
+	char *end;
+
+	errno = 0;
+	number = strtoll(text, &end, 0);
+	size = unit_size(end, byte_units, 1);
+	if (end == text || isspace((unsigned char)*text) || size == 0)
+		return is_not(err, text, what);
+	if (errno || number > INT64_MAX / size || number < INT64_MIN / size)
+		return err_set(err, ERR_PARAMETER, "\"%s\" is too large a size", text);
+	*value = number * size;
+	return true;
+}
+
+int value_word(const char *text, const char *const *words)
+{
+	for (int i = 0; words[i]; i++) {
+		if (strcasecmp(words[i], text) == 0)
+			return i;
+	}
+	return -1;
+}
+
+/* Cuts the next name off *at, in place; "" between two commas; NULL: no more. */
+static char *next_name(char **at, const char *separators)
+{
+	char *name = *at, *end;
+
+	name += strspn(name, " \t");
+	if (!*name)
+		return NULL;
+	end = name + strcspn(name, separators);
+	*at = *end ? end + 1 : end;
+	*end = 0;
+	for (; end > name && strchr(" \t", end[-1]); end--)
+		end[-1] = 0;
+	return name;
+}
+
+static bool list_add(struct config_list *list, const char *name)
+{
+	char **names = realloc(list->names, (list->count + 1) * sizeof(*names));
+
+	if (!names)
+		return false;
+	list->names = names;
+	list->names[list->count] = strdup(name);
+	if (!list->names[list->count])
+		return false;
+	list->count++;
+	return true;
+}
+
+bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err)
+{
+	const char *separators = splits_at_blanks ? ", \t" : ",";
+	char *copy = strdup(text), *at = copy, *name;
+	bool ok = copy != NULL;
+
+	*list = (struct config_list){ .text = strdup(text) };
+	while (ok && list->text && (name = next_name(&at, separators))) {
+		if (*name)
+			ok = list_add(list, name);
+	}
+	free(copy);
+	if (ok && list->text)
+		return true;
+	value_list_free(list);
+	return err_set(err, ERR_MEMORY, "no memory");
+}
+
+void value_list_free(struct config_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->names[i]);
+	free(list->names);
+	free(list->text);
+	*list = (struct config_list){ 0 };
+}
+
+bool value_unquote(char **text, struct err *err)
+{
+	char quote = **text;
+	char *end, *rest;
+
+	if (quote != '\'' && quote != '"')
+		return true;
+	end = strchr(*text + 1, quote);
+	if (!end)
+		return err_set(err, ERR_PARAMETER, "the quote has no end");
+	rest = end + 1 + strspn(end + 1, " \t");
+	if (*rest && !strchr(";#", *rest))
+		return err_set(err, ERR_PARAMETER, "unexpected \"%s\" behind the quotes", rest);
+	*end = 0;
+	++*text;
+	return true;
+}
+
+void value_time_text(usec_t value, char *out, size_t size)
+{
+	const struct unit *unit = time_units;
+
+	for (const struct unit *larger = time_units; larger->name; larger++) {
+		if (value && value % larger->size == 0)
+			unit = larger;
+	}
+	if (value)
+		snprintf(out, size, "%lld%s", (long long)(value / unit->size), unit->name);
+	else
+		snprintf(out, size, "0");
+}
