@@ -3,7 +3,8 @@
  * The entries of [databases] and [users]: kept by name, and what results from
  * them for one user on one database.
  */
-#define HASH_NONFATAL_OOM 1 /* an element without room has no table: hh.tbl is NULL */
+#define HASH_NONFATAL_OOM 1    /* an element without room has no table: hh.tbl is NULL */
+#define HASH_FUNCTION HASH_OAT /* uthash's own choice falls through cases: clang warns */
 
 #include "entries_priv.h"
 

@@ -30,15 +30,15 @@ static union field field_of(const struct config *config, const struct setting *s
 	return (union field){ .at = (char *)config + setting->at };
 }
 
-static const char *bound_text(const struct setting *setting, int64_t value, char *room, size_t size)
+/* A number in the way that people write this setting. */
+static void number_text(const struct setting *setting, int64_t value, char *room, size_t size)
 {
 	if (setting->type == SETTING_TIME)
 		value_time_text(value, room, size);
 	else if (setting->at == offsetof(struct config, unix_socket_mode))
-		snprintf(room, size, "0%" PRIo64, (uint64_t)value);
+		snprintf(room, size, "%#" PRIo64, (uint64_t)value);
 	else
 		snprintf(room, size, "%" PRId64, value);
-	return room;
 }
 
 static bool in_range(const struct setting *setting, int64_t value, struct err *err)
@@ -46,14 +46,16 @@ static bool in_range(const struct setting *setting, int64_t value, struct err *e
 	char low[32], high[32];
 	int64_t max =
 	    setting->type == SETTING_TIME && !setting->max ? VALUE_TIME_MAX : setting->max;
+	bool is_open = setting->type == SETTING_TIME ? !setting->max : max >= INT32_MAX;
 
-	if (value < setting->min || value > max) {
-		bound_text(setting, setting->min, low, sizeof(low));
-		bound_text(setting, max, high, sizeof(high));
-		if (max >= INT32_MAX)
-			return err_set(err, ERR_PARAMETER, "must be at least %s", low);
+	number_text(setting, setting->min, low, sizeof(low));
+	number_text(setting, max, high, sizeof(high));
+	if (value < setting->min && is_open)
+		return err_set(err, ERR_PARAMETER, "must be at least %s", low);
+	if (value > max && is_open)
+		return err_set(err, ERR_PARAMETER, "must be at most %s", high);
+	if (value < setting->min || value > max)
 		return err_set(err, ERR_PARAMETER, "must be from %s to %s", low, high);
-	}
 	if (setting->step && value % setting->step != 0)
 		return err_set(err, ERR_PARAMETER, "must be a whole number of %s",
 		               setting->step == USEC_PER_SEC ? "seconds" : "milliseconds");

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The documents made from the tables: the manual's lists, and the ini file that
+ * shows every setting.
+ */
+#include "manual_priv.h"
+
+#include <string.h>
+
+#include "entries_priv.h"
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+#define EXAMPLE_WIDTH 90
+
+/* Text for roff: nothing in it may be taken for a request or an escape. */
+static void roff_text(struct buf *out, const char *text)
+{
+	if (*text == '.' || *text == '\'')
+		buf_add_text(out, "\\&");
+	for (; *text; text++) {
+		if (*text == '\\')
+			buf_add_text(out, "\\e");
+		else if (*text == '-')
+			buf_add_text(out, "\\-");
+		else
+			buf_add_byte(out, *text);
+	}
+}
+
+static void roff_words(struct buf *out, const char *const *words)
+{
+	for (const char *const *word = words; *word; word++) {
+		if (word != words)
+			buf_add_text(out, word[1] ? ", " : " or ");
+		roff_text(out, *word);
+	}
+}
+
+static void setting_kind(struct buf *out, const struct setting *setting)
+{
+	static const char *const kinds[] = {
+		[SETTING_BOOL] = "Switch",
+		[SETTING_INT] = "Whole number",
+		[SETTING_BYTES] = "Size",
+		[SETTING_TIME] = "Duration",
+		[SETTING_TEXT] = "Text",
+		[SETTING_LIST] = "List",
+		[SETTING_WORD] = "One of the words",
+	};
+
+	buf_add_text(out, kinds[setting->type]);
+	if (setting->type == SETTING_WORD) {
+		buf_add_byte(out, ' ');
+		roff_words(out, setting->words);
+	}
+	if (setting->unit == USEC_PER_MS)
+		buf_add_text(out, "; a bare number counts milliseconds");
+	if (setting->splits_at_blanks)
+		buf_add_text(out, "; blanks separate names as commas do");
+}
+
+static void setting_default(struct buf *out, const char *initial)
+{
+	buf_add_text(out, ".br\nDefault: ");
+	if (!initial)
+		buf_add_text(out, "not set");
+	else if (!*initial)
+		buf_add_text(out, "empty");
+	else
+		roff_text(out, initial);
+	buf_add_text(out, ".\n");
+}
+
+static void roff_setting(struct buf *out, const struct setting *setting)
+{
+	buf_printf(out, ".TP\n.B %s\n", setting->name);
+	roff_text(out, setting->help);
+	buf_add_text(out, "\n.br\n");
+	setting_kind(out, setting);
+	buf_add_text(out, ".\n");
+	setting_default(out, setting->initial);
+	if (setting->reload == RELOAD_BOOT)
+		buf_add_text(out, "Changes with a restart only.\n");
+	if (setting->since)
+		buf_printf(out, "Since pgweir %s.\n", setting->since);
+}
+
+static void roff_settings(struct buf *out)
+{
+	for (int group = 0; group < SETTING_GROUPS; group++) {
+		buf_printf(out, ".SS %s\n", setting_group_name((enum setting_group)group));
+		for (size_t i = 0; i < settings_count; i++) {
+			if (settings[i].group == (enum setting_group)group)
+				roff_setting(out, &settings[i]);
+		}
+	}
+}
+
+static void roff_keys(struct buf *out, const struct entry_key *keys, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		buf_printf(out, ".TP\n.B %s\n", keys[i].name);
+		roff_text(out, keys[i].help);
+		buf_add_byte(out, '\n');
+		if (keys[i].initial)
+			setting_default(out, keys[i].initial);
+	}
+}
+
+static void roff_database_keys(struct buf *out)
+{
+	roff_keys(out, database_keys, database_keys_count);
+}
+
+static void roff_user_keys(struct buf *out) { roff_keys(out, user_keys, user_keys_count); }
+
+/* A comment of several lines, broken between words. */
+static void example_comment(struct buf *out, const char *text)
+{
+	while (*text) {
+		size_t count = strlen(text);
+
+		if (count > EXAMPLE_WIDTH) {
+			for (count = EXAMPLE_WIDTH; count && text[count] != ' '; count--)
+				;
+		}
+		if (count == 0) /* one word that is longer than the line */
+			count = strcspn(text, " ");
+		buf_add_text(out, ";; ");
+		buf_add(out, text, count);
+		buf_add_byte(out, '\n');
+		text += count + strspn(text + count, " ");
+	}
+}
+
+static void example_setting(struct buf *out, const struct setting *setting)
+{
+	example_comment(out, setting->help);
+	if (setting->reload == RELOAD_BOOT)
+		example_comment(out, "Changes with a restart only.");
+	buf_printf(out, ";%s =", setting->name);
+	if (setting->initial && *setting->initial)
+		buf_printf(out, " %s", setting->initial);
+	buf_add_text(out, "\n\n");
+}
+
+static void example_settings(struct buf *out)
+{
+	for (int group = 0; group < SETTING_GROUPS; group++) {
+		buf_printf(out, ";;;\n;;; %s\n;;;\n\n",
+		           setting_group_name((enum setting_group)group));
+		for (size_t i = 0; i < settings_count; i++) {
+			if (settings[i].group == (enum setting_group)group)
+				example_setting(out, &settings[i]);
+		}
+	}
+}
+
+static const struct {
+	const char *line;
+	void (*list)(struct buf *out);
+} marks[] = {
+	{ "@settings@", roff_settings },
+	{ "@database_keys@", roff_database_keys },
+	{ "@user_keys@", roff_user_keys },
+	{ "@example@", example_settings },
+};
+
+static void fill_line(struct bytes line, struct buf *out)
+{
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (bytes_are(line, marks[i].line)) {
+			marks[i].list(out);
+			return;
+		}
+	}
+	buf_add(out, line.at, line.count);
+	buf_add_byte(out, '\n');
+}
+
+void manual_fill(struct bytes template, struct buf *out)
+{
+	while (template.count) {
+		const char *end = memchr(template.at, '\n', template.count);
+		size_t count = end ? (size_t)(end - template.at) : template.count;
+
+		fill_line(bytes_of(template.at, count), out);
+		template = bytes_skip(template, end ? count + 1 : count);
+	}
+}

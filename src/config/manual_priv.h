@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The documents made from the tables of settings and keys.
+ */
+#ifndef PGWEIR_CONFIG_MANUAL_PRIV_H
+#define PGWEIR_CONFIG_MANUAL_PRIV_H
+
+#include "pgweir/base/buf.h"
+
+/*
+ * Copies a template to *out; a line that is a mark alone gives way to its list:
+ *
+ *   @settings@        all settings, for the manual page
+ *   @database_keys@   the keys of [databases], for the manual page
+ *   @user_keys@       the keys of [users], for the manual page
+ *   @example@         all settings with their defaults, commented out, for an ini file
+ */
+void manual_fill(struct bytes template, struct buf *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzz target: a configuration out of any bytes, and all that is made of it.
+ */
+#include <assert.h>
+#include <stdint.h>
+
+#include "pgweir/config/entries.h"
+#include "pgweir/config/settings.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void walk(const struct config *config)
+{
+	const struct config_database *database = NULL;
+	const struct config_user *user = NULL;
+	struct setting_shown shown;
+
+	for (size_t i = 0; setting_show(config, i, &shown); i++)
+		assert(shown.value || !shown.initial);
+	while ((database = config_database_next(config, database))) {
+		assert(config_database_find(config, database->name) == database);
+		assert(config_database_same_server(database, database, database->name));
+		assert(config_pool_size(config, database, NULL) >= 0);
+		assert(config_server_lifetime(config, database) >= 0);
+		assert(config_pool_mode(config, database, NULL) != POOL_MODE_INHERIT);
+	}
+	while ((user = config_user_next(config, user))) {
+		assert(config_user_find(config, user->name) == user);
+		assert(config_query_wait_timeout(config, NULL, user) >= 0);
+		assert(config_max_user_connections(config, user) >= 0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_of(data, size), "fuzz", &problems);
+	const struct config *kept;
+	struct buf differ = { 0 };
+
+	assert(!config == problems_any(&problems));
+	if (config) {
+		walk(config);
+		kept = config_keep_boot_only(config, config, &differ);
+		assert(kept && differ.count == 0);
+		config_unref(&kept);
+	}
+	config_unref(&config);
+	problems_done(&problems);
+	buf_free(&differ);
+	return 0;
+}

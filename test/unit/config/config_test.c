@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/config.c: whole loads, SET, and what only a restart changes.
+ */
+#include "pgweir/config/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../unit.h"
+
+#include "pgweir/config/entries.h"
+
+static const struct config *parse(const char *text)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
+
+	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "?");
+	ck_assert(!problems_any(&problems));
+	return config;
+}
+
+START_TEST(config_has_defaults)
+{
+	const struct config *config = parse("[pgbouncer]\n");
+
+	ck_assert_int_eq(config->listen_port, 6432);
+	ck_assert_uint_eq(config->listen_addr.count, 0);
+	ck_assert_str_eq(config->unix_socket_dir, "/tmp");
+	ck_assert_int_eq(config->unix_socket_mode, 0777);
+	ck_assert_int_eq(config->pool_mode, POOL_MODE_SESSION);
+	ck_assert_int_eq(config->auth_type, AUTH_TYPE_MD5);
+	ck_assert_int_eq(config->query_wait_timeout, 120 * USEC_PER_SEC);
+	ck_assert_uint_eq(config->pkt_buf, 4096);
+	ck_assert_uint_eq(config->max_packet_size, 2147483647);
+	ck_assert(config->log_connections);
+	ck_assert(config_list_has(&config->track_extra_parameters, "IntervalStyle"));
+	ck_assert_int_eq(config->verbose, CONFIG_UNSET);
+	ck_assert_ptr_null(config->auth_file);
+	ck_assert_ptr_null(config->user);
+	ck_assert_str_eq(config->pidfile, "");
+	ck_assert_uint_eq(config_database_count(config), 0);
+	config_unref(&config);
+	ck_assert_ptr_null(config);
+	config_unref(&config);
+}
+END_TEST
+
+START_TEST(config_takes_the_last_of_each)
+{
+	const struct config *config = parse("[pgbouncer]\nlisten_port = 1\npool_mode=statement\n"
+	                                    "[databases]\na = host=one\n"
+	                                    "[pgweir]\nlisten_port = 2\n"
+	                                    "[databases]\na = host=two\n* = host=all\n"
+	                                    "[users]\nu = pool_size=3\n[peers]\n");
+
+	ck_assert_int_eq(config->listen_port, 2);
+	ck_assert_int_eq(config->pool_mode, POOL_MODE_STATEMENT);
+	ck_assert_str_eq(config_database_find(config, "a")->host, "two");
+	ck_assert_str_eq(config_database_auto(config)->host, "all");
+	ck_assert_int_eq(config_user_find(config, "u")->pool_size, 3);
+	config_unref(&config);
+}
+END_TEST
+
+START_TEST(config_collects_every_problem)
+{
+	static const char text[] = "[pgbouncer]\n"
+				   "listen_port = 70000\n"
+				   "pool_sise = 5\n"
+				   "auth_type = pam\n"
+				   "client_tls_sslmode = require\n"
+				   "server_tls_sslmode = prefer\n"
+				   "max_client_conn = 100 ; many\n"
+				   "[databases]\n"
+				   "pgbouncer = host=a\n"
+				   "app = host=a,b\n"
+				   "[users]\n"
+				   "u = pool_size=x\n"
+				   "[peers]\n"
+				   "1 = host=a\n";
+	static const char *const texts[] = {
+		"f.ini:2: setting \"listen_port\": must be from 0 to 65535",
+		"f.ini:3: unknown setting \"pool_sise\": did you mean \"pool_mode\"?",
+		"f.ini:4: setting \"auth_type\": \"pam\" is not supported yet",
+		"f.ini:5: setting \"client_tls_sslmode\" is not supported yet: leave it out, or "
+		"set "
+		"it to disable",
+		"f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
+		"comment needs a line of its own, or the value in quotes)",
+		"f.ini:9: database \"pgbouncer\": this name is the console's",
+		"f.ini:10: database \"app\": host: several hosts are not supported yet",
+		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number",
+		"f.ini:14: peer \"1\": peers are not supported yet",
+	};
+	struct problems problems = { 0 };
+
+	ck_assert_ptr_null(config_parse(bytes_text(text), "f.ini", &problems));
+	for (size_t i = 0; i < COUNT_OF(texts) && i < problems.count; i++)
+		ck_assert_str_eq(problems.texts[i], texts[i]);
+	ck_assert_uint_eq(problems.count, COUNT_OF(texts));
+	problems_done(&problems);
+}
+END_TEST
+
+START_TEST(config_needs_its_section)
+{
+	struct problems problems = { 0 };
+
+	ck_assert_ptr_null(config_parse(bytes_text("[databases]\n"), "f.ini", &problems));
+	ck_assert_uint_eq(problems.count, 1);
+	ck_assert_str_eq(problems.texts[0], "f.ini: there is no [pgbouncer] section");
+	problems_done(&problems);
+}
+END_TEST
+
+START_TEST(config_loads_files)
+{
+	char path[] = "/tmp/pgweir-config-XXXXXX";
+	int file = mkstemp(path);
+	static const char text[] = "[pgbouncer]\nlisten_port = 7\n";
+	struct problems problems = { 0 };
+	const struct config *config;
+
+	ck_assert_int_ge(file, 0);
+	ck_assert_int_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
+	close(file);
+	config = config_load(path, &problems);
+	unlink(path);
+	ck_assert_ptr_nonnull(config);
+	ck_assert_int_eq(config->listen_port, 7);
+	ck_assert_str_eq(config->conffile, path);
+	config_unref(&config);
+
+	ck_assert_ptr_null(config_load("/nowhere/at/all", &problems));
+	ck_assert_uint_eq(problems.count, 1);
+	ck_assert_str_eq(problems.texts[0],
+	                 "/nowhere/at/all: cannot open: No such file or directory");
+	problems_done(&problems);
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	const char *value;
+	enum config_change change;
+	const char *error;
+} changes[] = {
+	{ "default_pool_size", "7", CONFIG_CHANGED, NULL },
+	{ "query_timeout", "500ms", CONFIG_CHANGED, NULL },
+	{ "admin_users", "a, b", CONFIG_CHANGED, NULL },
+	{ "max_prepared_statements", "0", CONFIG_CHANGED, NULL },
+	{ "listen_port", "7", CONFIG_AT_RESTART, NULL },
+	{ "listen_port", "x", CONFIG_REFUSED,
+	  "setting \"listen_port\": \"x\" is not a whole number" },
+	{ "pool_mode", "x", CONFIG_REFUSED,
+	  "setting \"pool_mode\": \"x\" is not one of its values: session, transaction or "
+	  "statement" },
+	{ "peer_id", "5", CONFIG_REFUSED,
+	  "setting \"peer_id\" is not supported yet: leave it out, or set it to 0" },
+	{ "nothing", "5", CONFIG_REFUSED, "unknown setting \"nothing\"" },
+};
+
+START_TEST(config_with_answers)
+{
+	const struct config *old = parse("[pgbouncer]\nauth_file=/x\n[databases]\na = host=one\n");
+	const struct config *changed = NULL;
+	struct err err = { 0 };
+
+	ck_assert_int_eq(config_with(old, changes[_i].name, changes[_i].value, &changed, &err),
+	                 changes[_i].change);
+	ck_assert_str_eq(err.text, changes[_i].error ? changes[_i].error : "");
+	ck_assert(!changed == (changes[_i].change != CONFIG_CHANGED));
+	config_unref(&changed);
+	config_unref(&old);
+}
+END_TEST
+
+START_TEST(config_with_leaves_the_old_one)
+{
+	const struct config *old = parse("[pgbouncer]\nauth_file=/x\n[databases]\na = host=one\n");
+	const struct config *other = config_ref(old), *changed = NULL;
+	struct err err;
+
+	ck_assert_int_eq(config_with(old, "default_pool_size", "7", &changed, &err),
+	                 CONFIG_CHANGED);
+	ck_assert_int_eq(old->default_pool_size, 20);
+	config_unref(&old);
+	config_unref(&other);
+	ck_assert_int_eq(changed->default_pool_size, 7);
+	ck_assert_str_eq(changed->auth_file, "/x");
+	ck_assert_str_eq(config_database_find(changed, "a")->host, "one");
+	config_unref(&changed);
+}
+END_TEST
+
+START_TEST(config_keeps_what_only_a_restart_changes)
+{
+	const struct config *running = parse("[pgbouncer]\nlisten_port=1\npidfile=/a\nuser=u\n");
+	const struct config *fresh = parse("[pgbouncer]\nlisten_port=2\npidfile=/b\n"
+	                                   "default_pool_size=3\n[databases]\na = host=one\n");
+	const struct config *kept;
+	struct buf differ = { 0 };
+
+	kept = config_keep_boot_only(fresh, running, &differ);
+	ck_assert_str_eq(buf_text(&differ), "listen_port, pidfile, user");
+	ck_assert_int_eq(kept->listen_port, 1);
+	ck_assert_str_eq(kept->pidfile, "/a");
+	ck_assert_str_eq(kept->user, "u");
+	ck_assert_int_eq(kept->default_pool_size, 3);
+	ck_assert_ptr_nonnull(config_database_find(kept, "a"));
+	config_unref(&fresh);
+	config_unref(&running);
+
+	buf_clear(&differ);
+	fresh = config_keep_boot_only(kept, kept, &differ);
+	ck_assert_uint_eq(differ.count, 0);
+	ck_assert_int_eq(fresh->listen_port, 1);
+	config_unref(&fresh);
+	config_unref(&kept);
+	buf_free(&differ);
+}
+END_TEST
+
+START_TEST(config_check_query_has_three_answers)
+{
+	const struct config *config = parse("[pgbouncer]\n");
+
+	ck_assert_str_eq(config_check_query(config), "");
+	config_unref(&config);
+	config = parse("[pgbouncer]\nserver_check_query =\n");
+	ck_assert_ptr_null(config_check_query(config));
+	config_unref(&config);
+	config = parse("[pgbouncer]\nserver_check_query = select 1;\n");
+	ck_assert_str_eq(config_check_query(config), "select 1;");
+	config_unref(&config);
+}
+END_TEST
+
+START_TEST(config_lists_have_names)
+{
+	const struct config *config = parse("[pgbouncer]\nadmin_users = a, b c\n");
+
+	ck_assert_uint_eq(config->admin_users.count, 3);
+	ck_assert(config_list_has(&config->admin_users, "c"));
+	ck_assert(!config_list_has(&config->admin_users, "C"));
+	config_unref(&config);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/config");
+	TCase *cases = tcase_create("config");
+
+	tcase_add_test(cases, config_has_defaults);
+	tcase_add_test(cases, config_takes_the_last_of_each);
+	tcase_add_test(cases, config_collects_every_problem);
+	tcase_add_test(cases, config_needs_its_section);
+	tcase_add_test(cases, config_loads_files);
+	tcase_add_loop_test(cases, config_with_answers, 0, COUNT_OF(changes));
+	tcase_add_test(cases, config_with_leaves_the_old_one);
+	tcase_add_test(cases, config_keeps_what_only_a_restart_changes);
+	tcase_add_test(cases, config_check_query_has_three_answers);
+	tcase_add_test(cases, config_lists_have_names);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/effective.c: the first of user, database and setting that speaks.
+ */
+#include "pgweir/config/entries.h"
+
+#include "../unit.h"
+
+static const char text[] = "[pgbouncer]\n"
+			   "default_pool_size = 10\nmin_pool_size = 11\nreserve_pool_size = 12\n"
+			   "server_lifetime = 13\nmax_db_connections = 14\n"
+			   "max_db_client_connections = 15\nmax_user_connections = 16\n"
+			   "max_user_client_connections = 17\nquery_timeout = 18\n"
+			   "query_wait_timeout = 19\nidle_transaction_timeout = 20\n"
+			   "transaction_timeout = 21\nclient_idle_timeout = 22\n"
+			   "pool_mode = statement\n"
+			   "[databases]\n"
+			   "silent =\n"
+			   "loud = pool_size=30 min_pool_size=31 reserve_pool_size=32 "
+			   "server_lifetime=33 max_db_connections=34 "
+			   "max_db_client_connections=35 query_wait_timeout=39 "
+			   "pool_mode=transaction\n"
+			   "low = pool_size=0 min_pool_size=0 reserve_pool_size=0 "
+			   "server_lifetime=0 max_db_connections=0 "
+			   "max_db_client_connections=0 query_wait_timeout=0\n"
+			   "[users]\n"
+			   "silent =\n"
+			   "loud = pool_size=50 reserve_pool_size=52 max_user_connections=56 "
+			   "max_user_client_connections=57 query_timeout=58 "
+			   "query_wait_timeout=59 idle_transaction_timeout=60 "
+			   "transaction_timeout=61 client_idle_timeout=62 pool_mode=session\n"
+			   "low = pool_size=0 reserve_pool_size=0 max_user_connections=0 "
+			   "max_user_client_connections=0 query_timeout=0 query_wait_timeout=0 "
+			   "idle_transaction_timeout=0 transaction_timeout=0 "
+			   "client_idle_timeout=0\n";
+
+static const struct {
+	const char *database, *user; /* NULL = no entry */
+	int mode, pool_size, min_pool_size, reserve_pool_size;
+	int max_db_connections, max_db_client_connections;
+	int max_user_connections, max_user_client_connections;
+	/* seconds */
+	int server_lifetime, query_timeout, query_wait_timeout;
+	int idle_transaction_timeout, transaction_timeout, client_idle_timeout;
+} cases[] = {
+	{ NULL, NULL, POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21, 22 },
+	{ "silent", "silent", POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21,
+	  22 },
+	{ "loud", NULL, POOL_MODE_TRANSACTION, 30, 31, 32, 34, 35, 16, 17, 33, 18, 39, 20, 21, 22 },
+	{ NULL, "loud", POOL_MODE_SESSION, 50, 11, 52, 14, 15, 56, 57, 13, 58, 59, 60, 61, 62 },
+	{ "loud", "loud", POOL_MODE_SESSION, 50, 31, 52, 34, 35, 56, 57, 33, 58, 59, 60, 61, 62 },
+	{ "low", NULL, POOL_MODE_STATEMENT, 0, 0, 0, 14, 15, 16, 17, 13, 18, 0, 20, 21, 22 },
+	{ "loud", "low", POOL_MODE_TRANSACTION, 0, 31, 0, 34, 35, 16, 17, 33, 18, 0, 20, 21, 22 },
+};
+
+START_TEST(effective_values)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(text), "f", &problems);
+	const struct config_database *database = NULL;
+	const struct config_user *user = NULL;
+
+	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	if (cases[_i].database)
+		database = config_database_find(config, cases[_i].database);
+	if (cases[_i].user)
+		user = config_user_find(config, cases[_i].user);
+#define CHECK(name, ...) ck_assert_int_eq(config_##name(config, __VA_ARGS__), cases[_i].name)
+#define CHECK_TIME(name, ...) \
+	ck_assert_int_eq(config_##name(config, __VA_ARGS__), cases[_i].name *USEC_PER_SEC)
+	ck_assert_int_eq((int)config_pool_mode(config, database, user), cases[_i].mode);
+	CHECK(pool_size, database, user);
+	CHECK(reserve_pool_size, database, user);
+	CHECK(min_pool_size, database);
+	CHECK(max_db_connections, database);
+	CHECK(max_db_client_connections, database);
+	CHECK(max_user_connections, user);
+	CHECK(max_user_client_connections, user);
+	CHECK_TIME(server_lifetime, database);
+	CHECK_TIME(query_timeout, user);
+	CHECK_TIME(query_wait_timeout, database, user);
+	CHECK_TIME(idle_transaction_timeout, user);
+	CHECK_TIME(transaction_timeout, user);
+	CHECK_TIME(client_idle_timeout, user);
+	config_unref(&config);
+	problems_done(&problems);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/effective");
+	TCase *tcase = tcase_create("effective");
+
+	tcase_add_loop_test(tcase, effective_values, 0, COUNT_OF(cases));
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/entries.c: kept by name, walked in order, compared by their servers.
+ */
+#include "../../../src/config/entries_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit.h"
+
+static struct config config;
+
+static void set_up(void)
+{
+	config.entries = entries_new();
+	ck_assert_ptr_nonnull(config.entries);
+}
+
+static void tear_down(void)
+{
+	entries_unref(&config.entries);
+	ck_assert_ptr_null(config.entries);
+}
+
+static void add(const char *name, const char *line)
+{
+	struct err err = { 0 };
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s", line);
+	ck_assert_msg(entries_add_database(config.entries, name, text, &err), "%s", err.text);
+}
+
+START_TEST(entries_are_found)
+{
+	add("a", "host=one");
+	add("b", "dbname=x");
+	ck_assert_str_eq(config_database_find(&config, "a")->host, "one");
+	ck_assert_int_eq(config_database_find(&config, "a")->port, 5432);
+	ck_assert_ptr_null(config_database_find(&config, "c"));
+	ck_assert_ptr_null(config_database_auto(&config));
+	add("*", "host=all");
+	ck_assert_str_eq(config_database_auto(&config)->host, "all");
+	ck_assert_ptr_null(config_database_find(&config, "*"));
+	ck_assert_uint_eq(config_database_count(&config), 2);
+}
+END_TEST
+
+START_TEST(entries_of_one_name_make_way)
+{
+	add("a", "host=one port=1");
+	add("b", "host=two");
+	add("a", "host=three");
+	add("*", "host=four");
+	add("*", "port=5");
+	ck_assert_uint_eq(config_database_count(&config), 2);
+	ck_assert_str_eq(config_database_find(&config, "a")->host, "three");
+	ck_assert_int_eq(config_database_find(&config, "a")->port, 5432);
+	ck_assert_ptr_null(config_database_auto(&config)->host);
+}
+END_TEST
+
+START_TEST(entries_are_walked_in_order)
+{
+	const struct config_database *database = NULL;
+	const struct config_user *user = NULL;
+	char names[16] = "", none[] = "", also_none[] = "";
+
+	ck_assert_ptr_null(config_database_next(&config, NULL));
+	ck_assert_ptr_null(config_user_next(&config, NULL));
+	add("b", "");
+	add("*", "");
+	add("a", "");
+	while ((database = config_database_next(&config, database)))
+		strncpy(names + strlen(names), database->name, 2);
+	ck_assert_str_eq(names, "ba");
+
+	ck_assert(entries_add_user(config.entries, "u", none, NULL));
+	ck_assert(entries_add_user(config.entries, "u", also_none, NULL));
+	user = config_user_next(&config, NULL);
+	ck_assert_str_eq(user->name, "u");
+	ck_assert_ptr_eq(config_user_find(&config, "u"), user);
+	ck_assert_ptr_null(config_user_next(&config, user));
+	ck_assert_uint_eq(config_user_count(&config), 1);
+}
+END_TEST
+
+static const struct {
+	const char *a;
+	const char *b;
+	bool is_same;
+} servers[] = {
+	{ "", "", true },
+	{ "host=a", "host=a", true },
+	{ "host=a", "host=b", false },
+	{ "host=a", "", false },
+	{ "port=5432", "", true },
+	{ "port=5433", "", false },
+	{ "dbname=asked", "", true },
+	{ "dbname=other", "", false },
+	{ "user=a", "", false },
+	{ "user=a password=x", "user=a password=y", true },
+	{ "connect_query=x", "connect_query=y", false },
+	{ "pool_size=5 timezone=UTC application_name=a client_encoding=x datestyle=y", "", true },
+	{ "pool_mode=statement server_lifetime=5", "", true },
+};
+
+START_TEST(entries_know_the_same_server)
+{
+	add("a", servers[_i].a);
+	add("b", servers[_i].b);
+	ck_assert_msg(config_database_same_server(config_database_find(&config, "a"),
+	                                          config_database_find(&config, "b"),
+	                                          "asked") == servers[_i].is_same,
+	              "%s / %s", servers[_i].a, servers[_i].b);
+}
+END_TEST
+
+START_TEST(entries_default_to_the_name_asked_for)
+{
+	add("a", "");
+	add("b", "dbname=x");
+	ck_assert_str_eq(config_database_dbname(config_database_find(&config, "a"), "asked"),
+	                 "asked");
+	ck_assert_str_eq(config_database_dbname(config_database_find(&config, "b"), "asked"), "x");
+}
+END_TEST
+
+START_TEST(entries_refuse_names)
+{
+	char name[200] = "", text[] = "", bad[] = "port=0", bad_user[] = "x=1";
+	struct err err;
+
+	ck_assert(!entries_add_database(config.entries, "pgbouncer", text, &err));
+	ck_assert_str_eq(err.text, "database \"pgbouncer\": this name is the console's");
+	memset(name, 'x', CONFIG_DATABASE_NAME_MAX);
+	ck_assert(entries_add_database(config.entries, name, text, &err));
+	memset(name, 'x', CONFIG_DATABASE_NAME_MAX + 1);
+	ck_assert(!entries_add_database(config.entries, name, text, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "...\": its name is longer than 63 bytes"));
+	memset(name, 'x', CONFIG_USER_NAME_MAX);
+	ck_assert(entries_add_user(config.entries, name, text, &err));
+	memset(name, 'x', CONFIG_USER_NAME_MAX + 1);
+	ck_assert(!entries_add_user(config.entries, name, text, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "...\": the name is longer than 127 bytes"));
+
+	ck_assert(!entries_add_database(config.entries, "a", bad, &err));
+	ck_assert_str_eq(err.text, "database \"a\": port: must be from 1 to 65535");
+	ck_assert(!entries_add_user(config.entries, "u", bad_user, &err));
+	ck_assert_str_eq(err.text, "user \"u\": unknown key \"x\"");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/entries");
+	TCase *tcase = tcase_create("entries");
+
+	tcase_add_checked_fixture(tcase, set_up, tear_down);
+	tcase_add_test(tcase, entries_are_found);
+	tcase_add_test(tcase, entries_of_one_name_make_way);
+	tcase_add_test(tcase, entries_are_walked_in_order);
+	tcase_add_loop_test(tcase, entries_know_the_same_server, 0, COUNT_OF(servers));
+	tcase_add_test(tcase, entries_default_to_the_name_asked_for);
+	tcase_add_test(tcase, entries_refuse_names);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/entry_keys.c: one line of [databases] or [users] into an entry.
+ */
+#include "../../../src/config/entries_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit.h"
+
+#define HINT "(a value that holds blanks, or has a comment behind it, needs single quotes)"
+
+static const struct {
+	const char *text;
+	const char *error;
+} databases[] = {
+	{ "", NULL },
+	{ "host=127.0.0.1 port=5433 dbname=x user=u password=p", NULL },
+	{ "host=::1 connect_query='SELECT 1' client_encoding=UTF8 datestyle=ISO timezone=UTC "
+	  "application_name=a",
+	  NULL },
+	{ "port=05432", NULL },
+	{ "pool_mode=Statement", NULL },
+	{ "port=0", "port: must be from 1 to 65535" },
+	{ "port=abc", "port: \"abc\" is not a whole number" },
+	{ "port=5432,5433", "port: \"5432,5433\" is not a whole number" },
+	{ "pool_size=20abc", "pool_size: \"20abc\" is not a whole number" },
+	{ "pool_size=0x10", "pool_size: \"0x10\" is not a whole number" },
+	{ "pool_size=3000000000", "pool_size: must be from 0 to 2147483647" },
+	{ "server_lifetime=soon", "server_lifetime: \"soon\" is not a duration (a number, or one "
+	                          "with us, ms, s, min, h or d)" },
+	{ "pool_mode=x",
+	  "pool_mode: \"x\" is not one of its values: session, transaction or statement" },
+	{ "host=a,b", "host: several hosts are not supported yet" },
+	{ "auth_user=a", "key \"auth_user\" is not supported yet" },
+	{ "auth_query='SELECT 1'", "key \"auth_query\" is not supported yet" },
+	{ "auth_dbname=a", "key \"auth_dbname\" is not supported yet" },
+	{ "load_balance_hosts=disable", "key \"load_balance_hosts\" is not supported yet" },
+	{ "hots=a", "unknown key \"hots\"" },
+	{ "HOST=a", "unknown key \"HOST\"" },
+	{ "query_timeout=5", "unknown key \"query_timeout\"" },
+	{ "password=my secret", "key=value is expected behind password " HINT },
+	{ "password=''", "password: there is no value (leave the key out for its default)" },
+};
+
+START_TEST(entry_read_judges_databases)
+{
+	struct config_database entry = { 0 };
+	char *text = strdup(databases[_i].text);
+	struct err err = { 0 };
+	bool ok;
+
+	entry_reset(&entry, database_keys, database_keys_count);
+	ok = entry_read(&entry, database_keys, database_keys_count, text, &err);
+	ck_assert_msg(ok == !databases[_i].error, "%s: %s", databases[_i].text, err.text);
+	ck_assert_str_eq(err.text, databases[_i].error ? databases[_i].error : "");
+	entry_free(&entry, database_keys, database_keys_count);
+	free(text);
+}
+END_TEST
+
+START_TEST(entry_read_fills_a_database)
+{
+	char text[] = "host=h port=1 dbname=d user=u password='p ''q' pool_size=0 min_pool_size=-1 "
+		      "reserve_pool=4 max_db_connections=0 max_db_client_connections=9 "
+		      "server_lifetime=90s query_wait_timeout=-1 pool_mode=transaction host=i";
+	struct config_database entry = { 0 };
+	struct err err = { 0 };
+
+	entry_reset(&entry, database_keys, database_keys_count);
+	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, &err), "%s",
+	              err.text);
+	ck_assert_str_eq(entry.host, "i"); /* the last one counts */
+	ck_assert_str_eq(entry.dbname, "d");
+	ck_assert_str_eq(entry.user, "u");
+	ck_assert_str_eq(entry.password, "p 'q");
+	ck_assert_int_eq(entry.port, 1);
+	ck_assert_int_eq(entry.pool_size, 0);
+	ck_assert_int_eq(entry.min_pool_size, CONFIG_INHERIT);
+	ck_assert_int_eq(entry.reserve_pool_size, 4);
+	ck_assert_int_eq(entry.max_db_connections, CONFIG_INHERIT);
+	ck_assert_int_eq(entry.max_db_client_connections, 9);
+	ck_assert_int_eq(entry.server_lifetime, 90 * USEC_PER_SEC);
+	ck_assert_int_eq(entry.query_wait_timeout, 0);
+	ck_assert_int_eq(entry.pool_mode, POOL_MODE_TRANSACTION);
+	entry_free(&entry, database_keys, database_keys_count);
+	ck_assert_ptr_null(entry.password);
+}
+END_TEST
+
+START_TEST(entry_read_fills_a_user)
+{
+	char text[] = "pool_size=-2 reserve_pool_size=3 max_user_connections=5 query_timeout=1.5 "
+		      "transaction_timeout=0 client_idle_timeout=2min query_wait_timeout=0 "
+		      "idle_transaction_timeout=-1 max_user_client_connections=0";
+	struct config_user entry = { 0 };
+	struct err err = { 0 };
+
+	entry_reset(&entry, user_keys, user_keys_count);
+	ck_assert_msg(entry_read(&entry, user_keys, user_keys_count, text, &err), "%s", err.text);
+	ck_assert_int_eq(entry.pool_size, CONFIG_INHERIT);
+	ck_assert_int_eq(entry.reserve_pool_size, 3);
+	ck_assert_int_eq(entry.max_user_connections, 5);
+	ck_assert_int_eq(entry.max_user_client_connections, CONFIG_INHERIT);
+	ck_assert_int_eq(entry.query_timeout, 1500000);
+	ck_assert_int_eq(entry.transaction_timeout, CONFIG_INHERIT);
+	ck_assert_int_eq(entry.client_idle_timeout, 120 * USEC_PER_SEC);
+	ck_assert_int_eq(entry.query_wait_timeout, 0);
+	ck_assert_int_eq(entry.idle_transaction_timeout, CONFIG_INHERIT);
+	ck_assert_int_eq(entry.pool_mode, POOL_MODE_INHERIT);
+}
+END_TEST
+
+START_TEST(entry_read_knows_no_auth_keys_of_users)
+{
+	char text[] = "auth_user=a";
+	struct config_user entry = { 0 };
+	struct err err = { 0 };
+
+	ck_assert(!entry_read(&entry, user_keys, user_keys_count, text, &err));
+	ck_assert_str_eq(err.text, "unknown key \"auth_user\"");
+}
+END_TEST
+
+START_TEST(entry_texts_have_a_length)
+{
+	char text[CONFIG_PASSWORD_MAX + 32] = "password=";
+	size_t used = strlen(text);
+	struct config_database entry = { 0 };
+	struct err err = { 0 };
+
+	memset(text + used, 'x', CONFIG_PASSWORD_MAX);
+	ck_assert(entry_read(&entry, database_keys, database_keys_count, text, &err));
+	ck_assert_uint_eq(strlen(entry.password), CONFIG_PASSWORD_MAX);
+	entry_free(&entry, database_keys, database_keys_count);
+
+	memset(text, 0, sizeof(text));
+	memcpy(text, "password=", used);
+	memset(text + used, 'x', CONFIG_PASSWORD_MAX + 1);
+	ck_assert(!entry_read(&entry, database_keys, database_keys_count, text, &err));
+	ck_assert_str_eq(err.text, "password: is longer than 65530 bytes");
+	entry_free(&entry, database_keys, database_keys_count);
+}
+END_TEST
+
+START_TEST(entry_keys_are_in_order)
+{
+	for (size_t i = 1; i < database_keys_count; i++)
+		ck_assert_str_lt(database_keys[i - 1].name, database_keys[i].name);
+	for (size_t i = 1; i < user_keys_count; i++)
+		ck_assert_str_lt(user_keys[i - 1].name, user_keys[i].name);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/entry_keys");
+	TCase *tcase = tcase_create("entry_keys");
+
+	tcase_add_loop_test(tcase, entry_read_judges_databases, 0, COUNT_OF(databases));
+	tcase_add_test(tcase, entry_read_fills_a_database);
+	tcase_add_test(tcase, entry_read_fills_a_user);
+	tcase_add_test(tcase, entry_read_knows_no_auth_keys_of_users);
+	tcase_add_test(tcase, entry_texts_have_a_length);
+	tcase_add_test(tcase, entry_keys_are_in_order);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

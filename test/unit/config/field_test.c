@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/field.c: each type put, shown, copied, compared; each range kept.
+ */
+#include "../../../src/config/field_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit.h"
+
+static const struct {
+	const char *name;
+	const char *text;
+	const char *shown; /* as SHOW CONFIG has it; NULL: refused */
+	const char *error;
+} cases[] = {
+	{ "default_pool_size", "0x10", "16", NULL },
+	{ "default_pool_size", "'20' ; twenty", "20", NULL },
+	{ "default_pool_size", "-1", NULL, "must be at least 0" },
+	{ "default_pool_size", "3000000000", NULL, "must be at most 2147483647" },
+	{ "default_pool_size", "abc", NULL, "\"abc\" is not a whole number" },
+	{ "listen_port", "0", "0", NULL },
+	{ "listen_port", "70000", NULL, "must be from 0 to 65535" },
+	{ "unix_socket_mode", "0700", "448", NULL },
+	{ "unix_socket_mode", "01000", NULL, "must be from 0 to 0777" },
+	{ "verbose", "2", "2", NULL },
+	{ "verbose", "4", NULL, "must be from 0 to 3" },
+	{ "syslog", "yes", "1", NULL },
+	{ "log_stats", "0", "0", NULL },
+	{ "pkt_buf", "8kB", "8192", NULL },
+	{ "pkt_buf", "100", NULL, "must be at least 512" },
+	{ "max_packet_size", "4294967295", "4294967295", NULL },
+	{ "query_timeout", "1.5", "1.5", NULL },
+	{ "query_timeout", "500ms", "0.5", NULL },
+	{ "query_timeout", "1000000", "1e+06", NULL },
+	{ "query_timeout", "-1", NULL, "must be at least 0" },
+	{ "stats_period", "2min", "120", NULL },
+	{ "stats_period", "0x3c", "60", NULL },
+	{ "stats_period", "0", NULL, "must be at least 1s" },
+	{ "tcp_keepidle", "1min", "60", NULL },
+	{ "tcp_keepidle", "500ms", NULL, "must be a whole number of seconds" },
+	{ "tcp_keepidle", "10h", NULL, "must be from 0 to 32767s" },
+	{ "max_packet_size", "5GB", NULL, "must be at most 4294967295" },
+	{ "tcp_user_timeout", "60d", NULL, "must be from 0 to 2147483647ms" },
+	{ "tcp_user_timeout", "7", "7", NULL },
+	{ "tcp_user_timeout", "7s", "7000", NULL },
+	{ "tcp_user_timeout", "5us", NULL, "must be a whole number of milliseconds" },
+	{ "pool_mode", "TRANSACTION", "transaction", NULL },
+	{ "pool_mode", "x", NULL,
+	  "\"x\" is not one of its values: session, transaction or statement" },
+	{ "auth_type", "scram-sha-256", "scram-sha-256", NULL },
+	{ "auth_type", "hba", NULL, "\"hba\" is not supported yet" },
+	{ "listen_addr", "a, b", "a, b", NULL },
+	{ "server_reset_query", "''", "''", NULL },
+	{ "server_reset_query", "", "", NULL },
+};
+
+START_TEST(field_put_answers)
+{
+	const struct setting *setting = setting_find(cases[_i].name);
+	struct config config = { 0 };
+	struct err err = { 0 };
+	char room[32];
+	bool ok = field_put(&config, setting, cases[_i].text, &err);
+
+	ck_assert_msg(ok == !cases[_i].error, "%s=%s: %s", cases[_i].name, cases[_i].text,
+	              err.text);
+	if (ok)
+		ck_assert_str_eq(field_text(&config, setting, room, sizeof(room)), cases[_i].shown);
+	else
+		ck_assert_str_eq(err.text, cases[_i].error);
+	field_free(&config, setting);
+}
+END_TEST
+
+/* Another good value than the default, by type. */
+static const char *other_value(const struct setting *setting)
+{
+	if (setting->type == SETTING_WORD)
+		return "trust";
+	if (setting->type == SETTING_BOOL)
+		return strcmp(setting->initial, "0") == 0 ? "1" : "0";
+	if (setting->type == SETTING_BYTES)
+		return "12345";
+	return "2";
+}
+
+START_TEST(field_copies_and_compares)
+{
+	const struct setting *setting = &settings[_i];
+	struct config a = { 0 }, b = { 0 };
+	struct err err = { 0 };
+	const char *text =
+	    strcmp(setting->name, "pool_mode") == 0 ? "statement" : other_value(setting);
+
+	ck_assert_msg(field_reset(&a, setting, &err), "%s: %s", setting->name, err.text);
+	ck_assert_msg(field_put(&b, setting, text, &err), "%s: %s", setting->name, err.text);
+	ck_assert_msg(!field_equal(&a, &b, setting), "%s", setting->name);
+	ck_assert(field_copy(&b, &a, setting));
+	ck_assert_msg(field_equal(&a, &b, setting), "%s", setting->name);
+	ck_assert(field_put(&b, setting, text, &err));
+	ck_assert(field_copy(&a, &b, setting));
+	ck_assert_msg(field_equal(&a, &b, setting), "%s", setting->name);
+	field_free(&a, setting);
+	field_free(&b, setting);
+}
+END_TEST
+
+START_TEST(field_that_is_refused_stays)
+{
+	const struct setting *setting = setting_find("default_pool_size");
+	struct config config = { .default_pool_size = 7 };
+	struct err err;
+
+	ck_assert(!field_put(&config, setting, "seven", &err));
+	ck_assert_int_eq(config.default_pool_size, 7);
+}
+END_TEST
+
+START_TEST(field_may_be_unset)
+{
+	struct config config = { 0 };
+	char room[32];
+
+	ck_assert(field_reset(&config, setting_find("verbose"), NULL));
+	ck_assert_int_eq(config.verbose, CONFIG_UNSET);
+	ck_assert_ptr_null(field_text(&config, setting_find("verbose"), room, sizeof(room)));
+	ck_assert_ptr_null(field_text(&config, setting_find("auth_file"), room, sizeof(room)));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/field");
+	TCase *tcase = tcase_create("field");
+
+	tcase_add_loop_test(tcase, field_put_answers, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, field_copies_and_compares, 0, (int)settings_count);
+	tcase_add_test(tcase, field_that_is_refused_stays);
+	tcase_add_test(tcase, field_may_be_unset);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

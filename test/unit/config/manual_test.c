@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/manual.c: the lists hold every row, and the example can be loaded.
+ */
+#include "../../../src/config/manual_priv.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+#include "pgweir/config/settings.h"
+
+START_TEST(manual_lists_every_setting)
+{
+	struct buf out = { 0 }, wanted = { 0 };
+
+	manual_fill(bytes_text("before\n@settings@\nafter"), &out);
+	ck_assert_int_eq(strncmp(buf_text(&out), "before\n.SS Generic\n", 19), 0);
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), "\nafter\n"));
+	for (size_t i = 0; i < settings_count; i++) {
+		buf_clear(&wanted);
+		buf_printf(&wanted, "\n.B %s\n", settings[i].name);
+		ck_assert_msg(strstr(buf_text(&out), buf_text(&wanted)), "%s", settings[i].name);
+	}
+	buf_free(&wanted);
+	buf_free(&out);
+}
+END_TEST
+
+START_TEST(manual_lists_keys)
+{
+	struct buf out = { 0 };
+
+	manual_fill(bytes_text("@database_keys@\n@user_keys@\n"), &out);
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B dbname\n"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B client_idle_timeout\n"));
+	buf_free(&out);
+}
+END_TEST
+
+/* Takes the ; off each line `;name = value`, but for settings that are unset. */
+static void uncomment(const char *text, struct buf *out)
+{
+	buf_add_text(out, "[pgbouncer]\n");
+	for (; *text; text += strcspn(text, "\n") + 1) {
+		const struct setting *setting;
+		char name[64] = "";
+		size_t count = strcspn(text, "\n");
+
+		if (text[0] == ';' && text[1] != ';')
+			memcpy(name, text + 1, strcspn(text + 1, " "));
+		setting = setting_find(name);
+		if (setting && setting->initial)
+			buf_add(out, text + 1, count); /* with the end of the line */
+	}
+}
+
+START_TEST(manual_example_is_the_defaults)
+{
+	struct problems problems = { 0 };
+	struct buf example = { 0 }, all = { 0 }, wanted = { 0 };
+	const struct config *config;
+	struct setting_shown shown, initial;
+	const struct config *plain = config_parse(bytes_text("[pgbouncer]\n"), "f", &problems);
+
+	manual_fill(bytes_text("@example@"), &example);
+	for (size_t i = 0; i < settings_count; i++) {
+		buf_clear(&wanted);
+		buf_printf(&wanted, "\n;%s =", settings[i].name);
+		ck_assert_msg(strstr(buf_text(&example), buf_text(&wanted)), "%s",
+		              settings[i].name);
+	}
+	uncomment(buf_text(&example), &all);
+	config = config_parse(bytes_text(buf_text(&all)), "f", &problems);
+	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	for (size_t i = 0; setting_show(config, i, &shown); i++) {
+		setting_show(plain, i, &initial);
+		if (shown.value)
+			ck_assert_str_eq(shown.value, initial.value);
+	}
+	config_unref(&config);
+	config_unref(&plain);
+	buf_free(&wanted);
+	buf_free(&all);
+	buf_free(&example);
+}
+END_TEST
+
+/* Each file of etc/ that a user would copy loads as it is. */
+START_TEST(manual_files_load)
+{
+	static const char *const paths[] = { SOURCE_DIR "/etc/pgbouncer-minimal.ini",
+		                             BUILD_DIR "/etc/pgbouncer.ini" };
+	struct problems problems = { 0 };
+
+	for (size_t i = 0; i < COUNT_OF(paths); i++) {
+		const struct config *config = config_load(paths[i], &problems);
+
+		ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+		ck_assert_str_eq(config->auth_file, "/etc/pgbouncer/userlist.txt");
+		config_unref(&config);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/manual");
+	TCase *cases = tcase_create("manual");
+
+	tcase_add_test(cases, manual_lists_every_setting);
+	tcase_add_test(cases, manual_lists_keys);
+	tcase_add_test(cases, manual_example_is_the_defaults);
+	tcase_add_test(cases, manual_files_load);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * config/settings.c: the rows are in order, each with what a row must have.
+ */
+#include "pgweir/config/settings.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+START_TEST(settings_are_in_order)
+{
+	for (size_t i = 1; i < settings_count; i++)
+		ck_assert_msg(strcmp(settings[i - 1].name, settings[i].name) < 0, "%s",
+		              settings[i].name);
+}
+END_TEST
+
+START_TEST(settings_are_found)
+{
+	for (size_t i = 0; i < settings_count; i++)
+		ck_assert_ptr_eq(setting_find(settings[i].name), &settings[i]);
+	ck_assert_ptr_null(setting_find("pool"));
+	ck_assert_ptr_null(setting_find(""));
+}
+END_TEST
+
+START_TEST(settings_are_whole)
+{
+	const struct setting *setting = &settings[_i];
+	bool is_ranged = setting->type == SETTING_INT || setting->type == SETTING_BYTES;
+
+	ck_assert_msg(setting->help && setting->help[strlen(setting->help) - 1] == '.', "%s",
+	              setting->name);
+	ck_assert_msg(is_ranged == (setting->max > setting->min) || setting->type == SETTING_TIME,
+	              "%s", setting->name);
+	ck_assert_msg((setting->type == SETTING_WORD) == (setting->words != NULL), "%s",
+	              setting->name);
+	ck_assert_msg(setting->initial || setting->type == SETTING_TEXT ||
+	                  setting->type == SETTING_INT,
+	              "%s", setting->name);
+	ck_assert_ptr_nonnull(setting_group_name(setting->group));
+}
+END_TEST
+
+START_TEST(setting_show_walks_all)
+{
+	static const char text[] = "[pgbouncer]\nlisten_port = 7000\nquery_timeout = 1500ms\n";
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(text), "f", &problems);
+	struct setting_shown shown;
+	size_t count = 0;
+
+	ck_assert_ptr_nonnull(config);
+	for (; setting_show(config, count, &shown); count++) {
+		ck_assert_str_eq(shown.name, settings[count].name);
+		if (strcmp(shown.name, "listen_port") == 0) {
+			ck_assert_str_eq(shown.value, "7000");
+			ck_assert_str_eq(shown.initial, "6432");
+			ck_assert(!shown.is_changeable);
+		}
+		if (strcmp(shown.name, "query_timeout") == 0) {
+			ck_assert_str_eq(shown.value, "1.5");
+			ck_assert(shown.is_changeable);
+		}
+		if (strcmp(shown.name, "auth_file") == 0)
+			ck_assert_ptr_null(shown.value);
+	}
+	ck_assert_uint_eq(count, settings_count);
+	config_unref(&config);
+	problems_done(&problems);
+}
+END_TEST
+
+START_TEST(settings_have_names_for_their_words)
+{
+	ck_assert_str_eq(pool_mode_name(POOL_MODE_SESSION), "session");
+	ck_assert_str_eq(pool_mode_name(POOL_MODE_TRANSACTION), "transaction");
+	ck_assert_str_eq(pool_mode_name(POOL_MODE_STATEMENT), "statement");
+	ck_assert_ptr_null(pool_mode_name(POOL_MODE_INHERIT));
+	ck_assert_str_eq(auth_type_name(AUTH_TYPE_ANY), "any");
+	ck_assert_str_eq(auth_type_name(AUTH_TYPE_TRUST), "trust");
+	ck_assert_str_eq(auth_type_name(AUTH_TYPE_PLAIN), "plain");
+	ck_assert_str_eq(auth_type_name(AUTH_TYPE_MD5), "md5");
+	ck_assert_str_eq(auth_type_name(AUTH_TYPE_SCRAM_SHA_256), "scram-sha-256");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config/settings");
+	TCase *tcase = tcase_create("settings");
+
+	tcase_add_test(tcase, settings_are_in_order);
+	tcase_add_test(tcase, settings_are_found);
+	tcase_add_loop_test(tcase, settings_are_whole, 0, (int)settings_count);
+	tcase_add_test(tcase, setting_show_walks_all);
+	tcase_add_test(tcase, settings_have_names_for_their_words);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
