@@ -62,17 +62,19 @@ void derived_release(struct derived **derived);
 const struct scram_keys *derived_keys(const struct derived *derived);
 
 /*
- * The work, as a job of its own that frees itself in done(). After done() of a
- * job that was not abandoned, on_done(arg) is called, from the loop. Submit it;
- * if that is refused, or to go before it is done, call derived_job_drop().
+ * Makes the work a job of its own, and puts it into *slot, which the owner keeps
+ * where it is until the job is gone. The job frees itself in done() and leaves
+ * NULL in *slot; unless it was abandoned it then calls on_done(arg), from the loop.
+ * false: no memory.
  */
-struct job *derived_job(struct derived *derived, const char *password, void (*on_done)(void *arg),
-                        void *arg);
+bool derived_job(struct derived *derived, const char *password, struct job **slot,
+                 void (*on_done)(void *arg), void *arg);
 
 /*
- * submitted: whether workers_submit() took it. Then it is abandoned and frees
- * itself later; else it is freed now. Accepts a NULL job.
+ * The owner goes, or workers_submit() refused the job. submitted: whether it was
+ * taken; then it is abandoned and frees itself later, else it is freed now.
+ * Leaves NULL in *slot; does nothing when it is NULL already.
  */
-void derived_job_drop(struct job *job, bool submitted);
+void derived_job_drop(struct job **slot, bool submitted);
 
 #endif

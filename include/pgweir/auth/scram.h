@@ -23,7 +23,7 @@
 #define SCRAM_KEY_SIZE SHA256_SIZE
 #define SCRAM_SALT_SIZE 16  /* bytes of a salt of ours */
 #define SCRAM_SALT_MAX 256  /* bytes of a salt of theirs */
-#define SCRAM_NONCE_SIZE 25 /* text of 18 random bytes, with its zero */
+#define SCRAM_NONCE_SIZE 33 /* room for a nonce of ours: 18 random bytes as text */
 #define SCRAM_NONCE_MAX 256
 #define SCRAM_MESSAGE_MAX 2048
 #define SCRAM_ITERATIONS_MAX 10000000 /* more would hold a thread for many seconds */
