@@ -38,6 +38,8 @@ char *buf_reserve(struct buf *buf, size_t count)
 		goto broken;
 	while (room < buf->count + count)
 		room *= 2;
+	if (room > limit)
+		room = limit;
 	at = realloc(buf->at, room);
 	if (!at)
 		goto broken;

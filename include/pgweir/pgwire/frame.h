@@ -18,6 +18,13 @@ enum wire_result {
 	WIRE_BAD   /* no further byte can make this a message */
 };
 
+/* What one step through a list of unknown length found. */
+enum walk_result {
+	WALK_ITEM, /* the answer is filled in */
+	WALK_END,  /* the list ended as it should */
+	WALK_BAD   /* this is not such a list */
+};
+
 struct frame {
 	char type;       /* 'Q', 'P', ... as on the wire */
 	uint32_t length; /* bytes on the wire, type byte included */

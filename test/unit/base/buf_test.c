@@ -37,6 +37,19 @@ START_TEST(buf_breaks_at_its_limit)
 }
 END_TEST
 
+START_TEST(buf_holds_what_its_limit_says)
+{
+	struct buf buf = { .limit = 3 };
+
+	buf_add(&buf, "abc", 3);
+	ck_assert(buf_ok(&buf));
+	buf_add_byte(&buf, 'd');
+	ck_assert(!buf_ok(&buf));
+	ck_assert_uint_eq(buf.count, 3);
+	buf_free(&buf);
+}
+END_TEST
+
 START_TEST(buf_prints)
 {
 	struct buf buf = { 0 };
@@ -57,6 +70,7 @@ int main(void)
 
 	tcase_add_test(cases, buf_grows_and_keeps);
 	tcase_add_test(cases, buf_breaks_at_its_limit);
+	tcase_add_test(cases, buf_holds_what_its_limit_says);
 	tcase_add_test(cases, buf_prints);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

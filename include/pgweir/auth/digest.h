@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Hashes, random bytes and base64: the only door to OpenSSL's libcrypto.
+ *
+ * false: the library would not do it (MD5 in a FIPS setting, no memory, no
+ * randomness); then the output holds nothing of use.
+ */
+#ifndef PGWEIR_AUTH_DIGEST_H
+#define PGWEIR_AUTH_DIGEST_H
+
+#include "pgweir/base/bytes.h"
+
+#define SHA256_SIZE 32
+#define MD5_TEXT_SIZE 36 /* "md5", 32 digits, a zero */
+
+/* "md5" + hex(md5(a + b)), as PostgreSQL writes its md5 secrets and answers. */
+bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE]);
+
+bool digest_sha256(struct bytes in, unsigned char out[SHA256_SIZE]);
+bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZE]);
+
+/* PBKDF2 with HMAC-SHA-256 (Hi() of RFC 5802): slow, for helper threads. */
+bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterations,
+                   unsigned char out[SHA256_SIZE]);
+
+bool digest_random(void *out, size_t count);
+
+/* Bytes of text that `count` bytes make, its zero included. */
+#define BASE64_SIZE(count) (((count) + 2) / 3 * 4 + 1)
+
+/* Writes BASE64_SIZE(in.count) bytes. */
+void base64_encode(struct bytes in, char *out);
+
+/*
+ * Strict: no blanks, no missing padding. At most `room` bytes come out, *count
+ * says how many. false: not base64, or too long.
+ */
+bool base64_decode(struct bytes in, void *out, size_t room, size_t *count);
+
+/* Overwrites a secret, whatever the optimiser thinks of it. */
+void secret_wipe(void *at, size_t count);
+
+/* Wipes and frees a text on the heap; accepts NULL, leaves NULL behind. */
+void secret_free(char **text);
+
+#endif

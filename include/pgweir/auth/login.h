@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Login: we prove to a server who we are. No socket: bodies of Authentication
+ * messages ('R') come in, bytes to send are added to a buffer.
+ *
+ * In SCRAM the server must prove itself too, before its AuthenticationOk counts.
+ */
+#ifndef PGWEIR_AUTH_LOGIN_H
+#define PGWEIR_AUTH_LOGIN_H
+
+#include "pgweir/auth/credentials.h"
+#include "pgweir/auth/derived.h"
+
+enum login_result {
+	LOGIN_MORE,  /* send what is in `out` (it may be empty), wait for the next 'R' */
+	LOGIN_WORK,  /* submit login_job(), wait for on_work, then login_resume() */
+	LOGIN_OK,    /* AuthenticationOk has come, and counts */
+	LOGIN_FAILED /* *err says why; the words may go to waiting clients */
+};
+
+struct login_who {
+	const char *user;
+	const struct credentials *credentials;
+	struct verifiers *verifiers; /* must outlive the login's last step */
+	/* From the loop, never from within a call here: the work of LOGIN_WORK is done. */
+	void (*on_work)(void *arg);
+	void *arg;
+};
+
+struct login;
+
+/* Copies all it needs. NULL: no memory. */
+struct login *login_new(const struct login_who *who);
+
+/* Free it as soon as it has ended, or at any time before; wipes what it knew. */
+void login_free(struct login **login);
+
+/* `body` of a whole message of type 'R'. */
+enum login_result login_answer(struct login *login, struct bytes body, struct buf *out,
+                               struct err *err);
+
+/* As entry_job() and entry_job_refused(). */
+struct job *login_job(struct login *login);
+void login_job_refused(struct login *login);
+
+/* After on_work. */
+enum login_result login_resume(struct login *login, struct buf *out, struct err *err);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Reading what stands in a message's body: the counterpart of message.h.
+ *
+ * Unless it says otherwise a function takes a whole body (frame_body()) and
+ * answers WIRE_OK or WIRE_BAD; texts and bytes point into the body.
+ */
+#ifndef PGWEIR_PGWIRE_FIELDS_H
+#define PGWEIR_PGWIRE_FIELDS_H
+
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/report.h"
+
+/* ---- from a server ---- */
+
+/* ErrorResponse, NoticeResponse. A field that is missing: severity, sqlstate and text are "". */
+enum wire_result fields_report(struct bytes body, struct report *report);
+
+enum wire_result fields_parameter(struct bytes body, const char **name, const char **value);
+
+/* BackendKeyData: process id and secret together, 8 to CANCEL_KEY_MAX bytes. */
+enum wire_result fields_key(struct bytes body, struct bytes *key);
+
+enum wire_result fields_ready(struct bytes body, char *state);
+
+/* A body that is one text: CommandComplete, Query, PasswordMessage. */
+enum wire_result fields_text(struct bytes body, const char **text);
+
+enum auth_kind {
+	AUTH_OK = 0,
+	AUTH_CLEARTEXT = 3,
+	AUTH_MD5 = 5,
+	AUTH_GSS = 7,
+	AUTH_GSS_CONTINUE = 8,
+	AUTH_SSPI = 9,
+	AUTH_SASL = 10,
+	AUTH_SASL_CONTINUE = 11,
+	AUTH_SASL_FINAL = 12
+};
+
+struct auth_request {
+	uint32_t kind;      /* enum auth_kind, or one that we do not know */
+	struct bytes salt;  /* AUTH_MD5: 4 bytes */
+	struct bytes names; /* AUTH_SASL: for fields_mechanism() */
+	struct bytes data;  /* AUTH_SASL_CONTINUE, AUTH_SASL_FINAL */
+};
+
+enum wire_result fields_auth(struct bytes body, struct auth_request *request);
+
+/* The next name in a list of mechanisms; *names goes forward. */
+enum walk_result fields_mechanism(struct bytes *names, const char **name);
+
+/* The values of a DataRow. */
+struct row_walk {
+	struct bytes rest;
+	uint16_t left; /* values to come */
+};
+
+enum wire_result fields_row(struct bytes body, struct row_walk *walk);
+enum walk_result fields_value(struct row_walk *walk, struct bytes *value); /* NULL: .at is NULL */
+
+/* ---- from a client ---- */
+
+/* The names at the front of Parse, Bind, Describe, Close and Execute. */
+struct object_names {
+	char target;           /* Describe, Close: 'S' or 'P'; else 0 */
+	const char *statement; /* NULL: the message has no such name */
+	const char *portal;
+	size_t count; /* bytes of the body that they take */
+};
+
+/*
+ * Reads them as soon as they are there: `have` is what has come of a body of
+ * `length` bytes. WIRE_MORE: they have not all come. Other types are WIRE_BAD.
+ */
+enum wire_result fields_names(char type, struct bytes have, size_t length,
+                              struct object_names *names);
+
+struct parse_fields {
+	const char *statement;
+	const char *query;
+	uint16_t type_count;
+	struct bytes types; /* 4 bytes each: load_be32() */
+};
+
+enum wire_result fields_parse(struct bytes body, struct parse_fields *parse);
+
+struct bind_fields {
+	const char *portal;
+	const char *statement;
+	uint16_t parameter_format_count;
+	struct bytes parameter_formats; /* 2 bytes each: load_be16() */
+	struct row_walk parameters;     /* for fields_value() */
+	uint16_t result_format_count;
+	struct bytes result_formats; /* 2 bytes each */
+};
+
+enum wire_result fields_bind(struct bytes body, struct bind_fields *bind);
+
+/* Whether result column `column` is asked for in binary. */
+bool fields_is_binary(const struct bind_fields *bind, size_t column);
+
+/* row_limit 0: all rows. */
+enum wire_result fields_execute(struct bytes body, const char **portal, uint32_t *row_limit);
+
+/* SASLInitialResponse; data->at is NULL when there is none. SASLResponse is all data. */
+enum wire_result fields_sasl_initial(struct bytes body, const char **mechanism, struct bytes *data);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Building messages at the end of a buffer. Nothing here fails visibly: the
+ * caller asks buf_ok() once, when all has been put together.
+ */
+#ifndef PGWEIR_PGWIRE_MESSAGE_H
+#define PGWEIR_PGWIRE_MESSAGE_H
+
+#include "pgweir/base/buf.h"
+#include "pgweir/base/err.h"
+#include "pgweir/pgwire/report.h"
+
+/* Any message: begin (returns where it stands), add the body, end with what begin returned. */
+size_t message_begin(struct buf *buf, char type);
+void message_end(struct buf *buf, size_t at);
+
+/* ---- what a server says ---- */
+
+void message_error(struct buf *buf, const struct report *report);
+void message_notice(struct buf *buf, const struct report *report);
+
+/* An ErrorResponse of our own: S, C, M and nothing else. severity: "FATAL", "ERROR". */
+void message_err(struct buf *buf, const char *severity, const struct err *err);
+
+void message_ready(struct buf *buf, char state); /* 'I', 'T', 'E' */
+void message_parameter(struct buf *buf, const char *name, const char *value);
+void message_key(struct buf *buf, struct bytes key); /* process id and secret, 8 bytes or more */
+void message_complete(struct buf *buf, const char *tag);
+
+/* Always for protocol 3.0; `names` are the options that we do not know. */
+void message_negotiate(struct buf *buf, const char *const *names, size_t count);
+
+void message_auth_ok(struct buf *buf);
+void message_auth_cleartext(struct buf *buf);
+void message_auth_md5(struct buf *buf, const unsigned char salt[4]);
+void message_auth_sasl(struct buf *buf, const char *const *mechanisms, size_t count);
+void message_auth_sasl_continue(struct buf *buf, struct bytes data);
+void message_auth_sasl_final(struct buf *buf, struct bytes data);
+
+void message_parse_complete(struct buf *buf);
+void message_bind_complete(struct buf *buf);
+void message_close_complete(struct buf *buf);
+void message_no_data(struct buf *buf);
+void message_empty_query(struct buf *buf);
+void message_portal_suspended(struct buf *buf);
+void message_parameter_types(struct buf *buf, const uint32_t *types, size_t count);
+
+struct message_column {
+	const char *name;
+	uint32_t type;  /* oid: 25 text, 23 int4, 20 int8, 17 bytea, 1700 numeric, ... */
+	int16_t size;   /* bytes; -1 = varies */
+	int16_t format; /* 0 text, 1 binary */
+};
+
+/* RowDescription, a column at a time. */
+size_t message_columns_begin(struct buf *buf, uint16_t count);
+void message_column(struct buf *buf, const struct message_column *column);
+/* message_end() ends it. */
+
+/* DataRow, a value at a time; message_end() ends it. */
+size_t message_row_begin(struct buf *buf, uint16_t count);
+void message_row_text(struct buf *buf, const char *text); /* NULL = SQL's NULL */
+void message_row_bytes(struct buf *buf, struct bytes value);
+void message_row_null(struct buf *buf);
+
+/* ---- what a client says ---- */
+
+/* A startup packet for protocol 3.0. */
+size_t message_startup_begin(struct buf *buf);
+void message_startup_pair(struct buf *buf, const char *name, const char *value);
+void message_startup_end(struct buf *buf, size_t at);
+
+void message_tls_request(struct buf *buf);
+void message_cancel(struct buf *buf, struct bytes key);
+void message_password(struct buf *buf, const char *password);
+void message_sasl_initial(struct buf *buf, const char *mechanism, struct bytes data);
+void message_sasl_response(struct buf *buf, struct bytes data);
+void message_query(struct buf *buf, const char *text);
+void message_sync(struct buf *buf);
+void message_terminate(struct buf *buf);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * With what we can log in to a server: a small thing that owns its secrets.
+ */
+#include "pgweir/auth/credentials.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/banned.h"
+
+bool credentials_from_secret(struct credentials *credentials, const struct secret *secret)
+{
+	if (secret->kind != SECRET_PLAIN && secret->kind != SECRET_MD5)
+		return true;
+	credentials->text = strdup(secret->text);
+	if (!credentials->text)
+		return false;
+	credentials->kind = secret->kind == SECRET_PLAIN ? CREDENTIALS_PLAIN : CREDENTIALS_MD5;
+	return true;
+}
+
+bool credentials_copy(struct credentials *to, const struct credentials *from)
+{
+	if (from->text && !(to->text = strdup(from->text)))
+		return false;
+	if (from->keys) {
+		to->keys = malloc(sizeof(*to->keys));
+		if (!to->keys) {
+			credentials_done(to);
+			return false;
+		}
+		*to->keys = *from->keys;
+	}
+	to->kind = from->kind;
+	return true;
+}
+
+bool credentials_equal(const struct credentials *a, const struct credentials *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case CREDENTIALS_PLAIN:
+	case CREDENTIALS_MD5:
+		return bytes_equal_secret(bytes_text(a->text), bytes_text(b->text));
+	case CREDENTIALS_KEYS:
+		return bytes_equal_secret(bytes_of(a->keys, sizeof(*a->keys)),
+		                          bytes_of(b->keys, sizeof(*b->keys)));
+	default:
+		return true;
+	}
+}
+
+void credentials_done(struct credentials *credentials)
+{
+	secret_free(&credentials->text);
+	if (credentials->keys)
+		secret_wipe(credentials->keys, sizeof(*credentials->keys));
+	free(credentials->keys);
+	*credentials = (struct credentials){ 0 };
+}

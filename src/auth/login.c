@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Login: we prove to a server who we are.
+ *
+ *   start --> sent ------------------------------------------> ended
+ *         --> sasl first --> (work) --> sasl final --> proven --> ended
+ *
+ * Hard here: the server is not trusted either. It may ask once, in the one order
+ * that there is, and in SCRAM its AuthenticationOk counts only after its own proof.
+ */
+#include "pgweir/auth/login.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+#include "pgweir/base/banned.h"
+
+enum login_state {
+	STATE_START,
+	STATE_SENT,       /* a password or its md5 is on its way */
+	STATE_SASL_FIRST, /* sent client-first: server-first comes */
+	STATE_WORK,       /* keys of the password are derived */
+	STATE_SASL_FINAL, /* sent client-final: server-final comes */
+	STATE_PROVEN,     /* the server has proved itself */
+	STATE_ENDED,
+	STATES
+};
+
+struct login {
+	enum login_state state;
+	struct verifiers *verifiers;
+	void (*on_work)(void *arg);
+	void *arg;
+	struct credentials credentials;
+	struct scram scram;
+	struct derived *derived; /* CREDENTIALS_PLAIN in SCRAM */
+	struct job *job;         /* see derived_job() */
+	bool is_submitted;
+	char user[];
+};
+
+#define TO(state) (1u << (state))
+#define ANSWERS(kind) (1u << (kind))
+
+static const struct login_step {
+	unsigned int next;  /* TO() of each state that may follow */
+	unsigned int kinds; /* ANSWERS() of each request that may come */
+} steps[STATES] = {
+	[STATE_START] = { TO(STATE_SENT) | TO(STATE_SASL_FIRST) | TO(STATE_ENDED),
+	                  ANSWERS(AUTH_OK) | ANSWERS(AUTH_CLEARTEXT) | ANSWERS(AUTH_MD5) |
+	                      ANSWERS(AUTH_SASL) },
+	[STATE_SENT] = { TO(STATE_ENDED), ANSWERS(AUTH_OK) },
+	[STATE_SASL_FIRST] = { TO(STATE_WORK) | TO(STATE_SASL_FINAL) | TO(STATE_ENDED),
+	                       ANSWERS(AUTH_SASL_CONTINUE) },
+	[STATE_WORK] = { TO(STATE_SASL_FINAL) | TO(STATE_ENDED), 0 },
+	[STATE_SASL_FINAL] = { TO(STATE_PROVEN) | TO(STATE_ENDED), ANSWERS(AUTH_SASL_FINAL) },
+	[STATE_PROVEN] = { TO(STATE_ENDED), ANSWERS(AUTH_OK) },
+	[STATE_ENDED] = { TO(STATE_ENDED), 0 },
+};
+
+/* The only place that writes login->state. */
+static void enter(struct login *login, enum login_state next)
+{
+	assert(steps[login->state].next & TO(next));
+	login->state = next;
+}
+
+static enum login_result fail(struct login *login, struct err *err, const char *reason)
+{
+	enter(login, STATE_ENDED);
+	err_set(err, ERR_SERVER_CONNECT, "server login failed: %s", reason);
+	return LOGIN_FAILED;
+}
+
+static enum login_result wrong_type(struct login *login, struct err *err)
+{
+	return fail(login, err, "wrong password type");
+}
+
+struct login *login_new(const struct login_who *who)
+{
+	size_t user_size = strlen(who->user) + 1;
+	struct login *login = calloc(1, sizeof(*login) + user_size);
+
+	if (!login)
+		return NULL;
+	if (!credentials_copy(&login->credentials, who->credentials)) {
+		free(login);
+		return NULL;
+	}
+	login->verifiers = who->verifiers;
+	login->on_work = who->on_work;
+	login->arg = who->arg;
+	memcpy(login->user, who->user, user_size);
+	return login;
+}
+
+void login_free(struct login **login)
+{
+	struct login *old = *login;
+
+	*login = NULL;
+	if (!old)
+		return;
+	derived_job_drop(&old->job, old->is_submitted);
+	derived_release(&old->derived);
+	credentials_done(&old->credentials);
+	scram_done(&old->scram);
+	free(old);
+}
+
+/* ---- the password itself, and md5 ---- */
+
+static enum login_result send_cleartext(struct login *login, struct buf *out, struct err *err)
+{
+	if (login->credentials.kind != CREDENTIALS_PLAIN)
+		return wrong_type(login, err);
+	message_password(out, login->credentials.text);
+	enter(login, STATE_SENT);
+	return LOGIN_MORE;
+}
+
+static enum login_result send_md5(struct login *login, struct bytes salt, struct buf *out,
+                                  struct err *err)
+{
+	const char *secret = login->credentials.text;
+	char made[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
+	bool ok = true;
+
+	if (login->credentials.kind != CREDENTIALS_PLAIN &&
+	    login->credentials.kind != CREDENTIALS_MD5)
+		return wrong_type(login, err);
+	if (login->credentials.kind == CREDENTIALS_PLAIN) {
+		ok = digest_md5(bytes_text(secret), bytes_text(login->user), made);
+		secret = made;
+	}
+	ok = ok && digest_md5(bytes_of(secret + 3, 32), salt, answer);
+	secret_wipe(made, sizeof(made));
+	if (!ok)
+		return fail(login, err, "the crypto library has no MD5");
+	message_password(out, answer);
+	secret_wipe(answer, sizeof(answer));
+	enter(login, STATE_SENT);
+	return LOGIN_MORE;
+}
+
+/* ---- SCRAM ---- */
+
+static bool offers_scram(struct bytes names)
+{
+	const char *name;
+
+	while (fields_mechanism(&names, &name) == WALK_ITEM) {
+		if (bytes_are(bytes_text(name), SCRAM_MECHANISM))
+			return true;
+	}
+	return false;
+}
+
+static enum login_result send_first(struct login *login, struct bytes names, struct buf *out,
+                                    struct err *err)
+{
+	struct buf first = { 0 };
+	struct err why;
+	bool ok;
+
+	if (!offers_scram(names))
+		return fail(login, err,
+		            "none of the server's SASL authentication mechanisms are supported");
+	if (login->credentials.kind != CREDENTIALS_PLAIN &&
+	    login->credentials.kind != CREDENTIALS_KEYS)
+		return wrong_type(login, err);
+	/* PostgreSQL takes the name from the startup packet. */
+	ok = scram_client_first(&login->scram, "", &first, &why);
+	if (ok) {
+		message_sasl_initial(out, SCRAM_MECHANISM, buf_bytes(&first));
+		enter(login, STATE_SASL_FIRST);
+	}
+	buf_free(&first);
+	return ok ? LOGIN_MORE : fail(login, err, why.text);
+}
+
+/* NULL: they have not been derived, or that failed. */
+static const struct scram_keys *keys_of(const struct login *login)
+{
+	if (login->credentials.kind == CREDENTIALS_KEYS)
+		return login->credentials.keys;
+	return derived_keys(login->derived);
+}
+
+static enum login_result send_final(struct login *login, struct buf *out, struct err *err)
+{
+	const struct scram_keys *keys = keys_of(login);
+	struct buf final = { 0 };
+	struct err why;
+	bool ok;
+
+	if (!keys)
+		return fail(login, err, "key derivation failed");
+	ok = scram_client_final(&login->scram, keys, &final, &why);
+	if (ok) {
+		message_sasl_response(out, buf_bytes(&final));
+		enter(login, STATE_SASL_FINAL);
+	}
+	buf_wipe(&final);
+	return ok ? LOGIN_MORE : fail(login, err, why.text);
+}
+
+/* The keys for this challenge: at hand, or to be derived. */
+static enum login_result derive(struct login *login, const struct scram_challenge *challenge,
+                                struct buf *out, struct err *err)
+{
+	const char *password = login->credentials.text;
+
+	/* Private: a server that sends another salt each time must not fill what is kept. */
+	login->derived = verifiers_ask(login->verifiers, NULL, password,
+	                               bytes_of(challenge->salt, challenge->salt_count),
+	                               challenge->iterations, DERIVED_PRIVATE);
+	if (!login->derived)
+		return fail(login, err, "out of memory");
+	if (derived_keys(login->derived))
+		return send_final(login, out, err);
+	if (!derived_job(login->derived, password, &login->job, login->on_work, login->arg))
+		return fail(login, err, "out of memory");
+	enter(login, STATE_WORK);
+	return LOGIN_WORK;
+}
+
+static enum login_result read_challenge(struct login *login, struct bytes data, struct buf *out,
+                                        struct err *err)
+{
+	struct scram_challenge challenge;
+	struct err why;
+
+	if (!scram_client_read(&login->scram, data, &challenge, &why))
+		return fail(login, err, why.text);
+	if (login->credentials.kind == CREDENTIALS_KEYS)
+		return send_final(login, out, err);
+	return derive(login, &challenge, out, err);
+}
+
+static enum login_result read_signature(struct login *login, struct bytes data, struct err *err)
+{
+	struct err why;
+
+	if (!scram_client_check(&login->scram, keys_of(login), data, &why))
+		return fail(login, err,
+		            why.code == ERR_PASSWORD ? "invalid server signature"
+		                                     : "failed to verify server signature");
+	if (login->derived)
+		derived_keep(login->verifiers, login->derived);
+	enter(login, STATE_PROVEN);
+	return LOGIN_MORE;
+}
+
+/* ---- what comes ---- */
+
+/* Why a request may not come now. */
+static const char *out_of_step(const struct login *login, uint32_t kind)
+{
+	if (kind == AUTH_OK)
+		return "failed to verify server signature"; /* it has not sent any */
+	if (login->state == STATE_START)
+		return "unsupported authentication method";
+	return "unexpected authentication request";
+}
+
+enum login_result login_answer(struct login *login, struct bytes body, struct buf *out,
+                               struct err *err)
+{
+	struct auth_request request;
+
+	if (fields_auth(body, &request) != WIRE_OK)
+		return fail(login, err, "malformed authentication request");
+	if (request.kind > AUTH_SASL_FINAL || !(steps[login->state].kinds & ANSWERS(request.kind)))
+		return fail(login, err, out_of_step(login, request.kind));
+	switch (request.kind) {
+	case AUTH_CLEARTEXT:
+		return send_cleartext(login, out, err);
+	case AUTH_MD5:
+		return send_md5(login, request.salt, out, err);
+	case AUTH_SASL:
+		return send_first(login, request.names, out, err);
+	case AUTH_SASL_CONTINUE:
+		return read_challenge(login, request.data, out, err);
+	case AUTH_SASL_FINAL:
+		return read_signature(login, request.data, err);
+	default:
+		enter(login, STATE_ENDED);
+		return LOGIN_OK;
+	}
+}
+
+struct job *login_job(struct login *login)
+{
+	login->is_submitted = true;
+	return login->job;
+}
+
+void login_job_refused(struct login *login) { derived_job_drop(&login->job, false); }
+
+enum login_result login_resume(struct login *login, struct buf *out, struct err *err)
+{
+	assert(login->state == STATE_WORK);
+	return send_final(login, out, err);
+}

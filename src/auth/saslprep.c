@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SASLprep by libidn.
+ *
+ * PostgreSQL forbids code points that Unicode 3.2 did not know, takes pure ASCII
+ * as it is, and falls back to the bytes as they are. Whoever prepares otherwise
+ * derives another key, and the login fails.
+ */
+#include "pgweir/auth/saslprep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <stringprep.h>
+
+#include "pgweir/auth/digest.h"
+
+#include "pgweir/base/banned.h"
+
+static bool is_ascii(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text >= 0x80)
+			return false;
+	}
+	return true;
+}
+
+char *saslprep(const char *password)
+{
+	char *prepared = NULL;
+
+	if (is_ascii(password) || stringprep_profile(password, &prepared, "SASLprep",
+	                                             STRINGPREP_NO_UNASSIGNED) != STRINGPREP_OK)
+		return strdup(password);
+	if (*prepared)
+		return prepared;
+	secret_free(&prepared);
+	return strdup(password);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The users of auth_file.
+ *
+ *   "name" "secret" whatever follows
+ *   ; a comment
+ *
+ * Within quotes "" is one quote. A line that is anything else refuses the whole
+ * file: half of a list of users would lock people out, or leave them in.
+ * When a name comes twice the later line counts.
+ */
+#include "pgweir/auth/users.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <uthash.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/auth/scram.h"
+#include "pgweir/base/buf.h"
+
+#include "pgweir/base/banned.h"
+
+/* One allocation for each user; both texts lie behind it. */
+struct row {
+	struct user user;
+	UT_hash_handle hh;
+	size_t secret_count;
+	char texts[];
+};
+
+struct users {
+	unsigned long reference_count;
+	struct row *by_name;
+};
+
+/* Where the parser stands. */
+struct reader {
+	struct bytes rest;
+	const char *file;
+	unsigned long line;
+	struct buf name, secret;
+};
+
+static bool is_md5(const char *text)
+{
+	return strlen(text) == MD5_TEXT_SIZE - 1 && strncmp(text, "md5", 3) == 0 &&
+	       strspn(text + 3, "0123456789abcdef") == 32;
+}
+
+struct secret secret_of(const char *text)
+{
+	struct secret secret = { SECRET_PLAIN, text };
+	struct scram_verifier verifier;
+
+	if (!text || !*text)
+		secret.kind = SECRET_NONE;
+	else if (is_md5(text))
+		secret.kind = SECRET_MD5;
+	else if (scram_verifier_parse(text, &verifier))
+		secret.kind = SECRET_SCRAM;
+	return secret;
+}
+
+static void free_row(struct users *users, struct row *row)
+{
+	HASH_DEL(users->by_name, row);
+	secret_wipe(row->texts, row->secret_count);
+	free(row);
+}
+
+static void free_all(struct users *users)
+{
+	struct row *row, *next;
+
+	HASH_ITER (hh, users->by_name, row, next)
+		free_row(users, row);
+	free(users);
+}
+
+static bool add_user(struct users *users, const struct buf *name, const struct buf *secret)
+{
+	struct row *old, *row = malloc(sizeof(*row) + secret->count + name->count + 2);
+	char *at;
+
+	if (!row)
+		return false;
+	*row = (struct row){ .secret_count = secret->count };
+	at = row->texts + secret->count + 1;
+	if (secret->count)
+		memcpy(row->texts, secret->at, secret->count);
+	row->texts[secret->count] = 0;
+	memcpy(at, name->at, name->count);
+	at[name->count] = 0;
+	row->user.name = at;
+	row->user.secret = secret_of(row->texts);
+
+	HASH_FIND_STR(users->by_name, at, old);
+	if (old)
+		free_row(users, old);
+	HASH_ADD_KEYPTR(hh, users->by_name, row->user.name, name->count, row);
+	return true;
+}
+
+static bool refuse(const struct reader *reader, struct err *err, const char *reason)
+{
+	return err_set(err, ERR_CONFIG, "%s:%lu: %s", reader->file, reader->line, reason);
+}
+
+static int peek(const struct reader *reader)
+{
+	return reader->rest.count ? (unsigned char)reader->rest.at[0] : '\n';
+}
+
+static void step(struct reader *reader)
+{
+	if (reader->rest.count)
+		reader->rest = bytes_skip(reader->rest, 1);
+}
+
+static void skip_blanks(struct reader *reader)
+{
+	while (peek(reader) == ' ' || peek(reader) == '\t' || peek(reader) == '\r')
+		step(reader);
+}
+
+static void skip_line(struct reader *reader)
+{
+	while (peek(reader) != '\n')
+		step(reader);
+	step(reader);
+}
+
+/* A quoted text into *out. It may not go past the end of its line. */
+static bool read_quoted(struct reader *reader, struct buf *out, struct err *err)
+{
+	buf_clear(out);
+	if (peek(reader) != '"')
+		return refuse(reader, err, "a name and a secret in double quotes are expected");
+	for (step(reader);; step(reader)) {
+		int byte = peek(reader);
+
+		if (byte == '\n')
+			return refuse(reader, err, "a closing quote is missing");
+		if (byte == 0)
+			return refuse(reader, err, "a zero byte");
+		if (byte == '"') {
+			step(reader);
+			if (peek(reader) != '"')
+				break;
+		}
+		buf_add_byte(out, (char)byte);
+	}
+	return buf_ok(out) || refuse(reader, err, "name or secret is too long");
+}
+
+static bool read_user(struct reader *reader, struct users *users, struct err *err)
+{
+	if (!read_quoted(reader, &reader->name, err))
+		return false;
+	skip_blanks(reader);
+	if (!read_quoted(reader, &reader->secret, err))
+		return false;
+	if (reader->name.count == 0)
+		return refuse(reader, err, "the name is empty");
+	if (!add_user(users, &reader->name, &reader->secret))
+		return err_set(err, ERR_MEMORY, "out of memory");
+	skip_line(reader);
+	return true;
+}
+
+static bool read_lines(struct reader *reader, struct users *users, struct err *err)
+{
+	while (reader->rest.count) {
+		reader->line++;
+		if (peek(reader) == ';') {
+			skip_line(reader);
+			continue;
+		}
+		skip_blanks(reader);
+		if (peek(reader) == '\n')
+			skip_line(reader);
+		else if (!read_user(reader, users, err))
+			return false;
+	}
+	return true;
+}
+
+struct users *users_none(void)
+{
+	struct users *users = calloc(1, sizeof(*users));
+
+	if (users)
+		users->reference_count = 1;
+	return users;
+}
+
+struct users *users_parse(struct bytes text, const char *file, struct err *err)
+{
+	struct reader reader = { .rest = text,
+		                 .file = file,
+		                 .name.limit = USER_NAME_MAX,
+		                 .secret.limit = USER_SECRET_MAX };
+	struct users *users = users_none();
+
+	if (!users)
+		err_set(err, ERR_MEMORY, "out of memory");
+	else if (!read_lines(&reader, users, err))
+		users_release(&users);
+	buf_free(&reader.name);
+	buf_wipe(&reader.secret);
+	return users;
+}
+
+static bool read_file(FILE *file, struct buf *text)
+{
+	size_t count = 0;
+
+	do {
+		char *at = buf_reserve(text, 64 * 1024);
+
+		if (!at)
+			return false;
+		count = fread(at, 1, 64 * 1024, file);
+		text->count += count;
+	} while (count);
+	return !ferror(file);
+}
+
+struct users *users_load(const char *path, struct err *err)
+{
+	struct buf text = { .limit = USERS_FILE_MAX };
+	struct users *users = NULL;
+	FILE *file = fopen(path, "re");
+
+	if (!file) {
+		err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
+		return NULL;
+	}
+	if (read_file(file, &text))
+		users = users_parse(buf_bytes(&text), path, err);
+	else if (!buf_ok(&text))
+		err_set(err, ERR_CONFIG, "%s is too long", path);
+	else
+		err_set(err, ERR_CONFIG, "cannot read %s: %s", path, strerror(errno));
+	fclose(file);
+	buf_wipe(&text);
+	return users;
+}
+
+struct users *users_hold(struct users *users)
+{
+	users->reference_count++;
+	return users;
+}
+
+void users_release(struct users **users)
+{
+	if (*users && --(*users)->reference_count == 0)
+		free_all(*users);
+	*users = NULL;
+}
+
+const struct user *users_find(const struct users *users, const char *name)
+{
+	struct row *row;
+
+	HASH_FIND_STR(users->by_name, name, row);
+	return row ? &row->user : NULL;
+}
+
+size_t users_count(const struct users *users) { return HASH_COUNT(users->by_name); }
+
+void users_each(const struct users *users, void (*each)(const struct user *user, void *arg),
+                void *arg)
+{
+	for (const struct row *row = users->by_name; row; row = row->hh.next)
+		each(&row->user, arg);
+}

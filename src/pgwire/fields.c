@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Reading what stands in a message's body.
+ *
+ * Hard here: every count and length is the far end's word. A body is taken apart
+ * from the front by the take_ functions, which never go past its end, and at the
+ * end nothing may be left over.
+ */
+#include "pgweir/pgwire/fields.h"
+
+#include "pgweir/pgwire/startup.h"
+
+#include "pgweir/base/banned.h"
+
+static bool take(struct bytes *in, size_t count, struct bytes *out)
+{
+	if (in->count < count)
+		return false;
+	*out = bytes_of(in->at, count);
+	*in = bytes_skip(*in, count);
+	return true;
+}
+
+static bool take_be16(struct bytes *in, uint16_t *value)
+{
+	struct bytes at;
+
+	if (!take(in, 2, &at))
+		return false;
+	*value = load_be16(at.at);
+	return true;
+}
+
+static bool take_be32(struct bytes *in, uint32_t *value)
+{
+	struct bytes at;
+
+	if (!take(in, 4, &at))
+		return false;
+	*value = load_be32(at.at);
+	return true;
+}
+
+/* A count, and that many items of `size` bytes. */
+static bool take_array(struct bytes *in, size_t size, uint16_t *count, struct bytes *items)
+{
+	return take_be16(in, count) && take(in, *count * size, items);
+}
+
+/* A length of four bytes, and that many bytes; -1 is NULL. */
+static bool take_value(struct bytes *in, struct bytes *value)
+{
+	uint32_t length;
+
+	if (!take_be32(in, &length))
+		return false;
+	if (length == UINT32_MAX) {
+		*value = bytes_of(NULL, 0);
+		return true;
+	}
+	return length <= INT32_MAX && take(in, length, value);
+}
+
+static enum wire_result answer(bool ok) { return ok ? WIRE_OK : WIRE_BAD; }
+
+/* ---- from a server ---- */
+
+/* Where the text of a field goes; NULL: we have no use for it. */
+static const char **report_slot(struct report *report, char field)
+{
+	switch (field) {
+	case 'S':
+		return &report->severity;
+	case 'V':
+		return &report->verbatim;
+	case 'C':
+		return &report->sqlstate;
+	case 'M':
+		return &report->text;
+	case 'D':
+		return &report->detail;
+	case 'H':
+		return &report->hint;
+	default:
+		return NULL;
+	}
+}
+
+enum wire_result fields_report(struct bytes body, struct report *report)
+{
+	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
+	while (body.count && body.at[0]) {
+		const char **slot = report_slot(report, body.at[0]);
+		const char *text;
+
+		body = bytes_skip(body, 1);
+		if (!bytes_take_text(&body, &text))
+			return WIRE_BAD;
+		if (slot)
+			*slot = text;
+	}
+	return answer(body.count == 1);
+}
+
+enum wire_result fields_parameter(struct bytes body, const char **name, const char **value)
+{
+	return answer(bytes_take_text(&body, name) && bytes_take_text(&body, value) &&
+	              body.count == 0);
+}
+
+enum wire_result fields_key(struct bytes body, struct bytes *key)
+{
+	*key = body;
+	return answer(body.count >= 8 && body.count <= CANCEL_KEY_MAX);
+}
+
+enum wire_result fields_ready(struct bytes body, char *state)
+{
+	if (body.count != 1 || !body.at[0] || !strchr("ITE", body.at[0]))
+		return WIRE_BAD;
+	*state = body.at[0];
+	return WIRE_OK;
+}
+
+enum wire_result fields_text(struct bytes body, const char **text)
+{
+	return answer(bytes_take_text(&body, text) && body.count == 0);
+}
+
+/* A list of texts that ends with an empty one, which is the last byte. */
+static bool is_list(struct bytes list)
+{
+	const char *name;
+	enum walk_result result;
+
+	do {
+		result = fields_mechanism(&list, &name);
+	} while (result == WALK_ITEM);
+	return result == WALK_END;
+}
+
+enum wire_result fields_auth(struct bytes body, struct auth_request *request)
+{
+	*request = (struct auth_request){ 0 };
+	if (!take_be32(&body, &request->kind))
+		return WIRE_BAD;
+	switch (request->kind) {
+	case AUTH_OK:
+	case AUTH_CLEARTEXT:
+		return answer(body.count == 0);
+	case AUTH_MD5:
+		return answer(take(&body, 4, &request->salt) && body.count == 0);
+	case AUTH_SASL:
+		request->names = body;
+		return answer(is_list(body));
+	default:
+		request->data = body;
+		return WIRE_OK;
+	}
+}
+
+enum walk_result fields_mechanism(struct bytes *names, const char **name)
+{
+	if (!bytes_take_text(names, name))
+		return WALK_BAD;
+	if (**name)
+		return WALK_ITEM;
+	return names->count == 0 ? WALK_END : WALK_BAD;
+}
+
+enum wire_result fields_row(struct bytes body, struct row_walk *walk)
+{
+	walk->rest = body;
+	return answer(take_be16(&walk->rest, &walk->left));
+}
+
+enum walk_result fields_value(struct row_walk *walk, struct bytes *value)
+{
+	if (walk->left == 0)
+		return walk->rest.count == 0 ? WALK_END : WALK_BAD;
+	walk->left--;
+	return take_value(&walk->rest, value) ? WALK_ITEM : WALK_BAD;
+}
+
+/* ---- from a client ---- */
+
+/* What stands at the front: a byte ('S' or 'P') or names, in this order. */
+static const struct front {
+	char type;
+	bool has_target;
+	bool has_portal;
+	bool has_statement;
+} fronts[] = {
+	{ .type = 'P', .has_statement = true },
+	{ .type = 'B', .has_portal = true, .has_statement = true },
+	{ .type = 'D', .has_target = true },
+	{ .type = 'C', .has_target = true },
+	{ .type = 'E', .has_portal = true },
+};
+
+static const struct front *front_of(char type)
+{
+	for (size_t i = 0; i < sizeof(fronts) / sizeof(fronts[0]); i++) {
+		if (fronts[i].type == type)
+			return &fronts[i];
+	}
+	return NULL;
+}
+
+static enum wire_result take_names(const struct front *front, struct bytes *have,
+                                   struct object_names *names)
+{
+	bool has_portal = front->has_portal, has_statement = front->has_statement;
+
+	if (front->has_target) {
+		if (have->count == 0)
+			return WIRE_MORE;
+		names->target = have->at[0];
+		if (names->target != 'S' && names->target != 'P')
+			return WIRE_BAD;
+		*have = bytes_skip(*have, 1);
+		has_portal = names->target == 'P';
+		has_statement = !has_portal;
+	}
+	if (has_portal && !bytes_take_text(have, &names->portal))
+		return WIRE_MORE;
+	if (has_statement && !bytes_take_text(have, &names->statement))
+		return WIRE_MORE;
+	return WIRE_OK;
+}
+
+enum wire_result fields_names(char type, struct bytes have, size_t length,
+                              struct object_names *names)
+{
+	const struct front *front = front_of(type);
+	struct bytes rest = have;
+	enum wire_result result;
+
+	*names = (struct object_names){ 0 };
+	if (!front)
+		return WIRE_BAD;
+	if (have.count > length)
+		rest.count = length;
+	result = take_names(front, &rest, names);
+	names->count = (size_t)(rest.at - have.at);
+	/* More will never come of a body that is whole. */
+	return result == WIRE_MORE && have.count >= length ? WIRE_BAD : result;
+}
+
+enum wire_result fields_parse(struct bytes body, struct parse_fields *parse)
+{
+	return answer(bytes_take_text(&body, &parse->statement) &&
+	              bytes_take_text(&body, &parse->query) &&
+	              take_array(&body, 4, &parse->type_count, &parse->types) && body.count == 0);
+}
+
+/* Steps over the values, so that a walk through them cannot fail later. */
+static bool take_parameters(struct bytes *in, struct row_walk *parameters)
+{
+	const char *first;
+	struct bytes value;
+
+	if (!take_be16(in, &parameters->left))
+		return false;
+	first = in->at;
+	for (unsigned int i = 0; i < parameters->left; i++) {
+		if (!take_value(in, &value))
+			return false;
+	}
+	parameters->rest = bytes_of(first, (size_t)(in->at - first));
+	return true;
+}
+
+enum wire_result fields_bind(struct bytes body, struct bind_fields *bind)
+{
+	return answer(
+	    bytes_take_text(&body, &bind->portal) && bytes_take_text(&body, &bind->statement) &&
+	    take_array(&body, 2, &bind->parameter_format_count, &bind->parameter_formats) &&
+	    take_parameters(&body, &bind->parameters) &&
+	    take_array(&body, 2, &bind->result_format_count, &bind->result_formats) &&
+	    body.count == 0);
+}
+
+bool fields_is_binary(const struct bind_fields *bind, size_t column)
+{
+	if (bind->result_format_count == 1)
+		column = 0; /* one for all */
+	return column < bind->result_format_count &&
+	       load_be16(bind->result_formats.at + 2 * column) == 1;
+}
+
+enum wire_result fields_execute(struct bytes body, const char **portal, uint32_t *row_limit)
+{
+	return answer(bytes_take_text(&body, portal) && take_be32(&body, row_limit) &&
+	              body.count == 0);
+}
+
+enum wire_result fields_sasl_initial(struct bytes body, const char **mechanism, struct bytes *data)
+{
+	return answer(bytes_take_text(&body, mechanism) && take_value(&body, data) &&
+	              body.count == 0);
+}

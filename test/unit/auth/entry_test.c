@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * auth/entry.c: each method with each kind of secret, and a client that is
+ * right, wrong, empty or nobody. Jobs are run by hand.
+ */
+#include "pgweir/auth/entry.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+#include <stdlib.h>
+
+#include "../unit.h"
+
+#define ITERATIONS 3
+
+/* What a client holds in its hands. */
+struct client {
+	const char *password;
+	struct scram scram;
+	struct scram_keys made;
+	char salt[64]; /* that it was offered in SCRAM */
+	bool was_offered_scram;
+	bool has_checked; /* the server's signature */
+};
+
+struct stage {
+	struct verifiers *verifiers;
+	struct entry *entry;
+	struct buf out;
+	struct err err;
+	int job_count;
+	int call_count;
+};
+
+static void count_call(void *arg) { ((struct stage *)arg)->call_count++; }
+
+/* The text of a secret of each kind, of the password "secret" of the user "bo". */
+static const char *secret_text(enum secret_kind kind, struct buf *out)
+{
+	struct scram_verifier verifier = { .iterations = ITERATIONS, .salt_count = 16 };
+	char md5[MD5_TEXT_SIZE];
+	struct scram_keys keys;
+
+	switch (kind) {
+	case SECRET_PLAIN:
+		buf_add_text(out, "secret");
+		break;
+	case SECRET_MD5:
+		ck_assert(digest_md5(bytes_text("secret"), bytes_text("bo"), md5));
+		buf_add_text(out, md5);
+		break;
+	case SECRET_SCRAM:
+		memcpy(verifier.salt, "0123456789abcdef", 16);
+		ck_assert(scram_derive("secret", bytes_of(verifier.salt, 16), ITERATIONS, &keys));
+		memcpy(verifier.stored_key, keys.stored_key, SCRAM_KEY_SIZE);
+		memcpy(verifier.server_key, keys.server_key, SCRAM_KEY_SIZE);
+		scram_verifier_text(&verifier, out);
+		break;
+	default:
+		break;
+	}
+	return buf_text(out);
+}
+
+static void answer_md5(struct client *client, struct bytes salt, struct buf *reply)
+{
+	char inner[MD5_TEXT_SIZE], outer[MD5_TEXT_SIZE];
+
+	ck_assert(digest_md5(bytes_text(client->password), bytes_text("bo"), inner));
+	ck_assert(digest_md5(bytes_of(inner + 3, 32), salt, outer));
+	buf_add_cstr(reply, outer);
+}
+
+static void answer_sasl(struct client *client, struct buf *reply)
+{
+	struct buf first = { 0 };
+
+	client->was_offered_scram = true;
+	ck_assert(scram_client_first(&client->scram, "", &first, NULL));
+	buf_add_cstr(reply, SCRAM_MECHANISM);
+	buf_add_be32(reply, (uint32_t)first.count);
+	buf_add(reply, first.at, first.count);
+	buf_free(&first);
+}
+
+static void answer_challenge(struct client *client, struct bytes data, struct buf *reply)
+{
+	struct scram_challenge challenge;
+
+	ck_assert(scram_client_read(&client->scram, data, &challenge, NULL));
+	ck_assert_uint_eq(challenge.iterations, ITERATIONS);
+	base64_encode(bytes_of(challenge.salt, challenge.salt_count), client->salt);
+	ck_assert(scram_derive(client->password, bytes_of(challenge.salt, challenge.salt_count),
+	                       challenge.iterations, &client->made));
+	ck_assert(scram_client_final(&client->scram, &client->made, reply, NULL));
+}
+
+/* Reads what the entry has sent and makes the client's answer; false: nothing to answer. */
+static bool client_answers(struct client *client, struct stage *stage, struct buf *reply)
+{
+	struct bytes in = buf_bytes(&stage->out);
+	struct auth_request request;
+	struct frame frame;
+
+	if (in.count == 0)
+		return false;
+	ck_assert_int_eq(frame_peek(in, 10000, &frame), WIRE_OK);
+	ck_assert_int_eq(frame.type, 'R');
+	ck_assert_uint_eq(frame.length, in.count);
+	ck_assert_int_eq(fields_auth(frame_body(in, &frame), &request), WIRE_OK);
+	switch (request.kind) {
+	case AUTH_CLEARTEXT:
+		buf_add_cstr(reply, client->password);
+		break;
+	case AUTH_MD5:
+		answer_md5(client, request.salt, reply);
+		break;
+	case AUTH_SASL:
+		answer_sasl(client, reply);
+		break;
+	case AUTH_SASL_CONTINUE:
+		answer_challenge(client, request.data, reply);
+		break;
+	case AUTH_SASL_FINAL:
+		client->has_checked =
+		    scram_client_check(&client->scram, &client->made, request.data, NULL);
+		buf_clear(&stage->out);
+		return false;
+	default:
+		ck_abort_msg("request %u", request.kind);
+	}
+	buf_clear(&stage->out);
+	return true;
+}
+
+static enum entry_result work(struct stage *stage)
+{
+	struct job *job = entry_job(stage->entry);
+
+	stage->job_count++;
+	job->run(job);
+	job->done(job);
+	ck_assert_int_eq(stage->call_count, stage->job_count);
+	return entry_resume(stage->entry, &stage->out, &stage->err);
+}
+
+static void stage_open(struct stage *stage, enum entry_method method, const struct secret *secret)
+{
+	struct entry_who who = { .method = method,
+		                 .user = "bo",
+		                 .secret = secret,
+		                 .iterations = ITERATIONS,
+		                 .verifiers = stage->verifiers,
+		                 .on_work = count_call,
+		                 .arg = stage };
+
+	stage->entry = entry_new(&who);
+	ck_assert_ptr_nonnull(stage->entry);
+}
+
+static void stage_close(struct stage *stage)
+{
+	entry_free(&stage->entry);
+	ck_assert_ptr_null(stage->entry);
+	buf_free(&stage->out);
+}
+
+/* The whole dialogue; the entry stays open for the test to look at. */
+static enum entry_result play(struct stage *stage, struct client *client)
+{
+	enum entry_result result = entry_start(stage->entry, &stage->out, &stage->err);
+
+	for (int turn = 0; turn < 10; turn++) {
+		struct buf reply = { 0 };
+
+		if (result == ENTRY_WORK) {
+			result = work(stage);
+			continue;
+		}
+		if (client_answers(client, stage, &reply) && result == ENTRY_MORE)
+			result =
+			    entry_answer(stage->entry, buf_bytes(&reply), &stage->out, &stage->err);
+		buf_free(&reply);
+		if (result == ENTRY_OK || result == ENTRY_REFUSED)
+			break;
+	}
+	if (stage->out.count) { /* server-final comes with ENTRY_OK */
+		struct buf reply = { 0 };
+
+		client_answers(client, stage, &reply);
+		buf_free(&reply);
+	}
+	scram_done(&client->scram);
+	return result;
+}
+
+#define NOBODY (SECRET_SCRAM + 1)
+#define PASSWORD_FAILED "password authentication failed"
+#define SASL_FAILED "SASL authentication failed"
+#define TRUST_FAILED "\"trust\" authentication failed"
+#define EMPTY "empty password returned by client"
+
+static const struct {
+	enum entry_method method;
+	int secret; /* enum secret_kind, or NOBODY */
+	const char *password;
+	const char *refused; /* NULL: comes in */
+	enum err_code code;
+	enum credentials_kind credentials;
+	int job_count;
+} cases[] = {
+	{ ENTRY_ANY, SECRET_PLAIN, "", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ ENTRY_ANY, NOBODY, "", NULL, 0, CREDENTIALS_NONE, 0 },
+	{ ENTRY_TRUST, SECRET_PLAIN, "", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ ENTRY_TRUST, SECRET_MD5, "", NULL, 0, CREDENTIALS_MD5, 0 },
+	{ ENTRY_TRUST, SECRET_SCRAM, "", NULL, 0, CREDENTIALS_NONE, 0 },
+	{ ENTRY_TRUST, SECRET_NONE, "", NULL, 0, CREDENTIALS_NONE, 0 },
+	{ ENTRY_TRUST, NOBODY, "", TRUST_FAILED, ERR_NOT_ALLOWED, 0, 0 },
+
+	{ ENTRY_PLAIN, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ ENTRY_PLAIN, SECRET_PLAIN, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, SECRET_PLAIN, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, SECRET_MD5, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ ENTRY_PLAIN, SECRET_MD5, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, SECRET_MD5, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_PLAIN, 1 },
+	{ ENTRY_PLAIN, SECRET_SCRAM, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 1 },
+	{ ENTRY_PLAIN, SECRET_SCRAM, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, SECRET_NONE, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, SECRET_NONE, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_PLAIN, NOBODY, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+
+	{ ENTRY_MD5, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ ENTRY_MD5, SECRET_PLAIN, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_MD5, SECRET_MD5, "secret", NULL, 0, CREDENTIALS_MD5, 0 },
+	{ ENTRY_MD5, SECRET_MD5, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_MD5, SECRET_MD5, "", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_MD5, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_KEYS, 0 },
+	{ ENTRY_MD5, SECRET_SCRAM, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_MD5, SECRET_NONE, "", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_MD5, NOBODY, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+
+	{ ENTRY_SCRAM, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 1 },
+	{ ENTRY_SCRAM, SECRET_PLAIN, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ ENTRY_SCRAM, SECRET_PLAIN, "", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ ENTRY_SCRAM, SECRET_MD5, "secret", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_SCRAM, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_KEYS, 0 },
+	{ ENTRY_SCRAM, SECRET_SCRAM, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_SCRAM, SECRET_NONE, "", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+	{ ENTRY_SCRAM, NOBODY, "secret", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+};
+
+static void check_credentials(struct stage *stage, const struct client *client,
+                              enum credentials_kind kind)
+{
+	struct credentials credentials = { 0 };
+
+	ck_assert(entry_credentials(stage->entry, &credentials));
+	ck_assert_int_eq(credentials.kind, kind);
+	if (kind == CREDENTIALS_PLAIN)
+		ck_assert_str_eq(credentials.text, "secret");
+	if (kind == CREDENTIALS_KEYS)
+		ck_assert_int_eq(memcmp(credentials.keys, &client->made, sizeof(*credentials.keys)),
+		                 0);
+	credentials_done(&credentials);
+}
+
+START_TEST(entry_methods_and_secrets)
+{
+	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
+	struct client client = { .password = cases[_i].password };
+	bool is_nobody = cases[_i].secret == NOBODY;
+	struct buf text = { 0 };
+	struct secret secret =
+	    secret_of(is_nobody ? NULL : secret_text((enum secret_kind)cases[_i].secret, &text));
+	enum entry_result result;
+
+	stage_open(&stage, cases[_i].method, is_nobody ? NULL : &secret);
+	result = play(&stage, &client);
+	ck_assert_int_eq(result, cases[_i].refused ? ENTRY_REFUSED : ENTRY_OK);
+	ck_assert_int_eq(stage.job_count, cases[_i].job_count);
+	if (cases[_i].refused) {
+		ck_assert_str_eq(stage.err.text, cases[_i].refused);
+		ck_assert_int_eq(stage.err.code, cases[_i].code);
+		ck_assert_str_ne(entry_reason(stage.entry), "");
+		ck_assert(!client.has_checked);
+	} else {
+		check_credentials(&stage, &client, cases[_i].credentials);
+		ck_assert_int_eq(client.has_checked, client.was_offered_scram);
+	}
+	stage_close(&stage);
+	verifiers_free(&stage.verifiers);
+	buf_free(&text);
+}
+END_TEST
+
+/* Plays `method` with a secret of that kind and returns how many jobs it took. */
+static int jobs_of(struct verifiers *verifiers, enum entry_method method, enum secret_kind kind,
+                   const char *password)
+{
+	struct stage stage = { .verifiers = verifiers };
+	struct client client = { .password = password };
+	struct buf text = { 0 };
+	struct secret secret = secret_of(secret_text(kind, &text));
+
+	stage_open(&stage, method, &secret);
+	play(&stage, &client);
+	stage_close(&stage);
+	buf_free(&text);
+	return stage.job_count;
+}
+
+START_TEST(entry_derives_once)
+{
+	struct verifiers *verifiers = verifiers_new(10, NULL);
+
+	ck_assert_int_eq(jobs_of(verifiers, ENTRY_SCRAM, SECRET_PLAIN, "wrong"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, ENTRY_SCRAM, SECRET_PLAIN, "secret"), 0);
+	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "wrong"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "wrong"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "secret"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "secret"), 0);
+	ck_assert_uint_eq(verifiers_count(verifiers), 2);
+	verifiers_free(&verifiers);
+}
+END_TEST
+
+/* Plays SCRAM and returns the salt that was offered. */
+static void offered_salt(struct verifiers *verifiers, const struct secret *secret, char out[64])
+{
+	struct stage stage = { .verifiers = verifiers };
+	struct client client = { .password = "x" };
+
+	stage_open(&stage, ENTRY_SCRAM, secret);
+	play(&stage, &client);
+	memcpy(out, client.salt, 64);
+	stage_close(&stage);
+}
+
+START_TEST(entry_offers_stable_salts)
+{
+	struct verifiers *verifiers = verifiers_new(10, NULL);
+	struct secret plain = secret_of("secret"), other = secret_of("changed");
+	char salts[5][64];
+
+	offered_salt(verifiers, NULL, salts[0]);
+	offered_salt(verifiers, NULL, salts[1]);
+	offered_salt(verifiers, &plain, salts[2]);
+	offered_salt(verifiers, &plain, salts[3]);
+	offered_salt(verifiers, &other, salts[4]);
+	ck_assert_str_eq(salts[0], salts[1]);
+	ck_assert_str_eq(salts[2], salts[3]);
+	ck_assert_str_ne(salts[0], salts[2]);
+	ck_assert_str_ne(salts[2], salts[4]);
+	verifiers_free(&verifiers);
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	enum entry_method method;
+	struct bytes body;
+	const char *text;
+	const char *reason;
+} broken[] = {
+	{ "no zero",
+	  ENTRY_PLAIN,
+	  { "secret", 6 },
+	  "invalid password packet",
+	  "malformed password packet" },
+	{ "two texts",
+	  ENTRY_MD5,
+	  { "a\0b\0", 4 },
+	  "invalid password packet",
+	  "malformed password packet" },
+	{ "no SASLInitialResponse",
+	  ENTRY_SCRAM,
+	  { "secret\0", 7 },
+	  SASL_FAILED,
+	  "malformed SASLInitialResponse" },
+	{ "another mechanism",
+	  ENTRY_SCRAM,
+	  { "PLAIN\0\0\0\0\1x", 11 },
+	  "client selected an invalid SASL authentication mechanism",
+	  "invalid SASL mechanism" },
+	{ "no initial data",
+	  ENTRY_SCRAM,
+	  { "SCRAM-SHA-256\0\377\377\377\377", 18 },
+	  SASL_FAILED,
+	  "malformed SASLInitialResponse" },
+	{ "channel binding",
+	  ENTRY_SCRAM,
+	  { "SCRAM-SHA-256\0\0\0\0\40p=tls-server-end-point,,n=,r=abc", 50 },
+	  SASL_FAILED,
+	  "client requires SCRAM channel binding, which is not supported" },
+};
+
+START_TEST(entry_broken_messages)
+{
+	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
+	struct secret secret = secret_of("secret");
+
+	stage_open(&stage, broken[_i].method, &secret);
+	ck_assert_int_eq(entry_start(stage.entry, &stage.out, &stage.err), ENTRY_MORE);
+	ck_assert_int_eq(entry_answer(stage.entry, broken[_i].body, &stage.out, &stage.err),
+	                 ENTRY_REFUSED);
+	ck_assert_str_eq(stage.err.text, broken[_i].text);
+	ck_assert_int_eq(stage.err.code, ERR_PROTOCOL);
+	ck_assert_str_eq(entry_reason(stage.entry), broken[_i].reason);
+	stage_close(&stage);
+	verifiers_free(&stage.verifiers);
+}
+END_TEST
+
+/* A client that talks while its keys are derived, or before it was asked. */
+START_TEST(entry_unexpected_messages)
+{
+	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
+	struct buf text = { 0 };
+	struct secret secret = secret_of(secret_text(SECRET_SCRAM, &text));
+	struct job *job;
+
+	stage_open(&stage, ENTRY_PLAIN, &secret);
+	entry_start(stage.entry, &stage.out, &stage.err);
+	ck_assert_int_eq(entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	                 ENTRY_WORK);
+	job = entry_job(stage.entry);
+	ck_assert_int_eq(entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	                 ENTRY_REFUSED);
+	stage_close(&stage);
+	ck_assert(job->is_abandoned);
+	job->done(job);
+	ck_assert_int_eq(stage.call_count, 0);
+
+	stage_open(&stage, ENTRY_PLAIN, &secret);
+	ck_assert_int_eq(entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	                 ENTRY_REFUSED);
+	stage_close(&stage);
+	verifiers_free(&stage.verifiers);
+	buf_free(&text);
+}
+END_TEST
+
+START_TEST(entry_whose_job_is_refused)
+{
+	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
+	struct buf text = { 0 };
+	struct secret secret = secret_of(secret_text(SECRET_SCRAM, &text));
+
+	stage_open(&stage, ENTRY_PLAIN, &secret);
+	entry_start(stage.entry, &stage.out, &stage.err);
+	entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err);
+	ck_assert_ptr_nonnull(entry_job(stage.entry));
+	entry_job_refused(stage.entry);
+	stage_close(&stage);
+	verifiers_free(&stage.verifiers);
+	buf_free(&text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("auth/entry");
+	TCase *tests = tcase_create("entry");
+
+	tcase_add_loop_test(tests, entry_methods_and_secrets, 0, COUNT_OF(cases));
+	tcase_add_test(tests, entry_derives_once);
+	tcase_add_test(tests, entry_offers_stable_salts);
+	tcase_add_loop_test(tests, entry_broken_messages, 0, COUNT_OF(broken));
+	tcase_add_test(tests, entry_unexpected_messages);
+	tcase_add_test(tests, entry_whose_job_is_refused);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * auth/users.c: auth_file, whole or not at all.
+ */
+#include "pgweir/auth/users.h"
+#include "pgweir/base/buf.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "../unit.h"
+
+#define MD5 "md5900150983cd24fb0d6963f7d28e17f72"
+#define SCRAM                                           \
+	"SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"  \
+	"WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:" \
+	"wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+
+static const struct {
+	const char *says, *text;
+	enum secret_kind kind;
+} secrets[] = {
+	{ "none", NULL, SECRET_NONE },
+	{ "empty", "", SECRET_NONE },
+	{ "plain", "hunter2", SECRET_PLAIN },
+	{ "md5", MD5, SECRET_MD5 },
+	{ "md5 in capitals", "md5900150983CD24FB0D6963F7D28E17F72", SECRET_PLAIN },
+	{ "md5 too short", "md5900150983cd24fb0d6963f7d28e17f7", SECRET_PLAIN },
+	{ "md5 too long", MD5 "0", SECRET_PLAIN },
+	{ "SCRAM", SCRAM, SECRET_SCRAM },
+	{ "SCRAM with a broken key", "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$a:b",
+	  SECRET_PLAIN },
+};
+
+START_TEST(secret_kinds)
+{
+	ck_assert_msg(secret_of(secrets[_i].text).kind == secrets[_i].kind, "%s", secrets[_i].says);
+}
+END_TEST
+
+static void list_user(const struct user *user, void *arg)
+{
+	buf_printf(arg, "<%s><%s>", user->name, user->secret.text);
+}
+
+static const struct {
+	const char *says;
+	struct bytes text;
+	const char *found; /* NULL: refused */
+	const char *error;
+} files[] = {
+	{ "empty", { "", 0 }, "", NULL },
+	{ "one", { "\"a\" \"b\"\n", 8 }, "<a><b>", NULL },
+	{ "no line end", { "\"a\" \"b\"", 7 }, "<a><b>", NULL },
+	{ "line ends of Windows", { "\"a\" \"b\"\r\n\r\n", 11 }, "<a><b>", NULL },
+	{ "no blank between",
+	  { "\"a\"\"b\"", 6 },
+	  NULL,
+	  "f:1: a name and a secret in double quotes are expected" },
+	{ "tabs", { "\"a\"\t\"b\"", 7 }, "<a><b>", NULL },
+	{ "comments and blank lines", { "; x\n\n  \n\"a\" \"b\"\n;", 18 }, "<a><b>", NULL },
+	{ "what follows does not count", { "\"a\" \"b\" \"c\" d\n", 14 }, "<a><b>", NULL },
+	{ "quotes within", { "\"a\"\"z\" \"\"\"\"", 11 }, "<a\"z><\">", NULL },
+	{ "an empty secret", { "\"a\" \"\"", 6 }, "<a><>", NULL },
+	{ "the later line counts",
+	  { "\"a\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"", 23 },
+	  "<b><2><a><3>",
+	  NULL },
+	{ "a hash is no comment",
+	  { "\"a\" \"b\"\n# x\n", 12 },
+	  NULL,
+	  "f:2: a name and a secret in double quotes are expected" },
+	{ "a comment not at the start",
+	  { " ; x", 4 },
+	  NULL,
+	  "f:1: a name and a secret in double quotes are expected" },
+	{ "no secret",
+	  { "\"a\"\n\"b\"", 7 },
+	  NULL,
+	  "f:1: a name and a secret in double quotes are expected" },
+	{ "no closing quote", { "\"a\" \"b\n", 7 }, NULL, "f:1: a closing quote is missing" },
+	{ "no closing quote at the end", { "\"a", 2 }, NULL, "f:1: a closing quote is missing" },
+	{ "a zero byte", { "\"a\" \"b\0\"", 8 }, NULL, "f:1: a zero byte" },
+	{ "an empty name", { "\"\" \"b\"", 6 }, NULL, "f:1: the name is empty" },
+};
+
+START_TEST(users_files)
+{
+	struct buf found = { 0 };
+	struct err err = { 0 };
+	struct users *users = users_parse(files[_i].text, "f", &err);
+
+	ck_assert_msg(!users == !files[_i].found, "%s: %s", files[_i].says, err.text);
+	if (users) {
+		users_each(users, list_user, &found);
+		ck_assert_str_eq(buf_text(&found), files[_i].found);
+	} else {
+		ck_assert_str_eq(err.text, files[_i].error);
+		ck_assert_int_eq(err.code, ERR_CONFIG);
+	}
+	users_release(&users);
+	buf_free(&found);
+}
+END_TEST
+
+/* A line whose name, or secret, has `count` bytes. */
+static struct users *with_length(size_t name_count, size_t secret_count)
+{
+	struct buf text = { 0 };
+	struct users *users;
+
+	buf_add_byte(&text, '"');
+	for (size_t i = 0; i < name_count; i++)
+		buf_add_byte(&text, 'n');
+	buf_add_text(&text, "\" \"");
+	for (size_t i = 0; i < secret_count; i++)
+		buf_add_byte(&text, 's');
+	buf_add_text(&text, "\"\n");
+	users = users_parse(buf_bytes(&text), "f", NULL);
+	buf_free(&text);
+	return users;
+}
+
+START_TEST(users_lengths_have_limits)
+{
+	static const struct {
+		size_t name, secret;
+		bool ok;
+	} lengths[] = {
+		{ USER_NAME_MAX, 1, true },
+		{ USER_NAME_MAX + 1, 1, false },
+		{ 1, USER_SECRET_MAX, true },
+		{ 1, USER_SECRET_MAX + 1, false },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(lengths); i++) {
+		struct users *users = with_length(lengths[i].name, lengths[i].secret);
+
+		ck_assert_msg((users != NULL) == lengths[i].ok, "row %zu", i);
+		users_release(&users);
+	}
+}
+END_TEST
+
+START_TEST(users_are_found_and_held)
+{
+	struct users *users = users_parse(bytes_text("\"a\" \"x\"\n\"b\" \"" MD5 "\""), "f", NULL);
+	struct users *held = users_hold(users);
+
+	ck_assert_uint_eq(users_count(users), 2);
+	users_release(&users);
+	ck_assert_ptr_null(users);
+	ck_assert_str_eq(users_find(held, "a")->secret.text, "x");
+	ck_assert_int_eq(users_find(held, "b")->secret.kind, SECRET_MD5);
+	ck_assert_ptr_null(users_find(held, "c"));
+	ck_assert_ptr_null(users_find(held, ""));
+	users_release(&held);
+	users = users_none();
+	ck_assert_ptr_null(users_find(users, "a"));
+	users_release(&users);
+	users_release(&users);
+}
+END_TEST
+
+START_TEST(users_from_a_file)
+{
+	char path[] = "/tmp/pgweir-users-XXXXXX";
+	int fd = mkstemp(path);
+	struct err err = { 0 };
+	struct users *users;
+
+	ck_assert_int_eq(write(fd, "\"a\" \"b\"\n", 8), 8);
+	users = users_load(path, &err);
+	ck_assert_msg(users != NULL, "%s", err.text);
+	ck_assert_str_eq(users_find(users, "a")->secret.text, "b");
+	users_release(&users);
+	close(fd);
+	unlink(path);
+	ck_assert_ptr_null(users_load(path, &err));
+	ck_assert_ptr_nonnull(strstr(err.text, path));
+	ck_assert_ptr_null(users_load("/", &err));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("auth/users");
+	TCase *cases = tcase_create("users");
+
+	tcase_add_loop_test(cases, secret_kinds, 0, COUNT_OF(secrets));
+	tcase_add_loop_test(cases, users_files, 0, COUNT_OF(files));
+	tcase_add_test(cases, users_lengths_have_limits);
+	tcase_add_test(cases, users_are_found_and_held);
+	tcase_add_test(cases, users_from_a_file);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pgwire/fields.c: what stands in a body, and what is no such body.
+ */
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+#include "../unit.h"
+
+#define BYTES(text)                    \
+	{                              \
+		text, sizeof(text) - 1 \
+	}
+
+/* Each reader behind one shape, so that one table can feed them all. */
+static enum wire_result read_report(struct bytes body)
+{
+	struct report report;
+
+	return fields_report(body, &report);
+}
+
+static enum wire_result read_parameter(struct bytes body)
+{
+	const char *name, *value;
+
+	return fields_parameter(body, &name, &value);
+}
+
+static enum wire_result read_key(struct bytes body)
+{
+	struct bytes key;
+
+	return fields_key(body, &key);
+}
+
+static enum wire_result read_ready(struct bytes body)
+{
+	char state;
+
+	return fields_ready(body, &state);
+}
+
+static enum wire_result read_text(struct bytes body)
+{
+	const char *text;
+
+	return fields_text(body, &text);
+}
+
+static enum wire_result read_auth(struct bytes body)
+{
+	struct auth_request request;
+
+	return fields_auth(body, &request);
+}
+
+static enum wire_result read_row(struct bytes body)
+{
+	struct row_walk walk;
+	struct bytes value;
+	enum walk_result result;
+
+	if (fields_row(body, &walk) != WIRE_OK)
+		return WIRE_BAD;
+	do {
+		result = fields_value(&walk, &value);
+	} while (result == WALK_ITEM);
+	return result == WALK_END ? WIRE_OK : WIRE_BAD;
+}
+
+static enum wire_result read_parse(struct bytes body)
+{
+	struct parse_fields parse;
+
+	return fields_parse(body, &parse);
+}
+
+static enum wire_result read_bind(struct bytes body)
+{
+	struct bind_fields bind;
+
+	return fields_bind(body, &bind);
+}
+
+static enum wire_result read_execute(struct bytes body)
+{
+	const char *portal;
+	uint32_t row_limit;
+
+	return fields_execute(body, &portal, &row_limit);
+}
+
+static enum wire_result read_initial(struct bytes body)
+{
+	const char *mechanism;
+	struct bytes data;
+
+	return fields_sasl_initial(body, &mechanism, &data);
+}
+
+static const struct {
+	const char *says;
+	enum wire_result (*read)(struct bytes body);
+	struct bytes body;
+} whole[] = {
+	{ "ErrorResponse", read_report, BYTES("SFATAL\0C28P01\0Mno\0Fx.c\0\0") },
+	{ "ParameterStatus", read_parameter, BYTES("a\0b\0") },
+	{ "BackendKeyData", read_key, BYTES("12345678") },
+	{ "ReadyForQuery", read_ready, BYTES("I") },
+	{ "CommandComplete", read_text, BYTES("SHOW\0") },
+	{ "AuthenticationOk", read_auth, BYTES("\0\0\0\0") },
+	{ "AuthenticationMD5Password", read_auth, BYTES("\0\0\0\5salt") },
+	{ "DataRow", read_row, BYTES("\0\2\0\0\0\1a\377\377\377\377") },
+	{ "DataRow without values", read_row, BYTES("\0\0") },
+	{ "Parse", read_parse, BYTES("s\0select 1\0\0\1\0\0\0\27") },
+	{ "Bind", read_bind, BYTES("p\0s\0\0\1\0\1\0\2\0\0\0\1a\377\377\377\377\0\1\0\1") },
+	{ "Execute", read_execute, BYTES("p\0\0\0\0\12") },
+	{ "SASLInitialResponse", read_initial, BYTES("SCRAM-SHA-256\0\0\0\0\3n,,") },
+	{ "SASLInitialResponse without data", read_initial, BYTES("X\0\377\377\377\377") },
+};
+
+/* A whole body is read; cut anywhere, or with a byte more, it is not one. */
+START_TEST(fields_need_the_whole_body)
+{
+	struct bytes body = whole[_i].body;
+	struct buf longer = { 0 };
+
+	ck_assert_msg(whole[_i].read(body) == WIRE_OK, "%s", whole[_i].says);
+	for (size_t count = 0; count < body.count; count++) {
+		/* On the heap at its very size, so that a sanitizer sees each step too far. */
+		char *cut = malloc(count ? count : 1);
+
+		memcpy(cut, body.at, count);
+		ck_assert_msg(whole[_i].read(bytes_of(cut, count)) == WIRE_BAD, "%s cut at %zu",
+		              whole[_i].says, count);
+		free(cut);
+	}
+	if (whole[_i].read == read_key)
+		return; /* may be longer */
+	buf_add(&longer, body.at, body.count);
+	buf_add_byte(&longer, 'x');
+	ck_assert_msg(whole[_i].read(buf_bytes(&longer)) == WIRE_BAD, "%s longer", whole[_i].says);
+	buf_free(&longer);
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	enum wire_result (*read)(struct bytes body);
+	struct bytes body;
+} bad[] = {
+	{ "a state that is none", read_ready, BYTES("X") },
+	{ "a state of zero", read_ready, BYTES("\0") },
+	{ "a value of a negative length", read_row, BYTES("\0\1\377\377\377\376") },
+	{ "a list of mechanisms without end", read_auth, BYTES("\0\0\0\12SCRAM-SHA-256\0") },
+	{ "bytes behind the list", read_auth, BYTES("\0\0\0\12SCRAM-SHA-256\0\0x") },
+	{ "more types than there are", read_parse, BYTES("\0\0\377\377\0\0\0\27") },
+	{ "more parameters than there are", read_bind, BYTES("\0\0\0\0\377\377\0\0\0\0\0\0") },
+};
+
+START_TEST(fields_refuse)
+{
+	ck_assert_msg(bad[_i].read(bad[_i].body) == WIRE_BAD, "%s", bad[_i].says);
+}
+END_TEST
+
+START_TEST(fields_of_a_report)
+{
+	struct bytes body = BYTES("SERREUR\0VERROR\0C42P01\0Mnon\0Dd\0Hh\0P7\0\0");
+	struct report report;
+
+	ck_assert_int_eq(fields_report(body, &report), WIRE_OK);
+	ck_assert_str_eq(report.severity, "ERREUR");
+	ck_assert_str_eq(report.verbatim, "ERROR");
+	ck_assert_str_eq(report.sqlstate, "42P01");
+	ck_assert_str_eq(report.text, "non");
+	ck_assert_str_eq(report.detail, "d");
+	ck_assert_str_eq(report.hint, "h");
+	ck_assert_int_eq(fields_report(bytes_of("\0", 1), &report), WIRE_OK);
+	ck_assert_str_eq(report.text, "");
+	ck_assert_ptr_null(report.hint);
+}
+END_TEST
+
+START_TEST(fields_of_auth)
+{
+	struct bytes body = BYTES("\0\0\0\12SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+	struct auth_request request;
+	const char *name;
+
+	ck_assert_int_eq(fields_auth(body, &request), WIRE_OK);
+	ck_assert_uint_eq(request.kind, AUTH_SASL);
+	ck_assert_int_eq(fields_mechanism(&request.names, &name), WALK_ITEM);
+	ck_assert_str_eq(name, "SCRAM-SHA-256-PLUS");
+	ck_assert_int_eq(fields_mechanism(&request.names, &name), WALK_ITEM);
+	ck_assert_str_eq(name, "SCRAM-SHA-256");
+	ck_assert_int_eq(fields_mechanism(&request.names, &name), WALK_END);
+
+	ck_assert_int_eq(fields_auth(bytes_of("\0\0\0\13data", 8), &request), WIRE_OK);
+	ck_assert(bytes_are(request.data, "data"));
+	ck_assert_int_eq(fields_auth(bytes_of("\0\0\0\5salt", 8), &request), WIRE_OK);
+	ck_assert(bytes_are(request.salt, "salt"));
+}
+END_TEST
+
+START_TEST(fields_of_a_bind)
+{
+	struct bytes body = BYTES("p\0s\0\0\1\0\1\0\2\0\0\0\1a\377\377\377\377\0\2\0\0\0\1");
+	struct bind_fields bind;
+	struct bytes value;
+
+	ck_assert_int_eq(fields_bind(body, &bind), WIRE_OK);
+	ck_assert_str_eq(bind.portal, "p");
+	ck_assert_str_eq(bind.statement, "s");
+	ck_assert_uint_eq(bind.parameter_format_count, 1);
+	ck_assert_uint_eq(load_be16(bind.parameter_formats.at), 1);
+	ck_assert_int_eq(fields_value(&bind.parameters, &value), WALK_ITEM);
+	ck_assert(bytes_are(value, "a"));
+	ck_assert_int_eq(fields_value(&bind.parameters, &value), WALK_ITEM);
+	ck_assert_ptr_null(value.at);
+	ck_assert_int_eq(fields_value(&bind.parameters, &value), WALK_END);
+	ck_assert(!fields_is_binary(&bind, 0));
+	ck_assert(fields_is_binary(&bind, 1));
+	ck_assert(!fields_is_binary(&bind, 2));
+}
+END_TEST
+
+START_TEST(fields_one_format_is_for_all_columns)
+{
+	struct bytes body = BYTES("\0\0\0\0\0\0\0\1\0\1");
+	struct bind_fields bind;
+
+	ck_assert_int_eq(fields_bind(body, &bind), WIRE_OK);
+	ck_assert(fields_is_binary(&bind, 0));
+	ck_assert(fields_is_binary(&bind, 7));
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	char type;
+	struct bytes body;
+	size_t names_end; /* bytes after which the names are known; 0 = never */
+	char target;
+	const char *statement, *portal;
+} fronts[] = {
+	{ "Parse", 'P', BYTES("st\0select\0\0\0"), 3, 0, "st", NULL },
+	{ "Bind", 'B', BYTES("po\0st\0\0\0\0\0\0\0"), 6, 0, "st", "po" },
+	{ "Bind, both without name", 'B', BYTES("\0\0\0\0\0\0\0\0"), 2, 0, "", "" },
+	{ "Describe a statement", 'D', BYTES("Sst\0"), 4, 'S', "st", NULL },
+	{ "Describe a portal", 'D', BYTES("Ppo\0"), 4, 'P', NULL, "po" },
+	{ "Close a statement", 'C', BYTES("Sst\0"), 4, 'S', "st", NULL },
+	{ "Execute", 'E', BYTES("po\0\0\0\0\0"), 3, 0, NULL, "po" },
+	{ "Bind without its second name", 'B', BYTES("po\0st"), 0, 0, NULL, NULL },
+	{ "a Close of nothing", 'C', BYTES(""), 0, 0, NULL, NULL },
+};
+
+static void same_name(const char *says, const char *found, const char *wanted)
+{
+	ck_assert_msg(!found == !wanted && (!found || strcmp(found, wanted) == 0), "%s", says);
+}
+
+START_TEST(fields_names_at_every_cut)
+{
+	struct bytes body = fronts[_i].body;
+	size_t end = fronts[_i].names_end;
+
+	for (size_t count = 0; count <= body.count; count++) {
+		enum wire_result wanted = end && count >= end  ? WIRE_OK
+		                          : count < body.count ? WIRE_MORE
+		                                               : WIRE_BAD;
+		struct object_names names;
+		enum wire_result result =
+		    fields_names(fronts[_i].type, bytes_of(body.at, count), body.count, &names);
+
+		ck_assert_msg(result == wanted, "%s at %zu", fronts[_i].says, count);
+		if (result != WIRE_OK)
+			continue;
+		ck_assert_uint_eq(names.count, end);
+		ck_assert_int_eq(names.target, fronts[_i].target);
+		same_name(fronts[_i].says, names.statement, fronts[_i].statement);
+		same_name(fronts[_i].says, names.portal, fronts[_i].portal);
+	}
+}
+END_TEST
+
+START_TEST(fields_names_keep_to_their_message)
+{
+	struct object_names names;
+
+	/* The zero belongs to the next message. */
+	ck_assert_int_eq(fields_names('E', bytes_of("po\0", 3), 2, &names), WIRE_BAD);
+	ck_assert_int_eq(fields_names('D', bytes_of("Xst\0", 4), 4, &names), WIRE_BAD);
+	ck_assert_int_eq(fields_names('Q', bytes_of("x\0", 2), 2, &names), WIRE_BAD);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pgwire/fields");
+	TCase *cases = tcase_create("fields");
+
+	tcase_add_loop_test(cases, fields_need_the_whole_body, 0, COUNT_OF(whole));
+	tcase_add_loop_test(cases, fields_refuse, 0, COUNT_OF(bad));
+	tcase_add_test(cases, fields_of_a_report);
+	tcase_add_test(cases, fields_of_auth);
+	tcase_add_test(cases, fields_of_a_bind);
+	tcase_add_test(cases, fields_one_format_is_for_all_columns);
+	tcase_add_loop_test(cases, fields_names_at_every_cut, 0, COUNT_OF(fronts));
+	tcase_add_test(cases, fields_names_keep_to_their_message);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}
