@@ -4,7 +4,8 @@
  *
  * Answers are kept for a time of our own choice, good and bad ones; a name's
  * addresses are handed out in turn; all who ask for a name while its query is
- * under way wait for the same query.
+ * under way wait for the same query. The hosts file is asked first (another one
+ * may be named by CARES_HOSTS in the environment).
  */
 #ifndef PGWEIR_NET_RESOLVER_H
 #define PGWEIR_NET_RESOLVER_H
@@ -20,8 +21,8 @@ struct resolver_options {
 	usec_t good_ttl;         /* how long an answer is used (dns_max_ttl); 0 = ask each time */
 	usec_t bad_ttl;          /* how long a failure is used (dns_nxdomain_ttl) */
 	const char *resolv_conf; /* NULL or "" = the system's */
-	const char *servers;     /* "ip:port,..." instead of the system's: for tests; NULL */
-	const char *hosts_file;  /* NULL = the system's /etc/hosts: for tests */
+	usec_t try_limit;    /* for the first try of a DNS server, the next are longer; 0 = 2 s */
+	const char *servers; /* "ip:port,..." instead of the system's: for tests; NULL */
 };
 
 /* One question. Lives inside its owner; at rest it is zeroed. */
@@ -44,6 +45,9 @@ struct resolver *resolver_new(struct loop *loop, const struct resolver_options *
 
 /* No ask may wait any more. */
 void resolver_free(struct resolver **resolver);
+
+/* "c-ares 1.18.1". Static. */
+const char *resolver_library(void);
 
 /* For answers that come from now on. */
 void resolver_set_ttl(struct resolver *resolver, usec_t good_ttl, usec_t bad_ttl);
@@ -82,7 +86,6 @@ struct resolver_row {
  * long as one likes: names that come and go meanwhile do not disturb it. false:
  * that was all. What *row points to is good until the resolver is used again.
  */
-bool resolver_next_row(const struct resolver *resolver, unsigned long *cursor,
-                       struct resolver_row *row);
+bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row);
 
 #endif
