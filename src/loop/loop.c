@@ -147,6 +147,8 @@ void loop_free(struct loop **loop)
 	*loop = NULL;
 }
 
+const char *loop_library(void) { return "libevent " LIBEVENT_VERSION; }
+
 /* Only what waited at the start: a task that puts off another must not keep descriptors waiting. */
 static void run_tasks(struct loop *loop)
 {
