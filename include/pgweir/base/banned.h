@@ -6,6 +6,10 @@
 #ifndef PGWEIR_BASE_BANNED_H
 #define PGWEIR_BASE_BANNED_H
 
+/* With clang and _FORTIFY_SOURCE the C library has these as macros. */
+#undef sprintf
+#undef vsprintf
+
 #pragma GCC poison strcpy strcat strncat sprintf vsprintf strtok gets atoi atol atoll atof asctime \
     ctime
 

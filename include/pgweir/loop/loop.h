@@ -26,6 +26,9 @@ struct loop *loop_new(struct err *err);
 /* Nothing may be watched any more. */
 void loop_free(struct loop **loop);
 
+/* Name and version of the library underneath: "libevent 2.1.12-stable". Static. */
+const char *loop_library(void);
+
 /* Runs turns until loop_stop(); returns at the end of that turn. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);

@@ -34,7 +34,10 @@ void workers_free(struct workers **workers);
 /* false: too many wait, or no thread can be started; done() will not be called. */
 bool workers_submit(struct workers *workers, struct job *job, struct err *err);
 
-/* The owner goes: done() is still called, with is_abandoned set, once the job has ended. */
+/*
+ * The owner goes: done() is still called, with is_abandoned set, once the job has
+ * ended. run() is left out if it has not begun.
+ */
 void workers_abandon(struct job *job);
 
 #endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef PGWEIR_MAIN_DAEMONIZE_H
+#define PGWEIR_MAIN_DAEMONIZE_H
+
+#include <stdbool.h>
+
+#include "pgweir/base/err.h"
+
+/*
+ * Goes to the background: a session of its own, stdin, stdout and stderr to
+ * /dev/null, the working directory as it was. The calling process ends with
+ * status 0 and its grandchild returns true. false: nothing has changed.
+ *
+ * Before any thread, loop or listener exists.
+ */
+bool daemonize(struct err *err);
+
+#endif

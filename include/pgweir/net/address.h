@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Where somebody is: an IP address with a port, or the far end of a Unix socket.
+ * A plain value, small enough to lie in every client and server; copy it freely.
+ * All zero is "nowhere".
+ */
+#ifndef PGWEIR_NET_ADDRESS_H
+#define PGWEIR_NET_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* What a Unix socket is known by: the process there when it connected. */
+struct address_unix {
+	sa_family_t family; /* AF_UNIX */
+	pid_t pid;          /* 0 = not known */
+	uid_t uid;          /* (uid_t)-1 = not known */
+	uint16_t port;      /* of the socket's name, host order: what SHOW calls its port */
+};
+
+struct address {
+	union {
+		sa_family_t family; /* AF_UNSPEC, AF_INET, AF_INET6, AF_UNIX */
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct address_unix un;
+	};
+};
+
+/* The longest text of any address with its port and zero: [v6%scope]:port. */
+#define ADDRESS_TEXT_SIZE 80
+
+/* A numeric IPv4 or IPv6 address (no brackets; "%scope" allowed). false: it is a name, or nonsense.
+ */
+bool address_parse(struct address *address, const char *text, uint16_t port);
+
+/* A copy of what the kernel or a resolver gave. false: neither IPv4 nor IPv6. */
+bool address_from_sockaddr(struct address *address, const struct sockaddr *from, socklen_t size);
+
+/* For bind() and connect(): only of IP addresses. */
+static inline const struct sockaddr *address_sockaddr(const struct address *address)
+{
+	return &address->any;
+}
+socklen_t address_sockaddr_size(const struct address *address);
+
+/*
+ * The far and the near end of a connected or accepted socket. For a Unix socket: who is
+ * there, by its credentials, and `unix_port` as its port. false: the socket is not connected.
+ */
+bool address_of_peer(struct address *address, int fd, uint16_t unix_port);
+bool address_of_self(struct address *address, int fd, uint16_t unix_port);
+
+static inline bool address_is_unix(const struct address *address)
+{
+	return address->family == AF_UNIX;
+}
+
+/* Host order. 0 for nowhere. */
+uint16_t address_port(const struct address *address);
+void address_set_port(struct address *address, uint16_t port);
+
+/* The same host (and, for address_equal(), the same port). Unix sockets: the same process. */
+bool address_equal_host(const struct address *a, const struct address *b);
+bool address_equal(const struct address *a, const struct address *b);
+
+/*
+ * Text into `out` of `size` bytes (cut when short), which is returned.
+ *   address_format       127.0.0.1:5432   [::1]:5432   unix(4711):6432   as in log lines
+ *   address_format_host  127.0.0.1        ::1          unix              as in SHOW
+ */
+const char *address_format(const struct address *address, char *out, size_t size);
+const char *address_format_host(const struct address *address, char *out, size_t size);
+
+/*
+ * Fills a Unix socket's name: a path, or with a leading '@' an abstract name.
+ * false: too long (*err says how long it may be).
+ */
+struct err;
+struct sockaddr_un;
+bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *path,
+                       struct err *err);
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The event loop, on libevent: the only file that knows it.
+ *
+ *   turn:  wait --> descriptors, signals, due timers --> tasks put off --> again
+ *
+ * Hard here:
+ *
+ * epoll tells a broken connection (EPOLLERR) as readable and writable, never as
+ * closed, so whoever watches for the hangup alone would not be called while the
+ * kernel goes on reporting: a loop that spins. Such a watch asks for reading
+ * too, edge-triggered, and looks for itself whether it was the end.
+ *
+ * Timers of one limit mostly fall due in the order in which they are set. Each
+ * line is a list with one libevent timer for its head; when the head is cleared
+ * that timer stays, fires in vain once and is set for the next head.
+ */
+#include "pgweir/loop/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#define HASH_NONFATAL_OOM 1
+#define uthash_nonfatal_oom(line) ((line)->is_lost = true)
+#include <uthash.h>
+
+#include "pgweir/base/banned.h"
+
+_Static_assert(sizeof(struct event) <= sizeof(((struct watch *)0)->event),
+               "struct watch has no room for libevent's event");
+
+/* A line with a far head is looked at now and then: keeps libevent's time small. */
+#define ARMED_MAX (24 * 3600 * USEC_PER_SEC)
+
+TAILQ_HEAD(timer_list, timer);
+TAILQ_HEAD(task_list, task);
+
+struct line_key {
+	usec_t limit;
+	void (*on_due)(struct timer *timer);
+};
+
+struct timer_line {
+	struct line_key key;
+	struct loop *loop;
+	struct timer_list timers; /* in the order of their `due` */
+	struct event *event;
+	usec_t armed_for; /* when `event` fires */
+	bool is_armed;
+	bool is_firing; /* on_due() is being called: the event is set afterwards */
+	bool is_lost;   /* there was no memory to file it */
+	UT_hash_handle hh;
+};
+
+struct signal_watch {
+	struct event event;
+	void (*on_signal)(int number, void *arg);
+	void *arg;
+	struct signal_watch *next;
+};
+
+struct loop {
+	struct event_base *base;
+	usec_t now; /* of this turn; 0 = not read yet */
+	unsigned long turn_count;
+	bool is_turning;
+	bool is_stopping;
+	bool sees_hangup; /* the kernel's interface tells hangups early */
+	struct task_list tasks;
+	struct timer_line *lines;
+	struct signal_watch *signals;
+	char scratch[LOOP_SCRATCH_SIZE];
+};
+
+/* ---- the loop itself ---- */
+
+static struct event_base *base_new(void)
+{
+	struct event_config *config = event_config_new();
+	struct event_base *base;
+
+	if (!config)
+		return NULL;
+	event_config_set_flag(config,
+	                      EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+	base = event_base_new_with_config(config);
+	event_config_free(config);
+	return base;
+}
+
+struct loop *loop_new(struct err *err)
+{
+	struct loop *loop = calloc(1, sizeof(*loop));
+
+	if (!loop) {
+		err_set(err, ERR_MEMORY, "no memory for the event loop");
+		return NULL;
+	}
+	loop->base = base_new();
+	if (!loop->base) {
+		err_set(err, ERR_SYSTEM, "cannot start the event loop: %s", strerror(errno));
+		free(loop);
+		return NULL;
+	}
+	loop->sees_hangup = event_base_get_features(loop->base) & EV_FEATURE_EARLY_CLOSE;
+	TAILQ_INIT(&loop->tasks);
+	return loop;
+}
+
+static void free_lines(struct loop *loop)
+{
+	struct timer_line *line, *next;
+
+	HASH_ITER (hh, loop->lines, line, next) {
+		assert(TAILQ_EMPTY(&line->timers));
+		HASH_DEL(loop->lines, line);
+		event_free(line->event);
+		free(line);
+	}
+}
+
+static void free_signals(struct loop *loop)
+{
+	while (loop->signals) {
+		struct signal_watch *signal = loop->signals;
+
+		loop->signals = signal->next;
+		event_del(&signal->event);
+		free(signal);
+	}
+}
+
+void loop_free(struct loop **loop)
+{
+	if (!*loop)
+		return;
+	free_lines(*loop);
+	free_signals(*loop);
+	event_base_free((*loop)->base);
+	free(*loop);
+	*loop = NULL;
+}
+
+const char *loop_library(void) { return "libevent " LIBEVENT_VERSION; }
+
+/* Only what waited at the start: a task that puts off another must not keep descriptors waiting. */
+static void run_tasks(struct loop *loop)
+{
+	struct task last = { .run = NULL }, *task;
+
+	if (TAILQ_EMPTY(&loop->tasks))
+		return;
+	TAILQ_INSERT_TAIL(&loop->tasks, &last, node);
+	while ((task = TAILQ_FIRST(&loop->tasks)) != &last) {
+		TAILQ_REMOVE(&loop->tasks, task, node);
+		task->is_waiting = false;
+		task->run(task);
+	}
+	TAILQ_REMOVE(&loop->tasks, &last, node);
+}
+
+static void turn(struct loop *loop)
+{
+	int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
+
+	if (!TAILQ_EMPTY(&loop->tasks))
+		flags |= EVLOOP_NONBLOCK;
+	loop->now = 0;
+	loop->is_turning = true;
+	event_base_loop(loop->base, flags);
+	run_tasks(loop);
+	loop->is_turning = false;
+	loop->turn_count++;
+}
+
+void loop_run(struct loop *loop)
+{
+	while (!loop->is_stopping)
+		turn(loop);
+	loop->is_stopping = false;
+}
+
+void loop_stop(struct loop *loop) { loop->is_stopping = true; }
+
+usec_t loop_now(struct loop *loop)
+{
+	/* Outside of a turn (start, tests) no time stands still. */
+	if (!loop->is_turning)
+		return clock_now();
+	if (loop->now == 0)
+		loop->now = clock_now();
+	return loop->now;
+}
+
+unsigned long loop_turn_count(const struct loop *loop) { return loop->turn_count; }
+
+char *loop_scratch(struct loop *loop) { return loop->scratch; }
+
+/* ---- descriptors ---- */
+
+static struct event *event_of(struct watch *watch) { return (struct event *)watch->event; }
+
+/* What libevent is asked for; 0 = nothing. */
+static short events_for(const struct loop *loop, unsigned int what)
+{
+	short events = 0;
+
+	if (what == WATCH_HANGUP && loop->sees_hangup)
+		return EV_READ | EV_CLOSED | EV_ET | EV_PERSIST;
+	if (what & WATCH_READ)
+		events |= EV_READ | EV_PERSIST;
+	if (what & WATCH_WRITE)
+		events |= EV_WRITE | EV_PERSIST;
+	if (what & WATCH_HANGUP && loop->sees_hangup)
+		events |= EV_CLOSED | EV_PERSIST;
+	return events;
+}
+
+static bool has_hung_up(int fd)
+{
+	struct pollfd asked = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&asked, 1, 0) > 0 && asked.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+static void on_event(int fd, short events, void *arg)
+{
+	struct watch *watch = arg;
+	unsigned int what = 0;
+
+	if (events & EV_READ)
+		what |= WATCH_READ;
+	if (events & EV_WRITE)
+		what |= WATCH_WRITE;
+	if (events & EV_CLOSED)
+		what |= WATCH_HANGUP;
+	if (watch->wanted == WATCH_HANGUP && what == WATCH_READ && has_hung_up(fd))
+		what = WATCH_HANGUP;
+	what &= watch->wanted;
+	if (what)
+		watch->on_ready(watch, what);
+}
+
+void watch_init(struct watch *watch, struct loop *loop, int fd,
+                void (*on_ready)(struct watch *watch, unsigned int what))
+{
+	watch->on_ready = on_ready;
+	watch->loop = loop;
+	watch->fd = fd;
+	watch->wanted = 0;
+}
+
+bool watch_set(struct watch *watch, unsigned int what)
+{
+	struct loop *loop = watch->loop;
+	short events;
+
+	if (what == watch->wanted)
+		return true;
+	if (events_for(loop, watch->wanted))
+		event_del(event_of(watch));
+	watch->wanted = 0;
+	events = events_for(loop, what);
+	if (events) {
+		if (event_assign(event_of(watch), loop->base, watch->fd, events, on_event, watch))
+			return false;
+		if (event_add(event_of(watch), NULL))
+			return false;
+	}
+	watch->wanted = what;
+	return true;
+}
+
+void watch_done(struct watch *watch)
+{
+	if (watch->wanted)
+		watch_set(watch, 0);
+}
+
+/* ---- timers ---- */
+
+static void line_arm(struct timer_line *line)
+{
+	const struct timer *head = TAILQ_FIRST(&line->timers);
+	usec_t wait;
+
+	if (!head || line->is_firing || (line->is_armed && line->armed_for <= head->due))
+		return;
+	wait = head->due - loop_now(line->loop);
+	if (wait < 0)
+		wait = 0;
+	if (wait > ARMED_MAX)
+		wait = ARMED_MAX;
+	line->armed_for = head->due;
+	line->is_armed = event_add(line->event, &(struct timeval){ wait / USEC_PER_SEC,
+	                                                           wait % USEC_PER_SEC }) == 0;
+}
+
+static size_t count_due(const struct timer_line *line, usec_t now)
+{
+	const struct timer *timer;
+	size_t count = 0;
+
+	TAILQ_FOREACH (timer, &line->timers, node) {
+		if (timer->due > now)
+			break;
+		count++;
+	}
+	return count;
+}
+
+static void on_line_due(int fd, short events, void *arg)
+{
+	struct timer_line *line = arg;
+	usec_t now = loop_now(line->loop);
+	size_t count = count_due(line, now);
+	struct timer *timer;
+
+	(void)fd;
+	(void)events;
+	line->is_armed = false;
+	line->is_firing = true;
+	/* Counted: a timer that is set anew and due at once comes in the next turn. */
+	while (count-- > 0 && (timer = TAILQ_FIRST(&line->timers)) && timer->due <= now) {
+		timer_clear(timer);
+		line->key.on_due(timer);
+	}
+	line->is_firing = false;
+	line_arm(line);
+}
+
+static struct timer_line *line_new(struct loop *loop, const struct line_key *key)
+{
+	struct timer_line *line = calloc(1, sizeof(*line));
+
+	if (!line)
+		return NULL;
+	line->key = *key;
+	line->loop = loop;
+	TAILQ_INIT(&line->timers);
+	line->event = evtimer_new(loop->base, on_line_due, line);
+	if (line->event)
+		HASH_ADD(hh, loop->lines, key, sizeof(line->key), line);
+	if (line->event && !line->is_lost)
+		return line;
+	if (line->event)
+		event_free(line->event);
+	free(line);
+	return NULL;
+}
+
+struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(struct timer *timer))
+{
+	struct line_key key = { limit, on_due };
+	struct timer_line *line;
+
+	if (limit <= 0)
+		return NULL;
+	HASH_FIND(hh, loop->lines, &key, sizeof(key), line);
+	return line ? line : line_new(loop, &key);
+}
+
+void timer_set(struct timer *timer, struct timer_line *line, usec_t from)
+{
+	struct timer *before;
+
+	timer_clear(timer);
+	if (!line)
+		return;
+	timer->line = line;
+	timer->due = from > INT64_MAX - line->key.limit ? INT64_MAX : from + line->key.limit;
+	before = TAILQ_LAST(&line->timers, timer_list);
+	while (before && before->due > timer->due)
+		before = TAILQ_PREV(before, timer_list, node);
+	if (before) {
+		TAILQ_INSERT_AFTER(&line->timers, before, timer, node);
+	} else {
+		TAILQ_INSERT_HEAD(&line->timers, timer, node);
+		line_arm(line);
+	}
+}
+
+void timer_clear(struct timer *timer)
+{
+	if (!timer->line)
+		return;
+	TAILQ_REMOVE(&timer->line->timers, timer, node);
+	timer->line = NULL;
+}
+
+/* ---- the end of the turn ---- */
+
+void loop_defer(struct loop *loop, struct task *task)
+{
+	if (task->is_waiting)
+		return;
+	task->is_waiting = true;
+	TAILQ_INSERT_TAIL(&loop->tasks, task, node);
+}
+
+void loop_undefer(struct loop *loop, struct task *task)
+{
+	if (!task->is_waiting)
+		return;
+	task->is_waiting = false;
+	TAILQ_REMOVE(&loop->tasks, task, node);
+}
+
+/* ---- signals ---- */
+
+static void on_signal_event(int number, short events, void *arg)
+{
+	struct signal_watch *signal = arg;
+
+	(void)events;
+	signal->on_signal(number, signal->arg);
+}
+
+bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number, void *arg),
+                    void *arg, struct err *err)
+{
+	struct signal_watch *signal = calloc(1, sizeof(*signal));
+
+	if (!signal)
+		return err_set(err, ERR_MEMORY, "no memory to watch for signal %d", number);
+	signal->on_signal = on_signal;
+	signal->arg = arg;
+	if (evsignal_assign(&signal->event, loop->base, number, on_signal_event, signal) != 0 ||
+	    evsignal_add(&signal->event, NULL) != 0) {
+		free(signal);
+		return err_set(err, ERR_SYSTEM, "cannot watch for signal %d", number);
+	}
+	signal->next = loop->signals;
+	loop->signals = signal;
+	return true;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Helper threads.
+ *
+ *   submit --> waiting --> run() on a thread --> ended --> eventfd --> done() in the loop
+ *
+ * Hard here: only the two lists are shared, under the lock; done() and
+ * abandoning happen on the loop's thread alone. A thread only peeks at
+ * is_abandoned, to skip work that nobody waits for any more.
+ */
+#include "pgweir/loop/workers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "pgweir/base/banned.h"
+
+#define THREAD_STACK_SIZE ((size_t)1024 * 1024)
+
+TAILQ_HEAD(job_list, job);
+
+struct workers {
+	struct watch watch; /* on an eventfd: some job has ended */
+	unsigned int limit;
+	unsigned int thread_max;
+	unsigned int thread_count; /* started */
+	pthread_t *threads;
+
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t wake;  /* a job waits, or the end has come */
+	unsigned int waiting_count;
+	unsigned int resting_count; /* threads without work */
+	bool is_ending;
+	struct job_list waiting;
+	struct job_list ended;
+};
+
+/* ---- on the helper threads ---- */
+
+/* Waits for a job. NULL: the end has come. */
+static struct job *take_job(struct workers *workers)
+{
+	struct job *job = NULL;
+
+	pthread_mutex_lock(&workers->lock);
+	workers->resting_count++;
+	while (!workers->is_ending && TAILQ_EMPTY(&workers->waiting))
+		pthread_cond_wait(&workers->wake, &workers->lock);
+	workers->resting_count--;
+	if (!workers->is_ending) {
+		job = TAILQ_FIRST(&workers->waiting);
+		TAILQ_REMOVE(&workers->waiting, job, node);
+		workers->waiting_count--;
+	}
+	pthread_mutex_unlock(&workers->lock);
+	return job;
+}
+
+static void end_job(struct workers *workers, struct job *job)
+{
+	bool is_first;
+
+	pthread_mutex_lock(&workers->lock);
+	is_first = TAILQ_EMPTY(&workers->ended);
+	TAILQ_INSERT_TAIL(&workers->ended, job, node);
+	pthread_mutex_unlock(&workers->lock);
+	if (is_first)
+		eventfd_write(workers->watch.fd, 1);
+}
+
+static void *work(void *arg)
+{
+	struct workers *workers = arg;
+	struct job *job;
+
+	while ((job = take_job(workers))) {
+		if (!__atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED))
+			job->run(job);
+		end_job(workers, job);
+	}
+	return NULL;
+}
+
+/* ---- on the loop's thread ---- */
+
+static void finish_jobs(struct workers *workers, struct job_list *jobs)
+{
+	struct job_list taken = TAILQ_HEAD_INITIALIZER(taken);
+	struct job *job;
+
+	pthread_mutex_lock(&workers->lock);
+	TAILQ_CONCAT(&taken, jobs, node);
+	pthread_mutex_unlock(&workers->lock);
+	while ((job = TAILQ_FIRST(&taken))) {
+		TAILQ_REMOVE(&taken, job, node);
+		if (workers->is_ending)
+			job->is_abandoned = true;
+		job->done(job);
+	}
+}
+
+static void on_ended(struct watch *watch, unsigned int what)
+{
+	struct workers *workers = (struct workers *)watch;
+	eventfd_t count;
+
+	(void)what;
+	eventfd_read(watch->fd, &count);
+	finish_jobs(workers, &workers->ended);
+}
+
+struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned int limit,
+                            struct err *err)
+{
+	struct workers *workers = calloc(1, sizeof(*workers));
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	_Static_assert(offsetof(struct workers, watch) == 0, "on_ended() counts on it");
+	if (!workers || fd < 0 || !(workers->threads = calloc(threads, sizeof(pthread_t)))) {
+		err_set(err, ERR_FILES, "cannot prepare helper threads: %s", strerror(errno));
+		free(workers);
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	workers->thread_max = threads;
+	workers->limit = limit;
+	pthread_mutex_init(&workers->lock, NULL);
+	pthread_cond_init(&workers->wake, NULL);
+	TAILQ_INIT(&workers->waiting);
+	TAILQ_INIT(&workers->ended);
+	watch_init(&workers->watch, loop, fd, on_ended);
+	return workers;
+}
+
+static void stop_threads(struct workers *workers)
+{
+	pthread_mutex_lock(&workers->lock);
+	workers->is_ending = true;
+	pthread_cond_broadcast(&workers->wake);
+	pthread_mutex_unlock(&workers->lock);
+	for (unsigned int i = 0; i < workers->thread_count; i++)
+		pthread_join(workers->threads[i], NULL);
+	workers->thread_count = 0;
+}
+
+void workers_free(struct workers **workers)
+{
+	if (!*workers)
+		return;
+	stop_threads(*workers);
+	finish_jobs(*workers, &(*workers)->ended);
+	finish_jobs(*workers, &(*workers)->waiting);
+	watch_done(&(*workers)->watch);
+	close((*workers)->watch.fd);
+	pthread_cond_destroy(&(*workers)->wake);
+	pthread_mutex_destroy(&(*workers)->lock);
+	free((*workers)->threads);
+	free(*workers);
+	*workers = NULL;
+}
+
+/* Signals are the loop's: a thread is born with all of them blocked. */
+static bool start_thread(struct workers *workers, struct err *err)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int failure;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	failure =
+	    pthread_create(&workers->threads[workers->thread_count], &attributes, work, workers);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (failure)
+		return err_set(err, ERR_FILES, "cannot start a helper thread: %s",
+		               strerror(failure));
+	workers->thread_count++;
+	return true;
+}
+
+bool workers_submit(struct workers *workers, struct job *job, struct err *err)
+{
+	bool has_room, has_hands;
+
+	if (!watch_set(&workers->watch, WATCH_READ))
+		return err_set(err, ERR_FILES, "cannot watch for the end of helper threads' work");
+	pthread_mutex_lock(&workers->lock);
+	has_room = workers->waiting_count < workers->limit;
+	has_hands = workers->resting_count > workers->waiting_count ||
+	            workers->thread_count == workers->thread_max;
+	pthread_mutex_unlock(&workers->lock);
+	if (!has_room)
+		return err_set(err, ERR_LIMIT, "too many jobs (%u) wait for a helper thread",
+		               workers->limit);
+	/* One thread at least; that no more can be had only makes it slower. */
+	if (!has_hands && !start_thread(workers, workers->thread_count ? NULL : err) &&
+	    workers->thread_count == 0)
+		return false;
+	job->is_abandoned = false;
+	pthread_mutex_lock(&workers->lock);
+	TAILQ_INSERT_TAIL(&workers->waiting, job, node);
+	workers->waiting_count++;
+	pthread_cond_signal(&workers->wake);
+	pthread_mutex_unlock(&workers->lock);
+	return true;
+}
+
+void workers_abandon(struct job *job)
+{
+	__atomic_store_n(&job->is_abandoned, true, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The limit on open files.
+ */
+#include "pgweir/main/limits.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "pgweir/base/banned.h"
+
+static unsigned long count_of(rlim_t limit)
+{
+	return limit == RLIM_INFINITY ? ULONG_MAX : (unsigned long)limit;
+}
+
+bool limits_raise(struct limits *limits, struct err *err)
+{
+	struct rlimit files, raised;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return err_set(err, ERR_SYSTEM, "cannot read the limit on open files: %s",
+		               strerror(errno));
+	raised = (struct rlimit){ .rlim_cur = files.rlim_max, .rlim_max = files.rlim_max };
+	/* Without a hard limit the kernel's own (fs.nr_open) may refuse: the old one stays. */
+	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+		files = raised;
+	limits->files = count_of(files.rlim_cur);
+	limits->files_hard = count_of(files.rlim_max);
+	return true;
+}
+
+static const char *format_limit(unsigned long limit, char *out, size_t size)
+{
+	if (limit == ULONG_MAX)
+		snprintf(out, size, "unlimited");
+	else
+		snprintf(out, size, "%lu", limit);
+	return out;
+}
+
+void limits_report(const struct limits *limits, unsigned long expected, const struct logger *log)
+{
+	char soft[32], hard[32];
+
+	format_limit(limits->files, soft, sizeof(soft));
+	format_limit(limits->files_hard, hard, sizeof(hard));
+	log_info(log, "kernel file descriptor limit: %s (hard: %s); max expected fd use: %lu", soft,
+	         hard, expected);
+	if (expected > limits->files)
+		log_warning(log,
+		            "up to %lu files may be needed, but only %s may be open: raise the "
+		            "limit, or lower max_client_conn or pool sizes",
+		            expected, soft);
+}

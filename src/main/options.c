@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The command line: one row for each option, from which getopt's tables and the
+ * help are made.
+ */
+#include "pgweir/main/options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+#include "pgweir/base/version.h"
+#include "pgweir/loop/loop.h"
+#include "pgweir/net/resolver.h"
+
+#include "pgweir/base/banned.h"
+
+#define CHECK_OPTION 256 /* has no letter */
+
+static const struct row {
+	int letter;
+	const char *name;
+	const char *value; /* what the help calls its value; NULL = takes none */
+	const char *help;
+} rows[] = {
+	{ 'd', "daemon", NULL, "run in the background (needs pidfile)" },
+	{ 'q', "quiet", NULL, "log nothing to stderr" },
+	{ 'R', "reboot", NULL, "take over from a running process (not supported yet)" },
+	{ 'u', "user", "NAME", "switch to this user, whatever the setting says" },
+	{ 'v', "verbose", NULL, "say more; may be given several times" },
+	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
+	{ 'V', "version", NULL, "print the version, then end" },
+	{ 'h', "help", NULL, "print this, then end" },
+};
+#define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
+
+static const char *base_name(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	return slash ? slash + 1 : program;
+}
+
+static void make_tables(char *letters, struct option *longs)
+{
+	*letters++ = ':'; /* tells a missing value from an unknown option */
+	for (size_t i = 0; i < ROW_COUNT; i++) {
+		longs[i] =
+		    (struct option){ rows[i].name, rows[i].value ? required_argument : no_argument,
+			             NULL, rows[i].letter };
+		if (rows[i].letter == CHECK_OPTION)
+			continue;
+		*letters++ = (char)rows[i].letter;
+		if (rows[i].value)
+			*letters++ = ':';
+	}
+	*letters = 0;
+	longs[ROW_COUNT] = (struct option){ 0 };
+}
+
+static bool take_option(struct options *options, int letter, struct err *err)
+{
+	switch (letter) {
+	case 'd':
+		options->daemon = true;
+		break;
+	case 'q':
+		options->quiet = true;
+		break;
+	case 'u':
+		options->user = optarg;
+		break;
+	case 'v':
+		options->verbosity++;
+		break;
+	case CHECK_OPTION:
+		options->action = OPTIONS_CHECK;
+		break;
+	case 'V':
+		options->action = OPTIONS_VERSION;
+		break;
+	case 'h':
+		options->action = OPTIONS_HELP;
+		break;
+	case 'R':
+		return err_set(
+		    err, ERR_CONFIG,
+		    "-R (--reboot) is not supported yet: stop the running process first");
+	}
+	return true;
+}
+
+/* getopt says no more than that something is wrong, and where it stands. */
+static bool complain(int letter, char **argv, struct err *err)
+{
+	const char *word = argv[optind - 1];
+
+	if (letter == ':')
+		return err_set(err, ERR_CONFIG, "option %s needs a value", word);
+	if (optopt != 0 && optopt != CHECK_OPTION && strncmp(word, "--", 2) != 0)
+		return err_set(err, ERR_CONFIG, "unknown option -%c", optopt);
+	return err_set(err, ERR_CONFIG, "unknown option %s", word);
+}
+
+static bool take_file(struct options *options, int count, char **words, struct err *err)
+{
+	if (count == 0)
+		return err_set(err, ERR_CONFIG, "no configuration file specified");
+	if (count > 1)
+		return err_set(err, ERR_CONFIG,
+		               "exactly one configuration file is needed, not also %s", words[1]);
+	options->file = words[0];
+	return true;
+}
+
+bool options_parse(struct options *options, int argc, char **argv, struct err *err)
+{
+	char letters[2 * ROW_COUNT + 2];
+	struct option longs[ROW_COUNT + 1];
+	int letter;
+
+	*options = (struct options){ .action = OPTIONS_RUN };
+	make_tables(letters, longs);
+	optind = 0; /* begins anew, so that tests can call twice */
+	opterr = 0;
+	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+		if (letter == '?' || letter == ':')
+			return complain(letter, argv, err);
+		if (!take_option(options, letter, err))
+			return false;
+		/* As soon as asked: what stands behind does not matter. */
+		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
+			return true;
+	}
+	return take_file(options, argc - optind, argv + optind, err);
+}
+
+static void print_row(FILE *out, const struct row *row)
+{
+	char left[40], letter[8] = "    ";
+
+	if (row->letter != CHECK_OPTION)
+		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+	snprintf(left, sizeof(left), "%s--%s%s%s", letter, row->name, row->value ? "=" : "",
+	         row->value ? row->value : "");
+	fprintf(out, "  %-20s %s\n", left, row->help);
+}
+
+void options_print_help(FILE *out, const char *program)
+{
+	const char *name = base_name(program);
+
+	fprintf(out,
+	        "%s is a connection pooler for PostgreSQL.\n\n"
+	        "Usage: %s [OPTION]... CONFIG_FILE\n\n"
+	        "Options:\n",
+	        name, name);
+	for (size_t i = 0; i < ROW_COUNT; i++)
+		print_row(out, &rows[i]);
+}
+
+void options_print_version(FILE *out, const char *program)
+{
+	bool as_pgbouncer = strcmp(base_name(program), "pgbouncer") == 0;
+
+	fprintf(out, "%s\n", as_pgbouncer ? VERSION_SHOW : VERSION_OWN);
+	if (!as_pgbouncer)
+		fprintf(out, "compatible with PgBouncer %s\n", VERSION_COMPATIBLE);
+	fprintf(out, "%s\nadns: %s\ntls: none\n", loop_library(), resolver_library());
+}
+
+void options_print_error(FILE *out, const char *program, const struct err *err)
+{
+	const char *name = base_name(program);
+
+	fprintf(out, "%s: %s\nTry \"%s --help\" for more information.\n", name, err->text, name);
+}

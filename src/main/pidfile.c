@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The pid file.
+ *
+ * Hard here: a file that was left behind may name us ourselves, since after a
+ * restart of a container numbers begin anew: that is no other process.
+ */
+#include "pgweir/main/pidfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+/* 0: it is not there. -1: it cannot be read, or is no number; *err says so. */
+static pid_t read_pid(const char *path, struct err *err)
+{
+	char text[64];
+	int64_t number;
+	ssize_t count;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	count = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (count < 0)
+		err_set(err, ERR_CONFIG, "cannot read pidfile %s: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (count < 0)
+		return -1;
+	text[count] = 0;
+	if (text_to_i64(text_trim(text), &number) && number > 0 && number <= INT_MAX)
+		return (pid_t)number;
+	err_set(err, ERR_CONFIG, "pidfile %s is there and holds no pid: remove it if it is stale",
+	        path);
+	return -1;
+}
+
+bool pidfile_check(const char *path, const struct logger *log, struct err *err)
+{
+	pid_t pid = read_pid(path, err);
+
+	if (pid <= 0)
+		return pid == 0;
+	if (pid != getpid() && (kill(pid, 0) == 0 || errno != ESRCH))
+		return err_set(err, ERR_CONFIG,
+		               "pidfile %s: process %d is running, cannot start another", path,
+		               (int)pid);
+	log_info(log, "removing stale pidfile %s of process %d", path, (int)pid);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return err_set(err, ERR_SYSTEM, "cannot remove stale pidfile %s: %s", path,
+		               strerror(errno));
+	return true;
+}
+
+bool pidfile_write(const char *path, struct err *err)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	bool ok;
+
+	if (fd < 0)
+		return err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path,
+		               strerror(errno));
+	/* Whatever the umask, others may read it. */
+	ok = fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0;
+	if (!ok)
+		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	close(fd);
+	if (!ok)
+		unlink(path);
+	return ok;
+}
+
+void pidfile_remove(const char *path)
+{
+	if (path && *path && read_pid(path, NULL) == getpid())
+		unlink(path);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Addresses: from text, from the kernel, to text.
+ *
+ * Hard here: a Unix socket has no address that says who is there. Its
+ * credentials do, as they were when it connected.
+ */
+#include "pgweir/net/address.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "pgweir/base/err.h"
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+_Static_assert(sizeof(struct address) <= 32, "an address lies in every client and server");
+
+/* ---- from text and from the kernel ---- */
+
+/* Cuts a "%scope" off `text` into *scope: an interface's name or number. */
+static bool cut_scope(char *text, uint32_t *scope)
+{
+	char *percent = strchr(text, '%');
+	int64_t number;
+
+	*scope = 0;
+	if (!percent)
+		return true;
+	*percent = 0;
+	*scope = if_nametoindex(percent + 1);
+	if (*scope == 0 && text_to_i64(percent + 1, &number) && number > 0 && number <= UINT32_MAX)
+		*scope = (uint32_t)number;
+	return *scope != 0;
+}
+
+static bool parse_ipv6(struct address *address, const char *text, uint16_t port)
+{
+	char host[ADDRESS_TEXT_SIZE];
+	uint32_t scope;
+
+	if (!text_copy(host, sizeof(host), text) || !cut_scope(host, &scope))
+		return false;
+	*address = (struct address){
+		.in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = scope }
+	};
+	return inet_pton(AF_INET6, host, &address->in6.sin6_addr) == 1;
+}
+
+bool address_parse(struct address *address, const char *text, uint16_t port)
+{
+	*address = (struct address){ .in = { .sin_family = AF_INET, .sin_port = htons(port) } };
+	if (inet_pton(AF_INET, text, &address->in.sin_addr) == 1 || parse_ipv6(address, text, port))
+		return true;
+	*address = (struct address){ .family = AF_UNSPEC };
+	return false;
+}
+
+bool address_from_sockaddr(struct address *address, const struct sockaddr *from, socklen_t size)
+{
+	*address = (struct address){ .family = AF_UNSPEC };
+	if (size < (socklen_t)sizeof(from->sa_family))
+		return false;
+	if (from->sa_family == AF_INET && size >= (socklen_t)sizeof(address->in))
+		memcpy(&address->in, from, sizeof(address->in));
+	else if (from->sa_family == AF_INET6 && size >= (socklen_t)sizeof(address->in6))
+		memcpy(&address->in6, from, sizeof(address->in6));
+	else
+		return false;
+	return true;
+}
+
+static void fill_unix(struct address *address, int fd, uint16_t port)
+{
+	struct ucred peer = { .pid = 0, .uid = (uid_t)-1 };
+	socklen_t size = sizeof(peer);
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	address->un = (struct address_unix){
+		.family = AF_UNIX, .pid = peer.pid, .uid = peer.uid, .port = port
+	};
+}
+
+static bool from_kernel(struct address *address, int fd, uint16_t unix_port,
+                        int (*ask)(int fd, struct sockaddr *name, socklen_t *size))
+{
+	struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
+	socklen_t size = sizeof(name);
+
+	*address = (struct address){ .family = AF_UNSPEC };
+	if (ask(fd, (struct sockaddr *)&name, &size) != 0)
+		return false;
+	if (name.ss_family != AF_UNIX)
+		return address_from_sockaddr(address, (struct sockaddr *)&name, size);
+	fill_unix(address, fd, unix_port);
+	return true;
+}
+
+bool address_of_peer(struct address *address, int fd, uint16_t unix_port)
+{
+	return from_kernel(address, fd, unix_port, getpeername);
+}
+
+bool address_of_self(struct address *address, int fd, uint16_t unix_port)
+{
+	return from_kernel(address, fd, unix_port, getsockname);
+}
+
+socklen_t address_sockaddr_size(const struct address *address)
+{
+	return address->family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in);
+}
+
+/* ---- asking ---- */
+
+uint16_t address_port(const struct address *address)
+{
+	switch (address->family) {
+	case AF_INET:
+		return ntohs(address->in.sin_port);
+	case AF_INET6:
+		return ntohs(address->in6.sin6_port);
+	case AF_UNIX:
+		return address->un.port;
+	default:
+		return 0;
+	}
+}
+
+void address_set_port(struct address *address, uint16_t port)
+{
+	if (address->family == AF_INET)
+		address->in.sin_port = htons(port);
+	else if (address->family == AF_INET6)
+		address->in6.sin6_port = htons(port);
+	else if (address->family == AF_UNIX)
+		address->un.port = port;
+}
+
+bool address_equal_host(const struct address *a, const struct address *b)
+{
+	if (a->family != b->family)
+		return false;
+	switch (a->family) {
+	case AF_INET:
+		return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
+	case AF_INET6:
+		return a->in6.sin6_scope_id == b->in6.sin6_scope_id &&
+		       IN6_ARE_ADDR_EQUAL(&a->in6.sin6_addr, &b->in6.sin6_addr);
+	case AF_UNIX:
+		return a->un.pid == b->un.pid && a->un.uid == b->un.uid;
+	default:
+		return true;
+	}
+}
+
+bool address_equal(const struct address *a, const struct address *b)
+{
+	return address_equal_host(a, b) && address_port(a) == address_port(b);
+}
+
+/* ---- to text ---- */
+
+const char *address_format_host(const struct address *address, char *out, size_t size)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+
+	if (address->family == AF_UNIX) {
+		text_copy(out, size, "unix");
+	} else if (address->family == AF_INET) {
+		inet_ntop(AF_INET, &address->in.sin_addr, text, sizeof(text));
+		text_copy(out, size, text);
+	} else if (address->family == AF_INET6) {
+		inet_ntop(AF_INET6, &address->in6.sin6_addr, text, sizeof(text));
+		if (address->in6.sin6_scope_id)
+			snprintf(out, size, "%s%%%u", text, (unsigned)address->in6.sin6_scope_id);
+		else
+			text_copy(out, size, text);
+	} else {
+		text_copy(out, size, "nowhere");
+	}
+	return out;
+}
+
+const char *address_format(const struct address *address, char *out, size_t size)
+{
+	char host[ADDRESS_TEXT_SIZE];
+	unsigned int port = address_port(address);
+
+	address_format_host(address, host, sizeof(host));
+	if (address->family == AF_UNIX)
+		snprintf(out, size, "unix(%d):%u", (int)address->un.pid, port);
+	else if (address->family == AF_INET6)
+		snprintf(out, size, "[%s]:%u", host, port);
+	else
+		snprintf(out, size, "%s:%u", host, port);
+	return out;
+}
+
+/* ---- Unix sockets' names ---- */
+
+bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *path, struct err *err)
+{
+	size_t count = strlen(path);
+	bool is_abstract = path[0] == '@';
+
+	*name = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (count == 0)
+		return err_set(err, ERR_CONFIG, "a Unix socket needs a name");
+	/* An abstract name has no zero behind it: it is as long as its size says. */
+	if (count + !is_abstract > sizeof(name->sun_path))
+		return err_set(err, ERR_CONFIG,
+		               "the Unix socket's name %s is longer than %zu bytes", path,
+		               sizeof(name->sun_path) - 1);
+	memcpy(name->sun_path, path, count);
+	if (is_abstract)
+		name->sun_path[0] = 0;
+	*size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + count + !is_abstract);
+	return true;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Dialling: connect() and wait for the socket to become writable.
+ *
+ *   connect() --> at once, or refused at once --> task at the end of the turn --> on_done
+ *             \-> under way --> writable --> SO_ERROR -----------------------> on_done
+ *
+ * Hard here: a Unix socket whose listener has a full backlog answers EAGAIN and
+ * connects no further: that is a failure, and nothing to wait for.
+ */
+#include "pgweir/net/dial.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/base/banned.h"
+
+#define DIAL_OF(part, member) ((struct dial *)((char *)(part)-offsetof(struct dial, member)))
+
+static void fill_err(struct err *err, int failure)
+{
+	switch (failure) {
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		err_set(err, ERR_FILES, "cannot open a socket: %s", strerror(failure));
+		break;
+	case EAGAIN:
+		err_set(err, ERR_SERVER_CONNECT, "connect failed: the server's backlog is full");
+		break;
+	default:
+		err_set(err, ERR_SERVER_CONNECT, "connect failed: %s", strerror(failure));
+	}
+}
+
+/* The end of an attempt: the callee may free the dial. */
+static void end(struct dial *dial, int failure)
+{
+	int fd = dial->fd;
+	struct err err = { .code = ERR_NONE };
+
+	watch_done(&dial->watch);
+	dial->is_active = false;
+	dial->fd = -1;
+	if (failure == 0) {
+		dial->on_done(dial, fd, NULL);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	fill_err(&err, failure);
+	dial->on_done(dial, -1, &err);
+}
+
+static void run_task(struct task *task)
+{
+	struct dial *dial = DIAL_OF(task, task);
+
+	end(dial, dial->failure);
+}
+
+static void on_writable(struct watch *watch, unsigned int what)
+{
+	struct dial *dial = DIAL_OF(watch, watch);
+	int failure = 0;
+	socklen_t size = sizeof(failure);
+
+	(void)what;
+	if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+		failure = errno;
+	end(dial, failure);
+}
+
+/* Ends at the end of this turn. */
+static void end_later(struct dial *dial, int failure)
+{
+	dial->failure = failure;
+	loop_defer(dial->loop, &dial->task);
+}
+
+static void prepare(struct dial *dial, struct loop *loop,
+                    void (*on_done)(struct dial *dial, int fd, const struct err *err))
+{
+	*dial = (struct dial){
+		.on_done = on_done, .loop = loop, .task.run = run_task, .fd = -1, .is_active = true
+	};
+}
+
+static void dial_to(struct dial *dial, const struct sockaddr *name, socklen_t size,
+                    const struct socket_options *options)
+{
+	dial->fd = socket_open(name->sa_family);
+	if (dial->fd < 0) {
+		end_later(dial, errno);
+		return;
+	}
+	if (options)
+		socket_options_apply(dial->fd, options);
+	watch_init(&dial->watch, dial->loop, dial->fd, on_writable);
+	if (connect(dial->fd, name, size) == 0)
+		end_later(dial, 0);
+	else if (errno != EINPROGRESS)
+		end_later(dial, errno);
+	else if (!watch_set(&dial->watch, WATCH_WRITE))
+		end_later(dial, ENOMEM);
+}
+
+void dial_start(struct dial *dial, struct loop *loop, const struct address *address,
+                const struct socket_options *options,
+                void (*on_done)(struct dial *dial, int fd, const struct err *err))
+{
+	prepare(dial, loop, on_done);
+	dial_to(dial, address_sockaddr(address), address_sockaddr_size(address), options);
+}
+
+void dial_start_unix(struct dial *dial, struct loop *loop, const char *path,
+                     void (*on_done)(struct dial *dial, int fd, const struct err *err))
+{
+	struct sockaddr_un name;
+	socklen_t size;
+
+	prepare(dial, loop, on_done);
+	if (address_unix_name(&name, &size, path, NULL))
+		dial_to(dial, (struct sockaddr *)&name, size, NULL);
+	else
+		end_later(dial, ENAMETOOLONG);
+}
+
+void dial_cancel(struct dial *dial)
+{
+	if (!dial->is_active)
+		return;
+	loop_undefer(dial->loop, &dial->task);
+	watch_done(&dial->watch);
+	if (dial->fd >= 0)
+		close(dial->fd);
+	dial->fd = -1;
+	dial->is_active = false;
+}

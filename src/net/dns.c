@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * c-ares in the loop: the only file that knows it.
+ *
+ * Hard here: c-ares has limits of time of its own. While queries are under way
+ * a slow tick lets it look at them, so that no timer is set for each. It reads
+ * resolv.conf once: when the file has changed it is started anew.
+ *
+ * A name may have addresses that this host has no way to (AAAA without IPv6):
+ * they are left out, or every second connection would fail.
+ */
+#include "dns_priv.h"
+
+#include <ares.h>
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pgweir/base/banned.h"
+
+#define TRY_LIMIT (2 * USEC_PER_SEC)
+#define TRIES 3
+#define TICK_LIMIT (100 * USEC_PER_MS) /* how exactly c-ares' own time limits are kept */
+
+/* One socket of c-ares. */
+struct channel_socket {
+	struct watch watch;
+	struct dns *dns;
+	TAILQ_ENTRY(channel_socket) node;
+};
+
+struct dns {
+	struct loop *loop;
+	ares_channel channel;
+	char *resolv_conf; /* NULL: the system's */
+	char *servers;     /* NULL: as resolv.conf says */
+	usec_t try_limit;
+	struct timespec read_at; /* when resolv.conf had been changed as it was read */
+	unsigned int query_count;
+	struct timer tick;
+	TAILQ_HEAD(, channel_socket) sockets;
+};
+
+struct query {
+	struct dns *dns;
+	dns_on_found *on_found;
+	void *arg;
+};
+
+#define DNS_OF(part, member) ((struct dns *)((char *)(part)-offsetof(struct dns, member)))
+
+/* ---- what c-ares found ---- */
+
+struct found {
+	struct address addresses[DNS_ADDRESSES_MAX];
+	unsigned int count;
+};
+
+/* Whether there is a way to it at all: on a host without IPv6 there is none to an AAAA. */
+static bool is_reachable(const struct address *address)
+{
+	struct address target = *address;
+	int fd = socket(address->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ok;
+
+	if (fd < 0)
+		return errno != EAFNOSUPPORT;
+	address_set_port(&target, 9); /* nothing is sent there */
+	ok = connect(fd, address_sockaddr(&target), address_sockaddr_size(&target)) == 0 ||
+	     (errno != ENETUNREACH && errno != EHOSTUNREACH && errno != EADDRNOTAVAIL);
+	close(fd);
+	return ok;
+}
+
+static bool is_listed(const struct found *found, const struct address *address)
+{
+	for (unsigned int i = 0; i < found->count; i++) {
+		if (address_equal(&found->addresses[i], address))
+			return true;
+	}
+	return false;
+}
+
+/* Drops those that cannot be reached, unless none can. */
+static void drop_unreachable(struct found *found)
+{
+	unsigned int count = 0;
+
+	if (found->count < 2)
+		return;
+	for (unsigned int i = 0; i < found->count; i++) {
+		if (is_reachable(&found->addresses[i]))
+			found->addresses[count++] = found->addresses[i];
+	}
+	if (count > 0)
+		found->count = count;
+}
+
+static void take_addresses(struct found *found, const struct ares_addrinfo *info)
+{
+	struct address address;
+
+	for (const struct ares_addrinfo_node *node = info->nodes; node; node = node->ai_next) {
+		if (found->count == DNS_ADDRESSES_MAX)
+			break;
+		if (!address_from_sockaddr(&address, node->ai_addr, node->ai_addrlen))
+			continue;
+		address_set_port(&address, 0);
+		if (!is_listed(found, &address))
+			found->addresses[found->count++] = address;
+	}
+	drop_unreachable(found);
+}
+
+static void on_info(void *arg, int status, int timeouts, struct ares_addrinfo *info)
+{
+	struct query *query = arg;
+	struct found found = { .count = 0 };
+
+	(void)timeouts;
+	query->dns->query_count--;
+	if (status == ARES_SUCCESS)
+		take_addresses(&found, info);
+	if (status == ARES_SUCCESS && found.count == 0)
+		status = ARES_ENODATA;
+	if (info)
+		ares_freeaddrinfo(info);
+	query->on_found(query->arg, found.addresses, found.count, ares_strerror(status));
+	free(query);
+}
+
+/* ---- c-ares in the loop ---- */
+
+static void on_tick(struct timer *timer);
+
+static void set_tick(struct dns *dns)
+{
+	if (dns->query_count == 0)
+		timer_clear(&dns->tick);
+	else if (!timer_is_set(&dns->tick))
+		timer_set(&dns->tick, loop_line(dns->loop, TICK_LIMIT, on_tick),
+		          loop_now(dns->loop));
+}
+
+static void on_tick(struct timer *timer)
+{
+	struct dns *dns = DNS_OF(timer, tick);
+
+	ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	set_tick(dns);
+}
+
+static void on_socket(struct watch *watch, unsigned int what)
+{
+	struct dns *dns = ((struct channel_socket *)watch)->dns;
+	int fd = watch->fd;
+
+	/* The socket may be gone after this. */
+	ares_process_fd(dns->channel, what & WATCH_READ ? fd : ARES_SOCKET_BAD,
+	                what & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
+	set_tick(dns);
+}
+
+static struct channel_socket *find_socket(struct dns *dns, int fd)
+{
+	struct channel_socket *socket;
+
+	TAILQ_FOREACH (socket, &dns->sockets, node) {
+		if (socket->watch.fd == fd)
+			return socket;
+	}
+	return NULL;
+}
+
+/* c-ares says what it waits for; both false: it is about to close the socket. */
+static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
+{
+	struct dns *dns = arg;
+	struct channel_socket *socket = find_socket(dns, fd);
+
+	_Static_assert(offsetof(struct channel_socket, watch) == 0, "on_socket() counts on it");
+	if (!readable && !writable) {
+		if (!socket)
+			return;
+		watch_done(&socket->watch);
+		TAILQ_REMOVE(&dns->sockets, socket, node);
+		free(socket);
+		return;
+	}
+	if (!socket) {
+		/* Without memory nobody hears the answer: the query ends by its time limit. */
+		socket = calloc(1, sizeof(*socket));
+		if (!socket)
+			return;
+		socket->dns = dns;
+		watch_init(&socket->watch, dns->loop, fd, on_socket);
+		TAILQ_INSERT_TAIL(&dns->sockets, socket, node);
+	}
+	watch_set(&socket->watch, (readable ? WATCH_READ : 0u) | (writable ? WATCH_WRITE : 0u));
+}
+
+static struct timespec changed_at(const struct dns *dns)
+{
+	const char *path = dns->resolv_conf ? dns->resolv_conf : "/etc/resolv.conf";
+	struct stat found;
+
+	return stat(path, &found) == 0 ? found.st_mtim : (struct timespec){ 0 };
+}
+
+static bool open_channel(struct dns *dns, struct err *err)
+{
+	struct ares_options options = { .sock_state_cb = on_socket_state,
+		                        .sock_state_cb_data = dns,
+		                        .timeout = (int)(dns->try_limit / USEC_PER_MS),
+		                        .tries = TRIES,
+		                        .resolvconf_path = dns->resolv_conf };
+	int wanted = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
+	int status;
+
+	if (dns->resolv_conf)
+		wanted |= ARES_OPT_RESOLVCONF;
+	dns->read_at = changed_at(dns);
+	status = ares_init_options(&dns->channel, &options, wanted);
+	if (status != ARES_SUCCESS) {
+		dns->channel = NULL;
+		return err_set(err, ERR_SYSTEM, "cannot start the DNS resolver: %s",
+		               ares_strerror(status));
+	}
+	if (dns->servers)
+		status = ares_set_servers_ports_csv(dns->channel, dns->servers);
+	if (status == ARES_SUCCESS)
+		return true;
+	ares_destroy(dns->channel);
+	dns->channel = NULL;
+	return err_set(err, ERR_CONFIG, "cannot use DNS servers %s: %s", dns->servers,
+	               ares_strerror(status));
+}
+
+/* c-ares reads resolv.conf once: after a change it is started anew, when it has nothing to do. */
+static bool refresh_channel(struct dns *dns, struct err *err)
+{
+	struct timespec changed;
+
+	if (dns->channel && dns->query_count > 0)
+		return true;
+	changed = changed_at(dns);
+	if (dns->channel && changed.tv_sec == dns->read_at.tv_sec &&
+	    changed.tv_nsec == dns->read_at.tv_nsec)
+		return true;
+	if (dns->channel)
+		ares_destroy(dns->channel);
+	return open_channel(dns, err);
+}
+
+/* ---- what others see ---- */
+
+static bool copy_text(char **to, const char *text)
+{
+	*to = NULL;
+	return !text || !*text || (*to = strdup(text));
+}
+
+struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err)
+{
+	struct dns *dns;
+
+	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS) {
+		err_set(err, ERR_SYSTEM, "cannot start the DNS resolver's library");
+		return NULL;
+	}
+	dns = calloc(1, sizeof(*dns));
+	if (!dns) {
+		err_set(err, ERR_MEMORY, "no memory for the DNS resolver");
+		ares_library_cleanup();
+		return NULL;
+	}
+	TAILQ_INIT(&dns->sockets);
+	dns->loop = loop;
+	dns->try_limit = options->try_limit ? options->try_limit : TRY_LIMIT;
+	if (!copy_text(&dns->resolv_conf, options->resolv_conf) ||
+	    !copy_text(&dns->servers, options->servers))
+		err_set(err, ERR_MEMORY, "no memory for the DNS resolver");
+	else if (open_channel(dns, err))
+		return dns;
+	dns_free(&dns);
+	return NULL;
+}
+
+void dns_free(struct dns **dns)
+{
+	if (!*dns)
+		return;
+	if ((*dns)->channel)
+		ares_destroy((*dns)->channel); /* ends the queries under way */
+	assert(TAILQ_EMPTY(&(*dns)->sockets) && (*dns)->query_count == 0);
+	timer_clear(&(*dns)->tick);
+	free((*dns)->resolv_conf);
+	free((*dns)->servers);
+	free(*dns);
+	*dns = NULL;
+	ares_library_cleanup();
+}
+
+bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
+               struct err *err)
+{
+	static const struct ares_addrinfo_hints hints = {
+		.ai_flags = ARES_AI_ENVHOSTS | ARES_AI_NOSORT,
+		.ai_family = AF_UNSPEC,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct query *query;
+
+	if (!refresh_channel(dns, err))
+		return false;
+	query = malloc(sizeof(*query));
+	if (!query)
+		return err_set(err, ERR_MEMORY, "no memory for the DNS name %s", host);
+	*query = (struct query){ dns, on_found, arg };
+	dns->query_count++;
+	ares_getaddrinfo(dns->channel, host, NULL, &hints, on_info, query);
+	set_tick(dns);
+	return true;
+}
+
+const char *dns_library(void) { return "c-ares " ARES_VERSION_STR; }
+
+unsigned int dns_query_count(const struct dns *dns) { return dns->query_count; }

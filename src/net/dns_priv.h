@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Queries by c-ares within the loop; the resolver's cache stands above it.
+ */
+#ifndef PGWEIR_NET_DNS_PRIV_H
+#define PGWEIR_NET_DNS_PRIV_H
+
+#include "pgweir/base/err.h"
+#include "pgweir/loop/loop.h"
+#include "pgweir/net/address.h"
+#include "pgweir/net/resolver.h"
+
+#define DNS_ADDRESSES_MAX 64 /* of one name; more are left out */
+
+struct dns;
+
+/*
+ * Comes once, perhaps from within dns_query(), and from within dns_free() for
+ * what is still under way. No call of dns_*() may be made from within.
+ * count 0: `failure` says why, in words that are static.
+ * `addresses` (port 0, each once) are good until it returns.
+ */
+typedef void dns_on_found(void *arg, const struct address *addresses, unsigned int count,
+                          const char *failure);
+
+/* Copies what it needs of the options. NULL: *err says why. */
+struct dns *dns_new(struct loop *loop, const struct resolver_options *options, struct err *err);
+void dns_free(struct dns **dns);
+
+/* false: no query can be made; on_found() does not come. */
+bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
+               struct err *err);
+
+/* Name and version of the library. Static. */
+const char *dns_library(void);
+
+/* Queries under way. */
+unsigned int dns_query_count(const struct dns *dns);
+
+#endif

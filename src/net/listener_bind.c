@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Making listening sockets.
+ *
+ * Hard here: a Unix socket's file outlives a daemon that was killed. It may be
+ * removed only when nobody accepts on it and no lock file says that PostgreSQL
+ * owns it. Its mode and group are set before anybody can be let in: between
+ * bind() and listen().
+ */
+#include "listener_priv.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+static bool set_flag(int fd, int level, int option, struct err *err)
+{
+	if (setsockopt(fd, level, option, &(int){ 1 }, sizeof(int)) == 0)
+		return true;
+	return err_set(err, ERR_SYSTEM, "setsockopt: %s", strerror(errno));
+}
+
+static bool set_up_tcp(int fd, const struct address *address,
+                       const struct listener_options *options, struct err *err)
+{
+	if (!set_flag(fd, SOL_SOCKET, SO_REUSEADDR, err))
+		return false;
+	if (options->reuse_port && !set_flag(fd, SOL_SOCKET, SO_REUSEPORT, err))
+		return false;
+	if (address->family == AF_INET6 && !set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, err))
+		return false;
+	socket_options_apply(fd, &options->socket);
+	setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &options->tcp_defer_accept, sizeof(int));
+	if (bind(fd, address_sockaddr(address), address_sockaddr_size(address)) == 0 &&
+	    listen(fd, options->backlog) == 0)
+		return true;
+	return err_set(err, ERR_SYSTEM, "%s", strerror(errno));
+}
+
+int listener_bind_tcp(const struct address *address, const struct listener_options *options,
+                      struct err *err)
+{
+	char text[ADDRESS_TEXT_SIZE];
+	int fd = socket_open(address->family);
+	bool ok;
+
+	if (fd < 0)
+		ok = err_set(err, ERR_SYSTEM, "%s", strerror(errno));
+	else
+		ok = set_up_tcp(fd, address, options, err);
+	if (ok)
+		return fd;
+	err_prefix(err, "cannot listen on %s: ", address_format(address, text, sizeof(text)));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* ---- Unix sockets ---- */
+
+static bool has_lock_file(const char *path)
+{
+	char lock[sizeof(((struct sockaddr_un *)0)->sun_path) + sizeof(".lock")];
+	struct stat found;
+
+	snprintf(lock, sizeof(lock), "%s.lock", path);
+	return lstat(lock, &found) == 0;
+}
+
+/* 0: somebody accepts there; else why not (errno). */
+static int try_to_connect(const struct sockaddr_un *name, socklen_t size)
+{
+	int fd = socket_open(AF_UNIX);
+	int failure = 0;
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)name, size) != 0)
+		failure = errno;
+	if (fd >= 0)
+		close(fd);
+	/* A full backlog is somebody too. */
+	return failure == EAGAIN ? 0 : failure;
+}
+
+/* Makes sure that the path is free. */
+static bool clear_path(const char *path, const struct sockaddr_un *name, socklen_t size,
+                       struct err *err)
+{
+	struct stat found;
+	int failure;
+
+	if (has_lock_file(path))
+		return err_set(err, ERR_CONFIG, "unix socket %s is in use: %s.lock exists", path,
+		               path);
+	if (lstat(path, &found) != 0)
+		return true;
+	if (!S_ISSOCK(found.st_mode))
+		return err_set(err, ERR_CONFIG, "%s is in the way: it is not a socket", path);
+	failure = try_to_connect(name, size);
+	if (failure == 0)
+		return err_set(err, ERR_CONFIG, "unix socket %s is in use: something accepts on it",
+		               path);
+	if (failure != ECONNREFUSED && failure != ENOENT)
+		return err_set(err, ERR_SYSTEM, "cannot tell whether unix socket %s is in use: %s",
+		               path, strerror(failure));
+	if (unlink(path) != 0 && errno != ENOENT)
+		return err_set(err, ERR_SYSTEM, "cannot remove the stale unix socket %s: %s", path,
+		               strerror(errno));
+	return true;
+}
+
+static bool find_group(const char *name, gid_t *group, struct err *err)
+{
+	const struct group *found = getgrnam(name);
+	int64_t number;
+
+	if (found)
+		*group = found->gr_gid;
+	else if (text_to_i64(name, &number) && number >= 0 && number < UINT32_MAX)
+		*group = (gid_t)number;
+	else
+		return err_set(err, ERR_CONFIG, "unix_socket_group: no such group: %s", name);
+	return true;
+}
+
+static bool set_rights(const char *path, const struct listener_options *options, struct err *err)
+{
+	gid_t group;
+
+	if (options->unix_group && *options->unix_group) {
+		if (!find_group(options->unix_group, &group, err))
+			return false;
+		if (lchown(path, (uid_t)-1, group) != 0)
+			return err_set(err, ERR_SYSTEM, "cannot give %s to group %s: %s", path,
+			               options->unix_group, strerror(errno));
+	}
+	if (chmod(path, options->unix_mode) != 0)
+		return err_set(err, ERR_SYSTEM, "cannot set the mode of %s: %s", path,
+		               strerror(errno));
+	return true;
+}
+
+static bool set_up_unix(int fd, const char *path, const struct sockaddr_un *name, socklen_t size,
+                        const struct listener_options *options, struct err *err)
+{
+	bool has_file = path[0] != '@';
+
+	if (bind(fd, (const struct sockaddr *)name, size) != 0)
+		return err_set(err, ERR_SYSTEM, "cannot listen on unix:%s: %s", path,
+		               strerror(errno));
+	if (!has_file || set_rights(path, options, err)) {
+		if (listen(fd, options->backlog) == 0)
+			return true;
+		err_set(err, ERR_SYSTEM, "cannot listen on unix:%s: %s", path, strerror(errno));
+	}
+	if (has_file)
+		unlink(path);
+	return false;
+}
+
+int listener_bind_unix(const char *path, const struct listener_options *options, struct err *err)
+{
+	struct sockaddr_un name;
+	socklen_t size;
+	int fd;
+
+	if (!address_unix_name(&name, &size, path, err))
+		return -1;
+	if (path[0] != '@' && !clear_path(path, &name, size, err))
+		return -1;
+	fd = socket_open(AF_UNIX);
+	if (fd < 0) {
+		err_set(err, ERR_SYSTEM, "cannot listen on unix:%s: %s", path, strerror(errno));
+		return -1;
+	}
+	if (set_up_unix(fd, path, &name, size, options, err))
+		return fd;
+	close(fd);
+	return -1;
+}

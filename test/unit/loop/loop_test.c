@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * loop/loop.c: descriptors, timers, tasks and signals, each by what is called.
+ *
+ * A case that waits for something that never comes is ended by Check's limit.
+ */
+#include "pgweir/loop/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../unit.h"
+
+/* A watch that notes what it was called for and ends the run. */
+struct noted {
+	struct watch watch;
+	unsigned int what; /* of all calls, or-ed */
+	unsigned int count;
+};
+
+static void note_and_stop(struct watch *watch, unsigned int what)
+{
+	struct noted *noted = (struct noted *)watch;
+
+	noted->what |= what;
+	noted->count++;
+	loop_stop(watch->loop);
+}
+
+static struct loop *make_loop(void)
+{
+	struct loop *loop = loop_new(NULL);
+
+	ck_assert_ptr_nonnull(loop);
+	return loop;
+}
+
+static void make_pair(int pair[2])
+{
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+}
+
+/* Two ends of a TCP connection on loopback. */
+static void make_tcp_pair(int pair[2])
+{
+	struct sockaddr_in name = { .sin_family = AF_INET };
+	socklen_t size = sizeof(name);
+	int listening = socket(AF_INET, SOCK_STREAM, 0);
+
+	name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ck_assert_int_eq(bind(listening, (struct sockaddr *)&name, size), 0);
+	ck_assert_int_eq(listen(listening, 8), 0);
+	ck_assert_int_eq(getsockname(listening, (struct sockaddr *)&name, &size), 0);
+	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+	ck_assert_int_eq(connect(pair[0], (struct sockaddr *)&name, size), 0);
+	pair[1] = accept(listening, NULL, NULL);
+	ck_assert_int_ge(pair[1], 0);
+	close(listening);
+}
+
+static void write_byte(int fd) { ck_assert_int_eq(write(fd, "x", 1), 1); }
+
+/* ---- tasks ---- */
+
+struct counted {
+	struct task task;
+	struct loop *loop;
+	struct task *defers; /* itself or another, or NULL */
+	struct task *takes_back;
+	unsigned int stop_at;
+	unsigned int count;
+};
+
+static void run_counted(struct task *task)
+{
+	struct counted *counted = (struct counted *)task;
+
+	counted->count++;
+	if (counted->defers)
+		loop_defer(counted->loop, counted->defers);
+	if (counted->takes_back)
+		loop_undefer(counted->loop, counted->takes_back);
+	if (counted->count == counted->stop_at)
+		loop_stop(counted->loop);
+}
+
+START_TEST(task_runs_once_however_often_it_is_deferred)
+{
+	struct loop *loop = make_loop();
+	struct counted task = { .task.run = run_counted, .loop = loop, .stop_at = 1 };
+
+	loop_defer(loop, &task.task);
+	loop_defer(loop, &task.task);
+	loop_run(loop);
+	ck_assert_uint_eq(task.count, 1);
+	ck_assert(!task.task.is_waiting);
+	ck_assert_uint_eq(loop_turn_count(loop), 1);
+	loop_free(&loop);
+	ck_assert_ptr_null(loop);
+}
+END_TEST
+
+START_TEST(task_taken_back_does_not_run)
+{
+	struct loop *loop = make_loop();
+	struct counted second = { .task.run = run_counted, .loop = loop };
+	struct counted third = { .task.run = run_counted, .loop = loop };
+	struct counted first = { .task.run = run_counted, .loop = loop, .stop_at = 1 };
+
+	first.takes_back = &third.task;
+	loop_defer(loop, &first.task);
+	loop_defer(loop, &second.task);
+	loop_defer(loop, &third.task);
+	loop_undefer(loop, &second.task);
+	loop_undefer(loop, &second.task);
+	loop_run(loop);
+	ck_assert_uint_eq(first.count, 1);
+	ck_assert_uint_eq(second.count, 0);
+	ck_assert_uint_eq(third.count, 0);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(task_that_defers_itself_lets_descriptors_be_seen)
+{
+	struct loop *loop = make_loop();
+	struct counted task = { .task.run = run_counted, .loop = loop };
+	struct noted noted = { 0 };
+	int pair[2];
+
+	make_pair(pair);
+	task.defers = &task.task;
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_READ));
+	loop_defer(loop, &task.task);
+	write_byte(pair[1]);
+	loop_run(loop); /* ends by the descriptor only */
+	ck_assert_uint_eq(noted.what, WATCH_READ);
+	ck_assert_uint_eq(task.count, loop_turn_count(loop));
+	ck_assert(task.task.is_waiting);
+	loop_undefer(loop, &task.task);
+	watch_done(&noted.watch);
+	close(pair[0]);
+	close(pair[1]);
+	loop_free(&loop);
+}
+END_TEST
+
+/* ---- timers ---- */
+
+struct dated {
+	struct timer timer;
+	struct loop *loop;
+	int *order; /* where the numbers of those that came are put */
+	int *count;
+	int number;
+	struct dated *clears; /* another, or NULL */
+	struct timer_line *again;
+	usec_t again_from;
+	int stop_at;
+};
+
+static void on_dated(struct timer *timer)
+{
+	struct dated *dated = (struct dated *)timer;
+
+	ck_assert(!timer_is_set(timer));
+	ck_assert_int_ge(loop_now(dated->loop), timer->due);
+	dated->order[(*dated->count)++] = dated->number;
+	if (dated->clears)
+		timer_clear(&dated->clears->timer);
+	if (dated->again)
+		timer_set(timer, dated->again, dated->again_from);
+	if (*dated->count >= dated->stop_at)
+		loop_stop(dated->loop);
+}
+
+START_TEST(timers_of_a_line_come_in_the_order_of_their_due_time)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, 20 * USEC_PER_MS, on_dated);
+	int order[4], count = 0;
+	struct dated timers[4];
+	/* Set in the order of their number; due by `from`. */
+	static const usec_t from[4] = { 6 * USEC_PER_MS, -3 * USEC_PER_MS, 6 * USEC_PER_MS, 0 };
+	usec_t now = loop_now(loop);
+
+	for (int i = 0; i < 4; i++) {
+		timers[i] = (struct dated){
+			.loop = loop, .order = order, .count = &count, .number = i, .stop_at = 4
+		};
+		timer_set(&timers[i].timer, line, now + from[i]);
+	}
+	loop_run(loop);
+	ck_assert_int_eq(order[0], 1);
+	ck_assert_int_eq(order[1], 3);
+	ck_assert_int_eq(order[2], 0);
+	ck_assert_int_eq(order[3], 2);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(timer_lines_are_found_by_limit_and_purpose)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, USEC_PER_SEC, on_dated);
+
+	ck_assert_ptr_nonnull(line);
+	ck_assert_ptr_eq(line, loop_line(loop, USEC_PER_SEC, on_dated));
+	ck_assert_ptr_ne(line, loop_line(loop, 2 * USEC_PER_SEC, on_dated));
+	ck_assert_ptr_ne(line, loop_line(loop, USEC_PER_SEC, (void (*)(struct timer *))abort));
+	ck_assert_ptr_null(loop_line(loop, 0, on_dated));
+	ck_assert_ptr_null(loop_line(loop, -1, on_dated));
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(timer_cleared_or_without_line_does_not_come)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, USEC_PER_MS, on_dated);
+	int order[8], count = 0;
+	struct dated timers[4];
+	usec_t now = loop_now(loop);
+
+	for (int i = 0; i < 4; i++) {
+		timers[i] = (struct dated){
+			.loop = loop, .order = order, .count = &count, .number = i, .stop_at = 2
+		};
+		timer_set(&timers[i].timer, line, now + i);
+	}
+	timer_clear(&timers[0].timer); /* the head, for which libevent's timer was set */
+	timer_clear(&timers[0].timer);
+	timers[1].clears = &timers[2];
+	loop_run(loop);
+	ck_assert_int_eq(count, 2);
+	ck_assert_int_eq(order[0], 1);
+	ck_assert_int_eq(order[1], 3);
+	timer_set(&timers[0].timer, line, now);
+	timer_set(&timers[0].timer, NULL, now);
+	ck_assert(!timer_is_set(&timers[0].timer));
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(timer_set_anew_within_its_callback_comes_again)
+{
+	struct loop *loop = make_loop();
+	int order[5], count = 0;
+	struct dated timer = {
+		.loop = loop, .order = order, .count = &count, .number = 7, .stop_at = 5
+	};
+
+	/* From a time long past: due at once each time, and yet each in a turn of its own. */
+	timer.again = loop_line(loop, USEC_PER_MS, on_dated);
+	timer_set(&timer.timer, timer.again, timer.again_from);
+	loop_run(loop);
+	ck_assert_int_eq(count, 5);
+	ck_assert_uint_ge(loop_turn_count(loop), 5);
+	timer_clear(&timer.timer);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(timer_due_earlier_than_the_armed_one_comes_first)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, USEC_PER_MS, on_dated);
+	int order[1], count = 0;
+	struct dated late = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
+	struct dated early = late;
+
+	early.number = 1;
+	late.number = 2;
+	timer_set(&late.timer, line, loop_now(loop) + 3600 * USEC_PER_SEC);
+	timer_set(&early.timer, line, loop_now(loop));
+	loop_run(loop);
+	ck_assert_int_eq(order[0], 1);
+	timer_clear(&late.timer);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(timer_beyond_the_end_of_time_is_harmless)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, INT64_MAX, on_dated);
+	struct timer timer = { 0 };
+
+	timer_set(&timer, line, loop_now(loop));
+	ck_assert_int_eq(timer.due, INT64_MAX);
+	timer_clear(&timer);
+	loop_free(&loop);
+}
+END_TEST
+
+/* ---- descriptors ---- */
+
+START_TEST(watch_tells_what_was_wished_for)
+{
+	struct loop *loop = make_loop();
+	struct noted noted = { 0 };
+	int pair[2];
+
+	make_pair(pair);
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_WRITE | WATCH_HANGUP));
+	loop_run(loop);
+	ck_assert_uint_eq(noted.what, WATCH_WRITE);
+	write_byte(pair[1]);
+	noted.what = 0;
+	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_HANGUP));
+	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_HANGUP));
+	loop_run(loop);
+	ck_assert_uint_eq(noted.what, WATCH_READ);
+	close(pair[1]);
+	loop_run(loop);
+	ck_assert_uint_eq(noted.what, WATCH_READ | WATCH_HANGUP);
+	watch_done(&noted.watch);
+	watch_done(&noted.watch);
+	close(pair[0]);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(watch_at_rest_may_be_ended)
+{
+	struct watch watch = { 0 };
+
+	watch_done(&watch);
+	ck_assert_uint_eq(watch.wanted, 0);
+}
+END_TEST
+
+/* Bytes wait unread, and still the end is told; and bytes alone are not taken for it. */
+static void expect_hangup(int pair[2], void (*end)(int fd))
+{
+	struct loop *loop = make_loop();
+	struct noted noted = { 0 }, other = { 0 };
+	int bell[2];
+
+	make_pair(bell);
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	watch_init(&other.watch, loop, bell[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_HANGUP));
+	ck_assert(watch_set(&other.watch, WATCH_READ));
+	write_byte(pair[1]);
+	write_byte(bell[1]);
+	loop_run(loop);
+	ck_assert_uint_eq(noted.count, 0);
+	ck_assert(watch_set(&other.watch, 0));
+	end(pair[1]);
+	loop_run(loop);
+	ck_assert_uint_eq(noted.what, WATCH_HANGUP);
+	ck_assert_uint_eq(other.count, 1);
+	watch_done(&noted.watch);
+	close(pair[0]);
+	close(bell[0]);
+	close(bell[1]);
+	loop_free(&loop);
+}
+
+static void end_by_close(int fd) { close(fd); }
+
+static void end_by_shutdown(int fd) { shutdown(fd, SHUT_WR); }
+
+static void end_by_reset(int fd)
+{
+	struct linger now = { .l_onoff = 1 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}
+
+START_TEST(watch_for_the_hangup_alone)
+{
+	static void (*const ends[])(int) = { end_by_close, end_by_shutdown, end_by_reset };
+	int pair[2];
+
+	make_pair(pair);
+	expect_hangup(pair, ends[_i]);
+	make_tcp_pair(pair);
+	expect_hangup(pair, ends[_i]);
+}
+END_TEST
+
+/* From edge-triggered back to level-triggered: what is left unread is told again and again. */
+START_TEST(watch_for_reading_after_the_hangup_alone)
+{
+	struct loop *loop = make_loop();
+	struct noted noted = { 0 };
+	int pair[2];
+
+	make_pair(pair);
+	write_byte(pair[1]);
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_HANGUP));
+	loop_stop(loop);
+	loop_run(loop);
+	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_HANGUP));
+	for (unsigned int i = 1; i <= 3; i++) {
+		loop_run(loop);
+		ck_assert_uint_eq(noted.count, i);
+	}
+	ck_assert_uint_eq(noted.what, WATCH_READ);
+	watch_done(&noted.watch);
+	close(pair[0]);
+	close(pair[1]);
+	loop_free(&loop);
+}
+END_TEST
+
+/*
+ * In one turn a watched descriptor is closed and its number comes back for
+ * another socket, with every change of what is watched: the new one must be
+ * heard and the old one must not.
+ */
+static const struct {
+	const char *says;
+	unsigned int old, new;
+} reuses[] = {
+	{ "read, read", WATCH_READ, WATCH_READ },
+	{ "read, write", WATCH_READ, WATCH_WRITE },
+	{ "both, read", WATCH_READ | WATCH_WRITE, WATCH_READ },
+	{ "read, both", WATCH_READ, WATCH_READ | WATCH_WRITE },
+	{ "read and hangup, the same", WATCH_READ | WATCH_HANGUP, WATCH_READ | WATCH_HANGUP },
+	{ "hangup, read", WATCH_HANGUP, WATCH_READ },
+	{ "hangup, read and hangup", WATCH_HANGUP, WATCH_READ | WATCH_HANGUP },
+	{ "hangup and write, read", WATCH_HANGUP | WATCH_WRITE, WATCH_READ },
+};
+
+struct swap {
+	struct task task;
+	struct noted old;
+	struct noted new;
+	unsigned int wanted;
+	int pair[2]; /* in: the old one; out: the new one */
+};
+
+static void run_swap(struct task *task)
+{
+	struct swap *swap = (struct swap *)task;
+	int number = swap->pair[0];
+
+	watch_done(&swap->old.watch);
+	close(swap->pair[0]);
+	close(swap->pair[1]);
+	make_pair(swap->pair);
+	ck_assert_int_eq(swap->pair[0], number);
+	watch_init(&swap->new.watch, swap->old.watch.loop, number, note_and_stop);
+	ck_assert(watch_set(&swap->new.watch, swap->wanted));
+	write_byte(swap->pair[1]);
+	loop_stop(swap->old.watch.loop);
+}
+
+START_TEST(watch_survives_that_a_number_comes_back)
+{
+	struct loop *loop = make_loop();
+	struct swap swap = { .task.run = run_swap, .wanted = reuses[_i].new };
+
+	make_pair(swap.pair);
+	watch_init(&swap.old.watch, loop, swap.pair[0], note_and_stop);
+	ck_assert(watch_set(&swap.old.watch, reuses[_i].old));
+	/* The kernel learns of the old one in the first turn; it is swapped at that turn's end. */
+	loop_defer(loop, &swap.task);
+	loop_run(loop);
+	swap.old.count = 0;
+	loop_run(loop);
+	ck_assert_msg(swap.new.count == 1 && swap.old.count == 0, "%s", reuses[_i].says);
+	ck_assert_msg(swap.new.what &swap.wanted, "%s", reuses[_i].says);
+	watch_done(&swap.new.watch);
+	close(swap.pair[0]);
+	close(swap.pair[1]);
+	loop_free(&loop);
+}
+END_TEST
+
+/* Both are ready in one turn; whichever comes first ends the other, frees it, and it is not called.
+ */
+struct rival {
+	struct watch watch;
+	struct rival *other;
+	int *count;
+};
+
+static void on_rival(struct watch *watch, unsigned int what)
+{
+	struct rival *rival = (struct rival *)watch;
+
+	(void)what;
+	(*rival->count)++;
+	watch_done(&rival->other->watch);
+	close(rival->other->watch.fd);
+	free(rival->other);
+	loop_stop(watch->loop);
+	watch_done(watch);
+	close(watch->fd);
+	free(rival);
+}
+
+START_TEST(watch_ended_by_another_is_not_called)
+{
+	struct loop *loop = make_loop();
+	struct rival *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+	int first[2], second[2], count = 0;
+
+	make_pair(first);
+	make_pair(second);
+	*a = (struct rival){ .other = b, .count = &count };
+	*b = (struct rival){ .other = a, .count = &count };
+	watch_init(&a->watch, loop, first[0], on_rival);
+	watch_init(&b->watch, loop, second[0], on_rival);
+	ck_assert(watch_set(&a->watch, WATCH_READ));
+	ck_assert(watch_set(&b->watch, WATCH_READ));
+	write_byte(first[1]);
+	write_byte(second[1]);
+	loop_run(loop);
+	ck_assert_int_eq(count, 1);
+	close(first[1]);
+	close(second[1]);
+	loop_free(&loop);
+}
+END_TEST
+
+/* ---- the clock, signals ---- */
+
+static void ask_time_twice(struct task *task)
+{
+	struct counted *counted = (struct counted *)task;
+	usec_t first = loop_now(counted->loop), second;
+
+	while ((second = clock_now()) == first)
+		;
+	ck_assert_int_ge(second, first);
+	ck_assert_int_eq(loop_now(counted->loop), first);
+	loop_stop(counted->loop);
+}
+
+START_TEST(clock_stands_still_within_a_turn)
+{
+	struct loop *loop = make_loop();
+	struct counted task = { .task.run = ask_time_twice, .loop = loop };
+
+	loop_defer(loop, &task.task);
+	loop_run(loop);
+	loop_free(&loop);
+}
+END_TEST
+
+static void on_signal(int number, void *arg)
+{
+	struct counted *counted = arg;
+
+	ck_assert_int_eq(number, SIGUSR1);
+	if (++counted->count == counted->stop_at)
+		loop_stop(counted->loop);
+}
+
+static void raise_signal(struct task *task)
+{
+	(void)task;
+	raise(SIGUSR1);
+}
+
+START_TEST(signals_come_from_the_loop)
+{
+	struct loop *loop = make_loop();
+	struct counted counted = { .loop = loop, .stop_at = 1 };
+	struct task task = { .run = raise_signal };
+
+	ck_assert(loop_on_signal(loop, SIGUSR1, on_signal, &counted, NULL));
+	for (unsigned int i = 1; i <= 2; i++) {
+		counted.count = 0;
+		loop_defer(loop, &task);
+		loop_run(loop);
+		ck_assert_uint_eq(counted.count, 1);
+	}
+	loop_free(&loop);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("loop/loop");
+	TCase *cases = tcase_create("loop");
+
+	tcase_set_timeout(cases, 20);
+	tcase_add_test(cases, task_runs_once_however_often_it_is_deferred);
+	tcase_add_test(cases, task_taken_back_does_not_run);
+	tcase_add_test(cases, task_that_defers_itself_lets_descriptors_be_seen);
+	tcase_add_test(cases, timers_of_a_line_come_in_the_order_of_their_due_time);
+	tcase_add_test(cases, timer_lines_are_found_by_limit_and_purpose);
+	tcase_add_test(cases, timer_cleared_or_without_line_does_not_come);
+	tcase_add_test(cases, timer_set_anew_within_its_callback_comes_again);
+	tcase_add_test(cases, timer_due_earlier_than_the_armed_one_comes_first);
+	tcase_add_test(cases, timer_beyond_the_end_of_time_is_harmless);
+	tcase_add_test(cases, watch_tells_what_was_wished_for);
+	tcase_add_test(cases, watch_at_rest_may_be_ended);
+	tcase_add_loop_test(cases, watch_for_the_hangup_alone, 0, 3);
+	tcase_add_test(cases, watch_for_reading_after_the_hangup_alone);
+	tcase_add_loop_test(cases, watch_survives_that_a_number_comes_back, 0, COUNT_OF(reuses));
+	tcase_add_test(cases, watch_ended_by_another_is_not_called);
+	tcase_add_test(cases, clock_stands_still_within_a_turn);
+	tcase_add_test(cases, signals_come_from_the_loop);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}

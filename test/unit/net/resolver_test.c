@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * net/resolver.c and net/dns.c, with a DNS server of our own in the same loop.
+ *
+ * Times of keeping are either long, or so short that they have run out when the
+ * clock has moved on: no case asserts how long anything takes.
+ */
+#include "pgweir/net/resolver.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pgweir/base/bytes.h"
+
+#include "../unit.h"
+
+#define LONG (3600 * USEC_PER_SEC)
+#define TYPE_A 1
+#define TYPE_AAAA 28
+
+/* What the server knows: the name's first label decides. */
+static const struct {
+	const char *label;
+	int type;
+	const char *address;
+} zone[] = {
+	{ "one", TYPE_A, "127.0.0.1" },   { "three", TYPE_A, "127.0.0.1" },
+	{ "three", TYPE_A, "127.0.0.2" }, { "three", TYPE_A, "127.0.0.3" },
+	{ "both", TYPE_A, "127.0.0.1" },  { "both", TYPE_AAAA, "::1" },
+};
+
+struct scene {
+	struct loop *loop;
+	struct resolver *resolver;
+	struct watch server;
+	bool is_mute;
+	unsigned int a_count; /* questions for A that came */
+	unsigned int answered;
+	unsigned int stop_at;
+};
+
+struct asked {
+	struct resolver_ask ask;
+	struct scene *scene;
+	struct address address;
+	bool has_address;
+	char failure[ERR_TEXT_SIZE];
+	unsigned int count;
+	const char *asks_again; /* from within its answer */
+	struct asked *cancels;
+	bool is_starting;
+};
+
+/* ---- the server ---- */
+
+static size_t add_records(char *out, size_t at, const char *label, int type, uint16_t *count)
+{
+	struct address address;
+	size_t size = type == TYPE_A ? 4 : 16;
+
+	for (size_t i = 0; i < COUNT_OF(zone); i++) {
+		if (strcmp(zone[i].label, label) != 0 || zone[i].type != type)
+			continue;
+		ck_assert(address_parse(&address, zone[i].address, 0));
+		store_be16(out + at, 0xc00c); /* the name in the question */
+		store_be16(out + at + 2, (uint16_t)type);
+		store_be16(out + at + 4, 1);
+		store_be32(out + at + 6, 60);
+		store_be16(out + at + 10, (uint16_t)size);
+		memcpy(out + at + 12,
+		       type == TYPE_A ? (void *)&address.in.sin_addr
+		                      : (void *)&address.in6.sin6_addr,
+		       size);
+		at += 12 + size;
+		(*count)++;
+	}
+	return at;
+}
+
+static bool knows(const char *label)
+{
+	for (size_t i = 0; i < COUNT_OF(zone); i++) {
+		if (strcmp(zone[i].label, label) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void on_question(struct watch *watch, unsigned int what)
+{
+	struct scene *scene = (struct scene *)((char *)watch - offsetof(struct scene, server));
+	char packet[1500], label[64] = "";
+	struct sockaddr_storage from;
+	socklen_t from_size = sizeof(from);
+	ssize_t got = recvfrom(watch->fd, packet, 512, 0, (struct sockaddr *)&from, &from_size);
+	size_t at = 12;
+	uint16_t type, count = 0;
+
+	(void)what;
+	ck_assert_int_gt(got, 16);
+	memcpy(label, packet + 13, (size_t)packet[12]);
+	while (packet[at])
+		at += (size_t)packet[at] + 1;
+	type = load_be16(packet + at + 1);
+	at += 5;
+	scene->a_count += type == TYPE_A;
+	if (scene->is_mute)
+		return;
+	at = add_records(packet, at, label, type, &count);
+	store_be16(packet + 2, knows(label) ? 0x8580 : 0x8583); /* 3: no such name */
+	store_be16(packet + 6, count);
+	store_be32(packet + 8, 0);
+	ck_assert_int_eq(sendto(watch->fd, packet, at, 0, (struct sockaddr *)&from, from_size),
+	                 (ssize_t)at);
+}
+
+/* ---- the scene ---- */
+
+static void set_up_with(struct scene *scene, usec_t good_ttl, usec_t bad_ttl, usec_t try_limit)
+{
+	struct resolver_options options = { .good_ttl = good_ttl,
+		                            .bad_ttl = bad_ttl,
+		                            .try_limit = try_limit };
+	struct address address;
+	char servers[ADDRESS_TEXT_SIZE];
+	struct err err;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	*scene = (struct scene){ .loop = loop_new(NULL) };
+	ck_assert(address_parse(&address, "127.0.0.1", 0));
+	ck_assert_int_eq(bind(fd, address_sockaddr(&address), address_sockaddr_size(&address)), 0);
+	ck_assert(address_of_self(&address, fd, 0));
+	watch_init(&scene->server, scene->loop, fd, on_question);
+	ck_assert(watch_set(&scene->server, WATCH_READ));
+	options.servers = address_format(&address, servers, sizeof(servers));
+	scene->resolver = resolver_new(scene->loop, &options, &err);
+	ck_assert_msg(scene->resolver != NULL, "%s", err.text);
+}
+
+static void set_up(struct scene *scene, usec_t good_ttl, usec_t bad_ttl)
+{
+	set_up_with(scene, good_ttl, bad_ttl, 0);
+}
+
+static void tear_down(struct scene *scene)
+{
+	watch_done(&scene->server);
+	close(scene->server.fd);
+	resolver_free(&scene->resolver);
+	loop_free(&scene->loop);
+}
+
+static void start(struct asked *asked, struct scene *scene, const char *host);
+
+static void on_answer(struct resolver_ask *ask, const struct address *address,
+                      const struct err *err)
+{
+	struct asked *asked = (struct asked *)ask;
+	struct scene *scene = asked->scene;
+	const char *again = asked->asks_again;
+
+	ck_assert(!asked->is_starting);
+	ck_assert_ptr_null(ask->name);
+	ck_assert((address == NULL) == (err != NULL));
+	asked->count++;
+	asked->has_address = address;
+	if (address)
+		asked->address = *address;
+	else
+		snprintf(asked->failure, sizeof(asked->failure), "%s", err->text);
+	if (asked->cancels)
+		resolver_cancel(&asked->cancels->ask);
+	if (++scene->answered == scene->stop_at)
+		loop_stop(scene->loop);
+	asked->asks_again = NULL;
+	if (again)
+		start(asked, scene, again);
+}
+
+static void start(struct asked *asked, struct scene *scene, const char *host)
+{
+	asked->scene = scene;
+	asked->is_starting = true;
+	ck_assert(resolver_start(scene->resolver, &asked->ask, host, 5432, on_answer, NULL));
+	asked->is_starting = false;
+}
+
+static void run_until(struct scene *scene, unsigned int answered)
+{
+	scene->stop_at = answered;
+	loop_run(scene->loop);
+	ck_assert_uint_eq(scene->answered, answered);
+}
+
+/* Asks and waits for the answer, as text. */
+static const char *ask_now(struct scene *scene, struct asked *asked, const char *host)
+{
+	static char text[ADDRESS_TEXT_SIZE];
+
+	start(asked, scene, host);
+	run_until(scene, scene->answered + 1);
+	return asked->has_address ? address_format(&asked->address, text, sizeof(text))
+	                          : asked->failure;
+}
+
+/* ---- cases ---- */
+
+START_TEST(a_name_is_found_and_kept)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	ck_assert_str_eq(ask_now(&scene, &asked, "one.test"), "127.0.0.1:5432");
+	ck_assert_str_eq(ask_now(&scene, &asked, "one.test"), "127.0.0.1:5432");
+	ck_assert_uint_eq(scene.a_count, 1);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 0);
+	resolver_forget(scene.resolver);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
+	ask_now(&scene, &asked, "one.test");
+	ck_assert_uint_eq(scene.a_count, 2);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_numeric_address_needs_no_query)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	ck_assert_str_eq(ask_now(&scene, &asked, "10.1.2.3"), "10.1.2.3:5432");
+	ck_assert_str_eq(ask_now(&scene, &asked, "2001:db8::9"), "[2001:db8::9]:5432");
+	ck_assert_uint_eq(scene.a_count, 0);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
+	start(&asked, &scene, "10.1.2.3");
+	resolver_cancel(&asked.ask);
+	resolver_cancel(&asked.ask);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(addresses_are_handed_out_in_turn)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	unsigned int seen[4] = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	for (int i = 0; i < 6; i++) {
+		ask_now(&scene, &asked, "three.test");
+		seen[ntohl(asked.address.in.sin_addr.s_addr) & 3]++;
+	}
+	for (int i = 1; i <= 3; i++)
+		ck_assert_uint_eq(seen[i], 2);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(both_families_are_merged)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct resolver_row row;
+	unsigned long cursor = 0;
+	bool has_in = false, has_in6 = false;
+
+	set_up(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "both.test");
+	ck_assert(resolver_next_row(scene.resolver, &cursor, &row));
+	for (unsigned int i = 0; i < row.address_count; i++) {
+		has_in |= row.addresses[i].family == AF_INET;
+		has_in6 |= row.addresses[i].family == AF_INET6;
+	}
+	ck_assert(has_in);
+	/* Left out only where this host has no IPv6 at all. */
+	ck_assert(has_in6 || row.address_count == 1);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_failure_is_told_and_kept)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	for (int i = 0; i < 2; i++)
+		ck_assert_str_eq(ask_now(&scene, &asked, "none.test"),
+		                 "server DNS lookup failed: none.test: Domain name not found");
+	ck_assert_uint_eq(scene.a_count, 1);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(nothing_is_kept_without_a_ttl)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, 0, 0);
+	for (unsigned int i = 1; i <= 3; i++) {
+		ask_now(&scene, &asked, _i ? "none.test" : "one.test");
+		ck_assert_uint_eq(scene.a_count, i);
+		ck_assert_uint_eq(resolver_name_count(scene.resolver), 0);
+	}
+	resolver_set_ttl(scene.resolver, LONG, LONG);
+	ask_now(&scene, &asked, _i ? "none.test" : "one.test");
+	ask_now(&scene, &asked, _i ? "none.test" : "one.test");
+	ck_assert_uint_eq(scene.a_count, 4);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_name_that_runs_out_goes_by_itself)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct asked other = { 0 };
+
+	set_up(&scene, 1, LONG);
+	ask_now(&scene, &asked, "one.test");
+	while (resolver_name_count(scene.resolver) > 0)
+		ask_now(&scene, &other, "127.0.0.1"); /* each a turn */
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(asks_in_flight_share_one_query)
+{
+	struct scene scene;
+	struct asked asked[5] = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	for (int i = 0; i < 5; i++)
+		start(&asked[i], &scene, "three.test");
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
+	resolver_cancel(&asked[0].ask);
+	asked[1].cancels = &asked[4];
+	run_until(&scene, 3);
+	ck_assert_uint_eq(asked[0].count, 0);
+	ck_assert_uint_eq(asked[4].count, 0);
+	ck_assert_uint_eq(scene.a_count, 1);
+	ck_assert(!address_equal(&asked[1].address, &asked[2].address));
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(an_answer_may_ask_again)
+{
+	struct scene scene;
+	struct asked asked = { .asks_again = "one.test" };
+
+	set_up(&scene, _i ? LONG : 0, 0);
+	start(&asked, &scene, "one.test");
+	run_until(&scene, 2);
+	ck_assert_uint_eq(asked.count, 2);
+	ck_assert_uint_eq(scene.a_count, _i ? 1 : 2);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_query_without_asks_goes_on)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	start(&asked, &scene, "one.test");
+	resolver_cancel(&asked.ask);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
+	ck_assert_str_eq(ask_now(&scene, &asked, "one.test"), "127.0.0.1:5432");
+	ck_assert_uint_eq(scene.a_count, 1);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(the_end_may_come_with_a_query_under_way)
+{
+	struct scene scene;
+	struct asked asked = { 0 }, other = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	scene.is_mute = true;
+	start(&asked, &scene, "one.test");
+	start(&other, &scene, "127.0.0.1");
+	run_until(&scene, 1);
+	resolver_cancel(&asked.ask);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
+	tear_down(&scene);
+}
+END_TEST
+
+/* The name service does not answer at all: c-ares' limits end it, by our tick. */
+START_TEST(a_mute_name_service_is_told)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up_with(&scene, LONG, LONG, 20 * USEC_PER_MS);
+	scene.is_mute = true;
+	ck_assert_str_eq(
+	    ask_now(&scene, &asked, "one.test"),
+	    "server DNS lookup failed: one.test: Timeout while contacting DNS servers");
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(the_hosts_file_is_asked_first)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	char path[] = "/tmp/pgweir-hosts-XXXXXX";
+	int fd = mkstemp(path);
+
+	ck_assert_int_eq(write(fd, "127.0.0.9 filed.test\n", 21), 21);
+	close(fd);
+	setenv("CARES_HOSTS", path, 1);
+	set_up(&scene, LONG, LONG);
+	ck_assert_str_eq(ask_now(&scene, &asked, "filed.test"), "127.0.0.9:5432");
+	ck_assert_uint_eq(scene.a_count, 0);
+	unlink(path);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(localhost_needs_no_server)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "localhost");
+	ck_assert(asked.has_address);
+	ck_assert_uint_eq(scene.a_count, 0);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(rows_go_on_when_names_come_and_go)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct resolver_row row;
+	unsigned long cursor = 0;
+
+	set_up(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "one.test");
+	ask_now(&scene, &asked, "none.test");
+	ck_assert(resolver_next_row(scene.resolver, &cursor, &row));
+	ck_assert_str_eq(row.host, "one.test");
+	ck_assert_uint_eq(row.address_count, 1);
+	ck_assert_uint_eq(address_port(&row.addresses[0]), 0);
+	ck_assert(row.ttl_left > 0 && row.ttl_left <= LONG);
+	ck_assert(resolver_next_row(scene.resolver, &cursor, &row));
+	ck_assert_str_eq(row.host, "none.test");
+	ck_assert_uint_eq(row.address_count, 0);
+	resolver_forget(scene.resolver);
+	ck_assert(!resolver_next_row(scene.resolver, &cursor, &row));
+	ask_now(&scene, &asked, "three.test");
+	ck_assert(resolver_next_row(scene.resolver, &cursor, &row));
+	ck_assert_str_eq(row.host, "three.test");
+	ck_assert(!resolver_next_row(scene.resolver, &cursor, &row));
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(nonsense_is_refused_in_words)
+{
+	struct loop *loop = loop_new(NULL);
+	struct resolver_options options = { .servers = "nonsense" };
+	struct err err = { 0 };
+	struct scene scene;
+	struct asked asked = { 0 };
+	char host[400];
+
+	ck_assert_ptr_null(resolver_new(loop, &options, &err));
+	ck_assert_int_eq(err.code, ERR_CONFIG);
+	loop_free(&loop);
+	set_up(&scene, LONG, LONG);
+	memset(host, 'x', sizeof(host) - 1);
+	host[sizeof(host) - 1] = 0;
+	ck_assert_ptr_nonnull(strstr(ask_now(&scene, &asked, host), "server DNS lookup failed: x"));
+	tear_down(&scene);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("net/resolver");
+	TCase *cases = tcase_create("resolver");
+
+	tcase_set_timeout(cases, 60);
+	tcase_add_test(cases, a_name_is_found_and_kept);
+	tcase_add_test(cases, a_numeric_address_needs_no_query);
+	tcase_add_test(cases, addresses_are_handed_out_in_turn);
+	tcase_add_test(cases, both_families_are_merged);
+	tcase_add_test(cases, a_failure_is_told_and_kept);
+	tcase_add_loop_test(cases, nothing_is_kept_without_a_ttl, 0, 2);
+	tcase_add_test(cases, a_name_that_runs_out_goes_by_itself);
+	tcase_add_test(cases, asks_in_flight_share_one_query);
+	tcase_add_loop_test(cases, an_answer_may_ask_again, 0, 2);
+	tcase_add_test(cases, a_query_without_asks_goes_on);
+	tcase_add_test(cases, the_end_may_come_with_a_query_under_way);
+	tcase_add_test(cases, a_mute_name_service_is_told);
+	tcase_add_test(cases, the_hosts_file_is_asked_first);
+	tcase_add_test(cases, localhost_needs_no_server);
+	tcase_add_test(cases, rows_go_on_when_names_come_and_go);
+	tcase_add_test(cases, nonsense_is_refused_in_words);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}
