@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client: one connection that came to us, from its first packet to its end.
+ *
+ *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
+ *      |         |
+ *      |         +--> CONSOLE
+ *      +--> CANCELING                       any --> LINGERING --> CLOSED
+ */
+#ifndef PGWEIR_CLIENT_CLIENT_H
+#define PGWEIR_CLIENT_CLIENT_H
+
+#include <uthash.h>
+
+#include "pgweir/base/log.h"
+#include "pgweir/client/console_door.h"
+#include "pgweir/net/stream.h"
+#include "pgweir/pool/pools.h"
+
+enum client_state {
+	CLIENT_STARTUP,   /* its first packets are on their way */
+	CLIENT_PROOF,     /* it has to prove who it is */
+	CLIENT_DERIVING,  /* a helper thread derives a key for that */
+	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server */
+	CLIENT_IDLE,      /* is in, and has no server */
+	CLIENT_WAITING,   /* stands in the line for a server */
+	CLIENT_PREPARING, /* has one, whose parameters are being set */
+	CLIENT_ACTIVE,    /* has one, and they talk */
+	CLIENT_CANCELING, /* brought a CancelRequest, which is on its way */
+	CLIENT_CONSOLE,   /* talks to the console */
+	CLIENT_LINGERING, /* has been told why it must go, and may read that in peace */
+	CLIENT_CLOSED,    /* freed at the end of the turn */
+	CLIENT_STATES
+};
+
+#define CLIENT_KEY_SIZE 8
+
+struct entry;
+
+/* What there is only until a client is in. */
+struct client_entrance {
+	struct entry *entry;
+	struct buf unknown;     /* names of _pq_. options: name\0name\0 */
+	unsigned int minor;     /* of the protocol that was asked for */
+	bool was_tls_refused;   /* SSLRequest has been answered */
+	bool was_gss_refused;
+	bool is_unknown_database;
+	enum console_role role; /* CONSOLE_NOBODY: not for the console */
+	char *database;         /* as asked for */
+	char *user;
+};
+
+struct client {
+	struct stream stream;
+	struct logger log;
+	struct clients *clients;
+	struct borrower borrower;
+	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
+	UT_hash_handle hh;        /* by id */
+	UT_hash_handle key_hh;    /* by key */
+	struct timer timer;       /* the limit of its state */
+	struct database *database;
+	struct account *account;       /* it logged in as */
+	const struct params *params;   /* what it wants to be set wherever its work runs */
+	const struct params *startup;  /* the same as it was given at the start */
+	struct client_entrance *entrance;
+	union {
+		struct console_session *console; /* CLIENT_CONSOLE */
+		struct cancel *cancel;           /* CLIENT_CANCELING */
+	};
+	usec_t connected_at;
+	usec_t request_at; /* the present batch's begin; 0 = none */
+	usec_t xact_at;    /* the present transaction's begin; 0 = none */
+	uint64_t id;
+	struct address peer;
+	uint32_t frame_left; /* bytes of the present frame that are still to come */
+	enum client_state state;
+	bool passes : 1;      /* the rest of the present frame goes to the server */
+	bool is_counted : 1;  /* in database and account */
+	bool is_busy : 1;     /* the console works for it: no message now */
+	bool was_notified : 1; /* of its waiting */
+	bool is_keyed : 1;    /* can be found by its key */
+	bool is_skipping : 1; /* was told of an error of ours: nothing counts up to its Sync */
+	unsigned char key[CLIENT_KEY_SIZE];
+};
+
+/* The words of its user and database, for log and SHOW. */
+const char *client_user(const struct client *client);
+const char *client_database(const struct client *client);
+
+/* As SHOW CLIENTS has it: active, idle, waiting, ...; NULL: not logged in yet. */
+const char *client_state_name(const struct client *client);
+
+/* As SHOW SOCKETS has it. */
+bool client_is_in(const struct client *client);
+
+/* Tells it why, and ends it when it has had time to read that. */
+void client_fatal(struct client *client, const struct err *err);
+
+/* ---- for the console ---- */
+
+/* Sends. false: it has not all gone out; room() comes when it has. Never fails visibly. */
+bool client_console_send(struct client *client, struct bytes bytes);
+
+/* The session takes the next message. */
+void client_console_next(struct client *client);
+
+/* The session has come to its end: what was sent goes out, then the client is closed. */
+void client_console_end(struct client *client, const char *reason);
+
+#endif

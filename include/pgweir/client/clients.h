@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * All clients of one loop: coming in, being found, being counted.
+ */
+#ifndef PGWEIR_CLIENT_CLIENTS_H
+#define PGWEIR_CLIENT_CLIENTS_H
+
+#include "pgweir/client/client.h"
+
+TAILQ_HEAD(client_list, client);
+
+/* What all clients share. Borrowed: must outlive them. */
+struct clients_with {
+	struct loop *loop;
+	struct log *log;
+	struct stream_pool *streams;
+	struct workers *workers;
+	struct verifiers *verifiers;
+	struct params_table *params;
+	struct pools *pools;
+	const struct console_door *door;
+	/* A descriptor has come free. */
+	void (*on_free)(void *arg);
+	void *arg;
+};
+
+/* A walk that survives removals: take `next`, then move it on. */
+struct clients_walk {
+	TAILQ_ENTRY(clients_walk) node;
+	struct client *next;
+};
+TAILQ_HEAD(clients_walk_list, clients_walk);
+
+struct clients {
+	struct clients_with with;
+	const struct config *config; /* one reference */
+	struct users *users;         /* one reference */
+	struct client_list list;     /* in the order of their ids */
+	struct client_list closed;   /* freed at the end of the turn */
+	struct client *by_id, *by_key;
+	unsigned int count;       /* all, the closed ones not */
+	unsigned int state_counts[CLIENT_STATES];
+	bool is_shutting_down;    /* only the console lets anyone in */
+	struct slab slab;
+	struct task free_task;
+	struct clients_walk_list walks;
+	unsigned char random[512]; /* random bytes in store */
+	size_t random_left;
+};
+
+struct clients *clients_new(const struct clients_with *with, const struct config *config,
+                            struct users *users, struct err *err);
+
+/* Closes all clients at once, without a word. */
+void clients_free(struct clients **clients);
+
+/* A new snapshot is in force. Takes references of its own. */
+void clients_configure(struct clients *clients, const struct config *config, struct users *users);
+
+/* Somebody came in: takes over the socket. */
+void clients_accept(struct clients *clients, int fd, const struct address *peer);
+
+/* NULL: there is none that is logged in. */
+struct client *clients_find(struct clients *clients, uint64_t id);
+
+/* Ends a client as KILL_CLIENT does. */
+void clients_kill(struct client *client);
+
+void clients_walk_start(struct clients *clients, struct clients_walk *walk);
+void clients_walk_stop(struct clients *clients, struct clients_walk *walk);
+
+#endif

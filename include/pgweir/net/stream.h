@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A stream: one connected socket, what it has sent us that could not be judged
+ * yet (kept input), and what it would not take yet (unsent output). At rest it
+ * owns no buffer.
+ *
+ * Reading goes through the loop's scratch buffer. Writing is tried at once.
+ * Whether we want to read is said in one place, stream_want(); whether we want
+ * to write follows from what is unsent.
+ */
+#ifndef PGWEIR_NET_STREAM_H
+#define PGWEIR_NET_STREAM_H
+
+#include <sys/uio.h>
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/base/slab.h"
+#include "pgweir/loop/loop.h"
+
+/* Bytes that one stream_read() takes from the socket at most. */
+#define STREAM_READ_SIZE ((size_t)64 * 1024)
+
+struct stream;
+struct kept;
+
+/* What the owner is told; each comes from the loop, and may close the stream. */
+struct stream_ops {
+	/* There is something to read, or the end has come: call stream_read(). */
+	void (*on_input)(struct stream *stream);
+	/* All unsent output has gone out, after stream_send() could not send it at once. */
+	void (*on_drained)(struct stream *stream);
+	/* The far end is gone; comes only under WANT_HANGUP, or when sending failed later on. */
+	void (*on_gone)(struct stream *stream);
+};
+
+enum stream_want {
+	WANT_NOTHING, /* let it wait in the kernel: back-pressure */
+	WANT_HANGUP,  /* do not read, but tell when the far end goes */
+	WANT_INPUT
+};
+
+enum stream_result {
+	STREAM_DATA,    /* *in is filled; there may be more */
+	STREAM_SHORT,   /* *in is filled; the socket has been emptied */
+	STREAM_NOTHING, /* nothing has come */
+	STREAM_END      /* the far end has closed, or the connection broke: stream->error, or 0 */
+};
+
+/* Buffers of the streams of one loop: rows of SHOW MEM. */
+struct stream_pool {
+	struct slab kept;
+	size_t first_size; /* bytes that a kept buffer has from the start (pkt_buf) */
+};
+
+struct stream {
+	struct watch watch;
+	const struct stream_ops *ops;
+	struct stream_pool *pool;
+	struct kept *in;  /* kept input, or NULL */
+	struct kept *out; /* unsent output, or NULL */
+	enum stream_want want;
+	int error; /* errno of what broke the connection, or 0 */
+};
+
+void stream_pool_init(struct stream_pool *pool, size_t first_size);
+void stream_pool_done(struct stream_pool *pool);
+
+/* Takes over a connected, non-blocking socket. Begins with WANT_NOTHING. */
+void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *pool, int fd,
+                 const struct stream_ops *ops);
+
+/* Closes the socket and lets the buffers go. Unsent output is lost. Safe when never opened. */
+void stream_close(struct stream *stream);
+
+static inline bool stream_is_open(const struct stream *stream)
+{
+	return stream->ops != NULL;
+}
+
+/* false: the kernel refused to watch it. */
+bool stream_want(struct stream *stream, enum stream_want want);
+
+/*
+ * Reads what has come, once. *in is what was kept before, and behind it what is
+ * new. It is good until someone else reads, and whatever of its end is not used
+ * up must be given to stream_keep() before.
+ */
+enum stream_result stream_read(struct stream *stream, struct bytes *in);
+
+/* Keeps the end of the last *in for the next time. false: no memory. */
+bool stream_keep(struct stream *stream, struct bytes rest);
+
+/*
+ * What is kept, without reading. Whatever of it is not used up stays by calling
+ * stream_keep() with the rest (an empty rest lets the buffer go).
+ */
+struct bytes stream_kept(const struct stream *stream);
+
+/*
+ * Sends the pieces in order, in one write if the socket takes them. What it
+ * does not take is copied and goes out later, before on_drained().
+ * false: no memory, or the connection broke (stream->error); close it.
+ */
+bool stream_send(struct stream *stream, struct bytes bytes);
+bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
+
+/* Bytes that wait to be sent. */
+size_t stream_unsent(const struct stream *stream);
+
+/* Tells the far end that nothing more will come (shutdown). */
+void stream_finish(struct stream *stream);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A borrower: whoever may stand in a pool's line and be lent one of its servers.
+ * Lives inside a client; the pool knows nothing else of clients.
+ */
+#ifndef PGWEIR_POOL_BORROWER_H
+#define PGWEIR_POOL_BORROWER_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/base/clock.h"
+#include "pgweir/base/err.h"
+
+struct borrower;
+struct pool;
+struct server;
+
+/*
+ * What a borrower is told. All come from the loop, none from within a call of
+ * the borrower's own, and each may leave the pool or return the server.
+ */
+struct borrower_ops {
+	/* Waited for a server, and has it: borrower->server. It takes bytes at once. */
+	void (*on_lent)(struct borrower *borrower);
+	/* Waited for a server or for the welcome, and will not get it. Out of the line. */
+	void (*on_refused)(struct borrower *borrower, const struct err *err);
+	/* Waited for the welcome: the pool's first server has logged in. Out of the line. */
+	void (*on_welcome)(struct borrower *borrower);
+	/*
+	 * Bytes of the lent server for the client: whole frames and pieces, in order.
+	 * false: there is no room for more; server_read_on() says when there is again.
+	 */
+	bool (*on_bytes)(struct borrower *borrower, struct bytes bytes);
+	/*
+	 * A ReadyForQuery has been passed on. is_settled: nothing more is owed, the
+	 * server may be returned if borrower->server's status is 'I'.
+	 */
+	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
+	/* The lent server takes bytes again, after server_send() had to keep some. */
+	void (*on_room)(struct borrower *borrower);
+	/* The lent server is gone; borrower->server is NULL. is_told: it said so itself,
+	 * by a FATAL message that has been passed on. */
+	void (*on_lost)(struct borrower *borrower, const struct err *err, bool is_told);
+	/* An administrator, or a limit of the server's, ends it. It may hold a server. */
+	void (*on_expelled)(struct borrower *borrower, const struct err *err);
+};
+
+enum borrower_state {
+	BORROWER_RESTING,  /* wants nothing */
+	BORROWER_NEWCOMER, /* waits for the pool's welcome */
+	BORROWER_WAITING,  /* stands in the line for a server */
+	BORROWER_SERVED    /* has a server */
+};
+
+struct borrower {
+	const struct borrower_ops *ops;
+	struct pool *pool; /* NULL: in no pool */
+	TAILQ_ENTRY(borrower) node;      /* in the pool's members */
+	TAILQ_ENTRY(borrower) line_node; /* in the pool's line, or among its newcomers */
+	struct server *server;
+	usec_t waiting_since; /* good in NEWCOMER and WAITING */
+	enum borrower_state state;
+};
+
+TAILQ_HEAD(borrower_list, borrower);
+
+#endif

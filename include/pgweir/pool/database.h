@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What the daemon knows of a database (an entry of [databases], or one made by
+ * `*`) and of an account (a user's name), while the configuration comes and goes.
+ */
+#ifndef PGWEIR_POOL_DATABASE_H
+#define PGWEIR_POOL_DATABASE_H
+
+#include <uthash.h>
+
+#include "pgweir/auth/credentials.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pool/server.h"
+
+TAILQ_HEAD(pool_list, pool);
+
+struct database {
+	UT_hash_handle hh; /* by name */
+	TAILQ_ENTRY(database) node;
+	struct pools *pools;
+	const struct config_database *entry; /* of the present snapshot; NULL: being removed */
+	struct pool *pool_table;             /* its pools, by account */
+	struct pool_list blocked;            /* pools that wait for max_db_connections */
+	struct server_list idle;             /* IDLE and USED, longest unused first */
+	unsigned int pool_count;
+	unsigned int server_count; /* all but CLOSING */
+	unsigned int busy_count;   /* LENT, CHECKING, RESETTING, CANCELED */
+	unsigned int close_needed_count;
+	unsigned int client_count; /* counted by the client room */
+	int server_limit;          /* max_db_connections; 0 = none */
+	bool is_auto;              /* made by `*` */
+	bool is_paused;
+	bool is_disabled;
+	struct timer rest; /* autodb_idle_timeout */
+	char name[CONFIG_DATABASE_NAME_MAX + 1];
+};
+
+struct account {
+	UT_hash_handle hh; /* by name */
+	TAILQ_ENTRY(account) node;
+	const struct config_user *entry; /* of [users]; NULL: none */
+	struct pool_list blocked;        /* pools that wait for max_user_connections */
+	struct server_list idle;
+	unsigned int server_count;
+	unsigned int client_count; /* logged in under this name; counted by the client room */
+	int server_limit;          /* max_user_connections; 0 = none */
+	struct credentials credentials; /* with what servers are entered in its name */
+	char *secret;                   /* as auth_file has it; NULL: not there */
+	char name[CONFIG_USER_NAME_MAX + 1];
+};
+
+TAILQ_HEAD(database_list, database);
+TAILQ_HEAD(account_list, account);
+
+#endif

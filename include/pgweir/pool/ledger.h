@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The ledger: what a server owes. Each request that is sent to it makes an
+ * entry, and each of its replies must match the entry at the head; what does
+ * not match is a server out of step, which nobody may be lent again.
+ *
+ * Pure bookkeeping: no socket, no clock. At rest ({0}) it owns nothing.
+ *
+ * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Message Flow".
+ */
+#ifndef PGWEIR_POOL_LEDGER_H
+#define PGWEIR_POOL_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Requests that may be owed at once; a client with more has to wait. */
+#define LEDGER_MAX ((size_t)64 * 1024)
+
+enum ledger_kind {
+	LEDGER_NONE,     /* asks for no reply: Flush, CopyData */
+	LEDGER_QUERY,    /* replies up to ReadyForQuery */
+	LEDGER_FUNCTION, /* FunctionCall: the same */
+	LEDGER_PARSE,
+	LEDGER_BIND,
+	LEDGER_DESCRIBE,
+	LEDGER_EXECUTE,
+	LEDGER_CLOSE,
+	LEDGER_SYNC,
+	LEDGER_COPY_DATA, /* CopyData: not an entry, but it is seen */
+	LEDGER_COPY_END,  /* CopyDone, CopyFail */
+	LEDGER_KINDS
+};
+
+/* For whom the replies to an entry are. */
+enum ledger_fate {
+	LEDGER_FORWARD, /* the client's */
+	LEDGER_SWALLOW, /* we asked */
+};
+
+enum ledger_verdict {
+	LEDGER_PASS,     /* it goes to the client */
+	LEDGER_OURS,     /* it answers what we asked; ledger_reply.is_end: the last of it */
+	LEDGER_MISMATCH, /* out of step */
+	LEDGER_DOUBT     /* in step or not, nobody can tell any more: see ledger.c */
+};
+
+struct ledger_entry {
+	uint8_t kind;
+	uint8_t fate;
+	bool is_after_data; /* a Sync that CopyData came before: perhaps inside of a COPY */
+};
+
+struct ledger {
+	struct ledger_entry *ring;
+	uint32_t room;  /* entries in the ring: a power of two */
+	uint32_t head;  /* where the oldest lies */
+	uint32_t count;
+	bool is_copying;  /* the entry at the head has brought the server into COPY IN */
+	bool is_skipping; /* the server ignores everything up to the next Sync */
+	bool has_data;    /* CopyData was sent since the last Query or Execute */
+};
+
+void ledger_done(struct ledger *ledger);
+
+/* Forgets all entries, but keeps the memory. */
+void ledger_clear(struct ledger *ledger);
+
+static inline bool ledger_is_empty(const struct ledger *ledger)
+{
+	return ledger->count == 0;
+}
+
+static inline bool ledger_is_full(const struct ledger *ledger)
+{
+	return ledger->count >= LEDGER_MAX;
+}
+
+enum ledger_send {
+	LEDGER_SENT,    /* noted: send it */
+	LEDGER_DROP,    /* the server would ignore it: do not send it */
+	LEDGER_NO_MEMORY
+};
+
+/* Notes a request, in the order in which requests are sent. */
+enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
+
+/*
+ * Judges a reply by its type byte. Not for what comes at any time:
+ * NoticeResponse, ParameterStatus, NotificationResponse.
+ *
+ * *is_end (for LEDGER_OURS): the entry has been answered in full.
+ */
+enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end);
+
+#endif

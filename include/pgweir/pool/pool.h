@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A pool: the servers of one user on one database, and the line of those who
+ * wait for one.
+ *
+ * Whoever waits is served in the order of asking; a server that comes home goes
+ * to the head of the line at the end of the turn. Nothing here walks anything
+ * that grows with the idle.
+ */
+#ifndef PGWEIR_POOL_POOL_H
+#define PGWEIR_POOL_POOL_H
+
+#include "pgweir/auth/credentials.h"
+#include "pgweir/base/buf.h"
+#include "pgweir/pool/borrower.h"
+#include "pgweir/pool/database.h"
+#include "pgweir/pool/server.h"
+#include "pgweir/pool/stats.h"
+
+/* Logins of one pool that may be under way at once. */
+#define POOL_LOGINS_MAX 8
+
+struct cancel;
+TAILQ_HEAD(cancel_list, cancel);
+
+/* What is in force, worked out when the configuration comes or changes. */
+struct pool_limits {
+	enum pool_mode mode;
+	int size;         /* 0 = no limit */
+	int reserve_size;
+	int min_size;
+	usec_t reserve_after;
+	usec_t lifetime;
+	struct timer_line *idle;             /* server_idle_timeout */
+	struct timer_line *check;            /* server_check_delay, when there is a check query */
+	struct timer_line *query;            /* query_timeout */
+	struct timer_line *idle_transaction; /* idle_transaction_timeout */
+	struct timer_line *transaction;      /* transaction_timeout */
+	struct timer_line *connect;          /* server_connect_timeout */
+};
+
+struct pool {
+	struct pools *pools;
+	struct database *database;
+	struct account *account; /* the user that its servers log in as */
+	UT_hash_handle hh;       /* in its database, by the account's address */
+	TAILQ_ENTRY(pool) node;  /* among all pools */
+	struct logger log;
+	struct pool_limits limits;
+	struct credentials credentials; /* from the entry's password; else the account's count */
+
+	struct server_list servers[SERVER_STATES];
+	unsigned int server_counts[SERVER_STATES];
+	unsigned int server_count; /* all but CLOSING */
+
+	struct borrower_list members;   /* all borrowers */
+	struct borrower_list waiting;   /* the line for servers */
+	struct borrower_list newcomers; /* waiting for the welcome */
+	unsigned int member_count, waiting_count, newcomer_count, served_count;
+
+	struct cancel_list cancels_waiting;
+	struct cancel_list cancels_active;
+	unsigned int cancel_waiting_count, cancel_active_count;
+
+	/* the welcome: what a server reported at its login */
+	bool has_welcome;
+	struct buf welcome;            /* name\0value\0 in the server's order */
+	const struct params *baseline; /* the same as a map */
+
+	/* after a login that failed */
+	bool is_failing;
+	usec_t failed_at;
+	struct err failure;
+	struct timer retry;   /* server_login_retry */
+	struct timer reserve; /* reserve_pool_timeout of the head of the line */
+	struct timer rest;    /* pool_idle_timeout */
+
+	TAILQ_ENTRY(pool) database_blocked; /* wants a server, but a limit of its database forbids it */
+	TAILQ_ENTRY(pool) account_blocked;
+	bool is_database_blocked, is_account_blocked;
+	usec_t lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
+	struct task serve_task;
+	struct stats stats;
+};
+
+/* ---- membership ---- */
+
+/* A borrower joins, and rests. Its ops must be set. */
+void pool_join(struct pool *pool, struct borrower *borrower);
+
+/*
+ * It leaves, wherever it stands: out of the line; a server that it holds is
+ * returned if nothing is owed to it, and closed otherwise.
+ */
+void pool_leave(struct borrower *borrower);
+
+/* ---- the welcome ---- */
+
+/*
+ * Waits until the pool has a welcome: on_welcome() or on_refused(). Not when it
+ * has one. false: PostgreSQL has just refused us, *err says why.
+ */
+bool pool_await_welcome(struct borrower *borrower, struct err *err);
+
+/* ---- lending ---- */
+
+/* A server for this borrower, now, or NULL: then pool_ask(). */
+struct server *pool_take(struct borrower *borrower);
+
+/*
+ * Takes a place in the line: on_lent() or on_refused(). false: not even waiting
+ * makes sense, *err says why.
+ */
+bool pool_ask(struct borrower *borrower, struct err *err);
+
+/* Gives up the place in the line, or among the newcomers. */
+void pool_give_up(struct borrower *borrower);
+
+/*
+ * Brings the lent server's parameters to what `params` says. true: they are so
+ * already, bytes may be sent. false: on_lent() comes again when they are, or
+ * on_lost() when the server would not have them.
+ */
+bool pool_prepare(struct borrower *borrower, const struct params *params);
+
+/* Gives the server back. Only when it is ready and nothing is owed. */
+void pool_return(struct borrower *borrower);
+
+/* How many servers a client could ever wait for: those that live. */
+static inline unsigned int pool_live_count(const struct pool *pool)
+{
+	return pool->server_count - pool->server_counts[SERVER_CONNECTING] -
+	       pool->server_counts[SERVER_LOGIN];
+}
+
+/* ---- for pools.c, server.c and cancel.c ---- */
+
+/* With what its servers log in. Borrowed. */
+const struct credentials *pool_credentials(const struct pool *pool);
+
+/* The only place that files a server under its state. */
+void pool_file(struct pool *pool, struct server *server, enum server_state from);
+
+/* Looks, at the end of the turn, who can be served, and whether more servers are needed. */
+void pool_wake(struct pool *pool);
+
+/* A login has come to its end. */
+void pool_login_done(struct server *server);
+void pool_login_failed(struct pool *pool, const struct err *err);
+
+/* A server came home: it is ready, has no borrower, and is of no state yet. */
+void pool_home(struct server *server);
+
+/* All servers of the pool shall be replaced: idle ones now, the others when they come home. */
+void pool_recycle(struct pool *pool, const char *reason);
+
+/* Closes what is idle or logging in, for PAUSE. */
+void pool_rest(struct pool *pool, const char *reason);
+
+/* All members are expelled. */
+void pool_expel(struct pool *pool, const struct err *err);
+
+#endif

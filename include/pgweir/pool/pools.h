@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * All pools of one loop: databases, accounts, servers, and what an administrator
+ * may do to them.
+ */
+#ifndef PGWEIR_POOL_POOLS_H
+#define PGWEIR_POOL_POOLS_H
+
+#include "pgweir/auth/users.h"
+#include "pgweir/loop/workers.h"
+#include "pgweir/pool/cancel.h"
+#include "pgweir/pool/pool.h"
+
+/* What all pools share. Borrowed: must outlive them. */
+struct pools_with {
+	struct loop *loop;
+	struct log *log;
+	struct stream_pool *streams;
+	struct resolver *resolver;
+	struct workers *workers;
+	struct verifiers *verifiers;
+	struct params_table *params;
+};
+
+/*
+ * Someone who waits for a state of things: PAUSE, WAIT_CLOSE, a shutdown. Asked at
+ * the end of each turn in which a server came home or closed.
+ */
+struct pools_watch {
+	TAILQ_ENTRY(pools_watch) node;
+	bool (*is_done)(struct pools_watch *watch);
+	void (*on_done)(struct pools_watch *watch); /* off the list before; may free it */
+};
+TAILQ_HEAD(pools_watch_list, pools_watch);
+
+/* A walk that survives removals: the next one to look at, or NULL. See pools_walk_*(). */
+struct pools_walk {
+	TAILQ_ENTRY(pools_walk) node;
+	struct pool *next_pool;
+	struct database *next_database;
+	struct server *next_server;
+};
+TAILQ_HEAD(pools_walk_list, pools_walk);
+
+struct pools {
+	struct pools_with with;
+	const struct config *config; /* one reference */
+	struct users *users;         /* one reference */
+	struct socket_options server_sockets;
+	struct database *database_table;
+	struct database_list databases;
+	unsigned int database_count;
+	struct account *account_table;
+	struct account_list accounts;
+	struct pool_list list;
+	unsigned int pool_count;
+	struct server_list servers; /* all, in the order of their ids */
+	unsigned int server_count;  /* all but CLOSING */
+	unsigned int busy_count;
+	unsigned int close_needed_count;
+	unsigned int cancel_count; /* all cancel requests */
+	uint64_t last_id;          /* of clients and servers together */
+	bool is_paused;
+	bool is_closing; /* freeing all: nothing new is begun */
+	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
+	struct pools_watch_list watches;
+	struct pools_walk_list walks;
+	struct task watch_task, sweep_task;
+	struct stats gone; /* of pools that have been forgotten: totals never shrink */
+};
+
+struct pools *pools_new(const struct pools_with *with, const struct config *config,
+                        struct users *users, struct err *err);
+
+/* Closes all servers at once. No borrower may be left. */
+void pools_free(struct pools **pools);
+
+/* A new snapshot is in force. Takes references of its own. */
+void pools_configure(struct pools *pools, const struct config *config, struct users *users);
+
+/* The database of this name, made by `*` if need be. NULL: there is none (or no memory). */
+struct database *pools_database(struct pools *pools, const char *name);
+
+/* The database of this name if it is known by now. */
+struct database *pools_find_database(struct pools *pools, const char *name);
+
+/* The account of this name. NULL: no memory. */
+struct account *pools_account(struct pools *pools, const char *name);
+
+/*
+ * The pool in which a client that proved to be `user` on `database` works: of
+ * the forced user, if there is one. NULL: no memory.
+ */
+struct pool *pools_pool(struct database *database, const char *user);
+
+/*
+ * A client has proven itself with these: servers may be entered with them in the
+ * account's name, unless auth_file has its password itself. Copied.
+ */
+void pools_learn(struct pools *pools, struct account *account, const struct credentials *shown);
+
+/* A client of the database comes (1) or goes (-1). */
+void database_count_client(struct database *database, int change);
+
+/* A number for a new client or server. */
+uint64_t pools_next_id(struct pools *pools);
+
+/* Whether this parameter is followed: kept for each client, and set where its work runs.
+ * The name as PostgreSQL writes it, or NULL. */
+const char *pools_tracked(const struct pools *pools, const char *name);
+
+/* The followed names in the order of the welcome; NULL behind the last. */
+const char *pools_tracked_at(const struct pools *pools, size_t index);
+
+/* ---- for the console; database NULL = all ---- */
+
+void pools_pause(struct pools *pools, struct database *database);
+void pools_resume(struct pools *pools, struct database *database);
+void pools_reconnect(struct pools *pools, struct database *database);
+/* Closes all clients and servers of the database and leaves it paused. */
+void pools_kill(struct pools *pools, struct database *database);
+void pools_watch_start(struct pools *pools, struct pools_watch *watch);
+void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
+/* All who wait in lines are refused: shutdown. */
+void pools_refuse_waiting(struct pools *pools, const struct err *err);
+
+/* Begins a walk at the first of each; end it. The owner takes next_*, and moves it on. */
+void pools_walk_start(struct pools *pools, struct pools_walk *walk);
+void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
+
+/* ---- for the room itself ---- */
+
+/* Databases that are gone from the configuration are freed at the end of the turn. */
+void pools_sweep_later(struct pools *pools);
+
+/* Something changed that a watch may wait for. */
+void pools_changed(struct pools *pools);
+struct server *pools_add_server(struct pool *pool);
+void pools_remove_server(struct server *server);
+void pools_forget_pool(struct pool *pool);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A server: one connection to PostgreSQL, from dialling to its end. Its pool
+ * owns it.
+ *
+ *   CONNECTING -> LOGIN -> IDLE <-> LENT -> RESETTING -> IDLE
+ *                           | ^
+ *                           v |
+ *                  USED -> CHECKING
+ *
+ * While it is lent, the borrower's bytes go to it by server_send(), each request
+ * noted by server_note() before, and what comes back is judged here, by the
+ * ledger, and handed to the borrower.
+ */
+#ifndef PGWEIR_POOL_SERVER_H
+#define PGWEIR_POOL_SERVER_H
+
+#include "pgweir/auth/login.h"
+#include "pgweir/base/log.h"
+#include "pgweir/loop/loop.h"
+#include "pgweir/net/dial.h"
+#include "pgweir/net/resolver.h"
+#include "pgweir/net/stream.h"
+#include "pgweir/pool/borrower.h"
+#include "pgweir/pool/ledger.h"
+#include "pgweir/pool/params.h"
+
+#define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
+
+enum server_state {
+	SERVER_CONNECTING, /* its name is looked up, its socket is being connected */
+	SERVER_LOGIN,      /* startup sent: it asks, we answer; then connect_query */
+	SERVER_IDLE,       /* at home in its pool */
+	SERVER_USED,       /* idle for so long that it must be checked before use */
+	SERVER_CHECKING,   /* the check query runs */
+	SERVER_LENT,       /* serves one borrower */
+	SERVER_RESETTING,  /* came back used: the reset query runs */
+	SERVER_CANCELED,   /* came back while a cancel for it is on its way */
+	SERVER_CLOSING,    /* done with; freed at the end of the turn */
+	SERVER_STATES
+};
+
+/* What we have asked a server ourselves. Its answers are swallowed. */
+enum errand_kind {
+	ERRAND_NONE,
+	ERRAND_CONNECT, /* connect_query */
+	ERRAND_CHECK,   /* server_check_query */
+	ERRAND_RESET,   /* server_reset_query */
+	ERRAND_REPLAY   /* the borrower's parameters */
+};
+
+TAILQ_HEAD(server_list, server);
+
+/* What there is only until the server has logged in. */
+struct server_entrance {
+	struct dial dial;
+	struct resolver_ask ask;
+	struct server *server;
+	struct login *login;   /* until AuthenticationOk */
+	bool is_working;       /* a key is being derived on a helper thread */
+	struct buf parameters; /* ParameterStatus so far: name\0value\0 */
+};
+
+struct server {
+	struct stream stream;
+	struct logger log;
+	struct pool *pool;
+	TAILQ_ENTRY(server) node;          /* in its pool's list of its state */
+	TAILQ_ENTRY(server) database_node; /* IDLE, USED: in its database's list, longest unused first */
+	TAILQ_ENTRY(server) account_node;  /* the same, of its user */
+	TAILQ_ENTRY(server) all_node;      /* among all servers, by id */
+	enum server_state state;
+	enum errand_kind errand;
+	bool errand_failed;
+	bool is_close_needed; /* no new work: closed when it comes home */
+	bool is_rest_unknown; /* a RESET ran: parameters that it does not report may be anything */
+	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
+	bool is_told;         /* it has said good-bye by a FATAL error */
+	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
+	bool passes;          /* where the rest of the present frame goes: on, or away */
+	uint32_t frame_left;  /* bytes of the present frame that are still to come */
+	unsigned int cancel_count; /* cancels on their way to it */
+	struct borrower *borrower;
+	struct ledger ledger;
+	const struct params *params;   /* what is set there and is not its default */
+	const struct params *baseline; /* what it reported at its login: its defaults */
+	struct server_entrance *entrance; /* until it has logged in, else NULL */
+	struct timer timer;    /* the limit of its state */
+	struct timer life;     /* server_lifetime */
+	struct timer xact;     /* transaction_timeout */
+	struct task free_task;
+	struct address peer;   /* where it is connected to */
+	char path[108];        /* and how, if that is a Unix socket */
+	usec_t connected_at;   /* launched */
+	usec_t used_at;        /* last returned, or logged in */
+	usec_t request_at;     /* the present query's start; 0 = none */
+	int64_t connect_wall;  /* the same two by the wall clock, for SHOW */
+	int64_t request_wall;
+	uint64_t id;
+	uint16_t key_size;
+	unsigned char key[SERVER_KEY_MAX];
+};
+
+/*
+ * Notes a request of the borrower's that is about to be sent. In the order in
+ * which they are sent. LEDGER_DROP: do not send it.
+ */
+enum ledger_send server_note(struct server *server, enum ledger_kind kind);
+
+/*
+ * Sends bytes of the borrower's. false: the connection is broken; on_lost() comes
+ * from the loop. When unsent bytes are left (server_has_room()), on_room() comes
+ * once they have gone.
+ */
+bool server_send(struct server *server, struct bytes bytes);
+
+static inline bool server_has_room(const struct server *server)
+{
+	return stream_unsent(&server->stream) == 0 && !ledger_is_full(&server->ledger);
+}
+
+/* The borrower can take bytes again, after on_bytes() had said that it cannot. */
+void server_read_on(struct server *server);
+
+/* A batch of the borrower's begins: the limits of settings.md for queries start to run. */
+void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since);
+
+/*
+ * Ends a server, with Terminate if it is logged in. The reason is logged, and
+ * told to the borrower, if any, by on_lost() from the loop.
+ */
+void server_close(struct server *server, const struct err *err);
+
+/* For log and SHOW. */
+const char *server_state_name(enum server_state state); /* as SHOW SERVERS has it */
+
+#endif

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client's life: its states, its limits, its end.
+ *
+ * Hard here: a client that is told why it must go shall be able to read it. If we
+ * closed while bytes of its own are still on their way, the kernel would answer
+ * them with a reset, and that would destroy our words. So a client that was told
+ * something lingers: we stop talking, and read to the end what it still says.
+ */
+#include "pgweir/client/client.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/auth/entry.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/message.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define LINGER_LIMIT (5 * USEC_PER_SEC)
+
+#define TO(state) (1u << (state))
+#define END (TO(CLIENT_LINGERING) | TO(CLIENT_CLOSED))
+
+static const struct client_step {
+	const char *name;
+	const char *shown; /* as SHOW CLIENTS has it; NULL: not listed */
+	unsigned int next; /* TO() of each state that may follow */
+} steps[CLIENT_STATES] = {
+	[CLIENT_STARTUP] = { "startup", NULL,
+	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) | END },
+	[CLIENT_PROOF] = { "proof", NULL,
+	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
+	                           TO(CLIENT_CONSOLE) | END },
+	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
+	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | END },
+	[CLIENT_IDLE] = { "idle", "idle",
+	                  TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
+	[CLIENT_WAITING] = { "waiting", "waiting",
+	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
+	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
+	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | END },
+	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
+	[CLIENT_CONSOLE] = { "console", "active", END },
+	[CLIENT_LINGERING] = { "lingering", NULL, TO(CLIENT_CLOSED) },
+	[CLIENT_CLOSED] = { "closed", NULL, 0 },
+};
+
+const char *client_state_name(const struct client *client)
+{
+	if (client->state == CLIENT_CANCELING)
+		return client->cancel && client->cancel->is_active ? "active_cancel_req"
+		                                                   : "waiting_cancel_req";
+	return steps[client->state].shown;
+}
+
+bool client_is_in(const struct client *client)
+{
+	return steps[client->state].shown != NULL && client->state != CLIENT_NEWCOMER;
+}
+
+void client_enter(struct client *client, enum client_state next)
+{
+	struct clients *clients = client->clients;
+
+	assert(steps[client->state].next & TO(next));
+	log_noise(&client->log, "%s -> %s", steps[client->state].name, steps[next].name);
+	clients->state_counts[client->state]--;
+	clients->state_counts[next]++;
+	client->state = next;
+}
+
+const char *client_user(const struct client *client)
+{
+	if (client->account)
+		return client->account->name;
+	return client->entrance && client->entrance->user ? client->entrance->user : "(nouser)";
+}
+
+const char *client_database(const struct client *client)
+{
+	if (client->database)
+		return client->database->name;
+	if (client->state == CLIENT_CONSOLE)
+		return CONFIG_CONSOLE_DATABASE;
+	return client->entrance && client->entrance->database ? client->entrance->database
+	                                                      : "(nodb)";
+}
+
+void client_entrance_free(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	if (!entrance)
+		return;
+	client->entrance = NULL;
+	entry_free(&entrance->entry);
+	buf_free(&entrance->unknown);
+	free(entrance->database);
+	free(entrance->user);
+	free(entrance);
+}
+
+/* ---- the end ---- */
+
+static void log_close(const struct client *client, const char *reason)
+{
+	usec_t age = loop_now(client->clients->with.loop) - client->connected_at;
+
+	if (reason && client->clients->config->log_disconnections)
+		log_info(&client->log, "closing because: %s (age=%llds)", reason,
+		         (long long)(age / USEC_PER_SEC));
+}
+
+/* It works for nobody and nobody works for it any more. */
+static void detach(struct client *client)
+{
+	struct clients *clients = client->clients;
+
+	timer_clear(&client->timer);
+	if (client->state == CLIENT_CONSOLE && client->console)
+		clients->with.door->close(client->console);
+	if (client->state == CLIENT_CANCELING && client->cancel)
+		cancel_drop(client->cancel);
+	client->console = NULL;
+	pool_leave(&client->borrower);
+	if (client->is_keyed)
+		HASH_DELETE(key_hh, clients->by_key, client);
+	client->is_keyed = false;
+	if (client->is_counted) {
+		if (client->database)
+			database_count_client(client->database, -1);
+		client->account->client_count--;
+	}
+	client->is_counted = false;
+}
+
+static void bury(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct clients_walk *walk;
+
+	stream_close(&client->stream);
+	client_enter(client, CLIENT_CLOSED);
+	TAILQ_FOREACH(walk, &clients->walks, node) {
+		if (walk->next == client)
+			walk->next = TAILQ_NEXT(client, node);
+	}
+	HASH_DEL(clients->by_id, client);
+	TAILQ_REMOVE(&clients->list, client, node);
+	TAILQ_INSERT_TAIL(&clients->closed, client, node);
+	clients->count--;
+	loop_defer(clients->with.loop, &clients->free_task);
+	pools_changed(clients->with.pools);
+	clients->with.on_free(clients->with.arg);
+}
+
+void client_close(struct client *client, const char *reason)
+{
+	if (client->state == CLIENT_CLOSED)
+		return;
+	if (client->state != CLIENT_LINGERING) {
+		log_close(client, reason);
+		detach(client);
+	}
+	timer_clear(&client->timer);
+	client_entrance_free(client);
+	bury(client);
+}
+
+static void on_linger_due(struct timer *timer)
+{
+	client_close(CLIENT_OF(timer, timer), NULL);
+}
+
+/* Goes on lingering: what is unsent goes out, then we say no more. */
+static void linger(struct client *client)
+{
+	struct loop *loop = client->clients->with.loop;
+
+	detach(client);
+	client_entrance_free(client);
+	client_enter(client, CLIENT_LINGERING);
+	timer_set(&client->timer, loop_line(loop, LINGER_LIMIT, on_linger_due), loop_now(loop));
+	if (stream_unsent(&client->stream) == 0)
+		stream_finish(&client->stream);
+	if (!stream_want(&client->stream, WANT_INPUT))
+		client_close(client, NULL);
+}
+
+/* Whether a message of ours would stand in the middle of one of the server's. */
+static bool is_within_frame(const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	return server && server->frame_left && server->passes;
+}
+
+void client_leave(struct client *client, const char *reason)
+{
+	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
+		return;
+	log_close(client, reason);
+	linger(client);
+}
+
+void client_fatal(struct client *client, const struct err *err)
+{
+	struct buf out = { 0 };
+	struct err told = *err; /* it may lie in what goes now */
+	bool is_sent;
+
+	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
+		return;
+	if (is_within_frame(client)) {
+		client_close(client, told.text);
+		return;
+	}
+	if (client->clients->config->log_pooler_errors)
+		log_warning(&client->log, "pooler error: %s", told.text);
+	log_close(client, told.text);
+	message_err(&out, "FATAL", &told);
+	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
+	buf_free(&out);
+	if (is_sent)
+		linger(client);
+	else
+		client_close(client, NULL);
+}
+
+void client_refuse(struct client *client, enum err_code code, const char *format, ...)
+{
+	struct err err;
+	char words[ERR_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	err_set(&err, code, "%s", words);
+	client_fatal(client, &err);
+}
+
+/* ---- the stream ---- */
+
+bool client_send(struct client *client, struct bytes bytes)
+{
+	if (stream_send(&client->stream, bytes))
+		return true;
+	client_close(client, "client unexpected eof");
+	return false;
+}
+
+/* What each state does with what comes; NULL: it is thrown away. */
+static bool (*const inputs[CLIENT_STATES])(struct client *client, struct bytes in) = {
+	[CLIENT_STARTUP] = startup_input, [CLIENT_PROOF] = proof_input,
+	[CLIENT_IDLE] = relay_input,      [CLIENT_ACTIVE] = relay_input,
+	[CLIENT_CONSOLE] = console_input,
+};
+
+static bool consume(struct client *client, struct bytes in)
+{
+	if (inputs[client->state])
+		return inputs[client->state](client, in);
+	if (client->state == CLIENT_LINGERING)
+		return true;
+	/* Nothing is read in the other states, but what was kept may be looked at. */
+	if (!stream_keep(&client->stream, in))
+		client_close(client, "out of memory");
+	return false;
+}
+
+void client_judge_kept(struct client *client)
+{
+	struct bytes in = stream_kept(&client->stream);
+
+	if (in.count)
+		consume(client, in);
+}
+
+static void on_end(struct client *client)
+{
+	bool is_silent = client->state == CLIENT_STARTUP && !client->stream.error;
+
+	/* Monitors connect and go; that is not worth a line. */
+	client_close(client, is_silent ? NULL : "client unexpected eof");
+}
+
+static void on_input(struct stream *stream)
+{
+	struct client *client = CLIENT_OF(stream, stream);
+	int rounds = client->clients->config->sbuf_loopcnt;
+	enum stream_result result;
+
+	do {
+		struct bytes in;
+
+		result = stream_read(stream, &in);
+		if (result == STREAM_NOTHING)
+			return;
+		if (result == STREAM_END) {
+			on_end(client);
+			return;
+		}
+		if (!consume(client, in))
+			return;
+	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct client *client = CLIENT_OF(stream, stream);
+
+	switch (client->state) {
+	case CLIENT_LINGERING:
+		stream_finish(stream);
+		return;
+	case CLIENT_CONSOLE:
+		client->clients->with.door->room(client->console);
+		return;
+	case CLIENT_ACTIVE:
+		server_read_on(client->borrower.server);
+		return;
+	case CLIENT_IDLE:
+		if (stream_want(stream, WANT_INPUT))
+			client_judge_kept(client);
+		return;
+	default:
+		return;
+	}
+}
+
+static void on_gone(struct stream *stream)
+{
+	client_close(CLIENT_OF(stream, stream), "client unexpected eof");
+}
+
+const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone };
+
+/* ---- limits ---- */
+
+static void on_idle_due(struct timer *timer)
+{
+	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_SESSION, "client_idle_timeout");
+}
+
+void client_idle_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+	usec_t limit = config_client_idle_timeout(clients->config, client->account->entry);
+
+	if (limit || timer_is_set(&client->timer))
+		timer_set(&client->timer, loop_line(clients->with.loop, limit, on_idle_due),
+		          loop_now(clients->with.loop));
+}
+
+static void on_wait_due(struct timer *timer)
+{
+	client_refuse(CLIENT_OF(timer, timer), ERR_LIMIT, "query_wait_timeout");
+}
+
+static void on_query_due(struct timer *timer)
+{
+	client_refuse(CLIENT_OF(timer, timer), ERR_QUERY_CANCELED, "query_timeout");
+}
+
+/* The limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
+static void arm_wait(struct client *client)
+{
+	const struct config *config = client->clients->config;
+	struct loop *loop = client->clients->with.loop;
+	usec_t wait = config_query_wait_timeout(config, client->database->entry,
+	                                        client->account->entry);
+	usec_t query = config->query_timeout;
+
+	if (query && (!wait || query < wait))
+		timer_set(&client->timer, loop_line(loop, query, on_query_due), client->request_at);
+	else
+		timer_set(&client->timer, loop_line(loop, wait, on_wait_due), client->request_at);
+}
+
+static void on_notify_due(struct timer *timer)
+{
+	struct client *client = CLIENT_OF(timer, timer);
+	struct buf out = { 0 };
+
+	arm_wait(client);
+	client->was_notified = true;
+	message_notice(&out, &(struct report){
+				     .severity = "NOTICE",
+				     .sqlstate = "00000",
+				     .text = "No server connection available in postgres backend, "
+					     "client being queued",
+			     });
+	if (buf_ok(&out))
+		client_send(client, buf_bytes(&out));
+	buf_free(&out);
+}
+
+void client_wait_begin(struct client *client)
+{
+	const struct config *config = client->clients->config;
+	struct loop *loop = client->clients->with.loop;
+	usec_t notify = config->query_wait_notify;
+
+	arm_wait(client);
+	if (!notify)
+		return;
+	/* The notice comes first, if its time comes first. */
+	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
+		timer_set(&client->timer, loop_line(loop, notify, on_notify_due),
+		          client->request_at);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Clients, inside the room.
+ */
+#ifndef PGWEIR_CLIENT_CLIENT_PRIV_H
+#define PGWEIR_CLIENT_CLIENT_PRIV_H
+
+#include "pgweir/client/clients.h"
+#include "pgweir/pgwire/frame.h"
+
+#define CLIENT_OF(member, field) \
+	((struct client *)((char *)(member) - offsetof(struct client, field)))
+
+extern const struct stream_ops client_stream_ops;
+extern const struct borrower_ops client_borrower_ops;
+
+/* The only place that writes client->state. */
+void client_enter(struct client *client, enum client_state next);
+
+/* Closes it at once; it is freed at the end of the turn. `reason` is for the log; NULL: not a word. */
+void client_close(struct client *client, const char *reason);
+
+/* Ends it with an error of our own. */
+void client_refuse(struct client *client, enum err_code code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+void client_entrance_free(struct client *client);
+
+/* Ends it without a word of ours: it has been told by somebody else, and may read that. */
+void client_leave(struct client *client, const char *reason);
+
+/* Sends; false: it is closed now. */
+bool client_send(struct client *client, struct bytes bytes);
+
+/* ---- input, by state: each uses up what it can and keeps the rest; false: go no further ---- */
+
+bool startup_input(struct client *client, struct bytes in); /* startup.c */
+bool proof_input(struct client *client, struct bytes in);   /* proof.c */
+bool relay_input(struct client *client, struct bytes in);   /* relay.c */
+bool console_input(struct client *client, struct bytes in); /* console_door.c */
+
+/* Judges what is kept, as if it had just come. */
+void client_judge_kept(struct client *client);
+
+/* Its user and database are known: begins the proof. proof.c */
+void proof_begin(struct client *client);
+
+/* client_login_timeout begins. */
+void client_login_begin(struct client *client);
+
+/* A client in the line is cancelled: its request is answered with an error here. relay.c */
+void relay_cancel_waiting(struct client *client);
+
+/* welcome.c: NegotiateProtocolVersion, if there is something to negotiate; a cancel key; its
+ * pool; and, when the pool has a welcome, that. */
+void welcome_negotiate(struct client *client);
+void welcome_key(struct client *client);
+void welcome_begin(struct client *client);
+void welcome_send(struct client *client);
+
+/* A CancelRequest came. canceling.c */
+void canceling_begin(struct client *client, struct bytes key);
+void canceling_end(struct client *client);
+
+/* It is in, and asked for the console. console_door.c */
+void console_begin(struct client *client);
+
+/* Random bytes from the store. */
+void clients_random(struct clients *clients, void *out, size_t count);
+
+/* ---- limits ---- */
+
+void client_idle_begin(struct client *client); /* client_idle_timeout */
+void client_wait_begin(struct client *client); /* query_wait_timeout, query_wait_notify */
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * All clients.
+ */
+#include "pgweir/client/clients.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/config/entries.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static void log_prefix(const struct logger *logger, char *out, size_t size)
+{
+	const struct client *client = CLIENT_OF(logger, log);
+	char where[ADDRESS_TEXT_SIZE];
+
+	snprintf(out, size, "C-%p: %s/%s@%s ", (const void *)client, client_database(client),
+	         client_user(client), address_format(&client->peer, where, sizeof(where)));
+}
+
+static void free_closed(struct task *task)
+{
+	struct clients *clients =
+		(struct clients *)((char *)task - offsetof(struct clients, free_task));
+	struct client *client;
+
+	while ((client = TAILQ_FIRST(&clients->closed))) {
+		TAILQ_REMOVE(&clients->closed, client, node);
+		clients->state_counts[CLIENT_CLOSED]--;
+		params_release(clients->with.params, &client->params);
+		params_release(clients->with.params, &client->startup);
+		slab_put(&clients->slab, client);
+	}
+}
+
+struct clients *clients_new(const struct clients_with *with, const struct config *config,
+                            struct users *users, struct err *err)
+{
+	struct clients *clients = calloc(1, sizeof(*clients));
+
+	if (!clients) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	clients->with = *with;
+	clients->free_task.run = free_closed;
+	slab_init(&clients->slab, "client_cache", sizeof(struct client));
+	TAILQ_INIT(&clients->list);
+	TAILQ_INIT(&clients->closed);
+	TAILQ_INIT(&clients->walks);
+	clients_configure(clients, config, users);
+	return clients;
+}
+
+void clients_free(struct clients **clientsp)
+{
+	struct clients *clients = *clientsp;
+	struct client *client;
+
+	if (!clients)
+		return;
+	*clientsp = NULL;
+	while ((client = TAILQ_FIRST(&clients->list)))
+		client_close(client, NULL);
+	loop_undefer(clients->with.loop, &clients->free_task);
+	free_closed(&clients->free_task);
+	slab_done(&clients->slab);
+	config_unref(&clients->config);
+	users_release(&clients->users);
+	explicit_bzero(clients->random, sizeof(clients->random));
+	free(clients);
+}
+
+void clients_configure(struct clients *clients, const struct config *config, struct users *users)
+{
+	const struct config *old = clients->config;
+	struct users *old_users = clients->users;
+
+	clients->config = config_ref(config);
+	clients->users = users_hold(users);
+	config_unref(&old);
+	users_release(&old_users);
+}
+
+void clients_random(struct clients *clients, void *out, size_t count)
+{
+	if (clients->random_left < count) {
+		digest_random(clients->random, sizeof(clients->random));
+		clients->random_left = sizeof(clients->random);
+	}
+	clients->random_left -= count;
+	memcpy(out, clients->random + clients->random_left, count);
+	explicit_bzero(clients->random + clients->random_left, count);
+}
+
+/* Half made: nobody has been told of it yet. */
+static struct client *make(struct clients *clients, int fd, const struct address *peer)
+{
+	struct client *client = slab_take(&clients->slab);
+
+	if (!client)
+		return NULL;
+	client->entrance = calloc(1, sizeof(*client->entrance));
+	if (!client->entrance) {
+		slab_put(&clients->slab, client);
+		return NULL;
+	}
+	client->clients = clients;
+	client->log = (struct logger){ clients->with.log, log_prefix };
+	client->borrower.ops = &client_borrower_ops;
+	client->params = client->startup = params_none(clients->with.params);
+	client->peer = *peer;
+	client->connected_at = loop_now(clients->with.loop);
+	client->id = pools_next_id(clients->with.pools);
+	client->entrance->unknown.limit = 64 * 1024;
+	stream_open(&client->stream, clients->with.loop, clients->with.streams, fd,
+	            &client_stream_ops);
+	return client;
+}
+
+void clients_accept(struct clients *clients, int fd, const struct address *peer)
+{
+	struct client *client = make(clients, fd, peer);
+
+	if (!client) {
+		close(fd);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&clients->list, client, node);
+	HASH_ADD(hh, clients->by_id, id, sizeof(client->id), client);
+	clients->count++;
+	clients->state_counts[CLIENT_STARTUP]++;
+	client_login_begin(client);
+	if (!stream_want(&client->stream, WANT_INPUT))
+		client_close(client, "cannot watch the connection");
+}
+
+struct client *clients_find(struct clients *clients, uint64_t id)
+{
+	struct client *client;
+
+	HASH_FIND(hh, clients->by_id, &id, sizeof(id), client);
+	return client && client_state_name(client) ? client : NULL;
+}
+
+void clients_kill(struct client *client)
+{
+	client_refuse(client, ERR_ADMIN_SHUTDOWN, "admin forced disconnect");
+}
+
+void clients_walk_start(struct clients *clients, struct clients_walk *walk)
+{
+	walk->next = TAILQ_FIRST(&clients->list);
+	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
+}
+
+void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
+{
+	TAILQ_REMOVE(&clients->walks, walk, node);
+}

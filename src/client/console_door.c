@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The door to the console: whole messages in, bytes out.
+ */
+#include "pgweir/client/console_door.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void console_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+	enum console_role role = client->entrance->role;
+
+	welcome_key(client);
+	client_entrance_free(client);
+	timer_clear(&client->timer);
+	client_enter(client, CLIENT_CONSOLE);
+	client->console = clients->with.door->open(clients->with.door->arg, client, role);
+	if (client->state != CLIENT_CONSOLE)
+		return;
+	if (client->console)
+		stream_want(&client->stream, WANT_INPUT);
+	else
+		client_close(client, "out of memory");
+}
+
+bool console_input(struct client *client, struct bytes in)
+{
+	const struct console_door *door = client->clients->with.door;
+
+	while (in.count && !client->is_busy) {
+		struct frame frame;
+		enum wire_result result = frame_peek(in, CONSOLE_MESSAGE_MAX, &frame);
+
+		if (result == WIRE_BAD) {
+			client_refuse(client, ERR_PROTOCOL, "bad packet header");
+			return false;
+		}
+		if (result == WIRE_MORE || in.count < frame.length)
+			break;
+		client->request_at = loop_now(client->clients->with.loop);
+		client->is_busy = true;
+		if (door->message(client->console, frame.type, frame_body(in, &frame)))
+			client->is_busy = false;
+		if (client->state != CLIENT_CONSOLE)
+			return false;
+		in = bytes_skip(in, frame.length);
+	}
+	if (!stream_keep(&client->stream, in)) {
+		client_close(client, "out of memory");
+		return false;
+	}
+	return stream_want(&client->stream, client->is_busy ? WANT_HANGUP : WANT_INPUT) &&
+	       !client->is_busy;
+}
+
+bool client_console_send(struct client *client, struct bytes bytes)
+{
+	/* A connection that broke is found out by the loop: the session is in the middle of its work. */
+	if (client->state != CLIENT_CONSOLE || client->stream.error)
+		return true;
+	if (!stream_send(&client->stream, bytes))
+		return true;
+	return stream_unsent(&client->stream) == 0;
+}
+
+void client_console_next(struct client *client)
+{
+	client->is_busy = false;
+	client->request_at = 0;
+	if (client->state == CLIENT_CONSOLE && stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
+}
+
+void client_console_end(struct client *client, const char *reason)
+{
+	client_leave(client, reason);
+}

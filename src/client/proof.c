@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client proves who it is, and is taken into a pool.
+ *
+ * Hard here: nothing may tell a stranger which users and databases there are. A
+ * user who does not exist goes through the whole exchange, and so does one who
+ * asks for a database that does not exist; only then they are refused.
+ */
+#include "pgweir/auth/entry.h"
+#include "pgweir/config/entries.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* The longest message of a client that proves who it is: a password of 65530 bytes and more. */
+#define PROOF_MESSAGE_MAX ((uint32_t)70000)
+
+static bool is_over(const struct client *client)
+{
+	return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED;
+}
+
+static void on_login_due(struct timer *timer)
+{
+	struct client *client = CLIENT_OF(timer, timer);
+
+	client_refuse(client, ERR_CANNOT_CONNECT,
+	              client->state == CLIENT_NEWCOMER ? "client_login_timeout (server down)"
+	                                               : "client_login_timeout");
+}
+
+void client_login_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+
+	timer_set(&client->timer,
+	          loop_line(clients->with.loop, clients->config->client_login_timeout,
+	                    on_login_due),
+	          client->connected_at);
+}
+
+/* ---- who it is ---- */
+
+/* What is asked of it, by setting. */
+static const enum entry_method methods[] = {
+	[AUTH_TYPE_ANY] = ENTRY_ANY,     [AUTH_TYPE_TRUST] = ENTRY_TRUST,
+	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN, [AUTH_TYPE_MD5] = ENTRY_MD5,
+	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
+};
+
+/* Which rights a name has on the console. */
+static enum console_role role_of(const struct clients *clients, const char *user)
+{
+	const struct config *config = clients->config;
+
+	if (config_list_has(&config->admin_users, user))
+		return CONSOLE_ADMIN;
+	if (config_list_has(&config->stats_users, user) || config->auth_type == AUTH_TYPE_ANY)
+		return CONSOLE_STATS;
+	return CONSOLE_NOBODY;
+}
+
+/* Whoever runs us may enter the console without a proof. */
+static bool is_owner(const struct client *client)
+{
+	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
+	       strcmp(client->entrance->user, CONFIG_CONSOLE_DATABASE) == 0;
+}
+
+static bool is_for_console(const struct client *client)
+{
+	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
+}
+
+static bool count_in(struct client *client)
+{
+	const struct clients *clients = client->clients;
+	const struct config *config = clients->config;
+	const struct database *database = client->database;
+	const struct account *account = client->account;
+	int database_limit, user_limit;
+
+	if (database)
+		database_count_client(client->database, 1);
+	client->account->client_count++;
+	client->is_counted = true;
+	if (config_list_has(&config->admin_users, account->name))
+		return true;
+	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
+	user_limit = config_max_user_client_connections(config, account->entry);
+	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
+		client_refuse(client, ERR_LIMIT,
+		              "client connections exceeded (max_db_client_connections)");
+		return false;
+	}
+	if (user_limit > 0 && account->client_count > (unsigned int)user_limit) {
+		client_refuse(client, ERR_LIMIT,
+		              "client connections exceeded (max_user_client_connections)");
+		return false;
+	}
+	return true;
+}
+
+/* The names are known: are they such that a proof makes sense? */
+static bool check_names(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_entrance *entrance = client->entrance;
+
+	if (!is_for_console(client) && clients->config->max_client_conn > 0 &&
+	    clients->count > (unsigned int)clients->config->max_client_conn) {
+		client_refuse(client, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+		return false;
+	}
+	if (strlen(entrance->user) > CONFIG_USER_NAME_MAX) {
+		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
+		         entrance->user);
+		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
+		return false;
+	}
+	if (is_for_console(client)) {
+		entrance->role = is_owner(client) ? CONSOLE_ADMIN
+		                                  : role_of(clients, entrance->user);
+		if (entrance->role == CONSOLE_NOBODY) {
+			client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+			return false;
+		}
+		return true;
+	}
+	client->database = pools_database(clients->with.pools, entrance->database);
+	entrance->is_unknown_database = !client->database;
+	return true;
+}
+
+/* ---- the proof ---- */
+
+static void act_on(struct client *client, enum entry_result result, struct buf *out,
+                   struct err *err);
+
+static void on_work(void *arg)
+{
+	struct client *client = arg;
+	struct buf out = { 0 };
+	struct err err;
+	enum entry_result result;
+
+	client_enter(client, CLIENT_PROOF);
+	result = entry_resume(client->entrance->entry, &out, &err);
+	act_on(client, result, &out, &err);
+	buf_wipe(&out);
+	if (is_over(client))
+		return;
+	if (client->state == CLIENT_PROOF)
+		stream_want(&client->stream, WANT_INPUT);
+	client_judge_kept(client);
+}
+
+static void derive(struct client *client, struct err *err)
+{
+	struct entry *entry = client->entrance->entry;
+	struct job *job = entry_job(entry);
+
+	if (job && workers_submit(client->clients->with.workers, job, err)) {
+		client_enter(client, CLIENT_DERIVING);
+		stream_want(&client->stream, WANT_HANGUP);
+		return;
+	}
+	entry_job_refused(entry);
+	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
+}
+
+/* It is who it says it is. */
+static void let_in(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_entrance *entrance = client->entrance;
+
+	if (entrance->role != CONSOLE_NOBODY) {
+		console_begin(client);
+	} else if (entrance->is_unknown_database) {
+		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
+		         entrance->user);
+		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", entrance->database);
+	} else if (client->database->is_disabled) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
+		              client->database->name);
+	} else if (clients->is_shutting_down) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is shutting down");
+	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
+		client_refuse(client, ERR_CONFIG, "bouncer config error");
+	} else {
+		welcome_begin(client);
+	}
+}
+
+/* With what the client proved itself we may enter a server in its name. */
+static void learn(struct client *client)
+{
+	struct credentials shown = { 0 };
+
+	if (!client->database || client->database->entry->user)
+		return;
+	if (entry_credentials(client->entrance->entry, &shown) && shown.kind != CREDENTIALS_NONE)
+		pools_learn(client->clients->with.pools, client->account, &shown);
+	credentials_done(&shown);
+}
+
+static void act_on(struct client *client, enum entry_result result, struct buf *out,
+                   struct err *err)
+{
+	struct entry *entry = client->entrance->entry;
+
+	if (result != ENTRY_REFUSED && out->count && !client_send(client, buf_bytes(out)))
+		return;
+	switch (result) {
+	case ENTRY_MORE:
+		return;
+	case ENTRY_WORK:
+		derive(client, err);
+		return;
+	case ENTRY_REFUSED:
+		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
+		         entry_reason(entry));
+		client_fatal(client, err);
+		return;
+	case ENTRY_OK:
+		learn(client);
+		entry_free(&client->entrance->entry);
+		let_in(client);
+	}
+}
+
+/* Only who is known gets an account; the others' names are worth no memory. */
+static bool find_account(struct client *client, const struct user *user)
+{
+	const struct client_entrance *entrance = client->entrance;
+	bool is_any = client->clients->config->auth_type == AUTH_TYPE_ANY;
+
+	if (!user && !is_any) {
+		log_info(&client->log, "no such user: %s", entrance->user);
+		return true;
+	}
+	client->account = pools_account(client->clients->with.pools, entrance->user);
+	if (!client->account) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return false;
+	}
+	return count_in(client);
+}
+
+void proof_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_entrance *entrance = client->entrance;
+	const struct user *user = users_find(clients->users, entrance->user);
+	bool is_console_owner = is_for_console(client) && is_owner(client);
+	struct buf out = { 0 };
+	struct err err;
+
+	if (!check_names(client))
+		return;
+	if (clients->config->log_connections)
+		log_info(&client->log, "login attempt: db=%s user=%s tls=no replication=no",
+		         entrance->database, entrance->user);
+	client_enter(client, CLIENT_PROOF);
+	if (is_console_owner) {
+		client->account = pools_account(clients->with.pools, entrance->user);
+		if (client->account && count_in(client))
+			console_begin(client);
+		else if (!is_over(client))
+			client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
+	if (!find_account(client, user))
+		return;
+	welcome_negotiate(client);
+	if (is_over(client))
+		return;
+	entrance->entry = entry_new(&(struct entry_who){
+		.method = methods[clients->config->auth_type],
+		.user = entrance->user,
+		.secret = user ? &user->secret : NULL,
+		.iterations = (unsigned int)clients->config->scram_iterations,
+		.verifiers = clients->with.verifiers,
+		.on_work = on_work,
+		.arg = client,
+	});
+	if (!entrance->entry) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
+	act_on(client, entry_start(entrance->entry, &out, &err), &out, &err);
+	buf_wipe(&out);
+}
+
+/* One message of a client that has to prove itself. */
+static void take_message(struct client *client, const struct frame *frame, struct bytes body)
+{
+	struct buf out = { 0 };
+	struct err err;
+
+	if (frame->type == 'X') {
+		client_close(client, "client close request");
+		return;
+	}
+	if (frame->type != 'p') {
+		client_refuse(client, ERR_PROTOCOL, "expected a password message, got type '%c'",
+		              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
+		return;
+	}
+	act_on(client, entry_answer(client->entrance->entry, body, &out, &err), &out, &err);
+	buf_wipe(&out);
+}
+
+bool proof_input(struct client *client, struct bytes in)
+{
+	while (in.count && client->state == CLIENT_PROOF) {
+		struct frame frame;
+		enum wire_result result = frame_peek(in, PROOF_MESSAGE_MAX, &frame);
+
+		if (result == WIRE_BAD) {
+			client_refuse(client, ERR_PROTOCOL, "bad packet header");
+			return false;
+		}
+		if (result == WIRE_MORE || in.count < frame.length)
+			break;
+		take_message(client, &frame, frame_body(in, &frame));
+		in = bytes_skip(in, frame.length);
+	}
+	if (is_over(client))
+		return false;
+	if (!stream_keep(&client->stream, in)) {
+		client_close(client, "out of memory");
+		return false;
+	}
+	if (client->state == CLIENT_PROOF)
+		return true;
+	client_judge_kept(client);
+	return client->stream.want == WANT_INPUT && !is_over(client);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Relay: carries frames between a client and the server lent to it.
+ *
+ *   client --> [judge the header, note it] --> server     what is not ours to change
+ *   client <-- [the ledger, in pool/] <-- server          passes without a copy
+ *
+ * Frames that go on are sent in runs, as they lie, with one write however many
+ * they are. A client that has no server gets one with the first frame that needs
+ * one, and gives it back when nothing is owed any more: in transaction mode at the
+ * end of each transaction, in session mode at its own end.
+ *
+ * Hard here: back-pressure. A client is not read while its server does not take
+ * what it said; a server is not read while its client does not take its answers.
+ */
+#include <assert.h>
+
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* What may come from a client, and what the server owes for it. */
+static const struct {
+	bool is_known;
+	bool needs_server; /* without a server there is nothing that it could be about */
+	enum ledger_kind kind;
+} requests[128] = {
+	['Q'] = { true, true, LEDGER_QUERY },    ['P'] = { true, true, LEDGER_PARSE },
+	['B'] = { true, true, LEDGER_BIND },     ['D'] = { true, true, LEDGER_DESCRIBE },
+	['E'] = { true, true, LEDGER_EXECUTE },  ['C'] = { true, true, LEDGER_CLOSE },
+	['S'] = { true, true, LEDGER_SYNC },     ['F'] = { true, true, LEDGER_FUNCTION },
+	['H'] = { true, false, LEDGER_NONE },    ['d'] = { true, false, LEDGER_COPY_DATA },
+	['c'] = { true, false, LEDGER_COPY_END }, ['f'] = { true, false, LEDGER_COPY_END },
+	['X'] = { true, false, LEDGER_NONE },
+};
+
+static struct client *client_of(struct borrower *borrower)
+{
+	return CLIENT_OF(borrower, borrower);
+}
+
+static usec_t now_of(const struct client *client)
+{
+	return loop_now(client->clients->with.loop);
+}
+
+/* ---- batches and transactions ---- */
+
+/* A batch begins: the first packet after the last one was answered in full. */
+static void begin_batch(struct client *client)
+{
+	struct stats *stats = &client->borrower.pool->stats;
+
+	if (client->request_at)
+		return;
+	client->request_at = now_of(client);
+	stats->query_count++;
+	if (client->xact_at)
+		return;
+	client->xact_at = client->request_at;
+	stats->xact_count++;
+}
+
+static void end_batch(struct client *client, char status)
+{
+	struct stats *stats = &client->borrower.pool->stats;
+
+	if (client->request_at)
+		stats->query_time += (uint64_t)(now_of(client) - client->request_at);
+	client->request_at = 0;
+	if (status != 'I' || !client->xact_at)
+		return;
+	stats->xact_time += (uint64_t)(now_of(client) - client->xact_at);
+	client->xact_at = 0;
+}
+
+/* ---- getting a server, giving it back ---- */
+
+/* The server's parameters are what this client has from now on, but for what a RESET took. */
+static void take_params(struct client *client, const struct server *server)
+{
+	struct params_table *table = client->clients->with.params;
+	const char *at = NULL, *name, *value;
+
+	if (client->params != server->params) {
+		const struct params *old = client->params;
+
+		client->params = params_hold(server->params);
+		params_release(table, &old);
+	}
+	if (!server->is_rest_unknown)
+		return;
+	/* After RESET or DISCARD ALL a session has again what it was started with. */
+	while (params_next(client->startup, &at, &name, &value)) {
+		const char *now = params_find(client->params, name);
+
+		if (!now || *now == '\001')
+			params_change(table, &client->params, name, value);
+	}
+}
+
+static bool is_session(const struct client *client)
+{
+	return client->borrower.pool->limits.mode == POOL_MODE_SESSION;
+}
+
+/* Back to being without a server; goes on with what has come meanwhile. */
+static void rest(struct client *client)
+{
+	client_enter(client, CLIENT_IDLE);
+	client_idle_begin(client);
+	if (stream_unsent(&client->stream)) {
+		stream_want(&client->stream, WANT_NOTHING); /* on_drained() goes on */
+		return;
+	}
+	if (stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
+}
+
+/* Gives the server back, if nothing is owed on either side. */
+static void give_back(struct client *client)
+{
+	struct server *server = client->borrower.server;
+
+	if (client->frame_left || !server->is_ready || server->status != 'I' ||
+	    stream_unsent(&server->stream))
+		return;
+	take_params(client, server);
+	pool_return(&client->borrower);
+	rest(client);
+}
+
+/* A server is there: sets it up, then goes on with what is kept. */
+static void on_lent(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
+		timer_clear(&client->timer);
+		if (!pool_prepare(borrower, client->params)) {
+			client_enter(client, CLIENT_PREPARING);
+			return;
+		}
+	}
+	client_enter(client, CLIENT_ACTIVE);
+	server_begin_query(borrower->server, client->request_at, client->xact_at);
+	if (stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
+}
+
+/* A frame needs a server. true: there is one, ready for it; false: there will be. */
+static bool get_server(struct client *client)
+{
+	struct borrower *borrower = &client->borrower;
+	struct err err;
+
+	begin_batch(client);
+	if (pool_take(borrower)) {
+		timer_clear(&client->timer);
+		if (pool_prepare(borrower, client->params)) {
+			client_enter(client, CLIENT_ACTIVE);
+			server_begin_query(borrower->server, client->request_at, client->xact_at);
+			return true;
+		}
+		client_enter(client, CLIENT_PREPARING);
+		stream_want(&client->stream, WANT_HANGUP);
+		return false;
+	}
+	if (!pool_ask(borrower, &err)) {
+		client_fatal(client, &err);
+		return false;
+	}
+	client_enter(client, CLIENT_WAITING);
+	client->was_notified = false;
+	client_wait_begin(client);
+	stream_want(&client->stream, WANT_HANGUP);
+	return false;
+}
+
+/* ---- from the client ---- */
+
+enum judgement {
+	JUDGE_SEND, /* it goes to the server */
+	JUDGE_DROP, /* it goes nowhere */
+	JUDGE_WAIT, /* not now: it stays */
+	JUDGE_LEAVE, /* the client takes its leave */
+	JUDGE_END   /* the client is done with: it was told why */
+};
+
+static enum judgement refuse(struct client *client, enum err_code code, const char *words)
+{
+	client_refuse(client, code, "%s", words);
+	return JUDGE_END;
+}
+
+/* After an error of ours in the extended protocol: nothing counts up to the Sync, which we answer. */
+static enum judgement skip(struct client *client, char type)
+{
+	struct buf out = { 0 };
+	bool is_sent = true;
+
+	if (type == 'S') {
+		client->is_skipping = false;
+		message_ready(&out, 'I');
+		is_sent = client_send(client, buf_bytes(&out));
+		buf_free(&out);
+	}
+	return is_sent ? JUDGE_DROP : JUDGE_END;
+}
+
+void relay_cancel_waiting(struct client *client)
+{
+	struct bytes in = stream_kept(&client->stream);
+	struct buf out = { 0 };
+	struct frame frame;
+	struct err err;
+	bool is_sent;
+
+	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
+		return; /* it waits, so a whole header is there */
+	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+	message_err(&out, "ERROR", &err);
+	if (frame.type == 'Q' || frame.type == 'F')
+		message_ready(&out, 'I');
+	else
+		client->is_skipping = true;
+	pool_give_up(&client->borrower);
+	end_batch(client, 'I');
+	is_sent = client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	if (!is_sent)
+		return;
+	if (!client->is_skipping) {
+		client->frame_left = frame.length;
+		client->passes = false;
+	}
+	rest(client);
+}
+
+static enum judgement judge(struct client *client, const struct frame *frame)
+{
+	unsigned char type = (unsigned char)frame->type;
+	struct server *server = client->borrower.server;
+
+	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
+		return refuse(client, ERR_PROTOCOL, "unknown pkt");
+	if (type == 'X')
+		return JUDGE_LEAVE;
+	if (client->is_skipping)
+		return skip(client, frame->type);
+	if (type == 'Q' && client->clients->config->disable_pqexec)
+		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
+	if (client->state == CLIENT_IDLE) {
+		if (!requests[type].needs_server)
+			return JUDGE_DROP; /* the rest of a COPY that has failed; a Flush of nothing */
+		if (!get_server(client))
+			return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
+			               ? JUDGE_END
+			               : JUDGE_WAIT;
+		server = client->borrower.server;
+	}
+	if (ledger_is_full(&server->ledger))
+		return JUDGE_WAIT;
+	switch (server_note(server, requests[type].kind)) {
+	case LEDGER_SENT:
+		break;
+	case LEDGER_DROP:
+		return JUDGE_DROP;
+	case LEDGER_NO_MEMORY:
+		return refuse(client, ERR_MEMORY, "out of memory");
+	}
+	if (!client->request_at) {
+		begin_batch(client);
+		server_begin_query(server, client->request_at, client->xact_at);
+	}
+	return JUDGE_SEND;
+}
+
+/* Sends a run of frames on. */
+static void send_run(struct client *client, const char *from, const char *to)
+{
+	struct server *server = client->borrower.server;
+
+	if (from != to && server)
+		server_send(server, bytes_of(from, (size_t)(to - from)));
+}
+
+/*
+ * Judges frames until something stops it. *in goes forward to what is left; *run
+ * is where the frames that are to be sent begin.
+ */
+static enum judgement judge_all(struct client *client, struct bytes *in, const char **run)
+{
+	uint32_t max = (uint32_t)client->clients->config->max_packet_size;
+
+	while (in->count) {
+		size_t count;
+
+		if (client->frame_left == 0) {
+			struct frame frame;
+			enum wire_result result = frame_peek(*in, max, &frame);
+			enum judgement judgement;
+
+			if (result == WIRE_MORE)
+				return JUDGE_SEND;
+			if (result == WIRE_BAD)
+				return refuse(client, ERR_PROTOCOL, "bad packet header");
+			judgement = judge(client, &frame);
+			if (judgement > JUDGE_DROP)
+				return judgement;
+			client->frame_left = frame.length;
+			client->passes = judgement == JUDGE_SEND;
+		}
+		count = client->frame_left < in->count ? client->frame_left : in->count;
+		if (!client->passes) {
+			send_run(client, *run, in->at);
+			*run = in->at + count;
+		}
+		client->frame_left -= (uint32_t)count;
+		*in = bytes_skip(*in, count);
+	}
+	return JUDGE_SEND;
+}
+
+bool relay_input(struct client *client, struct bytes in)
+{
+	const char *run = in.at;
+	enum judgement judgement = judge_all(client, &in, &run);
+	struct server *server = client->borrower.server;
+
+	if (judgement == JUDGE_END)
+		return false;
+	if (client->state == CLIENT_ACTIVE)
+		send_run(client, run, in.at);
+	if (judgement == JUDGE_LEAVE) {
+		client_close(client, "client close request");
+		return false;
+	}
+	if (!stream_keep(&client->stream, in)) {
+		client_close(client, "out of memory");
+		return false;
+	}
+	if (client->state != CLIENT_ACTIVE)
+		return client->state == CLIENT_IDLE;
+	if (server_has_room(server)) {
+		if (server->is_ready && !is_session(client) && client->frame_left == 0)
+			give_back(client); /* the rest of a frame was all that was missing */
+		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT &&
+		       judgement != JUDGE_WAIT;
+	}
+	stream_want(&client->stream, WANT_NOTHING);
+	return false;
+}
+
+/* ---- from the server ---- */
+
+static bool on_bytes(struct borrower *borrower, struct bytes bytes)
+{
+	struct client *client = client_of(borrower);
+
+	return client_send(client, bytes) && stream_unsent(&client->stream) == 0;
+}
+
+static void on_ready(struct borrower *borrower, char status, bool is_settled)
+{
+	struct client *client = client_of(borrower);
+
+	if (!is_settled) {
+		/* Room in the ledger for a client that had filled it. */
+		if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
+			borrower->ops->on_room(borrower);
+		return;
+	}
+	end_batch(client, status);
+	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I') {
+		client_refuse(client, ERR_UNSUPPORTED,
+		              "transaction blocks not allowed in statement pooling mode");
+		return;
+	}
+	if (!is_session(client))
+		give_back(client);
+	else if (client->stream.want == WANT_NOTHING)
+		borrower->ops->on_room(borrower);
+}
+
+static void on_room(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	if (client->state != CLIENT_ACTIVE)
+		return;
+	if (borrower->server->is_ready && !is_session(client)) {
+		give_back(client);
+		return;
+	}
+	if (stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
+}
+
+static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)
+{
+	struct client *client = client_of(borrower);
+
+	if (is_told)
+		client_leave(client, err->text);
+	else
+		client_fatal(client, err);
+}
+
+static void on_refused(struct borrower *borrower, const struct err *err)
+{
+	client_fatal(client_of(borrower), err);
+}
+
+static void on_welcome(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	welcome_send(client);
+	if (client->state == CLIENT_IDLE)
+		client_judge_kept(client);
+}
+
+const struct borrower_ops client_borrower_ops = {
+	.on_lent = on_lent,
+	.on_refused = on_refused,
+	.on_welcome = on_welcome,
+	.on_bytes = on_bytes,
+	.on_ready = on_ready,
+	.on_room = on_room,
+	.on_lost = on_lost,
+	.on_expelled = on_refused,
+};

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client's first packets: requests for encryption, a cancel, or the startup
+ * packet that says who wants to enter where, and how its session shall be set.
+ */
+#include <stdlib.h>
+#include <strings.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define HEX_MAX 16 /* bytes of a nonsensical packet that are shown */
+
+/* ---- parameters ---- */
+
+/* PostgreSQL's names: letters, digits, _ and $, with dots between custom ones. */
+static bool is_parameter_name(const char *name)
+{
+	size_t count = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	                            "0123456789_$.");
+
+	return count > 0 && count < 128 && name[count] == 0 && !(name[0] >= '0' && name[0] <= '9');
+}
+
+/* A parameter of the session, given directly or in `options`. */
+static bool take_parameter(struct client *client, const char *name, const char *value,
+                           struct err *err)
+{
+	const struct clients *clients = client->clients;
+	const char *tracked = pools_tracked(clients->with.pools, name);
+
+	if (!tracked && config_list_has(&clients->config->ignore_startup_parameters, name))
+		return true;
+	if (!tracked && !is_parameter_name(name))
+		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
+	if (!params_change(clients->with.params, &client->params, tracked ? tracked : name, value))
+		return err_set(err, ERR_LIMIT, "startup parameters are too large");
+	return true;
+}
+
+static bool take_options(struct client *client, const char *name, const char *value,
+                         struct err *err)
+{
+	struct options_walk walk = { .rest = value };
+	bool ignores = config_list_has(&client->clients->config->ignore_startup_parameters,
+	                               "options");
+	enum walk_result result;
+	bool is_good = true;
+	const char *option, *setting;
+
+	(void)name;
+	while (is_good &&
+	       (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
+		if (ignores && !pools_tracked(client->clients->with.pools, option))
+			continue;
+		is_good = take_parameter(client, option, setting, err);
+	}
+	options_done(&walk);
+	return is_good && (result != WALK_BAD || ignores);
+}
+
+/* PostgreSQL's words for a boolean, or unique beginnings of them. */
+static bool is_false_word(const char *value)
+{
+	static const char *const words[] = { "false", "no", "off", "0" };
+	size_t count = strlen(value);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (count && strncasecmp(words[i], value, count) == 0 &&
+		    !(count == 1 && (*value == 'o' || *value == 'O')))
+			return true;
+	}
+	return false;
+}
+
+static bool take_replication(struct client *client, const char *name, const char *value,
+                             struct err *err)
+{
+	(void)client;
+	(void)name;
+	if (is_false_word(value))
+		return true;
+	return err_set(err, ERR_UNSUPPORTED, "replication connections are not supported yet");
+}
+
+static bool take_user(struct client *client, const char *name, const char *value, struct err *err)
+{
+	(void)name;
+	free(client->entrance->user);
+	client->entrance->user = strdup(value);
+	return client->entrance->user || err_set(err, ERR_MEMORY, "out of memory");
+}
+
+static bool take_database(struct client *client, const char *name, const char *value,
+                          struct err *err)
+{
+	(void)name;
+	free(client->entrance->database);
+	client->entrance->database = strdup(value);
+	return client->entrance->database || err_set(err, ERR_MEMORY, "out of memory");
+}
+
+static bool take_application_name(struct client *client, const char *name, const char *value,
+                                  struct err *err)
+{
+	char where[ADDRESS_TEXT_SIZE];
+	struct buf text = { 0 };
+	bool is_good;
+
+	if (!client->clients->config->application_name_add_host)
+		return take_parameter(client, name, value, err);
+	buf_printf(&text, "%s - %s", *value ? value : "app",
+	           address_format(&client->peer, where, sizeof(where)));
+	is_good = take_parameter(client, name, buf_text(&text), err);
+	buf_free(&text);
+	return is_good;
+}
+
+static const struct {
+	const char *name;
+	bool (*take)(struct client *client, const char *name, const char *value, struct err *err);
+} takers[] = {
+	{ "user", take_user },
+	{ "database", take_database },
+	{ "options", take_options },
+	{ "replication", take_replication },
+	{ "application_name", take_application_name },
+};
+
+static bool take_pair(struct client *client, const char *name, const char *value, struct err *err)
+{
+	if (strncmp(name, "_pq_.", 5) == 0) {
+		buf_add_cstr(&client->entrance->unknown, name);
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
+		if (strcmp(takers[i].name, name) == 0)
+			return takers[i].take(client, name, value, err);
+	}
+	return take_parameter(client, name, value, err);
+}
+
+static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
+{
+	struct bytes list = startup_pairs(packet);
+	const char *name, *value;
+	bool has_application_name = false;
+	enum walk_result result;
+
+	while ((result = startup_next(&list, &name, &value, err)) == WALK_ITEM) {
+		if (strcmp(name, "application_name") == 0)
+			has_application_name = true;
+		if (!take_pair(client, name, value, err))
+			return false;
+	}
+	if (result == WALK_BAD)
+		return false;
+	if (!has_application_name && client->clients->config->application_name_add_host &&
+	    !take_application_name(client, "application_name", "", err))
+		return false;
+	if (!client->entrance->user || !*client->entrance->user)
+		return err_set(err, ERR_NOT_ALLOWED, "no username supplied");
+	if (!client->entrance->database || !*client->entrance->database)
+		return take_database(client, "database", client->entrance->user, err);
+	return true;
+}
+
+/* ---- packets ---- */
+
+static bool take_startup(struct client *client, struct bytes packet, unsigned int minor)
+{
+	struct err err;
+
+	client->entrance->minor = minor;
+	if (!take_pairs(client, packet, &err)) {
+		client_fatal(client, &err);
+		return false;
+	}
+	proof_begin(client);
+	return client->state != CLIENT_LINGERING && client->state != CLIENT_CLOSED;
+}
+
+/* Answers a request for encryption with "no". */
+static bool refuse_request(struct client *client, bool *was_refused, bool has_more,
+                           const char *words)
+{
+	if (has_more) {
+		client_refuse(client, ERR_PROTOCOL, "%s", words);
+		return false;
+	}
+	if (*was_refused) {
+		client_close(client, "asked twice for the same encryption");
+		return false;
+	}
+	*was_refused = true;
+	return client_send(client, bytes_of("N", 1));
+}
+
+static bool refuse_packet(struct client *client, struct bytes in)
+{
+	char hex[2 * HEX_MAX + 1];
+
+	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
+	client_refuse(client, ERR_PROTOCOL, "bad packet header: '%s'", hex);
+	return false;
+}
+
+/* A whole packet lies at the start of `in`. */
+static bool take_packet(struct client *client, const struct startup *startup, struct bytes in)
+{
+	struct bytes packet = bytes_of(in.at, startup->length);
+	bool has_more = in.count > startup->length;
+
+	switch (startup->kind) {
+	case STARTUP_TLS_REQUEST:
+		return refuse_request(client, &client->entrance->was_tls_refused, has_more,
+		                      "received unencrypted data after SSL request");
+	case STARTUP_GSS_REQUEST:
+		return refuse_request(client, &client->entrance->was_gss_refused, has_more,
+		                      "received unencrypted data after GSSAPI encryption request");
+	case STARTUP_CANCEL:
+		canceling_begin(client, startup_cancel_key(packet));
+		return false;
+	case STARTUP_VERSION_2:
+		client_refuse(client, ERR_PROTOCOL, "old V2 protocol not supported");
+		return false;
+	case STARTUP_VERSION_3:
+		return take_startup(client, packet, startup->minor);
+	default:
+		return refuse_packet(client, in);
+	}
+}
+
+bool startup_input(struct client *client, struct bytes in)
+{
+	struct startup startup;
+
+	switch (startup_peek(in, &startup)) {
+	case WIRE_BAD:
+		return refuse_packet(client, in);
+	case WIRE_OK:
+		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
+			return refuse_packet(client, in);
+		if (in.count >= startup.length) {
+			if (!take_packet(client, &startup, in))
+				return false;
+			in = bytes_skip(in, startup.length);
+			break;
+		}
+		break;
+	case WIRE_MORE:
+		break;
+	}
+	if (!stream_keep(&client->stream, in)) {
+		client_close(client, "out of memory");
+		return false;
+	}
+	if (client->state != CLIENT_STARTUP)
+		client_judge_kept(client);
+	return client->stream.want == WANT_INPUT && client->state != CLIENT_CLOSED;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The welcome: what a client is told when it has been let in. A pool that has seen
+ * a server knows it by heart, and no server is needed for a login.
+ */
+#include <strings.h>
+
+#include "pgweir/pgwire/message.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Names of options that a client may ask for and be told of. */
+#define UNKNOWN_MAX 64
+
+void welcome_negotiate(struct client *client)
+{
+	const char *names[UNKNOWN_MAX], *name;
+	struct bytes unknown = buf_bytes(&client->entrance->unknown);
+	struct buf out = { 0 };
+	size_t count = 0;
+
+	while (count < UNKNOWN_MAX && bytes_take_text(&unknown, &name))
+		names[count++] = name;
+	if (client->entrance->minor == 0 && count == 0)
+		return;
+	message_negotiate(&out, names, count);
+	client_send(client, buf_bytes(&out));
+	buf_free(&out);
+}
+
+void welcome_key(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client *other;
+
+	do {
+		clients_random(clients, client->key, sizeof(client->key));
+		client->key[0] &= 0x7f;
+		HASH_FIND(key_hh, clients->by_key, client->key, sizeof(client->key), other);
+	} while (other);
+	HASH_ADD(key_hh, clients->by_key, key, sizeof(client->key), client);
+	client->is_keyed = true;
+}
+
+/* What the server reported, without what is followed for each client. */
+static void add_reported(struct buf *out, const struct pool *pool, const struct params *params)
+{
+	struct bytes list = buf_bytes(&pool->welcome);
+	const char *name, *value;
+
+	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
+		const char *own = params_find(params, name);
+
+		if (!pools_tracked(pool->pools, name))
+			message_parameter(out, name, own ? own : value);
+	}
+}
+
+static void add_tracked(struct buf *out, const struct pool *pool, const struct params *params)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = pools_tracked_at(pool->pools, i)); i++) {
+		const char *own = params_find(params, name);
+		const char *value = params_find(pool->baseline, name);
+
+		if (value)
+			message_parameter(out, name, own ? own : value);
+	}
+}
+
+void welcome_send(struct client *client)
+{
+	struct clients *clients = client->clients;
+	const char *notice = clients->config->login_notify_message;
+	struct pool *pool = client->borrower.pool;
+	struct buf out = { 0 };
+
+	welcome_key(client);
+	message_auth_ok(&out);
+	add_reported(&out, pool, client->params);
+	add_tracked(&out, pool, client->params);
+	message_key(&out, bytes_of(client->key, sizeof(client->key)));
+	if (*notice)
+		message_notice(&out, &(struct report){ .severity = "NOTICE",
+		                                       .sqlstate = "00000",
+		                                       .text = notice });
+	message_ready(&out, 'I');
+	client_entrance_free(client);
+	timer_clear(&client->timer);
+	client_enter(client, CLIENT_IDLE);
+	pool->stats.client_login_count++;
+	if (!buf_ok(&out))
+		client_close(client, "failed to prepare welcome message");
+	else if (client_send(client, buf_bytes(&out)))
+		client_idle_begin(client);
+	buf_free(&out);
+	if (client->state == CLIENT_IDLE)
+		stream_want(&client->stream, stream_unsent(&client->stream) ? WANT_NOTHING
+		                                                            : WANT_INPUT);
+}
+
+void welcome_begin(struct client *client)
+{
+	struct pool *pool = pools_pool(client->database, client->account->name);
+	struct err err;
+
+	if (!pool) {
+		client_refuse(client, ERR_MEMORY, "no memory for pool");
+		return;
+	}
+	client->startup = params_hold(client->params);
+	pool_join(pool, &client->borrower);
+	if (pool->has_welcome) {
+		welcome_send(client);
+		return;
+	}
+	if (!pool_await_welcome(&client->borrower, &err)) {
+		client_fatal(client, &err);
+		return;
+	}
+	client_enter(client, CLIENT_NEWCOMER);
+	stream_want(&client->stream, WANT_HANGUP);
+}

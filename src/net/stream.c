@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Streams.
+ *
+ *   socket --> scratch [kept | new] --> owner      the rest --> kept
+ *   owner --> socket                               what it would not take --> unsent
+ *
+ * Hard here: to stop reading costs a system call, and so does starting again.
+ * A client that waits for its answer sends nothing, so "do not read" is told to
+ * the kernel only when something comes after all.
+ */
+#include "pgweir/net/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pgweir/base/buf.h"
+
+#include "pgweir/base/banned.h"
+
+struct kept {
+	struct buf buf;
+	size_t begin; /* what lies before it has been used up */
+};
+
+#define STREAM_OF(member) \
+	((struct stream *)((char *)(member) - offsetof(struct stream, watch)))
+
+void stream_pool_init(struct stream_pool *pool, size_t first_size)
+{
+	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
+	pool->first_size = first_size;
+}
+
+void stream_pool_done(struct stream_pool *pool)
+{
+	slab_done(&pool->kept);
+}
+
+static void kept_free(struct stream_pool *pool, struct kept **kept)
+{
+	if (!*kept)
+		return;
+	buf_free(&(*kept)->buf);
+	slab_give(&pool->kept, kept);
+}
+
+static size_t kept_count(const struct kept *kept)
+{
+	return kept ? kept->buf.count - kept->begin : 0;
+}
+
+/* Adds to *kept, which is made when it is not there. false: no memory. */
+static bool kept_add(struct stream_pool *pool, struct kept **kept, const void *at, size_t count)
+{
+	if (!*kept) {
+		*kept = slab_take(&pool->kept);
+		if (!*kept)
+			return false;
+		if (count < pool->first_size)
+			buf_reserve(&(*kept)->buf, pool->first_size);
+	}
+	buf_add(&(*kept)->buf, at, count);
+	return buf_ok(&(*kept)->buf);
+}
+
+/* The one place that says what the kernel watches for us. */
+static bool update(struct stream *stream)
+{
+	unsigned int what = stream->watch.wanted & ~(unsigned int)WATCH_WRITE;
+
+	if (stream->want == WANT_INPUT)
+		what = WATCH_READ;
+	if (stream->out)
+		what |= WATCH_WRITE;
+	return watch_set(&stream->watch, what);
+}
+
+/* Something came that nobody wants now: only now is it worth a system call. */
+static void stop_reading(struct stream *stream)
+{
+	unsigned int what = stream->want == WANT_HANGUP ? WATCH_HANGUP : 0;
+
+	if (stream->out)
+		what |= WATCH_WRITE;
+	watch_set(&stream->watch, what);
+}
+
+/* false: the connection broke. */
+static bool flush(struct stream *stream)
+{
+	struct kept *out = stream->out;
+	ssize_t done = send(stream->watch.fd, out->buf.at + out->begin, kept_count(out), MSG_NOSIGNAL);
+
+	if (done < 0) {
+		if (errno == EAGAIN || errno == EINTR)
+			return true;
+		stream->error = errno;
+		return false;
+	}
+	out->begin += (size_t)done;
+	if (kept_count(out) == 0)
+		kept_free(stream->pool, &stream->out);
+	return true;
+}
+
+static void on_ready(struct watch *watch, unsigned int what)
+{
+	struct stream *stream = STREAM_OF(watch);
+
+	if ((what & WATCH_WRITE) && stream->out) {
+		if (!flush(stream)) {
+			watch_set(watch, 0);
+			stream->ops->on_gone(stream);
+			return;
+		}
+		if (!stream->out) {
+			update(stream);
+			stream->ops->on_drained(stream);
+			return; /* it may be closed by now; what is readable will be told again */
+		}
+	}
+	if (what & (WATCH_READ | WATCH_HANGUP)) {
+		if (stream->want == WANT_INPUT)
+			stream->ops->on_input(stream);
+		else if ((what & WATCH_HANGUP) && stream->want == WANT_HANGUP)
+			stream->ops->on_gone(stream);
+		else
+			stop_reading(stream);
+	}
+}
+
+void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *pool, int fd,
+                 const struct stream_ops *ops)
+{
+	*stream = (struct stream){ .ops = ops, .pool = pool };
+	watch_init(&stream->watch, loop, fd, on_ready);
+}
+
+void stream_close(struct stream *stream)
+{
+	if (!stream_is_open(stream))
+		return;
+	watch_done(&stream->watch);
+	close(stream->watch.fd);
+	kept_free(stream->pool, &stream->in);
+	kept_free(stream->pool, &stream->out);
+	stream->watch.fd = -1;
+	stream->ops = NULL;
+}
+
+bool stream_want(struct stream *stream, enum stream_want want)
+{
+	stream->want = want;
+	/* Watching for a hangup while nothing is watched yet has to be said at once. */
+	if (want == WANT_HANGUP && !(stream->watch.wanted & WATCH_READ))
+		return watch_set(&stream->watch,
+		                 WATCH_HANGUP | (stream->watch.wanted & (unsigned int)WATCH_WRITE));
+	return update(stream);
+}
+
+/* Where the next bytes go: behind what is kept, in the scratch buffer if both fit. */
+static char *make_room(struct stream *stream, size_t *kept)
+{
+	char *scratch = loop_scratch(stream->watch.loop);
+
+	*kept = kept_count(stream->in);
+	if (*kept == 0)
+		return scratch;
+	if (*kept + STREAM_READ_SIZE <= LOOP_SCRATCH_SIZE) {
+		memcpy(scratch, stream->in->buf.at + stream->in->begin, *kept);
+		kept_free(stream->pool, &stream->in);
+		return scratch;
+	}
+	buf_drop(&stream->in->buf, stream->in->begin);
+	stream->in->begin = 0;
+	if (!buf_reserve(&stream->in->buf, STREAM_READ_SIZE))
+		return NULL;
+	return stream->in->buf.at;
+}
+
+enum stream_result stream_read(struct stream *stream, struct bytes *in)
+{
+	size_t kept;
+	char *at = make_room(stream, &kept);
+	ssize_t done;
+
+	if (!at) {
+		stream->error = ENOMEM;
+		return STREAM_END;
+	}
+	done = recv(stream->watch.fd, at + kept, STREAM_READ_SIZE, 0);
+	if (done > 0) {
+		if (stream->in)
+			stream->in->buf.count += (size_t)done;
+		*in = bytes_of(at, kept + (size_t)done);
+		return (size_t)done == STREAM_READ_SIZE ? STREAM_DATA : STREAM_SHORT;
+	}
+	if (done < 0 && (errno == EAGAIN || errno == EINTR)) {
+		if (kept && !stream->in)
+			stream_keep(stream, bytes_of(at, kept));
+		return STREAM_NOTHING;
+	}
+	stream->error = done < 0 ? errno : 0;
+	return STREAM_END;
+}
+
+bool stream_keep(struct stream *stream, struct bytes rest)
+{
+	if (stream->in) {
+		/* The bytes lie in the kept buffer itself. */
+		assert(rest.count <= kept_count(stream->in));
+		stream->in->begin = stream->in->buf.count - rest.count;
+		if (rest.count == 0)
+			kept_free(stream->pool, &stream->in);
+		return true;
+	}
+	if (rest.count == 0)
+		return true;
+	return kept_add(stream->pool, &stream->in, rest.at, rest.count);
+}
+
+struct bytes stream_kept(const struct stream *stream)
+{
+	if (!stream->in)
+		return (struct bytes){ 0 };
+	return bytes_of(stream->in->buf.at + stream->in->begin, kept_count(stream->in));
+}
+
+static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent)
+{
+	for (int i = 0; i < count; i++) {
+		size_t skip = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
+
+		sent -= skip;
+		if (skip == pieces[i].iov_len)
+			continue;
+		if (!kept_add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
+		              pieces[i].iov_len - skip)) {
+			stream->error = ENOMEM;
+			return false;
+		}
+	}
+	return update(stream);
+}
+
+bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
+{
+	struct msghdr message = { .msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count };
+	size_t whole = 0;
+	ssize_t done = 0;
+
+	for (int i = 0; i < count; i++)
+		whole += pieces[i].iov_len;
+	if (!stream->out) {
+		done = sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
+		if (done < 0 && errno != EAGAIN && errno != EINTR) {
+			stream->error = errno;
+			return false;
+		}
+		if (done < 0)
+			done = 0;
+	}
+	if ((size_t)done == whole)
+		return true;
+	return keep_unsent(stream, pieces, count, (size_t)done);
+}
+
+bool stream_send(struct stream *stream, struct bytes bytes)
+{
+	struct iovec piece = { (void *)bytes.at, bytes.count };
+
+	if (stream->out)
+		return keep_unsent(stream, &piece, 1, 0);
+	ssize_t done = send(stream->watch.fd, bytes.at, bytes.count, MSG_NOSIGNAL);
+	if (done == (ssize_t)bytes.count)
+		return true;
+	if (done < 0 && errno != EAGAIN && errno != EINTR) {
+		stream->error = errno;
+		return false;
+	}
+	return keep_unsent(stream, &piece, 1, done < 0 ? 0 : (size_t)done);
+}
+
+size_t stream_unsent(const struct stream *stream)
+{
+	return kept_count(stream->out);
+}
+
+void stream_finish(struct stream *stream)
+{
+	shutdown(stream->watch.fd, SHUT_WR);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Cancel requests on their way to PostgreSQL.
+ *
+ * Hard here: a cancel hits whatever its server is doing when it arrives. So it is
+ * sent only while the server still serves the one who asked, and from then until
+ * the connection that carried it has ended nobody else gets that server.
+ */
+#include "pgweir/pool/cancel.h"
+
+#include <stdio.h>
+
+#include "pgweir/pgwire/message.h"
+
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define CANCEL_OF(member, field) \
+	((struct cancel *)((char *)(member) - offsetof(struct cancel, field)))
+
+static void free_now(struct task *task)
+{
+	struct cancel *cancel = CANCEL_OF(task, end_task);
+	struct pools *pools = cancel->pool->pools;
+	struct pool *pool = cancel->pool;
+
+	slab_put(&pools->cancel_slab, cancel);
+	pool_rest_if_empty(pool);
+}
+
+/* Takes it off its list and closes all it has. */
+static void detach(struct cancel *cancel)
+{
+	struct pool *pool = cancel->pool;
+	struct server *server = cancel->server;
+
+	if (cancel->is_active) {
+		TAILQ_REMOVE(&pool->cancels_active, cancel, node);
+		pool->cancel_active_count--;
+	} else {
+		TAILQ_REMOVE(&pool->cancels_waiting, cancel, node);
+		pool->cancel_waiting_count--;
+	}
+	pool->pools->cancel_count--;
+	timer_clear(&cancel->timer);
+	dial_cancel(&cancel->dial);
+	stream_close(&cancel->stream);
+	cancel->server = NULL;
+	if (!cancel->is_sent || !server)
+		return;
+	server->cancel_count--;
+	if (server->cancel_count == 0 && server->state == SERVER_CANCELED)
+		pool_home(server);
+}
+
+static void finish(struct cancel *cancel)
+{
+	if (cancel->is_ended)
+		return;
+	cancel->is_ended = true;
+	detach(cancel);
+	cancel->end_task.run = free_now;
+	loop_defer(cancel->pool->pools->with.loop, &cancel->end_task);
+	pool_wake(cancel->pool);
+	if (cancel->on_end)
+		cancel->on_end(cancel->arg);
+}
+
+static void on_due(struct timer *timer)
+{
+	finish(CANCEL_OF(timer, timer));
+}
+
+static void on_input(struct stream *stream)
+{
+	struct bytes in;
+
+	/* PostgreSQL says nothing; it closes when the signal has been sent. */
+	if (stream_read(stream, &in) == STREAM_END)
+		finish(CANCEL_OF(stream, stream));
+}
+
+static void on_drained(struct stream *stream)
+{
+	(void)stream;
+}
+
+static void on_gone(struct stream *stream)
+{
+	finish(CANCEL_OF(stream, stream));
+}
+
+static const struct stream_ops ops = { on_input, on_drained, on_gone };
+
+/* Whether the server is still doing what the one who asked wants ended. */
+static bool is_wanted(const struct cancel *cancel)
+{
+	const struct server *server = cancel->server;
+
+	return server && server->state == SERVER_LENT && server->borrower == cancel->target &&
+	       server->errand == ERRAND_NONE;
+}
+
+static void on_connected(struct dial *dial, int fd, const struct err *err)
+{
+	struct cancel *cancel = CANCEL_OF(dial, dial);
+	struct pools *pools = cancel->pool->pools;
+	struct buf out = { 0 };
+
+	if (fd < 0) {
+		log_info(&cancel->pool->log, "failed cancel request: %s", err->text);
+		finish(cancel);
+		return;
+	}
+	stream_open(&cancel->stream, pools->with.loop, pools->with.streams, fd, &ops);
+	if (!is_wanted(cancel)) {
+		finish(cancel);
+		return;
+	}
+	message_cancel(&out, bytes_of(cancel->server->key, cancel->server->key_size));
+	cancel->is_sent = true;
+	cancel->server->cancel_count++;
+	if (!buf_ok(&out) || !stream_send(&cancel->stream, buf_bytes(&out)) ||
+	    !stream_want(&cancel->stream, WANT_INPUT))
+		finish(cancel);
+	buf_wipe(&out);
+}
+
+/* Cancels may use as many connections again as the pool may have servers. */
+static bool has_room(const struct pool *pool)
+{
+	unsigned int used = pool->server_count + pool->cancel_active_count;
+
+	return pool->limits.size == 0 || used < 2 * (unsigned int)pool->limits.size;
+}
+
+static void launch(struct cancel *cancel)
+{
+	struct pool *pool = cancel->pool;
+	struct pools *pools = pool->pools;
+	const struct address *peer = &cancel->server->peer;
+	char path[sizeof(cancel->server->path)];
+
+	TAILQ_REMOVE(&pool->cancels_waiting, cancel, node);
+	pool->cancel_waiting_count--;
+	TAILQ_INSERT_TAIL(&pool->cancels_active, cancel, node);
+	pool->cancel_active_count++;
+	cancel->is_active = true;
+	cancel->address = *peer;
+	timer_set(&cancel->timer,
+	          loop_line(pools->with.loop, pools->config->server_connect_timeout, on_due),
+	          loop_now(pools->with.loop));
+	if (address_is_unix(peer)) {
+		snprintf(path, sizeof(path), "%s", cancel->server->path);
+		dial_start_unix(&cancel->dial, pools->with.loop, path, on_connected);
+	} else {
+		dial_start(&cancel->dial, pools->with.loop, peer, &pools->server_sockets,
+		           on_connected);
+	}
+}
+
+void cancel_serve(struct pool *pool)
+{
+	struct cancel *cancel;
+
+	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) && has_room(pool)) {
+		if (is_wanted(cancel))
+			launch(cancel);
+		else
+			finish(cancel);
+	}
+}
+
+struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), void *arg,
+                            struct err *err)
+{
+	struct pool *pool = target->pool;
+	struct server *server = target->server;
+	struct cancel *cancel;
+
+	if (!server || (server->is_ready && server->status == 'I')) {
+		err_set(err, ERR_STATE, "cancel request for idle client");
+		return NULL;
+	}
+	if (server->errand != ERRAND_NONE) {
+		err_set(err, ERR_STATE, "ignoring cancel request for server that is setting vars");
+		return NULL;
+	}
+	cancel = slab_take(&pool->pools->cancel_slab);
+	if (!cancel) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	*cancel = (struct cancel){
+		.pool = pool, .server = server, .target = target, .on_end = on_end, .arg = arg
+	};
+	TAILQ_INSERT_TAIL(&pool->cancels_waiting, cancel, node);
+	pool->cancel_waiting_count++;
+	pool->pools->cancel_count++;
+	timer_set(&cancel->timer,
+	          loop_line(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
+	                    on_due),
+	          loop_now(pool->pools->with.loop));
+	cancel_serve(pool);
+	if (cancel->is_ended)
+		return NULL;
+	return cancel;
+}
+
+void cancel_drop(struct cancel *cancel)
+{
+	cancel->on_end = NULL;
+	if (!cancel->is_sent)
+		finish(cancel);
+}
+
+/* Those of `list` that are for this server: the server goes, or has left the one who asked. */
+static void forget_in(struct cancel_list *list, const struct borrower *target,
+                      const struct server *server)
+{
+	struct cancel *cancel = TAILQ_FIRST(list);
+
+	while (cancel) {
+		struct cancel *next = TAILQ_NEXT(cancel, node);
+
+		if (server && cancel->server == server)
+			cancel->server = NULL;
+		if (target && cancel->target == target && !cancel->is_sent)
+			finish(cancel);
+		cancel = next;
+	}
+}
+
+void cancel_forget_target(struct borrower *target, struct pool *pool)
+{
+	forget_in(&pool->cancels_waiting, target, NULL);
+	forget_in(&pool->cancels_active, target, NULL);
+}
+
+void cancel_forget_server(struct server *server)
+{
+	forget_in(&server->pool->cancels_waiting, NULL, server);
+	forget_in(&server->pool->cancels_active, NULL, server);
+}
+
+void cancel_drop_all(struct pool *pool)
+{
+	struct cancel *cancel;
+
+	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) ||
+	       (cancel = TAILQ_FIRST(&pool->cancels_active))) {
+		cancel->on_end = NULL;
+		finish(cancel);
+		loop_undefer(pool->pools->with.loop, &cancel->end_task);
+		slab_put(&pool->pools->cancel_slab, cancel);
+	}
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A pool: who is in it, who waits, who is lent what.
+ *
+ *   pool_take --> a server at once
+ *   pool_ask  --> the line --> end of turn: a server that is at home, or a new one
+ *
+ * Hard here: nobody is served from within a callback of somebody else. What comes
+ * home wakes the pool, and the line is served at the end of the turn.
+ */
+#include "pgweir/pool/pool.h"
+
+#include <assert.h>
+
+#include "server_priv.h"
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct loop *loop_of(const struct pool *pool)
+{
+	return pool->pools->with.loop;
+}
+
+static bool is_paused(const struct pool *pool)
+{
+	return pool->pools->is_paused || pool->database->is_paused;
+}
+
+static void close_for(struct server *server, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, ERR_SERVER_LOST, "%s", reason);
+	server_close(server, &err);
+}
+
+/* ---- filing ---- */
+
+static bool is_home(enum server_state state)
+{
+	return state == SERVER_IDLE || state == SERVER_USED;
+}
+
+static bool is_busy(enum server_state state)
+{
+	return state == SERVER_LENT || state == SERVER_CHECKING || state == SERVER_RESETTING ||
+	       state == SERVER_CANCELED;
+}
+
+static void count_busy(struct pool *pool, int change)
+{
+	pool->database->busy_count += (unsigned int)change;
+	pool->pools->busy_count += (unsigned int)change;
+	if (change < 0)
+		pools_changed(pool->pools);
+}
+
+static void count_server(struct pool *pool, int change)
+{
+	pool->server_count += (unsigned int)change;
+	pool->database->server_count += (unsigned int)change;
+	pool->account->server_count += (unsigned int)change;
+	pool->pools->server_count += (unsigned int)change;
+}
+
+void pool_count_server(struct pool *pool)
+{
+	count_server(pool, 1);
+}
+
+/* Those at home, in the order in which they came: the first is the one to evict. */
+static void file_home(struct pool *pool, struct server *server, bool was, bool is)
+{
+	if (was && !is) {
+		TAILQ_REMOVE(&pool->database->idle, server, database_node);
+		TAILQ_REMOVE(&pool->account->idle, server, account_node);
+	} else if (is && !was) {
+		TAILQ_INSERT_TAIL(&pool->database->idle, server, database_node);
+		TAILQ_INSERT_TAIL(&pool->account->idle, server, account_node);
+	}
+}
+
+void pool_file(struct pool *pool, struct server *server, enum server_state from)
+{
+	enum server_state to = server->state;
+	bool goes_last = pool->pools->config->server_round_robin || to != SERVER_IDLE;
+
+	TAILQ_REMOVE(&pool->servers[from], server, node);
+	pool->server_counts[from]--;
+	if (goes_last)
+		TAILQ_INSERT_TAIL(&pool->servers[to], server, node);
+	else
+		TAILQ_INSERT_HEAD(&pool->servers[to], server, node);
+	pool->server_counts[to]++;
+	file_home(pool, server, is_home(from), is_home(to));
+	if (is_busy(from) != is_busy(to))
+		count_busy(pool, is_busy(to) ? 1 : -1);
+	if (to != SERVER_CLOSING)
+		return;
+	count_server(pool, -1);
+	server_set_close_needed(server, false);
+	pool_unblock(pool);
+	pool_wake(pool);
+	pools_changed(pool->pools);
+}
+
+void server_set_close_needed(struct server *server, bool is_needed)
+{
+	int change = (int)is_needed - (int)server->is_close_needed;
+
+	server->is_close_needed = is_needed;
+	server->pool->database->close_needed_count += (unsigned int)change;
+	server->pool->pools->close_needed_count += (unsigned int)change;
+}
+
+/* ---- membership ---- */
+
+void pool_join(struct pool *pool, struct borrower *borrower)
+{
+	borrower->pool = pool;
+	borrower->state = BORROWER_RESTING;
+	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
+	pool->member_count++;
+	timer_clear(&pool->rest);
+	if (pool->limits.min_size)
+		pool_wake(pool);
+}
+
+void pool_leave(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct server *server = borrower->server;
+	struct err err;
+
+	if (!pool)
+		return;
+	pool_give_up(borrower);
+	if (server) {
+		bool is_whole = server->is_ready && server->status == 'I' &&
+		                server->errand == ERRAND_NONE &&
+		                stream_unsent(&server->stream) == 0;
+
+		if (is_whole) {
+			pool_return(borrower);
+		} else {
+			borrower->server = NULL;
+			borrower->state = BORROWER_RESTING;
+			server->borrower = NULL;
+			pool->served_count--;
+			cancel_forget_target(borrower, pool);
+			err_set(&err, ERR_SERVER_LOST, "client disconnect while server was not ready");
+			server_close(server, &err);
+		}
+	}
+	TAILQ_REMOVE(&pool->members, borrower, node);
+	pool->member_count--;
+	borrower->pool = NULL;
+	pool_rest_if_empty(pool);
+}
+
+void pool_expel(struct pool *pool, const struct err *err)
+{
+	struct borrower_list leaving;
+	struct borrower *borrower;
+
+	/* An expelled borrower may stay a member until the end of the turn. */
+	TAILQ_INIT(&leaving);
+	TAILQ_CONCAT(&leaving, &pool->members, node);
+	while ((borrower = TAILQ_FIRST(&leaving))) {
+		TAILQ_REMOVE(&leaving, borrower, node);
+		TAILQ_INSERT_TAIL(&pool->members, borrower, node);
+		borrower->ops->on_expelled(borrower, err);
+	}
+}
+
+/* ---- the line ---- */
+
+static void stand(struct borrower *borrower, enum borrower_state state)
+{
+	struct pool *pool = borrower->pool;
+	bool is_newcomer = state == BORROWER_NEWCOMER;
+
+	assert(borrower->state == BORROWER_RESTING);
+	borrower->state = state;
+	borrower->waiting_since = loop_now(loop_of(pool));
+	TAILQ_INSERT_TAIL(is_newcomer ? &pool->newcomers : &pool->waiting, borrower, line_node);
+	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) += 1;
+	pool_wake(pool);
+}
+
+void pool_give_up(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	bool is_newcomer = borrower->state == BORROWER_NEWCOMER;
+
+	if (!is_newcomer && borrower->state != BORROWER_WAITING)
+		return;
+	TAILQ_REMOVE(is_newcomer ? &pool->newcomers : &pool->waiting, borrower, line_node);
+	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) -= 1;
+	pool->stats.wait_time +=
+		(uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
+	borrower->state = BORROWER_RESTING;
+	if (pool->newcomer_count + pool->waiting_count == 0)
+		timer_clear(&pool->retry);
+}
+
+/* Whether a login failed so lately that another one would be too early. */
+bool pool_is_backing_off(const struct pool *pool)
+{
+	return pool->is_failing && loop_now(loop_of(pool)) <
+	                                   pool->failed_at + pool->pools->config->server_login_retry;
+}
+
+/* PostgreSQL is starting up or shutting down: worth waiting for. */
+static bool pool_is_not_yet(const struct err *err)
+{
+	return strcmp(err->sqlstate, "57P03") == 0;
+}
+
+static bool refuse_for_failure(const struct pool *pool, struct err *err)
+{
+	*err = pool->failure;
+	err_set(err, pool->failure.code == ERR_FOREIGN ? ERR_FOREIGN : ERR_SERVER_CONNECT,
+	        "server login has been failing, cached error: %.99s (server_login_retry)",
+	        pool->failure.text);
+	if (pool->failure.code == ERR_FOREIGN)
+		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
+	return false;
+}
+
+bool pool_await_welcome(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	assert(!pool->has_welcome);
+	if (pool_is_backing_off(pool) && pool->server_count == 0 &&
+	    pool->failure.code == ERR_FOREIGN && !pool_is_not_yet(&pool->failure))
+		return refuse_for_failure(pool, err);
+	stand(borrower, BORROWER_NEWCOMER);
+	return true;
+}
+
+bool pool_ask(struct borrower *borrower, struct err *err)
+{
+	struct pool *pool = borrower->pool;
+
+	if (pool_is_backing_off(pool) && pool->server_count == 0 && !is_paused(pool))
+		return refuse_for_failure(pool, err);
+	stand(borrower, BORROWER_WAITING);
+	return true;
+}
+
+/* Refuses all who wait, in one line or the other. */
+void pool_refuse(struct pool *pool, const struct err *err)
+{
+	struct borrower *borrower;
+
+	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
+	       (borrower = TAILQ_FIRST(&pool->waiting))) {
+		pool_give_up(borrower);
+		borrower->ops->on_refused(borrower, err);
+	}
+}
+
+/* ---- lending ---- */
+
+static void lend(struct server *server, struct borrower *borrower)
+{
+	struct pool *pool = server->pool;
+
+	server_enter(server, SERVER_LENT);
+	server->borrower = borrower;
+	borrower->server = server;
+	borrower->state = BORROWER_SERVED;
+	pool->served_count++;
+	pool->stats.assignment_count++;
+	server->request_at = loop_now(loop_of(pool));
+}
+
+/* An idle server that can be lent, or NULL. Closes those that cannot. */
+static struct server *idle_server(struct pool *pool)
+{
+	struct server *server;
+
+	while ((server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]))) {
+		if (!server->is_close_needed)
+			return server;
+		close_for(server, "database configuration changed");
+	}
+	return NULL;
+}
+
+struct server *pool_take(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	struct server *server;
+
+	if (!TAILQ_EMPTY(&pool->waiting) || is_paused(pool))
+		return NULL;
+	server = idle_server(pool);
+	if (server)
+		lend(server, borrower);
+	return server;
+}
+
+bool pool_prepare(struct borrower *borrower, const struct params *params)
+{
+	struct server *server = borrower->server;
+	struct params_table *table = borrower->pool->pools->with.params;
+	struct buf text = { 0 };
+
+	if (server->params == params)
+		return true;
+	server_replay_text(server, params, &text);
+	params_release(table, &server->params);
+	server->params = params_hold(params);
+	if (text.count == 0)
+		return true;
+	server_errand(server, ERRAND_REPLAY, buf_text(&text));
+	buf_free(&text);
+	return false;
+}
+
+void pool_return(struct borrower *borrower)
+{
+	struct server *server = borrower->server;
+	struct pool *pool = server->pool;
+	const struct config *config = pool->pools->config;
+	bool wants_reset = *config->server_reset_query &&
+	                   (pool->limits.mode == POOL_MODE_SESSION ||
+	                    config->server_reset_query_always);
+
+	assert(server->is_ready && server->status == 'I' && ledger_is_empty(&server->ledger));
+	borrower->server = NULL;
+	borrower->state = BORROWER_RESTING;
+	server->borrower = NULL;
+	server->request_at = 0;
+	pool->served_count--;
+	timer_clear(&server->xact);
+	server->is_rest_unknown = false;
+	cancel_forget_target(borrower, pool);
+	stream_want(&server->stream, WANT_INPUT);
+	if (wants_reset && !server->is_close_needed) {
+		server_enter(server, SERVER_RESETTING);
+		server_errand(server, ERRAND_RESET, config->server_reset_query);
+		return;
+	}
+	pool_home(server);
+}
+
+/* ---- coming home ---- */
+
+static bool is_too_old(struct pool *pool, const struct server *server)
+{
+	usec_t now = loop_now(loop_of(pool)), lifetime = pool->limits.lifetime;
+	usec_t spacing = pool->limits.size > 0 ? lifetime / pool->limits.size : 0;
+
+	if (lifetime <= 0)
+		return true; /* one use */
+	if (now - server->connected_at < lifetime)
+		return false;
+	if (pool->lifetime_close_at && now < pool->lifetime_close_at + spacing)
+		return false;
+	pool->lifetime_close_at = now;
+	return true;
+}
+
+void pool_home(struct server *server)
+{
+	struct pool *pool = server->pool;
+	const struct config *config = pool->pools->config;
+	bool is_new = server->state == SERVER_LOGIN;
+
+	server->used_at = loop_now(loop_of(pool));
+	if (server->is_close_needed) {
+		close_for(server, "database configuration changed");
+	} else if (server->cancel_count) {
+		server_enter(server, SERVER_CANCELED);
+	} else if (is_paused(pool)) {
+		close_for(server, "pause mode");
+	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
+		close_for(server, "server lifetime over");
+	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
+	           server->state != SERVER_CHECKING) {
+		server_enter(server, SERVER_IDLE);
+		server_enter(server, SERVER_USED);
+	} else {
+		server_enter(server, SERVER_IDLE);
+	}
+	if (pool->waiting_count || pool->newcomer_count)
+		pool_wake(pool);
+	else
+		pool_unblock(pool);
+}
+
+/* ---- serving the line ---- */
+
+static void check_used(struct pool *pool)
+{
+	const char *query = config_check_query(pool->pools->config);
+	struct server *server;
+
+	while (pool->server_counts[SERVER_CHECKING] < pool->waiting_count &&
+	       (server = TAILQ_LAST(&pool->servers[SERVER_USED], server_list))) {
+		server_enter(server, SERVER_CHECKING);
+		if (server->is_close_needed)
+			close_for(server, "database configuration changed");
+		else if (query)
+			server_errand(server, ERRAND_CHECK, query);
+		else
+			pool_home(server); /* the setting went away meanwhile */
+	}
+}
+
+static void welcome_newcomers(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	while (pool->has_welcome && (borrower = TAILQ_FIRST(&pool->newcomers))) {
+		pool_give_up(borrower);
+		borrower->ops->on_welcome(borrower);
+	}
+}
+
+void pool_serve(struct task *task)
+{
+	struct pool *pool = (struct pool *)((char *)task - offsetof(struct pool, serve_task));
+	struct borrower *borrower;
+	struct server *server;
+
+	if (pool->pools->is_closing)
+		return;
+	welcome_newcomers(pool);
+	while (!is_paused(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
+	       (server = idle_server(pool))) {
+		pool_give_up(borrower);
+		lend(server, borrower);
+		borrower->ops->on_lent(borrower);
+	}
+	if (is_paused(pool))
+		return;
+	check_used(pool);
+	cancel_serve(pool);
+	pool_grow(pool);
+}
+
+void pool_wake(struct pool *pool)
+{
+	loop_defer(loop_of(pool), &pool->serve_task);
+}
+
+/* ---- logins ---- */
+
+void pool_login_done(struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	if (!pool->has_welcome) {
+		buf_free(&pool->welcome);
+		pool->welcome = server->entrance->parameters;
+		server->entrance->parameters = (struct buf){ 0 };
+		params_release(pool->pools->with.params, &pool->baseline);
+		pool->baseline = params_hold(server->baseline);
+		pool->has_welcome = true;
+	}
+	pool->is_failing = false;
+	server_entrance_free(server);
+	timer_set(&server->life,
+	          loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
+	          server->connected_at);
+	pool_home(server);
+	pool_wake(pool);
+}
+
+void pool_login_failed(struct pool *pool, const struct err *err)
+{
+	if (err->code == ERR_ADMIN_SHUTDOWN)
+		return; /* we ended it ourselves */
+	pool->is_failing = true;
+	pool->failed_at = loop_now(loop_of(pool));
+	pool->failure = *err;
+	if (err->code != ERR_SERVER_CONNECT && err->code != ERR_FILES && !pool_is_not_yet(err) &&
+	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+		pool_refuse(pool, err);
+	pool_wake(pool);
+}
+
+/* ---- for administrators ---- */
+
+/* Calls `act` for each server in a state; it may close the server. */
+static void each_in(struct pool *pool, enum server_state state,
+                    void (*act)(struct server *server, const char *reason), const char *reason)
+{
+	struct server *server = TAILQ_FIRST(&pool->servers[state]);
+
+	while (server) {
+		struct server *next = TAILQ_NEXT(server, node);
+
+		act(server, reason);
+		server = next;
+	}
+}
+
+static void close_by_admin(struct server *server, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", reason);
+	server_close(server, &err);
+}
+
+static void need_close(struct server *server, const char *reason)
+{
+	(void)reason;
+	server_set_close_needed(server, true);
+}
+
+void pool_rest(struct pool *pool, const char *reason)
+{
+	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED, SERVER_CONNECTING,
+		                                     SERVER_LOGIN };
+
+	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++)
+		each_in(pool, resting[i], close_by_admin, reason);
+}
+
+/* With server_fast_close, a session that is between two transactions loses its server too. */
+static void fast_close(struct server *server, const char *reason)
+{
+	if (server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE)
+		close_by_admin(server, reason);
+}
+
+void pool_recycle(struct pool *pool, const char *reason)
+{
+	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING,
+		                                     SERVER_RESETTING, SERVER_CANCELED };
+
+	pool_rest(pool, reason);
+	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)
+		each_in(pool, working[i], need_close, reason);
+	if (pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION)
+		each_in(pool, SERVER_LENT, fast_close, reason);
+	pool->has_welcome = false;
+	buf_free(&pool->welcome);
+	pool->is_failing = false;
+	pool_wake(pool);
+}
+
+void pool_close_all(struct pool *pool, const char *reason)
+{
+	for (int state = 0; state < SERVER_CLOSING; state++)
+		each_in(pool, (enum server_state)state, close_by_admin, reason);
+}
+
+const struct credentials *pool_credentials(const struct pool *pool)
+{
+	return pool->credentials.kind != CREDENTIALS_NONE ? &pool->credentials
+	                                                  : &pool->account->credentials;
+}

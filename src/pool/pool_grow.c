@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * How many servers a pool shall have: for those who wait, and min_pool_size.
+ *
+ * Each limit is one question, asked in the order of the contract. Where a limit
+ * of the database or of the user stands in the way, the longest unused idle
+ * server of another pool makes room; where there is none, the pool waits in a
+ * line of its own until a server of that database or user comes home or closes.
+ */
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct loop *loop_of(const struct pool *pool)
+{
+	return pool->pools->with.loop;
+}
+
+static unsigned int logins(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
+}
+
+/* ---- after a failure ---- */
+
+static void on_retry(struct timer *timer)
+{
+	pool_wake((struct pool *)((char *)timer - offsetof(struct pool, retry)));
+}
+
+static bool may_try(struct pool *pool)
+{
+	if (!pool->is_failing)
+		return true;
+	if (!pool_is_backing_off(pool))
+		return logins(pool) == 0; /* one try, until one succeeds */
+	if (!timer_is_set(&pool->retry))
+		timer_set(&pool->retry,
+		          loop_line(loop_of(pool), pool->pools->config->server_login_retry,
+		                    on_retry),
+		          pool->failed_at);
+	return false;
+}
+
+/* ---- pool_size and the reserve ---- */
+
+static void on_reserve(struct timer *timer)
+{
+	pool_wake((struct pool *)((char *)timer - offsetof(struct pool, reserve)));
+}
+
+static bool may_use_reserve(struct pool *pool)
+{
+	const struct pool_limits *limits = &pool->limits;
+	struct borrower *head = TAILQ_FIRST(&pool->waiting);
+	usec_t now = loop_now(loop_of(pool));
+
+	if (limits->reserve_size <= 0 || limits->reserve_after <= 0 || !head)
+		return false;
+	if (pool->server_count >= (unsigned int)(limits->size + limits->reserve_size))
+		return false;
+	if (now - head->waiting_since < limits->reserve_after) {
+		timer_set(&pool->reserve,
+		          loop_line(loop_of(pool), limits->reserve_after, on_reserve),
+		          head->waiting_since);
+		return false;
+	}
+	log_warning(&pool->log, "taking connection from reserve_pool");
+	return true;
+}
+
+static bool has_room(struct pool *pool)
+{
+	if (pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size)
+		return true;
+	/* Nobody could log in any more while all servers are busy and none says how to welcome. */
+	if (!pool->has_welcome && pool->newcomer_count && logins(pool) == 0 &&
+	    pool->server_count == (unsigned int)pool->limits.size)
+		return true;
+	return may_use_reserve(pool);
+}
+
+/* ---- limits of the database and of the user ---- */
+
+/* Closes the longest unused of these that belongs to a pool without a line. */
+static bool evict(struct server_list *idle, bool by_account, const struct pool *pool)
+{
+	struct server *server = TAILQ_FIRST(idle);
+	struct err err;
+
+	/* Idle servers of a pool with a line are about to be lent; there are few such moments. */
+	while (server && (server->pool == pool || server->pool->waiting_count))
+		server = by_account ? TAILQ_NEXT(server, account_node)
+		                    : TAILQ_NEXT(server, database_node);
+	if (!server)
+		return false;
+	err_set(&err, ERR_SERVER_LOST, "evicted");
+	server_close(server, &err);
+	return true;
+}
+
+static bool fits(unsigned int count, int limit)
+{
+	return limit <= 0 || count < (unsigned int)limit;
+}
+
+static void block(struct pool *pool, bool by_account)
+{
+	if (by_account && !pool->is_account_blocked) {
+		pool->is_account_blocked = true;
+		TAILQ_INSERT_TAIL(&pool->account->blocked, pool, account_blocked);
+	} else if (!by_account && !pool->is_database_blocked) {
+		pool->is_database_blocked = true;
+		TAILQ_INSERT_TAIL(&pool->database->blocked, pool, database_blocked);
+	}
+}
+
+static bool passes_limits(struct pool *pool, bool may_evict)
+{
+	struct database *database = pool->database;
+	struct account *account = pool->account;
+
+	if (!fits(database->server_count, database->server_limit) &&
+	    (!may_evict || !evict(&database->idle, false, pool))) {
+		block(pool, false);
+		return false;
+	}
+	if (!fits(account->server_count, account->server_limit) &&
+	    (!may_evict || !evict(&account->idle, true, pool))) {
+		block(pool, true);
+		return false;
+	}
+	return true;
+}
+
+void pool_leave_blocked(struct pool *pool)
+{
+	if (pool->is_database_blocked)
+		TAILQ_REMOVE(&pool->database->blocked, pool, database_blocked);
+	if (pool->is_account_blocked)
+		TAILQ_REMOVE(&pool->account->blocked, pool, account_blocked);
+	pool->is_database_blocked = pool->is_account_blocked = false;
+}
+
+void pool_unblock(struct pool *pool)
+{
+	struct pool *first;
+
+	if ((first = TAILQ_FIRST(&pool->database->blocked))) {
+		pool_leave_blocked(first);
+		pool_wake(first);
+	}
+	if ((first = TAILQ_FIRST(&pool->account->blocked))) {
+		pool_leave_blocked(first);
+		pool_wake(first);
+	}
+}
+
+/* ---- growing ---- */
+
+/* How many more servers those who wait could use. */
+static unsigned int missing(const struct pool *pool)
+{
+	unsigned int coming = logins(pool) + pool->server_counts[SERVER_CHECKING] +
+	                      pool->server_counts[SERVER_RESETTING];
+	unsigned int wanted = pool->waiting_count;
+
+	if (pool->newcomer_count && !pool->has_welcome && wanted == 0)
+		return logins(pool) ? 0 : 1;
+	return wanted > coming ? wanted - coming : 0;
+}
+
+static bool wants_minimum(const struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	int least = pool->limits.min_size;
+
+	if (pool->limits.size > 0 && least > pool->limits.size)
+		least = pool->limits.size;
+	return entry && (pool->member_count || entry->user) && logins(pool) == 0 &&
+	       pool->server_count < (unsigned int)least;
+}
+
+void pool_grow(struct pool *pool)
+{
+	while (missing(pool) && logins(pool) < POOL_LOGINS_MAX && may_try(pool) &&
+	       has_room(pool) && passes_limits(pool, true)) {
+		pool_leave_blocked(pool);
+		if (!server_launch(pool))
+			return;
+	}
+	if (!missing(pool) && wants_minimum(pool) && may_try(pool) && passes_limits(pool, false))
+		server_launch(pool);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What an administrator may do to pools: PAUSE, RESUME, RECONNECT, KILL.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Calls `act` for each pool of the database, or of all. */
+static void each_pool(struct pools *pools, struct database *database,
+                      void (*act)(struct pool *pool, const char *reason), const char *reason)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH(pool, &pools->list, node) {
+		if (!database || pool->database == database)
+			act(pool, reason);
+	}
+}
+
+static void wake(struct pool *pool, const char *reason)
+{
+	(void)reason;
+	pool_wake(pool);
+}
+
+void pools_pause(struct pools *pools, struct database *database)
+{
+	*(database ? &database->is_paused : &pools->is_paused) = true;
+	each_pool(pools, database, pool_rest, "pause mode");
+}
+
+void pools_resume(struct pools *pools, struct database *database)
+{
+	*(database ? &database->is_paused : &pools->is_paused) = false;
+	each_pool(pools, database, wake, NULL);
+}
+
+void pools_reconnect(struct pools *pools, struct database *database)
+{
+	each_pool(pools, database, pool_recycle, "database configuration changed");
+}
+
+static void kill_pool(struct pool *pool, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", reason);
+	pool->database->is_paused = true;
+	pool_expel(pool, &err);
+	pool_refuse(pool, &err);
+	pool_close_all(pool, reason);
+	pool->has_welcome = false;
+	stats_add(&pool->pools->gone, &pool->stats);
+	pool->stats = (struct stats){ 0 };
+}
+
+void pools_kill(struct pools *pools, struct database *database)
+{
+	if (database)
+		database->is_paused = true;
+	each_pool(pools, database, kill_pool, "database removed");
+}
+
+void pools_refuse_waiting(struct pools *pools, const struct err *err)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH(pool, &pools->list, node)
+	pool_refuse(pool, err);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A server's life: its states, its limits, its end.
+ */
+#include "pgweir/pool/server.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "pgweir/pgwire/message.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define TO(state) (1u << (state))
+#define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
+
+static const struct server_step {
+	const char *name;
+	const char *shown; /* as SHOW SERVERS has it */
+	unsigned int next; /* TO() of each state that may follow */
+} steps[SERVER_STATES] = {
+	[SERVER_CONNECTING] = { "connecting", "new", TO(SERVER_LOGIN) | TO(SERVER_CLOSING) },
+	[SERVER_LOGIN] = { "login", "new", HOME },
+	[SERVER_IDLE] = { "idle", "idle",
+	                  TO(SERVER_LENT) | TO(SERVER_USED) | TO(SERVER_CHECKING) |
+	                          TO(SERVER_CLOSING) },
+	[SERVER_USED] = { "used", "used", TO(SERVER_CHECKING) | TO(SERVER_CLOSING) },
+	[SERVER_CHECKING] = { "checking", "tested", HOME },
+	[SERVER_LENT] = { "lent", "active", HOME | TO(SERVER_RESETTING) },
+	[SERVER_RESETTING] = { "resetting", "tested", HOME },
+	[SERVER_CANCELED] = { "canceled", "being_canceled", HOME },
+	[SERVER_CLOSING] = { "closing", "closing", 0 },
+};
+
+const char *server_state_name(enum server_state state)
+{
+	return steps[state].shown;
+}
+
+/* Each state has its own clock. */
+static void set_state_timer(struct server *server)
+{
+	const struct pool_limits *limits = &server->pool->limits;
+	usec_t now = loop_now(server->pool->pools->with.loop);
+
+	switch (server->state) {
+	case SERVER_CONNECTING:
+	case SERVER_LOGIN:
+		timer_set(&server->timer, limits->connect, server->connected_at);
+		return;
+	case SERVER_CHECKING:
+	case SERVER_RESETTING:
+		timer_set(&server->timer, limits->connect, now);
+		return;
+	case SERVER_IDLE:
+		timer_set(&server->timer, limits->check ? limits->check : limits->idle,
+		          server->used_at);
+		return;
+	case SERVER_USED:
+		timer_set(&server->timer, limits->idle, server->used_at);
+		return;
+	default:
+		timer_clear(&server->timer);
+	}
+}
+
+void server_enter(struct server *server, enum server_state next)
+{
+	enum server_state from = server->state;
+
+	assert(steps[from].next & TO(next));
+	log_noise(&server->log, "%s -> %s", steps[from].name, steps[next].name);
+	server->state = next;
+	pool_file(server->pool, server, from);
+	set_state_timer(server);
+}
+
+static void free_later(struct task *task)
+{
+	struct server *server = SERVER_OF(task, free_task);
+
+	pools_remove_server(server);
+}
+
+static void release(struct server *server)
+{
+	struct params_table *params = server->pool->pools->with.params;
+
+	server_entrance_free(server);
+	cancel_forget_server(server);
+	timer_clear(&server->life);
+	timer_clear(&server->xact);
+	stream_close(&server->stream);
+	ledger_done(&server->ledger);
+	params_release(params, &server->params);
+	params_release(params, &server->baseline);
+	explicit_bzero(server->key, sizeof(server->key));
+}
+
+static void say_goodbye(struct server *server)
+{
+	struct buf out = { 0 };
+
+	if (!stream_is_open(&server->stream) || server->stream.error ||
+	    stream_unsent(&server->stream))
+		return;
+	message_terminate(&out);
+	if (buf_ok(&out))
+		stream_send(&server->stream, buf_bytes(&out));
+	buf_free(&out);
+}
+
+static void log_close(struct server *server, const struct err *err)
+{
+	struct pools *pools = server->pool->pools;
+	usec_t age = loop_now(pools->with.loop) - server->connected_at;
+
+	if (pools->config->log_disconnections)
+		log_info(&server->log, "closing because: %s (age=%llds)", err->text,
+		         (long long)(age / USEC_PER_SEC));
+}
+
+void server_close(struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+	struct borrower *borrower = server->borrower;
+	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
+	struct err reason = *err; /* it may lie in what goes now */
+	bool is_told = server->is_told;
+
+	if (server->state == SERVER_CLOSING)
+		return;
+	log_close(server, &reason);
+	if (!was_new)
+		say_goodbye(server);
+	server->borrower = NULL;
+	server_enter(server, SERVER_CLOSING);
+	release(server);
+	server->free_task.run = free_later;
+	loop_undefer(pool->pools->with.loop, &server->free_task);
+	loop_defer(pool->pools->with.loop, &server->free_task);
+	if (was_new)
+		pool_login_failed(pool, &reason);
+	if (!borrower)
+		return;
+	borrower->server = NULL;
+	borrower->state = BORROWER_RESTING;
+	pool->served_count--;
+	cancel_forget_target(borrower, pool);
+	borrower->ops->on_lost(borrower, &reason, is_told);
+}
+
+static void close_for(struct server *server, enum err_code code, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, code, "%s", reason);
+	server_close(server, &err);
+}
+
+/* ---- limits ---- */
+
+void server_connect_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, timer);
+
+	if (server->state == SERVER_CHECKING)
+		close_for(server, ERR_SERVER_LOST, "server check query timeout");
+	else if (server->state == SERVER_RESETTING)
+		close_for(server, ERR_SERVER_LOST, "server reset query timeout");
+	else
+		close_for(server, ERR_SERVER_CONNECT, "connect timeout");
+}
+
+void server_check_due(struct timer *timer)
+{
+	server_enter(SERVER_OF(timer, timer), SERVER_USED);
+}
+
+void server_idle_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, timer);
+	struct pool *pool = server->pool;
+
+	if (pool->member_count + (unsigned int)(pool->database->entry &&
+	                                        pool->database->entry->user) &&
+	    pool->server_count <= (unsigned int)pool->limits.min_size) {
+		timer_set(timer, pool->limits.idle, loop_now(pool->pools->with.loop));
+		return;
+	}
+	close_for(server, ERR_SERVER_LOST, "server idle timeout");
+}
+
+/* How far apart the servers of a pool are closed for their age. */
+static usec_t life_spacing(const struct pool *pool)
+{
+	return pool->limits.size > 0 ? pool->limits.lifetime / pool->limits.size : 0;
+}
+
+void server_life_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, life);
+	struct pool *pool = server->pool;
+	struct loop *loop = pool->pools->with.loop;
+	usec_t spacing = life_spacing(pool), now = loop_now(loop);
+
+	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
+		return; /* pool_home() looks at its age */
+	if (pool->lifetime_close_at && now < pool->lifetime_close_at + spacing) {
+		timer_set(timer, loop_line(loop, spacing, server_life_due),
+		          pool->lifetime_close_at);
+		return;
+	}
+	pool->lifetime_close_at = now;
+	close_for(server, ERR_SERVER_LOST, "server lifetime over");
+}
+
+void server_query_due(struct timer *timer)
+{
+	close_for(SERVER_OF(timer, timer), ERR_QUERY_CANCELED, "query timeout");
+}
+
+void server_idle_transaction_due(struct timer *timer)
+{
+	close_for(SERVER_OF(timer, timer), ERR_IDLE_TRANSACTION, "idle transaction timeout");
+}
+
+void server_transaction_due(struct timer *timer)
+{
+	close_for(SERVER_OF(timer, xact), ERR_TRANSACTION_TIME, "transaction timeout");
+}
+
+void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since)
+{
+	const struct pool_limits *limits = &server->pool->limits;
+
+	if (limits->query || timer_is_set(&server->timer))
+		timer_set(&server->timer, limits->query, query_since);
+	if (limits->transaction && !timer_is_set(&server->xact))
+		timer_set(&server->xact, limits->transaction, xact_since);
+	server->request_at = query_since;
+	server->is_ready = false;
+}
+
+/* ---- sending ---- */
+
+enum ledger_send server_note(struct server *server, enum ledger_kind kind)
+{
+	server->is_ready = false;
+	return ledger_add(&server->ledger, kind, LEDGER_FORWARD);
+}
+
+/* Sending failed. It may have told us why before: what it said is read first. */
+static void broken(struct task *task)
+{
+	struct server *server = SERVER_OF(task, free_task);
+	char reason[128];
+
+	if (server->state == SERVER_CLOSING)
+		return;
+	if (stream_is_open(&server->stream))
+		server_stream_ops.on_input(&server->stream);
+	if (server->state == SERVER_CLOSING)
+		return;
+	snprintf(reason, sizeof(reason), "server conn crashed?");
+	close_for(server, ERR_SERVER_LOST, reason);
+}
+
+bool server_send(struct server *server, struct bytes bytes)
+{
+	server->pool->stats.client_bytes += bytes.count;
+	if (stream_send(&server->stream, bytes))
+		return true;
+	server->free_task.run = broken;
+	loop_defer(server->pool->pools->with.loop, &server->free_task);
+	return false;
+}
+
+void server_read_on(struct server *server)
+{
+	stream_want(&server->stream, WANT_INPUT);
+}
+
+/* ---- errands ---- */
+
+bool server_errand(struct server *server, enum errand_kind kind, const char *query)
+{
+	struct buf out = { 0 };
+	bool is_sent;
+
+	assert(server->errand == ERRAND_NONE);
+	server->errand = kind;
+	server->errand_failed = false;
+	server->is_ready = false;
+	message_query(&out, query);
+	is_sent = buf_ok(&out) &&
+	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_SWALLOW) == LEDGER_SENT &&
+	          stream_send(&server->stream, buf_bytes(&out));
+	buf_free(&out);
+	if (!is_sent) {
+		server->free_task.run = broken;
+		loop_defer(server->pool->pools->with.loop, &server->free_task);
+	}
+	return is_sent;
+}
+
+static const struct {
+	const char *name;
+	const char *failure; /* NULL: a failure is only logged */
+} errands[] = {
+	[ERRAND_NONE] = { "nothing", NULL },
+	[ERRAND_CONNECT] = { "connect_query", NULL },
+	[ERRAND_CHECK] = { "server_check_query", NULL },
+	[ERRAND_RESET] = { "server_reset_query", "reset query failed" },
+	[ERRAND_REPLAY] = { "parameters", "invalid server parameter" },
+};
+
+void server_errand_done(struct server *server)
+{
+	enum errand_kind kind = server->errand;
+
+	server->errand = ERRAND_NONE;
+	if (server->errand_failed)
+		log_warning(&server->log, "%s failed", errands[kind].name);
+	if (server->errand_failed && errands[kind].failure) {
+		close_for(server, ERR_PARAMETER, errands[kind].failure);
+		return;
+	}
+	if (server->status != 'I') {
+		close_for(server, ERR_STATE, "a query of our own left a transaction open");
+		return;
+	}
+	server->is_ready = true;
+	switch (kind) {
+	case ERRAND_CONNECT:
+		pool_login_done(server);
+		return;
+	case ERRAND_REPLAY:
+		server->borrower->ops->on_lent(server->borrower);
+		return;
+	case ERRAND_CHECK:
+	case ERRAND_RESET:
+	case ERRAND_NONE:
+		pool_home(server);
+	}
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What comes from a server, frame by frame.
+ *
+ *   stream --> [judge the header] --> borrower      what answers its requests
+ *                   |
+ *                   +--> ours                       what answers an errand; the login
+ *
+ * Frames that pass are handed on in runs, as they lie, with one call however many
+ * they are. A frame may be longer than anything we hold: its header is judged and
+ * the rest follows by count. Only what must be understood is waited for whole.
+ */
+#include <string.h>
+
+#include "pgweir/pgwire/fields.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* The longest frame of those that must be understood whole. */
+#define WHOLE_MAX ((uint32_t)256 * 1024)
+#define TAG_MAX 64        /* a CommandComplete that may be of interest */
+#define ERROR_PREFIX 1024 /* of an ErrorResponse: severity, SQLSTATE, and the words mostly */
+
+static bool close_bad(struct server *server, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, ERR_PROTOCOL, "%s", reason);
+	server_close(server, &err);
+	return false;
+}
+
+/*
+ * How many bytes of a frame must be there before it can be judged: of an error its
+ * severity and words, of a report all, of rows only the header.
+ */
+static uint32_t wanted(const struct server *server, const struct frame *frame)
+{
+	if (server->state == SERVER_LOGIN)
+		return frame->length;
+	switch (frame->type) {
+	case 'Z':
+	case 'S':
+		return frame->length;
+	case 'C':
+		return frame->length <= TAG_MAX ? frame->length : FRAME_HEADER_SIZE;
+	case 'E':
+		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
+	default:
+		return FRAME_HEADER_SIZE;
+	}
+}
+
+/* What has come of a frame's body, if it is of interest. */
+static struct bytes body_of(struct bytes in, const struct frame *frame)
+{
+	size_t count = in.count < frame->length ? in.count : frame->length;
+
+	return bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+}
+
+/* ---- what may come at any time ---- */
+
+static enum frame_fate parameter_frame(struct server *server, struct bytes body)
+{
+	const char *name, *value;
+	bool is_news;
+
+	if (fields_parameter(body, &name, &value) != WIRE_OK)
+		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
+	is_news = server_parameter(server, name, value);
+	if (server->errand == ERRAND_CONNECT) {
+		/* connect_query makes defaults */
+		params_change(server->pool->pools->with.params, &server->baseline, name, value);
+		params_change(server->pool->pools->with.params, &server->params, name, NULL);
+	}
+	if (server->state != SERVER_LENT)
+		return FRAME_EAT;
+	/* The answer to our own SET is the client's business only when it is another spelling. */
+	return server->errand == ERRAND_REPLAY && !is_news ? FRAME_EAT : FRAME_PASS;
+}
+
+/*
+ * What is said at the front of an ErrorResponse, which may be cut: severity,
+ * SQLSTATE and words, in that order from every PostgreSQL.
+ */
+static void read_error(struct bytes body, char *out, size_t size, struct report *report)
+{
+	size_t count = body.count < size - 2 ? body.count : size - 2;
+
+	memcpy(out, body.at, count);
+	out[count] = out[count + 1] = 0; /* ends a cut field, and the list */
+	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
+	fields_report(bytes_of(out, count + (count && out[count - 1] == 0 ? 1 : 2)), report);
+}
+
+static bool is_fatal(struct bytes body)
+{
+	char room[ERROR_PREFIX];
+	struct report report;
+	const char *severity;
+
+	read_error(body, room, sizeof(room), &report);
+	severity = report.verbatim ? report.verbatim : report.severity;
+	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
+}
+
+/* A FATAL error, or any that nobody asked for: the server is about to go. */
+static enum frame_fate unasked_error(struct server *server, struct bytes body)
+{
+	char room[ERROR_PREFIX];
+	struct report report;
+	struct err err;
+
+	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
+		server->is_told = true;
+		return FRAME_PASS;
+	}
+	read_error(body, room, sizeof(room), &report);
+	err_set_foreign(&err, report.sqlstate, report.text);
+	err_prefix(&err, "server said: %s ", report.severity);
+	server_close(server, &err);
+	return FRAME_STOP;
+}
+
+/* ---- answers ---- */
+
+/* A CommandComplete: does its tag say that parameters were reset? */
+static void complete_frame(struct server *server, struct bytes body)
+{
+	if (bytes_equal(body, bytes_of("DISCARD ALL", 12)))
+		server_forget_rest(server, true);
+	else if (bytes_equal(body, bytes_of("RESET", 6)))
+		server_forget_rest(server, false);
+}
+
+static enum frame_fate errand_frame(struct server *server, char type, struct bytes body, bool is_end)
+{
+	char room[ERROR_PREFIX];
+	struct report report;
+
+	if (type == 'E') {
+		read_error(body, room, sizeof(room), &report);
+		server->errand_failed = true;
+		log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate,
+		            report.text);
+		/* The borrower is told what PostgreSQL found wrong with its parameters. */
+		if (server->errand == ERRAND_REPLAY) {
+			struct err err;
+
+			err_set_foreign(&err, report.sqlstate, report.text);
+			server->errand = ERRAND_NONE;
+			server_close(server, &err);
+			return FRAME_STOP;
+		}
+	}
+	if (type == 'C')
+		complete_frame(server, body);
+	if (is_end) {
+		server_errand_done(server);
+		return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_EAT;
+	}
+	return FRAME_EAT;
+}
+
+/* An answer, by the ledger. `body` is empty for what does not need to be understood. */
+static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
+{
+	bool is_end;
+	enum ledger_verdict verdict;
+
+	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
+		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
+	if (type == 'E' && (ledger_is_empty(&server->ledger) || is_fatal(body)))
+		return unasked_error(server, body);
+	verdict = ledger_reply(&server->ledger, type, &is_end);
+	if (verdict == LEDGER_OURS)
+		return errand_frame(server, type, body, is_end);
+	if (verdict == LEDGER_DOUBT)
+		return close_bad(server, "Sync inside of a COPY that failed: out of step"),
+		       FRAME_STOP;
+	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
+		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
+	if (type == 'Z')
+		return FRAME_READY;
+	if (type == 'C')
+		complete_frame(server, body);
+	return FRAME_PASS;
+}
+
+static enum frame_fate judge(struct server *server, const struct frame *frame, struct bytes in)
+{
+	struct bytes body = body_of(in, frame);
+
+	if (server->state == SERVER_LOGIN && server->errand == ERRAND_NONE)
+		return server_login_frame(server, frame, in);
+	switch (frame->type) {
+	case 'S':
+		return parameter_frame(server, body);
+	case 'N':
+		return server->state == SERVER_LENT && server->errand == ERRAND_NONE ? FRAME_PASS
+		                                                                     : FRAME_EAT;
+	case 'A':
+		return server->state == SERVER_LENT ? FRAME_PASS : FRAME_EAT;
+	default:
+		return answer_frame(server, frame->type, body);
+	}
+}
+
+/* ---- runs ---- */
+
+/* A run of bytes that go to the borrower; hands it on. */
+static void pass(struct server *server, const char *from, const char *to)
+{
+	if (from == to || !server->borrower)
+		return;
+	if (!server->borrower->ops->on_bytes(server->borrower, bytes_of(from, (size_t)(to - from))) &&
+	    server->state == SERVER_LENT)
+		stream_want(&server->stream, WANT_NOTHING);
+}
+
+/* ReadyForQuery has been passed on. */
+static void ready(struct server *server)
+{
+	struct borrower *borrower = server->borrower;
+	bool is_settled = ledger_is_empty(&server->ledger);
+
+	if (!borrower)
+		return;
+	server->is_ready = is_settled;
+	if (is_settled) {
+		server->request_at = 0;
+		timer_set(&server->timer,
+		          server->status == 'I' ? NULL : server->pool->limits.idle_transaction,
+		          loop_now(server->pool->pools->with.loop));
+	}
+	if (server->status == 'I' && timer_is_set(&server->xact))
+		timer_clear(&server->xact);
+	borrower->ops->on_ready(borrower, server->status, is_settled);
+}
+
+/* Keeps what could not be judged yet. */
+static void keep(struct server *server, struct bytes rest)
+{
+	if (!stream_keep(&server->stream, rest))
+		close_bad(server, "out of memory");
+}
+
+/* Judges the frame at the start of `in`. MORE: not enough of it is there. */
+static enum wire_result next_frame(struct server *server, struct bytes in, struct frame *frame)
+{
+	uint32_t max = (uint32_t)server->pool->pools->config->max_packet_size;
+	enum wire_result result = frame_peek(in, max, frame);
+
+	if (result != WIRE_OK)
+		return result;
+	if (wanted(server, frame) > WHOLE_MAX)
+		return WIRE_BAD;
+	return in.count < wanted(server, frame) ? WIRE_MORE : WIRE_OK;
+}
+
+/* Uses up what has come. false: the server is closing or wants no more now. */
+static bool consume(struct server *server, struct bytes in)
+{
+	const char *run = in.at; /* what lies from here to in.at is to be passed on */
+
+	while (in.count) {
+		struct frame frame;
+		enum frame_fate fate;
+		size_t count;
+
+		if (server->frame_left == 0) {
+			enum wire_result result = next_frame(server, in, &frame);
+
+			if (result == WIRE_MORE)
+				break;
+			if (result == WIRE_BAD)
+				return close_bad(server, "bad packet header");
+			fate = judge(server, &frame, in);
+			if (fate == FRAME_STOP || server->state == SERVER_CLOSING)
+				return false;
+			if (fate == FRAME_STAY)
+				break;
+			server->frame_left = frame.length;
+			server->passes = fate != FRAME_EAT;
+		} else {
+			fate = server->passes ? FRAME_PASS : FRAME_EAT;
+		}
+		count = server->frame_left < in.count ? server->frame_left : in.count;
+		if (!server->passes) {
+			pass(server, run, in.at);
+			run = in.at + count;
+		}
+		server->frame_left -= (uint32_t)count;
+		in = bytes_skip(in, count);
+		if (fate == FRAME_READY) {
+			pass(server, run, in.at);
+			run = in.at;
+			if (server->state == SERVER_LENT)
+				ready(server);
+		}
+		if (server->state == SERVER_CLOSING)
+			return false;
+	}
+	pass(server, run, in.at);
+	if (server->state == SERVER_CLOSING)
+		return false;
+	keep(server, in);
+	return server->state != SERVER_CLOSING && server->stream.want == WANT_INPUT;
+}
+
+void server_judge_kept(struct server *server)
+{
+	consume(server, stream_kept(&server->stream));
+}
+
+static void on_end(struct server *server)
+{
+	struct err err;
+
+	if (server->state == SERVER_LOGIN)
+		err_set(&err, ERR_SERVER_CONNECT, "server closed the connection during login");
+	else if (server->is_told)
+		err_set(&err, ERR_SERVER_LOST, "server ended the connection");
+	else
+		err_set(&err, ERR_SERVER_LOST, "server conn crashed?");
+	server_close(server, &err);
+}
+
+static void on_input(struct stream *stream)
+{
+	struct server *server = SERVER_OF(stream, stream);
+	int rounds = server->pool->pools->config->sbuf_loopcnt;
+	enum stream_result result;
+
+	do {
+		struct bytes in;
+		size_t before = stream_kept(stream).count;
+
+		result = stream_read(stream, &in);
+		if (result == STREAM_NOTHING)
+			return;
+		if (result == STREAM_END) {
+			on_end(server);
+			return;
+		}
+		if (server->state != SERVER_LOGIN)
+			server->pool->stats.server_bytes += in.count - before;
+		if (!consume(server, in))
+			return;
+	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct server *server = SERVER_OF(stream, stream);
+
+	if (server->state == SERVER_LENT && server->borrower && server->errand == ERRAND_NONE)
+		server->borrower->ops->on_room(server->borrower);
+}
+
+static void on_gone(struct stream *stream)
+{
+	struct server *server = SERVER_OF(stream, stream);
+
+	/* What it said before it went is still worth reading. */
+	if (stream_want(stream, WANT_INPUT))
+		on_input(stream);
+	if (server->state != SERVER_CLOSING)
+		on_end(server);
+}
+
+const struct stream_ops server_stream_ops = { on_input, on_drained, on_gone };

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * How a server comes to be: its name is looked up, its socket connected, its
+ * startup packet sent, its questions answered.
+ *
+ * Hard here: deriving a key from a password is done on a helper thread. Until it
+ * is back, what the server says is left in the kernel.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Bytes of what a server may report of its parameters while it lets us in. */
+#define REPORT_MAX ((size_t)64 * 1024)
+
+static void fail(struct server *server, enum err_code code, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, code, "%s", reason);
+	server_close(server, &err);
+}
+
+static void log_prefix(const struct logger *logger, char *out, size_t size)
+{
+	const struct server *server = SERVER_OF(logger, log);
+	char where[ADDRESS_TEXT_SIZE];
+
+	snprintf(out, size, "S-%p: %s/%s@%s ", (const void *)server, server->pool->database->name,
+	         server->pool->account->name,
+	         server->peer.family ? address_format(&server->peer, where, sizeof(where))
+	                             : "(not connected)");
+}
+
+void server_entrance_free(struct server *server)
+{
+	struct server_entrance *entrance = server->entrance;
+
+	if (!entrance)
+		return;
+	server->entrance = NULL;
+	dial_cancel(&entrance->dial);
+	resolver_cancel(&entrance->ask);
+	login_free(&entrance->login);
+	buf_free(&entrance->parameters);
+	free(entrance);
+}
+
+/* ---- connecting ---- */
+
+static void add_startup(struct buf *out, const struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	size_t at = message_startup_begin(out);
+	const struct {
+		const char *name, *value;
+	} pairs[] = {
+		{ "user", pool->account->name },
+		{ "database", config_database_dbname(entry, pool->database->name) },
+		{ "client_encoding", entry->client_encoding },
+		{ "DateStyle", entry->datestyle },
+		{ "TimeZone", entry->timezone },
+		{ "application_name", entry->application_name },
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		if (pairs[i].value)
+			message_startup_pair(out, pairs[i].name, pairs[i].value);
+	}
+	message_startup_end(out, at);
+}
+
+static void log_connected(struct server *server)
+{
+	struct address self;
+	char text[ADDRESS_TEXT_SIZE];
+
+	if (!server->pool->pools->config->log_connections)
+		return;
+	if (address_is_unix(&server->peer) ||
+	    !address_of_self(&self, server->stream.watch.fd, 0)) {
+		log_info(&server->log, "new connection to server");
+		return;
+	}
+	log_info(&server->log, "new connection to server (from %s)",
+	         address_format(&self, text, sizeof(text)));
+}
+
+static void on_work(void *arg);
+
+static void on_connected(struct dial *dial, int fd, const struct err *err)
+{
+	struct server_entrance *entrance =
+		(struct server_entrance *)((char *)dial - offsetof(struct server_entrance, dial));
+	struct server *server = entrance->server;
+	struct pools *pools = server->pool->pools;
+	struct buf out = { 0 };
+
+	if (fd < 0) {
+		server_close(server, err);
+		return;
+	}
+	stream_open(&server->stream, pools->with.loop, pools->with.streams, fd, &server_stream_ops);
+	if (address_is_unix(&server->peer))
+		address_of_peer(&server->peer, fd, address_port(&server->peer));
+	log_connected(server);
+	add_startup(&out, server->pool);
+	entrance->login = login_new(&(struct login_who){
+		.user = server->pool->account->name,
+		.credentials = pool_credentials(server->pool),
+		.verifiers = pools->with.verifiers,
+		.on_work = on_work,
+		.arg = server,
+	});
+	server_enter(server, SERVER_LOGIN);
+	if (!entrance->login || !buf_ok(&out))
+		fail(server, ERR_MEMORY, "out of memory");
+	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
+	         !stream_want(&server->stream, WANT_INPUT))
+		fail(server, ERR_SERVER_CONNECT, "server closed the connection during login");
+	buf_free(&out);
+}
+
+static void dial_address(struct server *server, const struct address *address)
+{
+	struct pools *pools = server->pool->pools;
+
+	server->peer = *address;
+	if (address_is_unix(address))
+		dial_start_unix(&server->entrance->dial, pools->with.loop,
+		                server->path, on_connected);
+	else
+		dial_start(&server->entrance->dial, pools->with.loop, address,
+		           &pools->server_sockets, on_connected);
+}
+
+static void on_address(struct resolver_ask *ask, const struct address *address,
+                       const struct err *err)
+{
+	struct server_entrance *entrance =
+		(struct server_entrance *)((char *)ask - offsetof(struct server_entrance, ask));
+
+	if (!address)
+		server_close(entrance->server, err);
+	else
+		dial_address(entrance->server, address);
+}
+
+/* Where the entry says that the server is. false: nowhere, *err says why. */
+static bool find_address(struct server *server, struct err *err)
+{
+	struct pools *pools = server->pool->pools;
+	const struct config_database *entry = server->pool->database->entry;
+	const char *host = entry->host ? entry->host : pools->config->unix_socket_dir;
+	struct address address = { .un = { AF_UNIX, 0, (uid_t)-1, (uint16_t)entry->port } };
+
+	if (!*host)
+		return err_set(err, ERR_SERVER_CONNECT,
+		               "database \"%s\" has no host, and unix_socket_dir is empty",
+		               server->pool->database->name);
+	if (*host == '/' || *host == '@') {
+		snprintf(server->path, sizeof(server->path),
+		         "%s/.s.PGSQL.%d", host, entry->port);
+		dial_address(server, &address);
+		return true;
+	}
+	return resolver_start(pools->with.resolver, &server->entrance->ask, host,
+	                      (uint16_t)entry->port, on_address, err);
+}
+
+struct server *server_launch(struct pool *pool)
+{
+	struct server *server = pools_add_server(pool);
+	struct loop *loop = pool->pools->with.loop;
+	struct err err;
+
+	if (!server)
+		return NULL;
+	server->log = (struct logger){ pool->pools->with.log, log_prefix };
+	server->entrance = calloc(1, sizeof(*server->entrance));
+	server->connected_at = server->used_at = loop_now(loop);
+	server->connect_wall = wall_now();
+	timer_set(&server->timer, pool->limits.connect, server->connected_at);
+	if (!server->entrance) {
+		fail(server, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	server->entrance->server = server;
+	if (!find_address(server, &err)) {
+		server_close(server, &err);
+		return NULL;
+	}
+	return server;
+}
+
+/* ---- the login ---- */
+
+/* Goes on with what the login says. false: the server is closing. */
+static bool login_step(struct server *server, enum login_result result, struct buf *out,
+                       struct err *err)
+{
+	struct login *login = server->entrance->login;
+	struct job *job;
+
+	switch (result) {
+	case LOGIN_OK:
+		login_free(&server->entrance->login);
+		return true;
+	case LOGIN_MORE:
+		if (buf_ok(out) && (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
+			return true;
+		fail(server, ERR_SERVER_CONNECT, "server closed the connection during login");
+		return false;
+	case LOGIN_WORK:
+		job = login_job(login);
+		if (job && workers_submit(server->pool->pools->with.workers, job, err)) {
+			server->entrance->is_working = true;
+			stream_want(&server->stream, WANT_NOTHING);
+			return true;
+		}
+		login_job_refused(login);
+		fail(server, ERR_FILES, "too many logins at once wait for their key");
+		return false;
+	case LOGIN_FAILED:
+		err_prefix(err, "server login failed: ");
+		server_close(server, err);
+		return false;
+	}
+	return false;
+}
+
+static void on_work(void *arg)
+{
+	struct server *server = arg;
+	struct buf out = { 0 };
+	struct err err;
+	enum login_result result;
+
+	server->entrance->is_working = false;
+	result = login_resume(server->entrance->login, &out, &err);
+	if (login_step(server, result, &out, &err) && !server->entrance->is_working) {
+		stream_want(&server->stream, WANT_INPUT);
+		server_judge_kept(server);
+	}
+	buf_wipe(&out);
+}
+
+static enum frame_fate auth_frame(struct server *server, struct bytes body)
+{
+	struct buf out = { 0 };
+	struct err err;
+	enum login_result result;
+	bool goes_on;
+
+	if (!server->entrance->login)
+		return fail(server, ERR_PROTOCOL, "server asks again after it let us in"), FRAME_STOP;
+	result = login_answer(server->entrance->login, body, &out, &err);
+	goes_on = login_step(server, result, &out, &err);
+	buf_wipe(&out);
+	return goes_on ? FRAME_EAT : FRAME_STOP;
+}
+
+/* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
+static enum frame_fate refused(struct server *server, struct bytes body)
+{
+	struct report report = { 0 };
+	struct err err;
+
+	if (fields_report(body, &report) != WIRE_OK)
+		return fail(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
+	log_warning(&server->log, "server login failed: %s %s", report.severity, report.text);
+	err_set_foreign(&err, report.sqlstate, report.text);
+	server_close(server, &err);
+	return FRAME_STOP;
+}
+
+static enum frame_fate report_frame(struct server *server, struct bytes body)
+{
+	const char *name, *value;
+	struct buf *parameters = &server->entrance->parameters;
+
+	if (fields_parameter(body, &name, &value) != WIRE_OK)
+		return fail(server, ERR_PROTOCOL, "broken ParameterStatus"), FRAME_STOP;
+	parameters->limit = REPORT_MAX;
+	buf_add_cstr(parameters, name);
+	buf_add_cstr(parameters, value);
+	params_change(server->pool->pools->with.params, &server->baseline, name, value);
+	return buf_ok(parameters) ? FRAME_EAT
+	                          : (fail(server, ERR_PROTOCOL, "too many parameters"), FRAME_STOP);
+}
+
+static enum frame_fate key_frame(struct server *server, struct bytes body)
+{
+	struct bytes key;
+
+	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key))
+		return fail(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
+	server->key_size = (uint16_t)key.count;
+	memcpy(server->key, key.at, key.count);
+	return FRAME_EAT;
+}
+
+/* It is ready for the first time. */
+static enum frame_fate first_ready(struct server *server, struct bytes body)
+{
+	const char *connect_query = server->pool->database->entry->connect_query;
+
+	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->login)
+		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
+	server->is_ready = true;
+	if (connect_query)
+		server_errand(server, ERRAND_CONNECT, connect_query);
+	else
+		pool_login_done(server);
+	return FRAME_EAT;
+}
+
+enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
+                                   struct bytes in)
+{
+	struct bytes body = frame_body(in, frame);
+
+	if (server->entrance->is_working)
+		return FRAME_STAY;
+	switch (frame->type) {
+	case 'R':
+		return auth_frame(server, body);
+	case 'E':
+		return refused(server, body);
+	case 'S':
+		return report_frame(server, body);
+	case 'K':
+		return key_frame(server, body);
+	case 'Z':
+		return first_ready(server, body);
+	case 'N':
+		return FRAME_EAT;
+	default:
+		fail(server, ERR_PROTOCOL, "unexpected message from server during login");
+		return FRAME_STOP;
+	}
+}

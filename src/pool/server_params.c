@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A server's parameters: what to say so that they become what a client wants,
+ * and what its reports mean.
+ *
+ * A map holds only what differs from the server's own defaults. What a client
+ * does not have goes back: to the value that the server reported at its login,
+ * or by RESET if it does not report that name.
+ *
+ * Hard here: a client may RESET what it had given at its start. The server says
+ * so for the names that it reports; the others are unknown from then on, and
+ * stand in the map with a value that nobody can want.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* No value of a parameter: PostgreSQL does not take control characters in a startup packet's words
+ * for anything, and no one sends this. */
+#define UNKNOWN "\001"
+
+/* Parameters that are lists of quoted names: SET would take the whole text for one name. */
+static const char *const name_lists[] = { "search_path", "temp_tablespaces",
+	                                  "local_preload_libraries",
+	                                  "session_preload_libraries" };
+
+static bool is_name_list(const char *name)
+{
+	for (size_t i = 0; i < sizeof(name_lists) / sizeof(name_lists[0]); i++) {
+		if (strcasecmp(name_lists[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* An SQL literal, safe whatever standard_conforming_strings says. */
+static void add_literal(struct buf *text, const char *value)
+{
+	buf_add_text(text, strchr(value, '\\') ? "E'" : "'");
+	for (; *value; value++) {
+		if (*value == '\'' || *value == '\\')
+			buf_add_byte(text, *value);
+		buf_add_byte(text, *value);
+	}
+	buf_add_byte(text, '\'');
+}
+
+/* A parameter's name: identifiers with dots between them. */
+static void add_name(struct buf *text, const char *name)
+{
+	buf_add_byte(text, '"');
+	for (; *name; name++) {
+		if (*name == '.') {
+			buf_add_text(text, "\".\"");
+			continue;
+		}
+		if (*name == '"')
+			buf_add_byte(text, '"');
+		buf_add_byte(text, *name);
+	}
+	buf_add_byte(text, '"');
+}
+
+static void add_set(struct buf *text, const char *name, const char *value)
+{
+	if (is_name_list(name)) {
+		buf_add_text(text, "SELECT pg_catalog.set_config(");
+		add_literal(text, name);
+		buf_add_text(text, ",");
+		add_literal(text, value);
+		buf_add_text(text, ",false);");
+		return;
+	}
+	buf_add_text(text, "SET ");
+	add_name(text, name);
+	buf_add_byte(text, '=');
+	add_literal(text, value);
+	buf_add_byte(text, ';');
+}
+
+static void add_set_back(struct buf *text, const struct server *server, const char *name)
+{
+	const char *value = params_find(server->baseline, name);
+
+	if (value) {
+		add_set(text, name, value);
+		return;
+	}
+	buf_add_text(text, "RESET ");
+	add_name(text, name);
+	buf_add_byte(text, ';');
+}
+
+void server_replay_text(const struct server *server, const struct params *want, struct buf *text)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(server->params, &at, &name, &value)) {
+		if (!params_find(want, name))
+			add_set_back(text, server, name);
+	}
+	at = NULL;
+	while (params_next(want, &at, &name, &value)) {
+		const char *have = params_find(server->params, name);
+
+		if (!have)
+			have = params_find(server->baseline, name);
+		if (!have || strcasecmp(have, value) != 0)
+			add_set(text, name, value);
+	}
+}
+
+bool server_parameter(struct server *server, const char *name, const char *value)
+{
+	struct params_table *table = server->pool->pools->with.params;
+	const char *tracked = pools_tracked(server->pool->pools, name);
+	const char *had = params_find(server->params, name);
+	const char *normal = params_find(server->baseline, name);
+	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
+
+	if (!tracked && !had) {
+		params_change(table, &server->baseline, name, value);
+		return is_news;
+	}
+	if (normal && strcmp(normal, value) == 0)
+		value = NULL;
+	params_change(table, &server->params, tracked ? tracked : name, value);
+	return is_news;
+}
+
+void server_forget_rest(struct server *server, bool is_all)
+{
+	struct params_table *table = server->pool->pools->with.params;
+	const struct params *before = params_hold(server->params);
+	const char *at = NULL, *name, *value;
+
+	while (params_next(before, &at, &name, &value)) {
+		if (!params_find(server->baseline, name))
+			params_change(table, &server->params, name, is_all ? NULL : UNKNOWN);
+	}
+	params_release(table, &before);
+	server->is_rest_unknown = true;
+}

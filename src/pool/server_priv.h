@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Servers, inside the room.
+ */
+#ifndef PGWEIR_POOL_SERVER_PRIV_H
+#define PGWEIR_POOL_SERVER_PRIV_H
+
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pool/pools.h"
+
+/* What becomes of a frame. */
+enum frame_fate {
+	FRAME_PASS,  /* to the borrower */
+	FRAME_READY, /* the same, and then on_ready() */
+	FRAME_EAT,   /* it was for us */
+	FRAME_STAY,  /* not now: it stays where it is, and nothing more is read */
+	FRAME_STOP   /* the server is closing: forget all that has come */
+};
+
+/* The only place that writes server->state. */
+void server_enter(struct server *server, enum server_state next);
+
+/* Launches a server: it enters CONNECTING. NULL: no memory. */
+struct server *server_launch(struct pool *pool);
+
+/* A frame of a server that has not logged in. `in` has the whole of it. */
+enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
+                                   struct bytes in);
+
+/* Judges what was kept while a key was being derived. */
+void server_judge_kept(struct server *server);
+
+/* Ends what there is only during a login. */
+void server_entrance_free(struct server *server);
+
+/* Sends a query of our own. */
+bool server_errand(struct server *server, enum errand_kind kind, const char *query);
+
+/* An errand has been answered in full; errand_failed says how. */
+void server_errand_done(struct server *server);
+
+/* The words that bring the server's parameters to `want`; empty: nothing to do. */
+void server_replay_text(const struct server *server, const struct params *want, struct buf *text);
+
+/* A ParameterStatus of a server at work: true when the borrower does not know that value. */
+bool server_parameter(struct server *server, const char *name, const char *value);
+
+/*
+ * The server has reset parameters. is_all: all of them, so they are its defaults;
+ * else those that it does not report may be anything now.
+ */
+void server_forget_rest(struct server *server, bool is_all);
+
+extern const struct stream_ops server_stream_ops;
+
+/* What a timer of each kind does when it is due. */
+void server_connect_due(struct timer *timer);
+void server_check_due(struct timer *timer);
+void server_idle_due(struct timer *timer);
+void server_life_due(struct timer *timer);
+void server_query_due(struct timer *timer);
+void server_idle_transaction_due(struct timer *timer);
+void server_transaction_due(struct timer *timer);
+
+#define SERVER_OF(member, field) \
+	((struct server *)((char *)(member) - offsetof(struct server, field)))
+
+#endif
