@@ -26,6 +26,8 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
+/* uthash's own choice falls through its cases, which clang warns of. */
+#define HASH_FUNCTION HASH_FNV
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(line) ((line)->is_lost = true)
 #include <uthash.h>
