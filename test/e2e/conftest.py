@@ -34,7 +34,10 @@ def template(account, place):
 
 @pytest.fixture(scope="session")
 def binary(account, place):
-    return place_binary(account, place)
+    try:
+        return place_binary(account, place)
+    except FileNotFoundError as absent:
+        pytest.exit(str(absent), returncode=3)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def find_binary():
         top = os.path.join(os.path.dirname(__file__), "..", "..", "..")
         path = os.path.normpath(os.path.join(top, "out", "test", "pgweir"))
     if not os.path.exists(path):
-        raise RuntimeError(f"no {path}: build it with test/run, or name another in PGWEIR_BIN")
+        raise FileNotFoundError(f"no {path}: build it with test/run, or name another in PGWEIR_BIN")
     return os.path.abspath(path)
 
 
@@ -304,8 +304,9 @@ class Pgweir:
         last = {}
 
         def matches():
+            last.clear()
             last.update(self.pool(database, user))
-            return all(last[name] == value for name, value in wanted.items())
+            return all(last.get(name, 0) == value for name, value in wanted.items())
 
         try:
             wait_until(matches, limit)
