@@ -68,7 +68,7 @@ def private_postgres(account, place, template):
 
 
 @pytest.fixture
-def daemons(request):
+def daemons(request, postgres):
     """All daemons of a test; the log of each stands in the report of a failure."""
     started = request.node.daemons = []
     yield started
@@ -81,6 +81,8 @@ def daemons(request):
     request.node.daemon_logs = [(daemon.dir, daemon.log) for daemon in started]
     for daemon in started:
         drop_place(daemon.dir)
+    if any(daemon.postgres is postgres for daemon in started):
+        postgres.end_backends()
     assert not problems, "\n".join(problems)
 
 

@@ -32,7 +32,7 @@ def test_copy_both_ways(pgweir, table, mode):
             for row in rows:
                 copy.write_row(row)
         assert cursor.rowcount == len(rows)
-        with cursor.copy(f"COPY {table} TO STDOUT") as copy:
+        with cursor.copy(f"COPY (SELECT * FROM {table} ORDER BY n) TO STDOUT") as copy:
             copy.set_types(["int4", "text"])
             assert list(copy.rows()) == rows
     assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20000,)

@@ -7,7 +7,6 @@ copy of it with an own port, so that one which a test may kill costs a fraction 
 
 import os
 import signal
-import socket
 import subprocess
 
 import psycopg
@@ -195,5 +194,7 @@ class Postgres:
             " AND (%s::text IS NULL OR datname = %s)", user, user, dbname, dbname)
         return [row[0] for row in rows]
 
-    def address(self):
-        return socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0][4]
+    def end_backends(self):
+        """Ends what a test left running, so that the next one counts its own only."""
+        self.query("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                   " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
