@@ -16,8 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define HASH_FUNCTION HASH_OAT /* the usual one falls through its cases: clang warns */
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/base/banned.h"
 

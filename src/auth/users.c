@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HASH_FUNCTION HASH_OAT /* the usual one falls through its cases: clang warns */
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/scram.h"
