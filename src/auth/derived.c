@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/base/banned.h"
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/scram.h"

@@ -3,8 +3,7 @@
  * The entries of [databases] and [users]: kept by name, and what results from
  * them for one user on one database.
  */
-#define HASH_NONFATAL_OOM 1    /* an element without room has no table: hh.tbl is NULL */
-#define HASH_FUNCTION HASH_OAT /* uthash's own choice falls through cases: clang warns */
+#define HASH_NONFATAL_OOM 1 /* an element without room has no table: hh.tbl is NULL */
 
 #include "entries_priv.h"
 
@@ -35,7 +34,7 @@ static void database_free(struct config_database **database)
 {
 	if (!*database)
 		return;
-	entry_free(*database, database_keys, database_keys_count);
+	config_entry_free(*database, database_keys, database_keys_count);
 	free((*database)->name);
 	free(*database);
 	*database = NULL;
@@ -45,7 +44,7 @@ static void user_free(struct config_user **user)
 {
 	if (!*user)
 		return;
-	entry_free(*user, user_keys, user_keys_count);
+	config_entry_free(*user, user_keys, user_keys_count);
 	free((*user)->name);
 	free(*user);
 	*user = NULL;

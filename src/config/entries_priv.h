@@ -66,6 +66,6 @@ bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *t
                 struct err *err);
 
 /* Frees the texts of an entry, and wipes them. */
-void entry_free(void *entry, const struct entry_key *keys, size_t count);
+void config_entry_free(void *entry, const struct entry_key *keys, size_t count);
 
 #endif

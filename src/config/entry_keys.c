@@ -119,7 +119,7 @@ void entry_reset(void *entry, const struct entry_key *keys, size_t count)
 	}
 }
 
-void entry_free(void *entry, const struct entry_key *keys, size_t count)
+void config_entry_free(void *entry, const struct entry_key *keys, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		union field field = field_of(entry, &keys[i]);

@@ -133,7 +133,7 @@ static bool find_group(const char *name, gid_t *group, struct err *err)
 
 static bool set_rights(const char *path, const struct listener_options *options, struct err *err)
 {
-	gid_t group;
+	gid_t group = (gid_t)-1;
 
 	if (options->unix_group && *options->unix_group) {
 		if (!find_group(options->unix_group, &group, err))

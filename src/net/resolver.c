@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* uthash's own choice falls through its cases, which clang warns of. */
+#define HASH_FUNCTION HASH_FNV
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(name) ((name)->is_lost = true)
 #include <uthash.h>

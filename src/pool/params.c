@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/base/buf.h"
 

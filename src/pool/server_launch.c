@@ -228,7 +228,7 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		fail(server, ERR_FILES, "too many logins at once wait for their key");
 		return false;
 	case LOGIN_FAILED:
-		err_prefix(err, "server login failed: ");
+		
 		server_close(server, err);
 		return false;
 	}

@@ -10,7 +10,7 @@
 #ifndef PGWEIR_CLIENT_CLIENT_H
 #define PGWEIR_CLIENT_CLIENT_H
 
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/base/log.h"
 #include "pgweir/client/console_door.h"

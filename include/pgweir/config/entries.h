@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/config/config.h"
 

@@ -6,7 +6,7 @@
 #ifndef PGWEIR_POOL_DATABASE_H
 #define PGWEIR_POOL_DATABASE_H
 
-#include <uthash.h>
+#include "pgweir/base/table.h"
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"

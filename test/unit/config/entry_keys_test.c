@@ -55,7 +55,7 @@ START_TEST(entry_read_judges_databases)
 	ok = entry_read(&entry, database_keys, database_keys_count, text, &err);
 	ck_assert_msg(ok == !databases[_i].error, "%s: %s", databases[_i].text, err.text);
 	ck_assert_str_eq(err.text, databases[_i].error ? databases[_i].error : "");
-	entry_free(&entry, database_keys, database_keys_count);
+	config_entry_free(&entry, database_keys, database_keys_count);
 	free(text);
 }
 END_TEST
@@ -84,7 +84,7 @@ START_TEST(entry_read_fills_a_database)
 	ck_assert_int_eq(entry.server_lifetime, 90 * USEC_PER_SEC);
 	ck_assert_int_eq(entry.query_wait_timeout, 0);
 	ck_assert_int_eq(entry.pool_mode, POOL_MODE_TRANSACTION);
-	entry_free(&entry, database_keys, database_keys_count);
+	config_entry_free(&entry, database_keys, database_keys_count);
 	ck_assert_ptr_null(entry.password);
 }
 END_TEST
@@ -133,14 +133,14 @@ START_TEST(entry_texts_have_a_length)
 	memset(text + used, 'x', CONFIG_PASSWORD_MAX);
 	ck_assert(entry_read(&entry, database_keys, database_keys_count, text, &err));
 	ck_assert_uint_eq(strlen(entry.password), CONFIG_PASSWORD_MAX);
-	entry_free(&entry, database_keys, database_keys_count);
+	config_entry_free(&entry, database_keys, database_keys_count);
 
 	memset(text, 0, sizeof(text));
 	memcpy(text, "password=", used);
 	memset(text + used, 'x', CONFIG_PASSWORD_MAX + 1);
 	ck_assert(!entry_read(&entry, database_keys, database_keys_count, text, &err));
 	ck_assert_str_eq(err.text, "password: is longer than 65530 bytes");
-	entry_free(&entry, database_keys, database_keys_count);
+	config_entry_free(&entry, database_keys, database_keys_count);
 }
 END_TEST
 

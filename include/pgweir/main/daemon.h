@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The daemon: the one object from which everything else hangs. Made once, by
+ * main; a second one beside it, with a loop of its own, would not notice.
+ */
+#ifndef PGWEIR_MAIN_DAEMON_H
+#define PGWEIR_MAIN_DAEMON_H
+
+#include "pgweir/auth/users.h"
+#include "pgweir/base/log.h"
+#include "pgweir/config/config.h"
+#include "pgweir/main/options.h"
+
+struct daemon;
+
+/*
+ * Loads the configuration and the users that it names. false: every problem has
+ * been handed to `report`, and nothing is loaded.
+ */
+bool daemon_load(const char *file, const struct config **config, struct users **users,
+                 void (*report)(void *arg, const char *problem), void *arg);
+
+/* How the log shall be by options and configuration. The texts are borrowed. */
+struct log_options daemon_log_options(const struct options *options, const struct config *config);
+
+/*
+ * Opens everything: loop, resolver, listeners. Takes over the references to config
+ * and users; log and options are borrowed. NULL: *err says why not.
+ */
+struct daemon *daemon_new(struct log *log, const struct options *options,
+                          const struct config *config, struct users *users, struct err *err);
+
+/* Runs until it is told to stop. */
+void daemon_run(struct daemon *daemon);
+
+/* Closes everything. */
+void daemon_free(struct daemon **daemon);
+
+#endif

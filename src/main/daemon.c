@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The daemon: makes the rooms and ties them together.
+ *
+ *   listener --> clients --> pools --> servers
+ *                  |
+ *                  +--> console --> reload, SET, shutdown (lifecycle.c)
+ */
+#include "pgweir/main/daemon.h"
+
+#include <stdlib.h>
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define WORKER_THREADS 2
+#define WORKER_JOBS 4096     /* key derivations that may wait */
+#define VERIFIERS_MAX 100000 /* derived keys that are kept */
+
+bool daemon_load(const char *file, const struct config **config, struct users **users,
+                 void (*report)(void *arg, const char *problem), void *arg)
+{
+	struct problems problems = { 0 };
+	struct err err;
+
+	*users = NULL;
+	*config = config_load(file, &problems);
+	for (size_t i = 0; i < problems.count; i++)
+		report(arg, problems.texts[i]);
+	if (problems.dropped_count)
+		report(arg, "... and more problems, too many to list");
+	problems_done(&problems);
+	if (!*config)
+		return false;
+	if ((*config)->auth_type == AUTH_TYPE_ANY || !(*config)->auth_file ||
+	    !*(*config)->auth_file)
+		*users = users_none();
+	else
+		*users = users_load((*config)->auth_file, &err);
+	if (*users)
+		return true;
+	report(arg, err.text);
+	config_unref(config);
+	return false;
+}
+
+struct log_options daemon_log_options(const struct options *options, const struct config *config)
+{
+	return (struct log_options){
+		.file = config->logfile,
+		.to_stderr = !options->quiet,
+		.to_syslog = config->syslog,
+		.ident = config->syslog_ident,
+		.facility = config->syslog_facility,
+		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity
+		                                             : config->verbose,
+	};
+}
+
+/* ---- what the rooms ask of us ---- */
+
+static void on_accept(void *arg, int fd, const struct address *peer)
+{
+	struct daemon *daemon = arg;
+
+	clients_accept(daemon->clients, fd, peer);
+}
+
+/* A client has left: its descriptor is free for another. */
+static void on_free(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	listener_retry(daemon->listener);
+}
+
+/* ---- making the rooms ---- */
+
+static bool make_listener(struct daemon *daemon, struct err *err)
+{
+	const struct config *config = daemon->config;
+
+	daemon->listener = listener_new(daemon->loop,
+	                                &(struct listener_options){
+						.addresses = config->listen_addr.text,
+						.port = (uint16_t)config->listen_port,
+						.unix_dir = config->unix_socket_dir,
+						.unix_mode = (mode_t)config->unix_socket_mode,
+						.unix_group = config->unix_socket_group,
+						.backlog = config->listen_backlog,
+						.reuse_port = config->so_reuseport,
+						.tcp_defer_accept = config->tcp_defer_accept,
+						.socket = daemon->pools->server_sockets,
+						.log = daemon->logger,
+					},
+	                                on_accept, daemon);
+	if (!daemon->listener)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	return listener_open(daemon->listener, err);
+}
+
+static bool make_resolver(struct daemon *daemon, struct err *err)
+{
+	daemon->resolver =
+		resolver_new(daemon->loop,
+	                     &(struct resolver_options){
+				     .good_ttl = daemon->config->dns_max_ttl,
+				     .bad_ttl = daemon->config->dns_nxdomain_ttl,
+			     },
+	                     err);
+	return daemon->resolver != NULL;
+}
+
+static bool make_ground(struct daemon *daemon, struct err *err)
+{
+	daemon->loop = loop_new(err);
+	if (!daemon->loop)
+		return false;
+	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
+	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
+	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
+	daemon->params = params_table_new();
+	if (!daemon->params)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	return daemon->verifiers && make_resolver(daemon, err);
+}
+
+static bool make_engine(struct daemon *daemon, struct err *err)
+{
+	daemon->pools = pools_new(
+		&(struct pools_with){
+			.loop = daemon->loop,
+			.log = daemon->log,
+			.streams = &daemon->streams,
+			.resolver = daemon->resolver,
+			.workers = daemon->workers,
+			.verifiers = daemon->verifiers,
+			.params = daemon->params,
+		},
+		daemon->config, daemon->users, err);
+	if (!daemon->pools || !lifecycle_make_console(daemon, err))
+		return false;
+	daemon->clients = clients_new(
+		&(struct clients_with){
+			.loop = daemon->loop,
+			.log = daemon->log,
+			.streams = &daemon->streams,
+			.workers = daemon->workers,
+			.verifiers = daemon->verifiers,
+			.params = daemon->params,
+			.pools = daemon->pools,
+			.door = &daemon->door,
+			.on_free = on_free,
+			.arg = daemon,
+		},
+		daemon->config, daemon->users, err);
+	return daemon->clients != NULL;
+}
+
+struct daemon *daemon_new(struct log *log, const struct options *options,
+                          const struct config *config, struct users *users, struct err *err)
+{
+	struct daemon *daemon = calloc(1, sizeof(*daemon));
+
+	if (!daemon) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		config_unref(&config);
+		users_release(&users);
+		return NULL;
+	}
+	daemon->log = log;
+	daemon->logger = (struct logger){ log, NULL };
+	daemon->options = options;
+	daemon->config = config;
+	daemon->users = users;
+	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
+	    !lifecycle_catch_signals(daemon, err) || !make_listener(daemon, err))
+		daemon_free(&daemon);
+	return daemon;
+}
+
+void daemon_run(struct daemon *daemon)
+{
+	loop_run(daemon->loop);
+}
+
+void daemon_free(struct daemon **daemonp)
+{
+	struct daemon *daemon = *daemonp;
+
+	if (!daemon)
+		return;
+	*daemonp = NULL;
+	lifecycle_stop_watching(daemon);
+	clients_free(&daemon->clients);
+	lifecycle_free_console(daemon);
+	listener_free(&daemon->listener);
+	workers_free(&daemon->workers);
+	pools_free(&daemon->pools);
+	resolver_free(&daemon->resolver);
+	verifiers_free(&daemon->verifiers);
+	params_table_free(&daemon->params);
+	if (daemon->loop)
+		stream_pool_done(&daemon->streams);
+	loop_free(&daemon->loop);
+	config_unref(&daemon->config);
+	users_release(&daemon->users);
+	free(daemon);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The daemon, inside the room.
+ */
+#ifndef PGWEIR_MAIN_DAEMON_PRIV_H
+#define PGWEIR_MAIN_DAEMON_PRIV_H
+
+#include "pgweir/auth/derived.h"
+#include "pgweir/client/clients.h"
+#include "pgweir/main/daemon.h"
+#include "pgweir/net/listener.h"
+
+enum shutdown_state {
+	SHUTDOWN_NONE,
+	SHUTDOWN_SERVERS, /* waits until no server is left */
+	SHUTDOWN_CLIENTS  /* waits until no client is left */
+};
+
+struct daemon {
+	struct log *log;
+	struct logger logger;
+	const struct options *options;
+	const struct config *config;
+	struct users *users;
+	struct loop *loop;
+	struct stream_pool streams;
+	struct workers *workers;
+	struct verifiers *verifiers;
+	struct params_table *params;
+	struct resolver *resolver;
+	struct pools *pools;
+	struct clients *clients;
+	struct listener *listener;
+	struct console *console;
+	struct console_door door;
+	enum shutdown_state shutdown;
+	struct pools_watch watch; /* on while shutdown is not NONE */
+};
+
+bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
+bool lifecycle_make_console(struct daemon *daemon, struct err *err);
+void lifecycle_free_console(struct daemon *daemon);
+void lifecycle_stop_watching(struct daemon *daemon);
+
+#endif

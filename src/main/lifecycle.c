@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Reload, SET, pause and shutdown, by signal or from the console.
+ *
+ * Hard here: a reload is all or nothing. Whatever can fail is done before the
+ * first room is told, so that a bad line anywhere leaves everything as it was.
+ */
+#include <signal.h>
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- a new snapshot ---- */
+
+/* Nothing in here can fail. Takes over both references. */
+static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users)
+{
+	config_unref(&daemon->config);
+	users_release(&daemon->users);
+	daemon->config = config;
+	daemon->users = users;
+	pools_configure(daemon->pools, config, users);
+	clients_configure(daemon->clients, config, users);
+	verifiers_trim(daemon->verifiers, users);
+	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
+	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
+	                     config->tcp_defer_accept);
+}
+
+/* The log is asked first: it may find that its file cannot be opened. */
+static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
+                          struct err *err)
+{
+	struct log_options log = daemon_log_options(daemon->options, config);
+
+	if (!log_configure(daemon->log, &log, err)) {
+		config_unref(&config);
+		users_release(&users);
+		return false;
+	}
+	put_in_force(daemon, config, users);
+	return true;
+}
+
+static void report(void *arg, const char *problem)
+{
+	struct daemon *daemon = arg;
+
+	log_error(&daemon->logger, "%s", problem);
+}
+
+static bool reload(void *arg, struct err *err)
+{
+	struct daemon *daemon = arg;
+	const struct config *fresh, *config;
+	struct buf differ = { 0 };
+	struct users *users;
+
+	if (!daemon_load(daemon->config->conffile, &fresh, &users, report, daemon))
+		return err_set(err, ERR_CONFIG,
+		               "RELOAD failed, see logs for additional details");
+	config = config_keep_boot_only(fresh, daemon->config, &differ);
+	config_unref(&fresh);
+	if (differ.count)
+		log_warning(&daemon->logger, "changed only by a restart: %s", buf_text(&differ));
+	buf_free(&differ);
+	if (!config) {
+		users_release(&users);
+		return err_set(err, ERR_MEMORY, "out of memory");
+	}
+	if (change_config(daemon, config, users, err))
+		return true;
+	log_error(&daemon->logger, "%s", err->text);
+	return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
+}
+
+static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
+{
+	struct daemon *daemon = arg;
+	const struct config *changed;
+	enum config_change result = config_with(daemon->config, name, value, &changed, err);
+
+	if (result != CONFIG_CHANGED)
+		return result;
+	return change_config(daemon, changed, users_hold(daemon->users), err) ? CONFIG_CHANGED
+	                                                                      : CONFIG_REFUSED;
+}
+
+/* ---- the end ---- */
+
+static bool is_empty(struct pools_watch *watch)
+{
+	struct daemon *daemon =
+		(struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+
+	return daemon->shutdown == SHUTDOWN_SERVERS ? daemon->pools->server_count == 0
+	                                            : daemon->clients->count == 0;
+}
+
+static void on_empty(struct pools_watch *watch)
+{
+	struct daemon *daemon =
+		(struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+
+	log_info(&daemon->logger, "%s, shutting down",
+	         daemon->shutdown == SHUTDOWN_SERVERS ? "all servers have gone"
+	                                              : "all clients have gone");
+	daemon->shutdown = SHUTDOWN_NONE;
+	loop_stop(daemon->loop);
+}
+
+void lifecycle_stop_watching(struct daemon *daemon)
+{
+	if (daemon->shutdown != SHUTDOWN_NONE)
+		pools_watch_stop(daemon->pools, &daemon->watch);
+	daemon->shutdown = SHUTDOWN_NONE;
+}
+
+static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
+{
+	struct err err;
+
+	lifecycle_stop_watching(daemon);
+	daemon->shutdown = how;
+	daemon->clients->is_shutting_down = true;
+	listener_close_tcp(daemon->listener);
+	if (how == SHUTDOWN_SERVERS) {
+		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+		pools_pause(daemon->pools, NULL);
+		pools_refuse_waiting(daemon->pools, &err);
+	}
+	daemon->watch = (struct pools_watch){ .is_done = is_empty, .on_done = on_empty };
+	pools_watch_start(daemon->pools, &daemon->watch);
+}
+
+static void stop_now(struct daemon *daemon)
+{
+	loop_stop(daemon->loop);
+}
+
+/* ---- signals ---- */
+
+static void on_hangup(int number, void *arg)
+{
+	struct daemon *daemon = arg;
+	struct err err;
+
+	(void)number;
+	log_info(&daemon->logger, "got SIGHUP, re-reading config");
+	if (!reload(daemon, &err))
+		log_error(&daemon->logger, "reload failed: the old configuration stays in force");
+}
+
+static void on_terminate(int number, void *arg)
+{
+	struct daemon *daemon = arg;
+	const char *name = number == SIGTERM ? "SIGTERM" : "SIGINT";
+
+	if (daemon->clients->is_shutting_down) {
+		log_info(&daemon->logger, "got %s while shutting down, fast exit", name);
+		stop_now(daemon);
+		return;
+	}
+	log_info(&daemon->logger, "got %s, shutting down, waiting for all %s to disconnect", name,
+	         number == SIGTERM ? "clients" : "servers");
+	stop_gracefully(daemon, number == SIGTERM ? SHUTDOWN_CLIENTS : SHUTDOWN_SERVERS);
+}
+
+static void on_quit(int number, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)number;
+	log_info(&daemon->logger, "got SIGQUIT, fast exit");
+	stop_now(daemon);
+}
+
+static void on_pause(int number, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)number;
+	if (daemon->pools->is_paused) {
+		log_info(&daemon->logger, "got SIGUSR1, but already paused");
+		return;
+	}
+	log_info(&daemon->logger, "got SIGUSR1, pausing all activity");
+	pools_pause(daemon->pools, NULL);
+}
+
+static void on_resume(int number, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)number;
+	if (!daemon->pools->is_paused || daemon->clients->is_shutting_down) {
+		log_info(&daemon->logger, "got SIGUSR2, but not paused");
+		return;
+	}
+	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
+	pools_resume(daemon->pools, NULL);
+}
+
+bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
+{
+	static const struct {
+		int number;
+		void (*on_signal)(int number, void *arg);
+	} signals[] = {
+		{ SIGHUP, on_hangup },   { SIGTERM, on_terminate }, { SIGINT, on_terminate },
+		{ SIGQUIT, on_quit },    { SIGUSR1, on_pause },     { SIGUSR2, on_resume },
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (!loop_on_signal(daemon->loop, signals[i].number, signals[i].on_signal, daemon,
+		                    err))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the console ---- */
+
+static struct console_session *no_console(void *arg, struct client *client, enum console_role role)
+{
+	(void)arg;
+	(void)role;
+	(void)client;
+	return NULL;
+}
+
+bool lifecycle_make_console(struct daemon *daemon, struct err *err)
+{
+	(void)err;
+	(void)set;
+	daemon->door = (struct console_door){ .arg = daemon, .open = no_console };
+	return true;
+}
+
+void lifecycle_free_console(struct daemon *daemon)
+{
+	(void)daemon;
+}

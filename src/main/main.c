@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * From the command line to a running daemon, and its end.
+ *
+ * The order is the contract's: configuration, user, old process, background,
+ * listeners, pid file, "process up". What fails before the background is seen on
+ * the terminal, what fails later in the log; the exit status is 1 either way.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/base/version.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/loop/loop.h"
+#include "pgweir/main/daemon.h"
+#include "pgweir/main/daemonize.h"
+#include "pgweir/main/limits.h"
+#include "pgweir/main/pidfile.h"
+#include "pgweir/main/privileges.h"
+
+#include "pgweir/base/banned.h"
+
+static void report_to_log(void *arg, const char *problem)
+{
+	log_fatal((const struct logger *)arg, "%s", problem);
+}
+
+static void report_to_terminal(void *arg, const char *problem)
+{
+	(void)arg;
+	fprintf(stderr, "%s\n", problem);
+}
+
+/* --check: says all that is wrong, or that nothing is. */
+static int check(const struct options *options)
+{
+	const struct config *config;
+	struct users *users;
+
+	if (!daemon_load(options->file, &config, &users, report_to_terminal, NULL))
+		return EXIT_FAILURE;
+	printf("%s: the configuration is good: %zu databases, %zu users\n", options->file,
+	       config_database_count(config), users_count(users));
+	config_unref(&config);
+	users_release(&users);
+	return EXIT_SUCCESS;
+}
+
+/* The most descriptors that may be open at once. */
+static unsigned long expected_files(const struct config *config)
+{
+	size_t pools = config_database_count(config) ? config_database_count(config) : 1;
+
+	return (unsigned long)config->max_client_conn +
+	       (unsigned long)(config->default_pool_size + config->reserve_pool_size) * pools + 32;
+}
+
+static bool enter_background(const struct options *options, const struct config *config,
+                             const struct logger *logger, struct err *err)
+{
+	bool has_pidfile = config->pidfile && *config->pidfile;
+
+	if (!privileges_drop(options->user ? options->user : config->user, err))
+		return false;
+	if (options->daemon && !has_pidfile)
+		return err_set(err, ERR_CONFIG, "daemon needs pidfile configured");
+	if (has_pidfile && !pidfile_check(config->pidfile, logger, err))
+		return false;
+	return !options->daemon || daemonize(err);
+}
+
+/* Runs the daemon to its end. Takes over the references. */
+static bool run(struct log *log, const struct options *options, const struct config *config,
+                struct users *users, struct err *err)
+{
+	struct logger logger = { log, NULL };
+	char *pidfile = config->pidfile && *config->pidfile ? strdup(config->pidfile) : NULL;
+	unsigned long expected = expected_files(config);
+	struct limits limits;
+	struct daemon *daemon;
+	bool is_up;
+
+	if (limits_raise(&limits, err))
+		limits_report(&limits, expected, &logger);
+	daemon = daemon_new(log, options, config, users, err);
+	is_up = daemon && (!pidfile || pidfile_write(pidfile, err)) && log_start(log, err);
+	if (is_up) {
+		log_info(&logger, "process up: %s, %s", VERSION_OWN, loop_library());
+		daemon_run(daemon);
+		pidfile_remove(pidfile);
+	}
+	daemon_free(&daemon);
+	free(pidfile);
+	return is_up;
+}
+
+static int start(const struct options *options)
+{
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+	const struct config *config;
+	struct users *users;
+	struct log_options log_options;
+	struct err err;
+	bool is_good;
+
+	if (!log)
+		return EXIT_FAILURE;
+	if (!daemon_load(options->file, &config, &users, report_to_log, &logger)) {
+		log_free(&log);
+		return EXIT_FAILURE;
+	}
+	log_options = daemon_log_options(options, config);
+	is_good = enter_background(options, config, &logger, &err) &&
+	          log_configure(log, &log_options, &err);
+	if (is_good)
+		is_good = run(log, options, config, users, &err);
+	else
+		config_unref(&config), users_release(&users);
+	if (!is_good)
+		log_fatal(&logger, "%s", err.text);
+	log_free(&log);
+	return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct err err;
+
+	if (!options_parse(&options, argc, argv, &err)) {
+		options_print_error(stderr, argv[0], &err);
+		return EXIT_FAILURE;
+	}
+	switch (options.action) {
+	case OPTIONS_HELP:
+		options_print_help(stdout, argv[0]);
+		return EXIT_SUCCESS;
+	case OPTIONS_VERSION:
+		options_print_version(stdout, argv[0]);
+		return EXIT_SUCCESS;
+	case OPTIONS_CHECK:
+		return check(&options);
+	case OPTIONS_RUN:
+		return start(&options);
+	}
+	return EXIT_FAILURE;
+}

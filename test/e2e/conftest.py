@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: ISC
+"""Fixtures: one PostgreSQL for the session, private ones and daemons for a test."""
+
+import itertools
+import os
+import signal
+
+import pytest
+
+from .kit.account import drop_place, find_account, make_place
+from .kit.daemon import Pgweir, place_binary
+from .kit.fake import FakeServer
+from .kit.postgres import Postgres, make_template
+
+TEST_LIMIT = 90  # seconds that one test may take, all waits included
+
+
+@pytest.fixture(scope="session")
+def account():
+    return find_account()
+
+
+@pytest.fixture(scope="session")
+def place(account):
+    path = make_place(account)
+    yield path
+    drop_place(path)
+
+
+@pytest.fixture(scope="session")
+def template(account, place):
+    return make_template(account, place)
+
+
+@pytest.fixture(scope="session")
+def binary(account, place):
+    try:
+        return place_binary(account, place)
+    except FileNotFoundError as absent:
+        pytest.exit(str(absent), returncode=3)
+
+
+@pytest.fixture(scope="session")
+def postgres(account, place, template):
+    """The PostgreSQL that all tests share. Whoever wants to hurt one takes private_postgres."""
+    cluster = Postgres(account, place, template, "pg").start()
+    yield cluster
+    cluster.stop(signal.SIGQUIT)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def private_postgres(account, place, template):
+    """Starts a PostgreSQL of the test's own: private_postgres(max_connections=10, ...)."""
+    started = []
+
+    def start(**settings):
+        cluster = Postgres(account, place, template, f"pg{next(_numbers)}", **settings)
+        started.append(cluster)
+        return cluster.start()
+
+    yield start
+    for cluster in started:
+        cluster.stop(signal.SIGQUIT)
+        drop_place(cluster.dir)
+
+
+@pytest.fixture
+def daemons(request, postgres):
+    """All daemons of a test; the log of each stands in the report of a failure."""
+    started = request.node.daemons = []
+    yield started
+    problems = []
+    for daemon in started:
+        try:
+            daemon.stop()
+        except AssertionError as problem:
+            problems.append(str(problem))
+    request.node.daemon_logs = [(daemon.dir, daemon.log) for daemon in started]
+    for daemon in started:
+        drop_place(daemon.dir)
+    if any(daemon.postgres is postgres for daemon in started):
+        postgres.end_backends()
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture
+def make_pgweir(account, binary, place, postgres, daemons):
+    """Configures a daemon without starting it; the arguments are those of Pgweir.configure."""
+
+    def make(postgres=postgres, **settings):
+        daemon = Pgweir(account, binary, os.path.join(place, f"w{next(_numbers)}"), postgres)
+        daemons.append(daemon)
+        return daemon.configure(**settings)
+
+    return make
+
+
+@pytest.fixture
+def pgweir(make_pgweir):
+    """Configures and starts a daemon."""
+
+    def start(args=(), open_files=None, **settings):
+        return make_pgweir(**settings).start(*args, open_files=open_files)
+
+    return start
+
+
+@pytest.fixture
+def fake_server():
+    """Makes scripted servers."""
+    made = []
+
+    def make():
+        made.append(FakeServer())
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+@pytest.fixture(autouse=True)
+def limit(request):
+    """Ends a test that hangs, with its stack in the report."""
+    marker = request.node.get_closest_marker("limit")
+    seconds = marker.args[0] if marker else TEST_LIMIT
+
+    def over(*_):
+        raise TimeoutError(f"the test took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if not report.failed:
+        return
+    logs = getattr(item, "daemon_logs", None)
+    if logs is None:
+        logs = [(daemon.dir, daemon.log) for daemon in getattr(item, "daemons", [])]
+    for folder, log in logs:
+        report.sections.append((f"log of {os.path.basename(folder)}", log[-20000:]))
+
+
+class Tally:
+    """Counts tests, not phases: a test whose daemon did not stop well has failed."""
+
+    def __init__(self):
+        self.outcomes = {}
+
+    def pytest_runtest_logreport(self, report):
+        known = self.outcomes.get(report.nodeid, "passed")
+        if report.failed or known == "failed":
+            known = "failed"
+        elif report.skipped:
+            known = "skipped"
+        self.outcomes[report.nodeid] = known
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.outcomes[report.nodeid] = "failed"
+
+    def pytest_sessionfinish(self):
+        path = os.environ.get("PGWEIR_TEST_TALLY")
+        if path:
+            counts = [list(self.outcomes.values()).count(word)
+                      for word in ("passed", "failed", "skipped")]
+            with open(path, "a", encoding="ascii") as file:
+                file.write("e2e %d %d %d\n" % tuple(counts))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "limit(seconds): this test may take so long")
+    config.pluginmanager.register(Tally())

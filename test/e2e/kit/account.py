@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: ISC
+"""The unprivileged user that PostgreSQL and the pooler run as, and a place on disk for them.
+
+Both refuse to run as root. Started as root, the tests keep root for themselves and give everything
+that they start to this user; started as anybody else, they use that user.
+"""
+
+import dataclasses
+import os
+import pwd
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+
+
+@dataclasses.dataclass
+class Account:
+    name: str
+    uid: int
+    gid: int
+    is_other: bool  # not the user that runs the tests
+
+    def popen(self, args, **kw):
+        if self.is_other:
+            kw.update(user=self.uid, group=self.gid, extra_groups=[])
+        kw.setdefault("stdin", subprocess.DEVNULL)
+        env = dict(os.environ, **kw.pop("env", {}))
+        env.pop("PGDATA", None)
+        return subprocess.Popen(args, env=env, **kw)
+
+    def run(self, args, timeout=60, **kw):
+        """Runs to the end; returns a CompletedProcess with text output, whatever the exit status."""
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.STDOUT)
+        given = kw.pop("input", None)
+        if given is not None:
+            kw["stdin"] = subprocess.PIPE
+        with self.popen(args, text=True, **kw) as process:
+            try:
+                out, err = process.communicate(given, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+    def own(self, path, mode=0o700):
+        os.chmod(path, mode)
+        if self.is_other:
+            os.chown(path, self.uid, self.gid)
+        return path
+
+    def mkdir(self, path, mode=0o755):
+        os.mkdir(path)
+        return self.own(path, mode)
+
+    def write(self, path, text, mode=0o644):
+        """Replaces the file at once, as a careful administrator would."""
+        fresh = f"{path}.new"
+        with open(fresh, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.own(fresh, mode)
+        os.replace(fresh, path)
+        return path
+
+
+def find_account():
+    if os.geteuid() != 0:
+        me = pwd.getpwuid(os.geteuid())
+        return Account(me.pw_name, me.pw_uid, me.pw_gid, False)
+    for name in (os.environ.get("PGWEIR_TEST_USER"), "postgres", "nobody"):
+        try:
+            them = pwd.getpwnam(name) if name else None
+        except KeyError:
+            them = None
+        if them and them.pw_uid != 0:
+            return Account(them.pw_name, them.pw_uid, them.pw_gid, True)
+    raise RuntimeError("no unprivileged user found; name one in PGWEIR_TEST_USER")
+
+
+def make_place(account):
+    """A folder under a short path, since a Unix socket's path may have 107 bytes only."""
+    return account.own(tempfile.mkdtemp(prefix="pgweir-", dir="/tmp"), 0o755)
+
+
+def drop_place(path):
+    if os.environ.get("PGWEIR_TEST_KEEP"):
+        print(f"kept: {path}")
+        return
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def free_port():
+    """A port that is free now, outside the range that outgoing connections are given."""
+    for _ in range(1000):
+        port = random.randrange(12000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise RuntimeError("no free port found")

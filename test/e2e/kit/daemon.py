@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: ISC
+"""The pooler under test: its files, its process, its console.
+
+Each daemon has a folder of its own. It runs in the foreground as the unprivileged user, with what it
+says on stderr kept in a file. When a test is over it must stop at a SIGINT with exit status 0 and
+without a word from a sanitizer: a test that passes otherwise still fails there.
+"""
+
+import glob
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+
+import psycopg
+
+from .account import free_port
+from .wait import LIMIT, wait_until
+from .wire import Refused, Wire
+
+USERS = {name: "" for name in ("alice", "bob", "carol", "limited")}
+USERS.update(plain_user="plain secret", md5_user="md5 secret", scram_user="scram secret",
+             scram_other="another secret", admin="admin secret", stats="stats secret")
+# Under auth_type = trust a secret is not asked for, but an entry with an empty one is no secret.
+for _name, _secret in USERS.items():
+    USERS[_name] = _secret or f"{_name} secret"
+
+SANITIZERS = {
+    "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=1:detect_stack_use_after_return=1:log_path=",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:log_path=",
+}
+
+
+def find_binary():
+    path = os.environ.get("PGWEIR_BIN")
+    if not path:
+        top = os.path.join(os.path.dirname(__file__), "..", "..", "..")
+        path = os.path.normpath(os.path.join(top, "out", "test", "pgweir"))
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"no {path}: build it with test/run, or name another in PGWEIR_BIN")
+    return os.path.abspath(path)
+
+
+def place_binary(account, place):
+    """A copy that the unprivileged user can run wherever the checkout lies."""
+    return account.own(shutil.copy(find_binary(), os.path.join(place, "pgweir")), 0o755)
+
+
+def quote_userlist(users):
+    return "".join('"%s" "%s"\n' % (name.replace('"', '""'), secret.replace('"', '""'))
+                   for name, secret in users.items())
+
+
+class Pgweir:
+    def __init__(self, account, binary, folder, postgres=None):
+        self.account = account
+        self.binary = binary
+        self.dir = account.mkdir(folder)
+        self.postgres = postgres
+        self.port = free_port()
+        self.ini = f"{self.dir}/pgweir.ini"
+        self.userlist = f"{self.dir}/userlist.txt"
+        self.sections = {}
+        self.settings = {}
+        self.users = dict(USERS)
+        self.process = None
+        self.log_path = f"{self.dir}/stderr.log"
+        self.connections = []
+        self.complaint = None
+        self._console = None
+        self._log = None
+
+    # -- files --------------------------------------------------------------------------------
+
+    def configure(self, databases=None, users=None, userlist=None, ini=None, **settings):
+        """Writes the files. Settings given as None are left out; `ini` replaces the whole text."""
+        base = dict(listen_addr="127.0.0.1", listen_port=self.port, unix_socket_dir=self.dir,
+                    auth_type="trust", auth_file=self.userlist, admin_users="admin",
+                    stats_users="stats", max_client_conn=500)
+        if not self.settings:
+            self.settings = base
+        self.settings.update(settings)
+        if databases is not None or "databases" not in self.sections:
+            self.sections["databases"] = self._databases(databases)
+        if users is not None:
+            self.sections["users"] = users
+        if userlist is not None:
+            self.users = dict(userlist)
+        self.account.write(self.userlist, quote_userlist(self.users), 0o600)
+        self.account.write(self.ini, ini if ini is not None else self.text())
+        return self
+
+    def _databases(self, given):
+        """Each value is a connection string; what it does not say points to PostgreSQL."""
+        given = given if given is not None else {"app": "", "app2": "", "app3": ""}
+        entries = {}
+        for name, entry in given.items():
+            if self.postgres and "host=" not in entry:
+                entry = f"host={self.postgres.host} port={self.postgres.port} {entry}"
+            entries[name] = entry.strip()
+        return entries
+
+    def text(self):
+        lines = []
+        for section, entries in (*self.sections.items(), ("pgbouncer", self.settings)):
+            lines.append(f"[{section}]")
+            lines += [f"{key} = {value}" for key, value in entries.items() if value is not None]
+        return "\n".join(lines) + "\n"
+
+    def reload(self, **changes):
+        """Changes the files and tells the daemon; an error it answers with is Refused."""
+        self.configure(**changes)
+        self.admin("RELOAD")
+
+    # -- process ------------------------------------------------------------------------------
+
+    def start(self, *args, open_files=None, env=None, wait=True, as_root=False):
+        before = self.log
+        self._log = open(self.log_path, "ab")
+        settings = {name: f"{value}{self.dir}/sanitizer" for name, value in SANITIZERS.items()}
+        settings.update(env or {})
+        more = {}
+        if open_files:
+            more["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
+        command = [self.binary, *args, self.ini]
+        popen = subprocess.Popen if as_root else self.account.popen
+        if as_root:
+            settings = dict(os.environ, **settings)
+        self.process = popen(command, stdout=self._log, stderr=self._log, cwd=self.dir,
+                             env=settings, **more)
+        if wait:
+            wait_until(lambda: self._is_up(len(before)), what="the line 'process up'")
+        return self
+
+    def _is_up(self, since):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the daemon ended with {self.process.returncode}:\n{self.log}")
+        return "process up" in self.log[since:]
+
+    def run(self, *args, timeout=30, binary=None, as_root=False):
+        """Runs the program to its end, for what is over at once: --version, a bad file."""
+        settings = {name: f"{value}{self.dir}/sanitizer" for name, value in SANITIZERS.items()}
+        command = [binary or self.binary, *args]
+        if as_root:
+            return subprocess.run(command, capture_output=True, text=True, timeout=timeout,
+                                  cwd=self.dir, env=dict(os.environ, **settings))
+        return self.account.run(command, timeout=timeout, env=settings, cwd=self.dir,
+                                stderr=subprocess.PIPE)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait_exit(self, limit=LIMIT):
+        """The exit status; the daemon ends for a reason that the test gave."""
+        try:
+            return self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"the daemon still runs after {limit} s") from None
+
+    def stop(self):
+        """Ends the daemon as an administrator would, and judges how it ended."""
+        problems = [self.complaint] if self.complaint else []
+        self.disconnect()
+        if self.process:
+            problems += self._stop_process()
+        if self._log:
+            self._log.close()
+            self._log = None
+        problems += self.sanitizer_reports()
+        assert not problems, "\n".join(problems)
+
+    def _stop_process(self):
+        problems = []
+        had_ended = self.process.poll() is not None
+        if not had_ended:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(LIMIT)
+            except subprocess.TimeoutExpired:
+                problems.append(f"the daemon did not stop within {LIMIT} s after SIGINT")
+                self.process.send_signal(signal.SIGQUIT)
+                try:
+                    self.process.wait(LIMIT)
+                except subprocess.TimeoutExpired:
+                    problems.append("nor after SIGQUIT")
+                    self.process.kill()
+                    self.process.wait()
+        if self.process.returncode != 0 and not getattr(self, "may_fail", False):
+            problems.append(f"the daemon's exit status is {self.process.returncode}")
+        self.process = None
+        return problems
+
+    def sanitizer_reports(self):
+        reports = []
+        for path in glob.glob(f"{self.dir}/sanitizer.*"):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                reports.append(file.read())
+        if "runtime error:" in self.log or "ERROR: AddressSanitizer" in self.log:
+            reports.append("a sanitizer's report stands in the log")
+        return reports
+
+    # -- observing ----------------------------------------------------------------------------
+
+    @property
+    def log(self):
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def wait_log(self, pattern, limit=None, since=0):
+        """Waits for a line; returns the match. `since`: how much of the log does not count."""
+        return wait_until(lambda: re.search(pattern, self.log[since:], re.MULTILINE), limit,
+                          f"the log line {pattern!r}")
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def rss(self):
+        """Resident memory in bytes."""
+        with open(f"/proc/{self.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def cpu(self):
+        """Seconds of processor time used so far."""
+        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    # -- clients ------------------------------------------------------------------------------
+
+    @property
+    def address(self):
+        return ("127.0.0.1", self.port)
+
+    @property
+    def socket_path(self):
+        return f"{self.dir}/.s.PGSQL.{self.port}"
+
+    def connect(self, dbname="app", user="alice", **kw):
+        """A psycopg connection, in autocommit and without named statements unless told."""
+        kw.setdefault("host", "127.0.0.1")
+        kw.setdefault("port", self.port)
+        kw.setdefault("autocommit", True)
+        kw.setdefault("prepare_threshold", None)
+        kw.setdefault("connect_timeout", int(LIMIT))
+        connection = psycopg.connect(dbname=dbname, user=user, **kw)
+        self.connections.append(connection)
+        return connection
+
+    def wire(self, unix=False):
+        """A scripted client that has not said anything yet."""
+        wire = Wire(self.socket_path if unix else self.address)
+        self.connections.append(wire)
+        return wire
+
+    def client(self, user="alice", database="app", **kw):
+        """A scripted client that is logged in."""
+        return self.wire().login(user, database, **kw)
+
+    def disconnect(self):
+        if self._console:
+            self.connections.append(self._console)
+            self._console = None
+        for connection in self.connections:
+            connection.close()
+        self.connections = []
+
+    def console(self, user="admin"):
+        """A scripted client at the console."""
+        return self.wire().login(user, "pgbouncer", USERS.get(user))
+
+    def ask_admin(self, sql):
+        """The whole answer of the console, errors included."""
+        if self._console is None:
+            self._console = Wire(self.address).login("admin", "pgbouncer", USERS["admin"])
+        return self._console.query(sql)
+
+    def admin(self, sql):
+        """The rows of a console command, as dicts; numbers are ints. An error is Refused."""
+        result = self.ask_admin(sql)
+        if result.errors:
+            raise Refused(result.error)
+        numbers = {column.name for column in result.columns if column.type in (20, 23, 1700)}
+        return [{name: int(value) if name in numbers and value is not None else value
+                 for name, value in row.items()} for row in result.dicts()]
+
+    def pool(self, database="app", user="alice"):
+        """The row of SHOW POOLS, or zeros where the pool does not exist (yet)."""
+        for row in self.admin("SHOW POOLS"):
+            if (row["database"], row["user"]) == (database, user):
+                return row
+        return NO_POOL
+
+    def wait_pool(self, database="app", user="alice", limit=None, **wanted):
+        """Waits until the pool's row has these values."""
+        last = {}
+
+        def matches():
+            last.clear()
+            last.update(self.pool(database, user))
+            return all(last.get(name, 0) == value for name, value in wanted.items())
+
+        try:
+            wait_until(matches, limit)
+        except TimeoutError:
+            raise TimeoutError(f"the pool never had {wanted}; last seen: {last}") from None
+        return last
+
+
+class _Zeros(dict):
+    def __missing__(self, key):
+        return 0
+
+
+NO_POOL = _Zeros()
+
+

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: ISC
+"""Cancel requests hit their own query or nothing at all."""
+
+import os
+import struct
+import threading
+
+import psycopg
+import pytest
+
+from .kit import fake
+from .kit.wait import wait_until
+from .kit.wire import CANCEL_REQUEST, Wire, query, send_cancel, special
+
+modes = pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+
+SLEEP = "SELECT pg_sleep(30)"
+
+
+@modes
+def test_psycopg_cancels(pgweir, mode):
+    weir = pgweir(pool_mode=mode)
+    connection = weir.connect()
+    result = []
+
+    def work():
+        try:
+            connection.execute(SLEEP)
+        except psycopg.Error as error:
+            result.append(error)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    weir.wait_pool(sv_active=1)
+    connection.cancel()
+    worker.join(20)
+    assert isinstance(result[0], psycopg.errors.QueryCanceled)
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@modes
+def test_only_the_own_query_is_cancelled(pgweir, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=2)
+    victim, other = weir.client(), weir.client()
+    victim.send(query(SLEEP))
+    other.send(query("SELECT pg_sleep(0.5), 'mine'"))
+    weir.wait_pool(sv_active=2)
+    send_cancel(weir.address, victim.key)
+    assert victim.read_result().error["C"] == "57014"
+    assert other.read_result().rows == [["", "mine"]]
+
+
+def test_cancel_over_a_unix_socket(pgweir):
+    weir = pgweir()
+    client = weir.wire(unix=True).login()
+    client.send(query(SLEEP))
+    weir.wait_pool(sv_active=1)
+    send_cancel(weir.socket_path, client.key)
+    assert client.read_result().error["C"] == "57014"
+
+
+def test_cancel_to_a_server_on_a_unix_socket(pgweir, postgres):
+    weir = pgweir(databases={"app": f"host={postgres.socket_dir} port={postgres.port}"})
+    client = weir.client()
+    client.send(query(SLEEP))
+    weir.wait_pool(sv_active=1)
+    send_cancel(weir.address, client.key)
+    assert client.read_result().error["C"] == "57014"
+
+
+def test_cancel_behind_an_encryption_request(pgweir):
+    from .kit.wire import SSL_REQUEST
+    weir = pgweir()
+    client = weir.client()
+    client.send(query(SLEEP))
+    weir.wait_pool(sv_active=1)
+    with Wire(weir.address) as cancel:
+        cancel.send(special(SSL_REQUEST))
+        assert cancel.take(1) == b"N"
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        cancel.wait_closed()
+    assert client.read_result().error["C"] == "57014"
+
+
+def test_cancel_of_an_idle_client_hits_nobody(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    idle, busy = weir.client(), weir.client()
+    idle.query("SELECT 1")
+    busy.send(query("SELECT pg_sleep(0.5), 'mine'"))
+    weir.wait_pool(sv_active=1)
+    send_cancel(weir.address, idle.key)
+    assert busy.read_result().rows == [["", "mine"]]
+
+
+def test_cancel_of_an_idle_transaction_is_no_harm(pgweir):
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.query("BEGIN")
+    send_cancel(weir.address, client.key)
+    assert client.query("SELECT 1").status in "TE"
+
+
+def test_a_waiting_client_that_cancels(pgweir):
+    """It waits for a server: nothing may be sent to the one that somebody else uses."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, waiter = weir.client(), weir.client()
+    holder.query("BEGIN")
+    waiter.send(query("SELECT 'waited'"))
+    weir.wait_pool(cl_waiting=1)
+    holder.send(query("SELECT pg_sleep(0.5), 'mine'"))
+    with Wire(weir.address) as cancel:
+        cancel.send(special(CANCEL_REQUEST, waiter.key))
+        assert holder.read_result().rows == [["", "mine"]]
+        holder.query("COMMIT")
+        cancel.wait_closed()
+    # It was cancelled in the line, or served after all; it was not left hanging.
+    result = waiter.read_to_end()[-1] if waiter.is_closed() else waiter.read_result()
+    assert result
+
+
+KEYS = {
+    "unknown": lambda key: os.urandom(8),
+    "zeros": lambda key: b"\0" * 8,
+    "last byte differs": lambda key: key[:7] + bytes([key[7] ^ 1]),
+    "first byte differs": lambda key: bytes([key[0] ^ 1]) + key[1:],
+    "top bit set": lambda key: bytes([key[0] | 0x80]) + key[1:],
+    "too short": lambda key: key[:4],
+    "empty": lambda key: b"",
+    "too long": lambda key: key + b"more",
+    "very long": lambda key: key + b"x" * 5000,
+}
+
+
+@pytest.mark.parametrize("bend", KEYS.values(), ids=KEYS.keys())
+def test_wrong_keys_hit_nobody(pgweir, bend):
+    weir = pgweir()
+    client = weir.client()
+    client.send(query("SELECT pg_sleep(0.4), 'mine'"))
+    weir.wait_pool(sv_active=1)
+    send_cancel(weir.address, bend(client.key))
+    assert client.read_result().rows == [["", "mine"]]
+
+
+def test_wrong_length_in_the_packet(pgweir):
+    weir = pgweir()
+    with Wire(weir.address) as wire:
+        wire.send(struct.pack("!II", 12, CANCEL_REQUEST) + b"\0" * 4)
+        assert wire.read_to_end() == []
+    assert weir.client().value("SELECT 1") == "1"
+
+
+def test_the_servers_real_key_is_sent(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry})
+    client = weir.wire().startup()
+    key = struct.pack("!II", 123456, 654321)
+    far.accept()
+    server = far.accepted[0]
+    server.welcome(key=key)
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    with Wire(weir.address) as cancel:
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        caller = far.accept_raw()
+        assert caller.read_startup() is None
+        assert caller.cancel_key == key
+        # The client's request stays open until the server has dealt with it.
+        assert not cancel.is_closed()
+        caller.close()
+        cancel.wait_closed()
+    server.send(fake.error("cancelled", "57014"), fake.ready())
+    assert client.read_result().error["C"] == "57014"
+
+
+def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(pgweir, fake_server):
+    """Else the cancel would hit the next client's query."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=1)
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    other = weir.client()
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    with Wire(weir.address) as cancel:
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        caller = far.accept_raw()
+        caller.read_startup()
+        # The query ends by itself before the cancel has arrived anywhere.
+        server.send(fake.answer("1"))
+        assert client.read_result().rows == [["1"]]
+        other.send(query("SELECT 'other'"))
+        weir.wait_pool(cl_waiting=1)
+        assert weir.pool()["sv_being_canceled"] == 1
+        assert not server.is_closed() and server.buffer == b""
+        caller.close()
+        cancel.wait_closed()
+    assert server.expect("Q").body == b"SELECT 'other'\0"
+    server.send(fake.answer("other"))
+    assert other.read_result().rows == [["other"]]
+
+
+def test_many_cancels_at_once(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=5)
+    clients = [weir.client() for _ in range(5)]
+    for client in clients:
+        client.send(query(SLEEP))
+    weir.wait_pool(sv_active=5)
+    wires = []
+    for client in clients * 10:
+        wires.append(Wire(weir.address))
+        wires[-1].send(special(CANCEL_REQUEST, client.key))
+    for wire in wires:
+        wire.wait_closed()
+        wire.close()
+    for client in clients:
+        assert client.read_result().error["C"] == "57014"
+    weir.wait_pool(cl_active_cancel_req=0, cl_waiting_cancel_req=0, sv_active_cancel=0,
+                   sv_being_canceled=0)
+    for client in clients:
+        assert client.value("SELECT 'alive'") == "alive"
+
+
+def test_a_cancel_client_that_goes_away(pgweir):
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.send(query(SLEEP))
+    weir.wait_pool(sv_active=1)
+    wire = Wire(weir.address)
+    wire.send(special(CANCEL_REQUEST, client.key))
+    wire.reset()
+    assert client.read_result().error["C"] == "57014"
+
+
+def test_cancels_of_clients_who_left(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    key = client.key
+    client.query("SELECT 1")
+    client.close()
+    weir.wait_pool(cl_active=0)
+    other = weir.client()
+    other.send(query("SELECT pg_sleep(0.4), 'mine'"))
+    weir.wait_pool(sv_active=1)
+    send_cancel(weir.address, key)
+    assert other.read_result().rows == [["", "mine"]]
+
+
+def test_cancel_in_the_crowd_never_hits_another(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    stop, wrong = threading.Event(), []
+    victim = weir.client()
+
+    def work(number):
+        client = Wire(weir.address).login()
+        while not stop.is_set():
+            result = client.query(f"SELECT '{number}', pg_sleep(0.002)")
+            if result.errors or result.rows[0][0] != str(number):
+                wrong.append(result)
+        client.close()
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(100):
+            victim.send(query("SELECT pg_sleep(0.003)"))
+            send_cancel(weir.address, victim.key)
+            victim.read_result()
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join(20)
+    assert not wrong
+    wait_until(lambda: weir.pool()["sv_active"] == 0)

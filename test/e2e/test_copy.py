@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: ISC
+"""COPY in both directions, larger than any buffer, with memory that does not grow."""
+
+import threading
+
+import psycopg
+import pytest
+
+from .kit import fake
+from .kit.wire import execute, bind, message, parse, query, sync
+
+MB = 1024 * 1024
+
+modes = pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+
+
+@pytest.fixture
+def table(postgres, request):
+    name = f"copy_{abs(hash(request.node.name))}"
+    postgres.query(f"CREATE UNLOGGED TABLE {name} (n int, t text)")
+    postgres.query(f"GRANT ALL ON {name} TO PUBLIC")
+    yield name
+    postgres.query(f"DROP TABLE {name}")
+
+
+@modes
+def test_copy_both_ways(pgweir, table, mode):
+    connection = pgweir(pool_mode=mode).connect()
+    rows = [(number, f"row {number} " + "x" * (number % 300)) for number in range(20000)]
+    with connection.cursor() as cursor:
+        with cursor.copy(f"COPY {table} FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+        assert cursor.rowcount == len(rows)
+        with cursor.copy(f"COPY (SELECT * FROM {table} ORDER BY n) TO STDOUT") as copy:
+            copy.set_types(["int4", "text"])
+            assert list(copy.rows()) == rows
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (20000,)
+
+
+@modes
+def test_binary_copy(pgweir, table, mode):
+    connection = pgweir(pool_mode=mode).connect()
+    with connection.cursor() as cursor:
+        with cursor.copy(f"COPY {table} FROM STDIN (FORMAT binary)") as copy:
+            copy.set_types(["int4", "text"])
+            for number in range(1000):
+                copy.write_row((number, "b" * number))
+        with cursor.copy(f"COPY {table} TO STDOUT (FORMAT binary)") as copy:
+            copy.set_types(["int4", "text"])
+            assert [row[0] for row in copy.rows()] == list(range(1000))
+
+
+@modes
+def test_copy_that_the_client_gives_up(pgweir, table, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=1)
+    client = weir.client()
+    client.send(query(f"COPY {table} FROM STDIN"))
+    client.expect("G")
+    client.send(message("d", b"1\tone\n"), message("f", b"changed my mind\0"))
+    result = client.read_result()
+    assert result.error["C"] == "57014"
+    assert client.value(f"SELECT count(*) FROM {table}") == "0"
+
+
+@modes
+def test_copy_that_the_server_gives_up(pgweir, table, mode):
+    """The client goes on sending for a while: that data belongs to nobody."""
+    weir = pgweir(pool_mode=mode, default_pool_size=1)
+    client = weir.client()
+    client.send(query(f"COPY {table} FROM STDIN"))
+    client.expect("G")
+    client.send(message("d", b"not a number\tx\n"))
+    client.send(*[message("d", b"1\tstill sending\n")] * 20000)
+    client.send(message("c"))
+    result = client.read_result()
+    assert result.error["C"] == "22P02"
+    assert result.status == "I"
+    assert weir.client("alice").value("SELECT 'next'") == "next" if mode != "session" else True
+    assert client.value("SELECT 'same'") == "same"
+
+
+def test_late_copy_data_after_the_server_is_gone_back(pgweir, table):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(query(f"COPY {table} FROM STDIN"))
+    client.expect("G")
+    client.send(message("d", b"bad\tbad\n"), message("d", b"2\tb\n"))
+    result = client.read_result()
+    assert result.error["C"] == "22P02"
+    client.send(message("d", b"3\tc\n"), message("c"))
+    other = weir.client()
+    assert other.value("SELECT 'other'") == "other"
+    assert client.value("SELECT 'after'") == "after"
+
+
+@modes
+def test_copy_in_extended_protocol(pgweir, table, mode):
+    client = pgweir(pool_mode=mode).client()
+    client.send(parse(f"COPY {table} FROM STDIN"), bind(), execute(), sync())
+    client.expect("12G")
+    client.send(message("d", b"1\tone\n2\ttwo\n"), message("c"), sync())
+    result = client.read_result()
+    assert result.tags == ["COPY 2"] and result.status == "I"
+    assert client.value(f"SELECT count(*) FROM {table}") == "2"
+
+
+def test_several_copies_in_one_query(pgweir, table):
+    client = pgweir(pool_mode="transaction").client()
+    client.send(query(f"COPY {table} FROM STDIN; SELECT 1; COPY {table} FROM STDIN;"
+                      f" COPY {table} TO STDOUT"))
+    client.expect("G")
+    client.send(message("d", b"1\ta\n"), message("c"))
+    client.expect("CTDCG")
+    client.send(message("d", b"2\tb\n"), message("c"))
+    client.expect("CH")
+    result = client.read_result()
+    assert result.types == "ddcCZ"
+
+
+def test_no_one_else_gets_the_server_during_a_copy(pgweir, table):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client, other = weir.client(), weir.client()
+    client.send(query(f"COPY {table} FROM STDIN"))
+    client.expect("G")
+    client.send(message("d", b"1\tone\n"))
+    other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1)
+    client.send(message("c"))
+    assert client.read_result().tags == ["COPY 1"]
+    assert other.read_result().rows == [["other"]]
+
+
+def test_copy_both_is_kept_in_step(pgweir, fake_server):
+    """CopyBothResponse, as replication would have it."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("START SOMETHING"))
+    server.expect("Q")
+    server.send(message("W", b"\0\0\0"), message("d", b"from the server"))
+    client.expect("W")
+    assert client.expect("d").body == b"from the server"
+    client.send(message("d", b"from the client"))
+    assert server.expect("d").body == b"from the client"
+    server.send(message("c"))
+    client.expect("c")
+    client.send(message("c"))
+    server.expect("c")
+    server.send(fake.complete("COPY 0"), fake.ready())
+    assert client.read_result().tags == ["COPY 0"]
+    weir.wait_pool(sv_idle=1)
+
+
+@pytest.mark.limit(180)
+def test_memory_is_constant_while_much_passes(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction")
+    connection = weir.connect()
+    connection.execute("SELECT repeat('x', 1000000)").fetchone()
+    before, peak = weir.rss(), 0
+    out = 0
+    with connection.cursor() as cursor:
+        statement = "COPY (SELECT repeat('x', 10000) FROM generate_series(1, 20000)) TO STDOUT"
+        with cursor.copy(statement) as copy:
+            for data in copy:
+                out += len(data)
+                if out % 5000 < 20:
+                    peak = max(peak, weir.rss())
+    assert out == 20000 * 10001
+    peak = max(peak, weir.rss())
+    assert peak - before < 16 * MB
+
+    piece, peak = (b"y" * 9999 + b"\n") * 20, 0
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE heap_of (t text) ON COMMIT DROP")
+        # What is not kept costs the disk nothing.
+        with cursor.copy("COPY heap_of FROM STDIN WHERE t IS NULL") as copy:
+            for turn in range(1000):
+                copy.write(piece)
+                if turn % 50 == 0:
+                    peak = max(peak, weir.rss())
+    assert peak - before < 16 * MB
+
+
+def test_many_copies_at_once(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=4)
+    wrong = []
+
+    def work(number):
+        with psycopg.connect(host="127.0.0.1", port=weir.port, dbname="app", user="alice",
+                             autocommit=True, prepare_threshold=None) as connection:
+            for _ in range(3):
+                with connection.cursor() as cursor:
+                    sql = f"COPY (SELECT {number} FROM generate_series(1, 20000)) TO STDOUT"
+                    with cursor.copy(sql) as copy:
+                        got = b"".join(copy)
+                    if got != f"{number}\n".encode() * 20000:
+                        wrong.append(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not wrong

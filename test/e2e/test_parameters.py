@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: ISC
+"""Session parameters follow their client from server to server, and leave with it."""
+
+import pytest
+
+from .kit.wire import query, refusal, startup
+
+PID = "SELECT pg_backend_pid()"
+
+
+@pytest.fixture
+def one(pgweir):
+    """Transaction mode with a single server, so that everybody gets everybody's."""
+    def start(**settings):
+        return pgweir(pool_mode="transaction", default_pool_size=1, **settings)
+    return start
+
+
+TRACKED = {
+    "DateStyle": ("SQL, DMY", "German, DMY"),
+    "client_encoding": ("LATIN1", "UTF8"),
+    "TimeZone": ("Asia/Tokyo", "America/New_York"),
+    "standard_conforming_strings": ("off", "on"),
+    "application_name": ("one", "the other"),
+    "IntervalStyle": ("sql_standard", "iso_8601"),
+}
+
+
+@pytest.mark.parametrize("name", TRACKED)
+def test_tracked_from_startup(one, name):
+    weir = one()
+    values = TRACKED[name]
+    clients = [weir.client(**{name: value}) for value in values]
+    plain = weir.client()
+    default = plain.value(f"SHOW {name}")
+    for _ in range(3):
+        for client, value in zip(clients, values):
+            assert client.value(f"SHOW {name}") == value
+        assert plain.value(f"SHOW {name}") == default
+    assert clients[0].parameters[name] == values[0]
+
+
+@pytest.mark.parametrize("name", TRACKED)
+def test_tracked_after_set(one, name):
+    weir = one()
+    value, other = TRACKED[name]
+    first, second, plain = weir.client(), weir.client(), weir.client()
+    default = plain.value(f"SHOW {name}")
+    first.query(f"SET {name} = '{value}'")
+    second.query(f"SET {name} = '{other}'")
+    for _ in range(3):
+        assert first.value(f"SHOW {name}") == value
+        assert second.value(f"SHOW {name}") == other
+        assert plain.value(f"SHOW {name}") == default
+
+
+@pytest.mark.parametrize("spelling", ("DATESTYLE", "datestyle", "DateStyle"))
+def test_names_in_any_case(one, spelling):
+    weir = one()
+    client, other = weir.client(**{spelling: "SQL, DMY"}), weir.client()
+    for _ in range(2):
+        assert client.value("SHOW datestyle") == "SQL, DMY"
+        assert other.value("SHOW datestyle") == "ISO, MDY"
+
+
+def test_a_rolled_back_set_is_not_kept(one):
+    weir = one()
+    client = weir.client(TimeZone="Asia/Tokyo")
+    client.query("BEGIN")
+    client.query("SET TimeZone = 'Europe/Oslo'")
+    client.query("ROLLBACK")
+    assert weir.client().value("SHOW TimeZone") != "Europe/Oslo"
+    assert client.value("SHOW TimeZone") == "Asia/Tokyo"
+
+
+ODD_VALUES = ("it's", 'with "quotes"', "back\\slash", "semi;colon", "x" * 63, "", "a=b", "$1 %s",
+              "';DROP TABLE x;--")
+
+
+@pytest.mark.parametrize("value", ODD_VALUES)
+def test_odd_values_are_carried_unchanged(one, value):
+    weir = one()
+    client, other = weir.client(application_name=value), weir.client(application_name="other")
+    for _ in range(2):
+        assert client.value("SHOW application_name") == value
+        assert other.value("SHOW application_name") == "other"
+
+
+def test_long_values_are_carried(one):
+    weir = one()
+    path = ", ".join(f"schema_number_{number}" for number in range(40))
+    client, other = weir.client(search_path=path), weir.client()
+    for _ in range(2):
+        assert client.value("SHOW search_path") == path
+        assert other.value("SHOW search_path") == '"$user", public'
+
+
+# What is not told by PostgreSQL (no ParameterStatus) belongs to the client as well.
+UNTOLD = {
+    "search_path": "app_schema, public",
+    "work_mem": "7MB",
+    "statement_timeout": "12345ms",
+    "default_transaction_isolation": "serializable",
+    "extra_float_digits": "-3",
+    "lock_timeout": "77s",
+    "bytea_output": "escape",
+    "weir.custom": "anything",
+}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_any_startup_parameter(one, name):
+    weir = one()
+    plain = weir.client()
+    default = None if "." in name else plain.value(f"SHOW {name}")
+    client = weir.client(**{name: UNTOLD[name]})
+    for _ in range(3):
+        assert client.value(f"SELECT current_setting('{name}')") in (
+            UNTOLD[name], {"12345ms": "12345ms", "77s": "77s"}.get(UNTOLD[name]))
+        if default is None:
+            assert not plain.value(f"SELECT coalesce(current_setting('{name}', true), '')")
+        else:
+            assert plain.value(f"SHOW {name}") == default
+
+
+@pytest.mark.parametrize("options, expected", (
+    ("-c work_mem=6MB", {"work_mem": "6MB"}),
+    ("-cwork_mem=6MB", {"work_mem": "6MB"}),
+    ("--work_mem=6MB", {"work_mem": "6MB"}),
+    ("-c work_mem=6MB -c lock_timeout=3s", {"work_mem": "6MB", "lock_timeout": "3s"}),
+    ("  -c   work_mem=6MB  ", {"work_mem": "6MB"}),
+    ("-c search_path=one,two", {"search_path": "one,two"}),
+    ("-c search_path=one,\\ two", {"search_path": "one, two"}),
+    ("-c application_name=with\\ blank", {"application_name": "with blank"}),
+    ("-c application_name=back\\\\slash", {"application_name": "back\\slash"}),
+    ("-c DateStyle=SQL,DMY", {"datestyle": "SQL, DMY"}),
+    ("", {}),
+))
+def test_options(one, options, expected):
+    weir = one()
+    client, plain = weir.client(options=options), weir.client()
+    for _ in range(2):
+        plain.query("SELECT 1")
+        for name, value in expected.items():
+            assert client.value(f"SHOW {name}") == value
+            assert plain.value(f"SHOW {name}") != value
+
+
+@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+def test_options_in_all_modes(pgweir, mode):
+    weir = pgweir(pool_mode=mode, default_pool_size=1)
+    for turn in range(2):
+        with weir.client(options="-c search_path=mine") as client:
+            assert client.value("SHOW search_path") == "mine"
+        with weir.client() as plain:
+            assert plain.value("SHOW search_path") == '"$user", public'
+
+
+def test_pgoptions_of_libpq(one):
+    weir = one()
+    client = weir.connect(options="-c statement_timeout=100")
+    for _ in range(2):
+        assert client.execute("SHOW statement_timeout").fetchone() == ("100ms",)
+        assert weir.connect().execute("SHOW statement_timeout").fetchone() == ("0",)
+
+
+@pytest.mark.parametrize("name, value", (
+    ("no_such_parameter", "1"),
+    ("work_mem", "not a size"),
+    ("DateStyle", "nonsense"),
+    ("client_encoding", "KLINGON"),
+    ("shared_buffers", "1GB"),
+))
+def test_what_postgresql_does_not_accept(one, name, value):
+    """The client is told, with PostgreSQL's own words, and nobody else suffers."""
+    weir = one()
+    other = weir.client()
+    pid = other.value(PID)
+    client = weir.wire().startup(**{name: value})
+    words = None
+    try:
+        client.finish_login("alice")
+    except Exception as refused:
+        words = refused
+    if words is None:
+        client.send(query("SELECT 1"))
+        refused = client.read_refusal()
+        assert refused.sqlstate.startswith(("22", "42", "55")), refused
+    assert other.value("SELECT 1") == "1"
+    assert other.value(PID) == pid
+
+
+@pytest.mark.parametrize("options", ("-D /tmp", "nonsense", "-c", "-c novalue", "--", "-e -c"))
+def test_options_that_are_no_settings(one, options):
+    weir = one()
+    refused = refusal(weir.address, options=options)
+    assert refused.severity == "FATAL"
+    weir.client().value("SELECT 1")
+
+
+def test_ignored_startup_parameters(one):
+    weir = one(ignore_startup_parameters="work_mem, lock_timeout no_such_thing")
+    client = weir.client(work_mem="9MB", lock_timeout="7s", no_such_thing="1", TimeZone="Asia/Tokyo")
+    assert client.value("SHOW work_mem") != "9MB"
+    assert client.value("SHOW lock_timeout") == "0"
+    assert client.value("SHOW TimeZone") == "Asia/Tokyo"
+
+
+def test_application_name_add_host(one):
+    weir = one(application_name_add_host=1)
+    client = weir.client(application_name="tool")
+    port = client.sock.getsockname()[1]
+    assert client.value("SHOW application_name") == f"tool - 127.0.0.1:{port}"
+    nameless = weir.client()
+    port = nameless.sock.getsockname()[1]
+    assert nameless.value("SHOW application_name") == f"app - 127.0.0.1:{port}"
+    unix = weir.wire(unix=True).login(application_name="tool")
+    assert unix.value("SHOW application_name").startswith("tool - unix(")
+
+
+def test_extra_parameters(one):
+    """search_path is reported from PostgreSQL 18 on; what is not reported is still tracked at startup."""
+    weir = one(track_extra_parameters="IntervalStyle, search_path, default_transaction_read_only")
+    client, plain = weir.client(), weir.client()
+    client.query("SET default_transaction_read_only = on")
+    for _ in range(2):
+        assert client.value("SHOW default_transaction_read_only") == "on"
+        assert plain.value("SHOW default_transaction_read_only") == "off"
+
+
+def test_discard_all_within_a_transaction_pool(one):
+    weir = one()
+    client = weir.client(TimeZone="Asia/Tokyo", work_mem="7MB")
+    client.query("SET work_mem = '8MB'")
+    client.query("DISCARD ALL")
+    other = weir.client(TimeZone="Europe/Oslo")
+    assert other.value("SHOW TimeZone") == "Europe/Oslo"
+    assert client.value("SHOW work_mem") == "7MB"
+
+
+def test_reset_goes_back_to_the_clients_own_default(one):
+    weir = one()
+    client = weir.client(DateStyle="SQL, DMY")
+    client.query("SET DateStyle = 'German'")
+    assert client.value("SHOW DateStyle") == "German, DMY"
+    other = weir.client()
+    assert other.value("SHOW DateStyle") == "ISO, MDY"
+
+
+def test_parameter_status_reaches_the_client(one):
+    weir = one()
+    client = weir.client()
+    result = client.query("SET TimeZone = 'Asia/Tokyo'")
+    assert [m.body for m in result.messages if m.type == "S"] == [b"TimeZone\0Asia/Tokyo\0"]
+
+
+def test_replay_is_not_seen_by_the_client(one):
+    weir = one()
+    first, second = weir.client(TimeZone="Asia/Tokyo"), weir.client(TimeZone="Europe/Oslo")
+    for _ in range(3):
+        assert first.query("SELECT 1").types.replace("S", "") == "TDCZ"
+        assert second.query("SELECT 1").types.replace("S", "") == "TDCZ"
+
+
+def test_many_parameters(one):
+    weir = one()
+    wishes = {f"weir.p{number}": f"value {number}" for number in range(100)}
+    wire = weir.wire()
+    wire.send(startup(user="alice", database="app", **wishes))
+    wire.finish_login("alice")
+    for _ in range(2):
+        assert wire.value("SELECT current_setting('weir.p99')") == "value 99"
+        assert not weir.client().value("SELECT coalesce(current_setting('weir.p99', true), '')")

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: ISC
+"""Lending: sizes, limits, the waiting line, and how servers age."""
+
+import pytest
+
+from .kit import fake
+from .kit.wait import wait_until
+from .kit.wire import Wire, parse, query, refusal, sync
+
+PID = "SELECT pg_backend_pid()"
+
+
+def busy(weir, user="alice", database="app"):
+    """A client that holds its server in a transaction."""
+    client = weir.client(user, database)
+    assert client.query("BEGIN").status == "T"
+    return client
+
+
+def queue_up(weir, clients, sql="SELECT 'served'", **pool):
+    """Lets the clients ask one after the other, so that their order in the line is known."""
+    start = weir.pool(**pool)["cl_waiting"]
+    for place, client in enumerate(clients, start + 1):
+        client.send(query(sql))
+        weir.wait_pool(cl_waiting=place, **pool)
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def test_pool_size_is_a_limit(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction", default_pool_size=3)
+    holders = [busy(weir) for _ in range(3)]
+    waiter = weir.client()
+    queue_up(weir, [waiter])
+    assert len(postgres.backends("alice")) == 3
+    assert weir.pool()["sv_active"] == 3
+    holders[0].query("COMMIT")
+    assert waiter.read_result().rows == [["served"]]
+
+
+@pytest.mark.parametrize("where", ("database", "user"))
+def test_pool_size_of_an_entry(pgweir, where):
+    entry = {"databases": {"app": "pool_size=1", "app2": ""}} if where == "database" else \
+        {"users": {"alice": "pool_size=1"}}
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, **entry)
+    holder, waiter = busy(weir), weir.client()
+    queue_up(weir, [waiter])
+    holder.query("COMMIT")
+    assert waiter.read_result().rows == [["served"]]
+    # Others have the default.
+    other = ("alice", "app2") if where == "database" else ("bob", "app")
+    busy(weir, *other), busy(weir, *other)
+
+
+def test_users_size_beats_the_databases(pgweir):
+    weir = pgweir(pool_mode="transaction", databases={"app": "pool_size=1"},
+                  users={"alice": "pool_size=2"})
+    busy(weir), busy(weir)
+    queue_up(weir, [weir.client()])
+
+
+def test_zero_is_no_limit(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=0)
+    for _ in range(30):
+        busy(weir)
+    assert weir.pool()["sv_active"] == 30
+
+
+def test_pools_are_for_a_database_and_a_user(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    pids = {busy(weir, user, database).value(PID)
+            for user in ("alice", "bob") for database in ("app", "app2")}
+    assert len(pids) == 4
+
+
+def test_a_forced_user_has_one_pool_for_all(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, databases={"app": "user=carol"})
+    pids = {weir.client(user).value(PID) for user in ("alice", "bob", "carol")}
+    assert len(pids) == 1
+    assert weir.pool("app", "carol")["sv_idle"] == 1
+    users = sorted(row["user"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app")
+    assert users == ["alice", "bob", "carol"]
+
+
+@pytest.mark.parametrize("where", ("global", "database", "user"))
+def test_pool_mode_of_an_entry(pgweir, where):
+    """Two clients share the one server exactly where the mode is transaction."""
+    settings = {"global": {"pool_mode": "transaction"},
+                "database": {"databases": {"app": "pool_mode=transaction"}},
+                "user": {"databases": {"app": "pool_mode=session"},
+                         "users": {"alice": "pool_mode=transaction"}}}[where]
+    weir = pgweir(default_pool_size=1, **settings)
+    first, second = weir.client(), weir.client()
+    assert first.value(PID) == second.value(PID)
+    assert weir.pool()["pool_mode"] == "transaction"
+
+
+def test_session_mode_links_at_the_first_query_only(pgweir):
+    weir = pgweir(pool_mode="session", default_pool_size=1)
+    idle = [weir.client() for _ in range(5)]
+    assert weir.client().value("SELECT 1") == "1"
+    assert len(idle) == 5
+
+
+def test_min_pool_size(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction", min_pool_size=3, default_pool_size=5)
+    weir.client()
+    weir.wait_pool(sv_idle=3)
+    postgres.query("SELECT pg_terminate_backend(%s)", postgres.backends("alice")[0])
+    weir.wait_pool(sv_idle=2)
+    weir.wait_pool(sv_idle=3)
+
+
+def test_min_pool_size_needs_no_client_with_a_forced_user(pgweir):
+    weir = pgweir(databases={"app": "user=bob min_pool_size=2"})
+    weir.wait_pool("app", "bob", sv_idle=2)
+
+
+def test_min_pool_size_is_capped_by_the_pools_size(pgweir):
+    weir = pgweir(pool_mode="transaction", min_pool_size=10, default_pool_size=2)
+    weir.client()
+    weir.wait_pool(sv_idle=2)
+    assert weir.client().value("SELECT 1") == "1"
+    assert weir.pool()["sv_idle"] == 2
+
+
+def test_reserve_pool(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, reserve_pool_size=1,
+                  reserve_pool_timeout="0.3")
+    holder, waiter, third = busy(weir), weir.client(), weir.client()
+    waiter.send(query("BEGIN"))
+    assert waiter.read_result().tags == ["BEGIN"]
+    weir.wait_log("taking connection from reserve_pool")
+    queue_up(weir, [third])
+    assert weir.pool()["sv_active"] == 2
+    holder.query("COMMIT")
+    third.read_result()
+
+
+def test_no_reserve_without_a_reserve_timeout(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, reserve_pool_size=5,
+                  reserve_pool_timeout="0", query_wait_timeout="0.7")
+    holder, waiter = busy(weir), weir.client()
+    waiter.send(query("SELECT 1"))
+    assert waiter.read_refusal().text == "query_wait_timeout"
+    holder.query("COMMIT")
+
+
+# -- the waiting line -----------------------------------------------------------------------------
+
+
+def test_first_come_first_served(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder = busy(weir)
+    holder.query("CREATE TEMP SEQUENCE turn; COMMIT; BEGIN")
+    clients = [weir.client() for _ in range(10)]
+    queue_up(weir, clients, "SELECT nextval('pg_temp.turn')")
+    holder.query("COMMIT")
+    assert [client.read_result().rows[0][0] for client in clients] == \
+        [str(number) for number in range(1, 11)]
+
+
+def test_a_returning_client_stands_at_the_end(pgweir):
+    """A client that asks without pause must not starve the others."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, waiter = busy(weir), weir.client()
+    queue_up(weir, [waiter])
+    holder.send(query("COMMIT"), query("SELECT 'greedy'"))
+    assert holder.read_result().tags == ["COMMIT"]
+    assert waiter.read_result().rows == [["served"]]
+    assert holder.read_result().rows == [["greedy"]]
+
+
+def test_maxwait_is_that_of_the_oldest(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, waiter = busy(weir), weir.client()
+    queue_up(weir, [waiter])
+    wait_until(lambda: weir.pool()["maxwait"] >= 1, limit=20)
+    holder.query("COMMIT")
+    waiter.read_result()
+    row = weir.wait_pool(cl_waiting=0)
+    assert (row["maxwait"], row["maxwait_us"]) == (0, 0)
+
+
+def test_query_wait_timeout(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.3")
+    holder, waiter = busy(weir), weir.client()
+    waiter.send(query("SELECT 1"))
+    refused = waiter.read_refusal()
+    assert (refused.sqlstate, refused.text) == ("53300", "query_wait_timeout")
+    assert holder.query("COMMIT").tags == ["COMMIT"]
+
+
+@pytest.mark.parametrize("where", ("database", "user"))
+def test_query_wait_timeout_of_an_entry(pgweir, where):
+    entry = {"databases": {"app": "query_wait_timeout=1"}} if where == "database" else \
+        {"users": {"alice": "query_wait_timeout=1"}}
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0", **entry)
+    holder, waiter = busy(weir), weir.client()
+    waiter.send(query("SELECT 1"))
+    assert waiter.read_refusal().text == "query_wait_timeout"
+    holder.query("COMMIT")
+
+
+def test_query_wait_notify(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_notify=1)
+    holder, waiter = busy(weir), weir.client()
+    waiter.send(query("SELECT 'patient'"))
+    said = waiter.expect("N").fields
+    assert (said["S"], said["C"]) == ("NOTICE", "00000")
+    assert said["M"] == "No server connection available in postgres backend, client being queued"
+    holder.query("COMMIT")
+    result = waiter.read_result()
+    assert result.rows == [["patient"]]
+    assert not result.notices
+
+
+# -- limits over pools ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ("global", "entry"))
+def test_max_db_connections(pgweir, postgres, where):
+    settings = {"max_db_connections": 2} if where == "global" else \
+        {"databases": {"app": "max_db_connections=2", "app2": ""}}
+    weir = pgweir(pool_mode="transaction", **settings)
+    first, _second = busy(weir, "alice"), busy(weir, "bob")
+    waiter = weir.wire().startup("carol")
+    weir.wait_pool("app", "carol", cl_waiting=1)
+    assert len(postgres.backends(dbname="app")) == 2
+    busy(weir, "alice", "app2")
+    # An idle server of another pool makes room.
+    first.query("COMMIT")
+    waiter.finish_login("carol")
+    assert waiter.value("SELECT current_user") == "carol"
+    weir.wait_log("evicted")
+
+
+def test_max_db_connections_evicts_the_longest_unused(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction", max_db_connections=2)
+    clients = {user: weir.client(user) for user in ("alice", "bob")}
+    for client in clients.values():
+        client.query("SELECT 1")
+    assert weir.client("carol").value("SELECT 1") == "1"
+    wait_until(lambda: not postgres.backends("alice"))
+    assert postgres.backends("bob")
+
+
+@pytest.mark.parametrize("where", ("global", "entry"))
+def test_max_user_connections(pgweir, postgres, where):
+    settings = {"max_user_connections": 2} if where == "global" else \
+        {"users": {"alice": "max_user_connections=2"}}
+    weir = pgweir(pool_mode="transaction", **settings)
+    first, _second = busy(weir, "alice", "app"), busy(weir, "alice", "app2")
+    waiter = weir.wire().startup("alice", "app3")
+    weir.wait_pool("app3", "alice", cl_waiting=1)
+    assert len(postgres.backends("alice")) == 2
+    first.query("COMMIT")
+    waiter.finish_login("alice")
+    assert waiter.value("SELECT current_database()") == "app3"
+
+
+def test_max_client_conn(pgweir):
+    weir = pgweir(max_client_conn=3)
+    clients = [weir.client() for _ in range(3)]
+    refused = refusal(weir.address)
+    assert (refused.sqlstate, refused.text) == \
+        ("53300", "no more connections allowed (max_client_conn)")
+    # The console lets its users in nevertheless; it counts, though.
+    weir.console().close()
+    for client in clients:
+        client.close()
+    wait_until(lambda: lets_in(weir))
+
+
+def lets_in(weir, **kw):
+    from .kit.wire import Refused
+    try:
+        Wire(weir.address).login(**kw).close()
+        return True
+    except Refused:
+        return False
+
+
+@pytest.mark.parametrize("where", ("global", "entry"))
+def test_max_db_client_connections(pgweir, where):
+    settings = {"max_db_client_connections": 2} if where == "global" else \
+        {"databases": {"app": "max_db_client_connections=2", "app2": ""}}
+    weir = pgweir(**settings)
+    weir.client(), weir.client("bob")
+    refused = refusal(weir.address)
+    assert (refused.sqlstate, refused.text) == \
+        ("53300", "client connections exceeded (max_db_client_connections)")
+    weir.client(database="app2")
+    weir.console()
+
+
+@pytest.mark.parametrize("where", ("global", "entry"))
+def test_max_user_client_connections(pgweir, where):
+    settings = {"max_user_client_connections": 2} if where == "global" else \
+        {"users": {"alice": "max_user_client_connections=2"}}
+    weir = pgweir(**settings)
+    weir.client(), weir.client(database="app2")
+    refused = refusal(weir.address)
+    assert (refused.sqlstate, refused.text) == \
+        ("53300", "client connections exceeded (max_user_client_connections)")
+    weir.client("bob")
+
+
+def test_users_client_limit_counts_only_who_is_there(pgweir):
+    weir = pgweir(max_user_client_connections=2)
+    for _ in range(10):
+        first, second = weir.client(), weir.client()
+        first.close(), second.close()
+        wait_until(lambda: lets_in(weir))
+        weir.wait_pool(cl_active=0)
+
+
+# -- which server, and how it ages ----------------------------------------------------------------
+
+
+def warm(weir, count):
+    """So many idle servers; returns the backend ids in the order of their return."""
+    holders = [busy(weir) for _ in range(count)]
+    pids = [holder.value(PID) for holder in holders]
+    for returned, holder in enumerate(holders, 1):
+        holder.query("COMMIT")
+        weir.wait_pool(sv_idle=returned)
+    return pids
+
+
+def test_last_in_first_out(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=3)
+    pids = warm(weir, 3)
+    client = weir.client()
+    assert {client.value(PID) for _ in range(6)} == {pids[-1]}
+
+
+def test_round_robin(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1)
+    pids = warm(weir, 3)
+    client = weir.client()
+    assert [client.value(PID) for _ in range(6)] == pids * 2
+
+
+def test_server_lifetime(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, server_lifetime="0.3")
+    client = weir.client()
+    before = client.value(PID)
+    wait_until(lambda: client.value(PID) != before)
+    assert "server lifetime over" in weir.log
+
+
+def test_server_lifetime_never_cuts_a_transaction(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, server_lifetime="0.1")
+    client = busy(weir)
+    before = client.value(PID)
+    client.query("SELECT pg_sleep(1)")
+    assert client.value(PID) == before
+    client.query("COMMIT")
+
+
+def test_server_lifetime_zero_is_single_use(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, server_lifetime="0")
+    client = weir.client()
+    pids = [client.value(PID) for _ in range(4)]
+    assert len(set(pids)) == 4
+
+
+def test_server_idle_timeout(pgweir):
+    weir = pgweir(pool_mode="transaction", server_idle_timeout="0.3")
+    client = weir.client()
+    client.value(PID)
+    weir.wait_pool(sv_idle=0, sv_used=0)
+    weir.wait_log("server idle timeout")
+
+
+def test_server_idle_timeout_keeps_min_pool_size(pgweir):
+    weir = pgweir(pool_mode="transaction", server_idle_timeout="0.2", min_pool_size=1)
+    warm(weir, 3)
+    weir.wait_pool(sv_idle=1)
+    weir.client().value(PID)
+    assert weir.pool()["sv_idle"] == 1
+
+
+def test_shrinking_a_pool(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=4)
+    warm(weir, 4)
+    weir.reload(default_pool_size=1)
+    weir.wait_pool(sv_idle=1)
+    weir.wait_log("too many servers in the pool")
+
+
+# -- check and reset ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scripted(pgweir, fake_server):
+    """A daemon with a scripted server; returns (daemon, logged-in client, its server)."""
+
+    def start(**settings):
+        far = fake_server()
+        settings.setdefault("pool_mode", "transaction")
+        weir = pgweir(databases={"app": far.entry}, **settings)
+        client = weir.wire().startup()
+        server = far.accept().login()
+        client.finish_login("alice")
+        weir.far = far
+        return weir, client, server
+
+    return start
+
+
+def serve(server, client, sql="SELECT 1"):
+    client.send(query(sql))
+    assert server.expect("Q").body == sql.encode() + b"\0"
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+
+
+def test_check_query_after_every_use(scripted):
+    weir, client, server = scripted(server_check_delay="0", server_check_query="SELECT 'alive'")
+    serve_after_check(server, client, b"SELECT 'alive'\0")
+    serve_after_check(server, client, b"SELECT 'alive'\0")
+
+
+def serve_after_check(server, client, check):
+    client.send(query("SELECT 1"))
+    got = server.expect("Q")
+    if got.body == check:
+        server.send(fake.answer("alive"))
+        got = server.expect("Q")
+    assert got.body == b"SELECT 1\0"
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+
+
+def test_the_default_check_query_is_the_empty_one(scripted):
+    weir, client, server = scripted(server_check_delay="0.2")
+    serve(server, client)
+    weir.wait_pool(sv_used=1)
+    client.send(query("SELECT 2"))
+    assert server.expect("Q").body.strip(b"; \0") == b""
+    server.send(fake.message("I"), fake.ready())
+    assert server.expect("Q").body == b"SELECT 2\0"
+    server.send(fake.answer("2"))
+    assert client.read_result().rows == [["2"]]
+
+
+def test_a_server_that_fails_its_check_is_replaced(scripted):
+    weir, client, server = scripted(server_check_delay="0.2", server_login_retry="0.1")
+    serve(server, client)
+    weir.wait_pool(sv_used=1)
+    client.send(query("SELECT 2"))
+    server.expect("Q")
+    server.close()
+    server = weir.far.accept().login()
+    assert server.expect("Q").body == b"SELECT 2\0"
+    server.send(fake.answer("2"))
+    assert client.read_result().rows == [["2"]]
+
+
+def test_no_check_with_an_empty_check_query(scripted):
+    weir, client, server = scripted(server_check_delay="0.1", server_check_query="")
+    serve(server, client)
+    serve(server, client)
+
+
+def test_reset_query_in_session_mode(scripted):
+    weir, client, server = scripted(pool_mode="session", default_pool_size=1)
+    serve(server, client)
+    client.close()
+    assert server.expect("Q").body == b"DISCARD ALL\0"
+    weir.wait_pool(sv_tested=1)
+    server.send(fake.complete("DISCARD ALL"), fake.ready())
+    weir.wait_pool(sv_idle=1)
+    serve(server, weir.client())
+
+
+def test_nobody_gets_a_server_whose_reset_is_not_done(scripted):
+    weir, client, server = scripted(pool_mode="session", default_pool_size=1)
+    serve(server, client)
+    client.close()
+    server.expect("Q")
+    late = weir.client()
+    late.send(query("SELECT 2"))
+    weir.wait_pool(cl_waiting=1)
+    server.send(fake.complete("DISCARD ALL"), fake.ready())
+    assert server.expect("Q").body == b"SELECT 2\0"
+    server.send(fake.answer("2"))
+    assert late.read_result().rows == [["2"]]
+
+
+def test_a_server_whose_reset_fails_is_not_lent_again(scripted):
+    weir, client, server = scripted(pool_mode="session", default_pool_size=1)
+    serve(server, client)
+    client.close()
+    server.expect("Q")
+    server.send(fake.error("cannot reset"), fake.ready())
+    server.wait_closed()
+    late = weir.client()
+    late.send(query("SELECT 1"))
+    fresh = weir.far.accept().login()
+    fresh.expect("Q")
+    fresh.send(fake.answer("1"))
+    assert late.read_result().rows == [["1"]]
+
+
+def test_no_reset_in_transaction_mode(scripted):
+    weir, client, server = scripted()
+    serve(server, client)
+    serve(server, client)
+
+
+def test_reset_query_always(scripted):
+    weir, client, server = scripted(server_reset_query_always=1, server_reset_query="RESET ALL")
+    serve(server, client)
+    assert server.expect("Q").body == b"RESET ALL\0"
+    server.send(fake.complete("RESET"), fake.ready())
+    serve(server, client)
+
+
+def test_no_reset_without_a_reset_query(scripted):
+    weir, client, server = scripted(pool_mode="session", server_reset_query="")
+    serve(server, client)
+    client.close()
+    weir.wait_pool(sv_idle=1)
+    serve(server, weir.client())
+
+
+# -- what may not come back to the pool -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", "TE")
+def test_a_server_in_a_transaction_is_closed_with_its_client(scripted, status):
+    weir, client, server = scripted()
+    client.send(query("BEGIN"))
+    server.expect("Q")
+    server.send(fake.complete("BEGIN"), fake.ready(status))
+    client.read_result()
+    client.close()
+    # The pooler never says ROLLBACK: it ends the session.
+    assert [got.type for got in server.read_to_end()] in (["X"], [])
+
+
+def test_a_server_that_owes_answers_is_not_lent(scripted):
+    weir, client, server = scripted(default_pool_size=1)
+    client.send(query("SELECT 1"), query("SELECT 2"))
+    server.expect("QQ")
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+    other = weir.client()
+    other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1)
+    server.send(fake.answer("2"))
+    assert client.read_result().rows == [["2"]]
+    assert server.expect("Q").body == b"SELECT 'other'\0"
+
+
+def test_a_server_with_half_a_message_is_not_lent(scripted):
+    weir, client, server = scripted(default_pool_size=1)
+    long = query("SELECT '" + "x" * 200000 + "'")
+    client.send(query("SELECT 1") + long[:100000])
+    server.expect("Q")
+    server.send(fake.answer("1"))
+    client.read_result()
+    other = weir.client()
+    other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1)
+    client.send(long[100000:])
+    assert server.expect("Q").body == long[5:]
+    server.send(fake.answer("2"))
+    assert client.read_result().rows == [["2"]]
+    assert server.expect("Q").body == b"SELECT 'other'\0"
+
+
+def test_a_server_with_an_open_batch_is_not_lent(scripted):
+    weir, client, server = scripted(default_pool_size=1)
+    client.send(parse("SELECT 1"), fake.message("H"))
+    server.expect("PH")
+    server.send(fake.message("1"))
+    client.expect("1")
+    other = weir.client()
+    other.send(query("SELECT 'other'"))
+    weir.wait_pool(cl_waiting=1)
+    client.send(sync())
+    server.expect("S")
+    server.send(fake.ready())
+    client.expect("Z")
+    assert server.expect("Q").body == b"SELECT 'other'\0"
+
+
+# -- pause, resume and others under load stand in test_console_commands ---------------------------
+
+
+def test_autodb_idle_timeout(pgweir):
+    weir = pgweir(databases={"*": ""}, autodb_idle_timeout="0.3", server_idle_timeout="0.2")
+    weir.client(database="app").query("SELECT 1")
+    weir.disconnect()
+    wait_until(lambda: not any(row["name"] == "app" for row in weir.admin("SHOW DATABASES")))
+    assert weir.client(database="app").value("SELECT 1") == "1"
+
+
+def test_pool_idle_timeout(pgweir):
+    weir = pgweir(pool_idle_timeout="0.3", server_idle_timeout="0.2")
+    weir.client().query("SELECT 1")
+    weir.disconnect()
+    wait_until(lambda: not any(row["database"] == "app" for row in weir.admin("SHOW POOLS")))
+    assert weir.client().value("SELECT 1") == "1"

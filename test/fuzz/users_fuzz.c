@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing auth_file: whatever stands in it, it is taken whole or refused with a
+ * reason; and its texts go through SASLprep and the SCRAM verifiers' reader.
+ */
+#include "pgweir/auth/users.h"
+
+#include <assert.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/auth/saslprep.h"
+#include "pgweir/auth/scram.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void use(const struct user *user, void *arg)
+{
+	struct scram_verifier verifier;
+	char *prepared = saslprep(user->secret.text);
+
+	assert(prepared);
+	secret_free(&prepared);
+	assert(users_find(arg, user->name) == user);
+	assert(*user->name && strlen(user->name) <= USER_NAME_MAX);
+	assert((user->secret.kind == SECRET_NONE) == !*user->secret.text);
+	assert((user->secret.kind == SECRET_SCRAM) ==
+	       scram_verifier_parse(user->secret.text, &verifier));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct err err = { 0 };
+	struct users *users = users_parse(bytes_of(data, size), "f", &err);
+
+	if (users)
+		users_each(users, use, users);
+	else
+		assert(err.code == ERR_CONFIG && err.text[0]);
+	users_release(&users);
+	return 0;
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: ISC
+# What quickstart and test/run share: what must be installed, how we build, who we run as.
+# Sourced by bash; $top is the checkout, $say prints a line for people.
+
+packages_build="gcc make autoconf automake libtool pkg-config libevent-dev libssl-dev libc-ares-dev
+	libidn-dev uthash-dev libsystemd-dev"
+packages_postgresql="postgresql-15 postgresql-client-15"
+packages_test="check libpq-dev python3 python3-pytest python3-psycopg python3-asyncpg python3-pg8000"
+
+# Which of these packages are not there? Nothing to say on systems without dpkg.
+missing_packages()
+{
+	local name
+	for name in "$@"; do
+		dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed ||
+			printf '%s ' "$name"
+	done
+}
+
+# Installs what is missing, or says what to install and fails.
+need_packages()
+{
+	local missing
+	if ! command -v dpkg-query >/dev/null; then
+		check_by_hand "$@"
+		return
+	fi
+	missing=$(missing_packages "$@")
+	[ -z "$missing" ] && return 0
+	if [ "$(id -u)" != 0 ]; then
+		echo "These Debian packages are missing:" >&2
+		echo "    sudo apt-get install --no-install-recommends $missing" >&2
+		return 1
+	fi
+	$say "installing: $missing"
+	export DEBIAN_FRONTEND=noninteractive
+	# shellcheck disable=SC2086
+	quietly apt-get -q update && quietly apt-get -q -y install --no-install-recommends $missing
+}
+
+# No dpkg: look for the programs and libraries themselves.
+check_by_hand()
+{
+	local absent="" tool library
+	for tool in cc make autoconf automake libtoolize pkg-config; do
+		command -v "$tool" >/dev/null || absent="$absent $tool"
+	done
+	if command -v pkg-config >/dev/null; then
+		for library in libevent openssl libcares libidn; do
+			pkg-config --exists "$library" || absent="$absent $library"
+		done
+	fi
+	find_postgresql >/dev/null || absent="$absent postgresql-server"
+	[ -z "$absent" ] && return 0
+	echo "This is not a Debian system, so please install by yourself:$absent" >&2
+	echo "(on Debian 12 these are: $*)" >&2
+	return 1
+}
+
+# The folder with initdb, postgres and psql.
+find_postgresql()
+{
+	local folder
+	for folder in "${PGBIN:-}" "$(pg_config --bindir 2>/dev/null)" \
+		$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -rV); do
+		if [ -x "$folder/initdb" ] && [ -x "$folder/postgres" ]; then
+			echo "$folder"
+			return 0
+		fi
+	done
+	return 1
+}
+
+# Runs a command without its output; when it fails, the output's end is what went wrong.
+quietly()
+{
+	local log status=0
+	log=$(mktemp)
+	"$@" >"$log" 2>&1 || status=$?
+	if [ "$status" != 0 ]; then
+		echo "failed: $*" >&2
+		tail -n 40 "$log" >&2
+	fi
+	rm -f "$log"
+	return "$status"
+}
+
+# build_in FOLDER [configure's options...]: builds out of tree, configuring when it has to.
+build_in()
+{
+	local folder=$1 wish
+	shift
+	[ -x "$top/configure" ] && [ "$top/configure" -nt "$top/configure.ac" ] ||
+		(cd "$top" && quietly ./autogen.sh) || return
+	mkdir -p "$folder" || return
+	wish="$*"
+	if [ ! -f "$folder/Makefile" ] || [ "$(cat "$folder/.configured-with" 2>/dev/null)" != "$wish" ]; then
+		(cd "$folder" && quietly "$top/configure" "$@") || return
+		echo "$wish" >"$folder/.configured-with"
+	fi
+	quietly make -C "$folder" -j"$(jobs_wanted)"
+}
+
+jobs_wanted()
+{
+	echo "${JOBS:-$(nproc 2>/dev/null || echo 2)}"
+}
+
+# Whom daemons run as: PostgreSQL and pgweir refuse to be root.
+unprivileged_user()
+{
+	local name
+	if [ "$(id -u)" != 0 ]; then
+		id -un
+		return
+	fi
+	for name in postgres nobody; do
+		if id -u "$name" >/dev/null 2>&1; then
+			echo "$name"
+			return
+		fi
+	done
+	echo "no unprivileged user to run the servers as" >&2
+	return 1
+}
+
+# as_user NAME COMMAND...: replaces this shell (use it in a subshell or with &), so that $! is COMMAND.
+as_user()
+{
+	local name=$1
+	shift
+	if [ "$(id -un)" = "$name" ]; then
+		exec "$@"
+	fi
+	exec setpriv --reuid "$name" --regid "$(id -g "$name")" --clear-groups -- env HOME=/ "$@"
+}
+
+# A port of 127.0.0.1 on which nobody answers.
+free_port()
+{
+	local port
+	for _ in $(seq 100); do
+		port=$((20000 + RANDOM % 12000))
+		if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+			echo "$port"
+			return
+		fi
+	done
+	return 1
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for()
+{
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.05
+	done
+}

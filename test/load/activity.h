@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Activities: what clients do. One row each; a new one is a function and a row. The functions
+ * stand by theme in reading.c, writing.c, pipelining.c, copying.c and leaving.c.
+ */
+#ifndef TEST_LOAD_ACTIVITY_H
+#define TEST_LOAD_ACTIVITY_H
+
+#include "client.h"
+
+struct activity {
+	const char *name;
+	unsigned int weight; /* how often, against the others */
+	/* Step 0, 1, 2 ...: sends, and notes what is due. Comes from the event loop. */
+	enum step_result (*step)(struct client *client, unsigned int step);
+};
+
+/* One of them by weight, or the one called load->options.only. */
+const struct activity *activity_pick(struct load *load);
+
+/* Whether there is an activity of that name. */
+bool activity_exists(const char *name);
+
+/* The names, a line each, on standard output. */
+void activity_list(void);
+
+/* reading.c */
+enum step_result read_simple(struct client *client, unsigned int step);
+enum step_result read_extended(struct client *client, unsigned int step);
+enum step_result read_several(struct client *client, unsigned int step);
+enum step_result read_large(struct client *client, unsigned int step);
+enum step_result read_row_by_row(struct client *client, unsigned int step);
+enum step_result read_own_name(struct client *client, unsigned int step);
+enum step_result be_noticed(struct client *client, unsigned int step);
+enum step_result fail_and_go_on(struct client *client, unsigned int step);
+enum step_result cancel_alone(struct client *client, unsigned int step);
+enum step_result cancel_in_transaction(struct client *client, unsigned int step);
+
+/* writing.c */
+enum step_result write_one(struct client *client, unsigned int step);
+enum step_result write_transaction(struct client *client, unsigned int step);
+enum step_result write_and_roll_back(struct client *client, unsigned int step);
+enum step_result write_and_fail(struct client *client, unsigned int step);
+enum step_result write_in_one_message(struct client *client, unsigned int step);
+enum step_result fail_in_one_message(struct client *client, unsigned int step);
+
+/* pipelining.c */
+enum step_result pipeline_reads(struct client *client, unsigned int step);
+enum step_result pipeline_writes(struct client *client, unsigned int step);
+enum step_result pipeline_with_errors(struct client *client, unsigned int step);
+enum step_result pipeline_transaction(struct client *client, unsigned int step);
+enum step_result pipeline_with_flush(struct client *client, unsigned int step);
+
+/* copying.c */
+enum step_result copy_out(struct client *client, unsigned int step);
+enum step_result copy_in(struct client *client, unsigned int step);
+enum step_result copy_in_and_fail(struct client *client, unsigned int step);
+
+/* leaving.c */
+enum step_result reconnect_politely(struct client *client, unsigned int step);
+enum step_result leave_idle(struct client *client, unsigned int step);
+enum step_result leave_waiting(struct client *client, unsigned int step);
+enum step_result leave_transaction(struct client *client, unsigned int step);
+enum step_result leave_copy_out(struct client *client, unsigned int step);
+enum step_result leave_copy_in(struct client *client, unsigned int step);
+enum step_result leave_pipeline(struct client *client, unsigned int step);
+enum step_result leave_between_syncs(struct client *client, unsigned int step);
+enum step_result leave_half_message(struct client *client, unsigned int step);
+
+#endif
