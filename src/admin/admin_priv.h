@@ -134,6 +134,7 @@ enum command_argument {
 
 struct command {
 	const char *words; /* one, or two */
+	const char *tag;   /* that says it is done */
 	enum command_argument argument;
 	enum console_role role;
 	enum outcome (*run)(struct console_session *session, struct err *err);

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/base/text.h"
-
 #include "pgweir/base/banned.h"
 
 static struct pools *pools_of(const struct console_session *session)
@@ -190,7 +188,6 @@ static void begin_shutdown(struct console_session *session, enum shutdown_kind k
 {
 	const struct console_with *with = &session->console->with;
 
-	text_copy(session->tag, sizeof(session->tag), "SHUTDOWN");
 	with->shutdown(with->arg, kind);
 }
 
@@ -246,29 +243,31 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 }
 
 const struct command commands[] = {
-	{ "SHOW HELP", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
-	{ "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
+	{ "SHOW HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
+	{ "SET", "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
 	  "Change a setting until the next RELOAD or restart." },
-	{ "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload, "Read the configuration files anew." },
-	{ "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
+	{ "RELOAD", "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload,
+	  "Read the configuration files anew." },
+	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
 	  "Let running work end, hold new work back, close servers." },
-	{ "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
+	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
 	  "End a PAUSE; with a database, that of the database, or a KILL." },
-	{ "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
+	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
 	  "Let no new client of a database in." },
-	{ "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
-	{ "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
+	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
+	{ "RECONNECT", "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
 	  "Replace each server connection as soon as it is free." },
-	{ "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
+	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
 	  "Wait until RECONNECT has replaced them all." },
-	{ "KILL", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_kill,
+	{ "KILL", "KILL", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_kill,
 	  "Close clients and servers at once, and pause the database." },
-	{ "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
+	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
 	  "Close one client, by its id in SHOW CLIENTS." },
-	{ "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown, "End the daemon at once." },
-	{ "SHUTDOWN WAIT_FOR_SERVERS", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,
+	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	  "End the daemon at once." },
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,
 	  "End it when no server is at work any more." },
-	{ "SHUTDOWN WAIT_FOR_CLIENTS", ARG_NONE, CONSOLE_ADMIN, run_shutdown_clients,
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_clients,
 	  "End it when the last client has gone." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);

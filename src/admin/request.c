@@ -4,6 +4,10 @@
  */
 #include "admin_priv.h"
 
+#include <strings.h>
+
+#include "pgweir/base/text.h"
+
 #include "pgweir/base/banned.h"
 
 /* Of a query that nobody understands, as much as an error can hold. */
@@ -41,11 +45,12 @@ static bool invalid(struct bytes text, struct err *err)
 	               text.at, count < text.count ? "..." : "");
 }
 
-static bool is_show(const struct words *words)
+/* SELECT is another word for SHOW. */
+static bool is_show(struct words *words)
 {
-	struct token token = { TOKEN_WORD, bytes_text(words->command) };
-
-	return words->count == 2 && (token_is(&token, "SHOW") || token_is(&token, "SELECT"));
+	if (words->count == 2 && strcasecmp(words->command, "SELECT") == 0)
+		text_copy(words->command, sizeof(words->command), "SHOW");
+	return words->count == 2 && strcasecmp(words->command, "SHOW") == 0;
 }
 
 bool request_read(struct bytes text, struct request *request, struct err *err)
@@ -64,7 +69,7 @@ bool request_read(struct bytes text, struct request *request, struct err *err)
 	if (is_show(&request->words)) {
 		request->show = show_find(request->words.argument);
 		if (request->show && !request->show->next)
-			return err_set(err, ERR_UNSUPPORTED, "%s %s is not supported yet", "SHOW",
+			return err_set(err, ERR_UNSUPPORTED, "SHOW %s is not supported yet",
 			               request->show->item);
 		if (request->show)
 			return true;
@@ -89,7 +94,7 @@ const char *request_tag(const struct request *request)
 	case REQUEST_SHOW:
 		return "SHOW";
 	case REQUEST_COMMAND:
-		return request->command->words;
+		return request->command->tag;
 	default:
 		return "";
 	}
