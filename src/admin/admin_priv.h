@@ -137,6 +137,7 @@ struct command {
 	const char *tag;   /* that says it is done */
 	enum command_argument argument;
 	enum console_role role;
+	/* NULL: not supported yet. */
 	enum outcome (*run)(struct console_session *session, struct err *err);
 	const char *help;
 };

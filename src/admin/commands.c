@@ -233,6 +233,8 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	for (size_t i = 0; i < commands_count; i++) {
 		char usage[64];
 
+		if (!commands[i].run)
+			continue;
 		snprintf(usage, sizeof(usage), "%s%s", commands[i].words,
 		         argument_names[commands[i].argument]);
 		buf_printf(&text, "\t%-34s%s\n", usage, commands[i].help);
@@ -263,6 +265,7 @@ const struct command commands[] = {
 	  "Close clients and servers at once, and pause the database." },
 	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
 	  "Close one client, by its id in SHOW CLIENTS." },
+	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, NULL, NULL },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "End the daemon at once." },
 	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,

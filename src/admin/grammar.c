@@ -130,6 +130,11 @@ bool token_is(const struct token *token, const char *word)
 	       strncasecmp(token->text.at, word, token->text.count) == 0;
 }
 
+static bool is_semicolon(const struct token *token)
+{
+	return token->kind == TOKEN_SIGN && *token->text.at == ';';
+}
+
 bool statement_next(struct bytes *rest, struct bytes *statement)
 {
 	const char *begin = rest->at;
@@ -140,8 +145,8 @@ bool statement_next(struct bytes *rest, struct bytes *statement)
 	do {
 		token_next(rest, &token);
 		*statement = bytes_of(begin, (size_t)(rest->at - begin));
-	} while (token.kind != TOKEN_END && token.kind != TOKEN_OPEN && !token_is(&token, ";"));
-	if (token.kind == TOKEN_SIGN)
+	} while (token.kind != TOKEN_END && token.kind != TOKEN_OPEN && !is_semicolon(&token));
+	if (is_semicolon(&token))
 		statement->count--;
 	return true;
 }
@@ -159,7 +164,7 @@ static enum words_result end_of(struct bytes rest)
 	struct token token;
 
 	token_next(&rest, &token);
-	if (token_is(&token, ";") && token.kind == TOKEN_SIGN)
+	if (is_semicolon(&token))
 		token_next(&rest, &token);
 	return token.kind == TOKEN_END ? WORDS_OK : WORDS_INVALID;
 }

@@ -76,7 +76,10 @@ bool request_read(struct bytes text, struct request *request, struct err *err)
 	}
 	request->kind = REQUEST_COMMAND;
 	request->command = command_find(&request->words);
-	return request->command || invalid(text, err);
+	if (!request->command)
+		return invalid(text, err);
+	return request->command->run ||
+	       err_set(err, ERR_UNSUPPORTED, "%s is not supported yet", request->command->words);
 }
 
 struct columns request_columns(const struct request *request)
