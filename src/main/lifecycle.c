@@ -58,8 +58,7 @@ static bool reload(void *arg, struct err *err)
 	struct users *users;
 
 	if (!daemon_load(daemon->config->conffile, &fresh, &users, report, daemon))
-		return err_set(err, ERR_CONFIG,
-		               "RELOAD failed, see logs for additional details");
+		return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
 	config_unref(&fresh);
 	if (differ.count)
@@ -91,8 +90,7 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 
 static bool is_empty(struct pools_watch *watch)
 {
-	struct daemon *daemon =
-		(struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
 
 	return daemon->shutdown == SHUTDOWN_SERVERS ? daemon->pools->server_count == 0
 	                                            : daemon->clients->count == 0;
@@ -100,8 +98,7 @@ static bool is_empty(struct pools_watch *watch)
 
 static void on_empty(struct pools_watch *watch)
 {
-	struct daemon *daemon =
-		(struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
 
 	log_info(&daemon->logger, "%s, shutting down",
 	         daemon->shutdown == SHUTDOWN_SERVERS ? "all servers have gone"
@@ -134,10 +131,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	pools_watch_start(daemon->pools, &daemon->watch);
 }
 
-static void stop_now(struct daemon *daemon)
-{
-	loop_stop(daemon->loop);
-}
+static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
 
 /* ---- signals ---- */
 
@@ -208,8 +202,8 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 		int number;
 		void (*on_signal)(int number, void *arg);
 	} signals[] = {
-		{ SIGHUP, on_hangup },   { SIGTERM, on_terminate }, { SIGINT, on_terminate },
-		{ SIGQUIT, on_quit },    { SIGUSR1, on_pause },     { SIGUSR2, on_resume },
+		{ SIGHUP, on_hangup }, { SIGTERM, on_terminate }, { SIGINT, on_terminate },
+		{ SIGQUIT, on_quit },  { SIGUSR1, on_pause },     { SIGUSR2, on_resume },
 	};
 
 	signal(SIGPIPE, SIG_IGN);
@@ -239,7 +233,4 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 	return true;
 }
 
-void lifecycle_free_console(struct daemon *daemon)
-{
-	(void)daemon;
-}
+void lifecycle_free_console(struct daemon *daemon) { (void)daemon; }

@@ -17,10 +17,7 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool)
-{
-	return pool->pools->with.loop;
-}
+static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
 static bool is_paused(const struct pool *pool)
 {
@@ -64,10 +61,7 @@ static void count_server(struct pool *pool, int change)
 	pool->pools->server_count += (unsigned int)change;
 }
 
-void pool_count_server(struct pool *pool)
-{
-	count_server(pool, 1);
-}
+void pool_count_server(struct pool *pool) { count_server(pool, 1); }
 
 /* Those at home, in the order in which they came: the first is the one to evict. */
 static void file_home(struct pool *pool, struct server *server, bool was, bool is)
@@ -149,7 +143,8 @@ void pool_leave(struct borrower *borrower)
 			server->borrower = NULL;
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
-			err_set(&err, ERR_SERVER_LOST, "client disconnect while server was not ready");
+			err_set(&err, ERR_SERVER_LOST,
+			        "client disconnect while server was not ready");
 			server_close(server, &err);
 		}
 	}
@@ -198,8 +193,7 @@ void pool_give_up(struct borrower *borrower)
 		return;
 	TAILQ_REMOVE(is_newcomer ? &pool->newcomers : &pool->waiting, borrower, line_node);
 	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) -= 1;
-	pool->stats.wait_time +=
-		(uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
+	pool->stats.wait_time += (uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
 	borrower->state = BORROWER_RESTING;
 	if (pool->newcomer_count + pool->waiting_count == 0)
 		timer_clear(&pool->retry);
@@ -208,15 +202,12 @@ void pool_give_up(struct borrower *borrower)
 /* Whether a login failed so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && loop_now(loop_of(pool)) <
-	                                   pool->failed_at + pool->pools->config->server_login_retry;
+	return pool->is_failing &&
+	       loop_now(loop_of(pool)) < pool->failed_at + pool->pools->config->server_login_retry;
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */
-static bool pool_is_not_yet(const struct err *err)
-{
-	return strcmp(err->sqlstate, "57P03") == 0;
-}
+static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
 
 static bool refuse_for_failure(const struct pool *pool, struct err *err)
 {
@@ -327,9 +318,8 @@ void pool_return(struct borrower *borrower)
 	struct server *server = borrower->server;
 	struct pool *pool = server->pool;
 	const struct config *config = pool->pools->config;
-	bool wants_reset = *config->server_reset_query &&
-	                   (pool->limits.mode == POOL_MODE_SESSION ||
-	                    config->server_reset_query_always);
+	bool wants_reset = *config->server_reset_query && (pool->limits.mode == POOL_MODE_SESSION ||
+	                                                   config->server_reset_query_always);
 
 	assert(server->is_ready && server->status == 'I' && ledger_is_empty(&server->ledger));
 	borrower->server = NULL;
@@ -445,12 +435,15 @@ void pool_serve(struct task *task)
 	pool_grow(pool);
 }
 
-void pool_wake(struct pool *pool)
-{
-	loop_defer(loop_of(pool), &pool->serve_task);
-}
+void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }
 
 /* ---- logins ---- */
+
+void pool_forget_greeting(struct pool *pool)
+{
+	buf_free(&pool->greeting);
+	params_release(pool->pools->with.params, &pool->greeting_for);
+}
 
 void pool_login_done(struct server *server)
 {
@@ -463,11 +456,11 @@ void pool_login_done(struct server *server)
 		params_release(pool->pools->with.params, &pool->baseline);
 		pool->baseline = params_hold(server->baseline);
 		pool->has_welcome = true;
+		pool_forget_greeting(pool);
 	}
 	pool->is_failing = false;
 	server_entrance_free(server);
-	timer_set(&server->life,
-	          loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
+	timer_set(&server->life, loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
 	          server->connected_at);
 	pool_home(server);
 	pool_wake(pool);
@@ -534,8 +527,8 @@ static void fast_close(struct server *server, const char *reason)
 
 void pool_recycle(struct pool *pool, const char *reason)
 {
-	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING,
-		                                     SERVER_RESETTING, SERVER_CANCELED };
+	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
+		                                     SERVER_CANCELED };
 
 	pool_rest(pool, reason);
 	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)

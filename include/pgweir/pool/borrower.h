@@ -56,7 +56,7 @@ enum borrower_state {
 
 struct borrower {
 	const struct borrower_ops *ops;
-	struct pool *pool; /* NULL: in no pool */
+	struct pool *pool;               /* NULL: in no pool */
 	TAILQ_ENTRY(borrower) node;      /* in the pool's members */
 	TAILQ_ENTRY(borrower) line_node; /* in the pool's line, or among its newcomers */
 	struct server *server;
