@@ -148,12 +148,15 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
 		.pools = daemon->pools,
-		.door = &daemon->door,
+		.door = console_door(daemon->console),
 		.on_free = on_free,
 		.arg = daemon,
 	    },
 	    daemon->config, daemon->users, err);
-	return daemon->clients != NULL;
+	if (!daemon->clients)
+		return false;
+	console_attach(daemon->console, daemon->clients);
+	return true;
 }
 
 struct daemon *daemon_new(struct log *log, const struct options *options,

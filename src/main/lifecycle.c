@@ -26,6 +26,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
 	                     config->tcp_defer_accept);
+	console_configure(daemon->console);
 }
 
 /* The log is asked first: it may find that its file cannot be opened. */
@@ -217,20 +218,50 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
-static struct console_session *no_console(void *arg, struct client *client, enum console_role role)
+static const struct config *config_in_force(void *arg)
 {
-	(void)arg;
-	(void)role;
-	(void)client;
-	return NULL;
+	struct daemon *daemon = arg;
+
+	return daemon->config;
+}
+
+static void shut_down(void *arg, enum shutdown_kind kind)
+{
+	struct daemon *daemon = arg;
+
+	if (kind == SHUTDOWN_NOW)
+		stop_now(daemon);
+	else
+		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
+		                                                          : SHUTDOWN_CLIENTS);
+}
+
+static bool is_shutting_down(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	return daemon->clients->is_shutting_down;
 }
 
 bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 {
-	(void)err;
-	(void)set;
-	daemon->door = (struct console_door){ .arg = daemon, .open = no_console };
-	return true;
+	daemon->console = console_new(
+	    &(struct console_with){
+		.loop = daemon->loop,
+		.log = daemon->log,
+		.pools = daemon->pools,
+		.resolver = daemon->resolver,
+		.streams = &daemon->streams,
+		.params = daemon->params,
+		.arg = daemon,
+		.config = config_in_force,
+		.reload = reload,
+		.set = set,
+		.shutdown = shut_down,
+		.is_shutting_down = is_shutting_down,
+	    },
+	    err);
+	return daemon->console != NULL;
 }
 
-void lifecycle_free_console(struct daemon *daemon) { (void)daemon; }
+void lifecycle_free_console(struct daemon *daemon) { console_free(&daemon->console); }

@@ -256,6 +256,7 @@ static void free_database(struct database *database)
 	HASH_ITER (hh, database->pool_table, pool, next)
 		pools_forget_pool(pool);
 	WALKS_SKIP(pools, next_database, database, node);
+	stats_add(&pools->gone, &database->gone);
 	timer_clear(&database->rest);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
@@ -350,6 +351,13 @@ struct pool *pools_pool(struct database *database, const char *user)
 	return pool ? pool : add_pool(database, account);
 }
 
+void pools_keep_stats(struct pool *pool)
+{
+	stats_add(&pool->database->gone, &pool->stats);
+	pool->database->has_gone = true;
+	pool->stats = (struct stats){ 0 };
+}
+
 void pools_forget_pool(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
@@ -357,6 +365,7 @@ void pools_forget_pool(struct pool *pool)
 	assert(pool->member_count == 0 && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]));
 	assert(pool->server_count == 0);
 	WALKS_SKIP(pools, next_pool, pool, node);
+	pools_keep_stats(pool);
 	pool_leave_blocked(pool);
 	timer_clear(&pool->retry);
 	timer_clear(&pool->reserve);

@@ -11,6 +11,7 @@
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pool/server.h"
+#include "pgweir/pool/stats.h"
 
 TAILQ_HEAD(pool_list, pool);
 
@@ -32,6 +33,8 @@ struct database {
 	bool is_paused;
 	bool is_disabled;
 	struct timer rest; /* autodb_idle_timeout */
+	bool has_gone;     /* a pool of it has been forgotten, or killed */
+	struct stats gone; /* and what it had counted: totals never shrink */
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 
