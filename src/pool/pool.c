@@ -138,7 +138,7 @@ void pool_leave(struct borrower *borrower)
 	pool_give_up(borrower);
 	if (server) {
 		bool is_whole = server->is_ready && server->status == 'I' &&
-		                server->errand == ERRAND_NONE &&
+		                server->errand == ERRAND_NONE && !borrower->is_mid_message &&
 		                stream_unsent(&server->stream) == 0;
 
 		if (is_whole) {
