@@ -218,10 +218,16 @@ static bool pool_is_not_yet(const struct err *err)
 	return strcmp(err->sqlstate, "57P03") == 0;
 }
 
+/* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
+static bool is_worth_waiting(const struct err *err)
+{
+	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
+}
+
 static bool refuse_for_failure(const struct pool *pool, struct err *err)
 {
 	*err = pool->failure;
-	err_set(err, pool->failure.code == ERR_FOREIGN ? ERR_FOREIGN : ERR_SERVER_CONNECT,
+	err_set(err, pool->failure.code,
 	        "server login has been failing, cached error: %.99s (server_login_retry)",
 	        pool->failure.text);
 	if (pool->failure.code == ERR_FOREIGN)
@@ -235,7 +241,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 
 	assert(!pool->has_welcome);
 	if (pool_is_backing_off(pool) && pool->server_count == 0 &&
-	    pool->failure.code == ERR_FOREIGN && !pool_is_not_yet(&pool->failure))
+	    !is_worth_waiting(&pool->failure))
 		return refuse_for_failure(pool, err);
 	stand(borrower, BORROWER_NEWCOMER);
 	return true;
@@ -480,8 +486,7 @@ void pool_login_failed(struct pool *pool, const struct err *err)
 	pool->is_failing = true;
 	pool->failed_at = loop_now(loop_of(pool));
 	pool->failure = *err;
-	if (err->code != ERR_SERVER_CONNECT && err->code != ERR_FILES && !pool_is_not_yet(err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+	if (!is_worth_waiting(err) && (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, err);
 	pool_wake(pool);
 }
