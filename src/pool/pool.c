@@ -17,6 +17,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
+#define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
+
 static struct loop *loop_of(const struct pool *pool)
 {
 	return pool->pools->with.loop;
@@ -205,11 +208,18 @@ void pool_give_up(struct borrower *borrower)
 		timer_clear(&pool->retry);
 }
 
+usec_t pool_retry_gap(const struct pool *pool)
+{
+	usec_t gap = pool->pools->config->server_login_retry;
+
+	return gap > RETRY_GAP_MIN ? gap : RETRY_GAP_MIN;
+}
+
 /* Whether a login failed so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && loop_now(loop_of(pool)) <
-	                                   pool->failed_at + pool->pools->config->server_login_retry;
+	return pool->is_failing &&
+	       loop_now(loop_of(pool)) < pool->failed_at + pool_retry_gap(pool);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */

@@ -37,8 +37,7 @@ static bool may_try(struct pool *pool)
 		return logins(pool) == 0; /* one try, until one succeeds */
 	if (!timer_is_set(&pool->retry))
 		timer_set(&pool->retry,
-		          loop_line(loop_of(pool), pool->pools->config->server_login_retry,
-		                    on_retry),
+		          loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
 		          pool->failed_at);
 	return false;
 }
