@@ -128,6 +128,7 @@ static void detach(struct client *client)
 	if (client->state == CLIENT_CANCELING && client->cancel)
 		cancel_drop(client->cancel);
 	client->console = NULL;
+	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);

@@ -249,10 +249,10 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 		return skip(client, frame->type);
 	if (type == 'Q' && client->clients->config->disable_pqexec)
 		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
+	/* The rest of a COPY that has failed; a Flush of nothing. */
+	if (!requests[type].needs_server && (client->state == CLIENT_IDLE || server->is_ready))
+		return JUDGE_DROP;
 	if (client->state == CLIENT_IDLE) {
-		if (!requests[type].needs_server)
-			return JUDGE_DROP; /* the rest of a COPY that has failed; a Flush of nothing
-			                    */
 		if (!get_server(client))
 			return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
 			           ? JUDGE_END

@@ -68,7 +68,15 @@ static void finish(struct cancel *cancel)
 		cancel->on_end(cancel->arg);
 }
 
-static void on_due(struct timer *timer) { finish(CANCEL_OF(timer, timer)); }
+static void on_due(struct timer *timer)
+{
+	struct cancel *cancel = CANCEL_OF(timer, timer);
+
+	/* It may still arrive some day: nobody else shall have that server then. */
+	if (cancel->is_sent && cancel->server)
+		server_set_close_needed(cancel->server, true);
+	finish(cancel);
+}
 
 static void on_input(struct stream *stream)
 {

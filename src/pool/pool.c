@@ -17,6 +17,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
+#define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
+
 static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
 static bool is_paused(const struct pool *pool)
@@ -132,7 +135,7 @@ void pool_leave(struct borrower *borrower)
 	pool_give_up(borrower);
 	if (server) {
 		bool is_whole = server->is_ready && server->status == 'I' &&
-		                server->errand == ERRAND_NONE &&
+		                server->errand == ERRAND_NONE && !borrower->is_mid_message &&
 		                stream_unsent(&server->stream) == 0;
 
 		if (is_whole) {
@@ -199,20 +202,32 @@ void pool_give_up(struct borrower *borrower)
 		timer_clear(&pool->retry);
 }
 
+usec_t pool_retry_gap(const struct pool *pool)
+{
+	usec_t gap = pool->pools->config->server_login_retry;
+
+	return gap > RETRY_GAP_MIN ? gap : RETRY_GAP_MIN;
+}
+
 /* Whether a login failed so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing &&
-	       loop_now(loop_of(pool)) < pool->failed_at + pool->pools->config->server_login_retry;
+	return pool->is_failing && loop_now(loop_of(pool)) < pool->failed_at + pool_retry_gap(pool);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */
 static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
 
+/* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
+static bool is_worth_waiting(const struct err *err)
+{
+	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
+}
+
 static bool refuse_for_failure(const struct pool *pool, struct err *err)
 {
 	*err = pool->failure;
-	err_set(err, pool->failure.code == ERR_FOREIGN ? ERR_FOREIGN : ERR_SERVER_CONNECT,
+	err_set(err, pool->failure.code,
 	        "server login has been failing, cached error: %.99s (server_login_retry)",
 	        pool->failure.text);
 	if (pool->failure.code == ERR_FOREIGN)
@@ -226,7 +241,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 
 	assert(!pool->has_welcome);
 	if (pool_is_backing_off(pool) && pool->server_count == 0 &&
-	    pool->failure.code == ERR_FOREIGN && !pool_is_not_yet(&pool->failure))
+	    !is_worth_waiting(&pool->failure))
 		return refuse_for_failure(pool, err);
 	stand(borrower, BORROWER_NEWCOMER);
 	return true;
@@ -473,8 +488,7 @@ void pool_login_failed(struct pool *pool, const struct err *err)
 	pool->is_failing = true;
 	pool->failed_at = loop_now(loop_of(pool));
 	pool->failure = *err;
-	if (err->code != ERR_SERVER_CONNECT && err->code != ERR_FILES && !pool_is_not_yet(err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+	if (!is_worth_waiting(err) && (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, err);
 	pool_wake(pool);
 }

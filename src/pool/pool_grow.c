@@ -33,10 +33,8 @@ static bool may_try(struct pool *pool)
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
 	if (!timer_is_set(&pool->retry))
-		timer_set(
-		    &pool->retry,
-		    loop_line(loop_of(pool), pool->pools->config->server_login_retry, on_retry),
-		    pool->failed_at);
+		timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
+		          pool->failed_at);
 	return false;
 }
 

@@ -242,8 +242,12 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 
 enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 {
-	server->is_ready = false;
-	return ledger_add(&server->ledger, kind, LEDGER_FORWARD);
+	enum ledger_send result = ledger_add(&server->ledger, kind, LEDGER_FORWARD);
+
+	/* What is owed nothing leaves it as it is: the rest of a COPY that has failed. */
+	if (!ledger_is_empty(&server->ledger))
+		server->is_ready = false;
+	return result;
 }
 
 /* Sending failed. It may have told us why before: what it said is read first. */

@@ -62,6 +62,7 @@ struct borrower {
 	struct server *server;
 	usec_t waiting_since; /* good in NEWCOMER and WAITING */
 	enum borrower_state state;
+	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 };
 
 TAILQ_HEAD(borrower_list, borrower);
