@@ -171,7 +171,7 @@ void scram_verifier_text(const struct scram_verifier *verifier, struct buf *out)
 bool scram_derive(const char *password, struct bytes salt, unsigned int iterations,
                   struct scram_keys *keys)
 {
-	unsigned char salted[SHA256_SIZE];
+	unsigned char salted[SHA256_SIZE] = { 0 };
 	struct bytes key = bytes_of(salted, sizeof(salted));
 	char *prepared = saslprep(password);
 	bool ok = prepared && digest_pbkdf2(bytes_text(prepared), salt, iterations, salted) &&

@@ -52,7 +52,7 @@ bool console_input(struct client *client, struct bytes in)
 		client_close(client, "out of memory");
 		return false;
 	}
-	return stream_want(&client->stream, client->is_busy ? WANT_HANGUP : WANT_INPUT) &&
+	return stream_want(&client->stream, client->is_busy ? WANT_END : WANT_INPUT) &&
 	       !client->is_busy;
 }
 

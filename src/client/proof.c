@@ -166,7 +166,7 @@ static void derive(struct client *client, struct err *err)
 
 	if (job && workers_submit(client->clients->with.workers, job, err)) {
 		client_enter(client, CLIENT_DERIVING);
-		stream_want(&client->stream, WANT_HANGUP);
+		stream_want(&client->stream, WANT_END);
 		return;
 	}
 	entry_job_refused(entry);

@@ -167,7 +167,7 @@ static bool get_server(struct client *client)
 			return true;
 		}
 		client_enter(client, CLIENT_PREPARING);
-		stream_want(&client->stream, WANT_HANGUP);
+		stream_want(&client->stream, WANT_END);
 		return false;
 	}
 	if (!pool_ask(borrower, &err)) {
@@ -177,7 +177,7 @@ static bool get_server(struct client *client)
 	client_enter(client, CLIENT_WAITING);
 	client->was_notified = false;
 	client_wait_begin(client);
-	stream_want(&client->stream, WANT_HANGUP);
+	stream_want(&client->stream, WANT_END);
 	return false;
 }
 

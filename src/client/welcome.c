@@ -122,5 +122,5 @@ void welcome_begin(struct client *client)
 		return;
 	}
 	client_enter(client, CLIENT_NEWCOMER);
-	stream_want(&client->stream, WANT_HANGUP);
+	stream_want(&client->stream, WANT_END);
 }

@@ -4,14 +4,7 @@
  *
  *   turn:  wait --> descriptors, signals, due timers --> tasks put off --> again
  *
- * Hard here:
- *
- * epoll tells a broken connection (EPOLLERR) as readable and writable, never as
- * closed, so whoever watches for the hangup alone would not be called while the
- * kernel goes on reporting: a loop that spins. Such a watch asks for reading
- * too, edge-triggered, and looks for itself whether it was the end.
- *
- * Timers of one limit mostly fall due in the order in which they are set. Each
+ * Hard here: timers of one limit mostly fall due in the order in which they are set. Each
  * line is a list with one libevent timer for its head; when the head is cleared
  * that timer stays, fires in vain once and is set for the next head.
  */
@@ -19,7 +12,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +65,6 @@ struct loop {
 	unsigned long turn_count;
 	bool is_turning;
 	bool is_stopping;
-	bool sees_hangup; /* the kernel's interface tells hangups early */
 	struct task_list tasks;
 	struct timer_line *lines;
 	struct signal_watch *signals;
@@ -110,7 +101,6 @@ struct loop *loop_new(struct err *err)
 		free(loop);
 		return NULL;
 	}
-	loop->sees_hangup = event_base_get_features(loop->base) & EV_FEATURE_EARLY_CLOSE;
 	TAILQ_INIT(&loop->tasks);
 	return loop;
 }
@@ -209,26 +199,15 @@ char *loop_scratch(struct loop *loop) { return loop->scratch; }
 static struct event *event_of(struct watch *watch) { return (struct event *)watch->event; }
 
 /* What libevent is asked for; 0 = nothing. */
-static short events_for(const struct loop *loop, unsigned int what)
+static short events_for(unsigned int what)
 {
 	short events = 0;
 
-	if (what == WATCH_HANGUP && loop->sees_hangup)
-		return EV_READ | EV_CLOSED | EV_ET | EV_PERSIST;
 	if (what & WATCH_READ)
 		events |= EV_READ | EV_PERSIST;
 	if (what & WATCH_WRITE)
 		events |= EV_WRITE | EV_PERSIST;
-	if (what & WATCH_HANGUP && loop->sees_hangup)
-		events |= EV_CLOSED | EV_PERSIST;
 	return events;
-}
-
-static bool has_hung_up(int fd)
-{
-	struct pollfd asked = { .fd = fd, .events = POLLRDHUP };
-
-	return poll(&asked, 1, 0) > 0 && asked.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 static void on_event(int fd, short events, void *arg)
@@ -236,14 +215,11 @@ static void on_event(int fd, short events, void *arg)
 	struct watch *watch = arg;
 	unsigned int what = 0;
 
+	(void)fd;
 	if (events & EV_READ)
 		what |= WATCH_READ;
 	if (events & EV_WRITE)
 		what |= WATCH_WRITE;
-	if (events & EV_CLOSED)
-		what |= WATCH_HANGUP;
-	if (watch->wanted == WATCH_HANGUP && what == WATCH_READ && has_hung_up(fd))
-		what = WATCH_HANGUP;
 	what &= watch->wanted;
 	if (what)
 		watch->on_ready(watch, what);
@@ -265,10 +241,10 @@ bool watch_set(struct watch *watch, unsigned int what)
 
 	if (what == watch->wanted)
 		return true;
-	if (events_for(loop, watch->wanted))
+	if (events_for(watch->wanted))
 		event_del(event_of(watch));
 	watch->wanted = 0;
-	events = events_for(loop, what);
+	events = events_for(what);
 	if (events) {
 		if (event_assign(event_of(watch), loop->base, watch->fd, events, on_event, watch))
 			return false;

@@ -70,9 +70,9 @@ static bool kept_add(struct stream_pool *pool, struct kept **kept, const void *a
 /* The one place that says what the kernel watches for us. */
 static bool update(struct stream *stream)
 {
-	unsigned int what = stream->watch.wanted & ~(unsigned int)WATCH_WRITE;
+	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
 
-	if (stream->want == WANT_INPUT)
+	if (stream->want != WANT_NOTHING)
 		what = WATCH_READ;
 	if (stream->out)
 		what |= WATCH_WRITE;
@@ -82,11 +82,28 @@ static bool update(struct stream *stream)
 /* Something came that nobody wants now: only now is it worth a system call. */
 static void stop_reading(struct stream *stream)
 {
-	unsigned int what = stream->want == WANT_HANGUP ? WATCH_HANGUP : 0;
+	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
+}
 
-	if (stream->out)
-		what |= WATCH_WRITE;
-	watch_set(&stream->watch, what);
+/* Nobody listens now, but the end would be news: what comes is kept. */
+static void read_ahead(struct stream *stream)
+{
+	char *scratch = loop_scratch(stream->watch.loop);
+	ssize_t done;
+
+	if (kept_count(stream->in) >= STREAM_AHEAD_MAX) {
+		stop_reading(stream);
+		return;
+	}
+	done = recv(stream->watch.fd, scratch, STREAM_READ_SIZE, 0);
+	if (done < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (done <= 0)
+		stream->error = done < 0 ? errno : 0;
+	else if (kept_add(stream->pool, &stream->in, scratch, (size_t)done))
+		return;
+	watch_set(&stream->watch, 0);
+	stream->ops->on_gone(stream);
 }
 
 /* false: the connection broke. */
@@ -123,14 +140,14 @@ static void on_ready(struct watch *watch, unsigned int what)
 			return; /* it may be closed by now; what is readable will be told again */
 		}
 	}
-	if (what & (WATCH_READ | WATCH_HANGUP)) {
-		if (stream->want == WANT_INPUT)
-			stream->ops->on_input(stream);
-		else if ((what & WATCH_HANGUP) && stream->want == WANT_HANGUP)
-			stream->ops->on_gone(stream);
-		else
-			stop_reading(stream);
-	}
+	if (!(what & WATCH_READ))
+		return;
+	if (stream->want == WANT_INPUT)
+		stream->ops->on_input(stream);
+	else if (stream->want == WANT_END)
+		read_ahead(stream);
+	else
+		stop_reading(stream);
 }
 
 void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *pool, int fd,
@@ -155,10 +172,6 @@ void stream_close(struct stream *stream)
 bool stream_want(struct stream *stream, enum stream_want want)
 {
 	stream->want = want;
-	/* Watching for a hangup while nothing is watched yet has to be said at once. */
-	if (want == WANT_HANGUP && !(stream->watch.wanted & WATCH_READ))
-		return watch_set(&stream->watch,
-		                 WATCH_HANGUP | (stream->watch.wanted & (unsigned int)WATCH_WRITE));
 	return update(stream);
 }
 

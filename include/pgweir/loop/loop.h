@@ -50,8 +50,7 @@ char *loop_scratch(struct loop *loop);
 
 enum watch_what {
 	WATCH_READ = 1,
-	WATCH_WRITE = 2,
-	WATCH_HANGUP = 4, /* the far end has closed or died, even while unread bytes wait */
+	WATCH_WRITE = 2
 };
 
 /*

@@ -20,6 +20,9 @@
 /* Bytes that one stream_read() takes from the socket at most. */
 #define STREAM_READ_SIZE ((size_t)64 * 1024)
 
+/* Bytes that are kept of a far end that talks while nobody listens, so that its end is seen. */
+#define STREAM_AHEAD_MAX ((size_t)64 * 1024)
+
 struct stream;
 struct kept;
 
@@ -29,13 +32,13 @@ struct stream_ops {
 	void (*on_input)(struct stream *stream);
 	/* All unsent output has gone out, after stream_send() could not send it at once. */
 	void (*on_drained)(struct stream *stream);
-	/* The far end is gone; comes only under WANT_HANGUP, or when sending failed later on. */
+	/* The far end is gone; comes only under WANT_END, or when sending failed later on. */
 	void (*on_gone)(struct stream *stream);
 };
 
 enum stream_want {
 	WANT_NOTHING, /* let it wait in the kernel: back-pressure */
-	WANT_HANGUP,  /* do not read, but tell when the far end goes */
+	WANT_END,     /* keep what comes, up to STREAM_AHEAD_MAX, and tell when the far end goes */
 	WANT_INPUT
 };
 

@@ -45,24 +45,6 @@ static void make_pair(int pair[2])
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
 }
 
-/* Two ends of a TCP connection on loopback. */
-static void make_tcp_pair(int pair[2])
-{
-	struct sockaddr_in name = { .sin_family = AF_INET };
-	socklen_t size = sizeof(name);
-	int listening = socket(AF_INET, SOCK_STREAM, 0);
-
-	name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	ck_assert_int_eq(bind(listening, (struct sockaddr *)&name, size), 0);
-	ck_assert_int_eq(listen(listening, 8), 0);
-	ck_assert_int_eq(getsockname(listening, (struct sockaddr *)&name, &size), 0);
-	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
-	ck_assert_int_eq(connect(pair[0], (struct sockaddr *)&name, size), 0);
-	pair[1] = accept(listening, NULL, NULL);
-	ck_assert_int_ge(pair[1], 0);
-	close(listening);
-}
-
 static void write_byte(int fd) { ck_assert_int_eq(write(fd, "x", 1), 1); }
 
 /* ---- tasks ---- */
@@ -309,18 +291,18 @@ START_TEST(watch_tells_what_was_wished_for)
 
 	make_pair(pair);
 	watch_init(&noted.watch, loop, pair[0], note_and_stop);
-	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_WRITE | WATCH_HANGUP));
+	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_WRITE));
 	loop_run(loop);
 	ck_assert_uint_eq(noted.what, WATCH_WRITE);
 	write_byte(pair[1]);
 	noted.what = 0;
-	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_HANGUP));
-	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_HANGUP));
+	ck_assert(watch_set(&noted.watch, WATCH_READ));
+	ck_assert(watch_set(&noted.watch, WATCH_READ));
 	loop_run(loop);
 	ck_assert_uint_eq(noted.what, WATCH_READ);
 	close(pair[1]);
 	loop_run(loop);
-	ck_assert_uint_eq(noted.what, WATCH_READ | WATCH_HANGUP);
+	ck_assert_uint_eq(noted.what, WATCH_READ);
 	watch_done(&noted.watch);
 	watch_done(&noted.watch);
 	close(pair[0]);
@@ -337,84 +319,6 @@ START_TEST(watch_at_rest_may_be_ended)
 }
 END_TEST
 
-/* Bytes wait unread, and still the end is told; and bytes alone are not taken for it. */
-static void expect_hangup(int pair[2], void (*end)(int fd))
-{
-	struct loop *loop = make_loop();
-	struct noted noted = { 0 }, other = { 0 };
-	int bell[2];
-
-	make_pair(bell);
-	watch_init(&noted.watch, loop, pair[0], note_and_stop);
-	watch_init(&other.watch, loop, bell[0], note_and_stop);
-	ck_assert(watch_set(&noted.watch, WATCH_HANGUP));
-	ck_assert(watch_set(&other.watch, WATCH_READ));
-	write_byte(pair[1]);
-	write_byte(bell[1]);
-	loop_run(loop);
-	ck_assert_uint_eq(noted.count, 0);
-	ck_assert(watch_set(&other.watch, 0));
-	end(pair[1]);
-	loop_run(loop);
-	ck_assert_uint_eq(noted.what, WATCH_HANGUP);
-	ck_assert_uint_eq(other.count, 1);
-	watch_done(&noted.watch);
-	close(pair[0]);
-	close(bell[0]);
-	close(bell[1]);
-	loop_free(&loop);
-}
-
-static void end_by_close(int fd) { close(fd); }
-
-static void end_by_shutdown(int fd) { shutdown(fd, SHUT_WR); }
-
-static void end_by_reset(int fd)
-{
-	struct linger now = { .l_onoff = 1 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(fd);
-}
-
-START_TEST(watch_for_the_hangup_alone)
-{
-	static void (*const ends[])(int) = { end_by_close, end_by_shutdown, end_by_reset };
-	int pair[2];
-
-	make_pair(pair);
-	expect_hangup(pair, ends[_i]);
-	make_tcp_pair(pair);
-	expect_hangup(pair, ends[_i]);
-}
-END_TEST
-
-/* From edge-triggered back to level-triggered: what is left unread is told again and again. */
-START_TEST(watch_for_reading_after_the_hangup_alone)
-{
-	struct loop *loop = make_loop();
-	struct noted noted = { 0 };
-	int pair[2];
-
-	make_pair(pair);
-	write_byte(pair[1]);
-	watch_init(&noted.watch, loop, pair[0], note_and_stop);
-	ck_assert(watch_set(&noted.watch, WATCH_HANGUP));
-	loop_stop(loop);
-	loop_run(loop);
-	ck_assert(watch_set(&noted.watch, WATCH_READ | WATCH_HANGUP));
-	for (unsigned int i = 1; i <= 3; i++) {
-		loop_run(loop);
-		ck_assert_uint_eq(noted.count, i);
-	}
-	ck_assert_uint_eq(noted.what, WATCH_READ);
-	watch_done(&noted.watch);
-	close(pair[0]);
-	close(pair[1]);
-	loop_free(&loop);
-}
-END_TEST
-
 /*
  * In one turn a watched descriptor is closed and its number comes back for
  * another socket, with every change of what is watched: the new one must be
@@ -428,10 +332,6 @@ static const struct {
 	{ "read, write", WATCH_READ, WATCH_WRITE },
 	{ "both, read", WATCH_READ | WATCH_WRITE, WATCH_READ },
 	{ "read, both", WATCH_READ, WATCH_READ | WATCH_WRITE },
-	{ "read and hangup, the same", WATCH_READ | WATCH_HANGUP, WATCH_READ | WATCH_HANGUP },
-	{ "hangup, read", WATCH_HANGUP, WATCH_READ },
-	{ "hangup, read and hangup", WATCH_HANGUP, WATCH_READ | WATCH_HANGUP },
-	{ "hangup and write, read", WATCH_HANGUP | WATCH_WRITE, WATCH_READ },
 };
 
 struct swap {
@@ -601,8 +501,6 @@ int main(void)
 	tcase_add_test(cases, timer_beyond_the_end_of_time_is_harmless);
 	tcase_add_test(cases, watch_tells_what_was_wished_for);
 	tcase_add_test(cases, watch_at_rest_may_be_ended);
-	tcase_add_loop_test(cases, watch_for_the_hangup_alone, 0, 3);
-	tcase_add_test(cases, watch_for_reading_after_the_hangup_alone);
 	tcase_add_loop_test(cases, watch_survives_that_a_number_comes_back, 0, COUNT_OF(reuses));
 	tcase_add_test(cases, watch_ended_by_another_is_not_called);
 	tcase_add_test(cases, clock_stands_still_within_a_turn);
