@@ -346,7 +346,7 @@ void pool_return(struct borrower *borrower)
 	server->is_rest_unknown = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
-	if (wants_reset && !server->is_close_needed) {
+	if (wants_reset && !server->is_close_needed && ledger_is_certain(&server->ledger)) {
 		server_enter(server, SERVER_RESETTING);
 		server_errand(server, ERRAND_RESET, config->server_reset_query);
 		return;
@@ -380,6 +380,8 @@ void pool_home(struct server *server)
 	server->used_at = loop_now(loop_of(pool));
 	if (server->is_close_needed) {
 		close_for(server, "database configuration changed");
+	} else if (!ledger_is_certain(&server->ledger)) {
+		close_for(server, "out of step after a COPY that failed");
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);
 	} else if (is_paused(pool)) {
