@@ -15,6 +15,12 @@
  * cannot know, and a Sync among the CopyData is answered or not, depending on
  * which came first. No driver sends that; where it happens nobody can tell what
  * is owed, and the verdict is LEDGER_DOUBT.
+ *
+ * A copy may even fail before it has read anything (into a view, or by a trigger):
+ * then the Sync right behind the Execute is answered after all. It is counted as
+ * unsure: a ReadyForQuery that fits nothing else is taken for its answer, and until
+ * that has come the server is good for its present client only. A request behind
+ * such a copy, without a Sync before it, runs or is skipped: that is doubt again.
  */
 #include "pgweir/pool/ledger.h"
 
@@ -30,14 +36,10 @@ static const struct {
 	const char *types;
 	const char *last;
 } replies[LEDGER_KINDS] = {
-	[LEDGER_QUERY] = { "TDCIEGHWdcZ", "Z" },
-	[LEDGER_FUNCTION] = { "VEZ", "Z" },
-	[LEDGER_PARSE] = { "1E", "1" },
-	[LEDGER_BIND] = { "2E", "2" },
-	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },
-	[LEDGER_EXECUTE] = { "DCIsEGHWdc", "CIs" },
-	[LEDGER_CLOSE] = { "3E", "3" },
-	[LEDGER_SYNC] = { "ZE", "Z" },
+	[LEDGER_QUERY] = { "TDCIEGHWdcZ", "Z" }, [LEDGER_FUNCTION] = { "VEZ", "Z" },
+	[LEDGER_PARSE] = { "1E", "1" },          [LEDGER_BIND] = { "2E", "2" },
+	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },    [LEDGER_EXECUTE] = { "DCIsEGHWdc", "CIs" },
+	[LEDGER_CLOSE] = { "3E", "3" },          [LEDGER_SYNC] = { "ZE", "Z" },
 };
 
 void ledger_done(struct ledger *ledger)
@@ -49,7 +51,10 @@ void ledger_done(struct ledger *ledger)
 void ledger_clear(struct ledger *ledger)
 {
 	ledger->head = ledger->count = 0;
-	ledger->is_copying = ledger->is_skipping = ledger->has_data = false;
+	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
+	ledger->has_data = ledger->has_result = false;
+	ledger->is_skip_unsure = ledger->is_doubtful = false;
+	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
@@ -61,7 +66,7 @@ static void pop(struct ledger *ledger)
 {
 	ledger->head = (ledger->head + 1) & (ledger->room - 1);
 	ledger->count--;
-	ledger->is_copying = false;
+	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
 }
 
 static bool grow(struct ledger *ledger)
@@ -93,18 +98,6 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 	return true;
 }
 
-/* Whether the server, as far as we know, still reads CopyData. */
-static bool copy_is_open(const struct ledger *ledger)
-{
-	if (!ledger->is_copying)
-		return false;
-	for (uint32_t i = 1; i < ledger->count; i++) {
-		if (entry_at(ledger, i)->kind != LEDGER_SYNC)
-			return false;
-	}
-	return true;
-}
-
 enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate)
 {
 	if (kind == LEDGER_NONE)
@@ -114,12 +107,18 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
 		return LEDGER_SENT;
 	}
 	if (ledger->is_skipping) {
-		if (kind != LEDGER_SYNC)
-			return LEDGER_SENT; /* the server will not even look at it */
+		if (kind != LEDGER_SYNC) {
+			/* The server will not even look at it, if it skips. */
+			if (kind != LEDGER_COPY_END && ledger->is_skip_unsure)
+				ledger->is_doubtful = true;
+			return LEDGER_SENT;
+		}
 		ledger->is_skipping = false;
 	}
-	if (kind == LEDGER_SYNC && copy_is_open(ledger))
+	if (kind == LEDGER_SYNC && ledger->is_copy_open)
 		return LEDGER_DROP;
+	if (kind != LEDGER_SYNC)
+		ledger->is_copy_open = false;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
 		return LEDGER_SENT; /* outside of COPY the server ignores it */
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
@@ -127,62 +126,75 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
 	return push(ledger, kind, fate) ? LEDGER_SENT : LEDGER_NO_MEMORY;
 }
 
-/* Removes the entry at an index, which is not the head. */
-static void remove_at(struct ledger *ledger, uint32_t index)
+/* Removes entries right behind the head, however many, in one step. */
+static void remove_behind_head(struct ledger *ledger, uint32_t count)
 {
-	for (uint32_t i = index; i + 1 < ledger->count; i++)
-		*entry_at(ledger, i) = *entry_at(ledger, i + 1);
-	ledger->count--;
+	*entry_at(ledger, count) = *entry_at(ledger, 0);
+	ledger->head = (ledger->head + count) & (ledger->room - 1);
+	ledger->count -= count;
+}
+
+/* How many Syncs lie from `index` on. */
+static uint32_t count_syncs(const struct ledger *ledger, uint32_t index, bool with_after_data)
+{
+	uint32_t count = 0;
+
+	while (index + count < ledger->count) {
+		const struct ledger_entry *entry = entry_at(ledger, index + count);
+
+		if (entry->kind != LEDGER_SYNC || (entry->is_after_data && !with_after_data))
+			break;
+		count++;
+	}
+	return count;
 }
 
 /* The server has asked for data. The Syncs right behind the request are ignored by it. */
 static void begin_copy(struct ledger *ledger)
 {
+	uint32_t count = count_syncs(ledger, 1, false);
+
 	ledger->is_copying = true;
-	while (ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_SYNC &&
-	       !entry_at(ledger, 1)->is_after_data)
-		remove_at(ledger, 1);
+	ledger->copy_sync_count += count;
+	remove_behind_head(ledger, count);
+	ledger->is_copy_open = 1 + count_syncs(ledger, 1, true) == ledger->count;
 }
 
 /* A COPY IN came to its good end: what the server ignored meanwhile goes, up to the CopyDone. */
 static void end_copy(struct ledger *ledger)
 {
-	ledger->is_copying = false;
-	while (ledger->count > 1) {
-		enum ledger_kind kind = entry_at(ledger, 1)->kind;
+	uint32_t count = count_syncs(ledger, 1, true);
 
-		if (kind != LEDGER_SYNC && kind != LEDGER_COPY_END)
-			return;
-		remove_at(ledger, 1);
-		if (kind == LEDGER_COPY_END)
-			return;
-	}
+	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->copy_sync_count = 0;
+	if (1 + count < ledger->count && entry_at(ledger, 1 + count)->kind == LEDGER_COPY_END)
+		count++;
+	remove_behind_head(ledger, count);
 }
 
 /*
  * A COPY IN failed. The server has left it at some message of ours: CopyData, the
  * CopyDone or CopyFail, or one that does not belong there, which it took for the
- * reason to fail. false: a Sync lies where we cannot say whether it is answered.
+ * reason to fail. false: nobody can say whether the next message is answered.
  */
 static bool fail_copy(struct ledger *ledger)
 {
+	enum ledger_kind next = ledger->count > 1 ? entry_at(ledger, 1)->kind : LEDGER_NONE;
 	bool is_query = entry_at(ledger, 0)->kind == LEDGER_QUERY;
 
-	ledger->is_copying = false;
-	for (uint32_t i = 1; i < ledger->count; i++) {
-		enum ledger_kind kind = entry_at(ledger, i)->kind;
-
-		if (kind == LEDGER_COPY_END) {
-			remove_at(ledger, i);
+	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->unsure_count += ledger->copy_sync_count;
+	ledger->copy_sync_count = 0;
+	if (next == LEDGER_COPY_END) {
+		remove_behind_head(ledger, 1);
+		next = ledger->count > 1 ? entry_at(ledger, 1)->kind : LEDGER_NONE;
+		if (is_query || next == LEDGER_SYNC)
 			return true;
-		}
-		if (kind == LEDGER_SYNC)
-			return false;
-		if (is_query) /* it may be the reason, or run behind the failure */
-			return false;
-		return true;
 	}
-	return true;
+	if (next == LEDGER_NONE)
+		return true;
+	/* Behind a Query it may be the reason, or run behind the failure. */
+	return next != LEDGER_SYNC && !is_query && !ledger->is_skip_unsure;
 }
 
 /* After an error in the extended protocol nothing is answered up to the next Sync. */
@@ -200,6 +212,7 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 {
 	enum ledger_kind kind = entry_at(ledger, 0)->kind;
 
+	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
 	if (ledger->is_copying && !fail_copy(ledger))
 		return LEDGER_DOUBT;
 	if (kind != LEDGER_QUERY && kind != LEDGER_FUNCTION && kind != LEDGER_SYNC)
@@ -214,25 +227,49 @@ static void pop_ignored(struct ledger *ledger)
 		pop(ledger);
 }
 
+/* A query is never over without a result of some kind, an error included. */
+static bool is_too_early(const struct ledger *ledger, enum ledger_kind kind, char type)
+{
+	return type == 'Z' && (kind == LEDGER_QUERY || kind == LEDGER_FUNCTION) &&
+	       !ledger->has_result;
+}
+
+static bool fits(const struct ledger *ledger, char type)
+{
+	enum ledger_kind kind;
+
+	if (ledger->count == 0 || type == 0)
+		return false;
+	kind = entry_at(ledger, 0)->kind;
+	return strchr(replies[kind].types, type) && !is_too_early(ledger, kind, type);
+}
+
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 {
-	struct ledger_entry *head;
+	enum ledger_kind kind;
 	enum ledger_fate fate;
 
 	*is_end = false;
-	if (ledger->count == 0)
-		return LEDGER_MISMATCH;
-	head = entry_at(ledger, 0);
-	fate = head->fate;
-	if (!strchr(replies[head->kind].types, type))
-		return LEDGER_MISMATCH;
+	if (ledger->is_doubtful)
+		return LEDGER_DOUBT;
+	if (!fits(ledger, type)) {
+		if (type != 'Z' || ledger->unsure_count == 0)
+			return LEDGER_MISMATCH;
+		ledger->unsure_count--;
+		ledger->is_skipping = false;
+		return LEDGER_PASS;
+	}
+	kind = entry_at(ledger, 0)->kind;
+	fate = entry_at(ledger, 0)->fate;
+	if (strchr("CIEV", type))
+		ledger->has_result = true;
 	if (type == 'E')
 		return on_error(ledger, fate);
 	if (type == 'G' || type == 'W')
 		begin_copy(ledger);
 	else if (type == 'C' && ledger->is_copying)
 		end_copy(ledger);
-	if (strchr(replies[head->kind].last, type)) {
+	if (strchr(replies[kind].last, type)) {
 		*is_end = true;
 		pop(ledger);
 		pop_ignored(ledger);

@@ -12,7 +12,7 @@ static void each_pool(struct pools *pools, struct database *database,
 {
 	struct pool *pool;
 
-	TAILQ_FOREACH(pool, &pools->list, node) {
+	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (!database || pool->database == database)
 			act(pool, reason);
 	}
@@ -66,6 +66,6 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 {
 	struct pool *pool;
 
-	TAILQ_FOREACH(pool, &pools->list, node)
-	pool_refuse(pool, err);
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_refuse(pool, err);
 }

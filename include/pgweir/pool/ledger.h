@@ -54,12 +54,18 @@ struct ledger_entry {
 
 struct ledger {
 	struct ledger_entry *ring;
-	uint32_t room;  /* entries in the ring: a power of two */
-	uint32_t head;  /* where the oldest lies */
+	uint32_t room; /* entries in the ring: a power of two */
+	uint32_t head; /* where the oldest lies */
 	uint32_t count;
 	bool is_copying;  /* the entry at the head has brought the server into COPY IN */
+	bool is_copy_open; /* and, as far as we know, still reads CopyData */
 	bool is_skipping; /* the server ignores everything up to the next Sync */
 	bool has_data;    /* CopyData was sent since the last Query or Execute */
+	bool is_skip_unsure; /* ... or not, if a Sync before is answered after all */
+	bool is_doubtful; /* nobody can tell any more what is owed */
+	bool has_result;  /* the query at the head has had a result, or an error */
+	uint32_t copy_sync_count; /* Syncs that the copy at the head ignores, if it reads them */
+	uint32_t unsure_count;    /* Syncs that may be answered yet, or never */
 };
 
 void ledger_done(struct ledger *ledger);
@@ -67,9 +73,12 @@ void ledger_done(struct ledger *ledger);
 /* Forgets all entries, but keeps the memory. */
 void ledger_clear(struct ledger *ledger);
 
-static inline bool ledger_is_empty(const struct ledger *ledger)
+static inline bool ledger_is_empty(const struct ledger *ledger) { return ledger->count == 0; }
+
+/* Whether it is known what else will come. If not, nobody else may be lent the server. */
+static inline bool ledger_is_certain(const struct ledger *ledger)
 {
-	return ledger->count == 0;
+	return ledger->unsure_count == 0;
 }
 
 static inline bool ledger_is_full(const struct ledger *ledger)
@@ -78,8 +87,8 @@ static inline bool ledger_is_full(const struct ledger *ledger)
 }
 
 enum ledger_send {
-	LEDGER_SENT,    /* noted: send it */
-	LEDGER_DROP,    /* the server would ignore it: do not send it */
+	LEDGER_SENT, /* noted: send it */
+	LEDGER_DROP, /* the server would ignore it: do not send it */
 	LEDGER_NO_MEMORY
 };
 
@@ -90,7 +99,8 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
  * Judges a reply by its type byte. Not for what comes at any time:
  * NoticeResponse, ParameterStatus, NotificationResponse.
  *
- * *is_end (for LEDGER_OURS): the entry has been answered in full.
+ * *is_end (for LEDGER_OURS): the entry has been answered in full. An error ends
+ * a Query only with its ReadyForQuery, and all others at once, without is_end.
  */
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end);
 

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/ledger.c: dialogues with PostgreSQL's real behaviour as the judge, and a
+ * small model of a backend that is sent thousands of random pipelines.
+ */
+#include "pgweir/pool/ledger.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+/* ---- dialogues ---- */
+
+/*
+ * A dialogue: after '>' requests as on the wire, after '<' replies. Behind one
+ * stands what is expected of it when that is not the usual:
+ *   request: '-' is not to be sent      '~' is ours
+ *   reply:   '!' mismatch, '?' doubt    '~' is ours, '.' ours and the last of it
+ */
+static const struct dialogue {
+	const char *says;
+	const char *script;
+	size_t left; /* entries at the end */
+	bool is_unsure;
+} dialogues[] = {
+	/* simple */
+	{ "nothing is owed: no reply fits", "<Z!", 0, 0 },
+	{ "nothing is owed: no row fits", "<D!", 0, 0 },
+	{ "a query with rows", ">Q<TDDCZ", 0, 0 },
+	{ "a query of several statements", ">Q<TDCCTCIZ", 0, 0 },
+	{ "an empty query", ">Q<IZ", 0, 0 },
+	{ "a query that fails", ">Q<EZ", 0, 0 },
+	{ "a query that fails after rows", ">Q<TDDEZ", 0, 0 },
+	{ "pipelined queries are answered one by one", ">QQQ<CZ<EZ<TDCZ", 0, 0 },
+	{ "one of two is answered", ">QQ<CZ", 1, 0 },
+	{ "a query is not over before it has a result", ">Q<Z!", 1, 0 },
+	{ "the second query is not over with the first", ">QQ<CZZ!", 1, 0 },
+	{ "a query gets no ParseComplete", ">Q<1!", 1, 0 },
+	{ "a query gets no NoData", ">Q<n!", 1, 0 },
+	{ "the type byte zero is no reply", ">Q<\\!", 1, 0 },
+	{ "a login's reply is out of step", ">Q<R!", 1, 0 },
+	{ "Flush asks for nothing", ">H", 0, 0 },
+	/* FunctionCall */
+	{ "a function call", ">F<VZ", 0, 0 },
+	{ "a function call that fails", ">FQ<EZ<CZ", 0, 0 },
+	{ "a function call gets no rows", ">F<D!", 1, 0 },
+	{ "a function call is not over before its result", ">F<Z!", 1, 0 },
+	/* extended */
+	{ "one statement", ">PBDES<12TDDCZ", 0, 0 },
+	{ "a statement is described", ">PDS<1tTZ", 0, 0 },
+	{ "a statement without rows is described", ">PDS<1tnZ", 0, 0 },
+	{ "a portal without rows", ">BDE<2nC", 0, 0 },
+	{ "Close", ">CS<3Z", 0, 0 },
+	{ "Sync alone", ">S<Z", 0, 0 },
+	{ "commit fails at the Sync", ">ES<CEZ", 0, 0 },
+	{ "and what follows is not skipped", ">ESPS<CEZ1Z", 0, 0 },
+	{ "PortalSuspended, and on", ">PBEEES<12DsDsCZ", 0, 0 },
+	{ "an empty query string", ">PBES<12IZ", 0, 0 },
+	{ "statements without Sync between", ">PBEPBECES<12C12C3CZ", 0, 0 },
+	{ "two pipelines", ">PBESPBES<12CZ12DCZ", 0, 0 },
+	{ "no reply is owed out of order", ">PB<2!", 2, 0 },
+	{ "Parse does not get BindComplete", ">P<2!", 1, 0 },
+	{ "Bind does not get ParseComplete", ">B<1!", 1, 0 },
+	{ "Close does not get ParseComplete", ">C<1!", 1, 0 },
+	{ "Execute does not get RowDescription", ">E<T!", 1, 0 },
+	{ "Execute is not over with ReadyForQuery", ">E<Z!", 1, 0 },
+	{ "Sync does not get CommandComplete", ">S<C!", 1, 0 },
+	{ "a Query without Sync before it", ">PBEQ<12C<TDCZ", 0, 0 },
+	/* errors skip to Sync */
+	{ "Parse fails", ">PBDES<EZ", 0, 0 },
+	{ "Bind fails", ">PBDES<1EZ", 0, 0 },
+	{ "Describe fails after its parameters", ">DES<tEZ", 0, 0 },
+	{ "Execute fails among its rows", ">PBES<12DDEZ", 0, 0 },
+	{ "only up to the first Sync", ">PBESPBES<EZ12CZ", 0, 0 },
+	{ "the Sync comes later", ">PBE<E>PBE>S<Z", 0, 0 },
+	{ "a Query is skipped too", ">P<E>Q>S<Z", 0, 0 },
+	{ "a Query that lay there already is skipped", ">PQQS<EZ", 0, 0 },
+	{ "a FunctionCall is skipped", ">PFS<EZ", 0, 0 },
+	{ "no reply while skipping", ">P<E>P<1!", 0, 0 },
+	{ "after the Sync all is as ever", ">P<E>S<Z>Q<TDCZ", 0, 0 },
+	/* COPY IN, simple */
+	{ "COPY IN", ">Q<G>dddc<CZ", 0, 0 },
+	{ "COPY IN, all sent at once", ">QddcQ<GCZ<CZ", 0, 0 },
+	{ "two of them in one query", ">Q<G>dc<CG>dc<CZ", 0, 0 },
+	{ "two of them in one query, all sent at once", ">QdcdcQ<GCGCZ<CZ", 0, 0 },
+	{ "another statement behind it", ">Qdc<GCTDCZ", 0, 0 },
+	{ "CopyFail", ">Q<G>df<EZ", 0, 0 },
+	{ "it fails at the data, CopyDone comes later", ">Q<G>d<E>ddc<Z>Q<CZ", 0, 0 },
+	{ "it fails at the data, CopyDone was on its way", ">Q<G>dddcQ<EZ<CZ", 0, 0 },
+	{ "the first of two fails", ">QdcdcQ<GEZ<CZ", 0, 0 },
+	{ "it is no COPY at all", ">QddcQ<CZ<CZ", 0, 0 },
+	{ "it fails before it begins", ">QddcQ<EZ<CZ", 0, 0 },
+	{ "stray CopyData, CopyDone, CopyFail", ">dcf", 0, 0 },
+	{ "strays between others", ">QdcfQcf<CZ<CZ", 0, 0 },
+	{ "Sync is ignored, so it is not sent", ">Q<G>S-dS-c<CZ", 0, 0 },
+	{ "Flush is ignored", ">Q<G>Hdc<CZ", 0, 0 },
+	{ "another Query: nobody knows whether it runs", ">Q<G>Q<E?", 2, 0 },
+	{ "Parse: nobody knows whether it runs", ">Q<G>dP<E?", 2, 0 },
+	/* COPY IN, extended */
+	{ "COPY IN by Execute", ">PBE<12G>ddcS<CZ", 0, 0 },
+	{ "Sync right behind Execute is ignored", ">PBES<12G>ddcS<CZ", 0, 0 },
+	{ "the same, all sent at once", ">PBESddcS<12GCZ", 0, 0 },
+	{ "several Syncs", ">ESSSddcS<GCZ", 0, 0 },
+	{ "Sync behind the CopyDone is the real one", ">EScS<GCZ", 0, 0 },
+	{ "Sync later, when we know", ">E<G>S-dS-cS<CZ", 0, 0 },
+	{ "more statements behind it", ">EdcPBES<GC12CZ", 0, 0 },
+	{ "CopyFail", ">E<G>dfS<EZ", 0, 0 },
+	{ "it fails at the data, CopyDone later", ">E<G>d<E>dcS<Z", 0, 0 },
+	{ "it fails at the data, CopyDone on its way", ">EddcS<GEZ", 0, 0 },
+	{ "it fails before it begins", ">PBESddcS<12EZZ", 0, 0 },
+	{ "it is no COPY at all", ">PBESddcS<12CZZ", 0, 0 },
+	{ "a statement behind it goes with it", ">EdcPBES<GEZ", 0, 0 },
+	{ "Parse instead of data", ">EPBES<GEZ", 0, 0 },
+	{ "Sync among the data, good end", ">EdSdcS<GCZ", 0, 0 },
+	{ "Sync among the data, bad end", ">EdSdcS<GE?", 4, 0 },
+	{ "the next one's Sync is not touched", ">EcSES<GCZ<CZ", 0, 0 },
+	/* a copy that fails before it has read anything */
+	{ "the Sync behind it is answered", ">ES<GEZ", 0, 0 },
+	{ "what comes of the data is ignored", ">ES<GE>dc<Z>S<Z", 0, 0 },
+	{ "it was ignored, so another one is answered", ">ES<G>d<E>dcS<Z", 0, 1 },
+	{ "both are answered", ">ES<G>d<E>dcS<ZZ", 0, 0 },
+	{ "both, with a query behind them", ">ES<GE>dcSQ<ZZ<CZ", 0, 0 },
+	{ "both, with a pipeline behind them", ">ESdcSPBES<GEZZ12CZ", 0, 0 },
+	{ "one, with a pipeline behind it", ">ESdcSPBES<GEZ12CZ", 0, 1 },
+	{ "a query behind it runs or not", ">ESdcQS<GE?", 3, 1 },
+	{ "a query that comes later runs or not", ">ES<GE>dc>Q<Z?", 0, 1 },
+	{ "one stray only", ">ES<GEZZ!", 0, 0 },
+	{ "a good end leaves no doubt", ">ESdcS<GCZZ!", 0, 0 },
+	/* COPY OUT, CopyBoth */
+	{ "COPY OUT", ">Q<HdddcCZ", 0, 0 },
+	{ "COPY OUT by Execute", ">PBES<12HddcCZ", 0, 0 },
+	{ "COPY OUT fails", ">PBES<12HdEZ", 0, 0 },
+	{ "COPY OUT fails, simple", ">QQ<HdEZ<CZ", 0, 0 },
+	{ "CopyDone of a client is ignored there", ">Qc<HdcCZ", 0, 0 },
+	{ "CopyBoth", ">Q<W>dd<dd>c<cCCZ", 0, 0 },
+	/* ours */
+	{ "an errand", ">Q~<C~Z.", 0, 0 },
+	{ "an errand that fails", ">Q~<E~Z.", 0, 0 },
+	{ "an errand in front of the client's", ">Q~Q<C~Z.<TDCZ", 0, 0 },
+	{ "our Parse in front of a Bind", ">P~BES<1.2CZ", 0, 0 },
+	{ "our Parse fails", ">P~BES<E~Z", 0, 0 },
+	{ "our Close between", ">PC~BES<13.2CZ", 0, 0 },
+};
+
+static enum ledger_kind kind_of(char type)
+{
+	static const enum ledger_kind kinds[128] = {
+		['Q'] = LEDGER_QUERY,     ['F'] = LEDGER_FUNCTION, ['P'] = LEDGER_PARSE,
+		['B'] = LEDGER_BIND,      ['D'] = LEDGER_DESCRIBE, ['E'] = LEDGER_EXECUTE,
+		['C'] = LEDGER_CLOSE,     ['S'] = LEDGER_SYNC,     ['H'] = LEDGER_NONE,
+		['d'] = LEDGER_COPY_DATA, ['c'] = LEDGER_COPY_END, ['f'] = LEDGER_COPY_END,
+	};
+
+	return kinds[(unsigned char)type];
+}
+
+static void expect_request(struct ledger *ledger, const struct dialogue *dialogue, const char *at)
+{
+	enum ledger_fate fate = at[1] == '~' ? LEDGER_SWALLOW : LEDGER_FORWARD;
+	enum ledger_send expected = at[1] == '-' ? LEDGER_DROP : LEDGER_SENT;
+
+	ck_assert_msg(ledger_add(ledger, kind_of(*at), fate) == expected, "%s: request at \"%s\"",
+	              dialogue->says, at);
+}
+
+static void expect_reply(struct ledger *ledger, const struct dialogue *dialogue, const char *at)
+{
+	enum ledger_verdict expected = at[1] == '!'                   ? LEDGER_MISMATCH
+	                               : at[1] == '?'                 ? LEDGER_DOUBT
+	                               : at[1] == '~' || at[1] == '.' ? LEDGER_OURS
+	                                                              : LEDGER_PASS;
+	bool is_end;
+	enum ledger_verdict verdict = ledger_reply(ledger, *at == '\\' ? 0 : *at, &is_end);
+
+	ck_assert_msg(verdict == expected, "%s: reply at \"%s\" is %d", dialogue->says, at,
+	              verdict);
+	if (expected == LEDGER_OURS)
+		ck_assert_msg(is_end == (at[1] == '.'), "%s: end at \"%s\"", dialogue->says, at);
+}
+
+static void play(struct ledger *ledger, const struct dialogue *dialogue)
+{
+	bool is_request = true;
+
+	for (const char *at = dialogue->script; *at; at++) {
+		if (*at == '>' || *at == '<')
+			is_request = *at == '>';
+		else if (strchr("!?~.-", *at))
+			continue;
+		else if (is_request)
+			expect_request(ledger, dialogue, at);
+		else
+			expect_reply(ledger, dialogue, at);
+	}
+	ck_assert_msg(ledger->count == dialogue->left, "%s: %u are left", dialogue->says,
+	              ledger->count);
+	ck_assert_msg(ledger_is_certain(ledger) == !dialogue->is_unsure, "%s: %u are unsure",
+	              dialogue->says, ledger->unsure_count);
+}
+
+START_TEST(ledger_plays)
+{
+	struct ledger ledger = { 0 };
+
+	play(&ledger, &dialogues[_i]);
+	ledger_clear(&ledger);
+	ck_assert(ledger_is_empty(&ledger));
+	play(&ledger, &dialogues[_i]); /* it remembers nothing */
+	ledger_done(&ledger);
+	ck_assert_ptr_null(ledger.ring);
+}
+END_TEST
+
+/* The same at every place in the ring. */
+START_TEST(ledger_plays_wherever_the_head_is)
+{
+	for (size_t i = 0; i < COUNT_OF(dialogues) * 8; i++) {
+		struct ledger ledger = { 0 };
+
+		for (size_t shift = 0; shift <= i % 8; shift++)
+			play(&ledger, &(struct dialogue){ "shift", ">S<Z", 0, false });
+		play(&ledger, &dialogues[i / 8]);
+		ledger_done(&ledger);
+	}
+}
+END_TEST
+
+START_TEST(ledger_grows_to_its_limit)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	for (size_t i = 0; i < LEDGER_MAX; i++) {
+		ck_assert(!ledger_is_full(&ledger));
+		ck_assert_int_eq(
+		    ledger_add(&ledger, i % 2 ? LEDGER_SYNC : LEDGER_QUERY, LEDGER_FORWARD),
+		    LEDGER_SENT);
+	}
+	ck_assert(ledger_is_full(&ledger));
+	for (size_t i = 0; i < LEDGER_MAX; i++) {
+		if (i % 2 == 0)
+			ck_assert_int_eq(ledger_reply(&ledger, 'I', &is_end), LEDGER_PASS);
+		ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_PASS);
+		ck_assert(is_end);
+	}
+	ck_assert(ledger_is_empty(&ledger));
+	ledger_done(&ledger);
+}
+END_TEST
+
+/* One client must not keep the others waiting: cost may not grow with the square. */
+START_TEST(ledger_takes_many_syncs_in_a_copy)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_FORWARD);
+	if (_i)
+		ledger_add(&ledger, LEDGER_COPY_DATA, LEDGER_FORWARD);
+	while (!ledger_is_full(&ledger))
+		ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+	ck_assert_int_eq(ledger_reply(&ledger, 'G', &is_end), LEDGER_PASS);
+	for (int i = 0; i < 1000000; i++)
+		ck_assert(ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD) == LEDGER_DROP);
+	ledger_add(&ledger, LEDGER_COPY_END, LEDGER_FORWARD);
+	ck_assert_int_eq(ledger_reply(&ledger, 'C', &is_end), LEDGER_PASS);
+	ck_assert(ledger_is_empty(&ledger));
+	ledger_done(&ledger);
+}
+END_TEST
+
+/* ---- a model of a backend ---- */
+
+#define REQUESTS_MAX 160
+#define REPLIES_MAX 4096
+
+/*
+ * plan: what becomes of it. A letter for each statement of a Query, one for the
+ * others: c completes, r has rows, e is empty, x fails, s is suspended, o is COPY
+ * OUT, i is COPY IN. copy_fails: the CopyData at which a COPY IN fails; 0 = before
+ * it has read anything, one more than there is = at the CopyDone, -1 = never.
+ */
+struct request {
+	char type;
+	const char *plan;
+	int copy_fails;
+};
+
+struct model {
+	const struct request *running; /* a Query or Execute in COPY IN */
+	size_t statement;
+	bool is_copying, is_skipping;
+	int data_count;
+	char replies[REPLIES_MAX];
+	size_t reply_count;
+};
+
+static void emit(struct model *model, const char *types)
+{
+	size_t count = strlen(types);
+
+	ck_assert(model->reply_count + count <= REPLIES_MAX);
+	memcpy(model->replies + model->reply_count, types, count);
+	model->reply_count += count;
+}
+
+static void fail_statement(struct model *model)
+{
+	emit(model, "E");
+	model->is_copying = false;
+	if (model->running->type == 'Q')
+		emit(model, "Z");
+	else
+		model->is_skipping = true;
+}
+
+/* Runs what is left of a Query or Execute; true: to its end, false: it failed, or copies. */
+static bool run_statements(struct model *model)
+{
+	const struct request *request = model->running;
+	const char *left = request->plan + model->statement;
+
+	for (; *left; left++, model->statement++) {
+		switch (*left) {
+		case 'c':
+			emit(model, "C");
+			break;
+		case 'r':
+			emit(model, request->type == 'Q' ? "TDDC" : "DDC");
+			break;
+		case 'e':
+			emit(model, "I");
+			break;
+		case 's':
+			emit(model, "Ds");
+			break;
+		case 'o':
+			emit(model, "HddcC");
+			break;
+		case 'i':
+			emit(model, "G");
+			model->is_copying = true;
+			model->data_count = 0;
+			if (request->copy_fails == 0)
+				fail_statement(model);
+			return false;
+		default:
+			fail_statement(model);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void go_on(struct model *model)
+{
+	if (run_statements(model) && model->running->type == 'Q')
+		emit(model, "Z");
+}
+
+static void copy(struct model *model, char type)
+{
+	bool fails = false;
+
+	ck_assert(strchr("dcfHS", type)); /* else the real one would have ended the connection */
+	if (type == 'd')
+		fails = ++model->data_count == model->running->copy_fails;
+	else if (type == 'c')
+		fails = model->data_count + 1 == model->running->copy_fails;
+	if (fails || type == 'f') {
+		fail_statement(model);
+	} else if (type == 'c') {
+		model->is_copying = false;
+		emit(model, "C");
+		model->statement++;
+		go_on(model);
+	}
+}
+
+static void consume(struct model *model, const struct request *request)
+{
+	static const char *const good[128] = {
+		['P'] = "1", ['B'] = "2", ['C'] = "3", ['F'] = "VZ", ['S'] = "Z",
+	};
+	char type = request->type;
+	bool fails = *request->plan == 'x';
+
+	if (model->is_copying) {
+		copy(model, type);
+		return;
+	}
+	if (type == 'S')
+		model->is_skipping = false;
+	if (model->is_skipping || strchr("dcfH", type))
+		return;
+	if (type == 'Q' || type == 'E') {
+		model->running = request;
+		model->statement = 0;
+		go_on(model);
+	} else if (type == 'D') {
+		emit(model, fails ? "tE" : *request->plan == 'e' ? "n" : "tT");
+		model->is_skipping = fails;
+	} else if (fails) {
+		emit(model, type == 'F' || type == 'S' ? "EZ" : "E");
+		model->is_skipping = type != 'F' && type != 'S';
+	} else {
+		emit(model, good[(unsigned char)type]);
+	}
+}
+
+/* ---- random pipelines ---- */
+
+struct dice {
+	uint32_t state;
+};
+
+static unsigned int roll(struct dice *dice, unsigned int sides)
+{
+	dice->state = dice->state * 1664525u + 1013904223u;
+	return (dice->state >> 8) % sides;
+}
+
+struct pipeline {
+	struct request requests[REQUESTS_MAX];
+	size_t count;
+	bool has_early_sync; /* right behind the Execute of a COPY */
+	bool has_odd_sync;   /* a Sync among CopyData: doubt is allowed */
+};
+
+static void ask(struct pipeline *pipeline, char type, const char *plan, int copy_fails)
+{
+	if (pipeline->count < REQUESTS_MAX)
+		pipeline->requests[pipeline->count++] = (struct request){ type, plan, copy_fails };
+}
+
+static void ask_data(struct pipeline *pipeline, struct dice *dice, bool may_have_sync)
+{
+	unsigned int data = roll(dice, 4);
+
+	for (unsigned int i = 0; i < data; i++) {
+		ask(pipeline, 'd', "", 0);
+		if (roll(dice, 8) == 0)
+			ask(pipeline, 'H', "", 0);
+		if (may_have_sync && roll(dice, 12) == 0) {
+			ask(pipeline, 'S', "", 0);
+			pipeline->has_odd_sync = true;
+		}
+	}
+	ask(pipeline, roll(dice, 5) ? 'c' : 'f', "", 0);
+}
+
+static void ask_query(struct pipeline *pipeline, struct dice *dice)
+{
+	static const char *const plans[] = { "c",  "r",  "rcr", "e",   "x", "cx", "i",
+		                             "ii", "ic", "cir", "iix", "o", "oo", "ro" };
+	const char *plan = plans[roll(dice, COUNT_OF(plans))];
+
+	ask(pipeline, 'Q', plan, (int)roll(dice, 6) - 1);
+	for (; *plan; plan++) {
+		if (*plan == 'i')
+			ask_data(pipeline, dice, false);
+	}
+}
+
+static void ask_extended(struct pipeline *pipeline, struct dice *dice, bool may_have_sync)
+{
+	static const char *const executes[] = { "c", "r", "e", "s", "o", "x", "i", "i" };
+	static const char asks[] = "PBDCEEEE";
+	unsigned int length = roll(dice, 6);
+
+	for (unsigned int i = 0; i < length; i++) {
+		char type = asks[roll(dice, sizeof(asks) - 1)];
+		const char *plan = type == 'E'      ? executes[roll(dice, COUNT_OF(executes))]
+		                   : roll(dice, 10) ? ""
+		                                    : "x";
+
+		ask(pipeline, type, plan, (int)roll(dice, 6) - 1);
+		if (type != 'E' || *plan != 'i')
+			continue;
+		if (roll(dice, 2)) {
+			ask_data(pipeline, dice, may_have_sync);
+			continue;
+		}
+		pipeline->has_early_sync = true;
+		ask(pipeline, 'S', "", 0); /* before anyone knew that it is a COPY */
+		ask_data(pipeline, dice, may_have_sync);
+		ask(pipeline, 'S', "", 0);
+	}
+	/* A Sync that fails, behind two of which one is not answered, is one riddle too many. */
+	if (roll(dice, 10))
+		ask(pipeline, 'S', pipeline->has_early_sync || roll(dice, 10) ? "" : "x", 0);
+}
+
+static void make_pipeline(struct pipeline *pipeline, struct dice *dice, bool may_have_sync)
+{
+	unsigned int parts = 1 + roll(dice, 5);
+
+	*pipeline = (struct pipeline){ 0 };
+	while (parts--) {
+		switch (roll(dice, 6)) {
+		case 0:
+		case 1:
+			ask_query(pipeline, dice);
+			break;
+		case 2:
+			ask(pipeline, 'F', roll(dice, 3) ? "" : "x", 0);
+			break;
+		case 3:
+			ask(pipeline, "dcfH"[roll(dice, 4)], "", 0);
+			break;
+		default:
+			ask_extended(pipeline, dice, may_have_sync);
+		}
+	}
+	/* Room for these is always left: a copy comes to its end, an error to its Sync. */
+	if (pipeline->count > REQUESTS_MAX - 2)
+		pipeline->count = REQUESTS_MAX - 2;
+	ask(pipeline, 'f', "", 0);
+	ask(pipeline, 'S', "", 0);
+}
+
+/*
+ * Sends a pipeline: what is sent, what the backend has consumed and which of its
+ * replies we have seen go forward at random. The ledger may never be out of step.
+ */
+static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uint32_t seed)
+{
+	struct ledger ledger = { 0 };
+	struct model model = { 0 };
+	const struct request *sent[REQUESTS_MAX];
+	size_t asked = 0, sent_count = 0, consumed = 0, seen = 0;
+	unsigned int eager = 1 + roll(dice, 4), slow = 1 + roll(dice, 4);
+
+	while (asked < pipeline->count || consumed < sent_count || seen < model.reply_count) {
+		unsigned int step = roll(dice, eager + slow + 2);
+
+		if (step < eager && asked < pipeline->count) {
+			const struct request *request = &pipeline->requests[asked++];
+
+			if (ledger_add(&ledger, kind_of(request->type), LEDGER_FORWARD) ==
+			    LEDGER_SENT)
+				sent[sent_count++] = request;
+		} else if (step < eager + 1 && consumed < sent_count) {
+			consume(&model, sent[consumed++]);
+		} else if (seen < model.reply_count) {
+			bool is_end;
+			enum ledger_verdict verdict =
+			    ledger_reply(&ledger, model.replies[seen++], &is_end);
+
+			if (verdict == LEDGER_DOUBT && pipeline->has_odd_sync)
+				goto out;
+			ck_assert_msg(verdict == LEDGER_PASS, "seed %u: reply %zu (%c) is %d", seed,
+			              seen - 1, model.replies[seen - 1], verdict);
+		}
+	}
+	ck_assert_msg(ledger_is_empty(&ledger), "seed %u: %u are left", seed, ledger.count);
+out:
+	ledger_done(&ledger);
+}
+
+START_TEST(ledger_follows_a_backend)
+{
+	for (uint32_t seed = 0; seed < 3000; seed++) {
+		struct dice dice = { seed * 2654435761u + (uint32_t)_i };
+		struct pipeline pipeline;
+
+		make_pipeline(&pipeline, &dice, _i);
+		run_pipeline(&pipeline, &dice, seed);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/ledger");
+	TCase *cases = tcase_create("ledger");
+
+	tcase_set_timeout(cases, 60);
+	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
+	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
+	tcase_add_test(cases, ledger_grows_to_its_limit);
+	tcase_add_loop_test(cases, ledger_takes_many_syncs_in_a_copy, 0, 2);
+	tcase_add_loop_test(cases, ledger_follows_a_backend, 0, 2);
+	suite_add_tcase(suite, cases);
+	return unit_run(suite);
+}
