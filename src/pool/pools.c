@@ -584,6 +584,16 @@ void pool_configure(struct pool *pool)
 	pool_wake(pool);
 }
 
+static void rearm_servers(struct pool *pool)
+{
+	struct server *server;
+
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		TAILQ_FOREACH(server, &pool->servers[state], node)
+		server_rearm(server);
+	}
+}
+
 /* Used and idle servers above the size go, the longest unused first. */
 static void shrink(struct pool *pool)
 {
@@ -623,6 +633,7 @@ static void configure_database(struct database *database, const struct config *o
 			continue;
 		}
 		pool_configure(pool);
+		rearm_servers(pool);
 		if (!is_same)
 			pool_recycle(pool, "database configuration changed");
 		shrink(pool);
