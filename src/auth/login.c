@@ -71,7 +71,7 @@ static void enter(struct login *login, enum login_state next)
 static enum login_result fail(struct login *login, struct err *err, const char *reason)
 {
 	enter(login, STATE_ENDED);
-	err_set(err, ERR_SERVER_CONNECT, "server login failed: %s", reason);
+	err_set(err, ERR_NOT_ALLOWED, "server login failed: %s", reason);
 	return LOGIN_FAILED;
 }
 

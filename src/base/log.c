@@ -36,6 +36,8 @@ struct log {
 	bool has_writer;
 	bool is_ending;
 	bool is_writing; /* the writer holds a batch */
+	bool is_asleep;  /* the writer waits for a first line: only then it has to be woken */
+	long pid;        /* 0 until log_start(): before it we may still fork */
 	pthread_t writer;
 
 	int fd; /* the file, or -1 */
@@ -44,7 +46,7 @@ struct log {
 	char *ident; /* openlog() keeps the pointer */
 	time_t second;
 	char stamp[64]; /* "2026-11-20 15:11:12" of `second` */
-	char zone[16];
+	char zone[48];  /* "CET [4711] " */
 };
 
 /* Stands before each line in `pending`. */
@@ -163,8 +165,9 @@ static void *writer_run(void *arg)
 		int fd = log->fd;
 
 		if (log->pending.count == 0) {
-			pthread_cond_broadcast(&log->idle);
+			log->is_asleep = true;
 			pthread_cond_wait(&log->wake, &log->lock);
+			log->is_asleep = false;
 			continue;
 		}
 		batch = log->pending;
@@ -188,7 +191,11 @@ static void *writer_run(void *arg)
 
 bool log_start(struct log *log, struct err *err)
 {
-	int error = pthread_create(&log->writer, NULL, writer_run, log);
+	int error;
+
+	log->pid = (long)getpid();
+	log->second = 0; /* the pid stands in the stamp */
+	error = pthread_create(&log->writer, NULL, writer_run, log);
 
 	if (error)
 		return err_set(err, ERR_FILES, "cannot start the log's thread: %s",
@@ -280,39 +287,55 @@ bool log_wants(const struct log *log, enum log_level level)
 }
 
 /* Called with the lock held. The date is worked out once a second. */
-static int put_stamp(struct log *log, enum log_level level, char *out, size_t size)
+static uint32_t add_stamp(struct log *log, enum log_level level)
 {
+	size_t begin = log->pending.count;
 	usec_t now = wall_now();
 	time_t second = now / USEC_PER_SEC;
+	unsigned int ms = (unsigned int)(now % USEC_PER_SEC / USEC_PER_MS);
+	char fraction[5] = { '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
+		             (char)('0' + ms % 10), ' ' };
 	struct tm local;
 
 	if (second != log->second) {
 		localtime_r(&second, &local);
 		strftime(log->stamp, sizeof(log->stamp), "%Y-%m-%d %H:%M:%S", &local);
 		strftime(log->zone, sizeof(log->zone), "%Z", &local);
+		snprintf(log->zone + strlen(log->zone), sizeof(log->zone) - strlen(log->zone),
+		         " [%ld] ", log->pid ? log->pid : (long)getpid());
 		log->second = second;
 	}
-	return snprintf(out, size, "%s.%03d %s [%ld] %s ", log->stamp,
-	                (int)(now % USEC_PER_SEC / USEC_PER_MS), log->zone, (long)getpid(),
-	                levels[level].name);
+	buf_add_text(&log->pending, log->stamp);
+	buf_add(&log->pending, fraction, sizeof(fraction));
+	buf_add_text(&log->pending, log->zone);
+	buf_add_text(&log->pending, levels[level].name);
+	buf_add_byte(&log->pending, ' ');
+	return (uint32_t)(log->pending.count - begin);
+}
+
+/* Called with the lock held. A line of the log never begins with a peer's words. */
+static void add_text(struct buf *out, const char *text)
+{
+	const char *end;
+
+	while ((end = strchr(text, '\n'))) {
+		buf_add(out, text, (size_t)(end - text));
+		buf_add(out, "\n\t", 2);
+		text = end + 1;
+	}
+	buf_add_text(out, text);
+	buf_add_byte(out, '\n');
 }
 
 /* Called with the lock held. */
 static void add_record(struct log *log, enum log_level level, const char *text)
 {
-	char stamp[160];
 	struct record record = { .level = level };
 	size_t begin = log->pending.count;
 
-	record.text_at = (uint32_t)put_stamp(log, level, stamp, sizeof(stamp));
 	buf_add(&log->pending, &record, sizeof(record));
-	buf_add(&log->pending, stamp, record.text_at);
-	for (const char *at = text; *at; at++) {
-		buf_add_byte(&log->pending, *at);
-		if (*at == '\n') /* a line of the log never begins with a peer's words */
-			buf_add_byte(&log->pending, '\t');
-	}
-	buf_add_byte(&log->pending, '\n');
+	record.text_at = add_stamp(log, level);
+	add_text(&log->pending, text);
 	if (!buf_ok(&log->pending)) {
 		buf_clear(&log->pending);
 		return;
@@ -334,10 +357,11 @@ static void add_lost(struct log *log)
 void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
 {
 	struct log *log = logger->log;
-	char text[LOG_TEXT_MAX] = "";
+	char text[LOG_TEXT_MAX];
 	size_t used;
 	va_list args;
 
+	text[0] = 0;
 	if (logger->prefix)
 		logger->prefix(logger, text, sizeof(text));
 	used = strlen(text);
@@ -349,15 +373,14 @@ void log_write(const struct logger *logger, enum log_level level, const char *fo
 	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
 		log->lost_count++;
 	} else {
-		bool was_empty = log->pending.count == 0;
-
 		if (log->lost_count)
 			add_lost(log);
 		add_record(log, level, text);
 		if (!log->has_writer || level == LOG_LEVEL_FATAL) {
 			wait_idle(log);
 			write_pending(log);
-		} else if (was_empty && !log->is_writing) {
+		} else if (log->is_asleep) {
+			log->is_asleep = false;
 			pthread_cond_signal(&log->wake);
 		}
 	}

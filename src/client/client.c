@@ -36,7 +36,7 @@ static const struct client_step {
 	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) | END },
 	[CLIENT_PROOF] = { "proof", NULL,
 	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
-	                           TO(CLIENT_CONSOLE) | END },
+	                       TO(CLIENT_CONSOLE) | END },
 	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
@@ -128,6 +128,7 @@ static void detach(struct client *client)
 	if (client->state == CLIENT_CANCELING && client->cancel)
 		cancel_drop(client->cancel);
 	client->console = NULL;
+	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);
@@ -147,7 +148,7 @@ static void bury(struct client *client)
 
 	stream_close(&client->stream);
 	client_enter(client, CLIENT_CLOSED);
-	TAILQ_FOREACH(walk, &clients->walks, node) {
+	TAILQ_FOREACH (walk, &clients->walks, node) {
 		if (walk->next == client)
 			walk->next = TAILQ_NEXT(client, node);
 	}
@@ -173,10 +174,7 @@ void client_close(struct client *client, const char *reason)
 	bury(client);
 }
 
-static void on_linger_due(struct timer *timer)
-{
-	client_close(CLIENT_OF(timer, timer), NULL);
-}
+static void on_linger_due(struct timer *timer) { client_close(CLIENT_OF(timer, timer), NULL); }
 
 /* Goes on lingering: what is unsent goes out, then we say no more. */
 static void linger(struct client *client)
@@ -374,8 +372,8 @@ static void arm_wait(struct client *client)
 {
 	const struct config *config = client->clients->config;
 	struct loop *loop = client->clients->with.loop;
-	usec_t wait = config_query_wait_timeout(config, client->database->entry,
-	                                        client->account->entry);
+	usec_t wait =
+	    config_query_wait_timeout(config, client->database->entry, client->account->entry);
 	usec_t query = config->query_timeout;
 
 	if (query && (!wait || query < wait))
@@ -392,10 +390,10 @@ static void on_notify_due(struct timer *timer)
 	arm_wait(client);
 	client->was_notified = true;
 	message_notice(&out, &(struct report){
-				     .severity = "NOTICE",
-				     .sqlstate = "00000",
-				     .text = "No server connection available in postgres backend, "
-					     "client being queued",
+				 .severity = "NOTICE",
+				 .sqlstate = "00000",
+				 .text = "No server connection available in postgres backend, "
+					 "client being queued",
 			     });
 	if (buf_ok(&out))
 		client_send(client, buf_bytes(&out));

@@ -9,7 +9,7 @@
 #include "pgweir/pgwire/frame.h"
 
 #define CLIENT_OF(member, field) \
-	((struct client *)((char *)(member) - offsetof(struct client, field)))
+	((struct client *)((char *)(member)-offsetof(struct client, field)))
 
 extern const struct stream_ops client_stream_ops;
 extern const struct borrower_ops client_borrower_ops;
@@ -17,12 +17,13 @@ extern const struct borrower_ops client_borrower_ops;
 /* The only place that writes client->state. */
 void client_enter(struct client *client, enum client_state next);
 
-/* Closes it at once; it is freed at the end of the turn. `reason` is for the log; NULL: not a word. */
+/* Closes it at once; it is freed at the end of the turn. `reason` is for the log; NULL: not a word.
+ */
 void client_close(struct client *client, const char *reason);
 
 /* Ends it with an error of our own. */
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4)));
 
 void client_entrance_free(struct client *client);
 

@@ -27,7 +27,7 @@ static void log_prefix(const struct logger *logger, char *out, size_t size)
 static void free_closed(struct task *task)
 {
 	struct clients *clients =
-		(struct clients *)((char *)task - offsetof(struct clients, free_task));
+	    (struct clients *)((char *)task - offsetof(struct clients, free_task));
 	struct client *client;
 
 	while ((client = TAILQ_FIRST(&clients->closed))) {
@@ -139,6 +139,8 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	client_login_begin(client);
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");
+	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))
+		client_stream_ops.on_input(&client->stream); /* its first packet is there already */
 }
 
 struct client *clients_find(struct clients *clients, uint64_t id)

@@ -58,7 +58,8 @@ bool console_input(struct client *client, struct bytes in)
 
 bool client_console_send(struct client *client, struct bytes bytes)
 {
-	/* A connection that broke is found out by the loop: the session is in the middle of its work. */
+	/* A connection that broke is found out by the loop: the session is in the middle of its
+	 * work. */
 	if (client->state != CLIENT_CONSOLE || client->stream.error)
 		return true;
 	if (!stream_send(&client->stream, bytes))
@@ -74,7 +75,4 @@ void client_console_next(struct client *client)
 		client_judge_kept(client);
 }
 
-void client_console_end(struct client *client, const char *reason)
-{
-	client_leave(client, reason);
-}
+void client_console_end(struct client *client, const char *reason) { client_leave(client, reason); }

@@ -37,18 +37,20 @@ void client_login_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
 
-	timer_set(&client->timer,
-	          loop_line(clients->with.loop, clients->config->client_login_timeout,
-	                    on_login_due),
-	          client->connected_at);
+	timer_set(
+	    &client->timer,
+	    loop_line(clients->with.loop, clients->config->client_login_timeout, on_login_due),
+	    client->connected_at);
 }
 
 /* ---- who it is ---- */
 
 /* What is asked of it, by setting. */
 static const enum entry_method methods[] = {
-	[AUTH_TYPE_ANY] = ENTRY_ANY,     [AUTH_TYPE_TRUST] = ENTRY_TRUST,
-	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN, [AUTH_TYPE_MD5] = ENTRY_MD5,
+	[AUTH_TYPE_ANY] = ENTRY_ANY,
+	[AUTH_TYPE_TRUST] = ENTRY_TRUST,
+	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
+	[AUTH_TYPE_MD5] = ENTRY_MD5,
 	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
 };
 
@@ -123,8 +125,8 @@ static bool check_names(struct client *client)
 		return false;
 	}
 	if (is_for_console(client)) {
-		entrance->role = is_owner(client) ? CONSOLE_ADMIN
-		                                  : role_of(clients, entrance->user);
+		entrance->role =
+		    is_owner(client) ? CONSOLE_ADMIN : role_of(clients, entrance->user);
 		if (entrance->role == CONSOLE_NOBODY) {
 			client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
 			return false;
@@ -281,13 +283,13 @@ void proof_begin(struct client *client)
 	if (is_over(client))
 		return;
 	entrance->entry = entry_new(&(struct entry_who){
-		.method = methods[clients->config->auth_type],
-		.user = entrance->user,
-		.secret = user ? &user->secret : NULL,
-		.iterations = (unsigned int)clients->config->scram_iterations,
-		.verifiers = clients->with.verifiers,
-		.on_work = on_work,
-		.arg = client,
+	    .method = methods[clients->config->auth_type],
+	    .user = entrance->user,
+	    .secret = user ? &user->secret : NULL,
+	    .iterations = (unsigned int)clients->config->scram_iterations,
+	    .verifiers = clients->with.verifiers,
+	    .on_work = on_work,
+	    .arg = client,
 	});
 	if (!entrance->entry) {
 		client_refuse(client, ERR_MEMORY, "out of memory");

@@ -29,24 +29,18 @@ static const struct {
 	bool needs_server; /* without a server there is nothing that it could be about */
 	enum ledger_kind kind;
 } requests[128] = {
-	['Q'] = { true, true, LEDGER_QUERY },    ['P'] = { true, true, LEDGER_PARSE },
-	['B'] = { true, true, LEDGER_BIND },     ['D'] = { true, true, LEDGER_DESCRIBE },
-	['E'] = { true, true, LEDGER_EXECUTE },  ['C'] = { true, true, LEDGER_CLOSE },
-	['S'] = { true, true, LEDGER_SYNC },     ['F'] = { true, true, LEDGER_FUNCTION },
-	['H'] = { true, false, LEDGER_NONE },    ['d'] = { true, false, LEDGER_COPY_DATA },
+	['Q'] = { true, true, LEDGER_QUERY },     ['P'] = { true, true, LEDGER_PARSE },
+	['B'] = { true, true, LEDGER_BIND },      ['D'] = { true, true, LEDGER_DESCRIBE },
+	['E'] = { true, true, LEDGER_EXECUTE },   ['C'] = { true, true, LEDGER_CLOSE },
+	['S'] = { true, true, LEDGER_SYNC },      ['F'] = { true, true, LEDGER_FUNCTION },
+	['H'] = { true, false, LEDGER_NONE },     ['d'] = { true, false, LEDGER_COPY_DATA },
 	['c'] = { true, false, LEDGER_COPY_END }, ['f'] = { true, false, LEDGER_COPY_END },
 	['X'] = { true, false, LEDGER_NONE },
 };
 
-static struct client *client_of(struct borrower *borrower)
-{
-	return CLIENT_OF(borrower, borrower);
-}
+static struct client *client_of(struct borrower *borrower) { return CLIENT_OF(borrower, borrower); }
 
-static usec_t now_of(const struct client *client)
-{
-	return loop_now(client->clients->with.loop);
-}
+static usec_t now_of(const struct client *client) { return loop_now(client->clients->with.loop); }
 
 /* ---- batches and transactions ---- */
 
@@ -184,11 +178,11 @@ static bool get_server(struct client *client)
 /* ---- from the client ---- */
 
 enum judgement {
-	JUDGE_SEND, /* it goes to the server */
-	JUDGE_DROP, /* it goes nowhere */
-	JUDGE_WAIT, /* not now: it stays */
+	JUDGE_SEND,  /* it goes to the server */
+	JUDGE_DROP,  /* it goes nowhere */
+	JUDGE_WAIT,  /* not now: it stays */
 	JUDGE_LEAVE, /* the client takes its leave */
-	JUDGE_END   /* the client is done with: it was told why */
+	JUDGE_END    /* the client is done with: it was told why */
 };
 
 static enum judgement refuse(struct client *client, enum err_code code, const char *words)
@@ -197,7 +191,8 @@ static enum judgement refuse(struct client *client, enum err_code code, const ch
 	return JUDGE_END;
 }
 
-/* After an error of ours in the extended protocol: nothing counts up to the Sync, which we answer. */
+/* After an error of ours in the extended protocol: nothing counts up to the Sync, which we answer.
+ */
 static enum judgement skip(struct client *client, char type)
 {
 	struct buf out = { 0 };
@@ -254,13 +249,14 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 		return skip(client, frame->type);
 	if (type == 'Q' && client->clients->config->disable_pqexec)
 		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
+	/* The rest of a COPY that has failed; a Flush of nothing. */
+	if (!requests[type].needs_server && (client->state == CLIENT_IDLE || server->is_ready))
+		return JUDGE_DROP;
 	if (client->state == CLIENT_IDLE) {
-		if (!requests[type].needs_server)
-			return JUDGE_DROP; /* the rest of a COPY that has failed; a Flush of nothing */
 		if (!get_server(client))
 			return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
-			               ? JUDGE_END
-			               : JUDGE_WAIT;
+			           ? JUDGE_END
+			           : JUDGE_WAIT;
 		server = client->borrower.server;
 	}
 	if (ledger_is_full(&server->ledger))

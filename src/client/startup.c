@@ -47,15 +47,14 @@ static bool take_options(struct client *client, const char *name, const char *va
                          struct err *err)
 {
 	struct options_walk walk = { .rest = value };
-	bool ignores = config_list_has(&client->clients->config->ignore_startup_parameters,
-	                               "options");
+	bool ignores =
+	    config_list_has(&client->clients->config->ignore_startup_parameters, "options");
 	enum walk_result result;
 	bool is_good = true;
 	const char *option, *setting;
 
 	(void)name;
-	while (is_good &&
-	       (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
+	while (is_good && (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
 		if (ignores && !pools_tracked(client->clients->with.pools, option))
 			continue;
 		is_good = take_parameter(client, option, setting, err);

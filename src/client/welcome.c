@@ -71,35 +71,52 @@ static void add_tracked(struct buf *out, const struct pool *pool, const struct p
 	}
 }
 
+/*
+ * What a client with these parameters is told of the server. Mostly the next client
+ * has the same ones, so the pool keeps the words.
+ */
+static struct bytes greet(struct pool *pool, const struct params *params)
+{
+	struct buf *greeting = &pool->greeting;
+
+	if (greeting->count && pool->greeting_for == params)
+		return buf_bytes(greeting);
+	pool_forget_greeting(pool);
+	message_auth_ok(greeting);
+	add_reported(greeting, pool, params);
+	add_tracked(greeting, pool, params);
+	pool->greeting_for = params_hold(params);
+	return buf_bytes(greeting);
+}
+
 void welcome_send(struct client *client)
 {
 	struct clients *clients = client->clients;
 	const char *notice = clients->config->login_notify_message;
 	struct pool *pool = client->borrower.pool;
+	struct bytes greeting = greet(pool, client->params);
 	struct buf out = { 0 };
 
 	welcome_key(client);
-	message_auth_ok(&out);
-	add_reported(&out, pool, client->params);
-	add_tracked(&out, pool, client->params);
+	buf_add(&out, greeting.at, greeting.count);
 	message_key(&out, bytes_of(client->key, sizeof(client->key)));
 	if (*notice)
-		message_notice(&out, &(struct report){ .severity = "NOTICE",
-		                                       .sqlstate = "00000",
-		                                       .text = notice });
+		message_notice(
+		    &out,
+		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
 	message_ready(&out, 'I');
 	client_entrance_free(client);
 	timer_clear(&client->timer);
 	client_enter(client, CLIENT_IDLE);
 	pool->stats.client_login_count++;
-	if (!buf_ok(&out))
+	if (!buf_ok(&out) || !buf_ok(&pool->greeting))
 		client_close(client, "failed to prepare welcome message");
 	else if (client_send(client, buf_bytes(&out)))
 		client_idle_begin(client);
 	buf_free(&out);
 	if (client->state == CLIENT_IDLE)
-		stream_want(&client->stream, stream_unsent(&client->stream) ? WANT_NOTHING
-		                                                            : WANT_INPUT);
+		stream_want(&client->stream,
+		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
 }
 
 void welcome_begin(struct client *client)

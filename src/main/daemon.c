@@ -53,8 +53,7 @@ struct log_options daemon_log_options(const struct options *options, const struc
 		.to_syslog = config->syslog,
 		.ident = config->syslog_ident,
 		.facility = config->syslog_facility,
-		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity
-		                                             : config->verbose,
+		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity : config->verbose,
 	};
 }
 
@@ -83,16 +82,16 @@ static bool make_listener(struct daemon *daemon, struct err *err)
 
 	daemon->listener = listener_new(daemon->loop,
 	                                &(struct listener_options){
-						.addresses = config->listen_addr.text,
-						.port = (uint16_t)config->listen_port,
-						.unix_dir = config->unix_socket_dir,
-						.unix_mode = (mode_t)config->unix_socket_mode,
-						.unix_group = config->unix_socket_group,
-						.backlog = config->listen_backlog,
-						.reuse_port = config->so_reuseport,
-						.tcp_defer_accept = config->tcp_defer_accept,
-						.socket = daemon->pools->server_sockets,
-						.log = daemon->logger,
+					    .addresses = config->listen_addr.text,
+					    .port = (uint16_t)config->listen_port,
+					    .unix_dir = config->unix_socket_dir,
+					    .unix_mode = (mode_t)config->unix_socket_mode,
+					    .unix_group = config->unix_socket_group,
+					    .backlog = config->listen_backlog,
+					    .reuse_port = config->so_reuseport,
+					    .tcp_defer_accept = config->tcp_defer_accept,
+					    .socket = daemon->pools->server_sockets,
+					    .log = daemon->logger,
 					},
 	                                on_accept, daemon);
 	if (!daemon->listener)
@@ -102,13 +101,12 @@ static bool make_listener(struct daemon *daemon, struct err *err)
 
 static bool make_resolver(struct daemon *daemon, struct err *err)
 {
-	daemon->resolver =
-		resolver_new(daemon->loop,
-	                     &(struct resolver_options){
-				     .good_ttl = daemon->config->dns_max_ttl,
-				     .bad_ttl = daemon->config->dns_nxdomain_ttl,
-			     },
-	                     err);
+	daemon->resolver = resolver_new(daemon->loop,
+	                                &(struct resolver_options){
+					    .good_ttl = daemon->config->dns_max_ttl,
+					    .bad_ttl = daemon->config->dns_nxdomain_ttl,
+					},
+	                                err);
 	return daemon->resolver != NULL;
 }
 
@@ -129,33 +127,36 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
 	daemon->pools = pools_new(
-		&(struct pools_with){
-			.loop = daemon->loop,
-			.log = daemon->log,
-			.streams = &daemon->streams,
-			.resolver = daemon->resolver,
-			.workers = daemon->workers,
-			.verifiers = daemon->verifiers,
-			.params = daemon->params,
-		},
-		daemon->config, daemon->users, err);
+	    &(struct pools_with){
+		.loop = daemon->loop,
+		.log = daemon->log,
+		.streams = &daemon->streams,
+		.resolver = daemon->resolver,
+		.workers = daemon->workers,
+		.verifiers = daemon->verifiers,
+		.params = daemon->params,
+	    },
+	    daemon->config, daemon->users, err);
 	if (!daemon->pools || !lifecycle_make_console(daemon, err))
 		return false;
 	daemon->clients = clients_new(
-		&(struct clients_with){
-			.loop = daemon->loop,
-			.log = daemon->log,
-			.streams = &daemon->streams,
-			.workers = daemon->workers,
-			.verifiers = daemon->verifiers,
-			.params = daemon->params,
-			.pools = daemon->pools,
-			.door = &daemon->door,
-			.on_free = on_free,
-			.arg = daemon,
-		},
-		daemon->config, daemon->users, err);
-	return daemon->clients != NULL;
+	    &(struct clients_with){
+		.loop = daemon->loop,
+		.log = daemon->log,
+		.streams = &daemon->streams,
+		.workers = daemon->workers,
+		.verifiers = daemon->verifiers,
+		.params = daemon->params,
+		.pools = daemon->pools,
+		.door = console_door(daemon->console),
+		.on_free = on_free,
+		.arg = daemon,
+	    },
+	    daemon->config, daemon->users, err);
+	if (!daemon->clients)
+		return false;
+	console_attach(daemon->console, daemon->clients);
+	return true;
 }
 
 struct daemon *daemon_new(struct log *log, const struct options *options,
@@ -180,10 +181,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	return daemon;
 }
 
-void daemon_run(struct daemon *daemon)
-{
-	loop_run(daemon->loop);
-}
+void daemon_run(struct daemon *daemon) { loop_run(daemon->loop); }
 
 void daemon_free(struct daemon **daemonp)
 {

@@ -5,6 +5,7 @@
 #ifndef PGWEIR_MAIN_DAEMON_PRIV_H
 #define PGWEIR_MAIN_DAEMON_PRIV_H
 
+#include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/main/daemon.h"
@@ -32,7 +33,6 @@ struct daemon {
 	struct clients *clients;
 	struct listener *listener;
 	struct console *console;
-	struct console_door door;
 	enum shutdown_state shutdown;
 	struct pools_watch watch; /* on while shutdown is not NONE */
 };

@@ -26,6 +26,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
 	                     config->tcp_defer_accept);
+	console_configure(daemon->console);
 }
 
 /* The log is asked first: it may find that its file cannot be opened. */
@@ -58,8 +59,7 @@ static bool reload(void *arg, struct err *err)
 	struct users *users;
 
 	if (!daemon_load(daemon->config->conffile, &fresh, &users, report, daemon))
-		return err_set(err, ERR_CONFIG,
-		               "RELOAD failed, see logs for additional details");
+		return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
 	config_unref(&fresh);
 	if (differ.count)
@@ -91,8 +91,7 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 
 static bool is_empty(struct pools_watch *watch)
 {
-	struct daemon *daemon =
-		(struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
 
 	return daemon->shutdown == SHUTDOWN_SERVERS ? daemon->pools->server_count == 0
 	                                            : daemon->clients->count == 0;
@@ -100,8 +99,7 @@ static bool is_empty(struct pools_watch *watch)
 
 static void on_empty(struct pools_watch *watch)
 {
-	struct daemon *daemon =
-		(struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
 
 	log_info(&daemon->logger, "%s, shutting down",
 	         daemon->shutdown == SHUTDOWN_SERVERS ? "all servers have gone"
@@ -134,10 +132,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	pools_watch_start(daemon->pools, &daemon->watch);
 }
 
-static void stop_now(struct daemon *daemon)
-{
-	loop_stop(daemon->loop);
-}
+static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
 
 /* ---- signals ---- */
 
@@ -208,8 +203,8 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 		int number;
 		void (*on_signal)(int number, void *arg);
 	} signals[] = {
-		{ SIGHUP, on_hangup },   { SIGTERM, on_terminate }, { SIGINT, on_terminate },
-		{ SIGQUIT, on_quit },    { SIGUSR1, on_pause },     { SIGUSR2, on_resume },
+		{ SIGHUP, on_hangup }, { SIGTERM, on_terminate }, { SIGINT, on_terminate },
+		{ SIGQUIT, on_quit },  { SIGUSR1, on_pause },     { SIGUSR2, on_resume },
 	};
 
 	signal(SIGPIPE, SIG_IGN);
@@ -223,23 +218,50 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 
 /* ---- the console ---- */
 
-static struct console_session *no_console(void *arg, struct client *client, enum console_role role)
+static const struct config *config_in_force(void *arg)
 {
-	(void)arg;
-	(void)role;
-	(void)client;
-	return NULL;
+	struct daemon *daemon = arg;
+
+	return daemon->config;
+}
+
+static void shut_down(void *arg, enum shutdown_kind kind)
+{
+	struct daemon *daemon = arg;
+
+	if (kind == SHUTDOWN_NOW)
+		stop_now(daemon);
+	else
+		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
+		                                                          : SHUTDOWN_CLIENTS);
+}
+
+static bool is_shutting_down(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	return daemon->clients->is_shutting_down;
 }
 
 bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 {
-	(void)err;
-	(void)set;
-	daemon->door = (struct console_door){ .arg = daemon, .open = no_console };
-	return true;
+	daemon->console = console_new(
+	    &(struct console_with){
+		.loop = daemon->loop,
+		.log = daemon->log,
+		.pools = daemon->pools,
+		.resolver = daemon->resolver,
+		.streams = &daemon->streams,
+		.params = daemon->params,
+		.arg = daemon,
+		.config = config_in_force,
+		.reload = reload,
+		.set = set,
+		.shutdown = shut_down,
+		.is_shutting_down = is_shutting_down,
+	    },
+	    err);
+	return daemon->console != NULL;
 }
 
-void lifecycle_free_console(struct daemon *daemon)
-{
-	(void)daemon;
-}
+void lifecycle_free_console(struct daemon *daemon) { console_free(&daemon->console); }

@@ -41,6 +41,8 @@ struct door {
 
 struct listener {
 	struct loop *loop;
+	unsigned long knocked_at; /* the turn in which somebody came in last */
+	int burst;                /* how many to let in at one knock */
 	struct listener_options options; /* its texts are ours */
 	char *addresses;
 	char *unix_dir;
@@ -163,9 +165,23 @@ static void on_knock(struct watch *watch, unsigned int what)
 {
 	struct door *door = (struct door *)watch;
 
+	struct listener *listener = door->listener;
+	unsigned long turn = loop_turn_count(listener->loop);
+	bool is_rush = turn - listener->knocked_at <= 1;
+	int count = 0;
+
 	(void)what;
-	for (int i = 0; i < ACCEPT_PER_TURN && accept_one(door); i++)
-		;
+	listener->knocked_at = turn;
+	/* As many as came together lately: an accept() too many is a system call for nothing. */
+	while (count < listener->burst) {
+		if (!accept_one(door)) {
+			listener->burst = listener->has_warned ? ACCEPT_PER_TURN : count ? count : 1;
+			return;
+		}
+		count++;
+	}
+	if (is_rush && listener->burst < ACCEPT_PER_TURN)
+		listener->burst *= 2;
 }
 
 void listener_pause(struct listener *listener)
@@ -394,6 +410,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 		return NULL;
 	TAILQ_INIT(&listener->doors);
 	listener->loop = loop;
+	listener->burst = 1;
 	listener->on_accept = on_accept;
 	listener->arg = arg;
 	listener->options = *options;

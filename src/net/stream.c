@@ -26,8 +26,7 @@ struct kept {
 	size_t begin; /* what lies before it has been used up */
 };
 
-#define STREAM_OF(member) \
-	((struct stream *)((char *)(member) - offsetof(struct stream, watch)))
+#define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
@@ -35,10 +34,7 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 	pool->first_size = first_size;
 }
 
-void stream_pool_done(struct stream_pool *pool)
-{
-	slab_done(&pool->kept);
-}
+void stream_pool_done(struct stream_pool *pool) { slab_done(&pool->kept); }
 
 static void kept_free(struct stream_pool *pool, struct kept **kept)
 {
@@ -110,7 +106,8 @@ static void read_ahead(struct stream *stream)
 static bool flush(struct stream *stream)
 {
 	struct kept *out = stream->out;
-	ssize_t done = send(stream->watch.fd, out->buf.at + out->begin, kept_count(out), MSG_NOSIGNAL);
+	ssize_t done =
+	    send(stream->watch.fd, out->buf.at + out->begin, kept_count(out), MSG_NOSIGNAL);
 
 	if (done < 0) {
 		if (errno == EAGAIN || errno == EINTR)
@@ -298,12 +295,6 @@ bool stream_send(struct stream *stream, struct bytes bytes)
 	return keep_unsent(stream, &piece, 1, done < 0 ? 0 : (size_t)done);
 }
 
-size_t stream_unsent(const struct stream *stream)
-{
-	return kept_count(stream->out);
-}
+size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }
 
-void stream_finish(struct stream *stream)
-{
-	shutdown(stream->watch.fd, SHUT_WR);
-}
+void stream_finish(struct stream *stream) { shutdown(stream->watch.fd, SHUT_WR); }

@@ -18,7 +18,7 @@
 #include "pgweir/base/banned.h"
 
 #define CANCEL_OF(member, field) \
-	((struct cancel *)((char *)(member) - offsetof(struct cancel, field)))
+	((struct cancel *)((char *)(member)-offsetof(struct cancel, field)))
 
 static void free_now(struct task *task)
 {
@@ -70,7 +70,12 @@ static void finish(struct cancel *cancel)
 
 static void on_due(struct timer *timer)
 {
-	finish(CANCEL_OF(timer, timer));
+	struct cancel *cancel = CANCEL_OF(timer, timer);
+
+	/* It may still arrive some day: nobody else shall have that server then. */
+	if (cancel->is_sent && cancel->server)
+		server_set_close_needed(cancel->server, true);
+	finish(cancel);
 }
 
 static void on_input(struct stream *stream)
@@ -82,15 +87,9 @@ static void on_input(struct stream *stream)
 		finish(CANCEL_OF(stream, stream));
 }
 
-static void on_drained(struct stream *stream)
-{
-	(void)stream;
-}
+static void on_drained(struct stream *stream) { (void)stream; }
 
-static void on_gone(struct stream *stream)
-{
-	finish(CANCEL_OF(stream, stream));
-}
+static void on_gone(struct stream *stream) { finish(CANCEL_OF(stream, stream)); }
 
 static const struct stream_ops ops = { on_input, on_drained, on_gone };
 
@@ -199,10 +198,10 @@ struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), 
 	TAILQ_INSERT_TAIL(&pool->cancels_waiting, cancel, node);
 	pool->cancel_waiting_count++;
 	pool->pools->cancel_count++;
-	timer_set(&cancel->timer,
-	          loop_line(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
-	                    on_due),
-	          loop_now(pool->pools->with.loop));
+	timer_set(
+	    &cancel->timer,
+	    loop_line(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout, on_due),
+	    loop_now(pool->pools->with.loop));
 	cancel_serve(pool);
 	if (cancel->is_ended)
 		return NULL;

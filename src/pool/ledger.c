@@ -36,14 +36,10 @@ static const struct {
 	const char *types;
 	const char *last;
 } replies[LEDGER_KINDS] = {
-	[LEDGER_QUERY] = { "TDCIEGHWdcZ", "Z" },
-	[LEDGER_FUNCTION] = { "VEZ", "Z" },
-	[LEDGER_PARSE] = { "1E", "1" },
-	[LEDGER_BIND] = { "2E", "2" },
-	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },
-	[LEDGER_EXECUTE] = { "DCIsEGHWdc", "CIs" },
-	[LEDGER_CLOSE] = { "3E", "3" },
-	[LEDGER_SYNC] = { "ZE", "Z" },
+	[LEDGER_QUERY] = { "TDCIEGHWdcZ", "Z" }, [LEDGER_FUNCTION] = { "VEZ", "Z" },
+	[LEDGER_PARSE] = { "1E", "1" },          [LEDGER_BIND] = { "2E", "2" },
+	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },    [LEDGER_EXECUTE] = { "DCIsEGHWdc", "CIs" },
+	[LEDGER_CLOSE] = { "3E", "3" },          [LEDGER_SYNC] = { "ZE", "Z" },
 };
 
 void ledger_done(struct ledger *ledger)

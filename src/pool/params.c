@@ -31,10 +31,7 @@ struct params_table {
 	struct params none;
 };
 
-struct params_table *params_table_new(void)
-{
-	return calloc(1, sizeof(struct params_table));
-}
+struct params_table *params_table_new(void) { return calloc(1, sizeof(struct params_table)); }
 
 void params_table_free(struct params_table **table)
 {
@@ -44,10 +41,7 @@ void params_table_free(struct params_table **table)
 	*table = NULL;
 }
 
-const struct params *params_none(const struct params_table *table)
-{
-	return &table->none;
-}
+const struct params *params_none(const struct params_table *table) { return &table->none; }
 
 const struct params *params_hold(const struct params *params)
 {
@@ -164,12 +158,6 @@ bool params_change(struct params_table *table, const struct params **params, con
 	return true;
 }
 
-unsigned int params_count(const struct params *params)
-{
-	return params->count;
-}
+unsigned int params_count(const struct params *params) { return params->count; }
 
-size_t params_table_count(const struct params_table *table)
-{
-	return HASH_COUNT(table->maps);
-}
+size_t params_table_count(const struct params_table *table) { return HASH_COUNT(table->maps); }

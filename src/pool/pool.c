@@ -17,10 +17,10 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool)
-{
-	return pool->pools->with.loop;
-}
+/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
+#define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
+
+static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
 static bool is_paused(const struct pool *pool)
 {
@@ -64,10 +64,7 @@ static void count_server(struct pool *pool, int change)
 	pool->pools->server_count += (unsigned int)change;
 }
 
-void pool_count_server(struct pool *pool)
-{
-	count_server(pool, 1);
-}
+void pool_count_server(struct pool *pool) { count_server(pool, 1); }
 
 /* Those at home, in the order in which they came: the first is the one to evict. */
 static void file_home(struct pool *pool, struct server *server, bool was, bool is)
@@ -138,7 +135,7 @@ void pool_leave(struct borrower *borrower)
 	pool_give_up(borrower);
 	if (server) {
 		bool is_whole = server->is_ready && server->status == 'I' &&
-		                server->errand == ERRAND_NONE &&
+		                server->errand == ERRAND_NONE && !borrower->is_mid_message &&
 		                stream_unsent(&server->stream) == 0;
 
 		if (is_whole) {
@@ -149,7 +146,8 @@ void pool_leave(struct borrower *borrower)
 			server->borrower = NULL;
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
-			err_set(&err, ERR_SERVER_LOST, "client disconnect while server was not ready");
+			err_set(&err, ERR_SERVER_LOST,
+			        "client disconnect while server was not ready");
 			server_close(server, &err);
 		}
 	}
@@ -198,30 +196,38 @@ void pool_give_up(struct borrower *borrower)
 		return;
 	TAILQ_REMOVE(is_newcomer ? &pool->newcomers : &pool->waiting, borrower, line_node);
 	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) -= 1;
-	pool->stats.wait_time +=
-		(uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
+	pool->stats.wait_time += (uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
 	borrower->state = BORROWER_RESTING;
 	if (pool->newcomer_count + pool->waiting_count == 0)
 		timer_clear(&pool->retry);
 }
 
+usec_t pool_retry_gap(const struct pool *pool)
+{
+	usec_t gap = pool->pools->config->server_login_retry;
+
+	return gap > RETRY_GAP_MIN ? gap : RETRY_GAP_MIN;
+}
+
 /* Whether a login failed so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && loop_now(loop_of(pool)) <
-	                                   pool->failed_at + pool->pools->config->server_login_retry;
+	return pool->is_failing && loop_now(loop_of(pool)) < pool->failed_at + pool_retry_gap(pool);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */
-static bool pool_is_not_yet(const struct err *err)
+static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
+
+/* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
+static bool is_worth_waiting(const struct err *err)
 {
-	return strcmp(err->sqlstate, "57P03") == 0;
+	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
 }
 
 static bool refuse_for_failure(const struct pool *pool, struct err *err)
 {
 	*err = pool->failure;
-	err_set(err, pool->failure.code == ERR_FOREIGN ? ERR_FOREIGN : ERR_SERVER_CONNECT,
+	err_set(err, pool->failure.code,
 	        "server login has been failing, cached error: %.99s (server_login_retry)",
 	        pool->failure.text);
 	if (pool->failure.code == ERR_FOREIGN)
@@ -235,7 +241,7 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 
 	assert(!pool->has_welcome);
 	if (pool_is_backing_off(pool) && pool->server_count == 0 &&
-	    pool->failure.code == ERR_FOREIGN && !pool_is_not_yet(&pool->failure))
+	    !is_worth_waiting(&pool->failure))
 		return refuse_for_failure(pool, err);
 	stand(borrower, BORROWER_NEWCOMER);
 	return true;
@@ -327,9 +333,8 @@ void pool_return(struct borrower *borrower)
 	struct server *server = borrower->server;
 	struct pool *pool = server->pool;
 	const struct config *config = pool->pools->config;
-	bool wants_reset = *config->server_reset_query &&
-	                   (pool->limits.mode == POOL_MODE_SESSION ||
-	                    config->server_reset_query_always);
+	bool wants_reset = *config->server_reset_query && (pool->limits.mode == POOL_MODE_SESSION ||
+	                                                   config->server_reset_query_always);
 
 	assert(server->is_ready && server->status == 'I' && ledger_is_empty(&server->ledger));
 	borrower->server = NULL;
@@ -447,12 +452,15 @@ void pool_serve(struct task *task)
 	pool_grow(pool);
 }
 
-void pool_wake(struct pool *pool)
-{
-	loop_defer(loop_of(pool), &pool->serve_task);
-}
+void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }
 
 /* ---- logins ---- */
+
+void pool_forget_greeting(struct pool *pool)
+{
+	buf_free(&pool->greeting);
+	params_release(pool->pools->with.params, &pool->greeting_for);
+}
 
 void pool_login_done(struct server *server)
 {
@@ -465,11 +473,11 @@ void pool_login_done(struct server *server)
 		params_release(pool->pools->with.params, &pool->baseline);
 		pool->baseline = params_hold(server->baseline);
 		pool->has_welcome = true;
+		pool_forget_greeting(pool);
 	}
 	pool->is_failing = false;
 	server_entrance_free(server);
-	timer_set(&server->life,
-	          loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
+	timer_set(&server->life, loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
 	          server->connected_at);
 	pool_home(server);
 	pool_wake(pool);
@@ -482,8 +490,7 @@ void pool_login_failed(struct pool *pool, const struct err *err)
 	pool->is_failing = true;
 	pool->failed_at = loop_now(loop_of(pool));
 	pool->failure = *err;
-	if (err->code != ERR_SERVER_CONNECT && err->code != ERR_FILES && !pool_is_not_yet(err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+	if (!is_worth_waiting(err) && (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, err);
 	pool_wake(pool);
 }
@@ -536,8 +543,8 @@ static void fast_close(struct server *server, const char *reason)
 
 void pool_recycle(struct pool *pool, const char *reason)
 {
-	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING,
-		                                     SERVER_RESETTING, SERVER_CANCELED };
+	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
+		                                     SERVER_CANCELED };
 
 	pool_rest(pool, reason);
 	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)

@@ -12,10 +12,7 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool)
-{
-	return pool->pools->with.loop;
-}
+static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
 static unsigned int logins(const struct pool *pool)
 {
@@ -36,9 +33,7 @@ static bool may_try(struct pool *pool)
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
 	if (!timer_is_set(&pool->retry))
-		timer_set(&pool->retry,
-		          loop_line(loop_of(pool), pool->pools->config->server_login_retry,
-		                    on_retry),
+		timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
 		          pool->failed_at);
 	return false;
 }
@@ -184,8 +179,8 @@ static bool wants_minimum(const struct pool *pool)
 
 void pool_grow(struct pool *pool)
 {
-	while (missing(pool) && logins(pool) < POOL_LOGINS_MAX && may_try(pool) &&
-	       has_room(pool) && passes_limits(pool, true)) {
+	while (missing(pool) && logins(pool) < POOL_LOGINS_MAX && may_try(pool) && has_room(pool) &&
+	       passes_limits(pool, true)) {
 		pool_leave_blocked(pool);
 		if (!server_launch(pool))
 			return;

@@ -19,6 +19,8 @@ void pool_unblock(struct pool *pool);
 /* The pool leaves the lines of those that wait at a limit. */
 void pool_leave_blocked(struct pool *pool);
 
+/* server_login_retry, or the least that is kept in any case. */
+usec_t pool_retry_gap(const struct pool *pool);
 bool pool_is_backing_off(const struct pool *pool);
 void pool_refuse(struct pool *pool, const struct err *err);
 void pool_count_server(struct pool *pool);

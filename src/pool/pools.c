@@ -41,10 +41,7 @@ const char *pools_tracked(const struct pools *pools, const char *name)
 	return NULL;
 }
 
-uint64_t pools_next_id(struct pools *pools)
-{
-	return ++pools->last_id;
-}
+uint64_t pools_next_id(struct pools *pools) { return ++pools->last_id; }
 
 /* ---- watches ---- */
 
@@ -96,13 +93,13 @@ void pools_walk_stop(struct pools *pools, struct pools_walk *walk)
 	TAILQ_REMOVE(&pools->walks, walk, node);
 }
 
-#define WALKS_SKIP(pools, field, object, entry) \
-	do { \
-		struct pools_walk *walk_; \
-		TAILQ_FOREACH(walk_, &(pools)->walks, node) { \
-			if (walk_->field == (object)) \
+#define WALKS_SKIP(pools, field, object, entry)                             \
+	do {                                                                \
+		struct pools_walk *walk_;                                   \
+		TAILQ_FOREACH (walk_, &(pools)->walks, node) {              \
+			if (walk_->field == (object))                       \
 				walk_->field = TAILQ_NEXT((object), entry); \
-		} \
+		}                                                           \
 	} while (0)
 
 /* ---- servers ---- */
@@ -187,7 +184,7 @@ void pools_learn(struct pools *pools, struct account *account, const struct cred
 	credentials_done(&account->credentials);
 	credentials_copy(&account->credentials, shown);
 	/* Where the old ones did not let us in, these may. */
-	TAILQ_FOREACH(pool, &pools->list, node) {
+	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (pool->account == account && pool->is_failing) {
 			pool->is_failing = false;
 			pool_wake(pool);
@@ -256,9 +253,10 @@ static void free_database(struct database *database)
 	struct pools *pools = database->pools;
 	struct pool *pool, *next;
 
-	HASH_ITER(hh, database->pool_table, pool, next)
-	pools_forget_pool(pool);
+	HASH_ITER (hh, database->pool_table, pool, next)
+		pools_forget_pool(pool);
 	WALKS_SKIP(pools, next_database, database, node);
+	stats_add(&pools->gone, &database->gone);
 	timer_clear(&database->rest);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
@@ -269,7 +267,7 @@ static void free_database(struct database *database)
 static void on_database_rest(struct timer *timer)
 {
 	struct database *database =
-		(struct database *)((char *)timer - offsetof(struct database, rest));
+	    (struct database *)((char *)timer - offsetof(struct database, rest));
 
 	if (database->client_count || database->server_count || database->is_paused ||
 	    database->is_disabled)
@@ -308,7 +306,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 static void pool_prefix(const struct logger *logger, char *out, size_t size)
 {
 	const struct pool *pool =
-		(const struct pool *)((const char *)logger - offsetof(struct pool, log));
+	    (const struct pool *)((const char *)logger - offsetof(struct pool, log));
 
 	snprintf(out, size, "%s/%s ", pool->database->name, pool->account->name);
 }
@@ -324,7 +322,7 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	pool->database = database;
 	pool->account = account;
 	pool->log = (struct logger){ pools->with.log, pool_prefix };
-	pool->baseline = params_none(pools->with.params);
+	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pool_serve;
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);
@@ -353,6 +351,13 @@ struct pool *pools_pool(struct database *database, const char *user)
 	return pool ? pool : add_pool(database, account);
 }
 
+void pools_keep_stats(struct pool *pool)
+{
+	stats_add(&pool->database->gone, &pool->stats);
+	pool->database->has_gone = true;
+	pool->stats = (struct stats){ 0 };
+}
+
 void pools_forget_pool(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
@@ -360,6 +365,7 @@ void pools_forget_pool(struct pool *pool)
 	assert(pool->member_count == 0 && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]));
 	assert(pool->server_count == 0);
 	WALKS_SKIP(pools, next_pool, pool, node);
+	pools_keep_stats(pool);
 	pool_leave_blocked(pool);
 	timer_clear(&pool->retry);
 	timer_clear(&pool->reserve);
@@ -367,6 +373,7 @@ void pools_forget_pool(struct pool *pool)
 	loop_undefer(pools->with.loop, &pool->serve_task);
 	params_release(pools->with.params, &pool->baseline);
 	buf_free(&pool->welcome);
+	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);
@@ -378,8 +385,8 @@ void pools_forget_pool(struct pool *pool)
 static bool is_empty(const struct pool *pool)
 {
 	return pool->member_count == 0 && pool->server_count == 0 &&
-	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) &&
-	       TAILQ_EMPTY(&pool->cancels_waiting) && TAILQ_EMPTY(&pool->cancels_active);
+	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && TAILQ_EMPTY(&pool->cancels_waiting) &&
+	       TAILQ_EMPTY(&pool->cancels_active);
 }
 
 static void on_pool_rest(struct timer *timer)
@@ -402,10 +409,10 @@ void pool_rest_if_empty(struct pool *pool)
 		return;
 	}
 	if (!entry || !entry->user || !pool->limits.min_size)
-		timer_set(&pool->rest,
-		          loop_line(pools->with.loop, pools->config->pool_idle_timeout,
-		                    on_pool_rest),
-		          loop_now(pools->with.loop));
+		timer_set(
+		    &pool->rest,
+		    loop_line(pools->with.loop, pools->config->pool_idle_timeout, on_pool_rest),
+		    loop_now(pools->with.loop));
 	rest_database(pool->database);
 }
 
@@ -417,8 +424,7 @@ static bool is_gone(const struct database *database)
 
 	if (database->entry || database->client_count || database->server_count)
 		return false;
-	HASH_ITER(hh, database->pool_table, pool, next)
-	{
+	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!is_empty(pool))
 			return false;
 	}
@@ -439,10 +445,7 @@ static void sweep(struct task *task)
 	}
 }
 
-void pools_sweep_later(struct pools *pools)
-{
-	loop_defer(pools->with.loop, &pools->sweep_task);
-}
+void pools_sweep_later(struct pools *pools) { loop_defer(pools->with.loop, &pools->sweep_task); }
 
 /* ---- all of them ---- */
 
@@ -495,12 +498,12 @@ void pools_free(struct pools **poolsp)
 		return;
 	*poolsp = NULL;
 	pools->is_closing = true;
-	TAILQ_FOREACH(pool, &pools->list, node)
-	pool_close_all(pool, "server shutting down");
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_close_all(pool, "server shutting down");
 	while ((server = TAILQ_FIRST(&pools->servers)))
 		pools_remove_server(server);
-	TAILQ_FOREACH(pool, &pools->list, node)
-	cancel_drop_all(pool);
+	TAILQ_FOREACH (pool, &pools->list, node)
+		cancel_drop_all(pool);
 	while (!TAILQ_EMPTY(&pools->databases))
 		free_database(TAILQ_FIRST(&pools->databases));
 	while (!TAILQ_EMPTY(&pools->accounts))
@@ -559,12 +562,13 @@ void pool_configure(struct pool *pool)
 		.query = line(pool, config_query_timeout(config, user), server_query_due),
 		.idle_transaction = line(pool, config_idle_transaction_timeout(config, user),
 		                         server_idle_transaction_due),
-		.transaction = line(pool, config_transaction_timeout(config, user),
-		                    server_transaction_due),
+		.transaction =
+		    line(pool, config_transaction_timeout(config, user), server_transaction_due),
 		.connect = line(pool, config->server_connect_timeout, server_connect_due),
 	};
 	configure_credentials(pool);
-	pool->is_failing = false; /* what failed may have been mended */
+	pool_forget_greeting(pool); /* other parameters may be followed now */
+	pool->is_failing = false;   /* what failed may have been mended */
 	pool_wake(pool);
 }
 
@@ -594,12 +598,12 @@ static void configure_database(struct database *database, const struct config *o
 	database->is_auto = !after;
 	if (!after)
 		after = config_database_auto(pools->config);
-	is_same = before && after && old && config_database_same_server(before, after, database->name);
+	is_same =
+	    before && after && old && config_database_same_server(before, after, database->name);
 	database->entry = after;
 	database->server_limit = config_max_db_connections(pools->config, after);
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "database removed");
-	HASH_ITER(hh, database->pool_table, pool, next)
-	{
+	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!after) {
 			pool_expel(pool, &err);
 			pool_close_all(pool, err.text);
@@ -634,10 +638,10 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
 		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
 	};
-	TAILQ_FOREACH(account, &pools->accounts, node)
-	configure_account(pools, account);
-	TAILQ_FOREACH(database, &pools->databases, node)
-	configure_database(database, old);
+	TAILQ_FOREACH (account, &pools->accounts, node)
+		configure_account(pools, account);
+	TAILQ_FOREACH (database, &pools->databases, node)
+		configure_database(database, old);
 	add_entries(pools);
 	config_unref(&old);
 	users_release(&old_users);

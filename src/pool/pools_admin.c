@@ -12,7 +12,7 @@ static void each_pool(struct pools *pools, struct database *database,
 {
 	struct pool *pool;
 
-	TAILQ_FOREACH(pool, &pools->list, node) {
+	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (!database || pool->database == database)
 			act(pool, reason);
 	}
@@ -34,6 +34,7 @@ void pools_resume(struct pools *pools, struct database *database)
 {
 	*(database ? &database->is_paused : &pools->is_paused) = false;
 	each_pool(pools, database, wake, NULL);
+	pools_changed(pools); /* who waits for the pause to be complete waits in vain */
 }
 
 void pools_reconnect(struct pools *pools, struct database *database)
@@ -51,8 +52,7 @@ static void kill_pool(struct pool *pool, const char *reason)
 	pool_refuse(pool, &err);
 	pool_close_all(pool, reason);
 	pool->has_welcome = false;
-	stats_add(&pool->pools->gone, &pool->stats);
-	pool->stats = (struct stats){ 0 };
+	pools_keep_stats(pool);
 }
 
 void pools_kill(struct pools *pools, struct database *database)
@@ -66,6 +66,6 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 {
 	struct pool *pool;
 
-	TAILQ_FOREACH(pool, &pools->list, node)
-	pool_refuse(pool, err);
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_refuse(pool, err);
 }

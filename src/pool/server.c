@@ -25,7 +25,7 @@ static const struct server_step {
 	[SERVER_LOGIN] = { "login", "new", HOME },
 	[SERVER_IDLE] = { "idle", "idle",
 	                  TO(SERVER_LENT) | TO(SERVER_USED) | TO(SERVER_CHECKING) |
-	                          TO(SERVER_CLOSING) },
+	                      TO(SERVER_CLOSING) },
 	[SERVER_USED] = { "used", "used", TO(SERVER_CHECKING) | TO(SERVER_CLOSING) },
 	[SERVER_CHECKING] = { "checking", "tested", HOME },
 	[SERVER_LENT] = { "lent", "active", HOME | TO(SERVER_RESETTING) },
@@ -34,10 +34,7 @@ static const struct server_step {
 	[SERVER_CLOSING] = { "closing", "closing", 0 },
 };
 
-const char *server_state_name(enum server_state state)
-{
-	return steps[state].shown;
-}
+const char *server_state_name(enum server_state state) { return steps[state].shown; }
 
 /* Each state has its own clock. */
 static void set_state_timer(struct server *server)
@@ -175,18 +172,15 @@ void server_connect_due(struct timer *timer)
 		close_for(server, ERR_SERVER_CONNECT, "connect timeout");
 }
 
-void server_check_due(struct timer *timer)
-{
-	server_enter(SERVER_OF(timer, timer), SERVER_USED);
-}
+void server_check_due(struct timer *timer) { server_enter(SERVER_OF(timer, timer), SERVER_USED); }
 
 void server_idle_due(struct timer *timer)
 {
 	struct server *server = SERVER_OF(timer, timer);
 	struct pool *pool = server->pool;
 
-	if (pool->member_count + (unsigned int)(pool->database->entry &&
-	                                        pool->database->entry->user) &&
+	if (pool->member_count +
+	        (unsigned int)(pool->database->entry && pool->database->entry->user) &&
 	    pool->server_count <= (unsigned int)pool->limits.min_size) {
 		timer_set(timer, pool->limits.idle, loop_now(pool->pools->with.loop));
 		return;
@@ -249,8 +243,12 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 
 enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 {
-	server->is_ready = false;
-	return ledger_add(&server->ledger, kind, LEDGER_FORWARD);
+	enum ledger_send result = ledger_add(&server->ledger, kind, LEDGER_FORWARD);
+
+	/* What is owed nothing leaves it as it is: the rest of a COPY that has failed. */
+	if (!ledger_is_empty(&server->ledger))
+		server->is_ready = false;
+	return result;
 }
 
 /* Sending failed. It may have told us why before: what it said is read first. */
@@ -279,10 +277,7 @@ bool server_send(struct server *server, struct bytes bytes)
 	return false;
 }
 
-void server_read_on(struct server *server)
-{
-	stream_want(&server->stream, WANT_INPUT);
-}
+void server_read_on(struct server *server) { stream_want(&server->stream, WANT_INPUT); }
 
 /* ---- errands ---- */
 

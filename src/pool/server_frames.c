@@ -136,7 +136,8 @@ static void complete_frame(struct server *server, struct bytes body)
 		server_forget_rest(server, false);
 }
 
-static enum frame_fate errand_frame(struct server *server, char type, struct bytes body, bool is_end)
+static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
+                                    bool is_end)
 {
 	char room[ERROR_PREFIX];
 	struct report report;
@@ -216,7 +217,8 @@ static void pass(struct server *server, const char *from, const char *to)
 {
 	if (from == to || !server->borrower)
 		return;
-	if (!server->borrower->ops->on_bytes(server->borrower, bytes_of(from, (size_t)(to - from))) &&
+	if (!server->borrower->ops->on_bytes(server->borrower,
+	                                     bytes_of(from, (size_t)(to - from))) &&
 	    server->state == SERVER_LENT)
 		stream_want(&server->stream, WANT_NOTHING);
 }
@@ -311,10 +313,7 @@ static bool consume(struct server *server, struct bytes in)
 	return server->state != SERVER_CLOSING && server->stream.want == WANT_INPUT;
 }
 
-void server_judge_kept(struct server *server)
-{
-	consume(server, stream_kept(&server->stream));
-}
+void server_judge_kept(struct server *server) { consume(server, stream_kept(&server->stream)); }
 
 static void on_end(struct server *server)
 {

@@ -83,8 +83,7 @@ static void log_connected(struct server *server)
 
 	if (!server->pool->pools->config->log_connections)
 		return;
-	if (address_is_unix(&server->peer) ||
-	    !address_of_self(&self, server->stream.watch.fd, 0)) {
+	if (address_is_unix(&server->peer) || !address_of_self(&self, server->stream.watch.fd, 0)) {
 		log_info(&server->log, "new connection to server");
 		return;
 	}
@@ -97,7 +96,7 @@ static void on_work(void *arg);
 static void on_connected(struct dial *dial, int fd, const struct err *err)
 {
 	struct server_entrance *entrance =
-		(struct server_entrance *)((char *)dial - offsetof(struct server_entrance, dial));
+	    (struct server_entrance *)((char *)dial - offsetof(struct server_entrance, dial));
 	struct server *server = entrance->server;
 	struct pools *pools = server->pool->pools;
 	struct buf out = { 0 };
@@ -112,11 +111,11 @@ static void on_connected(struct dial *dial, int fd, const struct err *err)
 	log_connected(server);
 	add_startup(&out, server->pool);
 	entrance->login = login_new(&(struct login_who){
-		.user = server->pool->account->name,
-		.credentials = pool_credentials(server->pool),
-		.verifiers = pools->with.verifiers,
-		.on_work = on_work,
-		.arg = server,
+	    .user = server->pool->account->name,
+	    .credentials = pool_credentials(server->pool),
+	    .verifiers = pools->with.verifiers,
+	    .on_work = on_work,
+	    .arg = server,
 	});
 	server_enter(server, SERVER_LOGIN);
 	if (!entrance->login || !buf_ok(&out))
@@ -133,8 +132,8 @@ static void dial_address(struct server *server, const struct address *address)
 
 	server->peer = *address;
 	if (address_is_unix(address))
-		dial_start_unix(&server->entrance->dial, pools->with.loop,
-		                server->path, on_connected);
+		dial_start_unix(&server->entrance->dial, pools->with.loop, server->path,
+		                on_connected);
 	else
 		dial_start(&server->entrance->dial, pools->with.loop, address,
 		           &pools->server_sockets, on_connected);
@@ -144,7 +143,7 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
                        const struct err *err)
 {
 	struct server_entrance *entrance =
-		(struct server_entrance *)((char *)ask - offsetof(struct server_entrance, ask));
+	    (struct server_entrance *)((char *)ask - offsetof(struct server_entrance, ask));
 
 	if (!address)
 		server_close(entrance->server, err);
@@ -165,8 +164,7 @@ static bool find_address(struct server *server, struct err *err)
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
 		               server->pool->database->name);
 	if (*host == '/' || *host == '@') {
-		snprintf(server->path, sizeof(server->path),
-		         "%s/.s.PGSQL.%d", host, entry->port);
+		snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, entry->port);
 		dial_address(server, &address);
 		return true;
 	}
@@ -213,7 +211,8 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		login_free(&server->entrance->login);
 		return true;
 	case LOGIN_MORE:
-		if (buf_ok(out) && (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
+		if (buf_ok(out) &&
+		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
 			return true;
 		fail(server, ERR_SERVER_CONNECT, "server closed the connection during login");
 		return false;
@@ -228,7 +227,7 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		fail(server, ERR_FILES, "too many logins at once wait for their key");
 		return false;
 	case LOGIN_FAILED:
-		
+
 		server_close(server, err);
 		return false;
 	}
@@ -259,7 +258,8 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	bool goes_on;
 
 	if (!server->entrance->login)
-		return fail(server, ERR_PROTOCOL, "server asks again after it let us in"), FRAME_STOP;
+		return fail(server, ERR_PROTOCOL, "server asks again after it let us in"),
+		       FRAME_STOP;
 	result = login_answer(server->entrance->login, body, &out, &err);
 	goes_on = login_step(server, result, &out, &err);
 	buf_wipe(&out);

@@ -24,8 +24,7 @@
 
 /* Parameters that are lists of quoted names: SET would take the whole text for one name. */
 static const char *const name_lists[] = { "search_path", "temp_tablespaces",
-	                                  "local_preload_libraries",
-	                                  "session_preload_libraries" };
+	                                  "local_preload_libraries", "session_preload_libraries" };
 
 static bool is_name_list(const char *name)
 {

@@ -63,6 +63,6 @@ void server_idle_transaction_due(struct timer *timer);
 void server_transaction_due(struct timer *timer);
 
 #define SERVER_OF(member, field) \
-	((struct server *)((char *)(member) - offsetof(struct server, field)))
+	((struct server *)((char *)(member)-offsetof(struct server, field)))
 
 #endif

@@ -44,7 +44,7 @@ BAD_LINES = {
     "bad port": ("databases", "app = port=zero", "port"),
     "port 0": ("databases", "app = port=0", "port"),
     "unterminated quote": ("databases", "app = password='abc", ""),
-    "empty value": ("databases", "app = host= port=1", ""),
+    "empty value": ("databases", "app = port=1 host=", ""),
     "console's name": ("databases", "pgbouncer = host=localhost", "pgbouncer"),
     "unknown key of a user": ("users", "alice = favourite_colour=blue", "favourite_colour"),
     "unknown section": ("nonsense", "key = value", "nonsense"),

@@ -7,7 +7,7 @@ import pytest
 
 from .kit import fake
 from .kit.wait import wait_until
-from .kit.wire import Wire, message, query, refusal, scram_secret, startup
+from .kit.wire import Refused, Wire, message, query, refusal, scram_secret, startup
 
 SECRETS = {"plain_user": "plain secret", "md5_user": "md5 secret", "scram_user": "scram secret"}
 
@@ -56,6 +56,7 @@ def test_scram_cannot_pass_through_without_a_proof(pgweir, postgres):
     weir = pgweir(auth_type="trust", userlist={"scram_user": postgres.secret("scram_user")})
     refused = refusal(weir.address, "scram_user")
     assert refused.text == "server login failed: wrong password type"
+    assert refused.sqlstate == "28000"
 
 
 def test_scram_secret_that_the_server_does_not_have(pgweir):
@@ -163,9 +164,17 @@ def test_it_works_again_after_the_retry_time(pgweir, fake_server):
     with far.accept() as server:
         server.send(fake.error("not yet", "53300", "FATAL"))
     client.read_refusal()
-    client = weir.wire().startup()
-    far.accept().login()
-    client.finish_login("alice")
+    far.serve(lambda server: server.login().answer_queries())
+    # Who comes too early is told so at once; that ends with the retry time.
+    wait_until(lambda: lets_in(weir))
+
+
+def lets_in(weir):
+    try:
+        weir.client().close()
+        return True
+    except Refused:
+        return False
 
 
 def test_several_logins_of_one_pool_are_under_way(pgweir, fake_server):

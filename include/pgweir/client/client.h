@@ -40,9 +40,9 @@ struct entry;
 /* What there is only until a client is in. */
 struct client_entrance {
 	struct entry *entry;
-	struct buf unknown;     /* names of _pq_. options: name\0name\0 */
-	unsigned int minor;     /* of the protocol that was asked for */
-	bool was_tls_refused;   /* SSLRequest has been answered */
+	struct buf unknown;   /* names of _pq_. options: name\0name\0 */
+	unsigned int minor;   /* of the protocol that was asked for */
+	bool was_tls_refused; /* SSLRequest has been answered */
 	bool was_gss_refused;
 	bool is_unknown_database;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
@@ -60,9 +60,9 @@ struct client {
 	UT_hash_handle key_hh;    /* by key */
 	struct timer timer;       /* the limit of its state */
 	struct database *database;
-	struct account *account;       /* it logged in as */
-	const struct params *params;   /* what it wants to be set wherever its work runs */
-	const struct params *startup;  /* the same as it was given at the start */
+	struct account *account;      /* it logged in as */
+	const struct params *params;  /* what it wants to be set wherever its work runs */
+	const struct params *startup; /* the same as it was given at the start */
 	struct client_entrance *entrance;
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
@@ -75,12 +75,12 @@ struct client {
 	struct address peer;
 	uint32_t frame_left; /* bytes of the present frame that are still to come */
 	enum client_state state;
-	bool passes : 1;      /* the rest of the present frame goes to the server */
-	bool is_counted : 1;  /* in database and account */
-	bool is_busy : 1;     /* the console works for it: no message now */
+	bool passes : 1;       /* the rest of the present frame goes to the server */
+	bool is_counted : 1;   /* in database and account */
+	bool is_busy : 1;      /* the console works for it: no message now */
 	bool was_notified : 1; /* of its waiting */
-	bool is_keyed : 1;    /* can be found by its key */
-	bool is_skipping : 1; /* was told of an error of ours: nothing counts up to its Sync */
+	bool is_keyed : 1;     /* can be found by its key */
+	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	unsigned char key[CLIENT_KEY_SIZE];
 };
 

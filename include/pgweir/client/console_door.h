@@ -34,7 +34,8 @@ struct console_door {
 	 */
 	bool (*message)(struct console_session *session, char type, struct bytes body);
 
-	/* All that was sent has gone out, after client_console_send() said that there is no room. */
+	/* All that was sent has gone out, after client_console_send() said that there is no room.
+	 */
 	void (*room)(struct console_session *session);
 
 	/* A CancelRequest for this client. */

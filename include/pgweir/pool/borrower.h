@@ -56,12 +56,13 @@ enum borrower_state {
 
 struct borrower {
 	const struct borrower_ops *ops;
-	struct pool *pool; /* NULL: in no pool */
+	struct pool *pool;               /* NULL: in no pool */
 	TAILQ_ENTRY(borrower) node;      /* in the pool's members */
 	TAILQ_ENTRY(borrower) line_node; /* in the pool's line, or among its newcomers */
 	struct server *server;
 	usec_t waiting_since; /* good in NEWCOMER and WAITING */
 	enum borrower_state state;
+	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 };
 
 TAILQ_HEAD(borrower_list, borrower);

@@ -11,6 +11,7 @@
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pool/server.h"
+#include "pgweir/pool/stats.h"
 
 TAILQ_HEAD(pool_list, pool);
 
@@ -32,6 +33,8 @@ struct database {
 	bool is_paused;
 	bool is_disabled;
 	struct timer rest; /* autodb_idle_timeout */
+	bool has_gone;     /* a pool of it has been forgotten, or killed */
+	struct stats gone; /* and what it had counted: totals never shrink */
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 
@@ -42,8 +45,8 @@ struct account {
 	struct pool_list blocked;        /* pools that wait for max_user_connections */
 	struct server_list idle;
 	unsigned int server_count;
-	unsigned int client_count; /* logged in under this name; counted by the client room */
-	int server_limit;          /* max_user_connections; 0 = none */
+	unsigned int client_count;      /* logged in under this name; counted by the client room */
+	int server_limit;               /* max_user_connections; 0 = none */
 	struct credentials credentials; /* with what servers are entered in its name */
 	char *secret;                   /* as auth_file has it; NULL: not there */
 	char name[CONFIG_USER_NAME_MAX + 1];

@@ -54,8 +54,8 @@ struct ledger_entry {
 
 struct ledger {
 	struct ledger_entry *ring;
-	uint32_t room;  /* entries in the ring: a power of two */
-	uint32_t head;  /* where the oldest lies */
+	uint32_t room; /* entries in the ring: a power of two */
+	uint32_t head; /* where the oldest lies */
 	uint32_t count;
 	bool is_copying;  /* the entry at the head has brought the server into COPY IN */
 	bool is_copy_open; /* and, as far as we know, still reads CopyData */
@@ -73,10 +73,7 @@ void ledger_done(struct ledger *ledger);
 /* Forgets all entries, but keeps the memory. */
 void ledger_clear(struct ledger *ledger);
 
-static inline bool ledger_is_empty(const struct ledger *ledger)
-{
-	return ledger->count == 0;
-}
+static inline bool ledger_is_empty(const struct ledger *ledger) { return ledger->count == 0; }
 
 /* Whether it is known what else will come. If not, nobody else may be lent the server. */
 static inline bool ledger_is_certain(const struct ledger *ledger)
@@ -90,8 +87,8 @@ static inline bool ledger_is_full(const struct ledger *ledger)
 }
 
 enum ledger_send {
-	LEDGER_SENT,    /* noted: send it */
-	LEDGER_DROP,    /* the server would ignore it: do not send it */
+	LEDGER_SENT, /* noted: send it */
+	LEDGER_DROP, /* the server would ignore it: do not send it */
 	LEDGER_NO_MEMORY
 };
 

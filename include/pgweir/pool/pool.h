@@ -26,7 +26,7 @@ TAILQ_HEAD(cancel_list, cancel);
 /* What is in force, worked out when the configuration comes or changes. */
 struct pool_limits {
 	enum pool_mode mode;
-	int size;         /* 0 = no limit */
+	int size; /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
@@ -66,6 +66,8 @@ struct pool {
 	bool has_welcome;
 	struct buf welcome;            /* name\0value\0 in the server's order */
 	const struct params *baseline; /* the same as a map */
+	struct buf greeting; /* the same as messages, for clients with greeting_for; the */
+	const struct params *greeting_for; /* client room's, kept because the next one is alike */
 
 	/* after a login that failed */
 	bool is_failing;
@@ -75,10 +77,12 @@ struct pool {
 	struct timer reserve; /* reserve_pool_timeout of the head of the line */
 	struct timer rest;    /* pool_idle_timeout */
 
-	TAILQ_ENTRY(pool) database_blocked; /* wants a server, but a limit of its database forbids it */
+	TAILQ_ENTRY(pool)
+	database_blocked; /* wants a server, but a limit of its database forbids it */
 	TAILQ_ENTRY(pool) account_blocked;
 	bool is_database_blocked, is_account_blocked;
-	usec_t lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
+	usec_t
+	    lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
 	struct task serve_task;
 	struct stats stats;
 };
@@ -134,6 +138,9 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 }
 
 /* ---- for pools.c, server.c and cancel.c ---- */
+
+/* What the welcome was made from has changed. */
+void pool_forget_greeting(struct pool *pool);
 
 /* With what its servers log in. Borrowed. */
 const struct credentials *pool_credentials(const struct pool *pool);

@@ -66,7 +66,7 @@ struct pools {
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
 	struct task watch_task, sweep_task;
-	struct stats gone; /* of pools that have been forgotten: totals never shrink */
+	struct stats gone; /* of databases that have been forgotten: totals never shrink */
 };
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
@@ -138,5 +138,7 @@ void pools_changed(struct pools *pools);
 struct server *pools_add_server(struct pool *pool);
 void pools_remove_server(struct server *server);
 void pools_forget_pool(struct pool *pool);
+/* What the pool has counted passes to its database; it counts from zero on. */
+void pools_keep_stats(struct pool *pool);
 
 #endif

@@ -65,10 +65,11 @@ struct server {
 	struct stream stream;
 	struct logger log;
 	struct pool *pool;
-	TAILQ_ENTRY(server) node;          /* in its pool's list of its state */
-	TAILQ_ENTRY(server) database_node; /* IDLE, USED: in its database's list, longest unused first */
-	TAILQ_ENTRY(server) account_node;  /* the same, of its user */
-	TAILQ_ENTRY(server) all_node;      /* among all servers, by id */
+	TAILQ_ENTRY(server) node; /* in its pool's list of its state */
+	TAILQ_ENTRY(server)
+	database_node; /* IDLE, USED: in its database's list, longest unused first */
+	TAILQ_ENTRY(server) account_node; /* the same, of its user */
+	TAILQ_ENTRY(server) all_node;     /* among all servers, by id */
 	enum server_state state;
 	enum errand_kind errand;
 	bool errand_failed;
@@ -83,19 +84,19 @@ struct server {
 	unsigned int cancel_count; /* cancels on their way to it */
 	struct borrower *borrower;
 	struct ledger ledger;
-	const struct params *params;   /* what is set there and is not its default */
-	const struct params *baseline; /* what it reported at its login: its defaults */
+	const struct params *params;      /* what is set there and is not its default */
+	const struct params *baseline;    /* what it reported at its login: its defaults */
 	struct server_entrance *entrance; /* until it has logged in, else NULL */
-	struct timer timer;    /* the limit of its state */
-	struct timer life;     /* server_lifetime */
-	struct timer xact;     /* transaction_timeout */
+	struct timer timer;               /* the limit of its state */
+	struct timer life;                /* server_lifetime */
+	struct timer xact;                /* transaction_timeout */
 	struct task free_task;
-	struct address peer;   /* where it is connected to */
-	char path[108];        /* and how, if that is a Unix socket */
-	usec_t connected_at;   /* launched */
-	usec_t used_at;        /* last returned, or logged in */
-	usec_t request_at;     /* the present query's start; 0 = none */
-	int64_t connect_wall;  /* the same two by the wall clock, for SHOW */
+	struct address peer;  /* where it is connected to */
+	char path[108];       /* and how, if that is a Unix socket */
+	usec_t connected_at;  /* launched */
+	usec_t used_at;       /* last returned, or logged in */
+	usec_t request_at;    /* the present query's start; 0 = none */
+	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;
 	uint64_t id;
 	uint16_t key_size;

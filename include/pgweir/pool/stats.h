@@ -11,12 +11,12 @@
 struct stats {
 	uint64_t assignment_count; /* a server was lent to a client */
 	uint64_t xact_count;
-	uint64_t query_count;     /* batches: a simple query, or a pipeline up to its end */
-	uint64_t client_bytes;    /* from clients, forwarded */
-	uint64_t server_bytes;    /* from servers, all after their login */
-	uint64_t xact_time;       /* first packet of a transaction to its end; waiting included */
-	uint64_t query_time;      /* batch start to its last ReadyForQuery; waiting included */
-	uint64_t wait_time;       /* in the waiting line, also for a first login */
+	uint64_t query_count;  /* batches: a simple query, or a pipeline up to its end */
+	uint64_t client_bytes; /* from clients, forwarded */
+	uint64_t server_bytes; /* from servers, all after their login */
+	uint64_t xact_time;    /* first packet of a transaction to its end; waiting included */
+	uint64_t query_time;   /* batch start to its last ReadyForQuery; waiting included */
+	uint64_t wait_time;    /* in the waiting line, also for a first login */
 	uint64_t client_parse_count; /* named Parse received */
 	uint64_t server_parse_count; /* Parse sent to a server */
 	uint64_t bind_count;         /* named Bind received */

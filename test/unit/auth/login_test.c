@@ -117,7 +117,7 @@ START_TEST(login_first_requests)
 	              firsts[_i].says);
 	if (result == LOGIN_FAILED) {
 		ck_assert_str_eq(stage.err.text, firsts[_i].failed);
-		ck_assert_int_eq(stage.err.code, ERR_SERVER_CONNECT);
+		ck_assert_int_eq(stage.err.code, ERR_NOT_ALLOWED);
 		ck_assert_uint_eq(stage.out.count, 0);
 	}
 	stage_close(&stage);

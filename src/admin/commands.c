@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What an administrator may do. One row a command.
+ */
+#include "admin_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "pgweir/base/banned.h"
+
+static struct pools *pools_of(const struct console_session *session)
+{
+	return session->console->with.pools;
+}
+
+/* The words of the command that runs. */
+static const struct words *words_of(const struct console_session *session)
+{
+	return &session->portal->request.words;
+}
+
+static bool is_shutting_down(const struct console_session *session)
+{
+	return session->console->with.is_shutting_down(session->console->with.arg);
+}
+
+bool command_not_paused(struct console_session *session, struct err *err)
+{
+	return !pools_of(session)->is_paused || err_set(err, ERR_STATE, "already suspended/paused");
+}
+
+bool command_database(struct console_session *session, const char *verb, struct database **database,
+                      struct err *err)
+{
+	const struct words *words = words_of(session);
+
+	*database = NULL;
+	if (words->count < 2)
+		return true;
+	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
+		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
+	*database = pools_database(pools_of(session), words->argument);
+	return *database || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
+}
+
+/* ---- databases ---- */
+
+static enum outcome run_resume(struct console_session *session, struct err *err)
+{
+	struct pools *pools = pools_of(session);
+	const struct words *words = words_of(session);
+	struct database *database = NULL;
+	bool is_console = strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0;
+	bool is_paused;
+
+	if (words->count > 1 && !is_console && !command_database(session, "resume", &database, err))
+		return OUTCOME_FAILED;
+	if (words->count < 2 && is_shutting_down(session)) {
+		err_set(err, ERR_STATE, "pooler is shutting down");
+		return OUTCOME_FAILED;
+	}
+	is_paused = database ? database->is_paused : !is_console && pools->is_paused;
+	if (!is_paused) {
+		if (words->count > 1)
+			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
+		else
+			err_set(err, ERR_STATE, "pooler is not paused/suspended");
+		return OUTCOME_FAILED;
+	}
+	pools_resume(pools, database);
+	return OUTCOME_DONE;
+}
+
+static enum outcome set_disabled(struct console_session *session, const char *verb,
+                                 bool is_disabled, struct err *err)
+{
+	struct database *database;
+
+	if (words_of(session)->count < 2) {
+		err_set(err, ERR_SYNTAX, "a database is required");
+		return OUTCOME_FAILED;
+	}
+	if (!command_database(session, verb, &database, err))
+		return OUTCOME_FAILED;
+	database->is_disabled = is_disabled;
+	return OUTCOME_DONE;
+}
+
+static enum outcome run_disable(struct console_session *session, struct err *err)
+{
+	return set_disabled(session, "disable", true, err);
+}
+
+static enum outcome run_enable(struct console_session *session, struct err *err)
+{
+	return set_disabled(session, "enable", false, err);
+}
+
+static enum outcome run_reconnect(struct console_session *session, struct err *err)
+{
+	struct database *database;
+
+	if (!command_database(session, "reconnect", &database, err))
+		return OUTCOME_FAILED;
+	pools_reconnect(pools_of(session), database);
+	return OUTCOME_DONE;
+}
+
+static enum outcome run_kill(struct console_session *session, struct err *err)
+{
+	struct database *database;
+
+	if (!command_not_paused(session, err) || !command_database(session, "kill", &database, err))
+		return OUTCOME_FAILED;
+	pools_kill(pools_of(session), database);
+	return OUTCOME_DONE;
+}
+
+/* ---- clients ---- */
+
+static enum outcome run_kill_client(struct console_session *session, struct err *err)
+{
+	const char *text = words_of(session)->argument;
+	struct client *client;
+	char *end;
+	unsigned long long id = strtoull(text, &end, 10);
+
+	if (end == text) {
+		err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
+		return OUTCOME_FAILED;
+	}
+	client = clients_find(session->console->clients, id);
+	if (!client) {
+		err_set(err, ERR_PARAMETER, "client not found");
+		return OUTCOME_FAILED;
+	}
+	if (client == session->client) {
+		clients_kill(client);
+		return OUTCOME_OVER;
+	}
+	clients_kill(client);
+	return OUTCOME_DONE;
+}
+
+/* ---- configuration ---- */
+
+static enum outcome run_set(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	const struct words *words = words_of(session);
+	struct err why;
+
+	switch (with->set(with->arg, words->argument, words->value, &why)) {
+	case CONFIG_REFUSED:
+		session_notice(session, why.text, NULL);
+		err_set(err, ERR_PARAMETER, "SET failed");
+		return OUTCOME_FAILED;
+	case CONFIG_AT_RESTART:
+		session_notice(session,
+		               "this setting is read at start only: put it into the file, "
+		               "it will be in force after a restart",
+		               NULL);
+		break;
+	case CONFIG_CHANGED:
+		break;
+	}
+	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);
+	return OUTCOME_DONE;
+}
+
+static enum outcome run_reload(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	struct err why;
+
+	if (with->reload(with->arg, &why))
+		return OUTCOME_DONE;
+	session_notice(session, why.text, NULL);
+	err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
+	return OUTCOME_FAILED;
+}
+
+/* ---- the end ---- */
+
+static void begin_shutdown(struct console_session *session, enum shutdown_kind kind)
+{
+	const struct console_with *with = &session->console->with;
+
+	with->shutdown(with->arg, kind);
+}
+
+static enum outcome run_shutdown(struct console_session *session, struct err *err)
+{
+	(void)err;
+	session->state = SESSION_MUTE;
+	begin_shutdown(session, SHUTDOWN_NOW);
+	return OUTCOME_WAIT;
+}
+
+static enum outcome run_shutdown_servers(struct console_session *session, struct err *err)
+{
+	(void)err;
+	begin_shutdown(session, SHUTDOWN_WAIT_FOR_SERVERS);
+	return OUTCOME_DONE;
+}
+
+static enum outcome run_shutdown_clients(struct console_session *session, struct err *err)
+{
+	(void)err;
+	begin_shutdown(session, SHUTDOWN_WAIT_FOR_CLIENTS);
+	return OUTCOME_DONE;
+}
+
+/* ---- help ---- */
+
+static const char *const argument_names[] = {
+	[ARG_NONE] = "",  [ARG_OPTIONAL_DATABASE] = " [db]", [ARG_DATABASE] = " db",
+	[ARG_ID] = " id", [ARG_SETTING] = " key = value",
+};
+
+static enum outcome run_help(struct console_session *session, struct err *err)
+{
+	struct buf text = { 0 };
+
+	(void)err;
+	buf_add_text(&text, "\n");
+	for (size_t i = 0; shows[i]; i++) {
+		if (shows[i]->next)
+			buf_printf(&text, "\tSHOW %-29s%s\n", shows[i]->item, shows[i]->help);
+	}
+	for (size_t i = 0; i < commands_count; i++) {
+		char usage[64];
+
+		if (!commands[i].run)
+			continue;
+		snprintf(usage, sizeof(usage), "%s%s", commands[i].words,
+		         argument_names[commands[i].argument]);
+		buf_printf(&text, "\t%-34s%s\n", usage, commands[i].help);
+	}
+	session_notice(session, "Console usage", buf_text(&text));
+	buf_free(&text);
+	return OUTCOME_DONE;
+}
+
+const struct command commands[] = {
+	{ "SHOW HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
+	{ "SET", "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
+	  "Change a setting until the next RELOAD or restart." },
+	{ "RELOAD", "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload,
+	  "Read the configuration files anew." },
+	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
+	  "Let running work end, hold new work back, close servers." },
+	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
+	  "End a PAUSE; with a database, that of the database, or a KILL." },
+	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
+	  "Let no new client of a database in." },
+	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
+	{ "RECONNECT", "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
+	  "Replace each server connection as soon as it is free." },
+	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
+	  "Wait until RECONNECT has replaced them all." },
+	{ "KILL", "KILL", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_kill,
+	  "Close clients and servers at once, and pause the database." },
+	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
+	  "Close one client, by its id in SHOW CLIENTS." },
+	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, NULL, NULL },
+	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
+	  "End the daemon at once." },
+	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,
+	  "End it when no server is at work any more." },
+	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_clients,
+	  "End it when the last client has gone." },
+};
+const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
+
+/* Whether the words are the row's own, and as many as it takes. */
+static bool is_meant(const struct command *command, const struct words *words)
+{
+	char both[sizeof(words->command) + sizeof(words->argument) + 1];
+
+	snprintf(both, sizeof(both), "%s %s", words->command, words->argument);
+	switch (command->argument) {
+	case ARG_NONE:
+		if (words->count == 1)
+			return strcasecmp(command->words, words->command) == 0;
+		return words->count == 2 && strcasecmp(command->words, both) == 0;
+	case ARG_SETTING:
+		return words->count == 3;
+	default:
+		return words->count < 3 && strcasecmp(command->words, words->command) == 0;
+	}
+}
+
+const struct command *command_find(const struct words *words)
+{
+	for (size_t i = 0; i < commands_count; i++) {
+		if (is_meant(&commands[i], words))
+			return &commands[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The console as a whole: what its sessions share, and the tick of the statistics.
+ */
+#include "pgweir/admin/console.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "admin_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- counting ---- */
+
+void console_count_database(const struct database *database, struct stats *counted)
+{
+	const struct pool *pool;
+
+	*counted = database->gone;
+	for (pool = database->pool_table; pool; pool = pool->hh.next)
+		stats_add(counted, &pool->stats);
+}
+
+void console_count_all(const struct console *console, struct stats *counted)
+{
+	const struct pools *pools = console->with.pools;
+	const struct database *database;
+	struct stats of_one;
+
+	*counted = pools->gone;
+	stats_add(counted, &console->own);
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (!database->pool_count && !database->has_gone)
+			continue;
+		console_count_database(database, &of_one);
+		stats_add(counted, &of_one);
+	}
+}
+
+static void note_all(struct console *console)
+{
+	const struct pools *pools = console->with.pools;
+	const struct database *database;
+	struct stats counted;
+
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (!database->pool_count && !database->has_gone)
+			continue;
+		console_count_database(database, &counted);
+		history_note(console->history, database->name, &counted);
+	}
+	history_note(console->history, CONFIG_CONSOLE_DATABASE, &console->own);
+	console_count_all(console, &counted);
+	history_note(console->history, STATS_ALL, &counted);
+}
+
+static void log_averages(const struct console *console, usec_t now)
+{
+	const struct logger log = { console->with.log, NULL };
+	struct stats counted, average;
+
+	console_count_all(console, &counted);
+	history_average(console->history, STATS_ALL, &counted, now, &average);
+	log_info(&log,
+	         "stats: %" PRIu64 " xacts/s, %" PRIu64 " queries/s, %" PRIu64
+	         " client parses/s, %" PRIu64 " server parses/s, %" PRIu64 " binds/s, %" PRIu64
+	         " client logins/s, in %" PRIu64 " B/s, out %" PRIu64 " B/s, xact %" PRIu64
+	         " us, query %" PRIu64 " us, wait %" PRIu64 " us",
+	         average.xact_count, average.query_count, average.client_parse_count,
+	         average.server_parse_count, average.bind_count, average.client_login_count,
+	         average.client_bytes, average.server_bytes, average.xact_time, average.query_time,
+	         average.wait_time);
+}
+
+static void on_tick(struct timer *timer)
+{
+	struct console *console = OWNER_OF(timer, struct console, tick);
+	usec_t now = loop_now(console->with.loop);
+
+	history_turn(console->history, now);
+	note_all(console);
+	history_settle(console->history);
+	console->ticked_at = now;
+	/* The window reaches back to the tick before: the line tells of one stats_period. */
+	if (console_config(console)->log_stats)
+		log_averages(console, now);
+	console_configure(console);
+}
+
+/* ---- the console ---- */
+
+struct console *console_new(const struct console_with *with, struct err *err)
+{
+	struct console *console = calloc(1, sizeof(*console));
+	usec_t now = loop_now(with->loop);
+
+	if (console)
+		console->history = history_new(now);
+	if (!console || !console->history) {
+		free(console);
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	console->with = *with;
+	console->door = session_door;
+	console->door.arg = console;
+	console->ticked_at = now;
+	TAILQ_INIT(&console->sessions);
+	console_configure(console);
+	return console;
+}
+
+const struct console_door *console_door(const struct console *console) { return &console->door; }
+
+void console_attach(struct console *console, struct clients *clients)
+{
+	console->clients = clients;
+}
+
+void console_configure(struct console *console)
+{
+	usec_t period = console_config(console)->stats_period;
+
+	timer_set(&console->tick, loop_line(console->with.loop, period, on_tick),
+	          console->ticked_at);
+}
+
+void console_free(struct console **consolep)
+{
+	struct console *console = *consolep;
+
+	if (!console)
+		return;
+	*consolep = NULL;
+	timer_clear(&console->tick);
+	history_free(&console->history);
+	free(console);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The console's grammar: WORD [WORD] [;], and SET key = value.
+ *
+ * Hard here: drivers wrap what they send in comments, and quote; a `;` within
+ * either ends nothing.
+ */
+#include "grammar_priv.h"
+
+#include <strings.h>
+
+#include "pgweir/base/banned.h"
+
+#define BLANKS " \t\r\n\f\v"
+#define WORD_BYTES "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+
+/* How many bytes at the front are of this set. */
+static size_t span(struct bytes text, const char *set)
+{
+	size_t count = 0;
+
+	while (count < text.count && text.at[count] && strchr(set, text.at[count]))
+		count++;
+	return count;
+}
+
+static bool begins(struct bytes text, const char *with)
+{
+	return text.count >= strlen(with) && memcmp(text.at, with, strlen(with)) == 0;
+}
+
+/* false: it does not end. They may be nested, as in PostgreSQL. */
+static bool skip_long_comment(struct bytes *rest)
+{
+	unsigned int depth = 0;
+
+	while (rest->count) {
+		bool opens = begins(*rest, "/*"), closes = begins(*rest, "*/");
+
+		*rest = bytes_skip(*rest, opens || closes ? 2 : 1);
+		if (opens)
+			depth++;
+		else if (closes && --depth == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool skip_blanks(struct bytes *rest)
+{
+	for (;;) {
+		*rest = bytes_skip(*rest, span(*rest, BLANKS));
+		if (begins(*rest, "--")) {
+			while (rest->count && *rest->at != '\n')
+				*rest = bytes_skip(*rest, 1);
+		} else if (!begins(*rest, "/*")) {
+			return true;
+		} else if (!skip_long_comment(rest)) {
+			return false;
+		}
+	}
+}
+
+/* Up to the quote that ends it; a doubled one does not. */
+static void take_quoted(struct bytes *rest, struct token *token)
+{
+	char quote = *rest->at;
+	size_t at = 1;
+
+	for (; at < rest->count; at++) {
+		if (rest->at[at] != quote)
+			continue;
+		if (at + 1 == rest->count || rest->at[at + 1] != quote)
+			break;
+		at++;
+	}
+	token->kind = quote == '"' ? TOKEN_QUOTED : TOKEN_STRING;
+	if (at >= rest->count) {
+		token->kind = TOKEN_OPEN;
+		*rest = bytes_skip(*rest, rest->count);
+		return;
+	}
+	token->text = bytes_of(rest->at + 1, at - 1);
+	*rest = bytes_skip(*rest, at + 1);
+}
+
+void token_next(struct bytes *rest, struct token *token)
+{
+	size_t count;
+
+	*token = (struct token){ .kind = TOKEN_END };
+	if (!skip_blanks(rest)) {
+		token->kind = TOKEN_OPEN;
+		return;
+	}
+	if (rest->count == 0)
+		return;
+	if (*rest->at == '"' || *rest->at == '\'') {
+		take_quoted(rest, token);
+		return;
+	}
+	count = span(*rest, WORD_BYTES);
+	token->kind = count ? TOKEN_WORD : TOKEN_SIGN;
+	token->text = bytes_of(rest->at, count ? count : 1);
+	*rest = bytes_skip(*rest, token->text.count);
+}
+
+bool token_copy(const struct token *token, char *out, size_t size)
+{
+	bool is_quoted = token->kind == TOKEN_QUOTED || token->kind == TOKEN_STRING;
+	char quote = token->kind == TOKEN_QUOTED ? '"' : '\'';
+	size_t used = 0;
+
+	for (size_t i = 0; i < token->text.count; i++) {
+		if (used + 1 >= size)
+			return false;
+		out[used++] = token->text.at[i];
+		if (is_quoted && token->text.at[i] == quote)
+			i++; /* its double */
+	}
+	out[used] = 0;
+	return true;
+}
+
+bool token_is(const struct token *token, const char *word)
+{
+	return (token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED ||
+	        token->kind == TOKEN_SIGN) &&
+	       token->text.count == strlen(word) &&
+	       strncasecmp(token->text.at, word, token->text.count) == 0;
+}
+
+static bool is_semicolon(const struct token *token)
+{
+	return token->kind == TOKEN_SIGN && *token->text.at == ';';
+}
+
+bool statement_next(struct bytes *rest, struct bytes *statement)
+{
+	const char *begin = rest->at;
+	struct token token;
+
+	if (rest->count == 0)
+		return false;
+	do {
+		token_next(rest, &token);
+		*statement = bytes_of(begin, (size_t)(rest->at - begin));
+	} while (token.kind != TOKEN_END && token.kind != TOKEN_OPEN && !is_semicolon(&token));
+	if (is_semicolon(&token))
+		statement->count--;
+	return true;
+}
+
+/* ---- words ---- */
+
+static bool is_name(const struct token *token)
+{
+	return token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED;
+}
+
+/* At most one `;`, and nothing behind it. */
+static enum words_result end_of(struct bytes rest)
+{
+	struct token token;
+
+	token_next(&rest, &token);
+	if (is_semicolon(&token))
+		token_next(&rest, &token);
+	return token.kind == TOKEN_END ? WORDS_OK : WORDS_INVALID;
+}
+
+/* A value without quotes goes on to the next blank, so that -1 and 127.0.0.1 are values. */
+static void value_next(struct bytes *rest, struct token *token)
+{
+	size_t count = 0;
+
+	*rest = bytes_skip(*rest, span(*rest, BLANKS));
+	if (rest->count && (*rest->at == '\'' || *rest->at == '"')) {
+		token_next(rest, token);
+		return;
+	}
+	while (count < rest->count && !strchr(BLANKS ";'\"", rest->at[count]))
+		count++;
+	token->kind = count ? TOKEN_WORD : TOKEN_END;
+	token->text = bytes_of(rest->at, count);
+	*rest = bytes_skip(*rest, count);
+}
+
+static enum words_result read_set(struct bytes rest, struct words *words)
+{
+	struct token key, equals, value;
+	enum words_result result;
+
+	token_next(&rest, &key);
+	token_next(&rest, &equals);
+	if (!is_name(&key) || (!token_is(&equals, "=") && !token_is(&equals, "TO")))
+		return WORDS_INVALID;
+	value_next(&rest, &value);
+	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
+		return WORDS_INVALID;
+	result = end_of(rest);
+	if (result != WORDS_OK)
+		return result;
+	words->count = 3;
+	return token_copy(&key, words->argument, sizeof(words->argument)) &&
+	               token_copy(&value, words->value, sizeof(words->value))
+	           ? WORDS_OK
+	           : WORDS_TOO_LONG;
+}
+
+enum words_result words_read(struct bytes text, struct words *words)
+{
+	struct token command, argument;
+	enum words_result result;
+	struct bytes rest = text;
+
+	memset(words, 0, sizeof(*words));
+	token_next(&rest, &command);
+	if (!is_name(&command))
+		return WORDS_INVALID;
+	if (!token_copy(&command, words->command, sizeof(words->command)))
+		return WORDS_TOO_LONG;
+	if (token_is(&command, "SET"))
+		return read_set(rest, words);
+	words->count = 1;
+	text = rest;
+	token_next(&rest, &argument);
+	if (!is_name(&argument))
+		return end_of(text);
+	result = end_of(rest);
+	if (result != WORDS_OK)
+		return result;
+	words->count = 2;
+	return token_copy(&argument, words->argument, sizeof(words->argument)) ? WORDS_OK
+	                                                                       : WORDS_TOO_LONG;
+}

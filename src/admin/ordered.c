@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Rows in the order of names, without keeping the order and without keeping
+ * anything while the reader is slow.
+ *
+ * Hard here: what is shown comes and goes between two turns. So a cursor keeps
+ * only the names of its last row, which it owns; whenever it may go on, one look
+ * at all that there are finds the next ORDERED_BATCH items behind those names
+ * (a heap whose top is the last of them in order). The pointers in the batch are
+ * let go at the end of the turn. An item that was removed is then not found, one
+ * that came late is shown if its place has not been passed.
+ */
+#include "admin_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+static int compare(const struct ordered_item *a, const struct ordered_item *b)
+{
+	int order = strcmp(a->first, b->first);
+
+	return order ? order : strcmp(a->second, b->second);
+}
+
+static int compare_items(const void *a, const void *b) { return compare(a, b); }
+
+static void swap(struct ordered_item *a, struct ordered_item *b)
+{
+	struct ordered_item other = *a;
+
+	*a = *b;
+	*b = other;
+}
+
+static void rise(struct ordered_item *items, size_t at)
+{
+	while (at && compare(&items[at], &items[(at - 1) / 2]) > 0) {
+		swap(&items[at], &items[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+}
+
+static void sink(struct ordered_item *items, size_t count)
+{
+	size_t at = 0, child;
+
+	while ((child = 2 * at + 1) < count) {
+		if (child + 1 < count && compare(&items[child + 1], &items[child]) > 0)
+			child++;
+		if (compare(&items[child], &items[at]) <= 0)
+			return;
+		swap(&items[at], &items[child]);
+		at = child;
+	}
+}
+
+static bool is_behind(const struct ordered *ordered, const struct ordered_item *item)
+{
+	struct ordered_item last = { ordered->first, ordered->second, NULL };
+
+	return !ordered->has_last || compare(item, &last) > 0;
+}
+
+void ordered_offer(struct cursor *cursor, struct ordered_item item)
+{
+	struct ordered_batch *batch = &cursor->console->batch;
+
+	if (!is_behind(&cursor->ordered, &item))
+		return;
+	if (batch->count < ORDERED_BATCH) {
+		batch->items[batch->count++] = item;
+		rise(batch->items, batch->count - 1);
+	} else if (compare(&item, &batch->items[0]) < 0) {
+		batch->items[0] = item;
+		sink(batch->items, batch->count);
+	}
+}
+
+static void refill(struct cursor *cursor, void (*gather)(struct cursor *cursor))
+{
+	struct ordered_batch *batch = &cursor->console->batch;
+	struct ordered *ordered = &cursor->ordered;
+
+	batch->count = 0;
+	gather(cursor);
+	qsort(batch->items, batch->count, sizeof(batch->items[0]), compare_items);
+	ordered->at = 0;
+	ordered->count = batch->count;
+	ordered->is_last_batch = batch->count < ORDERED_BATCH;
+}
+
+bool ordered_next(struct cursor *cursor, void (*gather)(struct cursor *cursor),
+                  struct ordered_item *item)
+{
+	struct ordered *ordered = &cursor->ordered;
+
+	for (;;) {
+		if (ordered->at == ordered->count) {
+			if (ordered->is_last_batch)
+				return false;
+			refill(cursor, gather);
+			if (ordered->count == 0)
+				return false;
+		}
+		*item = cursor->console->batch.items[ordered->at++];
+		if (is_behind(ordered, item))
+			break; /* else the same names came twice */
+	}
+	ordered->has_last = true;
+	text_copy(ordered->first, sizeof(ordered->first), item->first);
+	text_copy(ordered->second, sizeof(ordered->second), item->second);
+	return true;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Rows: the values of a struct as a DataRow, in text or in binary.
+ *
+ * Source for the binary forms: PostgreSQL's numeric_send(), int4send() and kin,
+ * and its manual, "Frontend/Backend Protocol", "Formats and Format Codes".
+ */
+#include "rows_priv.h"
+
+#include <stdio.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/pgwire/message.h"
+
+#include "pgweir/base/banned.h"
+
+static const struct value_kind {
+	uint32_t oid;
+	int16_t size;
+} kinds[VALUE_TYPES] = {
+	[VALUE_TEXT] = { 25, -1 }, [VALUE_VOID] = { 2278, 4 },     [VALUE_INT4] = { 23, 4 },
+	[VALUE_INT8] = { 20, 8 },  [VALUE_NUMERIC] = { 1700, -1 }, [VALUE_BYTEA] = { 17, -1 },
+};
+
+void rows_describe(struct buf *out, struct columns columns, uint32_t binary)
+{
+	size_t at = message_columns_begin(out, (uint16_t)columns.count);
+
+	for (size_t i = 0; i < columns.count; i++) {
+		const struct value_kind *kind = &kinds[columns.at[i].type];
+		struct message_column column = { .name = columns.at[i].name,
+			                         .type = kind->oid,
+			                         .size = kind->size,
+			                         .format = (binary >> i) & 1 };
+
+		message_column(out, &column);
+	}
+	message_end(out, at);
+}
+
+static int64_t as_int4(int64_t number)
+{
+	if (number > INT32_MAX)
+		return INT32_MAX;
+	return number < INT32_MIN ? INT32_MIN : number;
+}
+
+/* ---- binary ---- */
+
+static void add_int(struct buf *out, int64_t number, uint32_t size)
+{
+	buf_add_be32(out, size);
+	if (size == 8)
+		buf_add_be32(out, (uint32_t)((uint64_t)number >> 32));
+	buf_add_be32(out, (uint32_t)number);
+}
+
+/* Digits in base 10000, the highest first, without zeros at the end. */
+static void add_numeric(struct buf *out, int64_t number)
+{
+	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+	uint16_t digits[5]; /* 10000^5 > 2^64 */
+	uint16_t count = 0, weight, skip = 0;
+
+	for (; left; left /= 10000)
+		digits[count++] = (uint16_t)(left % 10000);
+	weight = count ? (uint16_t)(count - 1) : 0;
+	while (skip < count && digits[skip] == 0)
+		skip++;
+	buf_add_be32(out, 8 + 2 * (uint32_t)(count - skip));
+	buf_add_be16(out, (uint16_t)(count - skip));
+	buf_add_be16(out, weight);
+	buf_add_be16(out, number < 0 ? 0x4000 : 0);
+	buf_add_be16(out, 0); /* no digits behind the point */
+	while (count > skip)
+		buf_add_be16(out, digits[--count]);
+}
+
+static void add_binary(struct buf *out, enum value_type type, int64_t number)
+{
+	if (type == VALUE_NUMERIC)
+		add_numeric(out, number);
+	else
+		add_int(out, type == VALUE_INT4 ? as_int4(number) : number,
+		        type == VALUE_INT4 ? 4 : 8);
+}
+
+/* ---- values ---- */
+
+static void add_number(struct buf *out, enum value_type type, bool is_binary, int64_t number)
+{
+	char text[24];
+
+	if (is_binary) {
+		add_binary(out, type, number);
+		return;
+	}
+	snprintf(text, sizeof(text), "%lld",
+	         (long long)(type == VALUE_INT4 ? as_int4(number) : number));
+	message_row_text(out, text);
+}
+
+static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
+{
+	if (!bytes.at) {
+		message_row_null(out);
+	} else if (is_binary) {
+		message_row_bytes(out, bytes);
+	} else {
+		char *room;
+
+		buf_add_be32(out, (uint32_t)(2 + 2 * bytes.count));
+		buf_add_text(out, "\\x");
+		room = buf_reserve(out, 2 * bytes.count + 1);
+		if (!room)
+			return;
+		text_hex(room, bytes.at, bytes.count);
+		out->count += 2 * bytes.count;
+	}
+}
+
+void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row)
+{
+	size_t at = message_row_begin(out, (uint16_t)columns.count);
+
+	for (size_t i = 0; i < columns.count; i++) {
+		const struct column *column = &columns.at[i];
+		const void *value = (const char *)row + column->at;
+		bool is_binary = (binary >> i) & 1;
+
+		switch (column->type) {
+		case VALUE_TEXT:
+		case VALUE_VOID:
+			message_row_text(out, *(const char *const *)value);
+			break;
+		case VALUE_BYTEA:
+			add_bytea(out, is_binary, *(const struct bytes *)value);
+			break;
+		default:
+			add_number(out, column->type, is_binary, *(const int64_t *)value);
+		}
+	}
+	message_end(out, at);
+}

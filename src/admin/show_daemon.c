@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, DNS_HOSTS.
+ */
+#include "show_priv.h"
+
+#include "pgweir/base/version.h"
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- VERSION ---- */
+
+struct version_row {
+	const char *version;
+};
+
+static const struct column version_columns[] = {
+	COLUMN(struct version_row, VALUE_TEXT, version,
+	       "What we are compatible with, and who we are."),
+};
+
+static bool next_version(struct cursor *cursor, void *row)
+{
+	((struct version_row *)row)->version = VERSION_SHOW;
+	return cursor->index++ == 0;
+}
+
+const struct show show_version = { "VERSION", next_version, COLUMNS(version_columns),
+	                           "The version." };
+
+/* ---- STATE ---- */
+
+struct state_row {
+	const char *key, *value;
+};
+
+static const struct column state_columns[] = {
+	COLUMN(struct state_row, VALUE_TEXT, key, "active, paused, suspended."),
+	COLUMN(struct state_row, VALUE_TEXT, value, "yes or no."),
+};
+
+static bool next_state(struct cursor *cursor, void *at)
+{
+	static const char *const keys[] = { "active", "paused", "suspended" };
+	bool is_paused = cursor->console->with.pools->is_paused;
+	const bool values[] = { !is_paused, is_paused, false };
+	struct state_row *row = at;
+
+	if (cursor->index == 3)
+		return false;
+	row->key = keys[cursor->index];
+	row->value = values[cursor->index++] ? "yes" : "no";
+	return true;
+}
+
+const struct show show_state = { "STATE", next_state, COLUMNS(state_columns),
+	                         "Whether the whole daemon is paused." };
+
+/* ---- CONFIG ---- */
+
+struct config_row {
+	const char *key, *value, *initial, *changeable;
+	struct setting_shown shown;
+};
+_Static_assert(sizeof(struct config_row) <= ROW_SIZE_MAX, "a row is too large");
+
+static const struct column config_columns[] = {
+	COLUMN(struct config_row, VALUE_TEXT, key, "Name of the setting."),
+	COLUMN(struct config_row, VALUE_TEXT, value, "Its value."),
+	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Its default." },
+	COLUMN(struct config_row, VALUE_TEXT, changeable,
+	       "Whether RELOAD and SET change it; else it takes a restart."),
+};
+
+static bool next_config(struct cursor *cursor, void *at)
+{
+	struct config_row *row = at;
+
+	if (!setting_show(console_config(cursor->console), cursor->index++, &row->shown))
+		return false;
+	row->key = row->shown.name;
+	row->value = row->shown.value;
+	row->initial = row->shown.initial;
+	row->changeable = row->shown.is_changeable ? "yes" : "no";
+	return true;
+}
+
+const struct show show_config = { "CONFIG", next_config, COLUMNS(config_columns),
+	                          "All settings with their values." };
+
+/* ---- LISTS ---- */
+
+struct list_row {
+	const char *list;
+	int64_t items;
+};
+
+static const struct column list_columns[] = {
+	COLUMN(struct list_row, VALUE_TEXT, list, "What is counted."),
+	COLUMN(struct list_row, VALUE_INT4, items, "How many there are."),
+};
+
+static int64_t count_databases(const struct console *console)
+{
+	return (int64_t)console->with.pools->database_count + 1; /* and our own */
+}
+
+/* Those of auth_file, and those who were learnt otherwise. */
+static int64_t count_users(const struct console *console)
+{
+	const struct pools *pools = console->with.pools;
+	int64_t count = (int64_t)users_count(pools->users);
+	const struct account *account;
+
+	TAILQ_FOREACH (account, &pools->accounts, node)
+		count += !users_find(pools->users, account->name);
+	return count;
+}
+
+static int64_t count_pools(const struct console *console)
+{
+	return (int64_t)console->with.pools->pool_count + 1;
+}
+
+static int64_t count_free_clients(const struct console *console)
+{
+	return (int64_t)console->clients->slab.free_count;
+}
+
+/* Those who are being shown the door are not used any more. */
+static int64_t count_used_clients(const struct console *console)
+{
+	const struct clients *clients = console->clients;
+
+	return (int64_t)clients->count - clients->state_counts[CLIENT_LINGERING];
+}
+
+static int64_t count_login_clients(const struct console *console)
+{
+	const unsigned int *counts = console->clients->state_counts;
+
+	return (int64_t)counts[CLIENT_STARTUP] + counts[CLIENT_PROOF] + counts[CLIENT_DERIVING] +
+	       counts[CLIENT_NEWCOMER];
+}
+
+static int64_t count_free_servers(const struct console *console)
+{
+	return (int64_t)console->with.pools->server_slab.free_count;
+}
+
+static int64_t count_used_servers(const struct console *console)
+{
+	return console->with.pools->server_count;
+}
+
+static int64_t count_names(const struct console *console)
+{
+	return resolver_name_count(console->with.resolver);
+}
+
+static int64_t count_queries(const struct console *console)
+{
+	return resolver_query_count(console->with.resolver);
+}
+
+static const struct {
+	const char *name;
+	int64_t (*count)(const struct console *console); /* NULL: always none */
+} lists[] = {
+	{ "databases", count_databases },
+	{ "users", count_users },
+	{ "peers", NULL },
+	{ "pools", count_pools },
+	{ "peer_pools", NULL },
+	{ "free_clients", count_free_clients },
+	{ "used_clients", count_used_clients },
+	{ "login_clients", count_login_clients },
+	{ "free_servers", count_free_servers },
+	{ "used_servers", count_used_servers },
+	{ "dns_names", count_names },
+	{ "dns_zones", NULL },
+	{ "dns_queries", count_queries },
+	{ "dns_pending", NULL },
+};
+
+static bool next_list(struct cursor *cursor, void *at)
+{
+	struct list_row *row = at;
+	size_t index = cursor->index++;
+
+	if (index >= sizeof(lists) / sizeof(lists[0]))
+		return false;
+	row->list = lists[index].name;
+	row->items = lists[index].count ? lists[index].count(cursor->console) : 0;
+	return true;
+}
+
+const struct show show_lists = { "LISTS", next_list, COLUMNS(list_columns),
+	                         "How many there are of each thing." };
+
+/* ---- MEM ---- */
+
+struct mem_row {
+	const char *name;
+	int64_t size, used, free, memtotal;
+};
+
+static const struct column mem_columns[] = {
+	COLUMN(struct mem_row, VALUE_TEXT, name, "Name of the cache."),
+	COLUMN(struct mem_row, VALUE_INT4, size, "Bytes of one object."),
+	COLUMN(struct mem_row, VALUE_INT4, used, "Objects in use."),
+	COLUMN(struct mem_row, VALUE_INT4, free, "Objects kept for use."),
+	COLUMN(struct mem_row, VALUE_INT4, memtotal, "Bytes of both."),
+};
+
+/* The caches in the order of the contract; what we have none for has an empty row. */
+static void fill_mem(const struct console *console, size_t index, struct slab *slab)
+{
+	const struct pools *pools = console->with.pools;
+	const struct slab caches[] = {
+		pools->account_slab,
+		{ .name = "credentials_cache" },
+		pools->database_slab,
+		{ .name = "peer_cache" },
+		{ .name = "peer_pool_cache" },
+		pools->pool_slab,
+		{ .name = "outstanding_request_cache" },
+		pools->server_slab,
+		console->clients->slab,
+		console->with.streams->kept,
+		{ .name = "var_list_cache",
+		  .used_count = params_table_count(console->with.params) },
+		{ .name = "server_prepared_statement_cache" },
+		pools->cancel_slab,
+	};
+
+	*slab = index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };
+}
+
+static bool next_mem(struct cursor *cursor, void *at)
+{
+	struct mem_row *row = at;
+	struct slab slab;
+
+	fill_mem(cursor->console, cursor->index++, &slab);
+	row->name = slab.name;
+	row->size = (int64_t)slab.size;
+	row->used = (int64_t)slab.used_count;
+	row->free = (int64_t)slab.free_count;
+	row->memtotal = row->size * (row->used + row->free);
+	return slab.name != NULL;
+}
+
+const struct show show_mem = { "MEM", next_mem, COLUMNS(mem_columns), "The caches of objects." };
+
+/* ---- DNS_HOSTS ---- */
+
+struct dns_row {
+	const char *hostname, *addrs;
+	int64_t ttl;
+};
+
+static const struct column dns_columns[] = {
+	COLUMN(struct dns_row, VALUE_TEXT, hostname, "Name of a server's host."),
+	COLUMN(struct dns_row, VALUE_INT8, ttl, "Seconds for which its addresses still count."),
+	COLUMN(struct dns_row, VALUE_TEXT, addrs, "Its addresses; none: it was not found."),
+};
+
+static bool next_dns(struct cursor *cursor, void *at)
+{
+	struct resolver_row name;
+	struct dns_row *row = at;
+	char text[ADDRESS_TEXT_SIZE];
+
+	if (!resolver_next_row(cursor->console->with.resolver, &cursor->dns, &name))
+		return false;
+	buf_clear(&cursor->text);
+	for (unsigned int i = 0; i < name.address_count; i++)
+		buf_printf(&cursor->text, "%s%s", i ? "," : "",
+		           address_format(&name.addresses[i], text, sizeof(text)));
+	row->hostname = name.host;
+	row->ttl = name.ttl_left / USEC_PER_SEC;
+	row->addrs = buf_text(&cursor->text);
+	return true;
+}
+
+const struct show show_dns_hosts = { "DNS_HOSTS", next_dns, COLUMNS(dns_columns),
+	                             "Names that were looked up." };

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW of what there is to connect to: DATABASES, USERS, POOLS. In the order of
+ * names; the console's own database stands among them.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+
+#include "pgweir/base/banned.h"
+
+/* ---- DATABASES ---- */
+
+struct database_row {
+	const char *name, *host, *database, *force_user, *pool_mode, *load_balance_hosts;
+	int64_t port, pool_size, min_pool_size, reserve_pool_size, server_lifetime;
+	int64_t max_connections, current_connections;
+	int64_t max_client_connections, current_client_connections;
+	int64_t paused, disabled;
+};
+
+#define TEXT(field, help) COLUMN(struct database_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct database_row, VALUE_INT4, field, help)
+
+static const struct column database_columns[] = {
+	TEXT(name, "Name by which clients ask for it."),
+	TEXT(host, "Host of its server; NULL: a Unix socket."),
+	INT4(port, "Port of its server."),
+	TEXT(database, "Name of the database on the server."),
+	TEXT(force_user, "User that all its servers log in as; NULL: the client's."),
+	INT4(pool_size, "Server connections of each of its pools."),
+	INT4(min_pool_size, "Server connections that are kept."),
+	INT4(reserve_pool_size, "Additional connections for those who wait long."),
+	INT4(server_lifetime, "Seconds after which a server connection is replaced."),
+	TEXT(pool_mode, "Its own pool_mode; NULL: as set for all."),
+	TEXT(load_balance_hosts, "How one of several hosts is chosen; NULL: there is one."),
+	INT4(max_connections, "Most server connections of the database; 0: no limit."),
+	INT4(current_connections, "Its server connections."),
+	INT4(max_client_connections, "Most clients; 0: no limit."),
+	INT4(current_client_connections, "Its clients."),
+	INT4(paused, "1: PAUSE or KILL holds it."),
+	INT4(disabled, "1: DISABLE lets no new client in."),
+};
+
+#undef TEXT
+#undef INT4
+
+/* An entry of `*` that nobody uses is not worth a row. */
+static bool is_at_rest(const struct database *database)
+{
+	return database->is_auto && !database->client_count && !database->server_count &&
+	       !database->is_paused && !database->is_disabled;
+}
+
+static void gather_databases(struct cursor *cursor)
+{
+	const struct database *database;
+
+	TAILQ_FOREACH (database, &cursor->console->with.pools->databases, node) {
+		if (database->entry && !is_at_rest(database))
+			ordered_offer(cursor,
+			              (struct ordered_item){ database->name, "", database });
+	}
+	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+}
+
+/* What both kinds have; entry NULL: the console's. */
+static void fill_database(struct database_row *row, const struct config *config,
+                          const struct config_database *entry)
+{
+	row->pool_size = config_pool_size(config, entry, NULL);
+	row->min_pool_size = config_min_pool_size(config, entry);
+	row->reserve_pool_size = config_reserve_pool_size(config, entry, NULL);
+	row->server_lifetime = config_server_lifetime(config, entry) / USEC_PER_SEC;
+	row->max_connections = config_max_db_connections(config, entry);
+	row->max_client_connections = config_max_db_client_connections(config, entry);
+}
+
+static void fill_console(struct database_row *row, const struct console *console)
+{
+	fill_database(row, console_config(console), NULL);
+	row->name = row->database = row->force_user = CONFIG_CONSOLE_DATABASE;
+	row->port = console_config(console)->listen_port;
+	row->pool_size = 2;
+	row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
+	row->current_client_connections = console_client_count(console);
+}
+
+static bool next_database(struct cursor *cursor, void *at)
+{
+	struct database_row *row = at;
+	const struct database *database;
+	struct ordered_item item;
+
+	if (!ordered_next(cursor, gather_databases, &item))
+		return false;
+	database = item.object;
+	if (!database) {
+		fill_console(row, cursor->console);
+		return true;
+	}
+	fill_database(row, cursor->console->with.pools->config, database->entry);
+	row->name = database->name;
+	row->host = database->entry->host;
+	row->port = database->entry->port;
+	row->database = config_database_dbname(database->entry, database->name);
+	row->force_user = database->entry->user;
+	row->pool_mode = pool_mode_name(database->entry->pool_mode);
+	row->current_connections = database->server_count;
+	row->current_client_connections = database->client_count;
+	row->paused = database->is_paused;
+	row->disabled = database->is_disabled;
+	return true;
+}
+
+const struct show show_databases = { "DATABASES", next_database, COLUMNS(database_columns),
+	                             "The databases and their limits." };
+
+/* ---- USERS ---- */
+
+struct user_row {
+	const char *name, *pool_size, *reserve_pool_size, *pool_mode;
+	int64_t max_user_connections, current_connections;
+	int64_t max_user_client_connections, current_client_connections;
+	char pool_size_room[24], reserve_room[24];
+};
+_Static_assert(sizeof(struct user_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct user_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct user_row, VALUE_INT4, field, help)
+
+static const struct column user_columns[] = {
+	TEXT(name, "Name of the user."),
+	TEXT(pool_size, "Server connections of each of its pools; empty: as set elsewhere."),
+	TEXT(reserve_pool_size, "Additional connections for those who wait long."),
+	TEXT(pool_mode, "Its own pool_mode; NULL: as set elsewhere."),
+	INT4(max_user_connections, "Most server connections in its name; 0: no limit."),
+	INT4(current_connections, "Server connections in its name."),
+	INT4(max_user_client_connections, "Most clients of this name; 0: no limit."),
+	INT4(current_client_connections, "Clients of this name."),
+};
+
+#undef TEXT
+#undef INT4
+
+static void offer_user(const struct user *user, void *arg)
+{
+	ordered_offer(arg, (struct ordered_item){ user->name, "", NULL });
+}
+
+/* Those of auth_file, those of [users], and those who came otherwise. */
+static void gather_users(struct cursor *cursor)
+{
+	const struct pools *pools = cursor->console->with.pools;
+	const struct config_user *entry = NULL;
+	const struct account *account;
+
+	users_each(pools->users, offer_user, cursor);
+	while ((entry = config_user_next(pools->config, entry)))
+		ordered_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
+	TAILQ_FOREACH (account, &pools->accounts, node)
+		ordered_offer(cursor, (struct ordered_item){ account->name, "", NULL });
+}
+
+/* A size as the contract has it: nine wide, or empty. */
+static const char *size_text(int size, char *room, size_t room_size)
+{
+	snprintf(room, room_size, size == CONFIG_INHERIT ? "" : "%9d", size);
+	return room;
+}
+
+static bool next_user(struct cursor *cursor, void *at)
+{
+	const struct pools *pools = cursor->console->with.pools;
+	const struct config_user *entry;
+	const struct account *account;
+	struct user_row *row = at;
+	struct ordered_item item;
+
+	if (!ordered_next(cursor, gather_users, &item))
+		return false;
+	entry = config_user_find(pools->config, item.first);
+	HASH_FIND_STR(pools->account_table, item.first, account);
+	row->name = item.first;
+	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_room,
+	                           sizeof(row->pool_size_room));
+	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
+	                                   row->reserve_room, sizeof(row->reserve_room));
+	row->pool_mode = entry ? pool_mode_name(entry->pool_mode) : NULL;
+	row->max_user_connections = config_max_user_connections(pools->config, entry);
+	row->max_user_client_connections = config_max_user_client_connections(pools->config, entry);
+	row->current_connections = account ? account->server_count : 0;
+	row->current_client_connections = account ? account->client_count : 0;
+	return true;
+}
+
+const struct show show_users = { "USERS", next_user, COLUMNS(user_columns),
+	                         "The users and their limits." };
+
+/* ---- POOLS ---- */
+
+struct pool_row {
+	const char *database, *user, *pool_mode, *load_balance_hosts;
+	int64_t cl_active, cl_waiting, cl_active_cancel_req, cl_waiting_cancel_req;
+	int64_t sv_active, sv_active_cancel, sv_being_canceled, sv_idle, sv_used, sv_tested;
+	int64_t sv_login, maxwait, maxwait_us;
+};
+
+#define TEXT(field, help) COLUMN(struct pool_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct pool_row, VALUE_INT4, field, help)
+
+static const struct column pool_columns[] = {
+	TEXT(database, "The database."),
+	TEXT(user, "The user that the servers log in as."),
+	INT4(cl_active, "Clients that do not wait for a server."),
+	INT4(cl_waiting, "Clients that wait for a server."),
+	INT4(cl_active_cancel_req, "Cancel requests that are being delivered."),
+	INT4(cl_waiting_cancel_req, "Cancel requests that wait to be delivered."),
+	INT4(sv_active, "Servers that are lent to a client."),
+	INT4(sv_active_cancel, "Connections that deliver a cancel request."),
+	INT4(sv_being_canceled, "Servers that wait for a cancel request to be delivered."),
+	INT4(sv_idle, "Servers that can be lent at once."),
+	INT4(sv_used, "Servers that must be checked before."),
+	INT4(sv_tested, "Servers that are being checked or reset."),
+	INT4(sv_login, "Servers that are logging in."),
+	INT4(maxwait, "Seconds that the first in the line has waited."),
+	INT4(maxwait_us, "Microseconds of it."),
+	TEXT(pool_mode, "session, transaction or statement."),
+	TEXT(load_balance_hosts, "How one of several hosts is chosen; NULL: there is one."),
+};
+
+#undef TEXT
+#undef INT4
+
+static void gather_pools(struct cursor *cursor)
+{
+	const struct pool *pool;
+
+	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node)
+		ordered_offer(cursor, (struct ordered_item){ pool->database->name,
+		                                             pool->account->name, pool });
+	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,
+	                                             CONFIG_CONSOLE_DATABASE, NULL });
+}
+
+static usec_t longest_wait(const struct pool *pool, usec_t now)
+{
+	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
+	const struct borrower *newcomer = TAILQ_FIRST(&pool->newcomers);
+	usec_t since = first ? first->waiting_since : now;
+
+	if (newcomer && newcomer->waiting_since < since)
+		since = newcomer->waiting_since;
+	return now - since;
+}
+
+static void fill_servers(struct pool_row *row, const struct pool *pool)
+{
+	const unsigned int *servers = pool->server_counts;
+
+	row->sv_active = servers[SERVER_LENT];
+	row->sv_active_cancel = pool->cancel_active_count;
+	row->sv_being_canceled = servers[SERVER_CANCELED];
+	row->sv_idle = servers[SERVER_IDLE];
+	row->sv_used = servers[SERVER_USED];
+	row->sv_tested = servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
+	row->sv_login = servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
+}
+
+static bool next_pool(struct cursor *cursor, void *at)
+{
+	const struct pool *pool;
+	struct pool_row *row = at;
+	struct ordered_item item;
+	usec_t wait;
+
+	if (!ordered_next(cursor, gather_pools, &item))
+		return false;
+	row->database = item.first;
+	row->user = item.second;
+	pool = item.object;
+	if (!pool) {
+		row->cl_active = console_client_count(cursor->console);
+		row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
+		return true;
+	}
+	wait = longest_wait(pool, loop_now(cursor->console->with.loop));
+	row->cl_waiting = pool->waiting_count + pool->newcomer_count;
+	row->cl_active = pool->member_count - row->cl_waiting;
+	row->cl_active_cancel_req = pool->cancel_active_count;
+	row->cl_waiting_cancel_req = pool->cancel_waiting_count;
+	fill_servers(row, pool);
+	row->maxwait = wait / USEC_PER_SEC;
+	row->maxwait_us = wait % USEC_PER_SEC;
+	row->pool_mode = pool_mode_name(pool->limits.mode);
+	return true;
+}
+
+const struct show show_pools = { "POOLS", next_pool, COLUMNS(pool_columns),
+	                         "The pools: who is in them, and who waits." };

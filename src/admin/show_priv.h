@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * All that can be shown, each in the file that bears its theme.
+ */
+#ifndef PGWEIR_ADMIN_SHOW_PRIV_H
+#define PGWEIR_ADMIN_SHOW_PRIV_H
+
+#include "admin_priv.h"
+
+/* show_daemon.c */
+extern const struct show show_version, show_state, show_config, show_lists, show_mem,
+    show_dns_hosts;
+
+/* show_pools.c */
+extern const struct show show_databases, show_users, show_pools;
+
+/* show_sockets.c */
+extern const struct show show_clients, show_servers, show_sockets, show_active_sockets;
+
+/* show_stats.c */
+extern const struct show show_stats, show_stats_totals, show_stats_averages, show_totals;
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW of connections: CLIENTS, SERVERS, and both as SOCKETS and ACTIVE_SOCKETS.
+ *
+ * They walk in the order of ids; the walks are told when what they point at goes.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "pgweir/base/banned.h"
+
+#define TIME_SIZE 48
+#define POINTER_SIZE 24
+
+struct socket_row {
+	const char *type, *user, *database, *replication, *state, *addr, *local_addr;
+	const char *connect_time, *request_time, *ptr, *link, *tls, *application_name;
+	int64_t port, local_port, wait, wait_us, close_needed, remote_pid;
+	int64_t prepared_statements, id;
+	int64_t recv_pos, pkt_pos, pkt_remain, send_pos, send_remain, pkt_avail, send_avail;
+	char addr_room[ADDRESS_TEXT_SIZE], local_addr_room[ADDRESS_TEXT_SIZE];
+	char connect_room[TIME_SIZE], request_room[TIME_SIZE];
+	char ptr_room[POINTER_SIZE], link_room[POINTER_SIZE];
+};
+_Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct socket_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct socket_row, VALUE_INT4, field, help)
+
+/* SOCKETS has all of them, CLIENTS and SERVERS the first ones. */
+#define CONNECTION_COLUMNS 21
+
+static const struct column socket_columns[] = {
+	TEXT(type, "C: a client; S: a server."),
+	TEXT(user, "User that logged in."),
+	TEXT(database, "Name of the database."),
+	TEXT(replication, "none."),
+	TEXT(state, "What it does."),
+	TEXT(addr, "Address of the far end, or unix."),
+	INT4(port, "Its port."),
+	TEXT(local_addr, "Address of our end."),
+	INT4(local_port, "Its port."),
+	TEXT(connect_time, "When it was connected."),
+	TEXT(request_time, "When its present, or else its last known, work began."),
+	INT4(wait, "Seconds since the present query began."),
+	INT4(wait_us, "Microseconds of it."),
+	INT4(close_needed, "1: it is closed as soon as it is free."),
+	TEXT(ptr, "The connection's name in the log."),
+	TEXT(link, "The name of the one it is linked to."),
+	INT4(remote_pid, "Process at the far end: the backend's, or that behind a Unix socket."),
+	TEXT(tls, "Protocol and cipher; empty: none."),
+	TEXT(application_name, "As the client, or the server, has it."),
+	INT4(prepared_statements, "Prepared statements that are followed."),
+	INT4(id, "A number that is never given twice."),
+	INT4(recv_pos, "Bytes received and kept."),
+	INT4(pkt_pos, "Bytes of them that are done with."),
+	INT4(pkt_remain, "Bytes that the present message still lacks."),
+	INT4(send_pos, "Bytes of the output that are done with."),
+	INT4(send_remain, "Always 0."),
+	INT4(pkt_avail, "Bytes received that wait to be judged."),
+	INT4(send_avail, "Bytes that wait to be sent."),
+};
+
+#undef TEXT
+#undef INT4
+
+/* ---- what clients and servers have in common ---- */
+
+/* Times are kept by the monotonic clock; what is shown is how long ago that was. */
+static const char *time_text(usec_t at, usec_t now, char room[TIME_SIZE])
+{
+	time_t seconds = (time_t)((wall_now() - (now - at)) / USEC_PER_SEC);
+	struct tm parts;
+
+	room[0] = 0;
+	if (localtime_r(&seconds, &parts))
+		strftime(room, TIME_SIZE, "%Y-%m-%d %H:%M:%S %Z", &parts);
+	return room;
+}
+
+static const char *pointer_text(const void *pointer, char room[POINTER_SIZE])
+{
+	room[0] = 0;
+	if (pointer)
+		snprintf(room, POINTER_SIZE, "%p", pointer);
+	return room;
+}
+
+static void fill_times(struct socket_row *row, usec_t connected, usec_t request, usec_t now)
+{
+	usec_t wait = request ? now - request : 0;
+
+	row->connect_time = time_text(connected, now, row->connect_room);
+	row->request_time = time_text(request ? request : connected, now, row->request_room);
+	row->wait = wait / USEC_PER_SEC;
+	row->wait_us = wait % USEC_PER_SEC;
+}
+
+static void fill_stream(struct socket_row *row, const struct stream *stream,
+                        const struct address *peer, const struct config *config)
+{
+	struct address self;
+
+	row->addr = address_format_host(peer, row->addr_room, sizeof(row->addr_room));
+	row->port = address_port(peer);
+	row->local_addr = row->local_addr_room;
+	if (stream_is_open(stream) &&
+	    address_of_self(&self, stream->watch.fd, (uint16_t)config->listen_port)) {
+		address_format_host(&self, row->local_addr_room, sizeof(row->local_addr_room));
+		row->local_port = address_port(&self);
+	}
+	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
+	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
+}
+
+static const char *text_or_empty(const char *text) { return text ? text : ""; }
+
+/* ---- clients ---- */
+
+static void fill_client(struct socket_row *row, const struct client *client,
+                        const struct console *console)
+{
+	usec_t now = loop_now(console->with.loop);
+
+	row->type = "C";
+	row->user = client_user(client);
+	row->database = client_database(client);
+	row->replication = "none";
+	fill_stream(row, &client->stream, &client->peer, console_config(console));
+	fill_times(row, client->connected_at, client->request_at, now);
+	row->ptr = pointer_text(client, row->ptr_room);
+	row->link = pointer_text(client->borrower.server, row->link_room);
+	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
+	row->tls = "";
+	row->application_name = text_or_empty(params_find(client->params, "application_name"));
+	row->id = (int64_t)client->id;
+	row->pkt_remain = client->frame_left;
+}
+
+/* The next one; NULL: that was all. */
+static const struct client *take_client(struct cursor *cursor)
+{
+	const struct client *client = cursor->clients.next;
+
+	if (client)
+		cursor->clients.next = TAILQ_NEXT(client, node);
+	return client;
+}
+
+static bool next_client(struct cursor *cursor, void *at)
+{
+	const struct client *client;
+	struct socket_row *row = at;
+
+	do
+		client = take_client(cursor);
+	while (client && !client_state_name(client));
+	if (!client)
+		return false;
+	fill_client(row, client, cursor->console);
+	row->state = client_state_name(client);
+	return true;
+}
+
+const struct show show_clients = {
+	"CLIENTS", next_client, { socket_columns, CONNECTION_COLUMNS }, "The clients."
+};
+
+/* ---- servers ---- */
+
+/* Behind a Unix socket we see the process that listens, not the one that serves us. */
+static int64_t backend_pid(const struct server *server)
+{
+	if (server->key_size >= 4)
+		return (int32_t)load_be32(server->key);
+	return address_is_unix(&server->peer) ? server->peer.un.pid : 0;
+}
+
+static void fill_server(struct socket_row *row, const struct server *server,
+                        const struct console *console)
+{
+	usec_t now = loop_now(console->with.loop);
+	const char *name = params_find(server->params, "application_name");
+	const void *client =
+	    server->borrower ? OWNER_OF(server->borrower, struct client, borrower) : NULL;
+
+	row->type = "S";
+	row->user = server->pool->account->name;
+	row->database = server->pool->database->name;
+	row->replication = "none";
+	row->state =
+	    server->state == SERVER_LENT && !client ? "idle" : server_state_name(server->state);
+	fill_stream(row, &server->stream, &server->peer, console_config(console));
+	fill_times(row, server->connected_at, server->request_at, now);
+	if (!server->request_at && server->used_at)
+		row->request_time = time_text(server->used_at, now, row->request_room);
+	row->close_needed = server->is_close_needed;
+	row->ptr = pointer_text(server, row->ptr_room);
+	row->link = pointer_text(client, row->link_room);
+	row->remote_pid = backend_pid(server);
+	row->tls = "";
+	row->application_name =
+	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
+	row->id = (int64_t)server->id;
+	row->pkt_remain = server->frame_left;
+}
+
+static const struct server *take_server(struct cursor *cursor)
+{
+	const struct server *server;
+
+	do {
+		server = cursor->pools.next_server;
+		if (server)
+			cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+	} while (server && server->state == SERVER_CLOSING);
+	return server;
+}
+
+static bool next_server(struct cursor *cursor, void *row)
+{
+	const struct server *server = take_server(cursor);
+
+	if (server)
+		fill_server(row, server, cursor->console);
+	return server != NULL;
+}
+
+const struct show show_servers = {
+	"SERVERS", next_server, { socket_columns, CONNECTION_COLUMNS }, "The server connections."
+};
+
+/* ---- both ---- */
+
+static const char *client_socket_state(const struct client *client)
+{
+	switch (client->state) {
+	case CLIENT_STARTUP:
+	case CLIENT_PROOF:
+	case CLIENT_DERIVING:
+		return "cl_login";
+	case CLIENT_NEWCOMER:
+	case CLIENT_WAITING:
+		return "cl_waiting";
+	case CLIENT_IDLE:
+	case CLIENT_PREPARING:
+	case CLIENT_ACTIVE:
+	case CLIENT_CONSOLE:
+		return "cl_active";
+	default:
+		return NULL; /* cancel requests, and those who leave */
+	}
+}
+
+static const char *server_socket_state(const struct server *server)
+{
+	switch (server->state) {
+	case SERVER_CONNECTING:
+	case SERVER_LOGIN:
+		return "sv_login";
+	case SERVER_IDLE:
+		return "sv_idle";
+	case SERVER_USED:
+		return "sv_used";
+	case SERVER_CHECKING:
+	case SERVER_RESETTING:
+		return "sv_tested";
+	default:
+		return "sv_active";
+	}
+}
+
+static bool next_socket(struct cursor *cursor, void *at)
+{
+	const struct client *client;
+	const struct server *server;
+	struct socket_row *row = at;
+
+	while ((client = take_client(cursor))) {
+		row->state = client_socket_state(client);
+		if (!row->state)
+			continue;
+		fill_client(row, client, cursor->console);
+		return true;
+	}
+	server = take_server(cursor);
+	if (!server)
+		return false;
+	fill_server(row, server, cursor->console);
+	row->state = server_socket_state(server);
+	return true;
+}
+
+const struct show show_sockets = { "SOCKETS", next_socket, COLUMNS(socket_columns),
+	                           "Clients and servers, with their buffers." };
+
+static bool next_active_socket(struct cursor *cursor, void *at)
+{
+	struct socket_row *row = at;
+
+	while (next_socket(cursor, row)) {
+		if (row->pkt_avail || row->send_avail || row->pkt_remain)
+			return true;
+	}
+	return false;
+}
+
+const struct show show_active_sockets = { "ACTIVE_SOCKETS", next_active_socket,
+	                                  COLUMNS(socket_columns),
+	                                  "Those of them with something under way." };

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW of what has been counted: STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS. All
+ * are made from one struct; they differ in what they call its fields.
+ */
+#include "show_priv.h"
+
+#include "pgweir/base/banned.h"
+
+struct stats_row {
+	const char *database;
+	struct stats total, average;
+};
+_Static_assert(sizeof(struct stats_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define DATABASE                                                                              \
+	{                                                                                     \
+		"database", VALUE_TEXT, offsetof(struct stats_row, database), "The database." \
+	}
+#define TOTAL(name, field, help)                                                   \
+	{                                                                          \
+		name, VALUE_NUMERIC, offsetof(struct stats_row, total.field), help \
+	}
+#define AVERAGE(name, field, help)                                                   \
+	{                                                                            \
+		name, VALUE_NUMERIC, offsetof(struct stats_row, average.field), help \
+	}
+
+#define ASSIGNMENTS "Times that a server was lent to a client."
+#define XACTS "Transactions."
+#define QUERIES "Queries: a pipeline up to its end counts as one."
+#define RECEIVED "Bytes from clients."
+#define SENT "Bytes from servers."
+#define XACT_TIME "Microseconds in transactions, waiting included."
+#define QUERY_TIME "Microseconds in queries, waiting included."
+#define WAIT_TIME "Microseconds that clients waited for a server."
+#define CLIENT_PARSES "Prepared statements that clients made."
+#define SERVER_PARSES "Prepared statements that were made at servers."
+#define BINDS "Prepared statements that were bound."
+#define LOGINS "Clients that logged in."
+
+static const struct column stats_columns[] = {
+	DATABASE,
+	TOTAL("total_server_assignment_count", assignment_count, ASSIGNMENTS),
+	TOTAL("total_xact_count", xact_count, XACTS),
+	TOTAL("total_query_count", query_count, QUERIES),
+	TOTAL("total_received", client_bytes, RECEIVED),
+	TOTAL("total_sent", server_bytes, SENT),
+	TOTAL("total_xact_time", xact_time, XACT_TIME),
+	TOTAL("total_query_time", query_time, QUERY_TIME),
+	TOTAL("total_wait_time", wait_time, WAIT_TIME),
+	TOTAL("total_client_parse_count", client_parse_count, CLIENT_PARSES),
+	TOTAL("total_server_parse_count", server_parse_count, SERVER_PARSES),
+	TOTAL("total_bind_count", bind_count, BINDS),
+	TOTAL("total_client_login_count", client_login_count, LOGINS),
+	AVERAGE("avg_server_assignment_count", assignment_count, ASSIGNMENTS),
+	AVERAGE("avg_xact_count", xact_count, XACTS),
+	AVERAGE("avg_query_count", query_count, QUERIES),
+	AVERAGE("avg_recv", client_bytes, RECEIVED),
+	AVERAGE("avg_sent", server_bytes, SENT),
+	AVERAGE("avg_xact_time", xact_time, XACT_TIME),
+	AVERAGE("avg_query_time", query_time, QUERY_TIME),
+	AVERAGE("avg_wait_time", wait_time, WAIT_TIME),
+	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES),
+	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES),
+	AVERAGE("avg_bind_count", bind_count, BINDS),
+	AVERAGE("avg_client_login_count", client_login_count, LOGINS),
+};
+
+static const struct column totals_columns[] = {
+	DATABASE,
+	TOTAL("server_assignment_count", assignment_count, ASSIGNMENTS),
+	TOTAL("xact_count", xact_count, XACTS),
+	TOTAL("query_count", query_count, QUERIES),
+	TOTAL("bytes_received", client_bytes, RECEIVED),
+	TOTAL("bytes_sent", server_bytes, SENT),
+	TOTAL("xact_time", xact_time, XACT_TIME),
+	TOTAL("query_time", query_time, QUERY_TIME),
+	TOTAL("wait_time", wait_time, WAIT_TIME),
+	TOTAL("client_parse_count", client_parse_count, CLIENT_PARSES),
+	TOTAL("server_parse_count", server_parse_count, SERVER_PARSES),
+	TOTAL("bind_count", bind_count, BINDS),
+	TOTAL("client_login_count", client_login_count, LOGINS),
+};
+
+static const struct column averages_columns[] = {
+	DATABASE,
+	AVERAGE("server_assignment_count", assignment_count, ASSIGNMENTS),
+	AVERAGE("xact_count", xact_count, XACTS),
+	AVERAGE("query_count", query_count, QUERIES),
+	AVERAGE("bytes_received", client_bytes, RECEIVED),
+	AVERAGE("bytes_sent", server_bytes, SENT),
+	AVERAGE("xact_time", xact_time, XACT_TIME),
+	AVERAGE("query_time", query_time, QUERY_TIME),
+	AVERAGE("wait_time", wait_time, WAIT_TIME),
+	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES),
+	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES),
+	AVERAGE("avg_bind_count", bind_count, BINDS),
+	AVERAGE("avg_client_login_count", client_login_count, LOGINS),
+};
+
+/* ---- one row a database ---- */
+
+/* Databases that never had a pool have counted nothing. */
+static void gather(struct cursor *cursor)
+{
+	const struct database *database;
+
+	TAILQ_FOREACH (database, &cursor->console->with.pools->databases, node) {
+		if (database->pool_count || database->has_gone)
+			ordered_offer(cursor,
+			              (struct ordered_item){ database->name, "", database });
+	}
+	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
+}
+
+static bool next_stats(struct cursor *cursor, void *at)
+{
+	const struct console *console = cursor->console;
+	struct stats_row *row = at;
+	struct ordered_item item;
+
+	if (!ordered_next(cursor, gather, &item))
+		return false;
+	row->database = item.first;
+	if (item.object)
+		console_count_database(item.object, &row->total);
+	else
+		row->total = console->own;
+	history_average(console->history, row->database, &row->total, loop_now(console->with.loop),
+	                &row->average);
+	return true;
+}
+
+const struct show show_stats = { "STATS", next_stats, COLUMNS(stats_columns),
+	                         "What was counted, and its averages." };
+const struct show show_stats_totals = { "STATS_TOTALS", next_stats, COLUMNS(totals_columns),
+	                                "What was counted since the start." };
+const struct show show_stats_averages = { "STATS_AVERAGES", next_stats, COLUMNS(averages_columns),
+	                                  "Averages per second, or per query." };
+
+/* ---- one row a counter ---- */
+
+struct total_row {
+	const char *name;
+	int64_t value;
+};
+
+static const struct column total_columns[] = {
+	COLUMN(struct total_row, VALUE_TEXT, name, "Name of the counter."),
+	COLUMN(struct total_row, VALUE_NUMERIC, value, "All databases together."),
+};
+
+/* In the order of struct stats. */
+static const char *const counters[2 * STATS_FIELDS] = {
+	"total_server_assignment_count",
+	"total_xact_count",
+	"total_query_count",
+	"total_client_bytes",
+	"total_server_bytes",
+	"total_xact_time",
+	"total_query_time",
+	"total_wait_time",
+	"total_ps_client_parse_count",
+	"total_ps_server_parse_count",
+	"total_ps_bind_count",
+	"total_client_login_count",
+	"avg_server_assignment_count",
+	"avg_xact_count",
+	"avg_query_count",
+	"avg_client_bytes",
+	"avg_server_bytes",
+	"avg_xact_time",
+	"avg_query_time",
+	"avg_wait_time",
+	"avg_ps_client_parse_count",
+	"avg_ps_server_parse_count",
+	"avg_ps_bind_count",
+	"avg_client_login_count",
+};
+
+static bool next_total(struct cursor *cursor, void *at)
+{
+	const struct console *console = cursor->console;
+	size_t index = cursor->index++;
+	struct stats counted, average;
+	struct total_row *row = at;
+
+	if (index >= 2 * STATS_FIELDS)
+		return false;
+	console_count_all(console, &counted);
+	history_average(console->history, STATS_ALL, &counted, loop_now(console->with.loop),
+	                &average);
+	row->name = counters[index];
+	row->value =
+	    (int64_t)(index < STATS_FIELDS ? ((const uint64_t *)&counted)[index]
+	                                   : ((const uint64_t *)&average)[index - STATS_FIELDS]);
+	return true;
+}
+
+const struct show show_totals = { "TOTALS", next_total, COLUMNS(total_columns),
+	                          "All databases together." };

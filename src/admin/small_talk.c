@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Small talk: what drivers and their pools say to any server, answered as
+ * PostgreSQL would, so that they can be used to ask for what is to be known.
+ *
+ * What would change a parameter changes nothing here, and a NOTICE says so.
+ */
+#include "admin_priv.h"
+
+#include <strings.h>
+
+#include "pgweir/base/version.h"
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+struct talk_row {
+	const char *text;
+	int64_t number;
+};
+
+#define TEXT(name)                                                      \
+	{                                                               \
+		name, VALUE_TEXT, offsetof(struct talk_row, text), NULL \
+	}
+#define SHOWS(name, value)                                            \
+	{                                                             \
+		"SHOW " name, "SHOW", TALK_NOTHING, value, TEXT(name) \
+	}
+
+static const struct talk talks[] = {
+	{ "BEGIN ...", "BEGIN", TALK_BEGIN, NULL, { 0 } },
+	{ "START TRANSACTION ...", "START TRANSACTION", TALK_BEGIN, NULL, { 0 } },
+	{ "COMMIT ...", "COMMIT", TALK_END, NULL, { 0 } },
+	{ "END ...", "COMMIT", TALK_END, NULL, { 0 } },
+	{ "ROLLBACK TO ...", "ROLLBACK", TALK_NOTHING, NULL, { 0 } },
+	{ "ROLLBACK ...", "ROLLBACK", TALK_END, NULL, { 0 } },
+	{ "ABORT ...", "ROLLBACK", TALK_END, NULL, { 0 } },
+	{ "SAVEPOINT ?", "SAVEPOINT", TALK_NOTHING, NULL, { 0 } },
+	{ "RELEASE ...", "RELEASE", TALK_NOTHING, NULL, { 0 } },
+	{ "DISCARD ALL", "DISCARD ALL", TALK_FORGET_ALL, NULL, { 0 } },
+	{ "DEALLOCATE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL, NULL, { 0 } },
+	{ "DEALLOCATE PREPARE ALL", "DEALLOCATE ALL", TALK_FORGET_ALL, NULL, { 0 } },
+	{ "DEALLOCATE PREPARE ?", "DEALLOCATE", TALK_FORGET, NULL, { 0 } },
+	{ "DEALLOCATE ?", "DEALLOCATE", TALK_FORGET, NULL, { 0 } },
+	{ "RESET ...", "RESET", TALK_NOTHING, NULL, { 0 } },
+	{ "CLOSE ALL", "CLOSE CURSOR ALL", TALK_NOTHING, NULL, { 0 } },
+	{ "UNLISTEN ?", "UNLISTEN", TALK_NOTHING, NULL, { 0 } },
+	{ "SET SESSION CHARACTERISTICS ...", "SET", TALK_IGNORED, NULL, { 0 } },
+	{ "SET TRANSACTION ...", "SET", TALK_IGNORED, NULL, { 0 } },
+	{ "SET TIME ZONE ...", "SET", TALK_IGNORED, NULL, { 0 } },
+	{ "SET NAMES ...", "SET", TALK_IGNORED, NULL, { 0 } },
+	{ "SELECT 1",
+	  "SELECT 1",
+	  TALK_NOTHING,
+	  "1",
+	  { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
+	{ "SELECT version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW, TEXT("version") },
+	{ "SELECT pg_catalog . version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW,
+	  TEXT("version") },
+	{ "SELECT current_database ( )", "SELECT 1", TALK_NOTHING, CONFIG_CONSOLE_DATABASE,
+	  TEXT("current_database") },
+	{ "SELECT pg_advisory_unlock_all ( )",
+	  "SELECT 1",
+	  TALK_NOTHING,
+	  "",
+	  { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text), NULL } },
+	{ "SHOW TRANSACTION ISOLATION LEVEL", "SHOW", TALK_NOTHING, "read committed",
+	  TEXT("transaction_isolation") },
+	SHOWS("client_encoding", "UTF-8"),
+	SHOWS("default_transaction_isolation", "read committed"),
+	SHOWS("transaction_isolation", "read committed"),
+	SHOWS("standard_conforming_strings", "on"),
+	SHOWS("datestyle", "ISO"),
+	SHOWS("timezone", "GMT"),
+	SHOWS("server_version", VERSION_COMPATIBLE "/bouncer"),
+	SHOWS("server_encoding", "UTF8"),
+	SHOWS("is_superuser", "on"),
+};
+
+/* SET of these is small talk too. A setting of ours that is called the same is ours. */
+static const struct talk set_ignored = { "SET", "SET", TALK_IGNORED, NULL, { 0 } };
+static const char *const parameters[] = {
+	"application_name",
+	"backslash_quote",
+	"bytea_output",
+	"client_encoding",
+	"client_min_messages",
+	"datestyle",
+	"default_transaction_deferrable",
+	"default_transaction_isolation",
+	"default_transaction_read_only",
+	"extra_float_digits",
+	"geqo",
+	"idle_in_transaction_session_timeout",
+	"idle_session_timeout",
+	"intervalstyle",
+	"jit",
+	"lc_messages",
+	"lc_monetary",
+	"lc_numeric",
+	"lc_time",
+	"lock_timeout",
+	"role",
+	"row_security",
+	"search_path",
+	"session_replication_role",
+	"sql_mode",
+	"standard_conforming_strings",
+	"statement_timeout",
+	"synchronous_commit",
+	"timezone",
+	"transaction_isolation",
+	"transaction_read_only",
+	"work_mem",
+	"xmloption",
+};
+
+static bool is_parameter(const struct token *name)
+{
+	char text[64];
+
+	if (!token_copy(name, text, sizeof(text)) || setting_find(text))
+		return false;
+	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
+		if (strcasecmp(parameters[i], text) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* SET [SESSION | LOCAL] parameter { = | TO } something */
+static bool is_set(struct bytes text)
+{
+	struct token token;
+
+	token_next(&text, &token);
+	if (!token_is(&token, "SET"))
+		return false;
+	token_next(&text, &token);
+	if (token_is(&token, "SESSION") || token_is(&token, "LOCAL"))
+		token_next(&text, &token);
+	if (!is_parameter(&token))
+		return false;
+	token_next(&text, &token);
+	if (!token_is(&token, "=") && !token_is(&token, "TO"))
+		return false;
+	token_next(&text, &token);
+	return token.kind != TOKEN_END && token.kind != TOKEN_OPEN && !token_is(&token, ";");
+}
+
+/* At most one `;` may follow. */
+static bool ends(struct bytes rest)
+{
+	struct token token;
+
+	token_next(&rest, &token);
+	if (token.kind == TOKEN_SIGN && token_is(&token, ";"))
+		token_next(&rest, &token);
+	return token.kind == TOKEN_END;
+}
+
+/* What follows "..." must not hold another statement. */
+static bool is_one(struct bytes rest)
+{
+	struct bytes statement;
+
+	statement_next(&rest, &statement);
+	return ends(rest);
+}
+
+static bool matches(const char *pattern, struct bytes text, struct words *words)
+{
+	while (*pattern) {
+		size_t length = strcspn(pattern, " ");
+		char word[64];
+		struct token token;
+
+		memcpy(word, pattern, length);
+		word[length] = 0;
+		pattern += length + strspn(pattern + length, " ");
+		if (strcmp(word, "...") == 0)
+			return is_one(text);
+		token_next(&text, &token);
+		if (token.kind == TOKEN_END || token.kind == TOKEN_OPEN)
+			return false;
+		if (strcmp(word, "?") == 0) {
+			if (!token_copy(&token, words->value, sizeof(words->value)))
+				return false;
+		} else if (!token_is(&token, word)) {
+			return false;
+		}
+	}
+	return ends(text);
+}
+
+const struct talk *talk_find(struct bytes text, struct words *words)
+{
+	for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {
+		if (matches(talks[i].words, text, words))
+			return &talks[i];
+	}
+	return is_set(text) && is_one(text) ? &set_ignored : NULL;
+}
+
+static bool next_talk(struct cursor *cursor, void *at)
+{
+	struct talk_row *row = at;
+
+	if (cursor->index++)
+		return false;
+	*row = (struct talk_row){ cursor->talk->text, 1 };
+	return true;
+}
+
+const struct show show_talk = { .item = "", .next = next_talk };

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Statistics over time.
+ */
+#include "stats_priv.h"
+
+#include <stdlib.h>
+#include <uthash.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/config/entries.h"
+
+#include "pgweir/base/banned.h"
+
+/* What was counted for one database. */
+struct snapshots {
+	UT_hash_handle hh;
+	struct stats older, newer;
+	unsigned long tick; /* the last one at which it was noted */
+	char name[CONFIG_DATABASE_NAME_MAX + 1];
+};
+
+struct history {
+	struct snapshots *table;
+	usec_t older_at, newer_at;
+	unsigned long tick;
+};
+
+struct history *history_new(usec_t now)
+{
+	struct history *history = calloc(1, sizeof(*history));
+
+	if (history)
+		history->older_at = history->newer_at = now;
+	return history;
+}
+
+static void forget(struct history *history, struct snapshots *snapshots)
+{
+	HASH_DEL(history->table, snapshots);
+	free(snapshots);
+}
+
+void history_free(struct history **historyp)
+{
+	struct history *history = *historyp;
+	struct snapshots *snapshots, *next;
+
+	if (!history)
+		return;
+	*historyp = NULL;
+	HASH_ITER (hh, history->table, snapshots, next)
+		forget(history, snapshots);
+	free(history);
+}
+
+void history_turn(struct history *history, usec_t now)
+{
+	history->tick++;
+	history->older_at = history->newer_at;
+	history->newer_at = now;
+}
+
+void history_note(struct history *history, const char *name, const struct stats *counted)
+{
+	struct snapshots *snapshots;
+
+	HASH_FIND_STR(history->table, name, snapshots);
+	if (!snapshots) {
+		snapshots = calloc(1, sizeof(*snapshots));
+		if (!snapshots)
+			return; /* its averages begin later */
+		text_copy(snapshots->name, sizeof(snapshots->name), name);
+		HASH_ADD_STR(history->table, name, snapshots);
+	}
+	snapshots->older = snapshots->newer;
+	snapshots->newer = *counted;
+	snapshots->tick = history->tick;
+}
+
+void history_settle(struct history *history)
+{
+	struct snapshots *snapshots, *next;
+
+	HASH_ITER (hh, history->table, snapshots, next) {
+		if (snapshots->tick != history->tick)
+			forget(history, snapshots);
+	}
+}
+
+static uint64_t grown(uint64_t before, uint64_t after)
+{
+	return after > before ? after - before : 0;
+}
+
+static uint64_t per_second(uint64_t before, uint64_t after, usec_t time)
+{
+	if (time <= 0)
+		return 0;
+	return (uint64_t)((double)grown(before, after) * (double)USEC_PER_SEC / (double)time);
+}
+
+static uint64_t per_one(uint64_t before, uint64_t after, uint64_t count_before,
+                        uint64_t count_after)
+{
+	uint64_t count = grown(count_before, count_after);
+
+	return count ? grown(before, after) / count : 0;
+}
+
+void stats_average(const struct stats *before, const struct stats *after, usec_t time,
+                   struct stats *average)
+{
+	const uint64_t *from = (const uint64_t *)before, *to = (const uint64_t *)after;
+
+	for (unsigned int i = 0; i < STATS_FIELDS; i++)
+		((uint64_t *)average)[i] = per_second(from[i], to[i], time);
+	average->xact_time =
+	    per_one(before->xact_time, after->xact_time, before->xact_count, after->xact_count);
+	average->query_time =
+	    per_one(before->query_time, after->query_time, before->query_count, after->query_count);
+	average->wait_time = per_one(before->wait_time, after->wait_time, before->assignment_count,
+	                             after->assignment_count);
+}
+
+void history_average(const struct history *history, const char *name, const struct stats *counted,
+                     usec_t now, struct stats *average)
+{
+	static const struct stats nothing;
+	const struct snapshots *snapshots;
+
+	HASH_FIND_STR(history->table, name, snapshots);
+	stats_average(snapshots ? &snapshots->older : &nothing, counted, now - history->older_at,
+	              average);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * admin/grammar.c.
+ */
+#include "../../../src/admin/grammar_priv.h"
+
+#include "../unit.h"
+
+#define W63 "wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww"
+#define W64 W63 "w"
+#define W255 W63 W63 W63 W63 "www"
+
+static const struct {
+	const char *says;
+	const char *text;
+	enum words_result result;
+	unsigned int count;
+	const char *command, *argument, *value;
+} cases[] = {
+	{ "one word", "RELOAD", WORDS_OK, 1, "RELOAD", "", "" },
+	{ "two words", "SHOW pools", WORDS_OK, 2, "SHOW", "pools", "" },
+	{ "blanks anywhere", " \t\nSHOW\n\tpools \r\n; \n", WORDS_OK, 2, "SHOW", "pools", "" },
+	{ "comments are blanks", "/* a; /* b */ */SHOW -- ;\n pools;-- x", WORDS_OK, 2, "SHOW",
+	  "pools", "" },
+	{ "one semicolon", "RELOAD;", WORDS_OK, 1, "RELOAD", "", "" },
+	{ "two semicolons", "RELOAD;;", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "two statements", "RELOAD; RELOAD", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "nothing", "", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "three words", "PAUSE a b", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a quoted name", "PAUSE \"My-Db\"", WORDS_OK, 2, "PAUSE", "My-Db", "" },
+	{ "a quote in quotes", "PAUSE \"a\"\"b\"", WORDS_OK, 2, "PAUSE", "a\"b", "" },
+	{ "quotes that do not end", "PAUSE \"a", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a comment that does not end", "PAUSE /* a", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a name that needs quotes", "PAUSE my-db", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a string is no name", "PAUSE 'a'", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a sign", "SELECT 1 + 1", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "set", "SET a = b", WORDS_OK, 3, "SET", "a", "b" },
+	{ "set without blanks", "set a=b;", WORDS_OK, 3, "set", "a", "b" },
+	{ "set to", "SET a TO b", WORDS_OK, 3, "SET", "a", "b" },
+	{ "a string", "SET a = 'b '' c;'", WORDS_OK, 3, "SET", "a", "b ' c;" },
+	{ "an empty string", "SET a = ''", WORDS_OK, 3, "SET", "a", "" },
+	{ "a number below zero", "SET a = -1", WORDS_OK, 3, "SET", "a", "-1" },
+	{ "a fraction", "SET a TO 1.5;", WORDS_OK, 3, "SET", "a", "1.5" },
+	{ "no value", "SET a =", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "no key", "SET = b", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "no sign", "SET a b", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "two values", "SET a = b c", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a string that does not end", "SET a = 'b", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "set alone", "SET", WORDS_INVALID, 0, NULL, NULL, NULL },
+	{ "a command of 15", "ccccccccccccccc", WORDS_OK, 1, "ccccccccccccccc", "", "" },
+	{ "a command of 16", "cccccccccccccccc", WORDS_TOO_LONG, 0, NULL, NULL, NULL },
+	{ "an argument of 63", "PAUSE " W63, WORDS_OK, 2, "PAUSE", W63, "" },
+	{ "an argument of 64", "PAUSE " W64, WORDS_TOO_LONG, 0, NULL, NULL, NULL },
+	{ "a value of 255", "SET a = " W255, WORDS_OK, 3, "SET", "a", W255 },
+	{ "a value of 256", "SET a = '" W255 "w'", WORDS_TOO_LONG, 0, NULL, NULL, NULL },
+};
+
+START_TEST(words_are_read)
+{
+	struct words words;
+
+	ck_assert_msg(words_read(bytes_text(cases[_i].text), &words) == cases[_i].result, "%s",
+	              cases[_i].says);
+	if (cases[_i].result != WORDS_OK)
+		return;
+	ck_assert_uint_eq(words.count, cases[_i].count);
+	ck_assert_str_eq(words.command, cases[_i].command);
+	ck_assert_str_eq(words.argument, cases[_i].argument);
+	ck_assert_str_eq(words.value, cases[_i].value);
+}
+END_TEST
+
+/* Whatever is cut off, nothing behind the end is looked at (the sanitizers see to it). */
+START_TEST(words_are_read_at_every_cut)
+{
+	size_t length = strlen(cases[_i].text);
+
+	for (size_t count = 0; count <= length; count++) {
+		char *text = malloc(count ? count : 1);
+		struct words words;
+
+		memcpy(text, cases[_i].text, count);
+		ck_assert_int_le(words_read(bytes_of(text, count), &words), WORDS_TOO_LONG);
+		free(text);
+	}
+}
+END_TEST
+
+START_TEST(statements_end_at_semicolons_outside_of_quotes)
+{
+	static const char *const expected[] = { "a", " ';' \";\" /* ; */ b", "", " c " };
+	struct bytes rest = bytes_text("a; ';' \";\" /* ; */ b;; c "), statement;
+
+	for (size_t i = 0; i < COUNT_OF(expected); i++) {
+		ck_assert(statement_next(&rest, &statement));
+		ck_assert_msg(bytes_are(statement, expected[i]), "%zu: %.*s", i,
+		              (int)statement.count, statement.at);
+	}
+	ck_assert(!statement_next(&rest, &statement));
+}
+END_TEST
+
+START_TEST(a_zero_byte_is_a_sign)
+{
+	struct bytes rest = bytes_of("a\0b", 3);
+	struct token token;
+
+	token_next(&rest, &token);
+	ck_assert_int_eq(token.kind, TOKEN_WORD);
+	ck_assert_uint_eq(token.text.count, 1);
+	token_next(&rest, &token);
+	ck_assert_int_eq(token.kind, TOKEN_SIGN);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("admin/grammar");
+	TCase *tests = tcase_create("grammar");
+
+	tcase_add_loop_test(tests, words_are_read, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, words_are_read_at_every_cut, 0, COUNT_OF(cases));
+	tcase_add_test(tests, statements_end_at_semicolons_outside_of_quotes);
+	tcase_add_test(tests, a_zero_byte_is_a_sign);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * admin/ordered.c: rows in order, while what is shown comes and goes.
+ */
+#include "../../../src/admin/admin_priv.h"
+
+#include <stdio.h>
+
+#include "../unit.h"
+
+#define NAMES 5000
+
+static struct console *console;
+static struct cursor cursor;
+static struct ordered_item items[NAMES];
+static char names[NAMES][8];
+static size_t item_count;
+
+static void gather(struct cursor *to)
+{
+	for (size_t i = 0; i < item_count; i++)
+		ordered_offer(to, items[i]);
+}
+
+static void set_up(void)
+{
+	console = calloc(1, sizeof(*console));
+	cursor = (struct cursor){ .console = console };
+	item_count = NAMES;
+	for (size_t i = 0; i < NAMES; i++) {
+		/* 7 and 5000 have no divisor in common: each number comes once, and out of order.
+		 */
+		snprintf(names[i], sizeof(names[i]), "%05zu", i * 7 % NAMES);
+		items[i] = (struct ordered_item){ names[i], "", names[i] };
+	}
+}
+
+static void tear_down(void) { free(console); }
+
+/* Goes through the rest, resting after each `rest` rows, and checks the order. */
+static size_t go_through(size_t rest)
+{
+	struct ordered_item item;
+	char last[8] = "";
+	size_t count = 0;
+
+	while (ordered_next(&cursor, gather, &item)) {
+		ck_assert_str_gt(item.first, last);
+		memcpy(last, item.first, 6);
+		if (++count % rest == 0)
+			cursor_rest(&cursor);
+	}
+	return count;
+}
+
+START_TEST(all_come_in_order) { ck_assert_uint_eq(go_through(NAMES), NAMES); }
+END_TEST
+
+START_TEST(rests_change_nothing) { ck_assert_uint_eq(go_through(100), NAMES); }
+END_TEST
+
+START_TEST(as_many_as_a_batch_come_once)
+{
+	item_count = ORDERED_BATCH;
+	ck_assert_uint_eq(go_through(NAMES), ORDERED_BATCH);
+}
+END_TEST
+
+START_TEST(nothing_is_nothing)
+{
+	item_count = 0;
+	ck_assert_uint_eq(go_through(NAMES), 0);
+}
+END_TEST
+
+START_TEST(what_comes_twice_is_shown_once)
+{
+	for (size_t i = 0; i < NAMES; i++)
+		items[i].first = names[i / 2];
+	ck_assert_uint_eq(go_through(NAMES), NAMES / 2);
+}
+END_TEST
+
+START_TEST(what_goes_meanwhile_is_not_touched)
+{
+	struct ordered_item item;
+
+	for (size_t i = 0; i < 10; i++)
+		ck_assert(ordered_next(&cursor, gather, &item));
+	cursor_rest(&cursor);
+	/* Even those that are left lie elsewhere now. */
+	item_count = 3;
+	items[0] = (struct ordered_item){ strdup("00003"), "", NULL };
+	items[1] = (struct ordered_item){ strdup("00012"), "b", NULL };
+	items[2] = (struct ordered_item){ strdup("00012"), "a", NULL };
+	memset(names, 0xff, sizeof(names));
+	ck_assert(ordered_next(&cursor, gather, &item));
+	ck_assert_str_eq(item.second, "a");
+	ck_assert(ordered_next(&cursor, gather, &item));
+	ck_assert_str_eq(item.second, "b");
+	ck_assert(!ordered_next(&cursor, gather, &item));
+	for (size_t i = 0; i < item_count; i++)
+		free((char *)items[i].first);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("admin/ordered");
+	TCase *tests = tcase_create("ordered");
+
+	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, all_come_in_order);
+	tcase_add_test(tests, rests_change_nothing);
+	tcase_add_test(tests, as_many_as_a_batch_come_once);
+	tcase_add_test(tests, nothing_is_nothing);
+	tcase_add_test(tests, what_comes_twice_is_shown_once);
+	tcase_add_test(tests, what_goes_meanwhile_is_not_touched);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}

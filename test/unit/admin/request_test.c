@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * admin/request.c, admin/small_talk.c and the tables of SHOW and commands.
+ */
+#include "../../../src/admin/admin_priv.h"
+
+#include "../unit.h"
+
+static const struct {
+	const char *text;
+	enum request_kind kind;
+	const char *tag;
+} understood[] = {
+	{ "", REQUEST_EMPTY, "" },
+	{ " ; ", REQUEST_EMPTY, "" },
+	{ "-- ping", REQUEST_EMPTY, "" },
+	{ "/* ping */", REQUEST_EMPTY, "" },
+	{ "BEGIN", REQUEST_TALK, "BEGIN" },
+	{ "begin read only;", REQUEST_TALK, "BEGIN" },
+	{ "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", REQUEST_TALK, "START TRANSACTION" },
+	{ "COMMIT", REQUEST_TALK, "COMMIT" },
+	{ "END", REQUEST_TALK, "COMMIT" },
+	{ "ROLLBACK TO SAVEPOINT a", REQUEST_TALK, "ROLLBACK" },
+	{ "DISCARD ALL", REQUEST_TALK, "DISCARD ALL" },
+	{ "DEALLOCATE \"_pg3_0\"", REQUEST_TALK, "DEALLOCATE" },
+	{ "deallocate all", REQUEST_TALK, "DEALLOCATE ALL" },
+	{ "RESET ALL", REQUEST_TALK, "RESET" },
+	{ "CLOSE ALL", REQUEST_TALK, "CLOSE CURSOR ALL" },
+	{ "UNLISTEN *", REQUEST_TALK, "UNLISTEN" },
+	{ "SELECT 1", REQUEST_TALK, "SELECT 1" },
+	{ "/* pool */ select 1;", REQUEST_TALK, "SELECT 1" },
+	{ "SELECT version()", REQUEST_TALK, "SELECT 1" },
+	{ "SELECT pg_advisory_unlock_all()", REQUEST_TALK, "SELECT 1" },
+	{ "SHOW transaction isolation level", REQUEST_TALK, "SHOW" },
+	{ "SHOW server_version", REQUEST_TALK, "SHOW" },
+	{ "SHOW DateStyle;", REQUEST_TALK, "SHOW" },
+	{ "SET client_encoding TO 'UTF8'", REQUEST_TALK, "SET" },
+	{ "SET extra_float_digits = 3", REQUEST_TALK, "SET" },
+	{ "SET LOCAL search_path = a, \"b\"", REQUEST_TALK, "SET" },
+	{ "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE", REQUEST_TALK, "SET" },
+	{ "SET DateStyle TO ISO, MDY", REQUEST_TALK, "SET" },
+	{ "SET NAMES 'UTF8'", REQUEST_TALK, "SET" },
+	{ "SHOW POOLS", REQUEST_SHOW, "SHOW" },
+	{ "select version", REQUEST_SHOW, "SHOW" },
+	{ "SELECT help", REQUEST_COMMAND, "SHOW" },
+	{ "SET default_pool_size = 3", REQUEST_COMMAND, "SET" },
+	{ "SET transaction_timeout = 3", REQUEST_COMMAND, "SET" }, /* ours, not PostgreSQL's */
+	{ "SET no_such = 3", REQUEST_COMMAND, "SET" },
+	{ "PAUSE", REQUEST_COMMAND, "PAUSE" },
+	{ "pause db;", REQUEST_COMMAND, "PAUSE" },
+	{ "KILL_CLIENT 3", REQUEST_COMMAND, "KILL_CLIENT" },
+	{ "KILL_CLIENT", REQUEST_COMMAND, "KILL_CLIENT" },
+	{ "Shutdown", REQUEST_COMMAND, "SHUTDOWN" },
+	{ "SHUTDOWN wait_for_clients", REQUEST_COMMAND, "SHUTDOWN" },
+};
+
+START_TEST(requests_are_understood)
+{
+	struct request request;
+	struct err err;
+
+	ck_assert_msg(request_read(bytes_text(understood[_i].text), &request, &err), "%s: %s",
+	              understood[_i].text, err.text);
+	ck_assert_msg(request.kind == understood[_i].kind, "%s", understood[_i].text);
+	ck_assert_str_eq(request_tag(&request), understood[_i].tag);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	const char *sqlstate, *words;
+} refused[] = {
+	{ "NONSENSE", "42601", "invalid command 'NONSENSE', use SHOW HELP;" },
+	{ "SHOW", "42601", "invalid command 'SHOW', use SHOW HELP;" },
+	{ "SHOW NONSENSE;", "42601", "invalid command 'SHOW NONSENSE;', use SHOW HELP;" },
+	{ "SHOW POOLS NOW", "42601", "invalid command 'SHOW POOLS NOW', use SHOW HELP;" },
+	{ "SELECT 1 + 1", "42601", "invalid command 'SELECT 1 + 1', use SHOW HELP;" },
+	{ "SELECT 2", "42601", "invalid command 'SELECT 2', use SHOW HELP;" },
+	{ "RELOAD db", "42601", "invalid command 'RELOAD db', use SHOW HELP;" },
+	{ "SHUTDOWN now", "42601", "invalid command 'SHUTDOWN now', use SHOW HELP;" },
+	{ "SET datestyle", "42601", "invalid command 'SET datestyle', use SHOW HELP;" },
+	{ "PAUSE = 3", "42601", "invalid command 'PAUSE = 3', use SHOW HELP;" },
+	{ "BEGIN; RELOAD", "42601", "invalid command 'BEGIN; RELOAD', use SHOW HELP;" },
+	{ "SET datestyle = ISO; RELOAD", "42601",
+	  "invalid command 'SET datestyle = ISO; RELOAD', use SHOW HELP;" },
+	{ "SHOW PEERS", "0A000", "SHOW PEERS is not supported yet" },
+	{ "SHOW fds", "0A000", "SHOW FDS is not supported yet" },
+	{ "SUSPEND", "0A000", "SUSPEND is not supported yet" },
+	{ "CCCCCCCCCCCCCCCC", "42601", "bad arguments" },
+};
+
+START_TEST(others_are_refused)
+{
+	struct request request;
+	struct err err;
+
+	ck_assert_msg(!request_read(bytes_text(refused[_i].text), &request, &err), "%s",
+	              refused[_i].text);
+	ck_assert_str_eq(err.text, refused[_i].words);
+	ck_assert_str_eq(err.sqlstate, refused[_i].sqlstate);
+}
+END_TEST
+
+START_TEST(a_long_text_is_quoted_in_part)
+{
+	char text[2001];
+	struct request request;
+	struct err err;
+
+	/* Two bytes a character, so that a cut may fall within one. */
+	for (size_t i = 0; i < 2000; i += 2)
+		memcpy(text + i, "\xc3\xa4", 2);
+	text[2000] = 0;
+	for (size_t shift = 0; shift < 2; shift++) {
+		ck_assert(!request_read(bytes_text(text + shift), &request, &err));
+		ck_assert_ptr_nonnull(strstr(err.text, "...', use SHOW HELP;"));
+		ck_assert_int_eq((unsigned char)strstr(err.text, "...'")[-1], 0xa4);
+	}
+}
+END_TEST
+
+START_TEST(every_show_has_its_columns_and_help)
+{
+	for (size_t i = 0; shows[i]; i++) {
+		const struct show *show = shows[i];
+
+		ck_assert_ptr_eq(show_find(show->item), show);
+		if (!show->next)
+			continue;
+		ck_assert_ptr_nonnull(show->help);
+		ck_assert_uint_gt(show->columns.count, 0);
+		ck_assert_uint_le(show->columns.count, COLUMNS_MAX);
+		for (size_t n = 0; n < show->columns.count; n++) {
+			ck_assert_ptr_nonnull(show->columns.at[n].help);
+			ck_assert_uint_lt(show->columns.at[n].at, ROW_SIZE_MAX);
+		}
+	}
+	ck_assert_ptr_null(show_find("NONSENSE"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("admin/request");
+	TCase *tests = tcase_create("request");
+
+	tcase_add_loop_test(tests, requests_are_understood, 0, COUNT_OF(understood));
+	tcase_add_loop_test(tests, others_are_refused, 0, COUNT_OF(refused));
+	tcase_add_test(tests, a_long_text_is_quoted_in_part);
+	tcase_add_test(tests, every_show_has_its_columns_and_help);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
