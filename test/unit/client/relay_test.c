@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay.c with a real loop, pools and clients: dialogues of two clients
- * with two servers, all four of them the test's own.
+ * client/relay.c, and the lending of servers below it, with a real loop, pools and
+ * clients: dialogues of some clients with some servers, all the test's own.
  */
 #include "../../lib/room.h"
 
@@ -11,9 +11,10 @@
 #include "../unit.h"
 
 /*
- * A line: who, and after it what. "a", "b": a client says; "1", "2": a server says.
- * With a '<' behind: it has heard exactly this ('.' = its end). "a^" is a's login;
- * "1^" accepts a server and lets it in. "1." closes. A space ends a line.
+ * A line: who, and after it what. "a".."d": a client says; "1".."4": a server says.
+ * With a '<' behind: it has heard exactly this ('.' = its end). "a^" is a's login as
+ * u0 into d0, "a^21" as u2 into d1; "1^" accepts a server and lets it in, "1^?" does
+ * not; "1-": no server is dialled. "1." closes. A space ends a line.
  */
 static const struct {
 	const char *says;
@@ -93,6 +94,55 @@ static const struct {
 	  "a^ 1^ a<RSKZ aQ 1<Q 11 a<E. 1<X." },
 	{ "an answer that is empty", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1Z a<E. 1<X." },
 
+	/* the line */
+	{ "first come, first served", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ c^ d^ b<RSKZ c<RSKZ d<RSKZ aQ cQ dQ bQ 1<Q 1CZ 1<Q 1CZ c<CZ b< 1<Q 1CZ "
+	  "d<CZ "
+	  "b< 1<Q 1CZ b<CZ" },
+	{ "whoever leaves makes room for the next", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ b. 1<Q 1CZ 1<Q 1CZ c<CZ" },
+	{ "a pipeline that grows is answered before", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q aQ 1<Q 1CZ a<CZ 1< 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "the server used last is lent first", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 2^ 2<Q 1CZ 2CZ a<CZ b<CZ aQ 2<Q 2CZ aQ 2<Q 2CZ 1<" },
+	{ "or the one that rested longest", "pool_mode=transaction\nserver_round_robin=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 2^ 2<Q 1CZ 2CZ a<CZ b<CZ aQ 1<Q 1CZ aQ 2<Q 2CZ 1<" },
+	{ "no more servers than the pool's size", "pool_mode=transaction\ndefault_pool_size=2",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 2^ 3- 1<Q 2<Q 2CZ b<CZ 2<Q" },
+	{ "several logins at once", "pool_mode=session\ndefault_pool_size=4",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 1<Q 2^ 3^ 2<Q 3<Q" },
+
+	/* limits of databases and users */
+	{ "an idle server of another pool is evicted",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ b^10 1<X. 2^ b<RSKZ bQ 2<Q 2CZ b<CZ aQ 2<X. 3^ 3<Q" },
+	{ "a busy one is waited for", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 2- 1<Q 1Cz 2- aQ 1<Q 1CZ a<CZCZ 1<X. 2^ b<RSKZ" },
+	{ "another database has its own limit", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ b^01 2^ b<RSKZ aQ 1<Q bQ 2<Q" },
+	{ "a user's limit counts on all databases", "pool_mode=transaction\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ b^01 1<X. 2^ b<RSKZ c^10 3^ c<RSKZ" },
+	{ "the server that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- 1. a<E. 2^ b<RSKZ" },
+	{ "the client that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 1<X. 2^ b<RSKZ" },
+
+	/* failures */
+	{ "a refused login keeps the others from trying", "pool_mode=transaction",
+	  "a^ 1^? a<E. b^ b<E. 2-" },
+	{ "a broken login does not refuse", "pool_mode=transaction", "a^ 1^R 1. a< 2- b^ a< b<" },
+	{ "a living server goes on serving", "pool_mode=transaction\ndefault_pool_size=2",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 2^? 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "all are lost: those who ask are told why", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ 1. aQ 2^? a<E. bQ b<E." },
+	{ "nonsense during the login", "pool_mode=transaction", "a^ 1^D 1<. a<E." },
+	{ "a FATAL error while idle", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ 1! 1<X. a< aQ 2^ 2<Q" },
+	{ "the reset query runs before the next one", "default_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1N 1x 1< 1Z 1<Q" },
+	{ "a server goes while it is reset", "default_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1. 2^ 2<Q 2CZ b<CZ" },
+
 	/* settings */
 	{ "simple queries may be refused", "pool_mode=transaction\ndisable_pqexec=1",
 	  "a^ 1^ a<RSKZ aPBES 1<PBES 112CZ a<12CZ aQ a<E." },
@@ -105,20 +155,25 @@ static const struct {
 
 struct stage {
 	struct room room;
-	struct peer clients[2], servers[2];
+	struct peer clients[4], servers[4];
 };
 
 static struct peer *peer_of(struct stage *stage, char name)
 {
-	return name == 'a' || name == 'b' ? &stage->clients[name - 'a']
-	                                  : &stage->servers[name - '1'];
+	return name >= 'a' ? &stage->clients[name - 'a'] : &stage->servers[name - '1'];
 }
 
 static void enter(struct stage *stage, struct peer *peer, const char *words)
 {
 	if (!peer->is_server) {
+		char user[] = "u0", database[] = "d0";
+
+		if (words[0])
+			user[1] = words[0];
+		if (words[0] && words[1])
+			database[1] = words[1];
 		*peer = room_client(&stage->room);
-		peer_start(peer, "u0", "d0");
+		peer_start(peer, user, database);
 		return;
 	}
 	if (peer->fd < 0)
@@ -151,6 +206,9 @@ static void play_line(struct stage *stage, const char *says, const char *line)
 		              heard);
 	} else if (line[1] == '.') {
 		peer_close(peer);
+	} else if (line[1] == '-') {
+		*peer = room_server(&stage->room);
+		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled", says, line);
 	} else if (line[1] == '%') {
 		say_half(peer);
 	} else {
@@ -161,16 +219,18 @@ static void play_line(struct stage *stage, const char *says, const char *line)
 
 START_TEST(relay_plays)
 {
-	struct stage stage = { .clients = { { .fd = -1 }, { .fd = -1 } },
-		               .servers = { { .fd = -1, .is_server = true },
-		                            { .fd = -1, .is_server = true } } };
+	struct stage stage = { 0 };
 	char script[512], *line, *rest = NULL;
 
+	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
+		stage.clients[i].fd = stage.servers[i].fd = -1;
+		stage.servers[i].is_server = true;
+	}
 	room_open(&stage.room, cases[_i].settings, "");
 	snprintf(script, sizeof(script), "%s", cases[_i].script);
 	for (line = strtok_r(script, " ", &rest); line; line = strtok_r(NULL, " ", &rest))
 		play_line(&stage, cases[_i].says, line);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
 		peer_close(&stage.clients[i]);
 		peer_close(&stage.servers[i]);
 	}
