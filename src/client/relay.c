@@ -334,8 +334,10 @@ bool relay_input(struct client *client, struct bytes in)
 
 	if (judgement == JUDGE_END)
 		return false;
-	if (client->state == CLIENT_ACTIVE)
+	if (client->state == CLIENT_ACTIVE) {
 		send_run(client, run, in.at);
+		server->is_cut = client->frame_left && client->passes;
+	}
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
 		return false;
