@@ -33,4 +33,37 @@ void pool_rest_if_empty(struct pool *pool);
 /* Works out what is in force. */
 void pool_configure(struct pool *pool);
 
+/* ---- accounts: account.c ---- */
+
+/* Looks the account up in the configuration and among the users. */
+void account_configure(struct pools *pools, struct account *account);
+void account_free(struct pools *pools, struct account *account);
+void account_forget_unused(struct pools *pools, struct account *account);
+
+/* ---- databases: database.c ---- */
+
+struct database *database_add(struct pools *pools, const char *name,
+                              const struct config_database *entry, bool is_auto);
+
+/* Its pools must have neither members nor servers. */
+void database_free(struct database *database);
+
+/* One made by `*` that nobody uses: autodb_idle_timeout begins. */
+void database_rest(struct database *database);
+
+/* The task that frees databases whose entry is gone. */
+void database_sweep(struct task *task);
+
+bool pool_is_empty(const struct pool *pool);
+
+/* What is being removed is nobody's next step. */
+#define WALKS_SKIP(pools, field, object, entry)                             \
+	do {                                                                \
+		struct pools_walk *walk_;                                   \
+		TAILQ_FOREACH (walk_, &(pools)->walks, node) {              \
+			if (walk_->field == (object))                       \
+				walk_->field = TAILQ_NEXT((object), entry); \
+		}                                                           \
+	} while (0)
+
 #endif
