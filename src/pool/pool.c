@@ -343,6 +343,7 @@ void pool_return(struct borrower *borrower)
 	server->request_at = 0;
 	pool->served_count--;
 	timer_clear(&server->xact);
+	server->xact_at = 0;
 	server->is_rest_unknown = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);

@@ -449,6 +449,16 @@ void pools_sweep_later(struct pools *pools) { loop_defer(pools->with.loop, &pool
 
 /* ---- all of them ---- */
 
+/* A forced user's pool of a least size needs no client to be there. */
+static void add_standing_pool(struct database *database)
+{
+	const struct config_database *entry = database->entry;
+
+	if (!database->is_auto && entry && entry->user &&
+	    config_min_pool_size(database->pools->config, entry) > 0)
+		pools_pool(database, entry->user);
+}
+
 static void add_entries(struct pools *pools)
 {
 	const struct config_database *entry = NULL;
@@ -457,7 +467,9 @@ static void add_entries(struct pools *pools)
 	while ((entry = config_database_next(pools->config, entry))) {
 		HASH_FIND_STR(pools->database_table, entry->name, database);
 		if (!database)
-			add_database(pools, entry->name, entry, false);
+			database = add_database(pools, entry->name, entry, false);
+		if (database)
+			add_standing_pool(database);
 	}
 }
 
@@ -572,6 +584,16 @@ void pool_configure(struct pool *pool)
 	pool_wake(pool);
 }
 
+static void rearm_servers(struct pool *pool)
+{
+	struct server *server;
+
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		TAILQ_FOREACH(server, &pool->servers[state], node)
+		server_rearm(server);
+	}
+}
+
 /* Used and idle servers above the size go, the longest unused first. */
 static void shrink(struct pool *pool)
 {
@@ -611,6 +633,7 @@ static void configure_database(struct database *database, const struct config *o
 			continue;
 		}
 		pool_configure(pool);
+		rearm_servers(pool);
 		if (!is_same)
 			pool_recycle(pool, "database configuration changed");
 		shrink(pool);

@@ -94,8 +94,9 @@ struct server {
 	struct address peer;  /* where it is connected to */
 	char path[108];       /* and how, if that is a Unix socket */
 	usec_t connected_at;  /* launched */
-	usec_t used_at;       /* last returned, or logged in */
+	usec_t used_at;       /* last ready in full, returned, or logged in */
 	usec_t request_at;    /* the present query's start; 0 = none */
+	usec_t xact_at;       /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;
 	uint64_t id;
