@@ -129,6 +129,13 @@ static const struct {
 	{ "the client that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 1<X. 2^ b<RSKZ" },
 
+	{ "the next one gets what the first does not need any more",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 c^20 1<Q 2- b. 1CZ a<CZ 1<X. 2^ c<RSKZ" },
+	{ "nor may use for another limit",
+	  "pool_mode=transaction\nmax_db_connections=2\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ aQ 1<Q b^11 2^ b<RSKZ bQ 2<Q c^10 d^20 3^ d<RSKZ c<" },
+
 	/* failures */
 	{ "a refused login keeps the others from trying", "pool_mode=transaction",
 	  "a^ 1^? a<E. b^ b<E. 2-" },
