@@ -203,6 +203,23 @@ static void free_account(struct pools *pools, struct account *account)
 	slab_put(&pools->account_slab, account);
 }
 
+static void forget_unused(struct pools *pools, struct account *account)
+{
+	if (!account->client_count && !account->pool_count && !account->entry && !account->secret)
+		free_account(pools, account);
+}
+
+void pools_enter_account(struct account *account) { account->client_count++; }
+
+void pools_leave_account(struct pools *pools, struct account **accountp)
+{
+	struct account *account = *accountp;
+
+	*accountp = NULL;
+	account->client_count--;
+	forget_unused(pools, account);
+}
+
 /* ---- databases ---- */
 
 static void on_database_rest(struct timer *timer);
@@ -334,6 +351,7 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	HASH_ADD_PTR(database->pool_table, account, pool);
 	TAILQ_INSERT_TAIL(&pools->list, pool, node);
 	database->pool_count++;
+	account->pool_count++;
 	pools->pool_count++;
 	pool_configure(pool);
 	return pool;
@@ -379,6 +397,8 @@ void pools_forget_pool(struct pool *pool)
 	TAILQ_REMOVE(&pools->list, pool, node);
 	pool->database->pool_count--;
 	pools->pool_count--;
+	pool->account->pool_count--;
+	forget_unused(pools, pool->account);
 	slab_put(&pools->pool_slab, pool);
 }
 
