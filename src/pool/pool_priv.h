@@ -16,6 +16,12 @@ void pool_grow(struct pool *pool);
 /* There may be room now for pools that wait at a limit of this pool's database or account. */
 void pool_unblock(struct pool *pool);
 
+/*
+ * Ends each pool_serve(): a pool that was woken by pool_unblock() and had no use for
+ * that (those who waited have left, another limit is in its way) wakes the next one.
+ */
+void pool_pass_on(struct pool *pool);
+
 /* The pool leaves the lines of those that wait at a limit. */
 void pool_leave_blocked(struct pool *pool);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "pgweir/auth/users.h"
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
 
@@ -286,6 +287,14 @@ static size_t next_message(struct peer *peer, char *type)
 	return frame.length;
 }
 
+static void hear_error(struct peer *peer, struct bytes message)
+{
+	struct report report = { .sqlstate = "", .text = "" };
+
+	fields_report(bytes_skip(message, FRAME_HEADER_SIZE), &report);
+	snprintf(peer->error, sizeof(peer->error), "%s %s", report.sqlstate, report.text);
+}
+
 const char *peer_hear(struct room *room, struct peer *peer)
 {
 	size_t heard = 0, count;
@@ -298,6 +307,8 @@ const char *peer_hear(struct room *room, struct peer *peer)
 		room_turn(room);
 	}
 	while ((count = next_message(peer, &type)) && heard < sizeof(peer->heard) - 2) {
+		if (type == 'E' && !peer->is_server)
+			hear_error(peer, bytes_of(peer->in.at, count));
 		peer->heard[heard++] = type;
 		buf_drop(&peer->in, count);
 	}

@@ -37,6 +37,7 @@ struct peer {
 	bool has_started; /* a server: the startup packet has come */
 	struct buf in;    /* not a whole message yet */
 	char heard[4096]; /* by peer_hear() */
+	char error[256];  /* the last ErrorResponse that was heard: SQLSTATE and words */
 };
 
 /*

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "../unit.h"
 
@@ -14,7 +15,8 @@
  * A line: who, and after it what. "a".."d": a client says; "1".."4": a server says.
  * With a '<' behind: it has heard exactly this ('.' = its end). "a^" is a's login as
  * u0 into d0, "a^21" as u2 into d1; "1^" accepts a server and lets it in, "1^?" does
- * not; "1-": no server is dialled. "1." closes. A space ends a line.
+ * not; "1-": no server is dialled. "1." closes. "a~" and "1~" wait until something is
+ * heard, and "1~^" until a server is dialled. A space ends a line.
  */
 static const struct {
 	const char *says;
@@ -127,6 +129,13 @@ static const struct {
 	{ "the client that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 1<X. 2^ b<RSKZ" },
 
+	{ "the next one gets what the first does not need any more",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 c^20 1<Q 2- b. 1CZ a<CZ 1<X. 2^ c<RSKZ" },
+	{ "nor may use for another limit",
+	  "pool_mode=transaction\nmax_db_connections=2\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ aQ 1<Q b^11 2^ b<RSKZ bQ 2<Q c^10 d^20 3^ d<RSKZ c<" },
+
 	/* failures */
 	{ "a refused login keeps the others from trying", "pool_mode=transaction",
 	  "a^ 1^? a<E. b^ b<E. 2-" },
@@ -142,6 +151,42 @@ static const struct {
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1N 1x 1< 1Z 1<Q" },
 	{ "a server goes while it is reset", "default_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1. 2^ 2<Q 2CZ b<CZ" },
+
+	/* time */
+	{ "the reserve helps whoever waits too long",
+	  "pool_mode=transaction\ndefault_pool_size=1\nreserve_pool_size=1\nreserve_pool_timeout="
+	  "20ms",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ 1<Q 2~^ 2RSKZ 2<Q 2CZ b<CZ cQ 2<Q" },
+	{ "a login is tried again", "server_login_retry=20ms", "a^ 1^R 1. 2~^ 2RSKZ a<RSKZ" },
+	{ "those who wait for a later try are served",
+	  "pool_mode=transaction\nserver_login_retry=20ms",
+	  "a^ 1^ a<RSKZ 1. aQ 2^R 2. 3~^ 3RSKZ 3<Q 3CZ a<CZ" },
+	{ "a server that says nothing is given up", "server_connect_timeout=20ms",
+	  "a^ 1~^ 1~. a<" },
+	{ "query_wait_timeout",
+	  "pool_mode=transaction\ndefault_pool_size=1\nquery_wait_timeout=20ms",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q b~E. 1CZ a<CZ 1<" },
+	{ "query_wait_notify", "pool_mode=transaction\ndefault_pool_size=1\nquery_wait_notify=20ms",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q b~N 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "query_timeout", "pool_mode=transaction\nquery_timeout=20ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q a~E. 1<X." },
+	{ "query_timeout is over with the answer",
+	  "pool_mode=transaction\nquery_timeout=20ms\n"
+	  "server_idle_timeout=60ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1~X. a<" },
+	{ "idle_transaction_timeout", "pool_mode=transaction\nidle_transaction_timeout=20ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZ a~E. 1<X." },
+	{ "transaction_timeout", "pool_mode=transaction\ntransaction_timeout=20ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZ aQ 1<Q a~E. 1<X." },
+	{ "server_idle_timeout", "pool_mode=transaction\nserver_idle_timeout=20ms",
+	  "a^ 1^ a<RSKZ 1~X. a<" },
+	{ "server_lifetime", "pool_mode=transaction\nserver_lifetime=20ms",
+	  "a^ 1^ a<RSKZ 1~X. aQ 2^ 2<Q" },
+	{ "client_idle_timeout", "pool_mode=transaction\nclient_idle_timeout=20ms",
+	  "a^ 1^ a<RSKZ a~E. 1<" },
+	{ "client_login_timeout", "client_login_timeout=20ms", "a^ 1^R a~E. 1<" },
+	{ "min_pool_size", "pool_mode=transaction\nmin_pool_size=3",
+	  "a^ 1^ a<RSKZ 2^ 3^ 4- 2. 4^ 1< 3< 4<" },
 
 	/* settings */
 	{ "simple queries may be refused", "pool_mode=transaction\ndisable_pqexec=1",
@@ -193,6 +238,21 @@ static void say_half(struct peer *peer)
 	buf_free(&out);
 }
 
+/* Waits for what a timer of the engine brings about, and returns what was heard. */
+static const char *await(struct stage *stage, struct peer *peer)
+{
+	usec_t limit = clock_now() + 10 * USEC_PER_SEC;
+	const char *heard = "";
+
+	while (*heard == 0 && clock_now() < limit) {
+		if (peer->fd < 0)
+			*peer = room_server(&stage->room);
+		else
+			heard = peer_hear(&stage->room, peer);
+	}
+	return heard;
+}
+
 static void play_line(struct stage *stage, const char *says, const char *line)
 {
 	struct peer *peer = peer_of(stage, line[0]);
@@ -200,8 +260,8 @@ static void play_line(struct stage *stage, const char *says, const char *line)
 
 	if (line[1] == '^') {
 		enter(stage, peer, line + 2);
-	} else if (line[1] == '<') {
-		heard = peer_hear(&stage->room, peer);
+	} else if (line[1] == '<' || line[1] == '~') {
+		heard = line[1] == '<' ? peer_hear(&stage->room, peer) : await(stage, peer);
 		ck_assert_msg(strcmp(heard, line + 2) == 0, "%s: \"%s\": heard \"%s\"", says, line,
 		              heard);
 	} else if (line[1] == '.') {
@@ -238,6 +298,63 @@ START_TEST(relay_plays)
 }
 END_TEST
 
+/* What depends on its place, so that nothing lost or doubled goes unseen. */
+static char pattern(size_t at) { return (char)(at * 2654435761u >> 13); }
+
+/*
+ * A client that does not read: its server is not read either, so that what waits in
+ * between is bounded; when it reads again all comes, in order.
+ */
+START_TEST(relay_holds_back)
+{
+	static char chunk[60000];
+	struct stage stage = { 0 };
+	struct peer *client = &stage.clients[0], *server = &stage.servers[0];
+	struct peer *from = _i ? client : server, *to = _i ? server : client;
+	struct buf message = { 0 };
+	size_t said = 0, heard = 0, headers = _i ? 5 : 10;
+	ssize_t count;
+
+	room_open(&stage.room, "pool_mode=transaction", "");
+	server->fd = -1;
+	server->is_server = true;
+	play_line(&stage, "hold back", "a^");
+	play_line(&stage, "hold back", "1^");
+	play_line(&stage, "hold back", "a<RSKZ");
+	play_line(&stage, "hold back", "aQ");
+	play_line(&stage, "hold back", "1<Q");
+	if (_i) {
+		play_line(&stage, "hold back", "1G");
+		play_line(&stage, "hold back", "a<G");
+	}
+	/* One message of 64 MB, which does not come to its end. */
+	buf_add_byte(&message, 'd');
+	buf_add_be32(&message, 64 << 20);
+	if (!_i)
+		peer_say(server, "H");
+	ck_assert(peer_say_bytes(from, buf_bytes(&message)));
+	buf_free(&message);
+	for (int full = 0; full < 3;) {
+		for (size_t i = 0; i < sizeof(chunk); i++)
+			chunk[i] = pattern(said + i);
+		count = send(from->fd, chunk, sizeof(chunk), MSG_NOSIGNAL | MSG_DONTWAIT);
+		said += count > 0 ? (size_t)count : 0;
+		full = count > 0 ? 0 : full + 1;
+		room_turn(&stage.room);
+		ck_assert_uint_lt(said, 8 << 20);
+	}
+	while ((count = recv(to->fd, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0) {
+		for (size_t i = 0; i < (size_t)count; i++, heard++)
+			ck_assert(heard < headers || chunk[i] == pattern(heard - headers));
+		room_turn(&stage.room);
+	}
+	ck_assert_uint_eq(heard, said + headers);
+	peer_close(client);
+	peer_close(server);
+	room_close(&stage.room);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("client/relay");
@@ -245,6 +362,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 20);
 	tcase_add_loop_test(tcase, relay_plays, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, relay_holds_back, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
