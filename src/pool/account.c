@@ -12,6 +12,14 @@
 
 #include "pgweir/base/banned.h"
 
+static void forget_secret(struct account *account)
+{
+	if (account->secret)
+		explicit_bzero(account->secret, strlen(account->secret));
+	free(account->secret);
+	account->secret = NULL;
+}
+
 void account_configure(struct pools *pools, struct account *account)
 {
 	const struct user *user = users_find(pools->users, account->name);
@@ -23,7 +31,7 @@ void account_configure(struct pools *pools, struct account *account)
 	    strcmp(account->secret, user->secret.text) == 0)
 		return; /* the keys that a client showed are as good as they were */
 	credentials_done(&account->credentials);
-	free(account->secret);
+	forget_secret(account);
 	account->secret = user ? strdup(user->secret.text) : NULL;
 	if (user)
 		credentials_from_secret(&account->credentials, &user->secret);
@@ -72,9 +80,7 @@ void account_free(struct pools *pools, struct account *account)
 	HASH_DEL(pools->account_table, account);
 	TAILQ_REMOVE(&pools->accounts, account, node);
 	credentials_done(&account->credentials);
-	if (account->secret)
-		explicit_bzero(account->secret, strlen(account->secret));
-	free(account->secret);
+	forget_secret(account);
 	slab_put(&pools->account_slab, account);
 }
 
