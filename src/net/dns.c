@@ -48,6 +48,7 @@ struct dns {
 struct query {
 	struct dns *dns;
 	dns_on_found *on_found;
+	dns_on_serial *on_serial; /* for dns_query_serial() */
 	void *arg;
 };
 
@@ -130,6 +131,25 @@ static void on_info(void *arg, int status, int timeouts, struct ares_addrinfo *i
 	if (info)
 		ares_freeaddrinfo(info);
 	query->on_found(query->arg, found.addresses, found.count, ares_strerror(status));
+	free(query);
+}
+
+static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, int size)
+{
+	struct query *query = arg;
+	struct ares_soa_reply *soa = NULL;
+	uint32_t serial = 0;
+
+	(void)timeouts;
+	query->dns->query_count--;
+	if (status == ARES_SUCCESS)
+		status = ares_parse_soa_reply(packet, size, &soa);
+	if (status == ARES_SUCCESS)
+		serial = soa->serial;
+	query->on_serial(query->arg, status == ARES_SUCCESS ? &serial : NULL,
+	                 ares_strerror(status));
+	if (soa)
+		ares_free_data(soa);
 	free(query);
 }
 
@@ -305,6 +325,38 @@ void dns_free(struct dns **dns)
 	ares_library_cleanup();
 }
 
+/* NULL: *err says why not. */
+static struct query *query_new(struct dns *dns, const char *name, void *arg, struct err *err)
+{
+	struct query *query;
+
+	if (!refresh_channel(dns, err))
+		return NULL;
+	query = calloc(1, sizeof(*query));
+	if (!query) {
+		err_set(err, ERR_MEMORY, "no memory for the DNS name %s", name);
+		return NULL;
+	}
+	query->dns = dns;
+	query->arg = arg;
+	dns->query_count++;
+	return query;
+}
+
+bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_serial, void *arg,
+                      struct err *err)
+{
+	enum { CLASS_IN = 1, TYPE_SOA = 6 };
+	struct query *query = query_new(dns, zone, arg, err);
+
+	if (!query)
+		return false;
+	query->on_serial = on_serial;
+	ares_query(dns->channel, zone, CLASS_IN, TYPE_SOA, on_soa, query);
+	set_tick(dns);
+	return true;
+}
+
 bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
                struct err *err)
 {
@@ -313,15 +365,11 @@ bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *
 		.ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
 	};
-	struct query *query;
+	struct query *query = query_new(dns, host, arg, err);
 
-	if (!refresh_channel(dns, err))
-		return false;
-	query = malloc(sizeof(*query));
 	if (!query)
-		return err_set(err, ERR_MEMORY, "no memory for the DNS name %s", host);
-	*query = (struct query){ dns, on_found, arg };
-	dns->query_count++;
+		return false;
+	query->on_found = on_found;
 	ares_getaddrinfo(dns->channel, host, NULL, &hints, on_info, query);
 	set_tick(dns);
 	return true;

@@ -31,6 +31,13 @@ void dns_free(struct dns **dns);
 bool dns_query(struct dns *dns, const char *host, dns_on_found *on_found, void *arg,
                struct err *err);
 
+/* The same rules as for dns_on_found. NULL: `failure` says why there is no serial number. */
+typedef void dns_on_serial(void *arg, const uint32_t *serial, const char *failure);
+
+/* Asks for the serial number of a zone (its SOA record). false as above. */
+bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_serial, void *arg,
+                      struct err *err);
+
 /* Name and version of the library. Static. */
 const char *dns_library(void);
 

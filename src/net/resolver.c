@@ -9,8 +9,9 @@
  * where nothing may be asked; so it only changes the name, and whoever waits is
  * told by a task at the end of the turn.
  *
- * A name leaves the table when its time is over, and leaves the memory when
- * nobody needs it any more: no query, no ask, no answering under way.
+ * A name leaves the table when its time is over and nobody stays at its addresses,
+ * and leaves the memory when nobody needs it any more: no query, no ask, no
+ * answering under way.
  */
 #include "pgweir/net/resolver.h"
 
@@ -19,49 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* uthash's own choice falls through its cases, which clang warns of. */
-#define HASH_FUNCTION HASH_FNV
-#define HASH_NONFATAL_OOM 1
-#define uthash_nonfatal_oom(name) ((name)->is_lost = true)
-#include <uthash.h>
-
-#include "dns_priv.h"
+#include "resolver_priv.h"
 
 #include "pgweir/base/banned.h"
 
 #define NAMES_MAX 16384
-
-TAILQ_HEAD(ask_list, resolver_ask);
-
-struct resolver_name {
-	struct resolver *resolver;
-	UT_hash_handle hh;
-	unsigned long serial;
-	struct timer expiry;
-	struct task task; /* answers `asks` */
-	struct ask_list asks;
-	struct address *addresses;
-	unsigned int address_count;
-	unsigned int next;   /* address to hand out */
-	const char *failure; /* why there is no address; static */
-	bool is_asking;      /* a query is under way */
-	bool is_answering;
-	bool is_filed; /* in the table */
-	bool is_lost;  /* there was no memory to file it */
-	char host[];
-};
-
-struct resolver {
-	struct loop *loop;
-	struct dns *dns;
-	usec_t good_ttl;
-	usec_t bad_ttl;
-	struct resolver_name *names;
-	struct resolver_name *last_row; /* of resolver_next_row() */
-	unsigned long serial;
-	unsigned int rotation; /* where the next name that is found begins */
-	bool is_ending;
-};
 
 #define NAME_OF(part, member) \
 	((struct resolver_name *)((char *)(part)-offsetof(struct resolver_name, member)))
@@ -74,6 +37,7 @@ static void release(struct resolver_name *name)
 	if (name->is_filed || name->is_asking || name->is_answering || !TAILQ_EMPTY(&name->asks))
 		return;
 	loop_undefer(name->resolver->loop, &name->task);
+	loop_undefer(name->resolver->loop, &name->left_task);
 	free(name->addresses);
 	free(name);
 }
@@ -88,16 +52,25 @@ static void unfile(struct resolver_name *name)
 	if (resolver->last_row == name)
 		resolver->last_row = NULL;
 	timer_clear(&name->expiry);
+	zone_leave(name);
 	HASH_DEL(resolver->names, name);
 	name->is_filed = false;
+}
+
+/* It stays in the table for what is known of it, and for those who stay at its addresses. */
+static void tidy(struct resolver_name *name)
+{
+	if (!name->is_known && !name->is_asking && TAILQ_EMPTY(&name->stays))
+		unfile(name);
+	release(name);
 }
 
 static void on_expired(struct timer *timer)
 {
 	struct resolver_name *name = NAME_OF(timer, expiry);
 
-	unfile(name);
-	release(name);
+	name->is_known = false;
+	tidy(name);
 }
 
 static void answer(struct resolver_name *name, struct resolver_ask *ask)
@@ -115,6 +88,8 @@ static void answer(struct resolver_name *name, struct resolver_ask *ask)
 	}
 	address = name->addresses[name->next++ % name->address_count];
 	address_set_port(&address, ask->port);
+	ask->addresses = name->addresses;
+	ask->address_count = name->address_count;
 	ask->on_answer(ask, &address, NULL);
 }
 
@@ -131,10 +106,77 @@ static void run_answers(struct task *task)
 	while (count-- > 0 && (ask = TAILQ_FIRST(&name->asks)))
 		answer(name, ask);
 	name->is_answering = false;
-	if (!TAILQ_EMPTY(&name->asks))
+	if (!TAILQ_EMPTY(&name->asks) && !name->is_asking)
 		loop_defer(name->resolver->loop, &name->task);
 	release(name);
 }
+
+/* ---- those who stay ---- */
+
+static bool has_address(const struct resolver_name *name, const struct address *address)
+{
+	for (unsigned int i = 0; i < name->address_count; i++) {
+		if (address_equal_host(&name->addresses[i], address))
+			return true;
+	}
+	return false;
+}
+
+static void mark_left(struct resolver_name *name)
+{
+	struct resolver_stay *stay;
+
+	TAILQ_FOREACH (stay, &name->stays, node) {
+		stay->has_left = !has_address(name, &stay->address);
+		if (stay->has_left)
+			loop_defer(name->resolver->loop, &name->left_task);
+	}
+}
+
+static struct resolver_stay *first_left(const struct resolver_name *name)
+{
+	struct resolver_stay *stay;
+
+	TAILQ_FOREACH (stay, &name->stays, node) {
+		if (stay->has_left)
+			return stay;
+	}
+	return NULL;
+}
+
+/* Each may take others with it, or make new ones. */
+static void tell_left(struct task *task)
+{
+	struct resolver_name *name = NAME_OF(task, left_task);
+	struct resolver_stay *stay;
+
+	name->is_answering = true;
+	while ((stay = first_left(name))) {
+		TAILQ_REMOVE(&name->stays, stay, node);
+		stay->name = NULL;
+		stay->on_left(stay);
+	}
+	name->is_answering = false;
+	if (!name->is_stale) {
+		tidy(name);
+		return;
+	}
+	name->is_stale = false;
+	name_refresh(name);
+}
+
+void resolver_leave(struct resolver_stay *stay)
+{
+	struct resolver_name *name = stay->name;
+
+	if (!name)
+		return;
+	TAILQ_REMOVE(&name->stays, stay, node);
+	stay->name = NULL;
+	tidy(name);
+}
+
+/* ---- answers ---- */
 
 static struct resolver_name *name_new(struct resolver *resolver, const char *host)
 {
@@ -147,7 +189,9 @@ static struct resolver_name *name_new(struct resolver *resolver, const char *hos
 	name->resolver = resolver;
 	name->serial = ++resolver->serial;
 	name->task.run = run_answers;
+	name->left_task.run = tell_left;
 	TAILQ_INIT(&name->asks);
+	TAILQ_INIT(&name->stays);
 	return name;
 }
 
@@ -159,11 +203,10 @@ static void keep(struct resolver_name *name, usec_t ttl)
 	if (ttl > 0 && !resolver->is_ending)
 		timer_set(&name->expiry, loop_line(resolver->loop, ttl, on_expired),
 		          loop_now(resolver->loop));
-	if (!timer_is_set(&name->expiry))
-		unfile(name);
+	name->is_known = timer_is_set(&name->expiry);
 	if (!TAILQ_EMPTY(&name->asks))
 		loop_defer(resolver->loop, &name->task);
-	release(name);
+	tidy(name);
 }
 
 static void on_found(void *arg, const struct address *addresses, unsigned int count,
@@ -175,14 +218,17 @@ static void on_found(void *arg, const struct address *addresses, unsigned int co
 	name->is_asking = false;
 	name->failure = failure;
 	name->next = resolver->rotation++;
-	if (count > 0)
-		name->addresses = malloc(count * sizeof(*addresses));
+	free(name->addresses);
+	name->addresses = count > 0 ? malloc(count * sizeof(*addresses)) : NULL;
+	name->address_count = name->addresses ? count : 0;
 	if (name->addresses) {
 		memcpy(name->addresses, addresses, count * sizeof(*addresses));
-		name->address_count = count;
+		mark_left(name);
 	} else if (count > 0) {
 		name->failure = "out of memory";
 	}
+	if (name->is_stale)
+		loop_defer(resolver->loop, &name->left_task);
 	keep(name, name->address_count ? resolver->good_ttl : resolver->bad_ttl);
 }
 
@@ -199,6 +245,7 @@ struct resolver *resolver_new(struct loop *loop, const struct resolver_options *
 	}
 	resolver->loop = loop;
 	resolver_set_ttl(resolver, options->good_ttl, options->bad_ttl);
+	resolver->zone_period = options->zone_period;
 	resolver->dns = dns_new(loop, options, err);
 	if (!resolver->dns)
 		resolver_free(&resolver);
@@ -212,7 +259,7 @@ void resolver_free(struct resolver **resolver)
 	(*resolver)->is_ending = true;
 	dns_free(&(*resolver)->dns);
 	resolver_forget(*resolver);
-	assert(!(*resolver)->names);
+	assert(!(*resolver)->names && !(*resolver)->zones);
 	free(*resolver);
 	*resolver = NULL;
 }
@@ -232,8 +279,9 @@ void resolver_forget(struct resolver *resolver)
 	HASH_ITER (hh, resolver->names, name, next) {
 		if (name->is_asking)
 			continue;
-		unfile(name);
-		release(name);
+		name->is_known = false;
+		timer_clear(&name->expiry);
+		tidy(name);
 	}
 }
 
@@ -248,6 +296,7 @@ static struct resolver_name *numeric_name(struct resolver *resolver, const char 
 	if (name && (name->addresses = malloc(sizeof(*address)))) {
 		name->addresses[0] = *address;
 		name->address_count = 1;
+		name->is_known = true;
 		return name;
 	}
 	free(name);
@@ -269,6 +318,7 @@ static struct resolver_name *filed_name(struct resolver *resolver, const char *h
 		HASH_ADD_KEYPTR(hh, resolver->names, name->host, strlen(name->host), name);
 	if (name && !name->is_lost) {
 		name->is_filed = true;
+		zone_enter(name);
 		return name;
 	}
 	free(name);
@@ -276,16 +326,26 @@ static struct resolver_name *filed_name(struct resolver *resolver, const char *h
 	return NULL;
 }
 
-/* The name's first ask starts its query. It may be answered at once: for this the ask is there. */
-static bool start_query(struct resolver_name *name, struct resolver_ask *ask, struct err *err)
+/* The answer may come from within. */
+static bool start_query(struct resolver_name *name, struct err *err)
 {
 	name->is_asking = true;
+	name->is_known = false;
+	timer_clear(&name->expiry);
 	if (dns_query(name->resolver->dns, name->host, on_found, name, err))
 		return true;
 	name->is_asking = false;
-	unfile(name);
-	resolver_cancel(ask);
 	return false;
+}
+
+void name_refresh(struct resolver_name *name)
+{
+	struct err err;
+
+	if (name->is_asking)
+		name->is_stale = true;
+	else if (!start_query(name, &err))
+		tidy(name);
 }
 
 bool resolver_start(struct resolver *resolver, struct resolver_ask *ask, const char *host,
@@ -296,24 +356,26 @@ bool resolver_start(struct resolver *resolver, struct resolver_ask *ask, const c
 {
 	struct resolver_name *name;
 	struct address address;
-	bool is_known = true;
 
 	HASH_FIND(hh, resolver->names, host, strlen(host), name);
-	if (!name && address_parse(&address, host, 0)) {
+	if (!name && address_parse(&address, host, 0))
 		name = numeric_name(resolver, host, &address, err);
-	} else if (!name) {
+	else if (!name)
 		name = filed_name(resolver, host, err);
-		is_known = false;
-	}
 	if (!name)
 		return false;
 	*ask = (struct resolver_ask){ .on_answer = on_answer, .name = name, .port = port };
 	TAILQ_INSERT_TAIL(&name->asks, ask, node);
-	if (!is_known)
-		return start_query(name, ask, err);
-	if (!name->is_asking)
+	if (name->is_asking)
+		return true;
+	if (name->is_known) {
 		loop_defer(resolver->loop, &name->task);
-	return true;
+		return true;
+	}
+	if (start_query(name, err))
+		return true;
+	resolver_cancel(ask);
+	return false;
 }
 
 void resolver_cancel(struct resolver_ask *ask)
@@ -324,7 +386,23 @@ void resolver_cancel(struct resolver_ask *ask)
 		return;
 	TAILQ_REMOVE(&name->asks, ask, node);
 	ask->name = NULL;
-	release(name);
+	tidy(name);
+}
+
+void resolver_enter(struct resolver *resolver, struct resolver_stay *stay, const char *host,
+                    const struct address *address, void (*on_left)(struct resolver_stay *stay))
+{
+	struct resolver_name *name;
+	struct address numeric;
+	struct err err;
+
+	HASH_FIND(hh, resolver->names, host, strlen(host), name);
+	if (!name && !address_parse(&numeric, host, 0))
+		name = filed_name(resolver, host, &err);
+	if (!name)
+		return;
+	*stay = (struct resolver_stay){ .on_left = on_left, .name = name, .address = *address };
+	TAILQ_INSERT_TAIL(&name->stays, stay, node);
 }
 
 /* ---- for SHOW ---- */
@@ -356,6 +434,9 @@ bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct 
 	struct resolver_name *name = name_behind(resolver, *cursor);
 	usec_t now = loop_now(resolver->loop);
 
+	/* Some stand there only for who stays at an address that they gave once. */
+	while (name && !name->failure && !name->is_asking)
+		name = name->hh.next;
 	if (!name)
 		return false;
 	*row = (struct resolver_row){ .host = name->host,

@@ -18,6 +18,7 @@
 #define LONG (3600 * USEC_PER_SEC)
 #define TYPE_A 1
 #define TYPE_AAAA 28
+#define TYPE_SOA 6
 
 /* What the server knows: the name's first label decides. */
 static const struct {
@@ -35,6 +36,11 @@ struct scene {
 	struct resolver *resolver;
 	struct watch server;
 	bool is_mute;
+	const char *moving;   /* where moving.test is */
+	uint32_t serial;      /* of the zone test; 0: it has none */
+	unsigned int serials; /* questions for it */
+	unsigned int left;    /* stays that were told */
+	unsigned int left_stop;
 	unsigned int a_count; /* questions for A that came */
 	unsigned int answered;
 	unsigned int stop_at;
@@ -78,8 +84,39 @@ static size_t add_records(char *out, size_t at, const char *label, int type, uin
 	return at;
 }
 
+/* The address of moving.test, as it is now. */
+static size_t add_moving(const struct scene *scene, char *out, size_t at, uint16_t *count)
+{
+	struct address address;
+
+	ck_assert(address_parse(&address, scene->moving, 0));
+	store_be16(out + at, 0xc00c);
+	store_be16(out + at + 2, TYPE_A);
+	store_be16(out + at + 4, 1);
+	store_be32(out + at + 6, 60);
+	store_be16(out + at + 10, 4);
+	memcpy(out + at + 12, &address.in.sin_addr, 4);
+	(*count)++;
+	return at + 16;
+}
+
+/* The SOA record of the zone: its two names are the root. */
+static size_t add_soa(const struct scene *scene, char *out, size_t at, uint16_t *count)
+{
+	memset(out + at, 0, 34);
+	store_be16(out + at, 0xc00c);
+	store_be16(out + at + 2, TYPE_SOA);
+	store_be16(out + at + 4, 1);
+	store_be16(out + at + 10, 22);
+	store_be32(out + at + 14, scene->serial);
+	(*count)++;
+	return at + 34;
+}
+
 static bool knows(const char *label)
 {
+	if (strcmp(label, "moving") == 0 || strcmp(label, "test") == 0)
+		return true;
 	for (size_t i = 0; i < COUNT_OF(zone); i++) {
 		if (strcmp(zone[i].label, label) == 0)
 			return true;
@@ -107,7 +144,12 @@ static void on_question(struct watch *watch, unsigned int what)
 	scene->a_count += type == TYPE_A;
 	if (scene->is_mute)
 		return;
+	scene->serials += type == TYPE_SOA;
 	at = add_records(packet, at, label, type, &count);
+	if (type == TYPE_A && strcmp(label, "moving") == 0)
+		at = add_moving(scene, packet, at, &count);
+	if (type == TYPE_SOA && scene->serial)
+		at = add_soa(scene, packet, at, &count);
 	store_be16(packet + 2, knows(label) ? 0x8580 : 0x8583); /* 3: no such name */
 	store_be16(packet + 6, count);
 	store_be32(packet + 8, 0);
@@ -127,7 +169,7 @@ static void set_up_with(struct scene *scene, usec_t good_ttl, usec_t bad_ttl, us
 	struct err err;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 
-	*scene = (struct scene){ .loop = loop_new(NULL) };
+	*scene = (struct scene){ .loop = loop_new(NULL), .moving = "127.0.0.1" };
 	ck_assert(address_parse(&address, "127.0.0.1", 0));
 	ck_assert_int_eq(bind(fd, address_sockaddr(&address), address_sockaddr_size(&address)), 0);
 	ck_assert(address_of_self(&address, fd, 0));
@@ -467,6 +509,183 @@ START_TEST(rows_go_on_when_names_come_and_go)
 }
 END_TEST
 
+/* ---- those who stay ---- */
+
+struct guest {
+	struct resolver_stay stay;
+	struct scene *scene;
+	unsigned int told;
+	struct guest *takes_along;
+};
+
+static void on_left(struct resolver_stay *stay)
+{
+	struct guest *guest = (struct guest *)stay;
+
+	ck_assert_ptr_null(stay->name);
+	guest->told++;
+	if (guest->takes_along)
+		resolver_leave(&guest->takes_along->stay);
+	if (++guest->scene->left == guest->scene->left_stop)
+		loop_stop(guest->scene->loop);
+}
+
+static void enter(struct guest *guest, struct scene *scene, const char *host, const char *where)
+{
+	struct address address;
+
+	ck_assert(address_parse(&address, where, 5432));
+	guest->scene = scene;
+	resolver_enter(scene->resolver, &guest->stay, host, &address, on_left);
+}
+
+START_TEST(who_stays_is_told_that_the_address_has_gone)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct guest there = { 0 }, also = { 0 }, gone = { 0 }, elsewhere = { 0 };
+
+	set_up(&scene, _i ? LONG : 0, LONG);
+	ask_now(&scene, &asked, "moving.test");
+	enter(&there, &scene, "moving.test", "127.0.0.1");
+	enter(&also, &scene, "moving.test", "127.0.0.1");
+	enter(&gone, &scene, "moving.test", "127.0.0.1");
+	enter(&elsewhere, &scene, "moving.test", "127.0.0.7");
+	there.takes_along = &also;
+	resolver_leave(&gone.stay);
+	resolver_leave(&gone.stay);
+	resolver_forget(scene.resolver);
+	scene.moving = "127.0.0.7";
+	scene.left_stop = 1;
+	start(&asked, &scene, "moving.test");
+	loop_run(scene.loop);
+	ck_assert_uint_eq(there.told, 1);
+	ck_assert_uint_eq(also.told + gone.told + elsewhere.told, 0);
+	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
+	resolver_cancel(&asked.ask);
+	resolver_leave(&elsewhere.stay);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_failure_moves_nobody)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct guest guest = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	enter(&guest, &scene, "none.test", "127.0.0.1");
+	ask_now(&scene, &asked, "none.test");
+	ask_now(&scene, &asked, "127.0.0.1"); /* another turn */
+	ck_assert_uint_eq(guest.told, 0);
+	resolver_leave(&guest.stay);
+	enter(&guest, &scene, "10.0.0.1", "127.0.0.1");
+	ck_assert_ptr_null(guest.stay.name);
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(all_addresses_are_there_for_who_asked)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "three.test");
+	ck_assert_uint_eq(asked.ask.address_count, 3);
+	ask_now(&scene, &asked, "10.1.2.3");
+	ck_assert_uint_eq(asked.ask.address_count, 1);
+	tear_down(&scene);
+}
+END_TEST
+
+/* ---- zones ---- */
+
+/* Turns the loop until the zone has been asked so often. */
+static void run_serials(struct scene *scene, unsigned int count)
+{
+	struct asked turn = { 0 };
+
+	while (scene->serials < count)
+		ask_now(scene, &turn, "127.0.0.1");
+}
+
+START_TEST(a_zone_that_grows_moves_its_names)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct guest guest = { 0 };
+	struct resolver_zone_row row;
+	unsigned long cursor = 0;
+
+	set_up(&scene, LONG, LONG);
+	scene.serial = UINT32_MAX;
+	resolver_set_zone_period(scene.resolver, USEC_PER_MS);
+	ask_now(&scene, &asked, "moving.test");
+	ask_now(&scene, &asked, "one.test");
+	ask_now(&scene, &asked, "nozone");
+	enter(&guest, &scene, "moving.test", "127.0.0.1");
+	run_serials(&scene, 3);
+	ck_assert_uint_eq(scene.a_count, 3); /* the same serial: nothing was asked */
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
+	ck_assert(resolver_next_zone(scene.resolver, &cursor, &row));
+	ck_assert_str_eq(row.zone, "test");
+	ck_assert_uint_eq(row.serial, UINT32_MAX);
+	ck_assert_uint_eq(row.count, 2);
+	ck_assert(!resolver_next_zone(scene.resolver, &cursor, &row));
+	scene.moving = "127.0.0.7";
+	scene.serial = 0x10; /* more than UINT32_MAX, as serial numbers go */
+	scene.left_stop = 1;
+	loop_run(scene.loop);
+	ck_assert_uint_eq(guest.told, 1);
+	while (scene.a_count < 5) /* the other name of the zone too */
+		ask_now(&scene, &asked, "127.0.0.1");
+	ck_assert_str_eq(ask_now(&scene, &asked, "moving.test"), "127.0.0.7:5432");
+	tear_down(&scene);
+}
+END_TEST
+
+START_TEST(a_zone_goes_with_its_names)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+	struct guest guest = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "one.test");
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
+	resolver_set_zone_period(scene.resolver, LONG);
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
+	enter(&guest, &scene, "one.test", "127.0.0.1");
+	resolver_forget(scene.resolver);
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
+	resolver_leave(&guest.stay);
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
+	ask_now(&scene, &asked, "one.test");
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
+	run_serials(&scene, 1);
+	resolver_set_zone_period(scene.resolver, 0);
+	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
+	tear_down(&scene);
+}
+END_TEST
+
+/* A mute name service: the zone's question is under way when all ends. */
+START_TEST(the_end_may_come_while_a_zone_is_asked)
+{
+	struct scene scene;
+	struct asked asked = { 0 };
+
+	set_up(&scene, LONG, LONG);
+	ask_now(&scene, &asked, "one.test");
+	scene.is_mute = true;
+	resolver_set_zone_period(scene.resolver, LONG);
+	ck_assert_uint_eq(resolver_query_count(scene.resolver), 1);
+	tear_down(&scene);
+}
+END_TEST
+
 START_TEST(nonsense_is_refused_in_words)
 {
 	struct loop *loop = loop_new(NULL);
@@ -508,6 +727,12 @@ int main(void)
 	tcase_add_test(cases, the_hosts_file_is_asked_first);
 	tcase_add_test(cases, localhost_needs_no_server);
 	tcase_add_test(cases, rows_go_on_when_names_come_and_go);
+	tcase_add_loop_test(cases, who_stays_is_told_that_the_address_has_gone, 0, 2);
+	tcase_add_test(cases, a_failure_moves_nobody);
+	tcase_add_test(cases, all_addresses_are_there_for_who_asked);
+	tcase_add_test(cases, a_zone_that_grows_moves_its_names);
+	tcase_add_test(cases, a_zone_goes_with_its_names);
+	tcase_add_test(cases, the_end_may_come_while_a_zone_is_asked);
 	tcase_add_test(cases, nonsense_is_refused_in_words);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Zones: what follows the first dot of the resolver's names. Each is asked for its
+ * serial number from time to time; when that has grown, its names are looked up
+ * again, and whoever stays at an address that is gone is told.
+ *
+ * Hard here: a zone goes with its last name, which may happen while its serial is
+ * being asked for, or while its names are gone through.
+ */
+#include <stdlib.h>
+
+#include "resolver_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define ZONE_OF(part, member) \
+	((struct resolver_zone *)((char *)(part)-offsetof(struct resolver_zone, member)))
+
+/* Off the table when it has no names, out of memory when nothing is under way either. */
+static void release(struct resolver_zone *zone)
+{
+	struct resolver *resolver = zone->resolver;
+
+	if (zone->name_count > 0)
+		return;
+	if (zone->is_filed)
+		HASH_DEL(resolver->zones, zone);
+	zone->is_filed = false;
+	timer_clear(&zone->timer);
+	loop_undefer(resolver->loop, &zone->task);
+	if (!zone->is_asking)
+		free(zone);
+}
+
+static void on_due(struct timer *timer);
+
+static void wait_period(struct resolver_zone *zone)
+{
+	struct resolver *resolver = zone->resolver;
+
+	timer_set(&zone->timer, loop_line(resolver->loop, resolver->zone_period, on_due),
+	          loop_now(resolver->loop));
+}
+
+/* By the arithmetic of serial numbers: after the largest comes 0. */
+static bool has_grown(uint32_t before, uint32_t after) { return (int32_t)(after - before) > 0; }
+
+static void on_serial(void *arg, const uint32_t *serial, const char *failure)
+{
+	struct resolver_zone *zone = arg;
+
+	(void)failure;
+	zone->is_asking = false;
+	if (zone->resolver->is_ending || !zone->is_filed) {
+		release(zone);
+		return;
+	}
+	wait_period(zone);
+	if (!serial)
+		return;
+	if (zone->has_serial && has_grown(zone->serial, *serial))
+		loop_defer(zone->resolver->loop, &zone->task);
+	zone->serial = *serial;
+	zone->has_serial = true;
+}
+
+static void ask(struct resolver_zone *zone)
+{
+	struct err err;
+
+	if (zone->is_asking)
+		return;
+	zone->is_asking = true;
+	if (dns_query_serial(zone->resolver->dns, zone->text, on_serial, zone, &err))
+		return;
+	zone->is_asking = false;
+	wait_period(zone);
+}
+
+static void on_due(struct timer *timer) { ask(ZONE_OF(timer, timer)); }
+
+static void refresh_names(struct task *task)
+{
+	struct resolver_zone *zone = ZONE_OF(task, task);
+	struct resolver_name *name = TAILQ_FIRST(&zone->names);
+
+	while (name) {
+		struct resolver_name *next = TAILQ_NEXT(name, zone_node);
+
+		name_refresh(name); /* may end it, and with the last one the zone */
+		name = next;
+	}
+}
+
+static struct resolver_zone *add_zone(struct resolver *resolver, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct resolver_zone *zone = calloc(1, sizeof(*zone) + size);
+
+	if (!zone)
+		return NULL;
+	memcpy(zone->text, text, size);
+	zone->resolver = resolver;
+	zone->number = ++resolver->serial;
+	zone->task.run = refresh_names;
+	TAILQ_INIT(&zone->names);
+	HASH_ADD_KEYPTR(hh, resolver->zones, zone->text, size - 1, zone);
+	if (!zone->is_lost) {
+		zone->is_filed = true;
+		return zone;
+	}
+	free(zone);
+	return NULL;
+}
+
+void zone_enter(struct resolver_name *name)
+{
+	struct resolver *resolver = name->resolver;
+	const char *dot = strchr(name->host, '.');
+	struct resolver_zone *zone;
+
+	if (resolver->zone_period <= 0 || !dot || !dot[1] || name->zone)
+		return;
+	HASH_FIND(hh, resolver->zones, dot + 1, strlen(dot + 1), zone);
+	if (!zone)
+		zone = add_zone(resolver, dot + 1);
+	if (!zone)
+		return; /* no memory: the name is looked up when its time is over */
+	name->zone = zone;
+	TAILQ_INSERT_TAIL(&zone->names, name, zone_node);
+	if (zone->name_count++ == 0)
+		ask(zone);
+}
+
+void zone_leave(struct resolver_name *name)
+{
+	struct resolver_zone *zone = name->zone;
+
+	if (!zone)
+		return;
+	name->zone = NULL;
+	TAILQ_REMOVE(&zone->names, name, zone_node);
+	zone->name_count--;
+	release(zone);
+}
+
+void resolver_set_zone_period(struct resolver *resolver, usec_t period)
+{
+	struct resolver_name *name, *next_name;
+	struct resolver_zone *zone, *next;
+
+	if (period == resolver->zone_period)
+		return;
+	resolver->zone_period = period;
+	HASH_ITER (hh, resolver->zones, zone, next) {
+		if (!zone->is_asking)
+			wait_period(zone);
+	}
+	HASH_ITER (hh, resolver->names, name, next_name) {
+		if (period > 0)
+			zone_enter(name);
+		else
+			zone_leave(name);
+	}
+}
+
+/* ---- for SHOW ---- */
+
+unsigned int resolver_zone_count(const struct resolver *resolver)
+{
+	return HASH_COUNT(resolver->zones);
+}
+
+bool resolver_next_zone(struct resolver *resolver, unsigned long *cursor,
+                        struct resolver_zone_row *row)
+{
+	struct resolver_zone *zone = resolver->zones;
+
+	while (zone && zone->number <= *cursor)
+		zone = zone->hh.next;
+	if (!zone)
+		return false;
+	*cursor = zone->number;
+	*row = (struct resolver_zone_row){ zone->text, zone->serial, zone->name_count };
+	return true;
+}
