@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, DNS_HOSTS.
+ * SHOW of the daemon itself: VERSION, STATE, CONFIG, LISTS, MEM, DNS_HOSTS, DNS_ZONES.
  */
 #include "show_priv.h"
 
@@ -159,6 +159,11 @@ static int64_t count_names(const struct console *console)
 	return resolver_name_count(console->with.resolver);
 }
 
+static int64_t count_zones(const struct console *console)
+{
+	return resolver_zone_count(console->with.resolver);
+}
+
 static int64_t count_queries(const struct console *console)
 {
 	return resolver_query_count(console->with.resolver);
@@ -179,7 +184,7 @@ static const struct {
 	{ "free_servers", count_free_servers },
 	{ "used_servers", count_used_servers },
 	{ "dns_names", count_names },
-	{ "dns_zones", NULL },
+	{ "dns_zones", count_zones },
 	{ "dns_queries", count_queries },
 	{ "dns_pending", NULL },
 };
@@ -287,3 +292,32 @@ static bool next_dns(struct cursor *cursor, void *at)
 
 const struct show show_dns_hosts = { "DNS_HOSTS", next_dns, COLUMNS(dns_columns),
 	                             "Names that were looked up." };
+
+/* ---- DNS_ZONES ---- */
+
+struct zone_row {
+	const char *zonename;
+	int64_t serial, count;
+};
+
+static const struct column zone_columns[] = {
+	COLUMN(struct zone_row, VALUE_TEXT, zonename, "What follows the first dot of its names."),
+	COLUMN(struct zone_row, VALUE_INT8, serial, "Its serial number; 0: not known yet."),
+	COLUMN(struct zone_row, VALUE_INT4, count, "Names of servers' hosts in it."),
+};
+
+static bool next_zone(struct cursor *cursor, void *at)
+{
+	struct resolver_zone_row zone;
+	struct zone_row *row = at;
+
+	if (!resolver_next_zone(cursor->console->with.resolver, &cursor->dns, &zone))
+		return false;
+	row->zonename = zone.zone;
+	row->serial = zone.serial;
+	row->count = zone.count;
+	return true;
+}
+
+const struct show show_dns_zones = { "DNS_ZONES", next_zone, COLUMNS(zone_columns),
+	                             "Zones whose serial numbers are watched." };

@@ -66,6 +66,10 @@ const struct setting settings[] = {
 	        .help = "How long a host's addresses are remembered."),
 	SETTING(dns_nxdomain_ttl, .initial = "15", LIVE, GROUP(CHECKS),
 	        .help = "How long it is remembered that a host was not found."),
+	SETTING(dns_zone_check_period, .initial = "0", LIVE, GROUP(CHECKS),
+	        .help = "How often the serial numbers of the hosts' DNS zones are asked for (a "
+	                "zone is what follows the first dot of a name). When one has grown, all "
+	                "names in the zone are looked up again. 0 = never."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when nothing happens within a transaction for "
 	                "so long. 0 = never."),
@@ -130,6 +134,8 @@ const struct setting settings[] = {
 	        .help = "Further server connections for clients that wait for long."),
 	SETTING(reserve_pool_timeout, .initial = "5", LIVE, GROUP(GENERIC),
 	        .help = "How long a client waits before the reserve is used. 0 = no reserve."),
+	SETTING(resolv_conf, .initial = "", BOOT, GROUP(CHECKS),
+	        .help = "A file to use in place of /etc/resolv.conf."),
 	SETTING(sbuf_loopcnt, .initial = "5", .max = INT32_MAX, LIVE, GROUP(NETWORK),
 	        .help = "How many buffers one connection may move in one turn. 0 = no limit."),
 	SETTING(scram_iterations, .initial = "4096", .min = 1, .max = INT32_MAX, LIVE,

@@ -105,6 +105,8 @@ static bool make_resolver(struct daemon *daemon, struct err *err)
 	                                &(struct resolver_options){
 					    .good_ttl = daemon->config->dns_max_ttl,
 					    .bad_ttl = daemon->config->dns_nxdomain_ttl,
+					    .zone_period = daemon->config->dns_zone_check_period,
+					    .resolv_conf = daemon->config->resolv_conf,
 					},
 	                                err);
 	return daemon->resolver != NULL;

@@ -24,6 +24,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	clients_configure(daemon->clients, config, users);
 	verifiers_trim(daemon->verifiers, users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
+	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
 	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
 	                     config->tcp_defer_accept);
 	console_configure(daemon->console);

@@ -50,6 +50,7 @@ avg_server_parse_count avg_bind_count avg_client_login_count"""),
     "CONFIG": "key:t value:t default:t changeable:t",
     "MEM": "name:t size used free memtotal",
     "DNS_HOSTS": "hostname:t ttl:b addrs:t",
+    "DNS_ZONES": "zonename:t serial:b count",
     "VERSION": "version:t",
     "STATE": "key:t value:t",
 }

@@ -32,6 +32,12 @@ enum pool_mode {
 	POOL_MODE_INHERIT /* only in an entry of [databases] or [users]: nothing set there */
 };
 
+/* How one of an entry's several hosts is chosen for a new connection. */
+enum load_balance_hosts {
+	LOAD_BALANCE_ROUND_ROBIN, /* in turn */
+	LOAD_BALANCE_DISABLE      /* the same one, until a connection to it fails */
+};
+
 enum auth_type {
 	AUTH_TYPE_ANY,
 	AUTH_TYPE_TRUST,
@@ -117,7 +123,9 @@ struct config {
 	usec_t pool_idle_timeout;    /* 0 = never */
 	usec_t dns_max_ttl;
 	usec_t dns_nxdomain_ttl;
-	usec_t query_wait_notify; /* 0 = off */
+	usec_t dns_zone_check_period; /* 0 = off */
+	char *resolv_conf;            /* "" = the system's */
+	usec_t query_wait_notify;     /* 0 = off */
 	char *login_notify_message;
 
 	/* dangerous timeouts, 0 = none */

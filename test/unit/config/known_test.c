@@ -58,7 +58,7 @@ START_TEST(known_codes_tell_the_two_apart)
 {
 	struct err err;
 
-	known_judge("resolv_conf", "/etc/x", &err);
+	known_judge("auth_hba_file", "/etc/x", &err);
 	ck_assert_int_eq(err.code, ERR_UNSUPPORTED);
 	known_judge("no_such_thing", "", &err);
 	ck_assert_int_eq(err.code, ERR_NO_PARAMETER);
