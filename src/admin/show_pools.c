@@ -106,6 +106,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	row->database = config_database_dbname(database->entry, database->name);
 	row->force_user = database->entry->user;
 	row->pool_mode = pool_mode_name(database->entry->pool_mode);
+	row->load_balance_hosts = config_load_balance_hosts(database->entry);
 	row->current_connections = database->server_count;
 	row->current_client_connections = database->client_count;
 	row->paused = database->is_paused;
@@ -295,6 +296,8 @@ static bool next_pool(struct cursor *cursor, void *at)
 	row->maxwait = wait / USEC_PER_SEC;
 	row->maxwait_us = wait % USEC_PER_SEC;
 	row->pool_mode = pool_mode_name(pool->limits.mode);
+	if (pool->database->entry)
+		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
 	return true;
 }
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "value_priv.h"
+
 #include "pgweir/base/banned.h"
 
 #define AUTOMATIC "*"
@@ -195,6 +197,25 @@ const char *config_database_dbname(const struct config_database *database, const
 	return database->dbname ? database->dbname : name;
 }
 
+bool config_host_next(const char **list, struct bytes *host)
+{
+	size_t count;
+
+	if (!*list)
+		return false;
+	count = strcspn(*list, ",");
+	*host = bytes_of(*list, count);
+	*list = (*list)[count] ? *list + count + 1 : NULL;
+	return true;
+}
+
+const char *config_load_balance_hosts(const struct config_database *database)
+{
+	return database->host && strchr(database->host, ',')
+	           ? value_load_balances[database->load_balance_hosts]
+	           : NULL;
+}
+
 const struct config_database *config_database_next(const struct config *config,
                                                    const struct config_database *before)
 {
@@ -215,7 +236,8 @@ bool config_database_same_server(const struct config_database *a, const struct c
                                  const char *name)
 {
 	return same_text(config_database_dbname(a, name), config_database_dbname(b, name)) &&
-	       same_text(a->host, b->host) && a->port == b->port && same_text(a->user, b->user) &&
+	       same_text(a->host, b->host) && a->load_balance_hosts == b->load_balance_hosts &&
+	       a->port == b->port && same_text(a->user, b->user) &&
 	       same_text(a->connect_query, b->connect_query);
 }
 

@@ -38,7 +38,7 @@ enum entry_low {
 	LOW_MINUS_IS_ZERO
 };
 
-enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_POOL_MODE };
+enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_POOL_MODE, ENTRY_LOAD_BALANCE };
 
 /* A key of [databases] or [users]: one row each, by name. */
 struct entry_key {
@@ -47,7 +47,7 @@ struct entry_key {
 	size_t at;           /* offset in struct config_database or struct config_user */
 	int64_t min, max;    /* INT; max 0 = any */
 	size_t length_max;   /* TEXT: bytes; 0 = any */
-	bool is_one_host;    /* TEXT: a comma would make several hosts of it */
+	bool is_hosts;       /* TEXT: a list of hosts */
 	enum entry_low low;  /* INT, TIME */
 	const char *initial; /* for the manual; NULL = that of the setting or none */
 	const char *help;

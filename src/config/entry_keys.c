@@ -16,7 +16,8 @@
 
 /* clang-format off */
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
-	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, enum pool_mode: ENTRY_POOL_MODE)
+	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, enum pool_mode: ENTRY_POOL_MODE, \
+	enum load_balance_hosts: ENTRY_LOAD_BALANCE)
 #define KEY(owner, field, ...) \
 	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), __VA_ARGS__ }
 #define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
@@ -37,10 +38,15 @@ const struct entry_key database_keys[] = {
 	DATABASE(datestyle, .help = startup_help),
 	DATABASE(dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the entry's name",
 	         .help = "The database's name on the server."),
-	DATABASE(host, .is_one_host = true,
+	DATABASE(host, .is_hosts = true,
 	         .help = "A name, an IPv4 or IPv6 address, or the directory of a Unix socket "
-	                 "(/path, or @name). Without it, the Unix socket in "
+	                 "(/path, or @name); or several of these, with commas and no blanks "
+	                 "between them. One that cannot be reached is left out for "
+	                 "server_login_retry while another can. Without it, the Unix socket in "
 	                 "unix_socket_dir."),
+	DATABASE(load_balance_hosts, .initial = "round-robin",
+	         .help = "Which of several hosts a new connection goes to: round-robin takes them "
+	                 "in turn; disable stays with one until a connection to it fails."),
 	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
@@ -89,8 +95,7 @@ static const struct {
 };
 
 /* Keys that PgBouncer knows and we do not do yet. */
-static const char *const keys_later[] = { "auth_user", "auth_dbname", "auth_query",
-	                                  "load_balance_hosts", NULL };
+static const char *const keys_later[] = { "auth_user", "auth_dbname", "auth_query", NULL };
 
 union field {
 	void *at;
@@ -98,6 +103,7 @@ union field {
 	int *number;
 	usec_t *time;
 	enum pool_mode *pool_mode;
+	enum load_balance_hosts *load_balance;
 };
 
 static union field field_of(void *entry, const struct entry_key *key)
@@ -132,12 +138,29 @@ void config_entry_free(void *entry, const struct entry_key *keys, size_t count)
 	}
 }
 
+static bool judge_hosts(const char *text, struct err *err)
+{
+	struct bytes host;
+	unsigned int count = 0;
+
+	if (strpbrk(text, " \t"))
+		return err_set(err, ERR_CONFIG, "there is a blank in it (a list has commas only)");
+	while (config_host_next(&text, &host)) {
+		if (host.count == 0)
+			return err_set(err, ERR_CONFIG, "there is an empty name in the list");
+		count++;
+	}
+	if (count > CONFIG_HOSTS_MAX)
+		return err_set(err, ERR_CONFIG, "there are more than %d hosts", CONFIG_HOSTS_MAX);
+	return true;
+}
+
 static bool put_text(char **field, const struct entry_key *key, const char *text, struct err *err)
 {
 	char *copy;
 
-	if (key->is_one_host && strchr(text, ','))
-		return err_set(err, ERR_UNSUPPORTED, "several hosts are not supported yet");
+	if (key->is_hosts && !judge_hosts(text, err))
+		return false;
 	if (key->length_max && strlen(text) > key->length_max)
 		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", key->length_max);
 	copy = strdup(text);
@@ -195,6 +218,17 @@ static bool put_pool_mode(enum pool_mode *field, const char *text, struct err *e
 	return true;
 }
 
+static bool put_load_balance(enum load_balance_hosts *field, const char *text, struct err *err)
+{
+	int at = value_word(text, value_load_balances);
+
+	if (at < 0)
+		return err_set(err, ERR_CONFIG,
+		               "\"%s\" is not one of its values: round-robin or disable", text);
+	*field = (enum load_balance_hosts)at;
+	return true;
+}
+
 static bool put(void *entry, const struct entry_key *key, const char *text, struct err *err)
 {
 	union field field = field_of(entry, key);
@@ -208,6 +242,8 @@ static bool put(void *entry, const struct entry_key *key, const char *text, stru
 		return put_time(field.time, key, text, err);
 	case ENTRY_POOL_MODE:
 		return put_pool_mode(field.pool_mode, text, err);
+	case ENTRY_LOAD_BALANCE:
+		return put_load_balance(field.load_balance, text, err);
 	}
 	return false;
 }

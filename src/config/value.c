@@ -23,6 +23,12 @@ const char *const value_pool_modes[] = {
 	[POOL_MODE_INHERIT] = NULL,
 };
 
+const char *const value_load_balances[] = {
+	[LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
+	[LOAD_BALANCE_DISABLE] = "disable",
+	NULL,
+};
+
 /* What often follows a value by mistake. */
 static const char *comment_hint(const char *text)
 {

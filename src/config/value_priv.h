@@ -37,6 +37,9 @@ int value_word(const char *text, const char *const *words);
 /* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
 extern const char *const value_pool_modes[];
 
+/* The words of enum load_balance_hosts. */
+extern const char *const value_load_balances[];
+
 /* Splits at commas, and at blanks if so asked. The caller frees; {0} on failure. */
 bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
 void value_list_free(struct config_list *list);

@@ -69,7 +69,7 @@ void pools_learn(struct pools *pools, struct account *account, const struct cred
 	/* Where the old ones did not let us in, these may. */
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (pool->account == account && pool->is_failing) {
-			pool->is_failing = false;
+			pool_forgive(pool);
 			pool_wake(pool);
 		}
 	}

@@ -209,10 +209,18 @@ usec_t pool_retry_gap(const struct pool *pool)
 	return gap > RETRY_GAP_MIN ? gap : RETRY_GAP_MIN;
 }
 
-/* Whether a login failed so lately that another one would be too early. */
+usec_t pool_due(const struct pool *pool) { return hosts_due(&pool->hosts, pool_retry_gap(pool)); }
+
+/* Whether logins failed at all hosts, so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && loop_now(loop_of(pool)) < pool->failed_at + pool_retry_gap(pool);
+	return pool->is_failing && loop_now(loop_of(pool)) < pool_due(pool);
+}
+
+void pool_forgive(struct pool *pool)
+{
+	pool->is_failing = false;
+	hosts_forgive(&pool->hosts);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */
@@ -478,6 +486,7 @@ void pool_login_done(struct server *server)
 		pool_forget_greeting(pool);
 	}
 	pool->is_failing = false;
+	server_host_done(server, true);
 	server_entrance_free(server);
 	timer_set(&server->life, loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
 	          server->connected_at);
@@ -485,14 +494,18 @@ void pool_login_done(struct server *server)
 	pool_wake(pool);
 }
 
-void pool_login_failed(struct pool *pool, const struct err *err)
+void pool_login_failed(struct server *server, const struct err *err)
 {
+	struct pool *pool = server->pool;
+
 	if (err->code == ERR_ADMIN_SHUTDOWN)
 		return; /* we ended it ourselves */
-	pool->is_failing = true;
-	pool->failed_at = loop_now(loop_of(pool));
+	server_host_done(server, false);
+	pool->is_failing = !hosts_has_good(&pool->hosts);
 	pool->failure = *err;
-	if (!is_worth_waiting(err) && (pool_live_count(pool) == 0 || !pool->has_welcome))
+	/* While there is a host that may be tried, those who wait are not told. */
+	if (pool_is_backing_off(pool) && !is_worth_waiting(err) &&
+	    (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, err);
 	pool_wake(pool);
 }
@@ -555,7 +568,7 @@ void pool_recycle(struct pool *pool, const char *reason)
 		each_in(pool, SERVER_LENT, fast_close, reason);
 	pool->has_welcome = false;
 	buf_free(&pool->welcome);
-	pool->is_failing = false;
+	pool_forgive(pool);
 	pool_wake(pool);
 }
 

@@ -34,7 +34,7 @@ static bool may_try(struct pool *pool)
 		return logins(pool) == 0; /* one try, until one succeeds */
 	if (!timer_is_set(&pool->retry))
 		timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
-		          pool->failed_at);
+		          pool_due(pool) - pool_retry_gap(pool));
 	return false;
 }
 
@@ -169,12 +169,13 @@ void pool_pass_on(struct pool *pool)
 /* How many more servers those who wait could use. */
 static unsigned int missing(const struct pool *pool)
 {
-	unsigned int coming = logins(pool) + pool->server_counts[SERVER_CHECKING] +
-	                      pool->server_counts[SERVER_RESETTING];
+	unsigned int sure = logins(pool) - pool->test_count;
+	unsigned int coming =
+	    sure + pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
 	unsigned int wanted = pool->waiting_count;
 
 	if (pool->newcomer_count && !pool->has_welcome && wanted == 0)
-		return logins(pool) ? 0 : 1;
+		return sure ? 0 : 1;
 	return wanted > coming ? wanted - coming : 0;
 }
 

@@ -27,7 +27,9 @@ void pool_leave_blocked(struct pool *pool);
 
 /* server_login_retry, or the least that is kept in any case. */
 usec_t pool_retry_gap(const struct pool *pool);
+usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
 bool pool_is_backing_off(const struct pool *pool);
+void pool_forgive(struct pool *pool); /* it may try at once */
 void pool_refuse(struct pool *pool, const struct err *err);
 void pool_count_server(struct pool *pool);
 void pool_close_all(struct pool *pool, const char *reason);

@@ -29,6 +29,16 @@ static void configure_credentials(struct pool *pool)
 	credentials_from_secret(&pool->credentials, &secret);
 }
 
+static void configure_hosts(struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	const char *list = entry->host ? entry->host : pool->pools->config->unix_socket_dir;
+
+	if (!hosts_configure(&pool->hosts, list, entry->load_balance_hosts))
+		log_error(&pool->log, "no memory for the list of hosts");
+	pool_forgive(pool); /* what failed may have been mended */
+}
+
 void pool_configure(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
@@ -56,7 +66,7 @@ void pool_configure(struct pool *pool)
 	};
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* other parameters may be followed now */
-	pool->is_failing = false;   /* what failed may have been mended */
+	configure_hosts(pool);
 	pool_wake(pool);
 }
 

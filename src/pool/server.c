@@ -86,6 +86,7 @@ static void release(struct server *server)
 	struct params_table *params = server->pool->pools->with.params;
 
 	server_entrance_free(server);
+	resolver_leave(&server->stay);
 	cancel_forget_server(server);
 	timer_clear(&server->life);
 	timer_clear(&server->xact);
@@ -140,7 +141,7 @@ void server_close(struct server *server, const struct err *err)
 	loop_undefer(pool->pools->with.loop, &server->free_task);
 	loop_defer(pool->pools->with.loop, &server->free_task);
 	if (was_new)
-		pool_login_failed(pool, &reason);
+		pool_login_failed(server, &reason);
 	if (!borrower)
 		return;
 	borrower->server = NULL;

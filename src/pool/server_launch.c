@@ -46,6 +46,8 @@ void server_entrance_free(struct server *server)
 		return;
 	server->entrance = NULL;
 	dial_cancel(&entrance->dial);
+	timer_clear(&entrance->patience);
+	server->pool->test_count -= entrance->is_test;
 	resolver_cancel(&entrance->ask);
 	login_free(&entrance->login);
 	buf_free(&entrance->parameters);
@@ -93,7 +95,7 @@ static void log_connected(struct server *server)
 
 static void on_work(void *arg);
 
-static void on_connected(struct dial *dial, int fd, const struct err *err)
+void server_connected(struct dial *dial, int fd, const struct err *err)
 {
 	struct server_entrance *entrance =
 	    (struct server_entrance *)((char *)dial - offsetof(struct server_entrance, dial));
@@ -126,52 +128,6 @@ static void on_connected(struct dial *dial, int fd, const struct err *err)
 	buf_free(&out);
 }
 
-static void dial_address(struct server *server, const struct address *address)
-{
-	struct pools *pools = server->pool->pools;
-
-	server->peer = *address;
-	if (address_is_unix(address))
-		dial_start_unix(&server->entrance->dial, pools->with.loop, server->path,
-		                on_connected);
-	else
-		dial_start(&server->entrance->dial, pools->with.loop, address,
-		           &pools->server_sockets, on_connected);
-}
-
-static void on_address(struct resolver_ask *ask, const struct address *address,
-                       const struct err *err)
-{
-	struct server_entrance *entrance =
-	    (struct server_entrance *)((char *)ask - offsetof(struct server_entrance, ask));
-
-	if (!address)
-		server_close(entrance->server, err);
-	else
-		dial_address(entrance->server, address);
-}
-
-/* Where the entry says that the server is. false: nowhere, *err says why. */
-static bool find_address(struct server *server, struct err *err)
-{
-	struct pools *pools = server->pool->pools;
-	const struct config_database *entry = server->pool->database->entry;
-	const char *host = entry->host ? entry->host : pools->config->unix_socket_dir;
-	struct address address = { .un = { AF_UNIX, 0, (uid_t)-1, (uint16_t)entry->port } };
-
-	if (!*host)
-		return err_set(err, ERR_SERVER_CONNECT,
-		               "database \"%s\" has no host, and unix_socket_dir is empty",
-		               server->pool->database->name);
-	if (*host == '/' || *host == '@') {
-		snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, entry->port);
-		dial_address(server, &address);
-		return true;
-	}
-	return resolver_start(pools->with.resolver, &server->entrance->ask, host,
-	                      (uint16_t)entry->port, on_address, err);
-}
-
 struct server *server_launch(struct pool *pool)
 {
 	struct server *server = pools_add_server(pool);
@@ -190,7 +146,7 @@ struct server *server_launch(struct pool *pool)
 		return NULL;
 	}
 	server->entrance->server = server;
-	if (!find_address(server, &err)) {
+	if (!server_find_host(server, &err)) {
 		server_close(server, &err);
 		return NULL;
 	}
@@ -328,6 +284,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 
 	if (server->entrance->is_working)
 		return FRAME_STAY;
+	server_heard(server);
 	switch (frame->type) {
 	case 'R':
 		return auth_frame(server, body);

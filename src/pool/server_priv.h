@@ -23,6 +23,16 @@ void server_enter(struct server *server, enum server_state next);
 /* Launches a server: it enters CONNECTING. NULL: no memory. */
 struct server *server_launch(struct pool *pool);
 
+/* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
+bool server_find_host(struct server *server, struct err *err);
+void server_connected(struct dial *dial, int fd, const struct err *err);
+
+/* Its first word has come. */
+void server_heard(struct server *server);
+
+/* Its login came to its end: the pool's hosts hear of it. */
+void server_host_done(struct server *server, bool is_good);
+
 /* A frame of a server that has not logged in. `in` has the whole of it. */
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
                                    struct bytes in);

@@ -108,13 +108,6 @@ def test_methods_that_do_not_exist_yet(weir, name):
     assert "not supported yet" in done.stderr + done.stdout
 
 
-def test_host_lists_do_not_exist_yet(weir):
-    weir.configure(databases={"app": "host=one,two"})
-    done = check(weir)
-    assert done.returncode == 1
-    assert "not supported yet" in done.stderr + done.stdout
-
-
 # -- grammar --------------------------------------------------------------------------------------
 
 

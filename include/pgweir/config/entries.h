@@ -22,12 +22,15 @@
 /* The console's database: no entry may have this name. */
 #define CONFIG_CONSOLE_DATABASE "pgbouncer"
 
+#define CONFIG_HOSTS_MAX 64 /* in one list */
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 
 struct config_database {
 	char *name;   /* "*" for the template */
 	char *dbname; /* NULL = as asked for: config_database_dbname() */
-	char *host;   /* NULL = Unix socket in unix_socket_dir; "/..", "@.." = Unix socket there */
+	char *host;   /* one or several with commas between them: config_host_next(). NULL = Unix
+	               * socket in unix_socket_dir; "/..", "@.." = Unix socket there */
+	enum load_balance_hosts load_balance_hosts;
 	int port;
 	char *user;     /* forced user; NULL = the client's */
 	char *password; /* of the forced user; NULL = as auth_file has it */
@@ -70,6 +73,15 @@ const struct config_database *config_database_auto(const struct config *config);
 
 /* The name on the server for a client that asked for `name`. */
 const char *config_database_dbname(const struct config_database *database, const char *name);
+
+/*
+ * Takes the next host off a list of them: true and *host lies in the list.
+ * Start with *list at its begin; "" has one host, which is empty.
+ */
+bool config_host_next(const char **list, struct bytes *host);
+
+/* "round-robin" or "disable"; NULL: the entry has not several hosts. */
+const char *config_load_balance_hosts(const struct config_database *database);
 
 /* The entries in the order of the file, without `*`: NULL asks for the first, and ends it. */
 const struct config_database *config_database_next(const struct config *config,

@@ -14,6 +14,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/pool/borrower.h"
 #include "pgweir/pool/database.h"
+#include "pgweir/pool/hosts.h"
 #include "pgweir/pool/server.h"
 #include "pgweir/pool/stats.h"
 
@@ -52,6 +53,7 @@ struct pool {
 	struct server_list servers[SERVER_STATES];
 	unsigned int server_counts[SERVER_STATES];
 	unsigned int server_count; /* all but CLOSING */
+	unsigned int test_count;   /* logins at a host that had failed: nobody counts on them */
 
 	struct borrower_list members;   /* all borrowers */
 	struct borrower_list waiting;   /* the line for servers */
@@ -69,9 +71,10 @@ struct pool {
 	struct buf greeting; /* the same as messages, for clients with greeting_for; the */
 	const struct params *greeting_for; /* client room's, kept because the next one is alike */
 
-	/* after a login that failed */
-	bool is_failing;
-	usec_t failed_at;
+	struct hosts hosts; /* where its servers are */
+
+	/* after logins that failed */
+	bool is_failing; /* at all hosts */
 	struct err failure;
 	struct timer retry;   /* server_login_retry */
 	struct timer reserve; /* reserve_pool_timeout of the head of the line */
@@ -154,7 +157,7 @@ void pool_wake(struct pool *pool);
 
 /* A login has come to its end. */
 void pool_login_done(struct server *server);
-void pool_login_failed(struct pool *pool, const struct err *err);
+void pool_login_failed(struct server *server, const struct err *err);
 
 /* A server came home: it is ready, has no borrower, and is of no state yet. */
 void pool_home(struct server *server);

@@ -56,6 +56,8 @@ struct server_entrance {
 	struct dial dial;
 	struct resolver_ask ask;
 	struct server *server;
+	struct timer patience; /* for its host's first word, while there is another host */
+	bool is_test;          /* its host had failed: nobody counts on it. In pool->test_count */
 	struct login *login;   /* until AuthenticationOk */
 	bool is_working;       /* a key is being derived on a helper thread */
 	struct buf parameters; /* ParameterStatus so far: name\0value\0 */
@@ -91,12 +93,14 @@ struct server {
 	struct timer life;                /* server_lifetime */
 	struct timer xact;                /* transaction_timeout */
 	struct task free_task;
-	struct address peer;  /* where it is connected to */
-	char path[108];       /* and how, if that is a Unix socket */
-	usec_t connected_at;  /* launched */
-	usec_t used_at;       /* last ready in full, returned, or logged in */
-	usec_t request_at;    /* the present query's start; 0 = none */
-	usec_t xact_at;       /* the present transaction's start; good while it is lent and at work */
+	unsigned int host;         /* which of its pool's hosts it went to */
+	struct resolver_stay stay; /* at its address, if that came by a name */
+	struct address peer;       /* where it is connected to */
+	char path[108];            /* and how, if that is a Unix socket */
+	usec_t connected_at;       /* launched */
+	usec_t used_at;            /* last ready in full, returned, or logged in */
+	usec_t request_at;         /* the present query's start; 0 = none */
+	usec_t xact_at; /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;
 	uint64_t id;

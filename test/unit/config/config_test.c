@@ -77,7 +77,7 @@ START_TEST(config_collects_every_problem)
 				   "max_client_conn = 100 ; many\n"
 				   "[databases]\n"
 				   "pgbouncer = host=a\n"
-				   "app = host=a,b\n"
+				   "app = host=a,,b\n"
 				   "[users]\n"
 				   "u = pool_size=x\n"
 				   "[peers]\n"
@@ -92,7 +92,7 @@ START_TEST(config_collects_every_problem)
 		"f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
 		"comment needs a line of its own, or the value in quotes)",
 		"f.ini:9: database \"pgbouncer\": this name is the console's",
-		"f.ini:10: database \"app\": host: several hosts are not supported yet",
+		"f.ini:10: database \"app\": host: there is an empty name in the list",
 		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number",
 		"f.ini:14: peer \"1\": peers are not supported yet",
 	};

@@ -95,6 +95,9 @@ static const struct {
 	{ "host=a", "host=a", true },
 	{ "host=a", "host=b", false },
 	{ "host=a", "", false },
+	{ "host=a,b", "host=a,b load_balance_hosts=round-robin", true },
+	{ "host=a,b", "host=b,a", false },
+	{ "host=a,b", "host=a,b load_balance_hosts=disable", false },
 	{ "port=5432", "", true },
 	{ "port=5433", "", false },
 	{ "dbname=asked", "", true },
@@ -114,6 +117,43 @@ START_TEST(entries_know_the_same_server)
 	                                          config_database_find(&config, "b"),
 	                                          "asked") == servers[_i].is_same,
 	              "%s / %s", servers[_i].a, servers[_i].b);
+}
+END_TEST
+
+static const struct {
+	const char *list;
+	const char *hosts[4];
+} lists[] = {
+	{ "a", { "a" } },
+	{ "a,::1,/tmp", { "a", "::1", "/tmp" } },
+	{ "", { "" } },
+};
+
+START_TEST(entries_list_hosts)
+{
+	const char *list = lists[_i].list;
+	struct bytes host;
+
+	for (size_t i = 0; lists[_i].hosts[i]; i++) {
+		ck_assert(config_host_next(&list, &host));
+		ck_assert_msg(bytes_are(host, lists[_i].hosts[i]), "%s", lists[_i].list);
+	}
+	ck_assert(!config_host_next(&list, &host));
+}
+END_TEST
+
+START_TEST(entries_say_how_hosts_are_chosen)
+{
+	add("one", "host=a load_balance_hosts=disable");
+	add("none", "load_balance_hosts=disable");
+	add("two", "host=a,b");
+	add("sticky", "host=a,b load_balance_hosts=disable");
+	ck_assert_ptr_null(config_load_balance_hosts(config_database_find(&config, "one")));
+	ck_assert_ptr_null(config_load_balance_hosts(config_database_find(&config, "none")));
+	ck_assert_str_eq(config_load_balance_hosts(config_database_find(&config, "two")),
+	                 "round-robin");
+	ck_assert_str_eq(config_load_balance_hosts(config_database_find(&config, "sticky")),
+	                 "disable");
 }
 END_TEST
 
@@ -162,6 +202,8 @@ int main(void)
 	tcase_add_test(tcase, entries_of_one_name_make_way);
 	tcase_add_test(tcase, entries_are_walked_in_order);
 	tcase_add_loop_test(tcase, entries_know_the_same_server, 0, COUNT_OF(servers));
+	tcase_add_loop_test(tcase, entries_list_hosts, 0, COUNT_OF(lists));
+	tcase_add_test(tcase, entries_say_how_hosts_are_chosen);
 	tcase_add_test(tcase, entries_default_to_the_name_asked_for);
 	tcase_add_test(tcase, entries_refuse_names);
 	suite_add_tcase(suite, tcase);

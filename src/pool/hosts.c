@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Choosing a host, and an address of it.
+ *
+ * A place is good (it has not failed), due (it has, and its gap is over), or out.
+ * Good ones come first. A due one is taken when there is no good one, or when a
+ * good one is not needed at once; then it counts as failed from now on, so that
+ * nobody else tries it meanwhile.
+ */
+#include "pgweir/pool/hosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+enum standing { STANDING_OUT, STANDING_DUE, STANDING_GOOD };
+
+/* ---- standing ---- */
+
+static enum standing place_standing(const struct host_place *place, usec_t now, usec_t gap)
+{
+	if (!place->has_failed)
+		return STANDING_GOOD;
+	return now >= place->failed_at + gap ? STANDING_DUE : STANDING_OUT;
+}
+
+/* That of its best address, unless the host itself is worse. */
+static enum standing host_standing(const struct host *host, usec_t now, usec_t gap)
+{
+	enum standing self = place_standing(&host->self, now, gap), best = STANDING_OUT;
+
+	if (host->count == 0)
+		return self;
+	for (unsigned int i = 0; i < host->count; i++) {
+		enum standing one = place_standing(&host->list[i], now, gap);
+
+		best = one > best ? one : best;
+	}
+	return best < self ? best : self;
+}
+
+/* When it is due; 0: it is good. */
+static usec_t host_due(const struct host *host, usec_t gap)
+{
+	usec_t self = host->self.has_failed ? host->self.failed_at + gap : 0;
+	usec_t first = host->count ? INT64_MAX : 0;
+
+	for (unsigned int i = 0; i < host->count; i++) {
+		const struct host_place *place = &host->list[i];
+		usec_t due = place->has_failed ? place->failed_at + gap : 0;
+
+		first = due < first ? due : first;
+	}
+	return first > self ? first : self;
+}
+
+usec_t hosts_due(const struct hosts *hosts, usec_t gap)
+{
+	usec_t first = INT64_MAX;
+
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		usec_t due = host_due(&hosts->list[i], gap);
+
+		first = due < first ? due : first;
+	}
+	return first;
+}
+
+static struct host_place *find_place(struct host *host, const struct address *address)
+{
+	for (unsigned int i = 0; address && i < host->count; i++) {
+		if (address_equal_host(&host->list[i].address, address))
+			return &host->list[i];
+	}
+	return &host->self;
+}
+
+bool hosts_has_good(const struct hosts *hosts)
+{
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		if (host_standing(&hosts->list[i], 0, INT64_MAX / 2) == STANDING_GOOD)
+			return true;
+	}
+	return false;
+}
+
+bool hosts_has_other(const struct hosts *hosts, unsigned int index, const struct address *address)
+{
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		struct host *host = &hosts->list[i];
+		const struct host_place *own = i == index ? find_place(host, address) : NULL;
+
+		if (!own && host_standing(host, 0, INT64_MAX / 2) == STANDING_GOOD)
+			return true;
+		for (unsigned int at = 0; own && at < host->count; at++) {
+			if (&host->list[at] != own && !host->list[at].has_failed)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ---- choosing ---- */
+
+/* The one that was out for longest. */
+static unsigned int nearest(const struct hosts *hosts, usec_t gap)
+{
+	unsigned int best = 0;
+
+	for (unsigned int i = 1; i < hosts->count; i++) {
+		if (host_due(&hosts->list[i], gap) < host_due(&hosts->list[best], gap))
+			best = i;
+	}
+	return best;
+}
+
+static unsigned int look_for(const struct hosts *hosts, enum standing least,
+                             const struct hosts_when *when)
+{
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		unsigned int at = (hosts->next + i) % hosts->count;
+
+		if (host_standing(&hosts->list[at], when->now, when->gap) >= least)
+			return at;
+	}
+	return hosts->count;
+}
+
+unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
+{
+	bool takes_turns = hosts->how == LOAD_BALANCE_ROUND_ROBIN;
+	bool may_test = takes_turns && when->may_test;
+	unsigned int chosen = look_for(hosts, may_test ? STANDING_DUE : STANDING_GOOD, when);
+
+	if (chosen == hosts->count)
+		chosen = look_for(hosts, STANDING_DUE, when);
+	if (chosen == hosts->count)
+		chosen = nearest(hosts, when->gap);
+	hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
+	return chosen;
+}
+
+/* Another one may not try it until its gap is over again. */
+static bool begin_test(struct host_place *place, usec_t now)
+{
+	if (place->has_failed)
+		place->failed_at = now;
+	return place->has_failed;
+}
+
+bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now)
+{
+	return begin_test(&hosts->list[index].self, now);
+}
+
+static bool is_same_list(const struct host *host, const struct address *addresses,
+                         unsigned int count)
+{
+	if (count != host->count)
+		return false;
+	for (unsigned int i = 0; i < count; i++) {
+		if (!address_equal_host(&host->list[i].address, &addresses[i]))
+			return false;
+	}
+	return true;
+}
+
+/* The addresses that stay keep what is known of them. */
+static bool learn(struct host *host, const struct address *addresses, unsigned int count)
+{
+	struct host_place *list;
+
+	if (is_same_list(host, addresses, count))
+		return true;
+	list = calloc(count, sizeof(*list));
+	if (!list)
+		return false;
+	for (unsigned int i = 0; i < count; i++) {
+		const struct host_place *known = find_place(host, &addresses[i]);
+
+		if (known != &host->self)
+			list[i] = *known;
+		list[i].address = addresses[i];
+	}
+	free(host->list);
+	host->list = list;
+	host->count = count;
+	return true;
+}
+
+static struct host_place *look_in(struct host *host, const struct address *next,
+                                  enum standing least, const struct hosts_when *when)
+{
+	struct host_place *from = find_place(host, next);
+	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
+
+	for (unsigned int i = 0; i < host->count; i++) {
+		struct host_place *place = &host->list[(start + i) % host->count];
+
+		if (place_standing(place, when->now, when->gap) >= least)
+			return place;
+	}
+	return NULL;
+}
+
+const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
+                                 const struct address *addresses, unsigned int count,
+                                 const struct address *next, const struct hosts_when *when,
+                                 bool *is_test)
+{
+	struct host *host = &hosts->list[index];
+	struct host_place *place;
+
+	if (count == 0 || !learn(host, addresses, count))
+		return NULL;
+	host->self.has_failed = false; /* its name was found */
+	place = look_in(host, next, when->may_test ? STANDING_DUE : STANDING_GOOD, when);
+	if (!place)
+		place = look_in(host, next, STANDING_DUE, when);
+	if (!place)
+		place = look_in(host, next, STANDING_OUT, when);
+	*is_test = begin_test(place, when->now);
+	return &place->address;
+}
+
+/* ---- how it went ---- */
+
+void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
+                  usec_t now)
+{
+	struct host_place *place;
+
+	if (index >= hosts->count)
+		return;
+	place = find_place(&hosts->list[index], address);
+	/* An address that left its name meanwhile says nothing of the others. */
+	if (address && place == &hosts->list[index].self && hosts->list[index].count > 0)
+		return;
+	place->has_failed = true;
+	place->failed_at = now;
+}
+
+void hosts_worked(struct hosts *hosts, unsigned int index, const struct address *address)
+{
+	if (index < hosts->count)
+		find_place(&hosts->list[index], address)->has_failed = false;
+}
+
+void hosts_forgive(struct hosts *hosts)
+{
+	for (unsigned int i = 0; i < hosts->count; i++) {
+		struct host *host = &hosts->list[i];
+
+		host->self.has_failed = false;
+		for (unsigned int at = 0; at < host->count; at++)
+			host->list[at].has_failed = false;
+	}
+}
+
+/* ---- the list ---- */
+
+void hosts_done(struct hosts *hosts)
+{
+	for (unsigned int i = 0; i < hosts->count; i++)
+		free(hosts->list[i].list);
+	free(hosts->list);
+	free(hosts->names);
+	free(hosts->text);
+	*hosts = (struct hosts){ 0 };
+}
+
+/* Cuts the names apart. */
+static void fill(struct hosts *hosts)
+{
+	const char *list = hosts->text;
+	struct bytes host;
+
+	while (config_host_next(&list, &host)) {
+		char *name = hosts->names + (host.at - hosts->text);
+
+		name[host.count] = '\0';
+		hosts->list[hosts->count++].name = name;
+	}
+}
+
+bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how)
+{
+	struct hosts fresh = { .how = how };
+	unsigned int count = 0;
+	struct bytes host;
+
+	if (hosts->text && strcmp(hosts->text, text) == 0 && hosts->how == how) {
+		hosts_forgive(hosts);
+		return true;
+	}
+	for (const char *list = text; config_host_next(&list, &host);)
+		count++;
+	fresh.text = strdup(text);
+	fresh.names = strdup(text);
+	fresh.list = calloc(count, sizeof(*fresh.list));
+	if (!fresh.text || !fresh.names || !fresh.list) {
+		hosts_done(&fresh);
+		return false;
+	}
+	fill(&fresh);
+	hosts_done(hosts);
+	*hosts = fresh;
+	return true;
+}

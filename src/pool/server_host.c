@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Where a server goes: one of its pool's hosts, by way of the resolver or straight
+ * to a Unix socket; and what becomes of it when its address leaves DNS.
+ *
+ * Hard here: a host that says nothing at all would hold those who wait for as long
+ * as a login may take. While there is another one that is not known to be bad, it
+ * has a part of that time only, to say its first word.
+ */
+#include <stdio.h>
+
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Of server_connect_timeout, for the first word while there is another host. */
+#define PATIENCE_PART 5
+#define PATIENCE_MAX (3 * USEC_PER_SEC)
+
+static struct loop *loop_of(const struct server *server) { return server->pool->pools->with.loop; }
+
+/* Its address as the hosts know it; NULL: it has none (yet). */
+static const struct address *place_of(const struct server *server)
+{
+	bool has_address = server->peer.family == AF_INET || server->peer.family == AF_INET6;
+
+	return has_address ? &server->peer : NULL;
+}
+
+/* A test is nothing to count on: there must be room for another server beside it. */
+static struct hosts_when when_of(const struct server *server)
+{
+	const struct pool *pool = server->pool;
+
+	return (struct hosts_when){
+		.now = loop_now(loop_of(server)),
+		.gap = pool_retry_gap(pool),
+		.may_test =
+		    pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size,
+	};
+}
+
+static void set_test(struct server *server, bool is_test)
+{
+	if (!is_test)
+		return;
+	server->entrance->is_test = true;
+	server->pool->test_count++;
+	pool_wake(server->pool); /* those who wait need another one */
+}
+
+/* ---- patience ---- */
+
+static void on_patience(struct timer *timer)
+{
+	struct server_entrance *entrance =
+	    (struct server_entrance *)((char *)timer - offsetof(struct server_entrance, patience));
+	struct server *server = entrance->server;
+	struct err err;
+
+	if (!hosts_has_other(&server->pool->hosts, server->host, place_of(server)))
+		return;
+	err_set(&err, ERR_SERVER_CONNECT, "no answer, another host is tried");
+	server_close(server, &err);
+}
+
+static void set_patience(struct server *server)
+{
+	usec_t limit = server->pool->pools->config->server_connect_timeout / PATIENCE_PART;
+
+	if (limit <= 0 || limit > PATIENCE_MAX)
+		limit = PATIENCE_MAX;
+	timer_set(&server->entrance->patience, loop_line(loop_of(server), limit, on_patience),
+	          loop_now(loop_of(server)));
+}
+
+/* ---- an address that left DNS ---- */
+
+static bool is_between_transactions(const struct server *server)
+{
+	return server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE;
+}
+
+static void on_left(struct resolver_stay *stay)
+{
+	struct server *server = SERVER_OF(stay, stay);
+	struct pool *pool = server->pool;
+	bool is_fast = pool->pools->config->server_fast_close &&
+	               pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server);
+	struct err err;
+
+	server_set_close_needed(server, true);
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "its address has left DNS");
+	switch (server->state) {
+	case SERVER_CONNECTING:
+	case SERVER_LOGIN:
+	case SERVER_IDLE:
+	case SERVER_USED:
+		server_close(server, &err);
+		return;
+	case SERVER_LENT:
+		if (is_fast)
+			server_close(server, &err);
+		return;
+	default:
+		return; /* pool_home() closes it */
+	}
+}
+
+/* ---- the way there ---- */
+
+static void on_address(struct resolver_ask *ask, const struct address *address,
+                       const struct err *err)
+{
+	struct server_entrance *entrance =
+	    (struct server_entrance *)((char *)ask - offsetof(struct server_entrance, ask));
+	struct server *server = entrance->server;
+	struct pools *pools = server->pool->pools;
+	struct hosts *hosts = &server->pool->hosts;
+	struct hosts_when when = when_of(server);
+	const struct address *picked;
+	bool is_test = false;
+	struct err memory;
+
+	if (!address) {
+		server_close(server, err);
+		return;
+	}
+	picked = hosts_pick(hosts, server->host, ask->addresses, ask->address_count, address, &when,
+	                    &is_test);
+	if (!picked) {
+		err_set(&memory, ERR_MEMORY, "out of memory");
+		server_close(server, &memory);
+		return;
+	}
+	server->peer = *picked;
+	address_set_port(&server->peer, ask->port);
+	resolver_enter(pools->with.resolver, &server->stay, hosts->list[server->host].name,
+	               &server->peer, on_left);
+	set_test(server, is_test);
+	set_patience(server);
+	dial_start(&entrance->dial, pools->with.loop, &server->peer, &pools->server_sockets,
+	           server_connected);
+}
+
+static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
+
+bool server_find_host(struct server *server, struct err *err)
+{
+	struct pool *pool = server->pool;
+	const struct hosts_when when = when_of(server);
+	int port = pool->database->entry->port;
+	const char *host;
+
+	if (pool->hosts.count == 0)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	server->host = hosts_choose(&pool->hosts, &when);
+	host = pool->hosts.list[server->host].name;
+	if (!*host)
+		return err_set(err, ERR_SERVER_CONNECT,
+		               "database \"%s\" has no host, and unix_socket_dir is empty",
+		               pool->database->name);
+	if (!is_unix(host))
+		return resolver_start(pool->pools->with.resolver, &server->entrance->ask, host,
+		                      (uint16_t)port, on_address, err);
+	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
+	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
+	set_test(server, hosts_pick_self(&pool->hosts, server->host, when.now));
+	set_patience(server);
+	dial_start_unix(&server->entrance->dial, loop_of(server), server->path, server_connected);
+	return true;
+}
+
+void server_heard(struct server *server) { timer_clear(&server->entrance->patience); }
+
+void server_host_done(struct server *server, bool is_good)
+{
+	struct hosts *hosts = &server->pool->hosts;
+
+	if (is_good)
+		hosts_worked(hosts, server->host, place_of(server));
+	else
+		hosts_failed(hosts, server->host, place_of(server), loop_now(loop_of(server)));
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/hosts.c: which host is next, by a clock that the cases turn.
+ */
+#include "pgweir/pool/hosts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit.h"
+
+#define GAP 15
+
+struct scene {
+	struct hosts hosts;
+	usec_t now;
+	bool may_test;
+};
+
+static struct hosts_when when_of(const struct scene *scene)
+{
+	return (struct hosts_when){ .now = scene->now, .gap = GAP, .may_test = scene->may_test };
+}
+
+static const struct address *parse(const char *text)
+{
+	static struct address addresses[8];
+	static unsigned int next;
+	struct address *address = &addresses[next++ % COUNT_OF(addresses)];
+
+	ck_assert(address_parse(address, text, 0));
+	return address;
+}
+
+/*
+ * A script, a word each: what is chosen must be what the script says.
+ *   a..d  that host is chosen      A..D  the same, and it fails      +N  the clock goes on
+ *   t, n  from here on hosts on probation may be tested, or not      .   all have failed
+ */
+static const struct {
+	const char *says;
+	const char *list;
+	enum load_balance_hosts how;
+	const char *script;
+} cases[] = {
+	{ "one host is always the one", "/a", LOAD_BALANCE_ROUND_ROBIN, "a a A . a a" },
+	{ "three in turn", "/a,/b,/c", LOAD_BALANCE_ROUND_ROBIN, "a b c a b c" },
+	{ "one that failed is left out", "/a,/b,/c", LOAD_BALANCE_ROUND_ROBIN, "a B c a c a" },
+	{ "all the more when its gap is not over", "/a,/b", LOAD_BALANCE_ROUND_ROBIN,
+	  "t a B +14 a a" },
+	{ "it is tested when its gap is over", "/a,/b", LOAD_BALANCE_ROUND_ROBIN,
+	  "t a B a +15 b a" },
+	{ "by one connection only", "/a,/b", LOAD_BALANCE_ROUND_ROBIN, "t a B a +15 b a a a" },
+	{ "and again after a gap, if it still fails", "/a,/b", LOAD_BALANCE_ROUND_ROBIN,
+	  "t a B a +15 B a a +15 b a" },
+	{ "not by the only connection that can be made", "/a,/b", LOAD_BALANCE_ROUND_ROBIN,
+	  "a B +15 a a t b" },
+	{ "when all have failed, the one whose gap is over", "/a,/b", LOAD_BALANCE_ROUND_ROBIN,
+	  "A +5 B . +10 a" },
+	{ "or will be first", "/a,/b,/c", LOAD_BALANCE_ROUND_ROBIN, "A +1 B +1 C . a" },
+	{ "disable stays", "/a,/b", LOAD_BALANCE_DISABLE, "a a a" },
+	{ "disable goes on when one fails, and stays there", "/a,/b,/c", LOAD_BALANCE_DISABLE,
+	  "t a A b b +15 b b" },
+	{ "disable goes round", "/a,/b", LOAD_BALANCE_DISABLE, "t A B . +15 b a" },
+};
+
+static void play(struct scene *scene, const char *says, const char *word)
+{
+	struct hosts_when when = when_of(scene);
+	unsigned int host, wanted = (unsigned int)((*word | 0x20) - 'a');
+
+	host = hosts_choose(&scene->hosts, &when);
+	ck_assert_msg(host == wanted, "%s: %s: %c is chosen", says, word, (int)('a' + host));
+	hosts_pick_self(&scene->hosts, host, scene->now);
+	if (*word < 'a')
+		hosts_failed(&scene->hosts, host, NULL, scene->now);
+}
+
+START_TEST(hosts_are_chosen)
+{
+	struct scene scene = { .now = 1000 };
+	char script[64];
+
+	ck_assert(hosts_configure(&scene.hosts, cases[_i].list, cases[_i].how));
+	snprintf(script, sizeof(script), "%s", cases[_i].script);
+	for (char *rest = NULL, *word = strtok_r(script, " ", &rest); word;
+	     word = strtok_r(NULL, " ", &rest)) {
+		if (*word == '+')
+			scene.now += strtol(word + 1, NULL, 10);
+		else if (*word == '.')
+			ck_assert_msg(!hosts_has_good(&scene.hosts), "%s", cases[_i].says);
+		else if (*word == 't' || *word == 'n')
+			scene.may_test = *word == 't';
+		else
+			play(&scene, cases[_i].says, word);
+	}
+	hosts_done(&scene.hosts);
+}
+END_TEST
+
+/* ---- addresses ---- */
+
+static const struct address *pick(struct scene *scene, unsigned int host, unsigned int count,
+                                  const char *next, bool *is_test)
+{
+	const struct address list[] = { *parse("10.0.0.1"), *parse("10.0.0.2"),
+		                        *parse("10.0.0.3") };
+	struct hosts_when when = when_of(scene);
+	const struct address *found;
+
+	found = hosts_pick(&scene->hosts, host, list, count, parse(next), &when, is_test);
+	ck_assert_ptr_nonnull(found);
+	return found;
+}
+
+static const char *pick_text(struct scene *scene, unsigned int count, const char *next,
+                             bool *is_test)
+{
+	static char text[ADDRESS_TEXT_SIZE];
+
+	return address_format_host(pick(scene, 0, count, next, is_test), text, sizeof(text));
+}
+
+START_TEST(addresses_are_left_out_when_they_fail)
+{
+	struct scene scene = { .now = 1000, .may_test = true };
+	bool is_test;
+
+	ck_assert(hosts_configure(&scene.hosts, "name", LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
+	ck_assert(!is_test);
+	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now);
+	ck_assert(hosts_has_good(&scene.hosts));
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.3", &is_test), "10.0.0.3");
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.1", &is_test), "10.0.0.1");
+	scene.now += GAP;
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
+	ck_assert(is_test);
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
+	ck_assert(!is_test);
+	hosts_worked(&scene.hosts, 0, parse("10.0.0.2"));
+	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
+	ck_assert(!is_test);
+	hosts_done(&scene.hosts);
+}
+END_TEST
+
+START_TEST(a_name_fails_when_all_its_addresses_have)
+{
+	struct scene scene = { .now = 1000 };
+	struct hosts_when when;
+	bool is_test;
+
+	ck_assert(hosts_configure(&scene.hosts, "name,/other", LOAD_BALANCE_ROUND_ROBIN));
+	pick(&scene, 0, 2, "10.0.0.1", &is_test);
+	hosts_failed(&scene.hosts, 0, parse("10.0.0.1"), scene.now);
+	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now + 1);
+	when = when_of(&scene);
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
+	hosts_failed(&scene.hosts, 1, NULL, scene.now + 2);
+	ck_assert(!hosts_has_good(&scene.hosts));
+	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now + GAP);
+	/* The oldest failure first, though neither gap is over. */
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
+	/* An address that is new to the name has not failed. */
+	pick(&scene, 0, 3, "10.0.0.1", &is_test);
+	ck_assert(hosts_has_good(&scene.hosts));
+	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
+	hosts_forgive(&scene.hosts);
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
+	hosts_done(&scene.hosts);
+}
+END_TEST
+
+START_TEST(a_name_that_is_not_found_fails_as_a_whole)
+{
+	struct scene scene = { .now = 1000 };
+	bool is_test;
+
+	ck_assert(hosts_configure(&scene.hosts, "name", LOAD_BALANCE_ROUND_ROBIN));
+	pick(&scene, 0, 3, "10.0.0.1", &is_test);
+	hosts_failed(&scene.hosts, 0, NULL, scene.now);
+	ck_assert(!hosts_has_good(&scene.hosts));
+	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
+	ck_assert(hosts_has_good(&scene.hosts));
+	/* What has left the name says nothing of what is there. */
+	pick(&scene, 0, 1, "10.0.0.1", &is_test);
+	hosts_failed(&scene.hosts, 0, parse("10.0.0.3"), scene.now);
+	ck_assert(hosts_has_good(&scene.hosts));
+	hosts_failed(&scene.hosts, 7, NULL, scene.now); /* of a list that was longer */
+	hosts_worked(&scene.hosts, 7, NULL);
+	hosts_done(&scene.hosts);
+}
+END_TEST
+
+START_TEST(another_one_is_one_that_has_not_failed)
+{
+	struct scene scene = { .now = 1000 };
+	bool is_test;
+
+	ck_assert(hosts_configure(&scene.hosts, "name,/other", LOAD_BALANCE_ROUND_ROBIN));
+	pick(&scene, 0, 2, "10.0.0.1", &is_test);
+	ck_assert(hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
+	hosts_failed(&scene.hosts, 1, NULL, scene.now);
+	ck_assert(hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
+	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now);
+	ck_assert(!hosts_has_other(&scene.hosts, 0, parse("10.0.0.1")));
+	ck_assert(hosts_has_other(&scene.hosts, 1, NULL));
+	hosts_done(&scene.hosts);
+}
+END_TEST
+
+START_TEST(the_same_list_keeps_its_turn)
+{
+	struct scene scene = { .now = 1000 };
+	struct hosts_when when = when_of(&scene);
+
+	ck_assert(hosts_configure(&scene.hosts, "/a,/b", LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
+	hosts_failed(&scene.hosts, 1, NULL, scene.now);
+	ck_assert(hosts_configure(&scene.hosts, "/a,/b", LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
+	ck_assert(hosts_configure(&scene.hosts, "/a,/b", LOAD_BALANCE_DISABLE));
+	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
+	ck_assert(hosts_configure(&scene.hosts, "", LOAD_BALANCE_DISABLE));
+	ck_assert_uint_eq(scene.hosts.count, 1);
+	ck_assert_str_eq(scene.hosts.list[0].name, "");
+	hosts_done(&scene.hosts);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/hosts");
+	TCase *tcase = tcase_create("hosts");
+
+	tcase_add_loop_test(tcase, hosts_are_chosen, 0, COUNT_OF(cases));
+	tcase_add_test(tcase, addresses_are_left_out_when_they_fail);
+	tcase_add_test(tcase, a_name_fails_when_all_its_addresses_have);
+	tcase_add_test(tcase, a_name_that_is_not_found_fails_as_a_whole);
+	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
+	tcase_add_test(tcase, the_same_list_keeps_its_turn);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
