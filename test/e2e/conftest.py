@@ -113,8 +113,8 @@ def fake_server():
     """Makes scripted servers."""
     made = []
 
-    def make():
-        made.append(FakeServer())
+    def make(host="127.0.0.1", port=0):
+        made.append(FakeServer(host=host, port=port))
         return made[-1]
 
     yield make

@@ -7,4 +7,5 @@ postgres  a real PostgreSQL
 daemon    the pooler under test
 wire      a scripted client, byte by byte
 fake      a scripted server, byte by byte
+names     a name server
 """

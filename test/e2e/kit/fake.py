@@ -145,9 +145,9 @@ class ServerChannel(Channel):
 
 
 class FakeServer:
-    def __init__(self, limit=LIMIT):
+    def __init__(self, limit=LIMIT, host="127.0.0.1", port=0):
         self.limit = limit
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.listener = socket.create_server((host, port), backlog=128)
         self.listener.settimeout(limit)
         self.host, self.port = self.listener.getsockname()
         self.cancels = []

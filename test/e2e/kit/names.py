@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: ISC
+"""A name server of one zone: its names and its serial number are what the test says."""
+
+import socket
+import struct
+import threading
+
+TYPE_A, TYPE_SOA = 1, 6
+PORT = 53  # resolv.conf knows no other
+
+
+class NameServer:
+    """PermissionError where this user may not have the port."""
+
+    def __init__(self, address="127.0.53.1"):
+        self.address = address
+        self.names = {}  # name: list of IPv4 addresses
+        self.serials = {}  # zone: its serial number
+        self.asked = []
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((address, PORT))
+        self._socket.settimeout(0.1)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self):
+        self._stopping = True
+        self._thread.join(5)
+        self._socket.close()
+
+    def _run(self):
+        while not self._stopping:
+            try:
+                question, who = self._socket.recvfrom(512)
+            except socket.timeout:
+                continue
+            self._socket.sendto(self._answer(question), who)
+
+    def _answer(self, question):
+        labels, at = [], 12
+        while question[at]:
+            labels.append(question[at + 1:at + 1 + question[at]].decode())
+            at += question[at] + 1
+        name, (kind,) = ".".join(labels), struct.unpack("!H", question[at + 1:at + 3])
+        self.asked.append((name, kind))
+        records = self._records(name, kind)
+        known = name in self.names or name in self.serials
+        flags = 0x8580 if known else 0x8583
+        head = question[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
+        return head + question[12:at + 5] + b"".join(
+            b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 60, len(data)) + data for data in records)
+
+    def _records(self, name, kind):
+        if kind == TYPE_A:
+            return [socket.inet_aton(address) for address in self.names.get(name, ())]
+        if kind == TYPE_SOA and name in self.serials:
+            return [b"\0\0" + struct.pack("!IIIII", self.serials[name], 60, 60, 60, 60)]
+        return []

@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: ISC
+"""Several hosts behind one database, and names with several addresses."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from .kit.account import free_port
+from .kit import fake
+from .kit.names import NameServer
+from .kit.wait import LIMIT, wait_until
+from .kit.wire import query, refusal, send_cancel
+
+WHERE = "SELECT host(inet_server_addr())"
+ONE, TWO, THREE, DEAD = "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.9"
+LONG = "3600"
+
+
+@pytest.fixture
+def everywhere(private_postgres):
+    """A PostgreSQL that is at three addresses; nobody is at 127.0.0.9."""
+    return private_postgres(listen_addresses=f"{ONE},{TWO},{THREE}")
+
+
+def entry(hosts, port, more=""):
+    return {"app": f"host={','.join(hosts)} port={port} {more}"}
+
+
+def serving(channel):
+    """Logs in whoever comes, and keeps those who begin a transaction."""
+    def reply(sql):
+        return fake.complete("BEGIN") + fake.ready("T") if sql == "BEGIN" else fake.answer("1")
+
+    channel.login().answer_queries(reply)
+
+
+def logged(weir, text, count):
+    """The log has this so often, and no more."""
+    wait_until(lambda: weir.log.count(text) >= count, what=f"{count} times {text!r} in the log")
+    return weir.log.count(text) == count
+
+
+def hold(weir, **kw):
+    """A client in a transaction, and the address of the server that it has."""
+    client = weir.client(**kw)
+    client.query("BEGIN")
+    return client, client.value(WHERE)
+
+
+# -- spreading -----------------------------------------------------------------------------------
+
+
+def test_hosts_are_taken_in_turn(pgweir, everywhere):
+    weir = pgweir(databases=entry([ONE, TWO, THREE], everywhere.port), pool_mode="transaction")
+    seen = [hold(weir)[1] for _ in range(6)]
+    assert seen == [ONE, TWO, THREE] * 2
+
+
+def test_disable_stays(pgweir, everywhere):
+    weir = pgweir(databases=entry([TWO, ONE, THREE], everywhere.port, "load_balance_hosts=disable"),
+                  pool_mode="transaction")
+    assert {hold(weir)[1] for _ in range(5)} == {TWO}
+
+
+def test_disable_goes_on_when_a_connect_fails_and_stays_there(pgweir, fake_server):
+    port = free_port()
+    first, second = fake_server(TWO, port), fake_server(THREE, port)
+    for far in (first, second):
+        far.serve(serving)
+    weir = pgweir(databases=entry([TWO, THREE], port, "load_balance_hosts=disable"),
+                  pool_mode="transaction", server_login_retry="0.05")
+    held = [weir.client() for _ in range(2)]
+    for client in held:
+        client.query("BEGIN")
+    assert len(second.accepted) == 0
+    first.close()
+    weir.wait_pool(sv_active=0)
+    for _ in range(3):
+        client = weir.client()
+        client.send(query("SELECT 1"))
+        assert client.read_result().rows
+    back = fake_server(TWO, port).serve(serving)
+    before = len(second.accepted)
+    weir.admin("RECONNECT")
+    weir.client().query("SELECT 1")
+    assert len(second.accepted) == before + 1
+    assert not back.accepted
+
+
+def test_a_mixed_list(pgweir, everywhere):
+    hosts = [everywhere.socket_dir, "localhost", TWO]
+    weir = pgweir(databases=entry(hosts, everywhere.port), pool_mode="transaction")
+    seen = [hold(weir)[1] for _ in range(3)]
+    assert seen[0] in ("", None) and seen[2] == TWO
+    shown = {row["addr"] for row in weir.admin("SHOW SERVERS")}
+    assert {"unix", TWO} < shown
+
+
+# -- dead hosts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ("round-robin", "disable"))
+def test_nobody_notices_a_dead_host(pgweir, everywhere, how):
+    weir = pgweir(databases=entry([DEAD, TWO, THREE], everywhere.port, f"load_balance_hosts={how}"),
+                  pool_mode="transaction", server_login_retry=LONG)
+    seen = {hold(weir)[1] for _ in range(6)}
+    assert seen == ({TWO, THREE} if how == "round-robin" else {TWO})
+    assert logged(weir, "connect failed", 1)
+
+
+def test_many_at_once_do_not_notice_it(pgweir, everywhere):
+    weir = pgweir(databases=entry([DEAD, TWO], everywhere.port), pool_mode="transaction",
+                  server_login_retry=LONG)
+    clients = [weir.wire().startup() for _ in range(12)]
+    for client in clients:
+        client.finish_login("alice")
+        client.send(query("BEGIN"))
+    for client in clients:
+        assert client.read_result().tags == ["BEGIN"]
+
+
+def test_a_dead_address_of_a_name(make_pgweir, everywhere):
+    weir = make_pgweir(databases=entry(["many.test"], everywhere.port), pool_mode="transaction",
+                       server_login_retry=LONG)
+    names = f"{weir.dir}/hosts"
+    weir.account.write(names, f"{DEAD} many.test\n{TWO} many.test\n{THREE} many.test\n", 0o644)
+    weir.start(env={"CARES_HOSTS": names})
+    assert {hold(weir)[1] for _ in range(6)} == {TWO, THREE}
+    assert weir.log.count("connect failed") <= 1
+
+
+def test_a_host_that_says_nothing(pgweir, everywhere, fake_server):
+    """It accepts, by its backlog, and then there is silence."""
+    mute = fake_server(DEAD, everywhere.port)
+    weir = pgweir(databases=entry([DEAD, TWO], everywhere.port), pool_mode="transaction",
+                  server_connect_timeout="5", server_login_retry=LONG)
+    assert {hold(weir)[1] for _ in range(4)} == {TWO}
+    assert mute.has_caller()
+    assert logged(weir, "no answer, another host is tried", 1)
+
+
+def test_a_silent_host_with_one_server_only(pgweir, everywhere, fake_server):
+    """The only connection that the pool may make is not left at the host that says nothing."""
+    fake_server(DEAD, everywhere.port)
+    weir = pgweir(databases=entry([DEAD, TWO], everywhere.port), default_pool_size=1,
+                  pool_mode="transaction", server_connect_timeout="5", server_login_retry="0.05")
+    assert weir.client().value(WHERE) == TWO
+    for _ in range(3):
+        weir.admin("RECONNECT")
+        assert weir.client().value(WHERE) == TWO
+
+
+def test_the_last_host_has_all_the_time(pgweir, fake_server):
+    """Both say nothing: the second one is not left for a third that is not there."""
+    port = free_port()
+    for host in (TWO, THREE):
+        fake_server(host, port)
+    weir = pgweir(databases=entry([TWO, THREE], port), server_connect_timeout="2",
+                  server_login_retry=LONG)
+    weir.wire().startup()
+    weir.wait_log("127.0.0.2:.*no answer, another host is tried")
+    weir.wait_log("127.0.0.3:.*closing because: connect timeout")
+    assert weir.log.count("no answer") == 1
+
+
+def test_a_host_that_comes_back_is_used_again(pgweir, fake_server):
+    port = free_port()
+    fake_server(TWO, port).serve(serving)
+    weir = pgweir(databases=entry([THREE, TWO], port), pool_mode="transaction",
+                  default_pool_size=0, server_login_retry="0.2")
+    weir.client().query("SELECT 1")
+    weir.wait_log("connect failed")
+    back = fake_server(THREE, port).serve(serving)
+
+    def comes_back():
+        weir.client().query("BEGIN")  # keeps its server: the next one needs another
+        return back.accepted
+
+    assert wait_until(comes_back, what="a connection to the host that is back")
+
+
+def test_a_refusal_of_one_host_is_not_told(pgweir, everywhere, fake_server):
+    full = fake_server(DEAD, everywhere.port)
+    full.serve(lambda channel: channel.send(fake.error("sorry, too many clients already", "53300",
+                                                       "FATAL")))
+    weir = pgweir(databases=entry([DEAD, TWO], everywhere.port), pool_mode="transaction",
+                  server_login_retry=LONG)
+    assert {hold(weir)[1] for _ in range(4)} == {TWO}
+    weir.wait_log("too many clients already")
+
+
+def test_a_refusal_of_all_is(pgweir, fake_server):
+    port = free_port()
+    for host in (TWO, THREE):
+        far = fake_server(host, port)
+        far.serve(lambda channel: channel.send(fake.error("no entry for you", "28000", "FATAL")))
+    weir = pgweir(databases=entry([TWO, THREE], port), server_login_retry=LONG)
+    refused = refusal(weir.address)
+    assert (refused.sqlstate, refused.text) == ("28000", "no entry for you")
+    assert logged(weir, "server login failed: FATAL no entry for you", 2)
+
+
+# -- all are dead --------------------------------------------------------------------------------
+
+
+def test_all_dead_for_a_new_client(pgweir):
+    weir = pgweir(databases=entry([TWO, THREE], free_port()), client_login_timeout="1",
+                  server_login_retry=LONG)
+    refused = refusal(weir.address)
+    assert refused.text == "client_login_timeout (server down)"
+    assert logged(weir, "connect failed", 2)
+
+
+def test_all_dead_and_back(pgweir, everywhere):
+    weir = pgweir(databases=entry([TWO, THREE], everywhere.port), pool_mode="transaction",
+                  query_wait_timeout="1", server_login_retry=LONG)
+    first, second = weir.client(), weir.client()
+    first.query("SELECT 1")
+    everywhere.stop(signal.SIGQUIT)
+    weir.wait_pool(sv_idle=0, sv_active=0)
+    first.send(query("SELECT 1"))
+    assert first.read_refusal().text == "query_wait_timeout"
+    second.send(query("SELECT 1"))
+    refused = second.read_refusal()
+    assert refused.text == ("server login has been failing, cached error: connect failed: "
+                            "Connection refused (server_login_retry)")
+    everywhere.start()
+    weir.reload(server_login_retry="0.05")
+    assert weir.client().value(WHERE) in (TWO, THREE)
+
+
+# -- cancel --------------------------------------------------------------------------------------
+
+
+def test_a_cancel_goes_to_the_servers_own_host(pgweir, fake_server):
+    port = free_port()
+    over = threading.Event()
+
+    def reply(sql):
+        if "slow" in sql:
+            over.wait(LIMIT)
+        return fake.answer("1")
+
+    hosts = [fake_server(host, port).serve(lambda channel: channel.login().answer_queries(reply))
+             for host in (TWO, THREE)]
+    weir = pgweir(databases=entry([TWO, THREE], port), pool_mode="transaction")
+    clients = []
+    for number, far in enumerate(hosts, 1):
+        clients.append(weir.client())
+        clients[-1].send(query("SELECT slow"))
+        weir.wait_pool(sv_active=number)
+        assert len(far.accepted) == 1
+    for client, own, other in ((clients[1], hosts[1], hosts[0]), (clients[0], hosts[0], hosts[1])):
+        before = len(other.cancels)
+        send_cancel(weir.address, client.key)
+        own.wait_cancel()
+        assert len(other.cancels) == before
+    over.set()
+    for client in clients:
+        assert client.read_result().rows == [["1"]]
+
+
+def test_a_cancel_ends_the_query_at_its_host(pgweir, everywhere):
+    weir = pgweir(databases=entry([TWO, everywhere.socket_dir, THREE], everywhere.port),
+                  pool_mode="transaction")
+    clients = [weir.client() for _ in range(3)]
+    for number, client in enumerate(clients, 1):
+        client.send(query("SELECT pg_sleep(60)"))
+        weir.wait_pool(sv_active=number)
+    for client in clients:
+        send_cancel(weir.address, client.key)
+        assert client.read_result().error["C"] == "57014"
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hosts", (["db.test"], ["db.test", DEAD]))
+def test_an_address_that_left_dns_retires_its_servers(make_pgweir, everywhere, hosts):
+    weir = make_pgweir(databases=entry(hosts, everywhere.port), pool_mode="transaction",
+                       dns_max_ttl="0", server_login_retry=LONG)
+    names = f"{weir.dir}/hosts"
+    weir.account.write(names, f"{TWO} db.test\n", 0o644)
+    weir.start(env={"CARES_HOSTS": names})
+    busy, where = hold(weir)
+    idle, also = hold(weir)
+    assert where == also == TWO
+    third, _ = hold(weir)
+    third.query("COMMIT")
+    weir.wait_pool(sv_idle=1, sv_active=2)
+    weir.account.write(names, f"{THREE} db.test\n", 0o644)
+    idle.query("COMMIT")
+    assert [hold(weir)[1] for _ in range(2)] == [TWO, TWO]  # nobody has asked for the name yet
+    assert hold(weir)[1] == THREE  # now somebody has
+    wait_until(lambda: sum(row["close_needed"] for row in weir.admin("SHOW SERVERS")) == 3)
+    assert busy.value(WHERE) == TWO
+    busy.query("COMMIT")
+    weir.wait_log("closing because: database configuration changed")
+    assert busy.value(WHERE) == THREE
+
+
+@pytest.fixture
+def name_server():
+    try:
+        server = NameServer()
+    except OSError as refused:
+        pytest.skip(f"no name server here: {refused}")
+    yield server
+    server.close()
+
+
+def test_a_zone_that_grows_moves_idle_servers(make_pgweir, everywhere, name_server):
+    name_server.names["db.zone.test"] = [TWO]
+    name_server.serials["zone.test"] = 2026112001
+    weir = make_pgweir(databases=entry(["db.zone.test"], everywhere.port), pool_mode="transaction",
+                       dns_max_ttl=LONG, dns_zone_check_period="0.1")
+    weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {name_server.address}\n", 0o644)
+    weir.configure(resolv_conf=f"{weir.dir}/resolv.conf")
+    weir.start()
+    client = weir.client()
+    assert client.value(WHERE) == TWO
+    wait_until(lambda: name_server.asked.count(("zone.test", 6)) > 2)
+    assert weir.admin("SHOW DNS_ZONES") == [
+        {"zonename": "zone.test", "serial": 2026112001, "count": 1}]
+    lists = {row["list"]: row["items"] for row in weir.admin("SHOW LISTS")}
+    assert lists["dns_zones"] == 1 and lists["dns_names"] == 1
+    assert name_server.asked.count(("db.zone.test", 1)) == 1
+    name_server.names["db.zone.test"] = [THREE]
+    name_server.serials["zone.test"] += 1
+    weir.wait_log("closing because: its address has left DNS")
+    assert client.value(WHERE) == THREE
+    weir.reload(dns_zone_check_period="0")
+    assert weir.admin("SHOW DNS_ZONES") == []
+
+
+# -- reload and SHOW -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hosts, more, is_recycled", (
+    ([TWO, THREE], "", False),
+    ([TWO, THREE], "pool_size=7", False),
+    ([TWO, THREE], "load_balance_hosts=round-robin", False),
+    ([TWO, THREE], "load_balance_hosts=disable", True),
+    ([THREE, TWO], "", True),
+    ([TWO], "", True),
+))
+def test_what_a_reload_recycles(pgweir, everywhere, hosts, more, is_recycled):
+    weir = pgweir(databases=entry([TWO, THREE], everywhere.port), pool_mode="transaction")
+    client = weir.client()
+    before = client.value("SELECT pg_backend_pid()")
+    weir.reload(databases=entry(hosts, everywhere.port, more))
+    after = client.value("SELECT pg_backend_pid()")
+    assert (before != after) == is_recycled
+
+
+@pytest.mark.parametrize("hosts, more, shown", (
+    ([TWO], "load_balance_hosts=disable", None),
+    ([TWO, THREE], "", "round-robin"),
+    ([TWO, THREE], "load_balance_hosts=disable", "disable"),
+))
+def test_show(pgweir, everywhere, hosts, more, shown):
+    weir = pgweir(databases=entry(hosts, everywhere.port, more))
+    weir.client()
+    database = [row for row in weir.admin("SHOW DATABASES") if row["name"] == "app"][0]
+    assert database["host"] == ",".join(hosts)
+    assert database["load_balance_hosts"] == shown
+    assert weir.pool()["load_balance_hosts"] == shown
+
+
+def test_a_bad_list_is_refused(make_pgweir):
+    weir = make_pgweir(databases={"app": "host=a,,b port=1"})
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 1
+    assert "there is an empty name in the list" in done.stdout + done.stderr
+    assert os.path.basename(weir.ini) in done.stdout + done.stderr
