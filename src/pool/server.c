@@ -100,7 +100,8 @@ static void say_goodbye(struct server *server)
 {
 	struct buf out = { 0 };
 
-	if (!stream_is_open(&server->stream) || server->stream.error ||
+	/* Within a frame, Terminate would be taken for the rest of it, and might make it whole. */
+	if (!stream_is_open(&server->stream) || server->stream.error || server->is_cut ||
 	    stream_unsent(&server->stream))
 		return;
 	message_terminate(&out);

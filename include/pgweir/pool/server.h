@@ -76,6 +76,7 @@ struct server {
 	bool is_close_needed; /* no new work: closed when it comes home */
 	bool is_rest_unknown; /* a RESET ran: parameters that it does not report may be anything */
 	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
+	bool is_cut;          /* of the borrower's last frame only a part has been sent */
 	bool is_told;         /* it has said good-bye by a FATAL error */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
 	bool passes;          /* where the rest of the present frame goes: on, or away */
