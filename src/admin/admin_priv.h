@@ -17,7 +17,6 @@
 
 struct console_session;
 struct cursor;
-TAILQ_HEAD(session_list, console_session);
 
 /* ---- in the order of names: ordered.c ---- */
 
@@ -144,6 +143,11 @@ struct command {
 
 extern const struct command commands[];
 extern const size_t commands_count;
+
+/* For help: "", " [db]", " db" ... */
+const char *command_argument_name(enum command_argument argument);
+
+/* The one that is meant; NULL: none. */
 const struct command *command_find(const struct words *words);
 
 enum outcome command_pause(struct console_session *session, struct err *err);
@@ -212,7 +216,6 @@ enum session_state {
 struct statement; /* extended.c */
 
 struct console_session {
-	TAILQ_ENTRY(console_session) node;
 	struct console *console;
 	struct client *client;
 	enum console_role role;
@@ -261,7 +264,6 @@ struct console {
 	struct console_with with;
 	struct console_door door;
 	struct clients *clients;
-	struct session_list sessions;
 	struct stats own; /* the console's own counters */
 	struct history *history;
 	struct timer tick;

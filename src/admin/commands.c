@@ -220,6 +220,11 @@ static const char *const argument_names[] = {
 	[ARG_ID] = " id", [ARG_SETTING] = " key = value",
 };
 
+const char *command_argument_name(enum command_argument argument)
+{
+	return argument_names[argument];
+}
+
 static enum outcome run_help(struct console_session *session, struct err *err)
 {
 	struct buf text = { 0 };

@@ -106,7 +106,6 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	console->door = session_door;
 	console->door.arg = console;
 	console->ticked_at = now;
-	TAILQ_INIT(&console->sessions);
 	console_configure(console);
 	return console;
 }

@@ -411,7 +411,6 @@ static struct console_session *on_open(void *arg, struct client *client, enum co
 		free(session);
 		return NULL;
 	}
-	TAILQ_INSERT_TAIL(&console->sessions, session, node);
 	console->own.client_login_count++;
 	flush(session);
 	buf_free(&session->out);
@@ -466,7 +465,6 @@ static void on_cancel(struct console_session *session)
 
 static void on_close(struct console_session *session)
 {
-	TAILQ_REMOVE(&session->console->sessions, session, node);
 	if (session->waiting.is_on)
 		pools_watch_stop(session->console->with.pools, &session->waiting.watch);
 	timer_clear(&session->turn);

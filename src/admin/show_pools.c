@@ -165,7 +165,9 @@ static void gather_users(struct cursor *cursor)
 /* A size as the contract has it: nine wide, or empty. */
 static const char *size_text(int size, char *room, size_t room_size)
 {
-	snprintf(room, room_size, size == CONFIG_INHERIT ? "" : "%9d", size);
+	if (size == CONFIG_INHERIT)
+		return "";
+	snprintf(room, room_size, "%9d", size);
 	return room;
 }
 

@@ -5,8 +5,8 @@
 #include "stats_priv.h"
 
 #include <stdlib.h>
-#include <uthash.h>
 
+#include "pgweir/base/table.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 

@@ -136,7 +136,7 @@ static void detach(struct client *client)
 	if (client->is_counted) {
 		if (client->database)
 			database_count_client(client->database, -1);
-		client->account->client_count--;
+		pools_leave_account(clients->with.pools, &client->account);
 	}
 	client->is_counted = false;
 }

@@ -42,8 +42,10 @@ bool console_input(struct client *client, struct bytes in)
 			break;
 		client->request_at = loop_now(client->clients->with.loop);
 		client->is_busy = true;
-		if (door->message(client->console, frame.type, frame_body(in, &frame)))
+		if (door->message(client->console, frame.type, frame_body(in, &frame))) {
 			client->is_busy = false;
+			client->request_at = 0;
+		}
 		if (client->state != CLIENT_CONSOLE)
 			return false;
 		in = bytes_skip(in, frame.length);

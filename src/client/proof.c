@@ -88,7 +88,7 @@ static bool count_in(struct client *client)
 
 	if (database)
 		database_count_client(client->database, 1);
-	client->account->client_count++;
+	pools_enter_account(client->account);
 	client->is_counted = true;
 	if (config_list_has(&config->admin_users, account->name))
 		return true;
@@ -191,7 +191,7 @@ static void let_in(struct client *client)
 		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
 		              client->database->name);
 	} else if (clients->is_shutting_down) {
-		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is shutting down");
+		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
 	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");
 	} else {

@@ -243,6 +243,10 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
 		return refuse(client, ERR_PROTOCOL, "unknown pkt");
+	/* More data of a COPY: there may be millions. */
+	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
+	    !server->is_ready)
+		return JUDGE_SEND;
 	if (type == 'X')
 		return JUDGE_LEAVE;
 	if (client->is_skipping)
@@ -330,8 +334,10 @@ bool relay_input(struct client *client, struct bytes in)
 
 	if (judgement == JUDGE_END)
 		return false;
-	if (client->state == CLIENT_ACTIVE)
+	if (client->state == CLIENT_ACTIVE) {
 		send_run(client, run, in.at);
+		server->is_cut = client->frame_left && client->passes;
+	}
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
 		return false;

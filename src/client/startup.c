@@ -241,7 +241,10 @@ bool startup_input(struct client *client, struct bytes in)
 
 	switch (startup_peek(in, &startup)) {
 	case WIRE_BAD:
-		return refuse_packet(client, in);
+		if (startup.kind != STARTUP_CANCEL)
+			return refuse_packet(client, in);
+		client_close(client, "bad cancel request");
+		return false;
 	case WIRE_OK:
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
 			return refuse_packet(client, in);

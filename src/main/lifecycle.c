@@ -208,7 +208,9 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 	};
 
 	signal(SIGPIPE, SIG_IGN);
+	/* What comes before the loop listens, or when it has ended, does not kill us. */
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		signal(signals[i].number, SIG_IGN);
 		if (!loop_on_signal(daemon->loop, signals[i].number, signals[i].on_signal, daemon,
 		                    err))
 			return false;

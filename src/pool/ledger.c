@@ -67,6 +67,7 @@ static void pop(struct ledger *ledger)
 	ledger->head = (ledger->head + 1) & (ledger->room - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
+	ledger->copy_sync_count = 0;
 }
 
 static bool grow(struct ledger *ledger)

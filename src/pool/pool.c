@@ -343,6 +343,7 @@ void pool_return(struct borrower *borrower)
 	server->request_at = 0;
 	pool->served_count--;
 	timer_clear(&server->xact);
+	server->xact_at = 0;
 	server->is_rest_unknown = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
@@ -445,11 +446,12 @@ void pool_serve(struct task *task)
 		lend(server, borrower);
 		borrower->ops->on_lent(borrower);
 	}
-	if (is_paused(pool))
-		return;
-	check_used(pool);
-	cancel_serve(pool);
-	pool_grow(pool);
+	if (!is_paused(pool)) {
+		check_used(pool);
+		cancel_serve(pool);
+		pool_grow(pool);
+	}
+	pool_pass_on(pool);
 }
 
 void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }

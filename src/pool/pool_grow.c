@@ -138,18 +138,30 @@ void pool_leave_blocked(struct pool *pool)
 	pool->is_database_blocked = pool->is_account_blocked = false;
 }
 
+static void unblock(struct pool *first)
+{
+	if (!first)
+		return;
+	pool_leave_blocked(first);
+	first->is_unblocked = true;
+	pool_wake(first);
+}
+
 void pool_unblock(struct pool *pool)
 {
-	struct pool *first;
+	unblock(TAILQ_FIRST(&pool->database->blocked));
+	unblock(TAILQ_FIRST(&pool->account->blocked));
+}
 
-	if ((first = TAILQ_FIRST(&pool->database->blocked))) {
-		pool_leave_blocked(first);
-		pool_wake(first);
-	}
-	if ((first = TAILQ_FIRST(&pool->account->blocked))) {
-		pool_leave_blocked(first);
-		pool_wake(first);
-	}
+void pool_pass_on(struct pool *pool)
+{
+	if (!pool->is_unblocked)
+		return;
+	pool->is_unblocked = false;
+	if (!pool->is_database_blocked)
+		unblock(TAILQ_FIRST(&pool->database->blocked));
+	if (!pool->is_account_blocked)
+		unblock(TAILQ_FIRST(&pool->account->blocked));
 }
 
 /* ---- growing ---- */

@@ -16,6 +16,12 @@ void pool_grow(struct pool *pool);
 /* There may be room now for pools that wait at a limit of this pool's database or account. */
 void pool_unblock(struct pool *pool);
 
+/*
+ * Ends each pool_serve(): a pool that was woken by pool_unblock() and had no use for
+ * that (those who waited have left, another limit is in its way) wakes the next one.
+ */
+void pool_pass_on(struct pool *pool);
+
 /* The pool leaves the lines of those that wait at a limit. */
 void pool_leave_blocked(struct pool *pool);
 
@@ -32,5 +38,38 @@ void pool_rest_if_empty(struct pool *pool);
 
 /* Works out what is in force. */
 void pool_configure(struct pool *pool);
+
+/* ---- accounts: account.c ---- */
+
+/* Looks the account up in the configuration and among the users. */
+void account_configure(struct pools *pools, struct account *account);
+void account_free(struct pools *pools, struct account *account);
+void account_forget_unused(struct pools *pools, struct account *account);
+
+/* ---- databases: database.c ---- */
+
+struct database *database_add(struct pools *pools, const char *name,
+                              const struct config_database *entry, bool is_auto);
+
+/* Its pools must have neither members nor servers. */
+void database_free(struct database *database);
+
+/* One made by `*` that nobody uses: autodb_idle_timeout begins. */
+void database_rest(struct database *database);
+
+/* The task that frees databases whose entry is gone. */
+void database_sweep(struct task *task);
+
+bool pool_is_empty(const struct pool *pool);
+
+/* What is being removed is nobody's next step. */
+#define WALKS_SKIP(pools, field, object, entry)                             \
+	do {                                                                \
+		struct pools_walk *walk_;                                   \
+		TAILQ_FOREACH (walk_, &(pools)->walks, node) {              \
+			if (walk_->field == (object))                       \
+				walk_->field = TAILQ_NEXT((object), entry); \
+		}                                                           \
+	} while (0)
 
 #endif

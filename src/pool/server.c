@@ -100,7 +100,8 @@ static void say_goodbye(struct server *server)
 {
 	struct buf out = { 0 };
 
-	if (!stream_is_open(&server->stream) || server->stream.error ||
+	/* Within a frame, Terminate would be taken for the rest of it, and might make it whole. */
+	if (!stream_is_open(&server->stream) || server->stream.error || server->is_cut ||
 	    stream_unsent(&server->stream))
 		return;
 	message_terminate(&out);
@@ -235,7 +236,27 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 	if (limits->transaction && !timer_is_set(&server->xact))
 		timer_set(&server->xact, limits->transaction, xact_since);
 	server->request_at = query_since;
+	server->xact_at = xact_since;
 	server->is_ready = false;
+}
+
+void server_rearm(struct server *server)
+{
+	const struct pool_limits *limits = &server->pool->limits;
+
+	if (server->state != SERVER_LENT)
+		set_state_timer(server);
+	else if (server->is_ready)
+		timer_set(&server->timer, server->status == 'I' ? NULL : limits->idle_transaction,
+		          server->used_at);
+	else if (server->errand == ERRAND_NONE)
+		timer_set(&server->timer, limits->query, server->request_at);
+	if (server->state == SERVER_LENT && server->xact_at)
+		timer_set(&server->xact, limits->transaction, server->xact_at);
+	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
+		timer_set(&server->life,
+		          loop_line(server->pool->pools->with.loop, limits->lifetime, server_life_due),
+		          server->connected_at);
 }
 
 /* ---- sending ---- */

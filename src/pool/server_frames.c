@@ -180,7 +180,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
-		return close_bad(server, "Sync inside of a COPY that failed: out of step"),
+		return close_bad(server, "out of step after a COPY that failed"),
 		       FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
 		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
@@ -195,6 +195,10 @@ static enum frame_fate judge(struct server *server, const struct frame *frame, s
 {
 	struct bytes body = body_of(in, frame);
 
+	/* Rows are what comes most: they are worth a way of their own. */
+	if ((frame->type == 'D' || frame->type == 'd') && server->state == SERVER_LENT &&
+	    ledger_passes_rows(&server->ledger))
+		return FRAME_PASS;
 	if (server->state == SERVER_LOGIN && server->errand == ERRAND_NONE)
 		return server_login_frame(server, frame, in);
 	switch (frame->type) {
@@ -234,12 +238,15 @@ static void ready(struct server *server)
 	server->is_ready = is_settled;
 	if (is_settled) {
 		server->request_at = 0;
+		server->used_at = loop_now(server->pool->pools->with.loop);
 		timer_set(&server->timer,
 		          server->status == 'I' ? NULL : server->pool->limits.idle_transaction,
-		          loop_now(server->pool->pools->with.loop));
+		          server->used_at);
 	}
-	if (server->status == 'I' && timer_is_set(&server->xact))
+	if (server->status == 'I') {
+		server->xact_at = 0;
 		timer_clear(&server->xact);
+	}
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 

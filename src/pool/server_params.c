@@ -35,6 +35,22 @@ static bool is_name_list(const char *name)
 	return false;
 }
 
+/* Parameters whose values PostgreSQL reads in any case, and reports in its own spelling. */
+static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
+	                                "standard_conforming_strings", "TimeZone" };
+
+/* Whether a value need not be set. "Foo" and "foo" are two schemas in a search_path. */
+static bool is_same(const char *name, const char *have, const char *want)
+{
+	if (strcmp(have, want) == 0)
+		return true;
+	for (size_t i = 0; i < sizeof(caseless) / sizeof(caseless[0]); i++) {
+		if (strcasecmp(caseless[i], name) == 0)
+			return strcasecmp(have, want) == 0;
+	}
+	return false;
+}
+
 /* An SQL literal, safe whatever standard_conforming_strings says. */
 static void add_literal(struct buf *text, const char *value)
 {
@@ -107,7 +123,7 @@ void server_replay_text(const struct server *server, const struct params *want, 
 
 		if (!have)
 			have = params_find(server->baseline, name);
-		if (!have || strcasecmp(have, value) != 0)
+		if (!have || !is_same(name, have, value))
 			add_set(text, name, value);
 	}
 }

@@ -51,6 +51,9 @@ bool server_parameter(struct server *server, const char *name, const char *value
  */
 void server_forget_rest(struct server *server, bool is_all);
 
+/* The pool's limits have changed: the new ones count from when the old ones did. */
+void server_rearm(struct server *server);
+
 extern const struct stream_ops server_stream_ops;
 
 /* What a timer of each kind does when it is due. */

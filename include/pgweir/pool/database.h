@@ -45,7 +45,8 @@ struct account {
 	struct pool_list blocked;        /* pools that wait for max_user_connections */
 	struct server_list idle;
 	unsigned int server_count;
-	unsigned int client_count;      /* logged in under this name; counted by the client room */
+	unsigned int pool_count;        /* pools that log in as it */
+	unsigned int client_count;      /* logged in under this name: pools_enter_account() */
 	int server_limit;               /* max_user_connections; 0 = none */
 	struct credentials credentials; /* with what servers are entered in its name */
 	char *secret;                   /* as auth_file has it; NULL: not there */

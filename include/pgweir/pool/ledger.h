@@ -86,6 +86,18 @@ static inline bool ledger_is_full(const struct ledger *ledger)
 	return ledger->count >= LEDGER_MAX;
 }
 
+/* Whether rows (DataRow, CopyData) are due to the client: what ledger_reply() would say, in short. */
+static inline bool ledger_passes_rows(const struct ledger *ledger)
+{
+	const struct ledger_entry *head;
+
+	if (ledger->count == 0)
+		return false;
+	head = &ledger->ring[ledger->head];
+	return (head->kind == LEDGER_QUERY || head->kind == LEDGER_EXECUTE) &&
+	       head->fate == LEDGER_FORWARD;
+}
+
 enum ledger_send {
 	LEDGER_SENT, /* noted: send it */
 	LEDGER_DROP, /* the server would ignore it: do not send it */

@@ -81,6 +81,7 @@ struct pool {
 	database_blocked; /* wants a server, but a limit of its database forbids it */
 	TAILQ_ENTRY(pool) account_blocked;
 	bool is_database_blocked, is_account_blocked;
+	bool is_unblocked; /* just woken because there may be room at a limit */
 	usec_t
 	    lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
 	struct task serve_task;

@@ -99,6 +99,13 @@ struct pool *pools_pool(struct database *database, const char *user);
  */
 void pools_learn(struct pools *pools, struct account *account, const struct credentials *shown);
 
+/*
+ * A client works under this name, or does not any more. An account that nobody
+ * uses and no file names is forgotten: with auth_type = any its name is any word.
+ */
+void pools_enter_account(struct account *account);
+void pools_leave_account(struct pools *pools, struct account **account);
+
 /* A client of the database comes (1) or goes (-1). */
 void database_count_client(struct database *database, int change);
 

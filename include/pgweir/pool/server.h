@@ -76,6 +76,7 @@ struct server {
 	bool is_close_needed; /* no new work: closed when it comes home */
 	bool is_rest_unknown; /* a RESET ran: parameters that it does not report may be anything */
 	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
+	bool is_cut;          /* of the borrower's last frame only a part has been sent */
 	bool is_told;         /* it has said good-bye by a FATAL error */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
 	bool passes;          /* where the rest of the present frame goes: on, or away */
@@ -93,8 +94,9 @@ struct server {
 	struct address peer;  /* where it is connected to */
 	char path[108];       /* and how, if that is a Unix socket */
 	usec_t connected_at;  /* launched */
-	usec_t used_at;       /* last returned, or logged in */
+	usec_t used_at;       /* last ready in full, returned, or logged in */
 	usec_t request_at;    /* the present query's start; 0 = none */
+	usec_t xact_at;       /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;
 	uint64_t id;

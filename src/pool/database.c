@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Databases: found by name, made by the `*` entry, forgotten when nobody uses them
+ * or when a reload took their entry away.
+ */
+#include "pgweir/pool/pools.h"
+
+#include "pgweir/base/text.h"
+
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static void on_database_rest(struct timer *timer);
+
+void database_rest(struct database *database)
+{
+	struct pools *pools = database->pools;
+
+	if (!database->is_auto || database->client_count || database->server_count)
+		return;
+	timer_set(&database->rest,
+	          loop_line(pools->with.loop, pools->config->autodb_idle_timeout, on_database_rest),
+	          loop_now(pools->with.loop));
+}
+
+void database_count_client(struct database *database, int change)
+{
+	database->client_count += (unsigned int)change;
+	if (change > 0)
+		timer_clear(&database->rest);
+	else
+		database_rest(database);
+}
+
+struct database *database_add(struct pools *pools, const char *name,
+                              const struct config_database *entry, bool is_auto)
+{
+	struct database *database = slab_take(&pools->database_slab);
+
+	if (!database)
+		return NULL;
+	text_copy(database->name, sizeof(database->name), name);
+	database->pools = pools;
+	database->entry = entry;
+	database->is_auto = is_auto;
+	database->server_limit = config_max_db_connections(pools->config, entry);
+	TAILQ_INIT(&database->blocked);
+	TAILQ_INIT(&database->idle);
+	HASH_ADD_STR(pools->database_table, name, database);
+	TAILQ_INSERT_TAIL(&pools->databases, database, node);
+	pools->database_count++;
+	return database;
+}
+
+/* Its pools must have neither members nor servers. */
+void database_free(struct database *database)
+{
+	struct pools *pools = database->pools;
+	struct pool *pool, *next;
+
+	HASH_ITER (hh, database->pool_table, pool, next)
+		pools_forget_pool(pool);
+	WALKS_SKIP(pools, next_database, database, node);
+	stats_add(&pools->gone, &database->gone);
+	timer_clear(&database->rest);
+	HASH_DEL(pools->database_table, database);
+	TAILQ_REMOVE(&pools->databases, database, node);
+	pools->database_count--;
+	slab_put(&pools->database_slab, database);
+}
+
+static void on_database_rest(struct timer *timer)
+{
+	struct database *database =
+	    (struct database *)((char *)timer - offsetof(struct database, rest));
+
+	if (database->client_count || database->server_count || database->is_paused ||
+	    database->is_disabled)
+		return;
+	database_free(database);
+}
+
+struct database *pools_find_database(struct pools *pools, const char *name)
+{
+	struct database *database;
+
+	HASH_FIND_STR(pools->database_table, name, database);
+	return database && database->entry ? database : NULL;
+}
+
+struct database *pools_database(struct pools *pools, const char *name)
+{
+	struct database *database = pools_find_database(pools, name);
+	const struct config_database *star = config_database_auto(pools->config);
+	struct logger log = { pools->with.log, NULL };
+
+	if (database || !star || strlen(name) > CONFIG_DATABASE_NAME_MAX)
+		return database;
+	HASH_FIND_STR(pools->database_table, name, database);
+	if (database)
+		return NULL; /* its old clients and servers are still leaving */
+	log_info(&log, "registered new auto-database: %s", name);
+	database = database_add(pools, name, star, true);
+	if (database)
+		database_rest(database);
+	return database;
+}
+
+/* ---- databases that went with a reload ---- */
+
+static bool is_gone(const struct database *database)
+{
+	struct pool *pool, *next;
+
+	if (database->entry || database->client_count || database->server_count)
+		return false;
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!pool_is_empty(pool))
+			return false;
+	}
+	return true;
+}
+
+void database_sweep(struct task *task)
+{
+	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, sweep_task));
+	struct database *database = TAILQ_FIRST(&pools->databases);
+
+	while (database) {
+		struct database *next = TAILQ_NEXT(database, node);
+
+		if (is_gone(database))
+			database_free(database);
+		database = next;
+	}
+}
+
+void pools_sweep_later(struct pools *pools) { loop_defer(pools->with.loop, &pools->sweep_task); }

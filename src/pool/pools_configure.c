@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A snapshot comes into force: what each pool has to keep to is worked out anew,
+ * what connects otherwise now is replaced, what is gone is closed.
+ */
+#include "pgweir/pool/pools.h"
+
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct timer_line *line(const struct pool *pool, usec_t limit,
+                               void (*on_due)(struct timer *timer))
+{
+	return loop_line(pool->pools->with.loop, limit, on_due);
+}
+
+/* The entry's own password, or a forced user's secret from auth_file. */
+static void configure_credentials(struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	struct secret secret;
+
+	credentials_done(&pool->credentials);
+	if (!entry->password || !*entry->password || !entry->user)
+		return;
+	secret = secret_of(entry->password);
+	credentials_from_secret(&pool->credentials, &secret);
+}
+
+void pool_configure(struct pool *pool)
+{
+	const struct config *config = pool->pools->config;
+	const struct config_database *entry = pool->database->entry;
+	const struct config_user *user = pool->account->entry;
+	usec_t check = config->server_check_delay;
+
+	if (config->server_idle_timeout && check >= config->server_idle_timeout)
+		check = 0;
+	pool->limits = (struct pool_limits){
+		.mode = config_pool_mode(config, entry, user),
+		.size = config_pool_size(config, entry, user),
+		.reserve_size = config_reserve_pool_size(config, entry, user),
+		.min_size = config_min_pool_size(config, entry),
+		.reserve_after = config->reserve_pool_timeout,
+		.lifetime = config_server_lifetime(config, entry),
+		.idle = line(pool, config->server_idle_timeout, server_idle_due),
+		.check = config_check_query(config) ? line(pool, check, server_check_due) : NULL,
+		.query = line(pool, config_query_timeout(config, user), server_query_due),
+		.idle_transaction = line(pool, config_idle_transaction_timeout(config, user),
+		                         server_idle_transaction_due),
+		.transaction =
+		    line(pool, config_transaction_timeout(config, user), server_transaction_due),
+		.connect = line(pool, config->server_connect_timeout, server_connect_due),
+	};
+	configure_credentials(pool);
+	pool_forget_greeting(pool); /* other parameters may be followed now */
+	pool->is_failing = false;   /* what failed may have been mended */
+	pool_wake(pool);
+}
+
+static void rearm_servers(struct pool *pool)
+{
+	struct server *server;
+
+	for (int state = 0; state < SERVER_CLOSING; state++) {
+		TAILQ_FOREACH (server, &pool->servers[state], node)
+			server_rearm(server);
+	}
+}
+
+/* Used and idle servers above the size go, the longest unused first. */
+static void shrink(struct pool *pool)
+{
+	unsigned int most = (unsigned int)(pool->limits.size + pool->limits.reserve_size);
+	struct server *server;
+	struct err err;
+
+	err_set(&err, ERR_SERVER_LOST, "too many servers in the pool");
+	while (pool->limits.size > 0 && pool->server_count > most &&
+	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
+	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
+		server_close(server, &err);
+}
+
+static void configure_database(struct database *database, const struct config *old)
+{
+	struct pools *pools = database->pools;
+	const struct config_database *before = database->entry;
+	const struct config_database *after = config_database_find(pools->config, database->name);
+	bool is_same;
+	struct pool *pool, *next;
+	struct err err;
+
+	database->is_auto = !after;
+	if (!after)
+		after = config_database_auto(pools->config);
+	is_same =
+	    before && after && old && config_database_same_server(before, after, database->name);
+	database->entry = after;
+	database->server_limit = config_max_db_connections(pools->config, after);
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "database removed");
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!after) {
+			pool_expel(pool, &err);
+			pool_close_all(pool, err.text);
+			pool_refuse(pool, &err);
+			continue;
+		}
+		pool_configure(pool);
+		rearm_servers(pool);
+		if (!is_same)
+			pool_recycle(pool, "database configuration changed");
+		shrink(pool);
+	}
+	if (!after)
+		pools_sweep_later(pools);
+	else
+		database_rest(database);
+}
+
+/* A forced user's pool of a least size needs no client to be there. */
+static void add_standing_pool(struct database *database)
+{
+	const struct config_database *entry = database->entry;
+
+	if (!database->is_auto && entry && entry->user &&
+	    config_min_pool_size(database->pools->config, entry) > 0)
+		pools_pool(database, entry->user);
+}
+
+static void add_entries(struct pools *pools)
+{
+	const struct config_database *entry = NULL;
+	struct database *database;
+
+	while ((entry = config_database_next(pools->config, entry))) {
+		HASH_FIND_STR(pools->database_table, entry->name, database);
+		if (!database)
+			database = database_add(pools, entry->name, entry, false);
+		if (database)
+			add_standing_pool(database);
+	}
+}
+
+void pools_configure(struct pools *pools, const struct config *config, struct users *users)
+{
+	const struct config *old = pools->config;
+	struct users *old_users = pools->users;
+	struct database *database;
+	struct account *account;
+
+	pools->config = config_ref(config);
+	pools->users = users_hold(users);
+	pools->server_sockets = (struct socket_options){
+		.tcp_keepalive = config->tcp_keepalive,
+		.tcp_keepcnt = config->tcp_keepcnt,
+		.tcp_keepidle = (int)(config->tcp_keepidle / USEC_PER_SEC),
+		.tcp_keepintvl = (int)(config->tcp_keepintvl / USEC_PER_SEC),
+		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
+		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
+	};
+	TAILQ_FOREACH (account, &pools->accounts, node)
+		account_configure(pools, account);
+	TAILQ_FOREACH (database, &pools->databases, node)
+		configure_database(database, old);
+	add_entries(pools);
+	config_unref(&old);
+	users_release(&old_users);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing the ledger: a byte is a request or a reply, the replies as wrong as
+ * they like. It may not lose count, and forgets all when it is told to.
+ */
+#include "pgweir/pool/ledger.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What must be true at any time. */
+static void check(const struct ledger *ledger)
+{
+	assert(ledger->count <= ledger->room);
+	assert((ledger->room & (ledger->room - 1)) == 0);
+	assert(!ledger->is_copying || ledger->count > 0);
+	assert(!ledger->is_copy_open || ledger->is_copying);
+	assert(!ledger->is_skipping || ledger->count == 0);
+	assert(ledger->copy_sync_count == 0 || ledger->is_copying);
+	if (ledger->count) {
+		const struct ledger_entry *head = &ledger->ring[ledger->head];
+
+		assert(head->kind != LEDGER_NONE && head->kind != LEDGER_COPY_END &&
+		       head->kind != LEDGER_COPY_DATA && head->kind < LEDGER_KINDS);
+	}
+}
+
+/* A reply that may well fit, or any byte. */
+static char reply_of(uint8_t byte)
+{
+	static const char types[] = "ZE12C3DTntIsGHdcVW";
+
+	return byte < 4 * sizeof(types) ? types[byte % (sizeof(types) - 1)] : (char)byte;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ledger ledger = { 0 };
+
+	for (size_t i = 0; i < size; i++) {
+		uint32_t before = ledger.count;
+		enum ledger_verdict verdict;
+		bool is_end;
+
+		if (data[i] & 0x80) {
+			enum ledger_send send =
+			    ledger_add(&ledger, (enum ledger_kind)(data[i] % LEDGER_KINDS),
+			               data[i] & 0x40 ? LEDGER_SWALLOW : LEDGER_FORWARD);
+
+			assert(send != LEDGER_NO_MEMORY);
+			assert(ledger.count <= before + 1);
+			check(&ledger);
+			continue;
+		}
+		verdict = ledger_reply(&ledger, reply_of(data[i]), &is_end);
+		assert(ledger.count <= before);
+		check(&ledger);
+		if (verdict != LEDGER_MISMATCH && verdict != LEDGER_DOUBT)
+			continue;
+		ledger_clear(&ledger); /* a server out of step is done with */
+		assert(ledger_is_empty(&ledger) && ledger_is_certain(&ledger));
+	}
+	ledger_done(&ledger);
+	return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing the engine as a whole: clients and servers that say anything, in any
+ * order and in any pieces, after a valid login or instead of one. Nothing may
+ * crash, leak or stay behind, and all that is ready is handled without waiting.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../lib/room.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define PEERS 3 /* clients, and as many servers */
+
+static const char *const modes[] = {
+	"pool_mode = session\nserver_reset_query = DISCARD ALL",
+	"pool_mode = transaction\ndefault_pool_size = 1",
+	"pool_mode = statement\ndefault_pool_size = 2\nserver_round_robin = 1",
+	"pool_mode = transaction\nmax_db_connections = 1\nserver_check_delay = 0\n"
+	"server_check_query = select 1\nserver_reset_query_always = 1\nserver_reset_query = x",
+	"pool_mode = transaction\ndefault_pool_size = 2\nserver_lifetime = 0",
+	"pool_mode = session\ndefault_pool_size = 1\ndisable_pqexec = 1\nsbuf_loopcnt = 1\n"
+	"max_packet_size = 1024\nlogin_notify_message = hello",
+};
+
+struct play {
+	struct room room;
+	struct peer peers[2 * PEERS]; /* clients, then servers */
+	const uint8_t *data;
+	size_t left;
+};
+
+static unsigned int take(struct play *play)
+{
+	if (play->left == 0)
+		return 0;
+	play->left--;
+	return *play->data++;
+}
+
+static void drain(struct play *play, struct peer *peer)
+{
+	if (peer->fd >= 0 && strchr(peer_hear(&play->room, peer), '.'))
+		peer_close(peer);
+}
+
+/* A message, whole or in two pieces with some turns between. */
+static void say_message(struct play *play, struct peer *peer, bool is_cut)
+{
+	static const char clients[] = "QPBDECSHFdcfXQSQS",
+			  servers[] = "RSKZzyCxTD123nstIGHWVNAEdcZZC!?";
+	struct buf out = { 0 };
+	size_t cut;
+
+	peer_message(peer, &out,
+	             peer->is_server ? servers[take(play) % (sizeof(servers) - 1)]
+	                             : clients[take(play) % (sizeof(clients) - 1)]);
+	cut = is_cut ? take(play) % out.count : 0;
+	if (cut) {
+		peer_say_bytes(peer, bytes_of(out.at, cut));
+		room_turn(&play->room);
+	}
+	peer_say_bytes(peer, bytes_of(out.at + cut, out.count - cut));
+	buf_free(&out);
+}
+
+static void say_raw(struct play *play, struct peer *peer)
+{
+	size_t count = take(play) % 64;
+
+	if (count > play->left)
+		count = play->left;
+	if (count)
+		peer_say_bytes(peer, bytes_of(play->data, count));
+	play->data += count;
+	play->left -= count;
+}
+
+static void begin(struct play *play, struct peer *peer, bool in_order)
+{
+	static const char *const users[] = { "u0", "u1", "u2", "nobody" };
+	static const char *const databases[] = { "d0", "d1", "d2", "pgbouncer" };
+	unsigned int who = take(play);
+
+	if (peer->is_server) {
+		*peer = room_server(&play->room);
+		if (peer->fd >= 0 && in_order)
+			peer_say(peer, "RSKZ");
+		return;
+	}
+	*peer = room_client(&play->room);
+	if (in_order)
+		peer_start(peer, users[who % 4], databases[(who >> 2) % 4]);
+}
+
+static void act(struct play *play)
+{
+	unsigned int what = take(play);
+	struct peer *peer = &play->peers[what % (2 * PEERS)];
+
+	if (peer->fd < 0) {
+		begin(play, peer, what & 0x80 || what & 0x40);
+		return;
+	}
+	switch (what / (2 * PEERS) % 8) {
+	case 0:
+		say_raw(play, peer);
+		break;
+	case 1:
+		say_message(play, peer, true);
+		break;
+	case 2:
+		if (take(play) % 4 == 0)
+			peer_close(peer);
+		break;
+	case 3:
+		room_turn(&play->room);
+		break;
+	case 4:
+		drain(play, peer);
+		break;
+	default:
+		say_message(play, peer, false);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct play *play = calloc(1, sizeof(*play));
+	struct peer rest;
+
+	play->data = data;
+	play->left = size;
+	room_open(&play->room, modes[take(play) % (sizeof(modes) / sizeof(modes[0]))], "");
+	for (size_t i = 0; i < 2 * PEERS; i++)
+		play->peers[i] = (struct peer){ .fd = -1, .is_server = i >= PEERS };
+	while (play->left)
+		act(play);
+	for (size_t i = 0; i < 2 * PEERS; i++)
+		drain(play, &play->peers[i]);
+	for (size_t i = 0; i < 2 * PEERS; i++)
+		peer_close(&play->peers[i]);
+	room_turn(&play->room);
+	while ((rest = room_server(&play->room)).fd >= 0)
+		peer_close(&rest);
+	room_close(&play->room);
+	free(play);
+	return 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The engine in a box.
+ */
+#include "room.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/auth/users.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/message.h"
+
+#define TURNS 8
+
+static void must(bool is_so, const char *what)
+{
+	if (is_so)
+		return;
+	fprintf(stderr, "room: %s\n", what);
+	abort();
+}
+
+/* ---- the room ---- */
+
+static void on_free(void *arg) { (void)arg; }
+
+static struct console_session *open_door(void *arg, struct client *client, enum console_role role)
+{
+	(void)arg;
+	(void)client;
+	(void)role;
+	return NULL;
+}
+
+static void count_turn(struct task *task)
+{
+	struct room *room = (struct room *)((char *)task - offsetof(struct room, stop));
+
+	if (room->turns_left-- > 1)
+		loop_defer(room->loop, task);
+	else
+		loop_stop(room->loop);
+}
+
+void room_turn(struct room *room)
+{
+	room->turns_left = TURNS;
+	loop_defer(room->loop, &room->stop);
+	loop_run(room->loop);
+}
+
+static void listen_on(struct room *room)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	socklen_t size;
+
+	for (int number = 0; number < 1000; number++) {
+		snprintf(room->host, sizeof(room->host), "@pgweir-room-%d-%d", (int)getpid(),
+		         number);
+		size = (socklen_t)snprintf(name.sun_path, sizeof(name.sun_path), "%s/.s.PGSQL.5432",
+		                           room->host) +
+		       (socklen_t)offsetof(struct sockaddr_un, sun_path);
+		name.sun_path[0] = 0;
+		room->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		if (bind(room->listening, (struct sockaddr *)&name, size) == 0)
+			break;
+		close(room->listening);
+	}
+	must(listen(room->listening, 64) == 0, "cannot listen");
+}
+
+static void load(struct room *room, const char *settings, const char *entry)
+{
+	static const char users[] = "\"u0\" \"\"\n\"u1\" \"\"\n\"u2\" \"\"\n";
+	struct problems problems = { 0 };
+	struct buf text = { 0 };
+	struct err err;
+
+	buf_printf(&text,
+	           "[databases]\nd0 = host=%s port=5432 %s\nd1 = host=%s port=5432 %s\n"
+	           "[pgbouncer]\nauth_type = trust\nlog_connections = 0\nlog_disconnections = 0\n"
+	           "auth_file = none\n%s\n",
+	           room->host, entry, room->host, entry, settings);
+	room->config = config_parse(buf_bytes(&text), "room", &problems);
+	for (size_t i = 0; i < problems.count; i++)
+		fprintf(stderr, "%s\n", problems.texts[i]);
+	must(room->config != NULL, "bad configuration");
+	problems_done(&problems);
+	buf_free(&text);
+	room->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &err);
+	must(room->users != NULL, "bad users");
+}
+
+void room_open(struct room *room, const char *settings, const char *entry)
+{
+	struct err err;
+
+	*room = (struct room){ .stop.run = count_turn, .door.open = open_door };
+	listen_on(room);
+	load(room, settings, entry);
+	room->loop = loop_new(&err);
+	stream_pool_init(&room->streams, room->config->pkt_buf);
+	room->params = params_table_new();
+	room->verifiers = verifiers_new(10, &err);
+	room->pools = pools_new(
+	    &(struct pools_with){
+		.loop = room->loop,
+		.streams = &room->streams,
+		.verifiers = room->verifiers,
+		.params = room->params,
+	    },
+	    room->config, room->users, &err);
+	room->clients = clients_new(
+	    &(struct clients_with){
+		.loop = room->loop,
+		.streams = &room->streams,
+		.verifiers = room->verifiers,
+		.params = room->params,
+		.pools = room->pools,
+		.door = &room->door,
+		.on_free = on_free,
+	    },
+	    room->config, room->users, &err);
+	must(room->clients != NULL, "out of memory");
+}
+
+void room_close(struct room *room)
+{
+	clients_free(&room->clients);
+	pools_free(&room->pools);
+	verifiers_free(&room->verifiers);
+	must(params_table_count(room->params) == 0, "a map of parameters was not let go");
+	params_table_free(&room->params);
+	must(room->streams.kept.used_count == 0, "a buffer was not given back");
+	stream_pool_done(&room->streams);
+	loop_free(&room->loop);
+	config_unref(&room->config);
+	users_release(&room->users);
+	close(room->listening);
+}
+
+struct peer room_client(struct room *room)
+{
+	struct address address = {
+		.un = { .family = AF_UNIX, .pid = 0, .uid = (uid_t)-1, .port = 6432 }
+	};
+	int pair[2];
+
+	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0, "no socket pair");
+	clients_accept(room->clients, pair[0], &address);
+	return (struct peer){ .fd = pair[1] };
+}
+
+struct peer room_server(struct room *room)
+{
+	room_turn(room);
+	return (struct peer){
+		.fd = accept4(room->listening, NULL, NULL, SOCK_NONBLOCK),
+		.is_server = true,
+	};
+}
+
+/* ---- peers ---- */
+
+/* Bodies that are more than zeroes. */
+static void add_server_message(struct buf *out, char type)
+{
+	static const struct report error = { .severity = "ERROR",
+		                             .sqlstate = "42601",
+		                             .text = "no" };
+	static const struct report fatal = { .severity = "FATAL",
+		                             .sqlstate = "57P01",
+		                             .text = "bye" };
+	static const struct report refused = { .severity = "FATAL",
+		                               .sqlstate = "3D000",
+		                               .text = "no such thing" };
+
+	switch (type) {
+	case 'R':
+		message_auth_ok(out);
+		return;
+	case 'S':
+		message_parameter(out, "TimeZone", "UTC");
+		return;
+	case 'K':
+		message_key(out, bytes_of("12345678", 8));
+		return;
+	case 'Z':
+		message_ready(out, 'I');
+		return;
+	case 'z': /* in a transaction */
+		message_ready(out, 'T');
+		return;
+	case 'y': /* in one that has failed */
+		message_ready(out, 'E');
+		return;
+	case 'C':
+		message_complete(out, "SELECT 1");
+		return;
+	case 'x': /* what DISCARD ALL says */
+		message_complete(out, "DISCARD ALL");
+		return;
+	case 'E':
+		message_error(out, &error);
+		return;
+	case '!':
+		message_error(out, &fatal);
+		return;
+	case '?':
+		message_error(out, &refused);
+		return;
+	case 'N':
+		message_notice(out, &error);
+		return;
+	default:
+		message_end(out, message_begin(out, type));
+	}
+}
+
+void peer_message(const struct peer *peer, struct buf *out, char type)
+{
+	size_t at;
+
+	if (peer->is_server) {
+		add_server_message(out, type);
+	} else if (type == 'Q') {
+		message_query(out, "select 1");
+	} else {
+		at = message_begin(out, type);
+		buf_add_cstr(out, "");
+		message_end(out, at);
+	}
+}
+
+bool peer_say_bytes(struct peer *peer, struct bytes bytes)
+{
+	return send(peer->fd, bytes.at, bytes.count, MSG_NOSIGNAL) == (ssize_t)bytes.count;
+}
+
+bool peer_say(struct peer *peer, const char *types)
+{
+	struct buf out = { 0 };
+	bool is_said;
+
+	for (; *types; types++)
+		peer_message(peer, &out, *types);
+	is_said = peer_say_bytes(peer, buf_bytes(&out));
+	buf_free(&out);
+	return is_said;
+}
+
+void peer_start(struct peer *peer, const char *user, const char *database)
+{
+	struct buf out = { 0 };
+	size_t at = message_startup_begin(&out);
+
+	message_startup_pair(&out, "user", user);
+	message_startup_pair(&out, "database", database);
+	message_startup_end(&out, at);
+	peer_say_bytes(peer, buf_bytes(&out));
+	buf_free(&out);
+}
+
+/* The length of the message at the front, 0 = not whole yet. */
+static size_t next_message(struct peer *peer, char *type)
+{
+	struct bytes in = buf_bytes(&peer->in);
+	struct frame frame;
+	size_t count;
+
+	if (peer->is_server && !peer->has_started) {
+		count = in.count >= 4 ? load_be32(in.at) : 0;
+		*type = '^';
+		peer->has_started = count && in.count >= count;
+		return peer->has_started ? count : 0;
+	}
+	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK || in.count < frame.length)
+		return 0;
+	*type = frame.type;
+	return frame.length;
+}
+
+static void hear_error(struct peer *peer, struct bytes message)
+{
+	struct report report = { .sqlstate = "", .text = "" };
+
+	fields_report(bytes_skip(message, FRAME_HEADER_SIZE), &report);
+	snprintf(peer->error, sizeof(peer->error), "%s %s", report.sqlstate, report.text);
+}
+
+const char *peer_hear(struct room *room, struct peer *peer)
+{
+	size_t heard = 0, count;
+	ssize_t done;
+	char type;
+
+	room_turn(room);
+	while ((done = recv(peer->fd, buf_reserve(&peer->in, 65536), 65536, MSG_DONTWAIT)) > 0) {
+		peer->in.count += (size_t)done;
+		room_turn(room);
+	}
+	while ((count = next_message(peer, &type)) && heard < sizeof(peer->heard) - 2) {
+		if (type == 'E' && !peer->is_server)
+			hear_error(peer, bytes_of(peer->in.at, count));
+		peer->heard[heard++] = type;
+		buf_drop(&peer->in, count);
+	}
+	if (done == 0 || (done < 0 && errno != EAGAIN))
+		peer->heard[heard++] = '.';
+	peer->heard[heard] = 0;
+	return peer->heard;
+}
+
+void peer_close(struct peer *peer)
+{
+	if (peer->fd >= 0)
+		close(peer->fd);
+	peer->fd = -1;
+	buf_free(&peer->in);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/startup.c with a real loop, pools and clients: the first packets, whole
+ * and byte by byte, and what a client's own parameters become.
+ */
+#include "../../lib/room.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "pgweir/pgwire/message.h"
+
+#include "../unit.h"
+
+/* "version" 3.0 in front, a zero behind: both are added to `pairs` ("name\0value\0..."). */
+#define PAIRS(text)                  \
+	{                            \
+		(text), sizeof(text) \
+	}
+#define RAW(text)                        \
+	{                                \
+		(text), sizeof(text) - 1 \
+	}
+
+static const struct {
+	const char *says;
+	const char *settings;
+	struct bytes pairs;
+	const char *heard;
+	const char *error;
+} startups[] = {
+	{ "a user and a database", "", PAIRS("user\0u0\0database\0d0\0"), "RSKZ", "" },
+	{ "the database is the user's name", "", PAIRS("user\0u0\0"), "E.",
+	  "3D000 no such database: u0" },
+	{ "no user", "", PAIRS("database\0d0\0"), "E.", "28000 no username supplied" },
+	{ "an empty user", "", PAIRS("user\0\0database\0d0\0"), "E.",
+	  "28000 no username supplied" },
+	{ "nobody has heard of the user", "", PAIRS("user\0nobody\0database\0d0\0"), "E.",
+	  "28000 \"trust\" authentication failed" },
+	{ "nor of the database", "", PAIRS("user\0u0\0database\0x\0"), "E.",
+	  "3D000 no such database: x" },
+	{ "a followed parameter", "", PAIRS("user\0u0\0database\0d0\0TimeZone\0CET\0"), "RSKZ",
+	  "" },
+	{ "any parameter of PostgreSQL's", "", PAIRS("user\0u0\0database\0d0\0work_mem\0001MB\0"),
+	  "RSKZ", "" },
+	{ "what cannot be one", "", PAIRS("user\0u0\0database\0d0\0work mem\0001MB\0"), "E.",
+	  "42704 unsupported startup parameter: work mem" },
+	{ "unless it is ignored", "ignore_startup_parameters = 9x",
+	  PAIRS("user\0u0\0database\0d0\09x\0y\0"), "RSKZ", "" },
+	{ "options", "", PAIRS("user\0u0\0database\0d0\0options\0-c a=1 --b=2\0"), "RSKZ", "" },
+	{ "options that are none", "", PAIRS("user\0u0\0database\0d0\0options\0-x\0"), "E.",
+	  "42601 unsupported options startup parameter: only '-c config=val' and '--config=val' "
+	  "are "
+	  "allowed" },
+	{ "unless they are ignored", "ignore_startup_parameters = options",
+	  PAIRS("user\0u0\0database\0d0\0options\0-x\0"), "RSKZ", "" },
+	{ "replication", "", PAIRS("user\0u0\0database\0d0\0replication\0true\0"), "E.",
+	  "0A000 replication connections are not supported yet" },
+	{ "no replication", "", PAIRS("user\0u0\0database\0d0\0replication\0off\0"), "RSKZ", "" },
+	{ "an option of the protocol is negotiated", "",
+	  PAIRS("user\0u0\0database\0d0\0_pq_.x\0y\0"), "vRSKZ", "" },
+	{ "the limit of clients", "max_client_conn = 0", PAIRS("user\0u0\0database\0d0\0"), "RSKZ",
+	  "" },
+	{ "the limit of a database's clients", "max_db_client_connections = 1",
+	  PAIRS("user\0u1\0database\0d0\0"), "E.",
+	  "53300 client connections exceeded (max_db_client_connections)" },
+	{ "the limit of a user's clients", "max_user_client_connections = 1",
+	  PAIRS("user\0u0\0database\0d0\0"), "E.",
+	  "53300 client connections exceeded (max_user_client_connections)" },
+};
+
+static void add_startup(struct buf *out, struct bytes pairs)
+{
+	buf_add_be32(out, (uint32_t)pairs.count + 8);
+	buf_add_be32(out, 3 << 16);
+	buf_add(out, pairs.at, pairs.count);
+}
+
+/* Logs one client in, so that the pool has a server and a welcome. */
+static void warm_up(struct room *room, struct peer *client, struct peer *server)
+{
+	*client = room_client(room);
+	peer_start(client, "u0", "d0");
+	*server = room_server(room);
+	ck_assert_str_eq(peer_hear(room, server), "^");
+	peer_say(server, "RSKZ");
+	ck_assert_str_eq(peer_hear(room, client), "RSKZ");
+}
+
+static void check(struct room *room, struct bytes packet, size_t piece, const char *says,
+                  const char *heard, const char *error)
+{
+	struct peer client = room_client(room);
+	const char *got;
+
+	for (size_t at = 0; at < packet.count; at += piece) {
+		size_t count = packet.count - at < piece ? packet.count - at : piece;
+
+		if (!peer_say_bytes(&client, bytes_of(packet.at + at, count)))
+			break;
+		if (piece < packet.count)
+			room_turn(room);
+	}
+	got = peer_hear(room, &client);
+	ck_assert_msg(strcmp(got, heard) == 0, "%s: heard \"%s\" %s", says, got, client.error);
+	ck_assert_msg(strcmp(client.error, error) == 0, "%s: \"%s\"", says, client.error);
+	peer_close(&client);
+	room_turn(room);
+}
+
+START_TEST(startup_is_judged)
+{
+	struct room room;
+	struct peer client, server;
+	struct buf packet = { 0 };
+
+	room_open(&room, startups[_i].settings, "");
+	warm_up(&room, &client, &server);
+	add_startup(&packet, startups[_i].pairs);
+	check(&room, buf_bytes(&packet), packet.count, startups[_i].says, startups[_i].heard,
+	      startups[_i].error);
+	check(&room, buf_bytes(&packet), 1, startups[_i].says, startups[_i].heard,
+	      startups[_i].error);
+	buf_free(&packet);
+	peer_close(&client);
+	peer_close(&server);
+	room_close(&room);
+}
+END_TEST
+
+/* ---- other first packets ---- */
+
+static const struct {
+	const char *says;
+	struct bytes packet;
+	const char *heard; /* by types: "N" stands for the one byte */
+	const char *error;
+} packets[] = {
+	{ "version 2", RAW("\0\0\0\11\0\2\0\0x"), "E.", "08P01 old V2 protocol not supported" },
+	{ "nonsense", RAW("GET / HTTP/1.1\r\n\r\n"), "E.",
+	  "08P01 bad packet header: '474554202f20485454502f312e310d0a'" },
+	{ "too short to be a packet", RAW("\0\0\0\4\0\3\0\0"), "E.",
+	  "08P01 bad packet header: '0000000400030000'" },
+	{ "a cancel of nobody", RAW("\0\0\0\20\4\322\26\056abcdefgh"), ".", "" },
+	{ "plain words behind SSLRequest", RAW("\0\0\0\10\4\322\26\057x"), "E.",
+	  "08P01 received unencrypted data after SSL request" },
+	{ "plain words behind GSSENCRequest", RAW("\0\0\0\10\4\322\26\060x"), "E.",
+	  "08P01 received unencrypted data after GSSAPI encryption request" },
+	{ "no zero at the end", RAW("\0\0\0\14\0\3\0\0user"), "E.", NULL },
+	{ "the last pair has no value", RAW("\0\0\0\16\0\3\0\0user\0\0"), "E.", NULL },
+	{ "something behind the end", RAW("\0\0\0\22\0\3\0\0user\0u0\0\0x"), "E.", NULL },
+};
+
+START_TEST(first_packet_is_judged)
+{
+	struct room room;
+	struct peer client;
+	const char *heard;
+
+	room_open(&room, "", "");
+	client = room_client(&room);
+	peer_say_bytes(&client, packets[_i].packet);
+	heard = peer_hear(&room, &client);
+	ck_assert_msg(strcmp(heard, packets[_i].heard) == 0, "%s: \"%s\"", packets[_i].says, heard);
+	if (packets[_i].error)
+		ck_assert_msg(strcmp(client.error, packets[_i].error) == 0, "%s: \"%s\"",
+		              packets[_i].says, client.error);
+	peer_close(&client);
+	room_close(&room);
+}
+END_TEST
+
+/* Encryption is refused once each, then the startup packet comes in plain. */
+START_TEST(encryption_is_refused_once)
+{
+	static const char tls[] = "\0\0\0\10\4\322\26\057", gss[] = "\0\0\0\10\4\322\26\060";
+	struct room room;
+	struct peer client, server, other;
+	char answer;
+
+	room_open(&room, "", "");
+	warm_up(&room, &client, &server);
+	other = room_client(&room);
+	peer_say_bytes(&other, bytes_of(gss, 8));
+	room_turn(&room);
+	ck_assert_int_eq(recv(other.fd, &answer, 1, MSG_DONTWAIT), 1);
+	ck_assert_int_eq(answer, 'N');
+	peer_say_bytes(&other, bytes_of(tls, 8));
+	room_turn(&room);
+	ck_assert_int_eq(recv(other.fd, &answer, 1, MSG_DONTWAIT), 1);
+	ck_assert_int_eq(answer, 'N');
+	if (_i)
+		peer_say_bytes(&other, bytes_of(tls, 8));
+	else
+		peer_start(&other, "u0", "d0");
+	ck_assert_str_eq(peer_hear(&room, &other), _i ? "." : "RSKZ");
+	peer_close(&other);
+	peer_close(&client);
+	peer_close(&server);
+	room_close(&room);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/startup");
+	TCase *tcase = tcase_create("startup");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_loop_test(tcase, startup_is_judged, 0, COUNT_OF(startups));
+	tcase_add_loop_test(tcase, first_packet_is_judged, 0, COUNT_OF(packets));
+	tcase_add_loop_test(tcase, encryption_is_refused_once, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/server_params.c: the words that bring one map of parameters to another, and
+ * what reports and resets do to the maps. No server is connected.
+ */
+#include <string.h>
+
+#include "../../../src/pool/server_priv.h"
+#include "pgweir/config/config.h"
+
+#include "../unit.h"
+
+#define MAP_MAX 4
+
+struct pair {
+	const char *name;
+	const char *value;
+};
+
+/* A server that is a struct and nothing else. */
+struct dummy {
+	struct pools pools;
+	struct pool pool;
+	struct server server;
+};
+
+static const struct params *make_map(struct params_table *table, const struct pair *pairs)
+{
+	const struct params *map = params_none(table);
+
+	for (size_t i = 0; i < MAP_MAX && pairs[i].name; i++)
+		ck_assert(params_change(table, &map, pairs[i].name, pairs[i].value));
+	return map;
+}
+
+static void make(struct dummy *dummy, const struct pair *baseline, const struct pair *have)
+{
+	static const char text[] = "[pgbouncer]\ntrack_extra_parameters = search_path, my.x\n";
+	struct problems problems = { 0 };
+
+	*dummy = (struct dummy){ 0 };
+	dummy->pools.with.params = params_table_new();
+	dummy->pools.config = config_parse(bytes_of(text, sizeof(text) - 1), "f", &problems);
+	ck_assert_ptr_nonnull(dummy->pools.config);
+	dummy->pool.pools = &dummy->pools;
+	dummy->server.pool = &dummy->pool;
+	dummy->server.baseline = make_map(dummy->pools.with.params, baseline);
+	dummy->server.params = make_map(dummy->pools.with.params, have);
+}
+
+static void done(struct dummy *dummy)
+{
+	struct params_table *table = dummy->pools.with.params;
+
+	params_release(table, &dummy->server.baseline);
+	params_release(table, &dummy->server.params);
+	ck_assert_uint_eq(params_table_count(table), 0);
+	params_table_free(&dummy->pools.with.params);
+	config_unref(&dummy->pools.config);
+}
+
+/* ---- replay ---- */
+
+static const struct {
+	const char *says;
+	struct pair baseline[MAP_MAX]; /* the server's defaults that it reported */
+	struct pair have[MAP_MAX];     /* what is set there */
+	struct pair want[MAP_MAX];
+	const char *text;
+} replays[] = {
+	{ "nothing wanted, nothing there", { { 0 } }, { { 0 } }, { { 0 } }, "" },
+	{ "a value is set", { { 0 } }, { { 0 } }, { { "a", "1" } }, "SET \"a\"='1';" },
+	{ "it is there already", { { 0 } }, { { "a", "1" } }, { { "A", "1" } }, "" },
+	{ "it is the default already", { { "a", "1" } }, { { 0 } }, { { "a", "1" } }, "" },
+	{ "another is there",
+	  { { "a", "1" } },
+	  { { "a", "2" } },
+	  { { "a", "3" } },
+	  "SET \"a\"='3';" },
+	{ "back to the default, which another client changed",
+	  { { "a", "1" } },
+	  { { "a", "2" } },
+	  { { "a", "1" } },
+	  "SET \"a\"='1';" },
+	{ "not wanted: back to the default",
+	  { { "a", "1" } },
+	  { { "a", "2" } },
+	  { { 0 } },
+	  "SET \"a\"='1';" },
+	{ "not wanted, default not known", { { 0 } }, { { "a", "2" } }, { { 0 } }, "RESET \"a\";" },
+	{ "some go, some come, some stay",
+	  { { 0 } },
+	  { { "a", "1" }, { "b", "2" } },
+	  { { "b", "2" }, { "c", "3" } },
+	  "RESET \"a\";SET \"c\"='3';" },
+	{ "an empty value", { { 0 } }, { { 0 } }, { { "a", "" } }, "SET \"a\"='';" },
+	{ "quotes",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "a", "o'clock'; DROP--" } },
+	  "SET \"a\"='o''clock''; DROP--';" },
+	{ "backslashes",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "a", "\\' \\n" } },
+	  "SET \"a\"=E'\\\\'' \\\\n';" },
+	{ "a name of two parts",
+	  { { 0 } },
+	  { { "x.y", "2" } },
+	  { { "my.x", "1" } },
+	  "RESET \"x\".\"y\";SET \"my\".\"x\"='1';" },
+	{ "a name with quotes", { { 0 } }, { { 0 } }, { { "a\"b", "1" } }, "SET \"a\"\"b\"='1';" },
+	{ "a list of names",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "search_path", "\"A b\", c'd" } },
+	  "SELECT pg_catalog.set_config('search_path','\"A b\", c''d',false);" },
+	{ "a list of names, back",
+	  { { "search_path", "public" } },
+	  { { "search_path", "x" } },
+	  { { 0 } },
+	  "SELECT pg_catalog.set_config('search_path','public',false);" },
+	{ "a list of names in any case",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "Temp_Tablespaces", "x" } },
+	  "SELECT pg_catalog.set_config('Temp_Tablespaces','x',false);" },
+	{ "a list of words is not one of names",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "DateStyle", "ISO, DMY" } },
+	  "SET \"DateStyle\"='ISO, DMY';" },
+	{ "the case of an encoding does not count",
+	  { { "client_encoding", "UTF8" } },
+	  { { 0 } },
+	  { { "client_encoding", "utf8" } },
+	  "" },
+	{ "the case of a schema counts",
+	  { { 0 } },
+	  { { "search_path", "\"Foo\"" } },
+	  { { "search_path", "\"foo\"" } },
+	  "SELECT pg_catalog.set_config('search_path','\"foo\"',false);" },
+	{ "the case of a name counts",
+	  { { "application_name", "App" } },
+	  { { 0 } },
+	  { { "application_name", "app" } },
+	  "SET \"application_name\"='app';" },
+	{ "what is unknown is set",
+	  { { 0 } },
+	  { { "a", "\001" } },
+	  { { "a", "1" } },
+	  "SET \"a\"='1';" },
+	{ "what is unknown is reset", { { 0 } }, { { "a", "\001" } }, { { 0 } }, "RESET \"a\";" },
+};
+
+START_TEST(server_replay_text_says)
+{
+	struct dummy dummy;
+	const struct params *want;
+	struct buf text = { 0 };
+
+	make(&dummy, replays[_i].baseline, replays[_i].have);
+	want = make_map(dummy.pools.with.params, replays[_i].want);
+	server_replay_text(&dummy.server, want, &text);
+	ck_assert_msg(strcmp(buf_text(&text), replays[_i].text) == 0, "%s: %s", replays[_i].says,
+	              buf_text(&text));
+	buf_free(&text);
+	params_release(dummy.pools.with.params, &want);
+	done(&dummy);
+}
+END_TEST
+
+/* ---- reports ---- */
+
+static const struct {
+	const char *says;
+	struct pair baseline[MAP_MAX];
+	struct pair have[MAP_MAX];
+	struct pair report;
+	bool is_news;
+	struct pair baseline_after[MAP_MAX];
+	struct pair have_after[MAP_MAX];
+} reports[] = {
+	{ "a followed one changes",
+	  { { "TimeZone", "UTC" } },
+	  { { 0 } },
+	  { "TimeZone", "CET" },
+	  true,
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" } } },
+	{ "it goes back to the default",
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" } },
+	  { "TimeZone", "UTC" },
+	  true,
+	  { { "TimeZone", "UTC" } },
+	  { { 0 } } },
+	{ "it is what it was",
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" } },
+	  { "TimeZone", "CET" },
+	  false,
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" } } },
+	{ "its default again",
+	  { { "TimeZone", "UTC" } },
+	  { { 0 } },
+	  { "TimeZone", "UTC" },
+	  false,
+	  { { "TimeZone", "UTC" } },
+	  { { 0 } } },
+	{ "the name's spelling is ours",
+	  { { "TimeZone", "UTC" } },
+	  { { 0 } },
+	  { "timezone", "CET" },
+	  true,
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" } } },
+	{ "another spelling of the value is news",
+	  { { 0 } },
+	  { { "client_encoding", "utf8" } },
+	  { "client_encoding", "UTF8" },
+	  true,
+	  { { 0 } },
+	  { { "client_encoding", "UTF8" } } },
+	{ "one that is not followed is the server's",
+	  { { "is_superuser", "on" } },
+	  { { 0 } },
+	  { "is_superuser", "off" },
+	  true,
+	  { { "is_superuser", "off" } },
+	  { { 0 } } },
+	{ "but a client has given it",
+	  { { 0 } },
+	  { { "work_mem", "1MB" } },
+	  { "work_mem", "2MB" },
+	  true,
+	  { { 0 } },
+	  { { "work_mem", "2MB" } } },
+	{ "one that is followed by setting",
+	  { { 0 } },
+	  { { 0 } },
+	  { "my.x", "1" },
+	  true,
+	  { { 0 } },
+	  { { "my.x", "1" } } },
+};
+
+static void check_maps(const struct dummy *dummy, const char *says, const struct pair *baseline,
+                       const struct pair *have)
+{
+	struct params_table *table = dummy->pools.with.params;
+	const struct params *map = make_map(table, baseline);
+
+	ck_assert_msg(dummy->server.baseline == map, "%s: the baseline", says);
+	params_release(table, &map);
+	map = make_map(table, have);
+	ck_assert_msg(dummy->server.params == map, "%s: what is set", says);
+	params_release(table, &map);
+}
+
+START_TEST(server_parameter_files)
+{
+	struct dummy dummy;
+	bool is_news;
+
+	make(&dummy, reports[_i].baseline, reports[_i].have);
+	is_news =
+	    server_parameter(&dummy.server, reports[_i].report.name, reports[_i].report.value);
+	ck_assert_msg(is_news == reports[_i].is_news, "%s", reports[_i].says);
+	check_maps(&dummy, reports[_i].says, reports[_i].baseline_after, reports[_i].have_after);
+	done(&dummy);
+}
+END_TEST
+
+/* ---- resets ---- */
+
+static const struct {
+	const char *says;
+	struct pair baseline[MAP_MAX];
+	struct pair have[MAP_MAX];
+	bool is_all;
+	struct pair after[MAP_MAX];
+} resets[] = {
+	{ "DISCARD ALL: what it does not report is gone",
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" }, { "work_mem", "1MB" } },
+	  true,
+	  { { "TimeZone", "CET" } } },
+	{ "RESET: what it does not report may be anything",
+	  { { "TimeZone", "UTC" } },
+	  { { "TimeZone", "CET" }, { "work_mem", "1MB" } },
+	  false,
+	  { { "TimeZone", "CET" }, { "work_mem", "\001" } } },
+	{ "nothing was set", { { "TimeZone", "UTC" } }, { { 0 } }, false, { { 0 } } },
+};
+
+START_TEST(server_forgets_the_rest)
+{
+	struct dummy dummy;
+
+	make(&dummy, resets[_i].baseline, resets[_i].have);
+	server_forget_rest(&dummy.server, resets[_i].is_all);
+	ck_assert(dummy.server.is_rest_unknown);
+	check_maps(&dummy, resets[_i].says, resets[_i].baseline, resets[_i].after);
+	done(&dummy);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/server_params");
+	TCase *tcase = tcase_create("server_params");
+
+	tcase_add_loop_test(tcase, server_replay_text_says, 0, COUNT_OF(replays));
+	tcase_add_loop_test(tcase, server_parameter_files, 0, COUNT_OF(reports));
+	tcase_add_loop_test(tcase, server_forgets_the_rest, 0, COUNT_OF(resets));
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
