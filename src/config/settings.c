@@ -112,7 +112,8 @@ const struct setting settings[] = {
 	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "The file for the process id. Needed by --daemon."),
 	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),
-	        .help = "Bytes that may wait on one side of a connection for the other."),
+	        .help = "Bytes of a buffer for what waits on one side of a connection for the "
+	                "other; it grows when it has to."),
 	SETTING(pool_idle_timeout, .initial = "0", LIVE, GROUP(CHECKS),
 	        .help = "A pool without clients and servers is forgotten after so long, and its "
 	                "figures with it. 0 = never."),
@@ -206,8 +207,8 @@ const struct setting settings[] = {
 	SETTING(user, BOOT, GROUP(GENERIC),
 	        .help = "The system user to become at start: pgweir does not run as root."),
 	SETTING(verbose, .max = 3, LIVE, GROUP(LOG),
-	        .help = "More in the log: 1 = states of connections, 2 and 3 = messages too. "
-	                "Without it, as -v says."),
+	        .help = "More in the log: 1 = what helps to find a fault, 2 and 3 = each change of "
+	                "a connection's state too. Without it, as -v says."),
 };
 
 const size_t settings_count = sizeof(settings) / sizeof(settings[0]);
