@@ -348,7 +348,7 @@ def test_server_lifetime(pgweir):
     client = weir.client()
     before = client.value(PID)
     wait_until(lambda: client.value(PID) != before)
-    assert "server lifetime over" in weir.log
+    weir.wait_log("server lifetime over")
 
 
 def test_server_lifetime_never_cuts_a_transaction(pgweir):
