@@ -208,6 +208,26 @@ def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(pgweir, fake_server
     assert other.read_result().rows == [["other"]]
 
 
+def test_a_server_whose_cancel_never_ended_serves_nobody_else(pgweir, fake_server):
+    """Nobody knows when that cancel will arrive."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=1,
+                  server_connect_timeout="1")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    with Wire(weir.address) as cancel:
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        caller = far.accept_raw()
+        assert caller.read_startup() is None
+        cancel.wait_closed()  # given up, although the server has not dealt with it
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+    server.wait_closed()
+
+
 def test_many_cancels_at_once(pgweir, postgres):
     weir = pgweir(pool_mode="transaction", default_pool_size=5)
     clients = [weir.client() for _ in range(5)]
