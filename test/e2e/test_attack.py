@@ -143,3 +143,41 @@ def test_control_characters_stay_out_of_the_log(pgweir):
     client.read_refusal()
     weir.wait_log("al.*ice")
     assert "\x1b" not in weir.log and "\r" not in weir.log
+
+
+# -- parameters -----------------------------------------------------------------------------------
+
+
+def test_reset_query_does_not_bring_startup_values_back(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, server_reset_query_always=1)
+    client = weir.client(application_name="mine")
+    assert client.value("SHOW application_name") == "mine"
+    client.query("SET application_name = ''")
+    assert client.value("SHOW application_name") == ""
+
+
+# -- a server that says good-bye and stays ----------------------------------------------------------
+
+
+def test_server_that_said_goodbye_serves_nobody_else(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    server.send(fake.error("going", "57P01", "FATAL"), fake.answer("1"))
+    client.read_result()
+    server.expect("X")
+
+
+def test_query_that_waits_when_the_daemon_ends_is_told(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    busy, late = weir.client(), weir.client()
+    busy.query("BEGIN")
+    weir.ask_admin("SHUTDOWN WAIT_FOR_SERVERS")
+    late.send(query("SELECT 1"))
+    assert late.read_refusal().sqlstate == "57P01"
+    busy.query("COMMIT")
+    assert weir.wait_exit() == 0
