@@ -181,3 +181,55 @@ def test_query_that_waits_when_the_daemon_ends_is_told(pgweir):
     assert late.read_refusal().sqlstate == "57P01"
     busy.query("COMMIT")
     assert weir.wait_exit() == 0
+
+
+# -- while a key is being derived ---------------------------------------------------------------------
+
+
+def ask_for_long_work(server):
+    """The first half of a SCRAM login whose key takes a while."""
+    server.send(fake.auth(10, b"SCRAM-SHA-256\0\0"))
+    first = server.expect("p").body
+    nonce = first[first.index(b",r=") + 3:]
+    server.send(fake.auth(11, b"r=" + nonce + b"more,s=c2FsdHNhbHQ=,i=400000"))
+
+
+@pytest.mark.parametrize("what", ("KILL app", "RECONNECT app", "PAUSE app", "remove"))
+def test_server_is_closed_while_its_key_is_derived(pgweir, fake_server, what):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry, "other": ""}, auth_type="plain")
+    client = weir.wire().startup("plain_user")
+    client.expect("R")
+    client.send(password("plain secret"))
+    server = far.accept()
+    ask_for_long_work(server)
+    weir.wait_pool(user="plain_user", sv_login=1)
+    server.send(b"R")  # what comes meanwhile stays where it is
+    if what == "remove":
+        weir.reload(databases={"other": ""})
+    else:
+        weir.admin(what)
+    server.wait_closed()
+    # The next one goes with the daemon, its work still under way.
+    weir.reload(databases={"app": far.entry})
+    weir.ask_admin("RESUME app")
+    other = weir.wire().startup("plain_user")
+    other.expect("R")
+    other.send(password("plain secret"))
+    ask_for_long_work(far.accept())
+
+
+def test_clients_leave_while_their_keys_are_derived(pgweir):
+    weir = pgweir(auth_type="plain", userlist={
+        "slow": "SCRAM-SHA-256$400000:c2FsdHNhbHQ=$" + "A" * 43 + "=:" + "A" * 43 + "=",
+        "admin": "admin secret"})
+    for _ in range(5):
+        client = weir.wire().startup("slow")
+        client.expect("R")
+        client.send(password("wrong"))
+        client.reset()
+    weir.reload(databases={"other": ""})
+    client = weir.wire().startup("slow", "other")
+    client.expect("R")
+    client.send(password("wrong"), query("SELECT 1"))
+    assert client.read_refusal().sqlstate == "28P01"
