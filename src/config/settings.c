@@ -95,7 +95,7 @@ const struct setting settings[] = {
 	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
 	        .help = "A NOTICE for each client at the end of its login. Empty = none."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .help = "Clients at one time, those that are just logging in included."),
+	        .help = "Clients at one time, those that are just logging in included. 0 = no limit."),
 	SETTING(max_db_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Clients on one database. 0 = no limit."),
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),

@@ -68,7 +68,7 @@ void server_enter(struct server *server, enum server_state next)
 	enum server_state from = server->state;
 
 	assert(steps[from].next & TO(next));
-	log_noise(&server->log, "%s -> %s", steps[from].name, steps[next].name);
+	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
 	pool_file(server->pool, server, from);
 	set_state_timer(server);
