@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: ISC
 """What a hostile or dying peer may try: to end the daemon, to wait for ever, to reach others."""
 
-import threading
-
 import pytest
 
 from .kit import fake
-from .kit.wait import wait_until
-from .kit.wire import Closed, Refused, Wire, cstr, message, parse, query, startup, sync
+from .kit.wire import Closed, cstr, message, parse, query, sync
 
 MB = 1024 * 1024
 
