@@ -379,14 +379,14 @@ def test_a_peer_that_never_answers(make_pgweir, fake_server):
     far = fake_server()
     weir = make_pgweir(peer_id=1, server_connect_timeout=1, cancel_wait_timeout=0.3)
     set_peers(weir, {2: f"{far.entry} pool_size=1"})
-    weir.start()
+    weir.start("-v")  # a second complaint within the second is for those who want to know all
     with hold(weir.address, key_for(2)) as first:
         far.accept_raw()
         with hold(weir.address, key_for(2)) as second:
             second.wait_closed()
             weir.wait_log("failed cancel request: cancel_wait_timeout$")
         first.wait_closed()
-    weir.wait_log(r"failed cancel request: (the peer does not answer|cancel_wait_timeout)$")
+    weir.wait_log("failed cancel request: the peer does not answer$")
     wait_peer_pool(weir, 2, cl_active_cancel_req=0, cl_waiting_cancel_req=0)
     assert not far.has_caller()
 
