@@ -45,7 +45,7 @@ static const struct client_step {
 	[CLIENT_WAITING] = { "waiting", "waiting",
 	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
 	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
-	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | END },
+	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_ROUTING] = { "routing", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CONSOLE] = { "console", "active", END },
@@ -75,7 +75,7 @@ void client_enter(struct client *client, enum client_state next)
 	struct clients *clients = client->clients;
 
 	assert(steps[client->state].next & TO(next));
-	log_noise(&client->log, "%s -> %s", steps[client->state].name, steps[next].name);
+	log_debug(&client->log, "%s -> %s", steps[client->state].name, steps[next].name);
 	clients->state_counts[client->state]--;
 	clients->state_counts[next]++;
 	client->state = next;
@@ -382,7 +382,7 @@ static void arm_wait(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 	usec_t wait =
 	    config_query_wait_timeout(config, client->database->entry, client->account->entry);
-	usec_t query = config->query_timeout;
+	usec_t query = config_query_timeout(config, client->account->entry);
 
 	if (query && (!wait || query < wait))
 		timer_set(&client->timer, loop_line(loop, query, on_query_due), client->request_at);
@@ -415,10 +415,30 @@ void client_wait_begin(struct client *client)
 	usec_t notify = config->query_wait_notify;
 
 	arm_wait(client);
-	if (!notify)
+	if (!notify || client->was_notified)
 		return;
 	/* The notice comes first, if its time comes first. */
 	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
 		timer_set(&client->timer, loop_line(loop, notify, on_notify_due),
 		          client->request_at);
+}
+
+void client_rearm(struct client *client)
+{
+	switch (client->state) {
+	case CLIENT_STARTUP:
+	case CLIENT_PROOF:
+	case CLIENT_DERIVING:
+	case CLIENT_NEWCOMER:
+		client_login_begin(client);
+		return;
+	case CLIENT_IDLE:
+		client_idle_begin(client);
+		return;
+	case CLIENT_WAITING:
+		client_wait_begin(client);
+		return;
+	default:
+		return;
+	}
 }

@@ -81,9 +81,12 @@ void clients_configure(struct clients *clients, const struct config *config, str
 {
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
+	struct client *client;
 
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
+	TAILQ_FOREACH (client, &clients->list, node)
+		client_rearm(client);
 	config_unref(&old);
 	users_release(&old_users);
 }

@@ -141,7 +141,8 @@ static void on_lent(struct borrower *borrower)
 		}
 	}
 	client_enter(client, CLIENT_ACTIVE);
-	server_begin_query(borrower->server, client->request_at, client->xact_at);
+	if (client->request_at)
+		server_begin_query(borrower->server, client->request_at, client->xact_at);
 	if (stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);
 }
@@ -367,6 +368,22 @@ static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 	return client_send(client, bytes) && stream_unsent(&client->stream) == 0;
 }
 
+/* A session that has reset its parameters has again those that it was started with. */
+static void start_anew(struct client *client)
+{
+	struct borrower *borrower = &client->borrower;
+
+	take_params(client, borrower->server);
+	borrower->server->is_rest_unknown = false;
+	if (pool_prepare(borrower, client->params)) {
+		if (client->stream.want == WANT_NOTHING)
+			borrower->ops->on_room(borrower);
+		return;
+	}
+	client_enter(client, CLIENT_PREPARING);
+	stream_want(&client->stream, WANT_END);
+}
+
 static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
@@ -385,6 +402,8 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 	}
 	if (!is_session(client))
 		give_back(client);
+	else if (borrower->server->is_rest_unknown && status == 'I')
+		start_anew(client);
 	else if (client->stream.want == WANT_NOTHING)
 		borrower->ops->on_room(borrower);
 }

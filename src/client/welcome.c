@@ -112,7 +112,11 @@ void welcome_send(struct client *client)
 	timer_clear(&client->timer);
 	client_enter(client, CLIENT_IDLE);
 	pool->stats.client_login_count++;
-	if (!buf_ok(&out) || !buf_ok(&pool->greeting))
+	if (!buf_ok(&pool->greeting)) {
+		pool_forget_greeting(pool);
+		out.is_broken = true;
+	}
+	if (!buf_ok(&out))
 		client_close(client, "failed to prepare welcome message");
 	else if (client_send(client, buf_bytes(&out)))
 		client_idle_begin(client);

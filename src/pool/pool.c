@@ -321,9 +321,12 @@ bool pool_prepare(struct borrower *borrower, const struct params *params)
 	server_replay_text(server, params, &text);
 	params_release(table, &server->params);
 	server->params = params_hold(params);
-	if (text.count == 0)
+	if (text.count == 0 && buf_ok(&text))
 		return true;
-	server_errand(server, ERRAND_REPLAY, buf_text(&text));
+	if (buf_ok(&text))
+		server_errand(server, ERRAND_REPLAY, buf_text(&text));
+	else
+		server_break(server);
 	buf_free(&text);
 	return false;
 }

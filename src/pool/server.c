@@ -68,7 +68,7 @@ void server_enter(struct server *server, enum server_state next)
 	enum server_state from = server->state;
 
 	assert(steps[from].next & TO(next));
-	log_noise(&server->log, "%s -> %s", steps[from].name, steps[next].name);
+	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
 	pool_file(server->pool, server, from);
 	set_state_timer(server);
@@ -275,7 +275,6 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 static void broken(struct task *task)
 {
 	struct server *server = SERVER_OF(task, free_task);
-	char reason[128];
 
 	if (server->state == SERVER_CLOSING)
 		return;
@@ -283,8 +282,13 @@ static void broken(struct task *task)
 		server_stream_ops.on_input(&server->stream);
 	if (server->state == SERVER_CLOSING)
 		return;
-	snprintf(reason, sizeof(reason), "server conn crashed?");
-	close_for(server, ERR_SERVER_LOST, reason);
+	close_for(server, ERR_SERVER_LOST, "server conn crashed?");
+}
+
+void server_break(struct server *server)
+{
+	server->free_task.run = broken;
+	loop_defer(server->pool->pools->with.loop, &server->free_task);
 }
 
 bool server_send(struct server *server, struct bytes bytes)
@@ -292,8 +296,7 @@ bool server_send(struct server *server, struct bytes bytes)
 	server->pool->stats.client_bytes += bytes.count;
 	if (stream_send(&server->stream, bytes))
 		return true;
-	server->free_task.run = broken;
-	loop_defer(server->pool->pools->with.loop, &server->free_task);
+	server_break(server);
 	return false;
 }
 
@@ -315,10 +318,8 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_SWALLOW) == LEDGER_SENT &&
 	          stream_send(&server->stream, buf_bytes(&out));
 	buf_free(&out);
-	if (!is_sent) {
-		server->free_task.run = broken;
-		loop_defer(server->pool->pools->with.loop, &server->free_task);
-	}
+	if (!is_sent)
+		server_break(server);
 	return is_sent;
 }
 

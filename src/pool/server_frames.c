@@ -180,8 +180,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
-		return close_bad(server, "out of step after a COPY that failed"),
-		       FRAME_STOP;
+		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
 		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
 	if (type == 'Z')

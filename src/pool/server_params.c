@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -128,21 +129,28 @@ void server_replay_text(const struct server *server, const struct params *want, 
 	}
 }
 
+/* A map that does not say what is set there any more is good for nobody else. */
+static void change(struct server *server, const struct params **params, const char *name,
+                   const char *value)
+{
+	if (!params_change(server->pool->pools->with.params, params, name, value))
+		server_set_close_needed(server, true);
+}
+
 bool server_parameter(struct server *server, const char *name, const char *value)
 {
-	struct params_table *table = server->pool->pools->with.params;
 	const char *tracked = pools_tracked(server->pool->pools, name);
 	const char *had = params_find(server->params, name);
 	const char *normal = params_find(server->baseline, name);
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 
 	if (!tracked && !had) {
-		params_change(table, &server->baseline, name, value);
+		change(server, &server->baseline, name, value);
 		return is_news;
 	}
 	if (normal && strcmp(normal, value) == 0)
 		value = NULL;
-	params_change(table, &server->params, tracked ? tracked : name, value);
+	change(server, &server->params, tracked ? tracked : name, value);
 	return is_news;
 }
 
@@ -154,7 +162,7 @@ void server_forget_rest(struct server *server, bool is_all)
 
 	while (params_next(before, &at, &name, &value)) {
 		if (!params_find(server->baseline, name))
-			params_change(table, &server->params, name, is_all ? NULL : UNKNOWN);
+			change(server, &server->params, name, is_all ? NULL : UNKNOWN);
 	}
 	params_release(table, &before);
 	server->is_rest_unknown = true;
