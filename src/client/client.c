@@ -144,6 +144,7 @@ static void detach(struct client *client)
 	if (client->is_counted) {
 		if (client->database)
 			database_count_client(client->database, -1);
+		client->database = NULL;
 		pools_leave_account(clients->with.pools, &client->account);
 	}
 	client->is_counted = false;
@@ -204,7 +205,7 @@ static bool is_within_frame(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	return server && server->frame_left && server->passes;
+	return server ? server->is_within : client->borrower.is_mid_answer;
 }
 
 void client_leave(struct client *client, const char *reason)
@@ -274,7 +275,7 @@ static bool consume(struct client *client, struct bytes in)
 	if (inputs[client->state])
 		return inputs[client->state](client, in);
 	if (client->state == CLIENT_LINGERING)
-		return true;
+		return stream_keep(&client->stream, bytes_skip(in, in.count));
 	/* Nothing is read in the other states, but what was kept may be looked at. */
 	if (!stream_keep(&client->stream, in))
 		client_close(client, "out of memory");
@@ -329,8 +330,14 @@ static void on_drained(struct stream *stream)
 	case CLIENT_CONSOLE:
 		client->clients->with.door->room(client->console);
 		return;
+	case CLIENT_PREPARING:
+		server_read_on(client->borrower.server);
+		return;
 	case CLIENT_ACTIVE:
 		server_read_on(client->borrower.server);
+		/* What it said before its answer had gone may have got it a server. */
+		if (stream->want == WANT_NOTHING && server_has_room(client->borrower.server))
+			client_borrower_ops.on_room(&client->borrower);
 		return;
 	case CLIENT_IDLE:
 		if (stream_want(stream, WANT_INPUT))

@@ -120,7 +120,7 @@ static void give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || !server->is_ready || server->status != 'I' ||
+	if (client->frame_left || !server->is_ready || server->status != 'I' || server->is_within ||
 	    stream_unsent(&server->stream))
 		return;
 	take_params(client, server);
@@ -375,11 +375,8 @@ static void start_anew(struct client *client)
 
 	take_params(client, borrower->server);
 	borrower->server->is_rest_unknown = false;
-	if (pool_prepare(borrower, client->params)) {
-		if (client->stream.want == WANT_NOTHING)
-			borrower->ops->on_room(borrower);
+	if (pool_prepare(borrower, client->params))
 		return;
-	}
 	client_enter(client, CLIENT_PREPARING);
 	stream_want(&client->stream, WANT_END);
 }
@@ -388,12 +385,8 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
 
-	if (!is_settled) {
-		/* Room in the ledger for a client that had filled it. */
-		if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
-			borrower->ops->on_room(borrower);
+	if (!is_settled)
 		return;
-	}
 	end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I') {
 		client_refuse(client, ERR_UNSUPPORTED,
@@ -404,8 +397,6 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		give_back(client);
 	else if (borrower->server->is_rest_unknown && status == 'I')
 		start_anew(client);
-	else if (client->stream.want == WANT_NOTHING)
-		borrower->ops->on_room(borrower);
 }
 
 static void on_room(struct borrower *borrower)

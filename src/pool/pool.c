@@ -198,8 +198,6 @@ void pool_give_up(struct borrower *borrower)
 	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) -= 1;
 	pool->stats.wait_time += (uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
 	borrower->state = BORROWER_RESTING;
-	if (pool->newcomer_count + pool->waiting_count == 0)
-		timer_clear(&pool->retry);
 }
 
 usec_t pool_retry_gap(const struct pool *pool)
@@ -279,6 +277,7 @@ static void lend(struct server *server, struct borrower *borrower)
 	server->borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
+	server->is_rest_unknown = false; /* a reset query of ours is no news to this one */
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = loop_now(loop_of(pool));
@@ -347,7 +346,8 @@ void pool_return(struct borrower *borrower)
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->xact_at = 0;
-	server->is_rest_unknown = false;
+	/* Of a frame that nobody asked for the rest may still come. */
+	server->passes = server->is_within = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
 	if (wants_reset && !server->is_close_needed && ledger_is_certain(&server->ledger)) {
@@ -384,6 +384,8 @@ void pool_home(struct server *server)
 	server->used_at = loop_now(loop_of(pool));
 	if (server->is_close_needed) {
 		close_for(server, "database configuration changed");
+	} else if (server->is_told) {
+		close_for(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
 		close_for(server, "out of step after a COPY that failed");
 	} else if (server->cancel_count) {
@@ -399,10 +401,12 @@ void pool_home(struct server *server)
 	} else {
 		server_enter(server, SERVER_IDLE);
 	}
-	if (pool->waiting_count || pool->newcomer_count)
+	if (pool->waiting_count || pool->newcomer_count) {
+		pool->has_come_home = true;
 		pool_wake(pool);
-	else
+	} else {
 		pool_unblock(pool);
+	}
 }
 
 /* ---- serving the line ---- */
@@ -454,6 +458,10 @@ void pool_serve(struct task *task)
 		cancel_serve(pool);
 		pool_grow(pool);
 	}
+	/* Those for whom it came home wait no more: it may make room for somebody else's. */
+	if (pool->has_come_home && !pool->waiting_count)
+		pool_unblock(pool);
+	pool->has_come_home = false;
 	pool_pass_on(pool);
 }
 

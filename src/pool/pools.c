@@ -213,8 +213,7 @@ void pools_forget_pool(struct pool *pool)
 bool pool_is_empty(const struct pool *pool)
 {
 	return pool->member_count == 0 && pool->server_count == 0 &&
-	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && TAILQ_EMPTY(&pool->cancels_waiting) &&
-	       TAILQ_EMPTY(&pool->cancels_active);
+	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
 }
 
 static void on_pool_rest(struct timer *timer)

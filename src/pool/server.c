@@ -143,6 +143,7 @@ void server_close(struct server *server, const struct err *err)
 		pool_login_failed(pool, &reason);
 	if (!borrower)
 		return;
+	borrower->is_mid_answer = server->is_within;
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	pool->served_count--;
@@ -168,6 +169,8 @@ void server_connect_due(struct timer *timer)
 		close_for(server, ERR_SERVER_LOST, "server check query timeout");
 	else if (server->state == SERVER_RESETTING)
 		close_for(server, ERR_SERVER_LOST, "server reset query timeout");
+	else if (server->state == SERVER_LENT)
+		close_for(server, ERR_SERVER_LOST, "server parameters timeout");
 	else
 		close_for(server, ERR_SERVER_CONNECT, "connect timeout");
 }
@@ -254,9 +257,10 @@ void server_rearm(struct server *server)
 	if (server->state == SERVER_LENT && server->xact_at)
 		timer_set(&server->xact, limits->transaction, server->xact_at);
 	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
-		timer_set(&server->life,
-		          loop_line(server->pool->pools->with.loop, limits->lifetime, server_life_due),
-		          server->connected_at);
+		timer_set(
+		    &server->life,
+		    loop_line(server->pool->pools->with.loop, limits->lifetime, server_life_due),
+		    server->connected_at);
 }
 
 /* ---- sending ---- */
@@ -268,6 +272,7 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 	/* What is owed nothing leaves it as it is: the rest of a COPY that has failed. */
 	if (!ledger_is_empty(&server->ledger))
 		server->is_ready = false;
+	server->was_full |= ledger_is_full(&server->ledger);
 	return result;
 }
 
@@ -313,6 +318,9 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	server->errand = kind;
 	server->errand_failed = false;
 	server->is_ready = false;
+	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
+		timer_set(&server->timer, server->pool->limits.connect,
+		          loop_now(server->pool->pools->with.loop));
 	message_query(&out, query);
 	is_sent = buf_ok(&out) &&
 	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_SWALLOW) == LEDGER_SENT &&

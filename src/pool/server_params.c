@@ -11,6 +11,7 @@
  * so for the names that it reports; the others are unknown from then on, and
  * stand in the map with a value that nobody can want.
  */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -52,9 +53,36 @@ static bool is_same(const char *name, const char *have, const char *want)
 	return false;
 }
 
-/* An SQL literal, safe whatever standard_conforming_strings says. */
+/*
+ * In some client encodings (SJIS, BIG5, GBK) a backslash may be the second byte of a
+ * character: doubled, the second one would stand for itself, and take the quote behind
+ * the value with it. Between dollars no byte means anything but the closing tag.
+ */
+static void add_dollar_literal(struct buf *text, const char *value)
+{
+	char tag[24];
+	unsigned int number = 0;
+
+	do
+		snprintf(tag, sizeof(tag), "$w%u", number++);
+	while (strstr(value, tag)); /* without its last $, which the value's end could lend it */
+	buf_printf(text, "%s$%s%s$", tag, value, tag);
+}
+
+static bool is_ascii(const char *value)
+{
+	while (*value && (unsigned char)*value < 0x80)
+		value++;
+	return *value == 0;
+}
+
+/* An SQL literal, safe whatever standard_conforming_strings and client_encoding say. */
 static void add_literal(struct buf *text, const char *value)
 {
+	if (strchr(value, '\\') && !is_ascii(value)) {
+		add_dollar_literal(text, value);
+		return;
+	}
 	buf_add_text(text, strchr(value, '\\') ? "E'" : "'");
 	for (; *value; value++) {
 		if (*value == '\'' || *value == '\\')

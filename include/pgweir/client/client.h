@@ -45,7 +45,6 @@ struct client_entrance {
 	unsigned int minor;   /* of the protocol that was asked for */
 	bool was_tls_refused; /* SSLRequest has been answered */
 	bool was_gss_refused;
-	bool is_unknown_database;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
 	char *user;

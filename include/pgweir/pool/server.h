@@ -78,6 +78,8 @@ struct server {
 	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
 	bool is_cut;          /* of the borrower's last frame only a part has been sent */
 	bool is_told;         /* it has said good-bye by a FATAL error */
+	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
+	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
 	bool passes;          /* where the rest of the present frame goes: on, or away */
 	uint32_t frame_left;  /* bytes of the present frame that are still to come */
@@ -91,12 +93,12 @@ struct server {
 	struct timer life;                /* server_lifetime */
 	struct timer xact;                /* transaction_timeout */
 	struct task free_task;
-	struct address peer;  /* where it is connected to */
-	char path[108];       /* and how, if that is a Unix socket */
-	usec_t connected_at;  /* launched */
-	usec_t used_at;       /* last ready in full, returned, or logged in */
-	usec_t request_at;    /* the present query's start; 0 = none */
-	usec_t xact_at;       /* the present transaction's start; good while it is lent and at work */
+	struct address peer; /* where it is connected to */
+	char path[108];      /* and how, if that is a Unix socket */
+	usec_t connected_at; /* launched */
+	usec_t used_at;      /* last ready in full, returned, or logged in */
+	usec_t request_at;   /* the present query's start; 0 = none */
+	usec_t xact_at; /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;
 	uint64_t id;

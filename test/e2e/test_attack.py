@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: ISC
+"""What a hostile or dying peer may try: to end the daemon, to wait for ever, to reach others."""
+
+import threading
+
+import pytest
+
+from .kit import fake
+from .kit.wait import wait_until
+from .kit.wire import Closed, Refused, Wire, cstr, message, parse, query, startup, sync
+
+MB = 1024 * 1024
+
+
+def password(text):
+    return message("p", cstr(text))
+
+
+# -- logins that a reload, or time, overtakes -----------------------------------------------------
+
+
+@pytest.mark.parametrize("auth_type", ("plain", "any"))
+def test_database_removed_during_a_login(pgweir, auth_type):
+    weir = pgweir(auth_type="plain")
+    client = weir.wire().startup("alice", "app2")
+    client.expect("R")
+    weir.reload(databases={"app": ""}, auth_type=auth_type)
+    client.send(password("alice secret"))
+    assert client.read_refusal().sqlstate == "3D000"
+
+
+def test_nobody_makes_databases(pgweir):
+    weir = pgweir(auth_type="plain", databases={"*": ""}, autodb_idle_timeout="0.1")
+    client = weir.wire().startup("nobody", "ghost")
+    client.expect("R")
+    client.send(password("guessed"))
+    assert client.read_refusal().sqlstate == "28P01"
+    assert "registered new auto-database" not in weir.log
+
+
+# -- waiting for ever -----------------------------------------------------------------------------
+
+
+def test_newcomer_gets_the_room_of_an_idle_server(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, max_db_connections=1, pool_mode="transaction")
+    first = weir.wire().startup("alice")
+    server = far.accept()
+    second = weir.wire().startup("bob")
+    weir.wait_pool(user="bob", cl_waiting=1)
+    server.login()
+    first.finish_login("alice")
+    far.accept().login()
+    second.finish_login("bob")
+
+
+def test_pipeline_longer_than_the_ledger(pgweir):
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    count = 70000
+    client.send(parse("SELECT 1") * count, sync())
+    assert client.read_result().types == "1" * count + "Z"
+
+
+def test_parameters_that_a_server_does_not_answer(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, server_connect_timeout=1)
+    client = weir.wire().startup(application_name="mine")
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    assert b"mine" in server.expect("Q").body
+    assert client.read_refusal().sqlstate == "08006"
+
+
+# -- what is half said ----------------------------------------------------------------------------
+
+
+def test_no_error_within_a_row(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry})
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    row = fake.row("x" * 1000)
+    server.send(fake.columns("c"), row[:-3])
+    client.expect("T")
+    server.close()
+    with pytest.raises(Closed):
+        client.take(len(row) - 2)
+    assert client.buffer == row[:-3]
+
+
+def test_rest_of_a_notice_is_not_the_next_clients(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="session", server_reset_query="")
+    first = weir.wire().startup()
+    server = far.accept().login()
+    first.finish_login("alice")
+    first.send(query("SELECT 1"))
+    server.expect("Q")
+    notice = fake.notice("for the first one")
+    server.send(fake.answer("1"), notice[:9])
+    first.read_result()
+    assert first.take(9) == notice[:9]
+    first.close()
+    weir.wait_pool(sv_idle=1)
+    second = weir.client()
+    second.send(query("SELECT 2"))
+    server.expect("Q")
+    server.send(notice[9:], fake.answer("2"))
+    assert second.read_result().types == "TDCZ"
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def test_who_lingers_is_not_kept(pgweir):
+    weir = pgweir(query_wait_timeout=1, pool_mode="transaction")
+    client = weir.client()
+    weir.admin("PAUSE app")
+    client.send(query("SELECT 1"))
+    weir.wait_pool(cl_waiting=1)
+    client.send(query("x" * 300000)[:60000], b"x" * MB)
+    assert client.read().fields["M"] == "query_wait_timeout"
+    before, piece = weir.rss(), b"x" * MB
+    try:
+        for _ in range(1000):
+            client.send(piece)
+    except (OSError, Closed):
+        pass
+    assert weir.rss() - before < 200 * MB
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+def test_control_characters_stay_out_of_the_log(pgweir):
+    weir = pgweir()
+    client = weir.wire().startup("al\x1b[2Jice\rroot", "app")
+    client.read_refusal()
+    weir.wait_log("al.*ice")
+    assert "\x1b" not in weir.log and "\r" not in weir.log
