@@ -249,6 +249,8 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
 
+	if (pool->pools->is_ending)
+		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 	if (pool_is_backing_off(pool) && pool->server_count == 0 && !is_paused(pool))
 		return refuse_for_failure(pool, err);
 	stand(borrower, BORROWER_WAITING);

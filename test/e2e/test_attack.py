@@ -143,3 +143,93 @@ def test_control_characters_stay_out_of_the_log(pgweir):
     client.read_refusal()
     weir.wait_log("al.*ice")
     assert "\x1b" not in weir.log and "\r" not in weir.log
+
+
+# -- parameters -----------------------------------------------------------------------------------
+
+
+def test_reset_query_does_not_bring_startup_values_back(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, server_reset_query_always=1)
+    client = weir.client(application_name="mine")
+    assert client.value("SHOW application_name") == "mine"
+    client.query("SET application_name = ''")
+    assert client.value("SHOW application_name") == ""
+
+
+# -- a server that says good-bye and stays ----------------------------------------------------------
+
+
+def test_server_that_said_goodbye_serves_nobody_else(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    server.send(fake.error("going", "57P01", "FATAL"), fake.answer("1"))
+    client.read_result()
+    server.expect("X")
+
+
+def test_query_that_waits_when_the_daemon_ends_is_told(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    busy, late = weir.client(), weir.client()
+    busy.query("BEGIN")
+    weir.ask_admin("SHUTDOWN WAIT_FOR_SERVERS")
+    late.send(query("SELECT 1"))
+    assert late.read_refusal().sqlstate == "57P01"
+    busy.query("COMMIT")
+    assert weir.wait_exit() == 0
+
+
+# -- while a key is being derived ---------------------------------------------------------------------
+
+
+def ask_for_long_work(server):
+    """The first half of a SCRAM login whose key takes a while."""
+    server.send(fake.auth(10, b"SCRAM-SHA-256\0\0"))
+    first = server.expect("p").body
+    nonce = first[first.index(b",r=") + 3:]
+    server.send(fake.auth(11, b"r=" + nonce + b"more,s=c2FsdHNhbHQ=,i=400000"))
+
+
+@pytest.mark.parametrize("what", ("KILL app", "RECONNECT app", "PAUSE app", "remove"))
+def test_server_is_closed_while_its_key_is_derived(pgweir, fake_server, what):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry, "other": ""}, auth_type="plain")
+    client = weir.wire().startup("plain_user")
+    client.expect("R")
+    client.send(password("plain secret"))
+    server = far.accept()
+    ask_for_long_work(server)
+    weir.wait_pool(user="plain_user", sv_login=1)
+    server.send(b"R")  # what comes meanwhile stays where it is
+    if what == "remove":
+        weir.reload(databases={"other": ""})
+    else:
+        weir.admin(what)
+    server.wait_closed()
+    # The next one goes with the daemon, its work still under way.
+    weir.reload(databases={"app": far.entry})
+    weir.ask_admin("RESUME app")
+    other = weir.wire().startup("plain_user")
+    other.expect("R")
+    other.send(password("plain secret"))
+    ask_for_long_work(far.accept())
+
+
+def test_clients_leave_while_their_keys_are_derived(pgweir):
+    weir = pgweir(auth_type="plain", userlist={
+        "slow": "SCRAM-SHA-256$400000:c2FsdHNhbHQ=$" + "A" * 43 + "=:" + "A" * 43 + "=",
+        "admin": "admin secret"})
+    for _ in range(5):
+        client = weir.wire().startup("slow")
+        client.expect("R")
+        client.send(password("wrong"))
+        client.reset()
+    weir.reload(databases={"other": ""})
+    client = weir.wire().startup("slow", "other")
+    client.expect("R")
+    client.send(password("wrong"), query("SELECT 1"))
+    assert client.read_refusal().sqlstate == "28P01"

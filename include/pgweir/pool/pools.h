@@ -63,6 +63,7 @@ struct pools {
 	uint64_t last_id;          /* of clients and servers together */
 	bool is_paused;
 	bool is_closing; /* freeing all: nothing new is begun */
+	bool is_ending; /* nobody gets into a line any more */
 	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
@@ -130,7 +131,7 @@ void pools_reconnect(struct pools *pools, struct database *database);
 void pools_kill(struct pools *pools, struct database *database);
 void pools_watch_start(struct pools *pools, struct pools_watch *watch);
 void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
-/* All who wait in lines are refused: shutdown. */
+/* All who wait in lines are refused, and whoever comes to wait: shutdown. */
 void pools_refuse_waiting(struct pools *pools, const struct err *err);
 
 /* Begins a walk at the first of each; end it. The owner takes next_*, and moves it on. */
