@@ -33,7 +33,8 @@ static const struct client_step {
 	unsigned int next; /* TO() of each state that may follow */
 } steps[CLIENT_STATES] = {
 	[CLIENT_STARTUP] = { "startup", NULL,
-	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) | END },
+	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
+	                         TO(CLIENT_CONSOLE) | END },
 	[CLIENT_PROOF] = { "proof", NULL,
 	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
 	                       TO(CLIENT_CONSOLE) | END },
@@ -46,6 +47,7 @@ static const struct client_step {
 	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
 	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
+	[CLIENT_ROUTING] = { "routing", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CONSOLE] = { "console", "active", END },
 	[CLIENT_LINGERING] = { "lingering", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
@@ -56,6 +58,10 @@ const char *client_state_name(const struct client *client)
 	if (client->state == CLIENT_CANCELING)
 		return client->cancel && client->cancel->is_active ? "active_cancel_req"
 		                                                   : "waiting_cancel_req";
+	if (client->state == CLIENT_ROUTING)
+		return client->forward && client->forward->state == FORWARD_SENT
+		           ? "active_cancel_req"
+		           : "waiting_cancel_req";
 	return steps[client->state].shown;
 }
 
@@ -127,6 +133,8 @@ static void detach(struct client *client)
 		clients->with.door->close(client->console);
 	if (client->state == CLIENT_CANCELING && client->cancel)
 		cancel_drop(client->cancel);
+	if (client->state == CLIENT_ROUTING && client->forward)
+		forward_drop(client->forward);
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);

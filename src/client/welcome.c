@@ -5,6 +5,7 @@
  */
 #include <strings.h>
 
+#include "pgweir/client/key.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
@@ -38,6 +39,8 @@ void welcome_key(struct client *client)
 	do {
 		clients_random(clients, client->key, sizeof(client->key));
 		client->key[0] &= 0x7f;
+		if (clients->config->peer_id)
+			key_sign(client->key, clients->config->peer_id);
 		HASH_FIND(key_hh, clients->by_key, client->key, sizeof(client->key), other);
 	} while (other);
 	HASH_ADD(key_hh, clients->by_key, key, sizeof(client->key), client);

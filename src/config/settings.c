@@ -109,6 +109,9 @@ const struct setting settings[] = {
 	        .help = "Server connections of one user, all databases together. 0 = no limit."),
 	SETTING(min_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Server connections that a pool in use keeps open at least."),
+	SETTING(peer_id, .initial = "0", .max = 16383, LIVE, GROUP(GENERIC),
+	        .help = "Our own number among the instances of [peers]: it is written into the "
+	                "cancel keys of clients that log in from now on. 0 = no peers."),
 	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "The file for the process id. Needed by --daemon."),
 	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),

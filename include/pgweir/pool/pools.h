@@ -9,6 +9,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/pool/cancel.h"
+#include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
 
 /* What all pools share. Borrowed: must outlive them. */
@@ -67,6 +68,7 @@ struct pools {
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
 	struct task watch_task, sweep_task;
+	struct peer_pools peers;
 	struct stats gone; /* of databases that have been forgotten: totals never shrink */
 };
 
