@@ -217,6 +217,15 @@ static void let_in(struct client *client)
 	}
 }
 
+/* A reload may have taken the user away while it was proving itself. */
+static bool is_still_known(const struct client *client)
+{
+	const struct clients *clients = client->clients;
+
+	return clients->config->auth_type == AUTH_TYPE_ANY ||
+	       users_find(clients->users, client->entrance->user);
+}
+
 /* With what the client proved itself we may enter a server in its name. */
 static void learn(struct client *client)
 {
@@ -248,6 +257,10 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		client_fatal(client, err);
 		return;
 	case ENTRY_OK:
+		if (!is_still_known(client)) {
+			client_refuse(client, ERR_PASSWORD, "password authentication failed");
+			return;
+		}
 		if (!take_place(client))
 			return;
 		learn(client);

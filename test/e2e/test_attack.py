@@ -26,6 +26,15 @@ def test_database_removed_during_a_login(pgweir, auth_type):
     assert client.read_refusal().sqlstate == "3D000"
 
 
+def test_user_removed_during_a_login(pgweir):
+    weir = pgweir(auth_type="plain")
+    client = weir.wire().startup("bob")
+    client.expect("R")
+    weir.reload(userlist={name: secret for name, secret in weir.users.items() if name != "bob"})
+    client.send(password("bob secret"))
+    assert client.read_refusal().sqlstate == "28P01"
+
+
 def test_nobody_makes_databases(pgweir):
     weir = pgweir(auth_type="plain", databases={"*": ""}, autodb_idle_timeout="0.1")
     client = weir.wire().startup("nobody", "ghost")
