@@ -11,8 +11,6 @@
 #include "pgweir/base/banned.h"
 
 /* They come with what they show. */
-static const struct show show_peers = { .item = "PEERS" };
-static const struct show show_peer_pools = { .item = "PEER_POOLS" };
 static const struct show show_fds = { .item = "FDS" };
 
 const struct show *const shows[] = {

@@ -169,15 +169,25 @@ static int64_t count_queries(const struct console *console)
 	return resolver_query_count(console->with.resolver);
 }
 
+static int64_t count_peers(const struct console *console)
+{
+	return (int64_t)config_peer_count(console->with.pools->config);
+}
+
+static int64_t count_peer_pools(const struct console *console)
+{
+	return console->with.pools->peers.count;
+}
+
 static const struct {
 	const char *name;
 	int64_t (*count)(const struct console *console); /* NULL: always none */
 } lists[] = {
 	{ "databases", count_databases },
 	{ "users", count_users },
-	{ "peers", NULL },
+	{ "peers", count_peers },
 	{ "pools", count_pools },
-	{ "peer_pools", NULL },
+	{ "peer_pools", count_peer_pools },
 	{ "free_clients", count_free_clients },
 	{ "used_clients", count_used_clients },
 	{ "login_clients", count_login_clients },
@@ -227,8 +237,10 @@ static void fill_mem(const struct console *console, size_t index, struct slab *s
 		pools->account_slab,
 		{ .name = "credentials_cache" },
 		pools->database_slab,
-		{ .name = "peer_cache" },
-		{ .name = "peer_pool_cache" },
+		{ .name = "peer_cache",
+		  .size = sizeof(struct config_peer),
+		  .used_count = config_peer_count(pools->config) },
+		pools->peers.pool_slab,
 		pools->pool_slab,
 		{ .name = "outstanding_request_cache" },
 		pools->server_slab,
@@ -238,6 +250,7 @@ static void fill_mem(const struct console *console, size_t index, struct slab *s
 		  .used_count = params_table_count(console->with.params) },
 		{ .name = "server_prepared_statement_cache" },
 		pools->cancel_slab,
+		pools->peers.forward_slab,
 	};
 
 	*slab = index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };

@@ -11,6 +11,9 @@
 extern const struct show show_version, show_state, show_config, show_lists, show_mem,
     show_dns_hosts, show_dns_zones;
 
+/* show_peers.c */
+extern const struct show show_peers, show_peer_pools;
+
 /* show_pools.c */
 extern const struct show show_databases, show_users, show_pools;
 

@@ -313,17 +313,27 @@ static uint32_t add_stamp(struct log *log, enum log_level level)
 	return (uint32_t)(log->pending.count - begin);
 }
 
-/* Called with the lock held. A line of the log never begins with a peer's words. */
+/*
+ * Called with the lock held. A line of the log never begins with a peer's words, and what
+ * would move a terminal's cursor is spelled out.
+ */
 static void add_text(struct buf *out, const char *text)
 {
-	const char *end;
+	const char *from = text;
 
-	while ((end = strchr(text, '\n'))) {
-		buf_add(out, text, (size_t)(end - text));
-		buf_add(out, "\n\t", 2);
-		text = end + 1;
+	for (; *text; text++) {
+		unsigned char byte = (unsigned char)*text;
+
+		if ((byte >= ' ' && byte != 0x7f) || byte == '\t')
+			continue;
+		buf_add(out, from, (size_t)(text - from));
+		from = text + 1;
+		if (byte == '\n')
+			buf_add(out, "\n\t", 2);
+		else
+			buf_printf(out, "\\x%02x", byte);
 	}
-	buf_add_text(out, text);
+	buf_add(out, from, (size_t)(text - from));
 	buf_add_byte(out, '\n');
 }
 

@@ -2,7 +2,11 @@
 /*
  * A client that brought a CancelRequest for another one. It is told nothing; its
  * connection stays open until the cancel has been delivered, so that it knows.
+ *
+ *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1)
  */
+#include "pgweir/client/key.h"
+
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -15,23 +19,68 @@ static void on_end(void *arg)
 	client_close(client, NULL);
 }
 
-void canceling_begin(struct client *client, struct bytes key)
+static void on_forward_end(void *arg)
 {
-	struct clients *clients = client->clients;
-	struct client *target = NULL;
+	struct client *client = arg;
+
+	client->forward = NULL;
+	client_close(client, NULL);
+}
+
+/*
+ * A request that peers have passed on has a smaller TTL than the key that we handed
+ * out. Keys from before we had a peer_id can have any bits there: so first as it is.
+ */
+static struct client *find_target(struct clients *clients, struct bytes key)
+{
+	unsigned char own[CLIENT_KEY_SIZE];
+	struct client *target;
+
+	if (key.count != CLIENT_KEY_SIZE)
+		return NULL;
+	HASH_FIND(key_hh, clients->by_key, key.at, key.count, target);
+	if (target || !clients->config->peer_id)
+		return target;
+	memcpy(own, key.at, key.count);
+	key_set_ttl(own, KEY_TTL_MAX);
+	HASH_FIND(key_hh, clients->by_key, own, sizeof(own), target);
+	return target;
+}
+
+static bool is_for_peer(const struct clients *clients, struct bytes key)
+{
+	int own = clients->config->peer_id;
+
+	return own && key.count >= KEY_SIGNED_SIZE && key.count <= FORWARD_KEY_MAX &&
+	       key_peer(key) != own;
+}
+
+static void forward(struct client *client, struct bytes key)
+{
+	unsigned char sent[FORWARD_KEY_MAX];
+	struct err err;
+
+	if (key_ttl(key) == 0) {
+		client_close(client, "failed cancel request: passed on too often");
+		return;
+	}
+	memcpy(sent, key.at, key.count);
+	key_set_ttl(sent, key_ttl(key) - 1);
+	client_enter(client, CLIENT_ROUTING);
+	client->forward = forward_start(client->clients->with.pools, key_peer(key),
+	                                bytes_of(sent, key.count), on_forward_end, client, &err);
+	explicit_bzero(sent, sizeof(sent));
+	if (!client->forward)
+		client_close(client, err.text);
+}
+
+static void cancel(struct client *client, struct client *target)
+{
 	struct err err;
 
 	client_enter(client, CLIENT_CANCELING);
-	timer_clear(&client->timer);
-	stream_want(&client->stream, WANT_NOTHING);
-	if (key.count == CLIENT_KEY_SIZE)
-		HASH_FIND(key_hh, clients->by_key, key.at, key.count, target);
-	if (!target) {
-		client_close(client, "failed cancel request");
-		return;
-	}
 	if (target->state == CLIENT_CONSOLE) {
-		clients->with.door->cancel(target->console);
+		client->clients->with.door->cancel(target->console);
 		client_close(client, NULL);
 		return;
 	}
@@ -43,4 +92,19 @@ void canceling_begin(struct client *client, struct bytes key)
 	client->cancel = cancel_start(&target->borrower, on_end, client, &err);
 	if (!client->cancel && client->state != CLIENT_CLOSED)
 		client_close(client, err.text);
+}
+
+void canceling_begin(struct client *client, struct bytes key)
+{
+	struct clients *clients = client->clients;
+	struct client *target = find_target(clients, key);
+
+	timer_clear(&client->timer);
+	stream_want(&client->stream, WANT_NOTHING);
+	if (target)
+		cancel(client, target);
+	else if (is_for_peer(clients, key))
+		forward(client, key);
+	else
+		client_close(client, "failed cancel request");
 }

@@ -33,7 +33,8 @@ static const struct client_step {
 	unsigned int next; /* TO() of each state that may follow */
 } steps[CLIENT_STATES] = {
 	[CLIENT_STARTUP] = { "startup", NULL,
-	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_CONSOLE) | END },
+	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
+	                         TO(CLIENT_CONSOLE) | END },
 	[CLIENT_PROOF] = { "proof", NULL,
 	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
 	                       TO(CLIENT_CONSOLE) | END },
@@ -44,8 +45,9 @@ static const struct client_step {
 	[CLIENT_WAITING] = { "waiting", "waiting",
 	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
 	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
-	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | END },
+	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
+	[CLIENT_ROUTING] = { "routing", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CONSOLE] = { "console", "active", END },
 	[CLIENT_LINGERING] = { "lingering", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
@@ -56,6 +58,10 @@ const char *client_state_name(const struct client *client)
 	if (client->state == CLIENT_CANCELING)
 		return client->cancel && client->cancel->is_active ? "active_cancel_req"
 		                                                   : "waiting_cancel_req";
+	if (client->state == CLIENT_ROUTING)
+		return client->forward && client->forward->state == FORWARD_SENT
+		           ? "active_cancel_req"
+		           : "waiting_cancel_req";
 	return steps[client->state].shown;
 }
 
@@ -69,7 +75,7 @@ void client_enter(struct client *client, enum client_state next)
 	struct clients *clients = client->clients;
 
 	assert(steps[client->state].next & TO(next));
-	log_noise(&client->log, "%s -> %s", steps[client->state].name, steps[next].name);
+	log_debug(&client->log, "%s -> %s", steps[client->state].name, steps[next].name);
 	clients->state_counts[client->state]--;
 	clients->state_counts[next]++;
 	client->state = next;
@@ -127,6 +133,8 @@ static void detach(struct client *client)
 		clients->with.door->close(client->console);
 	if (client->state == CLIENT_CANCELING && client->cancel)
 		cancel_drop(client->cancel);
+	if (client->state == CLIENT_ROUTING && client->forward)
+		forward_drop(client->forward);
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
@@ -136,6 +144,7 @@ static void detach(struct client *client)
 	if (client->is_counted) {
 		if (client->database)
 			database_count_client(client->database, -1);
+		client->database = NULL;
 		pools_leave_account(clients->with.pools, &client->account);
 	}
 	client->is_counted = false;
@@ -196,7 +205,7 @@ static bool is_within_frame(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	return server && server->frame_left && server->passes;
+	return server ? server->is_within : client->borrower.is_mid_answer;
 }
 
 void client_leave(struct client *client, const char *reason)
@@ -266,7 +275,7 @@ static bool consume(struct client *client, struct bytes in)
 	if (inputs[client->state])
 		return inputs[client->state](client, in);
 	if (client->state == CLIENT_LINGERING)
-		return true;
+		return stream_keep(&client->stream, bytes_skip(in, in.count));
 	/* Nothing is read in the other states, but what was kept may be looked at. */
 	if (!stream_keep(&client->stream, in))
 		client_close(client, "out of memory");
@@ -321,8 +330,14 @@ static void on_drained(struct stream *stream)
 	case CLIENT_CONSOLE:
 		client->clients->with.door->room(client->console);
 		return;
+	case CLIENT_PREPARING:
+		server_read_on(client->borrower.server);
+		return;
 	case CLIENT_ACTIVE:
 		server_read_on(client->borrower.server);
+		/* What it said before its answer had gone may have got it a server. */
+		if (stream->want == WANT_NOTHING && server_has_room(client->borrower.server))
+			client_borrower_ops.on_room(&client->borrower);
 		return;
 	case CLIENT_IDLE:
 		if (stream_want(stream, WANT_INPUT))
@@ -374,7 +389,7 @@ static void arm_wait(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 	usec_t wait =
 	    config_query_wait_timeout(config, client->database->entry, client->account->entry);
-	usec_t query = config->query_timeout;
+	usec_t query = config_query_timeout(config, client->account->entry);
 
 	if (query && (!wait || query < wait))
 		timer_set(&client->timer, loop_line(loop, query, on_query_due), client->request_at);
@@ -407,10 +422,30 @@ void client_wait_begin(struct client *client)
 	usec_t notify = config->query_wait_notify;
 
 	arm_wait(client);
-	if (!notify)
+	if (!notify || client->was_notified)
 		return;
 	/* The notice comes first, if its time comes first. */
 	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
 		timer_set(&client->timer, loop_line(loop, notify, on_notify_due),
 		          client->request_at);
+}
+
+void client_rearm(struct client *client)
+{
+	switch (client->state) {
+	case CLIENT_STARTUP:
+	case CLIENT_PROOF:
+	case CLIENT_DERIVING:
+	case CLIENT_NEWCOMER:
+		client_login_begin(client);
+		return;
+	case CLIENT_IDLE:
+		client_idle_begin(client);
+		return;
+	case CLIENT_WAITING:
+		client_wait_begin(client);
+		return;
+	default:
+		return;
+	}
 }

@@ -74,4 +74,7 @@ void clients_random(struct clients *clients, void *out, size_t count);
 void client_idle_begin(struct client *client); /* client_idle_timeout */
 void client_wait_begin(struct client *client); /* query_wait_timeout, query_wait_notify */
 
+/* Limits that changed count for the state that the client is in. */
+void client_rearm(struct client *client);
+
 #endif

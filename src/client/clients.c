@@ -81,9 +81,12 @@ void clients_configure(struct clients *clients, const struct config *config, str
 {
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
+	struct client *client;
 
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
+	TAILQ_FOREACH (client, &clients->list, node)
+		client_rearm(client);
 	config_unref(&old);
 	users_release(&old_users);
 }
@@ -153,7 +156,11 @@ struct client *clients_find(struct clients *clients, uint64_t id)
 
 void clients_kill(struct client *client)
 {
-	client_refuse(client, ERR_ADMIN_SHUTDOWN, "admin forced disconnect");
+	/* Who brought a cancel request is never told anything. */
+	if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
+		client_close(client, "admin forced disconnect");
+	else
+		client_refuse(client, ERR_ADMIN_SHUTDOWN, "admin forced disconnect");
 }
 
 void clients_walk_start(struct clients *clients, struct clients_walk *walk)

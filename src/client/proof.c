@@ -78,6 +78,7 @@ static bool is_for_console(const struct client *client)
 	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
+/* It is one more of its user and its database now. */
 static bool count_in(struct client *client)
 {
 	const struct clients *clients = client->clients;
@@ -133,8 +134,6 @@ static bool check_names(struct client *client)
 		}
 		return true;
 	}
-	client->database = pools_database(clients->with.pools, entrance->database);
-	entrance->is_unknown_database = !client->database;
 	return true;
 }
 
@@ -175,7 +174,26 @@ static void derive(struct client *client, struct err *err)
 	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
 }
 
-/* It is who it says it is. */
+/*
+ * It is who it says it is. Only now its names are looked up: a stranger's are worth no
+ * memory and take nobody's place, and a reload may have changed what there is.
+ */
+static bool take_place(struct client *client)
+{
+	struct pools *pools = client->clients->with.pools;
+	const struct client_entrance *entrance = client->entrance;
+
+	client->account = pools_account(pools, entrance->user);
+	if (!client->account) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return false;
+	}
+	if (!is_for_console(client))
+		client->database = pools_database(pools, entrance->database);
+	return count_in(client);
+}
+
+/* What it asked for, if that is to be had. */
 static void let_in(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -183,7 +201,7 @@ static void let_in(struct client *client)
 
 	if (entrance->role != CONSOLE_NOBODY) {
 		console_begin(client);
-	} else if (entrance->is_unknown_database) {
+	} else if (!client->database) {
 		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
 		         entrance->user);
 		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", entrance->database);
@@ -197,6 +215,15 @@ static void let_in(struct client *client)
 	} else {
 		welcome_begin(client);
 	}
+}
+
+/* A reload may have taken the user away while it was proving itself. */
+static bool is_still_known(const struct client *client)
+{
+	const struct clients *clients = client->clients;
+
+	return clients->config->auth_type == AUTH_TYPE_ANY ||
+	       users_find(clients->users, client->entrance->user);
 }
 
 /* With what the client proved itself we may enter a server in its name. */
@@ -230,28 +257,16 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		client_fatal(client, err);
 		return;
 	case ENTRY_OK:
+		if (!is_still_known(client)) {
+			client_refuse(client, ERR_PASSWORD, "password authentication failed");
+			return;
+		}
+		if (!take_place(client))
+			return;
 		learn(client);
 		entry_free(&client->entrance->entry);
 		let_in(client);
 	}
-}
-
-/* Only who is known gets an account; the others' names are worth no memory. */
-static bool find_account(struct client *client, const struct user *user)
-{
-	const struct client_entrance *entrance = client->entrance;
-	bool is_any = client->clients->config->auth_type == AUTH_TYPE_ANY;
-
-	if (!user && !is_any) {
-		log_info(&client->log, "no such user: %s", entrance->user);
-		return true;
-	}
-	client->account = pools_account(client->clients->with.pools, entrance->user);
-	if (!client->account) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
-		return false;
-	}
-	return count_in(client);
 }
 
 void proof_begin(struct client *client)
@@ -270,15 +285,12 @@ void proof_begin(struct client *client)
 		         entrance->database, entrance->user);
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
-		client->account = pools_account(clients->with.pools, entrance->user);
-		if (client->account && count_in(client))
+		if (take_place(client))
 			console_begin(client);
-		else if (!is_over(client))
-			client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	if (!find_account(client, user))
-		return;
+	if (!user && clients->config->auth_type != AUTH_TYPE_ANY)
+		log_info(&client->log, "no such user: %s", entrance->user);
 	welcome_negotiate(client);
 	if (is_over(client))
 		return;

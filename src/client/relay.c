@@ -120,7 +120,7 @@ static void give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || !server->is_ready || server->status != 'I' ||
+	if (client->frame_left || !server->is_ready || server->status != 'I' || server->is_within ||
 	    stream_unsent(&server->stream))
 		return;
 	take_params(client, server);
@@ -141,7 +141,8 @@ static void on_lent(struct borrower *borrower)
 		}
 	}
 	client_enter(client, CLIENT_ACTIVE);
-	server_begin_query(borrower->server, client->request_at, client->xact_at);
+	if (client->request_at)
+		server_begin_query(borrower->server, client->request_at, client->xact_at);
 	if (stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);
 }
@@ -367,16 +368,25 @@ static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 	return client_send(client, bytes) && stream_unsent(&client->stream) == 0;
 }
 
+/* A session that has reset its parameters has again those that it was started with. */
+static void start_anew(struct client *client)
+{
+	struct borrower *borrower = &client->borrower;
+
+	take_params(client, borrower->server);
+	borrower->server->is_rest_unknown = false;
+	if (pool_prepare(borrower, client->params))
+		return;
+	client_enter(client, CLIENT_PREPARING);
+	stream_want(&client->stream, WANT_END);
+}
+
 static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
 
-	if (!is_settled) {
-		/* Room in the ledger for a client that had filled it. */
-		if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
-			borrower->ops->on_room(borrower);
+	if (!is_settled)
 		return;
-	}
 	end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I') {
 		client_refuse(client, ERR_UNSUPPORTED,
@@ -385,8 +395,8 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 	}
 	if (!is_session(client))
 		give_back(client);
-	else if (client->stream.want == WANT_NOTHING)
-		borrower->ops->on_room(borrower);
+	else if (borrower->server->is_rest_unknown && status == 'I')
+		start_anew(client);
 }
 
 static void on_room(struct borrower *borrower)

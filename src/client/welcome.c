@@ -5,6 +5,7 @@
  */
 #include <strings.h>
 
+#include "pgweir/client/key.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
@@ -38,6 +39,8 @@ void welcome_key(struct client *client)
 	do {
 		clients_random(clients, client->key, sizeof(client->key));
 		client->key[0] &= 0x7f;
+		if (clients->config->peer_id)
+			key_sign(client->key, clients->config->peer_id);
 		HASH_FIND(key_hh, clients->by_key, client->key, sizeof(client->key), other);
 	} while (other);
 	HASH_ADD(key_hh, clients->by_key, key, sizeof(client->key), client);
@@ -109,7 +112,11 @@ void welcome_send(struct client *client)
 	timer_clear(&client->timer);
 	client_enter(client, CLIENT_IDLE);
 	pool->stats.client_login_count++;
-	if (!buf_ok(&out) || !buf_ok(&pool->greeting))
+	if (!buf_ok(&pool->greeting)) {
+		pool_forget_greeting(pool);
+		out.is_broken = true;
+	}
+	if (!buf_ok(&out))
 		client_close(client, "failed to prepare welcome message");
 	else if (client_send(client, buf_bytes(&out)))
 		client_idle_begin(client);

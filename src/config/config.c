@@ -107,8 +107,7 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	else if (pair->section == INI_USERS)
 		ok = entries_add_user(load->config->entries, pair->name, pair->value, &err);
 	else
-		ok = err_set(&err, ERR_UNSUPPORTED, "peer \"%s\": peers are not supported yet",
-		             pair->name);
+		ok = entries_add_peer(load->config->entries, pair->name, pair->value, &err);
 	if (!ok)
 		problems_add(reader->problems, pair->place, "%s", err.text);
 }
@@ -120,6 +119,7 @@ static const struct config *load_end(struct load *load, const char *name)
 	/* a file that could not be read has been complained of already */
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
 		problems_add(load->reader.problems, place, "there is no [pgbouncer] section");
+	entries_sort_peers(load->config->entries);
 	if (!problems_any(load->reader.problems))
 		return load->config;
 	config_free(load->config);

@@ -70,6 +70,7 @@ void entries_unref(struct config_entries **entries)
 		user_free(&user);
 	}
 	database_free(&old->automatic);
+	entries_free_peers(old);
 	free(old);
 }
 

@@ -8,12 +8,14 @@
 #include <stdatomic.h>
 
 #include "pgweir/config/entries.h"
+#include "pgweir/config/peers.h"
 
 struct config_entries {
 	atomic_size_t ref_count; /* snapshots */
 	struct config_database *databases;
 	struct config_database *automatic; /* `*`; NULL = none */
 	struct config_user *users;
+	struct config_peer *peers; /* by id: peers.c */
 };
 
 /* One reference, or NULL: no memory. */
@@ -22,13 +24,20 @@ struct config_entries *entries_ref(struct config_entries *entries);
 void entries_unref(struct config_entries **entries); /* accepts NULL, leaves NULL behind */
 
 /*
- * Takes a line of [databases] or [users]; an entry of the same name makes way.
+ * Takes a line of [databases], [users] or [peers]; an entry of the same name makes way.
  * `text` is written into. false: *err is the reason, with the entry's name.
  */
 bool entries_add_database(struct config_entries *entries, const char *name, char *text,
                           struct err *err);
 bool entries_add_user(struct config_entries *entries, const char *name, char *text,
                       struct err *err);
+bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
+                      struct err *err);
+
+/* Brings the peers into the order of their ids: when all have been added. */
+void entries_sort_peers(struct config_entries *entries);
+
+void entries_free_peers(struct config_entries *entries);
 
 /* How a key of an entry understands small numbers. */
 enum entry_low {
@@ -40,11 +49,11 @@ enum entry_low {
 
 enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_POOL_MODE, ENTRY_LOAD_BALANCE };
 
-/* A key of [databases] or [users]: one row each, by name. */
+/* A key of [databases], [users] or [peers]: one row each, by name. */
 struct entry_key {
 	const char *name;
 	enum entry_type type;
-	size_t at;           /* offset in struct config_database or struct config_user */
+	size_t at;           /* offset in struct config_database, config_user or config_peer */
 	int64_t min, max;    /* INT; max 0 = any */
 	size_t length_max;   /* TEXT: bytes; 0 = any */
 	bool is_hosts;       /* TEXT: a list of hosts */
@@ -57,6 +66,8 @@ extern const struct entry_key database_keys[];
 extern const size_t database_keys_count;
 extern const struct entry_key user_keys[];
 extern const size_t user_keys_count;
+extern const struct entry_key peer_keys[];
+extern const size_t peer_keys_count;
 
 /* Gives all keys of an entry their defaults; the entry is all zero. */
 void entry_reset(void *entry, const struct entry_key *keys, size_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The keys of entries in [databases] and [users], and how one is read.
+ * The keys of entries in [databases], [users] and [peers], and how one is read.
  *
  * Numbers here are decimal even with a zero in front (as PgBouncer has them in
  * these sections), but what is not a number is refused, not taken for 0.
@@ -22,6 +22,7 @@
 	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), __VA_ARGS__ }
 #define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
 #define USER(field, ...) KEY(config_user, field, __VA_ARGS__)
+#define PEER(field, ...) KEY(config_peer, field, __VA_ARGS__)
 /* clang-format on */
 
 static const char pool_mode_help[] = "As the setting, for this entry.";
@@ -86,6 +87,19 @@ const struct entry_key user_keys[] = {
 };
 
 const size_t user_keys_count = sizeof(user_keys) / sizeof(user_keys[0]);
+
+const struct entry_key peer_keys[] = {
+	PEER(host, .length_max = CONFIG_PEER_HOST_MAX,
+	     .help = "Where the peer listens: a name, an IPv4 or IPv6 address, or the directory of "
+	             "its Unix socket (/path, or @name). It must be there."),
+	PEER(pool_size, .low = LOW_MINUS_INHERITS,
+	     .help = "Cancel requests that may be on their way to the peer at once; more wait. "
+	             "0 = no limit. Without it, or negative: as default_pool_size."),
+	PEER(port, .min = 1, .max = 65535, .initial = "6432",
+	     .help = "The peer's port, or the end of its Unix socket's name."),
+};
+
+const size_t peer_keys_count = sizeof(peer_keys) / sizeof(peer_keys[0]);
 
 static const struct {
 	const char *alias;

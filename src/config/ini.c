@@ -48,9 +48,11 @@ static void read_section(struct ini_reader *reader, struct place place, char *li
 	if (reader->section == INI_SETTINGS)
 		reader->has_settings = true;
 	if (reader->section == INI_SKIPPED)
-		problems_add(reader->problems, place,
-		             "unknown section [%s]: there are [pgbouncer], [databases] and [users]",
-		             line);
+		problems_add(
+		    reader->problems, place,
+		    "unknown section [%s]: there are [pgbouncer], [databases], [users] and "
+		    "[peers]",
+		    line);
 }
 
 static void read_include(struct ini_reader *reader, struct place place, char *line)

@@ -116,6 +116,8 @@ static void roff_database_keys(struct buf *out)
 
 static void roff_user_keys(struct buf *out) { roff_keys(out, user_keys, user_keys_count); }
 
+static void roff_peer_keys(struct buf *out) { roff_keys(out, peer_keys, peer_keys_count); }
+
 /* A comment of several lines, broken between words. */
 static void example_comment(struct buf *out, const char *text)
 {
@@ -162,9 +164,8 @@ static const struct {
 	const char *line;
 	void (*list)(struct buf *out);
 } marks[] = {
-	{ "@settings@", roff_settings },
-	{ "@database_keys@", roff_database_keys },
-	{ "@user_keys@", roff_user_keys },
+	{ "@settings@", roff_settings },   { "@database_keys@", roff_database_keys },
+	{ "@user_keys@", roff_user_keys }, { "@peer_keys@", roff_peer_keys },
 	{ "@example@", example_settings },
 };
 

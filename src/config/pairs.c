@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The right side of a line in [databases] and [users].
+ * The right side of a line in [databases], [users] and [peers].
  *
  * Hard here: a bare value may hold anything but blanks, quotes and ; and #
  * included (think of passwords); so only quotes say for sure where a value ends

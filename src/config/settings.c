@@ -99,7 +99,7 @@ const struct setting settings[] = {
 	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
 	        .help = "A NOTICE for each client at the end of its login. Empty = none."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .help = "Clients at one time, those that are just logging in included."),
+	        .help = "Clients at one time, those that are just logging in included. 0 = no limit."),
 	SETTING(max_db_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Clients on one database. 0 = no limit."),
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
@@ -113,10 +113,14 @@ const struct setting settings[] = {
 	        .help = "Server connections of one user, all databases together. 0 = no limit."),
 	SETTING(min_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Server connections that a pool in use keeps open at least."),
+	SETTING(peer_id, .initial = "0", .max = 16383, LIVE, GROUP(GENERIC),
+	        .help = "Our own number among the instances of [peers]: it is written into the "
+	                "cancel keys of clients that log in from now on. 0 = no peers."),
 	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "The file for the process id. Needed by --daemon."),
 	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),
-	        .help = "Bytes that may wait on one side of a connection for the other."),
+	        .help = "Bytes of a buffer for what waits on one side of a connection for the "
+	                "other; it grows when it has to."),
 	SETTING(pool_idle_timeout, .initial = "0", LIVE, GROUP(CHECKS),
 	        .help = "A pool without clients and servers is forgotten after so long, and its "
 	                "figures with it. 0 = never."),
@@ -212,8 +216,8 @@ const struct setting settings[] = {
 	SETTING(user, BOOT, GROUP(GENERIC),
 	        .help = "The system user to become at start: pgweir does not run as root."),
 	SETTING(verbose, .max = 3, LIVE, GROUP(LOG),
-	        .help = "More in the log: 1 = states of connections, 2 and 3 = messages too. "
-	                "Without it, as -v says."),
+	        .help = "More in the log: 1 = what helps to find a fault, 2 and 3 = each change of "
+	                "a connection's state too. Without it, as -v says."),
 };
 
 const size_t settings_count = sizeof(settings) / sizeof(settings[0]);

@@ -45,11 +45,19 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	return true;
 }
 
+/* Where the problems of a reload go: all to the log, the first one to whoever asked for it. */
+struct reload {
+	struct daemon *daemon;
+	struct err *err;
+};
+
 static void report(void *arg, const char *problem)
 {
-	struct daemon *daemon = arg;
+	struct reload *reload = arg;
 
-	log_error(&daemon->logger, "%s", problem);
+	log_error(&reload->daemon->logger, "%s", problem);
+	if (reload->err->code == ERR_NONE)
+		err_set(reload->err, ERR_CONFIG, "%s", problem);
 }
 
 static bool reload(void *arg, struct err *err)
@@ -59,8 +67,10 @@ static bool reload(void *arg, struct err *err)
 	struct buf differ = { 0 };
 	struct users *users;
 
-	if (!daemon_load(daemon->config->conffile, &fresh, &users, report, daemon))
-		return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
+	err->code = ERR_NONE;
+	if (!daemon_load(daemon->config->conffile, &fresh, &users, report,
+	                 &(struct reload){ daemon, err }))
+		return false;
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
 	config_unref(&fresh);
 	if (differ.count)
@@ -73,7 +83,7 @@ static bool reload(void *arg, struct err *err)
 	if (change_config(daemon, config, users, err))
 		return true;
 	log_error(&daemon->logger, "%s", err->text);
-	return err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");
+	return false;
 }
 
 static enum config_change set(void *arg, const char *name, const char *value, struct err *err)

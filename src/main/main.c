@@ -40,8 +40,9 @@ static int check(const struct options *options)
 
 	if (!daemon_load(options->file, &config, &users, report_to_terminal, NULL))
 		return EXIT_FAILURE;
-	printf("%s: the configuration is good: %zu databases, %zu users\n", options->file,
-	       config_database_count(config), users_count(users));
+	printf("%s: the configuration is good: %zu databases%s, %zu users\n", options->file,
+	       config_database_count(config), config_database_auto(config) ? " and *" : "",
+	       users_count(users));
 	config_unref(&config);
 	users_release(&users);
 	return EXIT_SUCCESS;

@@ -27,6 +27,7 @@ static void free_now(struct task *task)
 	struct pool *pool = cancel->pool;
 
 	slab_put(&pools->cancel_slab, cancel);
+	pool->cancel_count--;
 	pool_rest_if_empty(pool);
 }
 
@@ -197,6 +198,7 @@ struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), 
 	};
 	TAILQ_INSERT_TAIL(&pool->cancels_waiting, cancel, node);
 	pool->cancel_waiting_count++;
+	pool->cancel_count++;
 	pool->pools->cancel_count++;
 	timer_set(
 	    &cancel->timer,
@@ -254,5 +256,6 @@ void cancel_drop_all(struct pool *pool)
 		finish(cancel);
 		loop_undefer(pool->pools->with.loop, &cancel->end_task);
 		slab_put(&pool->pools->cancel_slab, cancel);
+		pool->cancel_count--;
 	}
 }

@@ -13,6 +13,20 @@
 
 static void on_database_rest(struct timer *timer);
 
+/* Nobody is in it, and nothing of it is on its way. */
+static bool is_unused(const struct database *database)
+{
+	struct pool *pool, *next;
+
+	if (database->client_count || database->server_count)
+		return false;
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!pool_is_empty(pool))
+			return false;
+	}
+	return true;
+}
+
 void database_rest(struct database *database)
 {
 	struct pools *pools = database->pools;
@@ -75,10 +89,10 @@ static void on_database_rest(struct timer *timer)
 	struct database *database =
 	    (struct database *)((char *)timer - offsetof(struct database, rest));
 
-	if (database->client_count || database->server_count || database->is_paused ||
-	    database->is_disabled)
-		return;
-	database_free(database);
+	if (!database->is_paused && !database->is_disabled && is_unused(database))
+		database_free(database);
+	else
+		database_rest(database);
 }
 
 struct database *pools_find_database(struct pools *pools, const char *name)
@@ -109,19 +123,6 @@ struct database *pools_database(struct pools *pools, const char *name)
 
 /* ---- databases that went with a reload ---- */
 
-static bool is_gone(const struct database *database)
-{
-	struct pool *pool, *next;
-
-	if (database->entry || database->client_count || database->server_count)
-		return false;
-	HASH_ITER (hh, database->pool_table, pool, next) {
-		if (!pool_is_empty(pool))
-			return false;
-	}
-	return true;
-}
-
 void database_sweep(struct task *task)
 {
 	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, sweep_task));
@@ -130,7 +131,7 @@ void database_sweep(struct task *task)
 	while (database) {
 		struct database *next = TAILQ_NEXT(database, node);
 
-		if (is_gone(database))
+		if (!database->entry && is_unused(database))
 			database_free(database);
 		database = next;
 	}

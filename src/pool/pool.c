@@ -198,8 +198,6 @@ void pool_give_up(struct borrower *borrower)
 	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) -= 1;
 	pool->stats.wait_time += (uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
 	borrower->state = BORROWER_RESTING;
-	if (pool->newcomer_count + pool->waiting_count == 0)
-		timer_clear(&pool->retry);
 }
 
 usec_t pool_retry_gap(const struct pool *pool)
@@ -259,6 +257,8 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 {
 	struct pool *pool = borrower->pool;
 
+	if (pool->pools->is_ending)
+		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 	if (pool_is_backing_off(pool) && pool->server_count == 0 && !is_paused(pool))
 		return refuse_for_failure(pool, err);
 	stand(borrower, BORROWER_WAITING);
@@ -287,6 +287,7 @@ static void lend(struct server *server, struct borrower *borrower)
 	server->borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
+	server->is_rest_unknown = false; /* a reset query of ours is no news to this one */
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = loop_now(loop_of(pool));
@@ -329,9 +330,12 @@ bool pool_prepare(struct borrower *borrower, const struct params *params)
 	server_replay_text(server, params, &text);
 	params_release(table, &server->params);
 	server->params = params_hold(params);
-	if (text.count == 0)
+	if (text.count == 0 && buf_ok(&text))
 		return true;
-	server_errand(server, ERRAND_REPLAY, buf_text(&text));
+	if (buf_ok(&text))
+		server_errand(server, ERRAND_REPLAY, buf_text(&text));
+	else
+		server_break(server);
 	buf_free(&text);
 	return false;
 }
@@ -352,7 +356,8 @@ void pool_return(struct borrower *borrower)
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->xact_at = 0;
-	server->is_rest_unknown = false;
+	/* Of a frame that nobody asked for the rest may still come. */
+	server->passes = server->is_within = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
 	if (wants_reset && !server->is_close_needed && ledger_is_certain(&server->ledger)) {
@@ -389,6 +394,8 @@ void pool_home(struct server *server)
 	server->used_at = loop_now(loop_of(pool));
 	if (server->is_close_needed) {
 		close_for(server, "database configuration changed");
+	} else if (server->is_told) {
+		close_for(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
 		close_for(server, "out of step after a COPY that failed");
 	} else if (server->cancel_count) {
@@ -404,10 +411,12 @@ void pool_home(struct server *server)
 	} else {
 		server_enter(server, SERVER_IDLE);
 	}
-	if (pool->waiting_count || pool->newcomer_count)
+	if (pool->waiting_count || pool->newcomer_count) {
+		pool->has_come_home = true;
 		pool_wake(pool);
-	else
+	} else {
 		pool_unblock(pool);
+	}
 }
 
 /* ---- serving the line ---- */
@@ -459,6 +468,10 @@ void pool_serve(struct task *task)
 		cancel_serve(pool);
 		pool_grow(pool);
 	}
+	/* Those for whom it came home wait no more: it may make room for somebody else's. */
+	if (pool->has_come_home && !pool->waiting_count)
+		pool_unblock(pool);
+	pool->has_come_home = false;
 	pool_pass_on(pool);
 }
 

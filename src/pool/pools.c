@@ -214,8 +214,7 @@ void pools_forget_pool(struct pool *pool)
 bool pool_is_empty(const struct pool *pool)
 {
 	return pool->member_count == 0 && pool->server_count == 0 &&
-	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && TAILQ_EMPTY(&pool->cancels_waiting) &&
-	       TAILQ_EMPTY(&pool->cancels_active);
+	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
 }
 
 static void on_pool_rest(struct timer *timer)
@@ -262,6 +261,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	slab_init(&pools->database_slab, "db_cache", sizeof(struct database));
 	slab_init(&pools->account_slab, "user_cache", sizeof(struct account));
 	slab_init(&pools->cancel_slab, "cancel_cache", sizeof(struct cancel));
+	peer_pools_init(&pools->peers);
 	TAILQ_INIT(&pools->databases);
 	TAILQ_INIT(&pools->accounts);
 	TAILQ_INIT(&pools->list);
@@ -290,6 +290,7 @@ void pools_free(struct pools **poolsp)
 		pools_remove_server(server);
 	TAILQ_FOREACH (pool, &pools->list, node)
 		cancel_drop_all(pool);
+	peer_pools_done(pools);
 	while (!TAILQ_EMPTY(&pools->databases))
 		database_free(TAILQ_FIRST(&pools->databases));
 	while (!TAILQ_EMPTY(&pools->accounts))

@@ -66,6 +66,7 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 {
 	struct pool *pool;
 
+	pools->is_ending = true;
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_refuse(pool, err);
 }

@@ -176,6 +176,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	TAILQ_FOREACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);
+	peer_pools_configure(pools);
 	config_unref(&old);
 	users_release(&old_users);
 }

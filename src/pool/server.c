@@ -68,7 +68,7 @@ void server_enter(struct server *server, enum server_state next)
 	enum server_state from = server->state;
 
 	assert(steps[from].next & TO(next));
-	log_noise(&server->log, "%s -> %s", steps[from].name, steps[next].name);
+	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
 	pool_file(server->pool, server, from);
 	set_state_timer(server);
@@ -144,6 +144,7 @@ void server_close(struct server *server, const struct err *err)
 		pool_login_failed(server, &reason);
 	if (!borrower)
 		return;
+	borrower->is_mid_answer = server->is_within;
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	pool->served_count--;
@@ -169,6 +170,8 @@ void server_connect_due(struct timer *timer)
 		close_for(server, ERR_SERVER_LOST, "server check query timeout");
 	else if (server->state == SERVER_RESETTING)
 		close_for(server, ERR_SERVER_LOST, "server reset query timeout");
+	else if (server->state == SERVER_LENT)
+		close_for(server, ERR_SERVER_LOST, "server parameters timeout");
 	else
 		close_for(server, ERR_SERVER_CONNECT, "connect timeout");
 }
@@ -255,9 +258,10 @@ void server_rearm(struct server *server)
 	if (server->state == SERVER_LENT && server->xact_at)
 		timer_set(&server->xact, limits->transaction, server->xact_at);
 	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
-		timer_set(&server->life,
-		          loop_line(server->pool->pools->with.loop, limits->lifetime, server_life_due),
-		          server->connected_at);
+		timer_set(
+		    &server->life,
+		    loop_line(server->pool->pools->with.loop, limits->lifetime, server_life_due),
+		    server->connected_at);
 }
 
 /* ---- sending ---- */
@@ -269,6 +273,7 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 	/* What is owed nothing leaves it as it is: the rest of a COPY that has failed. */
 	if (!ledger_is_empty(&server->ledger))
 		server->is_ready = false;
+	server->was_full |= ledger_is_full(&server->ledger);
 	return result;
 }
 
@@ -276,7 +281,6 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 static void broken(struct task *task)
 {
 	struct server *server = SERVER_OF(task, free_task);
-	char reason[128];
 
 	if (server->state == SERVER_CLOSING)
 		return;
@@ -284,8 +288,13 @@ static void broken(struct task *task)
 		server_stream_ops.on_input(&server->stream);
 	if (server->state == SERVER_CLOSING)
 		return;
-	snprintf(reason, sizeof(reason), "server conn crashed?");
-	close_for(server, ERR_SERVER_LOST, reason);
+	close_for(server, ERR_SERVER_LOST, "server conn crashed?");
+}
+
+void server_break(struct server *server)
+{
+	server->free_task.run = broken;
+	loop_defer(server->pool->pools->with.loop, &server->free_task);
 }
 
 bool server_send(struct server *server, struct bytes bytes)
@@ -293,8 +302,7 @@ bool server_send(struct server *server, struct bytes bytes)
 	server->pool->stats.client_bytes += bytes.count;
 	if (stream_send(&server->stream, bytes))
 		return true;
-	server->free_task.run = broken;
-	loop_defer(server->pool->pools->with.loop, &server->free_task);
+	server_break(server);
 	return false;
 }
 
@@ -311,15 +319,16 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	server->errand = kind;
 	server->errand_failed = false;
 	server->is_ready = false;
+	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
+		timer_set(&server->timer, server->pool->limits.connect,
+		          loop_now(server->pool->pools->with.loop));
 	message_query(&out, query);
 	is_sent = buf_ok(&out) &&
 	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_SWALLOW) == LEDGER_SENT &&
 	          stream_send(&server->stream, buf_bytes(&out));
 	buf_free(&out);
-	if (!is_sent) {
-		server->free_task.run = broken;
-		loop_defer(server->pool->pools->with.loop, &server->free_task);
-	}
+	if (!is_sent)
+		server_break(server);
 	return is_sent;
 }
 

@@ -180,8 +180,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
-		return close_bad(server, "out of step after a COPY that failed"),
-		       FRAME_STOP;
+		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
 		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
 	if (type == 'Z')
@@ -216,11 +215,13 @@ static enum frame_fate judge(struct server *server, const struct frame *frame, s
 
 /* ---- runs ---- */
 
-/* A run of bytes that go to the borrower; hands it on. */
-static void pass(struct server *server, const char *from, const char *to)
+/* A run of bytes that go to the borrower; hands it on. is_within: it ends in the middle of a frame.
+ */
+static void pass(struct server *server, const char *from, const char *to, bool is_within)
 {
 	if (from == to || !server->borrower)
 		return;
+	server->is_within = is_within;
 	if (!server->borrower->ops->on_bytes(server->borrower,
 	                                     bytes_of(from, (size_t)(to - from))) &&
 	    server->state == SERVER_LENT)
@@ -270,10 +271,26 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 	return in.count < wanted(server, frame) ? WIRE_MORE : WIRE_OK;
 }
 
+/* What has come may have made room in the ledger, or been all that kept the borrower from
+ * returning. */
+static void tell_room(struct server *server, bool was_within)
+{
+	struct borrower *borrower = server->borrower;
+
+	if (server->state != SERVER_LENT || !borrower || server->errand != ERRAND_NONE)
+		return;
+	if (server->was_full && !ledger_is_full(&server->ledger))
+		server->was_full = false;
+	else if (!was_within || server->is_within || !server->is_ready)
+		return;
+	borrower->ops->on_room(borrower);
+}
+
 /* Uses up what has come. false: the server is closing or wants no more now. */
 static bool consume(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* what lies from here to in.at is to be passed on */
+	bool was_within = server->is_within;
 
 	while (in.count) {
 		struct frame frame;
@@ -299,13 +316,13 @@ static bool consume(struct server *server, struct bytes in)
 		}
 		count = server->frame_left < in.count ? server->frame_left : in.count;
 		if (!server->passes) {
-			pass(server, run, in.at);
+			pass(server, run, in.at, false);
 			run = in.at + count;
 		}
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		if (fate == FRAME_READY) {
-			pass(server, run, in.at);
+			pass(server, run, in.at, false);
 			run = in.at;
 			if (server->state == SERVER_LENT)
 				ready(server);
@@ -313,10 +330,11 @@ static bool consume(struct server *server, struct bytes in)
 		if (server->state == SERVER_CLOSING)
 			return false;
 	}
-	pass(server, run, in.at);
+	pass(server, run, in.at, server->frame_left && server->passes);
 	if (server->state == SERVER_CLOSING)
 		return false;
 	keep(server, in);
+	tell_room(server, was_within);
 	return server->state != SERVER_CLOSING && server->stream.want == WANT_INPUT;
 }
 

@@ -11,9 +11,11 @@
  * so for the names that it reports; the others are unknown from then on, and
  * stand in the map with a value that nobody can want.
  */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -51,9 +53,36 @@ static bool is_same(const char *name, const char *have, const char *want)
 	return false;
 }
 
-/* An SQL literal, safe whatever standard_conforming_strings says. */
+/*
+ * In some client encodings (SJIS, BIG5, GBK) a backslash may be the second byte of a
+ * character: doubled, the second one would stand for itself, and take the quote behind
+ * the value with it. Between dollars no byte means anything but the closing tag.
+ */
+static void add_dollar_literal(struct buf *text, const char *value)
+{
+	char tag[24];
+	unsigned int number = 0;
+
+	do
+		snprintf(tag, sizeof(tag), "$w%u", number++);
+	while (strstr(value, tag)); /* without its last $, which the value's end could lend it */
+	buf_printf(text, "%s$%s%s$", tag, value, tag);
+}
+
+static bool is_ascii(const char *value)
+{
+	while (*value && (unsigned char)*value < 0x80)
+		value++;
+	return *value == 0;
+}
+
+/* An SQL literal, safe whatever standard_conforming_strings and client_encoding say. */
 static void add_literal(struct buf *text, const char *value)
 {
+	if (strchr(value, '\\') && !is_ascii(value)) {
+		add_dollar_literal(text, value);
+		return;
+	}
 	buf_add_text(text, strchr(value, '\\') ? "E'" : "'");
 	for (; *value; value++) {
 		if (*value == '\'' || *value == '\\')
@@ -128,21 +157,28 @@ void server_replay_text(const struct server *server, const struct params *want, 
 	}
 }
 
+/* A map that does not say what is set there any more is good for nobody else. */
+static void change(struct server *server, const struct params **params, const char *name,
+                   const char *value)
+{
+	if (!params_change(server->pool->pools->with.params, params, name, value))
+		server_set_close_needed(server, true);
+}
+
 bool server_parameter(struct server *server, const char *name, const char *value)
 {
-	struct params_table *table = server->pool->pools->with.params;
 	const char *tracked = pools_tracked(server->pool->pools, name);
 	const char *had = params_find(server->params, name);
 	const char *normal = params_find(server->baseline, name);
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 
 	if (!tracked && !had) {
-		params_change(table, &server->baseline, name, value);
+		change(server, &server->baseline, name, value);
 		return is_news;
 	}
 	if (normal && strcmp(normal, value) == 0)
 		value = NULL;
-	params_change(table, &server->params, tracked ? tracked : name, value);
+	change(server, &server->params, tracked ? tracked : name, value);
 	return is_news;
 }
 
@@ -154,7 +190,7 @@ void server_forget_rest(struct server *server, bool is_all)
 
 	while (params_next(before, &at, &name, &value)) {
 		if (!params_find(server->baseline, name))
-			params_change(table, &server->params, name, is_all ? NULL : UNKNOWN);
+			change(server, &server->params, name, is_all ? NULL : UNKNOWN);
 	}
 	params_release(table, &before);
 	server->is_rest_unknown = true;

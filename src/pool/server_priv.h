@@ -43,6 +43,9 @@ void server_judge_kept(struct server *server);
 /* Ends what there is only during a login. */
 void server_entrance_free(struct server *server);
 
+/* It cannot be used any more: closed at the end of the turn, when what it said has been read. */
+void server_break(struct server *server);
+
 /* Sends a query of our own. */
 bool server_errand(struct server *server, enum errand_kind kind, const char *query);
 

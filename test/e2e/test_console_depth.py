@@ -282,6 +282,7 @@ def test_a_failed_reload_says_so(weir, console):
     result = console.query("RELOAD")
     assert (result.error["C"], result.error["M"]) == \
         ("F0000", "RELOAD failed, see logs for additional details")
+    assert "pgweir.ini:1: " in result.notices[0]["M"]
     weir.configure()
 
 

@@ -51,6 +51,8 @@ avg_server_parse_count avg_bind_count avg_client_login_count"""),
     "MEM": "name:t size used free memtotal",
     "DNS_HOSTS": "hostname:t ttl:b addrs:t",
     "DNS_ZONES": "zonename:t serial:b count",
+    "PEERS": "peer_id host:t port pool_size",
+    "PEER_POOLS": "peer_id cl_active_cancel_req cl_waiting_cancel_req sv_active_cancel sv_login",
     "VERSION": "version:t",
     "STATE": "key:t value:t",
 }

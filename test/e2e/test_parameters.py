@@ -237,6 +237,16 @@ def test_discard_all_within_a_transaction_pool(one):
     assert client.value("SHOW work_mem") == "7MB"
 
 
+@pytest.mark.parametrize("reset", ("DISCARD ALL", "RESET ALL"))
+def test_a_session_that_resets_has_its_own_defaults_again(pgweir, reset):
+    weir = pgweir(pool_mode="session", default_pool_size=1)
+    client = weir.client(TimeZone="Asia/Tokyo", work_mem="7MB")
+    client.query("SET TimeZone = 'Europe/Oslo'; SET work_mem = '8MB'")
+    client.query(reset)
+    assert client.value("SHOW TimeZone") == "Asia/Tokyo"
+    assert client.value("SHOW work_mem") == "7MB"
+
+
 def test_reset_goes_back_to_the_clients_own_default(one):
     weir = one()
     client = weir.client(DateStyle="SQL, DMY")

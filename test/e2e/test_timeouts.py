@@ -57,6 +57,26 @@ def test_query_timeout_in_the_line(pgweir):
     assert holder.query("COMMIT").tags == ["COMMIT"]
 
 
+def test_a_users_own_query_timeout_in_the_line(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, users={"bob": "query_timeout=1"},
+                  databases={"app": "user=alice"})
+    holder, waiter = weir.client("alice"), weir.client("bob")
+    holder.query("BEGIN")
+    waiter.send(query("SELECT 1"))
+    ends_with(waiter, "57014", "query_timeout")
+
+
+def test_limits_change_at_reload_for_clients_that_rest_or_wait(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, waiter, idle = weir.client(), weir.client(), weir.client()
+    holder.query("BEGIN")
+    waiter.send(query("SELECT 1"))
+    weir.reload(pool_mode="transaction", default_pool_size=1, query_wait_timeout=SHORT,
+                client_idle_timeout=SHORT)
+    ends_with(waiter, "53300", "query_wait_timeout")
+    ends_with(idle, "57P05", "client_idle_timeout")
+
+
 @modes
 @places("idle_transaction_timeout")
 def test_idle_transaction_timeout(pgweir, postgres, settings, mode):

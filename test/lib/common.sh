@@ -2,8 +2,8 @@
 # What quickstart and test/run share: what must be installed, how we build, who we run as.
 # Sourced by bash; $top is the checkout, $say prints a line for people.
 
-packages_build="gcc make autoconf automake libtool pkg-config libevent-dev libssl-dev libc-ares-dev
-	libidn-dev uthash-dev libsystemd-dev"
+packages_build="gcc make autoconf automake pkg-config libevent-dev libssl-dev libc-ares-dev
+	libidn-dev uthash-dev"
 packages_postgresql="postgresql-15 postgresql-client-15"
 packages_test="check libpq-dev python3 python3-pytest python3-psycopg python3-asyncpg python3-pg8000"
 

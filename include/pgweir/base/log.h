@@ -27,7 +27,7 @@ enum log_level {
 	LOG_LEVEL_WARNING, /* someone may wish to */
 	LOG_LEVEL_INFO,    /* the life of connections; written as "LOG" */
 	LOG_LEVEL_DEBUG,   /* states */
-	LOG_LEVEL_NOISE,   /* frames */
+	LOG_LEVEL_NOISE,   /* more than that */
 	LOG_LEVELS
 };
 

@@ -5,7 +5,7 @@
  *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
  *      |         |
  *      |         +--> CONSOLE
- *      +--> CANCELING                       any --> LINGERING --> CLOSED
+ *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
  */
 #ifndef PGWEIR_CLIENT_CLIENT_H
 #define PGWEIR_CLIENT_CLIENT_H
@@ -27,6 +27,7 @@ enum client_state {
 	CLIENT_PREPARING, /* has one, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has one, and they talk */
 	CLIENT_CANCELING, /* brought a CancelRequest, which is on its way */
+	CLIENT_ROUTING,   /* brought one that is on its way to a peer */
 	CLIENT_CONSOLE,   /* talks to the console */
 	CLIENT_LINGERING, /* has been told why it must go, and may read that in peace */
 	CLIENT_CLOSED,    /* freed at the end of the turn */
@@ -44,7 +45,6 @@ struct client_entrance {
 	unsigned int minor;   /* of the protocol that was asked for */
 	bool was_tls_refused; /* SSLRequest has been answered */
 	bool was_gss_refused;
-	bool is_unknown_database;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
 	char *user;
@@ -67,6 +67,7 @@ struct client {
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
+		struct forward *forward;         /* CLIENT_ROUTING */
 	};
 	usec_t connected_at;
 	usec_t request_at; /* the present batch's begin; 0 = none */

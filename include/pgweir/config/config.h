@@ -55,7 +55,7 @@ struct config_list {
 
 #define CONFIG_UNSET (-1) /* verbose: no line says it */
 
-struct config_entries; /* [databases] and [users]: config/entries.h */
+struct config_entries; /* [databases], [users], [peers]: config/entries.h, config/peers.h */
 
 struct config {
 	atomic_size_t ref_count; /* config_ref(), config_unref(): from any thread */
@@ -72,6 +72,7 @@ struct config {
 	char *unix_socket_group;
 	char *user;
 	enum pool_mode pool_mode;
+	int peer_id; /* 0 = none */
 	int max_client_conn;
 	int default_pool_size; /* 0 = no limit */
 	int min_pool_size;

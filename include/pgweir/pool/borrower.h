@@ -38,7 +38,11 @@ struct borrower_ops {
 	 * server may be returned if borrower->server's status is 'I'.
 	 */
 	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
-	/* The lent server takes bytes again, after server_send() had to keep some. */
+	/*
+	 * The lent server takes bytes again, after server_send() had to keep some or
+	 * its ledger was full; or the rest of a frame that nobody asked for has come,
+	 * and with that it may be returned.
+	 */
 	void (*on_room)(struct borrower *borrower);
 	/* The lent server is gone; borrower->server is NULL. is_told: it said so itself,
 	 * by a FATAL message that has been passed on. */
@@ -63,6 +67,7 @@ struct borrower {
 	usec_t waiting_since; /* good in NEWCOMER and WAITING */
 	enum borrower_state state;
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
+	bool is_mid_answer;  /* lost its server with half a message received */
 };
 
 TAILQ_HEAD(borrower_list, borrower);

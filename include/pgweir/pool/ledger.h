@@ -57,13 +57,13 @@ struct ledger {
 	uint32_t room; /* entries in the ring: a power of two */
 	uint32_t head; /* where the oldest lies */
 	uint32_t count;
-	bool is_copying;  /* the entry at the head has brought the server into COPY IN */
-	bool is_copy_open; /* and, as far as we know, still reads CopyData */
-	bool is_skipping; /* the server ignores everything up to the next Sync */
-	bool has_data;    /* CopyData was sent since the last Query or Execute */
-	bool is_skip_unsure; /* ... or not, if a Sync before is answered after all */
-	bool is_doubtful; /* nobody can tell any more what is owed */
-	bool has_result;  /* the query at the head has had a result, or an error */
+	bool is_copying;          /* the entry at the head has brought the server into COPY IN */
+	bool is_copy_open;        /* and, as far as we know, still reads CopyData */
+	bool is_skipping;         /* the server ignores everything up to the next Sync */
+	bool has_data;            /* CopyData was sent since the last Query or Execute */
+	bool is_skip_unsure;      /* ... or not, if a Sync before is answered after all */
+	bool is_doubtful;         /* nobody can tell any more what is owed */
+	bool has_result;          /* the query at the head has had a result, or an error */
 	uint32_t copy_sync_count; /* Syncs that the copy at the head ignores, if it reads them */
 	uint32_t unsure_count;    /* Syncs that may be answered yet, or never */
 };
@@ -86,7 +86,8 @@ static inline bool ledger_is_full(const struct ledger *ledger)
 	return ledger->count >= LEDGER_MAX;
 }
 
-/* Whether rows (DataRow, CopyData) are due to the client: what ledger_reply() would say, in short. */
+/* Whether rows (DataRow, CopyData) are due to the client: what ledger_reply() would say, in short.
+ */
 static inline bool ledger_passes_rows(const struct ledger *ledger)
 {
 	const struct ledger_entry *head;

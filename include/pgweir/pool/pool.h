@@ -63,6 +63,7 @@ struct pool {
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
 	unsigned int cancel_waiting_count, cancel_active_count;
+	unsigned int cancel_count; /* those too that have ended and are not freed yet */
 
 	/* the welcome: what a server reported at its login */
 	bool has_welcome;
@@ -84,7 +85,8 @@ struct pool {
 	database_blocked; /* wants a server, but a limit of its database forbids it */
 	TAILQ_ENTRY(pool) account_blocked;
 	bool is_database_blocked, is_account_blocked;
-	bool is_unblocked; /* just woken because there may be room at a limit */
+	bool is_unblocked;  /* just woken because there may be room at a limit */
+	bool has_come_home; /* a server has, while some waited; pool_serve() looks */
 	usec_t
 	    lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
 	struct task serve_task;

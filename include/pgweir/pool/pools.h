@@ -9,6 +9,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/pool/cancel.h"
+#include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
 
 /* What all pools share. Borrowed: must outlive them. */
@@ -62,10 +63,12 @@ struct pools {
 	uint64_t last_id;          /* of clients and servers together */
 	bool is_paused;
 	bool is_closing; /* freeing all: nothing new is begun */
+	bool is_ending; /* nobody gets into a line any more */
 	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
 	struct task watch_task, sweep_task;
+	struct peer_pools peers;
 	struct stats gone; /* of databases that have been forgotten: totals never shrink */
 };
 
@@ -128,7 +131,7 @@ void pools_reconnect(struct pools *pools, struct database *database);
 void pools_kill(struct pools *pools, struct database *database);
 void pools_watch_start(struct pools *pools, struct pools_watch *watch);
 void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
-/* All who wait in lines are refused: shutdown. */
+/* All who wait in lines are refused, and whoever comes to wait: shutdown. */
 void pools_refuse_waiting(struct pools *pools, const struct err *err);
 
 /* Begins a walk at the first of each; end it. The owner takes next_*, and moves it on. */

@@ -80,6 +80,8 @@ struct server {
 	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
 	bool is_cut;          /* of the borrower's last frame only a part has been sent */
 	bool is_told;         /* it has said good-bye by a FATAL error */
+	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
+	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
 	bool passes;          /* where the rest of the present frame goes: on, or away */
 	uint32_t frame_left;  /* bytes of the present frame that are still to come */

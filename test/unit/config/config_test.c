@@ -81,7 +81,7 @@ START_TEST(config_collects_every_problem)
 				   "[users]\n"
 				   "u = pool_size=x\n"
 				   "[peers]\n"
-				   "1 = host=a\n";
+				   "0 = host=a\n";
 	static const char *const texts[] = {
 		"f.ini:2: setting \"listen_port\": must be from 0 to 65535",
 		"f.ini:3: unknown setting \"pool_sise\": did you mean \"pool_mode\"?",
@@ -94,7 +94,7 @@ START_TEST(config_collects_every_problem)
 		"f.ini:9: database \"pgbouncer\": this name is the console's",
 		"f.ini:10: database \"app\": host: there is an empty name in the list",
 		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number",
-		"f.ini:14: peer \"1\": peers are not supported yet",
+		"f.ini:14: peer \"0\": its id must be a number from 1 to 65535",
 	};
 	struct problems problems = { 0 };
 
@@ -159,8 +159,8 @@ static const struct {
 	{ "pool_mode", "x", CONFIG_REFUSED,
 	  "setting \"pool_mode\": \"x\" is not one of its values: session, transaction or "
 	  "statement" },
-	{ "peer_id", "5", CONFIG_REFUSED,
-	  "setting \"peer_id\" is not supported yet: leave it out, or set it to 0" },
+	{ "peer_id", "5", CONFIG_CHANGED, NULL },
+	{ "peer_id", "16384", CONFIG_REFUSED, "setting \"peer_id\": must be from 0 to 16383" },
 	{ "nothing", "5", CONFIG_REFUSED, "unknown setting \"nothing\"" },
 };
 

@@ -53,9 +53,10 @@ static const struct {
 	  "f:2: a name of other characters than letters, digits and _ . - * must stand in quotes" },
 	{ "no pair", "[databases]\nnonsense", "", "f:2: a line must read: name = value" },
 	{ "unknown section", "[nothing]\na=b\n[users]\nu=", "3:4 u=|",
-	  "f:1: unknown section [nothing]: there are [pgbouncer], [databases] and [users]" },
+	  "f:1: unknown section [nothing]: there are [pgbouncer], [databases], [users] and "
+	  "[peers]" },
 	{ "case of a section", "[Users]", "",
-	  "f:1: unknown section [Users]: there are [pgbouncer], [databases] and [users]" },
+	  "f:1: unknown section [Users]: there are [pgbouncer], [databases], [users] and [peers]" },
 	{ "section without end", "[users", "",
 	  "f:1: a section is written as [name], alone on its line" },
 	{ "section with more", "[users] x", "",

@@ -27,7 +27,6 @@ static const struct {
 	{ "max_prepared_statements", "200",
 	  "setting \"max_prepared_statements\" is not supported yet: leave it out, or set it to "
 	  "0" },
-	{ "peer_id", "0", NULL },
 	{ "auth_hba_file", "", NULL },
 	{ "auth_hba_file", "/etc/hba",
 	  "setting \"auth_hba_file\" is not supported yet: leave it out, or leave its value "

@@ -31,9 +31,10 @@ START_TEST(manual_lists_keys)
 {
 	struct buf out = { 0 };
 
-	manual_fill(bytes_text("@database_keys@\n@user_keys@\n"), &out);
+	manual_fill(bytes_text("@database_keys@\n@user_keys@\n@peer_keys@\n"), &out);
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B dbname\n"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B client_idle_timeout\n"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B pool_size\nCancel requests"));
 	buf_free(&out);
 }
 END_TEST

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What a cancel key says to peers: whose client it belongs to, and how often a
+ * request with it may still be passed on.
+ *
+ *   byte 1      byte 2       last two bits of byte 7
+ *   id, low     id, high     TTL
+ *
+ * All else is random. Keys may be longer (protocol 3.2); these bytes stay where they are.
+ */
+#ifndef PGWEIR_CLIENT_KEY_H
+#define PGWEIR_CLIENT_KEY_H
+
+#include <stdbool.h>
+
+#include "pgweir/base/bytes.h"
+
+#define KEY_SIGNED_SIZE 8 /* bytes that a key needs to say it */
+#define KEY_TTL_MAX 3     /* as it is handed out */
+
+/* Writes an instance's id and the full TTL into a key of random bytes. */
+void key_sign(unsigned char key[KEY_SIGNED_SIZE], int peer_id);
+
+/* The id in it; 0: it is too short to have one. A key that nobody signed has a random one. */
+int key_peer(struct bytes key);
+
+/* For keys of KEY_SIGNED_SIZE bytes at least. */
+unsigned int key_ttl(struct bytes key);
+void key_set_ttl(unsigned char key[KEY_SIGNED_SIZE], unsigned int ttl);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The entries of [peers]: other instances, to which cancel requests for their
+ * clients are forwarded. They belong to the snapshot, as all entries do.
+ */
+#ifndef PGWEIR_CONFIG_PEERS_H
+#define PGWEIR_CONFIG_PEERS_H
+
+#include "pgweir/base/table.h"
+
+#include "pgweir/config/config.h"
+
+#define CONFIG_PEER_ID_MAX 65535 /* as [peers] may have it; peer_id ends at 16383 */
+#define CONFIG_PEER_HOST_MAX 255 /* bytes */
+
+struct config_peer {
+	int id;
+	char *host; /* never NULL; "/.." and "@.." = Unix socket there */
+	int port;
+	int pool_size; /* as written: config_peer_pool_size() */
+	UT_hash_handle hh;
+};
+
+/* NULL: no such entry. */
+const struct config_peer *config_peer_find(const struct config *config, int id);
+
+/* The entry with the least id above this one; 0 asks for the first. NULL: there is none. */
+const struct config_peer *config_peer_after(const struct config *config, int id);
+
+size_t config_peer_count(const struct config *config);
+
+/* How many cancel requests may be on their way to it at once. 0 = no limit. */
+int config_peer_pool_size(const struct config *config, const struct config_peer *peer);
+
+#endif

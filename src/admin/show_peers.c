@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW of other instances: PEERS, PEER_POOLS. In the order of their ids; the last one
+ * shown is kept as a number, so that a reload in between does no harm.
+ */
+#include "show_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static const struct config_peer *next_entry(struct cursor *cursor)
+{
+	const struct config *config = cursor->console->with.pools->config;
+	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
+
+	if (peer)
+		cursor->index = (size_t)peer->id;
+	return peer;
+}
+
+/* ---- PEERS ---- */
+
+struct peer_row {
+	int64_t peer_id, port, pool_size;
+	const char *host;
+};
+
+static const struct column peer_columns[] = {
+	COLUMN(struct peer_row, VALUE_INT4, peer_id, "Number of the peer."),
+	COLUMN(struct peer_row, VALUE_TEXT, host, "Its host, or the directory of its Unix socket."),
+	COLUMN(struct peer_row, VALUE_INT4, port, "Its port."),
+	COLUMN(struct peer_row, VALUE_INT4, pool_size,
+	       "Cancel requests that may be on their way to it at once; 0: no limit."),
+};
+
+static bool next_peer(struct cursor *cursor, void *at)
+{
+	const struct config_peer *peer = next_entry(cursor);
+	struct peer_row *row = at;
+
+	if (!peer)
+		return false;
+	row->peer_id = peer->id;
+	row->host = peer->host;
+	row->port = peer->port;
+	row->pool_size = config_peer_pool_size(cursor->console->with.pools->config, peer);
+	return true;
+}
+
+const struct show show_peers = { "PEERS", next_peer, COLUMNS(peer_columns),
+	                         "Other instances, whose cancel requests are passed on." };
+
+/* ---- PEER_POOLS ---- */
+
+struct peer_pool_row {
+	int64_t peer_id, cl_active_cancel_req, cl_waiting_cancel_req, sv_active_cancel, sv_login;
+};
+
+#define INT4(field, help) COLUMN(struct peer_pool_row, VALUE_INT4, field, help)
+
+static const struct column peer_pool_columns[] = {
+	INT4(peer_id, "Number of the peer."),
+	INT4(cl_active_cancel_req, "Cancel requests that the peer has."),
+	INT4(cl_waiting_cancel_req,
+	     "Cancel requests that wait for their turn, or for a connection."),
+	INT4(sv_active_cancel, "Connections that carry a cancel request."),
+	INT4(sv_login, "Connections that are being made."),
+};
+
+#undef INT4
+
+static bool next_peer_pool(struct cursor *cursor, void *at)
+{
+	const struct pools *pools = cursor->console->with.pools;
+	const struct peer_pool *pool = NULL;
+	const struct config_peer *peer;
+	struct peer_pool_row *row = at;
+
+	while (!pool && (peer = next_entry(cursor)))
+		pool = peer_pool_find(pools, peer->id);
+	if (!pool)
+		return false;
+	row->peer_id = pool->id;
+	row->cl_active_cancel_req = row->sv_active_cancel = pool->counts[FORWARD_SENT];
+	row->sv_login = pool->counts[FORWARD_CONNECTING];
+	row->cl_waiting_cancel_req = pool->counts[FORWARD_WAITING] + row->sv_login;
+	return true;
+}
+
+const struct show show_peer_pools = { "PEER_POOLS", next_peer_pool, COLUMNS(peer_pool_columns),
+	                              "Cancel requests on their way to other instances." };

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Cancel requests on their way to other instances.
+ *
+ *   line --> connecting --> sent --> the peer closes: it has dealt with the request
+ *
+ * Hard here: a reload may take a peer away, or move it, while requests are under way.
+ * So nothing here keeps a pointer into a snapshot: where a peer is gets asked when a
+ * request's turn has come, and what has begun by then goes on to its end.
+ */
+#include "pgweir/pool/peer_pool.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pool/pools.h"
+
+#include "pgweir/base/banned.h"
+
+#define FORWARD_OF(member, field) \
+	((struct forward *)((char *)(member)-offsetof(struct forward, field)))
+
+/* Its entry, as long as requests may go there. */
+static const struct config_peer *usable(const struct pools *pools, int id)
+{
+	const struct config *config = pools->config;
+
+	if (!config->peer_id || id == config->peer_id)
+		return NULL;
+	return config_peer_find(config, id);
+}
+
+const struct peer_pool *peer_pool_find(const struct pools *pools, int id)
+{
+	const struct peer_pool *pool;
+
+	HASH_FIND_INT(pools->peers.table, &id, pool);
+	return pool;
+}
+
+static bool is_idle(const struct peer_pool *pool)
+{
+	return TAILQ_EMPTY(&pool->waiting) && TAILQ_EMPTY(&pool->active);
+}
+
+/* ---- the end of a forward ---- */
+
+static void free_ended(struct task *task)
+{
+	struct peer_pools *peers =
+	    (struct peer_pools *)((char *)task - offsetof(struct peer_pools, free_task));
+	struct forward *forward;
+
+	while ((forward = TAILQ_FIRST(&peers->ended))) {
+		TAILQ_REMOVE(&peers->ended, forward, node);
+		slab_put(&peers->forward_slab, forward);
+	}
+}
+
+/* The only place that changes the state of a forward that is in a list. */
+static void enter(struct forward *forward, enum forward_state next)
+{
+	struct peer_pool *pool = forward->pool;
+	struct forward_list *from =
+	    forward->state == FORWARD_WAITING ? &pool->waiting : &pool->active;
+	struct forward_list *to = next == FORWARD_ENDED ? &pool->pools->peers.ended : &pool->active;
+
+	assert(next > forward->state);
+	TAILQ_REMOVE(from, forward, node);
+	TAILQ_INSERT_TAIL(to, forward, node);
+	pool->counts[forward->state]--;
+	if (next != FORWARD_ENDED)
+		pool->counts[next]++;
+	forward->state = next;
+}
+
+static void finish(struct forward *forward)
+{
+	struct pools *pools = forward->pool->pools;
+
+	if (forward->state == FORWARD_ENDED)
+		return;
+	enter(forward, FORWARD_ENDED);
+	timer_clear(&forward->timer);
+	resolver_cancel(&forward->ask);
+	dial_cancel(&forward->dial);
+	stream_close(&forward->stream);
+	explicit_bzero(forward->key, sizeof(forward->key));
+	loop_defer(pools->with.loop, &pools->peers.free_task);
+	loop_defer(pools->with.loop, &forward->pool->serve_task);
+	if (forward->on_end)
+		forward->on_end(forward->arg);
+}
+
+/* Anybody can send requests, so that of a peer that is away is said once a second. */
+static void fail(struct forward *forward, const char *reason)
+{
+	struct peer_pool *pool = forward->pool;
+	usec_t now = loop_now(pool->pools->with.loop);
+	bool is_new = !pool->complained_at || now - pool->complained_at >= USEC_PER_SEC;
+
+	log_at(&forward->log, is_new ? LOG_LEVEL_WARNING : LOG_LEVEL_DEBUG,
+	       "failed cancel request: %s", reason);
+	if (is_new)
+		pool->complained_at = now;
+	finish(forward);
+}
+
+static void on_due(struct timer *timer)
+{
+	static const char *const reasons[FORWARD_STATES] = {
+		[FORWARD_WAITING] = "cancel_wait_timeout",
+		[FORWARD_CONNECTING] = "connect timeout",
+		[FORWARD_SENT] = "the peer does not answer",
+	};
+	struct forward *forward = FORWARD_OF(timer, timer);
+
+	fail(forward, reasons[forward->state]);
+}
+
+static void set_limit(struct forward *forward, usec_t limit)
+{
+	struct loop *loop = forward->pool->pools->with.loop;
+
+	timer_set(&forward->timer, loop_line(loop, limit, on_due), loop_now(loop));
+}
+
+/* ---- on its way ---- */
+
+static void on_input(struct stream *stream)
+{
+	struct bytes in;
+
+	/* It says nothing; it closes when it is done. */
+	if (stream_read(stream, &in) == STREAM_END)
+		finish(FORWARD_OF(stream, stream));
+}
+
+static void on_drained(struct stream *stream) { (void)stream; }
+
+static void on_gone(struct stream *stream) { finish(FORWARD_OF(stream, stream)); }
+
+static const struct stream_ops ops = { on_input, on_drained, on_gone };
+
+static void on_connected(struct dial *dial, int fd, const struct err *err)
+{
+	struct forward *forward = FORWARD_OF(dial, dial);
+	struct pools *pools = forward->pool->pools;
+	struct buf out = { 0 };
+
+	if (fd < 0) {
+		fail(forward, err->text);
+		return;
+	}
+	stream_open(&forward->stream, pools->with.loop, pools->with.streams, fd, &ops);
+	if (pools->config->log_connections)
+		log_info(&forward->log, "new connection to peer");
+	enter(forward, FORWARD_SENT);
+	set_limit(forward, pools->config->server_connect_timeout);
+	message_cancel(&out, bytes_of(forward->key, forward->key_size));
+	if (!buf_ok(&out) || !stream_send(&forward->stream, buf_bytes(&out)) ||
+	    !stream_want(&forward->stream, WANT_INPUT))
+		fail(forward, "the peer closed the connection");
+	buf_wipe(&out);
+}
+
+static void on_address(struct resolver_ask *ask, const struct address *address,
+                       const struct err *err)
+{
+	struct forward *forward = FORWARD_OF(ask, ask);
+	struct pools *pools = forward->pool->pools;
+
+	if (!address)
+		fail(forward, err->text);
+	else
+		dial_start(&forward->dial, pools->with.loop, address, &pools->server_sockets,
+		           on_connected);
+}
+
+static void launch(struct forward *forward, const struct config_peer *peer)
+{
+	struct pools *pools = forward->pool->pools;
+	char path[CONFIG_PEER_HOST_MAX + sizeof("/.s.PGSQL.65535")];
+	struct err err;
+
+	enter(forward, FORWARD_CONNECTING);
+	set_limit(forward, pools->config->server_connect_timeout);
+	if (*peer->host == '/' || *peer->host == '@') {
+		snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", peer->host, peer->port);
+		dial_start_unix(&forward->dial, pools->with.loop, path, on_connected);
+	} else if (!resolver_start(pools->with.resolver, &forward->ask, peer->host,
+	                           (uint16_t)peer->port, on_address, &err)) {
+		fail(forward, err.text);
+	}
+}
+
+/* ---- pools ---- */
+
+static void name_pool(struct peer_pool *pool, const struct config_peer *peer)
+{
+	snprintf(pool->name, sizeof(pool->name),
+	         strchr(peer->host, ':') ? "peer-%d@[%s]:%d" : "peer-%d@%s:%d", peer->id,
+	         peer->host, peer->port);
+}
+
+static void remove_pool(struct peer_pool *pool)
+{
+	struct peer_pools *peers = &pool->pools->peers;
+
+	loop_undefer(pool->pools->with.loop, &pool->serve_task);
+	HASH_DEL(peers->table, pool);
+	peers->count--;
+	slab_put(&peers->pool_slab, pool);
+}
+
+static bool has_room(const struct peer_pool *pool, const struct config_peer *peer)
+{
+	int size = config_peer_pool_size(pool->pools->config, peer);
+	unsigned int used = pool->counts[FORWARD_CONNECTING] + pool->counts[FORWARD_SENT];
+
+	return size == 0 || used < (unsigned int)size;
+}
+
+static void serve(struct task *task)
+{
+	struct peer_pool *pool =
+	    (struct peer_pool *)((char *)task - offsetof(struct peer_pool, serve_task));
+	const struct config_peer *peer = usable(pool->pools, pool->id);
+	struct forward *forward;
+
+	while ((forward = TAILQ_FIRST(&pool->waiting)) && (!peer || has_room(pool, peer))) {
+		if (peer)
+			launch(forward, peer);
+		else
+			fail(forward, "the peer has gone from the configuration");
+	}
+	if (!peer && is_idle(pool))
+		remove_pool(pool);
+}
+
+static struct peer_pool *find_or_add(struct pools *pools, const struct config_peer *peer)
+{
+	struct peer_pools *peers = &pools->peers;
+	struct peer_pool *pool;
+
+	HASH_FIND_INT(peers->table, &peer->id, pool);
+	if (pool)
+		return pool;
+	pool = slab_take(&peers->pool_slab);
+	if (!pool)
+		return NULL;
+	pool->pools = pools;
+	pool->id = peer->id;
+	pool->serve_task.run = serve;
+	TAILQ_INIT(&pool->waiting);
+	TAILQ_INIT(&pool->active);
+	name_pool(pool, peer);
+	HASH_ADD_INT(peers->table, id, pool);
+	peers->count++;
+	return pool;
+}
+
+static void log_prefix(const struct logger *logger, char *out, size_t size)
+{
+	const struct forward *forward = FORWARD_OF(logger, log);
+
+	snprintf(out, size, "S-%p: %s ", (const void *)forward, forward->pool->name);
+}
+
+struct forward *forward_start(struct pools *pools, int id, struct bytes key,
+                              void (*on_end)(void *arg), void *arg, struct err *err)
+{
+	const struct config_peer *peer = usable(pools, id);
+	struct peer_pool *pool = peer ? find_or_add(pools, peer) : NULL;
+	struct forward *forward = pool ? slab_take(&pools->peers.forward_slab) : NULL;
+
+	assert(key.count <= FORWARD_KEY_MAX);
+	if (!forward) {
+		if (peer)
+			err_set(err, ERR_MEMORY, "out of memory");
+		else
+			err_set(err, ERR_STATE, "failed cancel request: there is no peer %d", id);
+		return NULL;
+	}
+	*forward = (struct forward){
+		.pool = pool,
+		.log = { pools->with.log, log_prefix },
+		.on_end = on_end,
+		.arg = arg,
+		.key_size = (uint16_t)key.count,
+	};
+	memcpy(forward->key, key.at, key.count);
+	TAILQ_INSERT_TAIL(&pool->waiting, forward, node);
+	pool->counts[FORWARD_WAITING]++;
+	set_limit(forward, pools->config->cancel_wait_timeout);
+	loop_defer(pools->with.loop, &pool->serve_task);
+	return forward;
+}
+
+void forward_drop(struct forward *forward)
+{
+	forward->on_end = NULL;
+	if (forward->state != FORWARD_SENT)
+		finish(forward);
+}
+
+/* ---- all of them ---- */
+
+void peer_pools_init(struct peer_pools *peers)
+{
+	peers->free_task.run = free_ended;
+	TAILQ_INIT(&peers->ended);
+	slab_init(&peers->pool_slab, "peer_pool_cache", sizeof(struct peer_pool));
+	slab_init(&peers->forward_slab, "peer_cancel_cache", sizeof(struct forward));
+}
+
+void peer_pools_done(struct pools *pools)
+{
+	struct peer_pools *peers = &pools->peers;
+	struct peer_pool *pool, *next;
+	struct forward *forward;
+
+	HASH_ITER (hh, peers->table, pool, next) {
+		while ((forward = TAILQ_FIRST(&pool->waiting)) ||
+		       (forward = TAILQ_FIRST(&pool->active))) {
+			forward->on_end = NULL;
+			finish(forward);
+		}
+		remove_pool(pool);
+	}
+	loop_undefer(pools->with.loop, &peers->free_task);
+	free_ended(&peers->free_task);
+	slab_done(&peers->pool_slab);
+	slab_done(&peers->forward_slab);
+}
+
+void peer_pools_configure(struct pools *pools)
+{
+	struct peer_pool *pool, *next;
+
+	HASH_ITER (hh, pools->peers.table, pool, next) {
+		const struct config_peer *peer = usable(pools, pool->id);
+
+		if (peer)
+			name_pool(pool, peer);
+		loop_defer(pools->with.loop, &pool->serve_task);
+	}
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/canceling.c and pool/peer_pool.c with a real loop: whose request goes where.
+ * The peers are a Unix socket in the test's own hands.
+ */
+#include "../../lib/room.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/client/key.h"
+#include "pgweir/pgwire/message.h"
+
+#include "../unit.h"
+
+#define OWN_ID 1
+#define PEER_ID 2
+
+struct stage {
+	struct room room;
+	int listening; /* the peer's */
+	char host[64];
+};
+
+static void listen_as_peer(struct stage *stage)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int count;
+
+	snprintf(stage->host, sizeof(stage->host), "@pgweir-peer-%d", (int)getpid());
+	count = snprintf(name.sun_path, sizeof(name.sun_path), "%s/.s.PGSQL.6432", stage->host);
+	name.sun_path[0] = 0;
+	stage->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	ck_assert_int_eq(bind(stage->listening, (struct sockaddr *)&name,
+	                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)count)),
+	                 0);
+	ck_assert_int_eq(listen(stage->listening, 64), 0);
+}
+
+static void open_stage(struct stage *stage, const char *settings)
+{
+	char text[512];
+
+	listen_as_peer(stage);
+	snprintf(text, sizeof(text),
+	         "%s\n[peers]\n%d = host=/own/is/never/used\n%d = host=%s pool_size=1\n", settings,
+	         OWN_ID, PEER_ID, stage->host);
+	room_open(&stage->room, text, "");
+}
+
+static void close_stage(struct stage *stage)
+{
+	room_close(&stage->room);
+	close(stage->listening);
+}
+
+/* Puts another configuration in force; "" for `peers`: there are none. */
+static void reload(struct stage *stage, const char *settings, const char *peers)
+{
+	struct problems problems = { 0 };
+	char text[512];
+	const struct config *config;
+
+	snprintf(text, sizeof(text),
+	         "[databases]\nd0 = host=%s port=5432\n[pgbouncer]\nauth_type = trust\n%s\n"
+	         "[peers]\n%s\n",
+	         stage->room.host, settings, peers);
+	config = config_parse(bytes_text(text), "f", &problems);
+	ck_assert_ptr_nonnull(config);
+	pools_configure(stage->room.pools, config, stage->room.users);
+	clients_configure(stage->room.clients, config, stage->room.users);
+	config_unref(&config);
+}
+
+static struct peer request(struct stage *stage, const void *key, size_t count)
+{
+	struct peer client = room_client(&stage->room);
+	struct buf out = { 0 };
+
+	message_cancel(&out, bytes_of(key, count));
+	ck_assert(peer_say_bytes(&client, buf_bytes(&out)));
+	buf_free(&out);
+	room_turn(&stage->room);
+	return client;
+}
+
+/* What has come to the peer; -1: nothing. */
+static int at_peer(struct stage *stage)
+{
+	room_turn(&stage->room);
+	return accept4(stage->listening, NULL, NULL, SOCK_NONBLOCK);
+}
+
+static void check_forwarded(struct stage *stage, int fd, const void *key, size_t count)
+{
+	struct buf wanted = { 0 };
+	char got[512];
+
+	room_turn(&stage->room);
+	message_cancel(&wanted, bytes_of(key, count));
+	ck_assert_int_eq(recv(fd, got, sizeof(got), MSG_DONTWAIT), (ssize_t)wanted.count);
+	ck_assert(memcmp(got, wanted.at, wanted.count) == 0);
+	buf_free(&wanted);
+}
+
+static bool is_closed(struct stage *stage, struct peer *client)
+{
+	return strcmp(peer_hear(&stage->room, client), ".") == 0;
+}
+
+static const struct {
+	const char *says;
+	const char *settings;
+	size_t count;
+	const char *key, *forwarded; /* NULL: it is dropped at once */
+} requests[] = {
+	{ "the peer's", "peer_id = 1", 8, "\0\2\0abcd\3", "\0\2\0abcd\2" },
+	{ "passed on twice", "peer_id = 1", 8, "x\2\0abcd\xf9", "x\2\0abcd\xf8" },
+	{ "passed on too often", "peer_id = 1", 8, "x\2\0abcd\xf8", NULL },
+	{ "a longer key", "peer_id = 1", 12, "x\2\0abcd\xffzzzz", "x\2\0abcd\xfezzzz" },
+	{ "a shorter key", "peer_id = 1", 7, "x\2\0abcd", NULL },
+	{ "an id that no peer has", "peer_id = 1", 8, "x\2\1abcd\xff", NULL },
+	{ "no id", "peer_id = 1", 8, "x\0\0abcd\xff", NULL },
+	{ "our own id, and no client", "peer_id = 1", 8, "x\1\0abcd\xff", NULL },
+	{ "our own id is the peer's", "peer_id = 2", 8, "x\2\0abcd\xff", NULL },
+	{ "we have no id", "peer_id = 0", 8, "x\2\0abcd\xff", NULL },
+};
+
+START_TEST(requests_are_routed)
+{
+	struct stage stage;
+	struct peer client;
+	int fd;
+
+	open_stage(&stage, requests[_i].settings);
+	client = request(&stage, requests[_i].key, requests[_i].count);
+	fd = at_peer(&stage);
+	ck_assert_msg((fd >= 0) == (requests[_i].forwarded != NULL), "%s", requests[_i].says);
+	if (fd >= 0) {
+		check_forwarded(&stage, fd, requests[_i].forwarded, requests[_i].count);
+		ck_assert_str_eq(peer_hear(&stage.room, &client), "");
+		close(fd);
+	}
+	ck_assert_msg(is_closed(&stage, &client), "%s", requests[_i].says);
+	peer_close(&client);
+	close_stage(&stage);
+}
+END_TEST
+
+/* pool_size is 1: the second one waits until the peer is done with the first. */
+START_TEST(requests_wait_for_their_turn)
+{
+	struct stage stage;
+	struct peer clients[3];
+	int fd;
+
+	open_stage(&stage, "peer_id = 1");
+	for (size_t i = 0; i < 3; i++)
+		clients[i] = request(&stage, "x\2\0abcd\3", 8);
+	for (size_t i = 0; i < 3; i++) {
+		const struct peer_pool *pool = peer_pool_find(stage.room.pools, PEER_ID);
+
+		fd = at_peer(&stage);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_lt(at_peer(&stage), 0);
+		ck_assert_uint_eq(pool->counts[FORWARD_SENT], 1);
+		ck_assert_uint_eq(pool->counts[FORWARD_WAITING], 2 - i);
+		ck_assert_str_eq(client_state_name(TAILQ_FIRST(&stage.room.clients->list)),
+		                 "active_cancel_req");
+		close(fd);
+		ck_assert(is_closed(&stage, &clients[i]));
+		peer_close(&clients[i]);
+	}
+	close_stage(&stage);
+}
+END_TEST
+
+/* Its client need not stay: the request is delivered in any case. */
+START_TEST(requests_outlive_their_client)
+{
+	struct stage stage;
+	struct peer first, second;
+	int fd;
+
+	open_stage(&stage, "peer_id = 1");
+	first = request(&stage, "x\2\0abcd\3", 8);
+	second = request(&stage, "x\2\0efgh\3", 8);
+	peer_close(&first);
+	peer_close(&second);
+	fd = at_peer(&stage);
+	check_forwarded(&stage, fd, "x\2\0abcd\2", 8);
+	close(fd);
+	fd = at_peer(&stage);
+	check_forwarded(&stage, fd, "x\2\0efgh\2", 8);
+	close(fd);
+	room_turn(&stage.room);
+	ck_assert_uint_eq(stage.room.clients->count, 0);
+	close_stage(&stage);
+}
+END_TEST
+
+/* The one that has been sent goes on; who still stands in line is dropped. */
+START_TEST(reload_takes_a_peer_away)
+{
+	struct stage stage;
+	struct peer sent, waiting, late;
+	int fd;
+
+	open_stage(&stage, "peer_id = 1");
+	sent = request(&stage, "x\2\0abcd\3", 8);
+	waiting = request(&stage, "x\2\0abcd\3", 8);
+	fd = at_peer(&stage);
+	reload(&stage, "peer_id = 1", "");
+	ck_assert(is_closed(&stage, &waiting));
+	late = request(&stage, "x\2\0abcd\3", 8);
+	ck_assert(is_closed(&stage, &late));
+	ck_assert_str_eq(peer_hear(&stage.room, &sent), "");
+	ck_assert_uint_eq(stage.room.pools->peers.count, 1);
+	close(fd);
+	ck_assert(is_closed(&stage, &sent));
+	ck_assert_uint_eq(stage.room.pools->peers.count, 0);
+	ck_assert_int_lt(at_peer(&stage), 0);
+	peer_close(&sent);
+	peer_close(&waiting);
+	peer_close(&late);
+	close_stage(&stage);
+}
+END_TEST
+
+START_TEST(reload_moves_a_peer)
+{
+	struct stage stage;
+	struct peer sent, waiting;
+	char peers[128];
+	int fd;
+
+	open_stage(&stage, "peer_id = 1");
+	sent = request(&stage, "x\2\0abcd\3", 8);
+	waiting = request(&stage, "x\2\0efgh\3", 8);
+	fd = at_peer(&stage);
+	snprintf(peers, sizeof(peers), "2 = host=%s port=5432", stage.room.host);
+	reload(&stage, "peer_id = 1", peers);
+	close(fd);
+	ck_assert(is_closed(&stage, &sent));
+	ck_assert_int_lt(at_peer(&stage), 0);
+	fd = accept4(stage.room.listening, NULL, NULL, SOCK_NONBLOCK);
+	check_forwarded(&stage, fd, "x\2\0efgh\2", 8);
+	close(fd);
+	ck_assert(is_closed(&stage, &waiting));
+	peer_close(&sent);
+	peer_close(&waiting);
+	close_stage(&stage);
+}
+END_TEST
+
+/* Nobody listens there: the request is dropped, and so are those behind it. */
+START_TEST(peer_is_dead)
+{
+	struct stage stage;
+	struct peer clients[2];
+
+	open_stage(&stage, "peer_id = 1");
+	reload(&stage, "peer_id = 1", "2 = host=@pgweir-nobody pool_size=1");
+	for (size_t i = 0; i < 2; i++)
+		clients[i] = request(&stage, "x\2\0abcd\3", 8);
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert(is_closed(&stage, &clients[i]));
+		peer_close(&clients[i]);
+	}
+	close_stage(&stage);
+}
+END_TEST
+
+/* All ends while requests are under way: nothing leaks, nobody is called back. */
+START_TEST(room_closes_meanwhile)
+{
+	struct stage stage;
+	struct peer first, second;
+	int fd;
+
+	open_stage(&stage, "peer_id = 1");
+	first = request(&stage, "x\2\0abcd\3", 8);
+	second = request(&stage, "x\2\0abcd\3", 8);
+	fd = at_peer(&stage);
+	ck_assert_int_ge(fd, 0);
+	close_stage(&stage);
+	close(fd);
+	peer_close(&first);
+	peer_close(&second);
+}
+END_TEST
+
+/* KILL_CLIENT of one that waits. */
+START_TEST(request_is_killed)
+{
+	struct stage stage;
+	struct peer client;
+	struct client *killed;
+	int fd;
+
+	open_stage(&stage, "peer_id = 1");
+	client = request(&stage, "x\2\0abcd\3", 8);
+	fd = at_peer(&stage);
+	killed = TAILQ_FIRST(&stage.room.clients->list);
+	ck_assert_ptr_eq(clients_find(stage.room.clients, killed->id), killed);
+	clients_kill(killed);
+	ck_assert(is_closed(&stage, &client));
+	close(fd);
+	room_turn(&stage.room);
+	ck_assert_uint_eq(peer_pool_find(stage.room.pools, PEER_ID)->counts[FORWARD_SENT], 0);
+	peer_close(&client);
+	close_stage(&stage);
+}
+END_TEST
+
+static struct peer log_in(struct room *room, struct peer *server, unsigned char *key)
+{
+	struct peer client = room_client(room);
+
+	peer_start(&client, "u0", "d0");
+	if (server->fd < 0) {
+		*server = room_server(room);
+		ck_assert_str_eq(peer_hear(room, server), "^");
+		peer_say(server, "RSKZ");
+	}
+	ck_assert_str_eq(peer_hear(room, &client), "RSKZ");
+	memcpy(key, TAILQ_LAST(&room->clients->list, client_list)->key, CLIENT_KEY_SIZE);
+	return client;
+}
+
+/* Whether a cancel with this key reaches the server that the client works with. */
+static bool reaches_server(struct stage *stage, const unsigned char *key)
+{
+	struct peer canceler = request(stage, key, CLIENT_KEY_SIZE);
+	int fd;
+
+	room_turn(&stage->room);
+	fd = accept4(stage->room.listening, NULL, NULL, SOCK_NONBLOCK);
+	if (fd >= 0)
+		close(fd);
+	ck_assert(is_closed(stage, &canceler));
+	peer_close(&canceler);
+	return fd >= 0;
+}
+
+/* Our own keys are known with any TTL; the keys of before and after a change of peer_id too. */
+START_TEST(own_keys_are_recognised)
+{
+	struct stage stage;
+	struct peer server = { .fd = -1 }, old, signed_by_us;
+	unsigned char old_key[CLIENT_KEY_SIZE], key[CLIENT_KEY_SIZE];
+
+	open_stage(&stage, "");
+	old = log_in(&stage.room, &server, old_key);
+	reload(&stage, "peer_id = 513", "");
+	signed_by_us = log_in(&stage.room, &server, key);
+	ck_assert_int_eq(key_peer(bytes_of(key, sizeof(key))), 513);
+	ck_assert_uint_eq(key_ttl(bytes_of(key, sizeof(key))), KEY_TTL_MAX);
+	ck_assert_uint_eq(key[0] & 0x80, 0);
+
+	peer_say(&old, "Q");
+	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
+	ck_assert(reaches_server(&stage, old_key));
+	peer_say(&server, "CZ");
+	ck_assert_str_eq(peer_hear(&stage.room, &old), "CZ");
+	peer_close(&old); /* the server is free again, for the other one */
+	room_turn(&stage.room);
+	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q"); /* the reset query */
+	peer_say(&server, "xZ");
+	room_turn(&stage.room);
+
+	peer_say(&signed_by_us, "Q");
+	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
+	for (unsigned int ttl = 0; ttl <= KEY_TTL_MAX; ttl++) {
+		key_set_ttl(key, ttl);
+		ck_assert(reaches_server(&stage, key));
+	}
+	key[7] ^= 4;
+	ck_assert(!reaches_server(&stage, key));
+	key[7] ^= 4;
+	reload(&stage, "peer_id = 0", "");
+	ck_assert(reaches_server(&stage, key));
+	key_set_ttl(key, 0);
+	ck_assert(!reaches_server(&stage, key));
+	peer_close(&signed_by_us);
+	peer_close(&server);
+	close_stage(&stage);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/canceling");
+	TCase *tcase = tcase_create("canceling");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_loop_test(tcase, requests_are_routed, 0, COUNT_OF(requests));
+	tcase_add_test(tcase, requests_wait_for_their_turn);
+	tcase_add_test(tcase, requests_outlive_their_client);
+	tcase_add_test(tcase, reload_takes_a_peer_away);
+	tcase_add_test(tcase, reload_moves_a_peer);
+	tcase_add_test(tcase, peer_is_dead);
+	tcase_add_test(tcase, room_closes_meanwhile);
+	tcase_add_test(tcase, request_is_killed);
+	tcase_add_test(tcase, own_keys_are_recognised);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

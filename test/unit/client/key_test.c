@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/key.c: where the id and the TTL stand in a cancel key, and that all else is left alone.
+ */
+#include "pgweir/client/key.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+static const struct {
+	const char *says;
+	int id;
+	const char *signed_as; /* of eight bytes 0xf0 */
+} keys[] = {
+	{ "the least id", 1, "\xf0\x01\x00\xf0\xf0\xf0\xf0\xf3" },
+	{ "one byte", 255, "\xf0\xff\x00\xf0\xf0\xf0\xf0\xf3" },
+	{ "two bytes", 256, "\xf0\x00\x01\xf0\xf0\xf0\xf0\xf3" },
+	{ "the greatest of our own", 16383, "\xf0\xff\x3f\xf0\xf0\xf0\xf0\xf3" },
+	{ "the greatest of a peer", 65535, "\xf0\xff\xff\xf0\xf0\xf0\xf0\xf3" },
+};
+
+START_TEST(key_is_signed)
+{
+	unsigned char key[KEY_SIGNED_SIZE];
+	struct bytes bytes = bytes_of(key, sizeof(key));
+
+	memset(key, 0xf0, sizeof(key));
+	key_sign(key, keys[_i].id);
+	ck_assert_msg(memcmp(key, keys[_i].signed_as, sizeof(key)) == 0, "%s", keys[_i].says);
+	ck_assert_int_eq(key_peer(bytes), keys[_i].id);
+	ck_assert_uint_eq(key_ttl(bytes), KEY_TTL_MAX);
+}
+END_TEST
+
+START_TEST(key_counts_down)
+{
+	unsigned char key[KEY_SIGNED_SIZE] = { 1, 2, 3, 4, 5, 6, 7, 0xff };
+	struct bytes bytes = bytes_of(key, sizeof(key));
+
+	for (unsigned int ttl = KEY_TTL_MAX; ttl-- > 0;) {
+		key_set_ttl(key, ttl);
+		ck_assert_uint_eq(key_ttl(bytes), ttl);
+		ck_assert_uint_eq(key[7], 0xfc + ttl);
+	}
+	ck_assert(memcmp(key, "\1\2\3\4\5\6\7", 7) == 0);
+	ck_assert_int_eq(key_peer(bytes), 2 + 3 * 256);
+}
+END_TEST
+
+START_TEST(key_of_another_length)
+{
+	unsigned char key[32] = { 0, 9, 1 };
+
+	for (size_t count = 0; count < KEY_SIGNED_SIZE; count++)
+		ck_assert_int_eq(key_peer(bytes_of(key, count)), 0);
+	ck_assert_int_eq(key_peer(bytes_of(key, sizeof(key))), 265);
+	ck_assert_int_eq(key_peer(bytes_of(NULL, 0)), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/key");
+	TCase *tcase = tcase_create("key");
+
+	tcase_add_loop_test(tcase, key_is_signed, 0, COUNT_OF(keys));
+	tcase_add_test(tcase, key_counts_down);
+	tcase_add_test(tcase, key_of_another_length);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
