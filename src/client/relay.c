@@ -20,6 +20,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "prepared_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -180,6 +181,7 @@ static bool get_server(struct client *client)
 enum judgement {
 	JUDGE_SEND,  /* it goes to the server */
 	JUDGE_DROP,  /* it goes nowhere */
+	JUDGE_MORE,  /* not before more of it has come */
 	JUDGE_WAIT,  /* not now: it stays */
 	JUDGE_LEAVE, /* the client takes its leave */
 	JUDGE_END    /* the client is done with: it was told why */
@@ -236,7 +238,33 @@ void relay_cancel_waiting(struct client *client)
 	rest(client);
 }
 
-static enum judgement judge(struct client *client, const struct frame *frame)
+/* A Parse, Bind, Describe or Close of a client whose names are followed. */
+static enum judgement judge_prepared(struct client *client, const struct frame *frame,
+                                     struct bytes in, struct gather *gather, size_t *head)
+{
+	switch (prepared_judge(client, frame, in, gather, head)) {
+	case PREPARED_PASS:
+		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
+		return JUDGE_SEND;
+	case PREPARED_HEAD:
+		return JUDGE_SEND;
+	case PREPARED_DROP:
+		return JUDGE_DROP;
+	case PREPARED_MORE:
+		return JUDGE_MORE;
+	case PREPARED_END:
+		break;
+	}
+	return refuse(client, ERR_MEMORY, "out of memory");
+}
+
+static bool names_statements(char type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
+}
+
+static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
+                            struct gather *gather, size_t *head)
 {
 	unsigned char type = (unsigned char)frame->type;
 	struct server *server = client->borrower.server;
@@ -265,6 +293,13 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 	}
 	if (ledger_is_full(&server->ledger))
 		return JUDGE_WAIT;
+	gather->server = server;
+	if (!client->request_at) {
+		begin_batch(client);
+		server_begin_query(server, client->request_at, client->xact_at);
+	}
+	if (names_statements(frame->type) && prepared_follows(client))
+		return judge_prepared(client, frame, in, gather, head);
 	switch (server_note(server, requests[type].kind)) {
 	case LEDGER_SENT:
 		break;
@@ -273,32 +308,19 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 	case LEDGER_NO_MEMORY:
 		return refuse(client, ERR_MEMORY, "out of memory");
 	}
-	if (!client->request_at) {
-		begin_batch(client);
-		server_begin_query(server, client->request_at, client->xact_at);
-	}
 	return JUDGE_SEND;
 }
 
-/* Sends a run of frames on. */
-static void send_run(struct client *client, const char *from, const char *to)
-{
-	struct server *server = client->borrower.server;
-
-	if (from != to && server)
-		server_send(server, bytes_of(from, (size_t)(to - from)));
-}
-
 /*
- * Judges frames until something stops it. *in goes forward to what is left; *run
- * is where the frames that are to be sent begin.
+ * Judges frames until something stops it, and gathers what is to be sent. *in goes
+ * forward to what is left.
  */
-static enum judgement judge_all(struct client *client, struct bytes *in, const char **run)
+static enum judgement judge_all(struct client *client, struct bytes *in, struct gather *gather)
 {
 	uint32_t max = (uint32_t)client->clients->config->max_packet_size;
 
 	while (in->count) {
-		size_t count;
+		size_t count, head = 0;
 
 		if (client->frame_left == 0) {
 			struct frame frame;
@@ -306,38 +328,50 @@ static enum judgement judge_all(struct client *client, struct bytes *in, const c
 			enum judgement judgement;
 
 			if (result == WIRE_MORE)
-				return JUDGE_SEND;
+				return JUDGE_MORE;
 			if (result == WIRE_BAD)
 				return refuse(client, ERR_PROTOCOL, "bad packet header");
-			judgement = judge(client, &frame);
+			judgement = judge(client, &frame, *in, gather, &head);
 			if (judgement > JUDGE_DROP)
 				return judgement;
-			client->frame_left = frame.length;
+			client->frame_left = frame.length - (uint32_t)head;
 			client->passes = judgement == JUDGE_SEND;
+			*in = bytes_skip(*in, head);
 		}
 		count = client->frame_left < in->count ? client->frame_left : in->count;
-		if (!client->passes) {
-			send_run(client, *run, in->at);
-			*run = in->at + count;
-		}
+		if (client->passes)
+			gather_run(gather, bytes_of(in->at, count));
 		client->frame_left -= (uint32_t)count;
 		*in = bytes_skip(*in, count);
 	}
 	return JUDGE_SEND;
 }
 
-bool relay_input(struct client *client, struct bytes in)
+/* Sends what was gathered, and answers what needs nobody else. false: the client is gone. */
+static bool send_gathered(struct client *client, struct gather *gather)
 {
-	const char *run = in.at;
-	enum judgement judgement = judge_all(client, &in, &run);
 	struct server *server = client->borrower.server;
 
+	gather->server = server;
+	gather_send(gather);
+	server->is_cut = client->frame_left && client->passes;
+	server_answer(server);
+	return client->state == CLIENT_ACTIVE;
+}
+
+bool relay_input(struct client *client, struct bytes in)
+{
+	struct gather gather;
+	enum judgement judgement;
+	struct server *server;
+
+	gather_begin(&gather);
+	judgement = judge_all(client, &in, &gather);
 	if (judgement == JUDGE_END)
 		return false;
-	if (client->state == CLIENT_ACTIVE) {
-		send_run(client, run, in.at);
-		server->is_cut = client->frame_left && client->passes;
-	}
+	if (client->state == CLIENT_ACTIVE && !send_gathered(client, &gather))
+		return false;
+	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
 		return false;
@@ -389,6 +423,11 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		borrower->ops->on_room(borrower);
 }
 
+static void on_deallocated(struct borrower *borrower)
+{
+	prepared_forget(client_of(borrower), false);
+}
+
 static void on_room(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
@@ -433,6 +472,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_welcome = on_welcome,
 	.on_bytes = on_bytes,
 	.on_ready = on_ready,
+	.on_deallocated = on_deallocated,
 	.on_room = on_room,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,

@@ -40,7 +40,6 @@ static const struct known {
 	{ "client_tls_protocols", { "secure", "default" } },
 	{ "client_tls_sslmode", { "disable" } },
 	{ "dns_zone_check_period", { "0" } },
-	{ "max_prepared_statements", { "0" } },
 	{ "peer_id", { "0" } },
 	{ "resolv_conf", { "" } },
 	{ "server_tls13_ciphers", { "" } },

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 
 #include "server_priv.h"
 
@@ -130,7 +131,14 @@ static enum frame_fate unasked_error(struct server *server, struct bytes body)
 /* A CommandComplete: does its tag say that parameters were reset? */
 static void complete_frame(struct server *server, struct bytes body)
 {
-	if (bytes_equal(body, bytes_of("DISCARD ALL", 12)))
+	bool is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
+
+	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
+		known_forget_confirmed(&server->known);
+		if (server->borrower && server->errand == ERRAND_NONE)
+			server->borrower->ops->on_deallocated(server->borrower);
+	}
+	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
 		server_forget_rest(server, false);
@@ -177,6 +185,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || is_fatal(body)))
 		return unasked_error(server, body);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
+	if (verdict == LEDGER_EAT)
+		return FRAME_EAT;
+	if (verdict == LEDGER_REPLACED)
+		return FRAME_REPLACE;
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
@@ -249,6 +261,40 @@ static void ready(struct server *server)
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 
+/* ---- what we say in the server's place ---- */
+
+/* Something that made the server refuse a request: the client is told in our words. */
+static void refuse(struct server *server)
+{
+	struct refusal *refusal = (struct refusal *)ledger_take_replaced(&server->ledger);
+	struct buf out = { 0 };
+
+	message_error(&out, &(struct report){ .severity = "ERROR",
+	                                      .verbatim = "ERROR",
+	                                      .sqlstate = refusal->err.sqlstate,
+	                                      .text = refusal->err.text });
+	refusal->base.settle(&refusal->base, true);
+	if (server->borrower && buf_ok(&out))
+		server->borrower->ops->on_bytes(server->borrower, buf_bytes(&out));
+	buf_free(&out);
+}
+
+static bool has_answer(const struct server *server)
+{
+	return server->state == SERVER_LENT && server->ledger.count &&
+	       server->ledger.ring[server->ledger.head].fate == LEDGER_ANSWER;
+}
+
+void server_answer(struct server *server)
+{
+	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
+
+	while (server->state == SERVER_LENT && server->borrower &&
+	       ledger_answer(&server->ledger, &message[0]))
+		server->borrower->ops->on_bytes(server->borrower,
+		                                bytes_of(message, sizeof(message)));
+}
+
 /* Keeps what could not be judged yet. */
 static void keep(struct server *server, struct bytes rest)
 {
@@ -292,7 +338,7 @@ static bool consume(struct server *server, struct bytes in)
 			if (fate == FRAME_STAY)
 				break;
 			server->frame_left = frame.length;
-			server->passes = fate != FRAME_EAT;
+			server->passes = fate != FRAME_EAT && fate != FRAME_REPLACE;
 		} else {
 			fate = server->passes ? FRAME_PASS : FRAME_EAT;
 		}
@@ -308,6 +354,13 @@ static bool consume(struct server *server, struct bytes in)
 			run = in.at;
 			if (server->state == SERVER_LENT)
 				ready(server);
+		}
+		if (fate == FRAME_REPLACE)
+			refuse(server);
+		if (server->frame_left == 0 && has_answer(server)) {
+			pass(server, run, in.at);
+			run = in.at;
+			server_answer(server);
 		}
 		if (server->state == SERVER_CLOSING)
 			return false;

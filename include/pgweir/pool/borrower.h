@@ -38,6 +38,8 @@ struct borrower_ops {
 	 * server may be returned if borrower->server's status is 'I'.
 	 */
 	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
+	/* All statements that were prepared by name are gone: DISCARD ALL, DEALLOCATE ALL. */
+	void (*on_deallocated)(struct borrower *borrower);
 	/* The lent server takes bytes again, after server_send() had to keep some. */
 	void (*on_room)(struct borrower *borrower);
 	/* The lent server is gone; borrower->server is NULL. is_told: it said so itself,

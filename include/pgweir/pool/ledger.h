@@ -36,17 +36,33 @@ enum ledger_kind {
 /* For whom the replies to an entry are. */
 enum ledger_fate {
 	LEDGER_FORWARD, /* the client's */
-	LEDGER_SWALLOW, /* we asked */
+	LEDGER_SWALLOW, /* we asked, and wait for the answer */
+	LEDGER_INJECT,  /* we asked on the client's behalf: success is ours, an error is the client's */
+	LEDGER_ANSWER,  /* was not sent: we answer in its place, when its turn comes */
+	LEDGER_REPLACE  /* sent so that it fails: the client gets an error of ours instead */
+};
+
+/*
+ * What a request changes in what we believe of a server or a client. It counts
+ * from the moment of sending, and is settled once: is_done when the server has
+ * confirmed it, else it is to be taken back. Changes that fail together are
+ * settled the last one first. settle() frees the change.
+ */
+struct ledger_change {
+	void (*settle)(struct ledger_change *change, bool is_done);
 };
 
 enum ledger_verdict {
 	LEDGER_PASS,     /* it goes to the client */
 	LEDGER_OURS,     /* it answers what we asked; ledger_reply.is_end: the last of it */
+	LEDGER_EAT,      /* it answers what was injected: nobody waits for it */
+	LEDGER_REPLACED, /* an error in whose place the client gets ledger_take_replaced()'s */
 	LEDGER_MISMATCH, /* out of step */
 	LEDGER_DOUBT     /* in step or not, nobody can tell any more: see ledger.c */
 };
 
 struct ledger_entry {
+	struct ledger_change *change; /* NULL: it changes nothing */
 	uint8_t kind;
 	uint8_t fate;
 	bool is_after_data; /* a Sync that CopyData came before: perhaps inside of a COPY */
@@ -54,6 +70,7 @@ struct ledger_entry {
 
 struct ledger {
 	struct ledger_entry *ring;
+	struct ledger_change *replaced; /* of the last entry that was LEDGER_REPLACED */
 	uint32_t room; /* entries in the ring: a power of two */
 	uint32_t head; /* where the oldest lies */
 	uint32_t count;
@@ -107,6 +124,22 @@ enum ledger_send {
 
 /* Notes a request, in the order in which requests are sent. */
 enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
+
+/*
+ * The same with a change, which is taken over in any case: where the server will
+ * not look at the request, or memory has run out, it is settled at once.
+ */
+enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
+                                   enum ledger_fate fate, struct ledger_change *change);
+
+/* Whether the turn of a LEDGER_ANSWER has come: takes it off. *type: the reply's type byte. */
+bool ledger_answer(struct ledger *ledger, char *type);
+
+/* After LEDGER_REPLACED: the change of that entry, which the caller settles. */
+struct ledger_change *ledger_take_replaced(struct ledger *ledger);
+
+/* Whether the state of the transaction that the last ReadyForQuery gave still holds. */
+bool ledger_knows_status(const struct ledger *ledger);
 
 /*
  * Judges a reply by its type byte. Not for what comes at any time:
