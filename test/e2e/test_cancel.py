@@ -17,8 +17,14 @@ modes = pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
 SLEEP = "SELECT pg_sleep(30)"
 
 
+def wait_asleep(postgres, count=1):
+    """PostgreSQL is at it: a cancel that comes before the query has begun hits nothing."""
+    wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity"
+                                      " WHERE state = 'active' AND query = %s", SLEEP) == count)
+
+
 @modes
-def test_psycopg_cancels(pgweir, mode):
+def test_psycopg_cancels(pgweir, postgres, mode):
     weir = pgweir(pool_mode=mode)
     connection = weir.connect()
     result = []
@@ -31,7 +37,7 @@ def test_psycopg_cancels(pgweir, mode):
 
     worker = threading.Thread(target=work)
     worker.start()
-    weir.wait_pool(sv_active=1)
+    wait_asleep(postgres)
     connection.cancel()
     worker.join(20)
     assert isinstance(result[0], psycopg.errors.QueryCanceled)
@@ -39,22 +45,23 @@ def test_psycopg_cancels(pgweir, mode):
 
 
 @modes
-def test_only_the_own_query_is_cancelled(pgweir, mode):
+def test_only_the_own_query_is_cancelled(pgweir, postgres, mode):
     weir = pgweir(pool_mode=mode, default_pool_size=2)
     victim, other = weir.client(), weir.client()
     victim.send(query(SLEEP))
     other.send(query("SELECT pg_sleep(0.5), 'mine'"))
     weir.wait_pool(sv_active=2)
+    wait_asleep(postgres)
     send_cancel(weir.address, victim.key)
     assert victim.read_result().error["C"] == "57014"
     assert other.read_result().rows == [["", "mine"]]
 
 
-def test_cancel_over_a_unix_socket(pgweir):
+def test_cancel_over_a_unix_socket(pgweir, postgres):
     weir = pgweir()
     client = weir.wire(unix=True).login()
     client.send(query(SLEEP))
-    weir.wait_pool(sv_active=1)
+    wait_asleep(postgres)
     send_cancel(weir.socket_path, client.key)
     assert client.read_result().error["C"] == "57014"
 
@@ -63,17 +70,17 @@ def test_cancel_to_a_server_on_a_unix_socket(pgweir, postgres):
     weir = pgweir(databases={"app": f"host={postgres.socket_dir} port={postgres.port}"})
     client = weir.client()
     client.send(query(SLEEP))
-    weir.wait_pool(sv_active=1)
+    wait_asleep(postgres)
     send_cancel(weir.address, client.key)
     assert client.read_result().error["C"] == "57014"
 
 
-def test_cancel_behind_an_encryption_request(pgweir):
+def test_cancel_behind_an_encryption_request(pgweir, postgres):
     from .kit.wire import SSL_REQUEST
     weir = pgweir()
     client = weir.client()
     client.send(query(SLEEP))
-    weir.wait_pool(sv_active=1)
+    wait_asleep(postgres)
     with Wire(weir.address) as cancel:
         cancel.send(special(SSL_REQUEST))
         assert cancel.take(1) == b"N"
@@ -201,12 +208,32 @@ def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(pgweir, fake_server
     assert other.read_result().rows == [["other"]]
 
 
-def test_many_cancels_at_once(pgweir):
+def test_a_server_whose_cancel_never_ended_serves_nobody_else(pgweir, fake_server):
+    """Nobody knows when that cancel will arrive."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=1,
+                  server_connect_timeout="1")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    with Wire(weir.address) as cancel:
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        caller = far.accept_raw()
+        assert caller.read_startup() is None
+        cancel.wait_closed()  # given up, although the server has not dealt with it
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+    server.wait_closed()
+
+
+def test_many_cancels_at_once(pgweir, postgres):
     weir = pgweir(pool_mode="transaction", default_pool_size=5)
     clients = [weir.client() for _ in range(5)]
     for client in clients:
         client.send(query(SLEEP))
-    weir.wait_pool(sv_active=5)
+    wait_asleep(postgres, 5)
     wires = []
     for client in clients * 10:
         wires.append(Wire(weir.address))
@@ -222,14 +249,14 @@ def test_many_cancels_at_once(pgweir):
         assert client.value("SELECT 'alive'") == "alive"
 
 
-def test_a_cancel_client_that_goes_away(pgweir):
+def test_a_cancel_client_that_goes_away(pgweir, postgres):
     weir = pgweir(pool_mode="transaction")
     client = weir.client()
     client.send(query(SLEEP))
-    weir.wait_pool(sv_active=1)
+    wait_asleep(postgres)
     wire = Wire(weir.address)
     wire.send(special(CANCEL_REQUEST, client.key))
-    wire.reset()
+    wire.close()
     assert client.read_result().error["C"] == "57014"
 
 

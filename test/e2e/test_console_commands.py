@@ -406,7 +406,7 @@ def test_the_unix_socket_stays_for_the_console(weir):
     with Wire(weir.socket_path) as late:
         with pytest.raises(Refused, match="pooler is shutting down") as refused:
             late.login()
-        assert refused.value.sqlstate == "57P03"  # as PostgreSQL says while it shuts down
+        assert refused.value.sqlstate == "57P01"
     with Wire(weir.socket_path) as other:
         assert other.login("admin", "pgbouncer").query("SHOW STATE").tags == ["SHOW"]
         assert other.query("RESUME").error["M"] == "pooler is shutting down"

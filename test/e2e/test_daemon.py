@@ -70,7 +70,7 @@ def answers(weir):
 def test_verbose(weir):
     weir.start("-v", "-v")
     weir.client().query("SELECT 1")
-    assert "DEBUG" in weir.log or "NOISE" in weir.log
+    weir.wait_log("DEBUG|NOISE")
 
 
 def test_log_of_the_start(weir):
@@ -214,7 +214,7 @@ def test_logfile(make_pgweir):
     weir.client()
     read = lambda: open(path, encoding="utf-8").read()  # noqa: E731
     wait_until(lambda: "login attempt" in read())
-    assert "login attempt" in weir.log, "a log file does not silence stderr"
+    weir.wait_log("login attempt")  # a log file does not silence stderr
 
 
 @pytest.mark.parametrize("how", ("signal", "console"))

@@ -475,6 +475,7 @@ def test_no_secret_in_the_log(pgweir):
     weir = pgweir(auth_type="plain", userlist=users(SECRET), verbose=3)
     weir.client(password=SECRET).query("SELECT 'text of a query'")
     refusal(weir.address, password="a wrong guess")
+    weir.wait_log("pooler error: password authentication failed")
     for secret in (SECRET, "a wrong guess", "admin secret", "text of a query"):
         assert secret not in weir.log
 

@@ -317,7 +317,7 @@ def test_a_name_that_does_not_exist(pgweir):
                   client_login_timeout="1")
     refused = refusal(weir.address)
     assert refused.severity == "FATAL"
-    assert "DNS lookup failed" in weir.log
+    weir.wait_log("DNS lookup failed")
 
 
 def test_server_log_lines(pgweir):
