@@ -325,6 +325,8 @@ static void on_drained(struct stream *stream)
 		return;
 	case CLIENT_ACTIVE:
 		server_read_on(client->borrower.server);
+		if (stream->want == WANT_NOTHING && server_has_room(client->borrower.server))
+			client_borrower_ops.on_room(&client->borrower);
 		return;
 	case CLIENT_IDLE:
 		if (stream_want(stream, WANT_INPUT))

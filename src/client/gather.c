@@ -17,8 +17,8 @@ bool gather_send(struct gather *gather)
 	if (count == 0 || !gather->server)
 		return true;
 	if (count == 1)
-		return server_send(gather->server, bytes_of(gather->pieces[0].iov_base,
-		                                            gather->pieces[0].iov_len));
+		return server_send(gather->server,
+		                   bytes_of(gather->pieces[0].iov_base, gather->pieces[0].iov_len));
 	return server_sendv(gather->server, gather->pieces, count);
 }
 

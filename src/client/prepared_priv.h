@@ -16,6 +16,7 @@ enum prepared_result {
 	PREPARED_HEAD, /* noted; the first *head bytes are replaced in `gather`, the rest goes on */
 	PREPARED_DROP, /* noted; nothing of the frame itself goes on */
 	PREPARED_MORE, /* more of the frame is needed */
+	PREPARED_WAIT, /* the server has to answer a Sync before */
 	PREPARED_END   /* no memory */
 };
 

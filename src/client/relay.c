@@ -116,17 +116,25 @@ static void rest(struct client *client)
 		client_judge_kept(client);
 }
 
-/* Gives the server back, if nothing is owed on either side. */
-static void give_back(struct client *client)
+/* Gives the server back, if nothing is owed on either side; then the client goes on without. */
+static bool give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
 	if (client->frame_left || !server->is_ready || server->status != 'I' ||
 	    stream_unsent(&server->stream))
-		return;
+		return false;
 	take_params(client, server);
 	pool_return(&client->borrower);
 	rest(client);
+	return true;
+}
+
+/* Reads on, and goes on with what is kept. */
+static void go_on(struct client *client)
+{
+	if (stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
 }
 
 /* A server is there: sets it up, then goes on with what is kept. */
@@ -143,8 +151,7 @@ static void on_lent(struct borrower *borrower)
 	}
 	client_enter(client, CLIENT_ACTIVE);
 	server_begin_query(borrower->server, client->request_at, client->xact_at);
-	if (stream_want(&client->stream, WANT_INPUT))
-		client_judge_kept(client);
+	go_on(client);
 }
 
 /* A frame needs a server. true: there is one, ready for it; false: there will be. */
@@ -252,6 +259,8 @@ static enum judgement judge_prepared(struct client *client, const struct frame *
 		return JUDGE_DROP;
 	case PREPARED_MORE:
 		return JUDGE_MORE;
+	case PREPARED_WAIT:
+		return JUDGE_WAIT;
 	case PREPARED_END:
 		break;
 	}
@@ -355,7 +364,8 @@ static bool send_gathered(struct client *client, struct gather *gather)
 	gather->server = server;
 	gather_send(gather);
 	server->is_cut = client->frame_left && client->passes;
-	server_answer(server);
+	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
+		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
 	return client->state == CLIENT_ACTIVE;
 }
 
@@ -382,11 +392,10 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE;
-	if (server_has_room(server)) {
+	if (server_has_room(server) && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !is_session(client) && client->frame_left == 0)
 			give_back(client); /* the rest of a frame was all that was missing */
-		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT &&
-		       judgement != JUDGE_WAIT;
+		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
 	stream_want(&client->stream, WANT_NOTHING);
 	return false;
@@ -406,7 +415,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 	struct client *client = client_of(borrower);
 
 	if (!is_settled) {
-		/* Room in the ledger for a client that had filled it. */
+		/* For a client that had filled the ledger, or waits for this answer. */
 		if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
 			borrower->ops->on_room(borrower);
 		return;
@@ -417,10 +426,10 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		              "transaction blocks not allowed in statement pooling mode");
 		return;
 	}
-	if (!is_session(client))
-		give_back(client);
-	else if (client->stream.want == WANT_NOTHING)
-		borrower->ops->on_room(borrower);
+	if (!is_session(client) && give_back(client))
+		return;
+	if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
+		go_on(client);
 }
 
 static void on_deallocated(struct borrower *borrower)
@@ -434,12 +443,9 @@ static void on_room(struct borrower *borrower)
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->is_ready && !is_session(client)) {
-		give_back(client);
+	if (borrower->server->is_ready && !is_session(client) && give_back(client))
 		return;
-	}
-	if (stream_want(&client->stream, WANT_INPUT))
-		client_judge_kept(client);
+	go_on(client);
 }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)

@@ -5,7 +5,8 @@
  * Hard here: messages are sent long before they are answered, and a batch that
  * fails is skipped from the failure on. Each change can be undone, and the ledger
  * undoes them in the opposite order, so that a Close and a Parse of one statement
- * in one batch leave what was there before.
+ * in one batch leave what was there before. Where the server has thrown all away
+ * meanwhile (DEALLOCATE ALL) there is nothing to be put back.
  */
 #include "pgweir/pool/known.h"
 
@@ -18,11 +19,12 @@ struct known_statement {
 	TAILQ_ENTRY(known_statement) node;
 	struct statement *statement; /* one owner */
 	bool is_confirmed;
+	bool is_spoilt;
 };
 
-void known_init(struct known *known, struct statements *statements)
+void known_init(struct known *known, struct statements *statements, const struct ledger *ledger)
 {
-	*known = (struct known){ .statements = statements };
+	*known = (struct known){ .statements = statements, .ledger = ledger };
 	TAILQ_INIT(&known->list);
 }
 
@@ -75,6 +77,29 @@ bool known_use(struct known *known, const struct statement *statement)
 	return true;
 }
 
+bool known_is_sure(const struct known *known, const struct statement *statement)
+{
+	const struct known_statement *entry = find(known, statement);
+
+	return (entry && entry->is_confirmed) ||
+	       !ledger_open_is_unsure(&known->open, known->ledger);
+}
+
+void known_spoil(struct known *known, const struct statement *statement)
+{
+	struct known_statement *entry = find(known, statement);
+
+	if (entry)
+		entry->is_spoilt = true;
+}
+
+bool known_is_spoilt(const struct known *known, const struct statement *statement)
+{
+	const struct known_statement *entry = find(known, statement);
+
+	return entry && entry->is_spoilt;
+}
+
 unsigned int known_count(const struct known *known) { return HASH_COUNT(known->table); }
 
 struct statement *known_oldest(struct known *known, unsigned int limit)
@@ -86,6 +111,7 @@ void known_forget_confirmed(struct known *known)
 {
 	struct known_statement *entry = TAILQ_FIRST(&known->list);
 
+	known->loss_count++;
 	while (entry) {
 		struct known_statement *next = TAILQ_NEXT(entry, node);
 
@@ -101,6 +127,7 @@ struct known_change {
 	struct ledger_change base;
 	struct known *known;
 	struct statement *statement; /* one owner */
+	uint32_t loss_count;         /* when it was made */
 };
 
 static struct ledger_change *make_change(struct known *known, struct statement *statement,
@@ -113,11 +140,14 @@ static struct ledger_change *make_change(struct known *known, struct statement *
 	change->base.settle = settle;
 	change->known = known;
 	change->statement = statement_hold(statement);
+	change->loss_count = known->loss_count;
+	ledger_open_begin(&known->open, known->ledger);
 	return &change->base;
 }
 
 static void free_change(struct known_change *change)
 {
+	change->known->open.count--;
 	statement_release(change->known->statements, &change->statement);
 	free(change);
 }
@@ -150,7 +180,8 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 	struct known_change *change = (struct known_change *)base;
 	struct known_statement *entry;
 
-	if (!is_done && !find(change->known, change->statement)) {
+	if (!is_done && change->loss_count == change->known->loss_count &&
+	    !find(change->known, change->statement)) {
 		entry = learn(change->known, change->statement);
 		if (entry)
 			entry->is_confirmed = true;
@@ -167,12 +198,17 @@ struct ledger_change *known_forget(struct known *known, struct statement *statem
 	return change;
 }
 
-/* A Close and a Parse that belong together. It stays known unless only the Close came through. */
+/*
+ * A Close and a Parse that belong together: it is not confirmed meanwhile, and stays
+ * known unless only the Close came through.
+ */
 struct known_repeat {
 	struct ledger_change close;
 	struct ledger_change parse;
 	struct known *known;
 	struct statement *statement; /* one owner */
+	uint32_t loss_count;         /* when it was made */
+	bool was_spoilt;
 	bool is_closed;
 	unsigned int settled_count;
 };
@@ -181,6 +217,7 @@ static void settle_one(struct known_repeat *repeat)
 {
 	if (++repeat->settled_count < 2)
 		return;
+	repeat->known->open.count--;
 	statement_release(repeat->known->statements, &repeat->statement);
 	free(repeat);
 }
@@ -199,8 +236,15 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 	struct known_repeat *repeat =
 	    (struct known_repeat *)((char *)change - offsetof(struct known_repeat, parse));
 
-	if (!is_done && repeat->is_closed)
-		forget(repeat->known, find(repeat->known, repeat->statement));
+	struct known_statement *entry = find(repeat->known, repeat->statement);
+	bool is_lost = repeat->is_closed || repeat->loss_count != repeat->known->loss_count;
+
+	if (!is_done && is_lost)
+		forget(repeat->known, entry);
+	else if (entry)
+		entry->is_confirmed = true;
+	if (entry && !is_done && !is_lost)
+		entry->is_spoilt = repeat->was_spoilt;
 	settle_one(repeat);
 }
 
@@ -208,13 +252,20 @@ bool known_repeat(struct known *known, struct statement *statement, struct ledge
                   struct ledger_change **parse)
 {
 	struct known_repeat *repeat = calloc(1, sizeof(*repeat));
+	struct known_statement *entry = find(known, statement);
 
 	if (!repeat)
 		return false;
+	if (entry) {
+		repeat->was_spoilt = entry->is_spoilt;
+		entry->is_confirmed = entry->is_spoilt = false;
+	}
 	repeat->close.settle = settle_repeat_close;
 	repeat->parse.settle = settle_repeat_parse;
 	repeat->known = known;
 	repeat->statement = statement_hold(statement);
+	repeat->loss_count = known->loss_count;
+	ledger_open_begin(&known->open, known->ledger);
 	*close = &repeat->close;
 	*parse = &repeat->parse;
 	return true;

@@ -64,6 +64,14 @@ static void take_back(struct ledger *ledger, uint32_t count)
 		settle(entry_at(ledger, count), false);
 }
 
+static void settle_failed(struct ledger *ledger)
+{
+	struct ledger_change *failed = ledger_take_failed(ledger);
+
+	if (failed)
+		failed->settle(failed, false);
+}
+
 void ledger_done(struct ledger *ledger)
 {
 	ledger_clear(ledger);
@@ -73,11 +81,8 @@ void ledger_done(struct ledger *ledger)
 
 void ledger_clear(struct ledger *ledger)
 {
-	struct ledger_change *replaced = ledger_take_replaced(ledger);
-
-	if (replaced)
-		replaced->settle(replaced, false);
 	take_back(ledger, ledger->count);
+	settle_failed(ledger);
 	ledger->head = ledger->count = 0;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
@@ -151,6 +156,7 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
 		ledger->has_data = false;
 	*is_noted = push(ledger, kind, fate, change);
+	ledger->segment += kind == LEDGER_SYNC && *is_noted;
 	return *is_noted ? LEDGER_SENT : LEDGER_NO_MEMORY;
 }
 
@@ -256,8 +262,8 @@ static void skip_to_sync(struct ledger *ledger)
 }
 
 static const enum ledger_verdict error_verdicts[] = {
-	[LEDGER_FORWARD] = LEDGER_PASS,      [LEDGER_SWALLOW] = LEDGER_OURS,
-	[LEDGER_INJECT] = LEDGER_PASS,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
+	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
+	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
 	[LEDGER_REPLACE] = LEDGER_REPLACED,
 };
 
@@ -265,11 +271,8 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 {
 	enum ledger_kind kind = entry_at(ledger, 0)->kind;
 
-	if (fate == LEDGER_REPLACE) {
-		ledger->replaced = entry_at(ledger, 0)->change;
-		entry_at(ledger, 0)->change = NULL;
-	}
-
+	ledger->failed = entry_at(ledger, 0)->change;
+	entry_at(ledger, 0)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
 	if (ledger->is_copying && !fail_copy(ledger))
 		return LEDGER_DOUBT;
@@ -317,6 +320,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	enum ledger_fate fate;
 
 	*is_end = false;
+	settle_failed(ledger);
 	if (ledger->is_doubtful)
 		return LEDGER_DOUBT;
 	if (!fits(ledger, type)) {
@@ -358,11 +362,11 @@ bool ledger_answer(struct ledger *ledger, char *type)
 	return true;
 }
 
-struct ledger_change *ledger_take_replaced(struct ledger *ledger)
+struct ledger_change *ledger_take_failed(struct ledger *ledger)
 {
-	struct ledger_change *change = ledger->replaced;
+	struct ledger_change *change = ledger->failed;
 
-	ledger->replaced = NULL;
+	ledger->failed = NULL;
 	return change;
 }
 

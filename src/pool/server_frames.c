@@ -174,6 +174,62 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	return FRAME_EAT;
 }
 
+/* ---- errors whose words are not the client's business ---- */
+
+/* Something that made the server refuse a request: the client is told in our words. */
+static void say_refusal(struct server *server, const struct ledger_change *change)
+{
+	const struct refusal *refusal = (const struct refusal *)change;
+
+	message_error(&server->instead, &(struct report){ .severity = "ERROR",
+	                                                  .verbatim = "ERROR",
+	                                                  .sqlstate = refusal->err.sqlstate,
+	                                                  .text = refusal->err.text });
+}
+
+/* The same error, with the client's name of the statement instead of ours. false: it has none. */
+static bool say_renamed(struct server *server, struct bytes body,
+                        const struct ledger_change *change)
+{
+	struct bytes name = statement_name(change->statement);
+	const char *at = memmem(body.at, body.count, name.at, name.count);
+	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
+	size_t frame;
+
+	if (!at || (behind < end && *behind >= '0' && *behind <= '9'))
+		return false;
+	frame = message_begin(&server->instead, 'E');
+	buf_add(&server->instead, body.at, (size_t)(at - body.at));
+	buf_add_text(&server->instead, change->name);
+	buf_add(&server->instead, behind, (size_t)(end - behind));
+	message_end(&server->instead, frame);
+	return true;
+}
+
+/* A request has failed, and all behind it up to the Sync. */
+static enum frame_fate failed_frame(struct server *server, struct bytes body,
+                                    enum ledger_verdict verdict)
+{
+	struct ledger_change *change = ledger_take_failed(&server->ledger);
+	enum frame_fate fate = FRAME_PASS;
+	struct report report = { .sqlstate = "" };
+	bool is_whole = fields_report(body, &report) == WIRE_OK;
+
+	if (!change)
+		return FRAME_PASS;
+	if (verdict == LEDGER_REPLACED) {
+		say_refusal(server, change);
+		fate = FRAME_REPLACE;
+	} else if (change->name && is_whole) {
+		if (strcmp(report.sqlstate, "0A000") == 0)
+			known_spoil(&server->known, change->statement);
+		if (say_renamed(server, body, change))
+			fate = FRAME_REPLACE;
+	}
+	change->settle(change, false);
+	return fate;
+}
+
 /* An answer, by the ledger. `body` is empty for what does not need to be understood. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
@@ -187,8 +243,6 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_EAT)
 		return FRAME_EAT;
-	if (verdict == LEDGER_REPLACED)
-		return FRAME_REPLACE;
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
@@ -197,6 +251,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
 	if (type == 'Z')
 		return FRAME_READY;
+	if (type == 'E')
+		return failed_frame(server, body, verdict);
 	if (type == 'C')
 		complete_frame(server, body);
 	return FRAME_PASS;
@@ -263,20 +319,11 @@ static void ready(struct server *server)
 
 /* ---- what we say in the server's place ---- */
 
-/* Something that made the server refuse a request: the client is told in our words. */
-static void refuse(struct server *server)
+static void say_instead(struct server *server)
 {
-	struct refusal *refusal = (struct refusal *)ledger_take_replaced(&server->ledger);
-	struct buf out = { 0 };
-
-	message_error(&out, &(struct report){ .severity = "ERROR",
-	                                      .verbatim = "ERROR",
-	                                      .sqlstate = refusal->err.sqlstate,
-	                                      .text = refusal->err.text });
-	refusal->base.settle(&refusal->base, true);
-	if (server->borrower && buf_ok(&out))
-		server->borrower->ops->on_bytes(server->borrower, buf_bytes(&out));
-	buf_free(&out);
+	if (server->borrower && buf_ok(&server->instead))
+		pass(server, server->instead.at, server->instead.at + server->instead.count);
+	buf_free(&server->instead);
 }
 
 static bool has_answer(const struct server *server)
@@ -285,14 +332,16 @@ static bool has_answer(const struct server *server)
 	       server->ledger.ring[server->ledger.head].fate == LEDGER_ANSWER;
 }
 
-void server_answer(struct server *server)
+bool server_answer(struct server *server)
 {
 	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
+	bool has_room = true;
 
 	while (server->state == SERVER_LENT && server->borrower &&
 	       ledger_answer(&server->ledger, &message[0]))
-		server->borrower->ops->on_bytes(server->borrower,
-		                                bytes_of(message, sizeof(message)));
+		has_room = server->borrower->ops->on_bytes(server->borrower,
+		                                           bytes_of(message, sizeof(message)));
+	return has_room;
 }
 
 /* Keeps what could not be judged yet. */
@@ -356,7 +405,7 @@ static bool consume(struct server *server, struct bytes in)
 				ready(server);
 		}
 		if (fate == FRAME_REPLACE)
-			refuse(server);
+			say_instead(server);
 		if (server->frame_left == 0 && has_answer(server)) {
 			pass(server, run, in.at);
 			run = in.at;

@@ -65,6 +65,8 @@ struct client {
 	const struct params *params;  /* what it wants to be set wherever its work runs */
 	const struct params *startup; /* the same as it was given at the start */
 	struct client_entrance *entrance;
+	struct ledger_open open_names;       /* changes of its statements' names */
+	uint32_t name_loss_count;            /* how often it has thrown all of them away */
 	struct client_statement *statements; /* by name: what it has prepared. client/prepared.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */

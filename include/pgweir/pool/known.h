@@ -18,17 +18,33 @@ TAILQ_HEAD(known_list, known_statement);
 /* Lives inside a server. */
 struct known {
 	struct statements *statements;
+	const struct ledger *ledger; /* of the same server */
+	struct ledger_open open;
+	uint32_t loss_count; /* how often the server has thrown all away */
 	struct known_statement *table;
 	struct known_list list; /* the longest unused first */
 };
 
-void known_init(struct known *known, struct statements *statements);
+void known_init(struct known *known, struct statements *statements, const struct ledger *ledger);
 
 /* Forgets all. Changes that refer to it must have been settled before. */
 void known_done(struct known *known);
 
 /* Whether the server knows it, or will when it has read what was sent. If so, it is used now. */
 bool known_use(struct known *known, const struct statement *statement);
+
+/*
+ * Whether known_use() can be believed. If not, the answer to a Sync that was
+ * sent must be waited for before anything is done about this statement.
+ */
+bool known_is_sure(const struct known *known, const struct statement *statement);
+
+/*
+ * The server knows it, but cannot run it any more ("cached plan must not change
+ * result type"): it has to be told again, by known_repeat().
+ */
+void known_spoil(struct known *known, const struct statement *statement);
+bool known_is_spoilt(const struct known *known, const struct statement *statement);
 
 unsigned int known_count(const struct known *known);
 

@@ -85,7 +85,8 @@ struct server {
 	unsigned int cancel_count; /* cancels on their way to it */
 	struct borrower *borrower;
 	struct ledger ledger;
-	struct known known;                /* the statements that are prepared there */
+	struct buf instead; /* what the borrower is told in the place of the present frame */
+	struct known known; /* the statements that are prepared there */
 	const struct params *params;      /* what is set there and is not its default */
 	const struct params *baseline;    /* what it reported at its login: its defaults */
 	struct server_entrance *entrance; /* until it has logged in, else NULL */
@@ -93,12 +94,12 @@ struct server {
 	struct timer life;                /* server_lifetime */
 	struct timer xact;                /* transaction_timeout */
 	struct task free_task;
-	struct address peer;  /* where it is connected to */
-	char path[108];       /* and how, if that is a Unix socket */
-	usec_t connected_at;  /* launched */
-	usec_t used_at;       /* last ready in full, returned, or logged in */
-	usec_t request_at;    /* the present query's start; 0 = none */
-	usec_t xact_at;       /* the present transaction's start; good while it is lent and at work */
+	struct address peer; /* where it is connected to */
+	char path[108];      /* and how, if that is a Unix socket */
+	usec_t connected_at; /* launched */
+	usec_t used_at;      /* last ready in full, returned, or logged in */
+	usec_t request_at;   /* the present query's start; 0 = none */
+	usec_t xact_at; /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;
 	uint64_t id;
@@ -132,8 +133,8 @@ bool server_send(struct server *server, struct bytes bytes);
 /* The same for pieces that are sent in order. */
 bool server_sendv(struct server *server, const struct iovec *pieces, int count);
 
-/* Answers in the server's place what has its turn now. */
-void server_answer(struct server *server);
+/* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
+bool server_answer(struct server *server);
 
 static inline bool server_has_room(const struct server *server)
 {
