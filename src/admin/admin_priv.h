@@ -213,7 +213,7 @@ enum session_state {
 	SESSION_MUTE     /* the daemon ends: no answer any more */
 };
 
-struct statement; /* extended.c */
+struct prepared; /* extended.c */
 
 struct console_session {
 	struct console *console;
@@ -229,7 +229,7 @@ struct console_session {
 	uint32_t row_limit, row_count;
 	struct timer turn; /* goes on in the next turn */
 	struct waiting waiting;
-	struct statement *statements;
+	struct prepared *statements;
 	struct portal *portals;
 	char tag[512];
 };

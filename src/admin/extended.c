@@ -22,7 +22,7 @@
 #define PORTALS_MAX 100
 #define NAME_MAX_SIZE 256
 
-struct statement {
+struct prepared {
 	UT_hash_handle hh;
 	struct request request;
 	char name[];
@@ -30,9 +30,9 @@ struct statement {
 
 /* ---- statements and portals ---- */
 
-static struct statement *statement_find(struct console_session *session, const char *name)
+static struct prepared *statement_find(struct console_session *session, const char *name)
 {
-	struct statement *statement;
+	struct prepared *statement;
 
 	HASH_FIND_STR(session->statements, name, statement);
 	return statement;
@@ -46,7 +46,7 @@ static struct portal *portal_find(struct console_session *session, const char *n
 	return portal;
 }
 
-static void drop_statement(struct console_session *session, struct statement *statement)
+static void drop_statement(struct console_session *session, struct prepared *statement)
 {
 	if (!statement)
 		return;
@@ -94,7 +94,7 @@ void portal_free(struct portal **portal)
 
 void extended_forget(struct console_session *session, const char *name)
 {
-	struct statement *statement, *next;
+	struct prepared *statement, *next;
 
 	if (name) {
 		drop_statement(session, statement_find(session, name));
@@ -126,7 +126,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 {
 	struct parse_fields fields;
 	struct request request;
-	struct statement *statement;
+	struct prepared *statement;
 
 	if (fields_parse(body, &fields) != WIRE_OK)
 		return broken(err);
@@ -175,7 +175,7 @@ static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_
 static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct bind_fields fields;
-	struct statement *statement;
+	struct prepared *statement;
 	struct portal *portal;
 	uint32_t binary;
 
@@ -214,7 +214,7 @@ static bool no_portal(const char *name, struct err *err)
 static bool on_describe(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct object_names names;
-	const struct statement *statement = NULL;
+	const struct prepared *statement = NULL;
 	const struct portal *portal = NULL;
 	struct columns columns;
 

@@ -136,6 +136,7 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
 	row->tls = "";
 	row->application_name = text_or_empty(params_find(client->params, "application_name"));
+	row->prepared_statements = client_statement_count(client);
 	row->id = (int64_t)client->id;
 	row->pkt_remain = client->frame_left;
 }
@@ -204,6 +205,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->tls = "";
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
+	row->prepared_statements = known_count(&server->known);
 	row->id = (int64_t)server->id;
 	row->pkt_remain = server->frame_left;
 }

@@ -20,6 +20,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "prepared_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -115,17 +116,25 @@ static void rest(struct client *client)
 		client_judge_kept(client);
 }
 
-/* Gives the server back, if nothing is owed on either side. */
-static void give_back(struct client *client)
+/* Gives the server back, if nothing is owed on either side; then the client goes on without. */
+static bool give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
 	if (client->frame_left || !server->is_ready || server->status != 'I' || server->is_within ||
 	    stream_unsent(&server->stream))
-		return;
+		return false;
 	take_params(client, server);
 	pool_return(&client->borrower);
 	rest(client);
+	return true;
+}
+
+/* Reads on, and goes on with what is kept. */
+static void go_on(struct client *client)
+{
+	if (stream_want(&client->stream, WANT_INPUT))
+		client_judge_kept(client);
 }
 
 /* A server is there: sets it up, then goes on with what is kept. */
@@ -143,8 +152,7 @@ static void on_lent(struct borrower *borrower)
 	client_enter(client, CLIENT_ACTIVE);
 	if (client->request_at)
 		server_begin_query(borrower->server, client->request_at, client->xact_at);
-	if (stream_want(&client->stream, WANT_INPUT))
-		client_judge_kept(client);
+	go_on(client);
 }
 
 /* A frame needs a server. true: there is one, ready for it; false: there will be. */
@@ -181,6 +189,7 @@ static bool get_server(struct client *client)
 enum judgement {
 	JUDGE_SEND,  /* it goes to the server */
 	JUDGE_DROP,  /* it goes nowhere */
+	JUDGE_MORE,  /* not before more of it has come */
 	JUDGE_WAIT,  /* not now: it stays */
 	JUDGE_LEAVE, /* the client takes its leave */
 	JUDGE_END    /* the client is done with: it was told why */
@@ -237,7 +246,35 @@ void relay_cancel_waiting(struct client *client)
 	rest(client);
 }
 
-static enum judgement judge(struct client *client, const struct frame *frame)
+/* A Parse, Bind, Describe or Close of a client whose names are followed. */
+static enum judgement judge_prepared(struct client *client, const struct frame *frame,
+                                     struct bytes in, struct gather *gather, size_t *head)
+{
+	switch (prepared_judge(client, frame, in, gather, head)) {
+	case PREPARED_PASS:
+		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
+		return JUDGE_SEND;
+	case PREPARED_HEAD:
+		return JUDGE_SEND;
+	case PREPARED_DROP:
+		return JUDGE_DROP;
+	case PREPARED_MORE:
+		return JUDGE_MORE;
+	case PREPARED_WAIT:
+		return JUDGE_WAIT;
+	case PREPARED_END:
+		break;
+	}
+	return refuse(client, ERR_MEMORY, "out of memory");
+}
+
+static bool names_statements(char type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
+}
+
+static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
+                            struct gather *gather, size_t *head)
 {
 	unsigned char type = (unsigned char)frame->type;
 	struct server *server = client->borrower.server;
@@ -266,6 +303,13 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 	}
 	if (ledger_is_full(&server->ledger))
 		return JUDGE_WAIT;
+	gather->server = server;
+	if (!client->request_at) {
+		begin_batch(client);
+		server_begin_query(server, client->request_at, client->xact_at);
+	}
+	if (names_statements(frame->type) && prepared_follows(client))
+		return judge_prepared(client, frame, in, gather, head);
 	switch (server_note(server, requests[type].kind)) {
 	case LEDGER_SENT:
 		break;
@@ -274,32 +318,19 @@ static enum judgement judge(struct client *client, const struct frame *frame)
 	case LEDGER_NO_MEMORY:
 		return refuse(client, ERR_MEMORY, "out of memory");
 	}
-	if (!client->request_at) {
-		begin_batch(client);
-		server_begin_query(server, client->request_at, client->xact_at);
-	}
 	return JUDGE_SEND;
 }
 
-/* Sends a run of frames on. */
-static void send_run(struct client *client, const char *from, const char *to)
-{
-	struct server *server = client->borrower.server;
-
-	if (from != to && server)
-		server_send(server, bytes_of(from, (size_t)(to - from)));
-}
-
 /*
- * Judges frames until something stops it. *in goes forward to what is left; *run
- * is where the frames that are to be sent begin.
+ * Judges frames until something stops it, and gathers what is to be sent. *in goes
+ * forward to what is left.
  */
-static enum judgement judge_all(struct client *client, struct bytes *in, const char **run)
+static enum judgement judge_all(struct client *client, struct bytes *in, struct gather *gather)
 {
 	uint32_t max = (uint32_t)client->clients->config->max_packet_size;
 
 	while (in->count) {
-		size_t count;
+		size_t count, head = 0;
 
 		if (client->frame_left == 0) {
 			struct frame frame;
@@ -307,38 +338,51 @@ static enum judgement judge_all(struct client *client, struct bytes *in, const c
 			enum judgement judgement;
 
 			if (result == WIRE_MORE)
-				return JUDGE_SEND;
+				return JUDGE_MORE;
 			if (result == WIRE_BAD)
 				return refuse(client, ERR_PROTOCOL, "bad packet header");
-			judgement = judge(client, &frame);
+			judgement = judge(client, &frame, *in, gather, &head);
 			if (judgement > JUDGE_DROP)
 				return judgement;
-			client->frame_left = frame.length;
+			client->frame_left = frame.length - (uint32_t)head;
 			client->passes = judgement == JUDGE_SEND;
+			*in = bytes_skip(*in, head);
 		}
 		count = client->frame_left < in->count ? client->frame_left : in->count;
-		if (!client->passes) {
-			send_run(client, *run, in->at);
-			*run = in->at + count;
-		}
+		if (client->passes)
+			gather_run(gather, bytes_of(in->at, count));
 		client->frame_left -= (uint32_t)count;
 		*in = bytes_skip(*in, count);
 	}
 	return JUDGE_SEND;
 }
 
-bool relay_input(struct client *client, struct bytes in)
+/* Sends what was gathered, and answers what needs nobody else. false: the client is gone. */
+static bool send_gathered(struct client *client, struct gather *gather)
 {
-	const char *run = in.at;
-	enum judgement judgement = judge_all(client, &in, &run);
 	struct server *server = client->borrower.server;
 
+	gather->server = server;
+	gather_send(gather);
+	server->is_cut = client->frame_left && client->passes;
+	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
+		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
+	return client->state == CLIENT_ACTIVE;
+}
+
+bool relay_input(struct client *client, struct bytes in)
+{
+	struct gather gather;
+	enum judgement judgement;
+	struct server *server;
+
+	gather_begin(&gather);
+	judgement = judge_all(client, &in, &gather);
 	if (judgement == JUDGE_END)
 		return false;
-	if (client->state == CLIENT_ACTIVE) {
-		send_run(client, run, in.at);
-		server->is_cut = client->frame_left && client->passes;
-	}
+	if (client->state == CLIENT_ACTIVE && !send_gathered(client, &gather))
+		return false;
+	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
 		return false;
@@ -349,11 +393,10 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE;
-	if (server_has_room(server)) {
+	if (server_has_room(server) && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !is_session(client) && client->frame_left == 0)
 			give_back(client); /* the rest of a frame was all that was missing */
-		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT &&
-		       judgement != JUDGE_WAIT;
+		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
 	stream_want(&client->stream, WANT_NOTHING);
 	return false;
@@ -368,35 +411,51 @@ static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 	return client_send(client, bytes) && stream_unsent(&client->stream) == 0;
 }
 
-/* A session that has reset its parameters has again those that it was started with. */
-static void start_anew(struct client *client)
+/*
+ * A session that has reset its parameters has again those that it was started with.
+ * false: they are being set.
+ */
+static bool start_anew(struct client *client)
 {
 	struct borrower *borrower = &client->borrower;
 
 	take_params(client, borrower->server);
 	borrower->server->is_rest_unknown = false;
 	if (pool_prepare(borrower, client->params))
-		return;
+		return true;
 	client_enter(client, CLIENT_PREPARING);
 	stream_want(&client->stream, WANT_END);
+	return false;
 }
 
 static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
 
-	if (!is_settled)
+	if (!is_settled) {
+		/* For a client that waits for this answer. */
+		if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
+			borrower->ops->on_room(borrower);
 		return;
+	}
 	end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I') {
 		client_refuse(client, ERR_UNSUPPORTED,
 		              "transaction blocks not allowed in statement pooling mode");
 		return;
 	}
-	if (!is_session(client))
-		give_back(client);
-	else if (borrower->server->is_rest_unknown && status == 'I')
-		start_anew(client);
+	if (!is_session(client) && give_back(client))
+		return;
+	if (is_session(client) && borrower->server->is_rest_unknown && status == 'I' &&
+	    !start_anew(client))
+		return;
+	if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
+		go_on(client);
+}
+
+static void on_deallocated(struct borrower *borrower)
+{
+	prepared_forget(client_of(borrower), false);
 }
 
 static void on_room(struct borrower *borrower)
@@ -405,12 +464,9 @@ static void on_room(struct borrower *borrower)
 
 	if (client->state != CLIENT_ACTIVE)
 		return;
-	if (borrower->server->is_ready && !is_session(client)) {
-		give_back(client);
+	if (borrower->server->is_ready && !is_session(client) && give_back(client))
 		return;
-	}
-	if (stream_want(&client->stream, WANT_INPUT))
-		client_judge_kept(client);
+	go_on(client);
 }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)
@@ -443,6 +499,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_welcome = on_welcome,
 	.on_bytes = on_bytes,
 	.on_ready = on_ready,
+	.on_deallocated = on_deallocated,
 	.on_room = on_room,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,

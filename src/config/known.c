@@ -39,7 +39,6 @@ static const struct known {
 	{ "client_tls_key_file", { "" } },
 	{ "client_tls_protocols", { "secure", "default" } },
 	{ "client_tls_sslmode", { "disable" } },
-	{ "max_prepared_statements", { "0" } },
 	{ "server_tls13_ciphers", { "" } },
 	{ "server_tls_ca_file", { "" } },
 	{ "server_tls_cert_file", { "" } },

@@ -107,6 +107,10 @@ const struct setting settings[] = {
 	                "0 = no limit."),
 	SETTING(max_packet_size, .initial = "2147483647", .min = 1024, .max = UINT32_MAX, LIVE,
 	        GROUP(NETWORK), .help = "A connection that sends a longer message is closed."),
+	SETTING(max_prepared_statements, .initial = "200", .max = 1000000, LIVE, GROUP(GENERIC),
+	        .help = "Statements that clients prepare by name (in the protocol) are followed in "
+	                "transaction and statement mode, and each server connection knows so many of "
+	                "them at a time. 0 = not followed: they fail in these modes."),
 	SETTING(max_user_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Clients of one user. 0 = no limit."),
 	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),

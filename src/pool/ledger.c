@@ -42,24 +42,52 @@ static const struct {
 	[LEDGER_CLOSE] = { "3E", "3" },          [LEDGER_SYNC] = { "ZE", "Z" },
 };
 
+static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
+{
+	return &ledger->ring[(ledger->head + index) & (ledger->room - 1)];
+}
+
+/* Settles the change of an entry, if it has one. */
+static void settle(struct ledger_entry *entry, bool is_done)
+{
+	struct ledger_change *change = entry->change;
+
+	entry->change = NULL;
+	if (change)
+		change->settle(change, is_done);
+}
+
+/* The first `count` entries will not be answered: the last one is taken back first. */
+static void take_back(struct ledger *ledger, uint32_t count)
+{
+	while (count-- > 0)
+		settle(entry_at(ledger, count), false);
+}
+
+static void settle_failed(struct ledger *ledger)
+{
+	struct ledger_change *failed = ledger_take_failed(ledger);
+
+	if (failed)
+		failed->settle(failed, false);
+}
+
 void ledger_done(struct ledger *ledger)
 {
+	ledger_clear(ledger);
 	free(ledger->ring);
 	*ledger = (struct ledger){ 0 };
 }
 
 void ledger_clear(struct ledger *ledger)
 {
+	take_back(ledger, ledger->count);
+	settle_failed(ledger);
 	ledger->head = ledger->count = 0;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
-}
-
-static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
-{
-	return &ledger->ring[(ledger->head + index) & (ledger->room - 1)];
 }
 
 static void pop(struct ledger *ledger)
@@ -86,11 +114,13 @@ static bool grow(struct ledger *ledger)
 	return true;
 }
 
-static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate)
+static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
+                 struct ledger_change *change)
 {
 	if (ledger->count == ledger->room && !grow(ledger))
 		return false;
 	*entry_at(ledger, ledger->count) = (struct ledger_entry){
+		.change = change,
 		.kind = (uint8_t)kind,
 		.fate = (uint8_t)fate,
 		.is_after_data = ledger->has_data,
@@ -99,7 +129,8 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 	return true;
 }
 
-enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate)
+static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
+                            struct ledger_change *change, bool *is_noted)
 {
 	if (kind == LEDGER_NONE)
 		return LEDGER_SENT;
@@ -124,7 +155,25 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
 		return LEDGER_SENT; /* outside of COPY the server ignores it */
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
 		ledger->has_data = false;
-	return push(ledger, kind, fate) ? LEDGER_SENT : LEDGER_NO_MEMORY;
+	*is_noted = push(ledger, kind, fate, change);
+	ledger->segment += kind == LEDGER_SYNC && *is_noted;
+	return *is_noted ? LEDGER_SENT : LEDGER_NO_MEMORY;
+}
+
+enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
+                                   enum ledger_fate fate, struct ledger_change *change)
+{
+	bool is_noted = false;
+	enum ledger_send sent = add(ledger, kind, fate, change, &is_noted);
+
+	if (!is_noted && change)
+		change->settle(change, false);
+	return sent;
+}
+
+enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate)
+{
+	return ledger_add_change(ledger, kind, fate, NULL);
 }
 
 /* Removes entries right behind the head, however many, in one step. */
@@ -201,24 +250,35 @@ static bool fail_copy(struct ledger *ledger)
 /* After an error in the extended protocol nothing is answered up to the next Sync. */
 static void skip_to_sync(struct ledger *ledger)
 {
-	while (ledger->count) {
-		if (entry_at(ledger, 0)->kind == LEDGER_SYNC)
-			return;
+	uint32_t count = 0;
+
+	while (count < ledger->count && entry_at(ledger, count)->kind != LEDGER_SYNC)
+		count++;
+	take_back(ledger, count);
+	while (count-- > 0)
 		pop(ledger);
-	}
-	ledger->is_skipping = true;
+	if (ledger->count == 0)
+		ledger->is_skipping = true;
 }
+
+static const enum ledger_verdict error_verdicts[] = {
+	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
+	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
+	[LEDGER_REPLACE] = LEDGER_REPLACED,
+};
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
 {
 	enum ledger_kind kind = entry_at(ledger, 0)->kind;
 
+	ledger->failed = entry_at(ledger, 0)->change;
+	entry_at(ledger, 0)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
 	if (ledger->is_copying && !fail_copy(ledger))
 		return LEDGER_DOUBT;
 	if (kind != LEDGER_QUERY && kind != LEDGER_FUNCTION && kind != LEDGER_SYNC)
 		skip_to_sync(ledger);
-	return fate == LEDGER_SWALLOW ? LEDGER_OURS : LEDGER_PASS;
+	return error_verdicts[fate];
 }
 
 /* CopyDone and CopyFail outside of COPY are ignored by the server: they owe nothing. */
@@ -241,9 +301,18 @@ static bool fits(const struct ledger *ledger, char type)
 
 	if (ledger->count == 0 || type == 0)
 		return false;
+	if (entry_at(ledger, 0)->fate == LEDGER_ANSWER)
+		return false;
 	kind = entry_at(ledger, 0)->kind;
 	return strchr(replies[kind].types, type) && !is_too_early(ledger, kind, type);
 }
+
+/* What a reply that fits, and is no error, means. */
+static const enum ledger_verdict verdicts[] = {
+	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
+	[LEDGER_INJECT] = LEDGER_EAT,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
+	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
+};
 
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 {
@@ -251,6 +320,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	enum ledger_fate fate;
 
 	*is_end = false;
+	settle_failed(ledger);
 	if (ledger->is_doubtful)
 		return LEDGER_DOUBT;
 	if (!fits(ledger, type)) {
@@ -272,8 +342,41 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		end_copy(ledger);
 	if (strchr(replies[kind].last, type)) {
 		*is_end = true;
+		settle(entry_at(ledger, 0), true);
 		pop(ledger);
 		pop_ignored(ledger);
 	}
-	return fate == LEDGER_SWALLOW ? LEDGER_OURS : LEDGER_PASS;
+	return verdicts[fate];
+}
+
+bool ledger_answer(struct ledger *ledger, char *type)
+{
+	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+
+	if (!head || head->fate != LEDGER_ANSWER)
+		return false;
+	*type = head->kind == LEDGER_PARSE ? '1' : '3';
+	settle(head, true);
+	pop(ledger);
+	pop_ignored(ledger);
+	return true;
+}
+
+struct ledger_change *ledger_take_failed(struct ledger *ledger)
+{
+	struct ledger_change *change = ledger->failed;
+
+	ledger->failed = NULL;
+	return change;
+}
+
+bool ledger_knows_status(const struct ledger *ledger)
+{
+	for (uint32_t i = 0; i < ledger->count; i++) {
+		enum ledger_kind kind = entry_at(ledger, i)->kind;
+
+		if (kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION)
+			return false;
+	}
+	return true;
 }

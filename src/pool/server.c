@@ -92,6 +92,8 @@ static void release(struct server *server)
 	timer_clear(&server->xact);
 	stream_close(&server->stream);
 	ledger_done(&server->ledger);
+	known_done(&server->known);
+	buf_free(&server->instead);
 	params_release(params, &server->params);
 	params_release(params, &server->baseline);
 	explicit_bzero(server->key, sizeof(server->key));
@@ -277,6 +279,13 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 	return result;
 }
 
+enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
+                                    enum ledger_fate fate, struct ledger_change *change)
+{
+	server->is_ready = false;
+	return ledger_add_change(&server->ledger, kind, fate, change);
+}
+
 /* Sending failed. It may have told us why before: what it said is read first. */
 static void broken(struct task *task)
 {
@@ -301,6 +310,16 @@ bool server_send(struct server *server, struct bytes bytes)
 {
 	server->pool->stats.client_bytes += bytes.count;
 	if (stream_send(&server->stream, bytes))
+		return true;
+	server_break(server);
+	return false;
+}
+
+bool server_sendv(struct server *server, const struct iovec *pieces, int count)
+{
+	for (int i = 0; i < count; i++)
+		server->pool->stats.client_bytes += pieces[i].iov_len;
+	if (stream_sendv(&server->stream, pieces, count))
 		return true;
 	server_break(server);
 	return false;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 
 #include "server_priv.h"
 
@@ -130,7 +131,14 @@ static enum frame_fate unasked_error(struct server *server, struct bytes body)
 /* A CommandComplete: does its tag say that parameters were reset? */
 static void complete_frame(struct server *server, struct bytes body)
 {
-	if (bytes_equal(body, bytes_of("DISCARD ALL", 12)))
+	bool is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
+
+	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
+		known_forget_confirmed(&server->known);
+		if (server->borrower && server->errand == ERRAND_NONE)
+			server->borrower->ops->on_deallocated(server->borrower);
+	}
+	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
 		server_forget_rest(server, false);
@@ -166,6 +174,62 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	return FRAME_EAT;
 }
 
+/* ---- errors whose words are not the client's business ---- */
+
+/* Something that made the server refuse a request: the client is told in our words. */
+static void say_refusal(struct server *server, const struct ledger_change *change)
+{
+	const struct refusal *refusal = (const struct refusal *)change;
+
+	message_error(&server->instead, &(struct report){ .severity = "ERROR",
+	                                                  .verbatim = "ERROR",
+	                                                  .sqlstate = refusal->err.sqlstate,
+	                                                  .text = refusal->err.text });
+}
+
+/* The same error, with the client's name of the statement instead of ours. false: it has none. */
+static bool say_renamed(struct server *server, struct bytes body,
+                        const struct ledger_change *change)
+{
+	struct bytes name = statement_name(change->statement);
+	const char *at = memmem(body.at, body.count, name.at, name.count);
+	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
+	size_t frame;
+
+	if (!at || (behind < end && *behind >= '0' && *behind <= '9'))
+		return false;
+	frame = message_begin(&server->instead, 'E');
+	buf_add(&server->instead, body.at, (size_t)(at - body.at));
+	buf_add_text(&server->instead, change->name);
+	buf_add(&server->instead, behind, (size_t)(end - behind));
+	message_end(&server->instead, frame);
+	return true;
+}
+
+/* A request has failed, and all behind it up to the Sync. */
+static enum frame_fate failed_frame(struct server *server, struct bytes body,
+                                    enum ledger_verdict verdict)
+{
+	struct ledger_change *change = ledger_take_failed(&server->ledger);
+	enum frame_fate fate = FRAME_PASS;
+	struct report report = { .sqlstate = "" };
+	bool is_whole = fields_report(body, &report) == WIRE_OK;
+
+	if (!change)
+		return FRAME_PASS;
+	if (verdict == LEDGER_REPLACED) {
+		say_refusal(server, change);
+		fate = FRAME_REPLACE;
+	} else if (change->name && is_whole) {
+		if (strcmp(report.sqlstate, "0A000") == 0)
+			known_spoil(&server->known, change->statement);
+		if (say_renamed(server, body, change))
+			fate = FRAME_REPLACE;
+	}
+	change->settle(change, false);
+	return fate;
+}
+
 /* An answer, by the ledger. `body` is empty for what does not need to be understood. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
@@ -177,6 +241,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || is_fatal(body)))
 		return unasked_error(server, body);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
+	if (verdict == LEDGER_EAT)
+		return FRAME_EAT;
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
@@ -185,6 +251,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
 	if (type == 'Z')
 		return FRAME_READY;
+	if (type == 'E')
+		return failed_frame(server, body, verdict);
 	if (type == 'C')
 		complete_frame(server, body);
 	return FRAME_PASS;
@@ -251,6 +319,34 @@ static void ready(struct server *server)
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 
+/* ---- what we say in the server's place ---- */
+
+static void say_instead(struct server *server)
+{
+	if (server->borrower && buf_ok(&server->instead))
+		pass(server, server->instead.at, server->instead.at + server->instead.count,
+		     false);
+	buf_free(&server->instead);
+}
+
+static bool has_answer(const struct server *server)
+{
+	return server->state == SERVER_LENT && server->ledger.count &&
+	       server->ledger.ring[server->ledger.head].fate == LEDGER_ANSWER;
+}
+
+bool server_answer(struct server *server)
+{
+	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
+	bool has_room = true;
+
+	while (server->state == SERVER_LENT && server->borrower &&
+	       ledger_answer(&server->ledger, &message[0]))
+		has_room = server->borrower->ops->on_bytes(server->borrower,
+		                                           bytes_of(message, sizeof(message)));
+	return has_room;
+}
+
 /* Keeps what could not be judged yet. */
 static void keep(struct server *server, struct bytes rest)
 {
@@ -310,7 +406,7 @@ static bool consume(struct server *server, struct bytes in)
 			if (fate == FRAME_STAY)
 				break;
 			server->frame_left = frame.length;
-			server->passes = fate != FRAME_EAT;
+			server->passes = fate != FRAME_EAT && fate != FRAME_REPLACE;
 		} else {
 			fate = server->passes ? FRAME_PASS : FRAME_EAT;
 		}
@@ -326,6 +422,13 @@ static bool consume(struct server *server, struct bytes in)
 			run = in.at;
 			if (server->state == SERVER_LENT)
 				ready(server);
+		}
+		if (fate == FRAME_REPLACE)
+			say_instead(server);
+		if (server->frame_left == 0 && has_answer(server)) {
+			pass(server, run, in.at, false);
+			run = in.at;
+			server_answer(server);
 		}
 		if (server->state == SERVER_CLOSING)
 			return false;

@@ -10,11 +10,12 @@
 
 /* What becomes of a frame. */
 enum frame_fate {
-	FRAME_PASS,  /* to the borrower */
-	FRAME_READY, /* the same, and then on_ready() */
-	FRAME_EAT,   /* it was for us */
-	FRAME_STAY,  /* not now: it stays where it is, and nothing more is read */
-	FRAME_STOP   /* the server is closing: forget all that has come */
+	FRAME_PASS,    /* to the borrower */
+	FRAME_READY,   /* the same, and then on_ready() */
+	FRAME_EAT,     /* it was for us */
+	FRAME_REPLACE, /* the same, and the borrower is refused in its place */
+	FRAME_STAY,    /* not now: it stays where it is, and nothing more is read */
+	FRAME_STOP     /* the server is closing: forget all that has come */
 };
 
 /* The only place that writes server->state. */

@@ -86,7 +86,6 @@ NOT_YET = {
     "client_tls_sslmode": "require", "server_tls_sslmode": "require", "auth_hba_file": "/x",
     "auth_query": "SELECT 1", "auth_user": "postgres", "auth_dbname": "app",
     "auth_ident_file": "/x", "auth_ldap_options": "x",
-    "max_prepared_statements": "100",
 }
 
 

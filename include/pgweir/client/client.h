@@ -37,6 +37,7 @@ enum client_state {
 #define CLIENT_KEY_SIZE 8
 
 struct entry;
+struct client_statement;
 
 /* What there is only until a client is in. */
 struct client_entrance {
@@ -64,6 +65,9 @@ struct client {
 	const struct params *params;  /* what it wants to be set wherever its work runs */
 	const struct params *startup; /* the same as it was given at the start */
 	struct client_entrance *entrance;
+	struct ledger_open open_names;       /* changes of its statements' names */
+	uint32_t name_loss_count;            /* how often it has thrown all of them away */
+	struct client_statement *statements; /* by name: what it has prepared. client/prepared.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
@@ -97,6 +101,9 @@ bool client_is_in(const struct client *client);
 
 /* Tells it why, and ends it when it has had time to read that. */
 void client_fatal(struct client *client, const struct err *err);
+
+/* How many statements it has prepared by name. */
+unsigned int client_statement_count(const struct client *client);
 
 /* ---- for the console ---- */
 

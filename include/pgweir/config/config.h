@@ -82,6 +82,7 @@ struct config {
 	int max_db_client_connections; /* ask for the effective values: config/entries.h */
 	int max_user_connections;
 	int max_user_client_connections;
+	int max_prepared_statements; /* 0 = not followed */
 	bool server_round_robin;
 	struct config_list track_extra_parameters;
 	struct config_list ignore_startup_parameters;

@@ -38,6 +38,8 @@ struct borrower_ops {
 	 * server may be returned if borrower->server's status is 'I'.
 	 */
 	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
+	/* All statements that were prepared by name are gone: DISCARD ALL, DEALLOCATE ALL. */
+	void (*on_deallocated)(struct borrower *borrower);
 	/*
 	 * The lent server takes bytes again, after server_send() had to keep some or
 	 * its ledger was full; or the rest of a frame that nobody asked for has come,

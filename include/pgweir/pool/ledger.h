@@ -36,17 +36,50 @@ enum ledger_kind {
 /* For whom the replies to an entry are. */
 enum ledger_fate {
 	LEDGER_FORWARD, /* the client's */
-	LEDGER_SWALLOW, /* we asked */
+	LEDGER_SWALLOW, /* we asked, and wait for the answer */
+	LEDGER_INJECT, /* we asked on the client's behalf: success is ours, an error is the client's
+	                */
+	LEDGER_ANSWER, /* was not sent: we answer in its place, when its turn comes */
+	LEDGER_REPLACE /* sent so that it fails: the client gets an error of ours instead */
+};
+
+struct statement;
+
+/*
+ * What a request changes in what we believe of a server or a client. It counts
+ * from the moment of sending, and is settled once: is_done when the server has
+ * confirmed it, else it is to be taken back. Changes that fail together are
+ * settled the last one first. settle() frees the change.
+ */
+struct ledger_change {
+	void (*settle)(struct ledger_change *change, bool is_done);
+	const struct statement
+	    *statement;   /* what the request is about, for the words of an error */
+	const char *name; /* and how the client calls it; NULL: no matter */
+};
+
+/*
+ * How many changes of one thing are not settled. While what was sent before the
+ * last Sync may still fail, nobody can tell what holds behind it: whoever needs
+ * to know waits for that Sync's answer. So all that are open are of one segment.
+ */
+struct ledger_open {
+	uint32_t count;
+	uint32_t segment;
 };
 
 enum ledger_verdict {
 	LEDGER_PASS,     /* it goes to the client */
 	LEDGER_OURS,     /* it answers what we asked; ledger_reply.is_end: the last of it */
+	LEDGER_EAT,      /* it answers what was injected: nobody waits for it */
+	LEDGER_REPLACED, /* an error in whose place the client gets what ledger_take_failed() says
+	                  */
 	LEDGER_MISMATCH, /* out of step */
 	LEDGER_DOUBT     /* in step or not, nobody can tell any more: see ledger.c */
 };
 
 struct ledger_entry {
+	struct ledger_change *change; /* NULL: it changes nothing */
 	uint8_t kind;
 	uint8_t fate;
 	bool is_after_data; /* a Sync that CopyData came before: perhaps inside of a COPY */
@@ -54,9 +87,11 @@ struct ledger_entry {
 
 struct ledger {
 	struct ledger_entry *ring;
-	uint32_t room; /* entries in the ring: a power of two */
-	uint32_t head; /* where the oldest lies */
+	struct ledger_change *failed; /* of the last request that failed */
+	uint32_t room;                /* entries in the ring: a power of two */
+	uint32_t head;                /* where the oldest lies */
 	uint32_t count;
+	uint32_t segment;         /* Syncs that were noted: what lies between two fails together */
 	bool is_copying;          /* the entry at the head has brought the server into COPY IN */
 	bool is_copy_open;        /* and, as far as we know, still reads CopyData */
 	bool is_skipping;         /* the server ignores everything up to the next Sync */
@@ -99,6 +134,19 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 	       head->fate == LEDGER_FORWARD;
 }
 
+static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)
+{
+	open->count++;
+	open->segment = ledger->segment;
+}
+
+/* Whether changes are open that may fail without what is sent now. */
+static inline bool ledger_open_is_unsure(const struct ledger_open *open,
+                                         const struct ledger *ledger)
+{
+	return open->count && open->segment != ledger->segment;
+}
+
 enum ledger_send {
 	LEDGER_SENT, /* noted: send it */
 	LEDGER_DROP, /* the server would ignore it: do not send it */
@@ -107,6 +155,25 @@ enum ledger_send {
 
 /* Notes a request, in the order in which requests are sent. */
 enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate);
+
+/*
+ * The same with a change, which is taken over in any case: where the server will
+ * not look at the request, or memory has run out, it is settled at once.
+ */
+enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
+                                   enum ledger_fate fate, struct ledger_change *change);
+
+/* Whether the turn of a LEDGER_ANSWER has come: takes it off. *type: the reply's type byte. */
+bool ledger_answer(struct ledger *ledger, char *type);
+
+/*
+ * After an error: the change of the request that failed, or NULL. The caller settles
+ * it; left where it is, that is done before the next reply is judged.
+ */
+struct ledger_change *ledger_take_failed(struct ledger *ledger);
+
+/* Whether the state of the transaction that the last ReadyForQuery gave still holds. */
+bool ledger_knows_status(const struct ledger *ledger);
 
 /*
  * Judges a reply by its type byte. Not for what comes at any time:

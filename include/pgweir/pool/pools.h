@@ -47,6 +47,7 @@ struct pools {
 	struct pools_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct statements statements;
 	struct socket_options server_sockets;
 	struct database *database_table;
 	struct database_list databases;

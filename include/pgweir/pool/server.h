@@ -22,6 +22,7 @@
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pool/borrower.h"
+#include "pgweir/pool/known.h"
 #include "pgweir/pool/ledger.h"
 #include "pgweir/pool/params.h"
 
@@ -88,6 +89,8 @@ struct server {
 	unsigned int cancel_count; /* cancels on their way to it */
 	struct borrower *borrower;
 	struct ledger ledger;
+	struct buf instead; /* what the borrower is told in the place of the present frame */
+	struct known known; /* the statements that are prepared there */
 	const struct params *params;      /* what is set there and is not its default */
 	const struct params *baseline;    /* what it reported at its login: its defaults */
 	struct server_entrance *entrance; /* until it has logged in, else NULL */
@@ -116,12 +119,28 @@ struct server {
  */
 enum ledger_send server_note(struct server *server, enum ledger_kind kind);
 
+/* The same for what we change on the way: see ledger_add_change(). */
+enum ledger_send server_note_change(struct server *server, enum ledger_kind kind,
+                                    enum ledger_fate fate, struct ledger_change *change);
+
+/* The change of a LEDGER_REPLACE: with what the client is refused. settle() frees it. */
+struct refusal {
+	struct ledger_change base;
+	struct err err;
+};
+
 /*
  * Sends bytes of the borrower's. false: the connection is broken; on_lost() comes
  * from the loop. When unsent bytes are left (server_has_room()), on_room() comes
  * once they have gone.
  */
 bool server_send(struct server *server, struct bytes bytes);
+
+/* The same for pieces that are sent in order. */
+bool server_sendv(struct server *server, const struct iovec *pieces, int count);
+
+/* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
+bool server_answer(struct server *server);
 
 static inline bool server_has_room(const struct server *server)
 {

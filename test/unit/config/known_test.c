@@ -23,10 +23,6 @@ static const struct {
 	{ "server_tls_sslmode", "verify-full",
 	  "setting \"server_tls_sslmode\" is not supported yet: leave it out, or set it to "
 	  "disable" },
-	{ "max_prepared_statements", "0", NULL },
-	{ "max_prepared_statements", "200",
-	  "setting \"max_prepared_statements\" is not supported yet: leave it out, or set it to "
-	  "0" },
 	{ "auth_hba_file", "", NULL },
 	{ "auth_hba_file", "/etc/hba",
 	  "setting \"auth_hba_file\" is not supported yet: leave it out, or leave its value "

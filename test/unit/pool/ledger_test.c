@@ -269,6 +269,114 @@ START_TEST(ledger_takes_many_syncs_in_a_copy)
 }
 END_TEST
 
+/* ---- changes ---- */
+
+/* A change that writes down how it is settled: its letter, or the capital if it is done. */
+struct written {
+	struct ledger_change base;
+	char letter;
+	char *story;
+};
+
+static void settle_written(struct ledger_change *base, bool is_done)
+{
+	struct written *written = (struct written *)base;
+	size_t count = strlen(written->story);
+
+	written->story[count] = (char)(is_done ? written->letter - 'a' + 'A' : written->letter);
+	written->story[count + 1] = 0;
+}
+
+/*
+ * After '>' requests, each with a change a, b, c ... in turn, and behind it '+' injected,
+ * '#' answered here, '%' replaced. After '<' replies: all must fit; '@' the turn of an
+ * answer of ours, '_' that of none. '0' clears.
+ */
+static const struct {
+	const char *says;
+	const char *script;
+	const char *story;
+} change_cases[] = {
+	{ "all are done", ">PBC<123", "ABC" },
+	{ "a failure takes back all up to the Sync, the last first", ">PBCSP<1E", "Acb" },
+	{ "what is behind the Sync stands", ">PSB<EZ2", "aB" },
+	{ "a request that is skipped is settled at once", ">P<E>B", "ab" },
+	{ "clearing takes back the last first", ">PBC<10", "Acb" },
+	{ "injected", ">P+B<12", "AB" },
+	{ "an injected one fails", ">P+B<E", "ba" },
+	{ "answered here when its turn comes", ">PC#<_1@", "AB" },
+	{ "answered here at once", ">P#C#<@@_", "AB" },
+	{ "not answered when something fails in front", ">PC#<E_", "ba" },
+	{ "an answer of the server in its place does not fit", ">P#<1!", "" },
+	{ "replaced", ">PB%<1E", "Ab" },
+	{ "a replaced one that succeeds does not fit", ">B%<2!", "A" },
+	{ "the Sync of a failure changes nothing", ">P<E>S<Z", "a" },
+};
+
+static void play_change(struct ledger *ledger, struct written *written, const char *at)
+{
+	enum ledger_fate fate = at[1] == '+'   ? LEDGER_INJECT
+	                        : at[1] == '#' ? LEDGER_ANSWER
+	                        : at[1] == '%' ? LEDGER_REPLACE
+	                                       : LEDGER_FORWARD;
+
+	if (*at == 'S')
+		ck_assert_int_eq(ledger_add(ledger, LEDGER_SYNC, fate), LEDGER_SENT);
+	else
+		ck_assert_int_eq(ledger_add_change(ledger, kind_of(*at), fate, &written->base),
+		                 LEDGER_SENT);
+}
+
+static void play_change_reply(struct ledger *ledger, const char *says, const char *at)
+{
+	struct ledger_change *failed;
+	bool is_end;
+	char type;
+
+	if (*at == '0') {
+		ledger_clear(ledger);
+	} else if (*at == '@' || *at == '_') {
+		ck_assert_msg(ledger_answer(ledger, &type) == (*at == '@'), "%s: at \"%s\"", says,
+		              at);
+	} else {
+		ck_assert_msg((ledger_reply(ledger, *at, &is_end) == LEDGER_MISMATCH) ==
+		                  (at[1] == '!'),
+		              "%s: at \"%s\"", says, at);
+		failed = *at == 'E' ? ledger_take_failed(ledger) : NULL;
+		if (failed)
+			failed->settle(failed, false);
+	}
+}
+
+START_TEST(ledger_settles_changes)
+{
+	struct written changes[8];
+	struct ledger ledger = { 0 };
+	char story[32] = "";
+	bool is_request = true;
+	size_t count = 0;
+
+	for (const char *at = change_cases[_i].script; *at; at++) {
+		if (*at == '>' || *at == '<') {
+			is_request = *at == '>';
+		} else if (strchr("+#%!", *at)) {
+			continue;
+		} else if (is_request) {
+			changes[count] = (struct written){ { .settle = settle_written },
+				                           (char)('a' + count),
+				                           story };
+			play_change(&ledger, &changes[count], at);
+			count += *at != 'S';
+		} else {
+			play_change_reply(&ledger, change_cases[_i].says, at);
+		}
+	}
+	ck_assert_msg(strcmp(story, change_cases[_i].story) == 0, "%s: \"%s\"",
+	              change_cases[_i].says, story);
+	ledger_done(&ledger);
+}
+END_TEST
+
 /* ---- a model of a backend ---- */
 
 #define REQUESTS_MAX 160
@@ -576,6 +684,7 @@ int main(void)
 	TCase *cases = tcase_create("ledger");
 
 	tcase_set_timeout(cases, 60);
+	tcase_add_loop_test(cases, ledger_settles_changes, 0, COUNT_OF(change_cases));
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Which statements a server knows, the longest unused first. What is believed
+ * here runs ahead of the server: it counts from the moment of sending, and the
+ * changes made for the ledger take it back where the server refuses.
+ */
+#ifndef PGWEIR_POOL_KNOWN_H
+#define PGWEIR_POOL_KNOWN_H
+
+#include <sys/queue.h>
+
+#include "pgweir/pool/ledger.h"
+#include "pgweir/pool/statements.h"
+
+struct known_statement;
+TAILQ_HEAD(known_list, known_statement);
+
+/* Lives inside a server. */
+struct known {
+	struct statements *statements;
+	const struct ledger *ledger; /* of the same server */
+	struct ledger_open open;
+	uint32_t loss_count; /* how often the server has thrown all away */
+	struct known_statement *table;
+	struct known_list list; /* the longest unused first */
+};
+
+void known_init(struct known *known, struct statements *statements, const struct ledger *ledger);
+
+/* Forgets all. Changes that refer to it must have been settled before. */
+void known_done(struct known *known);
+
+/* Whether the server knows it, or will when it has read what was sent. If so, it is used now. */
+bool known_use(struct known *known, const struct statement *statement);
+
+/*
+ * Whether known_use() can be believed. If not, the answer to a Sync that was
+ * sent must be waited for before anything is done about this statement.
+ */
+bool known_is_sure(const struct known *known, const struct statement *statement);
+
+/*
+ * The server knows it, but cannot run it any more ("cached plan must not change
+ * result type"): it has to be told again, by known_repeat().
+ */
+void known_spoil(struct known *known, const struct statement *statement);
+bool known_is_spoilt(const struct known *known, const struct statement *statement);
+
+unsigned int known_count(const struct known *known);
+
+/* The one to let go for another; NULL: fewer than `limit` are known. */
+struct statement *known_oldest(struct known *known, unsigned int limit);
+
+/* The server has thrown all away (DISCARD ALL): those that it had confirmed are gone. */
+void known_forget_confirmed(struct known *known);
+
+/*
+ * The changes that a Parse and a Close on the server make; what they say is
+ * believed at once. NULL: no memory, nothing is changed.
+ */
+struct ledger_change *known_learn(struct known *known, struct statement *statement);
+struct ledger_change *known_forget(struct known *known, struct statement *statement);
+
+/*
+ * A Close and a Parse of a statement that is known, one behind the other, so that
+ * the server itself says what it thinks of that text now. false: no memory.
+ */
+bool known_repeat(struct known *known, struct statement *statement, struct ledger_change **close,
+                  struct ledger_change **parse);
+
+#endif

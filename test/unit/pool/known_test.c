@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/known.c, with a ledger that confirms and takes back.
+ */
+#include "pgweir/pool/known.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit.h"
+
+/*
+ * A script of words: what is done to statement a, b or c.
+ *   +a  a Parse is sent         -a  a Close is sent       *a  Close and Parse are sent
+ *   S   a Sync is sent          !   all is thrown away    ~a  it is spoilt      .a  it is used
+ *   <1  a reply of the server   =ab these are known, the longest unused first
+ *   ?a  is sure                 /a  is not                %a  is spoilt
+ */
+static const struct {
+	const char *says;
+	const char *script;
+} cases[] = {
+	{ "a Parse is believed at once", "+a =a ?a <1 =a" },
+	{ "and taken back when it fails", "+a <E =" },
+	{ "and when something in front of it fails", "+a +b <E =" },
+	{ "the one in front stays", "+a +b <1 =ab <E =a" },
+	{ "a Close is believed at once", "+a <1 -a = <3 =" },
+	{ "and taken back when it is skipped", "+a <1 +b -a =b <E =a" },
+	{ "Parse and Close in one batch that fails", "+a -a = <E =" },
+	{ "a Close that is skipped behind a Parse that was not", "+a -a +b <1 =b <E =a" },
+	{ "Close and Parse in one batch that fails", "+a <1 +b -a +a =ba <E =a" },
+	{ "use makes it the youngest", "+a +b <1 <1 =ab .a =ba .a =ba" },
+	{ "Close and Parse in one", "+a <1 *a =a <3 <1 =a" },
+	{ "both are skipped", "+a <1 +b *a <E =a" },
+	{ "only the Close comes through", "+a <1 *a <3 <E =" },
+	{ "all is thrown away", "+a +b <1 <1 ! =" },
+	{ "but for what is sent behind", "+a <1 +b ! =b <1 =b" },
+	{ "Close and Parse are sent behind", "+a <1 *a ! =a <3 <1 =a" },
+	{ "and fail", "+a <1 *a ! =a <E =" },
+	{ "a Close that is skipped does not bring back what was thrown away",
+	  "+a <1 +b -a ! <E =" },
+	{ "what is confirmed is sure", "+a <1 S +b S ?a /b /c" },
+	{ "what is open is sure within its batch", "+a -a +b ?a ?b ?c S /a /b /c" },
+	{ "what has been answered is sure", "+a S /a <1 ?a" },
+	{ "a Close that is open is not sure", "+a <1 -a S /a /b <3 ?a ?b" },
+	{ "Close and Parse are not sure", "+a <1 *a S /a <3 /a <1 ?a" },
+	{ "spoilt until it is parsed again", "+a <1 ~a %a *a <3 <1 =a ?a" },
+	{ "and still if that is skipped", "+a <1 ~a +b *a <E %a =a" },
+};
+
+struct stage {
+	struct statements statements;
+	struct ledger ledger;
+	struct known known;
+	struct statement *all[3];
+};
+
+static void expect(struct stage *stage, const char *names, const char *says)
+{
+	struct known_list *list = &stage->known.list;
+	unsigned int count = known_count(&stage->known);
+	char have[8] = "";
+
+	ck_assert_uint_lt(count, sizeof(have));
+	for (unsigned int i = 0; i < count; i++) {
+		const struct statement *oldest = known_oldest(&stage->known, 0);
+
+		ck_assert(!TAILQ_EMPTY(list));
+		for (int which = 0; which < 3; which++)
+			if (stage->all[which] == oldest)
+				have[i] = (char)('a' + which);
+		known_use(&stage->known, oldest); /* goes round once */
+	}
+	ck_assert_msg(strcmp(have, names) == 0, "%s: \"%s\" instead of \"%s\"", says, have, names);
+}
+
+static void reply(struct stage *stage, char type, const char *says)
+{
+	bool is_end;
+
+	ck_assert_msg(ledger_reply(&stage->ledger, type, &is_end) != LEDGER_MISMATCH,
+	              "%s: '%c' does not fit", says, type);
+	if (type == 'E') {
+		struct ledger_change *change = ledger_take_failed(&stage->ledger);
+
+		if (change)
+			change->settle(change, false);
+		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		ledger_reply(&stage->ledger, 'Z', &is_end);
+	}
+}
+
+static void send_repeat(struct stage *stage, struct statement *statement)
+{
+	struct ledger_change *close, *parse;
+
+	ck_assert(known_repeat(&stage->known, statement, &close, &parse));
+	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD, close);
+	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD, parse);
+}
+
+static void step(struct stage *stage, const char *word, const char *says)
+{
+	struct known *known = &stage->known;
+	struct statement *statement =
+	    strchr("abc", word[1]) && word[1] ? stage->all[word[1] - 'a'] : NULL;
+
+	switch (word[0]) {
+	case '+':
+		ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD,
+		                  known_learn(known, statement));
+		break;
+	case '-':
+		ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD,
+		                  known_forget(known, statement));
+		break;
+	case '*':
+		send_repeat(stage, statement);
+		break;
+	case 'S':
+		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		break;
+	case '!':
+		known_forget_confirmed(known);
+		break;
+	case '~':
+		known_spoil(known, statement);
+		break;
+	case '.':
+		ck_assert(known_use(known, statement));
+		break;
+	case '<':
+		reply(stage, word[1], says);
+		break;
+	case '=':
+		expect(stage, word + 1, says);
+		break;
+	case '?':
+	case '/':
+		ck_assert_msg(known_is_sure(known, statement) == (word[0] == '?'), "%s: %s", says,
+		              word);
+		break;
+	case '%':
+		ck_assert_msg(known_is_spoilt(known, statement), "%s: %s", says, word);
+	}
+}
+
+START_TEST(known_plays)
+{
+	static const char *const texts[] = { "a\0\0\0", "b\0\0\0", "c\0\0\0" };
+	struct stage stage = { 0 };
+	char script[128], *word, *rest = NULL;
+
+	known_init(&stage.known, &stage.statements, &stage.ledger);
+	for (int i = 0; i < 3; i++)
+		stage.all[i] = statement_of(&stage.statements, bytes_of(texts[i], 4));
+	snprintf(script, sizeof(script), "%s", cases[_i].script);
+	for (word = strtok_r(script, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		step(&stage, word, cases[_i].says);
+	ledger_done(&stage.ledger);
+	ck_assert_uint_eq(stage.known.open.count, 0);
+	known_done(&stage.known);
+	for (int i = 0; i < 3; i++)
+		statement_release(&stage.statements, &stage.all[i]);
+	ck_assert_uint_eq(HASH_COUNT(stage.statements.table), 0);
+}
+END_TEST
+
+START_TEST(known_lets_the_oldest_go)
+{
+	struct stage stage = { 0 };
+
+	known_init(&stage.known, &stage.statements, &stage.ledger);
+	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4));
+	ck_assert_ptr_null(known_oldest(&stage.known, 1));
+	step(&stage, "+a", "");
+	ck_assert_ptr_eq(known_oldest(&stage.known, 1), stage.all[0]);
+	ck_assert_ptr_null(known_oldest(&stage.known, 2));
+	ledger_done(&stage.ledger);
+	known_done(&stage.known);
+	statement_release(&stage.statements, &stage.all[0]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/known");
+	TCase *tcase = tcase_create("known");
+
+	tcase_add_loop_test(tcase, known_plays, 0, COUNT_OF(cases));
+	tcase_add_test(tcase, known_lets_the_oldest_go);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

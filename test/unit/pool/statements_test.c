@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/statements.c: one text is held once, and goes with its last owner.
+ */
+#include "pgweir/pool/statements.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+/* What a Parse message has behind its name: text, zero, the count of types, the types. */
+static struct bytes text_of(const char *text, size_t count) { return bytes_of(text, count); }
+
+START_TEST(statements_are_held_once)
+{
+	struct statements statements = { 0 };
+	struct bytes text = text_of("select 1\0\0\0", 11);
+	struct statement *one = statement_of(&statements, text);
+	struct statement *two = statement_of(&statements, text);
+
+	ck_assert_ptr_nonnull(one);
+	ck_assert_ptr_eq(one, two);
+	statement_release(&statements, &one);
+	ck_assert_ptr_null(one);
+	ck_assert_uint_eq(HASH_COUNT(statements.table), 1);
+	statement_release(&statements, &two);
+	ck_assert_uint_eq(HASH_COUNT(statements.table), 0);
+	statement_release(&statements, &two);
+}
+END_TEST
+
+START_TEST(statements_differ_by_their_types)
+{
+	struct statements statements = { 0 };
+	struct statement *none = statement_of(&statements, text_of("x\0\0\0", 4));
+	struct statement *some = statement_of(&statements, text_of("x\0\0\1\0\0\0\27", 8));
+
+	ck_assert_ptr_ne(none, some);
+	statement_release(&statements, &none);
+	statement_release(&statements, &some);
+}
+END_TEST
+
+START_TEST(statements_never_give_a_number_twice)
+{
+	struct statements statements = { 0 };
+	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4));
+
+	ck_assert_str_eq(statement_name(one).at, "PGBOUNCER_1");
+	statement_release(&statements, &one);
+	one = statement_of(&statements, text_of("x\0\0\0", 4));
+	ck_assert_str_eq(statement_name(one).at, "PGBOUNCER_2");
+	ck_assert_uint_eq(statement_name(one).count, strlen("PGBOUNCER_2"));
+	statement_release(&statements, &one);
+}
+END_TEST
+
+START_TEST(statements_are_whole_parse_messages)
+{
+	static const char expected[] = "P\0\0\0\024PGBOUNCER_1\0x\0\0\0";
+	struct statements statements = { 0 };
+	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4));
+
+	ck_assert_uint_eq(one->message_size, sizeof(expected) - 1);
+	ck_assert_mem_eq(one->message, expected, sizeof(expected) - 1);
+	statement_release(&statements, &one);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/statements");
+	TCase *tcase = tcase_create("statements");
+
+	tcase_add_test(tcase, statements_are_held_once);
+	tcase_add_test(tcase, statements_differ_by_their_types);
+	tcase_add_test(tcase, statements_never_give_a_number_twice);
+	tcase_add_test(tcase, statements_are_whole_parse_messages);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
