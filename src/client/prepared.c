@@ -263,8 +263,11 @@ static bool repeat(struct client *client, struct gather *gather, struct statemen
 		return false;
 	gather_close(gather, statement_name(statement));
 	gather_parse(client, gather, statement);
-	return note(server, LEDGER_CLOSE, LEDGER_INJECT, close) &
-	       note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
+	if (!note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+		parse->settle(parse, false);
+		return false;
+	}
+	return note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
 }
 
 /* The server learns the statement in front of what needs it, if it does not know it. */

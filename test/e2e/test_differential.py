@@ -269,6 +269,7 @@ BOTH = pytest.mark.parametrize("stage", (200, 2), indirect=True, ids=("200", "2"
 
 
 @BOTH
+@pytest.mark.limit(60 + COUNT)
 def test_answers_are_those_of_postgresql(stage):
     for number in range(COUNT):
         seed = f"{SEED} {number}"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../lib/room.h"
+#include "pgweir/pgwire/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,6 +23,7 @@ static const char *const modes[] = {
 	"pool_mode = transaction\ndefault_pool_size = 2\nserver_lifetime = 0",
 	"pool_mode = session\ndefault_pool_size = 1\ndisable_pqexec = 1\nsbuf_loopcnt = 1\n"
 	"max_packet_size = 1024\nlogin_notify_message = hello",
+	"pool_mode = transaction\ndefault_pool_size = 1\nmax_prepared_statements = 2",
 };
 
 struct play {
@@ -45,17 +47,43 @@ static void drain(struct play *play, struct peer *peer)
 		peer_close(peer);
 }
 
+/* A Parse, Bind, Describe or Close of one of four names, with one of four texts. */
+static void named_message(struct play *play, struct buf *out)
+{
+	unsigned int what = take(play);
+	const char name[] = { 's', (char)('0' + what / 4 % 4), 0 };
+	const char text[] = { 't', (char)('0' + what / 16 % 4), 0 };
+	const char type = "PBDC"[what % 4];
+	size_t at = message_begin(out, type);
+
+	if (type == 'B')
+		buf_add_cstr(out, "");
+	if (type == 'D' || type == 'C')
+		buf_add_byte(out, 'S');
+	buf_add_cstr(out, name);
+	if (type == 'P')
+		buf_add_cstr(out, text);
+	if (type == 'P' || type == 'B')
+		buf_add_be16(out, 0);
+	if (type == 'B')
+		buf_add_be32(out, 0);
+	message_end(out, at);
+}
+
 /* A message, whole or in two pieces with some turns between. */
 static void say_message(struct play *play, struct peer *peer, bool is_cut)
 {
-	static const char clients[] = "QPBDECSHFdcfXQSQS",
+	static const char clients[] = "QPBDECSHFdcfXQSQSnnnnn",
 			  servers[] = "RSKZzyCxTD123nstIGHWVNAEdcZZC!?";
 	struct buf out = { 0 };
 	size_t cut;
+	char type = peer->is_server ? servers[take(play) % (sizeof(servers) - 1)]
+	                            : clients[take(play) % (sizeof(clients) - 1)];
 
-	peer_message(peer, &out,
-	             peer->is_server ? servers[take(play) % (sizeof(servers) - 1)]
-	                             : clients[take(play) % (sizeof(clients) - 1)]);
+	if (!peer->is_server && type == 'n')
+		named_message(play, &out);
+	else
+		peer_message(peer, &out, type);
 	cut = is_cut ? take(play) % out.count : 0;
 	if (cut) {
 		peer_say_bytes(peer, bytes_of(out.at, cut));

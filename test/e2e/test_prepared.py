@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: ISC
+"""Named prepared statements in transaction and statement mode, as drivers use them."""
+
+import asyncio
+import subprocess
+
+import asyncpg
+import pg8000
+import psycopg
+import pytest
+
+from .kit.wire import bind, describe, execute, parse, sync
+
+LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
+
+
+@pytest.fixture
+def weir(pgweir, limit_of_statements):
+    return pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1,
+                  max_prepared_statements=limit_of_statements)
+
+
+@LIMITS
+@pytest.mark.parametrize("threshold", (0, 1))
+def test_psycopg(weir, threshold):
+    clients = [weir.connect(prepare_threshold=threshold) for _ in range(4)]
+    for number in range(40):
+        for at, client in enumerate(clients):
+            sql = f"SELECT %s::int + {number % 5}"
+            assert client.execute(sql, (at,)).fetchone() == (at + number % 5,)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        clients[0].execute("SELECT 1 / %s::int", (0,))
+    assert clients[0].execute("SELECT 1 / %s::int", (1,)).fetchone() == (1,)
+
+
+@LIMITS
+def test_psycopg_in_pipelines(weir):
+    client = weir.connect(prepare_threshold=0)
+    for _ in range(10):
+        with client.pipeline():
+            cursors = [client.execute(f"SELECT %s::int + {number}", (number,))
+                       for number in range(6)]
+            assert [cursor.fetchone()[0] for cursor in cursors] == [0, 2, 4, 6, 8, 10]
+
+
+@LIMITS
+def test_asyncpg(weir):
+    async def work():
+        clients = [await asyncpg.connect(host="127.0.0.1", port=weir.port, user="alice",
+                                         database="app") for _ in range(3)]
+        for number in range(20):
+            for client in clients:
+                assert await client.fetchval(f"SELECT $1::int + {number % 4}", 1) == 1 + number % 4
+        with pytest.raises(asyncpg.UndefinedTableError):
+            await clients[0].fetch("SELECT * FROM nowhere")
+        async with clients[0].transaction():
+            assert await clients[0].fetchval("SELECT $1::text", "x") == "x"
+        for client in clients:
+            await client.close()
+
+    asyncio.run(work())
+
+
+@LIMITS
+def test_pg8000(weir):
+    clients = [pg8000.connect("alice", host="127.0.0.1", port=weir.port, database="app")
+               for _ in range(3)]
+    for number in range(20):
+        for client in clients:
+            cursor = client.cursor()
+            cursor.execute(f"SELECT cast(%s as int) + {number % 4}", (1,))
+            assert cursor.fetchone()[0] == 1 + number % 4
+            client.commit()
+    for client in clients:
+        client.close()
+
+
+@LIMITS
+def test_pgbench(weir, postgres):
+    made = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(postgres.port), "-U", "postgres",
+                           "-i", "-q", "app2"], capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stderr
+    postgres.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC", dbname="app2")
+    # pgbench prepares and waits: no more clients than servers.
+    done = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(weir.port), "-U", "alice", "-n",
+                           "-M", "prepared", "-c", "2", "-t", "50", "app2"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "transactions actually processed: 100/100" in done.stdout
+
+
+def test_a_text_is_held_once(pgweir):
+    """Thousands of names: what one client costs must not grow with the texts' length."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, max_client_conn=200)
+    texts = [f"SELECT {number} /* {'x' * 20000} */" for number in range(50)]
+    clients = [weir.client() for _ in range(100)]
+    assert not clients[0].ask(*[parse(text, f"s{at}") for at, text in enumerate(texts)],
+                              sync()).errors
+    before = weir.rss()
+    for client in clients[1:]:
+        got = client.ask(*[parse(text, f"s{at}") for at, text in enumerate(texts)], sync())
+        assert not got.errors
+    # The texts of all would be 100 MB.
+    assert weir.rss() - before < 50 << 20
+    row = next(row for row in weir.admin("SHOW STATS") if row["database"] == "app")
+    assert row["total_client_parse_count"] == 5000
+    assert row["total_server_parse_count"] <= 100
+    assert row["total_bind_count"] == 0
+    held = [row["prepared_statements"] for row in weir.admin("SHOW CLIENTS")
+            if row["database"] == "app"]
+    assert held == [50] * 100
+
+
+def test_a_changed_result_type_heals(pgweir, postgres):
+    """Not for the transaction that meets it, but for the next."""
+    postgres.query("DROP TABLE IF EXISTS healing")
+    postgres.query("CREATE TABLE healing (a int)")
+    postgres.query("GRANT ALL ON healing TO PUBLIC")
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    use = bind((), "s") + describe() + execute() + sync()
+    assert not client.ask(parse("SELECT * FROM healing", "s"), use).errors
+    postgres.query("ALTER TABLE healing ADD b int")
+    assert client.ask(use).error["C"] == "0A000"
+    result = client.ask(use)
+    assert not result.errors and len(result.columns) == 2
+    postgres.query("DROP TABLE healing")
+
+
+def test_reload_while_clients_have_statements(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=200)
+    client = weir.client()
+    for at in range(5):
+        assert not client.ask(parse(f"SELECT {at}", f"s{at}"), sync()).errors
+    for limit in (0, 2, 200):
+        weir.reload(max_prepared_statements=limit)
+        for _ in range(2):
+            for at in range(5):
+                got = client.ask(bind((), f"s{at}"), execute(), sync())
+                assert got.rows == [[str(at)]], got
+
+
+def test_what_clients_leave_is_nobody_elses(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
+    for _ in range(5):
+        client = weir.client()
+        # It goes with changes under way, and the server goes with it.
+        client.send(*[parse(f"SELECT {at}, pg_sleep(0.05)", f"s{at}") + bind((), f"s{at}") + execute()
+                      for at in range(4)], sync())
+        client.reset()
+        other = weir.client()
+        assert other.ask(bind((), "s1"), sync()).error["C"] == "26000"
+        assert other.ask(parse("SELECT 7", "s1"), bind((), "s1"), execute(), sync()).rows == [["7"]]
