@@ -85,7 +85,7 @@ static bool add_peer(struct config_entries *entries, const char *name, char *tex
 {
 	struct config_peer *peer;
 	bool ok;
-	int id;
+	int id = 0;
 
 	if (!read_id(name, &id, err))
 		return false;
