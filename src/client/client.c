@@ -66,11 +66,6 @@ const char *client_state_name(const struct client *client)
 	return steps[client->state].shown;
 }
 
-bool client_is_in(const struct client *client)
-{
-	return steps[client->state].shown != NULL && client->state != CLIENT_NEWCOMER;
-}
-
 void client_enter(struct client *client, enum client_state next)
 {
 	struct clients *clients = client->clients;

@@ -96,9 +96,6 @@ const char *client_database(const struct client *client);
 /* As SHOW CLIENTS has it: active, idle, waiting, ...; NULL: not logged in yet. */
 const char *client_state_name(const struct client *client);
 
-/* As SHOW SOCKETS has it. */
-bool client_is_in(const struct client *client);
-
 /* Tells it why, and ends it when it has had time to read that. */
 void client_fatal(struct client *client, const struct err *err);
 

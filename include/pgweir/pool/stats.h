@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * What is counted for each pool, since it was made. All times are microseconds.
- * reference for the meanings: doc/pgweir.1, SHOW STATS.
+ * What they mean to an administrator is said in pgweir(1), SHOW STATS.
  */
 #ifndef PGWEIR_POOL_STATS_H
 #define PGWEIR_POOL_STATS_H
