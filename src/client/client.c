@@ -113,10 +113,17 @@ void client_entrance_free(struct client *client)
 static void log_close(const struct client *client, const char *reason)
 {
 	usec_t age = loop_now(client->clients->with.loop) - client->connected_at;
+	struct log_entry entry;
 
-	if (reason && client->clients->config->log_disconnections)
-		log_info(&client->log, "closing because: %s (age=%llds)", reason,
-		         (long long)(age / USEC_PER_SEC));
+	if (!reason || !client->clients->config->log_disconnections ||
+	    !log_begin(&client->log, LOG_LEVEL_INFO, &entry))
+		return;
+	line_add(&entry.line, "closing because: ");
+	line_add(&entry.line, reason);
+	line_add(&entry.line, " (age=");
+	line_add_number(&entry.line, (uint64_t)(age / USEC_PER_SEC));
+	line_add(&entry.line, "s)");
+	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
 /* It works for nobody and nobody works for it any more. */
@@ -158,7 +165,6 @@ static void bury(struct client *client)
 		if (walk->next == client)
 			walk->next = TAILQ_NEXT(client, node);
 	}
-	HASH_DEL(clients->by_id, client);
 	TAILQ_REMOVE(&clients->list, client, node);
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;

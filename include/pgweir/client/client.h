@@ -57,7 +57,6 @@ struct client {
 	struct clients *clients;
 	struct borrower borrower;
 	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
-	UT_hash_handle hh;        /* by id */
 	UT_hash_handle key_hh;    /* by key */
 	struct timer timer;       /* the limit of its state */
 	struct database *database;

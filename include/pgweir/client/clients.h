@@ -37,7 +37,7 @@ struct clients {
 	struct users *users;         /* one reference */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
-	struct client *by_id, *by_key;
+	struct client *by_key;
 	unsigned int count; /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
 	bool is_shutting_down; /* only the console lets anyone in */
