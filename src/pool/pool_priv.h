@@ -38,6 +38,9 @@ void server_set_close_needed(struct server *server, bool is_needed);
 /* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */
 void pool_rest_if_empty(struct pool *pool);
 
+/* pool_idle_timeout has changed. */
+void pool_rearm(struct pool *pool);
+
 /* Works out what is in force. */
 void pool_configure(struct pool *pool);
 
@@ -58,6 +61,9 @@ void database_free(struct database *database);
 
 /* One made by `*` that nobody uses: autodb_idle_timeout begins. */
 void database_rest(struct database *database);
+
+/* autodb_idle_timeout has changed, or whether `*` made it. */
+void database_rearm(struct database *database);
 
 /* The task that frees databases whose entry is gone. */
 void database_sweep(struct task *task);
