@@ -32,9 +32,8 @@ static bool may_try(struct pool *pool)
 		return true;
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
-	if (!timer_is_set(&pool->retry))
-		timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
-		          pool_due(pool) - pool_retry_gap(pool));
+	timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
+	          pool_due(pool) - pool_retry_gap(pool));
 	return false;
 }
 
