@@ -132,7 +132,17 @@ struct database *pools_database(struct pools *pools, const char *name)
 	return database;
 }
 
-/* ---- databases that went with a reload ---- */
+/* ---- databases and pools that went with a reload ---- */
+
+static void forget_left_pools(struct database *database)
+{
+	struct pool *pool, *next;
+
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!pool_is_current(pool) && pool_is_empty(pool))
+			pools_forget_pool(pool);
+	}
+}
 
 void database_sweep(struct task *task)
 {
@@ -142,7 +152,9 @@ void database_sweep(struct task *task)
 	while (database) {
 		struct database *next = TAILQ_NEXT(database, node);
 
-		if (!database->entry && is_unused(database))
+		if (database->entry)
+			forget_left_pools(database);
+		else if (is_unused(database))
 			database_free(database);
 		database = next;
 	}

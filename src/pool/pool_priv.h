@@ -41,6 +41,14 @@ void pool_rest_if_empty(struct pool *pool);
 /* pool_idle_timeout has changed. */
 void pool_rearm(struct pool *pool);
 
+/* ---- moving house: pool_move.c ---- */
+
+/* Clients of its database may belong to it: no other user is forced on them. */
+bool pool_is_current(const struct pool *pool);
+
+/* All but those who are being served go where they belong. For a pool that is not current. */
+void pool_move_members(struct pool *pool);
+
 /* Works out what is in force. */
 void pool_configure(struct pool *pool);
 
@@ -65,7 +73,7 @@ void database_rest(struct database *database);
 /* autodb_idle_timeout has changed, or whether `*` made it. */
 void database_rearm(struct database *database);
 
-/* The task that frees databases whose entry is gone. */
+/* The task that frees databases whose entry is gone, and pools whose user is. */
 void database_sweep(struct task *task);
 
 bool pool_is_empty(const struct pool *pool);

@@ -253,6 +253,8 @@ void pool_rest_if_empty(struct pool *pool)
 		pools_sweep_later(pools); /* the entry is gone from the configuration */
 		return;
 	}
+	if (entry && !pool_is_current(pool))
+		pools_sweep_later(pools); /* nobody will come to it */
 	timer_set(&pool->rest, rest_line(pool), loop_now(pools->with.loop));
 	database_rest(pool->database);
 }

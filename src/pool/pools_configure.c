@@ -125,6 +125,8 @@ static void configure_database(struct database *database, const struct config *o
 		if (!is_same)
 			pool_recycle(pool, "database configuration changed");
 		shrink(pool);
+		if (!pool_is_current(pool))
+			pools_sweep_later(pools);
 	}
 	if (!after)
 		pools_sweep_later(pools);
