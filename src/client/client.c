@@ -365,14 +365,18 @@ static void on_idle_due(struct timer *timer)
 	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_SESSION, "client_idle_timeout");
 }
 
+static usec_t idle_limit(const struct client *client)
+{
+	return config_client_idle_timeout(client->clients->config, client->account->entry);
+}
+
 void client_idle_begin(struct client *client)
 {
-	struct clients *clients = client->clients;
-	usec_t limit = config_client_idle_timeout(clients->config, client->account->entry);
+	struct loop *loop = client->clients->with.loop;
+	usec_t limit = idle_limit(client);
 
 	if (limit || timer_is_set(&client->timer))
-		timer_set(&client->timer, loop_line(clients->with.loop, limit, on_idle_due),
-		          loop_now(clients->with.loop));
+		timer_set(&client->timer, loop_line(loop, limit, on_idle_due), loop_now(loop));
 }
 
 static void on_wait_due(struct timer *timer)
@@ -435,6 +439,8 @@ void client_wait_begin(struct client *client)
 
 void client_rearm(struct client *client)
 {
+	struct loop *loop = client->clients->with.loop;
+
 	switch (client->state) {
 	case CLIENT_STARTUP:
 	case CLIENT_PROOF:
@@ -443,7 +449,7 @@ void client_rearm(struct client *client)
 		client_login_begin(client);
 		return;
 	case CLIENT_IDLE:
-		client_idle_begin(client);
+		timer_change(&client->timer, loop_line(loop, idle_limit(client), on_idle_due));
 		return;
 	case CLIENT_WAITING:
 		client_wait_begin(client);

@@ -456,6 +456,8 @@ void pool_serve(struct task *task)
 
 	if (pool->pools->is_closing)
 		return;
+	if (!pool_is_current(pool))
+		pool_move_members(pool);
 	welcome_newcomers(pool);
 	while (!is_paused(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = idle_server(pool))) {

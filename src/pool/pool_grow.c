@@ -32,9 +32,8 @@ static bool may_try(struct pool *pool)
 		return true;
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
-	if (!timer_is_set(&pool->retry))
-		timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
-		          pool_due(pool) - pool_retry_gap(pool));
+	timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
+	          pool_due(pool) - pool_retry_gap(pool));
 	return false;
 }
 
@@ -186,8 +185,8 @@ static bool wants_minimum(const struct pool *pool)
 
 	if (pool->limits.size > 0 && least > pool->limits.size)
 		least = pool->limits.size;
-	return entry && (pool->member_count || entry->user) && logins(pool) == 0 &&
-	       pool->server_count < (unsigned int)least;
+	return pool->server_count < (unsigned int)least && logins(pool) == 0 &&
+	       pool_is_current(pool) && (pool->member_count || entry->user);
 }
 
 void pool_grow(struct pool *pool)

@@ -38,6 +38,17 @@ void server_set_close_needed(struct server *server, bool is_needed);
 /* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */
 void pool_rest_if_empty(struct pool *pool);
 
+/* pool_idle_timeout has changed. */
+void pool_rearm(struct pool *pool);
+
+/* ---- moving house: pool_move.c ---- */
+
+/* Clients of its database may belong to it: no other user is forced on them. */
+bool pool_is_current(const struct pool *pool);
+
+/* All but those who are being served go where they belong. For a pool that is not current. */
+void pool_move_members(struct pool *pool);
+
 /* Works out what is in force. */
 void pool_configure(struct pool *pool);
 
@@ -59,7 +70,10 @@ void database_free(struct database *database);
 /* One made by `*` that nobody uses: autodb_idle_timeout begins. */
 void database_rest(struct database *database);
 
-/* The task that frees databases whose entry is gone. */
+/* autodb_idle_timeout has changed, or whether `*` made it. */
+void database_rearm(struct database *database);
+
+/* The task that frees databases whose entry is gone, and pools whose user is. */
 void database_sweep(struct task *task);
 
 bool pool_is_empty(const struct pool *pool);

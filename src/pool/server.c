@@ -250,12 +250,16 @@ void server_rearm(struct server *server)
 {
 	const struct pool_limits *limits = &server->pool->limits;
 
-	if (server->state != SERVER_LENT)
+	if (server->state == SERVER_CHECKING || server->state == SERVER_RESETTING)
+		timer_change(&server->timer, limits->connect);
+	else if (server->state != SERVER_LENT)
 		set_state_timer(server);
+	else if (server->errand != ERRAND_NONE)
+		timer_change(&server->timer, limits->connect);
 	else if (server->is_ready)
 		timer_set(&server->timer, server->status == 'I' ? NULL : limits->idle_transaction,
 		          server->used_at);
-	else if (server->errand == ERRAND_NONE)
+	else
 		timer_set(&server->timer, limits->query, server->request_at);
 	if (server->state == SERVER_LENT && server->xact_at)
 		timer_set(&server->xact, limits->transaction, server->xact_at);
