@@ -5,29 +5,27 @@
  */
 #include <strings.h>
 
-#include "pgweir/client/key.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* Names of options that a client may ask for and be told of. */
-#define UNKNOWN_MAX 64
-
 void welcome_negotiate(struct client *client)
 {
-	const char *names[UNKNOWN_MAX], *name;
-	struct bytes unknown = buf_bytes(&client->entrance->unknown);
+	unsigned int minor = client->entrance->minor;
+	const struct buf *unknown = &client->entrance->unknown;
+	uint32_t agreed = startup_agreed(minor);
 	struct buf out = { 0 };
-	size_t count = 0;
 
-	while (count < UNKNOWN_MAX && bytes_take_text(&unknown, &name))
-		names[count++] = name;
-	if (client->entrance->minor == 0 && count == 0)
+	if (agreed == PROTOCOL_3_0 + minor && unknown->count == 0)
 		return;
-	message_negotiate(&out, names, count);
-	client_send(client, buf_bytes(&out));
+	message_negotiate(&out, agreed, buf_bytes(unknown));
+	if (buf_ok(unknown) && buf_ok(&out))
+		client_send(client, buf_bytes(&out));
+	else
+		client_close(client, "out of memory");
 	buf_free(&out);
 }
 
@@ -36,14 +34,16 @@ void welcome_key(struct client *client)
 	struct clients *clients = client->clients;
 	struct client *other;
 
+	client->key_size =
+	    startup_agreed(client->entrance->minor) == PROTOCOL_3_2 ? KEY_LONG_SIZE : KEY_SIZE;
 	do {
-		clients_random(clients, client->key, sizeof(client->key));
+		clients_random(clients, client->key, client->key_size);
 		client->key[0] &= 0x7f;
 		if (clients->config->peer_id)
 			key_sign(client->key, clients->config->peer_id);
-		HASH_FIND(key_hh, clients->by_key, client->key, sizeof(client->key), other);
+		HASH_FIND(key_hh, clients->by_key, client->key, client->key_size, other);
 	} while (other);
-	HASH_ADD(key_hh, clients->by_key, key, sizeof(client->key), client);
+	HASH_ADD(key_hh, clients->by_key, key, client->key_size, client);
 	client->is_keyed = true;
 }
 
@@ -102,7 +102,7 @@ void welcome_send(struct client *client)
 
 	welcome_key(client);
 	buf_add(&out, greeting.at, greeting.count);
-	message_key(&out, bytes_of(client->key, sizeof(client->key)));
+	message_key(&out, client_key(client));
 	if (*notice)
 		message_notice(
 		    &out,

@@ -67,6 +67,8 @@ enum wire_result startup_peek(struct bytes in, struct startup *startup)
 	return judge_code(load_be32(in.at + 4), startup);
 }
 
+uint32_t startup_agreed(unsigned int minor) { return minor >= 2 ? PROTOCOL_3_2 : PROTOCOL_3_0; }
+
 struct bytes startup_cancel_key(struct bytes packet)
 {
 	return bytes_skip(packet, STARTUP_HEADER_SIZE);

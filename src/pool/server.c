@@ -22,7 +22,7 @@ static const struct server_step {
 	unsigned int next; /* TO() of each state that may follow */
 } steps[SERVER_STATES] = {
 	[SERVER_CONNECTING] = { "connecting", "new", TO(SERVER_LOGIN) | TO(SERVER_CLOSING) },
-	[SERVER_LOGIN] = { "login", "new", HOME },
+	[SERVER_LOGIN] = { "login", "new", HOME | TO(SERVER_CONNECTING) },
 	[SERVER_IDLE] = { "idle", "idle",
 	                  TO(SERVER_LENT) | TO(SERVER_USED) | TO(SERVER_CHECKING) |
 	                      TO(SERVER_CLOSING) },

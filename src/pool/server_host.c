@@ -172,6 +172,27 @@ bool server_find_host(struct server *server, struct err *err)
 	return true;
 }
 
+void server_dial_again(struct server *server)
+{
+	struct server_entrance *entrance = server->entrance;
+
+	if (address_is_unix(&server->peer))
+		dial_start_unix(&entrance->dial, loop_of(server), server->path, server_connected);
+	else
+		dial_start(&entrance->dial, loop_of(server), &server->peer,
+		           &server->pool->pools->server_sockets, server_connected);
+}
+
+enum host_protocol server_protocol(const struct server *server)
+{
+	return hosts_protocol(&server->pool->hosts, server->host, place_of(server));
+}
+
+void server_learn_protocol(struct server *server, enum host_protocol protocol)
+{
+	hosts_learn_protocol(&server->pool->hosts, server->host, place_of(server), protocol);
+}
+
 void server_heard(struct server *server) { timer_clear(&server->entrance->patience); }
 
 void server_host_done(struct server *server, bool is_good)

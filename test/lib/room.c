@@ -16,6 +16,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
 #define TURNS 8
 
@@ -259,7 +260,7 @@ bool peer_say(struct peer *peer, const char *types)
 void peer_start(struct peer *peer, const char *user, const char *database)
 {
 	struct buf out = { 0 };
-	size_t at = message_startup_begin(&out);
+	size_t at = message_startup_begin(&out, PROTOCOL_3_0);
 
 	message_startup_pair(&out, "user", user);
 	message_startup_pair(&out, "database", database);

@@ -14,6 +14,7 @@
 
 #include "pgweir/base/log.h"
 #include "pgweir/client/console_door.h"
+#include "pgweir/client/key.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pool/pools.h"
 
@@ -33,8 +34,6 @@ enum client_state {
 	CLIENT_CLOSED,    /* freed at the end of the turn */
 	CLIENT_STATES
 };
-
-#define CLIENT_KEY_SIZE 8
 
 struct entry;
 struct client_statement;
@@ -85,8 +84,15 @@ struct client {
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
-	unsigned char key[CLIENT_KEY_SIZE];
+	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
+	unsigned char key[KEY_LONG_SIZE];
 };
+
+/* Its cancel key; good once it is in. */
+static inline struct bytes client_key(const struct client *client)
+{
+	return bytes_of(client->key, client->key_size);
+}
 
 /* The words of its user and database, for log and SHOW. */
 const char *client_user(const struct client *client);

@@ -61,6 +61,9 @@ struct server_entrance {
 	bool is_test;          /* its host had failed: nobody counts on it. In pool->test_count */
 	struct login *login;   /* until AuthenticationOk */
 	bool is_working;       /* a key is being derived on a helper thread */
+	bool has_spoken;       /* its first message has come */
+	bool is_again;         /* it did not understand a newer protocol: asked once more for 3.0 */
+	uint32_t asked;        /* the version of the protocol that it was asked for */
 	struct buf parameters; /* ParameterStatus so far: name\0value\0 */
 };
 

@@ -71,6 +71,8 @@ log_line_prefix = '%m [%p] %q%u@%d '
 
 def find_bin():
     folder = os.environ.get("PGBIN")
+    if folder and not os.path.exists(os.path.join(folder, "initdb")):
+        raise RuntimeError(f"there is no initdb in {folder}, which PGBIN names")
     if not folder:
         told = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True)
         folder = told.stdout.strip()

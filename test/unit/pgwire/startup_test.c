@@ -82,6 +82,20 @@ START_TEST(startup_knows_its_minor_version)
 }
 END_TEST
 
+static const struct {
+	unsigned int minor;
+	uint32_t agreed;
+} versions[] = {
+	{ 0, PROTOCOL_3_0 }, { 1, PROTOCOL_3_0 },    { 2, PROTOCOL_3_2 },
+	{ 3, PROTOCOL_3_2 }, { 9999, PROTOCOL_3_2 }, { 65535, PROTOCOL_3_2 },
+};
+
+START_TEST(startup_agrees_on_a_version)
+{
+	ck_assert_uint_eq(startup_agreed(versions[_i].minor), versions[_i].agreed);
+}
+END_TEST
+
 START_TEST(startup_cancel_key_is_all_that_follows)
 {
 	struct bytes key = bytes_of("\0\0\0\1abcd", 8);
@@ -189,6 +203,7 @@ int main(void)
 	tcase_add_loop_test(cases, startup_peek_answers, 0, COUNT_OF(peeks));
 	tcase_add_loop_test(cases, startup_peek_at_every_cut, 0, COUNT_OF(peeks));
 	tcase_add_test(cases, startup_knows_its_minor_version);
+	tcase_add_loop_test(cases, startup_agrees_on_a_version, 0, COUNT_OF(versions));
 	tcase_add_test(cases, startup_cancel_key_is_all_that_follows);
 	tcase_add_loop_test(cases, startup_lists, 0, COUNT_OF(lists));
 	tcase_add_loop_test(cases, startup_options, 0, COUNT_OF(options));
