@@ -21,6 +21,13 @@
  * unsure: a ReadyForQuery that fits nothing else is taken for its answer, and until
  * that has come the server is good for its present client only. A request behind
  * such a copy, without a Sync before it, runs or is skipped: that is doubt again.
+ *
+ * COPY BOTH, which replication has, is simpler. Nothing but data may come from the
+ * server until it says CopyDone; behind that results follow, but only when the client
+ * has said its own. (A walsender that decodes may send keepalives behind its CopyDone.)
+ * An error that leaves the server alive ends both directions at once; what it had not
+ * read of the client's by then it treats as at any time, so nothing is in doubt. Any
+ * other message in the middle of it is FATAL to the server.
  */
 #include "pgweir/pool/ledger.h"
 
@@ -38,7 +45,7 @@ static const struct {
 } replies[LEDGER_KINDS] = {
 	[LEDGER_QUERY] = { "TDCIEGHWdcZ", "Z" }, [LEDGER_FUNCTION] = { "VEZ", "Z" },
 	[LEDGER_PARSE] = { "1E", "1" },          [LEDGER_BIND] = { "2E", "2" },
-	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },    [LEDGER_EXECUTE] = { "DCIsEGHWdc", "CIs" },
+	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },    [LEDGER_EXECUTE] = { "DCIsEGHdc", "CIs" },
 	[LEDGER_CLOSE] = { "3E", "3" },          [LEDGER_SYNC] = { "ZE", "Z" },
 };
 
@@ -87,6 +94,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = false;
+	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
 
@@ -95,6 +103,7 @@ static void pop(struct ledger *ledger)
 	ledger->head = (ledger->head + 1) & (ledger->room - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
+	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = 0;
 }
 
@@ -222,6 +231,27 @@ static void end_copy(struct ledger *ledger)
 	remove_behind_head(ledger, count);
 }
 
+/* Whether the client has said CopyDone in a COPY BOTH. */
+static bool has_end_behind(const struct ledger *ledger)
+{
+	return ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_COPY_END;
+}
+
+/* A COPY BOTH is over, in both directions: the client's CopyDone goes, if it came. */
+static void end_both(struct ledger *ledger)
+{
+	ledger->both = LEDGER_BOTH_NOT;
+	if (has_end_behind(ledger))
+		remove_behind_head(ledger, 1);
+}
+
+static bool fits_both(const struct ledger *ledger, char type)
+{
+	if (ledger->both == LEDGER_BOTH_OPEN)
+		return strchr("dcE", type);
+	return strchr("dE", type) || (strchr("TDC", type) && has_end_behind(ledger));
+}
+
 /*
  * A COPY IN failed. The server has left it at some message of ours: CopyData, the
  * CopyDone or CopyFail, or one that does not belong there, which it took for the
@@ -274,6 +304,8 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 	ledger->failed = entry_at(ledger, 0)->change;
 	entry_at(ledger, 0)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
+	if (ledger->both)
+		end_both(ledger);
 	if (ledger->is_copying && !fail_copy(ledger))
 		return LEDGER_DOUBT;
 	if (kind != LEDGER_QUERY && kind != LEDGER_FUNCTION && kind != LEDGER_SYNC)
@@ -303,6 +335,10 @@ static bool fits(const struct ledger *ledger, char type)
 		return false;
 	if (entry_at(ledger, 0)->fate == LEDGER_ANSWER)
 		return false;
+	if (ledger->both)
+		return fits_both(ledger, type);
+	if (type == 'W' && ledger->is_copying)
+		return false;
 	kind = entry_at(ledger, 0)->kind;
 	return strchr(replies[kind].types, type) && !is_too_early(ledger, kind, type);
 }
@@ -313,6 +349,21 @@ static const enum ledger_verdict verdicts[] = {
 	[LEDGER_INJECT] = LEDGER_EAT,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
 	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
 };
+
+/* A reply that begins or ends a COPY. */
+static void follow_copy(struct ledger *ledger, char type)
+{
+	if (type == 'W')
+		ledger->both = LEDGER_BOTH_OPEN;
+	else if (type == 'c' && ledger->both)
+		ledger->both = LEDGER_BOTH_ENDED;
+	else if (type == 'C' && ledger->both)
+		end_both(ledger);
+	else if (type == 'G')
+		begin_copy(ledger);
+	else if (type == 'C' && ledger->is_copying)
+		end_copy(ledger);
+}
 
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 {
@@ -336,10 +387,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		ledger->has_result = true;
 	if (type == 'E')
 		return on_error(ledger, fate);
-	if (type == 'G' || type == 'W')
-		begin_copy(ledger);
-	else if (type == 'C' && ledger->is_copying)
-		end_copy(ledger);
+	follow_copy(ledger, type);
 	if (strchr(replies[kind].last, type)) {
 		*is_end = true;
 		settle(entry_at(ledger, 0), true);
