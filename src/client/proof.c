@@ -269,6 +269,17 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 	}
 }
 
+static const char *replication_word(const struct client *client)
+{
+	static const char *const words[] = {
+		[REPLICATION_NONE] = "no",
+		[REPLICATION_PHYSICAL] = "yes",
+		[REPLICATION_LOGICAL] = "database",
+	};
+
+	return words[client->replication];
+}
+
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -281,8 +292,8 @@ void proof_begin(struct client *client)
 	if (!check_names(client))
 		return;
 	if (clients->config->log_connections)
-		log_info(&client->log, "login attempt: db=%s user=%s tls=no replication=no",
-		         entrance->database, entrance->user);
+		log_info(&client->log, "login attempt: db=%s user=%s tls=no replication=%s",
+		         entrance->database, entrance->user, replication_word(client));
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
 		if (take_place(client))
