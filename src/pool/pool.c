@@ -193,6 +193,7 @@ struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, un
 		*count = &pool->expecting_count;
 		return &pool->expecting;
 	default:
+		*count = NULL;
 		return NULL;
 	}
 }
@@ -203,7 +204,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	unsigned int *count;
 	struct borrower_list *line = pool_line(pool, state, &count);
 
-	assert(borrower->state == BORROWER_RESTING);
+	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
 	borrower->waiting_since = loop_now(loop_of(pool));
 	TAILQ_INSERT_TAIL(line, borrower, line_node);
