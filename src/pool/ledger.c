@@ -24,7 +24,8 @@
  *
  * COPY BOTH, which replication has, is simpler. Nothing but data may come from the
  * server until it says CopyDone; behind that results follow, but only when the client
- * has said its own. (A walsender that decodes may send keepalives behind its CopyDone.)
+ * has said its own. (A walsender that decodes may send keepalives behind its CopyDone,
+ * and when it streams for the second time may complete without any.)
  * An error that leaves the server alive ends both directions at once; what it had not
  * read of the client's by then it treats as at any time, so nothing is in doubt. Any
  * other message in the middle of it is FATAL to the server.
@@ -267,7 +268,7 @@ static void end_both(struct ledger *ledger)
 static bool fits_both(const struct ledger *ledger, char type)
 {
 	if (ledger->both == LEDGER_BOTH_OPEN)
-		return strchr("dcE", type);
+		return strchr("dcEC", type);
 	return strchr("dE", type) || (strchr("TDC", type) && has_end_behind(ledger));
 }
 

@@ -129,7 +129,7 @@ static const struct {
 	  "a<TDCCZ" },
 	{ "an error ends the stream", "",
 	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wd ad 1<d 1EZ a<WdEZ adc 1< aQ 1<Q" },
-	{ "a server out of step in a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1CZ a<E. 1<X." },
+	{ "a server out of step in a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1TZ a<E. 1<X." },
 	{ "the server goes in the middle of a stream", "",
 	  "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1. a<E." },
 	{ "the client goes in the middle of a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1Wd a. 1<X." },
