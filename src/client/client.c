@@ -40,7 +40,7 @@ static const struct client_step {
 	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
 	                       TO(CLIENT_CONSOLE) | END },
 	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
-	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | END },
+	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
 	                  TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_WAITING] = { "waiting", "waiting",
@@ -105,6 +105,7 @@ void client_entrance_free(struct client *client)
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
+	free(entrance->options);
 	free(entrance);
 }
 

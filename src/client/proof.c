@@ -271,6 +271,11 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 
 static void log_attempt(const struct client *client)
 {
+	static const char *const replication[] = {
+		[REPLICATION_NONE] = "no",
+		[REPLICATION_PHYSICAL] = "yes",
+		[REPLICATION_LOGICAL] = "database",
+	};
 	const struct client_entrance *entrance = client->entrance;
 	struct log_entry entry;
 
@@ -280,7 +285,8 @@ static void log_attempt(const struct client *client)
 	line_add(&entry.line, entrance->database);
 	line_add(&entry.line, " user=");
 	line_add(&entry.line, entrance->user);
-	line_add(&entry.line, " tls=no replication=no");
+	line_add(&entry.line, " tls=no replication=");
+	line_add(&entry.line, replication[client->replication]);
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 

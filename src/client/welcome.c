@@ -92,38 +92,76 @@ static struct bytes greet(struct pool *pool, const struct params *params)
 	return buf_bytes(greeting);
 }
 
+/* Says the welcome, of which `out` has the beginning; the client is in, and of state `next`. */
+static void say(struct client *client, struct buf *out, enum client_state next)
+{
+	const char *notice = client->clients->config->login_notify_message;
+
+	welcome_key(client);
+	message_key(out, client_key(client));
+	if (*notice)
+		message_notice(
+		    out,
+		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
+	message_ready(out, 'I');
+	client_entrance_free(client);
+	timer_clear(&client->timer);
+	client_enter(client, next);
+	client->borrower.pool->stats.client_login_count++;
+	if (!buf_ok(out))
+		client_close(client, "failed to prepare welcome message");
+	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)
+		client_idle_begin(client);
+	if (client->state == next)
+		stream_want(&client->stream,
+		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
+}
+
 void welcome_send(struct client *client)
 {
-	struct clients *clients = client->clients;
-	const char *notice = clients->config->login_notify_message;
 	struct pool *pool = client->borrower.pool;
 	struct bytes greeting = greet(pool, client->params);
 	struct buf out = { 0 };
 
-	welcome_key(client);
 	buf_add(&out, greeting.at, greeting.count);
-	message_key(&out, client_key(client));
-	if (*notice)
-		message_notice(
-		    &out,
-		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
-	message_ready(&out, 'I');
-	client_entrance_free(client);
-	timer_clear(&client->timer);
-	client_enter(client, CLIENT_IDLE);
-	pool->stats.client_login_count++;
 	if (!buf_ok(&pool->greeting)) {
 		pool_forget_greeting(pool);
 		out.is_broken = true;
 	}
-	if (!buf_ok(&out))
-		client_close(client, "failed to prepare welcome message");
-	else if (client_send(client, buf_bytes(&out)))
-		client_idle_begin(client);
+	say(client, &out, CLIENT_IDLE);
 	buf_free(&out);
-	if (client->state == CLIENT_IDLE)
-		stream_want(&client->stream,
-		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
+}
+
+void welcome_send_own(struct client *client)
+{
+	const struct params *reported = client->borrower.server->baseline;
+	const char *at = NULL, *name, *value;
+	struct buf out = { 0 };
+
+	message_auth_ok(&out);
+	while (params_next(reported, &at, &name, &value))
+		message_parameter(&out, name, value);
+	say(client, &out, CLIENT_ACTIVE);
+	buf_free(&out);
+}
+
+/* Replication: its own server has to let it in. */
+static void ask_own(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+	struct err err;
+
+	entrance->wish = (struct server_wish){
+		.replication = (enum replication)client->replication,
+		.params = client->params,
+		.options = entrance->options,
+	};
+	if (!pool_ask_own(&client->borrower, &entrance->wish, &err)) {
+		client_fatal(client, &err);
+		return;
+	}
+	client_enter(client, CLIENT_NEWCOMER);
+	stream_want(&client->stream, WANT_END);
 }
 
 void welcome_begin(struct client *client)
@@ -137,6 +175,10 @@ void welcome_begin(struct client *client)
 	}
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
+	if (client->replication) {
+		ask_own(client);
+		return;
+	}
 	if (pool->has_welcome) {
 		welcome_send(client);
 		return;

@@ -13,6 +13,45 @@ void pool_serve(struct task *task);
 /* Launches servers: for those who wait, and up to min_pool_size. pool_grow.c */
 void pool_grow(struct pool *pool);
 
+/* Launches servers for those who need one of their own. pool_own.c */
+void pool_grow_own(struct pool *pool);
+
+/* Whether the first of those goes before whoever asks for an idle server now. */
+bool pool_own_goes_first(const struct pool *pool);
+
+/* A server that is launched for `borrower`: it is the pool's, and nobody else's. */
+void pool_own_launched(struct server *server, struct borrower *borrower);
+void pool_own_login_done(struct server *server);
+void pool_own_login_failed(struct server *server, const struct err *err);
+
+/* It waits no more for what was being launched for it, which is closed. */
+void pool_own_give_up(struct borrower *borrower);
+
+/* Refuses all of those who wait for a server of their own. */
+void pool_own_refuse(struct pool *pool, const struct err *err);
+
+/* The line for a state of waiting, and its count; NULL: there is none. */
+struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, unsigned int **count);
+void pool_stand(struct borrower *borrower, enum borrower_state state);
+void pool_lend(struct server *server, struct borrower *borrower);
+
+/* ---- what has to be asked before a launch: pool_grow.c ---- */
+
+enum eviction {
+	EVICT_NONE,
+	EVICT_OTHERS, /* idle servers of other pools */
+	EVICT_ANY
+};
+
+bool pool_may_try(struct pool *pool);
+bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
+bool pool_passes_limits(struct pool *pool, enum eviction eviction);
+unsigned int pool_missing(const struct pool *pool);
+
+/* Whether the last failure was no word about us, so that there is hope in waiting. */
+bool pool_is_unreachable(const struct pool *pool);
+bool pool_is_worth_waiting(const struct err *err);
+
 /* There may be room now for pools that wait at a limit of this pool's database or account. */
 void pool_unblock(struct pool *pool);
 

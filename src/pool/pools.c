@@ -158,6 +158,8 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	TAILQ_INIT(&pool->members);
 	TAILQ_INIT(&pool->waiting);
 	TAILQ_INIT(&pool->newcomers);
+	TAILQ_INIT(&pool->apart);
+	TAILQ_INIT(&pool->expecting);
 	TAILQ_INIT(&pool->cancels_waiting);
 	TAILQ_INIT(&pool->cancels_active);
 	HASH_ADD_PTR(database->pool_table, account, pool);

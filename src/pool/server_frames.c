@@ -324,8 +324,7 @@ static void ready(struct server *server)
 static void say_instead(struct server *server)
 {
 	if (server->borrower && buf_ok(&server->instead))
-		pass(server, server->instead.at, server->instead.at + server->instead.count,
-		     false);
+		pass(server, server->instead.at, server->instead.at + server->instead.count, false);
 	buf_free(&server->instead);
 }
 

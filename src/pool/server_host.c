@@ -43,8 +43,8 @@ static struct hosts_when when_of(const struct server *server)
 
 static void set_test(struct server *server, bool is_test)
 {
-	if (!is_test)
-		return;
+	if (!is_test || server->replication)
+		return; /* nobody else counts on one that is launched for one borrower */
 	server->entrance->is_test = true;
 	server->pool->test_count++;
 	pool_wake(server->pool); /* those who wait need another one */
@@ -86,8 +86,9 @@ static void on_left(struct resolver_stay *stay)
 {
 	struct server *server = SERVER_OF(stay, stay);
 	struct pool *pool = server->pool;
-	bool is_fast = pool->pools->config->server_fast_close &&
-	               pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server);
+	bool is_fast = server->replication != REPLICATION_NONE ||
+	               (pool->pools->config->server_fast_close &&
+	                pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server));
 	struct err err;
 
 	server_set_close_needed(server, true);

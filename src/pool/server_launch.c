@@ -16,6 +16,7 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
+#include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -67,8 +68,23 @@ void server_entrance_free(struct server *server)
 
 /* ---- connecting ---- */
 
-static void add_startup(struct buf *out, const struct pool *pool, uint32_t version)
+/* What the borrower of a server of its own gave at its start is said as it is. */
+static void add_wish(struct buf *out, const struct server_wish *wish)
 {
+	const char *at = NULL, *name, *value;
+
+	message_startup_pair(out, "replication",
+	                     wish->replication == REPLICATION_LOGICAL ? "database" : "true");
+	if (wish->options)
+		message_startup_pair(out, "options", wish->options);
+	while (params_next(wish->params, &at, &name, &value))
+		message_startup_pair(out, name, value);
+}
+
+static void add_startup(struct buf *out, const struct server *server, uint32_t version)
+{
+	const struct pool *pool = server->pool;
+	const struct server_wish *wish = server->expected_by ? server->expected_by->wish : NULL;
 	const struct config_database *entry = pool->database->entry;
 	size_t at = message_startup_begin(out, version);
 	const struct {
@@ -83,9 +99,11 @@ static void add_startup(struct buf *out, const struct pool *pool, uint32_t versi
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		if (pairs[i].value)
+		if (pairs[i].value && !(wish && params_find(wish->params, pairs[i].name)))
 			message_startup_pair(out, pairs[i].name, pairs[i].value);
 	}
+	if (wish)
+		add_wish(out, wish);
 	message_startup_end(out, at);
 }
 
@@ -130,7 +148,7 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 		address_of_peer(&server->peer, fd, address_port(&server->peer));
 	log_connected(server);
 	entrance->asked = version_for(server);
-	add_startup(&out, server->pool, entrance->asked);
+	add_startup(&out, server, entrance->asked);
 	entrance->login = login_new(&(struct login_who){
 	    .user = server->pool->account->name,
 	    .credentials = pool_credentials(server->pool),
@@ -147,7 +165,7 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	buf_free(&out);
 }
 
-struct server *server_launch(struct pool *pool)
+struct server *server_launch(struct pool *pool, struct borrower *own)
 {
 	struct server *server = pools_add_server(pool);
 	struct loop *loop = pool->pools->with.loop;
@@ -155,6 +173,8 @@ struct server *server_launch(struct pool *pool)
 
 	if (!server)
 		return NULL;
+	if (own)
+		pool_own_launched(server, own);
 	server->log = (struct logger){ pool->pools->with.log, log_prefix };
 	server->entrance = calloc(1, sizeof(*server->entrance));
 	server->connected_at = server->used_at = loop_now(loop);
@@ -357,7 +377,8 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->login)
 		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
 	server->is_ready = true;
-	if (connect_query)
+	/* For physical replication there is no database, and no SQL. */
+	if (connect_query && server->replication != REPLICATION_PHYSICAL)
 		server_errand(server, ERRAND_CONNECT, connect_query);
 	else
 		pool_login_done(server);

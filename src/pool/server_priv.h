@@ -21,8 +21,9 @@ enum frame_fate {
 /* The only place that writes server->state. */
 void server_enter(struct server *server, enum server_state next);
 
-/* Launches a server: it enters CONNECTING. NULL: no memory. */
-struct server *server_launch(struct pool *pool);
+/* Launches a server: it enters CONNECTING. own: for this borrower only; NULL: for all. NULL: no
+ * memory. */
+struct server *server_launch(struct pool *pool, struct borrower *own);
 
 /* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
 bool server_find_host(struct server *server, struct err *err);

@@ -3,6 +3,7 @@
  * A client: one connection that came to us, from its first packet to its end.
  *
  *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
+ *                           +--> ACTIVE (replication)
  *      |         |
  *      |         +--> CONSOLE
  *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
@@ -22,7 +23,7 @@ enum client_state {
 	CLIENT_STARTUP,   /* its first packets are on their way */
 	CLIENT_PROOF,     /* it has to prove who it is */
 	CLIENT_DERIVING,  /* a helper thread derives a key for that */
-	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server */
+	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,      /* is in, and has no server */
 	CLIENT_WAITING,   /* stands in the line for a server */
 	CLIENT_PREPARING, /* has one, whose parameters are being set */
@@ -48,6 +49,8 @@ struct client_entrance {
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
 	char *user;
+	char *options;           /* of a replication client, as given; NULL: none */
+	struct server_wish wish; /* of a replication client */
 };
 
 struct client {
@@ -84,6 +87,7 @@ struct client {
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
+	uint8_t replication;   /* enum replication: not NONE has a server of its own */
 	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
 	unsigned char key[KEY_LONG_SIZE];
 };

@@ -63,6 +63,15 @@ struct bytes startup_pairs(struct bytes packet);
 enum walk_result startup_next(struct bytes *list, const char **name, const char **value,
                               struct err *err);
 
+enum replication {
+	REPLICATION_NONE,
+	REPLICATION_PHYSICAL, /* of the whole cluster: no database */
+	REPLICATION_LOGICAL   /* of one database, where SQL runs too */
+};
+
+/* What the startup parameter `replication` asks for; what it cannot mean is none. */
+enum replication startup_replication(const char *value);
+
 /*
  * A walk through the startup parameter `options`: "-c name=value",
  * "-cname=value", "--name=value"; blanks separate, a backslash takes the next

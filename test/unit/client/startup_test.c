@@ -56,8 +56,6 @@ static const struct {
 	  "allowed" },
 	{ "unless they are ignored", "ignore_startup_parameters = options",
 	  PAIRS("user\0u0\0database\0d0\0options\0-x\0"), "RSKZ", "" },
-	{ "replication", "", PAIRS("user\0u0\0database\0d0\0replication\0true\0"), "E.",
-	  "0A000 replication connections are not supported yet" },
 	{ "no replication", "", PAIRS("user\0u0\0database\0d0\0replication\0off\0"), "RSKZ", "" },
 	{ "an option of the protocol is negotiated", "",
 	  PAIRS("user\0u0\0database\0d0\0_pq_.x\0y\0"), "vRSKZ", "" },

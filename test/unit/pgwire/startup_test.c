@@ -195,6 +195,39 @@ START_TEST(startup_options)
 }
 END_TEST
 
+static const struct {
+	const char *value;
+	enum replication meaning;
+} replications[] = {
+	{ "database", REPLICATION_LOGICAL },
+	{ "true", REPLICATION_PHYSICAL },
+	{ "TRUE", REPLICATION_PHYSICAL },
+	{ "t", REPLICATION_PHYSICAL },
+	{ "yes", REPLICATION_PHYSICAL },
+	{ "ye", REPLICATION_PHYSICAL },
+	{ "on", REPLICATION_PHYSICAL },
+	{ "1", REPLICATION_PHYSICAL },
+	{ "false", REPLICATION_NONE },
+	{ "off", REPLICATION_NONE },
+	{ "of", REPLICATION_NONE },
+	{ "o", REPLICATION_NONE },
+	{ "no", REPLICATION_NONE },
+	{ "0", REPLICATION_NONE },
+	{ "", REPLICATION_NONE },
+	{ "trues", REPLICATION_NONE },
+	{ "11", REPLICATION_NONE },
+	{ "Database", REPLICATION_NONE },
+	{ "databases", REPLICATION_NONE },
+	{ "physical", REPLICATION_NONE },
+};
+
+START_TEST(startup_knows_replication)
+{
+	ck_assert_msg(startup_replication(replications[_i].value) == replications[_i].meaning, "%s",
+	              replications[_i].value);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/startup");
@@ -207,6 +240,7 @@ int main(void)
 	tcase_add_test(cases, startup_cancel_key_is_all_that_follows);
 	tcase_add_loop_test(cases, startup_lists, 0, COUNT_OF(lists));
 	tcase_add_loop_test(cases, startup_options, 0, COUNT_OF(options));
+	tcase_add_loop_test(cases, startup_knows_replication, 0, COUNT_OF(replications));
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
