@@ -32,6 +32,8 @@
 
 #define OUR_NAMES "PGBOUNCER_" /* as statements.c begins them */
 
+struct name_change;
+
 struct client_statement {
 	UT_hash_handle hh;
 	struct ledger_change use; /* of every Bind and Describe that is under way */
@@ -40,6 +42,7 @@ struct client_statement {
 	uint32_t use_count;
 	bool is_gone; /* freed when it is not used any more */
 	bool is_confirmed;
+	const struct name_change *come; /* what has brought it; not for use once it is settled */
 	char name[];
 };
 
@@ -135,7 +138,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 
 static void free_change(struct name_change *change)
 {
-	change->client->open_names.count--;
+	ledger_open_end(&change->client->open_names);
 	free(change);
 }
 
@@ -146,7 +149,7 @@ static void settle_come(struct ledger_change *base, bool is_done)
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done)
+	if (entry && is_done && entry->come == change)
 		entry->is_confirmed = true;
 	if (entry && !is_done) {
 		HASH_DEL(change->client->statements, entry);
@@ -169,6 +172,7 @@ static struct ledger_change *come(struct client *client, const char *name,
 		return NULL;
 	}
 	change->base.statement = statement; /* held by the entry at least as long */
+	entry->come = change;
 	entry->statements = statements_of(client);
 	entry->statement = statement_hold(statement);
 	memcpy(entry->name, name, size);

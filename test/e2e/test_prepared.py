@@ -151,3 +151,18 @@ def test_what_clients_leave_is_nobody_elses(pgweir):
         other = weir.client()
         assert other.ask(bind((), "s1"), sync()).error["C"] == "26000"
         assert other.ask(parse("SELECT 7", "s1"), bind((), "s1"), execute(), sync()).rows == [["7"]]
+
+
+def test_a_failed_batch_behind_which_a_known_text_is_parsed(pgweir):
+    """The Parse is sent on at once, and must not hide that the batch before it may have failed."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
+    client = weir.client()
+    texts = {name: f"SELECT $1::int + {number}" for number, name in enumerate("xyz")}
+    assert not client.ask(*[parse(text, name) for name, text in texts.items()], sync()).errors
+    for name in "zx":
+        assert not client.ask(bind(("1",), name), execute(), sync()).errors
+    # The server knows z and x; y takes the place of z, but is skipped.
+    client.send(bind(("none",), "x") + bind(("1",), "y") + execute() + sync()
+                + parse(texts["x"], "again") + bind(("1",), "z") + execute() + sync())
+    assert client.read_result().error["C"] == "22P02"
+    assert client.read_result().rows == [["3"]]
