@@ -406,7 +406,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (in.count <= FRAME_HEADER_SIZE)
 		return frame->length > FRAME_HEADER_SIZE ? PREPARED_MORE : PREPARED_PASS;
 	if (in.at[FRAME_HEADER_SIZE] == 0)
-		return PREPARED_PASS; /* the unnamed statement */
+		return unnamed_parse(client, frame, in, gather);
 	if (in.count < frame->length)
 		return PREPARED_MORE;
 	body = frame_body(in, frame);
@@ -533,8 +533,12 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 	case WIRE_OK:
 		break;
 	}
-	if (!names.statement || !*names.statement || names.target == 'P')
+	if (!names.statement || names.target == 'P')
 		return PREPARED_PASS;
+	if (!*names.statement && frame->type == 'C')
+		return unnamed_drop(client, gather), PREPARED_PASS;
+	if (!*names.statement)
+		return unnamed_use(client, frame->type, gather);
 	if (frame->type == 'C')
 		return in.count < frame->length ? PREPARED_MORE
 		                                : judge_close(client, names.statement);

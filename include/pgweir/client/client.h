@@ -68,6 +68,7 @@ struct client {
 	struct ledger_open open_names;       /* changes of its statements' names */
 	uint32_t name_loss_count;            /* how often it has thrown all of them away */
 	struct client_statement *statements; /* by name: what it has prepared. client/prepared.c */
+	struct unnamed *unnamed;             /* its unnamed statement, or NULL. client/unnamed.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
