@@ -66,9 +66,12 @@ struct client {
 	const struct params *params;  /* what it wants to be set wherever its work runs */
 	const struct params *startup; /* the same as it was given at the start */
 	struct client_entrance *entrance;
-	struct ledger_open open_names;       /* changes of its statements' names */
-	uint32_t name_loss_count;            /* how often it has thrown all of them away */
-	struct client_statement *statements; /* by name: what it has prepared. client/prepared.c */
+	struct ledger_open open_names; /* changes of its statements' names */
+	uint32_t name_loss_count;      /* how often it has thrown all of them away */
+	uint32_t name_change_count;    /* changes so far: numbers them */
+	uint32_t statement_count;
+	void *statements;        /* what it has prepared: a tree. client/prepared.c */
+	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
