@@ -73,6 +73,7 @@ void clients_free(struct clients **clientsp)
 	slab_done(&clients->slab);
 	config_unref(&clients->config);
 	users_release(&clients->users);
+	hba_release(&clients->hba);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
@@ -89,6 +90,14 @@ void clients_configure(struct clients *clients, const struct config *config, str
 		client_rearm(client);
 	config_unref(&old);
 	users_release(&old_users);
+}
+
+void clients_set_hba(struct clients *clients, struct hba *hba)
+{
+	struct hba *old = clients->hba;
+
+	clients->hba = hba ? hba_hold(hba) : NULL;
+	hba_release(&old);
 }
 
 void clients_random(struct clients *clients, void *out, size_t count)

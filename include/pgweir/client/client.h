@@ -20,6 +20,7 @@
 enum client_state {
 	CLIENT_STARTUP,   /* its first packets are on their way */
 	CLIENT_PROOF,     /* it has to prove who it is */
+	CLIENT_LOOKING,   /* its host's name, or its system user's, is looked up for that */
 	CLIENT_DERIVING,  /* a helper thread derives a key for that */
 	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server */
 	CLIENT_IDLE,      /* is in, and has no server */
@@ -36,12 +37,15 @@ enum client_state {
 
 #define CLIENT_KEY_SIZE 8
 
+struct admission;
 struct entry;
 struct client_statement;
 
 /* What there is only until a client is in. */
 struct client_entrance {
+	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct entry *entry;
+	unsigned int method;  /* enum entry_method: how it proves who it is */
 	struct buf unknown;   /* names of _pq_. options: name\0name\0 */
 	unsigned int minor;   /* of the protocol that was asked for */
 	bool was_tls_refused; /* SSLRequest has been answered */
