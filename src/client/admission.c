@@ -275,5 +275,6 @@ bool admission_is_by(const struct client *client, enum entry_method method)
 	const struct hba_rule *rule;
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
-	       hba_rule_method(rule) != HBA_REJECT && methods[hba_rule_method(rule)] == method;
+	       hba_rule_method(rule) != HBA_REJECT && methods[hba_rule_method(rule)] == method &&
+	       has_certificate(client, rule);
 }

@@ -86,6 +86,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
+	clients->generation++;
 	TAILQ_FOREACH (client, &clients->list, node)
 		client_rearm(client);
 	config_unref(&old);

@@ -228,6 +228,8 @@ static bool is_still_asked(const struct client *client)
 	enum auth_type type = client->clients->config->auth_type;
 	enum entry_method method = (enum entry_method)client->entrance->method;
 
+	if (client->entrance->generation == client->clients->generation)
+		return true;
 	return type == AUTH_TYPE_HBA ? admission_is_by(client, method) : methods[type] == method;
 }
 
@@ -297,6 +299,7 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven)
 	struct err err;
 
 	entrance->method = method;
+	entrance->generation = clients->generation;
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = method,
 	    .user = entrance->user,

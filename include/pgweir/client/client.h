@@ -45,10 +45,11 @@ struct client_statement;
 struct client_entrance {
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct entry *entry;
-	unsigned int method;  /* enum entry_method: how it proves who it is */
-	struct buf unknown;   /* names of _pq_. options: name\0name\0 */
-	unsigned int minor;   /* of the protocol that was asked for */
-	bool was_tls_refused; /* SSLRequest has been answered */
+	unsigned int generation; /* of the configuration that chose how it proves who it is */
+	unsigned int method;     /* enum entry_method: how it proves who it is */
+	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
+	unsigned int minor;      /* of the protocol that was asked for */
+	bool was_tls_refused;    /* SSLRequest has been answered */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */

@@ -39,6 +39,7 @@ struct clients {
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
+	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
 	struct client *by_id, *by_key;
