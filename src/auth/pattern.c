@@ -66,8 +66,9 @@ static bool check_regex(const char *text, struct err *err)
 			repeats *= repeats_at(at);
 		if (repeats > PATTERN_REPEATS_MAX)
 			return err_set(err, ERR_CONFIG, "/%s repeats too often", text);
-		if (*at != '\\' || !*++at)
+		if (*at != '\\' || !at[1])
 			continue;
+		at++;
 		if (*at >= '1' && *at <= '9')
 			return err_set(err, ERR_CONFIG, "/%s: there are no back-references", text);
 	}

@@ -88,6 +88,7 @@ static const struct {
 	{ "m /( b", "f:1: /(: Unmatched ( or \\(" },
 	{ "m /^a$ \\1", "f:1: /^a$ has no (group) that \\1 could stand for" },
 	{ "m /(a)\\1 b", "f:1: /(a)\\1: there are no back-references" },
+	{ "m /a\\ b", "f:1: /a\\: Trailing backslash" },
 	{ "m / b", "f:1: an empty regular expression" },
 	{ "m /a{100}{100} b", "f:1: /a{100}{100} repeats too often" },
 	{ "m \"/a{1,99999999999999999999999}\" b",
