@@ -65,8 +65,8 @@ bool admission_is_by(const struct client *client, enum entry_method method);
 void admission_free(struct client_entrance *entrance);
 
 /*
- * What rules may ask of its connection. There is no TLS and no replication yet:
- * whoever brings them answers here.
+ * What rules may ask of its connection. There is no TLS yet: whoever brings it
+ * answers here.
  */
 static inline bool client_is_tls(const struct client *client)
 {
@@ -84,8 +84,7 @@ static inline const char *client_certificate(const struct client *client)
 /* Whether it asks for physical replication. */
 static inline bool client_is_physical(const struct client *client)
 {
-	(void)client;
-	return false;
+	return client->replication == REPLICATION_PHYSICAL;
 }
 
 /* client_login_timeout begins. */
@@ -100,6 +99,7 @@ void welcome_negotiate(struct client *client);
 void welcome_key(struct client *client);
 void welcome_begin(struct client *client);
 void welcome_send(struct client *client);
+void welcome_send_own(struct client *client); /* from the server that logged in for it */
 
 /* A CancelRequest came. canceling.c */
 void canceling_begin(struct client *client, struct bytes key);

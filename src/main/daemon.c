@@ -48,6 +48,14 @@ bool daemon_load_hba(const struct config *config, struct hba **hba,
 	return *hba != NULL;
 }
 
+struct users *daemon_load_users(const struct config *config, struct err *err)
+{
+	if (config->auth_type != AUTH_TYPE_ANY && config->auth_file && *config->auth_file)
+		return users_load(config->auth_file, err);
+	err_set(err, ERR_MEMORY, "out of memory");
+	return users_none();
+}
+
 bool daemon_load(const char *file, const struct config **config, struct users **users,
                  struct hba **hba, void (*report)(void *arg, const char *problem), void *arg)
 {
@@ -61,11 +69,7 @@ bool daemon_load(const char *file, const struct config **config, struct users **
 	if (!*config)
 		return false;
 	is_good = daemon_load_hba(*config, hba, report, arg);
-	if ((*config)->auth_type == AUTH_TYPE_ANY || !(*config)->auth_file ||
-	    !*(*config)->auth_file)
-		*users = users_none();
-	else
-		*users = users_load((*config)->auth_file, &err);
+	*users = daemon_load_users(*config, &err);
 	if (!*users)
 		report(arg, err.text);
 	if (*users && is_good)

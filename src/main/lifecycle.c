@@ -6,6 +6,7 @@
  * first room is told, so that a bad line anywhere leaves everything as it was.
  */
 #include <signal.h>
+#include <string.h>
 
 #include "daemon_priv.h"
 
@@ -109,10 +110,19 @@ static bool rules_for(struct daemon *daemon, const struct config *config, struct
 	return true;
 }
 
+/* Whether the same users are known: they are not read again for a SET of something else. */
+static bool has_same_users(const struct config *a, const struct config *b)
+{
+	const char *file = a->auth_file ? a->auth_file : "";
+
+	return a->auth_type == b->auth_type && strcmp(file, b->auth_file ? b->auth_file : "") == 0;
+}
+
 static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
 {
 	struct daemon *daemon = arg;
 	const struct config *changed;
+	struct users *users;
 	enum config_change result = config_with(daemon->config, name, value, &changed, err);
 	struct hba *hba;
 
@@ -123,8 +133,14 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 		config_unref(&changed);
 		return CONFIG_REFUSED;
 	}
-	return change_config(daemon, changed, users_hold(daemon->users), hba, err) ? CONFIG_CHANGED
-	                                                                           : CONFIG_REFUSED;
+	users = has_same_users(changed, daemon->config) ? users_hold(daemon->users)
+	                                                : daemon_load_users(changed, err);
+	if (!users) {
+		config_unref(&changed);
+		hba_release(&hba);
+		return CONFIG_REFUSED;
+	}
+	return change_config(daemon, changed, users, hba, err) ? CONFIG_CHANGED : CONFIG_REFUSED;
 }
 
 /* ---- the end ---- */
