@@ -161,7 +161,7 @@ static const struct {
 	{ "n", "malformed SCRAM message: nothing behind the channel binding flag" },
 	{ "x,,n=,r=abc", "malformed SCRAM message: unexpected channel binding flag" },
 	{ "p=tls-server-end-point,,n=,r=abc",
-	  "client requires SCRAM channel binding, which is not supported" },
+	  "client binds to a channel, but has not chosen SCRAM-SHA-256-PLUS" },
 	{ "n,a=bo,n=,r=abc", "client uses an authorization identity, which is not supported" },
 	{ "n,,m=1,n=,r=abc", "client requires an unsupported SCRAM extension" },
 	{ "n,,r=abc", "malformed SCRAM message: no user name in client-first" },
