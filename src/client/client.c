@@ -221,7 +221,7 @@ void client_fatal(struct client *client, const struct err *err)
 
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
 		return;
-	if (is_within_frame(client)) {
+	if (is_within_frame(client) || stream_is_shaking(&client->stream)) {
 		client_close(client, told.text);
 		return;
 	}
@@ -350,7 +350,7 @@ static void on_gone(struct stream *stream)
 	client_close(CLIENT_OF(stream, stream), "client unexpected eof");
 }
 
-const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone };
+const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone, client_tls_done };
 
 /* ---- limits ---- */
 

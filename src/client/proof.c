@@ -275,14 +275,20 @@ void proof_begin(struct client *client)
 	struct client_entrance *entrance = client->entrance;
 	const struct user *user = users_find(clients->users, entrance->user);
 	bool is_console_owner = is_for_console(client) && is_owner(client);
+	char tls[TLS_TEXT_SIZE];
+	unsigned char binding[TLS_BINDING_MAX];
+	size_t binding_count;
 	struct buf out = { 0 };
 	struct err err;
 
 	if (!check_names(client))
 		return;
 	if (clients->config->log_connections)
-		log_info(&client->log, "login attempt: db=%s user=%s tls=no replication=no",
-		         entrance->database, entrance->user);
+		log_info(&client->log, "login attempt: db=%s user=%s tls=%s replication=no",
+		         entrance->database, entrance->user,
+		         stream_is_encrypted(&client->stream)
+		             ? tls_text(&client->stream, tls, sizeof(tls))
+		             : "no");
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
 		if (take_place(client))
@@ -294,11 +300,13 @@ void proof_begin(struct client *client)
 	welcome_negotiate(client);
 	if (is_over(client))
 		return;
+	binding_count = tls_channel_binding(&client->stream, binding);
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = methods[clients->config->auth_type],
 	    .user = entrance->user,
 	    .secret = user ? &user->secret : NULL,
 	    .iterations = (unsigned int)clients->config->scram_iterations,
+	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,
 	    .on_work = on_work,
 	    .arg = client,

@@ -119,6 +119,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return false;
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
+	daemon->streams.workers = daemon->workers;
 	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
 	daemon->params = params_table_new();
 	if (!daemon->params)
@@ -137,6 +138,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.workers = daemon->workers,
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
+		.tls = daemon->tls.server,
 	    },
 	    daemon->config, daemon->users, err);
 	if (!daemon->pools || !lifecycle_make_console(daemon, err))
@@ -158,6 +160,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	if (!daemon->clients)
 		return false;
 	console_attach(daemon->console, daemon->clients);
+	clients_set_tls(daemon->clients, daemon->tls.client);
 	return true;
 }
 
@@ -177,8 +180,9 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->options = options;
 	daemon->config = config;
 	daemon->users = users;
-	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
-	    !lifecycle_catch_signals(daemon, err) || !make_listener(daemon, err))
+	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
+	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
+	    !make_listener(daemon, err))
 		daemon_free(&daemon);
 	return daemon;
 }
@@ -204,6 +208,7 @@ void daemon_free(struct daemon **daemonp)
 	if (daemon->loop)
 		stream_pool_done(&daemon->streams);
 	loop_free(&daemon->loop);
+	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	free(daemon);

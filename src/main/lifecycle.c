@@ -13,15 +13,20 @@
 
 /* ---- a new snapshot ---- */
 
-/* Nothing in here can fail. Takes over both references. */
-static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users)
+/* Nothing in here can fail. Takes over all references. */
+static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users,
+                         const struct tls_sets *tls)
 {
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
+	tls_sets_done(&daemon->tls);
 	daemon->config = config;
 	daemon->users = users;
+	daemon->tls = *tls;
 	pools_configure(daemon->pools, config, users);
 	clients_configure(daemon->clients, config, users);
+	clients_set_tls(daemon->clients, daemon->tls.client);
+	pools_set_tls(daemon->pools, daemon->tls.server);
 	verifiers_trim(daemon->verifiers, users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
@@ -30,18 +35,21 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	console_configure(daemon->console);
 }
 
-/* The log is asked first: it may find that its file cannot be opened. */
+/* Certificates are read and the log is asked first: their files may be bad. */
 static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
                           struct err *err)
 {
 	struct log_options log = daemon_log_options(daemon->options, config);
+	struct tls_sets tls;
 
-	if (!log_configure(daemon->log, &log, err)) {
+	if (!tls_sets_make(&tls, config, &daemon->tls, err) ||
+	    !log_configure(daemon->log, &log, err)) {
+		tls_sets_done(&tls);
 		config_unref(&config);
 		users_release(&users);
 		return false;
 	}
-	put_in_force(daemon, config, users);
+	put_in_force(daemon, config, users, &tls);
 	return true;
 }
 

@@ -42,9 +42,9 @@ struct client_statement;
 /* What there is only until a client is in. */
 struct client_entrance {
 	struct entry *entry;
-	struct buf unknown;   /* names of _pq_. options: name\0name\0 */
-	unsigned int minor;   /* of the protocol that was asked for */
-	bool was_tls_refused; /* SSLRequest has been answered */
+	struct buf unknown;    /* names of _pq_. options: name\0name\0 */
+	unsigned int minor;    /* of the protocol that was asked for */
+	bool was_tls_answered; /* SSLRequest, or a ClientHello */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */

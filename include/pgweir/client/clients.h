@@ -6,6 +6,7 @@
 #define PGWEIR_CLIENT_CLIENTS_H
 
 #include "pgweir/client/client.h"
+#include "pgweir/net/tls.h"
 
 TAILQ_HEAD(client_list, client);
 
@@ -35,6 +36,7 @@ struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct tls_context *tls;     /* one reference; NULL: no TLS */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
 	struct client *by_id, *by_key;
@@ -56,6 +58,9 @@ void clients_free(struct clients **clients);
 
 /* A new snapshot is in force. Takes references of its own. */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
+
+/* Clients who come from now on get TLS by this; NULL: none. Takes a reference of its own. */
+void clients_set_tls(struct clients *clients, struct tls_context *tls);
 
 /* Somebody came in: takes over the socket. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer);
