@@ -204,26 +204,34 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 
 /* ---- data ---- */
 
+/* Why nothing more could be decrypted. */
+static enum tls_end end_of(const struct tls *tls, int result)
+{
+	switch (SSL_get_error(tls->ssl, result)) {
+	case SSL_ERROR_WANT_READ:
+		return TLS_GOES_ON;
+	case SSL_ERROR_ZERO_RETURN:
+		return TLS_ENDED;
+	default:
+		return TLS_BROKEN;
+	}
+}
+
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out)
 {
 	size_t count = 0, done = 0;
-	int result = 1;
+	int result;
 
 	begin(tls, in, out);
-	while (count < size &&
-	       (result = SSL_read_ex(tls->ssl, at + count, size - count, &done)) == 1)
-		count += done;
-	if (result != 1) {
-		int why = SSL_get_error(tls->ssl, result);
-
-		if (why == SSL_ERROR_ZERO_RETURN)
-			tls->end = TLS_ENDED;
-		else if (why != SSL_ERROR_WANT_READ)
-			tls->end = TLS_BROKEN;
-	}
+	/* One call takes one record; when all has been taken another one would only say so. */
+	do {
+		result = SSL_read_ex(tls->ssl, at + count, size - count, &done);
+		count += result == 1 ? done : 0;
+	} while (result == 1 && tls->in.count && count < size);
+	if (result != 1)
+		tls->end = end_of(tls, result);
 	/* What lies behind a good-bye, or behind what is broken, is nothing. */
 	end(tls);
-	ERR_clear_error();
 	return count;
 }
 
@@ -235,7 +243,6 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 	begin(tls, (struct bytes){ 0 }, out);
 	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
 	end(tls);
-	ERR_clear_error();
 	return is_good && buf_ok(out);
 }
 

@@ -64,5 +64,7 @@ enum securing securing_answer(struct stream *stream, const struct securing_how *
 		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
 	if (in.at[0] != 'S')
 		return failed(err, "server gave no answer to the SSL request that makes sense");
+	if (!how->tls && !how->like) /* a reload came between question and answer */
+		return failed(err, "database configuration changed");
 	return shake(stream, how, err);
 }
