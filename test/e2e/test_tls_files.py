@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: ISC
 """TLS towards clients: certificates of theirs and ours, settings, reload."""
 
-import os
 import socket
 import ssl
-import struct
 import threading
 
-import psycopg
 import pytest
 
-from .kit.daemon import USERS
-from .kit.wait import LIMIT, wait_until
+from .kit.wait import LIMIT
 from .kit.wire import CANCEL_REQUEST, SSL_REQUEST, Refused, query, special, startup
 from .test_tls import asked, client_hello, encrypt, tls_client, trusting, weir
 

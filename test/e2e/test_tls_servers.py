@@ -9,8 +9,7 @@ import threading
 import psycopg
 import pytest
 
-from .kit.fake import FakeServer
-from .kit.wait import LIMIT, wait_until
+from .kit.wait import wait_until
 from .kit.wire import CANCEL_REQUEST, SSL_REQUEST, Refused, extended, query, special
 from .test_tls import tls_client
 
@@ -278,13 +277,9 @@ def test_a_slow_reader(both):
     wire = tls_client(daemon)
     wire.send(query("SELECT n, repeat('y', 1000) FROM generate_series(1, 20000) n"))
     daemon.wait_pool(sv_active=1)
-    wait_until(lambda: any(row["send_avail"] for row in daemon_sockets(daemon)))
+    wait_until(lambda: any(row["send_avail"] for row in daemon.admin("SHOW SOCKETS")))
     rows = [got.row[0] for got in wire.read_until("Z") if got.type == "D"]
     assert rows == [str(n) for n in range(1, 20001)]
-
-
-def daemon_sockets(daemon):
-    return daemon.admin("SHOW SOCKETS")
 
 
 def test_pipelines(both):
