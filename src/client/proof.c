@@ -269,13 +269,36 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 	}
 }
 
+static void log_attempt(const struct client *client)
+{
+	static const char *const replication[] = {
+		[REPLICATION_NONE] = "no",
+		[REPLICATION_PHYSICAL] = "yes",
+		[REPLICATION_LOGICAL] = "database",
+	};
+	const struct client_entrance *entrance = client->entrance;
+	char tls[TLS_TEXT_SIZE];
+	struct log_entry entry;
+
+	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
+		return;
+	line_add(&entry.line, "login attempt: db=");
+	line_add(&entry.line, entrance->database);
+	line_add(&entry.line, " user=");
+	line_add(&entry.line, entrance->user);
+	line_add(&entry.line, " tls=");
+	line_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
+	line_add(&entry.line, " replication=");
+	line_add(&entry.line, replication[client->replication]);
+	log_end(&client->log, LOG_LEVEL_INFO, &entry);
+}
+
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
 	const struct user *user = users_find(clients->users, entrance->user);
 	bool is_console_owner = is_for_console(client) && is_owner(client);
-	char tls[TLS_TEXT_SIZE];
 	unsigned char binding[TLS_BINDING_MAX];
 	size_t binding_count;
 	struct buf out = { 0 };
@@ -284,11 +307,7 @@ void proof_begin(struct client *client)
 	if (!check_names(client))
 		return;
 	if (clients->config->log_connections)
-		log_info(&client->log, "login attempt: db=%s user=%s tls=%s replication=no",
-		         entrance->database, entrance->user,
-		         stream_is_encrypted(&client->stream)
-		             ? tls_text(&client->stream, tls, sizeof(tls))
-		             : "no");
+		log_attempt(client);
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
 		if (take_place(client))

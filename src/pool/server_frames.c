@@ -324,8 +324,7 @@ static void ready(struct server *server)
 static void say_instead(struct server *server)
 {
 	if (server->borrower && buf_ok(&server->instead))
-		pass(server, server->instead.at, server->instead.at + server->instead.count,
-		     false);
+		pass(server, server->instead.at, server->instead.at + server->instead.count, false);
 	buf_free(&server->instead);
 }
 
@@ -469,6 +468,8 @@ static void on_end(struct server *server)
 {
 	struct err err;
 
+	if (server_asks_again(server))
+		return;
 	if (server->state == SERVER_LOGIN)
 		err_set(&err, ERR_SERVER_CONNECT, "server closed the connection during login");
 	else if (server->is_told)
@@ -517,7 +518,7 @@ static void on_gone(struct stream *stream)
 	/* What it said before it went is still worth reading. */
 	if (stream_want(stream, WANT_INPUT))
 		on_input(stream);
-	if (server->state != SERVER_CLOSING)
+	if (server->state != SERVER_CLOSING && server->state != SERVER_CONNECTING)
 		on_end(server);
 }
 
