@@ -15,7 +15,7 @@
 #include "pgweir/base/banned.h"
 
 #define WORKER_THREADS 2
-#define WORKER_JOBS 4096     /* key derivations that may wait */
+#define WORKER_JOBS 4096     /* key derivations and TLS handshakes that may wait */
 #define VERIFIERS_MAX 100000 /* derived keys that are kept */
 
 struct users *daemon_load_users(const struct config *config, struct err *err)
