@@ -79,31 +79,41 @@ static void handshake_free(struct handshake *handshake)
 }
 
 /*
- * Whether what has come is worth a step: a whole record, or something that cannot
- * begin one. A far end that sends byte by byte costs no more steps than others.
+ * How much of what has come are whole records; all of it, if that cannot be any. Only
+ * those are worth a step, so that a far end that sends byte by byte costs no more steps
+ * than others; and only those are handed over: OpenSSL would take the beginning of the
+ * next one too, and what comes later would have no header.
  */
-static bool has_record(const struct buf *heard)
+static size_t whole_records(const struct buf *heard)
 {
-	const unsigned char *at = (const unsigned char *)heard->at;
-	size_t body;
+	struct bytes rest = buf_bytes(heard);
 
-	if (heard->count == 0)
-		return false;
-	if (*at < RECORD_TYPE_LEAST || *at > RECORD_TYPE_MOST)
-		return true;
-	if (heard->count < RECORD_HEADER_SIZE)
-		return false;
-	body = (size_t)at[3] << 8 | at[4];
-	return body > RECORD_BODY_MAX || heard->count >= RECORD_HEADER_SIZE + body;
+	while (rest.count) {
+		unsigned char type = (unsigned char)*rest.at;
+		size_t size;
+
+		if (type < RECORD_TYPE_LEAST || type > RECORD_TYPE_MOST)
+			return heard->count;
+		if (rest.count < RECORD_HEADER_SIZE)
+			break;
+		size = load_be16(rest.at + 3);
+		if (size > RECORD_BODY_MAX)
+			return heard->count;
+		if (rest.count < RECORD_HEADER_SIZE + size)
+			break;
+		rest = bytes_skip(rest, RECORD_HEADER_SIZE + size);
+	}
+	return heard->count - rest.count;
 }
 
 static void run(struct job *job)
 {
 	struct handshake *handshake = (struct handshake *)job;
-	struct bytes heard = buf_bytes(&handshake->heard);
+	size_t whole = whole_records(&handshake->heard);
+	struct bytes heard = bytes_of(handshake->heard.at, whole);
 
 	handshake->step = tls_shake(handshake->tls, &heard, &handshake->said, &handshake->err);
-	buf_drop(&handshake->heard, handshake->heard.count - heard.count);
+	buf_drop(&handshake->heard, whole - heard.count);
 	if (handshake->step == TLS_MORE && !buf_ok(&handshake->said)) {
 		handshake->step = TLS_FAILED;
 		err_set(&handshake->err, ERR_MEMORY, "out of memory");
@@ -162,7 +172,7 @@ static void go_on(struct stream *stream)
 {
 	struct handshake *handshake = stream->tls->handshake;
 
-	if (has_record(&handshake->heard)) {
+	if (whole_records(&handshake->heard)) {
 		if (!submit(handshake, NULL))
 			fail(stream, ERR_LIMIT, "too many TLS handshakes at once");
 	} else if (!watch_set(&stream->watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u))) {
@@ -269,7 +279,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	buf_add(&handshake->heard, early.at, early.count);
 	if (!buf_ok(&handshake->heard))
 		return err_set(err, ERR_MEMORY, "no memory for TLS");
-	if (begins || has_record(&handshake->heard))
+	if (begins || whole_records(&handshake->heard))
 		return submit(handshake, err);
 	return watch_set(&stream->watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u)) ||
 	       err_set(err, ERR_FILES, "cannot watch the connection");

@@ -280,7 +280,7 @@ START_TEST(secure_handshake_in_pieces)
 	struct stage stage;
 	const char *name;
 
-	make(&stage, cuts[_i].cut, cuts[_i].protocols);
+	make(&stage, cuts[_i % (int)COUNT_OF(cuts)].cut, cuts[_i % (int)COUNT_OF(cuts)].protocols);
 	begin(&stage);
 	run_until(&stage, both_secured);
 	ck_assert(stream_is_encrypted(&stage.here.stream));
@@ -503,7 +503,8 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_unchecked_fixture(tcase, make_certificate, drop_certificate);
-	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, COUNT_OF(cuts));
+	/* Some more, since where a cut does harm depends on what random bytes look like. */
+	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
 	tcase_add_test(tcase, secure_close_amid_the_handshake);
 	tcase_add_loop_test(tcase, secure_noise_is_no_handshake, 0, 2);
