@@ -7,6 +7,9 @@
  * plain, and somebody may have put it there. It must never be taken for what the
  * client said under encryption.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -65,6 +68,28 @@ bool client_tls_is_missing(const struct client *client)
 	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
 }
 
+/* The CN of the certificate that it has shown, if there is one only. */
+static void note_certificate(struct client *client)
+{
+	const char *kind, *name, *found = NULL;
+	struct buf names = { 0 };
+	struct bytes list;
+	unsigned int count = 0;
+
+	if (tls_peer_names(&client->stream, &names)) {
+		list = buf_bytes(&names);
+		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
+			if (strcmp(kind, "CN") != 0)
+				continue;
+			found = name;
+			count++;
+		}
+	}
+	if (count == 1)
+		client->entrance->certificate = strdup(found);
+	buf_free(&names);
+}
+
 void client_tls_done(struct stream *stream, const struct err *err)
 {
 	struct client *client = CLIENT_OF(stream, stream);
@@ -73,6 +98,7 @@ void client_tls_done(struct stream *stream, const struct err *err)
 		client_close(client, err->text);
 		return;
 	}
+	note_certificate(client);
 	if (!stream_want(stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");
 	else

@@ -117,6 +117,7 @@ void clients_free(struct clients **clientsp)
 	config_unref(&clients->config);
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);
+	hba_release(&clients->hba);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
@@ -128,6 +129,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
+	clients->generation++;
 	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);
@@ -139,6 +141,14 @@ void clients_set_tls(struct clients *clients, struct tls_context *tls)
 
 	clients->tls = tls ? tls_context_ref(tls) : NULL;
 	tls_context_unref(&old);
+}
+
+void clients_set_hba(struct clients *clients, struct hba *hba)
+{
+	struct hba *old = clients->hba;
+
+	clients->hba = hba ? hba_hold(hba) : NULL;
+	hba_release(&old);
 }
 
 void clients_random(struct clients *clients, void *out, size_t count)

@@ -15,7 +15,8 @@ struct gather {
 	struct server *server; /* to whom; NULL: what is gathered goes nowhere */
 	struct iovec pieces[GATHER_PIECES];
 	int count;
-	size_t used; /* of room */
+	size_t used;          /* of room */
+	struct bytes unnamed; /* a Parse message's text that may have to be kept. unnamed.c */
 	char room[GATHER_ROOM];
 };
 
@@ -24,6 +25,7 @@ static inline void gather_begin(struct gather *gather)
 	gather->server = NULL;
 	gather->count = 0;
 	gather->used = 0;
+	gather->unnamed = bytes_of(NULL, 0);
 }
 
 /* Bytes that stay where they are until gather_send(). */

@@ -19,6 +19,7 @@
  */
 #include "prepared_priv.h"
 
+#include <search.h>
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
@@ -32,16 +33,23 @@
 
 #define OUR_NAMES "PGBOUNCER_" /* as statements.c begins them */
 
+struct name_change;
+
+/*
+ * Small, since there may be thousands of clients with hundreds of them each. They
+ * stand in a tree (tsearch) by name: a third of what a hash table would need.
+ */
 struct client_statement {
-	UT_hash_handle hh;
-	struct ledger_change use; /* of every Bind and Describe that is under way */
-	struct statements *statements;
-	struct statement *statement; /* one owner */
+	struct ledger_change use; /* of every Bind and Describe that is under way; owns the
+	                             statement once */
 	uint32_t use_count;
-	bool is_gone; /* freed when it is not used any more */
-	bool is_confirmed;
+	uint32_t come_number : 30; /* of the change that has brought it */
+	uint32_t is_gone : 1;      /* freed when it is not used any more */
+	uint32_t is_confirmed : 1;
 	char name[];
 };
+
+#define COME_NUMBERS (UINT32_C(1) << 30)
 
 static struct statements *statements_of(const struct client *client)
 {
@@ -56,27 +64,53 @@ bool prepared_follows(const struct client *client)
 	       client->clients->config->max_prepared_statements > 0;
 }
 
-unsigned int client_statement_count(const struct client *client)
-{
-	return HASH_COUNT(client->statements);
-}
+unsigned int client_statement_count(const struct client *client) { return client->statement_count; }
 
 /* ---- the client's names ---- */
 
+static int compare(const void *one, const void *other) { return strcmp(one, other); }
+
+static struct client_statement *entry_of(const char *name)
+{
+	return (struct client_statement *)(name - offsetof(struct client_statement, name));
+}
+
+/* What `use` says is const for those who only read. */
+static struct statement *statement_under(const struct client_statement *entry)
+{
+	return (struct statement *)entry->use.statement;
+}
+
 static struct client_statement *find(const struct client *client, const char *name)
 {
-	struct client_statement *entry;
+	char *const *node = tfind(name, &client->statements, compare);
 
-	HASH_FIND_STR(client->statements, name, entry);
-	return entry;
+	return node ? entry_of(*node) : NULL;
+}
+
+/* false: no memory. */
+static bool add(struct client *client, struct client_statement *entry)
+{
+	if (!tsearch(entry->name, &client->statements, compare))
+		return false;
+	client->statement_count++;
+	return true;
+}
+
+static void remove_name(struct client *client, const struct client_statement *entry)
+{
+	tdelete(entry->name, &client->statements, compare);
+	client->statement_count--;
 }
 
 static void free_name(struct client_statement *entry)
 {
+	struct statement *statement = statement_under(entry);
+
 	entry->is_gone = true;
 	if (entry->use_count)
 		return;
-	statement_release(entry->statements, &entry->statement);
+	statement_release(statement->statements, &statement);
 	free(entry);
 }
 
@@ -93,14 +127,18 @@ static void settle_use(struct ledger_change *change, bool is_done)
 
 void prepared_forget(struct client *client, bool is_all)
 {
-	struct client_statement *entry, *next;
+	void *rest = client->statements;
+	void *root = NULL;
 
 	client->name_loss_count++;
-	HASH_ITER (hh, client->statements, entry, next) {
-		if (!is_all && !entry->is_confirmed)
-			continue;
-		HASH_DEL(client->statements, entry);
-		free_name(entry);
+	client->statements = NULL;
+	client->statement_count = 0;
+	while ((root = rest)) {
+		struct client_statement *entry = entry_of(*(char **)root);
+
+		tdelete(entry->name, &rest, compare);
+		if (is_all || entry->is_confirmed || !add(client, entry))
+			free_name(entry);
 	}
 }
 
@@ -111,6 +149,7 @@ struct name_change {
 	struct client *client;
 	struct client_statement *entry; /* of a name that goes: ours until it is settled */
 	uint32_t loss_count;            /* when it was made */
+	uint32_t number;
 	char name[];
 };
 
@@ -127,6 +166,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 	change->server_change = server_change;
 	change->client = client;
 	change->loss_count = client->name_loss_count;
+	change->number = client->name_change_count++ % COME_NUMBERS;
 	ledger_open_begin(&client->open_names, &client->borrower.server->ledger);
 	memcpy(change->name, name, size);
 	change->base.name = change->name;
@@ -135,7 +175,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 
 static void free_change(struct name_change *change)
 {
-	change->client->open_names.count--;
+	ledger_open_end(&change->client->open_names);
 	free(change);
 }
 
@@ -146,10 +186,10 @@ static void settle_come(struct ledger_change *base, bool is_done)
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done)
+	if (entry && is_done && entry->come_number == change->number)
 		entry->is_confirmed = true;
 	if (entry && !is_done) {
-		HASH_DEL(change->client->statements, entry);
+		remove_name(change->client, entry);
 		free_name(entry);
 	}
 	free_change(change);
@@ -164,16 +204,17 @@ static struct ledger_change *come(struct client *client, const char *name,
 	struct name_change *change =
 	    entry ? make_change(client, name, server_change, settle_come) : NULL;
 
-	if (!change) {
+	if (entry)
+		memcpy(entry->name, name, size);
+	if (!change || !add(client, entry)) {
+		if (change)
+			free_change(change);
 		free(entry);
 		return NULL;
 	}
 	change->base.statement = statement; /* held by the entry at least as long */
-	entry->statements = statements_of(client);
-	entry->statement = statement_hold(statement);
-	memcpy(entry->name, name, size);
-	entry->use = (struct ledger_change){ settle_use, statement, entry->name };
-	HASH_ADD_STR(client->statements, name, entry);
+	entry->come_number = change->number;
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	return &change->base;
 }
 
@@ -183,9 +224,8 @@ static void settle_go(struct ledger_change *base, bool is_done)
 
 	bool is_back = !is_done && change->loss_count == change->client->name_loss_count;
 
-	if (change->entry && is_back && !find(change->client, change->name))
-		HASH_ADD_STR(change->client->statements, name, change->entry);
-	else if (change->entry)
+	is_back = is_back && change->entry && !find(change->client, change->name);
+	if (change->entry && !(is_back && add(change->client, change->entry)))
 		free_name(change->entry);
 	free_change(change);
 }
@@ -199,7 +239,7 @@ static struct ledger_change *go(struct client *client, const char *name)
 		return NULL;
 	change->entry = find(client, name);
 	if (change->entry)
-		HASH_DEL(client->statements, change->entry);
+		remove_name(client, change->entry);
 	return &change->base;
 }
 
@@ -402,7 +442,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (in.count <= FRAME_HEADER_SIZE)
 		return frame->length > FRAME_HEADER_SIZE ? PREPARED_MORE : PREPARED_PASS;
 	if (in.at[FRAME_HEADER_SIZE] == 0)
-		return PREPARED_PASS; /* the unnamed statement */
+		return unnamed_parse(client, frame, in, gather);
 	if (in.count < frame->length)
 		return PREPARED_MORE;
 	body = frame_body(in, frame);
@@ -479,18 +519,18 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
 		return PREPARED_WAIT;
-	if (entry && !known_is_sure(&client->borrower.server->known, entry->statement))
+	if (entry && !known_is_sure(&client->borrower.server->known, statement_under(entry)))
 		return PREPARED_WAIT;
 	if (frame->type == 'B')
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
-	if (!inject(client, gather, entry->statement))
+	if (!inject(client, gather, statement_under(entry)))
 		return PREPARED_END;
 	entry->use_count++; /* no more than there are entries in a ledger */
 	if (!note(client->borrower.server, kind, LEDGER_FORWARD, &entry->use))
 		return PREPARED_END;
-	return replace_head(frame, names, entry->statement, gather, head);
+	return replace_head(frame, names, statement_under(entry), gather, head);
 }
 
 static enum prepared_result judge_close(struct client *client, const char *name)
@@ -529,8 +569,12 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 	case WIRE_OK:
 		break;
 	}
-	if (!names.statement || !*names.statement || names.target == 'P')
+	if (!names.statement || names.target == 'P')
 		return PREPARED_PASS;
+	if (!*names.statement && frame->type == 'C')
+		return unnamed_drop(client, gather), PREPARED_PASS;
+	if (!*names.statement)
+		return unnamed_use(client, frame->type, gather);
 	if (frame->type == 'C')
 		return in.count < frame->length ? PREPARED_MORE
 		                                : judge_close(client, names.statement);

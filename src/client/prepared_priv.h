@@ -33,4 +33,25 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 /* The client's names are gone: all (is_all), or those that had been confirmed. */
 void prepared_forget(struct client *client, bool is_all);
 
+/* ---- the unnamed statement: unnamed.c ---- */
+
+/* A Parse of it. What is kept of the text until unnamed_keep() lies in `in`. */
+enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
+                                   struct bytes in, struct gather *gather);
+
+/* A Bind or Describe of it. PREPARED_PASS: what it needs stands in front. */
+enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather);
+
+/* A Close of it, or a Query: there is none any more. */
+void unnamed_drop(struct client *client, struct gather *gather);
+
+/* What was read has been judged and sent: a text that was not bound yet is kept. */
+void unnamed_keep(struct client *client, const struct gather *gather);
+
+/* The server is given back: it may get another's. */
+void unnamed_away(struct client *client);
+
+/* Frees it; the ledger has settled what was under way. */
+void unnamed_free(struct client *client);
+
 #endif

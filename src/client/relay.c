@@ -125,6 +125,7 @@ static bool give_back(struct client *client)
 	    stream_unsent(&server->stream))
 		return false;
 	take_params(client, server);
+	unnamed_away(client);
 	pool_return(&client->borrower);
 	rest(client);
 	return true;
@@ -314,6 +315,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
 	}
+	if (type == 'Q')
+		unnamed_drop(client, gather);
 	if (names_statements(frame->type) && prepared_follows(client))
 		return judge_prepared(client, frame, in, gather, head);
 	switch (server_note(server, requests[type].kind)) {
@@ -388,6 +391,7 @@ bool relay_input(struct client *client, struct bytes in)
 		return false;
 	if (client->state == CLIENT_ACTIVE && !send_gathered(client, &gather))
 		return false;
+	unnamed_keep(client, &gather);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");

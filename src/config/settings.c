@@ -29,8 +29,9 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
-static const char *const auth_types[] = { "any", "trust", "plain", "md5", "scram-sha-256", NULL };
-static const char *const auth_types_later[] = { "cert", "hba", "ldap", "pam", NULL };
+static const char *const auth_types[] = { "any",           "trust", "plain", "md5",
+	                                  "scram-sha-256", "hba",   NULL };
+static const char *const auth_types_later[] = { "cert", "ldap", "pam", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
@@ -41,12 +42,18 @@ const struct setting settings[] = {
 	SETTING(application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
 	        .help = "Adds the client's address to its application_name at login."),
 	SETTING(auth_file, LIVE, GROUP(AUTH), .help = "The file of users and their secrets."),
+	SETTING(auth_hba_file, .initial = "", LIVE, GROUP(AUTH),
+	        .help = "The rules of auth_type hba: who may come in, from where, and how. As "
+	                "PostgreSQL's pg_hba.conf."),
+	SETTING(auth_ident_file, LIVE, GROUP(AUTH),
+	        .help = "The maps of names for rules of auth_type hba. As PostgreSQL's "
+	                "pg_ident.conf."),
 	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later, LIVE,
 	        GROUP(AUTH),
 	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
 	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
 	                "known; any does not even look at the user's name, and needs databases "
-	                "with user=."),
+	                "with user=. hba: as the rules of auth_hba_file say."),
 	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),

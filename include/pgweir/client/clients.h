@@ -5,6 +5,7 @@
 #ifndef PGWEIR_CLIENT_CLIENTS_H
 #define PGWEIR_CLIENT_CLIENTS_H
 
+#include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
 #include "pgweir/net/tls.h"
 
@@ -16,6 +17,8 @@ struct clients_with {
 	struct log *log;
 	struct stream_pool *streams;
 	struct workers *workers;
+	struct workers *lookups;   /* for what waits on others: names of system users */
+	struct resolver *resolver; /* for names of clients' hosts */
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct pools *pools;
@@ -37,6 +40,8 @@ struct clients {
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
 	struct tls_context *tls;     /* one reference; NULL: no TLS */
+	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
+	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
 	struct client *by_key;
@@ -66,6 +71,9 @@ void clients_configure(struct clients *clients, const struct config *config, str
 
 /* Clients who come from now on get TLS by this; NULL: none. Takes a reference of its own. */
 void clients_set_tls(struct clients *clients, struct tls_context *tls);
+
+/* The same for rules; before clients_configure(). NULL: auth_type is not hba. Takes a reference. */
+void clients_set_hba(struct clients *clients, struct hba *hba);
 
 /* Somebody came in: takes over the socket. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer);

@@ -61,11 +61,13 @@ struct ledger_change {
 /*
  * How many changes of one thing are not settled. While what was sent before the
  * last Sync may still fail, nobody can tell what holds behind it: whoever needs
- * to know waits for that Sync's answer. So all that are open are of one segment.
+ * to know waits for that Sync's answer. Some changes need not know, so there may be
+ * open ones of several segments; they are settled segment by segment.
  */
 struct ledger_open {
-	uint32_t count;
-	uint32_t segment;
+	uint32_t count;       /* all */
+	uint32_t older_count; /* those before `segment` */
+	uint32_t segment;     /* of the last one */
 };
 
 /* Where a query that has brought the server into COPY BOTH stands: see ledger.c. */
@@ -142,17 +144,46 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 	       head->fate == LEDGER_FORWARD;
 }
 
+/*
+ * What ledger_reply() would say, in short, of the answers that a plain query has most:
+ * true: this one goes to the client, and is noted. false: ask ledger_reply().
+ */
+static inline bool ledger_passes_plain(struct ledger *ledger, char type)
+{
+	const struct ledger_entry *head;
+
+	if (ledger->count == 0 || ledger->failed || ledger->is_doubtful || ledger->is_copying ||
+	    ledger->both)
+		return false;
+	head = &ledger->ring[ledger->head];
+	if (head->kind != LEDGER_QUERY || head->fate != LEDGER_FORWARD)
+		return false;
+	if (type == 'C')
+		ledger->has_result = true;
+	return type == 'T' || type == 'C';
+}
+
 static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)
 {
+	if (open->segment != ledger->segment)
+		open->older_count = open->count;
 	open->count++;
 	open->segment = ledger->segment;
+}
+
+/* One is settled. */
+static inline void ledger_open_end(struct ledger_open *open)
+{
+	open->count--;
+	if (open->older_count)
+		open->older_count--;
 }
 
 /* Whether changes are open that may fail without what is sent now. */
 static inline bool ledger_open_is_unsure(const struct ledger_open *open,
                                          const struct ledger *ledger)
 {
-	return open->count && open->segment != ledger->segment;
+	return open->older_count || (open->count && open->segment != ledger->segment);
 }
 
 enum ledger_send {
