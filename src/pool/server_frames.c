@@ -544,4 +544,4 @@ static void on_gone(struct stream *stream)
 		on_end(server);
 }
 
-const struct stream_ops server_stream_ops = { on_input, on_drained, on_gone };
+const struct stream_ops server_stream_ops = { on_input, on_drained, on_gone, NULL };
