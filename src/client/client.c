@@ -19,7 +19,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "prepared_priv.h"
+#include "names_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -134,7 +134,7 @@ static void detach(struct client *client)
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
-	prepared_forget(client, true); /* the ledger has taken back what was under way */
+	names_forget(client, true); /* the ledger has taken back what was under way */
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);
 	client->is_keyed = false;

@@ -24,6 +24,7 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "client_priv.h"
+#include "names_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -32,181 +33,12 @@
 
 #define OUR_NAMES "PGBOUNCER_" /* as statements.c begins them */
 
-struct client_statement {
-	UT_hash_handle hh;
-	struct ledger_change use; /* of every Bind and Describe that is under way */
-	struct statements *statements;
-	struct statement *statement; /* one owner */
-	uint32_t use_count;
-	bool is_gone; /* freed when it is not used any more */
-	bool is_confirmed;
-	char name[];
-};
-
-static struct statements *statements_of(const struct client *client)
-{
-	return &client->clients->with.pools->statements;
-}
-
 bool prepared_follows(const struct client *client)
 {
 	if (client->statements)
 		return true;
 	return client->borrower.pool->limits.mode != POOL_MODE_SESSION &&
 	       client->clients->config->max_prepared_statements > 0;
-}
-
-unsigned int client_statement_count(const struct client *client)
-{
-	return HASH_COUNT(client->statements);
-}
-
-/* ---- the client's names ---- */
-
-static struct client_statement *find(const struct client *client, const char *name)
-{
-	struct client_statement *entry;
-
-	HASH_FIND_STR(client->statements, name, entry);
-	return entry;
-}
-
-static void free_name(struct client_statement *entry)
-{
-	entry->is_gone = true;
-	if (entry->use_count)
-		return;
-	statement_release(entry->statements, &entry->statement);
-	free(entry);
-}
-
-static void settle_use(struct ledger_change *change, bool is_done)
-{
-	struct client_statement *entry =
-	    (struct client_statement *)((char *)change - offsetof(struct client_statement, use));
-
-	(void)is_done;
-	entry->use_count--;
-	if (entry->is_gone)
-		free_name(entry);
-}
-
-void prepared_forget(struct client *client, bool is_all)
-{
-	struct client_statement *entry, *next;
-
-	client->name_loss_count++;
-	HASH_ITER (hh, client->statements, entry, next) {
-		if (!is_all && !entry->is_confirmed)
-			continue;
-		HASH_DEL(client->statements, entry);
-		free_name(entry);
-	}
-}
-
-/* A name comes or goes, together with what the server learns. */
-struct name_change {
-	struct ledger_change base;
-	struct ledger_change *server_change; /* or NULL */
-	struct client *client;
-	struct client_statement *entry; /* of a name that goes: ours until it is settled */
-	uint32_t loss_count;            /* when it was made */
-	char name[];
-};
-
-static struct name_change *make_change(struct client *client, const char *name,
-                                       struct ledger_change *server_change,
-                                       void (*settle)(struct ledger_change *, bool))
-{
-	size_t size = strlen(name) + 1;
-	struct name_change *change = calloc(1, sizeof(*change) + size);
-
-	if (!change)
-		return NULL;
-	change->base.settle = settle;
-	change->server_change = server_change;
-	change->client = client;
-	change->loss_count = client->name_loss_count;
-	ledger_open_begin(&client->open_names, &client->borrower.server->ledger);
-	memcpy(change->name, name, size);
-	change->base.name = change->name;
-	return change;
-}
-
-static void free_change(struct name_change *change)
-{
-	change->client->open_names.count--;
-	free(change);
-}
-
-static void settle_come(struct ledger_change *base, bool is_done)
-{
-	struct name_change *change = (struct name_change *)base;
-	struct client_statement *entry = find(change->client, change->name);
-
-	if (change->server_change)
-		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done)
-		entry->is_confirmed = true;
-	if (entry && !is_done) {
-		HASH_DEL(change->client->statements, entry);
-		free_name(entry);
-	}
-	free_change(change);
-}
-
-/* The name is there from now on. NULL: no memory. */
-static struct ledger_change *come(struct client *client, const char *name,
-                                  struct statement *statement, struct ledger_change *server_change)
-{
-	size_t size = strlen(name) + 1;
-	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
-	struct name_change *change =
-	    entry ? make_change(client, name, server_change, settle_come) : NULL;
-
-	if (!change) {
-		free(entry);
-		return NULL;
-	}
-	change->base.statement = statement; /* held by the entry at least as long */
-	entry->statements = statements_of(client);
-	entry->statement = statement_hold(statement);
-	memcpy(entry->name, name, size);
-	entry->use = (struct ledger_change){ settle_use, statement, entry->name };
-	HASH_ADD_STR(client->statements, name, entry);
-	return &change->base;
-}
-
-static void settle_go(struct ledger_change *base, bool is_done)
-{
-	struct name_change *change = (struct name_change *)base;
-
-	bool is_back = !is_done && change->loss_count == change->client->name_loss_count;
-
-	if (change->entry && is_back && !find(change->client, change->name))
-		HASH_ADD_STR(change->client->statements, name, change->entry);
-	else if (change->entry)
-		free_name(change->entry);
-	free_change(change);
-}
-
-/* The name is gone from now on, if it was there. NULL: no memory. */
-static struct ledger_change *go(struct client *client, const char *name)
-{
-	struct name_change *change = make_change(client, name, NULL, settle_go);
-
-	if (!change)
-		return NULL;
-	change->entry = find(client, name);
-	if (change->entry)
-		HASH_DEL(client->statements, change->entry);
-	return &change->base;
-}
-
-/* Whether a batch that was sent may yet change what is found under the names. */
-static bool names_are_unsure(const struct client *client)
-{
-	return ledger_open_is_unsure(&client->open_names, &client->borrower.server->ledger);
 }
 
 /* ---- what is said to the server besides ---- */
@@ -352,7 +184,7 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 
 	if (!known_is_spoilt(&server->known, statement) && server->status != 'E' &&
 	    ledger_knows_status(&server->ledger)) {
-		change = come(client, name, statement, NULL);
+		change = names_come(client, name, statement, NULL);
 		return change && note(server, LEDGER_PARSE, LEDGER_ANSWER, change);
 	}
 	if (!known_repeat(&server->known, statement, &close, &parse))
@@ -362,7 +194,7 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 		parse->settle(parse, false);
 		return false;
 	}
-	change = come(client, name, statement, parse);
+	change = names_come(client, name, statement, parse);
 	if (!change) {
 		parse->settle(parse, false);
 		return false;
@@ -382,7 +214,7 @@ static bool parse_new(struct client *client, const char *name, struct statement 
 	learned = known_learn(&server->known, statement);
 	if (!learned)
 		return false;
-	change = come(client, name, statement, learned);
+	change = names_come(client, name, statement, learned);
 	if (!change) {
 		learned->settle(learned, false);
 		return false;
@@ -411,22 +243,22 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
-	statement = statement_of(statements_of(client), text);
+	statement = statement_of(names_store(client), text);
 	if (!statement)
 		return PREPARED_END;
 	if (!known_is_sure(&client->borrower.server->known, statement)) {
-		statement_release(statements_of(client), &statement);
+		statement_release(names_store(client), &statement);
 		return PREPARED_WAIT;
 	}
 	client->borrower.pool->stats.client_parse_count++;
-	if (find(client, parse.statement)) {
-		statement_release(statements_of(client), &statement);
+	if (names_find(client, parse.statement)) {
+		statement_release(names_store(client), &statement);
 		return refuse_twice(client, parse.statement, text, gather);
 	}
 	is_good = known_use(&client->borrower.server->known, statement)
 	              ? parse_known(client, parse.statement, statement, gather)
 	              : parse_new(client, parse.statement, statement, gather);
-	statement_release(statements_of(client), &statement); /* whoever knows it holds it */
+	statement_release(names_store(client), &statement); /* whoever knows it holds it */
 	return is_good ? PREPARED_DROP : PREPARED_END;
 }
 
@@ -474,7 +306,7 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
                                       const struct object_names *names, struct gather *gather,
                                       size_t *head)
 {
-	struct client_statement *entry = find(client, names->statement);
+	struct client_statement *entry = names_find(client, names->statement);
 	enum ledger_kind kind = frame->type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE;
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
@@ -499,9 +331,9 @@ static enum prepared_result judge_close(struct client *client, const char *name)
 
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
-	if (!find(client, name) && !is_of_ours(name))
+	if (!names_find(client, name) && !is_of_ours(name))
 		return PREPARED_PASS; /* it may be SQL's PREPARE */
-	change = go(client, name);
+	change = names_go(client, name);
 	return change && note(client->borrower.server, LEDGER_CLOSE, LEDGER_ANSWER, change)
 	           ? PREPARED_DROP
 	           : PREPARED_END;

@@ -30,7 +30,4 @@ bool prepared_follows(const struct client *client);
 enum prepared_result prepared_judge(struct client *client, const struct frame *frame,
                                     struct bytes in, struct gather *gather, size_t *head);
 
-/* The client's names are gone: all (is_all), or those that had been confirmed. */
-void prepared_forget(struct client *client, bool is_all);
-
 #endif

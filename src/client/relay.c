@@ -20,6 +20,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "names_priv.h"
 #include "prepared_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -453,10 +454,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		go_on(client);
 }
 
-static void on_deallocated(struct borrower *borrower)
-{
-	prepared_forget(client_of(borrower), false);
-}
+static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower), false); }
 
 static void on_room(struct borrower *borrower)
 {
