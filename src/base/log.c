@@ -45,8 +45,9 @@ struct log {
 	bool to_syslog;
 	char *ident; /* openlog() keeps the pointer */
 	time_t second;
-	char stamp[64]; /* "2026-11-20 15:11:12" of `second` */
-	char zone[48];  /* "CET [4711] " */
+	char stamp[128]; /* "2026-11-20 15:11:12.345 CET [4711] " of `second` */
+	size_t stamp_count;
+	size_t fraction_at;
 };
 
 /* Stands before each line in `pending`. */
@@ -56,16 +57,22 @@ struct record {
 	uint32_t count;   /* bytes of the line, newline included */
 };
 
+#define LEVEL(words, priority)                     \
+	{                                          \
+		words " ", sizeof(words), priority \
+	}
+
 static const struct {
-	const char *name;
+	const char *name; /* and a blank */
+	size_t count;
 	int priority; /* for syslog; -1: not sent there */
 } levels[LOG_LEVELS] = {
-	[LOG_LEVEL_FATAL] = { "FATAL", LOG_CRIT },
-	[LOG_LEVEL_ERROR] = { "ERROR", LOG_ERR },
-	[LOG_LEVEL_WARNING] = { "WARNING", LOG_WARNING },
-	[LOG_LEVEL_INFO] = { "LOG", LOG_INFO },
-	[LOG_LEVEL_DEBUG] = { "DEBUG", -1 },
-	[LOG_LEVEL_NOISE] = { "NOISE", -1 },
+	[LOG_LEVEL_FATAL] = LEVEL("FATAL", LOG_CRIT),
+	[LOG_LEVEL_ERROR] = LEVEL("ERROR", LOG_ERR),
+	[LOG_LEVEL_WARNING] = LEVEL("WARNING", LOG_WARNING),
+	[LOG_LEVEL_INFO] = LEVEL("LOG", LOG_INFO),
+	[LOG_LEVEL_DEBUG] = LEVEL("DEBUG", -1),
+	[LOG_LEVEL_NOISE] = LEVEL("NOISE", -1),
 };
 
 static const struct {
@@ -286,42 +293,73 @@ bool log_wants(const struct log *log, enum log_level level)
 	return log && level <= __atomic_load_n(&log->level, __ATOMIC_RELAXED);
 }
 
-/* Called with the lock held. The date is worked out once a second. */
-static uint32_t add_stamp(struct log *log, enum log_level level)
+/* The date, zone and process are worked out once a second. */
+static void new_second(struct log *log, time_t second)
 {
-	size_t begin = log->pending.count;
+	struct tm local;
+	struct line line = line_begin(log->stamp, sizeof(log->stamp));
+	char words[64];
+
+	localtime_r(&second, &local);
+	line_add_bytes(&line, words, strftime(words, sizeof(words), "%Y-%m-%d %H:%M:%S.", &local));
+	log->fraction_at = line.count;
+	line_add(&line, "000 ");
+	line_add_bytes(&line, words, strftime(words, sizeof(words), "%Z [", &local));
+	line_add_number(&line, (uint64_t)(log->pid ? log->pid : (long)getpid()));
+	line_add(&line, "] ");
+	log->stamp_count = line.count;
+	log->second = second;
+}
+
+/* Called with the lock held. */
+static void add_stamp(struct log *log)
+{
 	usec_t now = wall_now();
 	time_t second = now / USEC_PER_SEC;
 	unsigned int ms = (unsigned int)(now % USEC_PER_SEC / USEC_PER_MS);
-	char fraction[5] = { '.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
-		             (char)('0' + ms % 10), ' ' };
-	struct tm local;
+	char *fraction;
 
-	if (second != log->second) {
-		localtime_r(&second, &local);
-		strftime(log->stamp, sizeof(log->stamp), "%Y-%m-%d %H:%M:%S", &local);
-		strftime(log->zone, sizeof(log->zone), "%Z", &local);
-		snprintf(log->zone + strlen(log->zone), sizeof(log->zone) - strlen(log->zone),
-		         " [%ld] ", log->pid ? log->pid : (long)getpid());
-		log->second = second;
+	if (second != log->second)
+		new_second(log, second);
+	fraction = log->stamp + log->fraction_at;
+	fraction[0] = (char)('0' + ms / 100);
+	fraction[1] = (char)('0' + ms / 10 % 10);
+	fraction[2] = (char)('0' + ms % 10);
+	buf_add(&log->pending, log->stamp, log->stamp_count);
+}
+
+/* Whether there is a byte below blank, or 0x7f, in any of the eight. */
+static bool has_control(uint64_t word)
+{
+	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
+	uint64_t erased = word ^ (ones * 0x7f);
+
+	return (((word - ones * ' ') & ~word) | ((erased - ones) & ~erased)) & tops;
+}
+
+/* How many bytes can be written as they are, at least: looked at eight at a time. */
+static size_t count_plain(const char *text, size_t count)
+{
+	size_t done = 0;
+	uint64_t word;
+
+	for (; count - done >= sizeof(word); done += sizeof(word)) {
+		memcpy(&word, text + done, sizeof(word));
+		if (has_control(word))
+			break;
 	}
-	buf_add_text(&log->pending, log->stamp);
-	buf_add(&log->pending, fraction, sizeof(fraction));
-	buf_add_text(&log->pending, log->zone);
-	buf_add_text(&log->pending, levels[level].name);
-	buf_add_byte(&log->pending, ' ');
-	return (uint32_t)(log->pending.count - begin);
+	return done;
 }
 
 /*
  * Called with the lock held. A line of the log never begins with a peer's words, and what
  * would move a terminal's cursor is spelled out.
  */
-static void add_text(struct buf *out, const char *text)
+static void add_text(struct buf *out, const char *text, size_t count)
 {
-	const char *from = text;
+	const char *from = text, *end = text + count;
 
-	for (; *text; text++) {
+	for (text += count_plain(text, count); text < end; text++) {
 		unsigned char byte = (unsigned char)*text;
 
 		if ((byte >= ' ' && byte != 0x7f) || byte == '\t')
@@ -333,19 +371,21 @@ static void add_text(struct buf *out, const char *text)
 		else
 			buf_printf(out, "\\x%02x", byte);
 	}
-	buf_add(out, from, (size_t)(text - from));
+	buf_add(out, from, (size_t)(end - from));
 	buf_add_byte(out, '\n');
 }
 
 /* Called with the lock held. */
-static void add_record(struct log *log, enum log_level level, const char *text)
+static void add_record(struct log *log, enum log_level level, const char *text, size_t count)
 {
 	struct record record = { .level = level };
 	size_t begin = log->pending.count;
 
 	buf_add(&log->pending, &record, sizeof(record));
-	record.text_at = add_stamp(log, level);
-	add_text(&log->pending, text);
+	add_stamp(log);
+	buf_add(&log->pending, levels[level].name, levels[level].count);
+	record.text_at = (uint32_t)(log->pending.count - begin - sizeof(record));
+	add_text(&log->pending, text, count);
 	if (!buf_ok(&log->pending)) {
 		buf_clear(&log->pending);
 		return;
@@ -357,27 +397,31 @@ static void add_record(struct log *log, enum log_level level, const char *text)
 static void add_lost(struct log *log)
 {
 	char words[80];
+	struct line line = line_begin(words, sizeof(words));
 
-	snprintf(words, sizeof(words), "%lu log lines lost: the log is written too slowly",
-	         log->lost_count);
+	line_add_number(&line, log->lost_count);
+	line_add(&line, " log lines lost: the log is written too slowly");
 	log->lost_count = 0;
-	add_record(log, LOG_LEVEL_WARNING, words);
+	add_record(log, LOG_LEVEL_WARNING, words, line.count);
 }
 
 void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
 {
 	struct log *log = logger->log;
 	char text[LOG_TEXT_MAX];
-	size_t used;
+	struct line line = line_begin(text, sizeof(text));
 	va_list args;
+	int count;
 
-	text[0] = 0;
 	if (logger->prefix)
-		logger->prefix(logger, text, sizeof(text));
-	used = strlen(text);
+		logger->prefix(logger, &line);
 	va_start(args, format);
-	vsnprintf(text + used, sizeof(text) - used, format, args);
+	count = vsnprintf(text + line.count, sizeof(text) - line.count, format, args);
 	va_end(args);
+	if (count > 0)
+		line.count += (size_t)count < sizeof(text) - line.count
+		                  ? (size_t)count
+		                  : sizeof(text) - line.count - 1;
 
 	pthread_mutex_lock(&log->lock);
 	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
@@ -385,7 +429,7 @@ void log_write(const struct logger *logger, enum log_level level, const char *fo
 	} else {
 		if (log->lost_count)
 			add_lost(log);
-		add_record(log, level, text);
+		add_record(log, level, text, line.count);
 		if (!log->has_writer || level == LOG_LEVEL_FATAL) {
 			wait_idle(log);
 			write_pending(log);

@@ -15,13 +15,19 @@
 
 #include "pgweir/base/banned.h"
 
-static void log_prefix(const struct logger *logger, char *out, size_t size)
+static void log_prefix(const struct logger *logger, struct line *line)
 {
 	const struct client *client = CLIENT_OF(logger, log);
-	char where[ADDRESS_TEXT_SIZE];
 
-	snprintf(out, size, "C-%p: %s/%s@%s ", (const void *)client, client_database(client),
-	         client_user(client), address_format(&client->peer, where, sizeof(where)));
+	line_add(line, "C-");
+	line_add_pointer(line, client);
+	line_add(line, ": ");
+	line_add(line, client_database(client));
+	line_add(line, "/");
+	line_add(line, client_user(client));
+	line_add(line, "@");
+	address_add(&client->peer, line);
+	line_add(line, " ");
 }
 
 static void free_closed(struct task *task)

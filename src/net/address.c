@@ -166,39 +166,73 @@ bool address_equal(const struct address *a, const struct address *b)
 
 /* ---- to text ---- */
 
-const char *address_format_host(const struct address *address, char *out, size_t size)
+/* Said at each connection: inet_ntop() would take a printf for it. */
+static void add_ipv4(const struct in_addr *in, struct line *line)
+{
+	const unsigned char *part = (const unsigned char *)&in->s_addr;
+
+	for (int i = 0; i < 4; i++) {
+		if (i > 0)
+			line_add_bytes(line, ".", 1);
+		line_add_number(line, part[i]);
+	}
+}
+
+static void add_ipv6(const struct sockaddr_in6 *in6, struct line *line)
 {
 	char text[INET6_ADDRSTRLEN] = "";
 
-	if (address->family == AF_UNIX) {
-		text_copy(out, size, "unix");
-	} else if (address->family == AF_INET) {
-		inet_ntop(AF_INET, &address->in.sin_addr, text, sizeof(text));
-		text_copy(out, size, text);
-	} else if (address->family == AF_INET6) {
-		inet_ntop(AF_INET6, &address->in6.sin6_addr, text, sizeof(text));
-		if (address->in6.sin6_scope_id)
-			snprintf(out, size, "%s%%%u", text, (unsigned)address->in6.sin6_scope_id);
-		else
-			text_copy(out, size, text);
-	} else {
-		text_copy(out, size, "nowhere");
+	inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+	line_add(line, text);
+	if (in6->sin6_scope_id) {
+		line_add_bytes(line, "%", 1);
+		line_add_number(line, in6->sin6_scope_id);
 	}
+}
+
+static void add_host(const struct address *address, struct line *line)
+{
+	if (address->family == AF_UNIX)
+		line_add(line, "unix");
+	else if (address->family == AF_INET)
+		add_ipv4(&address->in.sin_addr, line);
+	else if (address->family == AF_INET6)
+		add_ipv6(&address->in6, line);
+	else
+		line_add(line, "nowhere");
+}
+
+void address_add(const struct address *address, struct line *line)
+{
+	bool has_brackets = address->family == AF_INET6;
+
+	if (has_brackets)
+		line_add_bytes(line, "[", 1);
+	add_host(address, line);
+	if (has_brackets)
+		line_add_bytes(line, "]", 1);
+	if (address->family == AF_UNIX) {
+		line_add_bytes(line, "(", 1);
+		line_add_number(line, (uint64_t)address->un.pid);
+		line_add_bytes(line, ")", 1);
+	}
+	line_add_bytes(line, ":", 1);
+	line_add_number(line, address_port(address));
+}
+
+const char *address_format_host(const struct address *address, char *out, size_t size)
+{
+	struct line line = line_begin(out, size);
+
+	add_host(address, &line);
 	return out;
 }
 
 const char *address_format(const struct address *address, char *out, size_t size)
 {
-	char host[ADDRESS_TEXT_SIZE];
-	unsigned int port = address_port(address);
+	struct line line = line_begin(out, size);
 
-	address_format_host(address, host, sizeof(host));
-	if (address->family == AF_UNIX)
-		snprintf(out, size, "unix(%d):%u", (int)address->un.pid, port);
-	else if (address->family == AF_INET6)
-		snprintf(out, size, "[%s]:%u", host, port);
-	else
-		snprintf(out, size, "%s:%u", host, port);
+	address_add(address, &line);
 	return out;
 }
 

@@ -25,21 +25,39 @@
 #include "pgweir/pool/ledger.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "pgweir/base/banned.h"
 
 #define FIRST_ROOM 8
 
-/* The types that may answer each kind. `last`: those that end the entry. */
+#define K(kind) (1u << LEDGER_##kind)
+
+/* Which kinds of requests each type may answer, and which of them it ends. */
 static const struct {
-	const char *types;
-	const char *last;
-} replies[LEDGER_KINDS] = {
-	[LEDGER_QUERY] = { "TDCIEGHWdcZ", "Z" }, [LEDGER_FUNCTION] = { "VEZ", "Z" },
-	[LEDGER_PARSE] = { "1E", "1" },          [LEDGER_BIND] = { "2E", "2" },
-	[LEDGER_DESCRIBE] = { "tTnE", "Tn" },    [LEDGER_EXECUTE] = { "DCIsEGHWdc", "CIs" },
-	[LEDGER_CLOSE] = { "3E", "3" },          [LEDGER_SYNC] = { "ZE", "Z" },
+	uint16_t answers;
+	uint16_t ends;
+	bool is_result; /* a query is over with it, for better or worse */
+} replies[128] = {
+	['1'] = { K(PARSE), K(PARSE) },
+	['2'] = { K(BIND), K(BIND) },
+	['3'] = { K(CLOSE), K(CLOSE) },
+	['C'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
+	['D'] = { K(QUERY) | K(EXECUTE) },
+	['E'] = { K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | K(DESCRIBE) | K(EXECUTE) |
+	              K(CLOSE) | K(SYNC),
+	          0, true },
+	['G'] = { K(QUERY) | K(EXECUTE) },
+	['H'] = { K(QUERY) | K(EXECUTE) },
+	['I'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
+	['T'] = { K(QUERY) | K(DESCRIBE), K(DESCRIBE) },
+	['V'] = { K(FUNCTION), 0, true },
+	['W'] = { K(QUERY) | K(EXECUTE) },
+	['Z'] = { K(QUERY) | K(FUNCTION) | K(SYNC), K(QUERY) | K(FUNCTION) | K(SYNC) },
+	['c'] = { K(QUERY) | K(EXECUTE) },
+	['d'] = { K(QUERY) | K(EXECUTE) },
+	['n'] = { K(DESCRIBE), K(DESCRIBE) },
+	['s'] = { K(EXECUTE), K(EXECUTE) },
+	['t'] = { K(DESCRIBE) },
 };
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
@@ -297,14 +315,13 @@ static bool is_too_early(const struct ledger *ledger, enum ledger_kind kind, cha
 
 static bool fits(const struct ledger *ledger, char type)
 {
-	enum ledger_kind kind;
+	const struct ledger_entry *head;
 
-	if (ledger->count == 0 || type == 0)
+	if (ledger->count == 0 || (unsigned char)type >= sizeof(replies) / sizeof(replies[0]))
 		return false;
-	if (entry_at(ledger, 0)->fate == LEDGER_ANSWER)
-		return false;
-	kind = entry_at(ledger, 0)->kind;
-	return strchr(replies[kind].types, type) && !is_too_early(ledger, kind, type);
+	head = entry_at(ledger, 0);
+	return replies[(unsigned char)type].answers & (1u << head->kind) &&
+	       head->fate != LEDGER_ANSWER && !is_too_early(ledger, head->kind, type);
 }
 
 /* What a reply that fits, and is no error, means. */
@@ -332,7 +349,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	}
 	kind = entry_at(ledger, 0)->kind;
 	fate = entry_at(ledger, 0)->fate;
-	if (strchr("CIEV", type))
+	if (replies[(unsigned char)type].is_result)
 		ledger->has_result = true;
 	if (type == 'E')
 		return on_error(ledger, fate);
@@ -340,7 +357,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		begin_copy(ledger);
 	else if (type == 'C' && ledger->is_copying)
 		end_copy(ledger);
-	if (strchr(replies[kind].last, type)) {
+	if (replies[(unsigned char)type].ends & (1u << kind)) {
 		*is_end = true;
 		settle(entry_at(ledger, 0), true);
 		pop(ledger);

@@ -262,11 +262,15 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 	return pool;
 }
 
-static void log_prefix(const struct logger *logger, char *out, size_t size)
+static void log_prefix(const struct logger *logger, struct line *line)
 {
 	const struct forward *forward = FORWARD_OF(logger, log);
 
-	snprintf(out, size, "S-%p: %s ", (const void *)forward, forward->pool->name);
+	line_add(line, "S-");
+	line_add_pointer(line, forward);
+	line_add(line, ": ");
+	line_add(line, forward->pool->name);
+	line_add(line, " ");
 }
 
 struct forward *forward_start(struct pools *pools, int id, struct bytes key,

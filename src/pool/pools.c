@@ -129,12 +129,15 @@ void pools_remove_server(struct server *server)
 
 /* ---- pools ---- */
 
-static void pool_prefix(const struct logger *logger, char *out, size_t size)
+static void pool_prefix(const struct logger *logger, struct line *line)
 {
 	const struct pool *pool =
 	    (const struct pool *)((const char *)logger - offsetof(struct pool, log));
 
-	snprintf(out, size, "%s/%s ", pool->database->name, pool->account->name);
+	line_add(line, pool->database->name);
+	line_add(line, "/");
+	line_add(line, pool->account->name);
+	line_add(line, " ");
 }
 
 static struct pool *add_pool(struct database *database, struct account *account)

@@ -27,15 +27,22 @@ static void fail(struct server *server, enum err_code code, const char *reason)
 	server_close(server, &err);
 }
 
-static void log_prefix(const struct logger *logger, char *out, size_t size)
+static void log_prefix(const struct logger *logger, struct line *line)
 {
 	const struct server *server = SERVER_OF(logger, log);
-	char where[ADDRESS_TEXT_SIZE];
 
-	snprintf(out, size, "S-%p: %s/%s@%s ", (const void *)server, server->pool->database->name,
-	         server->pool->account->name,
-	         server->peer.family ? address_format(&server->peer, where, sizeof(where))
-	                             : "(not connected)");
+	line_add(line, "S-");
+	line_add_pointer(line, server);
+	line_add(line, ": ");
+	line_add(line, server->pool->database->name);
+	line_add(line, "/");
+	line_add(line, server->pool->account->name);
+	line_add(line, "@");
+	if (server->peer.family)
+		address_add(&server->peer, line);
+	else
+		line_add(line, "(not connected)");
+	line_add(line, " ");
 }
 
 void server_entrance_free(struct server *server)

@@ -20,6 +20,7 @@
 #include <stddef.h>
 
 #include "pgweir/base/err.h"
+#include "pgweir/base/line.h"
 
 enum log_level {
 	LOG_LEVEL_FATAL,
@@ -69,9 +70,8 @@ void log_flush(struct log *log);
  */
 struct logger {
 	struct log *log;
-	/* Writes "C-0x..: db/user@addr " into `out`, at most `size` bytes with its zero. NULL =
-	 * none. */
-	void (*prefix)(const struct logger *logger, char *out, size_t size);
+	/* Adds "C-0x..: db/user@addr " to the line. NULL = none. */
+	void (*prefix)(const struct logger *logger, struct line *line);
 };
 
 bool log_wants(const struct log *log, enum log_level level);

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "pgweir/base/line.h"
+
 /* What a Unix socket is known by: the process there when it connected. */
 struct address_unix {
 	sa_family_t family; /* AF_UNIX */
@@ -68,6 +70,9 @@ void address_set_port(struct address *address, uint16_t port);
 /* The same host (and, for address_equal(), the same port). Unix sockets: the same process. */
 bool address_equal_host(const struct address *a, const struct address *b);
 bool address_equal(const struct address *a, const struct address *b);
+
+/* Adds it to a line as address_format() writes it. */
+void address_add(const struct address *address, struct line *line);
 
 /*
  * Text into `out` of `size` bytes (cut when short), which is returned.

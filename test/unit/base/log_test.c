@@ -10,10 +10,10 @@
 
 #include "../unit.h"
 
-static void speak_prefix(const struct logger *logger, char *out, size_t size)
+static void speak_prefix(const struct logger *logger, struct line *line)
 {
 	(void)logger;
-	snprintf(out, size, "C-1: db/user@unix ");
+	line_add(line, "C-1: db/user@unix ");
 }
 
 static size_t read_file(const char *path, char *out, size_t size)
@@ -57,6 +57,62 @@ START_TEST(log_line_has_the_contracts_shape)
 	ck_assert_ptr_nonnull(
 	    strstr(text, "] LOG C-1: db/user@unix login attempt: db=x\n\tsecond\n"));
 	ck_assert_ptr_null(strstr(text, "unseen"));
+	unlink(path);
+}
+END_TEST
+
+/* Lines are looked at eight bytes at a time: a byte must be found wherever it stands. */
+START_TEST(log_spells_out_control_bytes_everywhere)
+{
+	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ', '~', '\t', '\x80', '\xff' };
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], said[32], wanted[64];
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+
+	make_path(path);
+	for (size_t at = 0; at < 20; at++) {
+		ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+		ck_assert_int_eq(truncate(path, 0), 0);
+		for (size_t i = 0; i < sizeof(bytes); i++) {
+			memset(said, 'x', 20);
+			said[at] = bytes[i];
+			said[20] = 0;
+			log_info(&logger, "%s", said);
+		}
+		log_flush(log);
+		read_file(path, text, sizeof(text));
+		for (size_t i = 0; i < sizeof(bytes); i++) {
+			bool is_plain = i >= 3;
+
+			snprintf(wanted, sizeof(wanted),
+			         is_plain ? "LOG %.*s%c%.*s\n" : "LOG %.*s\\x%02x%.*s\n", (int)at,
+			         "xxxxxxxxxxxxxxxxxxxx", bytes[i], (int)(19 - at),
+			         "xxxxxxxxxxxxxxxxxxxx");
+			ck_assert_ptr_nonnull(strstr(text, wanted));
+		}
+	}
+	log_free(&log);
+	unlink(path);
+}
+END_TEST
+
+START_TEST(log_cuts_what_is_too_long)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], said[LOG_TEXT_MAX + 100];
+	struct log *log = log_new();
+	struct logger logger = { log, speak_prefix };
+
+	make_path(path);
+	memset(said, 'y', sizeof(said) - 1);
+	said[sizeof(said) - 1] = 0;
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	log_info(&logger, "%s", said);
+	log_info(&logger, "%s", "next");
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	ck_assert_uint_eq((size_t)(strchr(text, '\n') - strstr(text, "C-1:")), LOG_TEXT_MAX - 1);
+	ck_assert_ptr_nonnull(strstr(text, "y\n"));
+	ck_assert_ptr_nonnull(strstr(text, "C-1: db/user@unix next\n"));
 	unlink(path);
 }
 END_TEST
@@ -110,6 +166,8 @@ int main(void)
 	TCase *cases = tcase_create("log");
 
 	tcase_add_test(cases, log_line_has_the_contracts_shape);
+	tcase_add_test(cases, log_spells_out_control_bytes_everywhere);
+	tcase_add_test(cases, log_cuts_what_is_too_long);
 	tcase_add_test(cases, log_loses_nothing_at_the_end);
 	tcase_add_test(cases, log_keeps_its_file_when_the_new_one_cannot_be_opened);
 	suite_add_tcase(suite, cases);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Lines from pieces.
+ */
+#include "pgweir/base/line.h"
+
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+struct line line_begin(char *out, size_t size)
+{
+	out[0] = 0;
+	return (struct line){ .at = out, .size = size };
+}
+
+void line_add_bytes(struct line *line, const char *bytes, size_t count)
+{
+	size_t room = line->size - 1 - line->count;
+
+	if (count > room)
+		count = room;
+	memcpy(line->at + line->count, bytes, count);
+	line->count += count;
+	line->at[line->count] = 0;
+}
+
+void line_add(struct line *line, const char *text) { line_add_bytes(line, text, strlen(text)); }
+
+/* The digits are made from the last to the first. */
+static void add_digits(struct line *line, uint64_t number, unsigned int base)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = "0123456789abcdef"[number % base];
+		number /= base;
+	} while (number);
+	line_add_bytes(line, digits + at, sizeof(digits) - at);
+}
+
+void line_add_number(struct line *line, uint64_t number) { add_digits(line, number, 10); }
+
+void line_add_pointer(struct line *line, const void *pointer)
+{
+	line_add(line, "0x");
+	add_digits(line, (uintptr_t)pointer, 16);
+}
