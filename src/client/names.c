@@ -131,7 +131,9 @@ struct ledger_change *names_come(struct client *client, const char *name,
 	entry->statements = names_store(client);
 	entry->statement = statement_hold(statement);
 	memcpy(entry->name, name, size);
-	entry->use = (struct ledger_change){ settle_use, statement, entry->name };
+	entry->use = (struct ledger_change){ .settle = settle_use,
+		                             .statement = statement,
+		                             .name = entry->name };
 	HASH_ADD_STR(client->statements, name, entry);
 	return &change->base;
 }
