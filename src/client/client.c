@@ -20,6 +20,7 @@
 
 #include "client_priv.h"
 #include "names_priv.h"
+#include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -134,6 +135,7 @@ static void detach(struct client *client)
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
+	sql_forget(client);
 	names_forget(client, true); /* the ledger has taken back what was under way */
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);

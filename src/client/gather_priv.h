@@ -15,7 +15,10 @@ struct gather {
 	struct server *server; /* to whom; NULL: what is gathered goes nowhere */
 	struct iovec pieces[GATHER_PIECES];
 	int count;
-	size_t used; /* of room */
+	size_t used;         /* of room */
+	const char *segment; /* where a batch began that may be said again. heal.c */
+	bool is_rowed;       /* its first statement is described anew before it runs */
+	bool is_again;       /* it is being said again */
 	char room[GATHER_ROOM];
 };
 
@@ -24,6 +27,8 @@ static inline void gather_begin(struct gather *gather)
 	gather->server = NULL;
 	gather->count = 0;
 	gather->used = 0;
+	gather->segment = NULL;
+	gather->is_rowed = gather->is_again = false;
 }
 
 /* Bytes that stay where they are until gather_send(). */

@@ -25,6 +25,7 @@
 
 #include "client_priv.h"
 #include "names_priv.h"
+#include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -43,14 +44,13 @@ bool prepared_follows(const struct client *client)
 
 /* ---- what is said to the server besides ---- */
 
-static bool note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
-                 struct ledger_change *change)
+bool prepared_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                   struct ledger_change *change)
 {
 	return server_note_change(server, kind, fate, change) != LEDGER_NO_MEMORY;
 }
 
-/* Close of a statement under its name on servers: a zero is behind it. */
-static void gather_close(struct gather *gather, struct bytes name)
+void prepared_gather_close(struct gather *gather, struct bytes name)
 {
 	char front[FRAME_HEADER_SIZE + 1] = { 'C', 0, 0, 0, 0, 'S' };
 
@@ -77,9 +77,9 @@ static bool evict(struct client *client, struct gather *gather)
 	while ((oldest = known_oldest(&server->known, limit > 0 ? (unsigned int)limit : 1))) {
 		struct ledger_change *change;
 
-		gather_close(gather, statement_name(oldest));
+		prepared_gather_close(gather, statement_name(oldest));
 		change = known_forget(&server->known, oldest);
-		if (!change || !note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
+		if (!change || !prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
 			return false;
 	}
 	return true;
@@ -93,17 +93,16 @@ static bool repeat(struct client *client, struct gather *gather, struct statemen
 
 	if (!known_repeat(&server->known, statement, &close, &parse))
 		return false;
-	gather_close(gather, statement_name(statement));
+	prepared_gather_close(gather, statement_name(statement));
 	gather_parse(client, gather, statement);
-	if (!note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
 		parse->settle(parse, false);
 		return false;
 	}
-	return note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
+	return prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
 }
 
-/* The server learns the statement in front of what needs it, if it does not know it. */
-static bool inject(struct client *client, struct gather *gather, struct statement *statement)
+bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
@@ -118,7 +117,7 @@ static bool inject(struct client *client, struct gather *gather, struct statemen
 	if (!change)
 		return false;
 	gather_parse(client, gather, statement);
-	return note(server, LEDGER_PARSE, LEDGER_INJECT, change);
+	return prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, change);
 }
 
 /* ---- Parse ---- */
@@ -129,19 +128,28 @@ static void settle_refusal(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-/* A Bind to a statement that cannot be there: PostgreSQL fails, and the client hears `err`. */
-static enum prepared_result refuse(struct client *client, const struct err *err,
-                                   struct gather *gather)
+/* It is a Bind to a statement that cannot be there. */
+struct refusal *prepared_refusal(const struct err *err)
 {
-	static const char bind[] = "B\0\0\0\026\0" OUR_NAMES "\0\0\0\0\0\0\0";
 	struct refusal *refusal = calloc(1, sizeof(*refusal));
 
 	if (!refusal)
-		return PREPARED_END;
+		return NULL;
 	refusal->base.settle = settle_refusal;
 	refusal->err = *err;
+	return refusal;
+}
+
+enum prepared_result prepared_refuse(struct client *client, const struct err *err,
+                                     struct gather *gather)
+{
+	static const char bind[] = "B\0\0\0\026\0" OUR_NAMES "\0\0\0\0\0\0\0";
+	struct refusal *refusal = prepared_refusal(err);
+
+	if (!refusal)
+		return PREPARED_END;
 	gather_copy(gather, bytes_of(bind, sizeof(bind) - 1));
-	return note(client->borrower.server, LEDGER_BIND, LEDGER_REPLACE, &refusal->base)
+	return prepared_note(client->borrower.server, LEDGER_BIND, LEDGER_REPLACE, &refusal->base)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
 }
@@ -153,23 +161,23 @@ static enum prepared_result refuse(struct client *client, const struct err *err,
 static enum prepared_result refuse_twice(struct client *client, const char *name, struct bytes text,
                                          struct gather *gather)
 {
-	static const char trial[] = OUR_NAMES "0";
+	static const char trial[] = SCRATCH_NAME;
 	struct server *server = client->borrower.server;
 	char front[FRAME_HEADER_SIZE] = { 'P' };
 	struct err err;
 
 	err_set(&err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists", name);
 	store_be32(front + 1, (uint32_t)(4 + sizeof(trial) + text.count));
-	gather_close(gather, bytes_of(trial, sizeof(trial) - 1));
+	prepared_gather_close(gather, bytes_of(trial, sizeof(trial) - 1));
 	gather_copy(gather, bytes_of(front, sizeof(front)));
 	gather_copy(gather, bytes_of(trial, sizeof(trial)));
 	gather_run(gather, text);
-	gather_close(gather, bytes_of(trial, sizeof(trial) - 1));
-	if (!note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) ||
-	    !note(server, LEDGER_PARSE, LEDGER_INJECT, NULL) ||
-	    !note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL))
+	prepared_gather_close(gather, bytes_of(trial, sizeof(trial) - 1));
+	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) ||
+	    !prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, NULL) ||
+	    !prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL))
 		return PREPARED_END;
-	return refuse(client, &err, gather);
+	return prepared_refuse(client, &err, gather);
 }
 
 /*
@@ -185,12 +193,12 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 	if (!known_is_spoilt(&server->known, statement) && server->status != 'E' &&
 	    ledger_knows_status(&server->ledger)) {
 		change = names_come(client, name, statement, NULL);
-		return change && note(server, LEDGER_PARSE, LEDGER_ANSWER, change);
+		return change && prepared_note(server, LEDGER_PARSE, LEDGER_ANSWER, change);
 	}
 	if (!known_repeat(&server->known, statement, &close, &parse))
 		return false;
-	gather_close(gather, statement_name(statement));
-	if (!note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+	prepared_gather_close(gather, statement_name(statement));
+	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
 		parse->settle(parse, false);
 		return false;
 	}
@@ -200,7 +208,7 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 		return false;
 	}
 	gather_parse(client, gather, statement);
-	return note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
+	return prepared_note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
 }
 
 static bool parse_new(struct client *client, const char *name, struct statement *statement,
@@ -220,7 +228,7 @@ static bool parse_new(struct client *client, const char *name, struct statement 
 		return false;
 	}
 	gather_parse(client, gather, statement);
-	return note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
+	return prepared_note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
 }
 
 static enum prepared_result judge_parse(struct client *client, const struct frame *frame,
@@ -229,17 +237,20 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	struct bytes body, text;
 	struct parse_fields parse;
 	struct statement *statement;
+	struct err err;
 	bool is_good;
 
 	if (in.count <= FRAME_HEADER_SIZE)
 		return frame->length > FRAME_HEADER_SIZE ? PREPARED_MORE : PREPARED_PASS;
 	if (in.at[FRAME_HEADER_SIZE] == 0)
-		return PREPARED_PASS; /* the unnamed statement */
+		return sql_parse(client, frame, in, gather); /* the unnamed statement */
 	if (in.count < frame->length)
 		return PREPARED_MORE;
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS; /* PostgreSQL says what is wrong with it */
+	if (sql_is_refused(parse.query, &err))
+		return prepared_refuse(client, &err, gather);
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
@@ -285,7 +296,7 @@ static enum prepared_result replace_head(const struct frame *frame,
 	return PREPARED_HEAD;
 }
 
-static bool is_of_ours(const char *name)
+bool prepared_is_ours(const char *name)
 {
 	return strncmp(name, OUR_NAMES, sizeof(OUR_NAMES) - 1) == 0;
 }
@@ -296,10 +307,10 @@ static enum prepared_result judge_unknown(struct client *client, const char *nam
 {
 	struct err err;
 
-	if (!is_of_ours(name))
+	if (!prepared_is_ours(name))
 		return PREPARED_PASS; /* PostgreSQL says that there is no such statement */
 	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
-	return refuse(client, &err, gather);
+	return prepared_refuse(client, &err, gather);
 }
 
 static enum prepared_result judge_use(struct client *client, const struct frame *frame,
@@ -317,10 +328,10 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
-	if (!inject(client, gather, entry->statement))
+	if (!prepared_inject(client, gather, entry->statement))
 		return PREPARED_END;
 	entry->use_count++; /* no more than there are entries in a ledger */
-	if (!note(client->borrower.server, kind, LEDGER_FORWARD, &entry->use))
+	if (!prepared_note(client->borrower.server, kind, LEDGER_FORWARD, &entry->use))
 		return PREPARED_END;
 	return replace_head(frame, names, entry->statement, gather, head);
 }
@@ -331,10 +342,10 @@ static enum prepared_result judge_close(struct client *client, const char *name)
 
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
-	if (!names_find(client, name) && !is_of_ours(name))
+	if (!names_find(client, name) && !prepared_is_ours(name))
 		return PREPARED_PASS; /* it may be SQL's PREPARE */
 	change = names_go(client, name);
-	return change && note(client->borrower.server, LEDGER_CLOSE, LEDGER_ANSWER, change)
+	return change && prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_ANSWER, change)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
 }
@@ -344,6 +355,7 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
+	enum prepared_result result = PREPARED_PASS;
 	struct object_names names;
 
 	*head = 0;
@@ -351,6 +363,8 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 		return PREPARED_PASS; /* the server will not even look at it */
 	if (frame->type == 'P')
 		return judge_parse(client, frame, in, gather);
+	if (frame->type == 'Q')
+		return sql_query(client, frame, in, gather);
 	if (have.count > length)
 		have.count = length;
 	switch (fields_names(frame->type, have, length, &names)) {
@@ -361,6 +375,12 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 	case WIRE_OK:
 		break;
 	}
+	if (frame->type == 'E')
+		return client->sql ? sql_execute(client, names.portal, gather) : PREPARED_PASS;
+	if (frame->type == 'B' && client->sql)
+		result = sql_bind(client, names.portal, names.statement, gather);
+	if (result != PREPARED_PASS)
+		return result;
 	if (!names.statement || !*names.statement || names.target == 'P')
 		return PREPARED_PASS;
 	if (frame->type == 'C')

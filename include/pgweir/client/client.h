@@ -38,6 +38,7 @@ enum client_state {
 
 struct entry;
 struct client_statement;
+struct sql_unnamed;
 
 /* What there is only until a client is in. */
 struct client_entrance {
@@ -68,6 +69,7 @@ struct client {
 	struct ledger_open open_names;       /* changes of its statements' names */
 	uint32_t name_loss_count;            /* how often it has thrown all of them away */
 	struct client_statement *statements; /* by name: what it has prepared. client/prepared.c */
+	struct sql_unnamed *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
