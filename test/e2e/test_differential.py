@@ -46,6 +46,9 @@ BUILD = {
     "sync": lambda: sync(),
     "flush": lambda: flush(),
     "query": lambda text: query(text),
+    # SQL's PREPARE and its kin, which need a Sync before them and the unnamed portal.
+    "sql": lambda text: sync() + query(text),
+    "sql extended": lambda text: parse(text) + bind() + execute(),
     # Waits for all answers: an error of which nobody else can be the reason.
     "wait": lambda text: sync() + query(text),
 }
@@ -73,7 +76,7 @@ class Writer:
         return [step for _ in range(self.rng.randint(4, 25)) for step in self.some()]
 
     def some(self):
-        makers = (self.prepare, self.prepare, self.use, self.use, self.use, self.describe,
+        makers = (self.prepare, self.prepare, self.sql, self.sql, self.use, self.use, self.use, self.describe,
                   self.forget, self.unnamed, self.sync, self.sync, self.query, self.portal,
                   self.rare)
         return self.rng.choice(makers)()
@@ -110,6 +113,24 @@ class Writer:
     def unnamed(self):
         text, count = random_text(self.rng)
         return [("unnamed", text, random_values(self.rng, count))]
+
+    def sql(self):
+        what = self.rng.randrange(4)
+        name = self.rng.choice(NAMES[:3])
+        if what == 0:
+            text, count = self.rng.choice((*WITH_ROWS, *BROKEN))
+            types = self.rng.choice(("", " (int)", " (int, text)")) if count else ""
+            sql = f"PREPARE {name}{types} AS {text}"
+            self.texts.setdefault(name, (text, count))
+        elif what == 1:
+            self.texts.pop(name, None)
+            sql = f"DEALLOCATE {name}"
+        else:
+            count = self.texts.get(name, ("", 0))[1]
+            values = ["NULL" if value is None else f"'{value}'"
+                      for value in random_values(self.rng, count)]
+            sql = f"EXECUTE {name}" + (f" ({', '.join(values)})" if values else "")
+        return [(self.rng.choice(("sql", "sql extended")), sql)]
 
     def sync(self):
         return [("sync",)]
@@ -310,6 +331,10 @@ KEPT = {
     "SQL's PREPARE and the protocol, in one transaction": [
         ("query", "BEGIN"), ("query", "PREPARE s1 AS SELECT 1"), ("bind", "s1", "", ()),
         ("execute", "", 0), ("close", "S", "s1"), ("sync",), ("bind", "s1", "", ()), ("sync",)],
+    "SQL's PREPARE in a batch that is skipped": [
+        ("sql", "PREPARE s1 AS SELECT 1"), ("bind", "s2", "", ()),
+        ("sql extended", "DEALLOCATE s1"), ("sql", "EXECUTE s1"),
+        ("bind", "s3", "", ()), ("sql extended", "PREPARE s2 AS SELECT 1"), ("sql", "EXECUTE s2")],
     "DEALLOCATE ALL": [
         ("parse", "s1", "SELECT 1"), ("sync",), ("query", "DEALLOCATE ALL"), ("wait", "w"),
         ("bind", "s1", "", ()), ("sync",), ("parse", "s1", "SELECT 1"), ("sync",)],
