@@ -31,7 +31,7 @@ void console_count_all(const struct console *console, struct stats *counted)
 	*counted = pools->gone;
 	stats_add(counted, &console->own);
 	TAILQ_FOREACH (database, &pools->databases, node) {
-		if (!database->pool_count && !database->has_gone)
+		if (!has_counted(database))
 			continue;
 		console_count_database(database, &of_one);
 		stats_add(counted, &of_one);
@@ -45,7 +45,7 @@ static void note_all(struct console *console)
 	struct stats counted;
 
 	TAILQ_FOREACH (database, &pools->databases, node) {
-		if (!database->pool_count && !database->has_gone)
+		if (!has_counted(database))
 			continue;
 		console_count_database(database, &counted);
 		history_note(console->history, database->name, &counted);

@@ -388,7 +388,7 @@ static void add_welcome(struct console_session *session)
 	message_auth_ok(out);
 	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
 		message_parameter(out, parameters[i][0], parameters[i][1]);
-	message_key(out, bytes_of(session->client->key, sizeof(session->client->key)));
+	message_key(out, client_key(session->client));
 	if (notice && *notice)
 		session_notice(session, notice, NULL);
 	message_ready(out, session->status);

@@ -248,12 +248,16 @@ static void gather_pools(struct cursor *cursor)
 
 static usec_t longest_wait(const struct pool *pool, usec_t now)
 {
-	const struct borrower *first = TAILQ_FIRST(&pool->waiting);
-	const struct borrower *newcomer = TAILQ_FIRST(&pool->newcomers);
-	usec_t since = first ? first->waiting_since : now;
+	const struct borrower *const first[] = { TAILQ_FIRST(&pool->waiting),
+		                                 TAILQ_FIRST(&pool->newcomers),
+		                                 TAILQ_FIRST(&pool->apart),
+		                                 TAILQ_FIRST(&pool->expecting) };
+	usec_t since = now;
 
-	if (newcomer && newcomer->waiting_since < since)
-		since = newcomer->waiting_since;
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		if (first[i] && first[i]->waiting_since < since)
+			since = first[i]->waiting_since;
+	}
 	return now - since;
 }
 
@@ -288,7 +292,8 @@ static bool next_pool(struct cursor *cursor, void *at)
 		return true;
 	}
 	wait = longest_wait(pool, loop_now(cursor->console->with.loop));
-	row->cl_waiting = pool->waiting_count + pool->newcomer_count;
+	row->cl_waiting =
+	    pool->waiting_count + pool->newcomer_count + pool->apart_count + pool->expecting_count;
 	row->cl_active = pool->member_count - row->cl_waiting;
 	row->cl_active_cancel_req = pool->cancel_active_count;
 	row->cl_waiting_cancel_req = pool->cancel_waiting_count;

@@ -36,7 +36,7 @@ static const struct column socket_columns[] = {
 	TEXT(type, "C: a client; S: a server."),
 	TEXT(user, "User that logged in."),
 	TEXT(database, "Name of the database."),
-	TEXT(replication, "none."),
+	TEXT(replication, "none, logical or physical."),
 	TEXT(state, "What it does."),
 	TEXT(addr, "Address of the far end, or unix."),
 	INT4(port, "Its port."),
@@ -116,6 +116,17 @@ static void fill_stream(struct socket_row *row, const struct stream *stream,
 	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
 }
 
+static const char *replication_text(enum replication replication)
+{
+	static const char *const words[] = {
+		[REPLICATION_NONE] = "none",
+		[REPLICATION_PHYSICAL] = "physical",
+		[REPLICATION_LOGICAL] = "logical",
+	};
+
+	return words[replication];
+}
+
 static const char *text_or_empty(const char *text) { return text ? text : ""; }
 
 /* ---- clients ---- */
@@ -128,7 +139,7 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->type = "C";
 	row->user = client_user(client);
 	row->database = client_database(client);
-	row->replication = "none";
+	row->replication = replication_text((enum replication)client->replication);
 	fill_stream(row, &client->stream, &client->peer, console_config(console));
 	fill_times(row, client->connected_at, client->request_at, now);
 	row->ptr = pointer_text(client, row->ptr_room);
@@ -191,7 +202,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->type = "S";
 	row->user = server->pool->account->name;
 	row->database = server->pool->database->name;
-	row->replication = "none";
+	row->replication = replication_text(server->replication);
 	row->state =
 	    server->state == SERVER_LENT && !client ? "idle" : server_state_name(server->state);
 	fill_stream(row, &server->stream, &server->peer, console_config(console));

@@ -101,13 +101,12 @@ static const struct column averages_columns[] = {
 
 /* ---- one row a database ---- */
 
-/* Databases that never had a pool have counted nothing. */
 static void gather(struct cursor *cursor)
 {
 	const struct database *database;
 
 	TAILQ_FOREACH (database, &cursor->console->with.pools->databases, node) {
-		if (database->pool_count || database->has_gone)
+		if (has_counted(database))
 			ordered_offer(cursor,
 			              (struct ordered_item){ database->name, "", database });
 	}

@@ -10,9 +10,16 @@
 #define PGWEIR_ADMIN_STATS_PRIV_H
 
 #include "pgweir/base/clock.h"
+#include "pgweir/pool/database.h"
 #include "pgweir/pool/stats.h"
 
 struct history;
+
+/* A database that never had a pool has counted nothing. */
+static inline bool has_counted(const struct database *database)
+{
+	return database->pool_count || database->has_gone;
+}
 
 /* NULL: no memory. */
 struct history *history_new(usec_t now);

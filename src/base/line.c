@@ -4,6 +4,7 @@
  */
 #include "pgweir/base/line.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "pgweir/base/banned.h"
@@ -46,4 +47,13 @@ void line_add_pointer(struct line *line, const void *pointer)
 {
 	line_add(line, "0x");
 	add_digits(line, (uintptr_t)pointer, 16);
+}
+
+void line_vprintf(struct line *line, const char *format, va_list args)
+{
+	size_t room = line->size - line->count;
+	int count = vsnprintf(line->at + line->count, room, format, args);
+
+	if (count > 0)
+		line->count += (size_t)count < room ? (size_t)count : room - 1;
 }

@@ -405,23 +405,25 @@ static void add_lost(struct log *log)
 	add_record(log, LOG_LEVEL_WARNING, words, line.count);
 }
 
-void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
+static void begin(const struct logger *logger, struct log_entry *entry)
+{
+	entry->line = line_begin(entry->room, sizeof(entry->room));
+	if (logger->prefix)
+		logger->prefix(logger, &entry->line);
+}
+
+bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry)
+{
+	bool is_wanted = log_wants(logger->log, level);
+
+	if (is_wanted)
+		begin(logger, entry);
+	return is_wanted;
+}
+
+void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry)
 {
 	struct log *log = logger->log;
-	char text[LOG_TEXT_MAX];
-	struct line line = line_begin(text, sizeof(text));
-	va_list args;
-	int count;
-
-	if (logger->prefix)
-		logger->prefix(logger, &line);
-	va_start(args, format);
-	count = vsnprintf(text + line.count, sizeof(text) - line.count, format, args);
-	va_end(args);
-	if (count > 0)
-		line.count += (size_t)count < sizeof(text) - line.count
-		                  ? (size_t)count
-		                  : sizeof(text) - line.count - 1;
 
 	pthread_mutex_lock(&log->lock);
 	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
@@ -429,7 +431,7 @@ void log_write(const struct logger *logger, enum log_level level, const char *fo
 	} else {
 		if (log->lost_count)
 			add_lost(log);
-		add_record(log, level, text, line.count);
+		add_record(log, level, entry->room, entry->line.count);
 		if (!log->has_writer || level == LOG_LEVEL_FATAL) {
 			wait_idle(log);
 			write_pending(log);
@@ -439,4 +441,16 @@ void log_write(const struct logger *logger, enum log_level level, const char *fo
 		}
 	}
 	pthread_mutex_unlock(&log->lock);
+}
+
+void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
+{
+	struct log_entry entry;
+	va_list args;
+
+	begin(logger, &entry);
+	va_start(args, format);
+	line_vprintf(&entry.line, format, args);
+	va_end(args);
+	log_end(logger, level, &entry);
 }

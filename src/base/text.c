@@ -44,33 +44,6 @@ void text_hex(char *out, const void *bytes, size_t count)
 	*out = 0;
 }
 
-static int hex_value(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	if (digit >= 'A' && digit <= 'F')
-		return digit - 'A' + 10;
-	return -1;
-}
-
-bool text_unhex(void *out, size_t count, const char *text)
-{
-	unsigned char *to = out;
-
-	if (strlen(text) != 2 * count)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		to[i] = (unsigned char)(high << 4 | low);
-	}
-	return true;
-}
-
 char *text_trim(char *text)
 {
 	size_t count;

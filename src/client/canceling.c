@@ -5,8 +5,6 @@
  *
  *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1)
  */
-#include "pgweir/client/key.h"
-
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -33,17 +31,17 @@ static void on_forward_end(void *arg)
  */
 static struct client *find_target(struct clients *clients, struct bytes key)
 {
-	unsigned char own[CLIENT_KEY_SIZE];
+	unsigned char own[KEY_LONG_SIZE];
 	struct client *target;
 
-	if (key.count != CLIENT_KEY_SIZE)
+	if (key.count < KEY_SIZE || key.count > sizeof(own))
 		return NULL;
 	HASH_FIND(key_hh, clients->by_key, key.at, key.count, target);
 	if (target || !clients->config->peer_id)
 		return target;
 	memcpy(own, key.at, key.count);
 	key_set_ttl(own, KEY_TTL_MAX);
-	HASH_FIND(key_hh, clients->by_key, own, sizeof(own), target);
+	HASH_FIND(key_hh, clients->by_key, own, key.count, target);
 	return target;
 }
 

@@ -41,7 +41,7 @@ static const struct client_step {
 	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
 	                       TO(CLIENT_CONSOLE) | END },
 	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
-	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | END },
+	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
 	                  TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_WAITING] = { "waiting", "waiting",
@@ -106,6 +106,7 @@ void client_entrance_free(struct client *client)
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
+	free(entrance->options);
 	free(entrance);
 }
 
@@ -114,10 +115,17 @@ void client_entrance_free(struct client *client)
 static void log_close(const struct client *client, const char *reason)
 {
 	usec_t age = loop_now(client->clients->with.loop) - client->connected_at;
+	struct log_entry entry;
 
-	if (reason && client->clients->config->log_disconnections)
-		log_info(&client->log, "closing because: %s (age=%llds)", reason,
-		         (long long)(age / USEC_PER_SEC));
+	if (!reason || !client->clients->config->log_disconnections ||
+	    !log_begin(&client->log, LOG_LEVEL_INFO, &entry))
+		return;
+	line_add(&entry.line, "closing because: ");
+	line_add(&entry.line, reason);
+	line_add(&entry.line, " (age=");
+	line_add_number(&entry.line, (uint64_t)(age / USEC_PER_SEC));
+	line_add(&entry.line, "s)");
+	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
 /* It works for nobody and nobody works for it any more. */
@@ -160,7 +168,6 @@ static void bury(struct client *client)
 		if (walk->next == client)
 			walk->next = TAILQ_NEXT(client, node);
 	}
-	HASH_DEL(clients->by_id, client);
 	TAILQ_REMOVE(&clients->list, client, node);
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
@@ -361,14 +368,18 @@ static void on_idle_due(struct timer *timer)
 	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_SESSION, "client_idle_timeout");
 }
 
+static usec_t idle_limit(const struct client *client)
+{
+	return config_client_idle_timeout(client->clients->config, client->account->entry);
+}
+
 void client_idle_begin(struct client *client)
 {
-	struct clients *clients = client->clients;
-	usec_t limit = config_client_idle_timeout(clients->config, client->account->entry);
+	struct loop *loop = client->clients->with.loop;
+	usec_t limit = idle_limit(client);
 
 	if (limit || timer_is_set(&client->timer))
-		timer_set(&client->timer, loop_line(clients->with.loop, limit, on_idle_due),
-		          loop_now(clients->with.loop));
+		timer_set(&client->timer, loop_line(loop, limit, on_idle_due), loop_now(loop));
 }
 
 static void on_wait_due(struct timer *timer)
@@ -431,6 +442,8 @@ void client_wait_begin(struct client *client)
 
 void client_rearm(struct client *client)
 {
+	struct loop *loop = client->clients->with.loop;
+
 	switch (client->state) {
 	case CLIENT_STARTUP:
 	case CLIENT_PROOF:
@@ -439,7 +452,7 @@ void client_rearm(struct client *client)
 		client_login_begin(client);
 		return;
 	case CLIENT_IDLE:
-		client_idle_begin(client);
+		timer_change(&client->timer, loop_line(loop, idle_limit(client), on_idle_due));
 		return;
 	case CLIENT_WAITING:
 		client_wait_begin(client);

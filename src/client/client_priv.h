@@ -58,6 +58,7 @@ void welcome_negotiate(struct client *client);
 void welcome_key(struct client *client);
 void welcome_begin(struct client *client);
 void welcome_send(struct client *client);
+void welcome_send_own(struct client *client); /* from the server that logged in for it */
 
 /* A CancelRequest came. canceling.c */
 void canceling_begin(struct client *client, struct bytes key);

@@ -15,6 +15,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* Clients whose limits are looked at in one turn: others want to be served meanwhile. */
+#define REARMED_A_TURN 256
+
 static void log_prefix(const struct logger *logger, struct line *line)
 {
 	const struct client *client = CLIENT_OF(logger, log);
@@ -45,6 +48,38 @@ static void free_closed(struct task *task)
 	}
 }
 
+static void stop_rearming(struct clients *clients)
+{
+	if (!clients->rearm_task.is_waiting)
+		return;
+	loop_undefer(clients->with.loop, &clients->rearm_task);
+	clients_walk_stop(clients, &clients->rearming);
+}
+
+static void rearm_some(struct task *task)
+{
+	struct clients *clients =
+	    (struct clients *)((char *)task - offsetof(struct clients, rearm_task));
+	struct clients_walk *walk = &clients->rearming;
+	struct client *client;
+
+	for (int i = 0; i < REARMED_A_TURN && (client = walk->next); i++) {
+		walk->next = TAILQ_NEXT(client, node);
+		client_rearm(client);
+	}
+	if (walk->next)
+		loop_defer(clients->with.loop, task);
+	else
+		clients_walk_stop(clients, walk);
+}
+
+static void start_rearming(struct clients *clients)
+{
+	stop_rearming(clients);
+	clients_walk_start(clients, &clients->rearming);
+	loop_defer(clients->with.loop, &clients->rearm_task);
+}
+
 struct clients *clients_new(const struct clients_with *with, const struct config *config,
                             struct users *users, struct err *err)
 {
@@ -56,6 +91,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	}
 	clients->with = *with;
 	clients->free_task.run = free_closed;
+	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
@@ -72,6 +108,7 @@ void clients_free(struct clients **clientsp)
 	if (!clients)
 		return;
 	*clientsp = NULL;
+	stop_rearming(clients);
 	while ((client = TAILQ_FIRST(&clients->list)))
 		client_close(client, NULL);
 	loop_undefer(clients->with.loop, &clients->free_task);
@@ -87,12 +124,10 @@ void clients_configure(struct clients *clients, const struct config *config, str
 {
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
-	struct client *client;
 
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
-	TAILQ_FOREACH (client, &clients->list, node)
-		client_rearm(client);
+	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);
 }
@@ -142,7 +177,6 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 		return;
 	}
 	TAILQ_INSERT_TAIL(&clients->list, client, node);
-	HASH_ADD(hh, clients->by_id, id, sizeof(client->id), client);
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
 	client_login_begin(client);
@@ -156,8 +190,12 @@ struct client *clients_find(struct clients *clients, uint64_t id)
 {
 	struct client *client;
 
-	HASH_FIND(hh, clients->by_id, &id, sizeof(id), client);
-	return client && client_state_name(client) ? client : NULL;
+	/* Asked by an administrator, now and then: not worth a table. */
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if (client->id == id)
+			return client_state_name(client) ? client : NULL;
+	}
+	return NULL;
 }
 
 void clients_kill(struct client *client)

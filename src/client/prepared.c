@@ -38,7 +38,7 @@ bool prepared_follows(const struct client *client)
 {
 	if (client->statements)
 		return true;
-	return client->borrower.pool->limits.mode != POOL_MODE_SESSION &&
+	return !client->replication && client->borrower.pool->limits.mode != POOL_MODE_SESSION &&
 	       client->clients->config->max_prepared_statements > 0;
 }
 

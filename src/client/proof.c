@@ -269,6 +269,27 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 	}
 }
 
+static void log_attempt(const struct client *client)
+{
+	static const char *const replication[] = {
+		[REPLICATION_NONE] = "no",
+		[REPLICATION_PHYSICAL] = "yes",
+		[REPLICATION_LOGICAL] = "database",
+	};
+	const struct client_entrance *entrance = client->entrance;
+	struct log_entry entry;
+
+	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
+		return;
+	line_add(&entry.line, "login attempt: db=");
+	line_add(&entry.line, entrance->database);
+	line_add(&entry.line, " user=");
+	line_add(&entry.line, entrance->user);
+	line_add(&entry.line, " tls=no replication=");
+	line_add(&entry.line, replication[client->replication]);
+	log_end(&client->log, LOG_LEVEL_INFO, &entry);
+}
+
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -281,8 +302,7 @@ void proof_begin(struct client *client)
 	if (!check_names(client))
 		return;
 	if (clients->config->log_connections)
-		log_info(&client->log, "login attempt: db=%s user=%s tls=no replication=no",
-		         entrance->database, entrance->user);
+		log_attempt(client);
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
 		if (take_place(client))

@@ -103,7 +103,7 @@ static void take_params(struct client *client, const struct server *server)
 
 static bool is_session(const struct client *client)
 {
-	return client->borrower.pool->limits.mode == POOL_MODE_SESSION;
+	return client->replication || client->borrower.pool->limits.mode == POOL_MODE_SESSION;
 }
 
 /* Back to being without a server; goes on with what has come meanwhile. */
@@ -146,6 +146,12 @@ static void on_lent(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
 
+	if (client->state == CLIENT_NEWCOMER) {
+		welcome_send_own(client);
+		if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT)
+			client_judge_kept(client);
+		return;
+	}
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
 		timer_clear(&client->timer);
 		if (!pool_prepare(borrower, client->params)) {
@@ -474,15 +480,17 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		return;
 	}
 	end_batch(client, status);
-	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I') {
+	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
+	    !client->replication) {
 		client_refuse(client, ERR_UNSUPPORTED,
 		              "transaction blocks not allowed in statement pooling mode");
 		return;
 	}
 	if (!is_session(client) && give_back(client))
 		return;
-	if (is_session(client) && borrower->server->is_rest_unknown && status == 'I' &&
-	    !start_anew(client))
+	/* A server of one's own was started with them, so it knows by itself. */
+	if (is_session(client) && !client->replication && borrower->server->is_rest_unknown &&
+	    status == 'I' && !start_anew(client))
 		return;
 	if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
 		go_on(client);

@@ -4,7 +4,7 @@
  * packet that says who wants to enter where, and how its session shall be set.
  */
 #include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
@@ -54,6 +54,11 @@ static bool take_options(struct client *client, const char *name, const char *va
 	const char *option, *setting;
 
 	(void)name;
+	if (client->replication) {
+		free(client->entrance->options);
+		client->entrance->options = strdup(value);
+		return client->entrance->options || err_set(err, ERR_MEMORY, "out of memory");
+	}
 	while (is_good && (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
 		if (ignores && !pools_tracked(client->clients->with.pools, option))
 			continue;
@@ -63,28 +68,15 @@ static bool take_options(struct client *client, const char *name, const char *va
 	return is_good && (result != WALK_BAD || ignores);
 }
 
-/* PostgreSQL's words for a boolean, or unique beginnings of them. */
-static bool is_false_word(const char *value)
-{
-	static const char *const words[] = { "false", "no", "off", "0" };
-	size_t count = strlen(value);
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (count && strncasecmp(words[i], value, count) == 0 &&
-		    !(count == 1 && (*value == 'o' || *value == 'O')))
-			return true;
-	}
-	return false;
-}
-
+/* It was looked for before all others: see find_replication(). */
 static bool take_replication(struct client *client, const char *name, const char *value,
                              struct err *err)
 {
 	(void)client;
 	(void)name;
-	if (is_false_word(value))
-		return true;
-	return err_set(err, ERR_UNSUPPORTED, "replication connections are not supported yet");
+	(void)value;
+	(void)err;
+	return true;
 }
 
 static bool take_user(struct client *client, const char *name, const char *value, struct err *err)
@@ -144,6 +136,18 @@ static bool take_pair(struct client *client, const char *name, const char *value
 	return take_parameter(client, name, value, err);
 }
 
+/* It decides what becomes of `options`, wherever it stands. */
+static void find_replication(struct client *client, struct bytes list)
+{
+	const char *name, *value;
+	struct err err;
+
+	while (startup_next(&list, &name, &value, &err) == WALK_ITEM) {
+		if (strcmp(name, "replication") == 0)
+			client->replication = (uint8_t)startup_replication(value);
+	}
+}
+
 static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
 {
 	struct bytes list = startup_pairs(packet);
@@ -151,6 +155,7 @@ static bool take_pairs(struct client *client, struct bytes packet, struct err *e
 	bool has_application_name = false;
 	enum walk_result result;
 
+	find_replication(client, list);
 	while ((result = startup_next(&list, &name, &value, err)) == WALK_ITEM) {
 		if (strcmp(name, "application_name") == 0)
 			has_application_name = true;

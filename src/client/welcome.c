@@ -5,29 +5,27 @@
  */
 #include <strings.h>
 
-#include "pgweir/client/key.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* Names of options that a client may ask for and be told of. */
-#define UNKNOWN_MAX 64
-
 void welcome_negotiate(struct client *client)
 {
-	const char *names[UNKNOWN_MAX], *name;
-	struct bytes unknown = buf_bytes(&client->entrance->unknown);
+	unsigned int minor = client->entrance->minor;
+	const struct buf *unknown = &client->entrance->unknown;
+	uint32_t agreed = startup_agreed(minor);
 	struct buf out = { 0 };
-	size_t count = 0;
 
-	while (count < UNKNOWN_MAX && bytes_take_text(&unknown, &name))
-		names[count++] = name;
-	if (client->entrance->minor == 0 && count == 0)
+	if (agreed == PROTOCOL_3_0 + minor && unknown->count == 0)
 		return;
-	message_negotiate(&out, names, count);
-	client_send(client, buf_bytes(&out));
+	message_negotiate(&out, agreed, buf_bytes(unknown));
+	if (buf_ok(unknown) && buf_ok(&out))
+		client_send(client, buf_bytes(&out));
+	else
+		client_close(client, "out of memory");
 	buf_free(&out);
 }
 
@@ -36,14 +34,16 @@ void welcome_key(struct client *client)
 	struct clients *clients = client->clients;
 	struct client *other;
 
+	client->key_size =
+	    startup_agreed(client->entrance->minor) == PROTOCOL_3_2 ? KEY_LONG_SIZE : KEY_SIZE;
 	do {
-		clients_random(clients, client->key, sizeof(client->key));
+		clients_random(clients, client->key, client->key_size);
 		client->key[0] &= 0x7f;
 		if (clients->config->peer_id)
 			key_sign(client->key, clients->config->peer_id);
-		HASH_FIND(key_hh, clients->by_key, client->key, sizeof(client->key), other);
+		HASH_FIND(key_hh, clients->by_key, client->key, client->key_size, other);
 	} while (other);
-	HASH_ADD(key_hh, clients->by_key, key, sizeof(client->key), client);
+	HASH_ADD(key_hh, clients->by_key, key, client->key_size, client);
 	client->is_keyed = true;
 }
 
@@ -92,38 +92,76 @@ static struct bytes greet(struct pool *pool, const struct params *params)
 	return buf_bytes(greeting);
 }
 
+/* Says the welcome, of which `out` has the beginning; the client is in, and of state `next`. */
+static void say(struct client *client, struct buf *out, enum client_state next)
+{
+	const char *notice = client->clients->config->login_notify_message;
+
+	welcome_key(client);
+	message_key(out, client_key(client));
+	if (*notice)
+		message_notice(
+		    out,
+		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
+	message_ready(out, 'I');
+	client_entrance_free(client);
+	timer_clear(&client->timer);
+	client_enter(client, next);
+	client->borrower.pool->stats.client_login_count++;
+	if (!buf_ok(out))
+		client_close(client, "failed to prepare welcome message");
+	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)
+		client_idle_begin(client);
+	if (client->state == next)
+		stream_want(&client->stream,
+		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
+}
+
 void welcome_send(struct client *client)
 {
-	struct clients *clients = client->clients;
-	const char *notice = clients->config->login_notify_message;
 	struct pool *pool = client->borrower.pool;
 	struct bytes greeting = greet(pool, client->params);
 	struct buf out = { 0 };
 
-	welcome_key(client);
 	buf_add(&out, greeting.at, greeting.count);
-	message_key(&out, bytes_of(client->key, sizeof(client->key)));
-	if (*notice)
-		message_notice(
-		    &out,
-		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
-	message_ready(&out, 'I');
-	client_entrance_free(client);
-	timer_clear(&client->timer);
-	client_enter(client, CLIENT_IDLE);
-	pool->stats.client_login_count++;
 	if (!buf_ok(&pool->greeting)) {
 		pool_forget_greeting(pool);
 		out.is_broken = true;
 	}
-	if (!buf_ok(&out))
-		client_close(client, "failed to prepare welcome message");
-	else if (client_send(client, buf_bytes(&out)))
-		client_idle_begin(client);
+	say(client, &out, CLIENT_IDLE);
 	buf_free(&out);
-	if (client->state == CLIENT_IDLE)
-		stream_want(&client->stream,
-		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
+}
+
+void welcome_send_own(struct client *client)
+{
+	const struct params *reported = client->borrower.server->baseline;
+	const char *at = NULL, *name, *value;
+	struct buf out = { 0 };
+
+	message_auth_ok(&out);
+	while (params_next(reported, &at, &name, &value))
+		message_parameter(&out, name, value);
+	say(client, &out, CLIENT_ACTIVE);
+	buf_free(&out);
+}
+
+/* Replication: its own server has to let it in. */
+static void ask_own(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+	struct err err;
+
+	entrance->wish = (struct server_wish){
+		.replication = (enum replication)client->replication,
+		.params = client->params,
+		.options = entrance->options,
+	};
+	if (!pool_ask_own(&client->borrower, &entrance->wish, &err)) {
+		client_fatal(client, &err);
+		return;
+	}
+	client_enter(client, CLIENT_NEWCOMER);
+	stream_want(&client->stream, WANT_END);
 }
 
 void welcome_begin(struct client *client)
@@ -137,6 +175,10 @@ void welcome_begin(struct client *client)
 	}
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
+	if (client->replication) {
+		ask_own(client);
+		return;
+	}
 	if (pool->has_welcome) {
 		welcome_send(client);
 		return;

@@ -347,12 +347,18 @@ struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(str
 void timer_set(struct timer *timer, struct timer_line *line, usec_t from)
 {
 	struct timer *before;
+	usec_t due;
 
-	timer_clear(timer);
-	if (!line)
+	if (!line) {
+		timer_clear(timer);
 		return;
+	}
+	due = from > INT64_MAX - line->key.limit ? INT64_MAX : from + line->key.limit;
+	if (timer->line == line && timer->due == due)
+		return; /* its place is found already */
+	timer_clear(timer);
 	timer->line = line;
-	timer->due = from > INT64_MAX - line->key.limit ? INT64_MAX : from + line->key.limit;
+	timer->due = due;
 	before = TAILQ_LAST(&line->timers, timer_list);
 	while (before && before->due > timer->due)
 		before = TAILQ_PREV(before, timer_list, node);
@@ -362,6 +368,16 @@ void timer_set(struct timer *timer, struct timer_line *line, usec_t from)
 		TAILQ_INSERT_HEAD(&line->timers, timer, node);
 		line_arm(line);
 	}
+}
+
+void timer_change(struct timer *timer, struct timer_line *line)
+{
+	const struct timer_line *old = timer->line;
+
+	if (!line)
+		timer_clear(timer);
+	else if (line != old)
+		timer_set(timer, line, old ? timer->due - old->key.limit : loop_now(line->loop));
 }
 
 void timer_clear(struct timer *timer)

@@ -18,6 +18,14 @@
 #define WORKER_JOBS 4096     /* key derivations that may wait */
 #define VERIFIERS_MAX 100000 /* derived keys that are kept */
 
+struct users *daemon_load_users(const struct config *config, struct err *err)
+{
+	if (config->auth_type != AUTH_TYPE_ANY && config->auth_file && *config->auth_file)
+		return users_load(config->auth_file, err);
+	err_set(err, ERR_MEMORY, "out of memory");
+	return users_none();
+}
+
 bool daemon_load(const char *file, const struct config **config, struct users **users,
                  void (*report)(void *arg, const char *problem), void *arg)
 {
@@ -33,11 +41,7 @@ bool daemon_load(const char *file, const struct config **config, struct users **
 	problems_done(&problems);
 	if (!*config)
 		return false;
-	if ((*config)->auth_type == AUTH_TYPE_ANY || !(*config)->auth_file ||
-	    !*(*config)->auth_file)
-		*users = users_none();
-	else
-		*users = users_load((*config)->auth_file, &err);
+	*users = daemon_load_users(*config, &err);
 	if (*users)
 		return true;
 	report(arg, err.text);

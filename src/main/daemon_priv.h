@@ -37,6 +37,9 @@ struct daemon {
 	struct pools_watch watch; /* on while shutdown is not NONE */
 };
 
+/* The users whom a configuration names; none where nobody's name counts. NULL: *err says why. */
+struct users *daemon_load_users(const struct config *config, struct err *err);
+
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 void lifecycle_free_console(struct daemon *daemon);

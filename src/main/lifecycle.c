@@ -6,6 +6,7 @@
  * first room is told, so that a bad line anywhere leaves everything as it was.
  */
 #include <signal.h>
+#include <string.h>
 
 #include "daemon_priv.h"
 
@@ -86,16 +87,30 @@ static bool reload(void *arg, struct err *err)
 	return false;
 }
 
+/* Whether the same users are known: they are not read again for a SET of something else. */
+static bool has_same_users(const struct config *a, const struct config *b)
+{
+	const char *file = a->auth_file ? a->auth_file : "";
+
+	return a->auth_type == b->auth_type && strcmp(file, b->auth_file ? b->auth_file : "") == 0;
+}
+
 static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
 {
 	struct daemon *daemon = arg;
 	const struct config *changed;
+	struct users *users;
 	enum config_change result = config_with(daemon->config, name, value, &changed, err);
 
 	if (result != CONFIG_CHANGED)
 		return result;
-	return change_config(daemon, changed, users_hold(daemon->users), err) ? CONFIG_CHANGED
-	                                                                      : CONFIG_REFUSED;
+	users = has_same_users(changed, daemon->config) ? users_hold(daemon->users)
+	                                                : daemon_load_users(changed, err);
+	if (!users) {
+		config_unref(&changed);
+		return CONFIG_REFUSED;
+	}
+	return change_config(daemon, changed, users, err) ? CONFIG_CHANGED : CONFIG_REFUSED;
 }
 
 /* ---- the end ---- */

@@ -114,6 +114,21 @@ enum wire_result fields_key(struct bytes body, struct bytes *key)
 	return answer(body.count >= 8 && body.count <= CANCEL_KEY_MAX);
 }
 
+enum wire_result fields_negotiation(struct bytes body, struct negotiation *negotiation)
+{
+	struct bytes rest = bytes_skip(body, body.count < 8 ? body.count : 8);
+	const char *name;
+
+	if (body.count < 8)
+		return WIRE_BAD;
+	*negotiation = (struct negotiation){ load_be32(body.at), load_be32(body.at + 4), rest };
+	for (uint32_t i = 0; i < negotiation->count; i++) {
+		if (!bytes_take_text(&rest, &name))
+			return WIRE_BAD;
+	}
+	return answer(rest.count == 0);
+}
+
 enum wire_result fields_ready(struct bytes body, char *state)
 {
 	if (body.count != 1 || !body.at[0] || !strchr("ITE", body.at[0]))

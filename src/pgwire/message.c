@@ -12,7 +12,6 @@
 
 #include "pgweir/base/banned.h"
 
-#define PROTOCOL_3_0 196608
 #define CANCEL_CODE 80877102
 #define TLS_CODE 80877103
 
@@ -102,14 +101,16 @@ void message_key(struct buf *buf, struct bytes key) { whole(buf, 'K', key); }
 
 void message_complete(struct buf *buf, const char *tag) { text_message(buf, 'C', tag); }
 
-void message_negotiate(struct buf *buf, const char *const *names, size_t count)
+void message_negotiate(struct buf *buf, uint32_t version, struct bytes names)
 {
 	size_t at = message_begin(buf, 'v');
+	uint32_t count = 0;
 
-	buf_add_be32(buf, PROTOCOL_3_0);
-	buf_add_be32(buf, (uint32_t)count);
-	for (size_t i = 0; i < count; i++)
-		buf_add_cstr(buf, names[i]);
+	for (size_t i = 0; i < names.count; i++)
+		count += names.at[i] == 0;
+	buf_add_be32(buf, version);
+	buf_add_be32(buf, count);
+	buf_add(buf, names.at, names.count);
 	message_end(buf, at);
 }
 
@@ -235,7 +236,10 @@ static void packet_end(struct buf *buf, size_t at)
 		store_be32(buf->at + at, (uint32_t)(buf->count - at));
 }
 
-size_t message_startup_begin(struct buf *buf) { return packet_begin(buf, PROTOCOL_3_0); }
+size_t message_startup_begin(struct buf *buf, uint32_t version)
+{
+	return packet_begin(buf, version);
+}
 
 void message_startup_pair(struct buf *buf, const char *name, const char *value)
 {

@@ -10,6 +10,8 @@
 #include "pgweir/pgwire/startup.h"
 
 #include <ctype.h>
+#include <string.h>
+#include <strings.h>
 
 #include "pgweir/base/banned.h"
 
@@ -67,6 +69,8 @@ enum wire_result startup_peek(struct bytes in, struct startup *startup)
 	return judge_code(load_be32(in.at + 4), startup);
 }
 
+uint32_t startup_agreed(unsigned int minor) { return minor >= 2 ? PROTOCOL_3_2 : PROTOCOL_3_0; }
+
 struct bytes startup_cancel_key(struct bytes packet)
 {
 	return bytes_skip(packet, STARTUP_HEADER_SIZE);
@@ -90,6 +94,24 @@ enum walk_result startup_next(struct bytes *list, const char **name, const char 
 		return WALK_BAD;
 	}
 	return WALK_ITEM;
+}
+
+/* Whether `value` is a beginning of `word` that is long enough to mean it, as in PostgreSQL. */
+static bool begins(const char *word, const char *value, size_t least)
+{
+	size_t count = strlen(value);
+
+	return count >= least && strncasecmp(word, value, count) == 0;
+}
+
+enum replication startup_replication(const char *value)
+{
+	if (strcmp(value, "database") == 0)
+		return REPLICATION_LOGICAL;
+	return begins("true", value, 1) || begins("yes", value, 1) || begins("on", value, 2) ||
+	               begins("1", value, 1)
+	           ? REPLICATION_PHYSICAL
+	           : REPLICATION_NONE;
 }
 
 static bool is_blank(char byte) { return isspace((unsigned char)byte); }

@@ -210,6 +210,17 @@ struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), 
 	return cancel;
 }
 
+void cancel_rearm_waiting(struct pool *pool)
+{
+	struct pools *pools = pool->pools;
+	struct timer_line *line =
+	    loop_line(pools->with.loop, pools->config->cancel_wait_timeout, on_due);
+	struct cancel *cancel;
+
+	TAILQ_FOREACH (cancel, &pool->cancels_waiting, node)
+		timer_change(&cancel->timer, line);
+}
+
 void cancel_drop(struct cancel *cancel)
 {
 	cancel->on_end = NULL;

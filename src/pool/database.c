@@ -27,15 +27,26 @@ static bool is_unused(const struct database *database)
 	return true;
 }
 
-void database_rest(struct database *database)
+static struct timer_line *rest_line(const struct database *database)
 {
-	struct pools *pools = database->pools;
+	const struct pools *pools = database->pools;
 
 	if (!database->is_auto || database->client_count || database->server_count)
-		return;
-	timer_set(&database->rest,
-	          loop_line(pools->with.loop, pools->config->autodb_idle_timeout, on_database_rest),
-	          loop_now(pools->with.loop));
+		return NULL;
+	return loop_line(pools->with.loop, pools->config->autodb_idle_timeout, on_database_rest);
+}
+
+void database_rest(struct database *database)
+{
+	struct timer_line *line = rest_line(database);
+
+	if (line)
+		timer_set(&database->rest, line, loop_now(database->pools->with.loop));
+}
+
+void database_rearm(struct database *database)
+{
+	timer_change(&database->rest, rest_line(database));
 }
 
 void database_count_client(struct database *database, int change)
@@ -121,7 +132,17 @@ struct database *pools_database(struct pools *pools, const char *name)
 	return database;
 }
 
-/* ---- databases that went with a reload ---- */
+/* ---- databases and pools that went with a reload ---- */
+
+static void forget_left_pools(struct database *database)
+{
+	struct pool *pool, *next;
+
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!pool_is_current(pool) && pool_is_empty(pool))
+			pools_forget_pool(pool);
+	}
+}
 
 void database_sweep(struct task *task)
 {
@@ -131,7 +152,9 @@ void database_sweep(struct task *task)
 	while (database) {
 		struct database *next = TAILQ_NEXT(database, node);
 
-		if (!database->entry && is_unused(database))
+		if (database->entry)
+			forget_left_pools(database);
+		else if (is_unused(database))
 			database_free(database);
 		database = next;
 	}

@@ -247,14 +247,34 @@ void hosts_worked(struct hosts *hosts, unsigned int index, const struct address 
 		find_place(&hosts->list[index], address)->has_failed = false;
 }
 
+void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
+                          enum host_protocol protocol)
+{
+	if (index < hosts->count)
+		find_place(&hosts->list[index], address)->protocol = protocol;
+}
+
+enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int index,
+                                  const struct address *address)
+{
+	return index < hosts->count ? find_place(&hosts->list[index], address)->protocol
+	                            : HOST_UNTRIED;
+}
+
+static void forgive(struct host_place *place)
+{
+	place->has_failed = false;
+	place->protocol = HOST_UNTRIED;
+}
+
 void hosts_forgive(struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
 
-		host->self.has_failed = false;
+		forgive(&host->self);
 		for (unsigned int at = 0; at < host->count; at++)
-			host->list[at].has_failed = false;
+			forgive(&host->list[at]);
 	}
 }
 

@@ -21,10 +21,19 @@
  * unsure: a ReadyForQuery that fits nothing else is taken for its answer, and until
  * that has come the server is good for its present client only. A request behind
  * such a copy, without a Sync before it, runs or is skipped: that is doubt again.
+ *
+ * COPY BOTH, which replication has, is simpler. Nothing but data may come from the
+ * server until it says CopyDone; behind that results follow, but only when the client
+ * has said its own. (A walsender that decodes may send keepalives behind its CopyDone,
+ * and when it streams for the second time may complete without any.)
+ * An error that leaves the server alive ends both directions at once; what it had not
+ * read of the client's by then it treats as at any time, so nothing is in doubt. Any
+ * other message in the middle of it is FATAL to the server.
  */
 #include "pgweir/pool/ledger.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "pgweir/base/banned.h"
 
@@ -51,7 +60,7 @@ static const struct {
 	['I'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
 	['T'] = { K(QUERY) | K(DESCRIBE), K(DESCRIBE) },
 	['V'] = { K(FUNCTION), 0, true },
-	['W'] = { K(QUERY) | K(EXECUTE) },
+	['W'] = { K(QUERY) },
 	['Z'] = { K(QUERY) | K(FUNCTION) | K(SYNC), K(QUERY) | K(FUNCTION) | K(SYNC) },
 	['c'] = { K(QUERY) | K(EXECUTE) },
 	['d'] = { K(QUERY) | K(EXECUTE) },
@@ -105,6 +114,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
 	ledger->is_skip_unsure = ledger->is_doubtful = ledger->is_open = false;
+	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
 
@@ -113,6 +123,7 @@ static void pop(struct ledger *ledger)
 	ledger->head = (ledger->head + 1) & (ledger->room - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
+	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = 0;
 }
 
@@ -242,6 +253,27 @@ static void end_copy(struct ledger *ledger)
 	remove_behind_head(ledger, count);
 }
 
+/* Whether the client has said CopyDone in a COPY BOTH. */
+static bool has_end_behind(const struct ledger *ledger)
+{
+	return ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_COPY_END;
+}
+
+/* A COPY BOTH is over, in both directions: the client's CopyDone goes, if it came. */
+static void end_both(struct ledger *ledger)
+{
+	ledger->both = LEDGER_BOTH_NOT;
+	if (has_end_behind(ledger))
+		remove_behind_head(ledger, 1);
+}
+
+static bool fits_both(const struct ledger *ledger, char type)
+{
+	if (ledger->both == LEDGER_BOTH_OPEN)
+		return strchr("dcEC", type);
+	return strchr("dE", type) || (strchr("TDC", type) && has_end_behind(ledger));
+}
+
 /*
  * A COPY IN failed. The server has left it at some message of ours: CopyData, the
  * CopyDone or CopyFail, or one that does not belong there, which it took for the
@@ -294,6 +326,8 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 	ledger->failed = entry_at(ledger, 0)->change;
 	entry_at(ledger, 0)->change = NULL;
 	ledger->is_skip_unsure = ledger->copy_sync_count > 0;
+	if (ledger->both)
+		end_both(ledger);
 	if (ledger->is_copying && !fail_copy(ledger))
 		return LEDGER_DOUBT;
 	if (kind != LEDGER_QUERY && kind != LEDGER_FUNCTION && kind != LEDGER_SYNC)
@@ -322,8 +356,12 @@ static bool fits(const struct ledger *ledger, char type)
 	if (ledger->count == 0 || (unsigned char)type >= sizeof(replies) / sizeof(replies[0]))
 		return false;
 	head = entry_at(ledger, 0);
-	return replies[(unsigned char)type].answers & (1u << head->kind) &&
-	       head->fate != LEDGER_ANSWER && !is_too_early(ledger, head->kind, type);
+	if (!(replies[(unsigned char)type].answers & (1u << head->kind)) ||
+	    head->fate == LEDGER_ANSWER || is_too_early(ledger, head->kind, type))
+		return false;
+	if (ledger->both)
+		return fits_both(ledger, type);
+	return type != 'W' || !ledger->is_copying;
 }
 
 /* What a reply that fits, and is no error, means. */
@@ -343,6 +381,21 @@ static void on_ready(struct ledger *ledger, enum ledger_kind kind)
 		ledger->is_open = false;
 	else if (kind == LEDGER_QUERY && head->fate == LEDGER_GUARD)
 		head->fate = LEDGER_INJECT;
+}
+
+/* A reply that begins or ends a COPY. */
+static void follow_copy(struct ledger *ledger, char type)
+{
+	if (type == 'W')
+		ledger->both = LEDGER_BOTH_OPEN;
+	else if (type == 'c' && ledger->both)
+		ledger->both = LEDGER_BOTH_ENDED;
+	else if (type == 'C' && ledger->both)
+		end_both(ledger);
+	else if (type == 'G')
+		begin_copy(ledger);
+	else if (type == 'C' && ledger->is_copying)
+		end_copy(ledger);
 }
 
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
@@ -367,10 +420,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		ledger->has_result = true;
 	if (type == 'E')
 		return on_error(ledger, fate);
-	if (type == 'G' || type == 'W')
-		begin_copy(ledger);
-	else if (type == 'C' && ledger->is_copying)
-		end_copy(ledger);
+	follow_copy(ledger, type);
 	if (replies[(unsigned char)type].ends & (1u << kind)) {
 		*is_end = true;
 		settle(entry_at(ledger, 0), true);

@@ -342,10 +342,16 @@ void peer_pools_done(struct pools *pools)
 
 void peer_pools_configure(struct pools *pools)
 {
+	struct timer_line *line =
+	    loop_line(pools->with.loop, pools->config->cancel_wait_timeout, on_due);
 	struct peer_pool *pool, *next;
+	struct forward *forward;
 
 	HASH_ITER (hh, pools->peers.table, pool, next) {
 		const struct config_peer *peer = usable(pools, pool->id);
+
+		TAILQ_FOREACH (forward, &pool->waiting, node)
+			timer_change(&forward->timer, line);
 
 		if (peer)
 			name_pool(pool, peer);

@@ -96,6 +96,7 @@ void pool_file(struct pool *pool, struct server *server, enum server_state from)
 	if (to != SERVER_CLOSING)
 		return;
 	count_server(pool, -1);
+	pool->own_count -= server->replication != REPLICATION_NONE;
 	server_set_close_needed(server, false);
 	pool_unblock(pool);
 	pool_wake(pool);
@@ -138,7 +139,7 @@ void pool_leave(struct borrower *borrower)
 		                server->errand == ERRAND_NONE && !borrower->is_mid_message &&
 		                stream_unsent(&server->stream) == 0;
 
-		if (is_whole) {
+		if (is_whole && server->replication == REPLICATION_NONE) {
 			pool_return(borrower);
 		} else {
 			borrower->server = NULL;
@@ -147,7 +148,9 @@ void pool_leave(struct borrower *borrower)
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
 			err_set(&err, ERR_SERVER_LOST,
-			        "client disconnect while server was not ready");
+			        server->replication
+			            ? "replication client has left"
+			            : "client disconnect while server was not ready");
 			server_close(server, &err);
 		}
 	}
@@ -174,28 +177,54 @@ void pool_expel(struct pool *pool, const struct err *err)
 
 /* ---- the line ---- */
 
-static void stand(struct borrower *borrower, enum borrower_state state)
+struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, unsigned int **count)
+{
+	switch (state) {
+	case BORROWER_NEWCOMER:
+		*count = &pool->newcomer_count;
+		return &pool->newcomers;
+	case BORROWER_WAITING:
+		*count = &pool->waiting_count;
+		return &pool->waiting;
+	case BORROWER_APART:
+		*count = &pool->apart_count;
+		return &pool->apart;
+	case BORROWER_EXPECTING:
+		*count = &pool->expecting_count;
+		return &pool->expecting;
+	default:
+		*count = NULL;
+		return NULL;
+	}
+}
+
+void pool_stand(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
-	bool is_newcomer = state == BORROWER_NEWCOMER;
+	unsigned int *count;
+	struct borrower_list *line = pool_line(pool, state, &count);
 
-	assert(borrower->state == BORROWER_RESTING);
+	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
 	borrower->waiting_since = loop_now(loop_of(pool));
-	TAILQ_INSERT_TAIL(is_newcomer ? &pool->newcomers : &pool->waiting, borrower, line_node);
-	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) += 1;
+	TAILQ_INSERT_TAIL(line, borrower, line_node);
+	*count += 1;
 	pool_wake(pool);
 }
 
 void pool_give_up(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
-	bool is_newcomer = borrower->state == BORROWER_NEWCOMER;
+	unsigned int *count;
+	struct borrower_list *line;
 
-	if (!is_newcomer && borrower->state != BORROWER_WAITING)
+	if (borrower->state == BORROWER_EXPECTING)
+		pool_own_give_up(borrower);
+	line = pool_line(pool, borrower->state, &count);
+	if (!line)
 		return;
-	TAILQ_REMOVE(is_newcomer ? &pool->newcomers : &pool->waiting, borrower, line_node);
-	*(is_newcomer ? &pool->newcomer_count : &pool->waiting_count) -= 1;
+	TAILQ_REMOVE(line, borrower, line_node);
+	*count -= 1;
 	pool->stats.wait_time += (uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
 	borrower->state = BORROWER_RESTING;
 }
@@ -225,9 +254,14 @@ void pool_forgive(struct pool *pool)
 static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
 
 /* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
-static bool is_worth_waiting(const struct err *err)
+bool pool_is_worth_waiting(const struct err *err)
 {
 	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
+}
+
+bool pool_is_unreachable(const struct pool *pool)
+{
+	return pool->is_failing && pool_is_worth_waiting(&pool->failure);
 }
 
 static bool refuse_for_failure(const struct pool *pool, struct err *err)
@@ -246,10 +280,10 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 	struct pool *pool = borrower->pool;
 
 	assert(!pool->has_welcome);
-	if (pool_is_backing_off(pool) && pool->server_count == 0 &&
-	    !is_worth_waiting(&pool->failure))
+	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 &&
+	    !pool_is_worth_waiting(&pool->failure))
 		return refuse_for_failure(pool, err);
-	stand(borrower, BORROWER_NEWCOMER);
+	pool_stand(borrower, BORROWER_NEWCOMER);
 	return true;
 }
 
@@ -259,9 +293,9 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 
 	if (pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-	if (pool_is_backing_off(pool) && pool->server_count == 0 && !is_paused(pool))
+	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_paused(pool))
 		return refuse_for_failure(pool, err);
-	stand(borrower, BORROWER_WAITING);
+	pool_stand(borrower, BORROWER_WAITING);
 	return true;
 }
 
@@ -279,7 +313,7 @@ void pool_refuse(struct pool *pool, const struct err *err)
 
 /* ---- lending ---- */
 
-static void lend(struct server *server, struct borrower *borrower)
+void pool_lend(struct server *server, struct borrower *borrower)
 {
 	struct pool *pool = server->pool;
 
@@ -311,11 +345,11 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || is_paused(pool))
+	if (!TAILQ_EMPTY(&pool->waiting) || is_paused(pool) || pool_own_goes_first(pool))
 		return NULL;
 	server = idle_server(pool);
 	if (server)
-		lend(server, borrower);
+		pool_lend(server, borrower);
 	return server;
 }
 
@@ -411,7 +445,7 @@ void pool_home(struct server *server)
 	} else {
 		server_enter(server, SERVER_IDLE);
 	}
-	if (pool->waiting_count || pool->newcomer_count) {
+	if (pool->waiting_count || pool->newcomer_count || pool->apart_count) {
 		pool->has_come_home = true;
 		pool_wake(pool);
 	} else {
@@ -456,11 +490,15 @@ void pool_serve(struct task *task)
 
 	if (pool->pools->is_closing)
 		return;
+	if (!pool_is_current(pool))
+		pool_move_members(pool);
 	welcome_newcomers(pool);
+	if (!is_paused(pool))
+		pool_grow_own(pool);
 	while (!is_paused(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = idle_server(pool))) {
 		pool_give_up(borrower);
-		lend(server, borrower);
+		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);
 	}
 	if (!is_paused(pool)) {
@@ -489,6 +527,10 @@ void pool_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
 
+	if (server->replication) {
+		pool_own_login_done(server);
+		return;
+	}
 	if (!pool->has_welcome) {
 		buf_free(&pool->welcome);
 		pool->welcome = server->entrance->parameters;
@@ -511,13 +553,17 @@ void pool_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
+	if (server->replication) {
+		pool_own_login_failed(server, err);
+		return;
+	}
 	if (err->code == ERR_ADMIN_SHUTDOWN)
 		return; /* we ended it ourselves */
 	server_host_done(server, false);
 	pool->is_failing = !hosts_has_good(&pool->hosts);
 	pool->failure = *err;
 	/* While there is a host that may be tried, those who wait are not told. */
-	if (pool_is_backing_off(pool) && !is_worth_waiting(err) &&
+	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&
 	    (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, err);
 	pool_wake(pool);
@@ -547,10 +593,12 @@ static void close_by_admin(struct server *server, const char *reason)
 	server_close(server, &err);
 }
 
+/* A server for replication never comes home: it is closed at once. */
 static void need_close(struct server *server, const char *reason)
 {
-	(void)reason;
 	server_set_close_needed(server, true);
+	if (server->replication)
+		close_by_admin(server, reason);
 }
 
 void pool_rest(struct pool *pool, const char *reason)

@@ -26,17 +26,18 @@ static void on_retry(struct timer *timer)
 	pool_wake((struct pool *)((char *)timer - offsetof(struct pool, retry)));
 }
 
-static bool may_try(struct pool *pool)
+bool pool_may_try(struct pool *pool)
 {
 	if (!pool->is_failing)
 		return true;
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
-	if (!timer_is_set(&pool->retry))
-		timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
-		          pool_due(pool) - pool_retry_gap(pool));
+	timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
+	          pool_due(pool) - pool_retry_gap(pool));
 	return false;
 }
+
+bool pool_may_login(const struct pool *pool) { return logins(pool) < POOL_LOGINS_MAX; }
 
 /* ---- pool_size and the reserve ---- */
 
@@ -78,14 +79,17 @@ static bool has_room(struct pool *pool)
 
 /* ---- limits of the database and of the user ---- */
 
-/* Closes the longest unused of these that belongs to a pool without a line. */
-static bool evict(struct server_list *idle, bool by_account, const struct pool *pool)
+/*
+ * Closes the longest unused of these that belongs to a pool without a line. spared: not one
+ * of this pool's; or NULL.
+ */
+static bool evict(struct server_list *idle, bool by_account, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(idle);
 	struct err err;
 
 	/* Idle servers of a pool with a line are about to be lent; there are few such moments. */
-	while (server && (server->pool == pool || server->pool->waiting_count))
+	while (server && (server->pool == spared || server->pool->waiting_count))
 		server = by_account ? TAILQ_NEXT(server, account_node)
 		                    : TAILQ_NEXT(server, database_node);
 	if (!server)
@@ -111,18 +115,19 @@ static void block(struct pool *pool, bool by_account)
 	}
 }
 
-static bool passes_limits(struct pool *pool, bool may_evict)
+bool pool_passes_limits(struct pool *pool, enum eviction eviction)
 {
+	const struct pool *spared = eviction == EVICT_OTHERS ? pool : NULL;
 	struct database *database = pool->database;
 	struct account *account = pool->account;
 
 	if (!fits(database->server_count, database->server_limit) &&
-	    (!may_evict || !evict(&database->idle, false, pool))) {
+	    (eviction == EVICT_NONE || !evict(&database->idle, false, spared))) {
 		block(pool, false);
 		return false;
 	}
 	if (!fits(account->server_count, account->server_limit) &&
-	    (!may_evict || !evict(&account->idle, true, pool))) {
+	    (eviction == EVICT_NONE || !evict(&account->idle, true, spared))) {
 		block(pool, true);
 		return false;
 	}
@@ -167,9 +172,9 @@ void pool_pass_on(struct pool *pool)
 /* ---- growing ---- */
 
 /* How many more servers those who wait could use. */
-static unsigned int missing(const struct pool *pool)
+unsigned int pool_missing(const struct pool *pool)
 {
-	unsigned int sure = logins(pool) - pool->test_count;
+	unsigned int sure = pool_shared_login_count(pool) - pool->test_count;
 	unsigned int coming =
 	    sure + pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
 	unsigned int wanted = pool->waiting_count;
@@ -186,18 +191,19 @@ static bool wants_minimum(const struct pool *pool)
 
 	if (pool->limits.size > 0 && least > pool->limits.size)
 		least = pool->limits.size;
-	return entry && (pool->member_count || entry->user) && logins(pool) == 0 &&
-	       pool->server_count < (unsigned int)least;
+	return pool->server_count < (unsigned int)least && logins(pool) == 0 &&
+	       pool_is_current(pool) && (pool->member_count || entry->user);
 }
 
 void pool_grow(struct pool *pool)
 {
-	while (missing(pool) && logins(pool) < POOL_LOGINS_MAX && may_try(pool) && has_room(pool) &&
-	       passes_limits(pool, true)) {
+	while (pool_missing(pool) && logins(pool) < POOL_LOGINS_MAX && pool_may_try(pool) &&
+	       has_room(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
 		pool_leave_blocked(pool);
-		if (!server_launch(pool))
+		if (!server_launch(pool, NULL))
 			return;
 	}
-	if (!missing(pool) && wants_minimum(pool) && may_try(pool) && passes_limits(pool, false))
-		server_launch(pool);
+	if (!pool_missing(pool) && wants_minimum(pool) && pool_may_try(pool) &&
+	    pool_passes_limits(pool, EVICT_NONE))
+		server_launch(pool, NULL);
 }

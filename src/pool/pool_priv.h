@@ -13,6 +13,45 @@ void pool_serve(struct task *task);
 /* Launches servers: for those who wait, and up to min_pool_size. pool_grow.c */
 void pool_grow(struct pool *pool);
 
+/* Launches servers for those who need one of their own. pool_own.c */
+void pool_grow_own(struct pool *pool);
+
+/* Whether the first of those goes before whoever asks for an idle server now. */
+bool pool_own_goes_first(const struct pool *pool);
+
+/* A server that is launched for `borrower`: it is the pool's, and nobody else's. */
+void pool_own_launched(struct server *server, struct borrower *borrower);
+void pool_own_login_done(struct server *server);
+void pool_own_login_failed(struct server *server, const struct err *err);
+
+/* It waits no more for what was being launched for it, which is closed. */
+void pool_own_give_up(struct borrower *borrower);
+
+/* Refuses all of those who wait for a server of their own. */
+void pool_own_refuse(struct pool *pool, const struct err *err);
+
+/* The line for a state of waiting, and its count; NULL: there is none. */
+struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, unsigned int **count);
+void pool_stand(struct borrower *borrower, enum borrower_state state);
+void pool_lend(struct server *server, struct borrower *borrower);
+
+/* ---- what has to be asked before a launch: pool_grow.c ---- */
+
+enum eviction {
+	EVICT_NONE,
+	EVICT_OTHERS, /* idle servers of other pools */
+	EVICT_ANY
+};
+
+bool pool_may_try(struct pool *pool);
+bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
+bool pool_passes_limits(struct pool *pool, enum eviction eviction);
+unsigned int pool_missing(const struct pool *pool);
+
+/* Whether the last failure was no word about us, so that there is hope in waiting. */
+bool pool_is_unreachable(const struct pool *pool);
+bool pool_is_worth_waiting(const struct err *err);
+
 /* There may be room now for pools that wait at a limit of this pool's database or account. */
 void pool_unblock(struct pool *pool);
 
@@ -38,6 +77,17 @@ void server_set_close_needed(struct server *server, bool is_needed);
 /* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */
 void pool_rest_if_empty(struct pool *pool);
 
+/* pool_idle_timeout has changed. */
+void pool_rearm(struct pool *pool);
+
+/* ---- moving house: pool_move.c ---- */
+
+/* Clients of its database may belong to it: no other user is forced on them. */
+bool pool_is_current(const struct pool *pool);
+
+/* All but those who are being served go where they belong. For a pool that is not current. */
+void pool_move_members(struct pool *pool);
+
 /* Works out what is in force. */
 void pool_configure(struct pool *pool);
 
@@ -59,7 +109,10 @@ void database_free(struct database *database);
 /* One made by `*` that nobody uses: autodb_idle_timeout begins. */
 void database_rest(struct database *database);
 
-/* The task that frees databases whose entry is gone. */
+/* autodb_idle_timeout has changed, or whether `*` made it. */
+void database_rearm(struct database *database);
+
+/* The task that frees databases whose entry is gone, and pools whose user is. */
 void database_sweep(struct task *task);
 
 bool pool_is_empty(const struct pool *pool);

@@ -158,6 +158,8 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	TAILQ_INIT(&pool->members);
 	TAILQ_INIT(&pool->waiting);
 	TAILQ_INIT(&pool->newcomers);
+	TAILQ_INIT(&pool->apart);
+	TAILQ_INIT(&pool->expecting);
 	TAILQ_INIT(&pool->cancels_waiting);
 	TAILQ_INIT(&pool->cancels_active);
 	HASH_ADD_PTR(database->pool_table, account, pool);
@@ -229,6 +231,22 @@ static void on_pool_rest(struct timer *timer)
 		pools_forget_pool(pool);
 }
 
+static struct timer_line *rest_line(const struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	const struct pools *pools = pool->pools;
+
+	if (entry && entry->user && pool->limits.min_size)
+		return NULL; /* it shall have servers without clients */
+	return loop_line(pools->with.loop, pools->config->pool_idle_timeout, on_pool_rest);
+}
+
+void pool_rearm(struct pool *pool)
+{
+	if (pool_is_empty(pool))
+		timer_change(&pool->rest, rest_line(pool));
+}
+
 void pool_rest_if_empty(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
@@ -240,11 +258,9 @@ void pool_rest_if_empty(struct pool *pool)
 		pools_sweep_later(pools); /* the entry is gone from the configuration */
 		return;
 	}
-	if (!entry || !entry->user || !pool->limits.min_size)
-		timer_set(
-		    &pool->rest,
-		    loop_line(pools->with.loop, pools->config->pool_idle_timeout, on_pool_rest),
-		    loop_now(pools->with.loop));
+	if (entry && !pool_is_current(pool))
+		pools_sweep_later(pools); /* nobody will come to it */
+	timer_set(&pool->rest, rest_line(pool), loop_now(pools->with.loop));
 	database_rest(pool->database);
 }
 

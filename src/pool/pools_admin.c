@@ -67,6 +67,8 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 	struct pool *pool;
 
 	pools->is_ending = true;
-	TAILQ_FOREACH (pool, &pools->list, node)
+	TAILQ_FOREACH (pool, &pools->list, node) {
 		pool_refuse(pool, err);
+		pool_own_refuse(pool, err);
+	}
 }

@@ -120,14 +120,18 @@ static void configure_database(struct database *database, const struct config *o
 		}
 		pool_configure(pool);
 		rearm_servers(pool);
+		cancel_rearm_waiting(pool);
+		pool_rearm(pool);
 		if (!is_same)
 			pool_recycle(pool, "database configuration changed");
 		shrink(pool);
+		if (!pool_is_current(pool))
+			pools_sweep_later(pools);
 	}
 	if (!after)
 		pools_sweep_later(pools);
 	else
-		database_rest(database);
+		database_rearm(database);
 }
 
 /* A forced user's pool of a least size needs no client to be there. */

@@ -22,7 +22,7 @@ static const struct server_step {
 	unsigned int next; /* TO() of each state that may follow */
 } steps[SERVER_STATES] = {
 	[SERVER_CONNECTING] = { "connecting", "new", TO(SERVER_LOGIN) | TO(SERVER_CLOSING) },
-	[SERVER_LOGIN] = { "login", "new", HOME },
+	[SERVER_LOGIN] = { "login", "new", HOME | TO(SERVER_CONNECTING) | TO(SERVER_LENT) },
 	[SERVER_IDLE] = { "idle", "idle",
 	                  TO(SERVER_LENT) | TO(SERVER_USED) | TO(SERVER_CHECKING) |
 	                      TO(SERVER_CLOSING) },
@@ -234,14 +234,23 @@ void server_transaction_due(struct timer *timer)
 	close_for(SERVER_OF(timer, xact), ERR_TRANSACTION_TIME, "transaction timeout");
 }
 
+/* Replication goes on for as long as it goes on: a stream, or a base backup, is no query. */
+static struct timer_line *query_limit(const struct server *server)
+{
+	return server->replication ? NULL : server->pool->limits.query;
+}
+
+static struct timer_line *transaction_limit(const struct server *server)
+{
+	return server->replication ? NULL : server->pool->limits.transaction;
+}
+
 void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since)
 {
-	const struct pool_limits *limits = &server->pool->limits;
-
-	if (limits->query || timer_is_set(&server->timer))
-		timer_set(&server->timer, limits->query, query_since);
-	if (limits->transaction && !timer_is_set(&server->xact))
-		timer_set(&server->xact, limits->transaction, xact_since);
+	if (query_limit(server) || timer_is_set(&server->timer))
+		timer_set(&server->timer, query_limit(server), query_since);
+	if (transaction_limit(server) && !timer_is_set(&server->xact))
+		timer_set(&server->xact, transaction_limit(server), xact_since);
 	server->request_at = query_since;
 	server->xact_at = xact_since;
 	server->is_ready = false;
@@ -251,15 +260,19 @@ void server_rearm(struct server *server)
 {
 	const struct pool_limits *limits = &server->pool->limits;
 
-	if (server->state != SERVER_LENT)
+	if (server->state == SERVER_CHECKING || server->state == SERVER_RESETTING)
+		timer_change(&server->timer, limits->connect);
+	else if (server->state != SERVER_LENT)
 		set_state_timer(server);
+	else if (server->errand != ERRAND_NONE)
+		timer_change(&server->timer, limits->connect);
 	else if (server->is_ready)
 		timer_set(&server->timer, server->status == 'I' ? NULL : limits->idle_transaction,
 		          server->used_at);
-	else if (server->errand == ERRAND_NONE)
-		timer_set(&server->timer, limits->query, server->request_at);
+	else
+		timer_set(&server->timer, query_limit(server), server->request_at);
 	if (server->state == SERVER_LENT && server->xact_at)
-		timer_set(&server->xact, limits->transaction, server->xact_at);
+		timer_set(&server->xact, transaction_limit(server), server->xact_at);
 	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
 		timer_set(
 		    &server->life,

@@ -516,6 +516,8 @@ static void on_end(struct server *server)
 {
 	struct err err;
 
+	if (server_asks_again(server))
+		return;
 	if (server->state == SERVER_LOGIN)
 		err_set(&err, ERR_SERVER_CONNECT, "server closed the connection during login");
 	else if (server->is_told)
@@ -564,7 +566,7 @@ static void on_gone(struct stream *stream)
 	/* What it said before it went is still worth reading. */
 	if (stream_want(stream, WANT_INPUT))
 		on_input(stream);
-	if (server->state != SERVER_CLOSING)
+	if (server->state != SERVER_CLOSING && server->state != SERVER_CONNECTING)
 		on_end(server);
 }
 

@@ -43,8 +43,8 @@ static struct hosts_when when_of(const struct server *server)
 
 static void set_test(struct server *server, bool is_test)
 {
-	if (!is_test)
-		return;
+	if (!is_test || server->replication)
+		return; /* nobody else counts on one that is launched for one borrower */
 	server->entrance->is_test = true;
 	server->pool->test_count++;
 	pool_wake(server->pool); /* those who wait need another one */
@@ -86,8 +86,9 @@ static void on_left(struct resolver_stay *stay)
 {
 	struct server *server = SERVER_OF(stay, stay);
 	struct pool *pool = server->pool;
-	bool is_fast = pool->pools->config->server_fast_close &&
-	               pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server);
+	bool is_fast = server->replication != REPLICATION_NONE ||
+	               (pool->pools->config->server_fast_close &&
+	                pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server));
 	struct err err;
 
 	server_set_close_needed(server, true);
@@ -170,6 +171,27 @@ bool server_find_host(struct server *server, struct err *err)
 	set_patience(server);
 	dial_start_unix(&server->entrance->dial, loop_of(server), server->path, server_connected);
 	return true;
+}
+
+void server_dial_again(struct server *server)
+{
+	struct server_entrance *entrance = server->entrance;
+
+	if (address_is_unix(&server->peer))
+		dial_start_unix(&entrance->dial, loop_of(server), server->path, server_connected);
+	else
+		dial_start(&entrance->dial, loop_of(server), &server->peer,
+		           &server->pool->pools->server_sockets, server_connected);
+}
+
+enum host_protocol server_protocol(const struct server *server)
+{
+	return hosts_protocol(&server->pool->hosts, server->host, place_of(server));
+}
+
+void server_learn_protocol(struct server *server, enum host_protocol protocol)
+{
+	hosts_learn_protocol(&server->pool->hosts, server->host, place_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->entrance->patience); }

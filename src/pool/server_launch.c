@@ -3,6 +3,9 @@
  * How a server comes to be: its name is looked up, its socket connected, its
  * startup packet sent, its questions answered.
  *
+ * It is asked for protocol 3.2, for its long cancel keys. One that does not understand
+ * that is dialled again at once and asked for 3.0, and its place is remembered.
+ *
  * Hard here: deriving a key from a password is done on a helper thread. Until it
  * is back, what the server says is left in the kernel.
  */
@@ -11,7 +14,9 @@
 
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
+#include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -63,10 +68,25 @@ void server_entrance_free(struct server *server)
 
 /* ---- connecting ---- */
 
-static void add_startup(struct buf *out, const struct pool *pool)
+/* What the borrower of a server of its own gave at its start is said as it is. */
+static void add_wish(struct buf *out, const struct server_wish *wish)
 {
+	const char *at = NULL, *name, *value;
+
+	message_startup_pair(out, "replication",
+	                     wish->replication == REPLICATION_LOGICAL ? "database" : "true");
+	if (wish->options)
+		message_startup_pair(out, "options", wish->options);
+	while (params_next(wish->params, &at, &name, &value))
+		message_startup_pair(out, name, value);
+}
+
+static void add_startup(struct buf *out, const struct server *server, uint32_t version)
+{
+	const struct pool *pool = server->pool;
+	const struct server_wish *wish = server->expected_by ? server->expected_by->wish : NULL;
 	const struct config_database *entry = pool->database->entry;
-	size_t at = message_startup_begin(out);
+	size_t at = message_startup_begin(out, version);
 	const struct {
 		const char *name, *value;
 	} pairs[] = {
@@ -79,9 +99,11 @@ static void add_startup(struct buf *out, const struct pool *pool)
 	};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		if (pairs[i].value)
+		if (pairs[i].value && !(wish && params_find(wish->params, pairs[i].name)))
 			message_startup_pair(out, pairs[i].name, pairs[i].value);
 	}
+	if (wish)
+		add_wish(out, wish);
 	message_startup_end(out, at);
 }
 
@@ -98,6 +120,13 @@ static void log_connected(struct server *server)
 	}
 	log_info(&server->log, "new connection to server (from %s)",
 	         address_format(&self, text, sizeof(text)));
+}
+
+static uint32_t version_for(const struct server *server)
+{
+	bool is_old = server->entrance->is_again || server_protocol(server) == HOST_OLD;
+
+	return is_old ? PROTOCOL_3_0 : PROTOCOL_3_2;
 }
 
 static void on_work(void *arg);
@@ -118,7 +147,8 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	if (address_is_unix(&server->peer))
 		address_of_peer(&server->peer, fd, address_port(&server->peer));
 	log_connected(server);
-	add_startup(&out, server->pool);
+	entrance->asked = version_for(server);
+	add_startup(&out, server, entrance->asked);
 	entrance->login = login_new(&(struct login_who){
 	    .user = server->pool->account->name,
 	    .credentials = pool_credentials(server->pool),
@@ -135,7 +165,7 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	buf_free(&out);
 }
 
-struct server *server_launch(struct pool *pool)
+struct server *server_launch(struct pool *pool, struct borrower *own)
 {
 	struct server *server = pools_add_server(pool);
 	struct loop *loop = pool->pools->with.loop;
@@ -143,6 +173,8 @@ struct server *server_launch(struct pool *pool)
 
 	if (!server)
 		return NULL;
+	if (own)
+		pool_own_launched(server, own);
 	server->log = (struct logger){ pool->pools->with.log, log_prefix };
 	server->entrance = calloc(1, sizeof(*server->entrance));
 	server->connected_at = server->used_at = loop_now(loop);
@@ -229,6 +261,71 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	return goes_on ? FRAME_EAT : FRAME_STOP;
 }
 
+/* ---- its protocol ---- */
+
+/* Its first word has come, and was none of trouble with the protocol. */
+static void learn_protocol(struct server *server, bool is_error)
+{
+	struct server_entrance *entrance = server->entrance;
+
+	if (entrance->has_spoken)
+		return;
+	entrance->has_spoken = true;
+	if (entrance->asked != PROTOCOL_3_0)
+		server_learn_protocol(server, HOST_NEGOTIATES);
+	else if (entrance->is_again && !is_error)
+		server_learn_protocol(server, HOST_OLD);
+}
+
+static void ask_again(struct server *server)
+{
+	struct server_entrance *entrance = server->entrance;
+
+	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
+	entrance->is_again = true;
+	login_free(&entrance->login);
+	stream_close(&server->stream);
+	server_enter(server, SERVER_CONNECTING);
+	server_dial_again(server);
+}
+
+bool server_asks_again(struct server *server)
+{
+	const struct server_entrance *entrance = server->entrance;
+
+	if (!entrance || entrance->has_spoken || entrance->asked == PROTOCOL_3_0 ||
+	    server_protocol(server) != HOST_UNTRIED)
+		return false;
+	ask_again(server);
+	return true;
+}
+
+/*
+ * The first words are an error that is said to those whose protocol is not understood:
+ * 0A000 by a PostgreSQL that is too old to negotiate, 08... by others.
+ */
+static bool is_misunderstanding(const struct server *server, const struct report *report)
+{
+	const struct server_entrance *entrance = server->entrance;
+
+	if (entrance->has_spoken || entrance->asked == PROTOCOL_3_0)
+		return false;
+	return strncmp(report->sqlstate, "0A", 2) == 0 ||
+	       (strncmp(report->sqlstate, "08", 2) == 0 && server_protocol(server) == HOST_UNTRIED);
+}
+
+static enum frame_fate negotiation_frame(struct server *server, struct bytes body)
+{
+	const struct server_entrance *entrance = server->entrance;
+	struct negotiation told;
+
+	if (entrance->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
+	    told.version > entrance->asked || told.count)
+		return fail(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"), FRAME_STOP;
+	learn_protocol(server, false);
+	return FRAME_EAT;
+}
+
 /* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
 static enum frame_fate refused(struct server *server, struct bytes body)
 {
@@ -237,6 +334,9 @@ static enum frame_fate refused(struct server *server, struct bytes body)
 
 	if (fields_report(body, &report) != WIRE_OK)
 		return fail(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
+	if (is_misunderstanding(server, &report))
+		return ask_again(server), FRAME_STOP;
+	learn_protocol(server, true);
 	log_warning(&server->log, "server login failed: %s %s", report.severity, report.text);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	server_close(server, &err);
@@ -277,7 +377,8 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->login)
 		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
 	server->is_ready = true;
-	if (connect_query)
+	/* For physical replication there is no database, and no SQL. */
+	if (connect_query && server->replication != REPLICATION_PHYSICAL)
 		server_errand(server, ERRAND_CONNECT, connect_query);
 	else
 		pool_login_done(server);
@@ -292,11 +393,14 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	if (server->entrance->is_working)
 		return FRAME_STAY;
 	server_heard(server);
+	if (frame->type == 'E')
+		return refused(server, body);
+	if (frame->type == 'v')
+		return negotiation_frame(server, body);
+	learn_protocol(server, false);
 	switch (frame->type) {
 	case 'R':
 		return auth_frame(server, body);
-	case 'E':
-		return refused(server, body);
 	case 'S':
 		return report_frame(server, body);
 	case 'K':

@@ -22,8 +22,9 @@ enum frame_fate {
 /* The only place that writes server->state. */
 void server_enter(struct server *server, enum server_state next);
 
-/* Launches a server: it enters CONNECTING. NULL: no memory. */
-struct server *server_launch(struct pool *pool);
+/* Launches a server: it enters CONNECTING. own: for this borrower only; NULL: for all. NULL: no
+ * memory. */
+struct server *server_launch(struct pool *pool, struct borrower *own);
 
 /* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
@@ -31,6 +32,19 @@ void server_connected(struct dial *dial, int fd, const struct err *err);
 
 /* Its first word has come. */
 void server_heard(struct server *server);
+
+/* What is known of its place's protocol, and what is learned of it. */
+enum host_protocol server_protocol(const struct server *server);
+void server_learn_protocol(struct server *server, enum host_protocol protocol);
+
+/* Dials the same place once more. */
+void server_dial_again(struct server *server);
+
+/*
+ * It has closed the connection during the login. Whether it did that because it does not
+ * understand our protocol: then it is being asked once more, for 3.0.
+ */
+bool server_asks_again(struct server *server);
 
 /* Its login came to its end: the pool's hosts hear of it. */
 void server_host_done(struct server *server, bool is_good);

@@ -420,27 +420,10 @@ def test_the_database_is_the_users_name_if_not_given(pgweir):
     assert wire.finish_login("alice").value("SELECT current_database()") == "app2"
 
 
-@pytest.mark.parametrize("version", (0x00030001, 0x00030002, 0x0003270f))
-def test_newer_minor_versions_are_negotiated(weir, version):
-    wire = weir.wire()
-    wire.send(startup(version=version, user="alice", database="app"))
-    got = wire.expect("v")
-    assert got.body == struct.pack("!II", 196608, 0)
-    assert wire.finish_login("alice").value("SELECT 1") == "1"
-
-
-def test_protocol_extensions_are_reported_back(weir):
-    wire = weir.wire()
-    wire.send(startup(user="alice", database="app", **{"_pq_.first": "1", "_pq_.second": "2"}))
-    got = wire.expect("v")
-    assert got.body == struct.pack("!II", 196608, 2) + b"_pq_.first\0_pq_.second\0"
-    assert wire.finish_login("alice").value("SELECT 1") == "1"
-
-
 def test_negotiation_comes_once_and_before_authentication(pgweir):
     weir = pgweir(auth_type="scram-sha-256", userlist=users(SECRET))
     wire = weir.wire()
-    wire.send(startup(version=0x00030002, user="alice", database="app"))
+    wire.send(startup(version=0x00030003, user="alice", database="app"))
     assert wire.read().type == "v"
     wire.finish_login("alice", SECRET)
     assert wire.value("SELECT 1") == "1"

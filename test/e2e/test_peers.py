@@ -13,7 +13,8 @@ import pytest
 from .kit.account import free_port
 from .kit.daemon import USERS
 from .kit.wait import wait_until
-from .kit.wire import CANCEL_REQUEST, Refused, Wire, query, send_cancel, special
+from .kit.wire import (CANCEL_REQUEST, PROTOCOL_3_0, PROTOCOL_3_2, Refused, Wire, query, send_cancel,
+                       special)
 
 
 
@@ -126,10 +127,26 @@ def test_a_cancel_at_the_other_instance(fleet, way, door):
         owner.wait_pool(cl_active=0, sv_active=0)
 
 
-def test_keys_say_whose_they_are(fleet):
+def test_clients_of_protocol_3_2_too(fleet):
+    """Their keys are longer, and say the same in the same places."""
+    one, two = fleet(2)
+    for owner, other in ((one, two), (two, one)):
+        client = running(owner, version=PROTOCOL_3_2)
+        assert len(client.key) == 36
+        send_cancel(other.address, client.key[:8])
+        send_cancel(other.address, client.key[:-1] + bytes([client.key[-1] ^ 1]))
+        assert client.is_closed() is False and client.buffer == b""
+        send_cancel(other.address, client.key)
+        assert client.read_result().error["C"] == "57014"
+        client.close()
+        owner.wait_pool(cl_active=0, sv_active=0)
+
+
+@pytest.mark.parametrize("version", (PROTOCOL_3_0, PROTOCOL_3_2), ids=("3.0", "3.2"))
+def test_keys_say_whose_they_are(fleet, version):
     weirs = fleet(2)
     for number, weir in enumerate(weirs):
-        keys = [weir.client().key for _ in range(20)]
+        keys = [weir.client(version=version).key for _ in range(20)]
         assert {peer_of(key) for key in keys} == {number + 1}
         assert {ttl_of(key) for key in keys} == {3}
         assert all(key[0] < 0x80 for key in keys)

@@ -7,7 +7,7 @@ import pytest
 
 from .kit import fake
 from .kit.wait import wait_until
-from .kit.wire import Refused, Wire, message, query, refusal, scram_secret, startup
+from .kit.wire import PROTOCOL_3_2, Refused, Wire, message, query, refusal, scram_secret, startup
 
 SECRETS = {"plain_user": "plain secret", "md5_user": "md5 secret", "scram_user": "scram secret"}
 
@@ -199,7 +199,7 @@ def test_what_the_startup_packet_says(pgweir, fake_server):
                                     " application_name=entry client_encoding=UTF8"})
     weir.wire().startup()
     server = far.accept()
-    assert server.version == 196608
+    assert server.version == PROTOCOL_3_2
     assert server.parameters["user"] == "forced"
     assert server.parameters["database"] == "other"
     assert server.parameters["application_name"] == "entry"

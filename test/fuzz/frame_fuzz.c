@@ -32,6 +32,7 @@ static void from_server(struct bytes body)
 {
 	struct auth_request request;
 	struct report report;
+	struct negotiation negotiation;
 	struct row_walk walk;
 	const char *a, *b;
 	struct bytes key;
@@ -43,6 +44,8 @@ static void from_server(struct bytes body)
 		touch_text(b);
 	if (fields_key(body, &key) == WIRE_OK)
 		touch(key);
+	if (fields_negotiation(body, &negotiation) == WIRE_OK)
+		touch(negotiation.names);
 	fields_ready(body, &state);
 	if (fields_text(body, &a) == WIRE_OK)
 		touch_text(a);

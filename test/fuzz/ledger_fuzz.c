@@ -18,11 +18,13 @@ static void check(const struct ledger *ledger)
 	assert(!ledger->is_copy_open || ledger->is_copying);
 	assert(!ledger->is_skipping || ledger->count == 0);
 	assert(ledger->copy_sync_count == 0 || ledger->is_copying);
+	assert(!ledger->both || (ledger->count > 0 && !ledger->is_copying));
 	if (ledger->count) {
 		const struct ledger_entry *head = &ledger->ring[ledger->head];
 
 		assert(head->kind != LEDGER_NONE && head->kind != LEDGER_COPY_END &&
 		       head->kind != LEDGER_COPY_DATA && head->kind < LEDGER_KINDS);
+		assert(!ledger->both || head->kind == LEDGER_QUERY);
 	}
 }
 

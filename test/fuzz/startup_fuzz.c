@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the first packet: from any bytes, whole and at every cut, and its
- * `options`.
+ * Fuzzing the first packet: from any bytes, whole and at every cut, its `options`,
+ * and what is answered to its version and its options of the protocol.
  */
 #include "pgweir/pgwire/startup.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -20,15 +24,39 @@ static void walk_options(const char *text)
 	options_done(&walk);
 }
 
-static void walk_pairs(struct bytes packet)
+/* What is said to options of the protocol is what the other end reads. */
+static void negotiate(unsigned int minor, const struct buf *names, uint32_t count)
+{
+	struct negotiation told;
+	struct frame frame;
+	struct buf out = { 0 };
+
+	message_negotiate(&out, startup_agreed(minor), buf_bytes(names));
+	assert(frame_peek(buf_bytes(&out), UINT32_MAX, &frame) == WIRE_OK);
+	assert(frame.type == 'v' && frame.length == out.count);
+	assert(fields_negotiation(frame_body(buf_bytes(&out), &frame), &told) == WIRE_OK);
+	assert(told.version >= PROTOCOL_3_0 && told.version <= PROTOCOL_3_0 + minor);
+	assert(told.count == count && bytes_equal(told.names, buf_bytes(names)));
+	buf_free(&out);
+}
+
+static void walk_pairs(struct bytes packet, unsigned int minor)
 {
 	struct bytes list = startup_pairs(packet);
 	const char *name, *value;
+	struct buf unknown = { 0 };
+	uint32_t count = 0;
 
 	while (startup_next(&list, &name, &value, NULL) == WALK_ITEM) {
 		assert(*name);
 		walk_options(value);
+		if (strncmp(name, "_pq_.", 5) == 0) {
+			buf_add_cstr(&unknown, name);
+			count++;
+		}
 	}
+	negotiate(minor, &unknown, count);
+	buf_free(&unknown);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -48,6 +76,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (startup.kind == STARTUP_CANCEL)
 		assert(startup_cancel_key(bytes_of(data, startup.length)).count <= CANCEL_KEY_MAX);
 	else if (startup.kind == STARTUP_VERSION_3)
-		walk_pairs(bytes_of(data, startup.length));
+		walk_pairs(bytes_of(data, startup.length), startup.minor);
 	return 0;
 }

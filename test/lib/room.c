@@ -16,6 +16,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
 #define TURNS 8
 
@@ -258,11 +259,19 @@ bool peer_say(struct peer *peer, const char *types)
 
 void peer_start(struct peer *peer, const char *user, const char *database)
 {
+	peer_start_replication(peer, user, database, NULL);
+}
+
+void peer_start_replication(struct peer *peer, const char *user, const char *database,
+                            const char *replication)
+{
 	struct buf out = { 0 };
-	size_t at = message_startup_begin(&out);
+	size_t at = message_startup_begin(&out, PROTOCOL_3_0);
 
 	message_startup_pair(&out, "user", user);
 	message_startup_pair(&out, "database", database);
+	if (replication)
+		message_startup_pair(&out, "replication", replication);
 	message_startup_end(&out, at);
 	peer_say_bytes(peer, buf_bytes(&out));
 	buf_free(&out);

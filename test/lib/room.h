@@ -62,6 +62,8 @@ bool peer_say_bytes(struct peer *peer, struct bytes bytes);
 
 /* The client's startup packet. */
 void peer_start(struct peer *peer, const char *user, const char *database);
+void peer_start_replication(struct peer *peer, const char *user, const char *database,
+                            const char *replication);
 
 /* Adds the bytes of a message to `out`. */
 void peer_message(const struct peer *peer, struct buf *out, char type);

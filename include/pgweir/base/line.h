@@ -7,6 +7,7 @@
 #ifndef PGWEIR_BASE_LINE_H
 #define PGWEIR_BASE_LINE_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,5 +25,7 @@ void line_add(struct line *line, const char *text);
 void line_add_number(struct line *line, uint64_t number);
 /* As "%p" writes it: 0x and lower-case digits. */
 void line_add_pointer(struct line *line, const void *pointer);
+void line_vprintf(struct line *line, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 #endif

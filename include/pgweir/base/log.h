@@ -75,6 +75,23 @@ struct logger {
 };
 
 bool log_wants(const struct log *log, enum log_level level);
+
+/*
+ * A line put together from pieces, for what is said at each connection:
+ *
+ *	if (log_begin(&logger, LOG_LEVEL_INFO, &entry)) {
+ *		line_add(&entry.line, "...");
+ *		log_end(&logger, LOG_LEVEL_INFO, &entry);
+ *	}
+ */
+struct log_entry {
+	struct line line; /* has the speaker's prefix */
+	char room[LOG_TEXT_MAX];
+};
+
+/* false: nobody wants it. */
+bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry);
+void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry);
 void log_write(const struct logger *logger, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

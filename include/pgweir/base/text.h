@@ -18,9 +18,6 @@ bool text_to_i64(const char *text, int64_t *value);
 /* Lower-case hexadecimal of `count` bytes with a zero behind: out has 2 * count + 1 bytes. */
 void text_hex(char *out, const void *bytes, size_t count);
 
-/* Bytes from hexadecimal digits of either case; `text` has exactly 2 * count of them. */
-bool text_unhex(void *out, size_t count, const char *text);
-
 /* Cuts blanks, tabs and line ends off both sides, in place; returns the new start. */
 char *text_trim(char *text);
 

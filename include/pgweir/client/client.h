@@ -3,6 +3,7 @@
  * A client: one connection that came to us, from its first packet to its end.
  *
  *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
+ *                           +--> ACTIVE (replication)
  *      |         |
  *      |         +--> CONSOLE
  *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
@@ -14,6 +15,7 @@
 
 #include "pgweir/base/log.h"
 #include "pgweir/client/console_door.h"
+#include "pgweir/client/key.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pool/pools.h"
 
@@ -21,7 +23,7 @@ enum client_state {
 	CLIENT_STARTUP,   /* its first packets are on their way */
 	CLIENT_PROOF,     /* it has to prove who it is */
 	CLIENT_DERIVING,  /* a helper thread derives a key for that */
-	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server */
+	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,      /* is in, and has no server */
 	CLIENT_WAITING,   /* stands in the line for a server */
 	CLIENT_PREPARING, /* has one, whose parameters are being set */
@@ -33,8 +35,6 @@ enum client_state {
 	CLIENT_CLOSED,    /* freed at the end of the turn */
 	CLIENT_STATES
 };
-
-#define CLIENT_KEY_SIZE 8
 
 struct entry;
 struct client_statement;
@@ -50,6 +50,8 @@ struct client_entrance {
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
 	char *user;
+	char *options;           /* of a replication client, as given; NULL: none */
+	struct server_wish wish; /* of a replication client */
 };
 
 struct client {
@@ -58,7 +60,6 @@ struct client {
 	struct clients *clients;
 	struct borrower borrower;
 	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
-	UT_hash_handle hh;        /* by id */
 	UT_hash_handle key_hh;    /* by key */
 	struct timer timer;       /* the limit of its state */
 	struct database *database;
@@ -88,8 +89,16 @@ struct client {
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
-	unsigned char key[CLIENT_KEY_SIZE];
+	uint8_t replication;   /* enum replication: not NONE has a server of its own */
+	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
+	unsigned char key[KEY_LONG_SIZE];
 };
+
+/* Its cancel key; good once it is in. */
+static inline struct bytes client_key(const struct client *client)
+{
+	return bytes_of(client->key, client->key_size);
+}
 
 /* The words of its user and database, for log and SHOW. */
 const char *client_user(const struct client *client);

@@ -37,13 +37,15 @@ struct clients {
 	struct users *users;         /* one reference */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
-	struct client *by_id, *by_key;
+	struct client *by_key;
 	unsigned int count; /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
 	bool is_shutting_down; /* only the console lets anyone in */
 	struct slab slab;
 	struct task free_task;
 	struct clients_walk_list walks;
+	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
+	struct task rearm_task;       /* waits as long as that goes on */
 	unsigned char random[512]; /* random bytes in store */
 	size_t random_left;
 };
@@ -54,7 +56,10 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 /* Closes all clients at once, without a word. */
 void clients_free(struct clients **clients);
 
-/* A new snapshot is in force. Takes references of its own. */
+/*
+ * A new snapshot is in force. Takes references of its own. Time limits that changed
+ * count for those who are there too, some clients each turn.
+ */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
 
 /* Somebody came in: takes over the socket. */

@@ -6,7 +6,7 @@
  *   byte 1      byte 2       last two bits of byte 7
  *   id, low     id, high     TTL
  *
- * All else is random. Keys may be longer (protocol 3.2); these bytes stay where they are.
+ * All else is random. Keys of protocol 3.2 are longer; these bytes stand there as well.
  */
 #ifndef PGWEIR_CLIENT_KEY_H
 #define PGWEIR_CLIENT_KEY_H
@@ -15,6 +15,8 @@
 
 #include "pgweir/base/bytes.h"
 
+#define KEY_SIZE 8        /* bytes of the keys that we hand out, process id and secret: */
+#define KEY_LONG_SIZE 36  /* to clients of protocol 3.2, who get as many as from PostgreSQL */
 #define KEY_SIGNED_SIZE 8 /* bytes that a key needs to say it */
 #define KEY_TTL_MAX 3     /* as it is handed out */
 

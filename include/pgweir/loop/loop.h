@@ -103,6 +103,12 @@ struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(str
 
 /* Due at `from` + the line's limit. Set anew if it was on. A NULL line clears it. */
 void timer_set(struct timer *timer, struct timer_line *line, usec_t from);
+
+/*
+ * Its limit has changed: due as if it had been set with this line when it was set;
+ * one that was off counts from now. A NULL line clears it.
+ */
+void timer_change(struct timer *timer, struct timer_line *line);
 void timer_clear(struct timer *timer);
 
 static inline bool timer_is_set(const struct timer *timer)

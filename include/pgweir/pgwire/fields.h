@@ -21,6 +21,15 @@ enum wire_result fields_parameter(struct bytes body, const char **name, const ch
 /* BackendKeyData: process id and secret together, 8 to CANCEL_KEY_MAX bytes. */
 enum wire_result fields_key(struct bytes body, struct bytes *key);
 
+/* NegotiateProtocolVersion. */
+struct negotiation {
+	uint32_t version;   /* the newest that the server knows of those it was asked for */
+	uint32_t count;     /* options that it does not know */
+	struct bytes names; /* theirs: name\0name\0 */
+};
+
+enum wire_result fields_negotiation(struct bytes body, struct negotiation *negotiation);
+
 enum wire_result fields_ready(struct bytes body, char *state);
 
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */

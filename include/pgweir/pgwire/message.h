@@ -27,8 +27,8 @@ void message_parameter(struct buf *buf, const char *name, const char *value);
 void message_key(struct buf *buf, struct bytes key); /* process id and secret, 8 bytes or more */
 void message_complete(struct buf *buf, const char *tag);
 
-/* Always for protocol 3.0; `names` are the options that we do not know. */
-void message_negotiate(struct buf *buf, const char *const *names, size_t count);
+/* `names` are the options that we do not know: name\0name\0. */
+void message_negotiate(struct buf *buf, uint32_t version, struct bytes names);
 
 void message_auth_ok(struct buf *buf);
 void message_auth_cleartext(struct buf *buf);
@@ -65,8 +65,8 @@ void message_row_null(struct buf *buf);
 
 /* ---- what a client says ---- */
 
-/* A startup packet for protocol 3.0. */
-size_t message_startup_begin(struct buf *buf);
+/* A startup packet; version: PROTOCOL_3_0 or another of startup.h. */
+size_t message_startup_begin(struct buf *buf, uint32_t version);
 void message_startup_pair(struct buf *buf, const char *name, const char *value);
 void message_startup_end(struct buf *buf, size_t at);
 

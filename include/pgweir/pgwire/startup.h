@@ -16,6 +16,9 @@
 #define STARTUP_MAX 65535     /* bytes of the longest one that is taken */
 #define CANCEL_KEY_MAX 260    /* bytes of process id and secret, protocol 3.2 included */
 
+#define PROTOCOL_3_0 UINT32_C(0x30000)
+#define PROTOCOL_3_2 UINT32_C(0x30002) /* cancel keys of any length; else as 3.0 */
+
 enum startup_kind {
 	STARTUP_VERSION_3,   /* a startup packet; .minor says which */
 	STARTUP_VERSION_2,   /* the protocol of PostgreSQL before 7.4 */
@@ -40,6 +43,12 @@ struct startup {
 enum wire_result startup_peek(struct bytes in, struct startup *startup);
 
 /*
+ * The version in which we talk to a client that asked for 3.`minor`: the newest that both
+ * know. 3.1 is nobody's: the number is reserved.
+ */
+uint32_t startup_agreed(unsigned int minor);
+
+/*
  * The key of a whole CancelRequest: process id and secret, as BackendKeyData
  * gave them. Of any length, so that a wrong one simply matches nobody.
  */
@@ -53,6 +62,15 @@ struct bytes startup_cancel_key(struct bytes packet);
 struct bytes startup_pairs(struct bytes packet);
 enum walk_result startup_next(struct bytes *list, const char **name, const char **value,
                               struct err *err);
+
+enum replication {
+	REPLICATION_NONE,
+	REPLICATION_PHYSICAL, /* of the whole cluster: no database */
+	REPLICATION_LOGICAL   /* of one database, where SQL runs too */
+};
+
+/* What the startup parameter `replication` asks for; what it cannot mean is none. */
+enum replication startup_replication(const char *value);
 
 /*
  * A walk through the startup parameter `options`: "-c name=value",

@@ -12,8 +12,10 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
+#include "pgweir/pgwire/startup.h"
 
 struct borrower;
+struct params;
 struct pool;
 struct server;
 
@@ -22,7 +24,10 @@ struct server;
  * the borrower's own, and each may leave the pool or return the server.
  */
 struct borrower_ops {
-	/* Waited for a server, and has it: borrower->server. It takes bytes at once. */
+	/*
+	 * Waited for a server, and has it: borrower->server. It takes bytes at once.
+	 * One of its own has just logged in; its baseline is what it reported.
+	 */
 	void (*on_lent)(struct borrower *borrower);
 	/* Waited for a server or for the welcome, and will not get it. Out of the line. */
 	void (*on_refused)(struct borrower *borrower, const struct err *err);
@@ -59,19 +64,30 @@ struct borrower_ops {
 };
 
 enum borrower_state {
-	BORROWER_RESTING,  /* wants nothing */
-	BORROWER_NEWCOMER, /* waits for the pool's welcome */
-	BORROWER_WAITING,  /* stands in the line for a server */
-	BORROWER_SERVED    /* has a server */
+	BORROWER_RESTING,   /* wants nothing */
+	BORROWER_NEWCOMER,  /* waits for the pool's welcome */
+	BORROWER_WAITING,   /* stands in the line for a server */
+	BORROWER_APART,     /* stands in the line of those who need a server of their own */
+	BORROWER_EXPECTING, /* that server is being launched */
+	BORROWER_SERVED     /* has a server */
+};
+
+/* What a borrower wants of a server of its own, which logs in for it. All borrowed. */
+struct server_wish {
+	enum replication replication; /* not NONE */
+	const struct params *params;  /* of the session */
+	const char *options;          /* as the client gave them; NULL: none */
 };
 
 struct borrower {
 	const struct borrower_ops *ops;
 	struct pool *pool;               /* NULL: in no pool */
 	TAILQ_ENTRY(borrower) node;      /* in the pool's members */
-	TAILQ_ENTRY(borrower) line_node; /* in the pool's line, or among its newcomers */
+	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
 	struct server *server;
-	usec_t waiting_since; /* good in NEWCOMER and WAITING */
+	const struct server_wish *wish; /* good in APART and EXPECTING */
+	struct server *expected;        /* good in EXPECTING */
+	usec_t waiting_since;           /* good while it waits for whatever it may be */
 	enum borrower_state state;
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */

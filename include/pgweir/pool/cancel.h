@@ -46,6 +46,9 @@ void cancel_forget_server(struct server *server);
 /* All of the pool, without a word: at the end. */
 void cancel_drop_all(struct pool *pool);
 
+/* cancel_wait_timeout has changed. */
+void cancel_rearm_waiting(struct pool *pool);
+
 /* Tries waiting cancels of the pool; called when there is room. */
 void cancel_serve(struct pool *pool);
 

@@ -15,10 +15,18 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"
 
+/* What is known of a place's way to treat startup packets of protocols newer than 3.0. */
+enum host_protocol {
+	HOST_UNTRIED,
+	HOST_NEGOTIATES, /* it answers, be it that it wants an older one */
+	HOST_OLD         /* it does not understand them: it is asked for 3.0 */
+};
+
 struct host_place {
 	struct address address; /* port 0 */
 	usec_t failed_at;       /* good if has_failed; or when its probation began */
 	bool has_failed;        /* and nobody got in since */
+	enum host_protocol protocol;
 };
 
 struct host {
@@ -53,7 +61,7 @@ struct hosts_when {
 bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_hosts how);
 void hosts_done(struct hosts *hosts);
 
-/* All may be tried at once. */
+/* All may be tried at once, and in a new protocol. */
 void hosts_forgive(struct hosts *hosts);
 
 /* The host for the next connection. There is always one. */
@@ -75,6 +83,12 @@ bool hosts_pick_self(struct hosts *hosts, unsigned int host, usec_t now);
 void hosts_failed(struct hosts *hosts, unsigned int host, const struct address *address,
                   usec_t now);
 void hosts_worked(struct hosts *hosts, unsigned int host, const struct address *address);
+
+/* The same of the protocol; to ask is to be told HOST_UNTRIED of what is not known any more. */
+void hosts_learn_protocol(struct hosts *hosts, unsigned int host, const struct address *address,
+                          enum host_protocol protocol);
+enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int host,
+                                  const struct address *address);
 
 /* Whether there is a place that has not failed; for the second: besides this one. */
 bool hosts_has_good(const struct hosts *hosts);

@@ -71,6 +71,13 @@ struct ledger_open {
 	uint32_t segment;
 };
 
+/* Where a query that has brought the server into COPY BOTH stands: see ledger.c. */
+enum ledger_both {
+	LEDGER_BOTH_NOT,
+	LEDGER_BOTH_OPEN, /* both sides send data */
+	LEDGER_BOTH_ENDED /* the server has said CopyDone */
+};
+
 enum ledger_verdict {
 	LEDGER_PASS,     /* it goes to the client */
 	LEDGER_OURS,     /* it answers what we asked; ledger_reply.is_end: the last of it */
@@ -103,6 +110,7 @@ struct ledger {
 	bool is_open;             /* of the extended protocol, and no Sync behind it yet */
 	bool is_doubtful;         /* nobody can tell any more what is owed */
 	bool has_result;          /* the query at the head has had a result, or an error */
+	uint8_t both;             /* enum ledger_both, of the query at the head */
 	uint32_t copy_sync_count; /* Syncs that the copy at the head ignores, if it reads them */
 	uint32_t unsure_count;    /* Syncs that may be answered yet, or never */
 };
@@ -131,7 +139,7 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 {
 	const struct ledger_entry *head;
 
-	if (ledger->count == 0)
+	if (ledger->count == 0 || ledger->both != LEDGER_BOTH_NOT)
 		return false;
 	head = &ledger->ring[ledger->head];
 	return (head->kind == LEDGER_QUERY || head->kind == LEDGER_EXECUTE) &&

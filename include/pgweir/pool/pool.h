@@ -58,7 +58,11 @@ struct pool {
 	struct borrower_list members;   /* all borrowers */
 	struct borrower_list waiting;   /* the line for servers */
 	struct borrower_list newcomers; /* waiting for the welcome */
+	struct borrower_list apart;     /* the line of those who need a server of their own */
+	struct borrower_list expecting; /* those of them whose server is being launched */
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
+	unsigned int apart_count, expecting_count;
+	unsigned int own_count; /* of server_count: those that serve one borrower only */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
@@ -123,7 +127,14 @@ struct server *pool_take(struct borrower *borrower);
  */
 bool pool_ask(struct borrower *borrower, struct err *err);
 
-/* Gives up the place in the line, or among the newcomers. */
+/*
+ * The same for one who needs a server of its own, which is never lent to anybody
+ * else. What the wish says must last until on_lent() or on_refused(). When
+ * PostgreSQL refuses that server, its words are for this borrower only.
+ */
+bool pool_ask_own(struct borrower *borrower, const struct server_wish *wish, struct err *err);
+
+/* Gives up the place in whatever line it stands. */
 void pool_give_up(struct borrower *borrower);
 
 /*
@@ -136,11 +147,23 @@ bool pool_prepare(struct borrower *borrower, const struct params *params);
 /* Gives the server back. Only when it is ready and nothing is owed. */
 void pool_return(struct borrower *borrower);
 
+/* Servers that may serve whoever comes, those that are being launched included. */
+static inline unsigned int pool_shared_count(const struct pool *pool)
+{
+	return pool->server_count - pool->own_count;
+}
+
+/* Logins under way for those servers. */
+static inline unsigned int pool_shared_login_count(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN] -
+	       pool->expecting_count;
+}
+
 /* How many servers a client could ever wait for: those that live. */
 static inline unsigned int pool_live_count(const struct pool *pool)
 {
-	return pool->server_count - pool->server_counts[SERVER_CONNECTING] -
-	       pool->server_counts[SERVER_LOGIN];
+	return pool_shared_count(pool) - pool_shared_login_count(pool);
 }
 
 /* ---- for pools.c, server.c and cancel.c ---- */

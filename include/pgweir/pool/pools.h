@@ -141,7 +141,7 @@ void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 
 /* ---- for the room itself ---- */
 
-/* Databases that are gone from the configuration are freed at the end of the turn. */
+/* Databases and pools that are gone from the configuration are freed at the end of the turn. */
 void pools_sweep_later(struct pools *pools);
 
 /* Something changed that a watch may wait for. */

@@ -11,6 +11,9 @@
  * While it is lent, the borrower's bytes go to it by server_send(), each request
  * noted by server_note() before, and what comes back is judged here, by the
  * ledger, and handed to the borrower.
+ *
+ * A server for replication is launched for one borrower, lent to it as soon as it
+ * has logged in, and closed when that one leaves: LOGIN -> LENT -> CLOSING.
  */
 #ifndef PGWEIR_POOL_SERVER_H
 #define PGWEIR_POOL_SERVER_H
@@ -62,6 +65,9 @@ struct server_entrance {
 	bool is_test;          /* its host had failed: nobody counts on it. In pool->test_count */
 	struct login *login;   /* until AuthenticationOk */
 	bool is_working;       /* a key is being derived on a helper thread */
+	bool has_spoken;       /* its first message has come */
+	bool is_again;         /* it did not understand a newer protocol: asked once more for 3.0 */
+	uint32_t asked;        /* the version of the protocol that it was asked for */
 	struct buf parameters; /* ParameterStatus so far: name\0value\0 */
 };
 
@@ -89,6 +95,8 @@ struct server {
 	uint32_t frame_left;  /* bytes of the present frame that are still to come */
 	unsigned int cancel_count; /* cancels on their way to it */
 	struct borrower *borrower;
+	struct borrower *expected_by; /* for whom alone it is being launched; else NULL */
+	enum replication replication; /* NONE: it serves whoever comes */
 	struct ledger ledger;
 	struct buf instead;     /* what the borrower is told in the place of the present frame */
 	struct segment segment; /* what the borrower may say again */

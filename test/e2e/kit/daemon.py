@@ -20,7 +20,7 @@ from .account import free_port
 from .wait import LIMIT, wait_until
 from .wire import Refused, Wire
 
-USERS = {name: "" for name in ("alice", "bob", "carol", "limited")}
+USERS = {name: "" for name in ("alice", "bob", "carol", "limited", "streamer")}
 USERS.update(plain_user="plain secret", md5_user="md5 secret", scram_user="scram secret",
              scram_other="another secret", admin="admin secret", stats="stats secret")
 # Under auth_type = trust a secret is not asked for, but an entry with an empty one is no secret.

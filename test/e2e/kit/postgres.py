@@ -20,6 +20,7 @@ ROLES = {
     "bob": None,
     "carol": None,
     "limited": None,
+    "streamer": None,
     "plain_user": "plain secret",
     "md5_user": "md5 secret",
     "scram_user": "scram secret",
@@ -33,6 +34,7 @@ CREATE ROLE alice LOGIN
 CREATE ROLE bob LOGIN
 CREATE ROLE carol LOGIN
 CREATE ROLE limited LOGIN CONNECTION LIMIT 1
+CREATE ROLE streamer LOGIN REPLICATION
 SET password_encryption = 'scram-sha-256'
 CREATE ROLE plain_user LOGIN PASSWORD 'plain secret'
 CREATE ROLE scram_user LOGIN PASSWORD 'scram secret'
@@ -53,6 +55,7 @@ host   all  scram_user,scram_other  0.0.0.0/0  scram-sha-256
 local  all  all                      trust
 host   all  all          0.0.0.0/0   trust
 host   all  all          ::/0        trust
+host   replication  all  0.0.0.0/0   trust
 """
 
 SETTINGS = """
@@ -64,6 +67,7 @@ synchronous_commit = off
 full_page_writes = off
 autovacuum = off
 max_wal_size = 1GB
+wal_level = logical
 logging_collector = off
 log_line_prefix = '%m [%p] %q%u@%d '
 """
@@ -71,6 +75,8 @@ log_line_prefix = '%m [%p] %q%u@%d '
 
 def find_bin():
     folder = os.environ.get("PGBIN")
+    if folder and not os.path.exists(os.path.join(folder, "initdb")):
+        raise RuntimeError(f"there is no initdb in {folder}, which PGBIN names")
     if not folder:
         told = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True)
         folder = told.stdout.strip()
@@ -197,4 +203,5 @@ class Postgres:
     def end_backends(self):
         """Ends what a test left running, so that the next one counts its own only."""
         self.query("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                   " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+                   " WHERE backend_type IN ('client backend', 'walsender')"
+                   " AND pid <> pg_backend_pid()")

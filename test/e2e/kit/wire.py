@@ -15,7 +15,10 @@ from collections import namedtuple
 
 from .wait import LIMIT
 
-PROTOCOL_3_0 = 196608
+PROTOCOL_3_0 = 0x30000
+PROTOCOL_3_1 = 0x30001  # reserved: nobody's
+PROTOCOL_3_2 = 0x30002
+PROTOCOL_GREASE = 0x3270f  # 3.9999: what libpq asks for to see whether we negotiate
 SSL_REQUEST = 80877103
 GSSENC_REQUEST = 80877104
 CANCEL_REQUEST = 80877102

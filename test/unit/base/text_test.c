@@ -19,17 +19,12 @@ START_TEST(text_numbers_are_whole)
 }
 END_TEST
 
-START_TEST(text_hex_there_and_back)
+START_TEST(text_hex_is_lower_case)
 {
 	char out[7];
-	unsigned char back[3];
 
 	text_hex(out, "\x00\xff\x1a", 3);
 	ck_assert_str_eq(out, "00ff1a");
-	ck_assert(text_unhex(back, 3, "00FF1a"));
-	ck_assert_int_eq(memcmp(back, "\x00\xff\x1a", 3), 0);
-	ck_assert(!text_unhex(back, 3, "00FF1g"));
-	ck_assert(!text_unhex(back, 3, "00FF"));
 }
 END_TEST
 
@@ -77,7 +72,7 @@ int main(void)
 	TCase *cases = tcase_create("text");
 
 	tcase_add_test(cases, text_numbers_are_whole);
-	tcase_add_test(cases, text_hex_there_and_back);
+	tcase_add_test(cases, text_hex_is_lower_case);
 	tcase_add_test(cases, text_copies_are_bounded);
 	tcase_add_test(cases, text_trims_both_sides);
 	tcase_add_test(cases, bytes_take_text_needs_the_zero);

@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/client/key.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
 #include "../unit.h"
 
@@ -121,6 +121,10 @@ static const struct {
 	{ "passed on twice", "peer_id = 1", 8, "x\2\0abcd\xf9", "x\2\0abcd\xf8" },
 	{ "passed on too often", "peer_id = 1", 8, "x\2\0abcd\xf8", NULL },
 	{ "a longer key", "peer_id = 1", 12, "x\2\0abcd\xffzzzz", "x\2\0abcd\xfezzzz" },
+	{ "one of protocol 3.2", "peer_id = 1", 36, "x\2\0abcd\xffzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
+	  "x\2\0abcd\xfezzzzzzzzzzzzzzzzzzzzzzzzzzzz" },
+	{ "our own id in such a one, and no client", "peer_id = 1", 36,
+	  "x\1\0abcd\xffzzzzzzzzzzzzzzzzzzzzzzzzzzzz", NULL },
 	{ "a shorter key", "peer_id = 1", 7, "x\2\0abcd", NULL },
 	{ "an id that no peer has", "peer_id = 1", 8, "x\2\1abcd\xff", NULL },
 	{ "no id", "peer_id = 1", 8, "x\0\0abcd\xff", NULL },
@@ -316,25 +320,36 @@ START_TEST(request_is_killed)
 }
 END_TEST
 
-static struct peer log_in(struct room *room, struct peer *server, unsigned char *key)
+/* The key is read off the client itself. */
+static struct peer log_in(struct room *room, struct peer *server, uint32_t version,
+                          unsigned char key[KEY_LONG_SIZE], size_t *key_size)
 {
 	struct peer client = room_client(room);
+	struct buf packet = { 0 };
+	size_t at = message_startup_begin(&packet, version);
+	struct bytes its;
 
-	peer_start(&client, "u0", "d0");
+	message_startup_pair(&packet, "user", "u0");
+	message_startup_pair(&packet, "database", "d0");
+	message_startup_end(&packet, at);
+	ck_assert(peer_say_bytes(&client, buf_bytes(&packet)));
+	buf_free(&packet);
 	if (server->fd < 0) {
 		*server = room_server(room);
 		ck_assert_str_eq(peer_hear(room, server), "^");
 		peer_say(server, "RSKZ");
 	}
 	ck_assert_str_eq(peer_hear(room, &client), "RSKZ");
-	memcpy(key, TAILQ_LAST(&room->clients->list, client_list)->key, CLIENT_KEY_SIZE);
+	its = client_key(TAILQ_LAST(&room->clients->list, client_list));
+	memcpy(key, its.at, its.count);
+	*key_size = its.count;
 	return client;
 }
 
 /* Whether a cancel with this key reaches the server that the client works with. */
-static bool reaches_server(struct stage *stage, const unsigned char *key)
+static bool reaches_server(struct stage *stage, const unsigned char *key, size_t key_size)
 {
-	struct peer canceler = request(stage, key, CLIENT_KEY_SIZE);
+	struct peer canceler = request(stage, key, key_size);
 	int fd;
 
 	room_turn(&stage->room);
@@ -346,24 +361,48 @@ static bool reaches_server(struct stage *stage, const unsigned char *key)
 	return fd >= 0;
 }
 
+static const struct {
+	uint32_t version;
+	size_t key_size;
+} keys[] = { { PROTOCOL_3_0, KEY_SIZE }, { PROTOCOL_3_2, KEY_LONG_SIZE } };
+
+/* Each byte of it counts, and all of them are wanted. */
+static void check_key_is_whole(struct stage *stage, const unsigned char *key, size_t size)
+{
+	unsigned char other[KEY_LONG_SIZE + 1] = { 0 };
+
+	ck_assert(reaches_server(stage, key, size));
+	for (size_t count = 0; count <= size + 1; count++) {
+		memcpy(other, key, size);
+		ck_assert(count == size || !reaches_server(stage, other, count));
+	}
+	for (size_t at = 0; at < size; at++) {
+		memcpy(other, key, size);
+		other[at] ^= 4;
+		ck_assert(!reaches_server(stage, other, size));
+	}
+}
+
 /* Our own keys are known with any TTL; the keys of before and after a change of peer_id too. */
 START_TEST(own_keys_are_recognised)
 {
 	struct stage stage;
 	struct peer server = { .fd = -1 }, old, signed_by_us;
-	unsigned char old_key[CLIENT_KEY_SIZE], key[CLIENT_KEY_SIZE];
+	unsigned char old_key[KEY_LONG_SIZE], key[KEY_LONG_SIZE];
+	size_t size;
 
 	open_stage(&stage, "");
-	old = log_in(&stage.room, &server, old_key);
+	old = log_in(&stage.room, &server, keys[_i].version, old_key, &size);
 	reload(&stage, "peer_id = 513", "");
-	signed_by_us = log_in(&stage.room, &server, key);
-	ck_assert_int_eq(key_peer(bytes_of(key, sizeof(key))), 513);
-	ck_assert_uint_eq(key_ttl(bytes_of(key, sizeof(key))), KEY_TTL_MAX);
+	signed_by_us = log_in(&stage.room, &server, keys[_i].version, key, &size);
+	ck_assert_uint_eq(size, keys[_i].key_size);
+	ck_assert_int_eq(key_peer(bytes_of(key, size)), 513);
+	ck_assert_uint_eq(key_ttl(bytes_of(key, size)), KEY_TTL_MAX);
 	ck_assert_uint_eq(key[0] & 0x80, 0);
 
 	peer_say(&old, "Q");
 	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
-	ck_assert(reaches_server(&stage, old_key));
+	ck_assert(reaches_server(&stage, old_key, size));
 	peer_say(&server, "CZ");
 	ck_assert_str_eq(peer_hear(&stage.room, &old), "CZ");
 	peer_close(&old); /* the server is free again, for the other one */
@@ -376,15 +415,13 @@ START_TEST(own_keys_are_recognised)
 	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
 	for (unsigned int ttl = 0; ttl <= KEY_TTL_MAX; ttl++) {
 		key_set_ttl(key, ttl);
-		ck_assert(reaches_server(&stage, key));
+		ck_assert(reaches_server(&stage, key, size));
 	}
-	key[7] ^= 4;
-	ck_assert(!reaches_server(&stage, key));
-	key[7] ^= 4;
+	check_key_is_whole(&stage, key, size);
 	reload(&stage, "peer_id = 0", "");
-	ck_assert(reaches_server(&stage, key));
+	check_key_is_whole(&stage, key, size);
 	key_set_ttl(key, 0);
-	ck_assert(!reaches_server(&stage, key));
+	ck_assert(!reaches_server(&stage, key, size));
 	peer_close(&signed_by_us);
 	peer_close(&server);
 	close_stage(&stage);
@@ -405,7 +442,7 @@ int main(void)
 	tcase_add_test(tcase, peer_is_dead);
 	tcase_add_test(tcase, room_closes_meanwhile);
 	tcase_add_test(tcase, request_is_killed);
-	tcase_add_test(tcase, own_keys_are_recognised);
+	tcase_add_loop_test(tcase, own_keys_are_recognised, 0, COUNT_OF(keys));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -14,7 +14,8 @@
 /*
  * A line: who, and after it what. "a".."d": a client says; "1".."4": a server says.
  * With a '<' behind: it has heard exactly this ('.' = its end). "a^" is a's login as
- * u0 into d0, "a^21" as u2 into d1; "1^" accepts a server and lets it in, "1^?" does
+ * u0 into d0, "a^21" as u2 into d1, "a^00p" and "a^00d" for physical and logical
+ * replication; "1^" accepts a server and lets it in, "1^?" does
  * not; "1-": no server is dialled. "1." closes. "a~" and "1~" wait until something is
  * heard, and "1~^" until a server is dialled. A space ends a line.
  */
@@ -113,6 +114,46 @@ static const struct {
 	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 2^ 3- 1<Q 2<Q 2CZ b<CZ 2<Q" },
 	{ "several logins at once", "pool_mode=session\ndefault_pool_size=4",
 	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 1<Q 2^ 3^ 2<Q 3<Q" },
+
+	/* replication */
+	{ "a server of its own, and a stream", "pool_mode=transaction",
+	  "a^00d a< 1^ 1< a<RSKZ aQ 1<Q 1TDCZ a<TDCZ aQ 1<Q 1W a<W 1d ad a<d 1<d ac 1<c 1dc a<dc "
+	  "1CZ "
+	  "a<CZ 1< aQ 1<Q 1CZ aX 1<X." },
+	{ "others neither use it nor are welcomed by it", "pool_mode=transaction",
+	  "a^00p 1^ a<RSKZ b^ 2^ b<RSKZ bQ 2<Q 1< 2CZ b<CZ c^00d 3^ c<RSKZ bQ 2<Q" },
+	{ "it waits for its own, whatever is idle", "pool_mode=session",
+	  "a^ 1^ a<RSKZ b^00d b< 2^R 1< b< 2SKZ b<RSKZ" },
+	{ "the server ends the stream", "",
+	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wdc a<Wdc add 1<dd ac 1<c 1TDCCZ "
+	  "a<TDCCZ" },
+	{ "an error ends the stream", "",
+	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wd ad 1<d 1EZ a<WdEZ adc 1< aQ 1<Q" },
+	{ "a server out of step in a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1TZ a<E. 1<X." },
+	{ "the server goes in the middle of a stream", "",
+	  "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1. a<E." },
+	{ "the client goes in the middle of a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1Wd a. 1<X." },
+	{ "the client goes while its server logs in", "", "a^00p 1^R a. 1<." },
+	{ "a refusal is its own only", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^00p 2^? b<E. aQ 1<Q 1CZ a<CZ c^ c<RSKZ d^00p 3^ d<RSKZ" },
+	{ "nor does it wait because others are refused", "",
+	  "a^ 1^? a<E. b^00p 2^ b<RSKZ c^ c<E." },
+	{ "it waits for a server that cannot be reached", "server_login_retry=20ms",
+	  "a^00d 1^R 1. a< 2~^ 2RSKZ a<RSKZ" },
+	{ "an idle server makes room", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^00d 1<X. 2^ b<RSKZ aQ 2< 3- bX 2<X. 3^ 3<Q" },
+	{ "a busy one too, when its turn has come", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q b^00d cQ 2- 1CZ a<CZ 1<X. 2^ b<RSKZ c< bX 2<X. 3^ 3<Q" },
+	{ "but not before", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q cQ b^00d 2- 1CZ a<CZ 1<Q 2- 1CZ c<CZ 1<X. 2^ b<RSKZ" },
+	{ "an idle one of another pool makes room", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ b^10d 1<X. 2^ b<RSKZ" },
+	{ "no statement mode for it", "pool_mode=statement",
+	  "a^00d 1^ a<RSKZ aQ 1<Q 1Cz a<CZ aQ 1<Q 1CZ a<CZ" },
+	{ "no query_timeout for it", "query_timeout=20ms",
+	  "a^00d 1^ a<RSKZ aQ 1<Q 1W a<W b^ 2^ b<RSKZ bQ 2<Q b~E. 1d a<d" },
+	{ "nor server_lifetime", "server_lifetime=20ms",
+	  "a^00d 1^ a<RSKZ b^ 2^ b<RSKZ 2~X. aQ 1<Q 1CZ a<CZ" },
 
 	/* limits of databases and users */
 	{ "an idle server of another pool is evicted",
@@ -218,7 +259,11 @@ static void enter(struct stage *stage, struct peer *peer, const char *words)
 		if (words[0] && words[1])
 			database[1] = words[1];
 		*peer = room_client(&stage->room);
-		peer_start(peer, user, database);
+		if (words[0] && words[1] && words[2])
+			peer_start_replication(peer, user, database,
+			                       words[2] == 'd' ? "database" : "true");
+		else
+			peer_start(peer, user, database);
 		return;
 	}
 	if (peer->fd < 0)

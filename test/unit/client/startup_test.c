@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
 
 #include "../unit.h"
 
@@ -54,8 +56,6 @@ static const struct {
 	  "allowed" },
 	{ "unless they are ignored", "ignore_startup_parameters = options",
 	  PAIRS("user\0u0\0database\0d0\0options\0-x\0"), "RSKZ", "" },
-	{ "replication", "", PAIRS("user\0u0\0database\0d0\0replication\0true\0"), "E.",
-	  "0A000 replication connections are not supported yet" },
 	{ "no replication", "", PAIRS("user\0u0\0database\0d0\0replication\0off\0"), "RSKZ", "" },
 	{ "an option of the protocol is negotiated", "",
 	  PAIRS("user\0u0\0database\0d0\0_pq_.x\0y\0"), "vRSKZ", "" },
@@ -124,6 +124,112 @@ START_TEST(startup_is_judged)
 	buf_free(&packet);
 	peer_close(&client);
 	peer_close(&server);
+	room_close(&room);
+}
+END_TEST
+
+/* ---- versions ---- */
+
+static const struct {
+	const char *says;
+	unsigned int minor;
+	const char *option; /* "": none */
+	const char *heard;
+	uint32_t told; /* in NegotiateProtocolVersion; 0: there is none */
+	size_t key_size;
+} versions[] = {
+	{ "3.0", 0, "", "RSKZ", 0, KEY_SIZE },
+	{ "3.0 with an option", 0, "_pq_.x", "vRSKZ", PROTOCOL_3_0, KEY_SIZE },
+	{ "3.1, which is nobody's", 1, "", "vRSKZ", PROTOCOL_3_0, KEY_SIZE },
+	{ "3.2", 2, "", "RSKZ", 0, KEY_LONG_SIZE },
+	{ "3.2 with an option", 2, "_pq_.x", "vRSKZ", PROTOCOL_3_2, KEY_LONG_SIZE },
+	{ "3.3", 3, "", "vRSKZ", PROTOCOL_3_2, KEY_LONG_SIZE },
+	{ "3.9999, a probe of libpq's", 9999, "_pq_.test_protocol_negotiation", "vRSKZ",
+	  PROTOCOL_3_2, KEY_LONG_SIZE },
+};
+
+/* All that has come, by now, in one piece. */
+static struct bytes receive(struct room *room, struct peer *client, char *at, size_t room_size)
+{
+	ssize_t count;
+
+	room_turn(room);
+	count = recv(client->fd, at, room_size, MSG_DONTWAIT | MSG_PEEK);
+	return bytes_of(at, count > 0 ? (size_t)count : 0);
+}
+
+static void check_messages(struct bytes in, size_t version)
+{
+	struct negotiation told = { 0 };
+	struct bytes key = { 0 };
+	struct frame frame;
+
+	for (; frame_peek(in, UINT32_MAX, &frame) == WIRE_OK; in = bytes_skip(in, frame.length)) {
+		if (frame.type == 'v')
+			ck_assert_int_eq(fields_negotiation(frame_body(in, &frame), &told),
+			                 WIRE_OK);
+		if (frame.type == 'K')
+			ck_assert_int_eq(fields_key(frame_body(in, &frame), &key), WIRE_OK);
+	}
+	ck_assert_uint_eq(told.version, versions[version].told);
+	ck_assert_uint_eq(told.count, *versions[version].option != 0);
+	ck_assert(bytes_equal(told.names,
+	                      bytes_of(versions[version].option,
+	                               told.count ? strlen(versions[version].option) + 1 : 0)));
+	ck_assert_uint_eq(key.count, versions[version].key_size);
+}
+
+START_TEST(version_is_negotiated)
+{
+	struct room room;
+	struct peer client, server, other;
+	struct buf packet = { 0 };
+	char got[4096];
+	size_t at;
+
+	room_open(&room, "", "");
+	warm_up(&room, &client, &server);
+	at = message_startup_begin(&packet, PROTOCOL_3_0 + versions[_i].minor);
+	message_startup_pair(&packet, "user", "u0");
+	message_startup_pair(&packet, "database", "d0");
+	if (*versions[_i].option)
+		message_startup_pair(&packet, versions[_i].option, "");
+	message_startup_end(&packet, at);
+	other = room_client(&room);
+	ck_assert(peer_say_bytes(&other, buf_bytes(&packet)));
+	check_messages(receive(&room, &other, got, sizeof(got)), (size_t)_i);
+	ck_assert_str_eq(peer_hear(&room, &other), versions[_i].heard);
+	buf_free(&packet);
+	peer_close(&other);
+	peer_close(&client);
+	peer_close(&server);
+	room_close(&room);
+}
+END_TEST
+
+/* As many options as fit: each is told. */
+START_TEST(options_are_all_told)
+{
+	struct room room;
+	struct peer client;
+	struct buf packet = { 0 };
+	char got[FRAME_HEADER_SIZE + 8];
+	size_t at, count = 6000;
+
+	room_open(&room, "", "");
+	at = message_startup_begin(&packet, PROTOCOL_3_2);
+	message_startup_pair(&packet, "user", "u0");
+	for (size_t i = 0; i < count; i++)
+		message_startup_pair(&packet, "_pq_.abc", "");
+	message_startup_end(&packet, at);
+	client = room_client(&room);
+	ck_assert(peer_say_bytes(&client, buf_bytes(&packet)));
+	ck_assert_uint_eq(receive(&room, &client, got, sizeof(got)).count, sizeof(got));
+	ck_assert_int_eq(got[0], 'v');
+	ck_assert_uint_eq(load_be32(got + 1), 4 + 8 + count * sizeof("_pq_.abc"));
+	ck_assert_uint_eq(load_be32(got + 9), count);
+	buf_free(&packet);
+	peer_close(&client);
 	room_close(&room);
 }
 END_TEST
@@ -208,6 +314,8 @@ int main(void)
 
 	tcase_set_timeout(tcase, 20);
 	tcase_add_loop_test(tcase, startup_is_judged, 0, COUNT_OF(startups));
+	tcase_add_loop_test(tcase, version_is_negotiated, 0, COUNT_OF(versions));
+	tcase_add_test(tcase, options_are_all_told);
 	tcase_add_loop_test(tcase, first_packet_is_judged, 0, COUNT_OF(packets));
 	tcase_add_loop_test(tcase, encryption_is_refused_once, 0, 2);
 	suite_add_tcase(suite, tcase);

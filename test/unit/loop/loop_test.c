@@ -268,6 +268,31 @@ START_TEST(timer_due_earlier_than_the_armed_one_comes_first)
 }
 END_TEST
 
+START_TEST(timer_whose_limit_changes_counts_from_when_it_was_set)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, USEC_PER_SEC, on_dated);
+	struct timer_line *longer = loop_line(loop, 5 * USEC_PER_SEC, on_dated);
+	struct timer timer = { .line = NULL };
+	usec_t from = loop_now(loop) - 100, before;
+
+	timer_set(&timer, line, from);
+	timer_change(&timer, longer);
+	ck_assert_int_eq(timer.due, from + 5 * USEC_PER_SEC);
+	timer_change(&timer, longer);
+	ck_assert_int_eq(timer.due, from + 5 * USEC_PER_SEC);
+	timer_change(&timer, line);
+	ck_assert_int_eq(timer.due, from + USEC_PER_SEC);
+	timer_change(&timer, NULL);
+	ck_assert(!timer_is_set(&timer));
+	before = loop_now(loop);
+	timer_change(&timer, line); /* it was off: from now */
+	ck_assert_int_ge(timer.due, before + USEC_PER_SEC);
+	timer_clear(&timer);
+	loop_free(&loop);
+}
+END_TEST
+
 START_TEST(timer_beyond_the_end_of_time_is_harmless)
 {
 	struct loop *loop = make_loop();
@@ -498,6 +523,7 @@ int main(void)
 	tcase_add_test(cases, timer_cleared_or_without_line_does_not_come);
 	tcase_add_test(cases, timer_set_anew_within_its_callback_comes_again);
 	tcase_add_test(cases, timer_due_earlier_than_the_armed_one_comes_first);
+	tcase_add_test(cases, timer_whose_limit_changes_counts_from_when_it_was_set);
 	tcase_add_test(cases, timer_beyond_the_end_of_time_is_harmless);
 	tcase_add_test(cases, watch_tells_what_was_wished_for);
 	tcase_add_test(cases, watch_at_rest_may_be_ended);

@@ -27,6 +27,13 @@ static enum wire_result read_parameter(struct bytes body)
 	return fields_parameter(body, &name, &value);
 }
 
+static enum wire_result read_negotiation(struct bytes body)
+{
+	struct negotiation negotiation;
+
+	return fields_negotiation(body, &negotiation);
+}
+
 static enum wire_result read_key(struct bytes body)
 {
 	struct bytes key;
@@ -107,6 +114,9 @@ static const struct {
 	{ "ErrorResponse", read_report, BYTES("SFATAL\0C28P01\0Mno\0Fx.c\0\0") },
 	{ "ParameterStatus", read_parameter, BYTES("a\0b\0") },
 	{ "BackendKeyData", read_key, BYTES("12345678") },
+	{ "NegotiateProtocolVersion", read_negotiation, BYTES("\0\3\0\0\0\0\0\0") },
+	{ "NegotiateProtocolVersion with options", read_negotiation,
+	  BYTES("\0\3\0\2\0\0\0\2_pq_.a\0_pq_.b\0") },
 	{ "ReadyForQuery", read_ready, BYTES("I") },
 	{ "CommandComplete", read_text, BYTES("SHOW\0") },
 	{ "AuthenticationOk", read_auth, BYTES("\0\0\0\0") },
@@ -151,6 +161,7 @@ static const struct {
 	struct bytes body;
 } bad[] = {
 	{ "a state that is none", read_ready, BYTES("X") },
+	{ "more options than there are", read_negotiation, BYTES("\0\3\0\0\377\377\377\377a\0") },
 	{ "a state of zero", read_ready, BYTES("\0") },
 	{ "a value of a negative length", read_row, BYTES("\0\1\377\377\377\376") },
 	{ "a list of mechanisms without end", read_auth, BYTES("\0\0\0\12SCRAM-SHA-256\0") },
@@ -162,6 +173,40 @@ static const struct {
 START_TEST(fields_refuse)
 {
 	ck_assert_msg(bad[_i].read(bad[_i].body) == WIRE_BAD, "%s", bad[_i].says);
+}
+END_TEST
+
+/* Four bytes of process id, and 4 to 256 bytes of secret. */
+START_TEST(fields_of_keys)
+{
+	static const struct {
+		size_t count;
+		enum wire_result result;
+	} keys[] = {
+		{ 7, WIRE_BAD }, { 8, WIRE_OK },   { 9, WIRE_OK },
+		{ 36, WIRE_OK }, { 260, WIRE_OK }, { 261, WIRE_BAD },
+	};
+	static const char zeroes[512];
+
+	for (size_t i = 0; i < COUNT_OF(keys); i++) {
+		struct bytes key;
+
+		ck_assert_int_eq(fields_key(bytes_of(zeroes, keys[i].count), &key), keys[i].result);
+		if (keys[i].result == WIRE_OK)
+			ck_assert_uint_eq(key.count, keys[i].count);
+	}
+}
+END_TEST
+
+START_TEST(fields_of_negotiation)
+{
+	struct bytes body = BYTES("\0\3\0\2\0\0\0\2_pq_.a\0_pq_.b\0");
+	struct negotiation negotiation;
+
+	ck_assert_int_eq(fields_negotiation(body, &negotiation), WIRE_OK);
+	ck_assert_uint_eq(negotiation.version, 0x30002);
+	ck_assert_uint_eq(negotiation.count, 2);
+	ck_assert(bytes_equal(negotiation.names, bytes_of("_pq_.a\0_pq_.b", 14)));
 }
 END_TEST
 
@@ -303,6 +348,8 @@ int main(void)
 
 	tcase_add_loop_test(cases, fields_need_the_whole_body, 0, COUNT_OF(whole));
 	tcase_add_loop_test(cases, fields_refuse, 0, COUNT_OF(bad));
+	tcase_add_test(cases, fields_of_keys);
+	tcase_add_test(cases, fields_of_negotiation);
 	tcase_add_test(cases, fields_of_a_report);
 	tcase_add_test(cases, fields_of_auth);
 	tcase_add_test(cases, fields_of_a_bind);

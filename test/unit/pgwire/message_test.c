@@ -4,6 +4,8 @@
  */
 #include "pgweir/pgwire/message.h"
 
+#include "pgweir/pgwire/startup.h"
+
 #include "../unit.h"
 
 static void make_error(struct buf *buf)
@@ -35,7 +37,12 @@ static void make_notice(struct buf *buf)
 
 static void make_negotiate(struct buf *buf)
 {
-	message_negotiate(buf, (const char *const[]){ "_pq_.a", "_pq_.b" }, 2);
+	message_negotiate(buf, PROTOCOL_3_2, bytes_of("_pq_.a\0_pq_.b", 14));
+}
+
+static void make_bare_negotiate(struct buf *buf)
+{
+	message_negotiate(buf, PROTOCOL_3_0, bytes_of("", 0));
 }
 
 static void make_sasl(struct buf *buf)
@@ -69,7 +76,7 @@ static void make_row(struct buf *buf)
 
 static void make_startup(struct buf *buf)
 {
-	size_t at = message_startup_begin(buf);
+	size_t at = message_startup_begin(buf, PROTOCOL_3_2);
 
 	message_startup_pair(buf, "user", "bo");
 	message_startup_end(buf, at);
@@ -112,7 +119,9 @@ static const struct {
 	     "12345678"),
 	MADE("CommandComplete", make_complete, "C\0\0\0\11SHOW\0"),
 	MADE("NegotiateProtocolVersion", make_negotiate,
-	     "v\0\0\0\32\0\3\0\0\0\0\0\2_pq_.a\0_pq_.b\0"),
+	     "v\0\0\0\32\0\3\0\2\0\0\0\2_pq_.a\0_pq_.b\0"),
+	MADE("NegotiateProtocolVersion without options", make_bare_negotiate,
+	     "v\0\0\0\14\0\3\0\0\0\0\0\0"),
 	MADE("AuthenticationOk", message_auth_ok, "R\0\0\0\10\0\0\0\0"),
 	MADE("AuthenticationCleartextPassword", message_auth_cleartext, "R\0\0\0\10\0\0\0\3"),
 	MADE("AuthenticationMD5Password", make_md5, "R\0\0\0\14\0\0\0\5salt"),
@@ -129,7 +138,7 @@ static const struct {
 	MADE("RowDescription", make_columns,
 	     "T\0\0\0\32\0\1a\0\0\0\0\0\0\0\0\0\0\31\377\377\377\377\377\377\0\0"),
 	MADE("DataRow", make_row, "D\0\0\0\25\0\3\0\0\0\2ab\377\377\377\377\0\0\0\1\0"),
-	MADE("StartupMessage", make_startup, "\0\0\0\21\0\3\0\0user\0bo\0\0"),
+	MADE("StartupMessage", make_startup, "\0\0\0\21\0\3\0\2user\0bo\0\0"),
 	MADE("SSLRequest", message_tls_request, "\0\0\0\10\4\322\26\57"),
 	MADE("CancelRequest", make_cancel,
 	     "\0\0\0\20\4\322\26\56"

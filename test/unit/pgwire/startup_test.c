@@ -82,6 +82,20 @@ START_TEST(startup_knows_its_minor_version)
 }
 END_TEST
 
+static const struct {
+	unsigned int minor;
+	uint32_t agreed;
+} versions[] = {
+	{ 0, PROTOCOL_3_0 }, { 1, PROTOCOL_3_0 },    { 2, PROTOCOL_3_2 },
+	{ 3, PROTOCOL_3_2 }, { 9999, PROTOCOL_3_2 }, { 65535, PROTOCOL_3_2 },
+};
+
+START_TEST(startup_agrees_on_a_version)
+{
+	ck_assert_uint_eq(startup_agreed(versions[_i].minor), versions[_i].agreed);
+}
+END_TEST
+
 START_TEST(startup_cancel_key_is_all_that_follows)
 {
 	struct bytes key = bytes_of("\0\0\0\1abcd", 8);
@@ -181,6 +195,39 @@ START_TEST(startup_options)
 }
 END_TEST
 
+static const struct {
+	const char *value;
+	enum replication meaning;
+} replications[] = {
+	{ "database", REPLICATION_LOGICAL },
+	{ "true", REPLICATION_PHYSICAL },
+	{ "TRUE", REPLICATION_PHYSICAL },
+	{ "t", REPLICATION_PHYSICAL },
+	{ "yes", REPLICATION_PHYSICAL },
+	{ "ye", REPLICATION_PHYSICAL },
+	{ "on", REPLICATION_PHYSICAL },
+	{ "1", REPLICATION_PHYSICAL },
+	{ "false", REPLICATION_NONE },
+	{ "off", REPLICATION_NONE },
+	{ "of", REPLICATION_NONE },
+	{ "o", REPLICATION_NONE },
+	{ "no", REPLICATION_NONE },
+	{ "0", REPLICATION_NONE },
+	{ "", REPLICATION_NONE },
+	{ "trues", REPLICATION_NONE },
+	{ "11", REPLICATION_NONE },
+	{ "Database", REPLICATION_NONE },
+	{ "databases", REPLICATION_NONE },
+	{ "physical", REPLICATION_NONE },
+};
+
+START_TEST(startup_knows_replication)
+{
+	ck_assert_msg(startup_replication(replications[_i].value) == replications[_i].meaning, "%s",
+	              replications[_i].value);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/startup");
@@ -189,9 +236,11 @@ int main(void)
 	tcase_add_loop_test(cases, startup_peek_answers, 0, COUNT_OF(peeks));
 	tcase_add_loop_test(cases, startup_peek_at_every_cut, 0, COUNT_OF(peeks));
 	tcase_add_test(cases, startup_knows_its_minor_version);
+	tcase_add_loop_test(cases, startup_agrees_on_a_version, 0, COUNT_OF(versions));
 	tcase_add_test(cases, startup_cancel_key_is_all_that_follows);
 	tcase_add_loop_test(cases, startup_lists, 0, COUNT_OF(lists));
 	tcase_add_loop_test(cases, startup_options, 0, COUNT_OF(options));
+	tcase_add_loop_test(cases, startup_knows_replication, 0, COUNT_OF(replications));
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

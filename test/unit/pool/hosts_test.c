@@ -232,6 +232,36 @@ START_TEST(the_same_list_keeps_its_turn)
 }
 END_TEST
 
+/* What was learned of a protocol is the place's own, and ends with the list or by forgiveness. */
+START_TEST(hosts_remember_protocols)
+{
+	struct hosts hosts = { 0 };
+	const struct address *first = parse("10.0.0.1"), *second = parse("10.0.0.2");
+	struct address both[] = { *first, *second }, other[] = { *second, *parse("10.0.0.3") };
+	const struct hosts_when when = { .now = 1, .gap = GAP };
+	bool is_test;
+
+	ck_assert(hosts_configure(&hosts, "/a,b", LOAD_BALANCE_ROUND_ROBIN));
+	ck_assert_ptr_nonnull(hosts_pick(&hosts, 1, both, 2, first, &when, &is_test));
+	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
+	hosts_learn_protocol(&hosts, 0, NULL, HOST_OLD);
+	hosts_learn_protocol(&hosts, 1, second, HOST_NEGOTIATES);
+	hosts_learn_protocol(&hosts, 2, NULL, HOST_OLD); /* there is none */
+	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_OLD);
+	ck_assert_int_eq(hosts_protocol(&hosts, 1, first), HOST_UNTRIED);
+	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_NEGOTIATES);
+	ck_assert_int_eq(hosts_protocol(&hosts, 2, NULL), HOST_UNTRIED);
+
+	ck_assert_ptr_nonnull(hosts_pick(&hosts, 1, other, 2, first, &when, &is_test));
+	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_NEGOTIATES);
+
+	hosts_forgive(&hosts);
+	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
+	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_UNTRIED);
+	hosts_done(&hosts);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/hosts");
@@ -243,6 +273,7 @@ int main(void)
 	tcase_add_test(tcase, a_name_that_is_not_found_fails_as_a_whole);
 	tcase_add_test(tcase, another_one_is_one_that_has_not_failed);
 	tcase_add_test(tcase, the_same_list_keeps_its_turn);
+	tcase_add_test(tcase, hosts_remember_protocols);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

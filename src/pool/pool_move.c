@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Moving house: a reload has given the database another forced user, or its first
+ * one. Whoever is in goes over to that user's pool, but for those who have a server:
+ * they keep it as long as it is theirs, and follow when they have given it back.
+ */
+#include "pgweir/pool/pools.h"
+
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+bool pool_is_current(const struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+
+	return entry && (!entry->user || strcmp(entry->user, pool->account->name) == 0);
+}
+
+/* What it waits for, it waits for there. */
+static void move(struct borrower *borrower, struct pool *to)
+{
+	enum borrower_state state = borrower->state;
+	struct err err;
+	bool is_good = true;
+
+	pool_leave(borrower);
+	pool_join(to, borrower);
+	if (state == BORROWER_WAITING)
+		is_good = pool_ask(borrower, &err);
+	else if (state == BORROWER_NEWCOMER && to->has_welcome)
+		borrower->ops->on_welcome(borrower);
+	else if (state == BORROWER_NEWCOMER)
+		is_good = pool_await_welcome(borrower, &err);
+	if (!is_good)
+		borrower->ops->on_refused(borrower, &err);
+}
+
+/* Those who wait keep their order among themselves. */
+static void move_all(struct borrower_list *line, struct pool *to)
+{
+	struct borrower *borrower;
+
+	while ((borrower = TAILQ_FIRST(line)))
+		move(borrower, to);
+}
+
+void pool_move_members(struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+	struct pool *to = entry ? pools_pool(pool->database, entry->user) : NULL;
+	struct borrower *borrower, *next;
+
+	if (!to)
+		return; /* it is being removed, or there is no memory, and it stays as it is */
+	move_all(&pool->waiting, to);
+	move_all(&pool->newcomers, to);
+	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {
+		next = TAILQ_NEXT(borrower, node);
+		if (borrower->state == BORROWER_RESTING)
+			move(borrower, to);
+	}
+	pool_rest_if_empty(pool);
+}

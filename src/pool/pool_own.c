@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Servers of one's own: for replication, which can share nothing.
+ *
+ *   pool_ask_own --> APART --> EXPECTING (its server logs in) --> SERVED
+ *                      ^            |
+ *                      +------------+  could not be reached, or not yet
+ *
+ * Such a server counts in all limits, but never serves the line, and what
+ * PostgreSQL says when it refuses one is said of that one client: the rest of the
+ * pool neither waits for it nor hears of it.
+ *
+ * Hard here: fairness. In a pool that is full and busy no server would ever be
+ * idle long enough to make room. So whoever has waited longer than the line for
+ * servers takes the place of the next one that comes home.
+ */
+#include <assert.h>
+
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static bool is_full(const struct pool *pool)
+{
+	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
+}
+
+bool pool_ask_own(struct borrower *borrower, const struct server_wish *wish, struct err *err)
+{
+	if (borrower->pool->pools->is_ending)
+		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+	borrower->wish = wish;
+	pool_stand(borrower, BORROWER_APART);
+	return true;
+}
+
+/* ---- launching ---- */
+
+/* Goes from one list to the other, and has waited as long as before. */
+static void move(struct borrower *borrower, enum borrower_state next, bool is_first)
+{
+	struct pool *pool = borrower->pool;
+	unsigned int *from_count, *count;
+	struct borrower_list *from = pool_line(pool, borrower->state, &from_count);
+	struct borrower_list *line = pool_line(pool, next, &count);
+
+	TAILQ_REMOVE(from, borrower, line_node);
+	*from_count -= 1;
+	if (is_first)
+		TAILQ_INSERT_HEAD(line, borrower, line_node);
+	else
+		TAILQ_INSERT_TAIL(line, borrower, line_node);
+	*count += 1;
+	borrower->state = next;
+}
+
+void pool_own_launched(struct server *server, struct borrower *borrower)
+{
+	server->replication = borrower->wish->replication;
+	server->pool->own_count++;
+	server->expected_by = borrower;
+	borrower->expected = server;
+	move(borrower, BORROWER_EXPECTING, false);
+}
+
+/* The two know each other no more; the borrower is first in the line again. */
+static struct borrower *part(struct server *server)
+{
+	struct borrower *borrower = server->expected_by;
+
+	if (!borrower)
+		return NULL;
+	server->expected_by = NULL;
+	borrower->expected = NULL;
+	move(borrower, BORROWER_APART, true);
+	return borrower;
+}
+
+/* Whether it has waited for longer than those who wait for any server. */
+static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
+{
+	const struct borrower *other = TAILQ_FIRST(&pool->waiting);
+
+	return !other || borrower->waiting_since <= other->waiting_since;
+}
+
+/* That PostgreSQL refused others says nothing of this one. */
+static bool may_try(struct pool *pool) { return !pool_is_unreachable(pool) || pool_may_try(pool); }
+
+/* Room in the pool: without the reserve, but at the expense of a server that rests. */
+static bool make_room(struct pool *pool, const struct borrower *borrower)
+{
+	struct server *server;
+	struct err err;
+
+	if (!is_full(pool))
+		return is_eldest(pool, borrower) || pool_missing(pool) == 0;
+	if (!is_eldest(pool, borrower))
+		return false;
+	server = TAILQ_FIRST(&pool->servers[SERVER_USED]);
+	if (!server)
+		server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list);
+	if (!server)
+		return false;
+	err_set(&err, ERR_SERVER_LOST, "evicted");
+	server_close(server, &err);
+	return !is_full(pool);
+}
+
+bool pool_own_goes_first(const struct pool *pool)
+{
+	const struct borrower *borrower = TAILQ_FIRST(&pool->apart);
+
+	return borrower && is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
+}
+
+void pool_grow_own(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	while ((borrower = TAILQ_FIRST(&pool->apart)) && pool_may_login(pool) && may_try(pool) &&
+	       make_room(pool, borrower) && pool_passes_limits(pool, EVICT_ANY)) {
+		pool_leave_blocked(pool);
+		if (!server_launch(pool, borrower))
+			return;
+	}
+}
+
+/* ---- how it ended ---- */
+
+void pool_own_login_done(struct server *server)
+{
+	struct pool *pool = server->pool;
+	struct borrower *borrower = part(server);
+
+	assert(borrower); /* else it would have been closed */
+	if (!pool->is_failing || pool_is_unreachable(pool)) {
+		pool->is_failing = false;
+		server_host_done(server, true);
+	}
+	server_entrance_free(server);
+	pool_give_up(borrower);
+	pool_lend(server, borrower);
+	server->request_at = 0;
+	pool_wake(pool);
+	borrower->ops->on_lent(borrower);
+}
+
+void pool_own_login_failed(struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+	struct borrower *borrower = part(server);
+	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN;
+
+	pool_wake(pool);
+	if (!is_ours && pool_is_worth_waiting(err)) {
+		server_host_done(server, false);
+		pool->is_failing = !hosts_has_good(&pool->hosts);
+		pool->failure = *err;
+	} else if (!is_ours && borrower) {
+		pool_give_up(borrower);
+		borrower->ops->on_refused(borrower, err);
+	}
+}
+
+void pool_own_refuse(struct pool *pool, const struct err *err)
+{
+	struct borrower *borrower;
+
+	while ((borrower = TAILQ_FIRST(&pool->apart)) ||
+	       (borrower = TAILQ_FIRST(&pool->expecting))) {
+		pool_give_up(borrower);
+		borrower->ops->on_refused(borrower, err);
+	}
+}
+
+void pool_own_give_up(struct borrower *borrower)
+{
+	struct server *server = borrower->expected;
+	struct err err;
+
+	part(server);
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "replication client has left");
+	server_close(server, &err);
+}

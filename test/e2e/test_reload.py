@@ -1,0 +1,1082 @@
+# SPDX-License-Identifier: ISC
+"""What a reload changes and what it leaves alone: one row for each setting and each key.
+
+A row names a setting, its new value and a scenario: a generator that makes a situation under the
+old value, yields while the value is changed, and then looks for something that only the new value
+does. Each change is made by file and RELOAD, and by SET where that goes. Beside each scenario there
+are two bystanders whose life must go on: a client at rest, whose server stays (unless the row says
+that it is recycled), and one with a query under way.
+"""
+
+import ctypes
+import dataclasses
+import os
+import re
+import socket
+
+import pytest
+
+from .kit.account import free_port
+from .kit.daemon import USERS
+from .kit.fake import answer as fake_answer
+from .kit.names import NameServer
+from .kit.wait import wait_until
+from .kit.wire import (CANCEL_REQUEST, bind, execute, parse, query, refusal, special, startup,
+                       sync)
+
+SHORT = "0.3"
+PID = "SELECT pg_backend_pid()"
+
+# The bystanders' own limits stand above whatever a row sets for all.
+SAFE = " ".join(f"{name}=900" for name in (
+    "client_idle_timeout", "idle_transaction_timeout", "query_timeout", "query_wait_timeout",
+    "transaction_timeout"))
+
+
+def ends(client, sqlstate, text):
+    refused = client.read_refusal()
+    assert (refused.severity, refused.sqlstate, refused.text) == ("FATAL", sqlstate, text)
+
+
+class Scene:
+    """The daemon of one row, and what scenarios need of it."""
+
+    def __init__(self, weir, far, tools):
+        self.weir, self.far, self.tools = weir, far, tools
+        self.postgres = weir.postgres
+        self.mark = 0  # how much of the log was there when the value changed
+
+    def client(self, user="alice", database="app", **parameters):
+        return self.weir.client(user, database, password=USERS[user], **parameters)
+
+    def wait_log(self, pattern):
+        return self.weir.wait_log(pattern, since=self.mark)
+
+    def row(self, show, **wanted):
+        for row in self.weir.admin(f"SHOW {show}"):
+            if wanted.items() <= row.items():
+                return row
+        return None
+
+    def line(self):
+        """A client in a transaction, and one that waits for its server."""
+        first, second = self.client(), self.client()
+        first.query("BEGIN")
+        second.send(query("SELECT 1"))
+        self.weir.wait_pool(cl_waiting=1)
+        return first, second
+
+    def empty_pool(self):
+        """The pool of alice on app is there, with nobody in it."""
+        client = self.client()
+        client.query("SELECT 1")
+        client.close()
+        self.weir.wait_pool(cl_active=0, sv_idle=1)
+        self.weir.admin("RECONNECT app")
+        self.weir.wait_pool(sv_idle=0)
+        assert self.row("POOLS", database="app", user="alice")
+
+    def last_query(self, user):
+        rows = self.postgres.query("SELECT query FROM pg_stat_activity WHERE usename = %s", user)
+        return rows[0][0] if rows else None
+
+
+# -- scenarios: the pool ---------------------------------------------------------------------------
+
+
+def the_line_moves(s):
+    _, second = s.line()
+    yield
+    assert second.read_result().rows == [["1"]]
+
+
+def a_second_user_is_served(s):
+    s.client().query("BEGIN")
+    second = s.weir.wire().startup("limited")
+    s.weir.wait_pool(user="limited", cl_waiting=1)
+    yield
+    second.finish_login("limited")
+
+
+def a_second_database_is_served(s):
+    s.client().query("BEGIN")
+    second = s.weir.wire().startup(database="other")
+    s.weir.wait_pool(database="other", cl_waiting=1)
+    yield
+    second.finish_login("alice")
+
+
+def the_pool_fills(s):
+    s.client().query("SELECT 1")
+    s.weir.wait_pool(sv_idle=1)
+    yield
+    s.weir.wait_pool(sv_idle=2)
+
+
+def nobody_else_comes_in(s):
+    inside = s.client()
+    yield
+    refused = refusal(s.weir.address)
+    assert refused.sqlstate == "53300" and re.search(r"\(max_\w+\)$", refused.text), refused
+    assert inside.value("SELECT 1") == "1"
+
+
+def a_session_becomes_a_transaction(s):
+    first = s.client()
+    pid = first.value(PID)
+    second = s.client()
+    second.send(query(PID))
+    s.weir.wait_pool(cl_waiting=1)
+    yield
+    assert first.value(PID) == pid
+    assert second.read_result().rows == [[pid]]
+
+
+def servers_take_turns(s):
+    first, second = s.client(), s.client()
+    for client in (first, second):
+        client.query("BEGIN")
+    for client in (first, second):
+        client.query("COMMIT")
+    assert first.value(PID) == first.value(PID)
+    yield
+    assert first.value(PID) != first.value(PID)
+
+
+def statements_are_given_up(s):
+    client = s.client()
+    for name in "ab":
+        assert client.ask(parse(f"SELECT '{name}'", name), sync()).types == "1Z"
+    assert s.row("SERVERS", user="alice")["prepared_statements"] == 2
+    yield
+    assert client.ask(parse("SELECT 'c'", "c"), sync()).types == "1Z"
+    assert s.row("SERVERS", user="alice")["prepared_statements"] == 1
+    assert client.ask(bind(name="a"), execute(), sync()).rows == [["a"]]
+
+
+# -- scenarios: logins -----------------------------------------------------------------------------
+
+
+def another_file_is_read(s):
+    text = s.weir.text() + "[pgbouncer]\nquery_wait_timeout = 77\n"
+    s.weir.account.write(f"{s.weir.dir}/other.ini", text)
+    yield
+    s.weir.admin("RELOAD")
+    assert s.row("CONFIG", key="query_wait_timeout")["value"] == "77"
+
+
+def keys_name_the_peer(s):
+    assert s.row("CONFIG", key="peer_id")["value"] == "0"
+    old = s.client()
+    yield
+    key = s.client().key
+    assert (key[1] | key[2] << 8, key[7] & 3) == (5, 3)
+    assert old.value("SELECT 1") == "1"
+
+
+def a_parameter_is_dropped(s):
+    assert s.client(work_mem="1MB").value("SHOW work_mem") == "1MB"
+    yield
+    assert s.client(work_mem="1MB").value("SHOW work_mem") != "1MB"
+
+
+def the_host_is_added(s):
+    assert s.client(application_name="x").value("SHOW application_name") == "x"
+    yield
+    name = s.client(application_name="x").value("SHOW application_name")
+    assert name.startswith("x - 127.0.0.1:")
+
+
+def the_rounds_change(s):
+    assert s.client().scram.iterations == 4096
+    yield
+    assert s.client().scram.iterations == 5000
+
+
+def a_password_is_asked(s):
+    assert s.client().auth_codes == [0]
+    yield
+    assert s.client().auth_codes == [3, 0]
+
+
+def others_are_known(s):
+    s.weir.account.write(f"{s.weir.dir}/others.txt", '"limited" "x"\n"admin" "admin secret"\n')
+    inside = s.client()
+    assert s.client("limited").value("SELECT 1") == "1"
+    yield
+    assert refusal(s.weir.address).text == '"trust" authentication failed'
+    assert s.client("limited").value("SELECT 1") == "1"
+    assert inside.value("SELECT 1") == "1"
+
+
+def greeted(s):
+    assert not s.client().notices
+    yield
+    assert [notice["M"] for notice in s.client().notices] == ["hello, you"]
+
+
+def becomes_an_administrator(s):
+    assert refusal(s.weir.address, database="pgbouncer").text == "not allowed"
+    yield
+    assert s.client("alice", "pgbouncer").query("ENABLE app").tags == ["ENABLE"]
+
+
+def may_look(s):
+    assert refusal(s.weir.address, database="pgbouncer").text == "not allowed"
+    yield
+    client = s.client("alice", "pgbouncer")
+    assert client.query("SHOW VERSION").tags == ["SHOW"]
+    assert client.query("ENABLE app").error["M"] == "admin access needed"
+
+
+# -- scenarios: the log ----------------------------------------------------------------------------
+
+
+def goes_quiet(pattern, act):
+    def scenario(s):
+        for is_logged in (True, False):
+            since = len(s.weir.log)
+            act(s)
+            s.weir.admin("RECONNECT other")
+            s.weir.wait_log("RECONNECT 'other' command issued", since=since)
+            assert bool(re.search(pattern, s.weir.log[since:])) == is_logged
+            if is_logged:
+                yield
+    return scenario
+
+
+def come(s):
+    s.client("limited").query("SELECT 1")
+
+
+def come_and_go(s):
+    client = s.client("limited")
+    client.close()
+    wait_until(lambda: not s.row("CLIENTS", user="limited"))
+
+
+def be_refused(s):
+    refusal(s.weir.address, database="nowhere")
+
+
+def averages_are_logged(s):
+    assert "stats: " not in s.weir.log
+    yield
+    s.wait_log(r"stats: \d+ xacts/s")
+
+
+def the_log_goes_to_a_file(s):
+    yield
+    s.client()
+
+    def is_there():
+        with open(f"{s.weir.dir}/more.log", encoding="utf-8") as file:
+            return "login attempt: db=app user=alice" in file.read()
+    wait_until(is_there)
+
+
+def states_are_logged(s):
+    s.client()
+    assert " -> " not in s.weir.log
+    yield
+    s.client()
+    s.wait_log("startup -> proof")
+
+
+def said_to_syslog(pattern):
+    def scenario(s):
+        system = s.tools("syslog")
+        yield
+        s.client()
+        wait_until(lambda: re.search(pattern, system.recv(4096)))
+    return scenario
+
+
+# -- scenarios: checks -----------------------------------------------------------------------------
+
+
+def come_and_go_asks(s, wanted):
+    client = s.client("limited")
+    client.query("SELECT 'mine'")
+    client.close()
+    wait_until(lambda: s.last_query("limited") == wanted, what=wanted)
+
+
+def sessions_are_reset_by(s):
+    come_and_go_asks(s, "DISCARD ALL")
+    yield
+    come_and_go_asks(s, "SELECT 'reset'")
+
+
+def transactions_are_reset(s):
+    client = s.client("limited")
+    client.query("SELECT 'mine'")
+    assert s.last_query("limited") == "SELECT 'mine'"
+    yield
+    client.query("SELECT 'mine'")
+    wait_until(lambda: s.last_query("limited") == "DISCARD ALL")
+
+
+def the_check_fails(s):
+    client = s.client()
+    assert client.value(PID) == client.value(PID)
+    yield
+    client.query("SELECT 1")
+    s.wait_log("server_check_query failed")
+
+
+def servers_want_a_check(s):
+    client = s.client()
+    client.query("SELECT 1")
+    s.weir.wait_pool(sv_idle=1)
+    yield
+    client.query("SELECT 1")
+    s.weir.wait_pool(sv_used=1, sv_idle=0)
+
+
+def sessions_are_ended(s):
+    client = s.client()
+    client.query("SELECT 1")
+    yield
+    assert client.value("SELECT 1") == "1"
+    s.weir.admin("RECONNECT app")
+    assert client.read_refusal().text == "database configuration changed"
+
+
+def idle_servers_go(reason):
+    def scenario(s):
+        client = s.client()
+        client.query("SELECT 1")
+        s.weir.wait_pool(sv_idle=1)
+        yield
+        s.wait_log(rf"app/alice@.* closing because: {reason} ")
+        assert client.value("SELECT 1") == "1"
+    return scenario
+
+
+def a_login_under_way_is_given_up(s):
+    s.weir.wire().startup()
+    s.far.accept()
+    yield
+    s.wait_log("closing because: connect timeout")
+
+
+def it_tries_again(s):
+    s.weir.wire().startup()
+    s.weir.wait_log(r"closing because: .*connect")
+    yield
+    # A reload itself allows one more try: it needs the new gap to see some.
+    wait_until(lambda: len(re.findall("closing because: .*connect", s.weir.log[s.mark:])) > 3)
+
+
+def half_a_login_is_ended(s):
+    client = s.weir.wire()
+    client.send(startup(user="alice", database="app")[:20])
+    wait_until(lambda: s.row("LISTS", list="login_clients", items=1))
+    yield
+    assert client.read_refusal().text == "client_login_timeout"
+
+
+def the_pool_is_forgotten(s):
+    s.empty_pool()
+    yield
+    wait_until(lambda: not s.row("POOLS", database="app"))
+
+
+def addresses_are_kept(s):
+    client = s.client()
+    client.query("SELECT 1")
+    assert not [row for row in s.weir.admin("SHOW DNS_HOSTS") if row["ttl"] > 60]
+    yield
+    s.weir.admin("RECONNECT app")
+    client.query("SELECT 1")
+    assert [row["hostname"] for row in s.weir.admin("SHOW DNS_HOSTS") if row["ttl"] > 60]
+
+
+def failures_are_kept(s):
+    names = s.tools("names")
+    s.weir.wire().startup()
+    wait_until(lambda: names.asked.count(("nowhere.zone.test", 1)) > 2)
+    yield
+    wait_until(lambda: s.row("DNS_HOSTS", hostname="nowhere.zone.test") and
+               s.row("DNS_HOSTS", hostname="nowhere.zone.test")["ttl"] > 60)
+
+
+def zones_are_watched(s):
+    names = s.tools("names")
+    s.client().query("SELECT 1")
+    assert s.weir.admin("SHOW DNS_ZONES") == []
+    yield
+    wait_until(lambda: names.asked.count(("zone.test", 6)) > 2)
+    assert s.row("DNS_ZONES", zonename="zone.test", serial=7)
+
+
+def told_to_wait(s):
+    first, second = s.line()
+    yield
+    assert second.expect("N").fields["M"].startswith("No server connection available")
+
+
+# -- scenarios: time limits ------------------------------------------------------------------------
+
+
+def a_query_ends(s):
+    client = s.client()
+    client.send(query("SELECT pg_sleep(60)"))
+    s.weir.wait_pool(sv_active=1)
+    yield
+    ends(client, "57014", "query timeout")
+
+
+def waiting_ends(s):
+    first, second = s.line()
+    yield
+    ends(second, "53300", "query_wait_timeout")
+    assert first.query("COMMIT").tags == ["COMMIT"]
+
+
+def a_transaction_ends(sqlstate, text):
+    def scenario(s):
+        client = s.client()
+        client.query("BEGIN")
+        yield
+        ends(client, sqlstate, text)
+    return scenario
+
+
+def resting_ends(s):
+    client = s.client()
+    client.query("SELECT 1")
+    yield
+    ends(client, "57P05", "client_idle_timeout")
+
+
+def a_waiting_cancel_ends(s):
+    client = s.weir.wire().startup()
+    server = s.far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    first, second = s.weir.wire(), s.weir.wire()
+    first.send(special(CANCEL_REQUEST, client.key))
+    caller = s.far.accept_raw()
+    assert caller.read_startup() is None
+    second.send(special(CANCEL_REQUEST, client.key))  # with the server there are 2 x pool_size
+    s.weir.wait_pool(cl_waiting_cancel_req=1)
+    yield
+    second.wait_closed()
+    assert not first.is_closed()
+
+
+# -- scenarios: the network ------------------------------------------------------------------------
+
+
+def long_messages_are_refused(s):
+    client = s.client()
+    long = query(f"SELECT length('{'x' * 5000}')")
+    assert client.ask(long).rows == [["5000"]]
+    yield
+    client.send(long)
+    assert client.read_refusal().text == "bad packet header"
+
+
+def much_still_passes(s):
+    """How many buffers one turn moves cannot be seen from outside."""
+    client = s.client()
+    yield
+    assert client.value(f"SELECT length('{'x' * 1000000}')") == "1000000"
+    assert len(client.value("SELECT repeat('x', 1000000)")) == 1000000
+
+
+def sockets_of(weir):
+    """Copies of the daemon's own sockets."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = libc.syscall(434, weir.process.pid, 0)  # pidfd_open
+    for number in os.listdir(f"/proc/{weir.process.pid}/fd"):
+        copied = libc.syscall(438, handle, int(number), 0)  # pidfd_getfd
+        if copied < 0:
+            pytest.skip("this user may not look at the daemon's sockets")
+        try:
+            yield socket.socket(fileno=copied)
+        except OSError:
+            os.close(copied)
+    os.close(handle)
+
+
+def server_option(s, user, level, option):
+    port = s.row("SERVERS", user=user)["local_port"]
+    for sock in sockets_of(s.weir):
+        with sock:
+            if sock.family == socket.AF_INET and sock.getsockname()[1] == port:
+                return sock.getsockopt(level, option)
+    raise AssertionError(f"no socket at port {port}")
+
+
+def new_servers_have(level, option, value):
+    def scenario(s):
+        s.client()
+        old = server_option(s, "alice", level, option)
+        yield
+        assert server_option(s, "alice", level, option) == old != value
+        s.client("limited")
+        assert server_option(s, "limited", level, option) == value
+    return scenario
+
+
+def silent_ones_are_taken(s):
+    def listening():
+        for sock in sockets_of(s.weir):
+            with sock:
+                if (sock.family == socket.AF_INET and
+                        sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)):
+                    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT)
+        raise AssertionError("no listening socket")
+    assert listening() > 0
+    yield
+    assert listening() == 0
+    assert s.client().value("SELECT 1") == "1"
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Row:
+    """{dir} and {far} in texts: the daemon's folder, the scripted server's address."""
+
+    name: str
+    after: str
+    scenario: object
+    before: dict = dataclasses.field(default_factory=dict)
+    databases: dict = dataclasses.field(default_factory=dict)
+    is_recycled: bool = False  # servers that have nothing to do with the scenario too
+    resolver: bool = False  # names come from a name server of our own
+
+
+TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
+SMALL = dict(default_pool_size=1)
+NAMED = {"app": "host=db.zone.test"}
+
+SETTINGS = (
+    # generic
+    Row("conffile", "{dir}/other.ini", another_file_is_read),
+    Row("peer_id", "5", keys_name_the_peer),
+    Row("pool_mode", "transaction", a_session_becomes_a_transaction,
+        dict(SMALL, pool_mode="session")),
+    Row("max_client_conn", "1", nobody_else_comes_in),
+    Row("default_pool_size", "2", the_line_moves, SMALL),
+    Row("min_pool_size", "2", the_pool_fills),
+    Row("reserve_pool_size", "1", the_line_moves, dict(SMALL, reserve_pool_timeout="0.1")),
+    Row("reserve_pool_timeout", "0.1", the_line_moves,
+        dict(SMALL, reserve_pool_size=1, reserve_pool_timeout=0)),
+    Row("max_db_connections", "2", a_second_user_is_served, dict(max_db_connections=1)),
+    Row("max_db_client_connections", "1", nobody_else_comes_in),
+    Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
+    Row("max_user_client_connections", "1", nobody_else_comes_in),
+    Row("server_round_robin", "1", servers_take_turns),
+    Row("ignore_startup_parameters", "work_mem", a_parameter_is_dropped),
+    Row("application_name_add_host", "1", the_host_is_added),
+    Row("stats_period", "1", averages_are_logged),
+    Row("max_prepared_statements", "1", statements_are_given_up),
+    Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
+    # authentication
+    Row("auth_type", "plain", a_password_is_asked),
+    Row("auth_file", "{dir}/others.txt", others_are_known),
+    # logging
+    Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
+    Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),
+    Row("log_pooler_errors", "0", goes_quiet("pooler error: no such database", be_refused)),
+    Row("log_stats", "1", averages_are_logged, dict(log_stats=0, stats_period=1)),
+    Row("logfile", "{dir}/more.log", the_log_goes_to_a_file),
+    Row("syslog", "1", said_to_syslog(rb"^<30>.*pgbouncer\[\d+\]: .*login attempt")),
+    Row("syslog_ident", "somebody", said_to_syslog(rb"somebody\[\d+\]: "), dict(syslog=1)),
+    Row("syslog_facility", "local3", said_to_syslog(rb"^<158>"), dict(syslog=1)),
+    Row("verbose", "2", states_are_logged),
+    # console
+    Row("admin_users", "admin, alice", becomes_an_administrator),
+    Row("stats_users", "stats, alice", may_look),
+    # checks
+    Row("server_reset_query", "SELECT 'reset'", sessions_are_reset_by, dict(pool_mode="session")),
+    Row("server_reset_query_always", "1", transactions_are_reset),
+    Row("server_check_query", "SELECT 1/0", the_check_fails, dict(server_check_delay=0)),
+    Row("server_check_delay", "0", servers_want_a_check),
+    Row("server_fast_close", "1", sessions_are_ended, dict(pool_mode="session")),
+    Row("server_lifetime", "0.1", idle_servers_go("server lifetime over"), is_recycled=True),
+    Row("server_idle_timeout", "0.1", idle_servers_go("server idle timeout"), is_recycled=True),
+    Row("server_connect_timeout", SHORT, a_login_under_way_is_given_up,
+        databases={"app": "{far}"}),
+    Row("server_login_retry", "0.1", it_tries_again, dict(server_login_retry=900),
+        databases={"app": "host=127.0.0.1 port={closed}"}),
+    Row("client_login_timeout", SHORT, half_a_login_is_ended),
+    Row("autodb_idle_timeout", "0.1", the_pool_is_forgotten,
+        databases={"app": None, "*": ""}),
+    Row("pool_idle_timeout", "0.1", the_pool_is_forgotten),
+    Row("dns_max_ttl", "500", addresses_are_kept, dict(dns_max_ttl=0), NAMED, resolver=True),
+    Row("dns_nxdomain_ttl", "500", failures_are_kept,
+        dict(dns_nxdomain_ttl=0, server_login_retry="0.1"), {"app": "host=nowhere.zone.test"},
+        resolver=True),
+    Row("dns_zone_check_period", "0.1", zones_are_watched, dict(dns_max_ttl=900), NAMED,
+        resolver=True),
+    Row("query_wait_notify", "1", told_to_wait, dict(SMALL, query_wait_notify=0)),
+    Row("login_notify_message", "hello, you", greeted),
+    # time limits
+    Row("query_timeout", SHORT, a_query_ends),
+    Row("query_wait_timeout", SHORT, waiting_ends, SMALL),
+    Row("cancel_wait_timeout", SHORT, a_waiting_cancel_ends, dict(SMALL, cancel_wait_timeout=0),
+        databases={"app": "{far}"}),
+    Row("client_idle_timeout", SHORT, resting_ends),
+    Row("idle_transaction_timeout", SHORT,
+        a_transaction_ends("25P03", "idle transaction timeout")),
+    Row("transaction_timeout", SHORT, a_transaction_ends("25P04", "transaction timeout")),
+    # network
+    Row("max_packet_size", "2048", long_messages_are_refused),
+    Row("sbuf_loopcnt", "1", much_still_passes),
+    Row("tcp_defer_accept", "0", silent_ones_are_taken),
+    Row("tcp_socket_buffer", "32768", new_servers_have(SOL, socket.SO_RCVBUF, 65536)),
+    Row("tcp_keepalive", "0", new_servers_have(SOL, socket.SO_KEEPALIVE, 0)),
+    Row("tcp_keepcnt", "4", new_servers_have(TCP, socket.TCP_KEEPCNT, 4)),
+    Row("tcp_keepidle", "55", new_servers_have(TCP, socket.TCP_KEEPIDLE, 55)),
+    Row("tcp_keepintvl", "44", new_servers_have(TCP, socket.TCP_KEEPINTVL, 44)),
+    Row("tcp_user_timeout", "7000", new_servers_have(TCP, socket.TCP_USER_TIMEOUT, 7000)),
+)
+
+# Read at the start only; another value for each.
+RESTART = {
+    "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
+    "listen_port": "7777", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
+    "so_reuseport": "1", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
+    "unix_socket_group": "nogroup", "unix_socket_mode": "448", "user": "nobody",
+}
+
+
+@pytest.fixture
+def tools(account):
+    """What only some rows need, made when asked for: tools("names"), tools("syslog")."""
+    made = {}
+
+    def make_syslog():
+        system = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        system.bind("/dev/log")
+        os.chmod("/dev/log", 0o666)
+        system.settimeout(15)
+        return system
+
+    def make_names():
+        server = NameServer()
+        server.names["db.zone.test"] = ["127.0.0.1"]
+        server.serials["zone.test"] = 7
+        return server
+
+    makers = {"syslog": make_syslog, "names": make_names}
+
+    def get(name):
+        if name not in made:
+            try:
+                made[name] = makers[name]()
+            except OSError as refused:
+                pytest.skip(f"not here: {refused}")
+        return made[name]
+
+    yield get
+    for thing in made.values():
+        thing.close()
+    if "syslog" in made:
+        os.unlink("/dev/log")
+
+
+class Bystanders:
+    """A client at rest, and one whose query ends when it is told to."""
+
+    def __init__(self, scene):
+        self.scene, self.postgres = scene, scene.postgres
+        self.resting = scene.client("carol", "resting")
+        self.pid = int(self.resting.value(PID))
+        self.gate = self.postgres.connect("app2")
+        self.gate.execute("SELECT pg_advisory_lock(1)")
+        self.working = scene.client("bob", "working")
+        self.working.send(query("SELECT pg_advisory_lock_shared(1), 'done'"))
+        wait_until(lambda: self.postgres.query("SELECT 1 FROM pg_locks WHERE NOT granted"))
+
+    def judge(self, is_recycled):
+        self.gate.close()
+        assert self.working.read_result().rows == [["", "done"]]
+        assert self.resting.value("SELECT 'well'") == "well"
+        if is_recycled:
+            wait_until(lambda: self.pid not in self.postgres.backends("carol"))
+        else:
+            assert self.pid in self.postgres.backends("carol")
+
+
+def fill_in(texts, **words):
+    return {name: text and text.format(**words) for name, text in texts.items()}
+
+
+@pytest.fixture
+def play(make_pgweir, fake_server, tools):
+    """Plays a scenario, with `change` in its middle."""
+
+    def run(row, change, databases=(), users=()):
+        far = fake_server()
+        weir = make_pgweir(**{"pool_mode": "transaction", **row.before})
+        entries = {"app": "", "other": "dbname=app2", "resting": "dbname=app3",
+                   "working": "dbname=app2", **dict(row.databases), **dict(databases)}
+        words = {"far": far.entry, "closed": free_port(), "dir": weir.dir}
+        entries = {name: text for name, text in fill_in(entries, **words).items()
+                   if text is not None}
+        if row.resolver:
+            address = tools("names").address
+            weir.account.write(f"{weir.dir}/resolv.conf", f"nameserver {address}\n")
+            weir.configure(resolv_conf=f"{weir.dir}/resolv.conf")
+            entries = {name: f"{text} port={weir.postgres.port}" if "host=" in text else text
+                       for name, text in entries.items()}
+            entries["app"] += " dbname=app"
+        weir.configure(databases=entries,
+                       users={"carol": SAFE, "bob": SAFE, **dict(users)}).start()
+        scene = Scene(weir, far, tools)
+        bystanders = Bystanders(scene)
+        steps = row.scenario(scene)
+        next(steps)
+        scene.mark = len(weir.log)
+        change(weir, entries)
+        with pytest.raises(StopIteration):
+            next(steps)
+        bystanders.judge(row.is_recycled)
+
+    return run
+
+
+@pytest.mark.parametrize("way", ("RELOAD", "SET"))
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+def test_a_setting(play, row, way):
+    def change(weir, _):
+        after = row.after.format(dir=weir.dir)
+        if way == "RELOAD":
+            weir.reload(**{row.name: after})
+        else:
+            quoted = after.replace("'", "''")
+            answer = weir.ask_admin(f"SET {row.name} = '{quoted}'")
+            assert answer.tags == [f"SET {row.name}={after}"], answer
+        (shown,) = [line for line in weir.admin("SHOW CONFIG") if line["key"] == row.name]
+        assert shown["value"] == after
+
+    play(row, change)
+
+
+def test_no_setting_is_forgotten(pgweir):
+    shown = [row["key"] for row in pgweir().admin("SHOW CONFIG")]
+    assert sorted(shown) == sorted([row.name for row in SETTINGS] + list(RESTART))
+
+
+def test_what_is_read_at_the_start_only(pgweir):
+    weir = pgweir()
+    before = {row["key"]: row for row in weir.admin("SHOW CONFIG")}
+    assert {name for name, row in before.items() if row["changeable"] == "no"} == set(RESTART)
+    for name, value in RESTART.items():
+        assert before[name]["value"] != value
+        answer = weir.ask_admin(f"SET {name} = '{value}'")
+        assert answer.tags == [f"SET {name}={value}"]
+        assert "restart" in answer.notices[0]["M"], answer
+    weir.reload(**RESTART)
+    said = weir.wait_log("changed only by a restart: (.*)$").group(1)
+    assert sorted(said.split(", ")) == sorted(RESTART)
+    assert {row["key"]: row for row in weir.admin("SHOW CONFIG")} == before
+    assert weir.client().value("SELECT 1") == "1"
+
+
+# -- entries of [databases] and [users] ------------------------------------------------------------
+
+
+DATABASE_KEYS = (
+    Row("max_db_client_connections", "max_db_client_connections=1", nobody_else_comes_in),
+    Row("max_db_connections", "max_db_connections=2", a_second_user_is_served,
+        databases={"app": "max_db_connections=1"}),
+    Row("min_pool_size", "min_pool_size=2", the_pool_fills),
+    Row("pool_mode", "pool_mode=transaction", a_session_becomes_a_transaction,
+        dict(SMALL, pool_mode="session")),
+    Row("pool_size", "pool_size=2", the_line_moves, databases={"app": "pool_size=1"}),
+    Row("query_wait_timeout", "query_wait_timeout=1", waiting_ends, SMALL),
+    Row("reserve_pool_size", "reserve_pool_size=1", the_line_moves,
+        dict(SMALL, reserve_pool_timeout="0.1")),
+    Row("server_lifetime", "server_lifetime=1", idle_servers_go("server lifetime over")),
+)
+
+USER_KEYS = (
+    Row("client_idle_timeout", "1", resting_ends),
+    Row("idle_transaction_timeout", "1",
+        a_transaction_ends("25P03", "idle transaction timeout")),
+    Row("max_user_client_connections", "1", nobody_else_comes_in),
+    Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
+    Row("pool_mode", "transaction", a_session_becomes_a_transaction,
+        dict(SMALL, pool_mode="session")),
+    Row("pool_size", "2", the_line_moves, SMALL),
+    Row("query_timeout", "1", a_query_ends),
+    Row("query_wait_timeout", "1", waiting_ends, SMALL),
+    Row("reserve_pool_size", "1", the_line_moves, dict(SMALL, reserve_pool_timeout="0.1")),
+    Row("transaction_timeout", "1", a_transaction_ends("25P04", "transaction timeout")),
+)
+
+# What a change of each key does to the servers that are there, and what new ones have then.
+IS_OTHER, STAYS = True, False
+SERVERS = {
+    "application_name": (STAYS, "", "application_name=probe", "SHOW application_name", "probe"),
+    "client_encoding": (STAYS, "", "client_encoding=LATIN1", "SHOW client_encoding", "LATIN1"),
+    "datestyle": (STAYS, "", "datestyle=German", "SHOW datestyle", "German, DMY"),
+    "timezone": (STAYS, "", "timezone=Asia/Tokyo", "SHOW timezone", "Asia/Tokyo"),
+    "password": (STAYS, "user=plain_user password='plain secret'",
+                 "user=plain_user password=wrong", None, "28P01"),
+    "connect_query": (IS_OTHER, "", "connect_query='SET work_mem TO 777'", "SHOW work_mem",
+                      "777kB"),
+    "dbname": (IS_OTHER, "", "dbname=app2", "SELECT current_database()", "app2"),
+    "host": (IS_OTHER, "", "host={socket_dir} port={port}",
+             "SELECT coalesce(inet_server_addr()::text, 'unix')", "unix"),
+    "port": (IS_OTHER, "host=localhost port={port}", "host=localhost port={other}", "SELECT 1",
+             "other"),
+    "load_balance_hosts": (IS_OTHER, "host=localhost,127.0.0.1 port={port}",
+                           "host=localhost,127.0.0.1 port={port} load_balance_hosts=disable",
+                           "SELECT 1", "1"),
+    "user": (IS_OTHER, "user=alice", "user=bob", "SELECT current_user", "bob"),
+}
+
+
+def note(row):
+    return row.name
+
+
+@pytest.mark.parametrize("row", DATABASE_KEYS, ids=note)
+def test_a_key_of_a_database(play, row):
+    def change(weir, entries):
+        weir.reload(databases={**entries, "app": row.after})
+    play(row, change)
+
+
+@pytest.mark.parametrize("row", USER_KEYS, ids=note)
+def test_a_key_of_a_user(play, row):
+    def change(weir, _):
+        weir.reload(users={"alice": f"{row.name}={row.after}", "carol": SAFE, "bob": SAFE})
+    play(row, change)
+
+
+@pytest.mark.parametrize("key", SERVERS)
+def test_which_servers_a_key_replaces(pgweir, postgres, fake_server, key):
+    """A client that is in stays in; idle servers go at once, a busy one when it comes home."""
+    is_other, before, after, sql, value = SERVERS[key]
+    far = fake_server().serve(
+        lambda server: server.login().answer_queries(lambda _: fake_answer("other")))
+    words = dict(socket_dir=postgres.socket_dir, port=postgres.port, other=far.port)
+    weir = pgweir(databases={"app": before.format(**words)}, pool_mode="transaction")
+    idle, busy = weir.client(), weir.client()
+    busy.query("BEGIN")
+    pids = idle.value(PID), busy.value(PID)
+    weir.reload(databases={"app": after.format(**words)})
+    assert busy.value(PID) == pids[1]
+    assert busy.query("COMMIT").tags == ["COMMIT"]
+    known = {str(row["remote_pid"]) for row in weir.admin("SHOW SERVERS")}
+    assert known.isdisjoint(pids) if is_other else known == set(pids)
+    weir.admin("RECONNECT app")
+    if sql is None:
+        idle.send(query("SELECT 1"))
+        assert idle.read_refusal().sqlstate == value
+    else:
+        assert weir.client().value(sql) == value
+        assert idle.query("SELECT 1").tags == ["SELECT 1"]
+
+
+def keys_in_source(kind):
+    """The names in the table that the daemon is built from."""
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "src", "config", "entry_keys.c")
+    with open(path, encoding="utf-8") as file:
+        return set(re.findall(rf"^\t{kind}\((\w+), ", file.read(), re.MULTILINE))
+
+
+def test_no_key_is_forgotten():
+    names = {row.name for row in DATABASE_KEYS} | set(SERVERS)
+    assert keys_in_source("DATABASE") == names
+    assert keys_in_source("USER") == {row.name for row in USER_KEYS}
+    assert keys_in_source("PEER") == {"host", "port", "pool_size"}
+
+
+def test_a_peer_moves(make_pgweir, fake_server):
+    """A request that waits for its turn goes to where the peer is then."""
+    old, new = fake_server(), fake_server()
+    weir = make_pgweir(peer_id=1)
+    weir.sections["peers"] = {"2": f"{old.entry} pool_size=1"}
+    weir.configure().start()
+    key = bytes([1, 2, 0, 0, 0, 0, 0, 3])
+    first, second = weir.wire(), weir.wire()
+    first.send(special(CANCEL_REQUEST, key))
+    on_its_way = old.accept_raw()
+    assert on_its_way.read_startup() is None
+    second.send(special(CANCEL_REQUEST, key))
+    wait_until(lambda: weir.admin("SHOW PEER_POOLS")[0]["cl_waiting_cancel_req"] == 1)
+    weir.sections["peers"] = {"2": f"{new.entry} pool_size=2"}
+    weir.reload()
+    assert weir.admin("SHOW PEERS") == [
+        {"peer_id": 2, "host": new.host, "port": new.port, "pool_size": 2}]
+    moved = new.accept_raw()
+    assert moved.read_startup() is None
+    assert not first.is_closed()
+    for channel in (on_its_way, moved):
+        channel.close()
+    for client in (first, second):
+        client.wait_closed()
+
+
+# -- another user is forced on a database ----------------------------------------------------------
+
+
+def pools(weir, database="app"):
+    return {row["user"] for row in weir.admin("SHOW POOLS") if row["database"] == database}
+
+
+WHO = "SELECT current_user"
+
+
+@pytest.mark.parametrize("before", ("user=alice", ""))
+def test_clients_go_over_to_the_new_forced_user(pgweir, before):
+    weir = pgweir(databases={"app": before}, pool_mode="transaction", default_pool_size=1)
+    busy, waiting, resting = (weir.client() for _ in range(3))
+    assert resting.value(WHO) == "alice"
+    busy.query("BEGIN")
+    waiting.send(query(WHO))
+    weir.wait_pool(cl_waiting=1)
+    weir.reload(databases={"app": "user=bob"})
+    assert waiting.read_result().rows == [["bob"]]  # it need not wait for alice's servers
+    assert resting.value(WHO) == "bob"
+    assert busy.value(WHO) == "alice"
+    assert pools(weir) == {"alice", "bob"}
+    busy.query("COMMIT")
+    assert busy.value(WHO) == "bob"
+    wait_until(lambda: pools(weir) == {"bob"})
+    weir.reload(databases={"app": "user=alice"})
+    assert [client.value(WHO) for client in (busy, waiting, resting)] == ["alice"] * 3
+
+
+def test_a_session_keeps_its_user_to_its_end(pgweir):
+    weir = pgweir(databases={"app": "user=alice"}, pool_mode="session")
+    client = weir.client()
+    assert client.value(WHO) == "alice"
+    weir.reload(databases={"app": "user=bob"})
+    assert client.value(WHO) == "alice"
+    assert weir.client().value(WHO) == "bob"
+    client.close()
+    wait_until(lambda: pools(weir) == {"bob"})
+
+
+def test_newcomers_go_over_too(pgweir, fake_server):
+    """They wait for the first server of a user who cannot log in."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry + " user=alice"})
+    newcomer = weir.wire().startup("carol")
+    assert far.accept().parameters["user"] == "alice"
+    weir.reload(databases={"app": far.entry + " user=bob"})
+    server = far.accept()
+    assert server.parameters["user"] == "bob"
+    server.login()
+    newcomer.finish_login("carol")
+
+
+def test_a_user_that_is_forced_no_more(pgweir):
+    """Who is in was let in for the forced user's work; who comes in now works in its own name."""
+    weir = pgweir(databases={"app": "user=alice"}, pool_mode="transaction")
+    inside = weir.client("bob")
+    assert inside.value(WHO) == "alice"
+    weir.reload(databases={"app": ""})
+    assert inside.value(WHO) == "alice"
+    assert weir.client("bob").value(WHO) == "bob"
+
+
+# -- users, and databases that come and go ---------------------------------------------------------
+
+
+def test_the_userlist_changes(pgweir):
+    weir = pgweir(auth_type="plain", pool_mode="transaction")
+    staying, leaving = (weir.client(user, password=USERS[user]) for user in ("alice", "bob"))
+    users = dict(USERS, alice="changed", newcomer="x")
+    del users["bob"]
+    weir.reload(userlist=users)
+    assert refusal(weir.address, password=USERS["alice"]).sqlstate == "28P01"
+    assert refusal(weir.address, "bob", password=USERS["bob"]).sqlstate == "28P01"
+    assert weir.client(password="changed").value("SELECT 1") == "1"
+    for client in (staying, leaving):
+        assert client.value("SELECT 1") == "1"
+    assert "newcomer" in {row["name"] for row in weir.admin("SHOW USERS")}
+
+
+@pytest.mark.parametrize("way", ("RELOAD", "SET"))
+def test_users_count_again_when_names_do(pgweir, way):
+    """With auth_type = any no user is known; the list is read when the type changes."""
+    weir = pgweir(auth_type="any", databases={"app": "user=alice"})
+    assert weir.client("anybody").value(WHO) == "alice"
+    if way == "RELOAD":
+        weir.reload(auth_type="plain")
+    else:
+        weir.admin("SET auth_type = 'plain'")
+    assert refusal(weir.address, "anybody", password="x").sqlstate == "28P01"
+    assert weir.client(password=USERS["alice"]).value(WHO) == "alice"
+
+
+def test_a_made_database_that_gets_an_entry_is_not_forgotten(pgweir):
+    weir = pgweir(databases={"*": ""}, autodb_idle_timeout="0.1", pool_idle_timeout="0.1",
+                  pool_mode="transaction")
+    client = weir.client()
+    client.query("SELECT 1")
+    weir.reload(databases={"*": "", "app": ""})
+    client.close()
+    weir.wait_pool(cl_active=0, sv_idle=1)
+    weir.admin("RECONNECT app")
+    wait_until(lambda: not pools(weir))
+    assert [row["name"] for row in weir.admin("SHOW DATABASES") if row["name"] == "app"] == ["app"]
+    assert weir.client().value("SELECT 1") == "1"
+
+
+# -- the change itself -----------------------------------------------------------------------------
+
+
+def test_what_was_set_is_lost_at_the_next_reload(pgweir):
+    weir = pgweir(default_pool_size=5)
+    weir.admin("SET default_pool_size = 6")
+    weir.admin("RELOAD")
+    values = {row["key"]: row["value"] for row in weir.admin("SHOW CONFIG")}
+    assert values["default_pool_size"] == "5"
+
+
+@pytest.mark.parametrize("setting, begin", (
+    ("client_idle_timeout", "SELECT 1"), ("idle_transaction_timeout", "BEGIN"),
+    ("transaction_timeout", "BEGIN"), ("query_timeout", "SELECT pg_sleep(60)"),
+))
+def test_reloads_do_not_put_off_a_limit(pgweir, setting, begin):
+    weir = pgweir(pool_mode="transaction", **{setting: "1"})
+    client = weir.client()
+    client.send(query(begin))
+    values = iter(range(10**6))
+
+    def is_ended():
+        # The limit stays and it changes, over and over; it counts from when it began.
+        weir.reload(**{setting: 1 + next(values) % 2 / 10})
+        return b"timeout" in client.buffer or client.is_closed()
+
+    wait_until(is_ended)
+
+
+def test_many_clients_have_a_new_limit(pgweir):
+    """More than are looked at in one turn."""
+    weir = pgweir(pool_mode="transaction", max_client_conn=2000)
+    clients = [weir.client() for _ in range(300)]
+    weir.reload(client_idle_timeout="0.1")
+    for client in clients:
+        ends(client, "57P05", "client_idle_timeout")
+
+
+def test_a_smaller_pool_gives_up_idle_servers(pgweir):
+    weir = pgweir(pool_mode="transaction")
+    clients = [weir.client() for _ in range(3)]
+    for client in clients:
+        client.query("BEGIN")
+    for client in clients[:2]:
+        client.query("COMMIT")
+    pid = clients[2].value(PID)
+    weir.reload(default_pool_size=1)
+    weir.wait_pool(sv_active=1, sv_idle=0)
+    assert clients[2].value(PID) == pid
+    clients[2].query("COMMIT")
+    assert clients[0].value(PID) == pid
