@@ -34,6 +34,8 @@ const struct show *const shows[] = {
 	&show_peers,
 	&show_peer_pools,
 	&show_dns_zones,
+	&show_hba,
+	&show_ident,
 	&show_fds,
 	NULL,
 };

@@ -17,6 +17,9 @@ extern const struct show show_peers, show_peer_pools;
 /* show_pools.c */
 extern const struct show show_databases, show_users, show_pools;
 
+/* show_rules.c */
+extern const struct show show_hba, show_ident;
+
 /* show_sockets.c */
 extern const struct show show_clients, show_servers, show_sockets, show_active_sockets;
 

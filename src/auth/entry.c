@@ -46,6 +46,7 @@ struct entry {
 	void *arg;
 	struct secret secret; /* SECRET_NONE too for who does not exist */
 	bool is_known;
+	bool is_proven;
 	const char *doom; /* why it cannot come in by any password; NULL = it can */
 	char reason[REASON_SIZE];
 	unsigned char md5_salt[4];
@@ -153,6 +154,7 @@ struct entry *entry_new(const struct entry_who *who)
 	entry->arg = who->arg;
 	entry->iterations = who->iterations;
 	entry->is_known = who->secret != NULL;
+	entry->is_proven = who->is_proven;
 	entry->doom = doom_of(who);
 	entry->text_count = secret_size + user_size;
 	memcpy(entry->texts, secret, secret_size);
@@ -185,7 +187,8 @@ const char *entry_method_name(const struct entry *entry)
 	static const char *const names[] = {
 		[ENTRY_TRUST] = "trust",         [ENTRY_ANY] = "any",
 		[ENTRY_PLAIN] = "plain",         [ENTRY_MD5] = "md5",
-		[ENTRY_SCRAM] = "scram-sha-256",
+		[ENTRY_SCRAM] = "scram-sha-256", [ENTRY_PEER] = "peer",
+		[ENTRY_CERT] = "cert",
 	};
 
 	return names[entry->method];
@@ -214,6 +217,16 @@ static enum entry_result ask_md5(struct entry *entry, struct buf *out, struct er
 	return ENTRY_MORE;
 }
 
+/* Somebody else has looked at who it is. */
+static enum entry_result judge_proven(struct entry *entry, const char *words, struct err *err)
+{
+	if (!entry->is_known)
+		return refuse(entry, err, ERR_NOT_ALLOWED, words, entry->doom);
+	if (!entry->is_proven)
+		return refuse(entry, err, ERR_NOT_ALLOWED, words, "the name is not this user's");
+	return accept(entry);
+}
+
 enum entry_result entry_start(struct entry *entry, struct buf *out, struct err *err)
 {
 	switch (entry->method) {
@@ -224,6 +237,10 @@ enum entry_result entry_start(struct entry *entry, struct buf *out, struct err *
 			return refuse(entry, err, ERR_NOT_ALLOWED,
 			              "\"trust\" authentication failed", entry->doom);
 		return accept(entry);
+	case ENTRY_PEER:
+		return judge_proven(entry, "unix socket login rejected", err);
+	case ENTRY_CERT:
+		return judge_proven(entry, "certificate authentication failed", err);
 	case ENTRY_PLAIN:
 		message_auth_cleartext(out);
 		enter(entry, STATE_PASSWORD);

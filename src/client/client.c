@@ -38,8 +38,9 @@ static const struct client_step {
 	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
 	                         TO(CLIENT_CONSOLE) | END },
 	[CLIENT_PROOF] = { "proof", NULL,
-	                   TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) |
-	                       TO(CLIENT_CONSOLE) | END },
+	                   TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) |
+	                       TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) | END },
+	[CLIENT_LOOKING] = { "looking", NULL, TO(CLIENT_PROOF) | END },
 	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
@@ -103,6 +104,7 @@ void client_entrance_free(struct client *client)
 		return;
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
+	admission_free(entrance);
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
@@ -145,6 +147,7 @@ static void detach(struct client *client)
 	pool_leave(&client->borrower);
 	sql_forget(client);
 	names_forget(client, true); /* the ledger has taken back what was under way */
+	unnamed_free(client);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);
 	client->is_keyed = false;
@@ -447,6 +450,7 @@ void client_rearm(struct client *client)
 	switch (client->state) {
 	case CLIENT_STARTUP:
 	case CLIENT_PROOF:
+	case CLIENT_LOOKING:
 	case CLIENT_DERIVING:
 	case CLIENT_NEWCOMER:
 		client_login_begin(client);

@@ -5,6 +5,7 @@
 #ifndef PGWEIR_CLIENT_CLIENT_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_PRIV_H
 
+#include "pgweir/auth/entry.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/pgwire/frame.h"
 
@@ -45,6 +46,46 @@ void client_judge_kept(struct client *client);
 
 /* Its user and database are known: begins the proof. proof.c */
 void proof_begin(struct client *client);
+
+/* Chooses what it is asked for, by auth_type. */
+void proof_choose(struct client *client);
+
+/* Asks for that. is_proven: ENTRY_PEER, ENTRY_CERT: it is who it says. */
+void proof_ask(struct client *client, enum entry_method method, bool is_proven);
+
+/* It was in another state, and is back: looks at what has come meanwhile. */
+void proof_went_on(struct client *client);
+
+/* auth_type hba: finds its rule, now or later, and asks for what that says. admission.c */
+void admission_decide(struct client *client);
+
+/* Whether the rules in force let it in by this method, by what is known of it. */
+bool admission_is_by(const struct client *client, enum entry_method method);
+
+void admission_free(struct client_entrance *entrance);
+
+/*
+ * What rules may ask of its connection. There is no TLS yet: whoever brings it
+ * answers here.
+ */
+static inline bool client_is_tls(const struct client *client)
+{
+	(void)client;
+	return false;
+}
+
+/* The name in its certificate, which was verified; NULL: it has none. */
+static inline const char *client_certificate(const struct client *client)
+{
+	(void)client;
+	return NULL;
+}
+
+/* Whether it asks for physical replication. */
+static inline bool client_is_physical(const struct client *client)
+{
+	return client->replication == REPLICATION_PHYSICAL;
+}
 
 /* client_login_timeout begins. */
 void client_login_begin(struct client *client);

@@ -116,6 +116,7 @@ void clients_free(struct clients **clientsp)
 	slab_done(&clients->slab);
 	config_unref(&clients->config);
 	users_release(&clients->users);
+	hba_release(&clients->hba);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
@@ -127,9 +128,18 @@ void clients_configure(struct clients *clients, const struct config *config, str
 
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
+	clients->generation++;
 	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);
+}
+
+void clients_set_hba(struct clients *clients, struct hba *hba)
+{
+	struct hba *old = clients->hba;
+
+	clients->hba = hba ? hba_hold(hba) : NULL;
+	hba_release(&old);
 }
 
 void clients_random(struct clients *clients, void *out, size_t count)

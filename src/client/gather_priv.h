@@ -15,10 +15,11 @@ struct gather {
 	struct server *server; /* to whom; NULL: what is gathered goes nowhere */
 	struct iovec pieces[GATHER_PIECES];
 	int count;
-	size_t used;         /* of room */
-	const char *segment; /* where a batch began that may be said again. heal.c */
-	bool is_rowed;       /* its first statement is described anew before it runs */
-	bool is_again;       /* it is being said again */
+	size_t used;          /* of room */
+	struct bytes unnamed; /* a Parse message's text that may have to be kept. unnamed.c */
+	const char *segment;  /* where a batch began that may be said again. heal.c */
+	bool is_rowed;        /* its first statement is described anew before it runs */
+	bool is_again;        /* it is being said again */
 	char room[GATHER_ROOM];
 };
 
@@ -29,6 +30,7 @@ static inline void gather_begin(struct gather *gather)
 	gather->used = 0;
 	gather->segment = NULL;
 	gather->is_rowed = gather->is_again = false;
+	gather->unnamed = bytes_of(NULL, 0);
 }
 
 /* Bytes that stay where they are until gather_send(). */

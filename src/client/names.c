@@ -7,36 +7,59 @@
  */
 #include "names_priv.h"
 
+#include <search.h>
 #include <stdlib.h>
 
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
 
+#define COME_NUMBERS (UINT32_C(1) << 30)
+
 struct statements *names_store(const struct client *client)
 {
 	return &client->clients->with.pools->statements;
 }
 
-unsigned int client_statement_count(const struct client *client)
+unsigned int client_statement_count(const struct client *client) { return client->statement_count; }
+
+static int compare(const void *one, const void *other) { return strcmp(one, other); }
+
+static struct client_statement *entry_of(const char *name)
 {
-	return HASH_COUNT(client->statements);
+	return (struct client_statement *)(name - offsetof(struct client_statement, name));
 }
 
 struct client_statement *names_find(const struct client *client, const char *name)
 {
-	struct client_statement *entry;
+	char *const *node = tfind(name, &client->statements, compare);
 
-	HASH_FIND_STR(client->statements, name, entry);
-	return entry;
+	return node ? entry_of(*node) : NULL;
+}
+
+/* false: no memory. */
+static bool add(struct client *client, struct client_statement *entry)
+{
+	if (!tsearch(entry->name, &client->statements, compare))
+		return false;
+	client->statement_count++;
+	return true;
+}
+
+static void remove_name(struct client *client, const struct client_statement *entry)
+{
+	tdelete(entry->name, &client->statements, compare);
+	client->statement_count--;
 }
 
 static void free_name(struct client_statement *entry)
 {
+	struct statement *statement = names_statement(entry);
+
 	entry->is_gone = true;
 	if (entry->use_count)
 		return;
-	statement_release(entry->statements, &entry->statement);
+	statement_release(statement->statements, &statement);
 	free(entry);
 }
 
@@ -53,14 +76,18 @@ static void settle_use(struct ledger_change *change, bool is_done)
 
 void names_forget(struct client *client, bool is_all)
 {
-	struct client_statement *entry, *next;
+	void *rest = client->statements;
+	void *root = NULL;
 
 	client->name_loss_count++;
-	HASH_ITER (hh, client->statements, entry, next) {
-		if (!is_all && !entry->is_confirmed)
-			continue;
-		HASH_DEL(client->statements, entry);
-		free_name(entry);
+	client->statements = NULL;
+	client->statement_count = 0;
+	while ((root = rest)) {
+		struct client_statement *entry = entry_of(*(char **)root);
+
+		tdelete(entry->name, &rest, compare);
+		if (is_all || entry->is_confirmed || !add(client, entry))
+			free_name(entry);
 	}
 }
 
@@ -71,6 +98,7 @@ struct name_change {
 	struct client *client;
 	struct client_statement *entry; /* of a name that goes: ours until it is settled */
 	uint32_t loss_count;            /* when it was made */
+	uint32_t number;
 	char name[];
 };
 
@@ -87,6 +115,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 	change->server_change = server_change;
 	change->client = client;
 	change->loss_count = client->name_loss_count;
+	change->number = client->name_change_count++ % COME_NUMBERS;
 	ledger_open_begin(&client->open_names, &client->borrower.server->ledger);
 	memcpy(change->name, name, size);
 	change->base.name = change->name;
@@ -95,7 +124,7 @@ static struct name_change *make_change(struct client *client, const char *name,
 
 static void free_change(struct name_change *change)
 {
-	change->client->open_names.count--;
+	ledger_open_end(&change->client->open_names);
 	free(change);
 }
 
@@ -106,10 +135,10 @@ static void settle_come(struct ledger_change *base, bool is_done)
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
-	if (entry && is_done)
+	if (entry && is_done && entry->come_number == change->number)
 		entry->is_confirmed = true;
 	if (entry && !is_done) {
-		HASH_DEL(change->client->statements, entry);
+		remove_name(change->client, entry);
 		free_name(entry);
 	}
 	free_change(change);
@@ -123,18 +152,17 @@ struct ledger_change *names_come(struct client *client, const char *name,
 	struct name_change *change =
 	    entry ? make_change(client, name, server_change, settle_come) : NULL;
 
-	if (!change) {
+	if (entry)
+		memcpy(entry->name, name, size);
+	if (!change || !add(client, entry)) {
+		if (change)
+			free_change(change);
 		free(entry);
 		return NULL;
 	}
 	change->base.statement = statement; /* held by the entry at least as long */
-	entry->statements = names_store(client);
-	entry->statement = statement_hold(statement);
-	memcpy(entry->name, name, size);
-	entry->use = (struct ledger_change){ .settle = settle_use,
-		                             .statement = statement,
-		                             .name = entry->name };
-	HASH_ADD_STR(client->statements, name, entry);
+	entry->come_number = change->number;
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	return &change->base;
 }
 
@@ -144,9 +172,8 @@ static void settle_go(struct ledger_change *base, bool is_done)
 
 	bool is_back = !is_done && change->loss_count == change->client->name_loss_count;
 
-	if (change->entry && is_back && !names_find(change->client, change->name))
-		HASH_ADD_STR(change->client->statements, name, change->entry);
-	else if (change->entry)
+	is_back = is_back && change->entry && !names_find(change->client, change->name);
+	if (change->entry && !(is_back && add(change->client, change->entry)))
 		free_name(change->entry);
 	free_change(change);
 }
@@ -159,7 +186,7 @@ struct ledger_change *names_go(struct client *client, const char *name)
 		return NULL;
 	change->entry = names_find(client, name);
 	if (change->entry)
-		HASH_DEL(client->statements, change->entry);
+		remove_name(client, change->entry);
 	return &change->base;
 }
 

@@ -7,16 +7,25 @@
 
 #include "pgweir/client/client.h"
 
+/*
+ * Small, since there may be thousands of clients with hundreds of them each. They
+ * stand in a tree (tsearch) by name: a third of what a hash table would need.
+ */
 struct client_statement {
-	UT_hash_handle hh;
-	struct ledger_change use; /* of every Bind and Describe that is under way */
-	struct statements *statements;
-	struct statement *statement; /* one owner */
+	struct ledger_change use; /* of every Bind and Describe that is under way; owns the
+	                             statement once */
 	uint32_t use_count;
-	bool is_gone; /* freed when it is not used any more */
-	bool is_confirmed;
+	uint32_t come_number : 30; /* of the change that has brought it */
+	uint32_t is_gone : 1;      /* freed when it is not used any more */
+	uint32_t is_confirmed : 1;
 	char name[];
 };
+
+/* What `use` says is const for those who only read. */
+static inline struct statement *names_statement(const struct client_statement *entry)
+{
+	return (struct statement *)entry->use.statement;
+}
 
 /* Where the texts of all clients are held. */
 struct statements *names_store(const struct client *client);

@@ -243,7 +243,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (in.count <= FRAME_HEADER_SIZE)
 		return frame->length > FRAME_HEADER_SIZE ? PREPARED_MORE : PREPARED_PASS;
 	if (in.at[FRAME_HEADER_SIZE] == 0)
-		return sql_parse(client, frame, in, gather); /* the unnamed statement */
+		return unnamed_parse(client, frame, in, gather);
 	if (in.count < frame->length)
 		return PREPARED_MORE;
 	body = frame_body(in, frame);
@@ -322,18 +322,18 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
 		return PREPARED_WAIT;
-	if (entry && !known_is_sure(&client->borrower.server->known, entry->statement))
+	if (entry && !known_is_sure(&client->borrower.server->known, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (frame->type == 'B')
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
-	if (!prepared_inject(client, gather, entry->statement))
+	if (!prepared_inject(client, gather, names_statement(entry)))
 		return PREPARED_END;
 	entry->use_count++; /* no more than there are entries in a ledger */
 	if (!prepared_note(client->borrower.server, kind, LEDGER_FORWARD, &entry->use))
 		return PREPARED_END;
-	return replace_head(frame, names, entry->statement, gather, head);
+	return replace_head(frame, names, names_statement(entry), gather, head);
 }
 
 static enum prepared_result judge_close(struct client *client, const char *name)
@@ -348,6 +348,13 @@ static enum prepared_result judge_close(struct client *client, const char *name)
 	return change && prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_ANSWER, change)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
+}
+
+/* A Bind or Describe of the unnamed statement. */
+static bool is_use_of_unnamed(const struct frame *frame, const struct object_names *names)
+{
+	return (frame->type == 'B' || frame->type == 'D') && names->statement &&
+	       !*names->statement && names->target != 'P';
 }
 
 enum prepared_result prepared_judge(struct client *client, const struct frame *frame,
@@ -377,12 +384,20 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 	}
 	if (frame->type == 'E')
 		return client->sql ? sql_execute(client, names.portal, gather) : PREPARED_PASS;
-	if (frame->type == 'B' && client->sql)
+	if (frame->type == 'C' && names.statement && !*names.statement)
+		unnamed_drop(client, gather);
+	if (is_use_of_unnamed(frame, &names))
+		result = unnamed_use(client, frame->type, gather);
+	if (result == PREPARED_PASS && frame->type == 'B' && client->sql)
 		result = sql_bind(client, names.portal, names.statement, gather);
 	if (result != PREPARED_PASS)
 		return result;
 	if (!names.statement || !*names.statement || names.target == 'P')
 		return PREPARED_PASS;
+	if (!*names.statement && frame->type == 'C')
+		return unnamed_drop(client, gather), PREPARED_PASS;
+	if (!*names.statement)
+		return unnamed_use(client, frame->type, gather);
 	if (frame->type == 'C')
 		return in.count < frame->length ? PREPARED_MORE
 		                                : judge_close(client, names.statement);

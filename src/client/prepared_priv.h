@@ -30,10 +30,7 @@ bool prepared_follows(const struct client *client);
 enum prepared_result prepared_judge(struct client *client, const struct frame *frame,
                                     struct bytes in, struct gather *gather, size_t *head);
 
-/* ---- for sql.c ---- */
-
-/* A name on servers that belongs to nothing: whatever needs it begins by closing it. */
-#define SCRATCH_NAME "PGBOUNCER_0"
+/* ---- for sql.c and unnamed.c ---- */
 
 /* Whether a name is one that statements have on servers, and no client may use. */
 bool prepared_is_ours(const char *name);
@@ -54,5 +51,26 @@ struct refusal *prepared_refusal(const struct err *err);
 /* A message that fails in any case, for which the client hears `err`. PREPARED_DROP or END. */
 enum prepared_result prepared_refuse(struct client *client, const struct err *err,
                                      struct gather *gather);
+
+/* ---- the unnamed statement: unnamed.c ---- */
+
+/* A Parse of it. What is kept of the text until unnamed_keep() lies in `in`. */
+enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
+                                   struct bytes in, struct gather *gather);
+
+/* A Bind or Describe of it. PREPARED_PASS: what it needs stands in front. */
+enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather);
+
+/* A Close of it, or a Query: there is none any more. */
+void unnamed_drop(struct client *client, struct gather *gather);
+
+/* What was read has been judged and sent: a text that was not bound yet is kept. */
+void unnamed_keep(struct client *client, const struct gather *gather);
+
+/* The server is given back: it may get another's. */
+void unnamed_away(struct client *client);
+
+/* Frees it; the ledger has settled what was under way. */
+void unnamed_free(struct client *client);
 
 #endif

@@ -51,7 +51,7 @@ static const enum entry_method methods[] = {
 	[AUTH_TYPE_TRUST] = ENTRY_TRUST,
 	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
 	[AUTH_TYPE_MD5] = ENTRY_MD5,
-	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
+	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM, /* and for AUTH_TYPE_HBA the rule says it */
 };
 
 /* Which rights a name has on the console. */
@@ -142,6 +142,15 @@ static bool check_names(struct client *client)
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
                    struct err *err);
 
+void proof_went_on(struct client *client)
+{
+	if (is_over(client))
+		return;
+	if (client->state == CLIENT_PROOF)
+		stream_want(&client->stream, WANT_INPUT);
+	client_judge_kept(client);
+}
+
 static void on_work(void *arg)
 {
 	struct client *client = arg;
@@ -153,11 +162,7 @@ static void on_work(void *arg)
 	result = entry_resume(client->entrance->entry, &out, &err);
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);
-	if (is_over(client))
-		return;
-	if (client->state == CLIENT_PROOF)
-		stream_want(&client->stream, WANT_INPUT);
-	client_judge_kept(client);
+	proof_went_on(client);
 }
 
 static void derive(struct client *client, struct err *err)
@@ -217,6 +222,17 @@ static void let_in(struct client *client)
 	}
 }
 
+/* A reload may have changed what it has to prove while it was at it. */
+static bool is_still_asked(const struct client *client)
+{
+	enum auth_type type = client->clients->config->auth_type;
+	enum entry_method method = (enum entry_method)client->entrance->method;
+
+	if (client->entrance->generation == client->clients->generation)
+		return true;
+	return type == AUTH_TYPE_HBA ? admission_is_by(client, method) : methods[type] == method;
+}
+
 /* A reload may have taken the user away while it was proving itself. */
 static bool is_still_known(const struct client *client)
 {
@@ -261,6 +277,11 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 			client_refuse(client, ERR_PASSWORD, "password authentication failed");
 			return;
 		}
+		if (!is_still_asked(client)) {
+			client_refuse(client, ERR_NOT_ALLOWED,
+			              "the rules of logins have changed meanwhile, try again");
+			return;
+		}
 		if (!take_place(client))
 			return;
 		learn(client);
@@ -290,34 +311,21 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-void proof_begin(struct client *client)
+void proof_ask(struct client *client, enum entry_method method, bool is_proven)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
 	const struct user *user = users_find(clients->users, entrance->user);
-	bool is_console_owner = is_for_console(client) && is_owner(client);
 	struct buf out = { 0 };
 	struct err err;
 
-	if (!check_names(client))
-		return;
-	if (clients->config->log_connections)
-		log_attempt(client);
-	client_enter(client, CLIENT_PROOF);
-	if (is_console_owner) {
-		if (take_place(client))
-			console_begin(client);
-		return;
-	}
-	if (!user && clients->config->auth_type != AUTH_TYPE_ANY)
-		log_info(&client->log, "no such user: %s", entrance->user);
-	welcome_negotiate(client);
-	if (is_over(client))
-		return;
+	entrance->method = method;
+	entrance->generation = clients->generation;
 	entrance->entry = entry_new(&(struct entry_who){
-	    .method = methods[clients->config->auth_type],
+	    .method = method,
 	    .user = entrance->user,
 	    .secret = user ? &user->secret : NULL,
+	    .is_proven = is_proven,
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .verifiers = clients->with.verifiers,
 	    .on_work = on_work,
@@ -329,6 +337,40 @@ void proof_begin(struct client *client)
 	}
 	act_on(client, entry_start(entrance->entry, &out, &err), &out, &err);
 	buf_wipe(&out);
+}
+
+void proof_choose(struct client *client)
+{
+	enum auth_type type = client->clients->config->auth_type;
+
+	if (type == AUTH_TYPE_HBA)
+		admission_decide(client);
+	else
+		proof_ask(client, methods[type], false);
+}
+
+void proof_begin(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_entrance *entrance = client->entrance;
+	bool is_console_owner = is_for_console(client) && is_owner(client);
+
+	if (!check_names(client))
+		return;
+	if (clients->config->log_connections)
+		log_attempt(client);
+	client_enter(client, CLIENT_PROOF);
+	if (is_console_owner) {
+		if (take_place(client))
+			console_begin(client);
+		return;
+	}
+	if (clients->config->auth_type != AUTH_TYPE_ANY &&
+	    !users_find(clients->users, entrance->user))
+		log_info(&client->log, "no such user: %s", entrance->user);
+	welcome_negotiate(client);
+	if (!is_over(client))
+		proof_choose(client);
 }
 
 /* One message of a client that has to prove itself. */

@@ -111,7 +111,6 @@ static void rest(struct client *client)
 {
 	client_enter(client, CLIENT_IDLE);
 	client_idle_begin(client);
-	sql_forget(client); /* the next server does not have it */
 	if (stream_unsent(&client->stream)) {
 		stream_want(&client->stream, WANT_NOTHING); /* on_drained() goes on */
 		return;
@@ -129,6 +128,8 @@ static bool give_back(struct client *client)
 	    stream_unsent(&server->stream))
 		return false;
 	take_params(client, server);
+	unnamed_away(client);
+	sql_leave(client);
 	pool_return(&client->borrower);
 	rest(client);
 	return true;
@@ -330,6 +331,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
 	}
+	if (type == 'Q')
+		unnamed_drop(client, gather);
 	if (prepared_follows(client)) {
 		watch(client, frame, in, gather);
 		if (names_statements(client, frame->type))
@@ -407,6 +410,7 @@ bool relay_input(struct client *client, struct bytes in)
 		return false;
 	if (client->state == CLIENT_ACTIVE && !send_gathered(client, &gather))
 		return false;
+	unnamed_keep(client, &gather);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
@@ -441,8 +445,8 @@ static void on_again(struct borrower *borrower, struct bytes batch)
 	assert(batch.count == 0); /* it was judged before, and nothing is owed any more */
 	if (batch.count)
 		client_refuse(client, ERR_INTERNAL, "a batch cannot be sent again");
-	else
-		send_gathered(client, &gather);
+	else if (send_gathered(client, &gather))
+		unnamed_keep(client, &gather);
 }
 
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)

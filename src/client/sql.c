@@ -48,6 +48,12 @@ void sql_forget(struct client *client)
 	free(sql);
 }
 
+void sql_leave(struct client *client)
+{
+	if (client->sql)
+		client->sql->is_bound = false;
+}
+
 /* ---- what cannot be done ---- */
 
 /* Encodings in which a byte of a character may look like a quote or a backslash. */
@@ -148,8 +154,8 @@ static struct ledger_change *rename_only(const struct client *client, const char
 	memcpy(renaming->name, name, strlen(name) + 1);
 	renaming->statements = names_store(client);
 	renaming->statement = statement ? statement_hold(statement) : NULL;
-	renaming->base = (struct ledger_change){ settle_renaming, renaming->statement,
-		                                 renaming->name, statement ? NULL : SCRATCH_NAME };
+	renaming->base =
+	    (struct ledger_change){ settle_renaming, renaming->statement, renaming->name };
 	return &renaming->base;
 }
 
@@ -233,7 +239,7 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 	else
 		change = rename_only(client, name, NULL);
 	if (change)
-		change->alias = SCRATCH_NAME;
+		change->statement = NULL; /* the scratch name is what the server hears */
 	return change;
 }
 
@@ -290,22 +296,22 @@ static enum prepared_result execute_known(const struct query *query, struct clie
 {
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
-	bool is_there = known_use(&server->known, entry->statement) &&
-	                !known_is_spoilt(&server->known, entry->statement);
+	bool is_there = known_use(&server->known, names_statement(entry)) &&
+	                !known_is_spoilt(&server->known, names_statement(entry));
 
-	if (!known_is_sure(&server->known, entry->statement))
+	if (!known_is_sure(&server->known, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->gather);
 	if (!is_there && !ledger_is_empty(&server->ledger))
 		return PREPARED_WAIT;
-	if (!prepared_inject(client, query->gather, entry->statement))
+	if (!prepared_inject(client, query->gather, names_statement(entry)))
 		return PREPARED_END;
 	entry->use_count++;
 	if (!prepared_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
 		return PREPARED_END;
 	gather_renamed(query->gather, 'Q', query->body, query->sql->token,
-	               statement_name(entry->statement));
+	               statement_name(names_statement(entry)));
 	return is_there || guard(client, query->gather) ? PREPARED_DROP : PREPARED_END;
 }
 
@@ -385,16 +391,13 @@ static enum prepared_result parse_execute(struct client *client, const struct sq
 {
 	struct server *server = client->borrower.server;
 
-	if (!known_is_sure(&server->known, entry->statement))
+	if (!known_is_sure(&server->known, names_statement(entry)))
 		return PREPARED_WAIT;
-	if (!prepared_inject(client, gather, entry->statement))
+	if (!prepared_inject(client, gather, names_statement(entry)) ||
+	    !remember(client, sql, names_statement(entry)))
 		return PREPARED_END;
-	entry->use_count++;
-	if (!prepared_note(server, LEDGER_PARSE, LEDGER_FORWARD, &entry->use) ||
-	    !remember(client, sql, entry->statement))
-		return PREPARED_END;
-	gather_renamed(gather, 'P', body, sql->token, statement_name(entry->statement));
-	return PREPARED_DROP;
+	gather_renamed(gather, 'P', body, sql->token, statement_name(names_statement(entry)));
+	return PREPARED_HEAD;
 }
 
 static enum prepared_result parse_on_stage(struct client *client, const struct sql_statement *sql,
@@ -405,11 +408,10 @@ static enum prepared_result parse_on_stage(struct client *client, const struct s
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return PREPARED_END;
-	is_good = remember(client, sql, statement) &&
-	          prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_FORWARD, NULL);
+	is_good = remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	gather_renamed(gather, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
-	return is_good ? PREPARED_DROP : PREPARED_END;
+	return is_good ? PREPARED_HEAD : PREPARED_END;
 }
 
 static enum prepared_result judge_parse(struct client *client, const struct sql_statement *sql,
@@ -434,20 +436,14 @@ static enum prepared_result judge_parse(struct client *client, const struct sql_
 	return PREPARED_PASS;
 }
 
-enum prepared_result sql_parse(struct client *client, const struct frame *frame, struct bytes in,
+enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
                                struct gather *gather)
 {
-	struct bytes body, have = bytes_skip(in, FRAME_HEADER_SIZE + 1);
-	size_t length = frame->length - FRAME_HEADER_SIZE - 1;
 	struct parse_fields parse;
 	struct sql_statement sql;
 
 	sql_forget(client);
-	if (frame->length <= FRAME_HEADER_SIZE + 1)
-		return PREPARED_PASS;
-	if (have.count > length)
-		have.count = length;
-	switch (sql_glance(have, have.count == length)) {
+	switch (sql_glance(bytes_skip(body, 1), body.count == length)) {
 	case WIRE_BAD:
 		return PREPARED_PASS;
 	case WIRE_MORE:
@@ -455,9 +451,8 @@ enum prepared_result sql_parse(struct client *client, const struct frame *frame,
 	case WIRE_OK:
 		break;
 	}
-	if (have.count < length)
+	if (body.count < length)
 		return PREPARED_MORE;
-	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, parse.query, &sql);

@@ -25,8 +25,6 @@ static const struct known {
 	const char *fine[FINE_MAX]; /* values that may stand, up to NULL */
 } known[] = {
 	{ "auth_dbname", { "" } },
-	{ "auth_hba_file", { "" } },
-	{ "auth_ident_file", { "" } },
 	{ "auth_ldap_options", { "" } },
 	{ "auth_query", { "", DEFAULT_AUTH_QUERY } },
 	{ "auth_user", { "" } },

@@ -28,8 +28,9 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
-static const char *const auth_types[] = { "any", "trust", "plain", "md5", "scram-sha-256", NULL };
-static const char *const auth_types_later[] = { "cert", "hba", "ldap", "pam", NULL };
+static const char *const auth_types[] = { "any",           "trust", "plain", "md5",
+	                                  "scram-sha-256", "hba",   NULL };
+static const char *const auth_types_later[] = { "cert", "ldap", "pam", NULL };
 
 const struct setting settings[] = {
 	SETTING(admin_users, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),
@@ -37,12 +38,18 @@ const struct setting settings[] = {
 	SETTING(application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
 	        .help = "Adds the client's address to its application_name at login."),
 	SETTING(auth_file, LIVE, GROUP(AUTH), .help = "The file of users and their secrets."),
+	SETTING(auth_hba_file, .initial = "", LIVE, GROUP(AUTH),
+	        .help = "The rules of auth_type hba: who may come in, from where, and how. As "
+	                "PostgreSQL's pg_hba.conf."),
+	SETTING(auth_ident_file, LIVE, GROUP(AUTH),
+	        .help = "The maps of names for rules of auth_type hba. As PostgreSQL's "
+	                "pg_ident.conf."),
 	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later, LIVE,
 	        GROUP(AUTH),
 	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
 	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
 	                "known; any does not even look at the user's name, and needs databases "
-	                "with user=."),
+	                "with user=. hba: as the rules of auth_hba_file say."),
 	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),
@@ -99,7 +106,8 @@ const struct setting settings[] = {
 	SETTING(login_notify_message, .initial = "", LIVE, GROUP(CHECKS),
 	        .help = "A NOTICE for each client at the end of its login. Empty = none."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .help = "Clients at one time, those that are just logging in included. 0 = no limit."),
+	        .help =
+	            "Clients at one time, those that are just logging in included. 0 = no limit."),
 	SETTING(max_db_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Clients on one database. 0 = no limit."),
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
@@ -108,9 +116,10 @@ const struct setting settings[] = {
 	SETTING(max_packet_size, .initial = "2147483647", .min = 1024, .max = UINT32_MAX, LIVE,
 	        GROUP(NETWORK), .help = "A connection that sends a longer message is closed."),
 	SETTING(max_prepared_statements, .initial = "200", .max = 1000000, LIVE, GROUP(GENERIC),
-	        .help = "Statements that clients prepare by name (in the protocol) are followed in "
-	                "transaction and statement mode, and each server connection knows so many of "
-	                "them at a time. 0 = not followed: they fail in these modes."),
+	        .help =
+	            "Statements that clients prepare by name (in the protocol) are followed in "
+	            "transaction and statement mode, and each server connection knows so many of "
+	            "them at a time. 0 = not followed: they fail in these modes."),
 	SETTING(max_user_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Clients of one user. 0 = no limit."),
 	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),

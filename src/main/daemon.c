@@ -15,8 +15,38 @@
 #include "pgweir/base/banned.h"
 
 #define WORKER_THREADS 2
-#define WORKER_JOBS 4096     /* key derivations that may wait */
+#define WORKER_JOBS 4096 /* key derivations that may wait */
+#define LOOKUP_THREADS 2
+#define LOOKUP_JOBS 4096
 #define VERIFIERS_MAX 100000 /* derived keys that are kept */
+
+/* Hands over all of them, and leaves none. */
+static void report_all(struct problems *problems, void (*report)(void *arg, const char *problem),
+                       void *arg)
+{
+	for (size_t i = 0; i < problems->count; i++)
+		report(arg, problems->texts[i]);
+	if (problems->dropped_count)
+		report(arg, "... and more problems, too many to list");
+	problems_done(problems);
+}
+
+bool daemon_load_hba(const struct config *config, struct hba **hba,
+                     void (*report)(void *arg, const char *problem), void *arg)
+{
+	struct problems problems = { 0 };
+
+	*hba = NULL;
+	if (config->auth_type != AUTH_TYPE_HBA)
+		return true;
+	if (!*config->auth_hba_file) {
+		report(arg, "auth_type = hba needs auth_hba_file");
+		return false;
+	}
+	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, &problems);
+	report_all(&problems, report, arg);
+	return *hba != NULL;
+}
 
 struct users *daemon_load_users(const struct config *config, struct err *err)
 {
@@ -27,25 +57,26 @@ struct users *daemon_load_users(const struct config *config, struct err *err)
 }
 
 bool daemon_load(const char *file, const struct config **config, struct users **users,
-                 void (*report)(void *arg, const char *problem), void *arg)
+                 struct hba **hba, void (*report)(void *arg, const char *problem), void *arg)
 {
 	struct problems problems = { 0 };
 	struct err err;
+	bool is_good;
 
 	*users = NULL;
 	*config = config_load(file, &problems);
-	for (size_t i = 0; i < problems.count; i++)
-		report(arg, problems.texts[i]);
-	if (problems.dropped_count)
-		report(arg, "... and more problems, too many to list");
-	problems_done(&problems);
+	report_all(&problems, report, arg);
 	if (!*config)
 		return false;
+	is_good = daemon_load_hba(*config, hba, report, arg);
 	*users = daemon_load_users(*config, &err);
-	if (*users)
+	if (!*users)
+		report(arg, err.text);
+	if (*users && is_good)
 		return true;
-	report(arg, err.text);
 	config_unref(config);
+	users_release(users);
+	hba_release(hba);
 	return false;
 }
 
@@ -123,6 +154,9 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return false;
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
+	daemon->lookups = workers_new(daemon->loop, LOOKUP_THREADS, LOOKUP_JOBS, err);
+	if (!daemon->lookups)
+		return false;
 	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
 	daemon->params = params_table_new();
 	if (!daemon->params)
@@ -151,6 +185,8 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.log = daemon->log,
 		.streams = &daemon->streams,
 		.workers = daemon->workers,
+		.lookups = daemon->lookups,
+		.resolver = daemon->resolver,
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
 		.pools = daemon->pools,
@@ -161,12 +197,14 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	    daemon->config, daemon->users, err);
 	if (!daemon->clients)
 		return false;
+	clients_set_hba(daemon->clients, daemon->hba);
 	console_attach(daemon->console, daemon->clients);
 	return true;
 }
 
 struct daemon *daemon_new(struct log *log, const struct options *options,
-                          const struct config *config, struct users *users, struct err *err)
+                          const struct config *config, struct users *users, struct hba *hba,
+                          struct err *err)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
@@ -174,6 +212,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 		err_set(err, ERR_MEMORY, "out of memory");
 		config_unref(&config);
 		users_release(&users);
+		hba_release(&hba);
 		return NULL;
 	}
 	daemon->log = log;
@@ -181,6 +220,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->options = options;
 	daemon->config = config;
 	daemon->users = users;
+	daemon->hba = hba;
 	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
 	    !lifecycle_catch_signals(daemon, err) || !make_listener(daemon, err))
 		daemon_free(&daemon);
@@ -201,6 +241,7 @@ void daemon_free(struct daemon **daemonp)
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);
 	workers_free(&daemon->workers);
+	workers_free(&daemon->lookups);
 	pools_free(&daemon->pools);
 	resolver_free(&daemon->resolver);
 	verifiers_free(&daemon->verifiers);
@@ -210,5 +251,6 @@ void daemon_free(struct daemon **daemonp)
 	loop_free(&daemon->loop);
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
+	hba_release(&daemon->hba);
 	free(daemon);
 }

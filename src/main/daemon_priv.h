@@ -23,9 +23,11 @@ struct daemon {
 	const struct options *options;
 	const struct config *config;
 	struct users *users;
+	struct hba *hba; /* NULL unless auth_type is hba */
 	struct loop *loop;
 	struct stream_pool streams;
 	struct workers *workers;
+	struct workers *lookups; /* for what waits on others */
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct resolver *resolver;

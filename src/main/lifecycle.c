@@ -14,14 +14,18 @@
 
 /* ---- a new snapshot ---- */
 
-/* Nothing in here can fail. Takes over both references. */
-static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users)
+/* Nothing in here can fail. Takes over the references. */
+static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users,
+                         struct hba *hba)
 {
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
+	hba_release(&daemon->hba);
 	daemon->config = config;
 	daemon->users = users;
+	daemon->hba = hba;
 	pools_configure(daemon->pools, config, users);
+	clients_set_hba(daemon->clients, hba);
 	clients_configure(daemon->clients, config, users);
 	verifiers_trim(daemon->verifiers, users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
@@ -33,16 +37,17 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 
 /* The log is asked first: it may find that its file cannot be opened. */
 static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
-                          struct err *err)
+                          struct hba *hba, struct err *err)
 {
 	struct log_options log = daemon_log_options(daemon->options, config);
 
 	if (!log_configure(daemon->log, &log, err)) {
 		config_unref(&config);
 		users_release(&users);
+		hba_release(&hba);
 		return false;
 	}
-	put_in_force(daemon, config, users);
+	put_in_force(daemon, config, users, hba);
 	return true;
 }
 
@@ -67,9 +72,10 @@ static bool reload(void *arg, struct err *err)
 	const struct config *fresh, *config;
 	struct buf differ = { 0 };
 	struct users *users;
+	struct hba *hba;
 
 	err->code = ERR_NONE;
-	if (!daemon_load(daemon->config->conffile, &fresh, &users, report,
+	if (!daemon_load(daemon->config->conffile, &fresh, &users, &hba, report,
 	                 &(struct reload){ daemon, err }))
 		return false;
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
@@ -79,12 +85,29 @@ static bool reload(void *arg, struct err *err)
 	buf_free(&differ);
 	if (!config) {
 		users_release(&users);
+		hba_release(&hba);
 		return err_set(err, ERR_MEMORY, "out of memory");
 	}
-	if (change_config(daemon, config, users, err))
+	if (change_config(daemon, config, users, hba, err))
 		return true;
 	log_error(&daemon->logger, "%s", err->text);
 	return false;
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+/* The rules in force, or those that a SET asks for: their files are read only if it names them. */
+static bool rules_for(struct daemon *daemon, const struct config *config, struct hba **hba,
+                      struct err *err)
+{
+	const struct config *old = daemon->config;
+
+	if (config->auth_type != AUTH_TYPE_HBA || !daemon->hba ||
+	    !same_text(config->auth_hba_file, old->auth_hba_file) ||
+	    !same_text(config->auth_ident_file, old->auth_ident_file))
+		return daemon_load_hba(config, hba, report, &(struct reload){ daemon, err });
+	*hba = hba_hold(daemon->hba);
+	return true;
 }
 
 /* Whether the same users are known: they are not read again for a SET of something else. */
@@ -101,16 +124,23 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 	const struct config *changed;
 	struct users *users;
 	enum config_change result = config_with(daemon->config, name, value, &changed, err);
+	struct hba *hba;
 
 	if (result != CONFIG_CHANGED)
 		return result;
+	err->code = ERR_NONE;
+	if (!rules_for(daemon, changed, &hba, err)) {
+		config_unref(&changed);
+		return CONFIG_REFUSED;
+	}
 	users = has_same_users(changed, daemon->config) ? users_hold(daemon->users)
 	                                                : daemon_load_users(changed, err);
 	if (!users) {
 		config_unref(&changed);
+		hba_release(&hba);
 		return CONFIG_REFUSED;
 	}
-	return change_config(daemon, changed, users, err) ? CONFIG_CHANGED : CONFIG_REFUSED;
+	return change_config(daemon, changed, users, hba, err) ? CONFIG_CHANGED : CONFIG_REFUSED;
 }
 
 /* ---- the end ---- */

@@ -37,14 +37,19 @@ static int check(const struct options *options)
 {
 	const struct config *config;
 	struct users *users;
+	struct hba *hba;
 
-	if (!daemon_load(options->file, &config, &users, report_to_terminal, NULL))
+	if (!daemon_load(options->file, &config, &users, &hba, report_to_terminal, NULL))
 		return EXIT_FAILURE;
-	printf("%s: the configuration is good: %zu databases%s, %zu users\n", options->file,
+	printf("%s: the configuration is good: %zu databases%s, %zu users", options->file,
 	       config_database_count(config), config_database_auto(config) ? " and *" : "",
 	       users_count(users));
+	if (hba)
+		printf(", %zu rules", hba_rule_count(hba));
+	printf("\n");
 	config_unref(&config);
 	users_release(&users);
+	hba_release(&hba);
 	return EXIT_SUCCESS;
 }
 
@@ -73,7 +78,7 @@ static bool enter_background(const struct options *options, const struct config 
 
 /* Runs the daemon to its end. Takes over the references. */
 static bool run(struct log *log, const struct options *options, const struct config *config,
-                struct users *users, struct err *err)
+                struct users *users, struct hba *hba, struct err *err)
 {
 	struct logger logger = { log, NULL };
 	char *pidfile = config->pidfile && *config->pidfile ? strdup(config->pidfile) : NULL;
@@ -84,7 +89,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
-	daemon = daemon_new(log, options, config, users, err);
+	daemon = daemon_new(log, options, config, users, hba, err);
 	is_up = daemon && (!pidfile || pidfile_write(pidfile, err)) && log_start(log, err);
 	if (is_up) {
 		log_info(&logger, "process up: %s, %s", VERSION_OWN, loop_library());
@@ -102,13 +107,14 @@ static int start(const struct options *options)
 	struct logger logger = { log, NULL };
 	const struct config *config;
 	struct users *users;
+	struct hba *hba;
 	struct log_options log_options;
 	struct err err;
 	bool is_good;
 
 	if (!log)
 		return EXIT_FAILURE;
-	if (!daemon_load(options->file, &config, &users, report_to_log, &logger)) {
+	if (!daemon_load(options->file, &config, &users, &hba, report_to_log, &logger)) {
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
@@ -116,9 +122,9 @@ static int start(const struct options *options)
 	is_good = enter_background(options, config, &logger, &err) &&
 	          log_configure(log, &log_options, &err);
 	if (is_good)
-		is_good = run(log, options, config, users, &err);
+		is_good = run(log, options, config, users, hba, &err);
 	else
-		config_unref(&config), users_release(&users);
+		config_unref(&config), users_release(&users), hba_release(&hba);
 	if (!is_good)
 		log_fatal(&logger, "%s", err.text);
 	log_free(&log);

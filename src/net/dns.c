@@ -14,6 +14,7 @@
 #include <ares.h>
 #include <assert.h>
 #include <errno.h>
+#include <netdb.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ struct query {
 	struct dns *dns;
 	dns_on_found *on_found;
 	dns_on_serial *on_serial; /* for dns_query_serial() */
+	dns_on_name *on_name;     /* for dns_query_name() */
 	void *arg;
 };
 
@@ -150,6 +152,17 @@ static void on_soa(void *arg, int status, int timeouts, unsigned char *packet, i
 	                 ares_strerror(status));
 	if (soa)
 		ares_free_data(soa);
+	free(query);
+}
+
+static void on_host(void *arg, int status, int timeouts, struct hostent *host)
+{
+	struct query *query = arg;
+	const char *name = status == ARES_SUCCESS && host && *host->h_name ? host->h_name : NULL;
+
+	(void)timeouts;
+	query->dns->query_count--;
+	query->on_name(query->arg, name, ares_strerror(status));
 	free(query);
 }
 
@@ -353,6 +366,25 @@ bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_seria
 		return false;
 	query->on_serial = on_serial;
 	ares_query(dns->channel, zone, CLASS_IN, TYPE_SOA, on_soa, query);
+	set_tick(dns);
+	return true;
+}
+
+bool dns_query_name(struct dns *dns, const struct address *address, dns_on_name *on_name, void *arg,
+                    struct err *err)
+{
+	bool is_v6 = address->family == AF_INET6;
+	struct query *query = query_new(dns, "of an address", arg, err);
+
+	if (!query)
+		return false;
+	query->on_name = on_name;
+	if (is_v6)
+		ares_gethostbyaddr(dns->channel, &address->in6.sin6_addr,
+		                   sizeof(address->in6.sin6_addr), AF_INET6, on_host, query);
+	else
+		ares_gethostbyaddr(dns->channel, &address->in.sin_addr,
+		                   sizeof(address->in.sin_addr), AF_INET, on_host, query);
 	set_tick(dns);
 	return true;
 }

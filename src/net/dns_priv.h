@@ -38,6 +38,13 @@ typedef void dns_on_serial(void *arg, const uint32_t *serial, const char *failur
 bool dns_query_serial(struct dns *dns, const char *zone, dns_on_serial *on_serial, void *arg,
                       struct err *err);
 
+/* The same rules as for dns_on_found. NULL: `failure` says why there is no name. */
+typedef void dns_on_name(void *arg, const char *name, const char *failure);
+
+/* Asks what the host at an IP address is called (its PTR record). false as above. */
+bool dns_query_name(struct dns *dns, const struct address *address, dns_on_name *on_name, void *arg,
+                    struct err *err);
+
 /* Name and version of the library. Static. */
 const char *dns_library(void);
 

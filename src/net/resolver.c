@@ -246,6 +246,7 @@ struct resolver *resolver_new(struct loop *loop, const struct resolver_options *
 	resolver->loop = loop;
 	resolver_set_ttl(resolver, options->good_ttl, options->bad_ttl);
 	resolver->zone_period = options->zone_period;
+	TAILQ_INIT(&resolver->reverses);
 	resolver->dns = dns_new(loop, options, err);
 	if (!resolver->dns)
 		resolver_free(&resolver);
@@ -258,6 +259,7 @@ void resolver_free(struct resolver **resolver)
 		return;
 	(*resolver)->is_ending = true;
 	dns_free(&(*resolver)->dns);
+	reverse_end_all(*resolver);
 	resolver_forget(*resolver);
 	assert(!(*resolver)->names && !(*resolver)->zones);
 	free(*resolver);

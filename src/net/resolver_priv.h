@@ -13,10 +13,12 @@
 
 #include "dns_priv.h"
 #include "pgweir/net/resolver.h"
+#include "pgweir/net/reverse.h"
 
 TAILQ_HEAD(ask_list, resolver_ask);
 TAILQ_HEAD(stay_list, resolver_stay);
 TAILQ_HEAD(name_list, resolver_name);
+TAILQ_HEAD(reverse_list, reverse_query);
 
 struct resolver_name {
 	struct resolver *resolver;
@@ -51,6 +53,8 @@ struct resolver {
 	struct resolver_name *last_row; /* of resolver_next_row() */
 	struct resolver_zone *zones;
 	usec_t zone_period;
+	struct reverse_list reverses; /* reverse.c */
+	unsigned int reverse_count;
 	unsigned long serial;
 	unsigned int rotation; /* where the next name that is found begins */
 	bool is_ending;
@@ -72,6 +76,21 @@ struct resolver_zone {
 	bool is_lost;   /* there was no memory to file it */
 	char text[];
 };
+
+/* The name of an address is looked for. */
+struct reverse_query {
+	struct resolver *resolver;
+	TAILQ_ENTRY(reverse_query) node;
+	struct reverse *owner; /* NULL: it has gone */
+	struct task task;      /* the next step */
+	struct address address;
+	char *host; /* what it is said to be called */
+	bool is_proven;
+	bool is_done; /* there is nothing more to ask */
+};
+
+/* Ends all, once dns_free() has. */
+void reverse_end_all(struct resolver *resolver);
 
 /* A name comes into the table, or leaves it. */
 void zone_enter(struct resolver_name *name);

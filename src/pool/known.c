@@ -18,6 +18,7 @@ struct known_statement {
 	UT_hash_handle hh; /* by the statement's address */
 	TAILQ_ENTRY(known_statement) node;
 	struct statement *statement; /* one owner */
+	const void *change;          /* that it is still to be confirmed by */
 	bool is_confirmed;
 	bool is_spoilt;
 };
@@ -147,7 +148,7 @@ static struct ledger_change *make_change(struct known *known, struct statement *
 
 static void free_change(struct known_change *change)
 {
-	change->known->open.count--;
+	ledger_open_end(&change->known->open);
 	statement_release(change->known->statements, &change->statement);
 	free(change);
 }
@@ -159,7 +160,7 @@ static void settle_learn(struct ledger_change *base, bool is_done)
 
 	if (!is_done)
 		forget(change->known, entry);
-	else if (entry)
+	else if (entry && entry->change == change)
 		entry->is_confirmed = true;
 	free_change(change);
 }
@@ -167,11 +168,14 @@ static void settle_learn(struct ledger_change *base, bool is_done)
 struct ledger_change *known_learn(struct known *known, struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_learn);
+	struct known_statement *entry = change ? learn(known, statement) : NULL;
 
-	if (change && !learn(known, statement)) {
+	if (change && !entry) {
 		free_change((struct known_change *)change);
 		return NULL;
 	}
+	if (entry)
+		entry->change = change;
 	return change;
 }
 
@@ -217,7 +221,7 @@ static void settle_one(struct known_repeat *repeat)
 {
 	if (++repeat->settled_count < 2)
 		return;
-	repeat->known->open.count--;
+	ledger_open_end(&repeat->known->open);
 	statement_release(repeat->known->statements, &repeat->statement);
 	free(repeat);
 }
@@ -241,7 +245,7 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 
 	if (!is_done && is_lost)
 		forget(repeat->known, entry);
-	else if (entry)
+	else if (entry && (!is_done || entry->change == repeat))
 		entry->is_confirmed = true;
 	if (entry && !is_done && !is_lost)
 		entry->is_spoilt = repeat->was_spoilt;
@@ -259,6 +263,7 @@ bool known_repeat(struct known *known, struct statement *statement, struct ledge
 	if (entry) {
 		repeat->was_spoilt = entry->is_spoilt;
 		entry->is_confirmed = entry->is_spoilt = false;
+		entry->change = repeat;
 	}
 	repeat->close.settle = settle_repeat_close;
 	repeat->parse.settle = settle_repeat_parse;

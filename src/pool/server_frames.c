@@ -192,7 +192,7 @@ static bool say_renamed(struct server *server, struct bytes body,
                         const struct ledger_change *change)
 {
 	struct bytes name =
-	    change->alias ? bytes_text(change->alias) : statement_name(change->statement);
+	    change->statement ? statement_name(change->statement) : bytes_text(SCRATCH_NAME);
 	const char *at = memmem(body.at, body.count, name.at, name.count);
 	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
 	size_t frame;
@@ -236,7 +236,7 @@ static enum frame_fate failed_frame(struct server *server, struct bytes body,
 		say_refusal(server, change);
 		fate = FRAME_REPLACE;
 	} else if (change->name && is_whole) {
-		bool is_spoilt = strcmp(report.sqlstate, "0A000") == 0 && !change->alias;
+		bool is_spoilt = strcmp(report.sqlstate, "0A000") == 0 && change->statement;
 
 		if (is_spoilt)
 			known_spoil(&server->known, change->statement);

@@ -24,6 +24,7 @@ static struct statement *make(struct statements *statements, struct bytes text)
 
 	if (!statement)
 		return NULL;
+	statement->statements = statements;
 	statement->name_size = name_size;
 	statement->message_size = size;
 	statement->message[0] = 'P';

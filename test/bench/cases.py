@@ -14,6 +14,8 @@ CONNECT = "SELECT 1;\n"
 # pgbench logs in blockingly, so each client needs a thread of its own.
 CONNECT_WORDS = ("-C", "-j", "8")
 IDLE_CLIENTS = 5000
+PREPARING_CLIENTS = 1000
+STATEMENTS = 200
 BUSY_CLIENTS = 16
 BATCH = 100  # pools that are touched at a time, below PostgreSQL's max_connections
 
@@ -46,15 +48,41 @@ class Reach:
         return f"<= {self.most:g}" + (" x" if self.is_ratio else "")
 
 
-def transactions(bench, case, target):
+def transactions(bench, case, target, flavour=None):
     """One pgbench run, after a short one the first time."""
-    process = bench.place.target(target, case.flavour)
+    flavour = flavour or case.flavour
+    process = bench.place.target(target, flavour)
     pgbench = Pgbench(bench.workplace, case.words, case.clients, case.script,
                       case.user)
-    if target not in case.warmed:
+    if (target, flavour) not in case.warmed:
         pgbench.warm(process)
-        case.warmed.add(target)
+        case.warmed.add((target, flavour))
     return pgbench.run(target, process, bench.seconds)
+
+
+def prepared(bench, case, target):
+    """In session mode, as Debian's PgBouncer follows no statements; pgweir in the other mode too."""
+    figures = transactions(bench, case, target)
+    if target == "pgweir":
+        beside = transactions(bench, case, target, "trust")
+        figures["transaction_mode_cpu_us"] = beside["cpu_us"]
+    return figures
+
+
+def prepared_memory(bench, case, target):
+    """What the names of all clients cost, the texts being the same. Each runs on its own."""
+    process = bench.place.target(target, case.flavour)
+    texts = [f"SELECT aid, abalance, {number} FROM pgbench_accounts WHERE aid = $1"
+             for number in range(STATEMENTS)]
+    try:
+        with IdleClients(process.port, TRUSTED_USER, DATABASE, PREPARING_CLIENTS) as clients:
+            clients.ask_all()
+            before = servers.rss_bytes(process.pid)
+            clients.prepare_all(texts)
+            after = servers.rss_bytes(process.pid)
+    finally:
+        bench.place.stop(target, case.flavour)
+    return {"names_mb": (after - before) / 1e6}
 
 
 def copy_out(bench, case, target):
@@ -147,6 +175,8 @@ def make_cases():
              ("-S", "-M", "simple")),
         Case("select-extended-16", "pgbench -S, extended, 16 clients", transactions, 16,
              ("-S", "-M", "extended")),
+        Case("prepared-16", "pgbench -S, prepared, 16 clients, session mode", prepared, 16,
+             ("-S", "-M", "prepared"), flavour="session", reach={"cpu_us": Reach(0.85)}),
         Case("connect-trust-8", "connect, SELECT 1, leave; trust, 8 clients", transactions, 8,
              CONNECT_WORDS, CONNECT, reach={"cpu_us": Reach(0.8)}),
         Case("connect-scram-8", "connect, SELECT 1, leave; SCRAM, 8 clients", transactions, 8,
@@ -159,6 +189,10 @@ def make_cases():
         Case("idle-memory", f"RSS for each of {IDLE_CLIENTS} idle clients", idle_memory,
              flavour="idle", targets=poolers,
              reach={"login_bytes": Reach(800, False), "query_bytes": Reach(800, False)}),
+        Case("prepared-memory",
+             f"RSS for {PREPARING_CLIENTS} clients x {STATEMENTS} statements of the same texts",
+             prepared_memory, flavour="idle", targets=("pgweir",),
+             reach={"names_mb": Reach(20, False)}),
         Case("idle-cost", f"bsc-16 beside {IDLE_CLIENTS} idle clients", idle_cost,
              flavour="trust", targets=poolers, reach={"growth_percent": Reach(3, False)}),
         Case("resting-cost", f"bsc-16 beside {place.RESTING_POOLS} pools at rest", resting_cost,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Clients that log in without a password, may ask one thing, and then hold their connection.
+"""Clients that log in without a password, may ask or prepare something, and then hold their
+connection.
 
 They speak the protocol by themselves: thousands of libpq connections would cost more than what
 is measured.
@@ -71,4 +72,13 @@ class IdleClients:
         """Each sends one query and takes its answer."""
         for sock in self.sockets:
             sock.sendall(_message(b"Q", b"SELECT 1\0"))
+            _read_until_ready(sock)
+
+    def prepare_all(self, texts):
+        """Each prepares all texts, under names of its own."""
+        messages = b"".join(
+            _message(b"P", b"s%d\0" % number + text.encode() + b"\0\0\0")
+            for number, text in enumerate(texts)) + _message(b"S", b"")
+        for sock in self.sockets:
+            sock.sendall(messages)
             _read_until_ready(sock)

@@ -26,6 +26,7 @@ FLAVOURS = {
     "trust": {},
     "scram": {"auth_type": "scram-sha-256"},
     "idle": {},
+    "session": {"pool_mode": "session"},
     "pools_base": {"server_idle_timeout": 1},
     "pools_rest": {"server_idle_timeout": 1},
 }

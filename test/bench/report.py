@@ -6,6 +6,7 @@ import statistics
 METRICS = {
     "tps": ("transactions/s", "{:.0f}"),
     "cpu_us": ("CPU us/transaction", "{:.2f}"),
+    "transaction_mode_cpu_us": ("CPU us/transaction, transaction mode", "{:.2f}"),
     "p50_ms": ("p50 ms", "{:.3f}"),
     "p99_ms": ("p99 ms", "{:.3f}"),
     "connect_ms": ("mean ms to connect", "{:.3f}"),
@@ -13,6 +14,7 @@ METRICS = {
     "cpu_ms_per_million": ("CPU ms/million rows", "{:.1f}"),
     "login_bytes": ("bytes/client, logged in", "{:.0f}"),
     "query_bytes": ("bytes/client, after a query", "{:.0f}"),
+    "names_mb": ("MB in all", "{:.1f}"),
     "alone_cpu_us": ("CPU us/transaction, alone", "{:.2f}"),
     "beside_cpu_us": ("CPU us/transaction, beside", "{:.2f}"),
     "growth_percent": ("growth %", "{:.1f}"),

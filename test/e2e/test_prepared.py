@@ -135,3 +135,62 @@ def test_what_clients_leave_is_nobody_elses(pgweir):
         other = weir.client()
         assert other.ask(bind((), "s1"), sync()).error["C"] == "26000"
         assert other.ask(parse("SELECT 7", "s1"), bind((), "s1"), execute(), sync()).rows == [["7"]]
+
+
+def test_the_unnamed_statement_over_two_transactions(pgweir):
+    """pgx and others ask for its description first, in a transaction of its own."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    one, other = weir.client(), weir.client()
+    for number in range(3):
+        got = one.ask(parse(f"SELECT $1::int + {number}"), describe("S"), sync())
+        assert not got.errors
+        got = other.ask(parse(f"SELECT 'of the other', {number}"), bind(()), execute(), sync())
+        assert got.rows == [["of the other", str(number)]]
+        for value in range(2):
+            got = one.ask(bind((str(value),)), describe(), execute(), sync())
+            assert got.rows == [[str(number + value)]], got
+
+
+def test_nobody_finds_the_unnamed_statement_of_another(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    one, other = weir.client(), weir.client()
+
+    def leave_one_there():
+        assert not other.ask(parse("SELECT 'of the other'"), sync()).errors
+
+    leave_one_there()
+    assert one.ask(bind(()), execute(), sync()).error["C"] == "26000"
+    assert not one.ask(parse("SELECT 'mine'"), sync()).errors
+    assert one.query("SELECT 1").rows == [["1"]]  # a Query takes the unnamed statement away
+    leave_one_there()
+    assert one.ask(bind(()), execute(), sync()).error["C"] == "26000"
+    assert one.ask(parse("SELEC"), sync()).error["C"] == "42601"
+    leave_one_there()
+    assert one.ask(describe("S"), sync()).error["C"] == "26000"
+    assert other.ask(bind(()), execute(), sync()).rows == [["of the other"]]
+
+
+def test_the_unnamed_statement_behind_a_failed_batch(pgweir):
+    """The Parse was skipped, so what the next batch of the same write finds is not the client's."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    one, other = weir.client(), weir.client()
+    assert not other.ask(parse("SELECT 'of the other'"), sync()).errors
+    one.send(parse("SELEC", "bad") + parse("SELECT 'mine'") + sync()
+             + bind(()) + execute() + sync())
+    assert one.read_result().error["C"] == "42601"
+    assert one.read_result().error["C"] == "26000"
+
+
+def test_a_failed_batch_behind_which_a_known_text_is_parsed(pgweir):
+    """The Parse is sent on at once, and must not hide that the batch before it may have failed."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
+    client = weir.client()
+    texts = {name: f"SELECT $1::int + {number}" for number, name in enumerate("xyz")}
+    assert not client.ask(*[parse(text, name) for name, text in texts.items()], sync()).errors
+    for name in "zx":
+        assert not client.ask(bind(("1",), name), execute(), sync()).errors
+    # The server knows z and x; y takes the place of z, but is skipped.
+    client.send(bind(("none",), "x") + bind(("1",), "y") + execute() + sync()
+                + parse(texts["x"], "again") + bind(("1",), "z") + execute() + sync())
+    assert client.read_result().error["C"] == "22P02"
+    assert client.read_result().rows == [["3"]]

@@ -47,11 +47,12 @@ static void drain(struct play *play, struct peer *peer)
 		peer_close(peer);
 }
 
-/* A Parse, Bind, Describe or Close of one of four names, with one of four texts. */
+/* A Parse, Bind, Describe or Close of one of three names or none, with one of four texts. */
 static void named_message(struct play *play, struct buf *out)
 {
 	unsigned int what = take(play);
-	const char name[] = { 's', (char)('0' + what / 4 % 4), 0 };
+	const char names[] = { 's', (char)('0' + what / 4 % 4), 0 };
+	const char *name = what / 4 % 4 == 3 ? "" : names; /* the unnamed statement */
 	const char text[] = { 't', (char)('0' + what / 16 % 4), 0 };
 	const char type = "PBDC"[what % 4];
 	size_t at = message_begin(out, type);

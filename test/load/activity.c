@@ -27,6 +27,13 @@ static const struct activity activities[] = {
 	{ "pipeline_with_errors", 40, pipeline_with_errors },
 	{ "pipeline_transaction", 30, pipeline_transaction },
 	{ "pipeline_with_flush", 20, pipeline_with_flush },
+	{ "use_prepared", 100, use_prepared },
+	{ "describe_prepared", 20, describe_prepared },
+	{ "replace_prepared", 40, replace_prepared },
+	{ "prepare_and_fail", 20, prepare_and_fail },
+	{ "use_prepared_in_transaction", 30, use_prepared_in_transaction },
+	{ "deallocate_all", 5, deallocate_all },
+	{ "pipeline_prepared", 60, pipeline_prepared },
 	{ "copy_out", 15, copy_out },
 	{ "copy_in", 15, copy_in },
 	{ "copy_in_and_fail", 10, copy_in_and_fail },
@@ -38,6 +45,7 @@ static const struct activity activities[] = {
 	{ "leave_copy_in", 5, leave_copy_in },
 	{ "leave_pipeline", 8, leave_pipeline },
 	{ "leave_between_syncs", 8, leave_between_syncs },
+	{ "leave_preparing", 8, leave_preparing },
 	{ "leave_half_message", 5, leave_half_message },
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Activities: what clients do. One row each; a new one is a function and a row. The functions
- * stand by theme in reading.c, writing.c, pipelining.c, copying.c and leaving.c.
+ * stand by theme in reading.c, writing.c, pipelining.c, preparing.c, copying.c
+ * and leaving.c.
  */
 #ifndef TEST_LOAD_ACTIVITY_H
 #define TEST_LOAD_ACTIVITY_H
@@ -50,6 +51,16 @@ enum step_result pipeline_writes(struct client *client, unsigned int step);
 enum step_result pipeline_with_errors(struct client *client, unsigned int step);
 enum step_result pipeline_transaction(struct client *client, unsigned int step);
 enum step_result pipeline_with_flush(struct client *client, unsigned int step);
+
+/* preparing.c */
+enum step_result use_prepared(struct client *client, unsigned int step);
+enum step_result describe_prepared(struct client *client, unsigned int step);
+enum step_result replace_prepared(struct client *client, unsigned int step);
+enum step_result prepare_and_fail(struct client *client, unsigned int step);
+enum step_result use_prepared_in_transaction(struct client *client, unsigned int step);
+enum step_result deallocate_all(struct client *client, unsigned int step);
+enum step_result pipeline_prepared(struct client *client, unsigned int step);
+enum step_result leave_preparing(struct client *client, unsigned int step);
 
 /* copying.c */
 enum step_result copy_out(struct client *client, unsigned int step);

@@ -131,6 +131,16 @@ static bool judge_command(struct answers *answers, struct due *due, const PGresu
 	return true;
 }
 
+static bool judge_description(struct answers *answers, struct due *due, const PGresult *result)
+{
+	if (PQnparams(result) != ROW_FIELDS || PQnfields(result) != ROW_FIELDS)
+		return complain(answers, "%d parameters, %d columns", PQnparams(result),
+		                PQnfields(result));
+	if (strcmp(PQfname(result, 2), due->words) != 0)
+		return complain(answers, "column %s, not %s", PQfname(result, 2), due->words);
+	return true;
+}
+
 static bool judge_error(struct answers *answers, struct due *due, const PGresult *result)
 {
 	const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -173,6 +183,7 @@ static const struct {
 	[DUE_VALUE] = { "a value", STATUS(PGRES_TUPLES_OK), judge_value },
 	[DUE_KEEP] = { "some value", STATUS(PGRES_TUPLES_OK), judge_value },
 	[DUE_COMMAND] = { "a command tag", STATUS(PGRES_COMMAND_OK), judge_command },
+	[DUE_DESCRIPTION] = { "a description", STATUS(PGRES_COMMAND_OK), judge_description },
 	[DUE_ERROR] = { "an error", STATUS(PGRES_FATAL_ERROR), judge_error },
 	[DUE_EMPTY] = { "an empty answer", STATUS(PGRES_EMPTY_QUERY), NULL },
 	[DUE_ABORTED] = { "an aborted statement", STATUS(PGRES_PIPELINE_ABORTED), NULL },

@@ -22,6 +22,7 @@ enum due_kind {
 	DUE_VALUE,          /* one row, one column: words */
 	DUE_KEEP,           /* one row, one column: anything, kept for later */
 	DUE_COMMAND,        /* no rows; command tag: words */
+	DUE_DESCRIPTION,    /* of a tagged statement; name of its third column: words */
 	DUE_ERROR,          /* SQLSTATE: words; the message must be the tag if there is one */
 	DUE_EMPTY,          /* answer to an empty query */
 	DUE_ABORTED,        /* a pipeline's statement behind an error */

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,6 +89,7 @@ static void drop_connection(struct client *client, enum vanish_how how)
 	client->is_cancelling = false;
 	client->cancel_ticket++;
 	client->write_count = 0;
+	memset(client->prepared, 0, sizeof(client->prepared));
 }
 
 void client_vanish(struct client *client, enum vanish_how how)

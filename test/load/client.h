@@ -18,6 +18,8 @@
 struct activity;
 struct event;
 
+#define NAMES 20 /* of prepared statements, for each client */
+
 enum step_result {
 	STEP_SENT,  /* go on with the next step when all is answered */
 	STEP_AGAIN, /* the socket is full: the same step again when it has room */
@@ -53,6 +55,9 @@ struct client {
 	size_t write_first; /* the writes of the activity at hand */
 	size_t write_count;
 	size_t copied; /* lines of COPY data sent so far */
+
+	unsigned int prepared[NAMES]; /* the text under each name, from 1; 0: none */
+	unsigned int name;            /* the one of the activity at hand */
 
 	unsigned int cancel_ticket; /* goes up with each cancel, and with each lost connection */
 	bool is_cancelling;         /* a cancel is to be sent, or on its way */

@@ -10,6 +10,7 @@
 
 static const char *const tally_names[TALLY_KINDS] = {
 	[TALLY_STATEMENTS] = "statements",
+	[TALLY_PREPARED] = "statements prepared",
 	[TALLY_ROWS] = "rows checked",
 	[TALLY_ERRORS] = "errors expected",
 	[TALLY_NOTICES] = "notices expected",

@@ -7,6 +7,7 @@
 
 enum tally_kind {
 	TALLY_STATEMENTS, /* statements sent */
+	TALLY_PREPARED,   /* named statements sent to be prepared */
 	TALLY_ROWS,       /* rows checked, COPY lines included */
 	TALLY_ERRORS,     /* errors that came as they should */
 	TALLY_NOTICES,    /* notices that came as they should */

@@ -21,7 +21,9 @@ enum entry_method {
 	ENTRY_ANY,   /* nothing is asked at all */
 	ENTRY_PLAIN,
 	ENTRY_MD5, /* goes over to SCRAM when the secret is of that kind */
-	ENTRY_SCRAM
+	ENTRY_SCRAM,
+	ENTRY_PEER, /* nothing is asked: who.is_proven says whether it is who it says */
+	ENTRY_CERT  /* the same */
 };
 
 enum entry_result {
@@ -35,6 +37,7 @@ struct entry_who {
 	enum entry_method method;
 	const char *user;
 	const struct secret *secret; /* NULL: no such user */
+	bool is_proven;              /* PEER, CERT: proven without us. A user must still be known */
 	unsigned int iterations;     /* scram_iterations: for plain secrets and users who are not */
 	struct verifiers *verifiers; /* must outlive the entry's last step */
 	/* From the loop, never from within a call here: the work of ENTRY_WORK is done. */

@@ -22,6 +22,7 @@
 enum client_state {
 	CLIENT_STARTUP,   /* its first packets are on their way */
 	CLIENT_PROOF,     /* it has to prove who it is */
+	CLIENT_LOOKING,   /* its host's name, or its system user's, is looked up for that */
 	CLIENT_DERIVING,  /* a helper thread derives a key for that */
 	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,      /* is in, and has no server */
@@ -36,16 +37,20 @@ enum client_state {
 	CLIENT_STATES
 };
 
+struct admission;
 struct entry;
 struct client_statement;
 struct sql_unnamed;
 
 /* What there is only until a client is in. */
 struct client_entrance {
+	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct entry *entry;
-	struct buf unknown;   /* names of _pq_. options: name\0name\0 */
-	unsigned int minor;   /* of the protocol that was asked for */
-	bool was_tls_refused; /* SSLRequest has been answered */
+	unsigned int generation; /* of the configuration that chose how it proves who it is */
+	unsigned int method;     /* enum entry_method: how it proves who it is */
+	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
+	unsigned int minor;      /* of the protocol that was asked for */
+	bool was_tls_refused;    /* SSLRequest has been answered */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
@@ -67,10 +72,14 @@ struct client {
 	const struct params *params;  /* what it wants to be set wherever its work runs */
 	const struct params *startup; /* the same as it was given at the start */
 	struct client_entrance *entrance;
-	struct ledger_open open_names;       /* changes of its statements' names */
-	uint32_t name_loss_count;            /* how often it has thrown all of them away */
-	struct client_statement *statements; /* by name: what it has prepared. client/prepared.c */
-	struct sql_unnamed *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
+	struct ledger_open open_names; /* changes of its statements' names */
+	uint32_t name_loss_count;      /* how often it has thrown all of them away */
+	uint32_t name_change_count;    /* changes so far: numbers them */
+	uint32_t statement_count;
+	void *statements;        /* what it has prepared: a tree. client/names.c */
+	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
+	struct sql_unnamed
+	    *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */

@@ -5,6 +5,7 @@
 #ifndef PGWEIR_CLIENT_CLIENTS_H
 #define PGWEIR_CLIENT_CLIENTS_H
 
+#include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
 
 TAILQ_HEAD(client_list, client);
@@ -15,6 +16,8 @@ struct clients_with {
 	struct log *log;
 	struct stream_pool *streams;
 	struct workers *workers;
+	struct workers *lookups;   /* for what waits on others: names of system users */
+	struct resolver *resolver; /* for names of clients' hosts */
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct pools *pools;
@@ -35,6 +38,8 @@ struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
+	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
 	struct client *by_key;
@@ -61,6 +66,9 @@ void clients_free(struct clients **clients);
  * count for those who are there too, some clients each turn.
  */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
+
+/* The same for rules; before clients_configure(). NULL: auth_type is not hba. Takes a reference. */
+void clients_set_hba(struct clients *clients, struct hba *hba);
 
 /* Somebody came in: takes over the socket. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer);

@@ -43,7 +43,8 @@ enum auth_type {
 	AUTH_TYPE_TRUST,
 	AUTH_TYPE_PLAIN,
 	AUTH_TYPE_MD5,
-	AUTH_TYPE_SCRAM_SHA_256
+	AUTH_TYPE_SCRAM_SHA_256,
+	AUTH_TYPE_HBA /* the first rule of auth_hba_file that matches says it */
 };
 
 /* Names out of one setting. */
@@ -94,6 +95,8 @@ struct config {
 	/* authentication */
 	enum auth_type auth_type;
 	char *auth_file;
+	char *auth_hba_file;
+	char *auth_ident_file;
 
 	/* logging */
 	char *logfile;
@@ -197,7 +200,7 @@ const char *config_check_query(const struct config *config);
 /* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
 const char *pool_mode_name(enum pool_mode mode);
 
-/* "any", "trust", "plain", "md5", "scram-sha-256". */
+/* "any", "trust", "plain", "md5", "scram-sha-256", "hba". */
 const char *auth_type_name(enum auth_type type);
 
 #endif

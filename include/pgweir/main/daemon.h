@@ -6,6 +6,7 @@
 #ifndef PGWEIR_MAIN_DAEMON_H
 #define PGWEIR_MAIN_DAEMON_H
 
+#include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
@@ -14,21 +15,27 @@
 struct daemon;
 
 /*
- * Loads the configuration and the users that it names. false: every problem has
- * been handed to `report`, and nothing is loaded.
+ * Loads the configuration, and the users and rules that it names (*hba is NULL unless
+ * auth_type is hba). false: every problem has been handed to `report`, and nothing
+ * is loaded.
  */
 bool daemon_load(const char *file, const struct config **config, struct users **users,
-                 void (*report)(void *arg, const char *problem), void *arg);
+                 struct hba **hba, void (*report)(void *arg, const char *problem), void *arg);
+
+/* The rules that *config names; *hba is NULL when it names none. false as above. */
+bool daemon_load_hba(const struct config *config, struct hba **hba,
+                     void (*report)(void *arg, const char *problem), void *arg);
 
 /* How the log shall be by options and configuration. The texts are borrowed. */
 struct log_options daemon_log_options(const struct options *options, const struct config *config);
 
 /*
- * Opens everything: loop, resolver, listeners. Takes over the references to config
- * and users; log and options are borrowed. NULL: *err says why not.
+ * Opens everything: loop, resolver, listeners. Takes over the references to config,
+ * users and hba; log and options are borrowed. NULL: *err says why not.
  */
 struct daemon *daemon_new(struct log *log, const struct options *options,
-                          const struct config *config, struct users *users, struct err *err);
+                          const struct config *config, struct users *users, struct hba *hba,
+                          struct err *err);
 
 /* Runs until it is told to stop. */
 void daemon_run(struct daemon *daemon);

@@ -55,20 +55,21 @@ struct statement;
  */
 struct ledger_change {
 	void (*settle)(struct ledger_change *change, bool is_done);
-	const struct statement
-	    *statement;    /* what the request is about, for the words of an error */
-	const char *name;  /* and how the client calls it; NULL: no matter */
-	const char *alias; /* how this request called it; NULL: by the statement's name */
+	const struct statement *statement; /* what the request is about, for the words of an error;
+	                                      NULL: what has the scratch name (statements.h) */
+	const char *name;                  /* and how the client calls it; NULL: no matter */
 };
 
 /*
  * How many changes of one thing are not settled. While what was sent before the
  * last Sync may still fail, nobody can tell what holds behind it: whoever needs
- * to know waits for that Sync's answer. So all that are open are of one segment.
+ * to know waits for that Sync's answer. Some changes need not know, so there may be
+ * open ones of several segments; they are settled segment by segment.
  */
 struct ledger_open {
-	uint32_t count;
-	uint32_t segment;
+	uint32_t count;       /* all */
+	uint32_t older_count; /* those before `segment` */
+	uint32_t segment;     /* of the last one */
 };
 
 /* Where a query that has brought the server into COPY BOTH stands: see ledger.c. */
@@ -148,15 +149,25 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 
 static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)
 {
+	if (open->segment != ledger->segment)
+		open->older_count = open->count;
 	open->count++;
 	open->segment = ledger->segment;
+}
+
+/* One is settled. */
+static inline void ledger_open_end(struct ledger_open *open)
+{
+	open->count--;
+	if (open->older_count)
+		open->older_count--;
 }
 
 /* Whether changes are open that may fail without what is sent now. */
 static inline bool ledger_open_is_unsure(const struct ledger_open *open,
                                          const struct ledger *ledger)
 {
-	return open->count && open->segment != ledger->segment;
+	return open->older_count || (open->count && open->segment != ledger->segment);
 }
 
 enum ledger_send {

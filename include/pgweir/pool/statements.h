@@ -10,9 +10,13 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/table.h"
 
+/* A name on servers that belongs to nothing: whatever needs it begins by closing it. */
+#define SCRATCH_NAME "PGBOUNCER_0"
+
 /* One text with its parameter types. Counted: whoever keeps one holds it. */
 struct statement {
-	UT_hash_handle hh; /* by what follows the name in its Parse message */
+	struct statements *statements; /* it is one of */
+	UT_hash_handle hh;             /* by what follows the name in its Parse message */
 	size_t owner_count;
 	size_t name_size;    /* bytes of its name on servers, zero included */
 	size_t message_size; /* bytes of the Parse message that makes a server know it */

@@ -5,8 +5,17 @@ import socket
 import struct
 import threading
 
-TYPE_A, TYPE_SOA = 1, 6
+TYPE_A, TYPE_SOA, TYPE_PTR = 1, 6, 12
 PORT = 53  # resolv.conf knows no other
+
+
+def _forward(name):
+    """The address in the name of a PTR record."""
+    return ".".join(reversed(name.split(".")[:4]))
+
+
+def _packed(name):
+    return b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\0"
 
 
 class NameServer:
@@ -15,6 +24,7 @@ class NameServer:
     def __init__(self, address="127.0.53.1"):
         self.address = address
         self.names = {}  # name: list of IPv4 addresses
+        self.hosts = {}  # IPv4 address: its name
         self.serials = {}  # zone: its serial number
         self.asked = []
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -45,7 +55,7 @@ class NameServer:
         name, (kind,) = ".".join(labels), struct.unpack("!H", question[at + 1:at + 3])
         self.asked.append((name, kind))
         records = self._records(name, kind)
-        known = name in self.names or name in self.serials
+        known = name in self.names or name in self.serials or records
         flags = 0x8580 if known else 0x8583
         head = question[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0)
         return head + question[12:at + 5] + b"".join(
@@ -54,6 +64,8 @@ class NameServer:
     def _records(self, name, kind):
         if kind == TYPE_A:
             return [socket.inet_aton(address) for address in self.names.get(name, ())]
+        if kind == TYPE_PTR and _forward(name) in self.hosts:
+            return [_packed(self.hosts[_forward(name)])]
         if kind == TYPE_SOA and name in self.serials:
             return [b"\0\0" + struct.pack("!IIIII", self.serials[name], 60, 60, 60, 60)]
         return []

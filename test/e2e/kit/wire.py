@@ -301,14 +301,19 @@ class Channel:
 class Wire(Channel):
     """The client's side."""
 
-    def __init__(self, address, limit=LIMIT):
-        """address: (host, port), or the path of a Unix socket (abstract: beginning with NUL)."""
+    def __init__(self, address, limit=LIMIT, source=None):
+        """address: (host, port), or the path of a Unix socket (abstract: beginning with NUL).
+
+        source: (host, port) to come from.
+        """
         family = socket.AF_UNIX
         if not isinstance(address, str):
             family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.settimeout(limit)
         try:
+            if source:
+                sock.bind(source)
             sock.connect(address)
         except BaseException:
             sock.close()

@@ -294,6 +294,41 @@ START_TEST(entry_methods_and_secrets)
 }
 END_TEST
 
+#define PEER_FAILED "unix socket login rejected"
+#define CERT_FAILED "certificate authentication failed"
+
+/* What somebody else has proven: a name counts only for a user who is known. */
+static const struct {
+	enum entry_method method;
+	bool is_known, is_proven;
+	const char *refused; /* NULL: let in */
+} proven[] = {
+	{ ENTRY_PEER, true, true, NULL },         { ENTRY_PEER, true, false, PEER_FAILED },
+	{ ENTRY_PEER, false, true, PEER_FAILED }, { ENTRY_PEER, false, false, PEER_FAILED },
+	{ ENTRY_CERT, true, true, NULL },         { ENTRY_CERT, true, false, CERT_FAILED },
+	{ ENTRY_CERT, false, true, CERT_FAILED }, { ENTRY_CERT, false, false, CERT_FAILED },
+};
+
+START_TEST(entry_proven_elsewhere)
+{
+	struct secret secret = secret_of("");
+	struct entry *entry = entry_new(&(struct entry_who){
+	    .method = proven[_i].method,
+	    .user = "alice",
+	    .secret = proven[_i].is_known ? &secret : NULL,
+	    .is_proven = proven[_i].is_proven,
+	});
+	struct buf out = { 0 };
+	struct err err = { 0 };
+
+	ck_assert_int_eq(entry_start(entry, &out, &err),
+	                 proven[_i].refused ? ENTRY_REFUSED : ENTRY_OK);
+	ck_assert_str_eq(err.text, proven[_i].refused ? proven[_i].refused : "");
+	ck_assert_uint_eq(out.count, 0);
+	entry_free(&entry);
+}
+END_TEST
+
 /* Plays `method` with a secret of that kind and returns how many jobs it took. */
 static int jobs_of(struct verifiers *verifiers, enum entry_method method, enum secret_kind kind,
                    const char *password)
@@ -464,6 +499,7 @@ int main(void)
 	TCase *tests = tcase_create("entry");
 
 	tcase_add_loop_test(tests, entry_methods_and_secrets, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, entry_proven_elsewhere, 0, COUNT_OF(proven));
 	tcase_add_test(tests, entry_derives_once);
 	tcase_add_test(tests, entry_offers_stable_salts);
 	tcase_add_loop_test(tests, entry_broken_messages, 0, COUNT_OF(broken));

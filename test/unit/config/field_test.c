@@ -50,7 +50,7 @@ static const struct {
 	{ "pool_mode", "x", NULL,
 	  "\"x\" is not one of its values: session, transaction or statement" },
 	{ "auth_type", "scram-sha-256", "scram-sha-256", NULL },
-	{ "auth_type", "hba", NULL, "\"hba\" is not supported yet" },
+	{ "auth_type", "pam", NULL, "\"pam\" is not supported yet" },
 	{ "listen_addr", "a, b", "a, b", NULL },
 	{ "server_reset_query", "''", "''", NULL },
 	{ "server_reset_query", "", "", NULL },

@@ -23,9 +23,9 @@ static const struct {
 	{ "server_tls_sslmode", "verify-full",
 	  "setting \"server_tls_sslmode\" is not supported yet: leave it out, or set it to "
 	  "disable" },
-	{ "auth_hba_file", "", NULL },
-	{ "auth_hba_file", "/etc/hba",
-	  "setting \"auth_hba_file\" is not supported yet: leave it out, or leave its value "
+	{ "auth_ldap_options", "", NULL },
+	{ "auth_ldap_options", "x",
+	  "setting \"auth_ldap_options\" is not supported yet: leave it out, or leave its value "
 	  "empty" },
 	{ "auth_query",
 	  "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM "
@@ -53,7 +53,7 @@ START_TEST(known_codes_tell_the_two_apart)
 {
 	struct err err;
 
-	known_judge("auth_hba_file", "/etc/x", &err);
+	known_judge("auth_ldap_options", "x", &err);
 	ck_assert_int_eq(err.code, ERR_UNSUPPORTED);
 	known_judge("no_such_thing", "", &err);
 	ck_assert_int_eq(err.code, ERR_NO_PARAMETER);

@@ -44,6 +44,9 @@ static const struct {
 	{ "what has been answered is sure", "+a S /a <1 ?a" },
 	{ "a Close that is open is not sure", "+a <1 -a S /a /b <3 ?a ?b" },
 	{ "Close and Parse are not sure", "+a <1 *a S /a <3 /a <1 ?a" },
+	{ "a change behind a Sync does not hide one before it", "+a <1 S +b S *a /b <Z <1 ?b" },
+	{ "what comes, goes and comes again in a batch is not sure half way",
+	  "+a -a +a <1 S /a <3 /a <1 ?a" },
 	{ "spoilt until it is parsed again", "+a <1 ~a %a *a <3 <1 =a ?a" },
 	{ "and still if that is skipped", "+a <1 ~a +b *a <E %a =a" },
 };

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * HBA rules, inside the room.
+ */
+#ifndef PGWEIR_AUTH_HBA_PRIV_H
+#define PGWEIR_AUTH_HBA_PRIV_H
+
+#include "pgweir/auth/hba.h"
+#include "pgweir/net/range.h"
+
+#include "ident_priv.h"
+#include "pattern_priv.h"
+
+enum hba_where {
+	WHERE_ALL, /* and that of HBA_LOCAL */
+	WHERE_RANGE,
+	WHERE_SAME_HOST,
+	WHERE_SAME_NET,
+	WHERE_NAME,  /* the host's name is `host` */
+	WHERE_SUFFIX /* it ends in `host`, which begins with a dot */
+};
+
+struct hba_rule {
+	struct place place;
+	enum hba_type type;
+	enum hba_method method;
+	enum hba_client_cert client_cert;
+	struct patterns databases, users;
+	enum hba_where where;
+	struct range range; /* RANGE */
+	char *host;         /* NAME, SUFFIX */
+	char **maps;        /* of `map=`, any of which will do */
+	size_t map_count;
+};
+
+/*
+ * Reads a rule; what is wrong goes to *err, and *rule can be freed by hba_rule_done()
+ * then too. ident NULL: the maps are not known, as their file is bad.
+ */
+bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
+                   struct err *err);
+void hba_rule_done(struct hba_rule *rule);
+
+const char *hba_type_name(enum hba_type type);
+
+struct hba {
+	unsigned long reference_count;
+	struct hba_rule *rules;
+	size_t count, room;
+	struct ident *ident;
+	char **files; /* the names in places */
+	size_t file_count;
+};
+
+#endif

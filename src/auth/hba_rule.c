@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * One line of an HBA file becomes a rule, or is refused with the reason.
+ *
+ *   local  DATABASE USER          METHOD [OPTION ...]
+ *   host.. DATABASE USER ADDRESS  METHOD [OPTION ...]
+ *   host.. DATABASE USER IP MASK  METHOD [OPTION ...]
+ */
+#include "hba_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/banned.h"
+
+#define TO(type) (1u << (type))
+#define TCP                                                                        \
+	(TO(HBA_HOST) | TO(HBA_HOSTSSL) | TO(HBA_HOSTNOSSL) | TO(HBA_HOSTGSSENC) | \
+	 TO(HBA_HOSTNOGSSENC))
+#define ANY (TO(HBA_LOCAL) | TCP)
+
+/* The fields of a line from left to right. */
+struct fields {
+	const struct rule_line *line;
+	size_t next;
+	const struct ident *ident;
+};
+
+/* ---- words that are one of a table ---- */
+
+static const char *const types[] = {
+	[HBA_LOCAL] = "local",           [HBA_HOST] = "host",
+	[HBA_HOSTSSL] = "hostssl",       [HBA_HOSTNOSSL] = "hostnossl",
+	[HBA_HOSTGSSENC] = "hostgssenc", [HBA_HOSTNOGSSENC] = "hostnogssenc",
+};
+
+#define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
+
+const char *hba_type_name(enum hba_type type) { return types[type]; }
+
+static const struct {
+	const char *word;
+	enum hba_method method;
+	unsigned int types; /* TO() of those it is possible for */
+	const char *only;   /* these, in words */
+} methods[] = {
+	{ "trust", HBA_TRUST, ANY, NULL },
+	{ "reject", HBA_REJECT, ANY, NULL },
+	{ "password", HBA_PASSWORD, ANY, NULL },
+	{ "plain", HBA_PASSWORD, ANY, NULL },
+	{ "md5", HBA_MD5, ANY, NULL },
+	{ "scram-sha-256", HBA_SCRAM, ANY, NULL },
+	{ "peer", HBA_PEER, TO(HBA_LOCAL), "local" },
+	{ "cert", HBA_CERT, TO(HBA_HOSTSSL), "hostssl" },
+};
+
+/* Known by PostgreSQL, or by PgBouncer. */
+static const char *const methods_missing[] = { "bsd",   "gss", "ident",  "krb5", "ldap",
+	                                       "oauth", "pam", "radius", "sspi" };
+
+const char *hba_method_name(enum hba_method method)
+{
+	for (size_t i = 0; i < COUNT_OF(methods); i++) {
+		if (methods[i].method == method)
+			return methods[i].word;
+	}
+	return "?";
+}
+
+/* ---- fields ---- */
+
+static struct rule_field take_field(struct fields *fields)
+{
+	return rule_field(fields->line, fields->next++);
+}
+
+/* A field of one word. NULL: *err says that `what` is missing, or is a list. */
+static const struct rule_word *take_one(struct fields *fields, const char *what, struct err *err)
+{
+	struct rule_field field = take_field(fields);
+
+	if (field.count == 1)
+		return field.words;
+	err_set(err, ERR_CONFIG,
+	        field.count ? "%s is a list" : "%s is missing: the line ends before it", what);
+	return NULL;
+}
+
+static bool read_type(struct hba_rule *rule, struct fields *fields, struct err *err)
+{
+	const struct rule_word *word = take_one(fields, "the connection type", err);
+
+	if (!word)
+		return false;
+	for (size_t i = 0; i < COUNT_OF(types); i++) {
+		rule->type = (enum hba_type)i;
+		if (strcmp(types[i], word->text) == 0)
+			return true;
+	}
+	return err_set(err, ERR_CONFIG,
+	               "unknown connection type %s: there are local, host, hostssl, "
+	               "hostnossl, hostgssenc and hostnogssenc",
+	               word->text);
+}
+
+static bool read_names(struct patterns *patterns, struct fields *fields, const char *what,
+                       unsigned int keywords, struct err *err)
+{
+	struct rule_field field = take_field(fields);
+
+	if (field.count == 0)
+		return err_set(err, ERR_CONFIG, "%s is missing: the line ends before it", what);
+	return patterns_init(patterns, field, keywords, err);
+}
+
+/* ---- addresses ---- */
+
+static const struct {
+	const char *word;
+	enum hba_where where;
+} places[] = {
+	{ "all", WHERE_ALL },
+	{ "samehost", WHERE_SAME_HOST },
+	{ "samenet", WHERE_SAME_NET },
+};
+
+static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
+{
+	if (strchr(text, '/'))
+		return err_set(err, ERR_CONFIG, "%s is not an IP address, so it can have no mask",
+		               text);
+	if (!*text || strspn(text, "0123456789.") == strlen(text) || strchr(text, ':'))
+		return err_set(err, ERR_CONFIG, "%s is neither an IP address nor a host's name",
+		               *text ? text : "\"\"");
+	rule->where = *text == '.' ? WHERE_SUFFIX : WHERE_NAME;
+	rule->host = strdup(text);
+	return rule->host || err_set(err, ERR_MEMORY, "no memory");
+}
+
+static bool read_address(struct hba_rule *rule, struct fields *fields, struct err *err)
+{
+	const struct rule_word *word = take_one(fields, "the address", err);
+
+	if (!word)
+		return false;
+	for (size_t i = 0; i < COUNT_OF(places); i++) {
+		rule->where = places[i].where;
+		if (!word->is_quoted && strcmp(places[i].word, word->text) == 0)
+			return true;
+	}
+	rule->where = WHERE_RANGE;
+	switch (range_parse(&rule->range, word->text, err)) {
+	case RANGE_OK:
+		return true;
+	case RANGE_BAD:
+		return false;
+	case RANGE_NAME:
+		return read_host(rule, word->text, err);
+	case RANGE_NO_MASK:
+		break;
+	}
+	word = take_one(fields, "the mask", err);
+	return word && range_set_mask(&rule->range, word->text, err);
+}
+
+/* ---- method and options ---- */
+
+static bool read_method(struct hba_rule *rule, struct fields *fields, struct err *err)
+{
+	const struct rule_word *word = take_one(fields, "the method", err);
+
+	if (!word)
+		return false;
+	for (size_t i = 0; i < COUNT_OF(methods_missing); i++) {
+		if (strcmp(methods_missing[i], word->text) == 0)
+			return err_set(err, ERR_UNSUPPORTED, "method %s is not supported yet",
+			               word->text);
+	}
+	for (size_t i = 0; i < COUNT_OF(methods); i++) {
+		if (strcmp(methods[i].word, word->text) != 0)
+			continue;
+		rule->method = methods[i].method;
+		return methods[i].types & TO(rule->type) ||
+		       err_set(err, ERR_CONFIG, "method %s is only possible with %s", word->text,
+		               methods[i].only);
+	}
+	return err_set(err, ERR_CONFIG, "unknown method %s", word->text);
+}
+
+static bool take_map(struct hba_rule *rule, const char *value, const struct ident *ident,
+                     struct err *err)
+{
+	char **grown;
+
+	if (rule->method != HBA_PEER && rule->method != HBA_CERT)
+		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
+	if (ident && !ident_has_map(ident, value))
+		return err_set(err, ERR_CONFIG, "there is no map %s in auth_ident_file", value);
+	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
+	if (!grown)
+		return err_set(err, ERR_MEMORY, "no memory");
+	rule->maps = grown;
+	grown[rule->map_count] = strdup(value);
+	return grown[rule->map_count++] || err_set(err, ERR_MEMORY, "no memory");
+}
+
+static bool take_client_cert(struct hba_rule *rule, const char *value, const struct ident *ident,
+                             struct err *err)
+{
+	(void)ident;
+	if (rule->type != HBA_HOSTSSL)
+		return err_set(err, ERR_CONFIG, "clientcert= is only possible with hostssl");
+	if (strcmp(value, "verify-full") == 0)
+		rule->client_cert = HBA_CERT_NAMED;
+	else if (strcmp(value, "verify-ca") == 0 && rule->method != HBA_CERT)
+		rule->client_cert = HBA_CERT_VALID;
+	else
+		return err_set(err, ERR_CONFIG,
+		               rule->method == HBA_CERT
+		                   ? "clientcert= of method cert can only be verify-full"
+		                   : "clientcert= must be verify-ca or verify-full");
+	return true;
+}
+
+static const struct {
+	const char *name;
+	bool (*take)(struct hba_rule *rule, const char *value, const struct ident *ident,
+	             struct err *err);
+} options[] = {
+	{ "map=", take_map },
+	{ "clientcert=", take_client_cert },
+};
+
+static bool read_option(struct hba_rule *rule, const struct rule_word *word,
+                        const struct ident *ident, struct err *err)
+{
+	for (size_t i = 0; i < COUNT_OF(options); i++) {
+		size_t count = strlen(options[i].name);
+
+		if (strncmp(options[i].name, word->text, count) == 0)
+			return options[i].take(rule, word->text + count, ident, err);
+	}
+	return err_set(err, ERR_CONFIG,
+	               "unknown option %s: there are map= and clientcert=", word->text);
+}
+
+static bool read_options(struct hba_rule *rule, struct fields *fields, struct err *err)
+{
+	struct rule_field field;
+
+	while ((field = take_field(fields)).count) {
+		for (size_t i = 0; i < field.count; i++) {
+			if (!read_option(rule, &field.words[i], fields->ident, err))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ---- the whole ---- */
+
+bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
+                   struct err *err)
+{
+	static const unsigned int database_words = PATTERN_BIT(PATTERN_ALL) |
+	                                           PATTERN_BIT(PATTERN_SAME_USER) |
+	                                           PATTERN_BIT(PATTERN_REPLICATION);
+	struct fields fields = { .line = line, .ident = ident };
+
+	*rule = (struct hba_rule){ .place = line->place, .where = WHERE_ALL };
+	return read_type(rule, &fields, err) &&
+	       read_names(&rule->databases, &fields, "the database", database_words, err) &&
+	       read_names(&rule->users, &fields, "the user", PATTERN_BIT(PATTERN_ALL), err) &&
+	       (rule->type == HBA_LOCAL || read_address(rule, &fields, err)) &&
+	       read_method(rule, &fields, err) && read_options(rule, &fields, err);
+}
+
+void hba_rule_done(struct hba_rule *rule)
+{
+	patterns_done(&rule->databases);
+	patterns_done(&rule->users);
+	for (size_t i = 0; i < rule->map_count; i++)
+		free(rule->maps[i]);
+	free(rule->maps);
+	free(rule->host);
+}

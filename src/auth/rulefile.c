@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * HBA and ident files, cut into lines, fields and words.
+ *
+ *   host  all,"odd, name"  @admins  10.0.0.0/8  md5   # the words of a line
+ *   include other.conf                                # the lines of another file
+ *
+ * Hard here: files may name each other in circles, so depth, number and bytes of
+ * one load all have a limit; and a mistake must not hide those behind it, so
+ * reading goes on with the next line.
+ */
+#include "rulefile_priv.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/base/banned.h"
+
+#define READ_PIECE 65536
+
+/* The words of a line as they are found. */
+struct words {
+	struct rule_reader *reader;
+	struct place place;
+	struct buf text; /* each with a zero behind it */
+	struct rule_word *at;
+	size_t count, room, field_count;
+	bool is_bad; /* complained of: the line says nothing */
+};
+
+static void read_text(struct rule_reader *reader, char *text, size_t count, const char *name,
+                      struct words *into);
+
+/* ---- words ---- */
+
+static void complain(struct words *words, const char *reason)
+{
+	if (!words->is_bad)
+		problems_add(words->reader->problems, words->place, "%s", reason);
+	words->is_bad = true;
+}
+
+static void add_word(struct words *words, size_t at, bool is_quoted)
+{
+	if (words->count == words->room) {
+		size_t room = words->room ? 2 * words->room : 16;
+		struct rule_word *grown = realloc(words->at, room * sizeof(*grown));
+
+		if (!grown) {
+			complain(words, "no memory");
+			return;
+		}
+		words->at = grown;
+		words->room = room;
+	}
+	words->at[words->count++] =
+	    (struct rule_word){ .is_quoted = is_quoted, .at = at, .field = words->field_count };
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* Adds the next word's text to words->text, and moves *at behind it. false: no word is left. */
+static bool take_word(struct words *words, char **at, bool *is_quoted)
+{
+	char *in = *at;
+	bool is_within = false;
+
+	*is_quoted = false;
+	while (is_blank(*in) || *in == ',')
+		in++;
+	if (!*in || *in == '#') {
+		*at = in + strlen(in);
+		return false;
+	}
+	for (; *in && (is_within || !(is_blank(*in) || *in == ',' || *in == '#')); in++) {
+		if (*in != '"') {
+			buf_add_byte(&words->text, *in);
+			continue;
+		}
+		/* within quotes, a doubled one stands for itself */
+		if (is_within && in[1] == '"')
+			buf_add_byte(&words->text, *++in);
+		else
+			is_within = !is_within;
+		*is_quoted = true;
+	}
+	if (is_within)
+		complain(words, "a quote has no end");
+	buf_add_byte(&words->text, 0);
+	*at = in;
+	return true;
+}
+
+/* ---- files that lines name ---- */
+
+/* The path of `name` as a line of the file `from` means it. */
+static void path_of(struct buf *out, const char *from, const char *name)
+{
+	const char *slash = strrchr(from, '/');
+
+	if (*name != '/' && slash)
+		buf_add(out, from, (size_t)(slash - from) + 1);
+	buf_add_text(out, name);
+}
+
+static bool may_include(struct words *words)
+{
+	struct rule_reader *reader = words->reader;
+
+	if (!reader->may_include)
+		complain(words, "other files are not possible here");
+	else if (reader->depth >= RULEFILE_DEPTH_MAX)
+		complain(words, "too many files within each other");
+	return !words->is_bad;
+}
+
+static bool read_whole(FILE *file, struct buf *text)
+{
+	size_t count = 1;
+
+	while (count) {
+		char *at = buf_reserve(text, READ_PIECE);
+
+		if (!at) {
+			errno = EFBIG;
+			return false;
+		}
+		count = fread(at, 1, READ_PIECE, file);
+		text->count += count;
+	}
+	return !ferror(file);
+}
+
+/* A copy of a file's name that lives as long as the reader. NULL: complained of. */
+static const char *keep_name(struct rule_reader *reader, const char *path)
+{
+	struct place place = { path, 0 };
+	char **grown, *name;
+
+	if (reader->file_count == RULEFILE_FILES_MAX) {
+		problems_add(reader->problems, place, "more than %d files", RULEFILE_FILES_MAX);
+		return NULL;
+	}
+	grown = realloc(reader->files, (reader->file_count + 1) * sizeof(*grown));
+	if (grown)
+		reader->files = grown;
+	name = grown ? strdup(path) : NULL;
+	if (name)
+		reader->files[reader->file_count++] = name;
+	else
+		problems_add(reader->problems, place, "no memory");
+	return name;
+}
+
+/* into: NULL, or the line that all words of the file are added to. */
+static void read_file(struct rule_reader *reader, const char *path, struct words *into,
+                      bool may_be_missing)
+{
+	struct buf text = { .limit = RULEFILE_BYTES_MAX + READ_PIECE + 1 };
+	const char *name;
+	FILE *file = fopen(path, "re");
+	struct place place = { path, 0 };
+
+	if (!file && errno == ENOENT && may_be_missing)
+		return;
+	name = file ? keep_name(reader, path) : NULL;
+	if (!file)
+		problems_add(reader->problems, place, "cannot open: %s", strerror(errno));
+	else if (name && !read_whole(file, &text))
+		problems_add(reader->problems, place, "cannot read: %s", strerror(errno));
+	else if (name && text.count > RULEFILE_BYTES_MAX - reader->byte_count)
+		problems_add(reader->problems, place, "more than %zu MB of rules",
+		             RULEFILE_BYTES_MAX >> 20);
+	else if (name) {
+		reader->byte_count += text.count;
+		reader->depth++;
+		buf_text(&text);
+		read_text(reader, text.at, text.count, name, into);
+		reader->depth--;
+	}
+	if (file)
+		fclose(file);
+	buf_free(&text);
+}
+
+/* The word that was just taken is `@file`: the words of that file come in its place. */
+static void expand(struct words *words, size_t at)
+{
+	struct buf path = { 0 };
+
+	path_of(&path, words->place.file, words->text.at + at + 1);
+	words->text.count = at;
+	if (may_include(words) && buf_ok(&path))
+		read_file(words->reader, buf_text(&path), words, false);
+	buf_free(&path);
+}
+
+/* ---- lines ---- */
+
+/* The words since `first` are a field. */
+static void end_field(struct words *words, size_t first)
+{
+	if (words->count == first)
+		complain(words, "a file of names has none in it");
+	words->field_count++;
+}
+
+/* Adds all words of a line; to a list: as one field. */
+static void take_words(struct words *words, char *line, bool is_list)
+{
+	size_t first = words->count, at = words->text.count;
+	bool is_quoted, is_open = false;
+
+	for (; take_word(words, &line, &is_quoted); at = words->text.count) {
+		if (!buf_ok(&words->text)) {
+			complain(words, "the line is too long");
+			return;
+		}
+		if (!is_quoted && words->text.at[at] == '@' && words->text.at[at + 1])
+			expand(words, at);
+		else
+			add_word(words, at, is_quoted);
+		line += strspn(line, " \t\r");
+		is_open = *line == ',';
+		if (is_list || is_open)
+			continue;
+		end_field(words, first);
+		first = words->count;
+	}
+	if (!is_list && is_open)
+		end_field(words, first);
+}
+
+static void include_one(struct words *words, const char *name, bool may_be_missing)
+{
+	struct buf path = { 0 };
+
+	path_of(&path, words->place.file, name);
+	if (may_include(words))
+		read_file(words->reader, buf_text(&path), NULL, may_be_missing);
+	buf_free(&path);
+}
+
+static void include_file(struct words *words, const char *name) { include_one(words, name, false); }
+
+static void include_if_exists(struct words *words, const char *name)
+{
+	include_one(words, name, true);
+}
+
+static int is_rule_file(const struct dirent *entry)
+{
+	size_t count = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && count > 5 &&
+	       strcmp(entry->d_name + count - 5, ".conf") == 0;
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* All files of a directory whose names end in .conf, in the order of their bytes. */
+static void include_dir(struct words *words, const char *name)
+{
+	struct buf path = { 0 };
+	struct dirent **entries = NULL;
+	int count;
+
+	path_of(&path, words->place.file, name);
+	if (!may_include(words)) {
+		buf_free(&path);
+		return;
+	}
+	count = scandir(buf_text(&path), &entries, is_rule_file, by_bytes);
+	if (count < 0)
+		problems_add(words->reader->problems, words->place, "cannot read %s: %s",
+		             buf_text(&path), strerror(errno));
+	for (int i = 0; i < count; i++) {
+		struct buf file = { 0 };
+
+		buf_printf(&file, "%s/%s", buf_text(&path), entries[i]->d_name);
+		read_file(words->reader, buf_text(&file), NULL, false);
+		buf_free(&file);
+		free(entries[i]);
+	}
+	free(entries);
+	buf_free(&path);
+}
+
+static const struct {
+	const char *word;
+	void (*include)(struct words *words, const char *name);
+} includes[] = {
+	{ "include", include_file },
+	{ "include_if_exists", include_if_exists },
+	{ "include_dir", include_dir },
+};
+
+/* Whether the line names other lines; then they have been read. */
+static bool take_include(struct words *words)
+{
+	for (size_t i = 0; i < sizeof(includes) / sizeof(includes[0]); i++) {
+		if (words->at[0].is_quoted || strcmp(words->at[0].text, includes[i].word) != 0)
+			continue;
+		if (words->count == 2 && words->field_count == 2)
+			includes[i].include(words, words->at[1].text);
+		else
+			complain(words, "an include names one file or directory");
+		return true;
+	}
+	return false;
+}
+
+static void read_line(struct rule_reader *reader, struct place place, char *line)
+{
+	struct words words = { .reader = reader, .place = place, .text.limit = RULEFILE_BYTES_MAX };
+
+	take_words(&words, line, false);
+	for (size_t i = 0; i < words.count; i++)
+		words.at[i].text = words.text.at + words.at[i].at;
+	if (words.count && !words.is_bad && !take_include(&words))
+		reader->line(reader, &(struct rule_line){ .place = place,
+		                                          .words = words.at,
+		                                          .word_count = words.count,
+		                                          .field_count = words.field_count });
+	free(words.at);
+	buf_free(&words.text);
+}
+
+/* The end of a line; one that ends in a backslash goes on with the next. Writes into it. */
+static char *end_of_line(char *line, char *end, int *line_count)
+{
+	char *out = line;
+
+	for (char *in = line;; in++) {
+		if (in == end || *in == '\n') {
+			*line_count += in != end;
+			*out = 0;
+			return in;
+		}
+		if (*in == '\\' && in[1 + strspn(in + 1, "\r")] == '\n') {
+			(*line_count)++;
+			in += 1 + strspn(in + 1, "\r");
+		} else {
+			*out++ = *in;
+		}
+	}
+}
+
+/* `text` ends with a zero and is written into. */
+static void read_text(struct rule_reader *reader, char *text, size_t count, const char *name,
+                      struct words *into)
+{
+	struct place place = { name, 1 };
+	char *line = text, *end = text + count;
+	struct place before;
+
+	if (memchr(text, 0, count)) {
+		problems_add(reader->problems, (struct place){ name, 0 },
+		             "a zero byte: this is not a text file");
+		return;
+	}
+	while (line < end) {
+		int line_count = 0;
+		char *stop = end_of_line(line, end, &line_count);
+
+		if (into) {
+			before = into->place;
+			into->place = place;
+			take_words(into, line, true);
+			into->place = before;
+		} else {
+			read_line(reader, place, line);
+		}
+		place.line += line_count;
+		line = stop + 1;
+	}
+}
+
+/* ---- what others see ---- */
+
+void rulefile_read(struct rule_reader *reader, const char *path)
+{
+	read_file(reader, path, NULL, false);
+}
+
+void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name)
+{
+	struct buf copy = { 0 };
+	const char *kept = keep_name(reader, name);
+
+	buf_add(&copy, text.at, text.count);
+	buf_text(&copy);
+	if (kept && buf_ok(&copy))
+		read_text(reader, copy.at, copy.count, kept, NULL);
+	buf_free(&copy);
+}
+
+struct rule_field rule_field(const struct rule_line *line, size_t index)
+{
+	struct rule_field field = { NULL, 0 };
+
+	for (size_t i = 0; i < line->word_count; i++) {
+		if (line->words[i].field != index)
+			continue;
+		if (!field.words)
+			field.words = &line->words[i];
+		field.count++;
+	}
+	return field;
+}
+
+void rulefile_free_names(char **files, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		free(files[i]);
+	free(files);
+}
+
+void rulefile_done(struct rule_reader *reader)
+{
+	rulefile_free_names(reader->files, reader->file_count);
+	reader->files = NULL;
+	reader->file_count = 0;
+}

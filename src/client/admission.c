@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * auth_type hba: by which rule a client may come in, and so what it is asked for.
+ *
+ *   find the rule --> proof_ask()
+ *     ^       |
+ *     |       +--> look up its host's name, or its system user's --+
+ *     +------------------------------------------------------------+
+ *
+ * Hard here: names take time, and the rules may change meanwhile. So nothing is kept
+ * of a rule: when a name has come the rules in force are asked again from the first.
+ */
+#include <assert.h>
+#include <pwd.h>
+#include <stdlib.h>
+
+#include "pgweir/auth/hba.h"
+#include "pgweir/loop/workers.h"
+#include "pgweir/net/reverse.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define PASSWD_SIZE 65536 /* of a system user's entry, all its texts together */
+
+/* Finds the name of a system user on a helper thread. */
+struct name_job {
+	struct job job;
+	struct admission *owner;
+	uid_t uid;
+	char *name; /* NULL: there is none */
+};
+
+/* What has been found out for one client. */
+struct admission {
+	struct client *client;
+	struct reverse reverse;
+	struct name_job *job; /* NULL: none is under way */
+	char *host, *system_user;
+	bool is_host_known, is_system_user_known; /* NULL above counts then */
+};
+
+static const enum entry_method methods[] = {
+	[HBA_TRUST] = ENTRY_TRUST, [HBA_PASSWORD] = ENTRY_PLAIN, [HBA_MD5] = ENTRY_MD5,
+	[HBA_SCRAM] = ENTRY_SCRAM, [HBA_PEER] = ENTRY_PEER,      [HBA_CERT] = ENTRY_CERT,
+};
+
+/* ---- what is known of it ---- */
+
+static struct hba_facts facts_of(const struct client *client)
+{
+	const struct client_entrance *entrance = client->entrance;
+	const struct admission *admission = entrance->admission;
+
+	return (struct hba_facts){
+		.peer = &client->peer,
+		.database = entrance->database,
+		.user = entrance->user,
+		.is_tls = client_is_tls(client),
+		.is_physical = client_is_physical(client),
+		.is_host_known = admission && admission->is_host_known,
+		.host = admission ? admission->host : NULL,
+	};
+}
+
+/* NULL: no memory; it has been told so. */
+static struct admission *admission_of(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	if (!entrance->admission)
+		entrance->admission = calloc(1, sizeof(*entrance->admission));
+	if (entrance->admission)
+		entrance->admission->client = client;
+	else
+		client_refuse(client, ERR_MEMORY, "out of memory");
+	return entrance->admission;
+}
+
+void admission_free(struct client_entrance *entrance)
+{
+	struct admission *admission = entrance->admission;
+
+	entrance->admission = NULL;
+	if (!admission)
+		return;
+	reverse_cancel(&admission->reverse);
+	if (admission->job)
+		workers_abandon(&admission->job->job);
+	free(admission->host);
+	free(admission->system_user);
+	free(admission);
+}
+
+/* ---- names ---- */
+
+/* Something has become known: the rules are asked again. */
+static void go_on(struct client *client)
+{
+	client_enter(client, CLIENT_PROOF);
+	proof_choose(client);
+	proof_went_on(client);
+}
+
+static void rest(struct client *client)
+{
+	client_enter(client, CLIENT_LOOKING);
+	stream_want(&client->stream, WANT_END);
+}
+
+static void on_host(struct reverse *reverse, const char *host)
+{
+	struct admission *admission =
+	    (struct admission *)((char *)reverse - offsetof(struct admission, reverse));
+
+	admission->is_host_known = true;
+	admission->host = host ? strdup(host) : NULL;
+	go_on(admission->client);
+}
+
+static void look_host_up(struct client *client)
+{
+	struct admission *admission = admission_of(client);
+	struct err err;
+
+	if (!admission)
+		return;
+	if (reverse_start(client->clients->with.resolver, &admission->reverse, &client->peer,
+	                  on_host, &err))
+		rest(client);
+	else
+		client_fatal(client, &err);
+}
+
+static void run_name(struct job *job)
+{
+	struct name_job *work = (struct name_job *)job;
+	struct passwd entry, *found = NULL;
+	char *room = malloc(PASSWD_SIZE);
+
+	if (room && getpwuid_r(work->uid, &entry, room, PASSWD_SIZE, &found) == 0 && found)
+		work->name = strdup(entry.pw_name);
+	free(room);
+}
+
+static void done_name(struct job *job)
+{
+	struct name_job *work = (struct name_job *)job;
+	struct admission *admission = job->is_abandoned ? NULL : work->owner;
+
+	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
+	if (admission) {
+		admission->job = NULL;
+		admission->is_system_user_known = true;
+		admission->system_user = work->name;
+	} else {
+		free(work->name);
+	}
+	free(work);
+	if (admission)
+		go_on(admission->client);
+}
+
+static void look_system_user_up(struct client *client)
+{
+	struct admission *admission = admission_of(client);
+	struct err err;
+
+	if (!admission)
+		return;
+	admission->job = calloc(1, sizeof(*admission->job));
+	if (!admission->job) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
+	*admission->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
+		                             .owner = admission,
+		                             .uid = client->peer.un.uid };
+	if (workers_submit(client->clients->with.lookups, &admission->job->job, &err)) {
+		rest(client);
+		return;
+	}
+	free(admission->job);
+	admission->job = NULL;
+	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
+}
+
+/* ---- rules ---- */
+
+/* Tells it which way is closed, as PostgreSQL does: what it says of itself, and nothing else. */
+static void refuse(struct client *client, const char *words)
+{
+	char host[ADDRESS_TEXT_SIZE];
+	bool is_unix = address_is_unix(&client->peer);
+
+	client_refuse(client, ERR_NOT_ALLOWED,
+	              "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s", words,
+	              client_is_physical(client) ? "replication from host" : "host",
+	              is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	              client->entrance->user, client->entrance->database,
+	              client_is_tls(client) ? "TLS encryption" : "no encryption");
+}
+
+/* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */
+static bool is_named(const struct client *client, const struct hba_rule *rule, const char *name)
+{
+	return name && hba_rule_admits(client->clients->hba, rule, name, client->entrance->user);
+}
+
+static bool has_certificate(const struct client *client, const struct hba_rule *rule)
+{
+	const char *name = client_certificate(client);
+
+	switch (hba_rule_client_cert(rule)) {
+	case HBA_CERT_ANY:
+		return true;
+	case HBA_CERT_VALID:
+		return name != NULL;
+	case HBA_CERT_NAMED:
+		return is_named(client, rule, name);
+	}
+	return false;
+}
+
+static void follow(struct client *client, const struct hba_rule *rule)
+{
+	const struct admission *admission = client->entrance->admission;
+	enum hba_method method = hba_rule_method(rule);
+	struct place place = hba_rule_place(rule);
+	bool is_proven = false;
+
+	if (method == HBA_PEER && !(admission && admission->is_system_user_known)) {
+		look_system_user_up(client);
+		return;
+	}
+	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, hba_method_name(method));
+	if (method == HBA_REJECT) {
+		refuse(client, "login rejected: a rule rejects");
+		return;
+	}
+	if (!has_certificate(client, rule)) {
+		client_refuse(client, ERR_NOT_ALLOWED, "certificate authentication failed");
+		return;
+	}
+	if (method == HBA_PEER)
+		is_proven = is_named(client, rule, admission->system_user);
+	else if (method == HBA_CERT)
+		is_proven = is_named(client, rule, client_certificate(client));
+	proof_ask(client, methods[method], is_proven);
+}
+
+void admission_decide(struct client *client)
+{
+	const struct hba *hba = client->clients->hba;
+	const struct hba_facts facts = facts_of(client);
+	const struct hba_rule *rule;
+
+	switch (hba_find(hba, &facts, &rule)) {
+	case HBA_RULE:
+		follow(client, rule);
+		return;
+	case HBA_NEEDS_HOST:
+		look_host_up(client);
+		return;
+	case HBA_NO_RULE:
+		refuse(client, "no authentication method is found: no rule for");
+		return;
+	}
+}
+
+bool admission_is_by(const struct client *client, enum entry_method method)
+{
+	const struct hba_facts facts = facts_of(client);
+	const struct hba_rule *rule;
+
+	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
+	       hba_rule_method(rule) != HBA_REJECT && methods[hba_rule_method(rule)] == method &&
+	       has_certificate(client, rule);
+}

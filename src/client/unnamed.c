@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The unnamed statement, where each transaction may be on another server. Drivers
+ * that ask for a description first need it over two of them:
+ *
+ *   Parse "" <text>, Describe, Sync   on one server
+ *   [Parse "" <text>] Bind ...        on another: it has somebody else's, or none
+ *
+ * Hard here: what most drivers do, Parse and Bind in one go, must cost nothing. So
+ * a text is kept only when what was read ends with it not bound. A Bind
+ * that finds no statement of its client's on the server must not find another's.
+ */
+#include "prepared_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+
+#include "client_priv.h"
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Longer Parse messages pass in pieces and are not kept. */
+#define KEPT_MAX ((uint32_t)64 * 1024)
+
+struct unnamed {
+	struct ledger_change change; /* of every Parse of it that is under way */
+	struct ledger_change repeat; /* the same for those that we have added */
+	uint32_t open_count;         /* how many these are */
+	uint32_t segment;            /* of the last one */
+	struct statements *statements;
+	struct statement *statement; /* the text that was kept, freed between reads only */
+	bool has_text;               /* and it still counts */
+	bool is_here;                /* the server has this client's, or will say why not */
+};
+
+static void settle(struct ledger_change *change, bool is_done)
+{
+	struct unnamed *unnamed =
+	    (struct unnamed *)((char *)change - offsetof(struct unnamed, change));
+
+	unnamed->open_count--;
+	if (is_done || unnamed->open_count)
+		return;
+	unnamed->has_text = false;
+	unnamed->is_here = false;
+}
+
+/* The client's own Parse came through at another time: its text counts as before. */
+static void settle_repeat(struct ledger_change *change, bool is_done)
+{
+	struct unnamed *unnamed =
+	    (struct unnamed *)((char *)change - offsetof(struct unnamed, repeat));
+
+	unnamed->open_count--;
+	if (!is_done && unnamed->open_count == 0)
+		unnamed->is_here = false;
+}
+
+static struct unnamed *get(struct client *client)
+{
+	if (client->unnamed)
+		return client->unnamed;
+	client->unnamed = calloc(1, sizeof(*client->unnamed));
+	if (client->unnamed) {
+		client->unnamed->statements = &client->clients->with.pools->statements;
+		client->unnamed->change.settle = settle;
+		client->unnamed->repeat.settle = settle_repeat;
+	}
+	return client->unnamed;
+}
+
+/* A Parse is sent. */
+static bool note_parse(struct client *client, enum ledger_fate fate)
+{
+	struct server *server = client->borrower.server;
+	struct unnamed *unnamed = client->unnamed;
+
+	unnamed->is_here = true;
+	unnamed->open_count++;
+	unnamed->segment = server->ledger.segment;
+	return prepared_note(server, LEDGER_PARSE, fate,
+	                     fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
+}
+
+enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
+                                   struct bytes in, struct gather *gather)
+{
+	size_t length = frame->length - FRAME_HEADER_SIZE;
+	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
+	struct parse_fields parse;
+	enum prepared_result result;
+
+	if (body.count > length)
+		body.count = length;
+	if (body.count < length && frame->length <= KEPT_MAX)
+		return PREPARED_MORE;
+	if (!get(client))
+		return PREPARED_END;
+	result = sql_parse(client, body, length, gather);
+	if (result != PREPARED_PASS && result != PREPARED_HEAD && result != PREPARED_DROP)
+		return result;
+	unnamed_drop(client, gather);
+	if (result == PREPARED_DROP)
+		return result;
+	if (!note_parse(client, LEDGER_FORWARD))
+		return PREPARED_END;
+	if (client->unnamed->is_here && frame->length <= KEPT_MAX &&
+	    fields_parse(body, &parse) == WIRE_OK)
+		gather->unnamed = bytes_skip(body, 1);
+	return result == PREPARED_HEAD ? PREPARED_DROP : PREPARED_HEAD;
+}
+
+/* The server learns the text anew, in front of what needs it. PREPARED_PASS: it has been noted. */
+static enum prepared_result inject(struct client *client, struct gather *gather)
+{
+	const struct statement *statement = client->unnamed->statement;
+	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1; /* an empty name is left */
+	struct bytes body =
+	    bytes_of(statement->message + skipped, statement->message_size - skipped);
+	enum prepared_result result = sql_parse(client, body, body.count, gather);
+	char front[FRAME_HEADER_SIZE] = { 'P' };
+
+	if (result == PREPARED_DROP)
+		return PREPARED_PASS; /* nothing behind the refusal is run */
+	if (result == PREPARED_PASS) {
+		store_be32(front + 1, (uint32_t)(4 + body.count));
+		gather_copy(gather, bytes_of(front, sizeof(front)));
+		gather_run(gather, body);
+		result = PREPARED_HEAD;
+	}
+	if (result != PREPARED_HEAD)
+		return result;
+	return note_parse(client, LEDGER_INJECT) ? PREPARED_PASS : PREPARED_END;
+}
+
+/* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
+static bool empty(struct client *client, struct gather *gather)
+{
+	static const char message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
+
+	gather_copy(gather, bytes_of(message, sizeof(message)));
+	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+}
+
+enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather)
+{
+	struct unnamed *unnamed = client->unnamed;
+
+	/* Behind a Sync that is not answered yet nobody can tell whether it was parsed. */
+	if (unnamed && unnamed->open_count &&
+	    unnamed->segment != client->borrower.server->ledger.segment)
+		return PREPARED_WAIT;
+	if (type == 'B')
+		gather->unnamed = bytes_of(NULL, 0);
+	if (unnamed && unnamed->is_here)
+		return PREPARED_PASS;
+	if (unnamed && unnamed->has_text)
+		return inject(client, gather);
+	return empty(client, gather) ? PREPARED_PASS : PREPARED_END;
+}
+
+void unnamed_drop(struct client *client, struct gather *gather)
+{
+	gather->unnamed = bytes_of(NULL, 0);
+	if (!client->unnamed)
+		return;
+	client->unnamed->has_text = false;
+	client->unnamed->is_here = false;
+}
+
+void unnamed_keep(struct client *client, const struct gather *gather)
+{
+	struct unnamed *unnamed = client->unnamed;
+
+	if (!gather->unnamed.count)
+		return;
+	statement_release(unnamed->statements, &unnamed->statement);
+	unnamed->statement = statement_of(unnamed->statements, gather->unnamed);
+	unnamed->has_text = unnamed->statement != NULL;
+}
+
+void unnamed_away(struct client *client)
+{
+	if (client->unnamed)
+		client->unnamed->is_here = false;
+}
+
+void unnamed_free(struct client *client)
+{
+	if (!client->unnamed)
+		return;
+	if (client->unnamed->statement)
+		statement_release(client->unnamed->statements, &client->unnamed->statement);
+	free(client->unnamed);
+	client->unnamed = NULL;
+}

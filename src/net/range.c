@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Ranges of addresses, bit by bit.
+ *
+ * An address with bits outside of its mask is refused: it is a mistake, and some
+ * take it for the whole range where others take it for nobody.
+ */
+#include "pgweir/net/range.h"
+
+#include <string.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+#define BITS_MAX 128
+
+/* The address itself: 4 or 16 bytes, in network order. */
+struct octets {
+	unsigned char *at;
+	size_t count;
+};
+
+static struct octets octets_of(struct address *address)
+{
+	if (address->family == AF_INET6)
+		return (struct octets){ address->in6.sin6_addr.s6_addr, 16 };
+	if (address->family == AF_INET)
+		return (struct octets){ (unsigned char *)&address->in.sin_addr, 4 };
+	return (struct octets){ NULL, 0 };
+}
+
+static void set_bits(struct range *range, unsigned int bits)
+{
+	struct octets mask;
+
+	range->mask = (struct address){ .family = range->address.family };
+	mask = octets_of(&range->mask);
+	for (unsigned int i = 0; i < bits; i++)
+		mask.at[i / 8] |= (unsigned char)(0x80u >> i % 8);
+}
+
+struct range range_of_host(const struct address *address)
+{
+	struct range range = { .address = *address };
+
+	set_bits(&range, address->family == AF_INET6 ? BITS_MAX : 32);
+	return range;
+}
+
+/* Whether the address has no bit that its mask has not. */
+static bool check_bits(struct range *range, struct err *err)
+{
+	struct octets address = octets_of(&range->address), mask = octets_of(&range->mask);
+	struct address first = range->address;
+	struct octets out = octets_of(&first);
+	char text[ADDRESS_TEXT_SIZE];
+	bool is_good = true;
+
+	for (size_t i = 0; i < address.count; i++) {
+		is_good = is_good && (address.at[i] & ~mask.at[i]) == 0;
+		out.at[i] &= mask.at[i];
+	}
+	return is_good ||
+	       err_set(err, ERR_CONFIG,
+	               "the address has bits outside of its mask: the range begins at %s",
+	               address_format_host(&first, text, sizeof(text)));
+}
+
+static bool parse_host(struct address *address, const char *text)
+{
+	return !strchr(text, '%') && address_parse(address, text, 0);
+}
+
+enum range_result range_parse(struct range *range, const char *text, struct err *err)
+{
+	const char *slash = strchr(text, '/');
+	char host[ADDRESS_TEXT_SIZE];
+	int64_t bits, most;
+
+	if (!text_copy(host, sizeof(host), text))
+		return RANGE_NAME;
+	if (slash)
+		host[slash - text] = 0;
+	if (!parse_host(&range->address, host))
+		return RANGE_NAME;
+	*range = range_of_host(&range->address);
+	if (!slash)
+		return RANGE_NO_MASK;
+	most = range->address.family == AF_INET6 ? BITS_MAX : 32;
+	if (!text_to_i64(slash + 1, &bits) || bits < 0 || bits > most) {
+		err_set(err, ERR_CONFIG, "the mask of %s must be a number from 0 to %d", host,
+		        (int)most);
+		return RANGE_BAD;
+	}
+	set_bits(range, (unsigned int)bits);
+	return check_bits(range, err) ? RANGE_OK : RANGE_BAD;
+}
+
+bool range_set_mask(struct range *range, const char *text, struct err *err)
+{
+	if (!parse_host(&range->mask, text))
+		return err_set(err, ERR_CONFIG, "%s is not a mask", text);
+	if (range->mask.family != range->address.family)
+		return err_set(err, ERR_CONFIG,
+		               "the address and its mask %s are not of the same kind", text);
+	return check_bits(range, err);
+}
+
+/* An IPv4 address in IPv6 clothes takes them off. */
+static struct address plain(const struct address *address)
+{
+	struct address out = *address;
+
+	if (address->family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr))
+		return out;
+	out = (struct address){ .in = { .sin_family = AF_INET } };
+	memcpy(&out.in.sin_addr, address->in6.sin6_addr.s6_addr + 12, 4);
+	return out;
+}
+
+bool range_has(const struct range *range, const struct address *address)
+{
+	struct range copy = *range;
+	struct address host = plain(address);
+	struct octets in = octets_of(&host), first = octets_of(&copy.address),
+		      mask = octets_of(&copy.mask);
+
+	if (host.family != range->address.family || in.count == 0)
+		return false;
+	for (size_t i = 0; i < in.count; i++) {
+		if (((in.at[i] ^ first.at[i]) & mask.at[i]) != 0)
+			return false;
+	}
+	return true;
+}

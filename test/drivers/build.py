@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: ISC
+"""How each driver's program is fetched, built and called.
+
+All downloads and what is built from them stay in out/drivers. Versions are those of the lock
+file (or manifest) in the driver's folder.
+"""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = HERE.parent.parent / "out" / "drivers"
+BUILD_LIMIT_S = 900
+PYTHON = "/usr/bin/python3"
+
+
+@dataclasses.dataclass(frozen=True)
+class Driver:
+    """`files` are copied from the folder to the place of the build; `run` is called there."""
+
+    name: str
+    tools: tuple
+    files: tuple
+    builds: tuple
+    run: tuple
+    variants: tuple = ("default",)
+    scenarios: str = "simple prepared rollback recovery copy batch cursor cancel notices"
+    environment: tuple = ()
+
+    @property
+    def place(self):
+        return OUT / self.name
+
+
+def npm(name, **more):
+    return Driver(name, ("node", "npm"), ("package.json", "package-lock.json", "main.js"),
+                  (("npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund",
+                    f"--cache={OUT}/npm"),), ("node", "main.js"), **more)
+
+
+def python(name, module, **more):
+    return Driver(name, (PYTHON,), ("harness.py", f"{module}.py"), (), (PYTHON, f"{module}.py"),
+                  **more)
+
+
+DRIVERS = (
+    python("psycopg", "with_psycopg", variants=("0", "1"),
+           scenarios=Driver.scenarios + " pipeline"),
+    python("asyncpg", "with_asyncpg"),
+    python("pg8000", "with_pg8000", scenarios="simple prepared rollback recovery copy batch cursor notices"),
+    Driver("pgjdbc", ("java", "javac", "mvn"), ("pom.xml", "Main.java"), (
+        ("mvn", "-B", "-q", f"-Dmaven.repo.local={OUT}/m2", "-DoutputDirectory=jars",
+         "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"),
+        ("javac", "-cp", "jars/*", "-d", "classes", "Main.java")),
+        ("java", "-cp", "jars/*:classes", "Main"), variants=("never", "always", "conservative")),
+    Driver("pgx", ("go",), ("go.mod", "go.sum", "main.go"), (
+        ("go", "build", "-o", "pgx", "."),), ("./pgx",),
+        variants=("cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"),
+        scenarios="simple prepared rollback recovery copy batch cancel notices",
+        environment=(("GOPATH", f"{OUT}/go"), ("GOCACHE", f"{OUT}/go-build"),
+                     ("GOFLAGS", "-modcacherw -mod=readonly"))),
+    npm("node-postgres", variants=("plain", "pipeline")),
+    npm("postgres-js"),
+    Driver("tokio-postgres", ("cargo",), ("Cargo.toml", "Cargo.lock", "src/main.rs"), (
+        ("cargo", "build", "--quiet", "--locked"),), ("target/debug/tokio-postgres-test",),
+        environment=(("CARGO_HOME", f"{OUT}/cargo"), ("CARGO_TARGET_DIR", "target"))),
+)
+
+
+def missing_tool(driver):
+    return next((tool for tool in driver.tools if not shutil.which(tool)), None)
+
+
+def build(driver):
+    """Fetches and builds; what goes wrong is a RuntimeError with the tool's words."""
+    source = HERE / ("python" if driver.tools == (PYTHON,) else driver.name)
+    for name in driver.files:
+        (driver.place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / name, driver.place / name)
+    for command in driver.builds:
+        done = subprocess.run(command, cwd=driver.place, text=True, timeout=BUILD_LIMIT_S,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=environment_of(driver))
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-3000:]}")
+
+
+def environment_of(driver, **more):
+    return {**os.environ, **dict(driver.environment), **more}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: ISC
+"""Drivers of other languages in transaction mode, several connections on few servers.
+
+Each driver has a program. It opens six connections; each goes through the scenarios three times,
+beginning with another one, and prints "ok NAME" or "failed NAME why" for each. So all that
+drivers do happens at once, and with max_prepared_statements = 2 statements are evicted all the
+time. A scenario is a test here: it has passed if it was ok each time.
+
+simple     several statements in one Query message
+prepared   more texts than the servers may know, each several times
+rollback   what is rolled back is gone, what is committed is there
+recovery   the same statements go on after errors, in and out of transactions, with savepoints
+copy       COPY in and out
+batch      many statements at once, and one that fails among them
+pipeline   the same, where the driver has pipelines besides
+cursor     rows in pieces
+cancel     a statement that sleeps is cancelled, and the next one runs
+notices    reach who has caused them
+"""
+
+import collections
+import os
+import subprocess
+
+import pytest
+
+from . import build
+
+CONNECTIONS, ROUNDS = 6, 3
+RUN_LIMIT_S = 120
+PIPELINING = "simple prepared rollback recovery batch notices"
+
+
+def scenarios_of(driver, variant):
+    return (PIPELINING if variant == "pipeline" else driver.scenarios).split()
+
+
+RUNS = [(driver, variant, limit) for driver in build.DRIVERS for variant in driver.variants
+        for limit in (200, 2)]
+CASES = [pytest.param((driver, variant, limit), scenario,
+                      id=f"{driver.name}-{variant}-{limit}-{scenario}")
+         for driver, variant, limit in RUNS for scenario in scenarios_of(driver, variant)]
+
+
+@pytest.fixture(scope="session")
+def built():
+    """Builds a driver's program once; skips what cannot be built for want of tools."""
+    outcomes = {}
+
+    def build_once(driver):
+        missing = build.missing_tool(driver)
+        if missing:
+            pytest.skip(f"{driver.name}: there is no {missing}")
+        if driver.name not in outcomes:
+            try:
+                build.build(driver)
+                outcomes[driver.name] = None
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                outcomes[driver.name] = error
+        if outcomes[driver.name]:
+            pytest.fail(f"{driver.name} cannot be built: {outcomes[driver.name]}", pytrace=False)
+
+    return build_once
+
+
+@pytest.fixture(scope="session")
+def printed():
+    """What the programs have printed, by run."""
+    return {}
+
+
+@pytest.fixture
+def lines(built, printed, pgweir, postgres, run):
+    """The lines that a run has printed; it is made when its first scenario asks for it."""
+    driver, variant, limit = run
+    built(driver)
+    if run not in printed:
+        postgres.query("DROP TABLE IF EXISTS driver_rows")
+        postgres.query("CREATE TABLE driver_rows (who text, number int)")
+        postgres.query("GRANT ALL ON driver_rows TO PUBLIC")
+        weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1,
+                      max_prepared_statements=limit)
+        printed[run] = call(driver, variant, weir.port)
+        # The pool must be at rest: no statement was left behind, no server lost.
+        weir.wait_pool(sv_active=0, cl_waiting=0)
+    return printed[run]
+
+
+def call(driver, variant, port):
+    environment = build.environment_of(driver, PGHOST="127.0.0.1", PGPORT=str(port),
+                                       PGUSER="alice", PGDATABASE="app", PGSSLMODE="disable")
+    try:
+        done = subprocess.run([*driver.run, variant], cwd=driver.place, env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=RUN_LIMIT_S)
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"").decode(errors="replace")
+        return output.splitlines() + [f"failed everything: not over after {RUN_LIMIT_S} s"]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.limit(build.BUILD_LIMIT_S + RUN_LIMIT_S)
+@pytest.mark.parametrize("run, scenario", CASES)
+def test_driver(lines, scenario):
+    wrong = [line for line in lines if not line.startswith("ok ")]
+    ok = collections.Counter(lines)[f"ok {scenario}"]
+    assert ok == CONNECTIONS * ROUNDS, os.linesep.join(wrong)
+    assert not [line for line in wrong if line.startswith(f"failed {scenario} ")]

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing the ident file, and the names that its maps are asked for: the first line
+ * is the name from outside, the second the user, the rest the file.
+ */
+#include "../../src/auth/ident_priv.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Cuts a line off *text. */
+static char *take_line(struct bytes *text)
+{
+	const char *end = text->count ? memchr(text->at, '\n', text->count) : NULL;
+	size_t count = end ? (size_t)(end - text->at) : text->count;
+	char *line = strndup(text->count ? text->at : "", count);
+
+	assert(line);
+	*text = bytes_skip(*text, end ? count + 1 : count);
+	return line;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct bytes text = bytes_of(data, size);
+	char *name = take_line(&text), *user = take_line(&text);
+	struct problems problems = { 0 };
+	struct ident *ident = ident_parse(text, "f", &problems);
+	struct ident_row row;
+
+	assert(!ident == problems_any(&problems));
+	problems_done(&problems);
+	for (size_t i = 0; ident && ident_row(ident, i, &row); i++) {
+		assert(ident_has_map(ident, row.map));
+		ident_admits(ident, row.map, name, user);
+		ident_admits(ident, row.map, row.system_user, row.user);
+	}
+	ident_free(&ident);
+	free(name);
+	free(user);
+	return 0;
+}

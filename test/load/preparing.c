@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Activities with named statements: each client has NAMES of them, over the same TEXTS as all
+ * others, and a server knows fewer. The rows say which text has made them, so the execution of
+ * another statement under the same name is seen, even if it is the client's own.
+ *
+ * Hard here: libpq 15 cannot send a Close, so we write it to the socket by ourselves, when all
+ * that libpq holds is out; the CloseComplete is nothing to libpq as long as another answer is due
+ * behind it. Always a Parse follows, of the same name with another text.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "activity.h"
+#include "statement.h"
+
+#define TEXTS 20
+#define PARAMETERS 4
+#define MANY 8 /* messages of a pipeline */
+#define NOT_A_NUMBER "22P02"
+
+static unsigned int pick_name(struct client *client) { return load_random(client->load, NAMES); }
+
+static const char *name_of(unsigned int number, char name[TAG_SIZE])
+{
+	snprintf(name, TAG_SIZE, "p%u", number);
+	return name;
+}
+
+static void expect(struct client *client, enum due_kind kind, const char *words)
+{
+	answers_expect_words(&client->answers, kind, words);
+	answers_expect(&client->answers, DUE_END);
+}
+
+static void send_parse(struct client *client, unsigned int number, const char *text)
+{
+	char name[TAG_SIZE];
+
+	tally_add(&client->load->tally, TALLY_PREPARED, 1);
+	PQsendPrepare(client->conn, name_of(number, name), text, 0, NULL);
+}
+
+/* One of the texts under this name, which must be free. */
+static void prepare(struct client *client, unsigned int number)
+{
+	unsigned int text = 1 + load_random(client->load, TEXTS);
+	char words[256];
+
+	snprintf(words, sizeof(words),
+	         "SELECT $1 || '.t%u', g, ($2::int + g) %% 1000003 AS t%u,"
+	         " repeat(chr(97 + g %% 26), $3) FROM generate_series(1, $4::int) g",
+	         text, text);
+	send_parse(client, number, words);
+	expect(client, DUE_COMMAND, "");
+	client->prepared[number] = text;
+}
+
+static void send_use(struct client *client, unsigned int number, const struct due *due,
+                     const char *tag)
+{
+	char name[TAG_SIZE], numbers[3][16];
+	const char *values[PARAMETERS] = { tag, numbers[0], numbers[1], numbers[2] };
+
+	snprintf(numbers[0], sizeof(numbers[0]), "%u", due->seed);
+	snprintf(numbers[1], sizeof(numbers[1]), "%u", due->width);
+	snprintf(numbers[2], sizeof(numbers[2]), "%u", due->rows);
+	tally_add(&client->load->tally, TALLY_STATEMENTS, 1);
+	PQsendQueryPrepared(client->conn, name_of(number, name), PARAMETERS, values, NULL, NULL, 0);
+}
+
+/* Executes what has been prepared under this name. */
+static void use(struct client *client, unsigned int number)
+{
+	struct due *due = statement_expect_rows(client, load_random(client->load, 10), 10);
+	char tag[TAG_SIZE];
+
+	snprintf(tag, sizeof(tag), "%.20s", due->tag);
+	snprintf(due->tag, sizeof(due->tag), "%s.t%u", tag, client->prepared[number]);
+	send_use(client, number, due, tag);
+	answers_expect(&client->answers, DUE_END);
+}
+
+/* The same, and it fails: with another error if there is no such name. */
+static void use_badly(struct client *client, unsigned int number, const char *sqlstate)
+{
+	const char *const values[PARAMETERS] = { "", "0", "0", "none" };
+	char name[TAG_SIZE];
+
+	tally_add(&client->load->tally, TALLY_STATEMENTS, 1);
+	PQsendQueryPrepared(client->conn, name_of(number, name), PARAMETERS, values, NULL, NULL, 0);
+	expect(client, DUE_ERROR, sqlstate);
+}
+
+static void describe(struct client *client, unsigned int number)
+{
+	char name[TAG_SIZE], column[TAG_SIZE];
+
+	snprintf(column, sizeof(column), "t%u", client->prepared[number]);
+	tally_add(&client->load->tally, TALLY_STATEMENTS, 1);
+	PQsendDescribePrepared(client->conn, name_of(number, name));
+	expect(client, DUE_DESCRIPTION, column);
+}
+
+static void prepare_if_absent(struct client *client, unsigned int number)
+{
+	if (!client->prepared[number])
+		prepare(client, number);
+}
+
+/* Close and Parse in one go. Left out when libpq still holds something, since order matters. */
+static void replace(struct client *client, unsigned int number)
+{
+	char message[6 + TAG_SIZE] = "C\0\0\0\0S";
+	size_t length;
+
+	if (PQflush(client->conn) != 0)
+		return;
+	length = 6 + strlen(name_of(number, message + 6)) + 1;
+	message[4] = (char)(length - 1);
+	if (send(PQsocket(client->conn), message, length, MSG_NOSIGNAL) != (ssize_t)length)
+		return;
+	prepare(client, number);
+}
+
+enum step_result use_prepared(struct client *client, unsigned int step)
+{
+	if (step == 0) {
+		client->name = pick_name(client);
+		prepare_if_absent(client, client->name);
+		return STEP_SENT;
+	}
+	if (step > 3)
+		return STEP_DONE;
+	use(client, client->name);
+	return STEP_SENT;
+}
+
+enum step_result describe_prepared(struct client *client, unsigned int step)
+{
+	switch (step) {
+	case 0:
+		client->name = pick_name(client);
+		prepare_if_absent(client, client->name);
+		return STEP_SENT;
+	case 1:
+		describe(client, client->name);
+		return STEP_SENT;
+	default:
+		return STEP_DONE;
+	}
+}
+
+enum step_result replace_prepared(struct client *client, unsigned int step)
+{
+	switch (step) {
+	case 0:
+		client->name = pick_name(client);
+		replace(client, client->name);
+		return STEP_SENT;
+	case 1:
+		prepare_if_absent(client, client->name);
+		return STEP_SENT;
+	case 2:
+		use(client, client->name);
+		return STEP_SENT;
+	default:
+		return STEP_DONE;
+	}
+}
+
+/* None of these errors may change what a name means. */
+enum step_result prepare_and_fail(struct client *client, unsigned int step)
+{
+	static const char wrong[] = "SELECT 1 FROM nowhere WHERE id = $1";
+	const unsigned int free_name = NAMES;
+
+	switch (step) {
+	case 0:
+		client->name = pick_name(client);
+		prepare_if_absent(client, client->name);
+		return STEP_SENT;
+	case 1:
+		send_parse(client, client->name, "SELECT 'nobody''s'");
+		expect(client, DUE_ERROR, "42P05");
+		return STEP_SENT;
+	case 2:
+		use_badly(client, client->name, NOT_A_NUMBER);
+		return STEP_SENT;
+	case 3:
+	case 4:
+		send_parse(client, free_name, wrong);
+		expect(client, DUE_ERROR, "42P01");
+		return STEP_SENT;
+	case 5:
+		use_badly(client, free_name, "26000");
+		return STEP_SENT;
+	case 6:
+		use(client, client->name);
+		return STEP_SENT;
+	default:
+		return STEP_DONE;
+	}
+}
+
+enum step_result use_prepared_in_transaction(struct client *client, unsigned int step)
+{
+	switch (step) {
+	case 0:
+		client->name = pick_name(client);
+		prepare_if_absent(client, client->name);
+		return STEP_SENT;
+	case 1:
+		statement_command(client, "BEGIN", "BEGIN");
+		return STEP_SENT;
+	case 2:
+	case 5:
+		use(client, client->name);
+		return STEP_SENT;
+	case 3:
+		replace(client, client->name);
+		return STEP_SENT;
+	case 4:
+		use(client, client->name);
+		return STEP_SENT;
+	case 6:
+		statement_command(client, "COMMIT", "COMMIT");
+		return STEP_SENT;
+	default:
+		return STEP_DONE;
+	}
+}
+
+/* After it no name means anything. */
+enum step_result deallocate_all(struct client *client, unsigned int step)
+{
+	switch (step) {
+	case 0:
+		client->name = pick_name(client);
+		prepare_if_absent(client, client->name);
+		return STEP_SENT;
+	case 1:
+		statement_command(client, "DEALLOCATE ALL", "DEALLOCATE ALL");
+		memset(client->prepared, 0, sizeof(client->prepared));
+		return STEP_SENT;
+	case 2:
+		use_badly(client, client->name, "26000");
+		return STEP_SENT;
+	case 3:
+		prepare(client, client->name);
+		return STEP_SENT;
+	case 4:
+		use(client, client->name);
+		return STEP_SENT;
+	default:
+		return STEP_DONE;
+	}
+}
+
+static void skipped(struct client *client, unsigned int number)
+{
+	char name[TAG_SIZE];
+
+	tally_add(&client->load->tally, TALLY_STATEMENTS, 1);
+	PQsendDescribePrepared(client->conn, name_of(number, name));
+	expect(client, DUE_ABORTED, "");
+}
+
+/* One thing of a pipeline; true if it fails, and takes along what comes before the next Sync. */
+static bool pipeline_one(struct client *client)
+{
+	unsigned int number = pick_name(client);
+
+	prepare_if_absent(client, number);
+	switch (load_random(client->load, 6)) {
+	case 0:
+		describe(client, number);
+		return false;
+	case 1:
+		replace(client, number);
+		return false;
+	case 2:
+		use_badly(client, number, NOT_A_NUMBER);
+		return true;
+	default:
+		use(client, number);
+		return false;
+	}
+}
+
+enum step_result pipeline_prepared(struct client *client, unsigned int step)
+{
+	bool has_failed = false;
+
+	if (step == 1) {
+		if (!PQexitPipelineMode(client->conn))
+			tally_wrong(&client->load->tally, "client %u: %s", client->id,
+			            PQerrorMessage(client->conn));
+		return STEP_DONE;
+	}
+	PQenterPipelineMode(client->conn);
+	for (unsigned int i = 0; i < MANY; i++) {
+		if (has_failed)
+			skipped(client, pick_name(client));
+		else
+			has_failed = pipeline_one(client);
+		if (i + 1 < MANY && load_random(client->load, 2))
+			continue;
+		PQpipelineSync(client->conn);
+		answers_expect(&client->answers, DUE_SYNC);
+		has_failed = false;
+	}
+	return STEP_SENT;
+}
+
+/* A Parse, its use and no Sync; nobody waits for the answers. */
+enum step_result leave_preparing(struct client *client, unsigned int step)
+{
+	(void)step;
+	PQenterPipelineMode(client->conn);
+	for (unsigned int i = 0; i < MANY; i++)
+		pipeline_one(client);
+	if (load_random(client->load, 2))
+		PQpipelineSync(client->conn);
+	PQflush(client->conn);
+	client_vanish(client, load_random(client->load, 2) ? VANISH_FIN : VANISH_RESET);
+	return STEP_GONE;
+}

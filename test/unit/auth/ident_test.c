@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * auth/ident.c: maps of names.
+ */
+#include "../../../src/auth/ident_priv.h"
+
+#include "../unit.h"
+
+static const char maps[] = "# a map is all its lines\n"
+			   "one  root       alice\n"
+			   "one  \"a b\"      bob\n"
+			   "two  root       all\n"
+			   "two  carol      \"all\"\n"
+			   "mail /^(.*)@example\\.com$  \\1\n"
+			   "mail /^(.*)@old\\.org$      x\\1y\n"
+			   "any  /^adm      /^[a-c]+$\n"
+			   "alt  /^(x)?z    \\1\n"
+			   "lit  name       \\1\n";
+
+static const struct {
+	const char *map, *system_user, *user;
+	bool is_admitted;
+} cases[] = {
+	{ "one", "root", "alice", true },
+	{ "one", "root", "bob", false },
+	{ "one", "a b", "bob", true },
+	{ "one", "Root", "alice", false },
+	{ "one", "", "", false },
+	{ "none", "root", "alice", false },
+	{ "two", "root", "anybody", true },
+	{ "two", "carol", "anybody", false },
+	{ "two", "carol", "all", true },
+	{ "mail", "alice@example.com", "alice", true },
+	{ "mail", "alice@example.com", "alic", false },
+	{ "mail", "alice@example.com", "alicex", false },
+	{ "mail", "alice@examplexcom", "alice", false },
+	{ "mail", "all@example.com", "anybody", false },
+	{ "mail", "@example.com", "", true },
+	{ "mail", "bob@old.org", "xboby", true },
+	{ "mail", "bob@old.org", "xbob", false },
+	{ "mail", "bob@old.org", "boby", false },
+	{ "any", "admin", "abc", true },
+	{ "any", "admin", "abd", false },
+	{ "any", "xadmin", "abc", false },
+	{ "alt", "xz", "x", true },
+	{ "alt", "z", "", false },
+	{ "lit", "name", "\\1", true },
+	{ "lit", "name", "name", false },
+};
+
+START_TEST(maps_admit)
+{
+	struct problems problems = { 0 };
+	struct ident *ident = ident_parse(bytes_text(maps), "f", &problems);
+
+	ck_assert_ptr_nonnull(ident);
+	ck_assert_msg(ident_admits(ident, cases[_i].map, cases[_i].system_user, cases[_i].user) ==
+	                  cases[_i].is_admitted,
+	              "%s: %s as %s", cases[_i].map, cases[_i].system_user, cases[_i].user);
+	ident_free(&ident);
+}
+END_TEST
+
+/* A name from outside is as long as it likes: it matches nothing, and costs nothing. */
+START_TEST(a_very_long_name)
+{
+	struct problems problems = { 0 };
+	struct ident *ident = ident_parse(bytes_text("m /.* all\n"), "f", &problems);
+	char *name = malloc(65536);
+
+	memset(name, 'a', 65535);
+	name[65535] = 0;
+	ck_assert(!ident_admits(ident, "m", name, "a"));
+	ck_assert(ident_admits(ident, "m", "a", name));
+	free(name);
+	ident_free(&ident);
+}
+END_TEST
+
+static const struct {
+	const char *text, *problem;
+} bad[] = {
+	{ "m a", "f:1: a line must read: map system-user database-user" },
+	{ "m a b c", "f:1: a line must read: map system-user database-user" },
+	{ "m a,b c", "f:1: a line must read: map system-user database-user" },
+	{ "\nm a +b", "f:2: +b: groups are not known here: list the names, or put them into a "
+	              "file and write @file" },
+	{ "m /( b", "f:1: /(: Unmatched ( or \\(" },
+	{ "m /^a$ \\1", "f:1: /^a$ has no (group) that \\1 could stand for" },
+	{ "m /(a)\\1 b", "f:1: /(a)\\1: there are no back-references" },
+	{ "m /a\\ b", "f:1: /a\\: Trailing backslash" },
+	{ "m / b", "f:1: an empty regular expression" },
+	{ "m /a{100}{100} b", "f:1: /a{100}{100} repeats too often" },
+	{ "m \"/a{1,99999999999999999999999}\" b",
+	  "f:1: /a{1,99999999999999999999999} repeats too often" },
+};
+
+START_TEST(bad_lines)
+{
+	struct problems problems = { 0 };
+	struct ident *ident = ident_parse(bytes_text(bad[_i].text), "f", &problems);
+
+	ck_assert_ptr_null(ident);
+	ck_assert_uint_eq(problems.count, 1);
+	ck_assert_str_eq(problems.texts[0], bad[_i].problem);
+	problems_done(&problems);
+}
+END_TEST
+
+START_TEST(rows)
+{
+	struct problems problems = { 0 };
+	struct ident *ident = ident_parse(bytes_text(maps), "f", &problems);
+	struct ident_row row;
+
+	ck_assert(ident_row(ident, 1, &row));
+	ck_assert_str_eq(row.file, "f");
+	ck_assert_int_eq(row.line, 3);
+	ck_assert_str_eq(row.map, "one");
+	ck_assert_str_eq(row.system_user, "a b");
+	ck_assert_str_eq(row.user, "bob");
+	ck_assert(!ident_row(ident, 9, &row));
+	ck_assert(ident_has_map(ident, "alt"));
+	ck_assert(!ident_has_map(ident, "al"));
+	ident_free(&ident);
+}
+END_TEST
+
+START_TEST(no_file)
+{
+	struct problems problems = { 0 };
+	struct ident *ident = ident_load(NULL, &problems);
+
+	ck_assert_ptr_nonnull(ident);
+	ck_assert(!ident_has_map(ident, ""));
+	ident_free(&ident);
+	ident = ident_load("/nowhere/at/all", &problems);
+	ck_assert_ptr_null(ident);
+	ck_assert_str_eq(problems.texts[0],
+	                 "/nowhere/at/all: cannot open: No such file or directory");
+	problems_done(&problems);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("ident");
+	TCase *tcase = tcase_create("ident");
+
+	tcase_add_loop_test(tcase, maps_admit, 0, (int)COUNT_OF(cases));
+	tcase_add_test(tcase, a_very_long_name);
+	tcase_add_loop_test(tcase, bad_lines, 0, (int)COUNT_OF(bad));
+	tcase_add_test(tcase, rows);
+	tcase_add_test(tcase, no_file);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}

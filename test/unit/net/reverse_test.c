@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * net/reverse.c, with a DNS server of our own in the same loop.
+ */
+#include "pgweir/net/reverse.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pgweir/base/bytes.h"
+
+#include "../unit.h"
+
+#define TYPE_A 1
+#define TYPE_PTR 12
+
+/* What the addresses 192.0.2.N are called, and where those names lead. */
+static const struct {
+	const char *last, *name, *address;
+} hosts[] = {
+	{ "1", "honest", "192.0.2.1" },
+	{ "2", "liar", "192.0.2.99" },
+	{ "3", "nowhere", NULL },
+};
+
+struct scene {
+	struct loop *loop;
+	struct resolver *resolver;
+	struct watch server;
+	struct reverse reverse, other;
+	bool is_mute;
+	unsigned int question_count, answer_count, stop_at;
+	char host[256]; /* what was said last; "-": none */
+};
+
+/* One record of the server's answer; count 0: there is none. */
+struct record {
+	char data[64];
+	size_t count;
+};
+
+static struct record record_of(const char *label, uint16_t type)
+{
+	struct record record = { .count = 0 };
+	struct address address;
+
+	for (size_t i = 0; i < COUNT_OF(hosts); i++) {
+		if (type == TYPE_PTR && strcmp(hosts[i].last, label) == 0)
+			record.count = (size_t)snprintf(record.data, sizeof(record.data),
+			                                "%c%s%c%s", (char)strlen(hosts[i].name),
+			                                hosts[i].name, 4, "test") +
+			               1;
+		if (type == TYPE_A && strcmp(hosts[i].name, label) == 0 && hosts[i].address) {
+			ck_assert(address_parse(&address, hosts[i].address, 0));
+			memcpy(record.data, &address.in.sin_addr, 4);
+			record.count = 4;
+		}
+	}
+	return record;
+}
+
+static void on_question(struct watch *watch, unsigned int what)
+{
+	struct scene *scene = (struct scene *)((char *)watch - offsetof(struct scene, server));
+	char packet[1500], label[64] = "";
+	struct sockaddr_storage from;
+	socklen_t from_size = sizeof(from);
+	ssize_t got = recvfrom(watch->fd, packet, 512, 0, (struct sockaddr *)&from, &from_size);
+	struct record record;
+	size_t at = 12;
+
+	(void)what;
+	ck_assert_int_gt(got, 16);
+	scene->question_count++;
+	if (scene->is_mute) {
+		loop_stop(scene->loop);
+		return;
+	}
+	memcpy(label, packet + 13, (size_t)packet[12]);
+	while (packet[at])
+		at += (size_t)packet[at] + 1;
+	record = record_of(label, load_be16(packet + at + 1));
+	at += 5;
+	if (record.count) {
+		store_be16(packet + at, 0xc00c);
+		memcpy(packet + at + 2, packet + at - 4, 4); /* its type and class */
+		store_be32(packet + at + 6, 60);
+		store_be16(packet + at + 10, (uint16_t)record.count);
+		memcpy(packet + at + 12, record.data, record.count);
+		at += 12 + record.count;
+	}
+	store_be16(packet + 2, record.count ? 0x8580 : 0x8583);
+	store_be16(packet + 6, record.count > 0);
+	store_be32(packet + 8, 0);
+	sendto(watch->fd, packet, at, 0, (struct sockaddr *)&from, from_size);
+}
+
+static void on_host(struct reverse *reverse, const char *host)
+{
+	struct scene *scene = (struct scene *)((char *)reverse - offsetof(struct scene, reverse));
+
+	ck_assert_ptr_null(reverse->query);
+	snprintf(scene->host, sizeof(scene->host), "%s", host ? host : "-");
+	if (++scene->answer_count == scene->stop_at)
+		loop_stop(scene->loop);
+}
+
+static void set_up(struct scene *scene)
+{
+	struct resolver_options options = { .good_ttl = 0 };
+	struct address address;
+	char servers[ADDRESS_TEXT_SIZE];
+	struct err err;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	*scene = (struct scene){ .loop = loop_new(NULL), .stop_at = 1 };
+	ck_assert(address_parse(&address, "127.0.0.1", 0));
+	ck_assert_int_eq(bind(fd, address_sockaddr(&address), address_sockaddr_size(&address)), 0);
+	ck_assert(address_of_self(&address, fd, 0));
+	watch_init(&scene->server, scene->loop, fd, on_question);
+	ck_assert(watch_set(&scene->server, WATCH_READ));
+	options.servers = address_format(&address, servers, sizeof(servers));
+	scene->resolver = resolver_new(scene->loop, &options, &err);
+	ck_assert_msg(scene->resolver != NULL, "%s", err.text);
+}
+
+static void tear_down(struct scene *scene)
+{
+	watch_done(&scene->server);
+	close(scene->server.fd);
+	resolver_free(&scene->resolver);
+	loop_free(&scene->loop);
+}
+
+static bool start(struct scene *scene, const char *text)
+{
+	struct address address;
+
+	ck_assert(address_parse(&address, text, 5432));
+	return reverse_start(scene->resolver, &scene->reverse, &address, on_host, NULL);
+}
+
+static const struct {
+	const char *says, *address, *host;
+} cases[] = {
+	{ "a name that leads back", "192.0.2.1", "honest.test" },
+	{ "a name that leads elsewhere", "192.0.2.2", "-" },
+	{ "a name that leads nowhere", "192.0.2.3", "-" },
+	{ "no name", "192.0.2.4", "-" },
+	{ "no name of IPv6", "2001:db8::1", "-" },
+};
+
+START_TEST(names_of_hosts)
+{
+	struct scene scene;
+
+	set_up(&scene);
+	ck_assert(start(&scene, cases[_i].address));
+	ck_assert_uint_eq(scene.answer_count, 0);
+	loop_run(scene.loop);
+	ck_assert_msg(strcmp(scene.host, cases[_i].host) == 0, "%s: %s", cases[_i].says,
+	              scene.host);
+	tear_down(&scene);
+}
+END_TEST
+
+/* Whoever asks may go at any time, and ask again. */
+START_TEST(the_owner_goes)
+{
+	struct scene scene;
+
+	set_up(&scene);
+	reverse_cancel(&scene.reverse);
+	ck_assert(start(&scene, "192.0.2.1"));
+	reverse_cancel(&scene.reverse);
+	ck_assert(start(&scene, "192.0.2.2"));
+	loop_run(scene.loop);
+	ck_assert_uint_eq(scene.answer_count, 1);
+	ck_assert_str_eq(scene.host, "-");
+	tear_down(&scene);
+}
+END_TEST
+
+/* The resolver ends while the server has not answered. */
+START_TEST(the_resolver_goes)
+{
+	struct scene scene;
+
+	set_up(&scene);
+	scene.is_mute = true;
+	ck_assert(start(&scene, "192.0.2.1"));
+	loop_run(scene.loop);
+	ck_assert_uint_eq(scene.question_count, 1);
+	reverse_cancel(&scene.reverse);
+	tear_down(&scene);
+	ck_assert_uint_eq(scene.answer_count, 0);
+}
+END_TEST
+
+START_TEST(too_many)
+{
+	static struct reverse many[REVERSE_MAX];
+	struct address address;
+	struct scene scene;
+	struct err err;
+
+	set_up(&scene);
+	scene.is_mute = true;
+	ck_assert(address_parse(&address, "192.0.2.1", 0));
+	for (size_t i = 0; i < REVERSE_MAX; i++)
+		ck_assert(reverse_start(scene.resolver, &many[i], &address, on_host, &err));
+	ck_assert(!reverse_start(scene.resolver, &scene.other, &address, on_host, &err));
+	ck_assert_int_eq(err.code, ERR_LIMIT);
+	ck_assert_ptr_null(scene.other.query);
+	for (size_t i = 0; i < REVERSE_MAX; i++)
+		reverse_cancel(&many[i]);
+	tear_down(&scene);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("reverse");
+	TCase *tcase = tcase_create("reverse");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, names_of_hosts, 0, (int)COUNT_OF(cases));
+	tcase_add_test(tcase, the_owner_goes);
+	tcase_add_test(tcase, the_resolver_goes);
+	tcase_add_test(tcase, too_many);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
