@@ -173,6 +173,8 @@ static void settle_go(struct ledger_change *base, bool is_done)
 	bool is_back = !is_done && change->loss_count == change->client->name_loss_count;
 
 	is_back = is_back && change->entry && !names_find(change->client, change->name);
+	if (is_back) /* what has brought it came through, or will be taken back next */
+		change->entry->is_confirmed = true;
 	if (change->entry && !(is_back && add(change->client, change->entry)))
 		free_name(change->entry);
 	free_change(change);

@@ -50,7 +50,9 @@ BUILD = {
     "sql": lambda text: sync() + query(text),
     "sql extended": lambda text: parse(text) + bind() + execute(),
     # Waits for all answers: an error of which nobody else can be the reason.
-    "wait": lambda text: sync() + query(text),
+    "wait": lambda mark: sync() + query(mark),
+    # What stands behind these must not be sent before they are answered.
+    "all": lambda text, mark: sync() + query(text) + sync() + query(mark),
 }
 
 
@@ -145,16 +147,15 @@ class Writer:
 
     def rare(self):
         self.waits += 1
-        mark = ("wait", f"mark_{self.waits}")
+        mark = f"mark_{self.waits}"
         what = self.rng.randrange(4)
         if what == 0:
             return [("broken", self.rng.choice("PBDC"))]
         if what == 1:
             self.texts = {}
             text = self.rng.choice(("DEALLOCATE ALL", "DISCARD ALL"))
-            # One step, as what stands behind it must not be sent before it is answered.
-            return [("sync",), ("query", text), mark]
-        return [mark]
+            return [("all", text, mark)]
+        return [("wait", mark)]
 
 
 # -- playing -------------------------------------------------------------------------------------
@@ -189,12 +190,13 @@ def play(address, database, steps, seed):
         waiting = b""
         for step in [*steps, ("wait", END)]:
             waiting += BUILD[step[0]](*step[1:])
-            if step[0] == "wait" or rng.random() < 0.3:
-                cut = len(waiting) if step[0] == "wait" else rng.randint(0, len(waiting))
+            is_last = step[0] in ("wait", "all")
+            if is_last or rng.random() < 0.3:
+                cut = len(waiting) if is_last else rng.randint(0, len(waiting))
                 wire.send(waiting[:cut])
                 waiting = waiting[cut:]
-            if step[0] == "wait":
-                hear(step[1])
+            if is_last:
+                hear(step[-1])
         wire.send(message("X"))
     return [normal(got) for got in heard]
 
@@ -335,8 +337,11 @@ KEPT = {
         ("sql", "PREPARE s1 AS SELECT 1"), ("bind", "s2", "", ()),
         ("sql extended", "DEALLOCATE s1"), ("sql", "EXECUTE s1"),
         ("bind", "s3", "", ()), ("sql extended", "PREPARE s2 AS SELECT 1"), ("sql", "EXECUTE s2")],
+    "a Close that was skipped leaves a name that DISCARD ALL takes": [
+        ("parse", "s3", "SELECT 1"), ("bind", "s1", "", ()), ("close", "S", "s3"),
+        ("all", "DISCARD ALL", "w"), ("parse", "s3", "SELECT 2"), ("sync",)],
     "DEALLOCATE ALL": [
-        ("parse", "s1", "SELECT 1"), ("sync",), ("query", "DEALLOCATE ALL"), ("wait", "w"),
+        ("parse", "s1", "SELECT 1"), ("sync",), ("all", "DEALLOCATE ALL", "w"),
         ("bind", "s1", "", ()), ("sync",), ("parse", "s1", "SELECT 1"), ("sync",)],
 }
 
