@@ -113,7 +113,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->head = ledger->count = 0;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
-	ledger->is_skip_unsure = ledger->is_doubtful = false;
+	ledger->is_skip_unsure = ledger->is_doubtful = ledger->is_open = false;
 	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
@@ -178,6 +178,8 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	}
 	if (kind == LEDGER_SYNC && ledger->is_copy_open)
 		return LEDGER_DROP;
+	if (kind == LEDGER_SYNC || (kind >= LEDGER_PARSE && kind <= LEDGER_CLOSE))
+		ledger->is_open = kind != LEDGER_SYNC;
 	if (kind != LEDGER_SYNC)
 		ledger->is_copy_open = false;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
@@ -314,7 +316,7 @@ static void skip_to_sync(struct ledger *ledger)
 static const enum ledger_verdict error_verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
 	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_REPLACED,
+	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_GUARD] = LEDGER_PASS,
 };
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
@@ -367,7 +369,19 @@ static const enum ledger_verdict verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
 	[LEDGER_INJECT] = LEDGER_EAT,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
 	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
+	[LEDGER_GUARD] = LEDGER_PASS,
 };
+
+/* A ReadyForQuery has come. */
+static void on_ready(struct ledger *ledger, enum ledger_kind kind)
+{
+	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+
+	if (!head)
+		ledger->is_open = false;
+	else if (kind == LEDGER_QUERY && head->fate == LEDGER_GUARD)
+		head->fate = LEDGER_INJECT;
+}
 
 /* A reply that begins or ends a COPY. */
 static void follow_copy(struct ledger *ledger, char type)
@@ -413,7 +427,20 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		pop(ledger);
 		pop_ignored(ledger);
 	}
-	return verdicts[fate];
+	if (type == 'Z')
+		on_ready(ledger, kind);
+	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
+}
+
+bool ledger_swallow_sync(struct ledger *ledger)
+{
+	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+
+	if (ledger->count != 1 || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
+	    head->is_after_data || !ledger_is_certain(ledger) || ledger->is_doubtful)
+		return false;
+	head->fate = LEDGER_INJECT;
+	return true;
 }
 
 bool ledger_answer(struct ledger *ledger, char *type)
