@@ -47,26 +47,27 @@ static const struct {
 	uint16_t ends;
 	bool is_result; /* a query is over with it, for better or worse */
 } replies[128] = {
-	['1'] = { K(PARSE), K(PARSE) },
-	['2'] = { K(BIND), K(BIND) },
-	['3'] = { K(CLOSE), K(CLOSE) },
-	['C'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
-	['D'] = { K(QUERY) | K(EXECUTE) },
-	['E'] = { K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | K(DESCRIBE) | K(EXECUTE) |
-	              K(CLOSE) | K(SYNC),
-	          0, true },
-	['G'] = { K(QUERY) | K(EXECUTE) },
-	['H'] = { K(QUERY) | K(EXECUTE) },
-	['I'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
-	['T'] = { K(QUERY) | K(DESCRIBE), K(DESCRIBE) },
-	['V'] = { K(FUNCTION), 0, true },
-	['W'] = { K(QUERY) },
-	['Z'] = { K(QUERY) | K(FUNCTION) | K(SYNC), K(QUERY) | K(FUNCTION) | K(SYNC) },
-	['c'] = { K(QUERY) | K(EXECUTE) },
-	['d'] = { K(QUERY) | K(EXECUTE) },
-	['n'] = { K(DESCRIBE), K(DESCRIBE) },
-	['s'] = { K(EXECUTE), K(EXECUTE) },
-	['t'] = { K(DESCRIBE) },
+	['1'] = { .answers = K(PARSE), .ends = K(PARSE) },
+	['2'] = { .answers = K(BIND), .ends = K(BIND) },
+	['3'] = { .answers = K(CLOSE), .ends = K(CLOSE) },
+	['C'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
+	['D'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['E'] = { .answers = K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | K(DESCRIBE) |
+	                     K(EXECUTE) | K(CLOSE) | K(SYNC),
+	          .is_result = true },
+	['G'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['H'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['I'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
+	['T'] = { .answers = K(QUERY) | K(DESCRIBE), .ends = K(DESCRIBE) },
+	['V'] = { .answers = K(FUNCTION), .is_result = true },
+	['W'] = { .answers = K(QUERY) },
+	['Z'] = { .answers = K(QUERY) | K(FUNCTION) | K(SYNC),
+	          .ends = K(QUERY) | K(FUNCTION) | K(SYNC) },
+	['c'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['d'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['n'] = { .answers = K(DESCRIBE), .ends = K(DESCRIBE) },
+	['s'] = { .answers = K(EXECUTE), .ends = K(EXECUTE) },
+	['t'] = { .answers = K(DESCRIBE) },
 };
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
