@@ -34,16 +34,30 @@ need_packages()
 		return 1
 	fi
 	$say "installing: $missing"
-	export DEBIAN_FRONTEND=noninteractive
 	# shellcheck disable=SC2086
-	quietly apt-get -q update && quietly apt-get -q -y install --no-install-recommends $missing
+	install_packages $missing
+}
+
+# Servers among the packages are not started: we start our own, where nobody else sees them.
+install_packages()
+{
+	local policy=/usr/sbin/policy-rc.d status=0
+	if [ -e $policy ]; then
+		policy=""
+	else
+		printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	quietly apt-get -q update && quietly apt-get -q -y install --no-install-recommends "$@" || status=$?
+	[ -z "$policy" ] || rm -f "$policy"
+	return $status
 }
 
 # No dpkg: look for the programs and libraries themselves.
 check_by_hand()
 {
 	local absent="" tool library
-	for tool in cc make autoconf automake libtoolize pkg-config; do
+	for tool in cc make autoconf automake pkg-config; do
 		command -v "$tool" >/dev/null || absent="$absent $tool"
 	done
 	if command -v pkg-config >/dev/null; then
