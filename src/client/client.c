@@ -19,6 +19,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "identity_priv.h"
 #include "prepared_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -104,6 +105,7 @@ void client_entrance_free(struct client *client)
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	admission_free(entrance);
+	identity_free(entrance);
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);

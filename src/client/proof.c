@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client_priv.h"
+#include "identity_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -108,6 +108,18 @@ static bool count_in(struct client *client)
 	return true;
 }
 
+bool proof_take_role(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	entrance->role =
+	    is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
+	if (entrance->role != CONSOLE_NOBODY)
+		return true;
+	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+	return false;
+}
+
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
@@ -125,22 +137,27 @@ static bool check_names(struct client *client)
 		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
 		return false;
 	}
-	if (is_for_console(client)) {
-		entrance->role =
-		    is_owner(client) ? CONSOLE_ADMIN : role_of(clients, entrance->user);
-		if (entrance->role == CONSOLE_NOBODY) {
-			client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
-			return false;
-		}
-		return true;
-	}
-	return true;
+	return !is_for_console(client) || proof_take_role(client);
 }
 
 /* ---- the proof ---- */
 
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
                    struct err *err);
+
+void proof_look(struct client *client)
+{
+	client_enter(client, CLIENT_LOOKING);
+	stream_want(&client->stream, WANT_END);
+}
+
+void proof_look_done(struct client *client)
+{
+	if (client->state == CLIENT_LOOKING)
+		client_enter(client, CLIENT_PROOF);
+	proof_choose(client);
+	proof_went_on(client);
+}
 
 void proof_went_on(struct client *client)
 {
@@ -233,15 +250,6 @@ static bool is_still_asked(const struct client *client)
 	return type == AUTH_TYPE_HBA ? admission_is_by(client, method) : methods[type] == method;
 }
 
-/* A reload may have taken the user away while it was proving itself. */
-static bool is_still_known(const struct client *client)
-{
-	const struct clients *clients = client->clients;
-
-	return clients->config->auth_type == AUTH_TYPE_ANY ||
-	       users_find(clients->users, client->entrance->user);
-}
-
 /* With what the client proved itself we may enter a server in its name. */
 static void learn(struct client *client)
 {
@@ -270,10 +278,11 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 	case ENTRY_REFUSED:
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
+		identity_failed(client);
 		client_fatal(client, err);
 		return;
 	case ENTRY_OK:
-		if (!is_still_known(client)) {
+		if (!identity_holds(client)) { /* a reload may have taken the user away */
 			client_refuse(client, ERR_PASSWORD, "password authentication failed");
 			return;
 		}
@@ -311,20 +320,43 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
+/* Who it is. false: not now, or never. */
+static bool know(struct client *client, struct secret *secret, bool *is_known)
+{
+	switch (identity_find(client, secret)) {
+	case IDENTITY_FOUND:
+		*is_known = true;
+		return true;
+	case IDENTITY_UNKNOWN:
+		log_info(&client->log, "no such user: %s", client->entrance->user);
+		return true;
+	case IDENTITY_RENAMED:
+		proof_choose(client);
+		return false;
+	case IDENTITY_LOOKING:
+	case IDENTITY_OVER:
+		break;
+	}
+	return false;
+}
+
 void proof_ask(struct client *client, enum entry_method method, bool is_proven)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
-	const struct user *user = users_find(clients->users, entrance->user);
+	struct secret secret;
+	bool is_known = false;
 	struct buf out = { 0 };
 	struct err err;
 
+	if (method != ENTRY_ANY && !know(client, &secret, &is_known))
+		return;
 	entrance->method = method;
 	entrance->generation = clients->generation;
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = method,
-	    .user = entrance->user,
-	    .secret = user ? &user->secret : NULL,
+	    .user = identity_claimed(client),
+	    .secret = is_known ? &secret : NULL,
 	    .is_proven = is_proven,
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .verifiers = clients->with.verifiers,
@@ -351,8 +383,7 @@ void proof_choose(struct client *client)
 
 void proof_begin(struct client *client)
 {
-	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
+	const struct clients *clients = client->clients;
 	bool is_console_owner = is_for_console(client) && is_owner(client);
 
 	if (!check_names(client))
@@ -365,9 +396,6 @@ void proof_begin(struct client *client)
 			console_begin(client);
 		return;
 	}
-	if (clients->config->auth_type != AUTH_TYPE_ANY &&
-	    !users_find(clients->users, entrance->user))
-		log_info(&client->log, "no such user: %s", entrance->user);
 	welcome_negotiate(client);
 	if (!is_over(client))
 		proof_choose(client);

@@ -30,6 +30,9 @@ void account_configure(struct pools *pools, struct account *account)
 	    account->credentials.kind == CREDENTIALS_KEYS && account->secret &&
 	    strcmp(account->secret, user->secret.text) == 0)
 		return; /* the keys that a client showed are as good as they were */
+	if (!user && !account->secret)
+		return; /* one that never was in auth_file: what its client showed is all there is
+		         */
 	credentials_done(&account->credentials);
 	forget_secret(account);
 	account->secret = user ? strdup(user->secret.text) : NULL;

@@ -38,6 +38,7 @@ struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct lookups *lookups;     /* of users who are not in auth_file */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
 	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
@@ -51,7 +52,7 @@ struct clients {
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
 	struct task rearm_task;       /* waits as long as that goes on */
-	unsigned char random[512]; /* random bytes in store */
+	unsigned char random[512];    /* random bytes in store */
 	size_t random_left;
 };
 

@@ -27,10 +27,6 @@ static const struct {
 	{ "auth_ldap_options", "x",
 	  "setting \"auth_ldap_options\" is not supported yet: leave it out, or leave its value "
 	  "empty" },
-	{ "auth_query",
-	  "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM "
-	  "pg_authid WHERE rolname=$1 AND rolcanlogin",
-	  NULL },
 	{ "suspend_timeout", "10", "setting \"suspend_timeout\" is not supported yet" },
 	{ "service_name", "x", "unknown setting \"service_name\"" },
 	{ "defualt_pool_size", "5",
