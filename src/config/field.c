@@ -153,10 +153,10 @@ bool field_put(struct config *config, const struct setting *setting, const char 
 	bool ok;
 
 	/* texts and names may hold quotes of their own, so these are not taken off */
+	if (setting->type == SETTING_TEXT && setting->refused && !strcmp(text, setting->refused))
+		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
 	if (setting->type == SETTING_TEXT)
-		if (setting->refused && strcmp(text, setting->refused) == 0)
-			return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
-	return put_text(field, text, err);
+		return put_text(field, text, err);
 	if (setting->type == SETTING_LIST)
 		return put_list(field, setting, text, err);
 	copy = strdup(text);

@@ -84,7 +84,6 @@ def test_a_file_that_is_not_there(weir):
 
 NOT_YET = {
     "client_tls_sslmode": "require", "server_tls_sslmode": "require",
-    "auth_query": "SELECT 1", "auth_user": "postgres", "auth_dbname": "app",
     "auth_ldap_options": "x",
 }
 
