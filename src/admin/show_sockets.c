@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "pgweir/net/tls.h"
+
 #include "pgweir/base/banned.h"
 
 #define TIME_SIZE 48
@@ -22,6 +24,7 @@ struct socket_row {
 	int64_t recv_pos, pkt_pos, pkt_remain, send_pos, send_remain, pkt_avail, send_avail;
 	char addr_room[ADDRESS_TEXT_SIZE], local_addr_room[ADDRESS_TEXT_SIZE];
 	char connect_room[TIME_SIZE], request_room[TIME_SIZE];
+	char tls_room[TLS_TEXT_SIZE];
 	char ptr_room[POINTER_SIZE], link_room[POINTER_SIZE];
 };
 _Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
@@ -113,6 +116,7 @@ static void fill_stream(struct socket_row *row, const struct stream *stream,
 		row->local_port = address_port(&self);
 	}
 	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
+	row->tls = tls_text(stream, row->tls_room, sizeof(row->tls_room));
 	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
 }
 
@@ -145,7 +149,6 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->ptr = pointer_text(client, row->ptr_room);
 	row->link = pointer_text(client->borrower.server, row->link_room);
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
-	row->tls = "";
 	row->application_name = text_or_empty(params_find(client->params, "application_name"));
 	row->prepared_statements = client_statement_count(client);
 	row->id = (int64_t)client->id;
@@ -213,7 +216,6 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->ptr = pointer_text(server, row->ptr_room);
 	row->link = pointer_text(client, row->link_room);
 	row->remote_pid = backend_pid(server);
-	row->tls = "";
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
 	row->prepared_statements = known_count(&server->known);

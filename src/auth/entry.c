@@ -162,6 +162,7 @@ struct entry *entry_new(const struct entry_who *who)
 	entry->user = entry->texts + secret_size;
 	entry->secret.text = entry->texts;
 	entry->secret.kind = who->secret ? who->secret->kind : SECRET_NONE;
+	scram_bind(&entry->scram, who->binding);
 	return entry;
 }
 
@@ -198,12 +199,13 @@ const char *entry_method_name(const struct entry *entry)
 
 static enum entry_result ask_sasl(struct entry *entry, struct buf *out)
 {
-	static const char *const mechanisms[] = { SCRAM_MECHANISM };
+	static const char *const mechanisms[] = { SCRAM_PLUS_MECHANISM, SCRAM_MECHANISM };
+	bool has_plus = entry->scram.binding_count > 0;
 
 	entry->method = ENTRY_SCRAM;
 	if (!entry->doom && entry->secret.kind == SECRET_MD5)
 		entry->doom = "the user has an md5 secret, with which SCRAM is not possible";
-	message_auth_sasl(out, mechanisms, 1);
+	message_auth_sasl(out, has_plus ? mechanisms : mechanisms + 1, has_plus ? 2 : 1);
 	enter(entry, STATE_SASL_FIRST);
 	return ENTRY_MORE;
 }
@@ -431,7 +433,9 @@ static enum entry_result read_client_first(struct entry *entry, struct bytes bod
 	if (fields_sasl_initial(body, &mechanism, &data) != WIRE_OK || !data.at)
 		return refuse(entry, err, ERR_PROTOCOL, sasl_failed,
 		              "malformed SASLInitialResponse");
-	if (!bytes_are(bytes_text(mechanism), SCRAM_MECHANISM))
+	entry->scram.is_plus = entry->scram.binding_count > 0 &&
+	                       bytes_are(bytes_text(mechanism), SCRAM_PLUS_MECHANISM);
+	if (!entry->scram.is_plus && !bytes_are(bytes_text(mechanism), SCRAM_MECHANISM))
 		return refuse(entry, err, ERR_PROTOCOL,
 		              "client selected an invalid SASL authentication mechanism",
 		              "invalid SASL mechanism");

@@ -95,6 +95,7 @@ struct login *login_new(const struct login_who *who)
 	login->on_work = who->on_work;
 	login->arg = who->arg;
 	memcpy(login->user, who->user, user_size);
+	scram_bind(&login->scram, who->binding);
 	return login;
 }
 
@@ -149,12 +150,12 @@ static enum login_result send_md5(struct login *login, struct bytes salt, struct
 
 /* ---- SCRAM ---- */
 
-static bool offers_scram(struct bytes names)
+static bool offers(struct bytes names, const char *mechanism)
 {
 	const char *name;
 
 	while (fields_mechanism(&names, &name) == WALK_ITEM) {
-		if (bytes_are(bytes_text(name), SCRAM_MECHANISM))
+		if (bytes_are(bytes_text(name), mechanism))
 			return true;
 	}
 	return false;
@@ -167,7 +168,9 @@ static enum login_result send_first(struct login *login, struct bytes names, str
 	struct err why;
 	bool ok;
 
-	if (!offers_scram(names))
+	login->scram.is_plus =
+	    login->scram.binding_count > 0 && offers(names, SCRAM_PLUS_MECHANISM);
+	if (!login->scram.is_plus && !offers(names, SCRAM_MECHANISM))
 		return fail(login, err,
 		            "none of the server's SASL authentication mechanisms are supported");
 	if (login->credentials.kind != CREDENTIALS_PLAIN &&
@@ -176,7 +179,9 @@ static enum login_result send_first(struct login *login, struct bytes names, str
 	/* PostgreSQL takes the name from the startup packet. */
 	ok = scram_client_first(&login->scram, "", &first, &why);
 	if (ok) {
-		message_sasl_initial(out, SCRAM_MECHANISM, buf_bytes(&first));
+		message_sasl_initial(out,
+		                     login->scram.is_plus ? SCRAM_PLUS_MECHANISM : SCRAM_MECHANISM,
+		                     buf_bytes(&first));
 		enter(login, STATE_SASL_FIRST);
 	}
 	buf_free(&first);

@@ -26,9 +26,10 @@
 #define KEY_TEXT_SIZE BASE64_SIZE(SCRAM_KEY_SIZE)
 #define SALT_TEXT_SIZE BASE64_SIZE(SCRAM_SALT_MAX)
 
-/* The gs2 header of a client without channel binding, as `c=` repeats it. */
-#define BINDING_OF_N "biws" /* n,, */
-#define BINDING_OF_Y "eSws" /* y,, */
+/* The gs2 header of a client that binds; others say "n,," or "y,,". */
+#define BINDING_NAME "tls-server-end-point"
+#define BINDING_HEADER "p=" BINDING_NAME ",,"
+#define BINDING_TEXT_SIZE BASE64_SIZE(sizeof(BINDING_HEADER) + SCRAM_BINDING_MAX)
 
 static bool malformed(struct err *err, const char *reason)
 {
@@ -47,7 +48,31 @@ void scram_done(struct scram *scram)
 	secret_wipe(scram, sizeof(*scram));
 }
 
+void scram_bind(struct scram *scram, struct bytes binding)
+{
+	if (binding.count == 0 || binding.count > SCRAM_BINDING_MAX)
+		return;
+	memcpy(scram->binding, binding.at, binding.count);
+	scram->binding_count = binding.count;
+}
+
 /* ---- small parts ---- */
+
+/* What `c=` repeats: the gs2 header, and the binding data behind that of one who binds. */
+static void binding_text(const struct scram *scram, char out[BINDING_TEXT_SIZE])
+{
+	char plain[sizeof(BINDING_HEADER) + SCRAM_BINDING_MAX] = "n,,";
+	size_t count = strlen(plain);
+
+	plain[0] = scram->gs2;
+	if (scram->gs2 == 'p') {
+		count = strlen(BINDING_HEADER);
+		memcpy(plain, BINDING_HEADER, count);
+		memcpy(plain + count, scram->binding, scram->binding_count);
+		count += scram->binding_count;
+	}
+	base64_encode(bytes_of(plain, count), out);
+}
 
 /* Takes what stands before `end`, and `end` itself. The last part has no end. */
 static struct bytes take_until(struct bytes *in, char end)
@@ -186,16 +211,36 @@ bool scram_derive(const char *password, struct bytes salt, unsigned int iteratio
 
 /* ---- the server's role ---- */
 
-/* Takes "n,," or "y,,"; the rest is client-first-bare. */
+/* Whether what the client says of channel binding agrees with what was offered and chosen. */
+static bool check_flag(const struct scram *scram, struct bytes flag, struct err *err)
+{
+	bool binds = flag.count >= 2 && flag.at[0] == 'p' && flag.at[1] == '=';
+
+	if (binds && !scram->is_plus)
+		return err_set(
+		    err, ERR_PROTOCOL,
+		    "client binds to a channel, but has not chosen " SCRAM_PLUS_MECHANISM);
+	if (binds)
+		return bytes_are(bytes_skip(flag, 2), BINDING_NAME) ||
+		       err_set(err, ERR_PROTOCOL, "unsupported SCRAM channel binding type");
+	if (!bytes_are(flag, "n") && !bytes_are(flag, "y"))
+		return malformed(err, "unexpected channel binding flag");
+	if (scram->is_plus)
+		return malformed(err, "no channel binding in " SCRAM_PLUS_MECHANISM);
+	/* It could, and did not see our offer: somebody has taken that away. */
+	if (*flag.at == 'y' && scram->binding_count)
+		return err_set(err, ERR_PROTOCOL,
+		               "client was not told that channel binding is offered");
+	return true;
+}
+
+/* Takes "n,,", "y,," or "p=...,,"; the rest is client-first-bare. */
 static bool take_gs2_header(struct scram *scram, struct bytes *in, struct err *err)
 {
 	struct bytes flag = take_until(in, ',');
 
-	if (flag.count >= 2 && flag.at[0] == 'p' && flag.at[1] == '=')
-		return err_set(err, ERR_PROTOCOL,
-		               "client requires SCRAM channel binding, which is not supported");
-	if (!bytes_are(flag, "n") && !bytes_are(flag, "y"))
-		return malformed(err, "unexpected channel binding flag");
+	if (!check_flag(scram, flag, err))
+		return false;
 	scram->gs2 = flag.at[0];
 	if (in->count == 0)
 		return malformed(err, "nothing behind the channel binding flag");
@@ -255,15 +300,18 @@ static bool split_proof(struct bytes *message, struct bytes *proof)
 bool scram_server_read(struct scram *scram, struct bytes client_final, struct err *err)
 {
 	struct bytes rest, binding, nonce, proof;
+	char wanted[BINDING_TEXT_SIZE];
 
 	if (client_final.count > SCRAM_MESSAGE_MAX)
 		return malformed(err, "too long");
 	if (!split_proof(&client_final, &proof) || !take_key(proof, scram->proof))
 		return malformed(err, "no valid proof in client-final");
 	rest = client_final;
-	if (!take_attribute(&rest, 'c', &binding) ||
-	    !bytes_are(binding, scram->gs2 == 'y' ? BINDING_OF_Y : BINDING_OF_N))
-		return malformed(err, "unexpected channel binding in client-final");
+	binding_text(scram, wanted);
+	if (!take_attribute(&rest, 'c', &binding))
+		return malformed(err, "no channel binding in client-final");
+	if (!bytes_are(binding, wanted))
+		return err_set(err, ERR_PROTOCOL, "SCRAM channel binding check failed");
 	if (!take_attribute(&rest, 'r', &nonce) || !bytes_equal(nonce, buf_bytes(&scram->joint)))
 		return malformed(err, "nonce does not match in client-final");
 	buf_add_byte(&scram->said, ',');
@@ -307,11 +355,14 @@ bool scram_client_first(struct scram *scram, const char *user, struct buf *out, 
 {
 	if (!make_nonce(scram))
 		return broken(err);
-	scram->gs2 = 'n';
+	scram->gs2 = scram->is_plus ? 'p' : scram->binding_count ? 'y' : 'n';
 	buf_printf(&scram->said, "n=%s,r=%s", user, scram->nonce);
 	if (!buf_ok(&scram->said))
 		return broken(err);
-	buf_add_text(out, "n,,");
+	if (scram->is_plus)
+		buf_add_text(out, BINDING_HEADER);
+	else
+		buf_printf(out, "%c,,", scram->gs2);
 	buf_add(out, scram->said.at, scram->said.count);
 	return true;
 }
@@ -351,10 +402,11 @@ bool scram_client_final(struct scram *scram, const struct scram_keys *keys, stru
                         struct err *err)
 {
 	unsigned char proof[SCRAM_KEY_SIZE];
-	char text[KEY_TEXT_SIZE];
+	char text[KEY_TEXT_SIZE], binding[BINDING_TEXT_SIZE];
 	size_t at = scram->said.count + 1;
 
-	buf_printf(&scram->said, ",c=" BINDING_OF_N ",r=%s", buf_text(&scram->joint));
+	binding_text(scram, binding);
+	buf_printf(&scram->said, ",c=%s,r=%s", binding, buf_text(&scram->joint));
 	if (!buf_ok(&scram->said) || !sign(keys->stored_key, scram, proof))
 		return broken(err);
 	mix(proof, proof, keys->client_key);

@@ -28,25 +28,32 @@ void line_add_bytes(struct line *line, const char *bytes, size_t count)
 
 void line_add(struct line *line, const char *text) { line_add_bytes(line, text, strlen(text)); }
 
-/* The digits are made from the last to the first. */
-static void add_digits(struct line *line, uint64_t number, unsigned int base)
+/* The digits are made from the last to the first; by a fixed base, so that nothing is divided. */
+void line_add_number(struct line *line, uint64_t number)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
 
 	do {
-		digits[--at] = "0123456789abcdef"[number % base];
-		number /= base;
+		digits[--at] = (char)('0' + number % 10);
+		number /= 10;
 	} while (number);
 	line_add_bytes(line, digits + at, sizeof(digits) - at);
 }
 
-void line_add_number(struct line *line, uint64_t number) { add_digits(line, number, 10); }
-
 void line_add_pointer(struct line *line, const void *pointer)
 {
-	line_add(line, "0x");
-	add_digits(line, (uintptr_t)pointer, 16);
+	uintptr_t number = (uintptr_t)pointer;
+	char digits[2 + 2 * sizeof(number)];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = "0123456789abcdef"[number % 16];
+		number /= 16;
+	} while (number);
+	digits[--at] = 'x';
+	digits[--at] = '0';
+	line_add_bytes(line, digits + at, sizeof(digits) - at);
 }
 
 void line_vprintf(struct line *line, const char *format, va_list args)

@@ -109,6 +109,7 @@ void client_entrance_free(struct client *client)
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
+	free(entrance->certificate);
 	free(entrance->options);
 	free(entrance);
 }
@@ -233,7 +234,7 @@ void client_fatal(struct client *client, const struct err *err)
 
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
 		return;
-	if (is_within_frame(client)) {
+	if (is_within_frame(client) || stream_is_shaking(&client->stream)) {
 		client_close(client, told.text);
 		return;
 	}
@@ -362,7 +363,7 @@ static void on_gone(struct stream *stream)
 	client_close(CLIENT_OF(stream, stream), "client unexpected eof");
 }
 
-const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone };
+const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone, client_tls_done };
 
 /* ---- limits ---- */
 

@@ -41,6 +41,20 @@ bool proof_input(struct client *client, struct bytes in);   /* proof.c */
 bool relay_input(struct client *client, struct bytes in);   /* relay.c */
 bool console_input(struct client *client, struct bytes in); /* console_door.c */
 
+/* ---- client_tls.c ---- */
+
+/* It sent an SSLRequest; has_more: and more in plain behind it. false: go no further. */
+bool client_tls_asked(struct client *client, bool has_more);
+
+/* It begins with a ClientHello. true: that is nothing for us; false: go no further. */
+bool client_tls_hello(struct client *client, struct bytes hello);
+
+/* It may not come in without TLS, and has none. */
+bool client_tls_is_missing(const struct client *client);
+
+/* Its on_secured(). */
+void client_tls_done(struct stream *stream, const struct err *err);
+
 /* Judges what is kept, as if it had just come. */
 void client_judge_kept(struct client *client);
 
@@ -72,20 +86,17 @@ bool admission_is_by(const struct client *client, enum entry_method method);
 void admission_free(struct client_entrance *entrance);
 
 /*
- * What rules may ask of its connection. There is no TLS yet: whoever brings it
- * answers here.
+ * What rules may ask of its connection.
  */
 static inline bool client_is_tls(const struct client *client)
 {
-	(void)client;
-	return false;
+	return stream_is_encrypted(&client->stream);
 }
 
 /* The name in its certificate, which was verified; NULL: it has none. */
 static inline const char *client_certificate(const struct client *client)
 {
-	(void)client;
-	return NULL;
+	return client->entrance ? client->entrance->certificate : NULL;
 }
 
 /* Whether it asks for physical replication. */

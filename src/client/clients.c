@@ -123,6 +123,7 @@ void clients_free(struct clients **clientsp)
 	slab_done(&clients->slab);
 	config_unref(&clients->config);
 	users_release(&clients->users);
+	tls_context_unref(&clients->tls);
 	hba_release(&clients->hba);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
@@ -141,6 +142,14 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);
+}
+
+void clients_set_tls(struct clients *clients, struct tls_context *tls)
+{
+	struct tls_context *old = clients->tls;
+
+	clients->tls = tls ? tls_context_ref(tls) : NULL;
+	tls_context_unref(&old);
 }
 
 void clients_set_hba(struct clients *clients, struct hba *hba)

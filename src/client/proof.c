@@ -307,6 +307,7 @@ static void log_attempt(const struct client *client)
 		[REPLICATION_LOGICAL] = "database",
 	};
 	const struct client_entrance *entrance = client->entrance;
+	char tls[TLS_TEXT_SIZE];
 	struct log_entry entry;
 
 	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
@@ -315,7 +316,9 @@ static void log_attempt(const struct client *client)
 	line_add(&entry.line, entrance->database);
 	line_add(&entry.line, " user=");
 	line_add(&entry.line, entrance->user);
-	line_add(&entry.line, " tls=no replication=");
+	line_add(&entry.line, " tls=");
+	line_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
+	line_add(&entry.line, " replication=");
 	line_add(&entry.line, replication[client->replication]);
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
@@ -346,6 +349,8 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven)
 	struct client_entrance *entrance = client->entrance;
 	struct secret secret;
 	bool is_known = false;
+	unsigned char binding[TLS_BINDING_MAX];
+	size_t binding_count = tls_channel_binding(&client->stream, binding);
 	struct buf out = { 0 };
 	struct err err;
 
@@ -359,6 +364,7 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven)
 	    .secret = is_known ? &secret : NULL,
 	    .is_proven = is_proven,
 	    .iterations = (unsigned int)clients->config->scram_iterations,
+	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,
 	    .on_work = on_work,
 	    .arg = client,

@@ -181,6 +181,10 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	struct err err;
 
 	client->entrance->minor = minor;
+	if (client_tls_is_missing(client)) {
+		client_refuse(client, ERR_NOT_ALLOWED, "SSL required");
+		return false;
+	}
 	if (!take_pairs(client, packet, &err)) {
 		client_fatal(client, &err);
 		return false;
@@ -189,19 +193,19 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	return client->state != CLIENT_LINGERING && client->state != CLIENT_CLOSED;
 }
 
-/* Answers a request for encryption with "no". */
-static bool refuse_request(struct client *client, bool *was_refused, bool has_more,
-                           const char *words)
+/* Answers a request for GSSAPI encryption with "no". */
+static bool refuse_gss(struct client *client, bool has_more)
 {
 	if (has_more) {
-		client_refuse(client, ERR_PROTOCOL, "%s", words);
+		client_refuse(client, ERR_PROTOCOL,
+		              "received unencrypted data after GSSAPI encryption request");
 		return false;
 	}
-	if (*was_refused) {
+	if (client->entrance->was_gss_refused) {
 		client_close(client, "asked twice for the same encryption");
 		return false;
 	}
-	*was_refused = true;
+	client->entrance->was_gss_refused = true;
 	return client_send(client, bytes_of("N", 1));
 }
 
@@ -222,11 +226,9 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 
 	switch (startup->kind) {
 	case STARTUP_TLS_REQUEST:
-		return refuse_request(client, &client->entrance->was_tls_refused, has_more,
-		                      "received unencrypted data after SSL request");
+		return client_tls_asked(client, has_more);
 	case STARTUP_GSS_REQUEST:
-		return refuse_request(client, &client->entrance->was_gss_refused, has_more,
-		                      "received unencrypted data after GSSAPI encryption request");
+		return refuse_gss(client, has_more);
 	case STARTUP_CANCEL:
 		canceling_begin(client, startup_cancel_key(packet));
 		return false;
@@ -251,6 +253,8 @@ bool startup_input(struct client *client, struct bytes in)
 		client_close(client, "bad cancel request");
 		return false;
 	case WIRE_OK:
+		if (startup.kind == STARTUP_TLS_HELLO && !client_tls_hello(client, in))
+			return false;
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
 			return refuse_packet(client, in);
 		if (in.count >= startup.length) {

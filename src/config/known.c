@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Settings that PgBouncer knows and pgweir does not do yet: to refuse them by
- * name is kinder than to leave someone without the TLS they asked for.
+ * name is kinder than to leave someone without what they asked for.
  *
  * A value that asks for what happens anyway is let through, so that a file that
  * only spells out its defaults can be used as it is.
@@ -22,23 +22,6 @@ static const struct known {
 	const char *fine[FINE_MAX]; /* values that may stand, up to NULL */
 } known[] = {
 	{ "auth_ldap_options", { "" } },
-	{ "client_tls13_ciphers", { "" } },
-	{ "client_tls_ca_file", { "" } },
-	{ "client_tls_cert_file", { "" } },
-	{ "client_tls_ciphers", { "default", "secure", "normal", "fast" } },
-	{ "client_tls_dheparams", { "auto" } },
-	{ "client_tls_ecdhcurve", { "auto" } },
-	{ "client_tls_key_file", { "" } },
-	{ "client_tls_protocols", { "secure", "default" } },
-	{ "client_tls_sslmode", { "disable" } },
-	{ "server_tls13_ciphers", { "" } },
-	{ "server_tls_ca_file", { "" } },
-	{ "server_tls_cert_file", { "" } },
-	{ "server_tls_ciphers", { "default", "secure", "normal", "fast" } },
-	{ "server_tls_key_file", { "" } },
-	{ "server_tls_protocols", { "secure", "default" } },
-	/* with these two a server without TLS is good enough, and that is how we ask */
-	{ "server_tls_sslmode", { "disable", "allow", "prefer" } },
 	{ "suspend_timeout", { NULL } },
 };
 

@@ -22,7 +22,8 @@
 #define TYPE(field) _Generic(((struct config *)0)->field, \
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
-	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD)
+	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD, \
+	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
 #define LIVE .reload = RELOAD_LIVE
@@ -33,6 +34,9 @@
 static const char *const auth_types[] = { "any",           "trust", "plain", "md5",
 	                                  "scram-sha-256", "hba",   NULL };
 static const char *const auth_types_later[] = { "cert", "ldap", "pam", NULL };
+static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
+	                                 "verify-ca", "verify-full", NULL };
+static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
 
 const struct setting settings[] = {
 	SETTING(admin_users, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),
@@ -80,6 +84,39 @@ const struct setting settings[] = {
 	SETTING(client_login_timeout, .initial = "60", LIVE, GROUP(CHECKS),
 	        .help = "Closes clients that have not logged in by then; also while they wait for "
 	                "a database's first server. 0 = never."),
+	SETTING(client_tls13_ciphers, LIVE, GROUP(TLS),
+	        .help =
+	            "Cipher suites of TLS 1.3 for clients, with colons between them. Without it, "
+	            "those of OpenSSL."),
+	SETTING(client_tls_ca_file, .initial = "", LIVE, GROUP(TLS),
+	        .help = "The authorities whose client certificates are good. With it clients are "
+	                "asked for a certificate; one that is shown must be good. Empty = the "
+	                "system's, and clients are asked by verify-ca only."),
+	SETTING(client_tls_cert_file, .initial = "", LIVE, GROUP(TLS),
+	        .help =
+	            "The certificate that clients are shown, and behind it in the same file those "
+	            "between it and its authority."),
+	SETTING(client_tls_ciphers, .initial = "default", LIVE, GROUP(TLS),
+	        .help =
+	            "Ciphers up to TLS 1.2 for clients, as OpenSSL writes them. default, secure, "
+	            "normal and fast = those of OpenSSL."),
+	SETTING(client_tls_dheparams, .initial = "auto", LIVE, GROUP(TLS),
+	        .help = "Diffie-Hellman without curves, up to TLS 1.2: auto, none, or legacy (1024 "
+	                "bits)."),
+	SETTING(client_tls_ecdhcurve, .initial = "auto", LIVE, GROUP(TLS),
+	        .help = "Curves for the exchange of keys, as OpenSSL writes them. auto and none = "
+	                "those of OpenSSL."),
+	SETTING(client_tls_key_file, .initial = "", LIVE, GROUP(TLS),
+	        .help = "The private key of client_tls_cert_file. It must not be encrypted."),
+	SETTING(client_tls_protocols, .initial = "secure", LIVE, GROUP(TLS),
+	        .help =
+	            "Versions of TLS for clients: tlsv1.0, tlsv1.1, tlsv1.2, tlsv1.3; all; secure "
+	            "= 1.2 and 1.3. A ! before a word takes it away."),
+	SETTING(client_tls_sslmode, .initial = "disable", .words = tls_modes, LIVE, GROUP(TLS),
+	        .help =
+	            "TLS for clients by TCP. allow and prefer: who asks for it gets it. require: "
+	            "nobody else gets in. verify-ca and verify-full: and must show a good "
+	            "certificate."),
 	SETTING(conffile, LIVE, GROUP(GENERIC),
 	        .help = "The file that the next RELOAD reads. Without it, the one named on the "
 	                "command line."),
@@ -203,6 +240,34 @@ const struct setting settings[] = {
 	        .help = "Runs server_reset_query in every pool mode."),
 	SETTING(server_round_robin, .initial = "0", LIVE, GROUP(GENERIC),
 	        .help = "Lends servers in turn. 0 = the one that came back last."),
+	SETTING(server_tls13_ciphers, LIVE, GROUP(TLS),
+	        .help =
+	            "Cipher suites of TLS 1.3 for servers, with colons between them. Without it, "
+	            "those of OpenSSL."),
+	SETTING(server_tls_ca_file, .initial = "", LIVE, GROUP(TLS),
+	        .help =
+	            "The authorities whose server certificates are good. Empty = the system's."),
+	SETTING(server_tls_cert_file, .initial = "", LIVE, GROUP(TLS),
+	        .help = "The certificate that servers are shown when they ask for one."),
+	SETTING(server_tls_ciphers, .initial = "default", LIVE, GROUP(TLS),
+	        .help =
+	            "Ciphers up to TLS 1.2 for servers, as OpenSSL writes them. default, secure, "
+	            "normal and fast = those of OpenSSL."),
+	SETTING(server_tls_key_file, .initial = "", LIVE, GROUP(TLS),
+	        .help = "The private key of server_tls_cert_file. It must not be encrypted."),
+	SETTING(server_tls_negotiation, .initial = "postgres", .words = tls_negotiations, LIVE,
+	        GROUP(TLS),
+	        .help =
+	            "How TLS begins with servers. postgres: they are asked first. direct: at once, "
+	            "which saves a round trip and needs PostgreSQL 17 and an sslmode of require "
+	            "or stricter."),
+	SETTING(server_tls_protocols, .initial = "secure", LIVE, GROUP(TLS),
+	        .help = "Versions of TLS for servers, as client_tls_protocols."),
+	SETTING(server_tls_sslmode, .initial = "prefer", .words = tls_modes, LIVE, GROUP(TLS),
+	        .help =
+	            "TLS with servers by TCP. allow and prefer: when the server has it. require: "
+	            "always, with whatever certificate. verify-ca: its certificate must be good. "
+	            "verify-full: and be that of the host."),
 	SETTING(so_reuseport, .initial = "0", BOOT, GROUP(NETWORK),
 	        .help = "Lets several processes listen on the same port."),
 	SETTING(stats_period, .initial = "60", .min = USEC_PER_SEC, .unit = USEC_PER_SEC, LIVE,
@@ -273,6 +338,7 @@ const char *setting_group_name(enum setting_group group)
 		[GROUP_CONSOLE] = "Console",
 		[GROUP_CHECKS] = "Connection checks",
 		[GROUP_TIMEOUTS] = "Time limits for clients",
+		[GROUP_TLS] = "TLS",
 		[GROUP_NETWORK] = "Network",
 	};
 

@@ -15,7 +15,7 @@
 #include "pgweir/base/banned.h"
 
 #define WORKER_THREADS 2
-#define WORKER_JOBS 4096 /* key derivations that may wait */
+#define WORKER_JOBS 4096 /* key derivations and TLS handshakes that may wait */
 #define LOOKUP_THREADS 2
 #define LOOKUP_JOBS 4096
 #define VERIFIERS_MAX 100000 /* derived keys that are kept */
@@ -154,6 +154,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return false;
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
+	daemon->streams.workers = daemon->workers;
 	daemon->lookups = workers_new(daemon->loop, LOOKUP_THREADS, LOOKUP_JOBS, err);
 	if (!daemon->lookups)
 		return false;
@@ -175,6 +176,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.workers = daemon->workers,
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
+		.tls = daemon->tls.server,
 	    },
 	    daemon->config, daemon->users, err);
 	if (!daemon->pools || !lifecycle_make_console(daemon, err))
@@ -199,6 +201,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		return false;
 	clients_set_hba(daemon->clients, daemon->hba);
 	console_attach(daemon->console, daemon->clients);
+	clients_set_tls(daemon->clients, daemon->tls.client);
 	return true;
 }
 
@@ -221,8 +224,9 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->config = config;
 	daemon->users = users;
 	daemon->hba = hba;
-	if (!make_ground(daemon, err) || !make_engine(daemon, err) ||
-	    !lifecycle_catch_signals(daemon, err) || !make_listener(daemon, err))
+	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
+	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
+	    !make_listener(daemon, err))
 		daemon_free(&daemon);
 	return daemon;
 }
@@ -249,6 +253,7 @@ void daemon_free(struct daemon **daemonp)
 	if (daemon->loop)
 		stream_pool_done(&daemon->streams);
 	loop_free(&daemon->loop);
+	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);

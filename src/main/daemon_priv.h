@@ -9,6 +9,7 @@
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/main/daemon.h"
+#include "pgweir/main/tls_sets.h"
 #include "pgweir/net/listener.h"
 
 enum shutdown_state {
@@ -23,6 +24,7 @@ struct daemon {
 	const struct options *options;
 	const struct config *config;
 	struct users *users;
+	struct tls_sets tls;
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct loop *loop;
 	struct stream_pool streams;

@@ -16,17 +16,21 @@
 
 /* Nothing in here can fail. Takes over the references. */
 static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users,
-                         struct hba *hba)
+                         struct hba *hba, const struct tls_sets *tls)
 {
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
+	tls_sets_done(&daemon->tls);
 	daemon->config = config;
 	daemon->users = users;
 	daemon->hba = hba;
+	daemon->tls = *tls;
 	pools_configure(daemon->pools, config, users);
 	clients_set_hba(daemon->clients, hba);
 	clients_configure(daemon->clients, config, users);
+	clients_set_tls(daemon->clients, daemon->tls.client);
+	pools_set_tls(daemon->pools, daemon->tls.server);
 	verifiers_trim(daemon->verifiers, users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
@@ -35,19 +39,22 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	console_configure(daemon->console);
 }
 
-/* The log is asked first: it may find that its file cannot be opened. */
+/* Certificates are read and the log is asked first: their files may be bad. */
 static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
                           struct hba *hba, struct err *err)
 {
 	struct log_options log = daemon_log_options(daemon->options, config);
+	struct tls_sets tls;
 
-	if (!log_configure(daemon->log, &log, err)) {
+	if (!tls_sets_make(&tls, config, &daemon->tls, err) ||
+	    !log_configure(daemon->log, &log, err)) {
+		tls_sets_done(&tls);
 		config_unref(&config);
 		users_release(&users);
 		hba_release(&hba);
 		return false;
 	}
-	put_in_force(daemon, config, users, hba);
+	put_in_force(daemon, config, users, hba, &tls);
 	return true;
 }
 

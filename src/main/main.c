@@ -18,6 +18,7 @@
 #include "pgweir/main/limits.h"
 #include "pgweir/main/pidfile.h"
 #include "pgweir/main/privileges.h"
+#include "pgweir/main/tls_sets.h"
 
 #include "pgweir/base/banned.h"
 
@@ -37,10 +38,20 @@ static int check(const struct options *options)
 {
 	const struct config *config;
 	struct users *users;
+	struct tls_sets tls;
+	struct err err;
 	struct hba *hba;
 
 	if (!daemon_load(options->file, &config, &users, &hba, report_to_terminal, NULL))
 		return EXIT_FAILURE;
+	if (!tls_sets_make(&tls, config, NULL, &err)) {
+		report_to_terminal(NULL, err.text);
+		config_unref(&config);
+		users_release(&users);
+		hba_release(&hba);
+		return EXIT_FAILURE;
+	}
+	tls_sets_done(&tls);
 	printf("%s: the configuration is good: %zu databases%s, %zu users", options->file,
 	       config_database_count(config), config_database_auto(config) ? " and *" : "",
 	       users_count(users));

@@ -8,6 +8,9 @@
  * Hard here: to stop reading costs a system call, and so does starting again.
  * A client that waits for its answer sends nothing, so "do not read" is told to
  * the kernel only when something comes after all.
+ *
+ * Encryption is in stream_secure.c. Here it shows where bytes cross the socket, and
+ * nowhere else; what is unsent is encrypted already.
  */
 #include "pgweir/net/stream.h"
 
@@ -18,6 +21,8 @@
 #include <unistd.h>
 
 #include "pgweir/base/buf.h"
+
+#include "tls_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -32,9 +37,15 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
 	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
 	pool->first_size = first_size;
+	pool->workers = NULL;
+	pool->room = NULL;
 }
 
-void stream_pool_done(struct stream_pool *pool) { slab_done(&pool->kept); }
+void stream_pool_done(struct stream_pool *pool)
+{
+	slab_done(&pool->kept);
+	secure_room_free(&pool->room);
+}
 
 static void kept_free(struct stream_pool *pool, struct kept **kept)
 {
@@ -81,17 +92,30 @@ static void stop_reading(struct stream *stream)
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
 }
 
+/* As recv() of STREAM_READ_SIZE bytes, decrypted if need be. *is_full: there may be more. */
+static ssize_t receive(struct stream *stream, char *at, bool *is_full)
+{
+	ssize_t done;
+
+	if (stream->tls)
+		return secure_receive(stream, at, is_full);
+	done = recv(stream->watch.fd, at, STREAM_READ_SIZE, 0);
+	*is_full = done == (ssize_t)STREAM_READ_SIZE;
+	return done;
+}
+
 /* Nobody listens now, but the end would be news: what comes is kept. */
 static void read_ahead(struct stream *stream)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
 	ssize_t done;
+	bool is_full;
 
 	if (kept_count(stream->in) >= STREAM_AHEAD_MAX) {
 		stop_reading(stream);
 		return;
 	}
-	done = recv(stream->watch.fd, scratch, STREAM_READ_SIZE, 0);
+	done = receive(stream, scratch, &is_full);
 	if (done < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (done <= 0)
@@ -102,8 +126,7 @@ static void read_ahead(struct stream *stream)
 	stream->ops->on_gone(stream);
 }
 
-/* false: the connection broke. */
-static bool flush(struct stream *stream)
+bool stream_flush(struct stream *stream)
 {
 	struct kept *out = stream->out;
 	ssize_t done =
@@ -126,7 +149,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 	struct stream *stream = STREAM_OF(watch);
 
 	if ((what & WATCH_WRITE) && stream->out) {
-		if (!flush(stream)) {
+		if (!stream_flush(stream)) {
 			watch_set(watch, 0);
 			stream->ops->on_gone(stream);
 			return;
@@ -154,10 +177,18 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 	watch_init(&stream->watch, loop, fd, on_ready);
 }
 
+bool stream_settle(struct stream *stream)
+{
+	stream->watch.on_ready = on_ready;
+	return update(stream);
+}
+
 void stream_close(struct stream *stream)
 {
 	if (!stream_is_open(stream))
 		return;
+	if (stream->tls)
+		secure_close(stream);
 	watch_done(&stream->watch);
 	close(stream->watch.fd);
 	kept_free(stream->pool, &stream->in);
@@ -169,7 +200,7 @@ void stream_close(struct stream *stream)
 bool stream_want(struct stream *stream, enum stream_want want)
 {
 	stream->want = want;
-	return update(stream);
+	return (stream->tls && stream_is_shaking(stream)) || update(stream);
 }
 
 /* Where the next bytes go: behind what is kept, in the scratch buffer if both fit. */
@@ -197,17 +228,18 @@ enum stream_result stream_read(struct stream *stream, struct bytes *in)
 	size_t kept;
 	char *at = make_room(stream, &kept);
 	ssize_t done;
+	bool is_full;
 
 	if (!at) {
 		stream->error = ENOMEM;
 		return STREAM_END;
 	}
-	done = recv(stream->watch.fd, at + kept, STREAM_READ_SIZE, 0);
+	done = receive(stream, at + kept, &is_full);
 	if (done > 0) {
 		if (stream->in)
 			stream->in->buf.count += (size_t)done;
 		*in = bytes_of(at, kept + (size_t)done);
-		return (size_t)done == STREAM_READ_SIZE ? STREAM_DATA : STREAM_SHORT;
+		return is_full ? STREAM_DATA : STREAM_SHORT;
 	}
 	if (done < 0 && (errno == EAGAIN || errno == EINTR)) {
 		if (kept && !stream->in)
@@ -263,6 +295,8 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	size_t whole = 0;
 	ssize_t done = 0;
 
+	if (stream->tls)
+		return secure_sendv(stream, pieces, count);
 	for (int i = 0; i < count; i++)
 		whole += pieces[i].iov_len;
 	if (!stream->out) {
@@ -283,6 +317,15 @@ bool stream_send(struct stream *stream, struct bytes bytes)
 {
 	struct iovec piece = { (void *)bytes.at, bytes.count };
 
+	if (stream->tls)
+		return secure_sendv(stream, &piece, 1);
+	return stream_send_raw(stream, bytes);
+}
+
+bool stream_send_raw(struct stream *stream, struct bytes bytes)
+{
+	struct iovec piece = { (void *)bytes.at, bytes.count };
+
 	if (stream->out)
 		return keep_unsent(stream, &piece, 1, 0);
 	ssize_t done = send(stream->watch.fd, bytes.at, bytes.count, MSG_NOSIGNAL);
@@ -297,4 +340,9 @@ bool stream_send(struct stream *stream, struct bytes bytes)
 
 size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }
 
-void stream_finish(struct stream *stream) { shutdown(stream->watch.fd, SHUT_WR); }
+void stream_finish(struct stream *stream)
+{
+	if (stream->tls)
+		secure_goodbye(stream);
+	shutdown(stream->watch.fd, SHUT_WR);
+}

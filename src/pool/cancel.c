@@ -13,6 +13,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "pool_priv.h"
+#include "securing_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -79,21 +80,6 @@ static void on_due(struct timer *timer)
 	finish(cancel);
 }
 
-static void on_input(struct stream *stream)
-{
-	struct bytes in;
-
-	/* PostgreSQL says nothing; it closes when the signal has been sent. */
-	if (stream_read(stream, &in) == STREAM_END)
-		finish(CANCEL_OF(stream, stream));
-}
-
-static void on_drained(struct stream *stream) { (void)stream; }
-
-static void on_gone(struct stream *stream) { finish(CANCEL_OF(stream, stream)); }
-
-static const struct stream_ops ops = { on_input, on_drained, on_gone };
-
 /* Whether the server is still doing what the one who asked wants ended. */
 static bool is_wanted(const struct cancel *cancel)
 {
@@ -103,18 +89,17 @@ static bool is_wanted(const struct cancel *cancel)
 	       server->errand == ERRAND_NONE;
 }
 
-static void on_connected(struct dial *dial, int fd, const struct err *err)
+static void fail(struct cancel *cancel, const struct err *err)
 {
-	struct cancel *cancel = CANCEL_OF(dial, dial);
-	struct pools *pools = cancel->pool->pools;
+	log_info(&cancel->pool->log, "failed cancel request: %s", err->text);
+	finish(cancel);
+}
+
+/* The way is as it shall be: the key goes out. */
+static void say_key(struct cancel *cancel)
+{
 	struct buf out = { 0 };
 
-	if (fd < 0) {
-		log_info(&cancel->pool->log, "failed cancel request: %s", err->text);
-		finish(cancel);
-		return;
-	}
-	stream_open(&cancel->stream, pools->with.loop, pools->with.streams, fd, &ops);
 	if (!is_wanted(cancel)) {
 		finish(cancel);
 		return;
@@ -126,6 +111,83 @@ static void on_connected(struct dial *dial, int fd, const struct err *err)
 	    !stream_want(&cancel->stream, WANT_INPUT))
 		finish(cancel);
 	buf_wipe(&out);
+}
+
+/* ---- the way there ---- */
+
+/* With a server that is encrypted nothing less will do: somebody may want the key. */
+static struct securing_how how_of(const struct cancel *cancel)
+{
+	const struct server *server = cancel->server;
+	const struct stream *like = stream_is_encrypted(&server->stream) ? &server->stream : NULL;
+
+	return (struct securing_how){ .like = like,
+		                      .is_required = true,
+		                      .is_direct = server->is_tls_direct };
+}
+
+/* What has come of securing the connection. */
+static void act_on(struct cancel *cancel, enum securing securing, const struct err *err)
+{
+	if (securing == SECURING_FAILED)
+		fail(cancel, err);
+	else if (securing == SECURING_PLAIN)
+		say_key(cancel);
+}
+
+static void on_input(struct stream *stream)
+{
+	struct cancel *cancel = CANCEL_OF(stream, stream);
+	struct securing_how how;
+	struct bytes in;
+	struct err err;
+
+	if (cancel->is_sent) {
+		/* PostgreSQL says nothing; it closes when the signal has been sent. */
+		if (stream_read(stream, &in) == STREAM_END)
+			finish(cancel);
+		return;
+	}
+	if (!is_wanted(cancel)) {
+		finish(cancel);
+		return;
+	}
+	how = how_of(cancel);
+	act_on(cancel, securing_answer(stream, &how, &err), &err);
+}
+
+static void on_drained(struct stream *stream) { (void)stream; }
+
+static void on_gone(struct stream *stream) { finish(CANCEL_OF(stream, stream)); }
+
+static void on_secured(struct stream *stream, const struct err *err)
+{
+	if (err)
+		fail(CANCEL_OF(stream, stream), err);
+	else
+		say_key(CANCEL_OF(stream, stream));
+}
+
+static const struct stream_ops ops = { on_input, on_drained, on_gone, on_secured };
+
+static void on_connected(struct dial *dial, int fd, const struct err *failure)
+{
+	struct cancel *cancel = CANCEL_OF(dial, dial);
+	struct pools *pools = cancel->pool->pools;
+	struct securing_how how;
+	struct err err;
+
+	if (fd < 0) {
+		fail(cancel, failure);
+		return;
+	}
+	stream_open(&cancel->stream, pools->with.loop, pools->with.streams, fd, &ops);
+	if (!is_wanted(cancel)) {
+		finish(cancel);
+		return;
+	}
+	how = how_of(cancel);
+	act_on(cancel, securing_begin(&cancel->stream, &how, &err), &err);
 }
 
 /* Cancels may use as many connections again as the pool may have servers. */

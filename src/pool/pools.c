@@ -306,6 +306,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		return NULL;
 	}
 	pools->with = *with;
+	pools->tls = with->tls ? tls_context_ref(with->tls) : NULL;
 	slab_init(&pools->server_slab, "server_cache", sizeof(struct server));
 	slab_init(&pools->pool_slab, "pool_cache", sizeof(struct pool));
 	slab_init(&pools->database_slab, "db_cache", sizeof(struct database));
@@ -354,5 +355,6 @@ void pools_free(struct pools **poolsp)
 	slab_done(&pools->cancel_slab);
 	config_unref(&pools->config);
 	users_release(&pools->users);
+	tls_context_unref(&pools->tls);
 	free(pools);
 }

@@ -94,6 +94,13 @@ static void shrink(struct pool *pool)
 		server_close(server, &err);
 }
 
+/* Whether servers are encrypted under the same conditions. */
+static bool is_same_tls(const struct config *one, const struct config *other)
+{
+	return one->server_tls_sslmode == other->server_tls_sslmode &&
+	       one->server_tls_negotiation == other->server_tls_negotiation;
+}
+
 static void configure_database(struct database *database, const struct config *old)
 {
 	struct pools *pools = database->pools;
@@ -106,8 +113,8 @@ static void configure_database(struct database *database, const struct config *o
 	database->is_auto = !after;
 	if (!after)
 		after = config_database_auto(pools->config);
-	is_same =
-	    before && after && old && config_database_same_server(before, after, database->name);
+	is_same = before && after && old && is_same_tls(old, pools->config) &&
+	          config_database_same_server(before, after, database->name);
 	database->entry = after;
 	database->server_limit = config_max_db_connections(pools->config, after);
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "database removed");
@@ -183,4 +190,14 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	peer_pools_configure(pools);
 	config_unref(&old);
 	users_release(&old_users);
+}
+
+void pools_set_tls(struct pools *pools, struct tls_context *tls)
+{
+	struct tls_context *old = pools->tls;
+
+	pools->tls = tls ? tls_context_ref(tls) : NULL;
+	if (old != tls)
+		pools_reconnect(pools, NULL);
+	tls_context_unref(&old);
 }

@@ -381,17 +381,39 @@ static void tell_room(struct server *server, bool was_within)
 	borrower->ops->on_room(borrower);
 }
 
-/* The whole rows at the front, which all go on: a COPY has millions of them. */
-static struct bytes skip_rows(const struct server *server, struct bytes in)
+/*
+ * Whether a whole frame goes on and that is all: rows, of which a COPY has millions, and
+ * what else most queries are answered with. Tags that may be of interest begin with D or R.
+ */
+static bool is_plain(struct server *server, const char *frame, bool passes_rows)
+{
+	switch (frame[0]) {
+	case 'D':
+	case 'd':
+		return passes_rows;
+	case 'C':
+		return frame[FRAME_HEADER_SIZE] != 'D' && frame[FRAME_HEADER_SIZE] != 'R' &&
+		       ledger_passes_plain(&server->ledger, 'C');
+	case 'T':
+		return ledger_passes_plain(&server->ledger, 'T');
+	default:
+		return false;
+	}
+}
+
+/* Steps over the whole frames at the front that go on as they are. */
+static struct bytes skip_plain(struct server *server, struct bytes in)
 {
 	uint32_t max = (uint32_t)server->pool->pools->config->max_packet_size;
+	bool passes_rows = ledger_passes_rows(&server->ledger);
 
-	if (server->state != SERVER_LENT || !ledger_passes_rows(&server->ledger))
+	if (server->state != SERVER_LENT)
 		return in;
-	while (in.count > FRAME_HEADER_SIZE && (in.at[0] == 'D' || in.at[0] == 'd')) {
+	while (in.count > FRAME_HEADER_SIZE) {
 		uint32_t length = load_be32(in.at + 1);
 
-		if (length < 4 || length >= max || length >= in.count)
+		if (length <= 4 || length >= max || length >= in.count ||
+		    !is_plain(server, in.at, passes_rows))
 			break;
 		in = bytes_skip(in, (size_t)length + 1);
 	}
@@ -412,7 +434,7 @@ static bool consume(struct server *server, struct bytes in)
 		if (server->frame_left == 0) {
 			enum wire_result result;
 
-			in = skip_rows(server, in);
+			in = skip_plain(server, in);
 			if (in.count == 0)
 				break;
 			result = next_frame(server, in, &frame);
@@ -522,4 +544,4 @@ static void on_gone(struct stream *stream)
 		on_end(server);
 }
 
-const struct stream_ops server_stream_ops = { on_input, on_drained, on_gone };
+const struct stream_ops server_stream_ops = { on_input, on_drained, on_gone, NULL };

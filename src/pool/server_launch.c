@@ -137,7 +137,6 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	    (struct server_entrance *)((char *)dial - offsetof(struct server_entrance, dial));
 	struct server *server = entrance->server;
 	struct pools *pools = server->pool->pools;
-	struct buf out = { 0 };
 
 	if (fd < 0) {
 		server_close(server, err);
@@ -147,11 +146,24 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	if (address_is_unix(&server->peer))
 		address_of_peer(&server->peer, fd, address_port(&server->peer));
 	log_connected(server);
+	server_secure(server);
+}
+
+void server_say_startup(struct server *server)
+{
+	struct server_entrance *entrance = server->entrance;
+	struct pools *pools = server->pool->pools;
+	unsigned char binding[TLS_BINDING_MAX];
+	size_t binding_count = tls_channel_binding(&server->stream, binding);
+	struct buf out = { 0 };
+
+	server->stream.ops = &server_stream_ops;
 	entrance->asked = version_for(server);
 	add_startup(&out, server, entrance->asked);
 	entrance->login = login_new(&(struct login_who){
 	    .user = server->pool->account->name,
 	    .credentials = pool_credentials(server->pool),
+	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = pools->with.verifiers,
 	    .on_work = on_work,
 	    .arg = server,

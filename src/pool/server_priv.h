@@ -29,6 +29,12 @@ struct server *server_launch(struct pool *pool, struct borrower *own);
 bool server_find_host(struct server *server, struct err *err);
 void server_connected(struct dial *dial, int fd, const struct err *err);
 
+/* Encrypts its connection if that is wished for; then server_say_startup(). server_tls.c */
+void server_secure(struct server *server);
+
+/* The way is as it shall be: its login begins. */
+void server_say_startup(struct server *server);
+
 /* Its first word has come. */
 void server_heard(struct server *server);
 

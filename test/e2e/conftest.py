@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from .kit.account import drop_place, find_account, make_place
+from .kit.certificates import Store
 from .kit.daemon import Pgweir, place_binary
 from .kit.fake import FakeServer
 from .kit.postgres import Postgres, make_template
@@ -53,6 +54,41 @@ def postgres(account, place, template):
 
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def store(account, place):
+    return Store(account, os.path.join(place, "certificates"))
+
+
+@pytest.fixture(scope="session")
+def ca(store):
+    return store.authority("ca", "The tests' authority")
+
+
+@pytest.fixture(scope="session")
+def wrong_ca(store):
+    return store.authority("wrong_ca", "Somebody else's authority")
+
+
+@pytest.fixture(scope="session")
+def own(ca):
+    """The daemon's certificate."""
+    return ca.issue("own", "pooler.example", names=("localhost", "127.0.0.1"))
+
+
+@pytest.fixture(scope="session")
+def server_certificate(ca):
+    return ca.issue("server", "db.example", names=("localhost",))
+
+
+@pytest.fixture(scope="session")
+def secure_postgres(account, place, template, server_certificate, ca):
+    cluster = Postgres(account, place, template, "pgtls", ssl="on",
+                       ssl_cert_file=server_certificate.cert, ssl_key_file=server_certificate.key,
+                       ssl_ca_file=ca.cert).start()
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture

@@ -83,7 +83,6 @@ def test_a_file_that_is_not_there(weir):
 
 
 NOT_YET = {
-    "client_tls_sslmode": "require", "server_tls_sslmode": "require",
     "auth_ldap_options": "x",
 }
 

@@ -244,6 +244,20 @@ def answers_are_kept(s):
     assert [ask(), ask()] == [1, 0]
 
 
+def a_rule_is_added(s):
+    inside = s.client("limited")
+    yield
+    assert refusal(s.weir.address, user="limited").sqlstate == "28000"
+    assert inside.value("SELECT 1") == "1"
+    assert s.client().value("SELECT 1") == "1"
+
+
+def a_map_is_added(s):
+    assert not s.weir.admin("SHOW IDENT")
+    yield
+    assert s.row("IDENT", map_name="staff", sys_name="mary", pg_username="alice")
+
+
 def greeted(s):
     assert not s.client().notices
     yield
@@ -592,6 +606,13 @@ TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
 SMALL = dict(default_pool_size=1)
 NAMED = {"app": "host=db.zone.test"}
 
+BY_RULES = dict(auth_type="hba", auth_hba_file="{dir}/all.hba")
+FILES = {
+    "all.hba": "host all all all trust\n",
+    "more.hba": "host all limited all reject\nhost all all all trust\n",
+    "more.ident": "staff mary alice\n",
+}
+
 SETTINGS = (
     # generic
     Row("conffile", "{dir}/other.ini", another_file_is_read),
@@ -624,6 +645,8 @@ SETTINGS = (
     Row("auth_query_cache", "900", answers_are_kept,
         dict(auth_user="streamer", auth_query=EVERYBODY + " FROM nextval('asked')")),
     Row("auth_file", "{dir}/others.txt", others_are_known),
+    Row("auth_hba_file", "{dir}/more.hba", a_rule_is_added, BY_RULES),
+    Row("auth_ident_file", "{dir}/more.ident", a_map_is_added, BY_RULES),
     # logging
     Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
     Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),
@@ -759,7 +782,11 @@ def play(make_pgweir, fake_server, tools):
 
     def run(row, change, databases=(), users=()):
         far = fake_server()
-        weir = make_pgweir(**{"pool_mode": "transaction", **row.before})
+        weir = make_pgweir(**{"pool_mode": "transaction"})
+        for name, text in FILES.items():
+            weir.account.write(f"{weir.dir}/{name}", text)
+        weir.configure(**{name: text.format(dir=weir.dir) if isinstance(text, str) else text
+                          for name, text in row.before.items()})
         entries = {"app": "", "other": "dbname=app2", "resting": "dbname=app3",
                    "working": "dbname=app2", **dict(row.databases), **dict(databases)}
         words = {"far": far.entry, "closed": free_port(), "dir": weir.dir}

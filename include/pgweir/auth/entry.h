@@ -39,6 +39,7 @@ struct entry_who {
 	const struct secret *secret; /* NULL: no such user */
 	bool is_proven;              /* PEER, CERT: proven without us. A user must still be known */
 	unsigned int iterations;     /* scram_iterations: for plain secrets and users who are not */
+	struct bytes binding; /* tls-server-end-point of its connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must outlive the entry's last step */
 	/* From the loop, never from within a call here: the work of ENTRY_WORK is done. */
 	void (*on_work)(void *arg);

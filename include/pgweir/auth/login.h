@@ -21,6 +21,7 @@ enum login_result {
 struct login_who {
 	const char *user;
 	const struct credentials *credentials;
+	struct bytes binding; /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must outlive the login's last step */
 	/* From the loop, never from within a call here: the work of LOGIN_WORK is done. */
 	void (*on_work)(void *arg);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SCRAM-SHA-256 (RFC 5802, RFC 7677) without channel binding, both roles.
+ * SCRAM-SHA-256 (RFC 5802, RFC 7677), both roles; with channel binding by
+ * tls-server-end-point (RFC 5929) as SCRAM-SHA-256-PLUS.
  *
  * client: n,,n=,r=<c>  -->                        scram_client_first
  *                      <--  r=<c><s>,s=..,i=..    scram_server_first
  * client: c=biws,r=<c><s>,p=..  -->               scram_client_final
  *                      <--  v=..                  scram_server_final
+ *
+ * Binding: who is in the middle with an encrypted connection to either side has a
+ * certificate of his own, and what was said with that in it does not hold here.
  *
  * Whatever comes from the other side is checked for length and form before use.
  * A failure fills *err with the reason, which is for the log: what the other
@@ -20,6 +24,8 @@
 #include "pgweir/base/err.h"
 
 #define SCRAM_MECHANISM "SCRAM-SHA-256"
+#define SCRAM_PLUS_MECHANISM "SCRAM-SHA-256-PLUS"
+#define SCRAM_BINDING_MAX 64 /* bytes of a channel's binding data */
 #define SCRAM_KEY_SIZE SHA256_SIZE
 #define SCRAM_SALT_SIZE 16  /* bytes of a salt of ours */
 #define SCRAM_SALT_MAX 256  /* bytes of a salt of theirs */
@@ -57,11 +63,17 @@ struct scram {
 	char nonce[SCRAM_NONCE_SIZE]; /* ours; made at the first step unless it is there */
 	struct buf said;              /* AuthMessage, as far as it has come */
 	struct buf joint;             /* both nonces, as text */
-	char gs2;                     /* what the client said of channel binding: 'n', 'y' */
+	char gs2;                     /* what the client said of channel binding: 'n', 'y', 'p' */
+	bool is_plus;                 /* SCRAM-SHA-256-PLUS was chosen. Set before the first step */
+	size_t binding_count; /* 0: the channel cannot be bound to; then nobody offers PLUS */
+	unsigned char binding[SCRAM_BINDING_MAX];
 	unsigned char proof[SCRAM_KEY_SIZE];
 };
 
 void scram_done(struct scram *scram);
+
+/* The exchange goes over a channel with this binding data. Before the first step. */
+void scram_bind(struct scram *scram, struct bytes binding);
 
 /* ---- the server's role ---- */
 

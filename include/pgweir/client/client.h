@@ -51,7 +51,8 @@ struct client_entrance {
 	unsigned int method;     /* enum entry_method: how it proves who it is */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	unsigned int minor;      /* of the protocol that was asked for */
-	bool was_tls_refused;    /* SSLRequest has been answered */
+	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
+	char *certificate;       /* the name in its certificate, or NULL */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */

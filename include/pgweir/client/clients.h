@@ -7,6 +7,7 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
+#include "pgweir/net/tls.h"
 
 TAILQ_HEAD(client_list, client);
 
@@ -39,6 +40,7 @@ struct clients {
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
 	struct lookups *lookups;     /* of users who are not in auth_file */
+	struct tls_context *tls;     /* one reference; NULL: no TLS */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
 	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
@@ -67,6 +69,9 @@ void clients_free(struct clients **clients);
  * count for those who are there too, some clients each turn.
  */
 void clients_configure(struct clients *clients, const struct config *config, struct users *users);
+
+/* Clients who come from now on get TLS by this; NULL: none. Takes a reference of its own. */
+void clients_set_tls(struct clients *clients, struct tls_context *tls);
 
 /* The same for rules; before clients_configure(). NULL: auth_type is not hba. Takes a reference. */
 void clients_set_hba(struct clients *clients, struct hba *hba);

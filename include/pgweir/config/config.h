@@ -47,6 +47,22 @@ enum auth_type {
 	AUTH_TYPE_HBA /* the first rule of auth_hba_file that matches says it */
 };
 
+/* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
+enum tls_mode {
+	TLS_MODE_DISABLE,
+	TLS_MODE_ALLOW, /* as PREFER */
+	TLS_MODE_PREFER,
+	TLS_MODE_REQUIRE,
+	TLS_MODE_VERIFY_CA,
+	TLS_MODE_VERIFY_FULL
+};
+
+/* How TLS begins with a server. */
+enum tls_negotiation {
+	TLS_NEGOTIATION_POSTGRES, /* it is asked by SSLRequest */
+	TLS_NEGOTIATION_DIRECT    /* at once, with ALPN: PostgreSQL 17 and later */
+};
+
 /* Names out of one setting. */
 struct config_list {
 	char *text;   /* as written, for SHOW CONFIG; never NULL */
@@ -144,6 +160,25 @@ struct config {
 	usec_t client_idle_timeout;
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
+
+	/* TLS; texts as OpenSSL or a file's path has them */
+	enum tls_mode client_tls_sslmode;
+	char *client_tls_ca_file;
+	char *client_tls_cert_file;
+	char *client_tls_key_file;
+	char *client_tls_protocols;
+	char *client_tls_ciphers;
+	char *client_tls13_ciphers; /* NULL = OpenSSL's */
+	char *client_tls_dheparams;
+	char *client_tls_ecdhcurve;
+	enum tls_mode server_tls_sslmode;
+	enum tls_negotiation server_tls_negotiation;
+	char *server_tls_ca_file;
+	char *server_tls_cert_file;
+	char *server_tls_key_file;
+	char *server_tls_protocols;
+	char *server_tls_ciphers;
+	char *server_tls13_ciphers; /* NULL = OpenSSL's */
 
 	/* network */
 	size_t pkt_buf;

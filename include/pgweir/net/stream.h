@@ -7,6 +7,9 @@
  * Reading goes through the loop's scratch buffer. Writing is tried at once.
  * Whether we want to read is said in one place, stream_want(); whether we want
  * to write follows from what is unsent.
+ *
+ * A stream may become encrypted: stream_secure(). Those who read and send do not
+ * notice; what they give and get are the plain bytes.
  */
 #ifndef PGWEIR_NET_STREAM_H
 #define PGWEIR_NET_STREAM_H
@@ -14,6 +17,7 @@
 #include <sys/uio.h>
 
 #include "pgweir/base/bytes.h"
+#include "pgweir/base/err.h"
 #include "pgweir/base/slab.h"
 #include "pgweir/loop/loop.h"
 
@@ -25,6 +29,10 @@
 
 struct stream;
 struct kept;
+struct secure_room;
+struct tls;
+struct tls_context;
+struct workers;
 
 /* What the owner is told; each comes from the loop, and may close the stream. */
 struct stream_ops {
@@ -34,6 +42,11 @@ struct stream_ops {
 	void (*on_drained)(struct stream *stream);
 	/* The far end is gone; comes only under WANT_END, or when sending failed later on. */
 	void (*on_gone)(struct stream *stream);
+	/*
+	 * The handshake that stream_secure() began is over: the stream is encrypted, and
+	 * what came early is kept (stream_kept()). err: it failed; close the stream.
+	 */
+	void (*on_secured)(struct stream *stream, const struct err *err);
 };
 
 enum stream_want {
@@ -52,7 +65,9 @@ enum stream_result {
 /* Buffers of the streams of one loop: rows of SHOW MEM. */
 struct stream_pool {
 	struct slab kept;
-	size_t first_size; /* bytes that a kept buffer has from the start (pkt_buf) */
+	size_t first_size;        /* bytes that a kept buffer has from the start (pkt_buf) */
+	struct workers *workers;  /* for handshakes; borrowed. NULL: there are none */
+	struct secure_room *room; /* of the encrypted ones; made for the first of them */
 };
 
 struct stream {
@@ -60,7 +75,8 @@ struct stream {
 	const struct stream_ops *ops;
 	struct stream_pool *pool;
 	struct kept *in;  /* kept input, or NULL */
-	struct kept *out; /* unsent output, or NULL */
+	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
+	struct tls *tls;  /* NULL: a plain stream */
 	enum stream_want want;
 	int error; /* errno of what broke the connection, or 0 */
 };
@@ -75,10 +91,7 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 /* Closes the socket and lets the buffers go. Unsent output is lost. Safe when never opened. */
 void stream_close(struct stream *stream);
 
-static inline bool stream_is_open(const struct stream *stream)
-{
-	return stream->ops != NULL;
-}
+static inline bool stream_is_open(const struct stream *stream) { return stream->ops != NULL; }
 
 /* false: the kernel refused to watch it. */
 bool stream_want(struct stream *stream, enum stream_want want);
@@ -112,5 +125,30 @@ size_t stream_unsent(const struct stream *stream);
 
 /* Tells the far end that nothing more will come (shutdown). */
 void stream_finish(struct stream *stream);
+
+/* ---- encryption ---- */
+
+/*
+ * Begins the handshake of TLS; on_secured() comes from the loop when it is over.
+ * The cryptography is done on helper threads. Until then nothing may be sent or
+ * read; stream_want() is remembered, and stream_close() may be called.
+ *
+ * name: of the host that we connect to, or NULL. early: what was read of the
+ * handshake already. Nothing may be kept or unsent. false: *err says why not.
+ */
+bool stream_secure(struct stream *stream, struct tls_context *context, const char *name,
+                   struct bytes early, struct err *err);
+
+/* The same with another connection's set and name: to the very same end in the very same way. */
+bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err);
+
+/* Whether the handshake is under way. */
+bool stream_is_shaking(const struct stream *stream);
+
+/* Whether what is sent and read now is encrypted. */
+static inline bool stream_is_encrypted(const struct stream *stream)
+{
+	return stream->tls && !stream_is_shaking(stream);
+}
 
 #endif

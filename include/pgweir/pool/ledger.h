@@ -144,6 +144,25 @@ static inline bool ledger_passes_rows(const struct ledger *ledger)
 	       head->fate == LEDGER_FORWARD;
 }
 
+/*
+ * What ledger_reply() would say, in short, of the answers that a plain query has most:
+ * true: this one goes to the client, and is noted. false: ask ledger_reply().
+ */
+static inline bool ledger_passes_plain(struct ledger *ledger, char type)
+{
+	const struct ledger_entry *head;
+
+	if (ledger->count == 0 || ledger->failed || ledger->is_doubtful || ledger->is_copying ||
+	    ledger->both)
+		return false;
+	head = &ledger->ring[ledger->head];
+	if (head->kind != LEDGER_QUERY || head->fate != LEDGER_FORWARD)
+		return false;
+	if (type == 'C')
+		ledger->has_result = true;
+	return type == 'T' || type == 'C';
+}
+
 static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)
 {
 	if (open->segment != ledger->segment)

@@ -8,6 +8,7 @@
 
 #include "pgweir/auth/users.h"
 #include "pgweir/loop/workers.h"
+#include "pgweir/net/tls.h"
 #include "pgweir/pool/cancel.h"
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
@@ -21,6 +22,7 @@ struct pools_with {
 	struct workers *workers;
 	struct verifiers *verifiers;
 	struct params_table *params;
+	struct tls_context *tls; /* at first: pools_set_tls() */
 };
 
 /*
@@ -47,6 +49,7 @@ struct pools {
 	struct pools_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct tls_context *tls;     /* one reference; NULL: none is asked for */
 	struct statements statements;
 	struct socket_options server_sockets;
 	struct database *database_table;
@@ -81,6 +84,10 @@ void pools_free(struct pools **pools);
 
 /* A new snapshot is in force. Takes references of its own. */
 void pools_configure(struct pools *pools, const struct config *config, struct users *users);
+
+/* New servers get TLS by this; NULL: none. Those that have another one are replaced.
+ * Takes a reference of its own. */
+void pools_set_tls(struct pools *pools, struct tls_context *tls);
 
 /* The database of this name, made by `*` if need be. NULL: there is none (or no memory). */
 struct database *pools_database(struct pools *pools, const char *name);

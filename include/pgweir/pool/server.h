@@ -89,6 +89,7 @@ struct server {
 	bool is_told;         /* it has said good-bye by a FATAL error */
 	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
 	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
+	bool is_tls_direct;   /* TLS began without asking; says something while it is encrypted */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
 	bool passes;          /* where the rest of the present frame goes: on, or away */
 	uint32_t frame_left;  /* bytes of the present frame that are still to come */

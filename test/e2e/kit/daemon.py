@@ -69,6 +69,7 @@ class Pgweir:
         self.log_path = f"{self.dir}/stderr.log"
         self.connections = []
         self.complaint = None
+        self.console_address = None  # by which admin() goes, where plain TCP is refused
         self._console = None
         self._log = None
 
@@ -280,7 +281,7 @@ class Pgweir:
     def ask_admin(self, sql):
         """The whole answer of the console, errors included."""
         if self._console is None:
-            self._console = Wire(self.address).login("admin", "pgbouncer", USERS["admin"])
+            self._console = Wire(self.console_address or self.address).login("admin", "pgbouncer", USERS["admin"])
         return self._console.query(sql)
 
     def admin(self, sql):

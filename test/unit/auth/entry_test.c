@@ -427,7 +427,7 @@ static const struct {
 	  ENTRY_SCRAM,
 	  { "SCRAM-SHA-256\0\0\0\0\40p=tls-server-end-point,,n=,r=abc", 50 },
 	  SASL_FAILED,
-	  "client requires SCRAM channel binding, which is not supported" },
+	  "client binds to a channel, but has not chosen SCRAM-SHA-256-PLUS" },
 };
 
 START_TEST(entry_broken_messages)

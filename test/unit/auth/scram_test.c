@@ -161,7 +161,7 @@ static const struct {
 	{ "n", "malformed SCRAM message: nothing behind the channel binding flag" },
 	{ "x,,n=,r=abc", "malformed SCRAM message: unexpected channel binding flag" },
 	{ "p=tls-server-end-point,,n=,r=abc",
-	  "client requires SCRAM channel binding, which is not supported" },
+	  "client binds to a channel, but has not chosen SCRAM-SHA-256-PLUS" },
 	{ "n,a=bo,n=,r=abc", "client uses an authorization identity, which is not supported" },
 	{ "n,,m=1,n=,r=abc", "client requires an unsupported SCRAM extension" },
 	{ "n,,r=abc", "malformed SCRAM message: no user name in client-first" },
@@ -349,6 +349,58 @@ START_TEST(scram_both_roles)
 }
 END_TEST
 
+/* ---- channel binding ---- */
+
+static const struct {
+	const char *says;
+	const char *client, *server; /* binding data of their channels; "" = none */
+	bool client_plus, server_plus;
+	const char *reason; /* NULL: it holds */
+} channels[] = {
+	{ "the same channel", "one certificate", "one certificate", true, true, NULL },
+	{ "no channel", "", "", false, false, NULL },
+	{ "two channels, somebody in the middle", "his certificate", "one certificate", true, true,
+	  "SCRAM channel binding check failed" },
+	{ "the offer was taken away", "one certificate", "one certificate", false, false,
+	  "client was not told that channel binding is offered" },
+	{ "the server cannot bind", "one certificate", "", false, false, NULL },
+	{ "the client cannot bind", "", "one certificate", false, false, NULL },
+	{ "binding without its mechanism", "one certificate", "one certificate", true, false,
+	  "client binds to a channel, but has not chosen SCRAM-SHA-256-PLUS" },
+	{ "the mechanism without binding", "", "one certificate", false, true,
+	  "malformed SCRAM message: no channel binding in SCRAM-SHA-256-PLUS" },
+};
+
+START_TEST(scram_binds_to_a_channel)
+{
+	struct scram client = { .is_plus = channels[_i].client_plus };
+	struct scram server = { .is_plus = channels[_i].server_plus };
+	struct scram_challenge challenge;
+	struct scram_keys keys;
+	struct buf first = { 0 }, reply = { 0 }, final = { 0 };
+	struct err err = { 0 };
+	bool holds;
+
+	scram_bind(&client, bytes_text(channels[_i].client));
+	scram_bind(&server, bytes_text(channels[_i].server));
+	ck_assert(scram_client_first(&client, "", &first, NULL));
+	holds =
+	    scram_server_first(&server, buf_bytes(&first), bytes_text("salt"), 1, &reply, &err) &&
+	    scram_client_read(&client, buf_bytes(&reply), &challenge, &err) &&
+	    scram_derive("pencil", bytes_text("salt"), 1, &keys) &&
+	    scram_client_final(&client, &keys, &final, &err) &&
+	    scram_server_read(&server, buf_bytes(&final), &err);
+	ck_assert_msg(holds == !channels[_i].reason, "%s: %s", channels[_i].says, err.text);
+	if (!holds)
+		ck_assert_str_eq(err.text, channels[_i].reason);
+	buf_free(&first);
+	buf_free(&reply);
+	buf_free(&final);
+	scram_done(&client);
+	scram_done(&server);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("auth/scram");
@@ -364,6 +416,7 @@ int main(void)
 	tcase_add_test(cases, scram_messages_at_every_cut);
 	tcase_add_test(cases, scram_overlong_is_refused);
 	tcase_add_test(cases, scram_both_roles);
+	tcase_add_loop_test(cases, scram_binds_to_a_channel, 0, COUNT_OF(channels));
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

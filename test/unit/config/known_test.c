@@ -13,16 +13,6 @@ static const struct {
 	const char *value;
 	const char *error;
 } cases[] = {
-	{ "client_tls_sslmode", "disable", NULL },
-	{ "client_tls_sslmode", "DISABLE", NULL },
-	{ "client_tls_sslmode", "require",
-	  "setting \"client_tls_sslmode\" is not supported yet: leave it out, or set it to "
-	  "disable" },
-	{ "server_tls_sslmode", "prefer", NULL },
-	{ "server_tls_sslmode", "allow", NULL },
-	{ "server_tls_sslmode", "verify-full",
-	  "setting \"server_tls_sslmode\" is not supported yet: leave it out, or set it to "
-	  "disable" },
 	{ "auth_ldap_options", "", NULL },
 	{ "auth_ldap_options", "x",
 	  "setting \"auth_ldap_options\" is not supported yet: leave it out, or leave its value "

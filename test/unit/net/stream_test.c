@@ -76,7 +76,7 @@ static void on_gone(struct stream *stream)
 	act(STREAM_OF(stream), 'g', STREAM_OF(stream)->on_gone);
 }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone };
+static const struct stream_ops ops = { on_input, on_drained, on_gone, NULL };
 
 static void count_turn(struct task *task)
 {

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The two sets of certificates and rules that a configuration asks for: towards
+ * clients and towards servers.
+ */
+#ifndef PGWEIR_MAIN_TLS_SETS_H
+#define PGWEIR_MAIN_TLS_SETS_H
+
+#include "pgweir/config/config.h"
+#include "pgweir/net/tls.h"
+
+struct tls_sets {
+	struct tls_context *client; /* NULL: no TLS on this side */
+	struct tls_context *server;
+};
+
+/*
+ * Reads all files that the settings name. One that is the same as in `old` (which
+ * may be NULL) is that one. false: *err says which setting, which file, why.
+ */
+bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
+                   struct err *err);
+
+/* Gives both back. */
+void tls_sets_done(struct tls_sets *sets);
+
+#endif

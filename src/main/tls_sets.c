@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * From settings to sets of certificates and rules.
+ */
+#include "pgweir/main/tls_sets.h"
+
+#include "pgweir/base/banned.h"
+
+static const enum tls_check server_checks[] = {
+	[TLS_MODE_DISABLE] = TLS_CHECK_NONE,    [TLS_MODE_ALLOW] = TLS_CHECK_NONE,
+	[TLS_MODE_PREFER] = TLS_CHECK_NONE,     [TLS_MODE_REQUIRE] = TLS_CHECK_NONE,
+	[TLS_MODE_VERIFY_CA] = TLS_CHECK_CHAIN, [TLS_MODE_VERIFY_FULL] = TLS_CHECK_NAME,
+};
+
+/* Without authorities of its own, only those clients are asked who must show one. */
+static enum tls_check client_check(const struct config *config)
+{
+	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)
+		return TLS_CHECK_CHAIN;
+	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
+}
+
+static bool make_client(struct tls_context **context, const struct config *config, struct err *err)
+{
+	if (config->client_tls_sslmode == TLS_MODE_DISABLE)
+		return true;
+	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)
+		return err_set(err, ERR_CONFIG,
+		               "client_tls_sslmode = verify-full needs client_tls_ca_file");
+	*context = tls_context_new(
+	    &(struct tls_options){
+		.role = TLS_ACCEPTS,
+		.check = client_check(config),
+		.prefix = "client_tls",
+		.ca_file = config->client_tls_ca_file,
+		.cert_file = config->client_tls_cert_file,
+		.key_file = config->client_tls_key_file,
+		.protocols = config->client_tls_protocols,
+		.ciphers = config->client_tls_ciphers,
+		.ciphersuites = config->client_tls13_ciphers,
+		.curve = config->client_tls_ecdhcurve,
+		.dheparams = config->client_tls_dheparams,
+	    },
+	    err);
+	return *context != NULL;
+}
+
+static bool make_server(struct tls_context **context, const struct config *config, struct err *err)
+{
+	if (config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT &&
+	    config->server_tls_sslmode < TLS_MODE_REQUIRE)
+		return err_set(err, ERR_CONFIG,
+		               "server_tls_negotiation = direct needs a server_tls_sslmode of "
+		               "require or stricter");
+	if (config->server_tls_sslmode == TLS_MODE_DISABLE)
+		return true;
+	*context = tls_context_new(
+	    &(struct tls_options){
+		.role = TLS_CONNECTS,
+		.check = server_checks[config->server_tls_sslmode],
+		.prefix = "server_tls",
+		.ca_file = config->server_tls_ca_file,
+		.cert_file = config->server_tls_cert_file,
+		.key_file = config->server_tls_key_file,
+		.protocols = config->server_tls_protocols,
+		.ciphers = config->server_tls_ciphers,
+		.ciphersuites = config->server_tls13_ciphers,
+	    },
+	    err);
+	return *context != NULL;
+}
+
+static void keep_same(struct tls_context **fresh, struct tls_context *old)
+{
+	if (!old || *fresh == old || !tls_context_same(*fresh, old))
+		return;
+	tls_context_unref(fresh);
+	*fresh = tls_context_ref(old);
+}
+
+bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
+                   struct err *err)
+{
+	*sets = (struct tls_sets){ 0 };
+	if (!make_client(&sets->client, config, err) || !make_server(&sets->server, config, err)) {
+		tls_sets_done(sets);
+		return false;
+	}
+	if (old) {
+		keep_same(&sets->client, old->client);
+		keep_same(&sets->server, old->server);
+	}
+	return true;
+}
+
+void tls_sets_done(struct tls_sets *sets)
+{
+	tls_context_unref(&sets->client);
+	tls_context_unref(&sets->server);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Encrypted streams: their handshake, and what becomes of their bytes.
+ *
+ *   socket --> heard --> [helper thread: one step] --> said --> socket     until it is over
+ *   socket --> room->in --> engine --> scratch --> owner                   then
+ *   owner --> gathered --> engine --> room->out --> socket
+ *
+ * Hard here: while a helper thread works on a handshake the engine is the thread's.
+ * The loop only watches the socket then. If the stream closes meanwhile, engine and
+ * handshake are left to the job, which frees them when it has come back.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "pgweir/loop/workers.h"
+
+#include "tls_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define HEARD_SIZE ((size_t)16 * 1024) /* bytes of a handshake that are read at once */
+#define ROOM_KEPT ((size_t)256 * 1024) /* of a shared buffer that has grown */
+
+/* A record of TLS: type, version, length; then so many bytes. */
+#define RECORD_HEADER_SIZE 5
+#define RECORD_BODY_MAX (TLS_RECORD_MAX + 2048)
+#define RECORD_TYPE_LEAST 20
+#define RECORD_TYPE_MOST 24
+
+struct handshake {
+	struct job job;
+	struct stream *stream; /* NULL: closed meanwhile */
+	struct tls *tls;       /* the stream's, or ours when that has closed */
+	struct buf heard;      /* of the far end, and not used up */
+	struct buf said;       /* for the far end */
+	enum tls_step step;    /* what the last step came to */
+	bool is_working;       /* a helper thread has all this but the stream */
+	struct err err;
+};
+
+#define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
+
+bool stream_is_shaking(const struct stream *stream)
+{
+	return stream->tls && stream->tls->handshake;
+}
+
+void secure_room_free(struct secure_room **room)
+{
+	if (!*room)
+		return;
+	buf_free(&(*room)->out);
+	free(*room);
+	*room = NULL;
+}
+
+/* The shared buffer for output, empty. */
+static struct buf *clear_out(struct stream *stream)
+{
+	struct buf *out = &stream->pool->room->out;
+
+	if (out->room > ROOM_KEPT)
+		buf_free(out);
+	buf_clear(out);
+	return out;
+}
+
+/* ---- the handshake ---- */
+
+static void handshake_free(struct handshake *handshake)
+{
+	buf_wipe(&handshake->heard);
+	buf_free(&handshake->said);
+	free(handshake);
+}
+
+/*
+ * How much of what has come are whole records; all of it, if that cannot be any. Only
+ * those are worth a step, so that a far end that sends byte by byte costs no more steps
+ * than others; and only those are handed over: OpenSSL would take the beginning of the
+ * next one too, and what comes later would have no header.
+ */
+static size_t whole_records(const struct buf *heard)
+{
+	struct bytes rest = buf_bytes(heard);
+
+	while (rest.count) {
+		unsigned char type = (unsigned char)*rest.at;
+		size_t size;
+
+		if (type < RECORD_TYPE_LEAST || type > RECORD_TYPE_MOST)
+			return heard->count;
+		if (rest.count < RECORD_HEADER_SIZE)
+			break;
+		size = load_be16(rest.at + 3);
+		if (size > RECORD_BODY_MAX)
+			return heard->count;
+		if (rest.count < RECORD_HEADER_SIZE + size)
+			break;
+		rest = bytes_skip(rest, RECORD_HEADER_SIZE + size);
+	}
+	return heard->count - rest.count;
+}
+
+static void run(struct job *job)
+{
+	struct handshake *handshake = (struct handshake *)job;
+	size_t whole = whole_records(&handshake->heard);
+	struct bytes heard = bytes_of(handshake->heard.at, whole);
+
+	handshake->step = tls_shake(handshake->tls, &heard, &handshake->said, &handshake->err);
+	buf_drop(&handshake->heard, whole - heard.count);
+	if (handshake->step == TLS_MORE && !buf_ok(&handshake->said)) {
+		handshake->step = TLS_FAILED;
+		err_set(&handshake->err, ERR_MEMORY, "out of memory");
+	}
+}
+
+/* What came behind the handshake is the first of what the owner will read. */
+static bool keep_early(struct stream *stream, struct bytes heard)
+{
+	char *scratch = loop_scratch(stream->watch.loop);
+	struct buf *out = clear_out(stream);
+	size_t count;
+
+	if (heard.count == 0)
+		return true;
+	count = tls_open(stream->tls, heard, scratch, LOOP_SCRATCH_SIZE, out);
+	if (out->count && !stream_send_raw(stream, buf_bytes(out)))
+		return false;
+	if (stream->tls->end != TLS_GOES_ON)
+		shutdown(stream->watch.fd, SHUT_RD);
+	return stream_keep(stream, bytes_of(scratch, count));
+}
+
+static void fail(struct stream *stream, enum err_code code, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, code, "%s", reason);
+	watch_set(&stream->watch, 0);
+	stream->ops->on_secured(stream, &err);
+}
+
+static void finish(struct stream *stream)
+{
+	struct handshake *handshake = stream->tls->handshake;
+	bool is_good;
+
+	stream->tls->handshake = NULL;
+	is_good = keep_early(stream, buf_bytes(&handshake->heard)) && stream_settle(stream);
+	handshake_free(handshake);
+	if (is_good)
+		stream->ops->on_secured(stream, NULL);
+	else
+		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
+}
+
+static bool submit(struct handshake *handshake, struct err *err)
+{
+	handshake->is_working =
+	    workers_submit(handshake->stream->pool->workers, &handshake->job, err);
+	return handshake->is_working;
+}
+
+/* Goes on if enough has come for a step, else waits for more. */
+static void go_on(struct stream *stream)
+{
+	struct handshake *handshake = stream->tls->handshake;
+
+	if (whole_records(&handshake->heard)) {
+		if (!submit(handshake, NULL))
+			fail(stream, ERR_LIMIT, "too many TLS handshakes at once");
+	} else if (!watch_set(&stream->watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u))) {
+		fail(stream, ERR_FILES, "cannot watch the connection");
+	}
+}
+
+/* A step has come back from its thread. */
+static void on_step(struct job *job)
+{
+	struct handshake *handshake = (struct handshake *)job;
+	struct stream *stream = handshake->stream;
+	struct tls *tls = handshake->tls;
+	bool is_sent;
+
+	handshake->is_working = false;
+	if (job->is_abandoned) {
+		if (stream)
+			stream->tls = NULL;
+		tls_free(&tls);
+		handshake_free(handshake);
+		return;
+	}
+	is_sent = !handshake->said.count || stream_send_raw(stream, buf_bytes(&handshake->said));
+	buf_clear(&handshake->said);
+	if (handshake->step == TLS_FAILED) {
+		struct err err = handshake->err; /* it goes with the stream */
+
+		watch_set(&stream->watch, 0);
+		stream->ops->on_secured(stream, &err);
+	} else if (!is_sent) {
+		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
+	} else if (handshake->step == TLS_DONE) {
+		finish(stream);
+	} else {
+		go_on(stream);
+	}
+}
+
+static void hear(struct stream *stream)
+{
+	struct handshake *handshake = stream->tls->handshake;
+	char *room = buf_reserve(&handshake->heard, HEARD_SIZE);
+	ssize_t done = room ? recv(stream->watch.fd, room, HEARD_SIZE, 0) : 0;
+
+	if (done < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (done <= 0) {
+		stream->error = done < 0 ? errno : 0;
+		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
+		return;
+	}
+	handshake->heard.count += (size_t)done;
+	go_on(stream);
+}
+
+static void on_ready(struct watch *watch, unsigned int what)
+{
+	struct stream *stream = STREAM_OF(watch);
+	struct handshake *handshake = stream->tls ? stream->tls->handshake : NULL;
+
+	if (!handshake) {
+		watch_set(watch, 0);
+		return;
+	}
+	if ((what & WATCH_WRITE) && stream->out && !stream_flush(stream)) {
+		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
+		return;
+	}
+	if (handshake->is_working) /* what comes now has time */
+		watch_set(watch, stream->out ? WATCH_WRITE : 0);
+	else if (what & WATCH_READ)
+		hear(stream);
+	else
+		watch_set(watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u));
+}
+
+static bool make_room(struct stream_pool *pool)
+{
+	if (!pool->room)
+		pool->room = calloc(1, sizeof(*pool->room));
+	return pool->room != NULL;
+}
+
+bool stream_secure(struct stream *stream, struct tls_context *context, const char *name,
+                   struct bytes early, struct err *err)
+{
+	struct handshake *handshake = calloc(1, sizeof(*handshake));
+	struct tls *tls = tls_new(context, name);
+	bool begins = tls_context_role(context) == TLS_CONNECTS;
+
+	assert(!stream->tls && !stream->in && stream->pool->workers);
+	if (!handshake || !tls || !make_room(stream->pool)) {
+		free(handshake);
+		tls_free(&tls);
+		return err_set(err, ERR_MEMORY, "no memory for TLS");
+	}
+	*handshake = (struct handshake){ .job = { .run = run, .done = on_step },
+		                         .stream = stream,
+		                         .tls = tls };
+	tls->handshake = handshake;
+	stream->tls = tls;
+	stream->watch.on_ready = on_ready;
+	buf_add(&handshake->heard, early.at, early.count);
+	if (!buf_ok(&handshake->heard))
+		return err_set(err, ERR_MEMORY, "no memory for TLS");
+	if (begins || whole_records(&handshake->heard))
+		return submit(handshake, err);
+	return watch_set(&stream->watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u)) ||
+	       err_set(err, ERR_FILES, "cannot watch the connection");
+}
+
+bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err)
+{
+	return stream_secure(stream, other->tls->context, other->tls->name, (struct bytes){ 0 },
+	                     err);
+}
+
+/* ---- bytes ---- */
+
+ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
+{
+	struct tls *tls = stream->tls;
+	struct secure_room *room = stream->pool->room;
+	struct buf *out;
+	ssize_t done;
+	size_t count;
+
+	assert(!tls->handshake);
+	if (tls->end != TLS_GOES_ON) {
+		errno = EPROTO;
+		return tls->end == TLS_BROKEN ? -1 : 0;
+	}
+	done = recv(stream->watch.fd, room->in, SECURE_READ_SIZE, 0);
+	*is_full = done == (ssize_t)SECURE_READ_SIZE;
+	if (done <= 0)
+		return done;
+	out = clear_out(stream);
+	count = tls_open(tls, bytes_of(room->in, (size_t)done), at, STREAM_READ_SIZE, out);
+	if (out->count && !stream_send_raw(stream, buf_bytes(out)) && tls->end == TLS_GOES_ON)
+		tls->end = TLS_BROKEN;
+	if (tls->end != TLS_GOES_ON) {
+		/* It shall be told again, however much the owner reads now. */
+		shutdown(stream->watch.fd, SHUT_RD);
+		*is_full = true;
+		if (!count)
+			return secure_receive(stream, at, is_full);
+	}
+	errno = EAGAIN;
+	return count ? (ssize_t)count : -1;
+}
+
+/* What is gathered becomes a record. */
+static bool seal_gathered(struct stream *stream, size_t *gathered)
+{
+	struct secure_room *room = stream->pool->room;
+	struct bytes record = bytes_of(room->gathered, *gathered);
+
+	*gathered = 0;
+	return record.count == 0 || tls_seal(stream->tls, record, &room->out);
+}
+
+/* Small pieces share a record; whole records are taken from where they lie. */
+static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gathered)
+{
+	struct secure_room *room = stream->pool->room;
+
+	while (piece.count) {
+		size_t whole = *gathered ? 0 : piece.count - piece.count % TLS_RECORD_MAX;
+		size_t part = sizeof(room->gathered) - *gathered;
+
+		if (whole && !tls_seal(stream->tls, bytes_of(piece.at, whole), &room->out))
+			return false;
+		piece = bytes_skip(piece, whole);
+		if (part > piece.count)
+			part = piece.count;
+		memcpy(room->gathered + *gathered, piece.at, part);
+		*gathered += part;
+		piece = bytes_skip(piece, part);
+		if (*gathered == sizeof(room->gathered) && !seal_gathered(stream, gathered))
+			return false;
+	}
+	return true;
+}
+
+bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
+{
+	bool is_good = !stream->tls->handshake; /* plain bytes would be the wrong ones */
+	size_t gathered = 0;
+
+	if (is_good)
+		clear_out(stream);
+	for (int i = 0; is_good && i < count; i++)
+		is_good =
+		    seal_piece(stream, bytes_of(pieces[i].iov_base, pieces[i].iov_len), &gathered);
+	if (is_good && seal_gathered(stream, &gathered))
+		return stream_send_raw(stream, buf_bytes(&stream->pool->room->out));
+	stream->error = EPROTO;
+	return false;
+}
+
+void secure_goodbye(struct stream *stream)
+{
+	struct buf *out;
+
+	if (stream->tls->handshake || stream->tls->end != TLS_GOES_ON || stream->error ||
+	    stream->out)
+		return;
+	out = clear_out(stream);
+	tls_goodbye(stream->tls, out);
+	if (out->count)
+		stream_send_raw(stream, buf_bytes(out));
+}
+
+void secure_close(struct stream *stream)
+{
+	struct handshake *handshake = stream->tls->handshake;
+
+	if (handshake && handshake->is_working) {
+		handshake->stream = NULL;
+		stream->tls = NULL;
+		workers_abandon(&handshake->job);
+		return;
+	}
+	secure_goodbye(stream);
+	if (handshake)
+		handshake_free(handshake);
+	tls_free(&stream->tls);
+}

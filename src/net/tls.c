@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * One encrypted connection, as OpenSSL's SSL between two heaps of bytes.
+ *
+ *   bytes of the wire --> transport --> SSL --> plain bytes
+ *   plain bytes --> SSL --> transport --> buffer for the wire
+ *
+ * Hard here: OpenSSL wants something like a socket. The transport gives it what
+ * the present call brought along, and "nothing there for now" behind that. So
+ * nothing stays in the engine but a record that was cut off, and whoever waits
+ * for the socket to be readable never waits for what has come already.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "openssl_priv.h"
+#include "tls_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- the transport ---- */
+
+static int transport_read(BIO *bio, char *out, int size)
+{
+	struct tls *tls = BIO_get_data(bio);
+	size_t count = tls->in.count < (size_t)size ? tls->in.count : (size_t)size;
+
+	BIO_clear_retry_flags(bio);
+	if (count == 0) {
+		BIO_set_retry_read(bio);
+		return -1;
+	}
+	memcpy(out, tls->in.at, count);
+	tls->in = bytes_skip(tls->in, count);
+	return (int)count;
+}
+
+static int transport_write(BIO *bio, const char *bytes, int count)
+{
+	struct tls *tls = BIO_get_data(bio);
+
+	BIO_clear_retry_flags(bio);
+	if (!tls->out)
+		return -1;
+	buf_add(tls->out, bytes, (size_t)count);
+	return buf_ok(tls->out) ? count : -1;
+}
+
+static long transport_control(BIO *bio, int command, long number, void *arg)
+{
+	(void)bio;
+	(void)number;
+	(void)arg;
+	return command == BIO_CTRL_FLUSH;
+}
+
+struct bio_method_st *tls_transport_new(void)
+{
+	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_MEM, "pgweir");
+
+	if (!method)
+		return NULL;
+	BIO_meth_set_read(method, transport_read);
+	BIO_meth_set_write(method, transport_write);
+	BIO_meth_set_ctrl(method, transport_control);
+	return method;
+}
+
+/* ---- the engine ---- */
+
+static bool is_address(const char *name)
+{
+	unsigned char room[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, name, room) == 1 || inet_pton(AF_INET6, name, room) == 1;
+}
+
+static bool set_up(struct tls *tls, const char *name)
+{
+	BIO *bio = BIO_new(tls_context_transport(tls->context));
+
+	if (!bio)
+		return false;
+	BIO_set_data(bio, tls);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(tls->ssl, bio, bio);
+	if (tls_context_role(tls->context) == TLS_ACCEPTS) {
+		SSL_set_accept_state(tls->ssl);
+		return true;
+	}
+	SSL_set_connect_state(tls->ssl);
+	if (!name)
+		return true;
+	tls->name = strdup(name);
+	/* An address is no name to be told apart by (RFC 6066). */
+	return tls->name &&
+	       (!*name || is_address(name) || SSL_set_tlsext_host_name(tls->ssl, name) == 1);
+}
+
+struct tls *tls_new(struct tls_context *context, const char *name)
+{
+	struct tls *tls = calloc(1, sizeof(*tls));
+
+	if (!tls)
+		return NULL;
+	tls->context = tls_context_ref(context);
+	tls->ssl = SSL_new(tls_context_library(context));
+	if (tls->ssl && set_up(tls, name))
+		return tls;
+	ERR_clear_error();
+	tls_free(&tls);
+	return NULL;
+}
+
+void tls_free(struct tls **tlsp)
+{
+	struct tls *tls = *tlsp;
+
+	*tlsp = NULL;
+	if (!tls)
+		return;
+	SSL_free(tls->ssl); /* before its transport's method goes with the set */
+	tls_context_unref(&tls->context);
+	free(tls->name);
+	free(tls);
+}
+
+static void begin(struct tls *tls, struct bytes in, struct buf *out)
+{
+	ERR_clear_error();
+	tls->in = in;
+	tls->out = out;
+}
+
+static void end(struct tls *tls)
+{
+	tls->in = (struct bytes){ 0 };
+	tls->out = NULL;
+}
+
+/* ---- the handshake ---- */
+
+/* Whether the certificate is that of the host; its names go before its CN. */
+static bool is_right_host(const struct tls *tls, const X509 *certificate)
+{
+	X509 *given = (X509 *)certificate;
+
+	if (!tls->name || !*tls->name)
+		return false;
+	if (is_address(tls->name) && X509_check_ip_asc(given, tls->name, 0) == 1)
+		return true;
+	return X509_check_host(given, tls->name, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) ==
+	       1;
+}
+
+static bool check_host(const struct tls *tls, struct err *err)
+{
+	if (tls_context_role(tls->context) != TLS_CONNECTS ||
+	    tls_context_check(tls->context) != TLS_CHECK_NAME)
+		return true;
+	if (is_right_host(tls, SSL_get0_peer_certificate(tls->ssl)))
+		return true;
+	return err_set(err, ERR_SERVER_CONNECT, "its certificate is not that of host \"%s\"",
+	               tls->name ? tls->name : "");
+}
+
+static void explain(const struct tls *tls, struct err *err)
+{
+	long verdict = SSL_get_verify_result(tls->ssl);
+	unsigned long failure = ERR_peek_last_error();
+
+	if (verdict != X509_V_OK && ERR_GET_LIB(failure) == ERR_LIB_SSL &&
+	    ERR_GET_REASON(failure) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+		ERR_clear_error();
+		err_set(err, ERR_SERVER_CONNECT, "certificate verify failed: %s",
+		        X509_verify_cert_error_string(verdict));
+		return;
+	}
+	tls_err(err, ERR_SERVER_CONNECT, "TLS handshake failed");
+}
+
+enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err)
+{
+	int result, why;
+
+	begin(tls, *in, out);
+	result = SSL_do_handshake(tls->ssl);
+	why = SSL_get_error(tls->ssl, result);
+	*in = tls->in;
+	end(tls);
+	if (result == 1) {
+		if (check_host(tls, err))
+			return TLS_DONE;
+		buf_clear(out); /* it gets no proof of ours */
+		return TLS_FAILED;
+	}
+	if (why == SSL_ERROR_WANT_READ)
+		return TLS_MORE;
+	explain(tls, err);
+	return TLS_FAILED;
+}
+
+/* ---- data ---- */
+
+/* Why nothing more could be decrypted. */
+static enum tls_end end_of(const struct tls *tls, int result)
+{
+	switch (SSL_get_error(tls->ssl, result)) {
+	case SSL_ERROR_WANT_READ:
+		return TLS_GOES_ON;
+	case SSL_ERROR_ZERO_RETURN:
+		return TLS_ENDED;
+	default:
+		return TLS_BROKEN;
+	}
+}
+
+size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out)
+{
+	size_t count = 0, done = 0;
+	int result;
+
+	begin(tls, in, out);
+	/* One call takes one record; when all has been taken another one would only say so. */
+	do {
+		result = SSL_read_ex(tls->ssl, at + count, size - count, &done);
+		count += result == 1 ? done : 0;
+	} while (result == 1 && tls->in.count && count < size);
+	if (result != 1)
+		tls->end = end_of(tls, result);
+	/* What lies behind a good-bye, or behind what is broken, is nothing. */
+	end(tls);
+	return count;
+}
+
+bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
+{
+	size_t done;
+	bool is_good;
+
+	begin(tls, (struct bytes){ 0 }, out);
+	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
+	end(tls);
+	return is_good && buf_ok(out);
+}
+
+void tls_goodbye(struct tls *tls, struct buf *out)
+{
+	begin(tls, (struct bytes){ 0 }, out);
+	SSL_shutdown(tls->ssl);
+	end(tls);
+	ERR_clear_error();
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A set of certificates and rules, as OpenSSL's SSL_CTX.
+ *
+ *   options, files --> read once --> judged --> SSL_CTX
+ *                          \--> fingerprint: is the next set another one?
+ *
+ * Hard here: what is judged must be what is used, so each file is read once and
+ * parsed from memory; and an encrypted key must not make OpenSSL ask the terminal.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "openssl_priv.h"
+#include "tls_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define FILE_MAX ((size_t)4 * 1024 * 1024) /* a bundle of all authorities has 200 KB */
+#define PRINT_SIZE 32
+
+struct tls_context {
+	atomic_size_t ref_count;
+	SSL_CTX *library;
+	BIO_METHOD *transport;
+	enum tls_role role;
+	enum tls_check check;
+	unsigned char print[PRINT_SIZE];
+};
+
+/* While a set is made. */
+struct making {
+	const struct tls_options *options;
+	SSL_CTX *library;
+	EVP_MD_CTX *print;
+	struct err *err;
+};
+
+static bool is_set(const char *text) { return text && *text; }
+
+static const char *text_of(const char *text) { return text ? text : ""; }
+
+bool tls_err(struct err *err, enum err_code code, const char *format, ...)
+{
+	unsigned long failure = ERR_peek_last_error();
+	const char *reason = failure ? ERR_reason_error_string(failure) : NULL;
+	char words[ERR_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	if (failure && ERR_SYSTEM_ERROR(failure))
+		reason = strerror(ERR_GET_REASON(failure));
+	err_set(err, code, "%s: %s", words, reason ? reason : "no reason is known");
+	ERR_clear_error();
+	return false;
+}
+
+/* ---- files ---- */
+
+static void note(struct making *making, const void *at, size_t count)
+{
+	EVP_DigestUpdate(making->print, &count, sizeof(count));
+	EVP_DigestUpdate(making->print, at, count);
+}
+
+static bool read_whole(FILE *file, struct buf *out)
+{
+	char *room;
+	size_t done;
+
+	out->limit = FILE_MAX;
+	do {
+		room = buf_reserve(out, 4096);
+		if (!room) {
+			errno = EFBIG;
+			return false;
+		}
+		done = fread(room, 1, 4096, file);
+		out->count += done;
+	} while (done);
+	return !ferror(file);
+}
+
+/* A file's content as something to parse. NULL: *err says why. */
+static BIO *open_file(struct making *making, const char *what, const char *path,
+                      struct buf *content)
+{
+	FILE *file = fopen(path, "re");
+	bool is_read = file && read_whole(file, content);
+	BIO *bio = NULL;
+
+	if (is_read) {
+		note(making, content->at, content->count);
+		bio = BIO_new_mem_buf(content->count ? content->at : "", (int)content->count);
+	}
+	if (!bio)
+		err_set(making->err, ERR_CONFIG, "%s_%s: cannot read %s: %s",
+		        making->options->prefix, what, path, strerror(errno));
+	if (file)
+		fclose(file);
+	return bio;
+}
+
+/* The one who reads a PEM file has come to its end, and not to something broken. */
+static bool is_at_end(void)
+{
+	unsigned long failure = ERR_peek_last_error();
+	bool is_end =
+	    ERR_GET_LIB(failure) == ERR_LIB_PEM && ERR_GET_REASON(failure) == PEM_R_NO_START_LINE;
+
+	if (is_end)
+		ERR_clear_error();
+	return is_end;
+}
+
+static bool take_certificates(struct making *making, BIO *bio)
+{
+	const struct tls_options *options = making->options;
+	X509 *certificate = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL);
+	bool is_good = certificate && SSL_CTX_use_certificate(making->library, certificate) == 1;
+
+	X509_free(certificate);
+	while (is_good && (certificate = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+		is_good = SSL_CTX_add0_chain_cert(making->library, certificate) == 1;
+		if (!is_good)
+			X509_free(certificate);
+	}
+	if (is_good && is_at_end())
+		return true;
+	return tls_err(making->err, ERR_CONFIG, "%s_cert_file: no good certificate in %s",
+	               options->prefix, options->cert_file);
+}
+
+/* Called instead of asking the terminal for a password. */
+static int refuse_password(char *out, int size, int is_writing, void *arg)
+{
+	(void)out;
+	(void)size;
+	(void)is_writing;
+	*(bool *)arg = true;
+	return 0;
+}
+
+static bool take_key(struct making *making, BIO *bio)
+{
+	const struct tls_options *options = making->options;
+	bool is_encrypted = false;
+	EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, refuse_password, &is_encrypted);
+	bool is_good = key && SSL_CTX_use_PrivateKey(making->library, key) == 1;
+
+	EVP_PKEY_free(key);
+	if (is_good)
+		return true;
+	if (is_encrypted) {
+		ERR_clear_error();
+		return err_set(making->err, ERR_CONFIG,
+		               "%s_key_file: the key in %s is encrypted, and nobody is there to be "
+		               "asked for its password; store it without one",
+		               options->prefix, options->key_file);
+	}
+	return tls_err(making->err, ERR_CONFIG,
+	               "%s_key_file: no good key in %s, or not the one of %s", options->prefix,
+	               options->key_file, options->cert_file);
+}
+
+static bool load_own(struct making *making)
+{
+	const struct tls_options *options = making->options;
+	struct buf content = { 0 };
+	bool is_good;
+	BIO *bio;
+
+	if (is_set(options->cert_file) != is_set(options->key_file) ||
+	    (options->role == TLS_ACCEPTS && !is_set(options->cert_file)))
+		return err_set(making->err, ERR_CONFIG, "%s_cert_file and %s_key_file must be set",
+		               options->prefix, options->prefix);
+	if (!is_set(options->cert_file))
+		return true;
+	bio = open_file(making, "cert_file", options->cert_file, &content);
+	is_good = bio && take_certificates(making, bio);
+	BIO_free(bio);
+	buf_free(&content);
+	if (!is_good)
+		return false;
+	bio = open_file(making, "key_file", options->key_file, &content);
+	is_good = bio && take_key(making, bio);
+	BIO_free(bio);
+	buf_wipe(&content);
+	return is_good;
+}
+
+static bool take_authorities(struct making *making, BIO *bio)
+{
+	const struct tls_options *options = making->options;
+	X509_STORE *store = SSL_CTX_get_cert_store(making->library);
+	bool is_good = true;
+	unsigned int count = 0;
+	X509 *authority;
+
+	while (is_good && (authority = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL))) {
+		is_good = X509_STORE_add_cert(store, authority) == 1;
+		/* Clients are told whose certificates are good here. */
+		if (is_good && options->role == TLS_ACCEPTS)
+			is_good = SSL_CTX_add_client_CA(making->library, authority) == 1;
+		X509_free(authority);
+		count++;
+	}
+	if (is_good && count && is_at_end())
+		return true;
+	return tls_err(making->err, ERR_CONFIG, "%s_ca_file: no good certificates in %s",
+	               options->prefix, options->ca_file);
+}
+
+static bool load_authorities(struct making *making)
+{
+	const struct tls_options *options = making->options;
+	struct buf content = { 0 };
+	bool is_good;
+	BIO *bio;
+
+	if (options->check == TLS_CHECK_NONE)
+		return true;
+	if (!is_set(options->ca_file))
+		return SSL_CTX_set_default_verify_paths(making->library) == 1 ||
+		       tls_err(making->err, ERR_CONFIG, "%s_ca_file: the system's authorities",
+		               options->prefix);
+	bio = open_file(making, "ca_file", options->ca_file, &content);
+	is_good = bio && take_authorities(making, bio);
+	BIO_free(bio);
+	buf_free(&content);
+	return is_good;
+}
+
+/* ---- rules ---- */
+
+/* PostgreSQL's name among the protocols that can begin with TLS, as ALPN has it. */
+static const unsigned char alpn_name[] = "\12postgresql";
+#define ALPN_SIZE (sizeof(alpn_name) - 1)
+
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_size,
+                           const unsigned char *offered, unsigned int offered_size, void *arg)
+{
+	unsigned char *chosen;
+
+	(void)ssl;
+	(void)arg;
+	if (SSL_select_next_proto(&chosen, out_size, alpn_name, ALPN_SIZE, offered, offered_size) !=
+	    OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*out = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static void set_check(struct making *making)
+{
+	const struct tls_options *options = making->options;
+	int mode = SSL_VERIFY_NONE;
+
+	if (options->check != TLS_CHECK_NONE)
+		mode = SSL_VERIFY_PEER;
+	if (options->role == TLS_ACCEPTS && options->check >= TLS_CHECK_CHAIN)
+		mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+	SSL_CTX_set_verify(making->library, mode, NULL);
+}
+
+/* What is the same in every set. */
+static void set_ground(struct making *making)
+{
+	static const unsigned char name[] = "pgweir";
+	SSL_CTX *library = making->library;
+
+	SSL_CTX_set_mode(library, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
+	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	/* Nothing is kept here: whoever wants to resume brings a ticket. */
+	SSL_CTX_set_session_cache_mode(library, SSL_SESS_CACHE_OFF);
+	if (making->options->role == TLS_ACCEPTS) {
+		SSL_CTX_set_options(library, SSL_OP_CIPHER_SERVER_PREFERENCE);
+		SSL_CTX_set_session_id_context(library, name, sizeof(name) - 1);
+		SSL_CTX_set_num_tickets(library, 1);
+		SSL_CTX_set_alpn_select_cb(library, choose_protocol, NULL);
+	} else {
+		SSL_CTX_set_alpn_protos(library, alpn_name, ALPN_SIZE);
+	}
+}
+
+static void note_options(struct making *making)
+{
+	const struct tls_options *options = making->options;
+	const char *const texts[] = {
+		options->ca_file, options->cert_file,    options->key_file, options->protocols,
+		options->ciphers, options->ciphersuites, options->curve,    options->dheparams,
+	};
+
+	note(making, &options->role, sizeof(options->role));
+	note(making, &options->check, sizeof(options->check));
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		note(making, text_of(texts[i]), strlen(text_of(texts[i])));
+}
+
+/* ---- sets ---- */
+
+static bool fill(struct making *making, struct tls_context *context)
+{
+	const struct tls_options *options = making->options;
+
+	making->library =
+	    SSL_CTX_new(options->role == TLS_ACCEPTS ? TLS_server_method() : TLS_client_method());
+	making->print = EVP_MD_CTX_new();
+	context->library = making->library;
+	context->transport = tls_transport_new();
+	if (!making->library || !making->print || !context->transport ||
+	    EVP_DigestInit_ex(making->print, EVP_sha256(), NULL) != 1)
+		return tls_err(making->err, ERR_MEMORY, "cannot prepare TLS");
+	note_options(making);
+	set_ground(making);
+	set_check(making);
+	if (!tls_rules_apply(making->library, options, making->err) || !load_own(making) ||
+	    !load_authorities(making))
+		return false;
+	return EVP_DigestFinal_ex(making->print, context->print, NULL) == 1;
+}
+
+struct tls_context *tls_context_new(const struct tls_options *options, struct err *err)
+{
+	struct tls_context *context = calloc(1, sizeof(*context));
+	struct making making = { .options = options, .err = err };
+	bool is_good;
+
+	if (!context) {
+		err_set(err, ERR_MEMORY, "no memory for TLS");
+		return NULL;
+	}
+	context->ref_count = 1;
+	context->role = options->role;
+	context->check = options->check;
+	ERR_clear_error();
+	is_good = fill(&making, context);
+	EVP_MD_CTX_free(making.print);
+	if (!is_good)
+		tls_context_unref(&context);
+	return context;
+}
+
+struct tls_context *tls_context_ref(struct tls_context *context)
+{
+	context->ref_count++;
+	return context;
+}
+
+void tls_context_unref(struct tls_context **contextp)
+{
+	struct tls_context *context = *contextp;
+
+	*contextp = NULL;
+	if (!context || --context->ref_count)
+		return;
+	SSL_CTX_free(context->library);
+	BIO_meth_free(context->transport);
+	free(context);
+}
+
+bool tls_context_same(const struct tls_context *one, const struct tls_context *other)
+{
+	if (!one || !other)
+		return one == other;
+	return memcmp(one->print, other->print, PRINT_SIZE) == 0;
+}
+
+struct ssl_ctx_st *tls_context_library(const struct tls_context *context)
+{
+	return context->library;
+}
+
+struct bio_method_st *tls_context_transport(const struct tls_context *context)
+{
+	return context->transport;
+}
+
+enum tls_role tls_context_role(const struct tls_context *context) { return context->role; }
+
+enum tls_check tls_context_check(const struct tls_context *context) { return context->check; }
+
+const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }

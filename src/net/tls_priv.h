@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * TLS inside the room: one encrypted connection as an engine without a socket.
+ * Bytes of the wire go in, bytes for the wire are added to a buffer.
+ */
+#ifndef PGWEIR_NET_TLS_PRIV_H
+#define PGWEIR_NET_TLS_PRIV_H
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/net/stream.h"
+#include "pgweir/net/tls.h"
+
+struct ssl_st;     /* OpenSSL's SSL */
+struct ssl_ctx_st; /* and SSL_CTX */
+struct bio_method_st;
+struct handshake;
+
+enum tls_step {
+	TLS_MORE,  /* wants more of the far end's bytes */
+	TLS_DONE,  /* the handshake is over */
+	TLS_FAILED /* *err says why */
+};
+
+/* Why nothing more can be read. */
+enum tls_end {
+	TLS_GOES_ON,
+	TLS_ENDED, /* the far end has said good-bye */
+	TLS_BROKEN /* what came was not what it should be */
+};
+
+struct tls {
+	struct ssl_st *ssl;
+	struct tls_context *context; /* one reference */
+	char *name;                  /* the host that we connect to, or NULL */
+	struct handshake *handshake; /* until it is over: stream_secure.c */
+	enum tls_end end;
+	struct bytes in; /* during a call: what may be read */
+	struct buf *out; /* during a call: what is written */
+};
+
+/* ---- tls_context.c ---- */
+
+struct ssl_ctx_st *tls_context_library(const struct tls_context *context);
+struct bio_method_st *tls_context_transport(const struct tls_context *context);
+enum tls_role tls_context_role(const struct tls_context *context);
+enum tls_check tls_context_check(const struct tls_context *context);
+
+/* Fills *err with "<what>: <reason>", the reason that OpenSSL noted last on this thread. */
+bool tls_err(struct err *err, enum err_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- tls_rules.c ---- */
+
+/* Versions, ciphers and curves. false: *err names the setting. */
+bool tls_rules_apply(struct ssl_ctx_st *library, const struct tls_options *options,
+                     struct err *err);
+
+/* ---- tls.c ---- */
+
+/* The socket of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
+struct bio_method_st *tls_transport_new(void);
+
+/* `name`: the host that we connect to, or NULL. NULL: no memory. */
+struct tls *tls_new(struct tls_context *context, const char *name);
+void tls_free(struct tls **tls);
+
+/* One step of the handshake; takes what it has used from *in. On any thread, one at a time. */
+enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, struct err *err);
+
+/*
+ * Decrypts all of `in` to `at`, which must have room for it and for one more record
+ * (TLS_RECORD_MAX). What belongs to a record that is cut off stays in the engine.
+ * Says in tls->end whether this was all.
+ */
+#define TLS_RECORD_MAX ((size_t)16 * 1024)
+size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out);
+
+/* Encrypts. false: no memory, or the connection is broken. */
+bool tls_seal(struct tls *tls, struct bytes in, struct buf *out);
+
+/* Says good-bye. */
+void tls_goodbye(struct tls *tls, struct buf *out);
+
+/* ---- stream_secure.c: what stream.c hands over when stream->tls is there ---- */
+
+/* Bytes of the wire that one read takes: with a record that was cut off before, and all of it
+ * decrypted, they fill STREAM_READ_SIZE. */
+#define SECURE_READ_SIZE (STREAM_READ_SIZE - TLS_RECORD_MAX)
+
+/* As recv() of STREAM_READ_SIZE bytes. *is_full: there may be more. */
+ssize_t secure_receive(struct stream *stream, char *at, bool *is_full);
+bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count);
+void secure_goodbye(struct stream *stream);
+
+/* The stream closes: lets all of it go, also while a helper thread works on it. */
+void secure_close(struct stream *stream);
+
+/* Buffers that all encrypted streams of a loop share. */
+struct secure_room {
+	char in[SECURE_READ_SIZE];
+	char gathered[TLS_RECORD_MAX];
+	struct buf out;
+};
+void secure_room_free(struct secure_room **room);
+
+/* ---- stream.c ---- */
+
+/* Sends bytes as they are; keeps what the socket does not take. */
+bool stream_send_raw(struct stream *stream, struct bytes bytes);
+
+/* Sends what waits. false: the connection broke. */
+bool stream_flush(struct stream *stream);
+
+/* Watches the socket as an ordinary stream's from now on. */
+bool stream_settle(struct stream *stream);
+
+#endif

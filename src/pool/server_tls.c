@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A server that has been connected becomes encrypted, as server_tls_sslmode says;
+ * then its login begins.
+ */
+#include "securing_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct securing_how how_of(const struct server *server)
+{
+	const struct pools *pools = server->pool->pools;
+	const struct hosts *hosts = &server->pool->hosts;
+
+	return (struct securing_how){
+		.tls = address_is_unix(&server->peer) ? NULL : pools->tls,
+		.host = server->host < hosts->count ? hosts->list[server->host].name : "",
+		.is_required = pools->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
+		.is_direct = pools->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
+	};
+}
+
+static void act_on(struct server *server, enum securing securing, const struct err *err)
+{
+	if (securing == SECURING_FAILED)
+		server_close(server, err);
+	else if (securing == SECURING_PLAIN)
+		server_say_startup(server);
+}
+
+static void on_input(struct stream *stream)
+{
+	struct server *server = SERVER_OF(stream, stream);
+	struct securing_how how = how_of(server);
+	struct err err;
+
+	server_heard(server);
+	act_on(server, securing_answer(stream, &how, &err), &err);
+}
+
+static void on_drained(struct stream *stream) { (void)stream; }
+
+static void on_gone(struct stream *stream) { on_input(stream); }
+
+/* Without ALPN a server that is not PostgreSQL at all could have been talked to. */
+static bool is_postgres(const struct server *server)
+{
+	const char *name;
+
+	return !server->is_tls_direct || tls_agreed_protocol(&server->stream, &name) > 0;
+}
+
+static void on_secured(struct stream *stream, const struct err *failure)
+{
+	struct server *server = SERVER_OF(stream, stream);
+	char text[TLS_TEXT_SIZE];
+	struct err err;
+
+	if (failure) {
+		server_close(server, failure);
+		return;
+	}
+	if (!is_postgres(server)) {
+		err_set(&err, ERR_SERVER_CONNECT, "server did not agree on PostgreSQL's protocol");
+		server_close(server, &err);
+		return;
+	}
+	if (server->pool->pools->config->log_connections)
+		log_info(&server->log, "SSL established: %s", tls_text(stream, text, sizeof(text)));
+	server_say_startup(server);
+}
+
+static const struct stream_ops ops = { on_input, on_drained, on_gone, on_secured };
+
+void server_secure(struct server *server)
+{
+	struct securing_how how = how_of(server);
+	struct err err;
+
+	server->stream.ops = &ops;
+	server->is_tls_direct = how.is_direct;
+	act_on(server, securing_begin(&server->stream, &how, &err), &err);
+}

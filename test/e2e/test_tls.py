@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: ISC
+"""TLS towards clients: who gets it, who must have it, and what nobody may slip past it."""
+
+import ssl
+
+import psycopg
+import pytest
+
+from .kit.wire import GSSENC_REQUEST, SSL_REQUEST, Closed, Refused, special, startup
+
+
+@pytest.fixture
+def weir(pgweir, own):
+    """Starts a daemon that has TLS for clients."""
+
+    def start(sslmode="require", **settings):
+        settings.setdefault("client_tls_cert_file", own.cert)
+        settings.setdefault("client_tls_key_file", own.key)
+        daemon = pgweir(client_tls_sslmode=sslmode, **settings)
+        daemon.console_address = daemon.socket_path
+        return daemon
+
+    return start
+
+
+def trusting(ca=None, alpn=("postgresql",), **kw):
+    """What a scripted client goes by."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED if ca else ssl.CERT_NONE
+    if ca:
+        context.load_verify_locations(ca.cert)
+    if alpn:
+        context.set_alpn_protocols(alpn)
+    for name, value in kw.items():
+        setattr(context, name, value)
+    return context
+
+
+def encrypt(wire, context=None, **kw):
+    """Makes a scripted client's connection an encrypted one."""
+    wire.sock = (context or trusting()).wrap_socket(wire.sock, **kw)
+    return wire
+
+
+def asked(weir):
+    """A scripted client whose SSLRequest has been granted."""
+    wire = weir.wire()
+    wire.send(special(SSL_REQUEST))
+    assert wire.take(1) == b"S"
+    return wire
+
+
+def tls_client(weir, context=None, user="alice", database="app", **kw):
+    return encrypt(asked(weir), context).login(user, database, **kw)
+
+
+# -- who gets it ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ("allow", "prefer", "require"))
+def test_a_client_that_asks_for_it(weir, mode, ca):
+    daemon = weir(mode)
+    with daemon.connect(sslmode="verify-ca", sslrootcert=ca.cert) as connection:
+        assert connection.pgconn.ssl_in_use
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
+        assert row["tls"].startswith("TLSv1.3/TLS_") and "/ECDH=" in row["tls"]
+
+
+def test_the_host_name_is_in_the_certificate(weir, ca):
+    daemon = weir()
+    with daemon.connect(sslmode="verify-full", sslrootcert=ca.cert, host="127.0.0.1") as conn:
+        assert conn.execute("SELECT 2").fetchone() == (2,)
+
+
+def test_a_client_that_trusts_somebody_else(weir, wrong_ca):
+    daemon = weir()
+    with pytest.raises(psycopg.OperationalError, match="certificate verify failed"):
+        daemon.connect(sslmode="verify-ca", sslrootcert=wrong_ca.cert)
+    daemon.wait_log("closing because: TLS handshake failed: .*unknown ca")
+
+
+def test_the_chain_is_sent(weir, ca):
+    between = ca.authority("between", "Between")
+    leaf = between.issue("leaf", "pooler.example")
+    daemon = weir(client_tls_cert_file=leaf.cert, client_tls_key_file=leaf.key)
+    with daemon.connect(sslmode="verify-ca", sslrootcert=ca.cert) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("mode", ("require", "verify-ca"))
+def test_plain_is_refused_where_tls_is_required(weir, mode, ca):
+    daemon = weir(mode, client_tls_ca_file=ca.cert)
+    with pytest.raises(psycopg.OperationalError, match="SSL required"):
+        daemon.connect(sslmode="disable")
+    with pytest.raises(Refused) as refused:
+        daemon.client()
+    assert (refused.value.text, refused.value.sqlstate) == ("SSL required", "28000")
+
+
+@pytest.mark.parametrize("mode", ("allow", "prefer"))
+def test_plain_is_good_where_tls_is_not_required(weir, mode):
+    daemon = weir(mode)
+    assert daemon.client().query("SELECT 1").rows == [["1"]]
+    (row,) = [row for row in daemon.admin("SHOW CLIENTS") if row["user"] == "alice"]
+    assert row["tls"] == ""
+
+
+def test_unix_sockets_need_none(weir):
+    daemon = weir("require")
+    wire = daemon.wire(unix=True)
+    wire.send(special(SSL_REQUEST))
+    assert wire.take(1) == b"N"
+    assert wire.login().query("SELECT 1").rows == [["1"]]
+
+
+def test_without_tls_the_answer_is_no(pgweir):
+    wire = pgweir().wire()
+    wire.send(special(SSL_REQUEST))
+    assert wire.take(1) == b"N"
+    assert wire.login().query("SELECT 1").rows == [["1"]]
+
+
+def test_the_log_says_how(weir):
+    daemon = weir()
+    tls_client(daemon)
+    daemon.wait_log(r"login attempt: db=app user=alice tls=TLSv1\.3/TLS_\w+/ECDH=\w+ repl")
+
+
+# -- direct TLS -----------------------------------------------------------------------------------
+
+
+def direct(weir, context=None):
+    return encrypt(weir.wire(), context)
+
+
+def test_direct(weir):
+    wire = direct(weir("require"))
+    assert wire.sock.selected_alpn_protocol() == "postgresql"
+    assert wire.login().query("SELECT 1").rows == [["1"]]
+
+
+def test_direct_without_alpn(weir):
+    wire = direct(weir("require"), trusting(alpn=None))
+    assert wire.login().query("SELECT 1").rows == [["1"]]
+
+
+def test_direct_with_another_protocol(weir):
+    daemon = weir("require")
+    with pytest.raises(ssl.SSLError, match="(?i)no.application.protocol"):
+        direct(daemon, trusting(alpn=("http/1.1",)))
+
+
+def test_direct_where_there_is_none(pgweir):
+    wire = pgweir().wire()
+    wire.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64)
+    assert "bad packet header" in wire.read_to_end()[-1].fields["M"]
+
+
+# -- what nobody may slip past it -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code, what", ((SSL_REQUEST, "SSL"),
+                                        (GSSENC_REQUEST, "GSSAPI encryption")))
+@pytest.mark.parametrize("mode", ("disable", "require"))
+def test_plain_bytes_behind_the_request(weir, code, what, mode):
+    """CVE-2021-23222 and its kin."""
+    daemon = weir(mode)
+    wire = daemon.wire()
+    wire.send(special(code), startup(user="alice", database="app"))
+    (told,) = wire.read_to_end()
+    assert told.fields["M"] == f"received unencrypted data after {what} request"
+
+
+def test_plain_bytes_behind_the_answer(weir):
+    """A startup packet that comes in plain instead of a handshake is none."""
+    daemon = weir("prefer")
+    wire = asked(daemon)
+    wire.send(startup(user="alice", database="app"))
+    with pytest.raises(Closed):
+        while True:
+            wire.take(1)
+    daemon.wait_log("closing because: TLS handshake failed")
+    assert "login attempt" not in daemon.log
+
+
+def test_asking_twice(weir):
+    wire = encrypt(asked(weir("prefer")))
+    wire.send(special(SSL_REQUEST))
+    wire.wait_closed()
+
+
+@pytest.mark.parametrize("within", (False, True))
+def test_gss_before_and_within(weir, within):
+    wire = weir("require").wire()
+    if not within:
+        wire.send(special(GSSENC_REQUEST))
+        assert wire.take(1) == b"N"
+    wire.send(special(SSL_REQUEST))
+    assert wire.take(1) == b"S"
+    encrypt(wire)
+    if within:
+        wire.send(special(GSSENC_REQUEST))
+        assert wire.take(1) == b"N"
+    assert wire.login().query("SELECT 1").rows == [["1"]]
+
+
+def test_a_client_that_goes_amid_the_handshake(weir):
+    daemon = weir("require")
+    for cut in (0, 1, 5, 40, 200):
+        wire = asked(daemon)
+        hello = client_hello()
+        wire.send(hello[:cut])
+        wire.close()
+    for cut in (0, 100):
+        wire = asked(daemon)
+        wire.send(client_hello()[:cut or None])
+        wire.reset()
+    assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
+
+
+def client_hello():
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    engine = trusting().wrap_bio(incoming, outgoing)
+    with pytest.raises(ssl.SSLWantReadError):
+        engine.do_handshake()
+    return outgoing.read()
+
+
+def test_the_time_for_a_login_covers_the_handshake(weir):
+    daemon = weir("require", client_login_timeout="0.3")
+    wire = asked(daemon)
+    wire.send(client_hello()[:50])
+    wire.wait_closed()
+    daemon.wait_log("client_login_timeout")
+
+
+NOISES = {
+    "too long": b"\x16\x03\x01\xff\xff" + b"\0" * 70000,
+    "data": b"\x17\x03\x03\0\5hello",
+    "another protocol": b"GET / HTTP/1.0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_noise_instead_of_a_handshake(weir, name):
+    daemon, noise = weir("require"), NOISES[name]
+    wire = asked(daemon)
+    try:
+        wire.send(noise)
+        while wire.sock.recv(65536):
+            pass
+    except OSError:
+        pass
+    daemon.wait_log("closing because: ")
+    assert tls_client(daemon).query("SELECT 1").rows == [["1"]]

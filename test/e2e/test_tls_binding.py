@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: ISC
+"""SCRAM-SHA-256-PLUS: logins that are bound to the encrypted channel, on both legs."""
+
+import base64
+import struct
+
+import psycopg
+import pytest
+
+from .kit.wire import cstr, message
+from .test_tls import asked, encrypt, weir
+from .test_tls_servers import request_of, through, tls_server
+
+
+def sasl_initial(mechanism, data):
+    return message("p", cstr(mechanism) + struct.pack("!I", len(data)) + data)
+
+
+def offered(wire):
+    got = wire.read()
+    assert got.type == "R" and got.body[:4] == b"\0\0\0\x0a"
+    return got.body[4:].rstrip(b"\0").split(b"\0")
+
+
+@pytest.fixture
+def scram_weir(weir):
+    return weir("prefer", auth_type="scram-sha-256")
+
+
+def test_libpq_requires_it(scram_weir, ca):
+    with scram_weir.connect(user="scram_user", password="scram secret", sslmode="verify-ca",
+                            sslrootcert=ca.cert, channel_binding="require") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("key", ("rsa", "ec"))
+def test_with_each_kind_of_certificate(weir, ca, key):
+    shown = ca.issue(f"binding_{key}", "pooler.example", key=key)
+    daemon = weir("require", auth_type="scram-sha-256", client_tls_cert_file=shown.cert,
+                  client_tls_key_file=shown.key)
+    with daemon.connect(user="scram_user", password="scram secret", sslmode="require",
+                        channel_binding="require") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(psycopg.OperationalError, match="SASL authentication failed"):
+        daemon.connect(user="scram_user", password="wrong", sslmode="require",
+                       channel_binding="require")
+
+
+def test_it_is_offered_under_tls_only(scram_weir):
+    plain = scram_weir.wire().startup("scram_user")
+    assert offered(plain) == [b"SCRAM-SHA-256"]
+    encrypted = encrypt(asked(scram_weir)).startup("scram_user")
+    assert offered(encrypted) == [b"SCRAM-SHA-256-PLUS", b"SCRAM-SHA-256"]
+
+
+REFUSED = {
+    "offer was taken away": ("SCRAM-SHA-256", b"y,,n=,r=abcdefgh"),
+    "binding in the plain mechanism": ("SCRAM-SHA-256", b"p=tls-server-end-point,,n=,r=abcdefgh"),
+    "no binding in PLUS": ("SCRAM-SHA-256-PLUS", b"n,,n=,r=abcdefgh"),
+    "another type": ("SCRAM-SHA-256-PLUS", b"p=tls-unique,,n=,r=abcdefgh"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(scram_weir, name):
+    wire = encrypt(asked(scram_weir)).startup("scram_user")
+    offered(wire)
+    wire.send(sasl_initial(*REFUSED[name]))
+    assert wire.read_to_end()[-1].fields["M"] == "SASL authentication failed"
+
+
+def test_plus_without_tls_is_no_mechanism(scram_weir):
+    wire = scram_weir.wire().startup("scram_user")
+    offered(wire)
+    wire.send(sasl_initial("SCRAM-SHA-256-PLUS", b"p=tls-server-end-point,,n=,r=abcdefgh"))
+    assert "invalid SASL authentication mechanism" in wire.read_to_end()[-1].fields["M"]
+
+
+def test_a_certificate_of_somebody_in_the_middle(scram_weir):
+    """The right words about another certificate."""
+    wire = encrypt(asked(scram_weir)).startup("scram_user")
+    offered(wire)
+    head = b"p=tls-server-end-point,,"
+    wire.send(sasl_initial("SCRAM-SHA-256-PLUS", head + b"n=,r=abcdefgh"))
+    challenge = wire.read().body[4:].decode()
+    nonce = challenge.split(",")[0]
+    binding = base64.b64encode(head + b"\1" * 32).decode()
+    proof = base64.b64encode(b"\0" * 32).decode()
+    wire.send(message("p", f"c={binding},{nonce},p={proof}".encode()))
+    assert wire.read_to_end()[-1].fields["M"] == "SASL authentication failed"
+    scram_weir.wait_log("login refused, scram-sha-256: SCRAM channel binding check failed")
+
+
+def test_plus_is_used_to_servers(pgweir, fake_server, server_certificate):
+    fake = fake_server()
+    daemon = pgweir(databases={"app": f"host=127.0.0.1 port={fake.port}"},
+                    server_tls_sslmode="require")
+    daemon.wire().startup("scram_user")
+    with fake.accept_raw() as server:
+        request_of(server)
+        server.send(b"S")
+        server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
+        server.read_startup()
+        server.send(message("R", b"\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"))
+        got = server.expect("p")
+        assert got.body.startswith(b"SCRAM-SHA-256-PLUS\0")
+        assert got.body[19 + 4:].startswith(b"p=tls-server-end-point,,")
+
+
+def test_a_server_that_does_not_offer_it_hears_that_we_could(pgweir, fake_server,
+                                                             server_certificate):
+    """So that one whose offer somebody took away notices."""
+    fake = fake_server()
+    daemon = pgweir(databases={"app": f"host=127.0.0.1 port={fake.port}"},
+                    server_tls_sslmode="require")
+    daemon.wire().startup("scram_user")
+    with fake.accept_raw() as server:
+        request_of(server)
+        server.send(b"S")
+        server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
+        server.read_startup()
+        server.send(message("R", b"\0\0\0\x0aSCRAM-SHA-256\0\0"))
+        got = server.expect("p")
+        assert got.body[14 + 4:].startswith(b"y,,")
+
+
+def test_pass_through_on_both_legs(pgweir, own, secure_postgres):
+    """With PostgreSQL's own SCRAM secret nobody but the client knows the password."""
+    daemon = through(pgweir, secure_postgres, auth_type="scram-sha-256",
+                     userlist={"scram_user": secure_postgres.secret("scram_user"),
+                               "admin": "admin secret"},
+                     client_tls_sslmode="require", client_tls_cert_file=own.cert,
+                     client_tls_key_file=own.key, server_tls_sslmode="require")
+    with daemon.connect(user="scram_user", password="scram secret", sslmode="require",
+                        channel_binding="require") as connection:
+        assert connection.execute("SELECT ssl::text FROM pg_stat_ssl "
+                                  "WHERE pid = pg_backend_pid()").fetchone() == ("true",)

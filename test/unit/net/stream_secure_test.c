@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * net/stream_secure.c and what is below it: two encrypted streams, and between them
+ * a wire that is the test's: it cuts what passes into pieces as small as it likes.
+ */
+#include "pgweir/net/stream.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ERR_STATE OPENSSL_ERR_STATE
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#undef ERR_STATE
+
+#include "pgweir/base/buf.h"
+#include "pgweir/loop/workers.h"
+#include "pgweir/net/tls.h"
+
+#include "../unit.h"
+
+#define TURNS_MAX 2000000
+
+struct end {
+	struct stream stream;
+	int far; /* the wire's end of it */
+	struct buf got;
+	bool is_secured, has_failed, has_ended;
+	char why[ERR_TEXT_SIZE];
+};
+
+struct stage {
+	struct loop *loop;
+	struct workers *workers;
+	struct stream_pool pool;
+	struct task task;
+	struct tls_context *accepts, *connects;
+	struct end here, there;
+	size_t cut;  /* bytes that the wire carries at once */
+	size_t left; /* and how many more at all */
+	size_t carried[2];
+	unsigned int turns;
+	bool (*is_done)(struct stage *stage);
+};
+
+static char folder[] = "/tmp/pgweir-secure-XXXXXX";
+static char cert_path[64], key_path[64];
+
+/* ---- a certificate ---- */
+
+static void make_certificate(void)
+{
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	X509 *certificate = X509_new();
+	X509_NAME *name = X509_get_subject_name(certificate);
+	FILE *file;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(cert_path, sizeof(cert_path), "%s/crt", folder);
+	snprintf(key_path, sizeof(key_path), "%s/key", folder);
+	X509_set_version(certificate, X509_VERSION_3);
+	ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
+	X509_gmtime_adj(X509_getm_notBefore(certificate), -1000);
+	X509_gmtime_adj(X509_getm_notAfter(certificate), 100000);
+	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"db.example",
+	                           -1, -1, 0);
+	X509_set_issuer_name(certificate, name);
+	X509_set_pubkey(certificate, key);
+	ck_assert_int_gt(X509_sign(certificate, key, EVP_sha256()), 0);
+	file = fopen(cert_path, "we");
+	ck_assert_int_eq(PEM_write_X509(file, certificate), 1);
+	fclose(file);
+	file = fopen(key_path, "we");
+	ck_assert_int_eq(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
+	fclose(file);
+	X509_free(certificate);
+	EVP_PKEY_free(key);
+}
+
+static void drop_certificate(void)
+{
+	unlink(cert_path);
+	unlink(key_path);
+	rmdir(folder);
+}
+
+/* ---- the ends ---- */
+
+static void on_input(struct stream *stream)
+{
+	struct end *end = (struct end *)stream;
+	enum stream_result result;
+	struct bytes in;
+
+	do {
+		result = stream_read(stream, &in);
+		if (result == STREAM_END) {
+			end->has_ended = true;
+			stream_want(stream, WANT_NOTHING);
+		} else if (result != STREAM_NOTHING) {
+			buf_add(&end->got, in.at, in.count);
+		}
+	} while (result == STREAM_DATA);
+}
+
+static void on_drained(struct stream *stream) { (void)stream; }
+
+static void on_gone(struct stream *stream) { ((struct end *)stream)->has_ended = true; }
+
+static void on_secured(struct stream *stream, const struct err *err)
+{
+	struct end *end = (struct end *)stream;
+	struct bytes kept;
+
+	ck_assert(!end->is_secured && !end->has_failed);
+	end->is_secured = !err;
+	end->has_failed = err != NULL;
+	if (err) {
+		snprintf(end->why, sizeof(end->why), "%s", err->text);
+		return;
+	}
+	kept = stream_kept(stream);
+	buf_add(&end->got, kept.at, kept.count);
+	stream_keep(stream, (struct bytes){ 0 });
+	stream_want(stream, WANT_INPUT);
+}
+
+static const struct stream_ops ops = { on_input, on_drained, on_gone, on_secured };
+
+/* ---- the wire ---- */
+
+/* What one of them has sent, in small pieces to the other one. The end too. */
+static void carry(struct stage *stage, struct end *from, struct end *to, size_t *carried)
+{
+	size_t most = stage->cut < stage->left ? stage->cut : stage->left;
+	char piece[65536];
+	ssize_t done = 0;
+
+	if (from->far < 0 || to->far < 0)
+		return;
+	if (most > sizeof(piece))
+		most = sizeof(piece);
+	if (most) {
+		done = recv(from->far, piece, most, MSG_PEEK);
+		if (done < 0)
+			return;
+		done = done ? send(to->far, piece, (size_t)done, MSG_NOSIGNAL) : 0;
+		if (done < 0)
+			return; /* full: later */
+	}
+	if (done == 0) {
+		shutdown(to->far, SHUT_WR);
+		return;
+	}
+	recv(from->far, piece, (size_t)done, 0);
+	stage->left -= (size_t)done;
+	*carried += (size_t)done;
+}
+
+static void turn(struct task *task)
+{
+	struct stage *stage = (struct stage *)((char *)task - offsetof(struct stage, task));
+
+	carry(stage, &stage->here, &stage->there, &stage->carried[0]);
+	carry(stage, &stage->there, &stage->here, &stage->carried[1]);
+	if (stage->is_done(stage) || ++stage->turns > TURNS_MAX)
+		loop_stop(stage->loop);
+	else
+		loop_defer(stage->loop, task);
+}
+
+static void run_until(struct stage *stage, bool (*is_done)(struct stage *stage))
+{
+	stage->is_done = is_done;
+	stage->turns = 0;
+	loop_defer(stage->loop, &stage->task);
+	loop_run(stage->loop);
+	ck_assert_uint_le(stage->turns, TURNS_MAX);
+}
+
+static struct tls_context *make_context(enum tls_role role, const char *protocols)
+{
+	struct err err;
+	struct tls_context *context = tls_context_new(
+	    &(struct tls_options){ .role = role,
+	                           .prefix = "own",
+	                           .protocols = protocols,
+	                           .cert_file = role == TLS_ACCEPTS ? cert_path : "",
+	                           .key_file = role == TLS_ACCEPTS ? key_path : "" },
+	    &err);
+
+	ck_assert_msg(context != NULL, "%s", context ? "" : err.text);
+	return context;
+}
+
+static void open_end(struct stage *stage, struct end *end)
+{
+	int pair[2];
+
+	*end = (struct end){ .far = -1 };
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+	stream_open(&end->stream, stage->loop, &stage->pool, pair[0], &ops);
+	end->far = pair[1];
+}
+
+static void make(struct stage *stage, size_t cut, const char *protocols)
+{
+	struct err err;
+
+	*stage = (struct stage){ .task.run = turn, .cut = cut, .left = SIZE_MAX };
+	stage->loop = loop_new(&err);
+	stage->workers = workers_new(stage->loop, 2, 100, &err);
+	stream_pool_init(&stage->pool, 4096);
+	stage->pool.workers = stage->workers;
+	stage->accepts = make_context(TLS_ACCEPTS, protocols);
+	stage->connects = make_context(TLS_CONNECTS, protocols);
+	open_end(stage, &stage->here);
+	open_end(stage, &stage->there);
+}
+
+static void begin(struct stage *stage)
+{
+	struct err err;
+
+	ck_assert(
+	    stream_secure(&stage->here.stream, stage->accepts, NULL, (struct bytes){ 0 }, &err));
+	ck_assert(stream_secure(&stage->there.stream, stage->connects, "db.example",
+	                        (struct bytes){ 0 }, &err));
+	ck_assert(stream_is_shaking(&stage->here.stream));
+	ck_assert(!stream_is_encrypted(&stage->here.stream));
+}
+
+static bool both_secured(struct stage *stage)
+{
+	return stage->here.is_secured && stage->there.is_secured;
+}
+
+static void close_end(struct end *end)
+{
+	stream_close(&end->stream);
+	if (end->far >= 0)
+		close(end->far);
+	end->far = -1;
+	buf_free(&end->got);
+}
+
+static void done(struct stage *stage)
+{
+	close_end(&stage->here);
+	close_end(&stage->there);
+	loop_undefer(stage->loop, &stage->task);
+	workers_free(&stage->workers);
+	ck_assert_uint_eq(stage->pool.kept.used_count, 0);
+	stream_pool_done(&stage->pool);
+	tls_context_unref(&stage->accepts);
+	tls_context_unref(&stage->connects);
+	loop_free(&stage->loop);
+}
+
+/* ---- the handshake ---- */
+
+static const struct {
+	size_t cut;
+	const char *protocols;
+} cuts[] = {
+	{ 1, "tlsv1.3" },   { 2, "tlsv1.2" },   { 7, "secure" },
+	{ 100, "tlsv1.2" }, { 517, "tlsv1.3" }, { 65536, "secure" },
+};
+
+START_TEST(secure_handshake_in_pieces)
+{
+	unsigned char ours[TLS_BINDING_MAX], theirs[TLS_BINDING_MAX];
+	struct buf names = { 0 };
+	char text[TLS_TEXT_SIZE];
+	struct stage stage;
+	const char *name;
+
+	make(&stage, cuts[_i % (int)COUNT_OF(cuts)].cut, cuts[_i % (int)COUNT_OF(cuts)].protocols);
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert(stream_is_encrypted(&stage.here.stream));
+	ck_assert(strncmp(tls_text(&stage.here.stream, text, sizeof(text)), "TLSv1.", 6) == 0);
+	ck_assert_uint_eq(tls_agreed_protocol(&stage.there.stream, &name), 10);
+	ck_assert_mem_eq(name, "postgresql", 10);
+	/* Both see the same certificate as that of the server. */
+	ck_assert_uint_eq(tls_channel_binding(&stage.here.stream, ours), 32);
+	ck_assert_uint_eq(tls_channel_binding(&stage.there.stream, theirs), 32);
+	ck_assert_mem_eq(ours, theirs, 32);
+	/* Nobody has checked it, so it says nothing of who is there. */
+	ck_assert(!tls_peer_names(&stage.there.stream, &names));
+	ck_assert(!tls_peer_names(&stage.here.stream, &names));
+	buf_free(&names);
+	done(&stage);
+}
+END_TEST
+
+static bool one_failed(struct stage *stage) { return stage->here.has_failed; }
+
+/* The wire ends behind so many bytes of the ClientHello. */
+START_TEST(secure_far_end_goes_amid_the_handshake)
+{
+	struct stage stage;
+
+	make(&stage, 65536, "secure");
+	stage.left = (size_t)_i * 13;
+	begin(&stage);
+	run_until(&stage, one_failed);
+	ck_assert_str_eq(stage.here.why, "closed during the TLS handshake");
+	done(&stage);
+}
+END_TEST
+
+/* A helper thread may be at work on it: nothing is freed under its hands, nothing is left. */
+START_TEST(secure_close_amid_the_handshake)
+{
+	struct stage stage;
+
+	for (unsigned int turns = 0; turns < 40; turns++) {
+		make(&stage, 65536, "secure");
+		begin(&stage);
+		for (unsigned int i = 0; i < turns; i++)
+			carry(&stage, &stage.there, &stage.here, &stage.carried[1]);
+		stream_close(&stage.there.stream);
+		stream_close(&stage.here.stream);
+		done(&stage);
+	}
+}
+END_TEST
+
+START_TEST(secure_noise_is_no_handshake)
+{
+	static const char *const noises[] = { "GET / HTTP/1.0\r\n\r\n", "\x17\x03\x03\xff\xff" };
+	struct stage stage;
+	struct err err;
+
+	make(&stage, 65536, "secure");
+	ck_assert(
+	    stream_secure(&stage.here.stream, stage.accepts, NULL, bytes_text(noises[_i]), &err));
+	run_until(&stage, one_failed);
+	ck_assert(strncmp(stage.here.why, "TLS handshake failed: ", 22) == 0);
+	done(&stage);
+}
+END_TEST
+
+START_TEST(secure_nothing_is_sent_in_plain_meanwhile)
+{
+	struct stage stage;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	ck_assert(!stream_send(&stage.here.stream, bytes_text("a secret")));
+	ck_assert_uint_eq(stream_unsent(&stage.here.stream), 0);
+	done(&stage);
+}
+END_TEST
+
+/* ---- bytes ---- */
+
+static size_t expected;
+
+static bool all_came(struct stage *stage) { return stage->here.got.count >= expected; }
+
+static void fill(char *out, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		out[i] = (char)(i * 2654435761u >> 13);
+}
+
+static const struct {
+	size_t count; /* bytes that are sent */
+	size_t piece; /* in pieces of so many */
+	size_t cut;
+} loads[] = {
+	{ 1, 1, 1 },
+	{ 300, 7, 1 },
+	{ 5000, 5000, 3 },
+	{ 16384, 16384, 100 },
+	{ 16385, 16385, 1000 },
+	{ 40000, 333, 65536 },
+	{ 3000000, 100000, 65536 },
+	{ 1000000, 65536, 1460 },
+};
+
+START_TEST(secure_carries_all)
+{
+	char *sent = malloc(loads[_i].count);
+	struct stage stage;
+
+	make(&stage, loads[_i].cut, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	fill(sent, loads[_i].count);
+	for (size_t at = 0; at < loads[_i].count; at += loads[_i].piece) {
+		size_t left = loads[_i].count - at;
+
+		ck_assert(stream_send(
+		    &stage.there.stream,
+		    bytes_of(sent + at, left < loads[_i].piece ? left : loads[_i].piece)));
+	}
+	expected = loads[_i].count;
+	run_until(&stage, all_came);
+	ck_assert_uint_eq(stage.here.got.count, expected);
+	ck_assert_mem_eq(stage.here.got.at, sent, expected);
+	free(sent);
+	done(&stage);
+}
+END_TEST
+
+/* Many small pieces are one record, and a long one is not more records than it must be. */
+START_TEST(secure_gathers_pieces)
+{
+	static char text[40000];
+	struct iovec pieces[100];
+	struct stage stage;
+	char wire[65536];
+	ssize_t count;
+	size_t records = 0;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	for (size_t i = 0; i < COUNT_OF(pieces); i++)
+		pieces[i] = (struct iovec){ text + i, 100 };
+	ck_assert(stream_sendv(&stage.there.stream, pieces, COUNT_OF(pieces)));
+	pieces[0] = (struct iovec){ text, 10 };
+	pieces[1] = (struct iovec){ text, sizeof(text) };
+	ck_assert(stream_sendv(&stage.there.stream, pieces, 2));
+	count = recv(stage.there.far, wire, sizeof(wire), MSG_PEEK);
+	for (ssize_t at = 0; at < count; records++)
+		at += 5 + (((unsigned char)wire[at + 3] << 8) | (unsigned char)wire[at + 4]);
+	ck_assert_uint_eq(records, 1 + 3);
+	expected = 10000 + 10 + sizeof(text);
+	run_until(&stage, all_came);
+	done(&stage);
+}
+END_TEST
+
+static bool here_ended(struct stage *stage) { return stage->here.has_ended; }
+
+START_TEST(secure_good_bye_is_the_end)
+{
+	struct stage stage;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert(stream_send(&stage.there.stream, bytes_text("last words")));
+	stream_close(&stage.there.stream);
+	run_until(&stage, here_ended);
+	ck_assert_uint_eq(stage.here.got.count, 10);
+	ck_assert_int_eq(stage.here.stream.error, 0);
+	done(&stage);
+}
+END_TEST
+
+START_TEST(secure_broken_record_is_the_end)
+{
+	struct stage stage;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	ck_assert_int_eq(send(stage.here.far,
+	                      "\x17\x03\x03\0\x20"
+	                      "0123456789abcdef0123456789abcdef",
+	                      37, 0),
+	                 37);
+	run_until(&stage, here_ended);
+	ck_assert_int_ne(stage.here.stream.error, 0);
+	ck_assert_uint_eq(stage.here.got.count, 0);
+	done(&stage);
+}
+END_TEST
+
+/* ---- sets ---- */
+
+START_TEST(secure_sets_are_told_apart)
+{
+	struct tls_context *one = make_context(TLS_ACCEPTS, "secure");
+	struct tls_context *same = make_context(TLS_ACCEPTS, "secure");
+	struct tls_context *other = make_context(TLS_ACCEPTS, "tlsv1.3");
+
+	ck_assert(tls_context_same(one, same));
+	ck_assert(!tls_context_same(one, other));
+	ck_assert(!tls_context_same(one, NULL));
+	ck_assert(tls_context_same(NULL, NULL));
+	tls_context_unref(&one);
+	tls_context_unref(&same);
+	tls_context_unref(&other);
+	ck_assert_ptr_null(other);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("net/stream_secure");
+	TCase *tcase = tcase_create("secure");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_unchecked_fixture(tcase, make_certificate, drop_certificate);
+	/* Some more, since where a cut does harm depends on what random bytes look like. */
+	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
+	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
+	tcase_add_test(tcase, secure_close_amid_the_handshake);
+	tcase_add_loop_test(tcase, secure_noise_is_no_handshake, 0, 2);
+	tcase_add_test(tcase, secure_nothing_is_sent_in_plain_meanwhile);
+	tcase_add_loop_test(tcase, secure_carries_all, 0, COUNT_OF(loads));
+	tcase_add_test(tcase, secure_gathers_pieces);
+	tcase_add_test(tcase, secure_good_bye_is_the_end);
+	tcase_add_test(tcase, secure_broken_record_is_the_end);
+	tcase_add_test(tcase, secure_sets_are_told_apart);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
