@@ -82,9 +82,7 @@ def test_a_file_that_is_not_there(weir):
     assert weir.ini + ".not" in done.stderr + done.stdout
 
 
-NOT_YET = {
-    "auth_query": "SELECT 1", "auth_user": "postgres", "auth_dbname": "app",
-}
+NOT_YET = {"suspend_timeout": "10"}
 
 
 @pytest.mark.parametrize("name", NOT_YET)

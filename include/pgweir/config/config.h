@@ -9,7 +9,7 @@
  * The fields are named like the settings (src/config/settings.c has a row for
  * each, with its range, its default and its help). Durations are microseconds,
  * sizes are bytes, whatever unit the file used. Texts: NULL where nothing was
- * set and the setting has no default (auth_file, conffile, user); else never
+ * set and the setting has no default (auth_file, auth_user, conffile, user); else never
  * NULL, and "" says "none".
  */
 #ifndef PGWEIR_CONFIG_CONFIG_H
@@ -117,6 +117,10 @@ struct config {
 	char *auth_ident_file;
 	char *auth_ldap_options; /* with a password in it, perhaps */
 	char *auth_pam_service;
+	char *auth_user; /* these three: ask for what is in force, config/entries.h */
+	char *auth_query;
+	char *auth_dbname;
+	usec_t auth_query_cache; /* 0 = nothing is kept */
 
 	/* logging */
 	char *logfile;
