@@ -30,8 +30,8 @@
 /* clang-format on */
 
 static const char *const auth_types[] = { "any",           "trust", "plain", "md5",
-	                                  "scram-sha-256", "hba",   NULL };
-static const char *const auth_types_later[] = { "cert", "ldap", "pam", NULL };
+	                                  "scram-sha-256", "hba",   "cert",  NULL };
+static const char *const auth_types_later[] = { "ldap", "pam", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
@@ -53,7 +53,8 @@ const struct setting settings[] = {
 	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
 	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
 	                "known; any does not even look at the user's name, and needs databases "
-	                "with user=. hba: as the rules of auth_hba_file say."),
+	                "with user=. hba: as the rules of auth_hba_file say. cert: "
+	                "the name in the client's certificate must be the user's."),
 	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),

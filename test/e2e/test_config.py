@@ -98,7 +98,7 @@ def test_what_does_not_exist_yet_is_refused_by_name(weir, name):
     assert name in said and "not supported yet" in said
 
 
-@pytest.mark.parametrize("name", ("cert", "pam", "ldap"))
+@pytest.mark.parametrize("name", ("pam", "ldap"))
 def test_methods_that_do_not_exist_yet(weir, name):
     weir.configure(auth_type=name)
     done = check(weir)

@@ -44,7 +44,8 @@ enum auth_type {
 	AUTH_TYPE_PLAIN,
 	AUTH_TYPE_MD5,
 	AUTH_TYPE_SCRAM_SHA_256,
-	AUTH_TYPE_HBA /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_HBA, /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_CERT /* the name in the client's certificate is the user's */
 };
 
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
