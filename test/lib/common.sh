@@ -5,7 +5,7 @@
 packages_build="gcc make autoconf automake pkg-config libevent-dev libssl-dev libc-ares-dev
 	libidn-dev uthash-dev"
 packages_postgresql="postgresql-15 postgresql-client-15"
-packages_test="check libpq-dev python3 python3-pytest python3-psycopg python3-asyncpg python3-pg8000"
+packages_test="check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000"
 
 # Which of these packages are not there? Nothing to say on systems without dpkg.
 missing_packages()
