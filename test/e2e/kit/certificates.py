@@ -28,6 +28,9 @@ def _alternative(text):
 
 
 def _key(kind):
+    """A new one; or that of another certificate."""
+    if isinstance(kind, Certificate):
+        return kind.private
     if kind == "rsa":
         return rsa.generate_private_key(65537, 2048)
     return ec.generate_private_key(ec.SECP256R1())
