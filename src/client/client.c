@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/entry.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
@@ -105,6 +106,7 @@ void client_entrance_free(struct client *client)
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	admission_free(entrance);
+	secret_free(&entrance->outside);
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);

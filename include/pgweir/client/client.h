@@ -48,6 +48,7 @@ struct client_entrance {
 	struct entry *entry;
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
 	unsigned int method;     /* enum entry_method: how it proves who it is */
+	char *outside;           /* by which options it does so outside; NULL: it does not */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
