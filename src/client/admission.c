@@ -207,15 +207,13 @@ static bool is_named(const struct client *client, const struct hba_rule *rule, c
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
 {
-	const char *name = client_certificate(client);
-
 	switch (hba_rule_client_cert(rule)) {
 	case HBA_CERT_ANY:
 		return true;
 	case HBA_CERT_VALID:
-		return name != NULL;
+		return client->entrance->has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, name);
+		return is_named(client, rule, client_certificate_name(client));
 	}
 	return false;
 }
@@ -243,7 +241,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 	if (method == HBA_PEER)
 		is_proven = is_named(client, rule, admission->system_user);
 	else if (method == HBA_CERT)
-		is_proven = is_named(client, rule, client_certificate(client));
+		is_proven = is_named(client, rule, client_certificate_name(client));
 	proof_ask(client, methods[method], is_proven, options_of(client, rule));
 }
 

@@ -112,7 +112,7 @@ void client_entrance_free(struct client *client)
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
-	free(entrance->certificate);
+	free(entrance->certificate_name);
 	free(entrance->options);
 	free(entrance);
 }

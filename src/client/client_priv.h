@@ -100,10 +100,10 @@ static inline bool client_is_tls(const struct client *client)
 	return stream_is_encrypted(&client->stream);
 }
 
-/* The name in its certificate, which was verified; NULL: it has none. */
-static inline const char *client_certificate(const struct client *client)
+/* The name in its certificate, which was verified; NULL: it has none, or more than one. */
+static inline const char *client_certificate_name(const struct client *client)
 {
-	return client->entrance ? client->entrance->certificate : NULL;
+	return client->entrance ? client->entrance->certificate_name : NULL;
 }
 
 /* Whether it asks for physical replication. */

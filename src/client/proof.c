@@ -53,6 +53,7 @@ static const enum entry_method methods[] = {
 	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
 	[AUTH_TYPE_MD5] = ENTRY_MD5,
 	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
+	[AUTH_TYPE_CERT] = ENTRY_CERT,
 	[AUTH_TYPE_PAM] = ENTRY_PAM,
 	[AUTH_TYPE_LDAP] = ENTRY_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
 };
@@ -445,6 +446,14 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	buf_wipe(&out);
 }
 
+/* Whether its certificate has the name of its user: of auth_type cert, where there are no maps. */
+static bool is_named_so(const struct client *client)
+{
+	const char *name = client_certificate_name(client);
+
+	return name && strcmp(name, client->entrance->user) == 0;
+}
+
 void proof_choose(struct client *client)
 {
 	enum auth_type type = client->clients->config->auth_type;
@@ -452,7 +461,8 @@ void proof_choose(struct client *client)
 	if (type == AUTH_TYPE_HBA)
 		admission_decide(client);
 	else
-		proof_ask(client, methods[type], false, options_of(client->clients->config));
+		proof_ask(client, methods[type], type == AUTH_TYPE_CERT && is_named_so(client),
+		          options_of(client->clients->config));
 }
 
 void proof_begin(struct client *client)

@@ -31,9 +31,8 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
-static const char *const auth_types[] = { "any", "trust", "plain", "md5", "scram-sha-256",
-	                                  "hba", "pam",   "ldap",  NULL };
-static const char *const auth_types_later[] = { "cert", NULL };
+static const char *const auth_types[] = { "any", "trust", "plain", "md5",  "scram-sha-256",
+	                                  "hba", "cert",  "pam",   "ldap", NULL };
 static const char *const auth_types_absent[] = {
 #if !PGWEIR_PAM
 	"PAM",
@@ -79,13 +78,14 @@ const struct setting settings[] = {
 	        .help = "How long an answer of auth_query is kept for further logins of the same "
 	                "user. A login that fails by a kept answer, and RELOAD, make it ask anew. "
 	                "0 = each login asks; those that come together share one query."),
-	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later,
-	        .absent = auth_types_absent, LIVE, GROUP(AUTH),
+	SETTING(auth_type, .initial = "md5", .words = auth_types, .absent = auth_types_absent, LIVE,
+	        GROUP(AUTH),
 	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
 	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
 	                "known; any does not even look at the user's name, and needs databases "
-	                "with user=. hba: as the rules of auth_hba_file say. pam and "
-	                "ldap, where they are configured in: the password is judged elsewhere."),
+	                "with user=. hba: as the rules of auth_hba_file say. cert: the name in "
+	                "the client's certificate must be the user's. pam and ldap, where they "
+	                "are configured in: the password is judged elsewhere."),
 	SETTING(auth_user, LIVE, GROUP(AUTH),
 	        .help = "The user that runs auth_query, with its secret from auth_file. Without "
 	                "it, only the users of auth_file can come in."),

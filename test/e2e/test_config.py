@@ -95,14 +95,6 @@ def test_what_does_not_exist_yet_is_refused_by_name(weir, name):
     assert name in said and "not supported yet" in said
 
 
-@pytest.mark.parametrize("name", ("cert",))
-def test_methods_that_do_not_exist_yet(weir, name):
-    weir.configure(auth_type=name)
-    done = check(weir)
-    assert done.returncode == 1
-    assert "not supported yet" in done.stderr + done.stdout
-
-
 # -- grammar --------------------------------------------------------------------------------------
 
 

@@ -54,7 +54,8 @@ struct client_entrance {
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
-	char *certificate;       /* the name in its certificate, or NULL */
+	char *certificate_name;  /* of its certificate, or NULL */
+	bool has_certificate;    /* it has shown one, and that is good */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */

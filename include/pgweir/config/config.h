@@ -44,8 +44,9 @@ enum auth_type {
 	AUTH_TYPE_PLAIN,
 	AUTH_TYPE_MD5,
 	AUTH_TYPE_SCRAM_SHA_256,
-	AUTH_TYPE_HBA, /* the first rule of auth_hba_file that matches says it */
-	AUTH_TYPE_PAM, /* both only if they are configured in */
+	AUTH_TYPE_HBA,  /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_CERT, /* the name in the client's certificate is the user's */
+	AUTH_TYPE_PAM,  /* both only if they are configured in */
 	AUTH_TYPE_LDAP
 };
 
