@@ -352,6 +352,8 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 		return PREPARED_PASS; /* all that it does is to make the COPY fail */
 	if (have.count > length)
 		have.count = length;
+	if (sql_is_other(have))
+		return PREPARED_PASS;
 	switch (sql_glance(have, have.count == length)) {
 	case WIRE_BAD:
 		return PREPARED_PASS;

@@ -38,6 +38,23 @@ struct sql_statement {
  */
 enum wire_result sql_glance(struct bytes have, bool is_whole);
 
+/*
+ * Most texts are told by their first letters: SELECT, INSERT, COMMIT, ... false: ask
+ * sql_glance().
+ */
+static inline bool sql_is_other(struct bytes have)
+{
+	char first, second;
+
+	if (have.count < 2)
+		return false;
+	first = (char)(have.at[0] | 0x20);
+	second = (char)(have.at[1] | 0x20);
+	if (first == 'c')
+		return second == 'o'; /* COMMIT, COPY, but CREATE TABLE ... AS EXECUTE */
+	return first >= 'a' && first <= 'z' && first != 'p' && first != 'e' && first != 'd';
+}
+
 /* Reads a whole text, without its zero. What it finds points into the text. */
 void sql_read(struct bytes text, struct sql_statement *statement);
 

@@ -110,6 +110,8 @@ START_TEST(sql_glance_at_every_cut)
 		ck_assert_msg(result == WIRE_MORE || result == whole, "%s: %zu", cases[_i].text,
 		              count);
 		ck_assert_msg(!is_said || result == whole, "%s: %zu", cases[_i].text, count);
+		ck_assert_msg(!sql_is_other(bytes_of(cut, count)) || whole == WIRE_BAD, "%s",
+		              cases[_i].text);
 		is_said = result != WIRE_MORE;
 		sql_read(bytes_of(cut, count), &found);
 		free(cut);
