@@ -151,6 +151,7 @@ const char *command_argument_name(enum command_argument argument);
 const struct command *command_find(const struct words *words);
 
 enum outcome command_pause(struct console_session *session, struct err *err);
+enum outcome command_suspend(struct console_session *session, struct err *err);
 enum outcome command_wait_close(struct console_session *session, struct err *err);
 
 /*
@@ -197,11 +198,13 @@ struct portal {
 	char name[];
 };
 
-/* A waiting command: PAUSE or WAIT_CLOSE. */
+enum waiting_kind { WAITING_PAUSE, WAITING_SUSPEND, WAITING_CLOSE };
+
+/* A waiting command: PAUSE, SUSPEND or WAIT_CLOSE. */
 struct waiting {
 	struct pools_watch watch;
 	bool is_on;
-	bool is_pause;
+	enum waiting_kind kind;
 	char database[CONFIG_DATABASE_NAME_MAX + 1]; /* "" = all */
 };
 
@@ -285,6 +288,9 @@ static inline unsigned int console_client_count(const struct console *console)
 {
 	return console->clients->state_counts[CLIENT_CONSOLE];
 }
+
+/* Ends a PAUSE of everything and a SUSPEND. */
+void console_resume(const struct console *console);
 
 /* What has been counted for a database; for all of them. */
 void console_count_database(const struct database *database, struct stats *counted);

@@ -451,20 +451,30 @@ static void on_cancel(struct console_session *session)
 {
 	const struct console_with *with = &session->console->with;
 	const struct waiting *waiting = &session->waiting;
-	bool is_global = session->state == SESSION_WAITING && waiting->is_on && waiting->is_pause &&
-	                 !*waiting->database;
+	bool is_global = session->state == SESSION_WAITING && waiting->is_on &&
+	                 waiting->kind != WAITING_CLOSE && !*waiting->database;
 	bool is_at_rest = session->state == SESSION_READY;
 
 	if (session->state == SESSION_ROWS || (session->state == SESSION_WAITING && waiting->is_on))
 		interrupt(session);
 	/* Nobody else's PAUSE: only that of this client, or one that it may not know to be done. */
-	if ((is_global || is_at_rest) && with->pools->is_paused && session->role == CONSOLE_ADMIN &&
-	    !with->is_shutting_down(with->arg))
-		pools_resume(with->pools, NULL);
+	if ((is_global || is_at_rest) && pools_are_held(with->pools) &&
+	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
+		console_resume(session->console);
+}
+
+/* While all is suspended nobody else could come to end it. */
+static void resume_if_last(const struct console_session *session)
+{
+	const struct console *console = session->console;
+
+	if (console->with.pools->suspend != SUSPEND_NONE && console_client_count(console) <= 1)
+		console->with.go_on(console->with.arg);
 }
 
 static void on_close(struct console_session *session)
 {
+	resume_if_last(session);
 	if (session->waiting.is_on)
 		pools_watch_stop(session->console->with.pools, &session->waiting.watch);
 	timer_clear(&session->turn);

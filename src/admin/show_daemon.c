@@ -43,8 +43,9 @@ static const struct column state_columns[] = {
 static bool next_state(struct cursor *cursor, void *at)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
-	bool is_paused = cursor->console->with.pools->is_paused;
-	const bool values[] = { !is_paused, is_paused, false };
+	const struct pools *pools = cursor->console->with.pools;
+	const bool values[] = { !pools_are_held(pools), pools->is_paused,
+		                pools->suspend != SUSPEND_NONE };
 	struct state_row *row = at;
 
 	if (cursor->index == 3)
@@ -55,7 +56,7 @@ static bool next_state(struct cursor *cursor, void *at)
 }
 
 const struct show show_state = { "STATE", next_state, COLUMNS(state_columns),
-	                         "Whether the whole daemon is paused." };
+	                         "Whether the whole daemon is paused or suspended." };
 
 /* ---- CONFIG ---- */
 

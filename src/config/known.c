@@ -28,7 +28,6 @@ static const struct known {
 	{ "auth_ldap_options", { "" } },
 	{ "auth_query", { "", DEFAULT_AUTH_QUERY } },
 	{ "auth_user", { "" } },
-	{ "suspend_timeout", { NULL } },
 };
 
 static const size_t known_count = sizeof(known) / sizeof(known[0]);

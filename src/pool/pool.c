@@ -27,6 +27,12 @@ static bool is_paused(const struct pool *pool)
 	return pool->pools->is_paused || pool->database->is_paused;
 }
 
+/* Nobody is lent a server, and none is launched. */
+static bool is_held(const struct pool *pool)
+{
+	return is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
+}
+
 static void close_for(struct server *server, const char *reason)
 {
 	struct err err;
@@ -293,7 +299,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 
 	if (pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_paused(pool))
+	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_held(pool))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);
 	return true;
@@ -345,7 +351,7 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || is_paused(pool) || pool_own_goes_first(pool))
+	if (!TAILQ_EMPTY(&pool->waiting) || is_held(pool) || pool_own_goes_first(pool))
 		return NULL;
 	server = idle_server(pool);
 	if (server)
@@ -493,15 +499,15 @@ void pool_serve(struct task *task)
 	if (!pool_is_current(pool))
 		pool_move_members(pool);
 	welcome_newcomers(pool);
-	if (!is_paused(pool))
+	if (!is_held(pool))
 		pool_grow_own(pool);
-	while (!is_paused(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
+	while (!is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = idle_server(pool))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);
 	}
-	if (!is_paused(pool)) {
+	if (!is_held(pool)) {
 		check_used(pool);
 		cancel_serve(pool);
 		pool_grow(pool);

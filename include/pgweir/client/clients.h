@@ -84,6 +84,14 @@ struct client *clients_find(struct clients *clients, uint64_t id);
 /* Ends a client as KILL_CLIENT does. */
 void clients_kill(struct client *client);
 
+/*
+ * SUSPEND, for clients; for servers see pools.h. clients_drain() halts each that can be
+ * halted by now; true: all are, between two messages, and so are their servers.
+ */
+bool clients_drain(struct clients *clients);
+void clients_drop_undrained(struct clients *clients, const struct err *err);
+void clients_go_on(struct clients *clients);
+
 void clients_walk_start(struct clients *clients, struct clients_walk *walk);
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk);
 

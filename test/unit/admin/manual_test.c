@@ -30,7 +30,6 @@ START_TEST(marks_give_way_to_lists)
 
 	ck_assert_ptr_nonnull(strstr(text, "a\n.TP\n.B SHOW HELP\n"));
 	ck_assert_ptr_nonnull(strstr(text, "\n.TP\n.B PAUSE [db]\n"));
-	ck_assert_ptr_null(strstr(text, "SUSPEND"));
 	text = filled("@shows@\n");
 	ck_assert_ptr_nonnull(strstr(text, ".SS SHOW POOLS\n"));
 	ck_assert_ptr_nonnull(strstr(text, ".TP\n.BR total_xact_count \" (numeric)\"\n"));

@@ -21,7 +21,6 @@ static const struct {
 	  "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM "
 	  "pg_authid WHERE rolname=$1 AND rolcanlogin",
 	  NULL },
-	{ "suspend_timeout", "10", "setting \"suspend_timeout\" is not supported yet" },
 	{ "service_name", "x", "unknown setting \"service_name\"" },
 	{ "defualt_pool_size", "5",
 	  "unknown setting \"defualt_pool_size\": did you mean \"default_pool_size\"?" },
