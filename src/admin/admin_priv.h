@@ -62,10 +62,26 @@ struct show {
 	bool (*next)(struct cursor *cursor, void *row);
 	struct columns columns;
 	const char *help;
+	enum console_role role; /* who may see it; 0: whoever came in */
 };
 
 extern const struct show *const shows[];
 const struct show *show_find(const char *item); /* in any case; NULL: none */
+
+/* Where SHOW WAITING stands: within the line of the pool that `ordered` names. */
+struct waiting_walk {
+	bool is_within;
+	struct pool *pool; /* both good within one turn only */
+	struct borrower *next;
+	unsigned int line, place;
+	uint64_t last; /* the line number of the last one shown */
+};
+
+/* Where SHOW LIMITS stands: which kind of things, and which of their limits. */
+struct limits_walk {
+	size_t scope, limit;
+	bool is_within;
+};
 
 /* Where a SHOW stands. Survives whatever is removed meanwhile. At rest zeroed. */
 struct cursor {
@@ -75,6 +91,9 @@ struct cursor {
 	struct pools_walk pools;
 	struct clients_walk clients;
 	struct ordered ordered;
+	struct waiting_walk waiting;
+	struct limits_walk limits;
+	bool is_owner; /* who asks is the user that we run as, by the Unix socket */
 	size_t index;
 	unsigned long dns;
 	struct buf text; /* room for a value of the present row */

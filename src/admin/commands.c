@@ -28,7 +28,8 @@ static bool is_shutting_down(const struct console_session *session)
 
 bool command_not_paused(struct console_session *session, struct err *err)
 {
-	return !pools_are_held(pools_of(session)) || err_set(err, ERR_STATE, "already suspended/paused");
+	return !pools_are_held(pools_of(session)) ||
+	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
 bool command_database(struct console_session *session, const char *verb, struct database **database,
@@ -233,11 +234,12 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	struct buf text = { 0 };
 
 	(void)err;
-	buf_add_text(&text, "\n");
+	buf_add_text(&text, "\nTo look (SELECT is the same as SHOW):\n");
 	for (size_t i = 0; shows[i]; i++) {
 		if (shows[i]->next)
 			buf_printf(&text, "\tSHOW %-29s%s\n", shows[i]->item, shows[i]->help);
 	}
+	buf_add_text(&text, "To act, for admin_users:\n");
 	for (size_t i = 0; i < commands_count; i++) {
 		char usage[64];
 
@@ -247,6 +249,11 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 		         argument_names[commands[i].argument]);
 		buf_printf(&text, "\t%-34s%s\n", usage, commands[i].help);
 	}
+	buf_add_text(&text,
+	             "[db] may be left out: then all databases are meant. A name with other signs "
+	             "than letters, digits and _ stands in double quotes.\n"
+	             "PAUSE, SUSPEND and WAIT_CLOSE wait; a cancel request ends that.\n"
+	             "SHOW COLUMNS says what each column means, SHOW CONFIG has all settings.\n");
 	session_notice(session, "Console usage", buf_text(&text));
 	buf_free(&text);
 	return OUTCOME_DONE;

@@ -307,6 +307,13 @@ static void suspend(void *arg) { daemon_suspend(arg); }
 
 static void go_on(void *arg) { daemon_go_on(arg); }
 
+static int listening(void *arg, size_t index, struct address *address)
+{
+	struct daemon *daemon = arg;
+
+	return listener_fd(daemon->listener, index, address);
+}
+
 static bool is_shutting_down(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -331,6 +338,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.shutdown = shut_down,
 		.suspend = suspend,
 		.go_on = go_on,
+		.listening = listening,
 		.is_shutting_down = is_shutting_down,
 	    },
 	    err);

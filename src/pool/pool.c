@@ -204,6 +204,29 @@ struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, un
 	}
 }
 
+struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line)
+{
+	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
+		                                      BORROWER_APART, BORROWER_EXPECTING };
+	unsigned int *count;
+
+	return line < sizeof(states) / sizeof(states[0]) ? pool_line(pool, states[line], &count)
+	                                                 : NULL;
+}
+
+/* For SHOW LIMITS: somebody has to wait because of these. */
+static void count_hits(struct pool *pool)
+{
+	const struct pool_limits *limits = &pool->limits;
+
+	if (limits->size <= 0 || pool->server_count < (unsigned int)limits->size)
+		return;
+	pool->size_hits++;
+	if (limits->reserve_size > 0 &&
+	    pool->server_count >= (unsigned int)(limits->size + limits->reserve_size))
+		pool->reserve_hits++;
+}
+
 void pool_stand(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
@@ -213,6 +236,8 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
 	borrower->waiting_since = loop_now(loop_of(pool));
+	borrower->line_number = ++pool->pools->last_line_number;
+	count_hits(pool);
 	TAILQ_INSERT_TAIL(line, borrower, line_node);
 	*count += 1;
 	pool_wake(pool);

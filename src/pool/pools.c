@@ -171,6 +171,20 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	return pool;
 }
 
+struct pool *pools_find_pool(struct pools *pools, const char *database_name,
+                             const char *account_name)
+{
+	struct database *database;
+	struct account *account;
+	struct pool *pool = NULL;
+
+	HASH_FIND_STR(pools->database_table, database_name, database);
+	HASH_FIND_STR(pools->account_table, account_name, account);
+	if (database && account)
+		HASH_FIND_PTR(database->pool_table, &account, pool);
+	return pool;
+}
+
 struct pool *pools_pool(struct database *database, const char *user)
 {
 	const char *name = database->entry->user ? database->entry->user : user;

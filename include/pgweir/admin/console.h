@@ -48,6 +48,8 @@ struct console_with {
 	void (*suspend)(void *arg);
 	/* Its end. */
 	void (*go_on)(void *arg);
+	/* The listening sockets: see listener_fd(). */
+	int (*listening)(void *arg, size_t index, struct address *address);
 	/* A shutdown of any kind has begun: PAUSE and RESUME are refused. */
 	bool (*is_shutting_down)(void *arg);
 };

@@ -47,13 +47,15 @@ struct clients {
 	struct client *by_key;
 	unsigned int count; /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
-	bool is_shutting_down; /* only the console lets anyone in */
+	uint64_t limit_hits;    /* clients refused by max_client_conn */
+	struct endings endings; /* how clients have ended */
+	bool is_shutting_down;  /* only the console lets anyone in */
 	struct slab slab;
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
 	struct task rearm_task;       /* waits as long as that goes on */
-	unsigned char random[512]; /* random bytes in store */
+	unsigned char random[512];    /* random bytes in store */
 	size_t random_left;
 };
 

@@ -83,6 +83,7 @@ struct borrower {
 	const struct server_wish *wish; /* good in APART and EXPECTING */
 	struct server *expected;        /* good in EXPECTING */
 	usec_t waiting_since;           /* good while it waits for whatever it may be */
+	uint64_t line_number;           /* the same: grows from one to the next in a line */
 	enum borrower_state state;
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */

@@ -7,6 +7,7 @@
 #define PGWEIR_POOL_POOLS_H
 
 #include "pgweir/auth/users.h"
+#include "pgweir/base/endings.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/cancel.h"
@@ -72,10 +73,12 @@ struct pools {
 	unsigned int close_needed_count;
 	unsigned int cancel_count; /* all cancel requests */
 	uint64_t last_id;          /* of clients and servers together */
+	uint64_t last_line_number; /* of those who have stood in a line */
+	struct endings endings;    /* how servers have ended */
 	bool is_paused;
 	enum suspend_state suspend;
 	bool is_closing; /* freeing all: nothing new is begun */
-	bool is_ending; /* nobody gets into a line any more */
+	bool is_ending;  /* nobody gets into a line any more */
 	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
@@ -102,6 +105,9 @@ struct database *pools_database(struct pools *pools, const char *name);
 
 /* The database of this name if it is known by now. */
 struct database *pools_find_database(struct pools *pools, const char *name);
+
+/* The pool of these names; NULL: there is none. */
+struct pool *pools_find_pool(struct pools *pools, const char *database, const char *account);
 
 /* The account of this name. NULL: no memory. */
 struct account *pools_account(struct pools *pools, const char *name);
