@@ -19,7 +19,8 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "prepared_priv.h"
+#include "names_priv.h"
+#include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -157,7 +158,8 @@ static void detach(struct client *client)
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
-	prepared_forget(client, true); /* the ledger has taken back what was under way */
+	sql_forget(client);
+	names_forget(client, true); /* the ledger has taken back what was under way */
 	unnamed_free(client);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);

@@ -40,6 +40,7 @@ enum client_state {
 struct admission;
 struct entry;
 struct client_statement;
+struct sql_unnamed;
 
 /* What there is only until a client is in. */
 struct client_entrance {
@@ -76,8 +77,10 @@ struct client {
 	uint32_t name_loss_count;      /* how often it has thrown all of them away */
 	uint32_t name_change_count;    /* changes so far: numbers them */
 	uint32_t statement_count;
-	void *statements;        /* what it has prepared: a tree. client/prepared.c */
+	void *statements;        /* what it has prepared: a tree. client/names.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
+	struct sql_unnamed
+	    *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
