@@ -39,7 +39,7 @@ void pools_suspend(struct pools *pools)
 
 static bool drain(struct server *server)
 {
-	if (server->state == SERVER_CLOSING)
+	if (!stream_is_open(&server->stream))
 		return true;
 	if (server->errand != ERRAND_NONE)
 		return false;
@@ -64,7 +64,7 @@ void pools_drop_undrained(struct pools *pools, const struct err *err)
 
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
 		next = TAILQ_NEXT(server, all_node);
-		if (server->state != SERVER_CLOSING && !server_is_drained(server))
+		if (stream_is_open(&server->stream) && !server_is_drained(server))
 			server_close(server, err);
 	}
 }
@@ -76,7 +76,7 @@ void pools_go_on(struct pools *pools)
 
 	pools->suspend = SUSPEND_NONE;
 	TAILQ_FOREACH (server, &pools->servers, all_node) {
-		if (server->state != SERVER_CLOSING && stream_is_halted(&server->stream))
+		if (stream_is_open(&server->stream) && stream_is_halted(&server->stream))
 			stream_go_on(&server->stream);
 	}
 	TAILQ_FOREACH (pool, &pools->list, node)

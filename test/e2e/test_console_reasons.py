@@ -3,6 +3,7 @@
 
 import pytest
 
+from .kit.daemon import USERS
 from .kit.wait import wait_until
 from .kit.wire import bind, describe, execute, parse, query, refusal, startup, sync
 
@@ -238,3 +239,17 @@ def test_fds(pgweir):
     for row in rows:
         assert row["cancel"] == 0
         assert (row["password"], row["scram_client_key"], row["scram_server_key"]) == (None,) * 3
+
+
+def test_fds_for_whoever_runs_the_daemon(pgweir, account):
+    weir = pgweir(pool_mode="transaction", auth_type="scram-sha-256")
+    client = weir.client("plain_user", password=USERS["plain_user"])
+    client.query("BEGIN")
+    command = ["psql", "-X", "-At", "-h", weir.dir, "-p", str(weir.port), "-U", "pgbouncer", "-d",
+               "pgbouncer", "-c", "SHOW FDS"]
+    done = account.run(command, timeout=30)
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    (mine,) = [row for row in rows if row[1:4] == ["client", "plain_user", "app"]]
+    assert mine[6] == str(int.from_bytes(client.key, "big", signed=True))
+    (server,) = [row for row in rows if row[1] == "server"]
+    assert server[6] != "0" and server[12] == USERS["plain_user"]
