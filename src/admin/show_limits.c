@@ -179,7 +179,7 @@ static void gather_pools(struct cursor *cursor)
 	const struct pool *pool;
 
 	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
-		if (pool->database->entry)
+		if (pool->database->entry && !pool->is_for_lookups)
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->account->name, pool });
 	}

@@ -31,12 +31,6 @@ void gather_databases(struct cursor *cursor);
 #define TIME_TEXT_SIZE 48
 const char *time_text(usec_t at, usec_t now, char room[TIME_TEXT_SIZE]);
 
-/* The client that borrows. */
-static inline const struct client *client_of_borrower(const struct borrower *borrower)
-{
-	return OWNER_OF(borrower, struct client, borrower);
-}
-
 /* show_sockets.c */
 extern const struct show show_clients, show_servers, show_sockets, show_active_sockets;
 

@@ -59,7 +59,7 @@ static void gather(struct cursor *cursor)
 	struct pool *pool;
 
 	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
-		if (has_waiters(pool))
+		if (!pool->is_for_lookups && has_waiters(pool))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->account->name, pool });
 	}

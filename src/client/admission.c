@@ -44,7 +44,18 @@ struct admission {
 static const enum entry_method methods[] = {
 	[HBA_TRUST] = ENTRY_TRUST, [HBA_PASSWORD] = ENTRY_PLAIN, [HBA_MD5] = ENTRY_MD5,
 	[HBA_SCRAM] = ENTRY_SCRAM, [HBA_PEER] = ENTRY_PEER,      [HBA_CERT] = ENTRY_CERT,
+	[HBA_PAM] = ENTRY_PAM,     [HBA_LDAP] = ENTRY_LDAP,
 };
+
+/* What the rule says of it, or for all rules the settings. */
+static const char *options_of(const struct client *client, const struct hba_rule *rule)
+{
+	const char *options = hba_rule_options(rule);
+
+	if (options || hba_rule_method(rule) != HBA_PAM)
+		return options;
+	return client->clients->config->auth_pam_service;
+}
 
 /* ---- what is known of it ---- */
 
@@ -95,20 +106,6 @@ void admission_free(struct client_entrance *entrance)
 
 /* ---- names ---- */
 
-/* Something has become known: the rules are asked again. */
-static void go_on(struct client *client)
-{
-	client_enter(client, CLIENT_PROOF);
-	proof_choose(client);
-	proof_went_on(client);
-}
-
-static void rest(struct client *client)
-{
-	client_enter(client, CLIENT_LOOKING);
-	stream_want(&client->stream, WANT_END);
-}
-
 static void on_host(struct reverse *reverse, const char *host)
 {
 	struct admission *admission =
@@ -116,7 +113,7 @@ static void on_host(struct reverse *reverse, const char *host)
 
 	admission->is_host_known = true;
 	admission->host = host ? strdup(host) : NULL;
-	go_on(admission->client);
+	proof_look_done(admission->client); /* the rules are asked again */
 }
 
 static void look_host_up(struct client *client)
@@ -128,7 +125,7 @@ static void look_host_up(struct client *client)
 		return;
 	if (reverse_start(client->clients->with.resolver, &admission->reverse, &client->peer,
 	                  on_host, &err))
-		rest(client);
+		proof_look(client);
 	else
 		client_fatal(client, &err);
 }
@@ -159,7 +156,7 @@ static void done_name(struct job *job)
 	}
 	free(work);
 	if (admission)
-		go_on(admission->client);
+		proof_look_done(admission->client);
 }
 
 static void look_system_user_up(struct client *client)
@@ -178,7 +175,7 @@ static void look_system_user_up(struct client *client)
 		                             .owner = admission,
 		                             .uid = client->peer.un.uid };
 	if (workers_submit(client->clients->with.lookups, &admission->job->job, &err)) {
-		rest(client);
+		proof_look(client);
 		return;
 	}
 	free(admission->job);
@@ -247,7 +244,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 		is_proven = is_named(client, rule, admission->system_user);
 	else if (method == HBA_CERT)
 		is_proven = is_named(client, rule, client_certificate(client));
-	proof_ask(client, methods[method], is_proven);
+	proof_ask(client, methods[method], is_proven, options_of(client, rule));
 }
 
 void admission_decide(struct client *client)
@@ -269,12 +266,13 @@ void admission_decide(struct client *client)
 	}
 }
 
-bool admission_is_by(const struct client *client, enum entry_method method)
+bool admission_is_by(const struct client *client, enum entry_method method, const char *options)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
 	       hba_rule_method(rule) != HBA_REJECT && methods[hba_rule_method(rule)] == method &&
+	       proof_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

@@ -14,11 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/entry.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "identity_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
 
@@ -105,6 +107,8 @@ void client_entrance_free(struct client *client)
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	admission_free(entrance);
+	secret_free(&entrance->outside);
+	identity_free(entrance);
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);

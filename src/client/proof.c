@@ -6,13 +6,14 @@
  * user who does not exist goes through the whole exchange, and so does one who
  * asks for a database that does not exist; only then they are refused.
  */
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/entry.h"
 #include "pgweir/config/entries.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client_priv.h"
+#include "identity_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -51,8 +52,28 @@ static const enum entry_method methods[] = {
 	[AUTH_TYPE_TRUST] = ENTRY_TRUST,
 	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
 	[AUTH_TYPE_MD5] = ENTRY_MD5,
-	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM, /* and for AUTH_TYPE_HBA the rule says it */
+	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
+	[AUTH_TYPE_PAM] = ENTRY_PAM,
+	[AUTH_TYPE_LDAP] = ENTRY_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
 };
+
+/* And by what, where somebody else judges it. */
+static const char *options_of(const struct config *config)
+{
+	switch (config->auth_type) {
+	case AUTH_TYPE_PAM:
+		return config->auth_pam_service;
+	case AUTH_TYPE_LDAP:
+		return config->auth_ldap_options;
+	default:
+		return NULL;
+	}
+}
+
+bool proof_same_options(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 /* Which rights a name has on the console. */
 static enum console_role role_of(const struct clients *clients, const char *user)
@@ -110,6 +131,18 @@ static bool count_in(struct client *client)
 	return true;
 }
 
+bool proof_take_role(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	entrance->role =
+	    is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
+	if (entrance->role != CONSOLE_NOBODY)
+		return true;
+	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+	return false;
+}
+
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
@@ -128,22 +161,27 @@ static bool check_names(struct client *client)
 		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
 		return false;
 	}
-	if (is_for_console(client)) {
-		entrance->role =
-		    is_owner(client) ? CONSOLE_ADMIN : role_of(clients, entrance->user);
-		if (entrance->role == CONSOLE_NOBODY) {
-			client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
-			return false;
-		}
-		return true;
-	}
-	return true;
+	return !is_for_console(client) || proof_take_role(client);
 }
 
 /* ---- the proof ---- */
 
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
                    struct err *err);
+
+void proof_look(struct client *client)
+{
+	client_enter(client, CLIENT_LOOKING);
+	stream_want(&client->stream, WANT_END);
+}
+
+void proof_look_done(struct client *client)
+{
+	if (client->state == CLIENT_LOOKING)
+		client_enter(client, CLIENT_PROOF);
+	proof_choose(client);
+	proof_went_on(client);
+}
 
 void proof_went_on(struct client *client)
 {
@@ -168,12 +206,27 @@ static void on_work(void *arg)
 	proof_went_on(client);
 }
 
+/* Who waits for others has threads that only they wait for. */
+static struct workers *workers_for(const struct client *client)
+{
+	const struct clients_with *with = &client->clients->with;
+
+	switch ((enum entry_method)client->entrance->method) {
+	case ENTRY_PAM:
+		return with->pam;
+	case ENTRY_LDAP:
+		return with->ldap;
+	default:
+		return with->workers;
+	}
+}
+
 static void derive(struct client *client, struct err *err)
 {
 	struct entry *entry = client->entrance->entry;
 	struct job *job = entry_job(entry);
 
-	if (job && workers_submit(client->clients->with.workers, job, err)) {
+	if (job && workers_submit(workers_for(client), job, err)) {
 		client_enter(client, CLIENT_DERIVING);
 		stream_want(&client->stream, WANT_END);
 		return;
@@ -233,16 +286,10 @@ static bool is_still_asked(const struct client *client)
 
 	if (client->entrance->generation == client->clients->generation)
 		return true;
-	return type == AUTH_TYPE_HBA ? admission_is_by(client, method) : methods[type] == method;
-}
-
-/* A reload may have taken the user away while it was proving itself. */
-static bool is_still_known(const struct client *client)
-{
-	const struct clients *clients = client->clients;
-
-	return clients->config->auth_type == AUTH_TYPE_ANY ||
-	       users_find(clients->users, client->entrance->user);
+	if (type == AUTH_TYPE_HBA)
+		return admission_is_by(client, method, client->entrance->outside);
+	return methods[type] == method &&
+	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
 }
 
 /* With what the client proved itself we may enter a server in its name. */
@@ -273,10 +320,11 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 	case ENTRY_REFUSED:
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
+		identity_failed(client);
 		client_fatal(client, err);
 		return;
 	case ENTRY_OK:
-		if (!is_still_known(client)) {
+		if (!identity_holds(client)) { /* a reload may have taken the user away */
 			client_refuse(client, ERR_PASSWORD, "password authentication failed");
 			return;
 		}
@@ -317,23 +365,75 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-void proof_ask(struct client *client, enum entry_method method, bool is_proven)
+/* When its login has taken too long; 0 = never. */
+static usec_t login_due(const struct client *client)
+{
+	usec_t limit = client->clients->config->client_login_timeout;
+
+	return limit ? client->connected_at + limit : 0;
+}
+
+/* What is kept until it is in. false: no memory. */
+static bool note_method(struct client *client, enum entry_method method, const char *options)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	entrance->method = method;
+	entrance->generation = client->clients->generation;
+	secret_free(&entrance->outside);
+	if (options)
+		entrance->outside = strdup(options);
+	return !options || entrance->outside;
+}
+
+/* Who it is. false: not now, or never. */
+static bool know(struct client *client, struct secret *secret, bool *is_known)
+{
+	switch (identity_find(client, secret)) {
+	case IDENTITY_FOUND:
+		*is_known = true;
+		return true;
+	case IDENTITY_UNKNOWN:
+		log_info(&client->log, "no such user: %s", client->entrance->user);
+		return true;
+	case IDENTITY_RENAMED:
+		proof_choose(client);
+		return false;
+	case IDENTITY_LOOKING:
+	case IDENTITY_OVER:
+		break;
+	}
+	return false;
+}
+
+void proof_ask(struct client *client, enum entry_method method, bool is_proven, const char *options)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
-	const struct user *user = users_find(clients->users, entrance->user);
+	struct secret secret;
+	bool is_known = false;
+	char host[ADDRESS_TEXT_SIZE];
+	bool is_unix = address_is_unix(&client->peer);
 	unsigned char binding[TLS_BINDING_MAX];
 	size_t binding_count = tls_channel_binding(&client->stream, binding);
 	struct buf out = { 0 };
 	struct err err;
 
-	entrance->method = method;
-	entrance->generation = clients->generation;
+	/* Whoever is judged elsewhere need not be known here. */
+	if (method != ENTRY_ANY && !options && !know(client, &secret, &is_known))
+		return;
+	if (!note_method(client, method, options)) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = method,
-	    .user = entrance->user,
-	    .secret = user ? &user->secret : NULL,
+	    .user = identity_claimed(client),
+	    .secret = is_known ? &secret : NULL,
 	    .is_proven = is_proven,
+	    .options = options,
+	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	    .deadline = login_due(client),
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,
@@ -355,13 +455,12 @@ void proof_choose(struct client *client)
 	if (type == AUTH_TYPE_HBA)
 		admission_decide(client);
 	else
-		proof_ask(client, methods[type], false);
+		proof_ask(client, methods[type], false, options_of(client->clients->config));
 }
 
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
 	bool is_console_owner = is_for_console(client) && is_owner(client);
 
 	if (!check_names(client))
@@ -374,9 +473,6 @@ void proof_begin(struct client *client)
 			console_begin(client);
 		return;
 	}
-	if (clients->config->auth_type != AUTH_TYPE_ANY &&
-	    !users_find(clients->users, entrance->user))
-		log_info(&client->log, "no such user: %s", entrance->user);
 	welcome_negotiate(client);
 	if (!is_over(client))
 		proof_choose(client);

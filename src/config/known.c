@@ -16,21 +16,15 @@
 #include "pgweir/base/banned.h"
 
 #define FINE_MAX 5
-#define DEFAULT_AUTH_QUERY                                                                \
-	"SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END " \
-	"FROM pg_authid WHERE rolname=$1 AND rolcanlogin"
 
 static const struct known {
 	const char *name;
 	const char *fine[FINE_MAX]; /* values that may stand, up to NULL */
 } known[] = {
-	{ "auth_dbname", { "" } },
-	{ "auth_ldap_options", { "" } },
-	{ "auth_query", { "", DEFAULT_AUTH_QUERY } },
-	{ "auth_user", { "" } },
+	{ NULL, { NULL } }, /* the end: none at present */
 };
 
-static const size_t known_count = sizeof(known) / sizeof(known[0]);
+static const size_t known_count = sizeof(known) / sizeof(known[0]) - 1;
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 

@@ -49,6 +49,10 @@ class Scene:
     def client(self, user="alice", database="app", **parameters):
         return self.weir.client(user, database, password=USERS[user], **parameters)
 
+    def client_of(self, stranger):
+        """A client whose user is not in the user list."""
+        return self.weir.client(stranger)
+
     def wait_log(self, pattern):
         return self.weir.wait_log(pattern, since=self.mark)
 
@@ -199,6 +203,13 @@ def a_password_is_asked(s):
     assert s.client().auth_codes == [3, 0]
 
 
+def nothing_happens(s):
+    """What test_pam.py and test_ldap.py see when it is used."""
+    assert s.client().value("SELECT 1") == "1"
+    yield
+    assert s.client().value("SELECT 1") == "1"
+
+
 def others_are_known(s):
     s.weir.account.write(f"{s.weir.dir}/others.txt", '"limited" "x"\n"admin" "admin secret"\n')
     inside = s.client()
@@ -207,6 +218,37 @@ def others_are_known(s):
     assert refusal(s.weir.address).text == '"trust" authentication failed'
     assert s.client("limited").value("SELECT 1") == "1"
     assert inside.value("SELECT 1") == "1"
+
+
+EVERYBODY = "SELECT $1::text, 'x'"
+
+
+def a_stranger_is_known(s):
+    assert refusal(s.weir.address, "postgres").text == '"trust" authentication failed'
+    yield
+    assert s.client_of("postgres").value("SELECT 1") == "1"
+
+
+def another_place_is_asked(s):
+    s.client_of("postgres")
+    assert s.row("POOLS", database="app", user="streamer")
+    assert not s.row("POOLS", database="other", user="streamer")
+    yield
+    s.client_of("postgres")
+    assert s.row("POOLS", database="other", user="streamer")
+
+
+def answers_are_kept(s):
+    def ask():
+        before = s.postgres.value("SELECT nextval('asked')")
+        s.client_of("postgres")
+        return s.postgres.value("SELECT nextval('asked')") - before - 1
+
+    s.postgres.query("DROP SEQUENCE IF EXISTS asked; CREATE SEQUENCE asked;"
+                     " GRANT ALL ON SEQUENCE asked TO streamer")
+    assert [ask(), ask()] == [1, 1]
+    yield
+    assert [ask(), ask()] == [1, 0]
 
 
 def a_rule_is_added(s):
@@ -614,6 +656,15 @@ SETTINGS = (
     Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
     # authentication
     Row("auth_type", "plain", a_password_is_asked),
+    Row("auth_pam_service", "other", nothing_happens),
+    Row("auth_ldap_options", "ldapserver=a ldapprefix=b", nothing_happens),
+    Row("auth_user", "streamer", a_stranger_is_known, dict(auth_query=EVERYBODY)),
+    Row("auth_query", EVERYBODY, a_stranger_is_known,
+        dict(auth_user="streamer", auth_query="SELECT $1::text, NULL::text")),
+    Row("auth_dbname", "other", another_place_is_asked,
+        dict(auth_user="streamer", auth_query=EVERYBODY)),
+    Row("auth_query_cache", "900", answers_are_kept,
+        dict(auth_user="streamer", auth_query=EVERYBODY + " FROM nextval('asked')")),
     Row("auth_file", "{dir}/others.txt", others_are_known),
     Row("auth_hba_file", "{dir}/more.hba", a_rule_is_added, BY_RULES),
     Row("auth_ident_file", "{dir}/more.ident", a_map_is_added, BY_RULES),
@@ -864,6 +915,9 @@ SERVERS = {
     "timezone": (STAYS, "", "timezone=Asia/Tokyo", "SHOW timezone", "Asia/Tokyo"),
     "password": (STAYS, "user=plain_user password='plain secret'",
                  "user=plain_user password=wrong", None, "28P01"),
+    "auth_user": (STAYS, "", "auth_user=streamer", "SELECT 1", "1"),
+    "auth_query": (IS_OTHER, "", "auth_query='SELECT $1, 1'", "SELECT 1", "1"),
+    "auth_dbname": (IS_OTHER, "", "auth_dbname=app2", "SELECT 1", "1"),
     "connect_query": (IS_OTHER, "", "connect_query='SET work_mem TO 777'", "SHOW work_mem",
                       "777kB"),
     "dbname": (IS_OTHER, "", "dbname=app2", "SELECT current_database()", "app2"),

@@ -18,6 +18,8 @@ struct clients_with {
 	struct stream_pool *streams;
 	struct workers *workers;
 	struct workers *lookups;   /* for what waits on others: names of system users */
+	struct workers *pam;       /* for passwords that are judged outside, */
+	struct workers *ldap;      /* each by itself: one may be slow, or dead */
 	struct resolver *resolver; /* for names of clients' hosts */
 	struct verifiers *verifiers;
 	struct params_table *params;
@@ -39,6 +41,7 @@ struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct lookups *lookups;     /* of users who are not in auth_file */
 	struct tls_context *tls;     /* one reference; NULL: no TLS */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
 	unsigned int generation;     /* counts clients_configure() */

@@ -9,7 +9,7 @@
  * The fields are named like the settings (src/config/settings.c has a row for
  * each, with its range, its default and its help). Durations are microseconds,
  * sizes are bytes, whatever unit the file used. Texts: NULL where nothing was
- * set and the setting has no default (auth_file, conffile, user); else never
+ * set and the setting has no default (auth_file, auth_user, conffile, user); else never
  * NULL, and "" says "none".
  */
 #ifndef PGWEIR_CONFIG_CONFIG_H
@@ -44,7 +44,9 @@ enum auth_type {
 	AUTH_TYPE_PLAIN,
 	AUTH_TYPE_MD5,
 	AUTH_TYPE_SCRAM_SHA_256,
-	AUTH_TYPE_HBA /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_HBA, /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_PAM, /* both only if they are configured in */
+	AUTH_TYPE_LDAP
 };
 
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
@@ -115,6 +117,12 @@ struct config {
 	char *auth_file;
 	char *auth_hba_file;
 	char *auth_ident_file;
+	char *auth_ldap_options; /* with a password in it, perhaps */
+	char *auth_pam_service;
+	char *auth_user; /* these three: ask for what is in force, config/entries.h */
+	char *auth_query;
+	char *auth_dbname;
+	usec_t auth_query_cache; /* 0 = nothing is kept */
 
 	/* logging */
 	char *logfile;
@@ -238,7 +246,7 @@ const char *config_check_query(const struct config *config);
 /* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
 const char *pool_mode_name(enum pool_mode mode);
 
-/* "any", "trust", "plain", "md5", "scram-sha-256", "hba". */
+/* "any", "trust", "plain", "md5", "scram-sha-256", "hba", "pam", "ldap". */
 const char *auth_type_name(enum auth_type type);
 
 #endif

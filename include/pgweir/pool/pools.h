@@ -106,7 +106,7 @@ struct database *pools_database(struct pools *pools, const char *name);
 /* The database of this name if it is known by now. */
 struct database *pools_find_database(struct pools *pools, const char *name);
 
-/* The pool of these names; NULL: there is none. */
+/* The pool of these names in which clients work; NULL: there is none. */
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *account);
 
 /* The account of this name. NULL: no memory. */
@@ -117,6 +117,17 @@ struct account *pools_account(struct pools *pools, const char *name);
  * the forced user, if there is one. NULL: no memory.
  */
 struct pool *pools_pool(struct database *database, const char *user);
+
+/*
+ * The pool of the same database in which `user` looks other users up, whatever user the
+ * entry forces on clients. It is never the one above: nothing that a client has said
+ * reaches its servers. NULL: no memory.
+ */
+struct pool *pools_lookup_pool(struct database *database, const char *user);
+
+/* The other pool of the same user on the same database, where one of them is for lookups; or NULL.
+ */
+const struct pool *pools_twin(const struct pool *pool);
 
 /*
  * A client has proven itself with these: servers may be entered with them in the
