@@ -62,10 +62,26 @@ struct show {
 	bool (*next)(struct cursor *cursor, void *row);
 	struct columns columns;
 	const char *help;
+	enum console_role role; /* who may see it; 0: whoever came in */
 };
 
 extern const struct show *const shows[];
 const struct show *show_find(const char *item); /* in any case; NULL: none */
+
+/* Where SHOW WAITING stands: within the line of the pool that `ordered` names. */
+struct waiting_walk {
+	bool is_within;
+	struct pool *pool; /* both good within one turn only */
+	struct borrower *next;
+	unsigned int line, place;
+	uint64_t last; /* the line number of the last one shown */
+};
+
+/* Where SHOW LIMITS stands: which kind of things, and which of their limits. */
+struct limits_walk {
+	size_t scope, limit;
+	bool is_within;
+};
 
 /* Where a SHOW stands. Survives whatever is removed meanwhile. At rest zeroed. */
 struct cursor {
@@ -75,6 +91,9 @@ struct cursor {
 	struct pools_walk pools;
 	struct clients_walk clients;
 	struct ordered ordered;
+	struct waiting_walk waiting;
+	struct limits_walk limits;
+	bool is_owner; /* who asks is the user that we run as, by the Unix socket */
 	size_t index;
 	unsigned long dns;
 	struct buf text; /* room for a value of the present row */
@@ -151,6 +170,7 @@ const char *command_argument_name(enum command_argument argument);
 const struct command *command_find(const struct words *words);
 
 enum outcome command_pause(struct console_session *session, struct err *err);
+enum outcome command_suspend(struct console_session *session, struct err *err);
 enum outcome command_wait_close(struct console_session *session, struct err *err);
 
 /*
@@ -197,11 +217,13 @@ struct portal {
 	char name[];
 };
 
-/* A waiting command: PAUSE or WAIT_CLOSE. */
+enum waiting_kind { WAITING_PAUSE, WAITING_SUSPEND, WAITING_CLOSE };
+
+/* A waiting command: PAUSE, SUSPEND or WAIT_CLOSE. */
 struct waiting {
 	struct pools_watch watch;
 	bool is_on;
-	bool is_pause;
+	enum waiting_kind kind;
 	char database[CONFIG_DATABASE_NAME_MAX + 1]; /* "" = all */
 };
 
@@ -285,6 +307,9 @@ static inline unsigned int console_client_count(const struct console *console)
 {
 	return console->clients->state_counts[CLIENT_CONSOLE];
 }
+
+/* Ends a PAUSE of everything and a SUSPEND. */
+void console_resume(const struct console *console);
 
 /* What has been counted for a database; for all of them. */
 void console_count_database(const struct database *database, struct stats *counted);

@@ -28,7 +28,8 @@ static bool is_shutting_down(const struct console_session *session)
 
 bool command_not_paused(struct console_session *session, struct err *err)
 {
-	return !pools_of(session)->is_paused || err_set(err, ERR_STATE, "already suspended/paused");
+	return !pools_are_held(pools_of(session)) ||
+	       err_set(err, ERR_STATE, "already suspended/paused");
 }
 
 bool command_database(struct console_session *session, const char *verb, struct database **database,
@@ -61,7 +62,7 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 		err_set(err, ERR_STATE, "pooler is shutting down");
 		return OUTCOME_FAILED;
 	}
-	is_paused = database ? database->is_paused : !is_console && pools->is_paused;
+	is_paused = database ? database->is_paused : !is_console && pools_are_held(pools);
 	if (!is_paused) {
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
@@ -69,7 +70,10 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 			err_set(err, ERR_STATE, "pooler is not paused/suspended");
 		return OUTCOME_FAILED;
 	}
-	pools_resume(pools, database);
+	if (database)
+		pools_resume(pools, database);
+	else
+		console_resume(session->console);
 	return OUTCOME_DONE;
 }
 
@@ -230,11 +234,12 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	struct buf text = { 0 };
 
 	(void)err;
-	buf_add_text(&text, "\n");
+	buf_add_text(&text, "\nTo look (SELECT is the same as SHOW):\n");
 	for (size_t i = 0; shows[i]; i++) {
 		if (shows[i]->next)
 			buf_printf(&text, "\tSHOW %-29s%s\n", shows[i]->item, shows[i]->help);
 	}
+	buf_add_text(&text, "To act, for admin_users:\n");
 	for (size_t i = 0; i < commands_count; i++) {
 		char usage[64];
 
@@ -244,6 +249,11 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 		         argument_names[commands[i].argument]);
 		buf_printf(&text, "\t%-34s%s\n", usage, commands[i].help);
 	}
+	buf_add_text(&text,
+	             "[db] may be left out: then all databases are meant. A name with other signs "
+	             "than letters, digits and _ stands in double quotes.\n"
+	             "PAUSE, SUSPEND and WAIT_CLOSE wait; a cancel request ends that.\n"
+	             "SHOW COLUMNS says what each column means, SHOW CONFIG has all settings.\n");
 	session_notice(session, "Console usage", buf_text(&text));
 	buf_free(&text);
 	return OUTCOME_DONE;
@@ -258,7 +268,7 @@ const struct command commands[] = {
 	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
 	  "Let running work end, hold new work back, close servers." },
 	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
-	  "End a PAUSE; with a database, that of the database, or a KILL." },
+	  "End a PAUSE or SUSPEND; with a database, its own PAUSE, or a KILL." },
 	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
 	  "Let no new client of a database in." },
 	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
@@ -270,7 +280,8 @@ const struct command commands[] = {
 	  "Close clients and servers at once, and pause the database." },
 	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
 	  "Close one client, by its id in SHOW CLIENTS." },
-	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, NULL, NULL },
+	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
+	  "Bring every connection to rest between two messages, until RESUME." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "End the daemon at once." },
 	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,

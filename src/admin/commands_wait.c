@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Commands that are answered when a state of things has come: PAUSE, WAIT_CLOSE.
+ * Commands that are answered when a state of things has come: PAUSE, SUSPEND,
+ * WAIT_CLOSE.
  *
  * Each session waits by a watch of its own, and judges for itself. A database is
  * looked up by its name each time: a reload may take it away meanwhile.
@@ -37,10 +38,26 @@ static bool is_done(const struct waiting *waiting, const struct pools *pools)
 
 	if (*waiting->database && !database)
 		return true;
-	if (!waiting->is_pause)
+	if (waiting->kind == WAITING_SUSPEND)
+		return pools->suspend != SUSPEND_DRAINING;
+	if (waiting->kind == WAITING_CLOSE)
 		return (database ? database->close_needed_count : pools->close_needed_count) == 0;
 	return !is_paused(waiting, pools) ||
 	       (database ? database->busy_count : pools->busy_count) == 0;
+}
+
+/* Whether what was waited for is so; else it was ended by somebody. */
+static bool has_come(const struct waiting *waiting, const struct pools *pools)
+{
+	switch (waiting->kind) {
+	case WAITING_PAUSE:
+		return is_paused(waiting, pools);
+	case WAITING_SUSPEND:
+		return pools->suspend == SUSPEND_DONE;
+	case WAITING_CLOSE:
+		break;
+	}
+	return true;
 }
 
 static bool watch_is_done(struct pools_watch *watch)
@@ -57,24 +74,27 @@ static void on_done(struct pools_watch *watch)
 	struct err err;
 
 	waiting->is_on = false;
-	if (!waiting->is_pause || is_paused(waiting, session->console->with.pools)) {
+	if (has_come(waiting, session->console->with.pools)) {
 		session_complete(session);
 	} else {
-		err_set(&err, ERR_QUERY_CANCELED, "PAUSE was ended before all servers were free");
+		err_set(&err, ERR_QUERY_CANCELED, "%s",
+		        waiting->kind == WAITING_PAUSE
+		            ? "PAUSE was ended before all servers were free"
+		            : "SUSPEND was ended before all connections were at rest");
 		session_fail(session, &err);
 	}
 	session_later(session);
 }
 
 static enum outcome wait_for(struct console_session *session, const struct database *database,
-                             bool is_pause)
+                             enum waiting_kind kind)
 {
 	struct waiting *waiting = &session->waiting;
 	struct pools *pools = session->console->with.pools;
 
 	*waiting = (struct waiting){
 		.watch = { .is_done = watch_is_done, .on_done = on_done },
-		.is_pause = is_pause,
+		.kind = kind,
 	};
 	if (database)
 		text_copy(waiting->database, sizeof(waiting->database), database->name);
@@ -93,7 +113,24 @@ enum outcome command_pause(struct console_session *session, struct err *err)
 	    !command_database(session, "pause", &database, err))
 		return OUTCOME_FAILED;
 	pools_pause(session->console->with.pools, database);
-	return wait_for(session, database, true);
+	return wait_for(session, database, WAITING_PAUSE);
+}
+
+enum outcome command_suspend(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	const struct database *database;
+
+	if (!command_not_paused(session, err))
+		return OUTCOME_FAILED;
+	TAILQ_FOREACH (database, &with->pools->databases, node) {
+		if (database->is_paused) {
+			err_set(err, ERR_STATE, "cannot suspend with paused databases");
+			return OUTCOME_FAILED;
+		}
+	}
+	with->suspend(with->arg);
+	return wait_for(session, NULL, WAITING_SUSPEND);
 }
 
 enum outcome command_wait_close(struct console_session *session, struct err *err)
@@ -102,5 +139,5 @@ enum outcome command_wait_close(struct console_session *session, struct err *err
 
 	if (!command_database(session, "wait in", &database, err))
 		return OUTCOME_FAILED;
-	return wait_for(session, database, false);
+	return wait_for(session, database, WAITING_CLOSE);
 }

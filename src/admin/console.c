@@ -11,6 +11,12 @@
 
 #include "pgweir/base/banned.h"
 
+void console_resume(const struct console *console)
+{
+	console->with.go_on(console->with.arg);
+	pools_resume(console->with.pools, NULL);
+}
+
 /* ---- counting ---- */
 
 void console_count_database(const struct database *database, struct stats *counted)

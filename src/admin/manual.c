@@ -8,11 +8,6 @@
 
 #include "pgweir/base/banned.h"
 
-static const char *const type_names[VALUE_TYPES] = {
-	[VALUE_TEXT] = "text", [VALUE_VOID] = "void",       [VALUE_INT4] = "int4",
-	[VALUE_INT8] = "int8", [VALUE_NUMERIC] = "numeric", [VALUE_BYTEA] = "bytea",
-};
-
 static void add_command(struct buf *out, const struct command *command)
 {
 	buf_printf(out, ".TP\n.B %s%s\n%s\n", command->words,
@@ -34,7 +29,7 @@ static void add_show(struct buf *out, const struct show *show)
 		const struct column *column = &show->columns.at[i];
 
 		buf_printf(out, ".TP\n.BR %s \" (%s)\"\n%s\n", column->name,
-		           type_names[column->type], column->help);
+		           value_type_name(column->type), column->help);
 	}
 }
 

@@ -22,6 +22,16 @@ static const struct value_kind {
 	[VALUE_INT8] = { 20, 8 },  [VALUE_NUMERIC] = { 1700, -1 }, [VALUE_BYTEA] = { 17, -1 },
 };
 
+const char *value_type_name(enum value_type type)
+{
+	static const char *const names[VALUE_TYPES] = {
+		[VALUE_TEXT] = "text", [VALUE_VOID] = "void",       [VALUE_INT4] = "int4",
+		[VALUE_INT8] = "int8", [VALUE_NUMERIC] = "numeric", [VALUE_BYTEA] = "bytea",
+	};
+
+	return names[type];
+}
+
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary)
 {
 	size_t at = message_columns_begin(out, (uint16_t)columns.count);

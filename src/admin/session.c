@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "pgweir/base/version.h"
 #include "pgweir/pgwire/fields.h"
@@ -244,6 +245,20 @@ static enum outcome run(struct console_session *session, struct err *err)
 	return request->command->run(session, err);
 }
 
+static bool may_see(const struct console_session *session, const struct request *request)
+{
+	return request->kind != REQUEST_SHOW || session->role >= request->show->role;
+}
+
+static void begin_rows(struct console_session *session, struct portal *portal)
+{
+	const struct address *peer = &session->client->peer;
+
+	cursor_begin(&portal->cursor, session->console, portal->request.show, portal->request.talk);
+	portal->cursor.is_owner =
+	    address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
+}
+
 bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit)
 {
 	struct err err;
@@ -251,11 +266,15 @@ bool session_execute(struct console_session *session, struct portal *portal, uin
 	session->portal = portal;
 	session->row_limit = row_limit;
 	session->row_count = 0;
+	if (!may_see(session, &portal->request)) {
+		err_set(&err, ERR_RIGHTS, "admin access needed");
+		session_fail(session, &err);
+		return true;
+	}
 	if (request_columns(&portal->request).count) {
 		session->state = SESSION_ROWS;
 		if (!portal->is_started)
-			cursor_begin(&portal->cursor, session->console, portal->request.show,
-			             portal->request.talk);
+			begin_rows(session, portal);
 		portal->is_started = true;
 		if (!portal->is_ended)
 			add_rows(session);
@@ -298,7 +317,7 @@ static bool run_simple(struct console_session *session, const struct request *re
 		session->out.is_broken = true;
 		return true;
 	}
-	if (request_columns(request).count)
+	if (request_columns(request).count && may_see(session, request))
 		rows_describe(&session->out, request_columns(request), 0);
 	return session_execute(session, session->simple, 0);
 }
@@ -451,20 +470,30 @@ static void on_cancel(struct console_session *session)
 {
 	const struct console_with *with = &session->console->with;
 	const struct waiting *waiting = &session->waiting;
-	bool is_global = session->state == SESSION_WAITING && waiting->is_on && waiting->is_pause &&
-	                 !*waiting->database;
+	bool is_global = session->state == SESSION_WAITING && waiting->is_on &&
+	                 waiting->kind != WAITING_CLOSE && !*waiting->database;
 	bool is_at_rest = session->state == SESSION_READY;
 
 	if (session->state == SESSION_ROWS || (session->state == SESSION_WAITING && waiting->is_on))
 		interrupt(session);
 	/* Nobody else's PAUSE: only that of this client, or one that it may not know to be done. */
-	if ((is_global || is_at_rest) && with->pools->is_paused && session->role == CONSOLE_ADMIN &&
-	    !with->is_shutting_down(with->arg))
-		pools_resume(with->pools, NULL);
+	if ((is_global || is_at_rest) && pools_are_held(with->pools) &&
+	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
+		console_resume(session->console);
+}
+
+/* While all is suspended nobody else could come to end it. */
+static void resume_if_last(const struct console_session *session)
+{
+	const struct console *console = session->console;
+
+	if (console->with.pools->suspend != SUSPEND_NONE && console_client_count(console) <= 1)
+		console->with.go_on(console->with.arg);
 }
 
 static void on_close(struct console_session *session)
 {
+	resume_if_last(session);
 	if (session->waiting.is_on)
 		pools_watch_stop(session->console->with.pools, &session->waiting.watch);
 	timer_clear(&session->turn);

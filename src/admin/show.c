@@ -10,9 +10,6 @@
 
 #include "pgweir/base/banned.h"
 
-/* They come with what they show. */
-static const struct show show_fds = { .item = "FDS" };
-
 const struct show *const shows[] = {
 	&show_version,
 	&show_state,
@@ -36,6 +33,10 @@ const struct show *const shows[] = {
 	&show_dns_zones,
 	&show_hba,
 	&show_ident,
+	&show_waiting,
+	&show_limits,
+	&show_errors,
+	&show_columns,
 	&show_fds,
 	NULL,
 };
@@ -81,4 +82,6 @@ void cursor_rest(struct cursor *cursor)
 {
 	cursor->ordered.at = cursor->ordered.count = 0;
 	cursor->ordered.is_last_batch = false;
+	cursor->waiting.pool = NULL;
+	cursor->waiting.next = NULL;
 }

@@ -27,7 +27,7 @@ static bool next_version(struct cursor *cursor, void *row)
 }
 
 const struct show show_version = { "VERSION", next_version, COLUMNS(version_columns),
-	                           "The version." };
+	                           "The version.", CONSOLE_STATS };
 
 /* ---- STATE ---- */
 
@@ -43,8 +43,9 @@ static const struct column state_columns[] = {
 static bool next_state(struct cursor *cursor, void *at)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
-	bool is_paused = cursor->console->with.pools->is_paused;
-	const bool values[] = { !is_paused, is_paused, false };
+	const struct pools *pools = cursor->console->with.pools;
+	const bool values[] = { !pools_are_held(pools), pools->is_paused,
+		                pools->suspend != SUSPEND_NONE };
 	struct state_row *row = at;
 
 	if (cursor->index == 3)
@@ -55,7 +56,8 @@ static bool next_state(struct cursor *cursor, void *at)
 }
 
 const struct show show_state = { "STATE", next_state, COLUMNS(state_columns),
-	                         "Whether the whole daemon is paused." };
+	                         "Whether the whole daemon is paused or suspended.",
+	                         CONSOLE_STATS };
 
 /* ---- CONFIG ---- */
 
@@ -87,7 +89,7 @@ static bool next_config(struct cursor *cursor, void *at)
 }
 
 const struct show show_config = { "CONFIG", next_config, COLUMNS(config_columns),
-	                          "All settings with their values." };
+	                          "All settings with their values.", CONSOLE_STATS };
 
 /* ---- LISTS ---- */
 
@@ -212,7 +214,7 @@ static bool next_list(struct cursor *cursor, void *at)
 }
 
 const struct show show_lists = { "LISTS", next_list, COLUMNS(list_columns),
-	                         "How many there are of each thing." };
+	                         "How many there are of each thing.", CONSOLE_STATS };
 
 /* ---- MEM ---- */
 
@@ -270,7 +272,8 @@ static bool next_mem(struct cursor *cursor, void *at)
 	return slab.name != NULL;
 }
 
-const struct show show_mem = { "MEM", next_mem, COLUMNS(mem_columns), "The caches of objects." };
+const struct show show_mem = { "MEM", next_mem, COLUMNS(mem_columns), "The caches of objects.",
+	                       CONSOLE_STATS };
 
 /* ---- DNS_HOSTS ---- */
 
@@ -304,7 +307,7 @@ static bool next_dns(struct cursor *cursor, void *at)
 }
 
 const struct show show_dns_hosts = { "DNS_HOSTS", next_dns, COLUMNS(dns_columns),
-	                             "Names that were looked up." };
+	                             "Names that were looked up.", CONSOLE_STATS };
 
 /* ---- DNS_ZONES ---- */
 
@@ -333,4 +336,4 @@ static bool next_zone(struct cursor *cursor, void *at)
 }
 
 const struct show show_dns_zones = { "DNS_ZONES", next_zone, COLUMNS(zone_columns),
-	                             "Zones whose serial numbers are watched." };
+	                             "Zones whose serial numbers are watched.", CONSOLE_STATS };

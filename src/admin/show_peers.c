@@ -47,7 +47,8 @@ static bool next_peer(struct cursor *cursor, void *at)
 }
 
 const struct show show_peers = { "PEERS", next_peer, COLUMNS(peer_columns),
-	                         "Other instances, whose cancel requests are passed on." };
+	                         "Other instances, whose cancel requests are passed on.",
+	                         CONSOLE_STATS };
 
 /* ---- PEER_POOLS ---- */
 
@@ -87,4 +88,5 @@ static bool next_peer_pool(struct cursor *cursor, void *at)
 }
 
 const struct show show_peer_pools = { "PEER_POOLS", next_peer_pool, COLUMNS(peer_pool_columns),
-	                              "Cancel requests on their way to other instances." };
+	                              "Cancel requests on their way to other instances.",
+	                              CONSOLE_STATS };

@@ -52,7 +52,7 @@ static bool is_at_rest(const struct database *database)
 	       !database->is_paused && !database->is_disabled;
 }
 
-static void gather_databases(struct cursor *cursor)
+void gather_databases(struct cursor *cursor)
 {
 	const struct database *database;
 
@@ -115,7 +115,7 @@ static bool next_database(struct cursor *cursor, void *at)
 }
 
 const struct show show_databases = { "DATABASES", next_database, COLUMNS(database_columns),
-	                             "The databases and their limits." };
+	                             "The databases and their limits.", CONSOLE_STATS };
 
 /* ---- USERS ---- */
 
@@ -150,7 +150,7 @@ static void offer_user(const struct user *user, void *arg)
 }
 
 /* Those of auth_file, those of [users], and those who came otherwise. */
-static void gather_users(struct cursor *cursor)
+void gather_users(struct cursor *cursor)
 {
 	const struct pools *pools = cursor->console->with.pools;
 	const struct config_user *entry = NULL;
@@ -198,7 +198,7 @@ static bool next_user(struct cursor *cursor, void *at)
 }
 
 const struct show show_users = { "USERS", next_user, COLUMNS(user_columns),
-	                         "The users and their limits." };
+	                         "The users and their limits.", CONSOLE_STATS };
 
 /* ---- POOLS ---- */
 
@@ -322,4 +322,4 @@ static bool next_pool(struct cursor *cursor, void *at)
 }
 
 const struct show show_pools = { "POOLS", next_pool, COLUMNS(pool_columns),
-	                         "The pools: who is in them, and who waits." };
+	                         "The pools: who is in them, and who waits.", CONSOLE_STATS };

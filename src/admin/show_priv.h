@@ -20,6 +20,17 @@ extern const struct show show_databases, show_users, show_pools;
 /* show_rules.c */
 extern const struct show show_hba, show_ident;
 
+/* show_waiting.c, show_limits.c, show_errors.c, show_columns.c, show_fds.c */
+extern const struct show show_waiting, show_limits, show_errors, show_columns, show_fds;
+
+/* All users: those of auth_file, those of [users], and those who came otherwise. show_pools.c */
+void gather_users(struct cursor *cursor);
+void gather_databases(struct cursor *cursor);
+
+/* A moment of the monotonic clock, as SHOW writes it. show_sockets.c */
+#define TIME_TEXT_SIZE 48
+const char *time_text(usec_t at, usec_t now, char room[TIME_TEXT_SIZE]);
+
 /* show_sockets.c */
 extern const struct show show_clients, show_servers, show_sockets, show_active_sockets;
 

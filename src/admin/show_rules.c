@@ -81,7 +81,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 }
 
 const struct show show_hba = { "HBA", next_rule, COLUMNS(hba_columns),
-	                       "The rules of auth_hba_file, if auth_type is hba." };
+	                       "The rules of auth_hba_file, if auth_type is hba.", CONSOLE_STATS };
 
 /* ---- IDENT ---- */
 
@@ -118,4 +118,5 @@ static bool next_mapping(struct cursor *cursor, void *at)
 }
 
 const struct show show_ident = { "IDENT", next_mapping, COLUMNS(ident_columns),
-	                         "The maps of auth_ident_file, if auth_type is hba." };
+	                         "The maps of auth_ident_file, if auth_type is hba.",
+	                         CONSOLE_STATS };

@@ -13,7 +13,6 @@
 
 #include "pgweir/base/banned.h"
 
-#define TIME_SIZE 48
 #define POINTER_SIZE 24
 
 struct socket_row {
@@ -23,7 +22,7 @@ struct socket_row {
 	int64_t prepared_statements, id;
 	int64_t recv_pos, pkt_pos, pkt_remain, send_pos, send_remain, pkt_avail, send_avail;
 	char addr_room[ADDRESS_TEXT_SIZE], local_addr_room[ADDRESS_TEXT_SIZE];
-	char connect_room[TIME_SIZE], request_room[TIME_SIZE];
+	char connect_room[TIME_TEXT_SIZE], request_room[TIME_TEXT_SIZE];
 	char tls_room[TLS_TEXT_SIZE];
 	char ptr_room[POINTER_SIZE], link_room[POINTER_SIZE];
 };
@@ -73,14 +72,14 @@ static const struct column socket_columns[] = {
 /* ---- what clients and servers have in common ---- */
 
 /* Times are kept by the monotonic clock; what is shown is how long ago that was. */
-static const char *time_text(usec_t at, usec_t now, char room[TIME_SIZE])
+const char *time_text(usec_t at, usec_t now, char room[TIME_TEXT_SIZE])
 {
 	time_t seconds = (time_t)((wall_now() - (now - at)) / USEC_PER_SEC);
 	struct tm parts;
 
 	room[0] = 0;
 	if (localtime_r(&seconds, &parts))
-		strftime(room, TIME_SIZE, "%Y-%m-%d %H:%M:%S %Z", &parts);
+		strftime(room, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S %Z", &parts);
 	return room;
 }
 
@@ -180,9 +179,11 @@ static bool next_client(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_clients = {
-	"CLIENTS", next_client, { socket_columns, CONNECTION_COLUMNS }, "The clients."
-};
+const struct show show_clients = { "CLIENTS",
+	                           next_client,
+	                           { socket_columns, CONNECTION_COLUMNS },
+	                           "The clients.",
+	                           CONSOLE_STATS };
 
 /* ---- servers ---- */
 
@@ -244,9 +245,11 @@ static bool next_server(struct cursor *cursor, void *row)
 	return server != NULL;
 }
 
-const struct show show_servers = {
-	"SERVERS", next_server, { socket_columns, CONNECTION_COLUMNS }, "The server connections."
-};
+const struct show show_servers = { "SERVERS",
+	                           next_server,
+	                           { socket_columns, CONNECTION_COLUMNS },
+	                           "The server connections.",
+	                           CONSOLE_STATS };
 
 /* ---- both ---- */
 
@@ -310,7 +313,7 @@ static bool next_socket(struct cursor *cursor, void *at)
 }
 
 const struct show show_sockets = { "SOCKETS", next_socket, COLUMNS(socket_columns),
-	                           "Clients and servers, with their buffers." };
+	                           "Clients and servers, with their buffers.", CONSOLE_STATS };
 
 static bool next_active_socket(struct cursor *cursor, void *at)
 {
@@ -325,4 +328,5 @@ static bool next_active_socket(struct cursor *cursor, void *at)
 
 const struct show show_active_sockets = { "ACTIVE_SOCKETS", next_active_socket,
 	                                  COLUMNS(socket_columns),
-	                                  "Those of them with something under way." };
+	                                  "Those of them with something under way.",
+	                                  CONSOLE_STATS };

@@ -135,6 +135,18 @@ static void log_close(const struct client *client, const char *reason)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
+/* For SHOW ERRORS. */
+static void note_end(const struct client *client, enum err_code code, const char *reason)
+{
+	if (!reason && client->state == CLIENT_STARTUP)
+		reason = "left before the first message";
+	else if (!reason && (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING))
+		reason = "cancel request delivered";
+	if (reason)
+		endings_note(&client->clients->endings, code, reason, client_database(client),
+		             client_user(client));
+}
+
 /* It works for nobody and nobody works for it any more. */
 static void detach(struct client *client)
 {
@@ -190,6 +202,7 @@ void client_close(struct client *client, const char *reason)
 		return;
 	if (client->state != CLIENT_LINGERING) {
 		log_close(client, reason);
+		note_end(client, ERR_NONE, reason);
 		detach(client);
 	}
 	timer_clear(&client->timer);
@@ -208,6 +221,8 @@ static void linger(struct client *client)
 	client_entrance_free(client);
 	client_enter(client, CLIENT_LINGERING);
 	timer_set(&client->timer, loop_line(loop, LINGER_LIMIT, on_linger_due), loop_now(loop));
+	if (stream_is_halted(&client->stream))
+		stream_go_on(&client->stream);
 	if (stream_unsent(&client->stream) == 0)
 		stream_finish(&client->stream);
 	if (!stream_want(&client->stream, WANT_INPUT))
@@ -227,6 +242,7 @@ void client_leave(struct client *client, const char *reason)
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
 		return;
 	log_close(client, reason);
+	note_end(client, ERR_NONE, reason);
 	linger(client);
 }
 
@@ -245,13 +261,17 @@ void client_fatal(struct client *client, const struct err *err)
 	if (client->clients->config->log_pooler_errors)
 		log_warning(&client->log, "pooler error: %s", told.text);
 	log_close(client, told.text);
+	note_end(client, told.code, told.text);
 	message_err(&out, "FATAL", &told);
 	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
 	buf_free(&out);
-	if (is_sent)
+	if (is_sent) {
 		linger(client);
-	else
-		client_close(client, NULL);
+		return;
+	}
+	detach(client);
+	client_entrance_free(client);
+	bury(client);
 }
 
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)

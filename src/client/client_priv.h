@@ -37,6 +37,8 @@ bool client_send(struct client *client, struct bytes bytes);
 /* ---- input, by state: each uses up what it can and keeps the rest; false: go no further ---- */
 
 bool startup_input(struct client *client, struct bytes in); /* startup.c */
+/* While all is suspended: its startup packet has to wait, and it is read no further. */
+bool startup_holds(struct client *client);                  /* suspend.c */
 bool proof_input(struct client *client, struct bytes in);   /* proof.c */
 bool relay_input(struct client *client, struct bytes in);   /* relay.c */
 bool console_input(struct client *client, struct bytes in); /* console_door.c */

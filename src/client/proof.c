@@ -105,8 +105,8 @@ static bool count_in(struct client *client)
 {
 	const struct clients *clients = client->clients;
 	const struct config *config = clients->config;
-	const struct database *database = client->database;
-	const struct account *account = client->account;
+	struct database *database = client->database;
+	struct account *account = client->account;
 	int database_limit, user_limit;
 
 	if (database)
@@ -118,11 +118,13 @@ static bool count_in(struct client *client)
 	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
 	user_limit = config_max_user_client_connections(config, account->entry);
 	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
+		database->client_limit_hits++;
 		client_refuse(client, ERR_LIMIT,
 		              "client connections exceeded (max_db_client_connections)");
 		return false;
 	}
 	if (user_limit > 0 && account->client_count > (unsigned int)user_limit) {
+		account->client_limit_hits++;
 		client_refuse(client, ERR_LIMIT,
 		              "client connections exceeded (max_user_client_connections)");
 		return false;
@@ -150,6 +152,7 @@ static bool check_names(struct client *client)
 
 	if (!is_for_console(client) && clients->config->max_client_conn > 0 &&
 	    clients->count > (unsigned int)clients->config->max_client_conn) {
+		clients->limit_hits++;
 		client_refuse(client, ERR_LIMIT, "no more connections allowed (max_client_conn)");
 		return false;
 	}

@@ -257,6 +257,8 @@ bool startup_input(struct client *client, struct bytes in)
 			return false;
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
 			return refuse_packet(client, in);
+		if (startup.kind != STARTUP_CANCEL && startup_holds(client))
+			break;
 		if (in.count >= startup.length) {
 			if (!take_packet(client, &startup, in))
 				return false;

@@ -14,6 +14,7 @@
 #include "field_priv.h"
 #include "ini_priv.h"
 #include "known_priv.h"
+#include "origin_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -29,6 +30,7 @@ static void config_free(struct config *config)
 	for (size_t i = 0; i < settings_count; i++)
 		field_free(config, &settings[i]);
 	entries_unref(&config->entries);
+	free(config->origins);
 	free(config);
 }
 
@@ -57,7 +59,7 @@ static struct config *config_new(void)
 		return NULL;
 	config->ref_count = 1;
 	config->entries = entries_new();
-	ok = config->entries != NULL;
+	ok = config->entries && origins_make(config, NULL);
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_reset(config, &settings[i], NULL);
 	if (ok)
@@ -76,6 +78,7 @@ static struct config *config_copy(const struct config *old)
 		return NULL;
 	config->ref_count = 1;
 	config->entries = entries_ref(old->entries);
+	ok = origins_make(config, old);
 	for (size_t i = 0; i < settings_count; i++)
 		ok = ok && field_copy(config, old, &settings[i]);
 	if (ok)
@@ -94,6 +97,17 @@ static bool put_setting(struct config *config, const char *name, const char *val
 	return field_put(config, setting, value, err) || err_prefix(err, "setting \"%s\": ", name);
 }
 
+/* For SHOW LIMITS. */
+static void note_place(struct config *config, const struct ini_pair *pair)
+{
+	if (pair->section == INI_SETTINGS)
+		origins_note_file(config, pair->name, pair->place);
+	else if (pair->section == INI_DATABASES)
+		entries_place_database(config->entries, pair->name, pair->place);
+	else if (pair->section == INI_USERS)
+		entries_place_user(config->entries, pair->name, pair->place);
+}
+
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
 	struct load *load = (struct load *)reader; /* its first member */
@@ -108,7 +122,9 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 		ok = entries_add_user(load->config->entries, pair->name, pair->value, &err);
 	else
 		ok = entries_add_peer(load->config->entries, pair->name, pair->value, &err);
-	if (!ok)
+	if (ok)
+		note_place(load->config, pair);
+	else
 		problems_add(reader->problems, pair->place, "%s", err.text);
 }
 
@@ -173,6 +189,8 @@ const struct config *config_keep_boot_only(const struct config *fresh, const str
 		if (!field_copy(config, running, &settings[i])) {
 			config_free(config);
 			config = NULL;
+		} else {
+			origins_take(config, running, settings[i].name);
 		}
 	}
 	return config;
@@ -196,6 +214,7 @@ enum config_change config_with(const struct config *old, const char *name, const
 		config_free(config);
 		return CONFIG_AT_RESTART;
 	}
+	origins_note_set(config, name);
 	*changed = config;
 	return CONFIG_CHANGED;
 }

@@ -71,6 +71,7 @@ void entries_unref(struct config_entries **entries)
 	}
 	database_free(&old->automatic);
 	entries_free_peers(old);
+	entries_free_file_names(old);
 	free(old);
 }
 
@@ -178,6 +179,25 @@ bool entries_add_user(struct config_entries *entries, const char *name, char *te
 		return true;
 	user_free(&user);
 	return err_prefix(err, "user \"%s\": ", name);
+}
+
+void entries_place_database(struct config_entries *entries, const char *name, struct place place)
+{
+	struct config_database *database;
+
+	if (strcmp(name, AUTOMATIC) == 0)
+		database = entries->automatic;
+	else
+		HASH_FIND_STR(entries->databases, name, database);
+	database->place = (struct place){ entries_file_name(entries, place.file), place.line };
+}
+
+void entries_place_user(struct config_entries *entries, const char *name, struct place place)
+{
+	struct config_user *user;
+
+	HASH_FIND_STR(entries->users, name, user);
+	user->place = (struct place){ entries_file_name(entries, place.file), place.line };
 }
 
 const struct config_database *config_database_find(const struct config *config, const char *name)

@@ -15,7 +15,8 @@ struct config_entries {
 	struct config_database *databases;
 	struct config_database *automatic; /* `*`; NULL = none */
 	struct config_user *users;
-	struct config_peer *peers; /* by id: peers.c */
+	struct config_peer *peers;    /* by id: peers.c */
+	struct file_name *file_names; /* origin.c */
 };
 
 /* One reference, or NULL: no memory. */
@@ -33,6 +34,14 @@ bool entries_add_user(struct config_entries *entries, const char *name, char *te
                       struct err *err);
 bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
                       struct err *err);
+
+/* Where an entry stands that was just added. `file` as entries_file_name() has it. */
+void entries_place_database(struct config_entries *entries, const char *name, struct place place);
+void entries_place_user(struct config_entries *entries, const char *name, struct place place);
+
+/* A copy of the name that lasts as long as the entries; NULL: no memory. */
+const char *entries_file_name(struct config_entries *entries, const char *file);
+void entries_free_file_names(struct config_entries *entries);
 
 /* Brings the peers into the order of their ids: when all have been added. */
 void entries_sort_peers(struct config_entries *entries);

@@ -21,10 +21,10 @@ static const struct known {
 	const char *name;
 	const char *fine[FINE_MAX]; /* values that may stand, up to NULL */
 } known[] = {
-	{ "suspend_timeout", { NULL } },
+	{ NULL, { NULL } }, /* the end: none at present */
 };
 
-static const size_t known_count = sizeof(known) / sizeof(known[0]);
+static const size_t known_count = sizeof(known) / sizeof(known[0]) - 1;
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 

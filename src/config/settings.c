@@ -290,6 +290,9 @@ const struct setting settings[] = {
 	        GROUP(GENERIC), .help = "The time over which averages are made and logged."),
 	SETTING(stats_users, .initial = "", .splits_at_blanks = true, LIVE, GROUP(CONSOLE),
 	        .help = "Users who may look at everything in the console."),
+	SETTING(suspend_timeout, .initial = "10", LIVE, GROUP(CHECKS),
+	        .help = "How long SUSPEND waits for connections in the middle of a message; then "
+	                "they are closed. 0 = for ever."),
 	SETTING(syslog, .initial = "0", LIVE, GROUP(LOG), .help = "Logs to syslog as well."),
 	SETTING(syslog_facility, .initial = "daemon", LIVE, GROUP(LOG),
 	        .help = "auth, authpriv, daemon, user, local0 ... local7; anything else = daemon."),

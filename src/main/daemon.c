@@ -276,6 +276,9 @@ void daemon_free(struct daemon **daemonp)
 		return;
 	*daemonp = NULL;
 	lifecycle_stop_watching(daemon);
+	timer_clear(&daemon->suspend);
+	if (daemon->pools)
+		daemon->pools->suspend = SUSPEND_NONE; /* nobody goes on now */
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);

@@ -40,10 +40,16 @@ struct daemon {
 	struct console *console;
 	enum shutdown_state shutdown;
 	struct pools_watch watch; /* on while shutdown is not NONE */
+	struct timer suspend;     /* on while a SUSPEND drains */
+	usec_t suspended_at;
 };
 
 /* The users whom a configuration names; none where nobody's name counts. NULL: *err says why. */
 struct users *daemon_load_users(const struct config *config, struct err *err);
+
+/* SUSPEND begins, if nothing is held back by now; and its end, in whatever state it is. */
+void daemon_suspend(struct daemon *daemon);
+void daemon_go_on(struct daemon *daemon);
 
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);

@@ -185,6 +185,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	struct err err;
 
 	lifecycle_stop_watching(daemon);
+	daemon_go_on(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
 	daemon->clients->is_shutting_down = true;
 	listener_close_tcp(daemon->listener);
@@ -241,8 +242,8 @@ static void on_pause(int number, void *arg)
 	struct daemon *daemon = arg;
 
 	(void)number;
-	if (daemon->pools->is_paused) {
-		log_info(&daemon->logger, "got SIGUSR1, but already paused");
+	if (pools_are_held(daemon->pools)) {
+		log_info(&daemon->logger, "got SIGUSR1, but already paused/suspended");
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR1, pausing all activity");
@@ -254,11 +255,12 @@ static void on_resume(int number, void *arg)
 	struct daemon *daemon = arg;
 
 	(void)number;
-	if (!daemon->pools->is_paused || daemon->clients->is_shutting_down) {
+	if (!pools_are_held(daemon->pools) || daemon->clients->is_shutting_down) {
 		log_info(&daemon->logger, "got SIGUSR2, but not paused");
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
+	daemon_go_on(daemon);
 	pools_resume(daemon->pools, NULL);
 }
 
@@ -303,6 +305,17 @@ static void shut_down(void *arg, enum shutdown_kind kind)
 		                                                          : SHUTDOWN_CLIENTS);
 }
 
+static void suspend(void *arg) { daemon_suspend(arg); }
+
+static void go_on(void *arg) { daemon_go_on(arg); }
+
+static int listening(void *arg, size_t index, struct address *address)
+{
+	struct daemon *daemon = arg;
+
+	return listener_fd(daemon->listener, index, address);
+}
+
 static bool is_shutting_down(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -325,6 +338,9 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.reload = reload,
 		.set = set,
 		.shutdown = shut_down,
+		.suspend = suspend,
+		.go_on = go_on,
+		.listening = listening,
 		.is_shutting_down = is_shutting_down,
 	    },
 	    err);

@@ -184,6 +184,19 @@ static void on_knock(struct watch *watch, unsigned int what)
 		listener->burst *= 2;
 }
 
+int listener_fd(const struct listener *listener, size_t index, struct address *address)
+{
+	const struct door *door;
+
+	TAILQ_FOREACH (door, &listener->doors, node) {
+		if (index-- == 0) {
+			*address = door->address;
+			return door->watch.fd;
+		}
+	}
+	return -1;
+}
+
 void listener_pause(struct listener *listener)
 {
 	listener->is_paused = true;

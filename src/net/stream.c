@@ -82,6 +82,8 @@ static bool update(struct stream *stream)
 
 	if (stream->want != WANT_NOTHING)
 		what = WATCH_READ;
+	if (stream->allowance == 0)
+		what = 0;
 	if (stream->out)
 		what |= WATCH_WRITE;
 	return watch_set(&stream->watch, what);
@@ -93,6 +95,20 @@ static void stop_reading(struct stream *stream)
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
 }
 
+/* The last bytes of a halted stream. */
+static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
+{
+	size_t most = stream->allowance < STREAM_READ_SIZE ? stream->allowance : STREAM_READ_SIZE;
+	ssize_t done = socket_receive(stream->watch.fd, at, most);
+
+	*is_full = done == (ssize_t)STREAM_READ_SIZE;
+	if (done > 0)
+		stream->allowance -= (uint32_t)done;
+	if (stream->allowance == 0)
+		stop_reading(stream);
+	return done;
+}
+
 /* As recv() of STREAM_READ_SIZE bytes, decrypted if need be. *is_full: there may be more. */
 static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 {
@@ -100,6 +116,8 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 
 	if (stream->tls)
 		return secure_receive(stream, at, is_full);
+	if (stream_is_halted(stream))
+		return receive_rest(stream, at, is_full);
 	done = socket_receive(stream->watch.fd, at, STREAM_READ_SIZE);
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
 	return done;
@@ -162,7 +180,9 @@ static void on_ready(struct watch *watch, unsigned int what)
 	}
 	if (!(what & WATCH_READ))
 		return;
-	if (stream->want == WANT_INPUT)
+	if (stream->allowance == 0)
+		stop_reading(stream);
+	else if (stream->want == WANT_INPUT)
 		stream->ops->on_input(stream);
 	else if (stream->want == WANT_END)
 		read_ahead(stream);
@@ -173,7 +193,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *pool, int fd,
                  const struct stream_ops *ops)
 {
-	*stream = (struct stream){ .ops = ops, .pool = pool };
+	*stream = (struct stream){ .ops = ops, .pool = pool, .allowance = STREAM_UNLIMITED };
 	watch_init(&stream->watch, loop, fd, on_ready);
 }
 
@@ -226,10 +246,13 @@ static char *make_room(struct stream *stream, size_t *kept)
 enum stream_result stream_read(struct stream *stream, struct bytes *in)
 {
 	size_t kept;
-	char *at = make_room(stream, &kept);
+	char *at;
 	ssize_t done;
 	bool is_full;
 
+	if (stream->allowance == 0)
+		return STREAM_NOTHING;
+	at = make_room(stream, &kept);
 	if (!at) {
 		stream->error = ENOMEM;
 		return STREAM_END;
@@ -336,6 +359,20 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 		return false;
 	}
 	return keep_unsent(stream, &piece, 1, done < 0 ? 0 : (size_t)done);
+}
+
+void stream_halt(struct stream *stream, uint32_t allowance)
+{
+	stream->allowance = stream->tls || allowance == STREAM_UNLIMITED ? 0 : allowance;
+	if (!stream_is_shaking(stream))
+		update(stream);
+}
+
+void stream_go_on(struct stream *stream)
+{
+	stream->allowance = STREAM_UNLIMITED;
+	if (!stream_is_shaking(stream))
+		update(stream);
 }
 
 size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }

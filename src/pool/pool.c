@@ -27,6 +27,12 @@ static bool is_paused(const struct pool *pool)
 	return pool->pools->is_paused || pool->database->is_paused;
 }
 
+/* Nobody is lent a server, and none is launched. */
+static bool is_held(const struct pool *pool)
+{
+	return is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
+}
+
 static void close_for(struct server *server, const char *reason)
 {
 	struct err err;
@@ -198,6 +204,29 @@ struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, un
 	}
 }
 
+struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line)
+{
+	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
+		                                      BORROWER_APART, BORROWER_EXPECTING };
+	unsigned int *count;
+
+	return line < sizeof(states) / sizeof(states[0]) ? pool_line(pool, states[line], &count)
+	                                                 : NULL;
+}
+
+/* For SHOW LIMITS: somebody has to wait because of these. */
+static void count_hits(struct pool *pool)
+{
+	const struct pool_limits *limits = &pool->limits;
+
+	if (limits->size <= 0 || pool->server_count < (unsigned int)limits->size)
+		return;
+	pool->size_hits++;
+	if (limits->reserve_size > 0 &&
+	    pool->server_count >= (unsigned int)(limits->size + limits->reserve_size))
+		pool->reserve_hits++;
+}
+
 void pool_stand(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
@@ -207,6 +236,8 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
 	borrower->waiting_since = loop_now(loop_of(pool));
+	borrower->line_number = ++pool->pools->last_line_number;
+	count_hits(pool);
 	TAILQ_INSERT_TAIL(line, borrower, line_node);
 	*count += 1;
 	pool_wake(pool);
@@ -293,7 +324,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 
 	if (pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_paused(pool) &&
+	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_held(pool) &&
 	    !(borrower->is_patient && pool_is_worth_waiting(&pool->failure)))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);
@@ -346,7 +377,7 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || is_paused(pool) || pool_own_goes_first(pool))
+	if (!TAILQ_EMPTY(&pool->waiting) || is_held(pool) || pool_own_goes_first(pool))
 		return NULL;
 	server = idle_server(pool);
 	if (server)
@@ -494,15 +525,15 @@ void pool_serve(struct task *task)
 	if (!pool_is_current(pool))
 		pool_move_members(pool);
 	welcome_newcomers(pool);
-	if (!is_paused(pool))
+	if (!is_held(pool))
 		pool_grow_own(pool);
-	while (!is_paused(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
+	while (!is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = idle_server(pool))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);
 	}
-	if (!is_paused(pool)) {
+	if (!is_held(pool)) {
 		check_used(pool);
 		cancel_serve(pool);
 		pool_grow(pool);

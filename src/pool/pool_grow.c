@@ -108,9 +108,11 @@ static void block(struct pool *pool, bool by_account)
 {
 	if (by_account && !pool->is_account_blocked) {
 		pool->is_account_blocked = true;
+		pool->account->server_limit_hits++;
 		TAILQ_INSERT_TAIL(&pool->account->blocked, pool, account_blocked);
 	} else if (!by_account && !pool->is_database_blocked) {
 		pool->is_database_blocked = true;
+		pool->database->server_limit_hits++;
 		TAILQ_INSERT_TAIL(&pool->database->blocked, pool, database_blocked);
 	}
 }

@@ -182,6 +182,23 @@ static struct pool *add_pool(struct database *database, struct account *account,
 	return pool;
 }
 
+struct pool *pools_find_pool(struct pools *pools, const char *database_name,
+                             const char *account_name)
+{
+	struct database *database;
+	struct account *account;
+	struct pool *pool = NULL;
+	const void *filed_by;
+
+	HASH_FIND_STR(pools->database_table, database_name, database);
+	HASH_FIND_STR(pools->account_table, account_name, account);
+	if (!database || !account)
+		return NULL;
+	filed_by = file_by(account, false);
+	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
+	return pool;
+}
+
 static struct pool *pool_of(struct database *database, const char *user, bool is_for_lookups)
 {
 	struct account *account = pools_account(database->pools, user);

@@ -135,6 +135,8 @@ void server_close(struct server *server, const struct err *err)
 	if (server->state == SERVER_CLOSING)
 		return;
 	log_close(server, &reason);
+	endings_note(&pool->pools->endings, reason.code, reason.text, pool->database->name,
+	             pool->account->name);
 	if (!was_new)
 		say_goodbye(server);
 	server->borrower = NULL;

@@ -172,7 +172,6 @@ def test_deallocate(console):
     ("42601", (parse("NONSENSE"),)),
     ("22023", (parse("SHOW VERSION"), bind(result_format=7))),
     ("55000", (parse("RELOAD"), bind(), execute(), execute())),
-    ("0A000", (parse("SUSPEND"),)),
     ("08P01", (message("P", b"broken"),)),
     ("08P01", (message("B", b""),)),
 ))

@@ -8,7 +8,7 @@ import pytest
 from .kit.wait import wait_until
 from .kit.wire import query
 
-TEXT, INT4, INT8, NUMERIC = 25, 23, 20, 1700
+TEXT, INT4, INT8, NUMERIC, BYTEA = 25, 23, 20, 1700, 17
 
 SOCKET_COLUMNS = """type:t user:t database:t replication:t state:t addr:t port local_addr:t local_port
 connect_time:t request_time:t wait wait_us close_needed ptr:t link:t remote_pid tls:t
@@ -22,7 +22,7 @@ def numbers(text, prefix=""):
     return " ".join(f"{prefix}{name}:n" for name in text.split())
 
 
-# name[:type]; without a type: int4. t text, n numeric, b bigint.
+# name[:type]; without a type: int4. t text, n numeric, b bigint, y bytea.
 COLUMNS = {
     "CLIENTS": SOCKET_COLUMNS,
     "SERVERS": SOCKET_COLUMNS,
@@ -54,10 +54,20 @@ avg_server_parse_count avg_bind_count avg_client_login_count"""),
     "PEERS": "peer_id host:t port pool_size",
     "PEER_POOLS": "peer_id cl_active_cancel_req cl_waiting_cancel_req sv_active_cancel sv_login",
     "VERSION": "version:t",
+    "HBA": """rule_number file_name:t line_number type:t database:t user_name:t address:t netmask:t
+auth_method:t options:t""",
+    "IDENT": "map_number file_name:t line_number map_name:t sys_name:t pg_username:t",
+    "FDS": """fd task:t user:t database:t addr:t port cancel:b link client_encoding:t std_strings:t
+datestyle:t timezone:t password:t scram_client_key:y scram_server_key:y""",
+    "WAITING": """database:t user:t place wait wait_us reason:t detail:t application_name:t addr:t
+port ptr:t id""",
+    "LIMITS": "limit:t database:t user:t value source:t used hits:b",
+    "ERRORS": """type:t reason:t is_error:t count:b last_time:t last_database:t last_user:t""",
+    "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",
 }
 
-TYPES = {"": INT4, "t": TEXT, "n": NUMERIC, "b": INT8}
+TYPES = {"": INT4, "t": TEXT, "n": NUMERIC, "b": INT8, "y": BYTEA}
 
 
 def columns_of(item):

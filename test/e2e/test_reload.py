@@ -486,6 +486,18 @@ def a_query_ends(s):
     ends(client, "57014", "query timeout")
 
 
+def a_suspension_gives_up(s):
+    """Somebody in the middle of a message is not waited for any longer."""
+    client, console = s.client(), s.weir.console()
+    client.query("BEGIN")
+    client.send(query("SELECT length('" + "x" * 300000 + "')")[:200000])
+    wait_until(lambda: any(row["pkt_remain"] for row in s.weir.admin("SHOW SOCKETS")))
+    yield
+    assert console.query("SUSPEND").tags == ["SUSPEND"]
+    assert client.read_refusal().text == "suspend_timeout"
+    s.weir.admin("RESUME")
+
+
 def waiting_ends(s):
     first, second = s.line()
     yield
@@ -813,6 +825,7 @@ SETTINGS = (
     Row("query_wait_notify", "1", told_to_wait, dict(SMALL, query_wait_notify=0)),
     Row("login_notify_message", "hello, you", greeted),
     # time limits
+    Row("suspend_timeout", SHORT, a_suspension_gives_up),
     Row("query_timeout", SHORT, a_query_ends),
     Row("query_wait_timeout", SHORT, waiting_ends, SMALL),
     Row("cancel_wait_timeout", SHORT, a_waiting_cancel_ends, dict(SMALL, cancel_wait_timeout=0),

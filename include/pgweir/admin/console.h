@@ -41,6 +41,15 @@ struct console_with {
 	enum config_change (*set)(void *arg, const char *name, const char *value, struct err *err);
 	/* Begins a shutdown; may be called again with another kind. Closes no client at once. */
 	void (*shutdown)(void *arg, enum shutdown_kind kind);
+	/*
+	 * SUSPEND: nobody is read any more, all connections come to rest between two
+	 * messages. pools->suspend says how far it is; whoever watches the pools is asked.
+	 */
+	void (*suspend)(void *arg);
+	/* Its end. */
+	void (*go_on)(void *arg);
+	/* The listening sockets: see listener_fd(). */
+	int (*listening)(void *arg, size_t index, struct address *address);
 	/* A shutdown of any kind has begun: PAUSE and RESUME are refused. */
 	bool (*is_shutting_down)(void *arg);
 };

@@ -50,7 +50,9 @@ struct clients {
 	struct client *by_key;
 	unsigned int count; /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
-	bool is_shutting_down; /* only the console lets anyone in */
+	uint64_t limit_hits;    /* clients refused by max_client_conn */
+	struct endings endings; /* how clients have ended */
+	bool is_shutting_down;  /* only the console lets anyone in */
 	struct slab slab;
 	struct task free_task;
 	struct clients_walk_list walks;
@@ -86,6 +88,14 @@ struct client *clients_find(struct clients *clients, uint64_t id);
 
 /* Ends a client as KILL_CLIENT does. */
 void clients_kill(struct client *client);
+
+/*
+ * SUSPEND, for clients; for servers see pools.h. clients_drain() halts each that can be
+ * halted by now; true: all are, between two messages, and so are their servers.
+ */
+bool clients_drain(struct clients *clients);
+void clients_drop_undrained(struct clients *clients, const struct err *err);
+void clients_go_on(struct clients *clients);
 
 void clients_walk_start(struct clients *clients, struct clients_walk *walk);
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk);

@@ -75,11 +75,13 @@ struct config_list {
 
 #define CONFIG_UNSET (-1) /* verbose: no line says it */
 
+struct origin;         /* where a value comes from: config/origin.h */
 struct config_entries; /* [databases], [users], [peers]: config/entries.h, config/peers.h */
 
 struct config {
 	atomic_size_t ref_count; /* config_ref(), config_unref(): from any thread */
 	struct config_entries *entries;
+	struct origin *origins; /* one for each row of settings[] */
 
 	/* generic */
 	char *conffile; /* what the next reload reads; set by config_load() unless the file says */
@@ -155,7 +157,8 @@ struct config {
 	usec_t dns_nxdomain_ttl;
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = the system's */
-	usec_t query_wait_notify;     /* 0 = off */
+	usec_t suspend_timeout;
+	usec_t query_wait_notify; /* 0 = off */
 	char *login_notify_message;
 
 	/* dangerous timeouts, 0 = none */

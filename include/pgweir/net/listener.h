@@ -73,6 +73,9 @@ void listener_set_options(struct listener *listener, const struct socket_options
 /* How many sockets are open. */
 unsigned int listener_count(const struct listener *listener);
 
+/* The socket at `index`, and where it listens (nowhere: the Unix socket). -1: that was all. */
+int listener_fd(const struct listener *listener, size_t index, struct address *address);
+
 /* The port on which the first TCP socket listens (tests ask for port 0). 0 = none. */
 uint16_t listener_port(const struct listener *listener);
 

@@ -27,6 +27,8 @@
 /* Bytes that are kept of a far end that talks while nobody listens, so that its end is seen. */
 #define STREAM_AHEAD_MAX ((size_t)64 * 1024)
 
+#define STREAM_UNLIMITED UINT32_MAX
+
 struct stream;
 struct kept;
 struct secure_room;
@@ -78,7 +80,8 @@ struct stream {
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
 	enum stream_want want;
-	int error; /* errno of what broke the connection, or 0 */
+	int error;          /* errno of what broke the connection, or 0 */
+	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
 };
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size);
@@ -125,6 +128,19 @@ size_t stream_unsent(const struct stream *stream);
 
 /* Tells the far end that nothing more will come (shutdown). */
 void stream_finish(struct stream *stream);
+
+/*
+ * Until stream_go_on() no more than `allowance` bytes are read, whatever is wanted:
+ * what comes waits in the kernel. Of an encrypted stream nothing at all is read.
+ * What is unsent still goes out.
+ */
+void stream_halt(struct stream *stream, uint32_t allowance);
+void stream_go_on(struct stream *stream);
+
+static inline bool stream_is_halted(const struct stream *stream)
+{
+	return stream->allowance != STREAM_UNLIMITED;
+}
 
 /* ---- encryption ---- */
 

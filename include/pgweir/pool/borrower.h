@@ -88,6 +88,7 @@ struct borrower {
 	const struct server_wish *wish; /* good in APART and EXPECTING */
 	struct server *expected;        /* good in EXPECTING */
 	usec_t waiting_since;           /* good while it waits for whatever it may be */
+	uint64_t line_number;           /* the same: grows from one to the next in a line */
 	enum borrower_state state;
 	bool is_patient;     /* waits for a server also while none can be reached */
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */

@@ -27,9 +27,11 @@ struct database {
 	unsigned int server_count; /* all but CLOSING */
 	unsigned int busy_count;   /* LENT, CHECKING, RESETTING, CANCELED */
 	unsigned int close_needed_count;
-	unsigned int client_count; /* counted by the client room */
-	int server_limit;          /* max_db_connections; 0 = none */
-	bool is_auto;              /* made by `*` */
+	unsigned int client_count;  /* counted by the client room */
+	int server_limit;           /* max_db_connections; 0 = none */
+	uint64_t server_limit_hits; /* pools that had to wait because of it */
+	uint64_t client_limit_hits; /* clients refused by max_db_client_connections */
+	bool is_auto;               /* made by `*` */
 	bool is_paused;
 	bool is_disabled;
 	struct timer rest; /* autodb_idle_timeout */
@@ -45,9 +47,10 @@ struct account {
 	struct pool_list blocked;        /* pools that wait for max_user_connections */
 	struct server_list idle;
 	unsigned int server_count;
-	unsigned int pool_count;        /* pools that log in as it */
-	unsigned int client_count;      /* logged in under this name: pools_enter_account() */
-	int server_limit;               /* max_user_connections; 0 = none */
+	unsigned int pool_count;   /* pools that log in as it */
+	unsigned int client_count; /* logged in under this name: pools_enter_account() */
+	int server_limit;          /* max_user_connections; 0 = none */
+	uint64_t server_limit_hits, client_limit_hits; /* as those of a database */
 	struct credentials credentials; /* with what servers are entered in its name */
 	char *secret;                   /* as auth_file has it; NULL: not there */
 	char name[CONFIG_USER_NAME_MAX + 1];

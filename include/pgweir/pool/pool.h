@@ -97,6 +97,8 @@ struct pool {
 	    lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
 	struct task serve_task;
 	struct stats stats;
+	uint64_t size_hits;    /* waits that began because pool_size was reached */
+	uint64_t reserve_hits; /* and reserve_pool_size too */
 };
 
 /* ---- membership ---- */
@@ -167,6 +169,33 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 {
 	return pool_shared_count(pool) - pool_shared_login_count(pool);
 }
+
+/* ---- for SHOW WAITING ---- */
+
+enum wait_reason {
+	WAIT_SUSPENDED,
+	WAIT_PAUSED,
+	WAIT_DATABASE_PAUSED,
+	WAIT_RETRY,          /* logins fail, and the next one has to wait */
+	WAIT_LOGIN,          /* a server is logging in, or others of the line come before */
+	WAIT_CHECK,          /* a server is being checked or reset */
+	WAIT_POOL_FULL,      /* pool_size */
+	WAIT_DATABASE_LIMIT, /* max_db_connections */
+	WAIT_USER_LIMIT,     /* max_user_connections */
+	WAIT_TURN,           /* nothing: it is served at the end of the turn */
+	WAIT_REASONS
+};
+
+const char *wait_reason_name(enum wait_reason reason);
+
+/* Why it waits; `place` is its own in its line, from 1. It must stand in one. */
+enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place);
+
+/* Adds what there is to say of that: numbers, or the last error. */
+void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct buf *out);
+
+/* Those who wait, however they do: `line` from 0; NULL: there is no such line. */
+struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line);
 
 /* ---- for pools.c, server.c and cancel.c ---- */
 

@@ -7,6 +7,7 @@
 #define PGWEIR_POOL_POOLS_H
 
 #include "pgweir/auth/users.h"
+#include "pgweir/base/endings.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/cancel.h"
@@ -45,6 +46,13 @@ struct pools_walk {
 };
 TAILQ_HEAD(pools_walk_list, pools_walk);
 
+/* SUSPEND: nothing is read any more, and everything stands between two messages. */
+enum suspend_state {
+	SUSPEND_NONE,
+	SUSPEND_DRAINING, /* some are still within a message */
+	SUSPEND_DONE
+};
+
 struct pools {
 	struct pools_with with;
 	const struct config *config; /* one reference */
@@ -65,7 +73,10 @@ struct pools {
 	unsigned int close_needed_count;
 	unsigned int cancel_count; /* all cancel requests */
 	uint64_t last_id;          /* of clients and servers together */
+	uint64_t last_line_number; /* of those who have stood in a line */
+	struct endings endings;    /* how servers have ended */
 	bool is_paused;
+	enum suspend_state suspend;
 	bool is_closing; /* freeing all: nothing new is begun */
 	bool is_ending;  /* nobody gets into a line any more */
 	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
@@ -94,6 +105,9 @@ struct database *pools_database(struct pools *pools, const char *name);
 
 /* The database of this name if it is known by now. */
 struct database *pools_find_database(struct pools *pools, const char *name);
+
+/* The pool of these names in which clients work; NULL: there is none. */
+struct pool *pools_find_pool(struct pools *pools, const char *database, const char *account);
 
 /* The account of this name. NULL: no memory. */
 struct account *pools_account(struct pools *pools, const char *name);
@@ -150,6 +164,30 @@ void pools_reconnect(struct pools *pools, struct database *database);
 void pools_kill(struct pools *pools, struct database *database);
 void pools_watch_start(struct pools *pools, struct pools_watch *watch);
 void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
+/* Whether everything is held back, by PAUSE or by SUSPEND. */
+static inline bool pools_are_held(const struct pools *pools)
+{
+	return pools->is_paused || pools->suspend != SUSPEND_NONE;
+}
+
+/*
+ * SUSPEND, for servers; whoever calls these does the same for clients. Begins it: nobody
+ * is lent a server any more, and logins that are under way are given up.
+ */
+void pools_suspend(struct pools *pools);
+
+/* Halts each server that can be halted by now. true: all are, between two messages. */
+bool pools_drain(struct pools *pools);
+
+/* Closes those that pools_drain() waits for. */
+void pools_drop_undrained(struct pools *pools, const struct err *err);
+
+/* All of it is over. */
+void pools_go_on(struct pools *pools);
+
+/* What a SUSPEND waits for has come: who watches is asked. */
+void pools_suspended(struct pools *pools);
+
 /* All who wait in lines are refused, and whoever comes to wait: shutdown. */
 void pools_refuse_waiting(struct pools *pools, const struct err *err);
 

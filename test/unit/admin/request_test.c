@@ -83,8 +83,6 @@ static const struct {
 	{ "BEGIN; RELOAD", "42601", "invalid command 'BEGIN; RELOAD', use SHOW HELP;" },
 	{ "SET datestyle = ISO; RELOAD", "42601",
 	  "invalid command 'SET datestyle = ISO; RELOAD', use SHOW HELP;" },
-	{ "SHOW fds", "0A000", "SHOW FDS is not supported yet" },
-	{ "SUSPEND", "0A000", "SUSPEND is not supported yet" },
 	{ "CCCCCCCCCCCCCCCC", "42601", "bad arguments" },
 };
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW COLUMNS: what every column of every SHOW means, so that nobody needs the manual.
+ */
+#include "show_priv.h"
+
+#include "pgweir/base/banned.h"
+
+struct column_row {
+	const char *item, *column, *type, *meaning;
+};
+
+static const struct column column_columns[] = {
+	COLUMN(struct column_row, VALUE_TEXT, item, "The SHOW that has it."),
+	COLUMN(struct column_row, VALUE_TEXT, column, "Its name."),
+	COLUMN(struct column_row, VALUE_TEXT, type, "Its type."),
+	COLUMN(struct column_row, VALUE_TEXT, meaning, "What it says."),
+};
+
+static bool next_column(struct cursor *cursor, void *at)
+{
+	struct column_row *row = at;
+	size_t left = cursor->index++;
+
+	for (size_t i = 0; shows[i]; i++) {
+		struct columns columns = shows[i]->columns;
+
+		if (left < columns.count) {
+			*row = (struct column_row){ shows[i]->item, columns.at[left].name,
+				                    value_type_name(columns.at[left].type),
+				                    columns.at[left].help };
+			return true;
+		}
+		left -= columns.count;
+	}
+	return false;
+}
+
+const struct show show_columns = { .item = "COLUMNS",
+	                           .next = next_column,
+	                           .columns = COLUMNS(column_columns),
+	                           .help = "What each column of each SHOW means." };

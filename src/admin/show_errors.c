@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW ERRORS: how connections ended, as base/endings.h counts it.
+ */
+#include "show_priv.h"
+
+#include "pgweir/base/endings.h"
+
+#include "pgweir/base/banned.h"
+
+struct error_row {
+	const char *type, *reason, *is_error, *last_time, *last_database, *last_user;
+	int64_t count;
+	char time_room[TIME_TEXT_SIZE];
+};
+_Static_assert(sizeof(struct error_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct error_row, VALUE_TEXT, field, help)
+
+static const struct column error_columns[] = {
+	TEXT(type, "C: clients; S: servers."),
+	TEXT(reason, "How they ended."),
+	TEXT(is_error, "yes: somebody may wish to do something about it."),
+	COLUMN(struct error_row, VALUE_INT8, count, "How many, since the start."),
+	TEXT(last_time, "When that happened last."),
+	TEXT(last_database, "Whose database that was."),
+	TEXT(last_user, "And whose user."),
+};
+
+#undef TEXT
+
+/* First the rows of clients, then the same of servers; those that never happened are left out. */
+static const struct ending *take(struct cursor *cursor, const char **type,
+                                 const struct ending_count **count)
+{
+	const struct endings *both[] = { &cursor->console->clients->endings,
+		                         &cursor->console->with.pools->endings };
+
+	for (; cursor->index < 2 * ENDINGS_MAX; cursor->index++) {
+		size_t side = cursor->index / ENDINGS_MAX, index = cursor->index % ENDINGS_MAX;
+
+		*count = &both[side]->counts[index];
+		*type = side ? "S" : "C";
+		if (!(*count)->count)
+			continue;
+		cursor->index++;
+		return ending_at(index);
+	}
+	return NULL;
+}
+
+static bool next_error(struct cursor *cursor, void *at)
+{
+	usec_t now = loop_now(cursor->console->with.loop);
+	const struct ending_count *count;
+	struct error_row *row = at;
+	const struct ending *ending = take(cursor, &row->type, &count);
+
+	if (!ending)
+		return false;
+	row->reason = ending->name;
+	row->is_error = ending->is_error ? "yes" : "no";
+	row->count = (int64_t)count->count;
+	row->last_time = time_text(now - (wall_now() - count->wall_last), now, row->time_room);
+	row->last_database = count->database;
+	row->last_user = count->user;
+	return true;
+}
+
+const struct show show_errors = { .item = "ERRORS",
+	                          .next = next_error,
+	                          .columns = COLUMNS(error_columns),
+	                          .help = "How connections ended, how often, and when last." };

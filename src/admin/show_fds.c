@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW FDS: the sockets as another process would have to know them. Encrypted ones
+ * are not among them: nobody else could go on with them.
+ *
+ * Its cancel keys and secrets are shown to nobody but the user that we run as, who
+ * comes by the Unix socket and could read our files and memory anyway.
+ */
+#include "show_priv.h"
+
+#include "pgweir/base/banned.h"
+
+struct fd_row {
+	const char *task, *user, *database, *addr;
+	const char *client_encoding, *std_strings, *datestyle, *timezone, *password;
+	int64_t fd, port, cancel, link;
+	struct bytes scram_client_key, scram_server_key;
+	char addr_room[ADDRESS_TEXT_SIZE];
+};
+_Static_assert(sizeof(struct fd_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct fd_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct fd_row, VALUE_INT4, field, help)
+
+static const struct column fd_columns[] = {
+	INT4(fd, "Its number in this process."),
+	TEXT(task, "pooler: it listens; client; server."),
+	TEXT(user, "User that logged in."),
+	TEXT(database, "Name of the database."),
+	TEXT(addr, "Address of the far end, or where it listens; or unix."),
+	INT4(port, "And the port."),
+	COLUMN(struct fd_row, VALUE_INT8, cancel,
+	       "The first eight bytes of its cancel key; 0: not for you."),
+	INT4(link, "The socket that it is linked to; 0: none."),
+	TEXT(client_encoding, "As it is set there."),
+	TEXT(std_strings, "standard_conforming_strings, as it is set there."),
+	TEXT(datestyle, "As it is set there."),
+	TEXT(timezone, "As it is set there."),
+	TEXT(password, "The user's secret; NULL: there is none, or not for you."),
+	COLUMN(struct fd_row, VALUE_BYTEA, scram_client_key, "The same, as SCRAM has it."),
+	COLUMN(struct fd_row, VALUE_BYTEA, scram_server_key, "And the server's half."),
+};
+
+#undef TEXT
+#undef INT4
+
+static int64_t key_number(const unsigned char *key, size_t count)
+{
+	if (count < 8)
+		return 0;
+	return (int64_t)((uint64_t)load_be32(key) << 32 | load_be32(key + 4));
+}
+
+static const char *find(const struct params *own, const struct params *base, const char *name)
+{
+	const char *value = params_find(own, name);
+
+	return value ? value : params_find(base, name);
+}
+
+static void fill_params(struct fd_row *row, const struct params *own, const struct params *base)
+{
+	row->client_encoding = find(own, base, "client_encoding");
+	row->std_strings = find(own, base, "standard_conforming_strings");
+	row->datestyle = find(own, base, "DateStyle");
+	row->timezone = find(own, base, "TimeZone");
+}
+
+static void fill_secrets(struct fd_row *row, const struct credentials *credentials)
+{
+	row->password = credentials->text;
+	if (!credentials->keys)
+		return;
+	row->scram_client_key = bytes_of(credentials->keys->client_key, SCRAM_KEY_SIZE);
+	row->scram_server_key = bytes_of(credentials->keys->server_key, SCRAM_KEY_SIZE);
+}
+
+static void fill_address(struct fd_row *row, const struct address *address, const char *task,
+                         int fd)
+{
+	row->task = task;
+	row->fd = fd;
+	row->addr = address->family
+	                ? address_format_host(address, row->addr_room, sizeof(row->addr_room))
+	                : "unix";
+	row->port = address->family ? address_port(address) : 0;
+}
+
+/* ---- one of each ---- */
+
+static bool next_listening(struct cursor *cursor, struct fd_row *row)
+{
+	const struct console_with *with = &cursor->console->with;
+	struct address address = { 0 };
+	int fd = with->listening(with->arg, cursor->index, &address);
+
+	if (fd < 0)
+		return false;
+	cursor->index++;
+	fill_address(row, &address, "pooler", fd);
+	if (!row->port)
+		row->port = console_config(cursor->console)->listen_port;
+	return true;
+}
+
+static bool is_for_others(const struct stream *stream)
+{
+	return stream_is_open(stream) && !stream->tls;
+}
+
+static bool next_client(struct cursor *cursor, struct fd_row *row)
+{
+	const struct client *client;
+
+	while ((client = cursor->clients.next)) {
+		const struct server *server = client->borrower.server;
+		const struct pool *pool = client->borrower.pool;
+
+		cursor->clients.next = TAILQ_NEXT(client, node);
+		if (!client_state_name(client) || !is_for_others(&client->stream))
+			continue;
+		fill_address(row, &client->peer, "client", client->stream.watch.fd);
+		row->user = client_user(client);
+		row->database = client_database(client);
+		row->link = server ? server->stream.watch.fd : 0;
+		fill_params(row, client->params,
+		            pool ? pool->baseline : params_none(cursor->console->with.params));
+		if (cursor->is_owner)
+			row->cancel = key_number(client->key, client->key_size);
+		if (cursor->is_owner && client->account)
+			fill_secrets(row, &client->account->credentials);
+		return true;
+	}
+	return false;
+}
+
+static bool next_server(struct cursor *cursor, struct fd_row *row)
+{
+	const struct server *server;
+
+	while ((server = cursor->pools.next_server)) {
+		const struct client *client =
+		    server->borrower ? client_of_borrower(server->borrower) : NULL;
+
+		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+		if (server->state == SERVER_CLOSING || server->entrance ||
+		    !is_for_others(&server->stream))
+			continue;
+		fill_address(row, &server->peer, "server", server->stream.watch.fd);
+		row->user = server->pool->account->name;
+		row->database = server->pool->database->name;
+		row->link = client ? client->stream.watch.fd : 0;
+		fill_params(row, server->params, server->baseline);
+		if (cursor->is_owner) {
+			row->cancel = key_number(server->key, server->key_size);
+			fill_secrets(row, pool_credentials(server->pool));
+		}
+		return true;
+	}
+	return false;
+}
+
+static bool next_fd(struct cursor *cursor, void *row)
+{
+	return next_listening(cursor, row) || next_client(cursor, row) || next_server(cursor, row);
+}
+
+const struct show show_fds = { .item = "FDS",
+	                       .next = next_fd,
+	                       .columns = COLUMNS(fd_columns),
+	                       .help = "The sockets, and what another process must know of them. "
+	                               "For admin_users.",
+	                       .role = CONSOLE_ADMIN };

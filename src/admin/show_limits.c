@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW LIMITS: each limit of each thing that has it: the value in force, who said so,
+ * what is used of it, and how often it stood in somebody's way.
+ *
+ * Things come in the order of their names and are found by them each time: between
+ * two rows any of them may go.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+
+#include "pgweir/config/origin.h"
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+#define SOURCE_SIZE 512
+
+struct limit_row {
+	const char *limit, *database, *user, *source;
+	int64_t value, used, hits;
+	char source_room[SOURCE_SIZE];
+};
+_Static_assert(sizeof(struct limit_row) <= ROW_SIZE_MAX, "a row is too large");
+
+static const struct column limit_columns[] = {
+	COLUMN(struct limit_row, VALUE_TEXT, limit, "Name of the limit."),
+	COLUMN(struct limit_row, VALUE_TEXT, database, "Of this database; NULL: of all together."),
+	COLUMN(struct limit_row, VALUE_TEXT, user, "Of this user; NULL: of all together."),
+	COLUMN(struct limit_row, VALUE_INT4, value, "The value in force; 0: no limit."),
+	COLUMN(struct limit_row, VALUE_TEXT, source,
+	       "Who said so: file and line, of the database or of the user if it is theirs; SET; "
+	       "or default."),
+	COLUMN(struct limit_row, VALUE_INT4, used, "What is used of it."),
+	COLUMN(struct limit_row, VALUE_INT8, hits,
+	       "How often somebody had to wait, or was refused, because of it."),
+};
+
+/* What a row is about; whatever does not belong to it is NULL. */
+struct thing {
+	const struct console *console;
+	const struct config *config;
+	const struct database *database;
+	const struct config_database *entry;
+	const struct account *account;
+	const struct config_user *user; /* of [users] */
+	const struct pool *pool;
+};
+
+/* ---- who said so ---- */
+
+static const char *by_place(struct limit_row *row, const char *whose, const char *name,
+                            struct place place)
+{
+	snprintf(row->source_room, sizeof(row->source_room), "%s:%d (%s %s)",
+	         place.file ? place.file : "?", place.line, whose, name);
+	return row->source_room;
+}
+
+static const char *by_setting(struct limit_row *row, const struct config *config, const char *name)
+{
+	struct origin origin = config_origin(config, name);
+
+	switch (origin.kind) {
+	case ORIGIN_DEFAULT:
+		return "default";
+	case ORIGIN_SET:
+		return "SET";
+	case ORIGIN_FILE:
+		break;
+	}
+	snprintf(row->source_room, sizeof(row->source_room), "%s:%d", origin.file, origin.line);
+	return row->source_room;
+}
+
+/* The first of user, database and setting that says something, as config/effective.c. */
+static const char *source_of(struct limit_row *row, const struct thing *thing, int by_user,
+                             int by_database, const char *setting)
+{
+	if (by_user != CONFIG_INHERIT)
+		return by_place(row, "user", thing->user->name, thing->user->place);
+	if (by_database != CONFIG_INHERIT)
+		return by_place(row, "database", thing->entry->name, thing->entry->place);
+	return by_setting(row, thing->config, setting);
+}
+
+#define SAID(entry, field) ((entry) ? (entry)->field : CONFIG_INHERIT)
+
+/* ---- the limits ---- */
+
+static void max_client_conn(struct limit_row *row, const struct thing *thing)
+{
+	row->value = thing->config->max_client_conn;
+	row->source = by_setting(row, thing->config, "max_client_conn");
+	row->used = thing->console->clients->count;
+	row->hits = (int64_t)thing->console->clients->limit_hits;
+}
+
+static void max_db_connections(struct limit_row *row, const struct thing *thing)
+{
+	row->value = config_max_db_connections(thing->config, thing->entry);
+	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_connections),
+	                        "max_db_connections");
+	row->used = thing->database->server_count;
+	row->hits = (int64_t)thing->database->server_limit_hits;
+}
+
+static void max_db_client_connections(struct limit_row *row, const struct thing *thing)
+{
+	row->value = config_max_db_client_connections(thing->config, thing->entry);
+	row->source =
+	    source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_db_client_connections),
+	              "max_db_client_connections");
+	row->used = thing->database->client_count;
+	row->hits = (int64_t)thing->database->client_limit_hits;
+}
+
+static void max_user_connections(struct limit_row *row, const struct thing *thing)
+{
+	row->value = config_max_user_connections(thing->config, thing->user);
+	row->source = source_of(row, thing, SAID(thing->user, max_user_connections), CONFIG_INHERIT,
+	                        "max_user_connections");
+	row->used = thing->account ? thing->account->server_count : 0;
+	row->hits = thing->account ? (int64_t)thing->account->server_limit_hits : 0;
+}
+
+static void max_user_client_connections(struct limit_row *row, const struct thing *thing)
+{
+	row->value = config_max_user_client_connections(thing->config, thing->user);
+	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
+	                        CONFIG_INHERIT, "max_user_client_connections");
+	row->used = thing->account ? thing->account->client_count : 0;
+	row->hits = thing->account ? (int64_t)thing->account->client_limit_hits : 0;
+}
+
+static void pool_size(struct limit_row *row, const struct thing *thing)
+{
+	row->value = thing->pool->limits.size;
+	row->source = source_of(row, thing, SAID(thing->user, pool_size),
+	                        SAID(thing->entry, pool_size), "default_pool_size");
+	row->used = thing->pool->server_count;
+	row->hits = (int64_t)thing->pool->size_hits;
+}
+
+static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
+{
+	int64_t above = (int64_t)thing->pool->server_count - thing->pool->limits.size;
+
+	row->value = thing->pool->limits.reserve_size;
+	row->source = source_of(row, thing, SAID(thing->user, reserve_pool_size),
+	                        SAID(thing->entry, reserve_pool_size), "reserve_pool_size");
+	row->used = thing->pool->limits.size > 0 && above > 0 ? above : 0;
+	row->hits = (int64_t)thing->pool->reserve_hits;
+}
+
+/* ---- the things ---- */
+
+/* false: it has gone. */
+static bool find_database(struct cursor *cursor, struct thing *thing)
+{
+	thing->database = pools_find_database(cursor->console->with.pools, cursor->ordered.first);
+	thing->entry = thing->database ? thing->database->entry : NULL;
+	return thing->database != NULL;
+}
+
+static bool find_user(struct cursor *cursor, struct thing *thing)
+{
+	const struct pools *pools = cursor->console->with.pools;
+	const char *name = cursor->ordered.first;
+
+	HASH_FIND_STR(pools->account_table, name, thing->account);
+	thing->user = config_user_find(thing->config, name);
+	return true;
+}
+
+static void gather_pools(struct cursor *cursor)
+{
+	const struct pool *pool;
+
+	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
+		if (pool->database->entry && !pool->is_for_lookups)
+			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                             pool->account->name, pool });
+	}
+}
+
+static bool find_pool(struct cursor *cursor, struct thing *thing)
+{
+	thing->pool = pools_find_pool(cursor->console->with.pools, cursor->ordered.first,
+	                              cursor->ordered.second);
+	if (!thing->pool || !thing->pool->database->entry)
+		return false;
+	thing->database = thing->pool->database;
+	thing->entry = thing->database->entry;
+	thing->user = thing->pool->account->entry;
+	return true;
+}
+
+/* Kinds of things, each with its limits, up to NULL. */
+static const struct scope {
+	void (*gather)(struct cursor *cursor); /* NULL: there is one, without a name */
+	bool (*find)(struct cursor *cursor, struct thing *thing);
+	bool is_user;  /* the first name is a user's */
+	bool has_both; /* a database's, then a user's */
+	struct {
+		const char *name;
+		void (*fill)(struct limit_row *row, const struct thing *thing);
+	} limits[3];
+} scopes[] = {
+	{ .limits = { { "max_client_conn", max_client_conn } } },
+	{ .gather = gather_databases,
+	  .find = find_database,
+	  .limits = { { "max_db_connections", max_db_connections },
+	              { "max_db_client_connections", max_db_client_connections } } },
+	{ .gather = gather_users,
+	  .find = find_user,
+	  .is_user = true,
+	  .limits = { { "max_user_connections", max_user_connections },
+	              { "max_user_client_connections", max_user_client_connections } } },
+	{ .gather = gather_pools,
+	  .find = find_pool,
+	  .has_both = true,
+	  .limits = { { "pool_size", pool_size }, { "reserve_pool_size", reserve_pool_size } } },
+};
+
+#define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))
+
+/* Goes to the next thing, of the next kind if need be. NULL: that was all. */
+static const struct scope *next_thing(struct cursor *cursor)
+{
+	struct limits_walk *walk = &cursor->limits;
+	struct ordered_item item;
+
+	for (; walk->scope < SCOPE_COUNT; walk->scope++) {
+		const struct scope *scope = &scopes[walk->scope];
+
+		if (walk->is_within && scope->limits[walk->limit].name)
+			return scope;
+		walk->limit = 0;
+		walk->is_within =
+		    scope->gather ? ordered_next(cursor, scope->gather, &item) : !walk->is_within;
+		if (walk->is_within)
+			return scope;
+		cursor->ordered = (struct ordered){ 0 };
+	}
+	return NULL;
+}
+
+static bool next_limit(struct cursor *cursor, void *at)
+{
+	const char *first = cursor->ordered.first, *second = cursor->ordered.second;
+	struct limits_walk *walk = &cursor->limits;
+	const struct scope *scope;
+	struct limit_row *row = at;
+
+	while ((scope = next_thing(cursor))) {
+		struct thing thing = { .console = cursor->console,
+			               .config = cursor->console->with.pools->config };
+		size_t limit = walk->limit++;
+
+		if (scope->find && !scope->find(cursor, &thing))
+			continue;
+		row->limit = scope->limits[limit].name;
+		row->database = scope->gather && !scope->is_user ? first : NULL;
+		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
+		scope->limits[limit].fill(row, &thing);
+		return true;
+	}
+	return false;
+}
+
+const struct show show_limits = { .item = "LIMITS",
+	                          .next = next_limit,
+	                          .columns = COLUMNS(limit_columns),
+	                          .help = "Each limit, where it comes from, what is used, and how "
+	                                  "often it was hit." };

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW WAITING: who waits, in which place, for how long, and why.
+ *
+ * Hard here: a line changes between two turns, and may be long. Between two turns
+ * only the names of the pool and the number of the last one shown are kept; whoever
+ * stands behind that number comes next, and his place is counted from the head.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+
+#include "pgweir/base/banned.h"
+
+#define POINTER_SIZE 24
+
+struct waiting_row {
+	const char *database, *user, *application_name, *reason, *detail, *addr, *ptr;
+	int64_t place, wait, wait_us, port, id;
+	char addr_room[ADDRESS_TEXT_SIZE], ptr_room[POINTER_SIZE];
+};
+_Static_assert(sizeof(struct waiting_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct waiting_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct waiting_row, VALUE_INT4, field, help)
+
+static const struct column waiting_columns[] = {
+	TEXT(database, "The database that it wants a server of."),
+	TEXT(user, "The user that it logged in as."),
+	INT4(place, "Its place in the line of its pool, from 1."),
+	INT4(wait, "Seconds that it has waited."),
+	INT4(wait_us, "Microseconds of it."),
+	TEXT(reason, "Why: pool full, database limit, user limit, server login, server check, "
+	             "retry after failure, paused, database paused, suspended, served next."),
+	TEXT(detail, "The limit and what is used of it, or the last error; empty: nothing to add."),
+	TEXT(application_name, "As the client has it."),
+	TEXT(addr, "Where the client is, or unix."),
+	INT4(port, "Its port."),
+	TEXT(ptr, "The client's name in the log."),
+	INT4(id, "Its id, for KILL_CLIENT."),
+};
+
+#undef TEXT
+#undef INT4
+
+static bool has_waiters(struct pool *pool)
+{
+	struct borrower_list *list;
+
+	for (unsigned int line = 0; (list = pool_waiting_line(pool, line)); line++) {
+		if (!TAILQ_EMPTY(list))
+			return true;
+	}
+	return false;
+}
+
+static void gather(struct cursor *cursor)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
+		if (!pool->is_for_lookups && has_waiters(pool))
+			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                             pool->account->name, pool });
+	}
+}
+
+/* Goes to the first one in the present line behind the last one shown. */
+static void enter_line(struct waiting_walk *walk)
+{
+	struct borrower_list *list = pool_waiting_line(walk->pool, walk->line);
+
+	walk->place = 0;
+	walk->next = TAILQ_FIRST(list);
+	while (walk->next && walk->next->line_number <= walk->last) {
+		walk->next = TAILQ_NEXT(walk->next, line_node);
+		walk->place++;
+	}
+}
+
+/* Finds its pool again after a rest, or takes the next one. false: there is none. */
+static bool find_pool(struct cursor *cursor)
+{
+	struct waiting_walk *walk = &cursor->waiting;
+	struct ordered_item item;
+
+	if (walk->is_within) {
+		walk->pool = pools_find_pool(cursor->console->with.pools, cursor->ordered.first,
+		                             cursor->ordered.second);
+		if (walk->pool) {
+			enter_line(walk);
+			return true;
+		}
+	}
+	*walk = (struct waiting_walk){ 0 };
+	if (!ordered_next(cursor, gather, &item))
+		return false;
+	walk->is_within = true;
+	walk->pool = (struct pool *)item.object;
+	enter_line(walk);
+	return true;
+}
+
+/* NULL: that was all. */
+static const struct borrower *take(struct cursor *cursor)
+{
+	struct waiting_walk *walk = &cursor->waiting;
+	const struct borrower *borrower;
+
+	for (;;) {
+		if (!walk->pool && !find_pool(cursor))
+			return NULL;
+		borrower = walk->next;
+		if (borrower) {
+			walk->next = TAILQ_NEXT(borrower, line_node);
+			walk->last = borrower->line_number;
+			walk->place++;
+			return borrower;
+		}
+		walk->line++;
+		walk->last = 0;
+		if (pool_waiting_line(walk->pool, walk->line))
+			enter_line(walk);
+		else
+			*walk = (struct waiting_walk){ 0 };
+	}
+}
+
+static void fill(struct cursor *cursor, struct waiting_row *row, const struct borrower *borrower)
+{
+	const struct client *client = client_of_borrower(borrower);
+	usec_t wait = loop_now(cursor->console->with.loop) - borrower->waiting_since;
+	enum wait_reason reason = pool_wait_reason(borrower, cursor->waiting.place);
+	const char *name = params_find(client->params, "application_name");
+
+	buf_clear(&cursor->text);
+	pool_wait_explain(borrower->pool, reason, &cursor->text);
+	snprintf(row->ptr_room, sizeof(row->ptr_room), "%p", (const void *)client);
+	row->database = client_database(client);
+	row->user = client_user(client);
+	row->place = cursor->waiting.place;
+	row->wait = wait / USEC_PER_SEC;
+	row->wait_us = wait % USEC_PER_SEC;
+	row->reason = wait_reason_name(reason);
+	row->detail = buf_text(&cursor->text);
+	row->application_name = name ? name : "";
+	row->addr = address_format_host(&client->peer, row->addr_room, sizeof(row->addr_room));
+	row->port = address_port(&client->peer);
+	row->ptr = row->ptr_room;
+	row->id = (int64_t)client->id;
+}
+
+static bool next_waiting(struct cursor *cursor, void *row)
+{
+	const struct borrower *borrower = take(cursor);
+
+	if (borrower)
+		fill(cursor, row, borrower);
+	return borrower != NULL;
+}
+
+const struct show show_waiting = { .item = "WAITING",
+	                           .next = next_waiting,
+	                           .columns = COLUMNS(waiting_columns),
+	                           .help = "Who waits for a server, for how long, and why." };

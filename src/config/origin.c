@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Where values come from. The names of files are kept with the entries, which all
+ * snapshots of one load share.
+ */
+#include "pgweir/config/origin.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "entries_priv.h"
+#include "origin_priv.h"
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+struct file_name {
+	struct file_name *next;
+	char text[];
+};
+
+const char *entries_file_name(struct config_entries *entries, const char *file)
+{
+	struct file_name *name;
+	size_t size = strlen(file) + 1;
+
+	for (name = entries->file_names; name; name = name->next) {
+		if (strcmp(name->text, file) == 0)
+			return name->text;
+	}
+	name = malloc(sizeof(*name) + size);
+	if (!name)
+		return NULL;
+	memcpy(name->text, file, size);
+	name->next = entries->file_names;
+	entries->file_names = name;
+	return name->text;
+}
+
+void entries_free_file_names(struct config_entries *entries)
+{
+	struct file_name *name;
+
+	while ((name = entries->file_names)) {
+		entries->file_names = name->next;
+		free(name);
+	}
+}
+
+static struct origin *find(const struct config *config, const char *name)
+{
+	const struct setting *setting = setting_find(name);
+
+	return setting ? &config->origins[setting - settings] : NULL;
+}
+
+struct origin config_origin(const struct config *config, const char *name)
+{
+	const struct origin *origin = find(config, name);
+
+	assert(origin);
+	return *origin;
+}
+
+bool origins_make(struct config *config, const struct config *old)
+{
+	config->origins = calloc(settings_count, sizeof(*config->origins));
+	if (config->origins && old)
+		memcpy(config->origins, old->origins, settings_count * sizeof(*config->origins));
+	return config->origins != NULL;
+}
+
+void origins_note_file(struct config *config, const char *name, struct place place)
+{
+	struct origin *origin = find(config, name);
+	const char *file = entries_file_name(config->entries, place.file);
+
+	if (origin && file)
+		*origin = (struct origin){ ORIGIN_FILE, file, place.line };
+}
+
+void origins_note_set(struct config *config, const char *name)
+{
+	struct origin *origin = find(config, name);
+
+	if (origin)
+		*origin = (struct origin){ ORIGIN_SET, NULL, 0 };
+}
+
+void origins_take(struct config *config, const struct config *from, const char *name)
+{
+	struct origin origin = config_origin(from, name);
+
+	if (origin.kind == ORIGIN_FILE)
+		origins_note_file(config, name, (struct place){ origin.file, origin.line });
+	else
+		*find(config, name) = origin;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SUSPEND: everything is brought to rest between two messages, and stays so.
+ *
+ *   NONE --> DRAINING --[all rest, or suspend_timeout]--> DONE --> NONE
+ *
+ * Hard here: a connection may be in the middle of a message of any length, and only
+ * its far end decides when the rest comes. So all are looked at again and again,
+ * which costs as much as there are connections, but only as long as this lasts.
+ *
+ * While it drains, whoever knocks is still let in: a cancel request may be what
+ * ends it. When it is done, they wait in the backlog.
+ */
+#include <stddef.h>
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define LOOK_PERIOD (USEC_PER_SEC / 50)
+
+static void finish(struct daemon *daemon)
+{
+	listener_pause(daemon->listener);
+	log_info(&daemon->logger, "suspended");
+	pools_suspended(daemon->pools);
+}
+
+static bool is_late(const struct daemon *daemon)
+{
+	usec_t limit = daemon->config->suspend_timeout;
+
+	return limit && loop_now(daemon->loop) - daemon->suspended_at >= limit;
+}
+
+static void drop_undrained(struct daemon *daemon)
+{
+	struct err err;
+
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "suspend_timeout");
+	clients_drop_undrained(daemon->clients, &err);
+	pools_drop_undrained(daemon->pools, &err);
+}
+
+static void look(struct timer *timer)
+{
+	struct daemon *daemon = (struct daemon *)((char *)timer - offsetof(struct daemon, suspend));
+	bool is_done = pools_drain(daemon->pools);
+
+	is_done &= clients_drain(daemon->clients);
+	if (!is_done && is_late(daemon)) {
+		drop_undrained(daemon);
+		is_done = true;
+	}
+	if (is_done)
+		finish(daemon);
+	else
+		timer_set(timer, loop_line(daemon->loop, LOOK_PERIOD, look),
+		          loop_now(daemon->loop));
+}
+
+void daemon_suspend(struct daemon *daemon)
+{
+	daemon->suspended_at = loop_now(daemon->loop);
+	pools_suspend(daemon->pools);
+	look(&daemon->suspend);
+}
+
+void daemon_go_on(struct daemon *daemon)
+{
+	timer_clear(&daemon->suspend);
+	if (daemon->pools->suspend == SUSPEND_NONE)
+		return;
+	log_info(&daemon->logger, "going on after SUSPEND");
+	listener_resume(daemon->listener);
+	pools_go_on(daemon->pools);
+	clients_go_on(daemon->clients);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SUSPEND, for servers: each is halted between two messages.
+ *
+ *   idle, or lent --> halted: it may still send what its present message lacks
+ *   at an errand of ours (reset, check, parameters) --> that ends first
+ *   logging in --> closed: it can be had again
+ */
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static bool is_logging_in(const struct server *server)
+{
+	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
+}
+
+bool server_is_drained(const struct server *server)
+{
+	return stream_is_halted(&server->stream) &&
+	       (server->stream.tls ||
+	        (server->frame_left == 0 && stream_unsent(&server->stream) == 0));
+}
+
+void pools_suspend(struct pools *pools)
+{
+	struct server *server, *next;
+	struct err err;
+
+	pools->suspend = SUSPEND_DRAINING;
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "suspend mode");
+	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
+		next = TAILQ_NEXT(server, all_node);
+		if (is_logging_in(server))
+			server_close(server, &err);
+	}
+}
+
+static bool drain(struct server *server)
+{
+	if (!stream_is_open(&server->stream))
+		return true;
+	if (server->errand != ERRAND_NONE)
+		return false;
+	if (!stream_is_halted(&server->stream))
+		stream_halt(&server->stream, server->frame_left);
+	return server_is_drained(server);
+}
+
+bool pools_drain(struct pools *pools)
+{
+	struct server *server;
+	bool is_done = true;
+
+	TAILQ_FOREACH (server, &pools->servers, all_node)
+		is_done &= drain(server);
+	return is_done;
+}
+
+void pools_drop_undrained(struct pools *pools, const struct err *err)
+{
+	struct server *server, *next;
+
+	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
+		next = TAILQ_NEXT(server, all_node);
+		if (stream_is_open(&server->stream) && !server_is_drained(server))
+			server_close(server, err);
+	}
+}
+
+void pools_go_on(struct pools *pools)
+{
+	struct server *server;
+	struct pool *pool;
+
+	pools->suspend = SUSPEND_NONE;
+	TAILQ_FOREACH (server, &pools->servers, all_node) {
+		if (stream_is_open(&server->stream) && stream_is_halted(&server->stream))
+			stream_go_on(&server->stream);
+	}
+	TAILQ_FOREACH (pool, &pools->list, node)
+		pool_wake(pool);
+	pools_changed(pools);
+}
+
+void pools_suspended(struct pools *pools)
+{
+	pools->suspend = SUSPEND_DONE;
+	pools_changed(pools);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Why somebody waits: asked by whoever looks, so that waiting itself costs nothing.
+ *
+ * Asked in the order in which things stand in the way: what holds everybody back,
+ * then what is on its way already, then the limits in the order of pool_grow.c.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static const char *const names[WAIT_REASONS] = {
+	[WAIT_SUSPENDED] = "suspended",
+	[WAIT_PAUSED] = "paused",
+	[WAIT_DATABASE_PAUSED] = "database paused",
+	[WAIT_RETRY] = "retry after failure",
+	[WAIT_LOGIN] = "server login",
+	[WAIT_CHECK] = "server check",
+	[WAIT_POOL_FULL] = "pool full",
+	[WAIT_DATABASE_LIMIT] = "database limit",
+	[WAIT_USER_LIMIT] = "user limit",
+	[WAIT_TURN] = "served next",
+};
+
+const char *wait_reason_name(enum wait_reason reason) { return names[reason]; }
+
+static unsigned int logins(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
+}
+
+static bool is_full(const struct pool *pool)
+{
+	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
+}
+
+static bool holds_all(const struct pool *pool, enum wait_reason *reason)
+{
+	const struct pools *pools = pool->pools;
+
+	if (pools->suspend != SUSPEND_NONE)
+		*reason = WAIT_SUSPENDED;
+	else if (pools->is_paused)
+		*reason = WAIT_PAUSED;
+	else if (pool->database->is_paused)
+		*reason = WAIT_DATABASE_PAUSED;
+	else
+		return false;
+	return true;
+}
+
+enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place)
+{
+	const struct pool *pool = borrower->pool;
+	unsigned int coming = logins(pool);
+	enum wait_reason reason;
+
+	if (holds_all(pool, &reason))
+		return reason;
+	if (borrower->state == BORROWER_EXPECTING)
+		return WAIT_LOGIN;
+	if (pool_is_backing_off(pool) && pool_live_count(pool) == 0)
+		return WAIT_RETRY;
+	if (place <= coming || (borrower->state == BORROWER_NEWCOMER && coming))
+		return WAIT_LOGIN;
+	coming += pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
+	if (place <= coming)
+		return WAIT_CHECK;
+	if (is_full(pool))
+		return WAIT_POOL_FULL;
+	if (pool->is_database_blocked)
+		return WAIT_DATABASE_LIMIT;
+	if (pool->is_account_blocked)
+		return WAIT_USER_LIMIT;
+	if (pool_is_backing_off(pool))
+		return WAIT_RETRY;
+	return coming ? WAIT_LOGIN : WAIT_TURN;
+}
+
+static void explain_full(const struct pool *pool, struct buf *out)
+{
+	int size = pool->limits.size;
+
+	buf_printf(out, "%u servers, pool_size %d", pool->server_count, size);
+	if (pool->limits.reserve_size > 0)
+		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
+}
+
+static void explain_failure(const struct pool *pool, struct buf *out)
+{
+	usec_t now = loop_now(pool->pools->with.loop), due = pool_due(pool);
+
+	if (!pool->is_failing)
+		return;
+	buf_printf(out, "%s", pool->failure.text);
+	if (due > now)
+		buf_printf(out, "; next try in %lld s",
+		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
+}
+
+void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct buf *out)
+{
+	switch (reason) {
+	case WAIT_RETRY:
+	case WAIT_LOGIN:
+		explain_failure(pool, out);
+		return;
+	case WAIT_POOL_FULL:
+		explain_full(pool, out);
+		return;
+	case WAIT_DATABASE_LIMIT:
+		buf_printf(out, "%u servers, max_db_connections %d", pool->database->server_count,
+		           pool->database->server_limit);
+		return;
+	case WAIT_USER_LIMIT:
+		buf_printf(out, "%u servers, max_user_connections %d", pool->account->server_count,
+		           pool->account->server_limit);
+		return;
+	default:
+		return;
+	}
+}

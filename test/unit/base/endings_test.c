@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * base/endings.c: every reason has its row, and only so many rows there are.
+ */
+#include "pgweir/base/endings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit.h"
+
+static const struct {
+	const char *words;
+	enum err_code code;
+	const char *name;
+} cases[] = {
+	{ "client_login_timeout", ERR_LIMIT, "client_login_timeout" },
+	{ "client_login_timeout (server down)", ERR_LIMIT, "client_login_timeout (server down)" },
+	{ "no such database: x", ERR_NO_DATABASE, "no such database" },
+	{ "query timeout", ERR_QUERY_CANCELED, "query timeout" },
+	{ "query_timeout", ERR_QUERY_CANCELED, "query_timeout while waiting" },
+	{ "something new", ERR_PROTOCOL, "other: broken protocol" },
+	{ "something new", ERR_NONE, "other" },
+	{ "", ERR_NONE, "other" },
+	{ "password authentication failed for user \"x\"", ERR_FOREIGN, "refused by PostgreSQL" },
+	{ "password authentication failed", ERR_PASSWORD, "password authentication failed" },
+	{ "server login has been failing, cached error: x (server_login_retry)", ERR_FOREIGN,
+	  "server login has been failing" },
+};
+
+START_TEST(ending_is_found_by_its_words)
+{
+	const struct ending *ending = ending_at(ending_find(cases[_i].code, cases[_i].words));
+
+	ck_assert_ptr_nonnull(ending);
+	ck_assert_str_eq(ending->name, cases[_i].name);
+}
+END_TEST
+
+START_TEST(every_row_is_named_and_has_a_counter)
+{
+	size_t count = 0;
+
+	for (; ending_at(count); count++) {
+		ck_assert_ptr_nonnull(ending_at(count)->name);
+		ck_assert_uint_gt(strlen(ending_at(count)->name), 0);
+		for (size_t i = 0; i < count; i++)
+			ck_assert_str_ne(ending_at(i)->name, ending_at(count)->name);
+	}
+	ck_assert_uint_le(count, ENDINGS_MAX);
+	for (int code = 0; code < ERR_CODES; code++)
+		ck_assert_uint_lt(ending_find((enum err_code)code, "no row knows this"), count);
+}
+END_TEST
+
+START_TEST(endings_note_counts_and_keeps_the_last)
+{
+	struct endings *endings = calloc(1, sizeof(*endings));
+	size_t row = ending_find(ERR_NONE, "evicted");
+	char name[200];
+
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	endings_note(endings, ERR_NONE, "evicted", "one", "a");
+	endings_note(endings, ERR_NONE, "evicted", name, "b");
+	ck_assert_uint_eq(endings->counts[row].count, 2);
+	ck_assert_uint_eq(strlen(endings->counts[row].database), ENDING_NAME_SIZE - 1);
+	ck_assert_str_eq(endings->counts[row].user, "b");
+	ck_assert(endings->counts[row].wall_last > 0);
+	free(endings);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base/endings");
+	TCase *tests = tcase_create("endings");
+
+	tcase_add_loop_test(tests, ending_is_found_by_its_words, 0, COUNT_OF(cases));
+	tcase_add_test(tests, every_row_is_named_and_has_a_counter);
+	tcase_add_test(tests, endings_note_counts_and_keeps_the_last);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
