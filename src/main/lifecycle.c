@@ -73,32 +73,67 @@ static void report(void *arg, const char *problem)
 		err_set(reload->err, ERR_CONFIG, "%s", problem);
 }
 
-static bool reload(void *arg, struct err *err)
+/* Where the changes of a reload go: in words to whoever asked for it, by name to the log. */
+struct telling {
+	config_tell *tell; /* NULL: nobody asked */
+	void *arg;
+	struct buf names;
+};
+
+static void tell_change(void *arg, const char *name, const char *line)
+{
+	struct telling *telling = arg;
+
+	buf_printf(&telling->names, "%s%s", telling->names.count ? ", " : "", name);
+	if (telling->tell)
+		telling->tell(telling->arg, name, line);
+}
+
+static void tell_changes(struct daemon *daemon, const struct config *old,
+                         const struct config *fresh, config_tell *tell, void *arg)
+{
+	struct telling telling = { .tell = tell, .arg = arg };
+
+	config_compare(old, fresh, tell_change, &telling);
+	if (telling.names.count)
+		log_info(&daemon->logger, "changed in the configuration: %s",
+		         buf_text(&telling.names));
+	buf_free(&telling.names);
+}
+
+static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
-	const struct config *fresh, *config;
+	const struct config *fresh, *config, *old = config_ref(daemon->config);
 	struct buf differ = { 0 };
 	struct users *users;
 	struct hba *hba;
+	bool is_done;
 
 	err->code = ERR_NONE;
 	if (!daemon_load(daemon->config->conffile, &fresh, &users, &hba, report,
-	                 &(struct reload){ daemon, err }))
+	                 &(struct reload){ daemon, err })) {
+		config_unref(&old);
 		return false;
+	}
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
-	config_unref(&fresh);
 	if (differ.count)
 		log_warning(&daemon->logger, "changed only by a restart: %s", buf_text(&differ));
 	buf_free(&differ);
-	if (!config) {
+	if (config) {
+		is_done = change_config(daemon, config, users, hba, err);
+	} else {
 		users_release(&users);
 		hba_release(&hba);
-		return err_set(err, ERR_MEMORY, "out of memory");
+		is_done = err_set(err, ERR_MEMORY, "out of memory");
 	}
-	if (change_config(daemon, config, users, hba, err))
-		return true;
-	log_error(&daemon->logger, "%s", err->text);
-	return false;
+	if (is_done)
+		tell_changes(daemon, old, fresh, tell, tell_arg);
+	else
+		log_error(&daemon->logger, "%s", err->text);
+	config_unref(&fresh);
+	config_unref(&old);
+	return is_done;
 }
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
@@ -206,7 +241,7 @@ static void on_hangup(int number, void *arg)
 
 	(void)number;
 	log_info(&daemon->logger, "got SIGHUP, re-reading config");
-	if (!reload(daemon, &err))
+	if (!reload(daemon, NULL, NULL, &err))
 		log_error(&daemon->logger, "reload failed: the old configuration stays in force");
 }
 

@@ -12,13 +12,14 @@
 
 #include "pgweir/base/version.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
+#include "pgweir/main/check.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/daemonize.h"
 #include "pgweir/main/limits.h"
 #include "pgweir/main/pidfile.h"
 #include "pgweir/main/privileges.h"
-#include "pgweir/main/tls_sets.h"
 
 #include "pgweir/base/banned.h"
 
@@ -27,41 +28,17 @@ static void report_to_log(void *arg, const char *problem)
 	log_fatal((const struct logger *)arg, "%s", problem);
 }
 
-static void report_to_terminal(void *arg, const char *problem)
+/* --dump-settings */
+static int dump_settings(void)
 {
-	(void)arg;
-	fprintf(stderr, "%s\n", problem);
-}
+	struct buf text = { 0 };
+	bool ok;
 
-/* --check: says all that is wrong, or that nothing is. */
-static int check(const struct options *options)
-{
-	const struct config *config;
-	struct users *users;
-	struct tls_sets tls;
-	struct err err;
-	struct hba *hba;
-
-	if (!daemon_load(options->file, &config, &users, &hba, report_to_terminal, NULL))
-		return EXIT_FAILURE;
-	if (!tls_sets_make(&tls, config, NULL, &err)) {
-		report_to_terminal(NULL, err.text);
-		config_unref(&config);
-		users_release(&users);
-		hba_release(&hba);
-		return EXIT_FAILURE;
-	}
-	tls_sets_done(&tls);
-	printf("%s: the configuration is good: %zu databases%s, %zu users", options->file,
-	       config_database_count(config), config_database_auto(config) ? " and *" : "",
-	       users_count(users));
-	if (hba)
-		printf(", %zu rules", hba_rule_count(hba));
-	printf("\n");
-	config_unref(&config);
-	users_release(&users);
-	hba_release(&hba);
-	return EXIT_SUCCESS;
+	settings_dump(&text);
+	ok = buf_ok(&text) && fwrite(text.at, 1, text.count, stdout) == text.count &&
+	     fflush(stdout) == 0;
+	buf_free(&text);
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* The most descriptors that may be open at once. */
@@ -159,7 +136,9 @@ int main(int argc, char **argv)
 		options_print_version(stdout, argv[0]);
 		return EXIT_SUCCESS;
 	case OPTIONS_CHECK:
-		return check(&options);
+		return check_file(options.file, options.against) ? EXIT_SUCCESS : EXIT_FAILURE;
+	case OPTIONS_DUMP:
+		return dump_settings();
 	case OPTIONS_RUN:
 		return start(&options);
 	}
