@@ -86,6 +86,8 @@ struct log_options daemon_log_options(const struct options *options, const struc
 		.file = config->logfile,
 		.to_stderr = !options->quiet,
 		.to_syslog = config->syslog,
+		.is_json = config->log_format == LOG_FORMAT_JSON,
+		.rate = (unsigned int)config->log_rate_limit,
 		.ident = config->syslog_ident,
 		.facility = config->syslog_facility,
 		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity : config->verbose,

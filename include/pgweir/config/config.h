@@ -47,6 +47,11 @@ enum auth_type {
 	AUTH_TYPE_HBA /* the first rule of auth_hba_file that matches says it */
 };
 
+enum log_format {
+	LOG_FORMAT_TEXT,
+	LOG_FORMAT_JSON
+};
+
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
 enum tls_mode {
 	TLS_MODE_DISABLE,
@@ -121,7 +126,10 @@ struct config {
 	char *syslog_facility;
 	bool log_connections;
 	bool log_disconnections;
+	enum log_format log_format;
+	usec_t log_min_duration; /* 0 = off */
 	bool log_pooler_errors;
+	int log_rate_limit; /* lines of one kind a second; 0 = no limit */
 	bool log_stats;
 	int verbose; /* 0..3, or CONFIG_UNSET */
 
