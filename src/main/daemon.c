@@ -113,7 +113,7 @@ static void on_free(void *arg)
 
 /* ---- making the rooms ---- */
 
-static bool make_listener(struct daemon *daemon, struct err *err)
+static bool make_listener(struct daemon *daemon, const struct activation *given, struct err *err)
 {
 	const struct config *config = daemon->config;
 
@@ -128,6 +128,8 @@ static bool make_listener(struct daemon *daemon, struct err *err)
 					    .reuse_port = config->so_reuseport,
 					    .tcp_defer_accept = config->tcp_defer_accept,
 					    .socket = daemon->pools->server_sockets,
+					    .given = given->fds,
+					    .given_count = given->count,
 					    .log = daemon->logger,
 					},
 	                                on_accept, daemon);
@@ -209,7 +211,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
-                          struct err *err)
+                          const struct activation *given, struct err *err)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
@@ -226,14 +228,20 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->config = config;
 	daemon->users = users;
 	daemon->hba = hba;
+	if (!notify_open(&daemon->notify, err))
+		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !make_listener(daemon, err))
+	    !make_listener(daemon, given, err))
 		daemon_free(&daemon);
 	return daemon;
 }
 
-void daemon_run(struct daemon *daemon) { loop_run(daemon->loop); }
+void daemon_run(struct daemon *daemon)
+{
+	lifecycle_ready(daemon);
+	loop_run(daemon->loop);
+}
 
 void daemon_free(struct daemon **daemonp)
 {
@@ -243,6 +251,7 @@ void daemon_free(struct daemon **daemonp)
 		return;
 	*daemonp = NULL;
 	lifecycle_stop_watching(daemon);
+	timer_clear(&daemon->watchdog);
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);
@@ -259,5 +268,6 @@ void daemon_free(struct daemon **daemonp)
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
+	notify_close(&daemon->notify);
 	free(daemon);
 }

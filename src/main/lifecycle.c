@@ -7,6 +7,7 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon_priv.h"
 
@@ -101,7 +102,7 @@ static void tell_changes(struct daemon *daemon, const struct config *old,
 	buf_free(&telling.names);
 }
 
-static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err)
+static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
 	const struct config *fresh, *config, *old = config_ref(daemon->config);
@@ -133,6 +134,19 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 		log_error(&daemon->logger, "%s", err->text);
 	config_unref(&fresh);
 	config_unref(&old);
+	return is_done;
+}
+
+static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err)
+{
+	struct daemon *daemon = arg;
+	bool is_done;
+
+	notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+	            (long long)clock_now());
+	is_done = load_anew(arg, tell, tell_arg, err);
+	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
+	            is_done ? "reloaded" : "reload failed: the old configuration stays in force");
 	return is_done;
 }
 
@@ -232,6 +246,26 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 
 static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
 
+/* ---- the service manager ---- */
+
+/* That a turn comes to its timers is what a watchdog wants to know. */
+static void on_watchdog(struct timer *timer)
+{
+	struct daemon *daemon =
+	    (struct daemon *)((char *)timer - offsetof(struct daemon, watchdog));
+
+	notify_send(&daemon->notify, "WATCHDOG=1");
+	timer_set(timer, loop_line(daemon->loop, daemon->notify.watchdog / 2, on_watchdog),
+	          loop_now(daemon->loop));
+}
+
+void lifecycle_ready(struct daemon *daemon)
+{
+	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
+	if (daemon->notify.watchdog)
+		on_watchdog(&daemon->watchdog);
+}
+
 /* ---- signals ---- */
 
 static void on_hangup(int number, void *arg)
@@ -255,6 +289,8 @@ static void on_terminate(int number, void *arg)
 		stop_now(daemon);
 		return;
 	}
+	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect",
+	            number == SIGTERM ? "clients" : "servers");
 	log_info(&daemon->logger, "got %s, shutting down, waiting for all %s to disconnect", name,
 	         number == SIGTERM ? "clients" : "servers");
 	stop_gracefully(daemon, number == SIGTERM ? SHUTDOWN_CLIENTS : SHUTDOWN_SERVERS);
@@ -265,6 +301,7 @@ static void on_quit(int number, void *arg)
 	struct daemon *daemon = arg;
 
 	(void)number;
+	notify_send(&daemon->notify, "STOPPING=1");
 	log_info(&daemon->logger, "got SIGQUIT, fast exit");
 	stop_now(daemon);
 }
@@ -336,6 +373,13 @@ static void shut_down(void *arg, enum shutdown_kind kind)
 		                                                          : SHUTDOWN_CLIENTS);
 }
 
+static void tell_status(void *arg, const char *text)
+{
+	struct daemon *daemon = arg;
+
+	notify_send(&daemon->notify, "STATUS=%s", text);
+}
+
 static bool is_shutting_down(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -358,6 +402,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.reload = reload,
 		.set = set,
 		.shutdown = shut_down,
+		.status = tell_status,
 		.is_shutting_down = is_shutting_down,
 	    },
 	    err);

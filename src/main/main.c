@@ -66,7 +66,8 @@ static bool enter_background(const struct options *options, const struct config 
 
 /* Runs the daemon to its end. Takes over the references. */
 static bool run(struct log *log, const struct options *options, const struct config *config,
-                struct users *users, struct hba *hba, struct err *err)
+                struct users *users, struct hba *hba, const struct activation *given,
+                struct err *err)
 {
 	struct logger logger = { log, NULL };
 	char *pidfile = config->pidfile && *config->pidfile ? strdup(config->pidfile) : NULL;
@@ -77,7 +78,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
-	daemon = daemon_new(log, options, config, users, hba, err);
+	daemon = daemon_new(log, options, config, users, hba, given, err);
 	is_up = daemon && (!pidfile || pidfile_write(pidfile, err)) && log_start(log, err);
 	if (is_up) {
 		log_info(&logger, "process up: %s, %s", VERSION_OWN, loop_library());
@@ -97,11 +98,17 @@ static int start(const struct options *options)
 	struct users *users;
 	struct hba *hba;
 	struct log_options log_options;
+	struct activation given;
 	struct err err;
 	bool is_good;
 
 	if (!log)
 		return EXIT_FAILURE;
+	if (!activation_take(&given, &err)) {
+		log_fatal(&logger, "%s", err.text);
+		log_free(&log);
+		return EXIT_FAILURE;
+	}
 	if (!daemon_load(options->file, &config, &users, &hba, report_to_log, &logger)) {
 		log_free(&log);
 		return EXIT_FAILURE;
@@ -110,7 +117,7 @@ static int start(const struct options *options)
 	is_good = enter_background(options, config, &logger, &err) &&
 	          log_configure(log, &log_options, &err);
 	if (is_good)
-		is_good = run(log, options, config, users, hba, &err);
+		is_good = run(log, options, config, users, hba, &given, &err);
 	else
 		config_unref(&config), users_release(&users), hba_release(&hba);
 	if (!is_good)

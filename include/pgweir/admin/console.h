@@ -45,6 +45,8 @@ struct console_with {
 	enum config_change (*set)(void *arg, const char *name, const char *value, struct err *err);
 	/* Begins a shutdown; may be called again with another kind. Closes no client at once. */
 	void (*shutdown)(void *arg, enum shutdown_kind kind);
+	/* The figures of each stats_period, in words. NULL: nobody wants them. */
+	void (*status)(void *arg, const char *text);
 	/* A shutdown of any kind has begun: PAUSE and RESUME are refused. */
 	bool (*is_shutting_down)(void *arg);
 };

@@ -10,6 +10,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
+#include "pgweir/main/activation.h"
 #include "pgweir/main/options.h"
 
 struct daemon;
@@ -31,13 +32,14 @@ struct log_options daemon_log_options(const struct options *options, const struc
 
 /*
  * Opens everything: loop, resolver, listeners. Takes over the references to config,
- * users and hba; log and options are borrowed. NULL: *err says why not.
+ * users and hba, and the sockets that were given; log and options are borrowed. NULL: *err says why
+ * not.
  */
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
-                          struct err *err);
+                          const struct activation *given, struct err *err);
 
-/* Runs until it is told to stop. */
+/* Runs until it is told to stop; the service manager is told that we are ready. */
 void daemon_run(struct daemon *daemon);
 
 /* Closes everything. */
