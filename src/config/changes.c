@@ -71,6 +71,14 @@ static void tell_setting(struct teller *teller, const struct setting *setting, c
 	tell(teller, setting->name, &line);
 }
 
+/* As SHOW CONFIG shows it: not at all where there is a password in it. */
+static const char *shown_value(const struct config *config, const struct setting *setting,
+                               struct setting_shown *shown)
+{
+	setting_show(config, (size_t)(setting - settings), shown);
+	return shown->value;
+}
+
 static bool same_text(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
@@ -81,12 +89,12 @@ void config_compare_shown(const char *name, const char *shown, const struct conf
 {
 	const struct setting *setting = setting_find(name);
 	struct teller teller = { tell_one, arg, 0 };
-	char room[32];
+	struct setting_shown room;
 	const char *to;
 
 	if (!setting)
 		return;
-	to = field_text(fresh, setting, room, sizeof(room));
+	to = shown_value(fresh, setting, &room);
 	if (!same_text(shown, to))
 		tell_setting(&teller, setting, shown, to);
 }
@@ -95,12 +103,11 @@ static void compare_settings(struct teller *teller, const struct config *old,
                              const struct config *fresh)
 {
 	for (size_t i = 0; i < settings_count; i++) {
-		char from[32], to[32];
+		struct setting_shown from, to;
 
 		if (!field_equal(old, fresh, &settings[i]))
-			tell_setting(teller, &settings[i],
-			             field_text(old, &settings[i], from, sizeof(from)),
-			             field_text(fresh, &settings[i], to, sizeof(to)));
+			tell_setting(teller, &settings[i], shown_value(old, &settings[i], &from),
+			             shown_value(fresh, &settings[i], &to));
 	}
 }
 

@@ -123,14 +123,12 @@ static bool take_answer(struct ask *ask,
                         void *arg, struct err *err)
 {
 	struct auth_request request;
-	struct frame frame;
+	struct frame frame = { 0 };
 	bool is_good = true;
 
 	do {
 		struct bytes body;
 
-		if (ask->in.count == 0)
-			frame.type = 0;
 		if (!receive(ask, &frame, err))
 			return false;
 		body = frame_body(buf_bytes(&ask->in), &frame);

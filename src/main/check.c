@@ -18,6 +18,7 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/main/ask.h"
+#include "pgweir/main/daemon.h"
 #include "pgweir/main/tls_sets.h"
 
 #include "pgweir/base/banned.h"
@@ -59,7 +60,8 @@ static void judge_users(struct check *check)
 	const struct config *config = check->config;
 	struct users *users;
 
-	if (config->auth_type == AUTH_TYPE_ANY || !config->auth_file || !*config->auth_file ||
+	if (config->auth_type == AUTH_TYPE_ANY || config->auth_type == AUTH_TYPE_PAM ||
+	    !config->auth_file || !*config->auth_file ||
 	    !can_be_read(check, "auth_file", config->auth_file))
 		return;
 	users = users_judge(config->auth_file, &check->problems);
@@ -84,15 +86,17 @@ static void judge_rules(struct check *check)
 }
 
 /* The words begin with the setting's name. */
-static void report_tls(void *arg, const struct err *err)
+static void report_setting(void *arg, const char *text)
 {
 	struct check *check = arg;
-	size_t count = strspn(err->text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+	size_t count = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
 	char name[64];
 
-	snprintf(name, sizeof(name), "%.*s", (int)count, err->text);
-	problems_add(&check->problems, config_place(check->places, name), "%s", err->text);
+	snprintf(name, sizeof(name), "%.*s", (int)count, text);
+	problems_add(&check->problems, config_place(check->places, name), "%s", text);
 }
+
+static void report_tls(void *arg, const struct err *err) { report_setting(arg, err->text); }
 
 static void judge(struct check *check)
 {
@@ -100,6 +104,7 @@ static void judge(struct check *check)
 	if (!check->config)
 		return;
 	judge_users(check);
+	daemon_check_outside(check->config, report_setting, check);
 	judge_rules(check);
 	tls_sets_judge(check->config, report_tls, check);
 }

@@ -383,7 +383,7 @@ BROKEN = {
     "host app +staff all trust\n": ":1: +staff: groups are not known",
     "host app /( all trust\n": ":1: /(: ",
     'host app "alice all trust\n': ":1: a quote has no end",
-    "host app alice all ldap ldapserver=x\n": ":1: method ldap is not supported yet",
+    "host app alice all ldap ldapserver=x\n": ":1: ",
     "host app alice all peer\n": ":1: method peer is only possible with local",
     "local app alice peer map=x\n": ":1: there is no map x",
     "host @nowhere alice all trust\n": "nowhere: cannot open",

@@ -155,5 +155,6 @@ def test_as_many_endings_as_beginnings(pgweir):
     came = re.findall(r"(C-0x\w+): \S+ login attempt", weir.log)
     ended = re.findall(r"(C-0x\w+): \S+ closing because: ", weir.log)
     assert sorted(came) == sorted(ended)
-    assert (len(re.findall(r"S-0x\w+: \S+ new connection", weir.log)) ==
-            len(re.findall(r"S-0x\w+: \S+ closing because: ", weir.log)))
+    # one that was still being connected has an end, and had no beginning yet
+    assert (set(re.findall(r"(S-0x\w+): \S+ new connection", weir.log)) <=
+            set(re.findall(r"(S-0x\w+): \S+ closing because: ", weir.log)))

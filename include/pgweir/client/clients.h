@@ -18,6 +18,8 @@ struct clients_with {
 	struct stream_pool *streams;
 	struct workers *workers;
 	struct workers *lookups;   /* for what waits on others: names of system users */
+	struct workers *pam;       /* for passwords that are judged outside, */
+	struct workers *ldap;      /* each by itself: one may be slow, or dead */
 	struct resolver *resolver; /* for names of clients' hosts */
 	struct verifiers *verifiers;
 	struct params_table *params;
@@ -53,7 +55,7 @@ struct clients {
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
 	struct task rearm_task;       /* waits as long as that goes on */
-	unsigned char random[512]; /* random bytes in store */
+	unsigned char random[512];    /* random bytes in store */
 	size_t random_left;
 };
 

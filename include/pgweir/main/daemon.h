@@ -23,6 +23,13 @@ struct daemon;
 bool daemon_load(const char *file, const struct config **config, struct users **users,
                  struct hba **hba, void (*report)(void *arg, const char *problem), void *arg);
 
+/*
+ * Whether what auth_type ldap or pam would work by is good: also while it is another, as SET
+ * may change that. false: reported, beginning with the setting's name.
+ */
+bool daemon_check_outside(const struct config *config,
+                          void (*report)(void *arg, const char *problem), void *arg);
+
 /* The rules that *config names; *hba is NULL when it names none. false as above. */
 bool daemon_load_hba(const struct config *config, struct hba **hba,
                      void (*report)(void *arg, const char *problem), void *arg);

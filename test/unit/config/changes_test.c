@@ -39,6 +39,10 @@ static const struct {
 	  "listen_port|listen_port: 7 -> 6432 (needs a restart)\n" },
 	{ SETTINGS("auth_file = /x"), SETTINGS("logfile = /y"),
 	  "auth_file|auth_file: /x -> not set\nlogfile|logfile: empty -> /y\n" },
+	{ SETTINGS("auth_ldap_options = ldapbindpasswd=one"),
+	  SETTINGS("auth_ldap_options = ldapbindpasswd=two"),
+	  "auth_ldap_options|auth_ldap_options: (hidden: there is a password in it) -> (hidden: "
+	  "there is a password in it)\n" },
 	{ SETTINGS("") BASE, SETTINGS("") BASE, "" },
 	{ SETTINGS("") BASE, SETTINGS("") "[databases]\nb = \n",
 	  "database \"a\"|database \"a\": gone\ndatabase \"b\"|database \"b\": new\n"

@@ -25,7 +25,7 @@ START_TEST(activation_takes_what_is_ours)
 {
 	struct activation given;
 	/* The test's own messages go through such a descriptor: nothing is asserted meanwhile. */
-	int saved[] = { dup(3), dup(4) }, flags;
+	int saved[] = { fcntl(3, F_DUPFD, 100), fcntl(4, F_DUPFD, 100) }, flags;
 	bool is_taken;
 
 	dup2(STDERR_FILENO, 3);
