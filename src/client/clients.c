@@ -12,6 +12,7 @@
 #include "pgweir/config/entries.h"
 
 #include "client_priv.h"
+#include "lookup_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -93,7 +94,12 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->walks);
+	clients->lookups = lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
+	if (!clients->lookups) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		clients_free(&clients);
+	}
 	return clients;
 }
 
@@ -108,6 +114,7 @@ void clients_free(struct clients **clientsp)
 	stop_rearming(clients);
 	while ((client = TAILQ_FIRST(&clients->list)))
 		client_close(client, "pooler is shutting down");
+	lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
@@ -127,6 +134,8 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
 	clients->generation++;
+	if (clients->lookups)
+		lookups_configure(clients->lookups, config);
 	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);
