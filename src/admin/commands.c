@@ -174,12 +174,18 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	return OUTCOME_DONE;
 }
 
+static void notice_change(void *arg, const char *name, const char *line)
+{
+	(void)name;
+	session_notice(arg, line, NULL);
+}
+
 static enum outcome run_reload(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	struct err why;
 
-	if (with->reload(with->arg, &why))
+	if (with->reload(with->arg, notice_change, session, &why))
 		return OUTCOME_DONE;
 	session_notice(session, why.text, NULL);
 	err_set(err, ERR_CONFIG, "RELOAD failed, see logs for additional details");

@@ -5,6 +5,7 @@
 #include "pgweir/admin/console.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "admin_priv.h"
@@ -61,22 +62,27 @@ static void note_all(struct console *console)
 	history_note(console->history, STATS_ALL, &counted);
 }
 
-static void log_averages(const struct console *console, usec_t now)
+static void tell_averages(const struct console *console, usec_t now)
 {
 	const struct logger log = { console->with.log, NULL };
 	struct stats counted, average;
+	char text[512];
 
 	console_count_all(console, &counted);
 	history_average(console->history, STATS_ALL, &counted, now, &average);
-	log_info(&log,
-	         "stats: %" PRIu64 " xacts/s, %" PRIu64 " queries/s, %" PRIu64
-	         " client parses/s, %" PRIu64 " server parses/s, %" PRIu64 " binds/s, %" PRIu64
-	         " client logins/s, in %" PRIu64 " B/s, out %" PRIu64 " B/s, xact %" PRIu64
-	         " us, query %" PRIu64 " us, wait %" PRIu64 " us",
+	snprintf(text, sizeof(text),
+	         "%" PRIu64 " xacts/s, %" PRIu64 " queries/s, %" PRIu64 " client parses/s, %" PRIu64
+	         " server parses/s, %" PRIu64 " binds/s, %" PRIu64 " client logins/s, in %" PRIu64
+	         " B/s, out %" PRIu64 " B/s, xact %" PRIu64 " us, query %" PRIu64
+	         " us, wait %" PRIu64 " us",
 	         average.xact_count, average.query_count, average.client_parse_count,
 	         average.server_parse_count, average.bind_count, average.client_login_count,
 	         average.client_bytes, average.server_bytes, average.xact_time, average.query_time,
 	         average.wait_time);
+	if (console_config(console)->log_stats)
+		log_info(&log, "stats: %s", text);
+	if (console->with.status)
+		console->with.status(console->with.arg, text);
 }
 
 static void on_tick(struct timer *timer)
@@ -89,8 +95,7 @@ static void on_tick(struct timer *timer)
 	history_settle(console->history);
 	console->ticked_at = now;
 	/* The window reaches back to the tick before: the line tells of one stats_period. */
-	if (console_config(console)->log_stats)
-		log_averages(console, now);
+	tell_averages(console, now);
 	console_configure(console);
 }
 

@@ -42,6 +42,7 @@ struct reader {
 	const char *file;
 	unsigned long line;
 	struct buf name, secret;
+	struct problems *problems; /* NULL: the first bad line is the end */
 };
 
 static bool is_md5(const char *text)
@@ -171,6 +172,16 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 	return true;
 }
 
+/* Notes what was wrong with a line, and goes to the next one. */
+static bool go_on(struct reader *reader, const struct err *err)
+{
+	if (!reader->problems || err->code == ERR_MEMORY)
+		return false;
+	problems_add_text(reader->problems, err->text);
+	skip_line(reader);
+	return true;
+}
+
 static bool read_lines(struct reader *reader, struct users *users, struct err *err)
 {
 	while (reader->rest.count) {
@@ -182,7 +193,7 @@ static bool read_lines(struct reader *reader, struct users *users, struct err *e
 		skip_blanks(reader);
 		if (peek(reader) == '\n')
 			skip_line(reader);
-		else if (!read_user(reader, users, err))
+		else if (!read_user(reader, users, err) && !go_on(reader, err))
 			return false;
 	}
 	return true;
@@ -197,10 +208,12 @@ struct users *users_none(void)
 	return users;
 }
 
-struct users *users_parse(struct bytes text, const char *file, struct err *err)
+static struct users *parse(struct bytes text, const char *file, struct problems *problems,
+                           struct err *err)
 {
 	struct reader reader = { .rest = text,
 		                 .file = file,
+		                 .problems = problems,
 		                 .name.limit = USER_NAME_MAX,
 		                 .secret.limit = USER_SECRET_MAX };
 	struct users *users = users_none();
@@ -212,6 +225,11 @@ struct users *users_parse(struct bytes text, const char *file, struct err *err)
 	buf_free(&reader.name);
 	buf_wipe(&reader.secret);
 	return users;
+}
+
+struct users *users_parse(struct bytes text, const char *file, struct err *err)
+{
+	return parse(text, file, NULL, err);
 }
 
 static bool read_file(FILE *file, struct buf *text)
@@ -229,7 +247,7 @@ static bool read_file(FILE *file, struct buf *text)
 	return !ferror(file);
 }
 
-struct users *users_load(const char *path, struct err *err)
+static struct users *load(const char *path, struct problems *problems, struct err *err)
 {
 	struct buf text = { .limit = USERS_FILE_MAX };
 	struct users *users = NULL;
@@ -240,13 +258,25 @@ struct users *users_load(const char *path, struct err *err)
 		return NULL;
 	}
 	if (read_file(file, &text))
-		users = users_parse(buf_bytes(&text), path, err);
+		users = parse(buf_bytes(&text), path, problems, err);
 	else if (!buf_ok(&text))
 		err_set(err, ERR_CONFIG, "%s is too long", path);
 	else
 		err_set(err, ERR_CONFIG, "cannot read %s: %s", path, strerror(errno));
 	fclose(file);
 	buf_wipe(&text);
+	return users;
+}
+
+struct users *users_load(const char *path, struct err *err) { return load(path, NULL, err); }
+
+struct users *users_judge(const char *path, struct problems *problems)
+{
+	struct err err = { 0 };
+	struct users *users = load(path, problems, &err);
+
+	if (!users)
+		problems_add_text(problems, err.text);
 	return users;
 }
 

@@ -15,10 +15,15 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "log_json_priv.h"
+#include "log_limit_priv.h"
+#include "log_outlets_priv.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 
@@ -40,7 +45,11 @@ struct log {
 	long pid;        /* 0 until log_start(): before it we may still fork */
 	pthread_t writer;
 
+	struct log_limit limit;
+
 	int fd; /* the file, or -1 */
+	bool is_json;
+	bool is_journal; /* stderr is the journal's */
 	bool to_stderr;
 	bool to_syslog;
 	char *ident; /* openlog() keeps the pointer */
@@ -50,48 +59,15 @@ struct log {
 	size_t fraction_at;
 };
 
-/* Stands before each line in `pending`. */
-struct record {
-	enum log_level level;
-	uint32_t text_at; /* where the text begins in the line: syslog has a stamp of its own */
-	uint32_t count;   /* bytes of the line, newline included */
-};
-
-#define LEVEL(words, priority)                     \
-	{                                          \
-		words " ", sizeof(words), priority \
-	}
-
-static const struct {
-	const char *name; /* and a blank */
-	size_t count;
-	int priority; /* for syslog; -1: not sent there */
-} levels[LOG_LEVELS] = {
-	[LOG_LEVEL_FATAL] = LEVEL("FATAL", LOG_CRIT),
-	[LOG_LEVEL_ERROR] = LEVEL("ERROR", LOG_ERR),
-	[LOG_LEVEL_WARNING] = LEVEL("WARNING", LOG_WARNING),
-	[LOG_LEVEL_INFO] = LEVEL("LOG", LOG_INFO),
-	[LOG_LEVEL_DEBUG] = LEVEL("DEBUG", -1),
-	[LOG_LEVEL_NOISE] = LEVEL("NOISE", -1),
-};
-
-static const struct {
-	const char *name;
-	int value;
-} facilities[] = {
-	{ "auth", LOG_AUTH },     { "authpriv", LOG_AUTHPRIV }, { "daemon", LOG_DAEMON },
-	{ "user", LOG_USER },     { "local0", LOG_LOCAL0 },     { "local1", LOG_LOCAL1 },
-	{ "local2", LOG_LOCAL2 }, { "local3", LOG_LOCAL3 },     { "local4", LOG_LOCAL4 },
-	{ "local5", LOG_LOCAL5 }, { "local6", LOG_LOCAL6 },     { "local7", LOG_LOCAL7 },
-};
-
-static int facility_by_name(const char *name)
+/* systemd says which file the journal's end of stderr is: it may have been replaced since. */
+static bool stderr_is_journal(void)
 {
-	for (size_t i = 0; name && i < sizeof(facilities) / sizeof(facilities[0]); i++) {
-		if (strcmp(facilities[i].name, name) == 0)
-			return facilities[i].value;
-	}
-	return LOG_DAEMON;
+	const char *said = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat found;
+
+	return said && sscanf(said, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &found) == 0 && found.st_dev == device && found.st_ino == inode;
 }
 
 struct log *log_new(void)
@@ -110,52 +86,36 @@ struct log *log_new(void)
 	log->level = LOG_LEVEL_INFO;
 	log->fd = -1;
 	log->to_stderr = true;
+	log->is_journal = stderr_is_journal();
 	return log;
 }
 
-static void write_all(int fd, const char *at, size_t count)
+/* Called with the lock held. */
+static struct outlets outlets_of(const struct log *log)
 {
-	while (count) {
-		ssize_t done = write(fd, at, count);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return; /* a full disk: there is nobody left to tell */
-		at += done;
-		count -= (size_t)done;
-	}
-}
-
-/* Writes whole records: the lines of one batch with as few writes as may be. */
-static void write_records(int fd, bool to_stderr, bool to_syslog, struct bytes records)
-{
-	struct buf lines = { 0 };
-
-	while (records.count) {
-		struct record record;
-		const char *line = records.at + sizeof(record);
-
-		memcpy(&record, records.at, sizeof(record));
-		if (fd >= 0 || to_stderr)
-			buf_add(&lines, line, record.count);
-		if (to_syslog && levels[record.level].priority >= 0)
-			syslog(levels[record.level].priority, "%.*s",
-			       (int)(record.count - record.text_at - 1), line + record.text_at);
-		records = bytes_skip(records, sizeof(record) + record.count);
-	}
-	if (fd >= 0)
-		write_all(fd, lines.at, lines.count);
-	if (to_stderr)
-		write_all(STDERR_FILENO, lines.at, lines.count);
-	buf_free(&lines);
+	return (struct outlets){ log->fd, log->to_stderr, log->to_syslog,
+		                 log->to_stderr && log->is_journal };
 }
 
 /* Called with the lock held, by the writer, or by anyone while the writer holds no batch. */
 static void write_pending(struct log *log)
 {
-	write_records(log->fd, log->to_stderr, log->to_syslog, buf_bytes(&log->pending));
+	log_write_records(outlets_of(log), buf_bytes(&log->pending));
 	buf_clear(&log->pending);
+}
+
+static void add_suppressed(struct log *log);
+
+/* Called with the lock held: sleeps until there is a line, or something to be said of others. */
+static void sleep_writer(struct log *log, const struct timespec *deadline)
+{
+	log->is_asleep = true;
+	if (log->limit.is_over)
+		pthread_cond_timedwait(&log->wake, &log->lock, deadline);
+	else
+		pthread_cond_wait(&log->wake, &log->lock);
+	log->is_asleep = false;
+	add_suppressed(log);
 }
 
 /* The thread. Writes outside of the lock, so that nobody who logs waits for the disk. */
@@ -169,20 +129,17 @@ static void *writer_run(void *arg)
 		struct buf empty = batch;
 		usec_t until = clock_now() + WRITER_PAUSE;
 		struct timespec deadline = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
-		int fd = log->fd;
+		struct outlets outlets = outlets_of(log);
 
 		if (log->pending.count == 0) {
-			log->is_asleep = true;
-			pthread_cond_wait(&log->wake, &log->lock);
-			log->is_asleep = false;
+			sleep_writer(log, &deadline);
 			continue;
 		}
 		batch = log->pending;
 		log->pending = empty;
 		log->is_writing = true;
-		bool to_stderr = log->to_stderr, to_syslog = log->to_syslog;
 		pthread_mutex_unlock(&log->lock);
-		write_records(fd, to_stderr, to_syslog, buf_bytes(&batch));
+		log_write_records(outlets, buf_bytes(&batch));
 		buf_clear(&batch);
 		pthread_mutex_lock(&log->lock);
 		log->is_writing = false;
@@ -240,6 +197,9 @@ void log_free(struct log **logp)
 		pthread_mutex_unlock(&log->lock);
 		pthread_join(log->writer, NULL);
 	}
+	log->limit.second = 0; /* over, whatever the clock says */
+	add_suppressed(log);
+	write_pending(log);
 	if (log->fd >= 0)
 		close(log->fd);
 	if (log->to_syslog)
@@ -260,7 +220,7 @@ static void switch_syslog(struct log *log, const struct log_options *options)
 	log->ident = strdup(options->ident ? options->ident : "pgweir");
 	log->to_syslog = options->to_syslog;
 	if (log->to_syslog)
-		openlog(log->ident, LOG_PID, facility_by_name(options->facility));
+		openlog(log->ident, LOG_PID, log_facility(options->facility));
 }
 
 bool log_configure(struct log *log, const struct log_options *options, struct err *err)
@@ -280,6 +240,9 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 		close(log->fd);
 	log->fd = fd;
 	log->to_stderr = options->to_stderr;
+	log->is_journal = stderr_is_journal(); /* in the background it is not */
+	__atomic_store_n(&log->is_json, options->is_json, __ATOMIC_RELAXED);
+	log->limit.per_second = options->rate;
 	log->level = options->verbosity <= 0   ? LOG_LEVEL_INFO
 	             : options->verbosity == 1 ? LOG_LEVEL_DEBUG
 	                                       : LOG_LEVEL_NOISE;
@@ -328,70 +291,40 @@ static void add_stamp(struct log *log)
 	buf_add(&log->pending, log->stamp, log->stamp_count);
 }
 
-/* Whether there is a byte below blank, or 0x7f, in any of the eight. */
-static bool has_control(uint64_t word)
-{
-	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
-	uint64_t erased = word ^ (ones * 0x7f);
+/* ---- records ---- */
 
-	return (((word - ones * ' ') & ~word) | ((erased - ones) & ~erased)) & tops;
-}
-
-/* How many bytes can be written as they are, at least: looked at eight at a time. */
-static size_t count_plain(const char *text, size_t count)
-{
-	size_t done = 0;
-	uint64_t word;
-
-	for (; count - done >= sizeof(word); done += sizeof(word)) {
-		memcpy(&word, text + done, sizeof(word));
-		if (has_control(word))
-			break;
-	}
-	return done;
-}
-
-/*
- * Called with the lock held. A line of the log never begins with a peer's words, and what
- * would move a terminal's cursor is spelled out.
- */
-static void add_text(struct buf *out, const char *text, size_t count)
-{
-	const char *from = text, *end = text + count;
-
-	for (text += count_plain(text, count); text < end; text++) {
-		unsigned char byte = (unsigned char)*text;
-
-		if ((byte >= ' ' && byte != 0x7f) || byte == '\t')
-			continue;
-		buf_add(out, from, (size_t)(text - from));
-		from = text + 1;
-		if (byte == '\n')
-			buf_add(out, "\n\t", 2);
-		else
-			buf_printf(out, "\\x%02x", byte);
-	}
-	buf_add(out, from, (size_t)(end - from));
-	buf_add_byte(out, '\n');
-}
-
-/* Called with the lock held. */
-static void add_record(struct log *log, enum log_level level, const char *text, size_t count)
+/* Called with the lock held. `who` NULL: the line is text, and has that in it. */
+static void add_record(struct log *log, enum log_level level, const struct log_who *who,
+                       struct bytes text)
 {
 	struct record record = { .level = level };
+	struct bytes name = log_level_name(level);
 	size_t begin = log->pending.count;
 
 	buf_add(&log->pending, &record, sizeof(record));
-	add_stamp(log);
-	buf_add(&log->pending, levels[level].name, levels[level].count);
-	record.text_at = (uint32_t)(log->pending.count - begin - sizeof(record));
-	add_text(&log->pending, text, count);
+	if (who) {
+		log_json_add(&log->pending, bytes_of(name.at, name.count - 1),
+		             log->pid ? log->pid : (long)getpid(), who, text);
+	} else {
+		add_stamp(log);
+		buf_add(&log->pending, name.at, name.count);
+		record.text_at = (uint32_t)(log->pending.count - begin - sizeof(record));
+		log_text_add(&log->pending, text.at, text.count);
+	}
 	if (!buf_ok(&log->pending)) {
 		buf_clear(&log->pending);
 		return;
 	}
 	record.count = (uint32_t)(log->pending.count - begin - sizeof(record));
 	memcpy(log->pending.at + begin, &record, sizeof(record));
+}
+
+/* Called with the lock held: the log speaks for itself. */
+static void add_own(struct log *log, enum log_level level, const struct line *line)
+{
+	static const struct log_who nobody;
+
+	add_record(log, level, log->is_json ? &nobody : NULL, bytes_of(line->at, line->count));
 }
 
 static void add_lost(struct log *log)
@@ -402,14 +335,64 @@ static void add_lost(struct log *log)
 	line_add_number(&line, log->lost_count);
 	line_add(&line, " log lines lost: the log is written too slowly");
 	log->lost_count = 0;
-	add_record(log, LOG_LEVEL_WARNING, words, line.count);
+	add_own(log, LOG_LEVEL_WARNING, &line);
+}
+
+/* What there was too much of in a second that is over. */
+static void add_suppressed(struct log *log)
+{
+	time_t now = clock_now() / USEC_PER_SEC;
+	char words[LOG_KIND_TEXT + 64];
+	struct line line = line_begin(words, sizeof(words));
+	enum log_level level;
+
+	if (!log_limit_is_due(&log->limit, now)) {
+		if (!log->limit.is_over)
+			log_limit_turn(&log->limit, now);
+		return;
+	}
+	while (log_limit_next(&log->limit, now, &level, &line)) {
+		add_own(log, level, &line);
+		line = line_begin(words, sizeof(words));
+	}
+}
+
+/* As the contract has it. */
+static void add_who(struct line *line, const struct log_who *who)
+{
+	if (who->pointer) {
+		line_add(line, *who->kind == 'c' ? "C-" : "S-");
+		line_add_pointer(line, who->pointer);
+		line_add(line, ": ");
+	}
+	if (who->database) {
+		line_add(line, who->database);
+		line_add(line, "/");
+		line_add(line, who->user);
+	}
+	if (who->address.count) {
+		if (who->database)
+			line_add(line, "@");
+		line_add_bytes(line, who->address.at, who->address.count);
+	}
+	line_add(line, " ");
 }
 
 static void begin(const struct logger *logger, struct log_entry *entry)
 {
+	struct log_who *who = &entry->who;
+
 	entry->line = line_begin(entry->room, sizeof(entry->room));
-	if (logger->prefix)
-		logger->prefix(logger, &entry->line);
+	entry->is_json = __atomic_load_n(&logger->log->is_json, __ATOMIC_RELAXED);
+	who->kind = who->database = who->user = NULL;
+	who->pointer = NULL;
+	who->id = 0;
+	who->address = line_begin(who->room, sizeof(who->room));
+	if (logger->who)
+		logger->who(logger, who);
+	if (logger->who && !entry->is_json)
+		add_who(&entry->line, who);
+	entry->text_at = entry->line.count;
 }
 
 bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry)
@@ -421,24 +404,39 @@ bool log_begin(const struct logger *logger, enum log_level level, struct log_ent
 	return is_wanted;
 }
 
+/* Called with the lock held. false: it may not be written. */
+static bool take_entry(struct log *log, enum log_level level, const struct log_entry *entry)
+{
+	add_suppressed(log);
+	if (!log_limit_passes(
+		&log->limit, level,
+		bytes_of(entry->room + entry->text_at, entry->line.count - entry->text_at)))
+		return false;
+	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
+		log->lost_count++;
+		return false;
+	}
+	if (log->lost_count)
+		add_lost(log);
+	add_record(log, level, entry->is_json ? &entry->who : NULL,
+	           bytes_of(entry->room, entry->line.count));
+	return true;
+}
+
 void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry)
 {
 	struct log *log = logger->log;
+	bool was_over, is_taken;
 
 	pthread_mutex_lock(&log->lock);
-	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
-		log->lost_count++;
-	} else {
-		if (log->lost_count)
-			add_lost(log);
-		add_record(log, level, entry->room, entry->line.count);
-		if (!log->has_writer || level == LOG_LEVEL_FATAL) {
-			wait_idle(log);
-			write_pending(log);
-		} else if (log->is_asleep) {
-			log->is_asleep = false;
-			pthread_cond_signal(&log->wake);
-		}
+	was_over = log->limit.is_over;
+	is_taken = take_entry(log, level, entry);
+	if (is_taken && (!log->has_writer || level == LOG_LEVEL_FATAL)) {
+		wait_idle(log);
+		write_pending(log);
+	} else if (log->is_asleep && (is_taken || was_over != log->limit.is_over)) {
+		log->is_asleep = false;
+		pthread_cond_signal(&log->wake);
 	}
 	pthread_mutex_unlock(&log->lock);
 }

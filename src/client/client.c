@@ -165,6 +165,7 @@ static void detach(struct client *client)
 	sql_forget(client);
 	names_forget(client, true); /* the ledger has taken back what was under way */
 	unnamed_free(client);
+	slow_forget(client);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);
 	client->is_keyed = false;

@@ -128,6 +128,14 @@ void welcome_begin(struct client *client);
 void welcome_send(struct client *client);
 void welcome_send_own(struct client *client); /* from the server that logged in for it */
 
+/*
+ * slow.c: a frame of a batch, of which `in` has the header and more or less of the body; the
+ * batch has been answered in full; it never will be.
+ */
+void slow_note(struct client *client, const struct frame *frame, struct bytes in);
+void slow_end(struct client *client, usec_t duration);
+void slow_forget(struct client *client);
+
 /* A CancelRequest came. canceling.c */
 void canceling_begin(struct client *client, struct bytes key);
 void canceling_end(struct client *client);

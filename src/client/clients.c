@@ -19,19 +19,16 @@
 /* Clients whose limits are looked at in one turn: others want to be served meanwhile. */
 #define REARMED_A_TURN 256
 
-static void log_prefix(const struct logger *logger, struct line *line)
+static void tell_who(const struct logger *logger, struct log_who *who)
 {
 	const struct client *client = CLIENT_OF(logger, log);
 
-	line_add(line, "C-");
-	line_add_pointer(line, client);
-	line_add(line, ": ");
-	line_add(line, client_database(client));
-	line_add(line, "/");
-	line_add(line, client_user(client));
-	line_add(line, "@");
-	address_add(&client->peer, line);
-	line_add(line, " ");
+	who->kind = "client";
+	who->pointer = client;
+	who->id = client->id;
+	who->database = client_database(client);
+	who->user = client_user(client);
+	address_add(&client->peer, &who->address);
 }
 
 static void free_closed(struct task *task)
@@ -116,7 +113,7 @@ void clients_free(struct clients **clientsp)
 	*clientsp = NULL;
 	stop_rearming(clients);
 	while ((client = TAILQ_FIRST(&clients->list)))
-		client_close(client, NULL);
+		client_close(client, "pooler is shutting down");
 	lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
@@ -184,7 +181,7 @@ static struct client *make(struct clients *clients, int fd, const struct address
 		return NULL;
 	}
 	client->clients = clients;
-	client->log = (struct logger){ clients->with.log, log_prefix };
+	client->log = (struct logger){ clients->with.log, tell_who };
 	client->borrower.ops = &client_borrower_ops;
 	client->params = client->startup = params_none(clients->with.params);
 	client->peer = *peer;

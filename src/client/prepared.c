@@ -403,3 +403,11 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 		                                : judge_close(client, names.statement);
 	return judge_use(client, frame, &names, gather, head);
 }
+
+const char *prepared_text(const struct client *client, const char *name)
+{
+	const struct client_statement *entry = names_find(client, name);
+	const struct statement *statement = entry ? names_statement(entry) : NULL;
+
+	return statement ? statement->message + FRAME_HEADER_SIZE + statement->name_size : NULL;
+}

@@ -73,4 +73,7 @@ void unnamed_away(struct client *client);
 /* Frees it; the ledger has settled what was under way. */
 void unnamed_free(struct client *client);
 
+/* The SQL text of a statement that the client has prepared by this name; NULL: none. */
+const char *prepared_text(const struct client *client, const char *name);
+
 #endif

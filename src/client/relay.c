@@ -69,6 +69,8 @@ static void end_batch(struct client *client, char status)
 
 	if (client->request_at)
 		stats->query_time += (uint64_t)(now_of(client) - client->request_at);
+	if (client->request_at && (client->slow || client->clients->config->log_min_duration))
+		slow_end(client, now_of(client) - client->request_at);
 	client->request_at = 0;
 	if (status != 'I' || !client->xact_at)
 		return;
@@ -326,6 +328,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	}
 	if (ledger_is_full(&server->ledger) || server->segment.is_failed)
 		return JUDGE_WAIT;
+	if (client->clients->config->log_min_duration)
+		slow_note(client, frame, in);
 	gather->server = server;
 	if (!client->request_at) {
 		begin_batch(client);

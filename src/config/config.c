@@ -18,10 +18,17 @@
 
 #include "pgweir/base/banned.h"
 
+struct config_places {
+	size_t file_count;
+	char *files[INI_FILES_MAX + 1]; /* the first is the whole */
+	struct place at[];              /* by the rows of settings; .file NULL: no line */
+};
+
 /* A reader that fills a snapshot. */
 struct load {
 	struct ini_reader reader;
 	struct config *config;
+	struct config_places *places; /* NULL: nobody asks */
 };
 
 /* Frees all but what other snapshots share. */
@@ -98,7 +105,7 @@ static bool put_setting(struct config *config, const char *name, const char *val
 }
 
 /* For SHOW LIMITS. */
-static void note_place(struct config *config, const struct ini_pair *pair)
+static void note_origin(struct config *config, const struct ini_pair *pair)
 {
 	if (pair->section == INI_SETTINGS)
 		origins_note_file(config, pair->name, pair->place);
@@ -108,11 +115,38 @@ static void note_place(struct config *config, const struct ini_pair *pair)
 		entries_place_user(config->entries, pair->name, pair->place);
 }
 
+/* The names of files are good only while they are read: ours live as long as the places. */
+static const char *keep_file(struct config_places *places, const char *name)
+{
+	for (size_t i = 0; i < places->file_count; i++) {
+		if (strcmp(places->files[i], name) == 0)
+			return places->files[i];
+	}
+	if (places->file_count > INI_FILES_MAX)
+		return NULL;
+	places->files[places->file_count] = strdup(name);
+	if (!places->files[places->file_count])
+		return NULL;
+	return places->files[places->file_count++];
+}
+
+static void note_place(struct config_places *places, const struct ini_pair *pair)
+{
+	const struct setting *setting = setting_find(pair->name);
+
+	if (places && setting)
+		places->at[setting - settings] =
+		    (struct place){ keep_file(places, pair->place.file), pair->place.line };
+}
+
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
 	struct load *load = (struct load *)reader; /* its first member */
 	struct err err = { 0 };
 	bool ok = true;
+
+	if (pair->section == INI_SETTINGS)
+		note_place(load->places, pair);
 
 	if (pair->section == INI_SETTINGS)
 		ok = put_setting(load->config, pair->name, pair->value, &err);
@@ -123,12 +157,13 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	else
 		ok = entries_add_peer(load->config->entries, pair->name, pair->value, &err);
 	if (ok)
-		note_place(load->config, pair);
+		note_origin(load->config, pair);
 	else
 		problems_add(reader->problems, pair->place, "%s", err.text);
 }
 
-static const struct config *load_end(struct load *load, const char *name)
+/* Judges the whole. */
+static void load_judge(struct load *load, const char *name)
 {
 	struct place place = { name, 0 };
 
@@ -136,6 +171,11 @@ static const struct config *load_end(struct load *load, const char *name)
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
 		problems_add(load->reader.problems, place, "there is no [pgbouncer] section");
 	entries_sort_peers(load->config->entries);
+}
+
+static const struct config *load_end(struct load *load, const char *name)
+{
+	load_judge(load, name);
 	if (!problems_any(load->reader.problems))
 		return load->config;
 	config_free(load->config);
@@ -149,20 +189,72 @@ static bool load_begin(struct load *load, const char *name, struct problems *pro
 	return load->config || problems_add(problems, (struct place){ name, 0 }, "no memory");
 }
 
+static void load_file(struct load *load, const char *path)
+{
+	load->reader.may_include = true;
+	ini_read_file(&load->reader, path);
+	if (load->config->conffile)
+		return;
+	load->config->conffile = strdup(path);
+	if (!load->config->conffile)
+		problems_add(load->reader.problems, (struct place){ path, 0 }, "no memory");
+}
+
 const struct config *config_load(const char *path, struct problems *problems)
 {
 	struct load load;
 
 	if (!load_begin(&load, path, problems))
 		return NULL;
-	load.reader.may_include = true;
-	ini_read_file(&load.reader, path);
-	if (!load.config->conffile) {
-		load.config->conffile = strdup(path);
-		if (!load.config->conffile)
-			problems_add(problems, (struct place){ path, 0 }, "no memory");
-	}
+	load_file(&load, path);
 	return load_end(&load, path);
+}
+
+static struct config_places *places_new(const char *path)
+{
+	struct config_places *places =
+	    calloc(1, sizeof(*places) + settings_count * sizeof(places->at[0]));
+
+	if (places && !keep_file(places, path))
+		config_places_free(&places);
+	return places;
+}
+
+const struct config *config_draft(const char *path, struct problems *problems,
+                                  struct config_places **places)
+{
+	struct load load;
+
+	*places = places_new(path);
+	if (!*places) {
+		problems_add(problems, (struct place){ path, 0 }, "no memory");
+		return NULL;
+	}
+	if (!load_begin(&load, path, problems))
+		return NULL;
+	load.places = *places;
+	load_file(&load, path);
+	load_judge(&load, path);
+	return load.config;
+}
+
+struct place config_place(const struct config_places *places, const char *name)
+{
+	const struct setting *setting = setting_find(name);
+
+	if (setting && places->at[setting - settings].file)
+		return places->at[setting - settings];
+	return (struct place){ places->files[0], 0 };
+}
+
+void config_places_free(struct config_places **placesp)
+{
+	struct config_places *places = *placesp;
+
+	*placesp = NULL;
+	for (size_t i = 0; places && i < places->file_count; i++)
+		free(places->files[i]);
+	free(places);
 }
 
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems)

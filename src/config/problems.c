@@ -39,6 +39,17 @@ bool problems_add(struct problems *problems, struct place place, const char *for
 	return false;
 }
 
+bool problems_add_text(struct problems *problems, const char *text)
+{
+	char *copy = problems->count < CONFIG_PROBLEMS_MAX ? strdup(text) : NULL;
+
+	if (copy)
+		problems->texts[problems->count++] = copy;
+	else
+		problems->dropped_count++;
+	return false;
+}
+
 void problems_done(struct problems *problems)
 {
 	for (size_t i = 0; i < problems->count; i++)

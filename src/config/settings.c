@@ -23,6 +23,7 @@
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
 	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD, \
+	enum log_format: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
@@ -42,6 +43,7 @@ static const char *const auth_types_absent[] = {
 #endif
 	NULL
 };
+static const char *const log_formats[] = { "text", "json", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
@@ -169,8 +171,18 @@ const struct setting settings[] = {
 	        .help = "Logs logins and new server connections."),
 	SETTING(log_disconnections, .initial = "1", LIVE, GROUP(LOG),
 	        .help = "Logs the end of connections, with its reason."),
+	SETTING(log_format, .initial = "text", .words = log_formats, LIVE, GROUP(LOG),
+	        .help = "text: as PgBouncer writes it. json: one object a line."),
+	SETTING(log_min_duration, .initial = "0", LIVE, GROUP(LOG),
+	        .help = "Logs each request that takes so long, waiting included, with the "
+	                "beginning of its SQL text as the client wrote it, but never the values "
+	                "of its parameters. 0 = off."),
 	SETTING(log_pooler_errors, .initial = "1", LIVE, GROUP(LOG),
 	        .help = "Logs the errors that pgweir itself sends to clients."),
+	SETTING(log_rate_limit, .initial = "5000", .max = INT32_MAX, LIVE, GROUP(LOG),
+	        .help = "Lines of one kind (with the same words at their beginning) that are "
+	                "logged in a second; then one line says how many more there were. "
+	                "0 = no limit."),
 	SETTING(log_stats, .initial = "1", LIVE, GROUP(LOG),
 	        .help = "Logs a line of figures every stats_period."),
 	SETTING(logfile, .initial = "", LIVE, GROUP(LOG),

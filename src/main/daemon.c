@@ -37,8 +37,7 @@ static void report_all(struct problems *problems, void (*report)(void *arg, cons
 	problems_done(problems);
 }
 
-/* What auth_type ldap or pam would work by: also while it is another, as SET may change that. */
-static bool check_outside(const struct config *config,
+bool daemon_check_outside(const struct config *config,
                           void (*report)(void *arg, const char *problem), void *arg)
 {
 	struct err err;
@@ -64,7 +63,7 @@ bool daemon_load_hba(const struct config *config, struct hba **hba,
 	struct problems problems = { 0 };
 
 	*hba = NULL;
-	if (!check_outside(config, report, arg))
+	if (!daemon_check_outside(config, report, arg))
 		return false;
 	if (config->auth_type != AUTH_TYPE_HBA)
 		return true;
@@ -117,6 +116,8 @@ struct log_options daemon_log_options(const struct options *options, const struc
 		.file = config->logfile,
 		.to_stderr = !options->quiet,
 		.to_syslog = config->syslog,
+		.is_json = config->log_format == LOG_FORMAT_JSON,
+		.rate = (unsigned int)config->log_rate_limit,
 		.ident = config->syslog_ident,
 		.facility = config->syslog_facility,
 		.verbosity = config->verbose == CONFIG_UNSET ? options->verbosity : config->verbose,
@@ -142,7 +143,7 @@ static void on_free(void *arg)
 
 /* ---- making the rooms ---- */
 
-static bool make_listener(struct daemon *daemon, struct err *err)
+static bool make_listener(struct daemon *daemon, const struct activation *given, struct err *err)
 {
 	const struct config *config = daemon->config;
 
@@ -157,6 +158,8 @@ static bool make_listener(struct daemon *daemon, struct err *err)
 					    .reuse_port = config->so_reuseport,
 					    .tcp_defer_accept = config->tcp_defer_accept,
 					    .socket = daemon->pools->server_sockets,
+					    .given = given->fds,
+					    .given_count = given->count,
 					    .log = daemon->logger,
 					},
 	                                on_accept, daemon);
@@ -242,7 +245,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
-                          struct err *err)
+                          const struct activation *given, struct err *err)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
@@ -259,14 +262,20 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->config = config;
 	daemon->users = users;
 	daemon->hba = hba;
+	if (!notify_open(&daemon->notify, err))
+		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !make_listener(daemon, err))
+	    !make_listener(daemon, given, err))
 		daemon_free(&daemon);
 	return daemon;
 }
 
-void daemon_run(struct daemon *daemon) { loop_run(daemon->loop); }
+void daemon_run(struct daemon *daemon)
+{
+	lifecycle_ready(daemon);
+	loop_run(daemon->loop);
+}
 
 void daemon_free(struct daemon **daemonp)
 {
@@ -279,6 +288,7 @@ void daemon_free(struct daemon **daemonp)
 	timer_clear(&daemon->suspend);
 	if (daemon->pools)
 		daemon->pools->suspend = SUSPEND_NONE; /* nobody goes on now */
+	timer_clear(&daemon->watchdog);
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);
@@ -297,5 +307,6 @@ void daemon_free(struct daemon **daemonp)
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
+	notify_close(&daemon->notify);
 	free(daemon);
 }

@@ -9,6 +9,7 @@
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/main/daemon.h"
+#include "pgweir/main/notify.h"
 #include "pgweir/main/tls_sets.h"
 #include "pgweir/net/listener.h"
 
@@ -38,6 +39,8 @@ struct daemon {
 	struct clients *clients;
 	struct listener *listener;
 	struct console *console;
+	struct notify notify;
+	struct timer watchdog; /* on if the service manager has asked for it */
 	enum shutdown_state shutdown;
 	struct pools_watch watch; /* on while shutdown is not NONE */
 	struct timer suspend;     /* on while a SUSPEND drains */
@@ -51,6 +54,7 @@ struct users *daemon_load_users(const struct config *config, struct err *err);
 void daemon_suspend(struct daemon *daemon);
 void daemon_go_on(struct daemon *daemon);
 
+void lifecycle_ready(struct daemon *daemon); /* the service manager may know */
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 void lifecycle_free_console(struct daemon *daemon);

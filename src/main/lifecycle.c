@@ -7,6 +7,7 @@
  */
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon_priv.h"
 
@@ -73,32 +74,80 @@ static void report(void *arg, const char *problem)
 		err_set(reload->err, ERR_CONFIG, "%s", problem);
 }
 
-static bool reload(void *arg, struct err *err)
+/* Where the changes of a reload go: in words to whoever asked for it, by name to the log. */
+struct telling {
+	config_tell *tell; /* NULL: nobody asked */
+	void *arg;
+	struct buf names;
+};
+
+static void tell_change(void *arg, const char *name, const char *line)
+{
+	struct telling *telling = arg;
+
+	buf_printf(&telling->names, "%s%s", telling->names.count ? ", " : "", name);
+	if (telling->tell)
+		telling->tell(telling->arg, name, line);
+}
+
+static void tell_changes(struct daemon *daemon, const struct config *old,
+                         const struct config *fresh, config_tell *tell, void *arg)
+{
+	struct telling telling = { .tell = tell, .arg = arg };
+
+	config_compare(old, fresh, tell_change, &telling);
+	if (telling.names.count)
+		log_info(&daemon->logger, "changed in the configuration: %s",
+		         buf_text(&telling.names));
+	buf_free(&telling.names);
+}
+
+static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
-	const struct config *fresh, *config;
+	const struct config *fresh, *config, *old = config_ref(daemon->config);
 	struct buf differ = { 0 };
 	struct users *users;
 	struct hba *hba;
+	bool is_done;
 
 	err->code = ERR_NONE;
 	if (!daemon_load(daemon->config->conffile, &fresh, &users, &hba, report,
-	                 &(struct reload){ daemon, err }))
+	                 &(struct reload){ daemon, err })) {
+		config_unref(&old);
 		return false;
+	}
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
-	config_unref(&fresh);
 	if (differ.count)
 		log_warning(&daemon->logger, "changed only by a restart: %s", buf_text(&differ));
 	buf_free(&differ);
-	if (!config) {
+	if (config) {
+		is_done = change_config(daemon, config, users, hba, err);
+	} else {
 		users_release(&users);
 		hba_release(&hba);
-		return err_set(err, ERR_MEMORY, "out of memory");
+		is_done = err_set(err, ERR_MEMORY, "out of memory");
 	}
-	if (change_config(daemon, config, users, hba, err))
-		return true;
-	log_error(&daemon->logger, "%s", err->text);
-	return false;
+	if (is_done)
+		tell_changes(daemon, old, fresh, tell, tell_arg);
+	else
+		log_error(&daemon->logger, "%s", err->text);
+	config_unref(&fresh);
+	config_unref(&old);
+	return is_done;
+}
+
+static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err)
+{
+	struct daemon *daemon = arg;
+	bool is_done;
+
+	notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+	            (long long)clock_now());
+	is_done = load_anew(arg, tell, tell_arg, err);
+	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
+	            is_done ? "reloaded" : "reload failed: the old configuration stays in force");
+	return is_done;
 }
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
@@ -200,6 +249,26 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 
 static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
 
+/* ---- the service manager ---- */
+
+/* That a turn comes to its timers is what a watchdog wants to know. */
+static void on_watchdog(struct timer *timer)
+{
+	struct daemon *daemon =
+	    (struct daemon *)((char *)timer - offsetof(struct daemon, watchdog));
+
+	notify_send(&daemon->notify, "WATCHDOG=1");
+	timer_set(timer, loop_line(daemon->loop, daemon->notify.watchdog / 2, on_watchdog),
+	          loop_now(daemon->loop));
+}
+
+void lifecycle_ready(struct daemon *daemon)
+{
+	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
+	if (daemon->notify.watchdog)
+		on_watchdog(&daemon->watchdog);
+}
+
 /* ---- signals ---- */
 
 static void on_hangup(int number, void *arg)
@@ -209,7 +278,7 @@ static void on_hangup(int number, void *arg)
 
 	(void)number;
 	log_info(&daemon->logger, "got SIGHUP, re-reading config");
-	if (!reload(daemon, &err))
+	if (!reload(daemon, NULL, NULL, &err))
 		log_error(&daemon->logger, "reload failed: the old configuration stays in force");
 }
 
@@ -223,6 +292,8 @@ static void on_terminate(int number, void *arg)
 		stop_now(daemon);
 		return;
 	}
+	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect",
+	            number == SIGTERM ? "clients" : "servers");
 	log_info(&daemon->logger, "got %s, shutting down, waiting for all %s to disconnect", name,
 	         number == SIGTERM ? "clients" : "servers");
 	stop_gracefully(daemon, number == SIGTERM ? SHUTDOWN_CLIENTS : SHUTDOWN_SERVERS);
@@ -233,6 +304,7 @@ static void on_quit(int number, void *arg)
 	struct daemon *daemon = arg;
 
 	(void)number;
+	notify_send(&daemon->notify, "STOPPING=1");
 	log_info(&daemon->logger, "got SIGQUIT, fast exit");
 	stop_now(daemon);
 }
@@ -316,6 +388,13 @@ static int listening(void *arg, size_t index, struct address *address)
 	return listener_fd(daemon->listener, index, address);
 }
 
+static void tell_status(void *arg, const char *text)
+{
+	struct daemon *daemon = arg;
+
+	notify_send(&daemon->notify, "STATUS=%s", text);
+}
+
 static bool is_shutting_down(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -341,6 +420,7 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.suspend = suspend,
 		.go_on = go_on,
 		.listening = listening,
+		.status = tell_status,
 		.is_shutting_down = is_shutting_down,
 	    },
 	    err);

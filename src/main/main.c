@@ -12,13 +12,14 @@
 
 #include "pgweir/base/version.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
+#include "pgweir/main/check.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/daemonize.h"
 #include "pgweir/main/limits.h"
 #include "pgweir/main/pidfile.h"
 #include "pgweir/main/privileges.h"
-#include "pgweir/main/tls_sets.h"
 
 #include "pgweir/base/banned.h"
 
@@ -27,41 +28,17 @@ static void report_to_log(void *arg, const char *problem)
 	log_fatal((const struct logger *)arg, "%s", problem);
 }
 
-static void report_to_terminal(void *arg, const char *problem)
+/* --dump-settings */
+static int dump_settings(void)
 {
-	(void)arg;
-	fprintf(stderr, "%s\n", problem);
-}
+	struct buf text = { 0 };
+	bool ok;
 
-/* --check: says all that is wrong, or that nothing is. */
-static int check(const struct options *options)
-{
-	const struct config *config;
-	struct users *users;
-	struct tls_sets tls;
-	struct err err;
-	struct hba *hba;
-
-	if (!daemon_load(options->file, &config, &users, &hba, report_to_terminal, NULL))
-		return EXIT_FAILURE;
-	if (!tls_sets_make(&tls, config, NULL, &err)) {
-		report_to_terminal(NULL, err.text);
-		config_unref(&config);
-		users_release(&users);
-		hba_release(&hba);
-		return EXIT_FAILURE;
-	}
-	tls_sets_done(&tls);
-	printf("%s: the configuration is good: %zu databases%s, %zu users", options->file,
-	       config_database_count(config), config_database_auto(config) ? " and *" : "",
-	       users_count(users));
-	if (hba)
-		printf(", %zu rules", hba_rule_count(hba));
-	printf("\n");
-	config_unref(&config);
-	users_release(&users);
-	hba_release(&hba);
-	return EXIT_SUCCESS;
+	settings_dump(&text);
+	ok = buf_ok(&text) && fwrite(text.at, 1, text.count, stdout) == text.count &&
+	     fflush(stdout) == 0;
+	buf_free(&text);
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* The most descriptors that may be open at once. */
@@ -89,7 +66,8 @@ static bool enter_background(const struct options *options, const struct config 
 
 /* Runs the daemon to its end. Takes over the references. */
 static bool run(struct log *log, const struct options *options, const struct config *config,
-                struct users *users, struct hba *hba, struct err *err)
+                struct users *users, struct hba *hba, const struct activation *given,
+                struct err *err)
 {
 	struct logger logger = { log, NULL };
 	char *pidfile = config->pidfile && *config->pidfile ? strdup(config->pidfile) : NULL;
@@ -100,7 +78,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
-	daemon = daemon_new(log, options, config, users, hba, err);
+	daemon = daemon_new(log, options, config, users, hba, given, err);
 	is_up = daemon && (!pidfile || pidfile_write(pidfile, err)) && log_start(log, err);
 	if (is_up) {
 		log_info(&logger, "process up: %s, %s", VERSION_OWN, loop_library());
@@ -120,11 +98,17 @@ static int start(const struct options *options)
 	struct users *users;
 	struct hba *hba;
 	struct log_options log_options;
+	struct activation given;
 	struct err err;
 	bool is_good;
 
 	if (!log)
 		return EXIT_FAILURE;
+	if (!activation_take(&given, &err)) {
+		log_fatal(&logger, "%s", err.text);
+		log_free(&log);
+		return EXIT_FAILURE;
+	}
 	if (!daemon_load(options->file, &config, &users, &hba, report_to_log, &logger)) {
 		log_free(&log);
 		return EXIT_FAILURE;
@@ -133,7 +117,7 @@ static int start(const struct options *options)
 	is_good = enter_background(options, config, &logger, &err) &&
 	          log_configure(log, &log_options, &err);
 	if (is_good)
-		is_good = run(log, options, config, users, hba, &err);
+		is_good = run(log, options, config, users, hba, &given, &err);
 	else
 		config_unref(&config), users_release(&users), hba_release(&hba);
 	if (!is_good)
@@ -159,7 +143,9 @@ int main(int argc, char **argv)
 		options_print_version(stdout, argv[0]);
 		return EXIT_SUCCESS;
 	case OPTIONS_CHECK:
-		return check(&options);
+		return check_file(options.file, options.against) ? EXIT_SUCCESS : EXIT_FAILURE;
+	case OPTIONS_DUMP:
+		return dump_settings();
 	case OPTIONS_RUN:
 		return start(&options);
 	}

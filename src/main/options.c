@@ -15,7 +15,8 @@
 
 #include "pgweir/base/banned.h"
 
-#define CHECK_OPTION 256 /* has no letter */
+/* Options without a letter. */
+enum { CHECK_OPTION = 256, AGAINST_OPTION, DUMP_OPTION };
 
 static const struct row {
 	int letter;
@@ -29,6 +30,9 @@ static const struct row {
 	{ 'u', "user", "NAME", "switch to this user, whatever the setting says" },
 	{ 'v', "verbose", NULL, "say more; may be given several times" },
 	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
+	{ AGAINST_OPTION, "against", "SOCKET",
+	  "with --check: also what a RELOAD would change in the pgweir behind this Unix socket" },
+	{ DUMP_OPTION, "dump-settings", NULL, "print all settings with all about them, then end" },
 	{ 'V', "version", NULL, "print the version, then end" },
 	{ 'h', "help", NULL, "print this, then end" },
 };
@@ -48,7 +52,7 @@ static void make_tables(char *letters, struct option *longs)
 		longs[i] =
 		    (struct option){ rows[i].name, rows[i].value ? required_argument : no_argument,
 			             NULL, rows[i].letter };
-		if (rows[i].letter == CHECK_OPTION)
+		if (rows[i].letter >= CHECK_OPTION)
 			continue;
 		*letters++ = (char)rows[i].letter;
 		if (rows[i].value)
@@ -76,6 +80,12 @@ static bool take_option(struct options *options, int letter, struct err *err)
 	case CHECK_OPTION:
 		options->action = OPTIONS_CHECK;
 		break;
+	case AGAINST_OPTION:
+		options->against = optarg;
+		break;
+	case DUMP_OPTION:
+		options->action = OPTIONS_DUMP;
+		break;
 	case 'V':
 		options->action = OPTIONS_VERSION;
 		break;
@@ -97,7 +107,7 @@ static bool complain(int letter, char **argv, struct err *err)
 
 	if (letter == ':')
 		return err_set(err, ERR_CONFIG, "option %s needs a value", word);
-	if (optopt != 0 && optopt != CHECK_OPTION && strncmp(word, "--", 2) != 0)
+	if (optopt != 0 && optopt < CHECK_OPTION && strncmp(word, "--", 2) != 0)
 		return err_set(err, ERR_CONFIG, "unknown option -%c", optopt);
 	return err_set(err, ERR_CONFIG, "unknown option %s", word);
 }
@@ -129,9 +139,12 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 		if (!take_option(options, letter, err))
 			return false;
 		/* As soon as asked: what stands behind does not matter. */
-		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
+		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION ||
+		    options->action == OPTIONS_DUMP)
 			return true;
 	}
+	if (options->against && options->action != OPTIONS_CHECK)
+		return err_set(err, ERR_CONFIG, "option --against belongs to --check");
 	return take_file(options, argc - optind, argv + optind, err);
 }
 
@@ -139,7 +152,7 @@ static void print_row(FILE *out, const struct row *row)
 {
 	char left[40], letter[8] = "    ";
 
-	if (row->letter != CHECK_OPTION)
+	if (row->letter < CHECK_OPTION)
 		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
 	snprintf(left, sizeof(left), "%s--%s%s%s", letter, row->name, row->value ? "=" : "",
 	         row->value ? row->value : "");

@@ -97,6 +97,19 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 	return true;
 }
 
+void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
+                    void *arg)
+{
+	struct tls_sets sets = { 0 };
+	struct err err;
+
+	if (!make_client(&sets.client, config, &err))
+		report(arg, &err);
+	if (!make_server(&sets.server, config, &err))
+		report(arg, &err);
+	tls_sets_done(&sets);
+}
+
 void tls_sets_done(struct tls_sets *sets)
 {
 	tls_context_unref(&sets->client);

@@ -41,8 +41,8 @@ struct door {
 
 struct listener {
 	struct loop *loop;
-	unsigned long knocked_at; /* the turn in which somebody came in last */
-	int burst;                /* how many to let in at one knock */
+	unsigned long knocked_at;        /* the turn in which somebody came in last */
+	int burst;                       /* how many to let in at one knock */
 	struct listener_options options; /* its texts are ours */
 	char *addresses;
 	char *unix_dir;
@@ -175,7 +175,9 @@ static void on_knock(struct watch *watch, unsigned int what)
 	/* As many as came together lately: an accept() too many is a system call for nothing. */
 	while (count < listener->burst) {
 		if (!accept_one(door)) {
-			listener->burst = listener->has_warned ? ACCEPT_PER_TURN : count ? count : 1;
+			listener->burst = listener->has_warned ? ACCEPT_PER_TURN
+			                  : count              ? count
+			                                       : 1;
 			return;
 		}
 		count++;
@@ -410,6 +412,34 @@ static void remove_unix_file(struct listener *listener)
 	listener->unix_path = NULL;
 }
 
+/* ---- sockets that were given ---- */
+
+static bool open_given(struct listener *listener, struct err *err)
+{
+	unsigned int count = listener->options.given_count;
+	struct given given[LISTENER_GIVEN_MAX];
+	char text[ADDRESS_TEXT_SIZE];
+
+	if (count > LISTENER_GIVEN_MAX)
+		return err_set(err, ERR_CONFIG, "more than %d sockets", LISTENER_GIVEN_MAX);
+	for (unsigned int i = 0; i < count; i++) {
+		bool is_unix;
+
+		if (!listener_judge_given(listener->options.given[i], &given[i], err))
+			return false;
+		is_unix = given[i].address.family == AF_UNSPEC;
+		if (!add_door(listener, given[i].fd, is_unix ? NULL : &given[i].address, err))
+			return false;
+		log_info(&listener->options.log,
+		         "listening on %s%s (opened by the service manager)",
+		         is_unix ? "unix:" : "",
+		         is_unix ? given[i].path
+		                 : address_format(&given[i].address, text, sizeof(text)));
+	}
+	listener_check_given(given, count, &listener->options);
+	return true;
+}
+
 /* ---- its life ---- */
 
 static char *copy_text(const char *text) { return strdup(text ? text : ""); }
@@ -440,8 +470,12 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 
 bool listener_open(struct listener *listener, struct err *err)
 {
-	if (open_tcp(listener, err) && open_unix(listener, err))
+	if (listener->options.given_count) {
+		if (open_given(listener, err))
+			return true;
+	} else if (open_tcp(listener, err) && open_unix(listener, err)) {
 		return true;
+	}
 	close_doors(listener, true);
 	remove_unix_file(listener);
 	return false;

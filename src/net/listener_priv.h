@@ -14,4 +14,18 @@ int listener_bind_tcp(const struct address *address, const struct listener_optio
 /* Removes a socket's file that nobody serves; refuses when somebody does. */
 int listener_bind_unix(const char *path, const struct listener_options *options, struct err *err);
 
+/* A socket that somebody else has opened. */
+struct given {
+	int fd;
+	struct address address; /* AF_UNSPEC: a Unix socket */
+	char path[128];         /* of that; "" = it has none */
+};
+
+/* Looks at it and sets it to be accepted from without blocking. false: it is of no use. */
+bool listener_judge_given(int fd, struct given *given, struct err *err);
+
+/* Warns of what listen_addr and unix_socket_dir ask for and these sockets do not give. */
+void listener_check_given(const struct given *given, unsigned int count,
+                          const struct listener_options *options);
+
 #endif

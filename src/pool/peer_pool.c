@@ -262,15 +262,13 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 	return pool;
 }
 
-static void log_prefix(const struct logger *logger, struct line *line)
+static void tell_who(const struct logger *logger, struct log_who *who)
 {
 	const struct forward *forward = FORWARD_OF(logger, log);
 
-	line_add(line, "S-");
-	line_add_pointer(line, forward);
-	line_add(line, ": ");
-	line_add(line, forward->pool->name);
-	line_add(line, " ");
+	who->kind = "peer";
+	who->pointer = forward;
+	line_add(&who->address, forward->pool->name);
 }
 
 struct forward *forward_start(struct pools *pools, int id, struct bytes key,
@@ -290,7 +288,7 @@ struct forward *forward_start(struct pools *pools, int id, struct bytes key,
 	}
 	*forward = (struct forward){
 		.pool = pool,
-		.log = { pools->with.log, log_prefix },
+		.log = { pools->with.log, tell_who },
 		.on_end = on_end,
 		.arg = arg,
 		.key_size = (uint16_t)key.count,

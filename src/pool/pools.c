@@ -129,15 +129,14 @@ void pools_remove_server(struct server *server)
 
 /* ---- pools ---- */
 
-static void pool_prefix(const struct logger *logger, struct line *line)
+static void tell_who(const struct logger *logger, struct log_who *who)
 {
 	const struct pool *pool =
 	    (const struct pool *)((const char *)logger - offsetof(struct pool, log));
 
-	line_add(line, pool->database->name);
-	line_add(line, "/");
-	line_add(line, pool->account->name);
-	line_add(line, " ");
+	who->kind = "pool";
+	who->database = pool->database->name;
+	who->user = pool->account->name;
 }
 
 /* Two addresses that nobody else has: one user may have two pools on one database. */
@@ -161,7 +160,7 @@ static struct pool *add_pool(struct database *database, struct account *account,
 	pool->account = account;
 	pool->is_for_lookups = is_for_lookups;
 	pool->filed_by = file_by(account, is_for_lookups);
-	pool->log = (struct logger){ pools->with.log, pool_prefix };
+	pool->log = (struct logger){ pools->with.log, tell_who };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pool_serve;
 	for (int state = 0; state < SERVER_STATES; state++)

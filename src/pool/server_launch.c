@@ -32,22 +32,19 @@ static void fail(struct server *server, enum err_code code, const char *reason)
 	server_close(server, &err);
 }
 
-static void log_prefix(const struct logger *logger, struct line *line)
+static void tell_who(const struct logger *logger, struct log_who *who)
 {
 	const struct server *server = SERVER_OF(logger, log);
 
-	line_add(line, "S-");
-	line_add_pointer(line, server);
-	line_add(line, ": ");
-	line_add(line, server->pool->database->name);
-	line_add(line, "/");
-	line_add(line, server->pool->account->name);
-	line_add(line, "@");
+	who->kind = "server";
+	who->pointer = server;
+	who->id = server->id;
+	who->database = server->pool->database->name;
+	who->user = server->pool->account->name;
 	if (server->peer.family)
-		address_add(&server->peer, line);
+		address_add(&server->peer, &who->address);
 	else
-		line_add(line, "(not connected)");
-	line_add(line, " ");
+		line_add(&who->address, "(not connected)");
 }
 
 void server_entrance_free(struct server *server)
@@ -187,7 +184,7 @@ struct server *server_launch(struct pool *pool, struct borrower *own)
 		return NULL;
 	if (own)
 		pool_own_launched(server, own);
-	server->log = (struct logger){ pool->pools->with.log, log_prefix };
+	server->log = (struct logger){ pool->pools->with.log, tell_who };
 	server->entrance = calloc(1, sizeof(*server->entrance));
 	server->connected_at = server->used_at = loop_now(loop);
 	server->connect_wall = wall_now();

@@ -82,19 +82,6 @@ def test_a_file_that_is_not_there(weir):
     assert weir.ini + ".not" in done.stderr + done.stdout
 
 
-NOT_YET = {"suspend_timeout": "10"}
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_what_does_not_exist_yet_is_refused_by_name(weir, name):
-    """Nobody is fooled into believing that a setting works."""
-    weir.configure(**{name: NOT_YET[name]})
-    done = check(weir)
-    assert done.returncode == 1
-    said = done.stderr + done.stdout
-    assert name in said and "not supported yet" in said
-
-
 # -- grammar --------------------------------------------------------------------------------------
 
 

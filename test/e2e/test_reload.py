@@ -323,6 +323,29 @@ def averages_are_logged(s):
     s.wait_log(r"stats: \d+ xacts/s")
 
 
+def lines_are_objects(s):
+    yield
+    s.client()
+    s.wait_log(r'^\{"time":"[-0-9T:.+]+","pid":\d+,"level":"LOG","peer":"client",.*"database":"app",'
+               r'"user":"alice",.*"message":"login attempt: db=app user=alice')
+
+
+def slow_ones_are_told(s):
+    client = s.client()
+    client.query("SELECT 'before'")
+    yield
+    client.query("SELECT 'after'")
+    s.wait_log(r"app/alice@.* slow statement: \d+\.\d{3} ms: SELECT 'after'$")
+    assert "'before'" not in s.weir.log
+
+
+def many_are_suppressed(s):
+    yield
+    clients = [s.client("limited") for _ in range(20)]
+    s.wait_log(r"LOG \d+ more suppressed: login attempt: db\.\.\.$")
+    assert len(clients) == 20
+
+
 def the_log_goes_to_a_file(s):
     yield
     s.client()
@@ -791,6 +814,9 @@ SETTINGS = (
     Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
     Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),
     Row("log_pooler_errors", "0", goes_quiet("pooler error: no such database", be_refused)),
+    Row("log_format", "json", lines_are_objects),
+    Row("log_min_duration", "0.0001", slow_ones_are_told),
+    Row("log_rate_limit", "1", many_are_suppressed),
     Row("log_stats", "1", averages_are_logged, dict(log_stats=0, stats_period=1)),
     Row("logfile", "{dir}/more.log", the_log_goes_to_a_file),
     Row("syslog", "1", said_to_syslog(rb"^<30>.*pgbouncer\[\d+\]: .*login attempt")),

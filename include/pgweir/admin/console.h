@@ -10,6 +10,7 @@
 #define PGWEIR_ADMIN_CONSOLE_H
 
 #include "pgweir/client/clients.h"
+#include "pgweir/config/changes.h"
 #include "pgweir/config/config.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/pool/pools.h"
@@ -35,8 +36,11 @@ struct console_with {
 	void *arg;
 	/* The snapshot in force, without a reference for us. */
 	const struct config *(*config)(void *arg);
-	/* Reads all files anew, as SIGHUP does, and logs what is wrong. false: *err says what. */
-	bool (*reload)(void *arg, struct err *err);
+	/*
+	 * Reads all files anew, as SIGHUP does, and logs what is wrong. false: *err says what.
+	 * Tells each change before it returns.
+	 */
+	bool (*reload)(void *arg, config_tell *tell, void *tell_arg, struct err *err);
 	/* Puts config_with() in force. */
 	enum config_change (*set)(void *arg, const char *name, const char *value, struct err *err);
 	/* Begins a shutdown; may be called again with another kind. Closes no client at once. */
@@ -50,6 +54,8 @@ struct console_with {
 	void (*go_on)(void *arg);
 	/* The listening sockets: see listener_fd(). */
 	int (*listening)(void *arg, size_t index, struct address *address);
+	/* The figures of each stats_period, in words. NULL: nobody wants them. */
+	void (*status)(void *arg, const char *text);
 	/* A shutdown of any kind has begun: PAUSE and RESUME are refused. */
 	bool (*is_shutting_down)(void *arg);
 };

@@ -10,6 +10,7 @@
 
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/err.h"
+#include "pgweir/config/problems.h"
 
 #define USER_NAME_MAX 127                  /* bytes of a name, without its zero */
 #define USER_SECRET_MAX 65530              /* bytes of a secret, without its zero */
@@ -40,6 +41,12 @@ struct users;
 
 /* Reads an auth_file. NULL: *err says file, line and reason; one reference is the caller's. */
 struct users *users_load(const char *path, struct err *err);
+
+/*
+ * The same, but says all that is wrong with it; the good lines of a bad file are there then,
+ * to be counted. NULL: it cannot be read at all.
+ */
+struct users *users_judge(const char *path, struct problems *problems);
 
 /* The same from text; `file` is what *err calls it. */
 struct users *users_parse(struct bytes text, const char *file, struct err *err);

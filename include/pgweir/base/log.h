@@ -10,6 +10,9 @@
  * the log says how many. FATAL lines, and lines before log_start(), are written
  * before the call returns. log_free() writes all that waits.
  *
+ * Where stderr is the journal of systemd, what goes there has its priority in front in
+ * place of time and level ("<4>text"), as the journal has those itself.
+ *
  * May be called from any thread.
  */
 #ifndef PGWEIR_BASE_LOG_H
@@ -18,6 +21,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "pgweir/base/err.h"
 #include "pgweir/base/line.h"
@@ -43,6 +47,8 @@ struct log_options {
 	bool to_syslog;       /* INFO and worse */
 	const char *ident;    /* syslog's ident; NULL = "pgweir" */
 	const char *facility; /* syslog's facility by name; unknown = daemon */
+	bool is_json;         /* one JSON object a line, in place of the contract's text */
+	unsigned int rate;    /* lines of one kind a second; 0 = no limit */
 	int verbosity;        /* 0 = up to INFO, 1 = DEBUG, 2 and more = NOISE */
 };
 
@@ -65,13 +71,23 @@ bool log_start(struct log *log, struct err *err);
 void log_flush(struct log *log);
 
 /*
- * Who is speaking. Lives inside the object that logs; puts its own words in
- * front of each line.
+ * Of whom a line tells: in the text "C-0x..: db/user@address ", in JSON a member for each
+ * that is there. The texts are borrowed for the line.
  */
+struct log_who {
+	const char *kind;    /* "client", "server", "peer", "pool"; NULL: the daemon itself */
+	const void *pointer; /* NULL: not told */
+	uint64_t id;         /* as in SHOW; 0 = none. Not in the text */
+	const char *database, *user; /* both or none */
+	struct line address;         /* begins empty, in `room` */
+	char room[160];
+};
+
+/* Who is speaking. Lives inside the object that logs. */
 struct logger {
 	struct log *log;
-	/* Adds "C-0x..: db/user@addr " to the line. NULL = none. */
-	void (*prefix)(const struct logger *logger, struct line *line);
+	/* Fills what there is to tell; all is empty before. NULL = the daemon itself. */
+	void (*who)(const struct logger *logger, struct log_who *who);
 };
 
 bool log_wants(const struct log *log, enum log_level level);
@@ -85,7 +101,10 @@ bool log_wants(const struct log *log, enum log_level level);
  *	}
  */
 struct log_entry {
-	struct line line; /* has the speaker's prefix */
+	struct line line; /* has the speaker's prefix, if the log is text */
+	size_t text_at;   /* the bytes of that */
+	bool is_json;
+	struct log_who who; /* JSON: told apart */
 	char room[LOG_TEXT_MAX];
 };
 

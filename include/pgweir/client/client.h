@@ -90,6 +90,7 @@ struct client {
 		struct cancel *cancel;           /* CLIENT_CANCELING */
 		struct forward *forward;         /* CLIENT_ROUTING */
 	};
+	char *slow; /* what its batch began with, or NULL. client/slow.c */
 	usec_t connected_at;
 	usec_t request_at; /* the present batch's begin; 0 = none */
 	usec_t xact_at;    /* the present transaction's begin; 0 = none */

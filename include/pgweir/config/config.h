@@ -50,6 +50,11 @@ enum auth_type {
 	AUTH_TYPE_LDAP
 };
 
+enum log_format {
+	LOG_FORMAT_TEXT,
+	LOG_FORMAT_JSON
+};
+
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
 enum tls_mode {
 	TLS_MODE_DISABLE,
@@ -132,7 +137,10 @@ struct config {
 	char *syslog_facility;
 	bool log_connections;
 	bool log_disconnections;
+	enum log_format log_format;
+	usec_t log_min_duration; /* 0 = off */
 	bool log_pooler_errors;
+	int log_rate_limit; /* lines of one kind a second; 0 = no limit */
 	bool log_stats;
 	int verbose; /* 0..3, or CONFIG_UNSET */
 
@@ -209,6 +217,20 @@ struct config {
  * The caller owns one reference.
  */
 const struct config *config_load(const char *path, struct problems *problems);
+
+/* Where the settings of a draft stand in its files. */
+struct config_places;
+
+/*
+ * What can be read of a file, though it may have bad lines: to find out what else is wrong
+ * with it, never to run by. NULL: no memory. *places is the caller's.
+ */
+const struct config *config_draft(const char *path, struct problems *problems,
+                                  struct config_places **places);
+
+/* The line that gave a setting its value; the file as a whole: none does. */
+struct place config_place(const struct config_places *places, const char *setting);
+void config_places_free(struct config_places **places);
 
 /* The same from memory; `name` stands for the file's. %include is refused. */
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems);

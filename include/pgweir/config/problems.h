@@ -35,6 +35,9 @@ struct place {
 bool problems_add(struct problems *problems, struct place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Adds words that say where by themselves. Returns false. */
+bool problems_add_text(struct problems *problems, const char *text);
+
 /* Frees the texts and leaves it empty. */
 void problems_done(struct problems *problems);
 

@@ -66,6 +66,9 @@ const struct setting *setting_find(const char *name);
 /* The heading of a group, for the manual. */
 const char *setting_group_name(enum setting_group group);
 
+/* All rows in words, group by group: help, kind, unit, default, range, when a change counts. */
+void settings_dump(struct buf *out);
+
 /* One row of SHOW CONFIG. The texts are good as long as the row and the snapshot are. */
 struct setting_shown {
 	const char *name;

@@ -10,6 +10,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
+#include "pgweir/main/activation.h"
 #include "pgweir/main/options.h"
 
 struct daemon;
@@ -22,6 +23,13 @@ struct daemon;
 bool daemon_load(const char *file, const struct config **config, struct users **users,
                  struct hba **hba, void (*report)(void *arg, const char *problem), void *arg);
 
+/*
+ * Whether what auth_type ldap or pam would work by is good: also while it is another, as SET
+ * may change that. false: reported, beginning with the setting's name.
+ */
+bool daemon_check_outside(const struct config *config,
+                          void (*report)(void *arg, const char *problem), void *arg);
+
 /* The rules that *config names; *hba is NULL when it names none. false as above. */
 bool daemon_load_hba(const struct config *config, struct hba **hba,
                      void (*report)(void *arg, const char *problem), void *arg);
@@ -31,13 +39,14 @@ struct log_options daemon_log_options(const struct options *options, const struc
 
 /*
  * Opens everything: loop, resolver, listeners. Takes over the references to config,
- * users and hba; log and options are borrowed. NULL: *err says why not.
+ * users and hba, and the sockets that were given; log and options are borrowed. NULL: *err says why
+ * not.
  */
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
-                          struct err *err);
+                          const struct activation *given, struct err *err);
 
-/* Runs until it is told to stop. */
+/* Runs until it is told to stop; the service manager is told that we are ready. */
 void daemon_run(struct daemon *daemon);
 
 /* Closes everything. */

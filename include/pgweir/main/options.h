@@ -13,14 +13,16 @@
 enum options_action {
 	OPTIONS_RUN,     /* be the daemon */
 	OPTIONS_CHECK,   /* load and judge `file`, say so, end */
+	OPTIONS_DUMP,    /* settings_dump() to stdout, end */
 	OPTIONS_HELP,    /* options_print_help() to stdout, end with 0 */
 	OPTIONS_VERSION, /* options_print_version() to stdout, end with 0 */
 };
 
 struct options {
 	enum options_action action;
-	const char *file; /* the configuration; NULL for help and version */
-	const char *user; /* -u, wins over the setting; NULL = not given */
+	const char *file;    /* the configuration; NULL for help and version */
+	const char *against; /* --against: a Unix socket; NULL = not given */
+	const char *user;    /* -u, wins over the setting; NULL = not given */
 	bool daemon;
 	bool quiet;
 	int verbosity; /* how many -v */

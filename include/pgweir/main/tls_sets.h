@@ -21,6 +21,11 @@ struct tls_sets {
 bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
                    struct err *err);
 
+/* Makes both and lets them go, to find what is wrong with each; the words begin with a setting's
+ * name. */
+void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
+                    void *arg);
+
 /* Gives both back. */
 void tls_sets_done(struct tls_sets *sets);
 

@@ -30,8 +30,16 @@ struct listener_options {
 	bool reuse_port;
 	int tcp_defer_accept; /* seconds, as the kernel takes it; 0 = off */
 	struct socket_options socket;
+	/*
+	 * Sockets that a service manager has opened: they are taken over, and are all that is
+	 * listened on. What addresses and unix_dir name beyond them is a warning.
+	 */
+	const int *given; /* good until listener_open() */
+	unsigned int given_count;
 	struct logger log; /* copied */
 };
+
+#define LISTENER_GIVEN_MAX 64
 
 /*
  * From the loop: somebody came in. The callee owns `fd` (non-blocking,
@@ -51,7 +59,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
  */
 bool listener_open(struct listener *listener, struct err *err);
 
-/* Closes everything and removes the Unix socket's file. */
+/* Closes everything and removes the Unix socket's file, unless it was given. */
 void listener_free(struct listener **listener);
 
 /* Nobody is accepted until listener_resume(); those who knock wait in the backlog. */

@@ -182,6 +182,31 @@ START_TEST(users_from_a_file)
 }
 END_TEST
 
+START_TEST(users_judge_says_all_that_is_wrong)
+{
+	char path[] = "/tmp/pgweir-users-XXXXXX";
+	static const char text[] = "\"a\" \"b\"\nb c\n\"c\" \"\n\"\" \"x\"\n\"d\" \"e\"\n";
+	int fd = mkstemp(path);
+	struct problems problems = { 0 };
+	struct users *users;
+
+	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	users = users_judge(path, &problems);
+	ck_assert_uint_eq(users_count(users), 2);
+	ck_assert_uint_eq(problems.count, 3);
+	ck_assert_ptr_nonnull(strstr(problems.texts[0], ":2: "));
+	ck_assert_ptr_nonnull(strstr(problems.texts[1], ":3: "));
+	ck_assert_ptr_nonnull(strstr(problems.texts[2], ":4: "));
+	users_release(&users);
+	problems_done(&problems);
+	close(fd);
+	unlink(path);
+	ck_assert_ptr_null(users_judge(path, &problems));
+	ck_assert_uint_eq(problems.count, 1);
+	problems_done(&problems);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("auth/users");
@@ -192,6 +217,7 @@ int main(void)
 	tcase_add_test(cases, users_lengths_have_limits);
 	tcase_add_test(cases, users_are_found_and_held);
 	tcase_add_test(cases, users_from_a_file);
+	tcase_add_test(cases, users_judge_says_all_that_is_wrong);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

@@ -5,15 +5,21 @@
 #include "pgweir/base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../unit.h"
 
-static void speak_prefix(const struct logger *logger, struct line *line)
+/* As a pool does; what clients and servers have in front is told in another test. */
+static void speak(const struct logger *logger, struct log_who *who)
 {
 	(void)logger;
-	line_add(line, "C-1: db/user@unix ");
+	who->kind = "pool";
+	who->database = "db";
+	who->user = "user";
+	line_add(&who->address, "unix");
 }
 
 static size_t read_file(const char *path, char *out, size_t size)
@@ -40,7 +46,7 @@ START_TEST(log_line_has_the_contracts_shape)
 {
 	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096];
 	struct log *log = log_new();
-	struct logger logger = { log, speak_prefix };
+	struct logger logger = { log, speak };
 	int year, ms;
 	long pid;
 	char zone[32];
@@ -54,8 +60,7 @@ START_TEST(log_line_has_the_contracts_shape)
 	ck_assert_int_eq(
 	    sscanf(text, "%d-%*d-%*d %*d:%*d:%*d.%d %31s [%ld] LOG ", &year, &ms, zone, &pid), 4);
 	ck_assert_int_eq(pid, getpid());
-	ck_assert_ptr_nonnull(
-	    strstr(text, "] LOG C-1: db/user@unix login attempt: db=x\n\tsecond\n"));
+	ck_assert_ptr_nonnull(strstr(text, "] LOG db/user@unix login attempt: db=x\n\tsecond\n"));
 	ck_assert_ptr_null(strstr(text, "unseen"));
 	unlink(path);
 }
@@ -100,7 +105,7 @@ START_TEST(log_cuts_what_is_too_long)
 {
 	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], said[LOG_TEXT_MAX + 100];
 	struct log *log = log_new();
-	struct logger logger = { log, speak_prefix };
+	struct logger logger = { log, speak };
 
 	make_path(path);
 	memset(said, 'y', sizeof(said) - 1);
@@ -110,9 +115,109 @@ START_TEST(log_cuts_what_is_too_long)
 	log_info(&logger, "%s", "next");
 	log_free(&log);
 	read_file(path, text, sizeof(text));
-	ck_assert_uint_eq((size_t)(strchr(text, '\n') - strstr(text, "C-1:")), LOG_TEXT_MAX - 1);
+	ck_assert_uint_eq((size_t)(strchr(text, '\n') - strstr(text, "db/user")), LOG_TEXT_MAX - 1);
 	ck_assert_ptr_nonnull(strstr(text, "y\n"));
-	ck_assert_ptr_nonnull(strstr(text, "C-1: db/user@unix next\n"));
+	ck_assert_ptr_nonnull(strstr(text, "db/user@unix next\n"));
+	unlink(path);
+}
+END_TEST
+
+static void speak_as_client(const struct logger *logger, struct log_who *who)
+{
+	(void)logger;
+	who->kind = "client";
+	who->pointer = (const void *)0x1;
+	who->id = 7;
+	who->database = "d\"b";
+	who->user = "u";
+	line_add(&who->address, "127.0.0.1:5");
+}
+
+START_TEST(log_tells_of_a_client_in_text_and_json)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096];
+	struct log *log = log_new();
+	struct logger client = { log, speak_as_client }, own = { log, NULL };
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	log_info(&client, "hello");
+	ck_assert(log_configure(log, &(struct log_options){ .file = path, .is_json = true }, NULL));
+	log_warning(&client, "a\nb\xff");
+	log_info(&own, "c");
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "LOG C-0x1: d\"b/u@127.0.0.1:5 hello\n{\"time\":\""));
+	ck_assert_ptr_nonnull(
+	    strstr(text, ",\"level\":\"WARNING\",\"peer\":\"client\",\"pointer\":\"0x1\","
+	                 "\"id\":7,\"database\":\"d\\\"b\",\"user\":\"u\","
+	                 "\"address\":\"127.0.0.1:5\",\"message\":\"a\\nb\xef\xbf\xbd\"}\n"));
+	ck_assert_ptr_nonnull(strstr(text, ",\"level\":\"LOG\",\"message\":\"c\"}\n"));
+	unlink(path);
+}
+END_TEST
+
+START_TEST(log_suppresses_what_comes_too_often)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", *text = malloc(1 << 20), *at = text;
+	struct log *log = log_new();
+	struct logger logger = { log, speak };
+	unsigned long suppressed = 0, more;
+	int count = 0;
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path, .rate = 10 }, NULL));
+	for (int i = 0; i < 1000; i++)
+		log_info(&logger, "closing because: tired (age=%ds)", i);
+	log_info(&logger, "something else");
+	log_free(&log);
+	read_file(path, text, 1 << 20);
+	for (at = text; (at = strstr(at, " closing because: tired (")); at++)
+		count++;
+	for (at = text; (at = strstr(at, " more suppressed: closing because: tired ...")); at++) {
+		char *begin = at;
+
+		while (begin > text && begin[-1] >= '0' && begin[-1] <= '9')
+			begin--;
+		ck_assert_int_eq(sscanf(begin, "%lu", &more), 1);
+		suppressed += more;
+	}
+	ck_assert_int_ge(count, 10);
+	ck_assert_uint_gt(suppressed, 0);
+	ck_assert_uint_eq((unsigned long)count + suppressed, 1000);
+	ck_assert_ptr_nonnull(strstr(text, "something else"));
+	free(text);
+	unlink(path);
+}
+END_TEST
+
+START_TEST(log_gives_the_journal_its_priorities)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096], said[64];
+	struct log *log;
+	struct logger logger = { NULL, NULL };
+	struct stat found;
+	int saved = dup(STDERR_FILENO), fd = mkstemp(path);
+
+	dup2(fd, STDERR_FILENO);
+	ck_assert_int_eq(fstat(fd, &found), 0);
+	snprintf(said, sizeof(said), "%llu:%llu", (unsigned long long)found.st_dev,
+	         (unsigned long long)found.st_ino);
+	setenv("JOURNAL_STREAM", said, 1);
+	logger.log = log = log_new();
+	log_warning(&logger, "one\ntwo");
+	log_info(&logger, "three");
+	setenv("JOURNAL_STREAM", "1:1", 1);
+	ck_assert(log_configure(log, &(struct log_options){ .to_stderr = true }, NULL));
+	log_info(&logger, "four");
+	log_free(&log);
+	unsetenv("JOURNAL_STREAM");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fd);
+	read_file(path, text, sizeof(text));
+	ck_assert_int_eq(strncmp(text, "<4>one\n<4>\ttwo\n<6>three\n2", 25), 0);
+	ck_assert_ptr_nonnull(strstr(text, "] LOG four\n"));
 	unlink(path);
 }
 END_TEST
@@ -165,6 +270,9 @@ int main(void)
 	Suite *suite = suite_create("base/log");
 	TCase *cases = tcase_create("log");
 
+	tcase_add_test(cases, log_tells_of_a_client_in_text_and_json);
+	tcase_add_test(cases, log_suppresses_what_comes_too_often);
+	tcase_add_test(cases, log_gives_the_journal_its_priorities);
 	tcase_add_test(cases, log_line_has_the_contracts_shape);
 	tcase_add_test(cases, log_spells_out_control_bytes_everywhere);
 	tcase_add_test(cases, log_cuts_what_is_too_long);

@@ -250,6 +250,34 @@ START_TEST(config_lists_have_names)
 }
 END_TEST
 
+START_TEST(config_draft_is_there_with_bad_lines_too)
+{
+	char path[] = "/tmp/pgweir-draft-XXXXXX";
+	static const char text[] =
+	    "[pgbouncer]\nlisten_port = x\nauth_file = /x\n\nauth_file = /y\n";
+	int fd = mkstemp(path);
+	struct problems problems = { 0 };
+	struct config_places *places;
+	const struct config *draft;
+
+	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	draft = config_draft(path, &problems, &places);
+	ck_assert_uint_eq(problems.count, 1);
+	ck_assert_int_eq(draft->listen_port, 6432);
+	ck_assert_str_eq(draft->auth_file, "/y");
+	ck_assert_int_eq(config_place(places, "listen_port").line, 2);
+	ck_assert_int_eq(config_place(places, "auth_file").line, 5);
+	ck_assert_str_eq(config_place(places, "auth_file").file, path);
+	ck_assert_int_eq(config_place(places, "pidfile").line, 0);
+	ck_assert_str_eq(config_place(places, "no such setting").file, path);
+	config_unref(&draft);
+	config_places_free(&places);
+	problems_done(&problems);
+	close(fd);
+	unlink(path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("config/config");
@@ -265,6 +293,7 @@ int main(void)
 	tcase_add_test(cases, config_keeps_what_only_a_restart_changes);
 	tcase_add_test(cases, config_check_query_has_three_answers);
 	tcase_add_test(cases, config_lists_have_names);
+	tcase_add_test(cases, config_draft_is_there_with_bad_lines_too);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

@@ -34,6 +34,9 @@ static const struct {
 	  { .file = "f.ini", .user = "me", .daemon = true, .quiet = true } },
 	{ { "--user=me", "f.ini" }, { .file = "f.ini", .user = "me" } },
 	{ { "--check", "f.ini" }, { .action = OPTIONS_CHECK, .file = "f.ini" } },
+	{ { "--check", "f.ini", "--against", "/s" },
+	  { .action = OPTIONS_CHECK, .file = "f.ini", .against = "/s" } },
+	{ { "--dump-settings" }, { .action = OPTIONS_DUMP } },
 	{ { "--", "-odd.ini" }, { .file = "-odd.ini" } },
 	{ { "-V" }, { .action = OPTIONS_VERSION } },
 	{ { "--version", "-x" }, { .action = OPTIONS_VERSION } },
@@ -53,6 +56,7 @@ START_TEST(options_are_understood)
 	ck_assert_int_eq(options.action, expected->action);
 	ck_assert(same(options.file, expected->file));
 	ck_assert(same(options.user, expected->user));
+	ck_assert(same(options.against, expected->against));
 	ck_assert_int_eq(options.daemon, expected->daemon);
 	ck_assert_int_eq(options.quiet, expected->quiet);
 	ck_assert_int_eq(options.verbosity, expected->verbosity);
@@ -74,6 +78,8 @@ static const struct {
 	{ { "--check=a.ini" }, "unknown option --check=a.ini" },
 	{ { "a.ini", "-u" }, "option -u needs a value" },
 	{ { "--user" }, "option --user needs a value" },
+	{ { "--against" }, "option --against needs a value" },
+	{ { "--against", "/s", "f.ini" }, "option --against belongs to --check" },
 	{ { "-R", "a.ini" }, "-R (--reboot) is not supported yet: stop the running process first" },
 };
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Lines to a file, to stderr, to the journal behind stderr, and to syslog.
+ */
+#include "log_outlets_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "pgweir/base/banned.h"
+
+#define LEVEL(words, priority, journal)                     \
+	{                                                   \
+		words " ", sizeof(words), priority, journal \
+	}
+
+static const struct {
+	const char *name; /* and a blank */
+	size_t count;
+	int priority; /* for syslog; -1: not sent there */
+	int journal;  /* for the journal */
+} levels[LOG_LEVELS] = {
+	[LOG_LEVEL_FATAL] = LEVEL("FATAL", LOG_CRIT, LOG_CRIT),
+	[LOG_LEVEL_ERROR] = LEVEL("ERROR", LOG_ERR, LOG_ERR),
+	[LOG_LEVEL_WARNING] = LEVEL("WARNING", LOG_WARNING, LOG_WARNING),
+	[LOG_LEVEL_INFO] = LEVEL("LOG", LOG_INFO, LOG_INFO),
+	[LOG_LEVEL_DEBUG] = LEVEL("DEBUG", -1, LOG_DEBUG),
+	[LOG_LEVEL_NOISE] = LEVEL("NOISE", -1, LOG_DEBUG),
+};
+
+struct bytes log_level_name(enum log_level level)
+{
+	return bytes_of(levels[level].name, levels[level].count);
+}
+
+static const struct {
+	const char *name;
+	int value;
+} facilities[] = {
+	{ "auth", LOG_AUTH },     { "authpriv", LOG_AUTHPRIV }, { "daemon", LOG_DAEMON },
+	{ "user", LOG_USER },     { "local0", LOG_LOCAL0 },     { "local1", LOG_LOCAL1 },
+	{ "local2", LOG_LOCAL2 }, { "local3", LOG_LOCAL3 },     { "local4", LOG_LOCAL4 },
+	{ "local5", LOG_LOCAL5 }, { "local6", LOG_LOCAL6 },     { "local7", LOG_LOCAL7 },
+};
+
+int log_facility(const char *name)
+{
+	for (size_t i = 0; name && i < sizeof(facilities) / sizeof(facilities[0]); i++) {
+		if (strcmp(facilities[i].name, name) == 0)
+			return facilities[i].value;
+	}
+	return LOG_DAEMON;
+}
+
+static void write_all(int fd, const char *at, size_t count)
+{
+	while (count) {
+		ssize_t done = write(fd, at, count);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return; /* a full disk: there is nobody left to tell */
+		at += done;
+		count -= (size_t)done;
+	}
+}
+
+/* Each line of a record is an entry of its own in the journal, so each has the priority. */
+static void add_for_journal(struct buf *out, enum log_level level, struct bytes text)
+{
+	while (text.count) {
+		const char *end = memchr(text.at, '\n', text.count);
+		size_t count = end ? (size_t)(end - text.at) + 1 : text.count;
+
+		buf_printf(out, "<%d>", levels[level].journal);
+		buf_add(out, text.at, count);
+		text = bytes_skip(text, count);
+	}
+}
+
+/* Writes whole records: the lines of one batch with as few writes as may be. */
+void log_write_records(struct outlets outlets, struct bytes records)
+{
+	struct buf lines = { 0 }, journal = { 0 };
+
+	while (records.count) {
+		struct record record;
+		const char *line = records.at + sizeof(record);
+		struct bytes text;
+
+		memcpy(&record, records.at, sizeof(record));
+		text = bytes_of(line + record.text_at, record.count - record.text_at);
+		if (outlets.fd >= 0 || (outlets.to_stderr && !outlets.is_journal))
+			buf_add(&lines, line, record.count);
+		if (outlets.is_journal)
+			add_for_journal(&journal, record.level, text);
+		if (outlets.to_syslog && levels[record.level].priority >= 0)
+			syslog(levels[record.level].priority, "%.*s", (int)text.count - 1, text.at);
+		records = bytes_skip(records, sizeof(record) + record.count);
+	}
+	if (outlets.fd >= 0)
+		write_all(outlets.fd, lines.at, lines.count);
+	if (outlets.is_journal)
+		write_all(STDERR_FILENO, journal.at, journal.count);
+	else if (outlets.to_stderr)
+		write_all(STDERR_FILENO, lines.at, lines.count);
+	buf_free(&lines);
+	buf_free(&journal);
+}

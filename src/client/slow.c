@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Slow requests: what a batch began with is noted while log_min_duration is set, and told when
+ * the batch took that long.
+ *
+ * Hard here: only what was written as SQL may be told. The text of a simple query or of a
+ * Parse is; what a Bind brings is not. A statement of which only a piece has come is noted as
+ * far as it goes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client_priv.h"
+#include "prepared_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define TEXT_MAX 1000
+
+static void note(struct client *client, const char *text, size_t count)
+{
+	count = strnlen(text, count);
+	client->slow = strndup(text, count < TEXT_MAX ? count : TEXT_MAX);
+}
+
+/* The text behind the `skipped` names at the body's front. */
+static void note_behind(struct client *client, struct bytes body, int skipped)
+{
+	const char *name;
+
+	while (skipped--) {
+		if (!bytes_take_text(&body, &name))
+			return;
+	}
+	if (body.count)
+		note(client, body.at, body.count);
+}
+
+/* A Bind names a statement that was prepared before. */
+static void note_prepared(struct client *client, struct bytes body)
+{
+	const char *portal, *name, *text;
+
+	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name) || !*name)
+		return;
+	text = prepared_text(client, name);
+	if (text)
+		note(client, text, TEXT_MAX);
+}
+
+void slow_note(struct client *client, const struct frame *frame, struct bytes in)
+{
+	size_t count = frame->length < in.count ? frame->length : in.count;
+	struct bytes body = bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
+
+	if (client->slow)
+		return;
+	if (frame->type == 'Q')
+		note_behind(client, body, 0);
+	else if (frame->type == 'P')
+		note_behind(client, body, 1);
+	else if (frame->type == 'B')
+		note_prepared(client, body);
+}
+
+void slow_end(struct client *client, usec_t duration)
+{
+	usec_t limit = client->clients->config->log_min_duration;
+	unsigned long long usec = (unsigned long long)duration;
+
+	if (limit && duration >= limit)
+		log_info(&client->log, "slow statement: %llu.%03llu ms: %s", usec / 1000,
+		         usec % 1000, client->slow ? client->slow : "(text not known)");
+	free(client->slow);
+	client->slow = NULL;
+}
+
+void slow_forget(struct client *client)
+{
+	free(client->slow);
+	client->slow = NULL;
+}

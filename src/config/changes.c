@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Comparing configurations: settings by their rows, entries by the rows of their keys.
+ */
+#include "pgweir/config/changes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "entries_priv.h"
+#include "field_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define VALUE_SHOWN_MAX 200 /* bytes of a value in a line */
+
+/* Where the lines go, and how many have gone there. */
+struct teller {
+	config_tell *tell;
+	void *arg;
+	size_t count;
+};
+
+static void tell(struct teller *teller, const char *name, struct buf *line)
+{
+	const char *text = buf_text(line);
+
+	if (teller->count++ < CONFIG_CHANGES_MAX && buf_ok(line))
+		teller->tell(teller->arg, name, text);
+	buf_free(line);
+}
+
+static void tell_rest(struct teller *teller)
+{
+	struct buf line = { 0 };
+
+	if (teller->count <= CONFIG_CHANGES_MAX)
+		return;
+	buf_printf(&line, "and %zu more changes", teller->count - CONFIG_CHANGES_MAX);
+	teller->tell(teller->arg, "...", buf_text(&line));
+	buf_free(&line);
+}
+
+/* ---- settings ---- */
+
+static void add_value(struct buf *line, const char *value)
+{
+	size_t count = value ? strlen(value) : 0;
+
+	if (!value)
+		buf_add_text(line, "not set");
+	else if (!*value)
+		buf_add_text(line, "empty");
+	else
+		buf_add(line, value, count > VALUE_SHOWN_MAX ? VALUE_SHOWN_MAX : count);
+	if (count > VALUE_SHOWN_MAX)
+		buf_add_text(line, "...");
+}
+
+static void tell_setting(struct teller *teller, const struct setting *setting, const char *from,
+                         const char *to)
+{
+	struct buf line = { 0 };
+
+	buf_printf(&line, "%s: ", setting->name);
+	add_value(&line, from);
+	buf_add_text(&line, " -> ");
+	add_value(&line, to);
+	if (setting->reload == RELOAD_BOOT)
+		buf_add_text(&line, " (needs a restart)");
+	tell(teller, setting->name, &line);
+}
+
+/* As SHOW CONFIG shows it: not at all where there is a password in it. */
+static const char *shown_value(const struct config *config, const struct setting *setting,
+                               struct setting_shown *shown)
+{
+	setting_show(config, (size_t)(setting - settings), shown);
+	return shown->value;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+void config_compare_shown(const char *name, const char *shown, const struct config *fresh,
+                          config_tell *tell_one, void *arg)
+{
+	const struct setting *setting = setting_find(name);
+	struct teller teller = { tell_one, arg, 0 };
+	struct setting_shown room;
+	const char *to;
+
+	if (!setting)
+		return;
+	to = shown_value(fresh, setting, &room);
+	if (!same_text(shown, to))
+		tell_setting(&teller, setting, shown, to);
+}
+
+static void compare_settings(struct teller *teller, const struct config *old,
+                             const struct config *fresh)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		struct setting_shown from, to;
+
+		if (!field_equal(old, fresh, &settings[i]))
+			tell_setting(teller, &settings[i], shown_value(old, &settings[i], &from),
+			             shown_value(fresh, &settings[i], &to));
+	}
+}
+
+/* ---- entries ---- */
+
+static bool same_key(const void *a, const void *b, const struct entry_key *key)
+{
+	const char *one = (const char *)a + key->at, *other = (const char *)b + key->at;
+
+	switch (key->type) {
+	case ENTRY_TEXT:
+		return same_text(*(char *const *)one, *(char *const *)other);
+	case ENTRY_INT:
+		return *(const int *)one == *(const int *)other;
+	case ENTRY_TIME:
+		return *(const usec_t *)one == *(const usec_t *)other;
+	case ENTRY_POOL_MODE:
+		return *(const enum pool_mode *)one == *(const enum pool_mode *)other;
+	case ENTRY_LOAD_BALANCE:
+		break;
+	}
+	return *(const enum load_balance_hosts *)one == *(const enum load_balance_hosts *)other;
+}
+
+/* One kind of entries. */
+struct kind {
+	const char *format; /* of its name */
+	const struct entry_key *keys;
+	size_t key_count;
+};
+
+/* `old` or `fresh` may be NULL: there is none. */
+static void compare_entry(struct teller *teller, const struct kind *kind, const char *name,
+                          const void *old, const void *fresh, const char *also)
+{
+	struct buf who = { 0 }, line = { 0 };
+	const char *comma = "changed ";
+
+	buf_printf(&who, "%s \"%s\"", kind->format, name);
+	buf_printf(&line, "%s: ", buf_text(&who));
+	for (size_t i = 0; old && fresh && i < kind->key_count; i++) {
+		if (same_key(old, fresh, &kind->keys[i]))
+			continue;
+		buf_printf(&line, "%s%s", comma, kind->keys[i].name);
+		comma = ", ";
+	}
+	if (!old || !fresh)
+		buf_add_text(&line, old ? "gone" : "new");
+	else if (*comma == ',')
+		buf_add_text(&line, also);
+	if (!old || !fresh || *comma == ',')
+		tell(teller, buf_text(&who), &line);
+	buf_free(&line);
+	buf_free(&who);
+}
+
+static void compare_database(struct teller *teller, const char *name,
+                             const struct config_database *old, const struct config_database *fresh)
+{
+	static const char replaced[] = " (its servers are replaced)";
+	const struct kind kind = { "database", database_keys, database_keys_count };
+	bool is_same = !old || !fresh || config_database_same_server(old, fresh, name);
+
+	if (old || fresh)
+		compare_entry(teller, &kind, name, old, fresh, is_same ? "" : replaced);
+}
+
+static void compare_databases(struct teller *teller, const struct config *old,
+                              const struct config *fresh)
+{
+	const struct config_database *at = NULL;
+
+	while ((at = config_database_next(old, at)))
+		compare_database(teller, at->name, at, config_database_find(fresh, at->name));
+	while ((at = config_database_next(fresh, at))) {
+		if (!config_database_find(old, at->name))
+			compare_database(teller, at->name, NULL, at);
+	}
+	compare_database(teller, "*", config_database_auto(old), config_database_auto(fresh));
+}
+
+static void compare_users(struct teller *teller, const struct config *old,
+                          const struct config *fresh)
+{
+	const struct kind kind = { "user", user_keys, user_keys_count };
+	const struct config_user *at = NULL;
+
+	while ((at = config_user_next(old, at)))
+		compare_entry(teller, &kind, at->name, at, config_user_find(fresh, at->name), "");
+	while ((at = config_user_next(fresh, at))) {
+		if (!config_user_find(old, at->name))
+			compare_entry(teller, &kind, at->name, NULL, at, "");
+	}
+}
+
+static void compare_peer(struct teller *teller, int id, const struct config_peer *old,
+                         const struct config_peer *fresh)
+{
+	const struct kind kind = { "peer", peer_keys, peer_keys_count };
+	char name[16];
+
+	snprintf(name, sizeof(name), "%d", id);
+	compare_entry(teller, &kind, name, old, fresh, "");
+}
+
+static void compare_peers(struct teller *teller, const struct config *old,
+                          const struct config *fresh)
+{
+	const struct config_peer *at;
+
+	for (at = config_peer_after(old, 0); at; at = config_peer_after(old, at->id))
+		compare_peer(teller, at->id, at, config_peer_find(fresh, at->id));
+	for (at = config_peer_after(fresh, 0); at; at = config_peer_after(fresh, at->id)) {
+		if (!config_peer_find(old, at->id))
+			compare_peer(teller, at->id, NULL, at);
+	}
+}
+
+void config_compare(const struct config *old, const struct config *fresh, config_tell *tell_one,
+                    void *arg)
+{
+	struct teller teller = { tell_one, arg, 0 };
+
+	compare_settings(&teller, old, fresh);
+	compare_databases(&teller, old, fresh);
+	compare_users(&teller, old, fresh);
+	compare_peers(&teller, old, fresh);
+	tell_rest(&teller);
+}

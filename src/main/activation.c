@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * sd_listen_fds' protocol: the descriptors are those from 3 on.
+ */
+#include "pgweir/main/activation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+#define FIRST 3
+
+static bool take(struct activation *activation, const char *count_text, struct err *err)
+{
+	int64_t count;
+
+	if (!text_to_i64(count_text, &count) || count < 0 || count > ACTIVATION_MAX)
+		return err_set(err, ERR_CONFIG, "LISTEN_FDS=%s: a number from 0 to %d is expected",
+		               count_text, ACTIVATION_MAX);
+	for (int fd = FIRST; fd < FIRST + (int)count; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+
+		if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0)
+			return err_set(err, ERR_CONFIG, "LISTEN_FDS=%s, but descriptor %d: %s",
+			               count_text, fd, strerror(errno));
+		activation->fds[activation->count++] = fd;
+	}
+	return true;
+}
+
+bool activation_take(struct activation *activation, struct err *err)
+{
+	const char *count = getenv("LISTEN_FDS"), *whose = getenv("LISTEN_PID");
+	int64_t pid;
+	bool is_ours = count && whose && text_to_i64(whose, &pid) && pid == getpid();
+	bool ok;
+
+	activation->count = 0;
+	ok = !is_ours || take(activation, count, err);
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDNAMES");
+	return ok;
+}

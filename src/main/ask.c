@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client of the console that knows only what it needs: login without proof, simple queries.
+ */
+#include "pgweir/main/ask.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/net/address.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "pgweir/base/banned.h"
+
+#define PATIENCE 5 /* seconds, for each step */
+#define ANSWER_MAX ((size_t)64 * 1024 * 1024)
+#define VALUES_MAX 64
+
+static bool cannot(struct err *err, const char *what)
+{
+	bool is_late = errno == EAGAIN || errno == EWOULDBLOCK;
+
+	return err_set(err, ERR_SYSTEM, "cannot %s: %s", what,
+	               is_late ? "no answer in time" : strerror(errno));
+}
+
+/* The daemon looks at who connects: root goes as the one whom the socket belongs to. */
+static bool connect_as_owner(int fd, const char *path, const struct sockaddr_un *name,
+                             socklen_t size)
+{
+	struct stat found;
+	bool changes = geteuid() == 0 && path[0] != '@' && stat(path, &found) == 0 &&
+	               found.st_uid != 0 && seteuid(found.st_uid) == 0;
+	bool is_connected = connect(fd, (const struct sockaddr *)name, size) == 0;
+	int failure = errno;
+
+	if (changes && seteuid(0) != 0)
+		return false;
+	errno = failure;
+	return is_connected;
+}
+
+static bool send_all(struct ask *ask, struct buf *out, struct err *err)
+{
+	struct bytes rest = buf_bytes(out);
+	bool ok = buf_ok(out);
+
+	errno = ENOMEM;
+	while (ok && rest.count) {
+		ssize_t count = send(ask->fd, rest.at, rest.count, MSG_NOSIGNAL);
+
+		ok = count > 0;
+		if (ok)
+			rest = bytes_skip(rest, (size_t)count);
+	}
+	if (!ok)
+		cannot(err, "talk to the console");
+	buf_free(out);
+	return ok;
+}
+
+/* The next message, at the start of what is kept. false: none will come. */
+static bool receive(struct ask *ask, struct frame *frame, struct err *err)
+{
+	enum wire_result result;
+
+	while ((result = frame_peek(buf_bytes(&ask->in), ANSWER_MAX, frame)) != WIRE_BAD) {
+		ssize_t count;
+		char *at;
+
+		if (result == WIRE_OK && ask->in.count >= frame->length)
+			return true;
+		at = buf_reserve(&ask->in, 64 * 1024);
+		if (!at)
+			break;
+		count = recv(ask->fd, at, 64 * 1024, 0);
+		if (count == 0)
+			return err_set(err, ERR_SYSTEM, "the console has closed the connection");
+		if (count < 0)
+			return cannot(err, "hear from the console");
+		ask->in.count += (size_t)count;
+	}
+	return err_set(err, ERR_PROTOCOL, "what answers there is not a console");
+}
+
+static bool take_error(struct bytes body, struct err *err)
+{
+	struct report report;
+
+	if (fields_report(body, &report) != WIRE_OK)
+		return err_set(err, ERR_PROTOCOL, "what answers there is not a console");
+	return err_set(err, ERR_CONFIG, "the console says: %s", report.text);
+}
+
+static void take_row(struct bytes body,
+                     void (*on_row)(void *arg, const char *const *values, size_t count), void *arg)
+{
+	const char *values[VALUES_MAX];
+	struct row_walk walk;
+	struct bytes value;
+	size_t count = 0;
+
+	if (fields_row(body, &walk) != WIRE_OK)
+		return;
+	while (count < VALUES_MAX && fields_value(&walk, &value) == WALK_ITEM)
+		values[count++] = value.at ? strndup(value.at, value.count) : NULL;
+	on_row(arg, values, count);
+	while (count)
+		free((char *)values[--count]);
+}
+
+/* Reads up to ReadyForQuery. */
+static bool take_answer(struct ask *ask,
+                        void (*on_row)(void *arg, const char *const *values, size_t count),
+                        void *arg, struct err *err)
+{
+	struct auth_request request;
+	struct frame frame = { 0 };
+	bool is_good = true;
+
+	do {
+		struct bytes body;
+
+		if (!receive(ask, &frame, err))
+			return false;
+		body = frame_body(buf_bytes(&ask->in), &frame);
+		if (frame.type == 'E')
+			is_good = take_error(body, err);
+		if (frame.type == 'D' && on_row)
+			take_row(body, on_row, arg);
+		if (frame.type == 'R' && is_good &&
+		    (fields_auth(body, &request) != WIRE_OK || request.kind != AUTH_OK))
+			return err_set(err, ERR_NOT_ALLOWED,
+			               "the console asks for a password: only the system user that "
+			               "the daemon runs as, and root, need none");
+		buf_drop(&ask->in, frame.length);
+		if (!is_good && !on_row)
+			return false; /* the login was refused: there comes no more */
+	} while (frame.type != 'Z');
+	return is_good;
+}
+
+static bool log_in(struct ask *ask, struct err *err)
+{
+	struct buf out = { 0 };
+	size_t at = message_startup_begin(&out, PROTOCOL_3_0);
+
+	message_startup_pair(&out, "user", "pgbouncer");
+	message_startup_pair(&out, "database", "pgbouncer");
+	message_startup_end(&out, at);
+	return send_all(ask, &out, err) && take_answer(ask, NULL, NULL, err);
+}
+
+bool ask_open(struct ask *ask, const char *path, struct err *err)
+{
+	struct timeval patience = { .tv_sec = PATIENCE };
+	struct sockaddr_un name;
+	socklen_t size;
+	bool ok;
+
+	*ask = (struct ask){ .fd = -1, .in.limit = 2 * ANSWER_MAX };
+	if (!address_unix_name(&name, &size, path, err))
+		return false;
+	ask->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (ask->fd < 0)
+		return cannot(err, "make a socket");
+	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(ask->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	ok = connect_as_owner(ask->fd, path, &name, size) || cannot(err, "connect");
+	ok = ok && log_in(ask, err);
+	if (!ok) {
+		err_prefix(err, "%s: ", path);
+		ask_close(ask);
+	}
+	return ok;
+}
+
+bool ask_query(struct ask *ask, const char *statement,
+               void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
+               struct err *err)
+{
+	struct buf out = { 0 };
+
+	message_query(&out, statement);
+	return send_all(ask, &out, err) && take_answer(ask, on_row, arg, err);
+}
+
+void ask_close(struct ask *ask)
+{
+	if (ask->fd >= 0)
+		close(ask->fd);
+	ask->fd = -1;
+	buf_free(&ask->in);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * --check and --against.
+ *
+ * Hard here: with a bad line there is no configuration, but what else is wrong shall be
+ * said too. So a draft is made, in which bad lines have their defaults, and the files
+ * that it names are judged by it.
+ */
+#include "pgweir/main/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/auth/hba.h"
+#include "pgweir/auth/users.h"
+#include "pgweir/config/changes.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/main/ask.h"
+#include "pgweir/main/daemon.h"
+#include "pgweir/main/tls_sets.h"
+
+#include "pgweir/base/banned.h"
+
+struct check {
+	const char *file;
+	const struct config *config;
+	struct config_places *places;
+	struct problems problems;
+	size_t user_count, rule_count;
+	size_t change_count;
+};
+
+/* ---- judging ---- */
+
+/* A problem that belongs to a setting: with the line that gave it its value. */
+static void complain(struct check *check, const char *setting, const char *text)
+{
+	problems_add(&check->problems, config_place(check->places, setting), "setting \"%s\": %s",
+	             setting, text);
+}
+
+static bool can_be_read(struct check *check, const char *setting, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct err err;
+
+	if (file) {
+		fclose(file);
+		return true;
+	}
+	err_set(&err, ERR_CONFIG, "cannot open %s: %m", path);
+	complain(check, setting, err.text);
+	return false;
+}
+
+static void judge_users(struct check *check)
+{
+	const struct config *config = check->config;
+	struct users *users;
+
+	if (config->auth_type == AUTH_TYPE_ANY || config->auth_type == AUTH_TYPE_PAM ||
+	    !config->auth_file || !*config->auth_file ||
+	    !can_be_read(check, "auth_file", config->auth_file))
+		return;
+	users = users_judge(config->auth_file, &check->problems);
+	check->user_count = users ? users_count(users) : 0;
+	users_release(&users);
+}
+
+static void judge_rules(struct check *check)
+{
+	const struct config *config = check->config;
+	struct hba *hba;
+
+	if (config->auth_type != AUTH_TYPE_HBA)
+		return;
+	if (!*config->auth_hba_file) {
+		complain(check, "auth_type", "hba needs auth_hba_file");
+		return;
+	}
+	hba = hba_load(config->auth_hba_file, config->auth_ident_file, &check->problems);
+	check->rule_count = hba ? hba_rule_count(hba) : 0;
+	hba_release(&hba);
+}
+
+/* The words begin with the setting's name. */
+static void report_setting(void *arg, const char *text)
+{
+	struct check *check = arg;
+	size_t count = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)count, text);
+	problems_add(&check->problems, config_place(check->places, name), "%s", text);
+}
+
+static void report_tls(void *arg, const struct err *err) { report_setting(arg, err->text); }
+
+static void judge(struct check *check)
+{
+	check->config = config_draft(check->file, &check->problems, &check->places);
+	if (!check->config)
+		return;
+	judge_users(check);
+	daemon_check_outside(check->config, report_setting, check);
+	judge_rules(check);
+	tls_sets_judge(check->config, report_tls, check);
+}
+
+static void print_problems(const struct problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++)
+		fprintf(stderr, "%s\n", problems->texts[i]);
+	if (problems->dropped_count)
+		fprintf(stderr, "... and %zu more problems\n", problems->dropped_count);
+}
+
+static void print_good(const struct check *check)
+{
+	printf("%s: the configuration is good: %zu databases%s, %zu users", check->file,
+	       config_database_count(check->config),
+	       config_database_auto(check->config) ? " and *" : "", check->user_count);
+	if (check->rule_count)
+		printf(", %zu rules", check->rule_count);
+	printf("\n");
+}
+
+/* ---- against a running daemon ---- */
+
+static void print_change(void *arg, const char *name, const char *line)
+{
+	struct check *check = arg;
+
+	(void)name;
+	check->change_count++;
+	printf("%s\n", line);
+}
+
+static void on_setting(void *arg, const char *const *values, size_t count)
+{
+	struct check *check = arg;
+
+	if (count < 2 || !values[0])
+		return;
+	/* Without a line it is the file itself, under whatever name it was called here. */
+	if (strcmp(values[0], "conffile") == 0 && check->config->conffile &&
+	    strcmp(check->config->conffile, check->file) == 0)
+		return;
+	config_compare_shown(values[0], values[1], check->config, print_change, check);
+}
+
+/* The columns of SHOW DATABASES that tell of the entry, and what the file says of them. */
+enum column { NAME, HOST, PORT, DBNAME, FORCED, SIZE, MINIMUM, RESERVE, LIFETIME, MODE };
+#define COLUMN_MAX_SERVERS 11
+#define COLUMN_MAX_CLIENTS 13
+#define COLUMN_COUNT 17
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+
+static bool same_number(const char *shown, int64_t number)
+{
+	return shown && strtoll(shown, NULL, 10) == number;
+}
+
+/* Adds the names of what differs. */
+static void compare_database(struct buf *line, const char *const *values,
+                             const struct config *config, const struct config_database *entry)
+{
+	const struct {
+		const char *name;
+		bool is_same;
+	} facts[] = {
+		{ "host", same_text(values[HOST], entry->host) },
+		{ "port", same_number(values[PORT], entry->port) },
+		{ "dbname",
+		  same_text(values[DBNAME], config_database_dbname(entry, values[NAME])) },
+		{ "user", same_text(values[FORCED], entry->user) },
+		{ "pool_size", same_number(values[SIZE], config_pool_size(config, entry, NULL)) },
+		{ "min_pool_size",
+		  same_number(values[MINIMUM], config_min_pool_size(config, entry)) },
+		{ "reserve_pool_size",
+		  same_number(values[RESERVE], config_reserve_pool_size(config, entry, NULL)) },
+		{ "server_lifetime",
+		  same_number(values[LIFETIME],
+		              config_server_lifetime(config, entry) / USEC_PER_SEC) },
+		{ "pool_mode", same_text(values[MODE], pool_mode_name(entry->pool_mode)) },
+		{ "max_db_connections", same_number(values[COLUMN_MAX_SERVERS],
+		                                    config_max_db_connections(config, entry)) },
+		{ "max_db_client_connections",
+		  same_number(values[COLUMN_MAX_CLIENTS],
+		              config_max_db_client_connections(config, entry)) },
+	};
+
+	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+		if (!facts[i].is_same)
+			buf_printf(line, "%s%s", line->count ? ", " : "", facts[i].name);
+	}
+}
+
+/* The names of the running databases, one after the other, each with its zero. */
+struct running {
+	struct check *check;
+	struct buf names;
+};
+
+static void on_database(void *arg, const char *const *values, size_t count)
+{
+	struct running *running = arg;
+	struct check *check = running->check;
+	const struct config_database *entry;
+	struct buf line = { 0 };
+
+	if (count < COLUMN_COUNT || !values[NAME] ||
+	    strcmp(values[NAME], CONFIG_CONSOLE_DATABASE) == 0)
+		return;
+	buf_add_cstr(&running->names, values[NAME]);
+	entry = config_database_find(check->config, values[NAME]);
+	if (!entry)
+		entry = config_database_auto(check->config);
+	if (entry)
+		compare_database(&line, values, check->config, entry);
+	check->change_count += !entry || line.count;
+	if (!entry)
+		printf("database \"%s\": gone\n", values[NAME]);
+	else if (line.count)
+		printf("database \"%s\": changed %s\n", values[NAME], buf_text(&line));
+	buf_free(&line);
+}
+
+static bool is_running(const struct running *running, const char *name)
+{
+	struct bytes rest = buf_bytes(&running->names);
+	const char *text;
+
+	while (rest.count && bytes_take_text(&rest, &text)) {
+		if (strcmp(text, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool compare_databases(struct check *check, struct ask *ask, struct err *err)
+{
+	struct running running = { .check = check };
+	const struct config_database *at = NULL;
+	bool ok = ask_query(ask, "SHOW DATABASES", on_database, &running, err);
+
+	while (ok && (at = config_database_next(check->config, at))) {
+		if (is_running(&running, at->name))
+			continue;
+		printf("database \"%s\": new\n", at->name);
+		check->change_count++;
+	}
+	buf_free(&running.names);
+	return ok;
+}
+
+static bool compare(struct check *check, const char *against)
+{
+	struct err err;
+	struct ask ask;
+	bool ok = ask_open(&ask, against, &err);
+
+	if (ok)
+		printf("a RELOAD with this file would change:\n");
+	ok = ok && ask_query(&ask, "SHOW CONFIG", on_setting, check, &err);
+	ok = ok && compare_databases(check, &ask, &err);
+	if (!ok)
+		fprintf(stderr, "%s\n", err.text);
+	else if (!check->change_count)
+		printf("nothing\n");
+	ask_close(&ask);
+	return ok;
+}
+
+bool check_file(const char *file, const char *against)
+{
+	struct check check = { .file = file };
+	bool is_good;
+
+	judge(&check);
+	is_good = check.config && !problems_any(&check.problems);
+	print_problems(&check.problems);
+	if (is_good)
+		print_good(&check);
+	if (is_good && against)
+		is_good = compare(&check, against);
+	problems_done(&check.problems);
+	config_places_free(&check.places);
+	config_unref(&check.config);
+	return is_good;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * sd_notify's protocol, as sd_notify(3) describes it.
+ */
+#include "pgweir/main/notify.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/net/address.h"
+
+#include "pgweir/base/banned.h"
+
+#define PATIENCE 100000 /* microseconds */
+#define TEXT_MAX 1024
+
+/* A watchdog is ours if it names nobody, or us. */
+static usec_t watchdog_of(const char *interval, const char *whose)
+{
+	int64_t usec, pid;
+
+	if (!interval || !text_to_i64(interval, &usec) || usec <= 0)
+		return 0;
+	if (whose && (!text_to_i64(whose, &pid) || pid != getpid()))
+		return 0;
+	return usec;
+}
+
+static bool open_socket(struct notify *notify, const char *path, struct err *err)
+{
+	struct timeval patience = { .tv_usec = PATIENCE };
+
+	if (path[0] != '/' && path[0] != '@')
+		return err_set(err, ERR_CONFIG, "it is neither a path nor an abstract name");
+	if (!address_unix_name(&notify->name, &notify->name_size, path, err))
+		return false;
+	notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (notify->fd < 0)
+		return err_set(err, ERR_SYSTEM, "%s", strerror(errno));
+	setsockopt(notify->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	return true;
+}
+
+bool notify_open(struct notify *notify, struct err *err)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	bool ok = true;
+
+	*notify = (struct notify){ .fd = -1 };
+	if (path && *path)
+		ok = open_socket(notify, path, err) ||
+		     err_prefix(err, "cannot use NOTIFY_SOCKET=%s: ", path);
+	if (notify->fd >= 0)
+		notify->watchdog = watchdog_of(getenv("WATCHDOG_USEC"), getenv("WATCHDOG_PID"));
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+	return ok;
+}
+
+void notify_send(const struct notify *notify, const char *format, ...)
+{
+	char text[TEXT_MAX];
+	va_list args;
+	int count;
+
+	if (notify->fd < 0)
+		return;
+	va_start(args, format);
+	count = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (count <= 0)
+		return;
+	if ((size_t)count >= sizeof(text))
+		count = sizeof(text) - 1;
+	/* A manager that does not listen is its own affair. */
+	(void)!sendto(notify->fd, text, (size_t)count, MSG_NOSIGNAL,
+	              (const struct sockaddr *)&notify->name, notify->name_size);
+}
+
+void notify_close(struct notify *notify)
+{
+	if (notify->fd >= 0)
+		close(notify->fd);
+	notify->fd = -1;
+}

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: ISC
+"""The log: JSON, what comes too often, slow statements, and a reason for every ending."""
+
+import json
+import re
+
+from .kit.wait import wait_until
+from .kit.wire import bind, execute, parse, query, refusal, startup, sync
+
+
+def objects(weir):
+    """All whole lines of the log that are JSON."""
+    lines = [line for line in weir.log.split("\n")[:-1] if line.startswith("{")]
+    return [json.loads(line) for line in lines]
+
+
+def wait_object(weir, text, **wanted):
+    def find():
+        for found in objects(weir):
+            if text in found["message"] and wanted.items() <= found.items():
+                return found
+        return None
+    return wait_until(find, what=f"a line with {text!r} and {wanted}")
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def test_a_line_is_an_object(pgweir):
+    weir = pgweir(log_format="json")
+    client = weir.client()
+    client.query("SELECT 1")
+    came = wait_object(weir, "login attempt: db=app user=alice", peer="client")
+    assert (came["level"], came["pid"]) == ("LOG", weir.pid)
+    assert (came["database"], came["user"]) == ("app", "alice")
+    assert re.fullmatch(r"0x[0-9a-f]+", came["pointer"])
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", came["address"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d", came["time"])
+    assert came["id"] in [row["id"] for row in weir.admin("SHOW CLIENTS")]
+    wait_object(weir, "new connection to server", peer="server", database="app", user="alice")
+    up = wait_object(weir, "process up")
+    assert "peer" not in up and "address" not in up
+    # before the configuration was read there was no other format than text
+    assert all(line.startswith("{") for line in weir.log.splitlines())
+
+
+def test_what_a_peer_writes_stays_in_its_string(pgweir):
+    weir = pgweir(log_format="json")
+    name = 'x","level":"FATAL","y":"\n\x1b[2J\\'
+    assert refusal(weir.address, user=name).severity == "FATAL"
+    wait_object(weir, "login attempt", user=name)
+    assert {found["level"] for found in objects(weir)} <= {"LOG", "WARNING"}
+
+
+def test_broken_utf8_is_made_harmless(pgweir):
+    weir = pgweir(log_format="json")
+    client = weir.wire()
+    client.send(startup(user="aliceXYZ", database="app").replace(b"XYZ", b"\xff\xc3\xa4"))
+    wait_object(weir, "login attempt", user="alice\ufffd\u00e4")
+
+
+# -- what comes too often -------------------------------------------------------------------------
+
+
+def test_what_comes_too_often_is_counted(pgweir):
+    weir = pgweir(log_rate_limit=3, max_client_conn=1000)
+    for _ in range(60):
+        refusal(weir.address, database="nowhere")
+    kind = "pooler error: no such database"
+
+    def is_complete():
+        told = len(re.findall(rf"WARNING C-0x.* {kind}: nowhere$", weir.log, re.MULTILINE))
+        more = re.findall(rf"WARNING (\d+) more suppressed: {kind}\.\.\.$", weir.log, re.MULTILINE)
+        return told >= 3 and more and told + sum(map(int, more)) == 60
+    wait_until(is_complete)
+
+
+def test_normal_use_loses_nothing(pgweir):
+    weir = pgweir()
+    for _ in range(100):
+        weir.client("limited").close()
+    wait_until(lambda: len(re.findall(r"app/limited@.* closing because: ", weir.log)) >= 100)
+    assert len(re.findall("login attempt: db=app user=limited", weir.log)) == 100
+    assert "suppressed" not in weir.log
+
+
+# -- slow statements ------------------------------------------------------------------------------
+
+
+def test_no_statement_is_told_by_default(pgweir):
+    weir = pgweir()
+    weir.client().query("SELECT pg_sleep(0.01) AS nobody_knows")
+    assert "nobody_knows" not in weir.log
+
+
+def test_a_slow_statement_is_told_and_a_quick_one_is_not(pgweir):
+    weir = pgweir(log_min_duration="200ms")
+    client = weir.client()
+    client.query("SELECT 'quick'")
+    client.query("SELECT pg_sleep(0.25), 'slow'")
+    weir.wait_log(r"LOG C-0x\w+: app/alice@\S+ slow statement: \d+\.\d{3} ms: "
+                  r"SELECT pg_sleep\(0\.25\), 'slow'$")
+    assert "'quick'" not in weir.log
+
+
+def test_values_of_parameters_are_never_told(pgweir):
+    weir = pgweir(log_min_duration="1us")
+    client = weir.client()
+    client.ask(parse("SELECT $1::text /* one */", ""), bind(values=["sesame"]), execute(), sync())
+    weir.wait_log(r"slow statement: .*SELECT \$1::text /\* one \*/$")
+    client.ask(parse("SELECT $1::text /* two */", "named"), sync())
+    since = len(weir.log)
+    client.ask(bind(name="named", values=["sesame"]), execute(), sync())
+    weir.wait_log(r"slow statement: .*SELECT \$1::text /\* two \*/$", since=since)
+    assert "sesame" not in weir.log
+
+
+def test_a_long_text_is_cut(pgweir):
+    weir = pgweir(log_min_duration="1us")
+    weir.client().query("SELECT '" + "x" * 100000 + "'")
+    told = weir.wait_log(r"slow statement: \S+ ms: (SELECT 'x+)$").group(1)
+    assert len(told) == 1000
+
+
+# -- every ending has a reason --------------------------------------------------------------------
+
+
+def test_who_is_there_at_the_end_is_told_of_too(pgweir):
+    weir = pgweir()
+    client, waiting = weir.client(), weir.wire()
+    client.query("SELECT 1")
+    waiting.send(startup(user="alice", database="app")[:12])
+    weir.admin("SHOW VERSION")
+    weir.signal(3)
+    assert weir.wait_exit() == 0
+    assert re.search(r"C-0x\w+: app/alice@\S+ closing because: pooler is shutting down", weir.log)
+    assert re.search(r"S-0x\w+: app/alice@\S+ closing because: server shutting down", weir.log)
+    assert re.search(r"C-0x\w+: \(nodb\)/\(nouser\)@\S+ closing because: pooler is shutting", weir.log)
+
+
+def test_as_many_endings_as_beginnings(pgweir):
+    weir = pgweir()
+    weir.client().close()
+    weir.client().query("SELECT 1")
+    refusal(weir.address, database="nowhere")
+    broken = weir.client()
+    broken.send(b"\0" * 10)
+    assert broken.read_refusal().severity == "FATAL"
+    cut = weir.client()
+    cut.send(query("SELECT pg_sleep(5)")[:9])
+    cut.close()
+    weir.disconnect()
+    weir.signal(3)
+    assert weir.wait_exit() == 0
+    came = re.findall(r"(C-0x\w+): \S+ login attempt", weir.log)
+    ended = re.findall(r"(C-0x\w+): \S+ closing because: ", weir.log)
+    assert sorted(came) == sorted(ended)
+    # one that was still being connected has an end, and had no beginning yet
+    assert (set(re.findall(r"(S-0x\w+): \S+ new connection", weir.log)) <=
+            set(re.findall(r"(S-0x\w+): \S+ closing because: ", weir.log)))

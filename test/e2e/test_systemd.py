@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: ISC
+"""The service manager: readiness, reload, watchdog, sockets it has opened, the journal, units."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from .kit.account import free_port
+from .kit.wait import LIMIT
+from .kit.wire import Wire
+
+TOP = os.path.join(os.path.dirname(__file__), "..", "..")
+
+
+class Manager:
+    """What listens at NOTIFY_SOCKET."""
+
+    def __init__(self, name):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\0" + name[1:] if name[0] == "@" else name)
+        self.socket.settimeout(LIMIT)
+        self.name = name
+        if name[0] != "@":
+            os.chmod(name, 0o777)
+
+    def next(self):
+        return self.socket.recv(4096).decode().split("\n")
+
+    def wait(self, line):
+        """The first message that has this line."""
+        while True:
+            message = self.next()
+            if any(re.fullmatch(line, said) for said in message):
+                return message
+
+
+@pytest.fixture(params=("path", "abstract"))
+def manager(request, make_pgweir):
+    weir = make_pgweir()
+    name = f"{weir.dir}/notify" if request.param == "path" else f"@pgweir-test-{os.getpid()}"
+    manager = Manager(name)
+    manager.weir = weir
+    yield manager
+    manager.socket.close()
+
+
+# -- notify ---------------------------------------------------------------------------------------
+
+
+def test_ready_reload_and_stop(manager):
+    weir = manager.weir
+    weir.start(env={"NOTIFY_SOCKET": manager.name})
+    ready = manager.next()
+    assert ready[0] == "READY=1" and f"MAINPID={weir.pid}" in ready
+    assert weir.client().value("SELECT 1") == "1"
+    weir.signal(signal.SIGHUP)
+    reloading = manager.next()
+    assert reloading[0] == "RELOADING=1" and re.fullmatch(r"MONOTONIC_USEC=\d+", reloading[1])
+    assert manager.next() == ["READY=1", "STATUS=reloaded"]
+    weir.configure(ini="nonsense")
+    assert weir.ask_admin("RELOAD").error
+    assert manager.next()[0] == "RELOADING=1"
+    assert manager.next()[0] == "READY=1"
+    weir.disconnect()
+    weir.signal(signal.SIGTERM)
+    assert manager.wait("STOPPING=1")
+    assert weir.wait_exit() == 0
+
+
+def test_status_has_the_averages(manager):
+    manager.weir.configure(stats_period=1, log_stats=0)
+    manager.weir.start(env={"NOTIFY_SOCKET": manager.name})
+    assert manager.wait(r"STATUS=\d+ xacts/s, \d+ queries/s, .*")
+    assert "stats: " not in manager.weir.log
+
+
+def test_the_watchdog_is_fed(manager):
+    manager.weir.start(env={"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "100000"})
+    for _ in range(3):
+        assert manager.wait("WATCHDOG=1")
+
+
+def test_a_watchdog_of_another_process_is_not_fed(manager):
+    manager.weir.configure(stats_period=1)
+    manager.weir.start(env={"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "100000",
+                            "WATCHDOG_PID": "1"})
+    said = [manager.next()]
+    while not said[-1][0].startswith("STATUS="):
+        said.append(manager.next())
+    assert ["WATCHDOG=1"] not in said
+
+
+def test_a_manager_that_cannot_be_reached_is_no_hindrance(make_pgweir):
+    weir = make_pgweir()
+    weir.start(env={"NOTIFY_SOCKET": "vsock:2:1234"})
+    weir.wait_log("WARNING cannot use NOTIFY_SOCKET=vsock:2:1234: ")
+    assert weir.client().value("SELECT 1") == "1"
+
+
+# -- sockets --------------------------------------------------------------------------------------
+
+LAUNCH = """#!/usr/bin/python3
+import os, socket, sys
+made = []
+for word in {sockets!r}:
+    if word.startswith("/"):
+        made.append(socket.socket(socket.AF_UNIX))
+        made[-1].bind(word)
+    else:
+        made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM if word == "udp" else
+                                  socket.SOCK_STREAM))
+        made[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made[-1].bind(("127.0.0.1", 0 if word == "udp" else int(word)))
+    if word not in ("udp", {deaf!r}):
+        made[-1].listen(16)
+copies = [os.dup(one.fileno()) for one in made]
+high = [os.dup2(copy, 100 + number) for number, copy in enumerate(copies)]
+for number, fd in enumerate(high):
+    os.dup2(fd, 3 + number)
+os.closerange(3 + len(high), 200)
+os.environ.update(LISTEN_FDS=str(len(high)), LISTEN_FDNAMES=":".join("x" for _ in high))
+os.environ["LISTEN_PID"] = {pid!r} or str(os.getpid())
+os.execv({binary!r}, sys.argv)
+"""
+
+
+def launched(weir, *sockets, deaf="", pid=""):
+    """Has the daemon started with these sockets open."""
+    path = f"{weir.dir}/launch"
+    weir.account.write(path, LAUNCH.format(sockets=sockets, deaf=deaf, pid=pid,
+                                           binary=weir.binary), 0o755)
+    weir.binary = path
+    return weir
+
+
+def test_the_sockets_are_used_as_they_are(make_pgweir):
+    weir = make_pgweir()
+    launched(weir, str(weir.port), weir.socket_path).start()
+    assert "ignored" not in weir.log
+    weir.wait_log(rf"listening on 127\.0\.0\.1:{weir.port} \(opened by the service manager\)")
+    weir.wait_log(rf"listening on unix:{weir.socket_path} \(opened by the service manager\)")
+    assert weir.client().value("SELECT 1") == "1"
+    assert weir.wire(unix=True).login("alice", "app").value("SELECT 1") == "1"
+    weir.disconnect()
+    weir.stop()
+    assert os.path.exists(weir.socket_path)  # it is not ours to remove
+
+
+def test_what_the_settings_name_beyond_them_is_a_warning(make_pgweir):
+    weir = make_pgweir()
+    other = free_port()
+    launched(weir, str(other)).start()
+    weir.wait_log(rf"WARNING listen_addr = 127\.0\.0\.1, port {weir.port} is ignored")
+    weir.wait_log("WARNING unix_socket_dir = .* is ignored for listening")
+    client = Wire(("127.0.0.1", other)).login("alice", "app")
+    assert client.value("SELECT 1") == "1"
+    client.close()
+    with pytest.raises(OSError):
+        weir.wire()
+
+
+@pytest.mark.parametrize("word, deaf", (("udp", ""), ("{port}", "{port}")))
+def test_a_socket_that_is_of_no_use(make_pgweir, word, deaf):
+    weir = make_pgweir()
+    port = str(weir.port)
+    launched(weir, word.format(port=port), deaf=deaf.format(port=port))
+    weir.may_fail = True
+    done = weir.run(weir.ini)
+    assert done.returncode == 1
+    assert "descriptor 3 of the service manager is not a stream socket that listens" in done.stderr
+
+
+def test_sockets_of_another_process_are_not_ours(make_pgweir):
+    weir = make_pgweir()
+    launched(weir, str(free_port()), pid="1").start()
+    assert "service manager" not in weir.log
+    assert weir.client().value("SELECT 1") == "1"
+
+
+# -- the journal ----------------------------------------------------------------------------------
+
+
+def test_lines_for_the_journal_have_priorities(make_pgweir):
+    weir = make_pgweir()
+    with open(weir.log_path, "ab") as file:
+        found = os.fstat(file.fileno())
+    weir.process = None
+    weir.account.own(weir.log_path)
+    weir._log = open(weir.log_path, "ab")
+    env = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}
+    weir.process = weir.account.popen([weir.binary, weir.ini], stdout=weir._log,
+                                      stderr=weir._log, cwd=weir.dir, env=env)
+    weir.wait_log(r"^<6>process up: ")
+    weir.client()
+    weir.wait_log(r"^<6>C-0x\w+: app/alice@\S+ login attempt: db=app user=alice")
+    assert all(re.match(r"<\d>", line) for line in weir.log.splitlines())
+
+
+def test_what_is_not_the_journal_gets_whole_lines(make_pgweir):
+    weir = make_pgweir().start(env={"JOURNAL_STREAM": "1:1"})
+    assert all(re.match(r"\d{4}-", line) for line in weir.log.splitlines())
+
+
+# -- units ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+@pytest.mark.parametrize("unit, verified", (("pgweir.service", "pgweir.service"),
+                                            ("pgweir@.service", "pgweir@1.service")))
+def test_units_are_good(make_pgweir, place, unit, verified):
+    weir = make_pgweir()
+    with open(os.path.join(TOP, "etc", f"{unit}.in"), encoding="utf-8") as file:
+        text = file.read().replace("@bindir@/pgweir", weir.binary)
+    path = f"{weir.dir}/{verified}"
+    weir.account.write(path, text)
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True,
+                          text=True, timeout=60, check=False)
+    said = [line for line in (done.stderr + done.stdout).splitlines() if "pgweir" in line]
+    assert (done.returncode, said) == (0, [])
