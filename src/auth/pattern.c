@@ -52,6 +52,12 @@ static unsigned long repeats_at(const char *at)
 	return most > PATTERN_REPEATS_MAX ? PATTERN_REPEATS_MAX + 1 : most;
 }
 
+/* Whether a + at `at` repeats what may repeat in itself: the C library writes that out twice. */
+static bool doubles_at(const char *text, const char *at)
+{
+	return *at == '+' && at > text && strchr(")+*?}", at[-1]);
+}
+
 static bool check_regex(const char *text, struct err *err)
 {
 	unsigned long repeats = 1;
@@ -64,6 +70,8 @@ static bool check_regex(const char *text, struct err *err)
 	for (const char *at = text; *at; at++) {
 		if (*at == '{')
 			repeats *= repeats_at(at);
+		if (doubles_at(text, at))
+			repeats *= 2;
 		if (repeats > PATTERN_REPEATS_MAX)
 			return err_set(err, ERR_CONFIG, "/%s repeats too often", text);
 		if (*at != '\\' || !at[1])

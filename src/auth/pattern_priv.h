@@ -12,7 +12,7 @@
 #include "rulefile_priv.h"
 
 #define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */
-#define PATTERN_REPEATS_MAX 128  /* what all {..} of one come to, multiplied */
+#define PATTERN_REPEATS_MAX 128  /* what all {..} and + of one come to, multiplied */
 #define PATTERN_SUBJECT_MAX 1024 /* a longer text matches no regular expression */
 
 enum pattern_kind {

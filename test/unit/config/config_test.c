@@ -71,7 +71,7 @@ START_TEST(config_collects_every_problem)
 	static const char text[] = "[pgbouncer]\n"
 				   "listen_port = 70000\n"
 				   "pool_sise = 5\n"
-				   "auth_type = cert\n"
+				   "auth_type = cret\n"
 				   "auth_query = SELECT 1\n"
 				   "server_tls_sslmode = prefer\n"
 				   "max_client_conn = 100 ; many\n"
@@ -85,9 +85,9 @@ START_TEST(config_collects_every_problem)
 	static const char *const texts[] = {
 		"f.ini:2: setting \"listen_port\": must be from 0 to 65535",
 		"f.ini:3: unknown setting \"pool_sise\": did you mean \"pool_mode\"?",
-		"f.ini:4: setting \"auth_type\": \"cert\" is not supported yet",
-		"f.ini:5: setting \"auth_query\" is not supported yet: leave it out, or "
-		"leave its value empty",
+		"f.ini:4: setting \"auth_type\": \"cret\" is not one of its values: any, trust, "
+		"plain, "
+		"md5, scram-sha-256, hba, cert, pam or ldap",
 		"f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
 		"comment needs a line of its own, or the value in quotes)",
 		"f.ini:9: database \"pgbouncer\": this name is the console's",

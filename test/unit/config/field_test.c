@@ -50,7 +50,7 @@ static const struct {
 	{ "pool_mode", "x", NULL,
 	  "\"x\" is not one of its values: session, transaction or statement" },
 	{ "auth_type", "scram-sha-256", "scram-sha-256", NULL },
-	{ "auth_type", "cert", NULL, "\"cert\" is not supported yet" },
+	{ "auth_type", "cert", "cert", NULL },
 #if PGWEIR_PAM
 	{ "auth_type", "pam", "pam", NULL },
 #else
