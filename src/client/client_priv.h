@@ -41,6 +41,12 @@ bool proof_input(struct client *client, struct bytes in);   /* proof.c */
 bool relay_input(struct client *client, struct bytes in);   /* relay.c */
 bool console_input(struct client *client, struct bytes in); /* console_door.c */
 
+/*
+ * Takes the PROXY header from the front of *in, if there is and may be one.
+ * WIRE_BAD: it is closed. introduction.c
+ */
+enum wire_result introduction_take(struct client *client, struct bytes *in);
+
 /* ---- client_tls.c ---- */
 
 /* It sent an SSLRequest; has_more: and more in plain behind it. false: go no further. */

@@ -118,6 +118,7 @@ void clients_free(struct clients **clientsp)
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);
 	hba_release(&clients->hba);
+	ranges_free(&clients->proxies);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
@@ -149,6 +150,12 @@ void clients_set_hba(struct clients *clients, struct hba *hba)
 
 	clients->hba = hba ? hba_hold(hba) : NULL;
 	hba_release(&old);
+}
+
+void clients_set_proxies(struct clients *clients, struct ranges *proxies)
+{
+	ranges_free(&clients->proxies);
+	clients->proxies = proxies;
 }
 
 void clients_random(struct clients *clients, void *out, size_t count)

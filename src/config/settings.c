@@ -21,7 +21,8 @@
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
 	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD, \
-	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
+	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD, \
+	enum proxy_protocol: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
 #define LIVE .reload = RELOAD_LIVE
@@ -31,6 +32,7 @@
 
 static const char *const auth_types[] = { "any",           "trust", "plain", "md5",
 	                                  "scram-sha-256", "hba",   NULL };
+static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
 static const char *const auth_types_later[] = { "cert", "ldap", "pam", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
@@ -177,6 +179,13 @@ const struct setting settings[] = {
 	SETTING(pool_mode, .initial = "session", .words = value_pool_modes, LIVE, GROUP(GENERIC),
 	        .help = "When a server goes back to its pool: when the client leaves (session), "
 	                "after each transaction, or after each statement."),
+	SETTING(proxy_protocol, .initial = "off", .words = proxy_protocols, LIVE, GROUP(AUTH),
+	        .help = "Whether proxies say by a PROXY header (version 1 or 2) who comes "
+	                "through them: accept takes it from proxy_protocol_from and from nobody "
+	                "else; require also refuses whoever comes from there without one."),
+	SETTING(proxy_protocol_from, .initial = "", .splits_at_blanks = true, LIVE, GROUP(AUTH),
+	        .help = "The proxies that are believed: addresses, ranges such as 10.0.0.0/8, and "
+	                "unix for those that come by the Unix socket."),
 	SETTING(query_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a query runs for longer. 0 = never."),
 	SETTING(query_wait_notify, .initial = "5", .unit = USEC_PER_SEC, LIVE, GROUP(CHECKS),

@@ -38,20 +38,24 @@ static int check(const struct options *options)
 {
 	const struct config *config;
 	struct users *users;
-	struct tls_sets tls;
+	struct ranges *proxies = NULL;
+	struct tls_sets tls = { 0 };
 	struct err err;
 	struct hba *hba;
 
 	if (!daemon_load(options->file, &config, &users, &hba, report_to_terminal, NULL))
 		return EXIT_FAILURE;
-	if (!tls_sets_make(&tls, config, NULL, &err)) {
+	if (!tls_sets_make(&tls, config, NULL, &err) ||
+	    !daemon_load_proxies(config, &proxies, &err)) {
 		report_to_terminal(NULL, err.text);
+		tls_sets_done(&tls);
 		config_unref(&config);
 		users_release(&users);
 		hba_release(&hba);
 		return EXIT_FAILURE;
 	}
 	tls_sets_done(&tls);
+	ranges_free(&proxies);
 	printf("%s: the configuration is good: %zu databases%s, %zu users", options->file,
 	       config_database_count(config), config_database_auto(config) ? " and *" : "",
 	       users_count(users));

@@ -223,6 +223,16 @@ def a_map_is_added(s):
     assert s.row("IDENT", map_name="staff", sys_name="mary", pg_username="alice")
 
 
+def a_proxy_introduces(s):
+    def ask():
+        with s.weir.wire() as wire:
+            wire.send(b"PROXY TCP4 192.0.2.7 192.0.2.1 7 8\r\n", startup(user="alice", database="app"))
+            return wire.read().type
+    assert ask() == "E"
+    yield
+    assert ask() == "R"
+
+
 def greeted(s):
     assert not s.client().notices
     yield
@@ -605,6 +615,9 @@ SETTINGS = (
     Row("auth_file", "{dir}/others.txt", others_are_known),
     Row("auth_hba_file", "{dir}/more.hba", a_rule_is_added, BY_RULES),
     Row("auth_ident_file", "{dir}/more.ident", a_map_is_added, BY_RULES),
+    Row("proxy_protocol", "accept", a_proxy_introduces, dict(proxy_protocol_from="127.0.0.1")),
+    Row("proxy_protocol_from", "127.0.0.0/8, ::1", a_proxy_introduces,
+        dict(proxy_protocol="accept", proxy_protocol_from="192.0.2.0/24")),
     # logging
     Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
     Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),

@@ -51,6 +51,7 @@ struct client_entrance {
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
 	char *certificate;       /* the name in its certificate, or NULL */
+	bool is_introduced;      /* no PROXY header comes any more */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */

@@ -7,6 +7,7 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
+#include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
 
 TAILQ_HEAD(client_list, client);
@@ -41,6 +42,7 @@ struct clients {
 	struct users *users;         /* one reference */
 	struct tls_context *tls;     /* one reference; NULL: no TLS */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
+	struct ranges *proxies;      /* who may send PROXY headers; NULL: nobody */
 	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
@@ -53,7 +55,7 @@ struct clients {
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
 	struct task rearm_task;       /* waits as long as that goes on */
-	unsigned char random[512]; /* random bytes in store */
+	unsigned char random[512];    /* random bytes in store */
 	size_t random_left;
 };
 
@@ -74,6 +76,9 @@ void clients_set_tls(struct clients *clients, struct tls_context *tls);
 
 /* The same for rules; before clients_configure(). NULL: auth_type is not hba. Takes a reference. */
 void clients_set_hba(struct clients *clients, struct hba *hba);
+
+/* Who may send PROXY headers from now on. Takes it over. */
+void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 
 /* Somebody came in: takes over the socket. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer);

@@ -63,6 +63,13 @@ enum tls_negotiation {
 	TLS_NEGOTIATION_DIRECT    /* at once, with ALPN: PostgreSQL 17 and later */
 };
 
+/* Whether proxies say who comes through them, by a PROXY header. */
+enum proxy_protocol {
+	PROXY_PROTOCOL_OFF,
+	PROXY_PROTOCOL_ACCEPT, /* from proxy_protocol_from */
+	PROXY_PROTOCOL_REQUIRE /* and nobody from there comes in without one */
+};
+
 /* Names out of one setting. */
 struct config_list {
 	char *text;   /* as written, for SHOW CONFIG; never NULL */
@@ -113,6 +120,8 @@ struct config {
 	char *auth_file;
 	char *auth_hba_file;
 	char *auth_ident_file;
+	enum proxy_protocol proxy_protocol;
+	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
 
 	/* logging */
 	char *logfile;
