@@ -95,6 +95,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
+	TAILQ_INIT(&clients->delayed);
 	TAILQ_INIT(&clients->walks);
 	clients_configure(clients, config, users);
 	return clients;
@@ -206,6 +207,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
 	client_login_begin(client);
+	client->stream.is_secret = true; /* until it is in: a password may come */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");
 	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))

@@ -43,6 +43,13 @@ const struct setting settings[] = {
 	        .help = "Users who may do everything in the console."),
 	SETTING(application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
 	        .help = "Adds the client's address to its application_name at login."),
+	SETTING(auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
+	        .help = "A login that fails is told so that much later, but within "
+	                "client_login_timeout. 0 = at once."),
+	SETTING(auth_failure_limit, .initial = "0", .max = INT32_MAX, LIVE, GROUP(AUTH),
+	        .help = "While so many failed logins of one address (of a /64 network, if IPv6) "
+	                "wait for auth_failure_delay to be over, all its further logins are "
+	                "refused. 0 = no limit."),
 	SETTING(auth_file, LIVE, GROUP(AUTH), .help = "The file of users and their secrets."),
 	SETTING(auth_hba_file, .initial = "", LIVE, GROUP(AUTH),
 	        .help = "The rules of auth_type hba: who may come in, from where, and how. As "
@@ -103,6 +110,9 @@ const struct setting settings[] = {
 	SETTING(conffile, LIVE, GROUP(GENERIC),
 	        .help = "The file that the next RELOAD reads. Without it, the one named on the "
 	                "command line."),
+	SETTING(core_dumps, .initial = "0", BOOT, GROUP(GENERIC),
+	        .help = "Lets the system dump the memory when pgweir crashes, passwords and keys "
+	                "included, and lets others of its user look into it (gdb, /proc)."),
 	SETTING(default_pool_size, .initial = "20", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Server connections for one user on one database. 0 = no limit."),
 	SETTING(disable_pqexec, .initial = "0", BOOT, GROUP(GENERIC),

@@ -8,7 +8,8 @@
  *                          --> OK | REFUSED: then entry_free
  *
  * AuthenticationOk is not sent here: the client goes on with it after ENTRY_OK.
- * A user who does not exist goes through the same exchange and fails at its end.
+ * A user who does not exist goes through the same exchange, has a mock secret in it, and
+ * fails at its end.
  */
 #ifndef PGWEIR_AUTH_ENTRY_H
 #define PGWEIR_AUTH_ENTRY_H
@@ -37,6 +38,8 @@ struct entry_who {
 	enum entry_method method;
 	const char *user;
 	const struct secret *secret; /* NULL: no such user */
+	const struct users *users;   /* those who exist; NULL: not known. Whoever does not
+	                                exist is asked as one of them. Not kept */
 	bool is_proven;              /* PEER, CERT: proven without us. A user must still be known */
 	unsigned int iterations;     /* scram_iterations: for plain secrets and users who are not */
 	struct bytes binding; /* tls-server-end-point of its connection; empty: no SCRAM-PLUS */

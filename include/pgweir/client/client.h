@@ -24,6 +24,7 @@ enum client_state {
 	CLIENT_PROOF,     /* it has to prove who it is */
 	CLIENT_LOOKING,   /* its host's name, or its system user's, is looked up for that */
 	CLIENT_DERIVING,  /* a helper thread derives a key for that */
+	CLIENT_DELAYED,   /* could not prove it, and will be told so later */
 	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,      /* is in, and has no server */
 	CLIENT_WAITING,   /* stands in the line for a server */
@@ -38,6 +39,7 @@ enum client_state {
 };
 
 struct admission;
+struct delayed;
 struct entry;
 struct client_statement;
 
@@ -45,6 +47,7 @@ struct client_statement;
 struct client_entrance {
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct entry *entry;
+	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
 	unsigned int method;     /* enum entry_method: how it proves who it is */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */

@@ -36,6 +36,10 @@ struct clients_walk {
 };
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
+struct failing;
+
+TAILQ_HEAD(delayed_list, delayed);
+
 struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
@@ -47,7 +51,10 @@ struct clients {
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
 	struct client *by_key;
-	unsigned int count; /* all, the closed ones not */
+	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
+	unsigned int delayed_count;
+	struct failing *failing; /* their addresses */
+	unsigned int count;      /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
 	bool is_shutting_down; /* only the console lets anyone in */
 	struct slab slab;

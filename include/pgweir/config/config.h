@@ -114,12 +114,15 @@ struct config {
 	bool application_name_add_host;
 	usec_t stats_period;
 	int scram_iterations;
+	bool core_dumps;
 
 	/* authentication */
 	enum auth_type auth_type;
 	char *auth_file;
 	char *auth_hba_file;
 	char *auth_ident_file;
+	usec_t auth_failure_delay; /* 0 = none */
+	int auth_failure_limit;    /* 0 = none */
 	enum proxy_protocol proxy_protocol;
 	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
 
