@@ -3,6 +3,7 @@
  * Entry: a client proves who it is.
  *
  *   start --> password ----------------> (work) --> ended
+ *         --> password ----------------> (outside) -> ended
  *         --> md5 --------------------------------> ended
  *         --> sasl first --> sasl final -> (work) -> ended
  *
@@ -17,13 +18,14 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/mock.h"
+#include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
 #include "pgweir/base/banned.h"
 
-#define REASON_SIZE 96
+#define REASON_SIZE 200
 
 static const char password_failed[] = "password authentication failed";
 static const char sasl_failed[] = "SASL authentication failed";
@@ -36,6 +38,7 @@ enum entry_state {
 	STATE_SASL_FINAL, /* sent server-first: client-final comes */
 	STATE_WORK,       /* keys of the password it sent are derived */
 	STATE_SASL_WORK,  /* keys of its plain secret are derived */
+	STATE_OUTSIDE,    /* the password it sent is judged outside */
 	STATE_ENDED,
 	STATES
 };
@@ -60,6 +63,8 @@ struct entry {
 	struct derived *derived;
 	struct job *job; /* see derived_job() */
 	bool is_submitted;
+	struct outside *outside; /* PAM, LDAP */
+	usec_t deadline;
 	const char *user;
 	size_t text_count;
 	char texts[]; /* secret and user */
@@ -84,12 +89,13 @@ static const struct entry_step {
 	[STATE_START] = { TO(STATE_PASSWORD) | TO(STATE_MD5) | TO(STATE_SASL_FIRST) |
 	                      TO(STATE_ENDED),
 	                  NULL },
-	[STATE_PASSWORD] = { TO(STATE_WORK) | TO(STATE_ENDED), read_password },
+	[STATE_PASSWORD] = { TO(STATE_WORK) | TO(STATE_OUTSIDE) | TO(STATE_ENDED), read_password },
 	[STATE_MD5] = { TO(STATE_ENDED), read_md5 },
 	[STATE_SASL_FIRST] = { TO(STATE_SASL_FINAL) | TO(STATE_ENDED), read_client_first },
 	[STATE_SASL_FINAL] = { TO(STATE_SASL_WORK) | TO(STATE_ENDED), read_client_final },
 	[STATE_WORK] = { TO(STATE_ENDED), NULL },
 	[STATE_SASL_WORK] = { TO(STATE_ENDED), NULL },
+	[STATE_OUTSIDE] = { TO(STATE_ENDED), NULL },
 	[STATE_ENDED] = { 0, NULL },
 };
 
@@ -133,13 +139,43 @@ static enum entry_result accept(struct entry *entry)
 
 /* ---- a life ---- */
 
+static bool is_outside(enum entry_method method)
+{
+	return method == ENTRY_PAM || method == ENTRY_LDAP;
+}
+
 static const char *doom_of(const struct entry_who *who)
 {
+	if (is_outside(who->method))
+		return NULL;
 	if (!who->secret)
 		return "no such user";
 	if (who->secret->kind == SECRET_NONE)
 		return "the user has no password";
 	return NULL;
+}
+
+static void on_outside(void *arg)
+{
+	struct entry *entry = arg;
+
+	entry->on_work(entry->arg);
+}
+
+static bool make_outside(struct entry *entry, const struct entry_who *who)
+{
+	if (!is_outside(who->method))
+		return true;
+	entry->deadline = who->deadline;
+	entry->outside = outside_new(&(struct outside_who){
+	    .method = who->method == ENTRY_PAM ? OUTSIDE_PAM : OUTSIDE_LDAP,
+	    .user = who->user,
+	    .options = who->options,
+	    .host = who->host,
+	    .on_done = on_outside,
+	    .arg = entry,
+	});
+	return entry->outside;
 }
 
 static struct entry *make(const struct entry_who *who, const char *secret)
@@ -163,6 +199,8 @@ static struct entry *make(const struct entry_who *who, const char *secret)
 	entry->user = entry->texts + secret_size;
 	entry->secret = secret_of(entry->texts);
 	scram_bind(&entry->scram, who->binding);
+	if (!make_outside(entry, who))
+		entry_free(&entry);
 	return entry;
 }
 
@@ -173,13 +211,12 @@ static bool asks_for_secret(enum entry_method method)
 
 struct entry *entry_new(const struct entry_who *who)
 {
+	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
 	struct entry *entry = NULL;
 	struct buf mock = { 0 };
 
-	if (!doom_of(who))
-		return make(who, who->secret->text);
-	if (!asks_for_secret(who->method))
-		return make(who, "");
+	if (!doom_of(who) || !asks_for_secret(who->method))
+		return make(who, secret);
 	if (mock_secret(who->verifiers, who->users, who->user, &mock))
 		entry = make(who, buf_text(&mock));
 	buf_wipe(&mock);
@@ -195,6 +232,7 @@ void entry_free(struct entry **entry)
 		return;
 	derived_job_drop(&old->job, old->is_submitted);
 	derived_release(&old->derived);
+	outside_free(&old->outside);
 	secret_free(&old->password);
 	scram_done(&old->scram);
 	secret_wipe(old, sizeof(*old) + old->text_count);
@@ -209,7 +247,8 @@ const char *entry_method_name(const struct entry *entry)
 		[ENTRY_TRUST] = "trust",         [ENTRY_ANY] = "any",
 		[ENTRY_PLAIN] = "plain",         [ENTRY_MD5] = "md5",
 		[ENTRY_SCRAM] = "scram-sha-256", [ENTRY_PEER] = "peer",
-		[ENTRY_CERT] = "cert",
+		[ENTRY_CERT] = "cert",           [ENTRY_PAM] = "pam",
+		[ENTRY_LDAP] = "ldap",
 	};
 
 	return names[entry->method];
@@ -264,6 +303,8 @@ enum entry_result entry_start(struct entry *entry, struct buf *out, struct err *
 	case ENTRY_CERT:
 		return judge_proven(entry, "certificate authentication failed", err);
 	case ENTRY_PLAIN:
+	case ENTRY_PAM:
+	case ENTRY_LDAP:
 		message_auth_cleartext(out);
 		enter(entry, STATE_PASSWORD);
 		return ENTRY_MORE;
@@ -309,17 +350,42 @@ static enum entry_result derive(struct entry *entry, const char *password, struc
 
 struct job *entry_job(struct entry *entry)
 {
+	if (entry->outside)
+		return outside_job(entry->outside);
 	entry->is_submitted = true;
 	return entry->job;
 }
 
-void entry_job_refused(struct entry *entry) { derived_job_drop(&entry->job, false); }
+void entry_job_refused(struct entry *entry)
+{
+	if (entry->outside)
+		outside_refused(entry->outside);
+	derived_job_drop(&entry->job, false);
+}
 
 /* ---- the password itself, and md5 ---- */
 
 static enum entry_result refuse_wrong(struct entry *entry, struct err *err)
 {
 	return refuse_password(entry, err, entry->doom ? entry->doom : "wrong password");
+}
+
+static enum entry_result ask_outside(struct entry *entry, struct err *err)
+{
+	if (!outside_ask(entry->outside, entry->password, entry->deadline))
+		return refuse_memory(entry, err);
+	enter(entry, STATE_OUTSIDE);
+	return ENTRY_WORK;
+}
+
+static enum entry_result check_outside(struct entry *entry, struct err *err)
+{
+	const char *words =
+	    entry->method == ENTRY_PAM ? "PAM authentication failed" : "LDAP authentication failed";
+
+	if (outside_answer(entry->outside) == OUTSIDE_YES)
+		return accept(entry);
+	return refuse(entry, err, ERR_NOT_ALLOWED, words, outside_reason(entry->outside));
 }
 
 /* The password was sent in the clear and the secret is a SCRAM one: do its keys fit? */
@@ -379,6 +445,8 @@ static enum entry_result read_password(struct entry *entry, struct bytes body, s
 	entry->password = strdup(password);
 	if (!entry->password)
 		return refuse_memory(entry, err);
+	if (entry->outside)
+		return ask_outside(entry, err);
 	if (entry->secret.kind == SECRET_SCRAM)
 		return check_scram_secret(entry, err);
 	fits = entry->secret.kind == SECRET_MD5 ? matches_md5(entry, password)
@@ -515,7 +583,10 @@ static enum entry_result read_client_final(struct entry *entry, struct bytes bod
 
 enum entry_result entry_resume(struct entry *entry, struct buf *out, struct err *err)
 {
-	assert(entry->state == STATE_WORK || entry->state == STATE_SASL_WORK);
+	assert(entry->state == STATE_WORK || entry->state == STATE_SASL_WORK ||
+	       entry->state == STATE_OUTSIDE);
+	if (entry->state == STATE_OUTSIDE)
+		return check_outside(entry, err);
 	return entry->state == STATE_WORK ? check_derived(entry, err)
 	                                  : check_derived_proof(entry, out, err);
 }
@@ -526,6 +597,8 @@ bool entry_credentials(const struct entry *entry, struct credentials *credential
 {
 	struct secret sent = { SECRET_PLAIN, entry->password };
 
+	if (entry->outside && entry->password)
+		return credentials_from_secret(credentials, &sent);
 	if (entry->doom) /* it came in without a secret; the mock one is good for nothing */
 		return true;
 	if (entry->secret.kind != SECRET_PLAIN && entry->password)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "pgweir/auth/ldap_options.h"
+
 #include "hba_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -126,6 +128,11 @@ enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule) { return 
 
 struct place hba_rule_place(const struct hba_rule *rule) { return rule->place; }
 
+const char *hba_rule_options(const struct hba_rule *rule)
+{
+	return rule->options.count ? rule->options.at : NULL;
+}
+
 size_t hba_rule_count(const struct hba *hba) { return hba->count; }
 
 /* ---- showing ---- */
@@ -162,6 +169,15 @@ static void add_patterns(struct buf *out, const struct patterns *patterns)
 	end_array(out);
 }
 
+static void add_ldap(struct buf *out, const char *text)
+{
+	struct buf option = { 0 };
+
+	while (ldap_options_next(&text, &option))
+		add_element(out, "", buf_text(&option));
+	buf_free(&option);
+}
+
 static void add_options(struct buf *out, const struct hba_rule *rule)
 {
 	static const char *const wanted[] = {
@@ -172,6 +188,10 @@ static void add_options(struct buf *out, const struct hba_rule *rule)
 		add_element(out, "map=", rule->maps[i]);
 	if (rule->client_cert != HBA_CERT_ANY)
 		add_element(out, "clientcert=", wanted[rule->client_cert]);
+	if (rule->options.count && rule->method == HBA_PAM)
+		add_element(out, "pamservice=", rule->options.at);
+	else if (rule->options.count)
+		add_ldap(out, rule->options.at);
 	end_array(out);
 }
 

@@ -31,6 +31,7 @@ struct hba_rule {
 	char *host;         /* NAME, SUFFIX */
 	char **maps;        /* of `map=`, any of which will do */
 	size_t map_count;
+	struct buf options; /* of pam and ldap: see hba_rule_options(); may hold a password */
 };
 
 /*

@@ -5,10 +5,15 @@
  *   local  DATABASE USER          METHOD [OPTION ...]
  *   host.. DATABASE USER ADDRESS  METHOD [OPTION ...]
  *   host.. DATABASE USER IP MASK  METHOD [OPTION ...]
+ *
+ * Hard here: LDAP's values have commas in them, at which a line's words are cut.
  */
 #include "hba_priv.h"
 
 #include <stdlib.h>
+
+#include "pgweir/auth/ldap_options.h"
+#include "pgweir/auth/outside.h"
 
 #include "pgweir/base/banned.h"
 
@@ -51,11 +56,13 @@ static const struct {
 	{ "scram-sha-256", HBA_SCRAM, ANY, NULL },
 	{ "peer", HBA_PEER, TO(HBA_LOCAL), "local" },
 	{ "cert", HBA_CERT, TO(HBA_HOSTSSL), "hostssl" },
+	{ "pam", HBA_PAM, ANY, NULL },
+	{ "ldap", HBA_LDAP, ANY, NULL },
 };
 
 /* Known by PostgreSQL, or by PgBouncer. */
-static const char *const methods_missing[] = { "bsd",   "gss", "ident",  "krb5", "ldap",
-	                                       "oauth", "pam", "radius", "sspi" };
+static const char *const methods_missing[] = { "bsd",   "gss",    "ident", "krb5",
+	                                       "oauth", "radius", "sspi" };
 
 const char *hba_method_name(enum hba_method method)
 {
@@ -164,9 +171,16 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 
 /* ---- method and options ---- */
 
+static bool is_outside(const struct hba_rule *rule, enum outside_method *method)
+{
+	*method = rule->method == HBA_PAM ? OUTSIDE_PAM : OUTSIDE_LDAP;
+	return rule->method == HBA_PAM || rule->method == HBA_LDAP;
+}
+
 static bool read_method(struct hba_rule *rule, struct fields *fields, struct err *err)
 {
 	const struct rule_word *word = take_one(fields, "the method", err);
+	enum outside_method outside;
 
 	if (!word)
 		return false;
@@ -179,6 +193,10 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 		if (strcmp(methods[i].word, word->text) != 0)
 			continue;
 		rule->method = methods[i].method;
+		if (is_outside(rule, &outside) && !outside_is_built(outside))
+			return err_set(err, ERR_UNSUPPORTED,
+			               "method %s: pgweir was built without %s", word->text,
+			               outside_name(outside));
 		return methods[i].types & TO(rule->type) ||
 		       err_set(err, ERR_CONFIG, "method %s is only possible with %s", word->text,
 		               methods[i].only);
@@ -221,6 +239,18 @@ static bool take_client_cert(struct hba_rule *rule, const char *value, const str
 	return true;
 }
 
+static bool take_service(struct hba_rule *rule, const char *value, const struct ident *ident,
+                         struct err *err)
+{
+	(void)ident;
+	if (rule->method != HBA_PAM)
+		return err_set(err, ERR_CONFIG, "pamservice= is only possible with pam");
+	buf_clear(&rule->options);
+	buf_add_text(&rule->options, value);
+	buf_text(&rule->options);
+	return outside_check(OUTSIDE_PAM, value, err);
+}
+
 static const struct {
 	const char *name;
 	bool (*take)(struct hba_rule *rule, const char *value, const struct ident *ident,
@@ -228,7 +258,31 @@ static const struct {
 } options[] = {
 	{ "map=", take_map },
 	{ "clientcert=", take_client_cert },
+	{ "pamservice=", take_service },
 };
+
+static bool is_ldap_word(const struct hba_rule *rule, const struct rule_word *word)
+{
+	return rule->method == HBA_LDAP && strncmp(word->text, "ldap", 4) == 0 &&
+	       strchr(word->text, '=');
+}
+
+/*
+ * An option of LDAP from word `*index` on. What follows behind a comma without being an
+ * option belongs to it: dc=example,dc=com need not be quoted.
+ */
+static void take_ldap_option(struct hba_rule *rule, struct rule_field field, size_t *index)
+{
+	struct buf option = { 0 };
+
+	buf_add_text(&option, field.words[*index].text);
+	while (*index + 1 < field.count && !is_ldap_word(rule, &field.words[*index + 1])) {
+		buf_add_byte(&option, ',');
+		buf_add_text(&option, field.words[++*index].text);
+	}
+	ldap_options_add(&rule->options, buf_text(&option));
+	buf_wipe(&option);
+}
 
 static bool read_option(struct hba_rule *rule, const struct rule_word *word,
                         const struct ident *ident, struct err *err)
@@ -239,8 +293,13 @@ static bool read_option(struct hba_rule *rule, const struct rule_word *word,
 		if (strncmp(options[i].name, word->text, count) == 0)
 			return options[i].take(rule, word->text + count, ident, err);
 	}
-	return err_set(err, ERR_CONFIG,
-	               "unknown option %s: there are map= and clientcert=", word->text);
+	if (rule->method == HBA_LDAP) /* it may be half a password: not told */
+		return err_set(err, ERR_CONFIG,
+		               "there is a word that is no option of ldap: a value with blanks "
+		               "needs quotes");
+	return err_set(
+	    err, ERR_CONFIG,
+	    "unknown option %s: there are map=, clientcert= and pamservice=", word->text);
 }
 
 static bool read_options(struct hba_rule *rule, struct fields *fields, struct err *err)
@@ -249,11 +308,15 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 
 	while ((field = take_field(fields)).count) {
 		for (size_t i = 0; i < field.count; i++) {
-			if (!read_option(rule, &field.words[i], fields->ident, err))
+			if (is_ldap_word(rule, &field.words[i]))
+				take_ldap_option(rule, field, &i);
+			else if (!read_option(rule, &field.words[i], fields->ident, err))
 				return false;
 		}
 	}
-	return true;
+	if (rule->method != HBA_LDAP)
+		return true;
+	return outside_check(OUTSIDE_LDAP, buf_text(&rule->options), err);
 }
 
 /* ---- the whole ---- */
@@ -282,4 +345,5 @@ void hba_rule_done(struct hba_rule *rule)
 		free(rule->maps[i]);
 	free(rule->maps);
 	free(rule->host);
+	buf_wipe(&rule->options);
 }

@@ -182,7 +182,7 @@ static void read_file(struct rule_reader *reader, const char *path, struct words
 	}
 	if (file)
 		fclose(file);
-	buf_free(&text);
+	buf_wipe(&text);
 }
 
 /* The word that was just taken is `@file`: the words of that file come in its place. */
@@ -328,7 +328,7 @@ static void read_line(struct rule_reader *reader, struct place place, char *line
 		                                          .word_count = words.count,
 		                                          .field_count = words.field_count });
 	free(words.at);
-	buf_free(&words.text);
+	buf_wipe(&words.text);
 }
 
 /* The end of a line; one that ends in a backslash goes on with the next. Writes into it. */

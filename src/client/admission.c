@@ -44,7 +44,18 @@ struct admission {
 static const enum entry_method methods[] = {
 	[HBA_TRUST] = ENTRY_TRUST, [HBA_PASSWORD] = ENTRY_PLAIN, [HBA_MD5] = ENTRY_MD5,
 	[HBA_SCRAM] = ENTRY_SCRAM, [HBA_PEER] = ENTRY_PEER,      [HBA_CERT] = ENTRY_CERT,
+	[HBA_PAM] = ENTRY_PAM,     [HBA_LDAP] = ENTRY_LDAP,
 };
+
+/* What the rule says of it, or for all rules the settings. */
+static const char *options_of(const struct client *client, const struct hba_rule *rule)
+{
+	const char *options = hba_rule_options(rule);
+
+	if (options || hba_rule_method(rule) != HBA_PAM)
+		return options;
+	return client->clients->config->auth_pam_service;
+}
 
 /* ---- what is known of it ---- */
 
@@ -248,7 +259,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 		is_proven = is_named(client, rule, admission->system_user);
 	else if (method == HBA_CERT)
 		is_proven = is_named(client, rule, client_certificate(client));
-	proof_ask(client, methods[method], is_proven);
+	proof_ask(client, methods[method], is_proven, options_of(client, rule));
 }
 
 void admission_decide(struct client *client)
@@ -270,12 +281,13 @@ void admission_decide(struct client *client)
 	}
 }
 
-bool admission_is_by(const struct client *client, enum entry_method method)
+bool admission_is_by(const struct client *client, enum entry_method method, const char *options)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
 	       hba_rule_method(rule) != HBA_REJECT && methods[hba_rule_method(rule)] == method &&
+	       proof_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/entry.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "prepared_priv.h"
+#include "names_priv.h"
+#include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -106,6 +108,7 @@ void client_entrance_free(struct client *client)
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	admission_free(entrance);
+	secret_free(&entrance->outside);
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
@@ -147,7 +150,8 @@ static void detach(struct client *client)
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
-	prepared_forget(client, true); /* the ledger has taken back what was under way */
+	sql_forget(client);
+	names_forget(client, true); /* the ledger has taken back what was under way */
 	unnamed_free(client);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);

@@ -81,8 +81,12 @@ void proof_begin(struct client *client);
 /* Chooses what it is asked for, by auth_type. */
 void proof_choose(struct client *client);
 
-/* Asks for that. is_proven: ENTRY_PEER, ENTRY_CERT: it is who it says. */
-void proof_ask(struct client *client, enum entry_method method, bool is_proven);
+/*
+ * Asks for that. is_proven: ENTRY_PEER, ENTRY_CERT: it is who it says. options: ENTRY_PAM,
+ * ENTRY_LDAP: see auth/outside.h; else NULL.
+ */
+void proof_ask(struct client *client, enum entry_method method, bool is_proven,
+               const char *options);
 
 /* It was in another state, and is back: looks at what has come meanwhile. */
 void proof_went_on(struct client *client);
@@ -90,8 +94,11 @@ void proof_went_on(struct client *client);
 /* auth_type hba: finds its rule, now or later, and asks for what that says. admission.c */
 void admission_decide(struct client *client);
 
-/* Whether the rules in force let it in by this method, by what is known of it. */
-bool admission_is_by(const struct client *client, enum entry_method method);
+/* Whether the rules in force let it in by this method and options, by what is known of it. */
+bool admission_is_by(const struct client *client, enum entry_method method, const char *options);
+
+/* Whether both are the same, or none. */
+bool proof_same_options(const char *a, const char *b);
 
 void admission_free(struct client_entrance *entrance);
 

@@ -24,14 +24,33 @@ enum prepared_result {
 bool prepared_follows(const struct client *client);
 
 /*
- * Judges a Parse, Bind, Describe or Close of a client that has a server: `in` is
+ * Judges a Query, Parse, Bind, Describe, Execute or Close of a client that has a server: `in` is
  * what has come of the frame and behind it.
  */
 enum prepared_result prepared_judge(struct client *client, const struct frame *frame,
                                     struct bytes in, struct gather *gather, size_t *head);
 
-/* The client's names are gone: all (is_all), or those that had been confirmed. */
-void prepared_forget(struct client *client, bool is_all);
+/* ---- for sql.c and unnamed.c ---- */
+
+/* Whether a name is one that statements have on servers, and no client may use. */
+bool prepared_is_ours(const char *name);
+
+/* Notes what is sent to the client's server. false: no memory. */
+bool prepared_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                   struct ledger_change *change);
+
+/* Close of a statement under its name on servers: a zero is behind it. Not noted. */
+void prepared_gather_close(struct gather *gather, struct bytes name);
+
+/* The server learns the statement in front of what needs it, if it does not know it. */
+bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement);
+
+/* The change of a request that is made to fail: the client hears `err`. NULL: no memory. */
+struct refusal *prepared_refusal(const struct err *err);
+
+/* A message that fails in any case, for which the client hears `err`. PREPARED_DROP or END. */
+enum prepared_result prepared_refuse(struct client *client, const struct err *err,
+                                     struct gather *gather);
 
 /* ---- the unnamed statement: unnamed.c ---- */
 

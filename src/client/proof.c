@@ -6,6 +6,7 @@
  * user who does not exist goes through the whole exchange, and so does one who
  * asks for a database that does not exist; only then they are refused.
  */
+#include "pgweir/auth/digest.h"
 #include "pgweir/auth/entry.h"
 #include "pgweir/config/entries.h"
 
@@ -51,8 +52,28 @@ static const enum entry_method methods[] = {
 	[AUTH_TYPE_TRUST] = ENTRY_TRUST,
 	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
 	[AUTH_TYPE_MD5] = ENTRY_MD5,
-	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM, /* and for AUTH_TYPE_HBA the rule says it */
+	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
+	[AUTH_TYPE_PAM] = ENTRY_PAM,
+	[AUTH_TYPE_LDAP] = ENTRY_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
 };
+
+/* And by what, where somebody else judges it. */
+static const char *options_of(const struct config *config)
+{
+	switch (config->auth_type) {
+	case AUTH_TYPE_PAM:
+		return config->auth_pam_service;
+	case AUTH_TYPE_LDAP:
+		return config->auth_ldap_options;
+	default:
+		return NULL;
+	}
+}
+
+bool proof_same_options(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
 
 /* Which rights a name has on the console. */
 static enum console_role role_of(const struct clients *clients, const char *user)
@@ -166,12 +187,27 @@ static void on_work(void *arg)
 	proof_went_on(client);
 }
 
+/* Who waits for others has threads that only they wait for. */
+static struct workers *workers_for(const struct client *client)
+{
+	const struct clients_with *with = &client->clients->with;
+
+	switch ((enum entry_method)client->entrance->method) {
+	case ENTRY_PAM:
+		return with->pam;
+	case ENTRY_LDAP:
+		return with->ldap;
+	default:
+		return with->workers;
+	}
+}
+
 static void derive(struct client *client, struct err *err)
 {
 	struct entry *entry = client->entrance->entry;
 	struct job *job = entry_job(entry);
 
-	if (job && workers_submit(client->clients->with.workers, job, err)) {
+	if (job && workers_submit(workers_for(client), job, err)) {
 		client_enter(client, CLIENT_DERIVING);
 		stream_want(&client->stream, WANT_END);
 		return;
@@ -232,7 +268,10 @@ static bool is_still_asked(const struct client *client)
 
 	if (client->entrance->generation == client->clients->generation)
 		return true;
-	return type == AUTH_TYPE_HBA ? admission_is_by(client, method) : methods[type] == method;
+	if (type == AUTH_TYPE_HBA)
+		return admission_is_by(client, method, client->entrance->outside);
+	return methods[type] == method &&
+	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
 }
 
 /* A reload may have taken the user away while it was proving itself. */
@@ -240,7 +279,7 @@ static bool is_still_known(const struct client *client)
 {
 	const struct clients *clients = client->clients;
 
-	return clients->config->auth_type == AUTH_TYPE_ANY ||
+	return clients->config->auth_type == AUTH_TYPE_ANY || client->entrance->outside ||
 	       users_find(clients->users, client->entrance->user);
 }
 
@@ -318,24 +357,54 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-void proof_ask(struct client *client, enum entry_method method, bool is_proven)
+/* When its login has taken too long; 0 = never. */
+static usec_t login_due(const struct client *client)
+{
+	usec_t limit = client->clients->config->client_login_timeout;
+
+	return limit ? client->connected_at + limit : 0;
+}
+
+/* What is kept until it is in. false: no memory. */
+static bool note_method(struct client *client, enum entry_method method, const char *options)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	entrance->method = method;
+	entrance->generation = client->clients->generation;
+	secret_free(&entrance->outside);
+	if (options)
+		entrance->outside = strdup(options);
+	return !options || entrance->outside;
+}
+
+void proof_ask(struct client *client, enum entry_method method, bool is_proven, const char *options)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
 	const struct user *user = users_find(clients->users, entrance->user);
+	char host[ADDRESS_TEXT_SIZE];
+	bool is_unix = address_is_unix(&client->peer);
 	unsigned char binding[TLS_BINDING_MAX];
 	size_t binding_count = tls_channel_binding(&client->stream, binding);
 	struct buf out = { 0 };
 	struct err err;
 
-	entrance->method = method;
-	entrance->generation = clients->generation;
+	if (!note_method(client, method, options)) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
+	if (!user && !options && clients->config->auth_type != AUTH_TYPE_ANY)
+		log_info(&client->log, "no such user: %s", entrance->user);
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = method,
 	    .user = entrance->user,
 	    .secret = user ? &user->secret : NULL,
 	    .users = clients->users,
 	    .is_proven = is_proven,
+	    .options = options,
+	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	    .deadline = login_due(client),
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,
@@ -357,13 +426,12 @@ void proof_choose(struct client *client)
 	if (type == AUTH_TYPE_HBA)
 		admission_decide(client);
 	else
-		proof_ask(client, methods[type], false);
+		proof_ask(client, methods[type], false, options_of(client->clients->config));
 }
 
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
 	bool is_console_owner = is_for_console(client) && is_owner(client);
 
 	if (!check_names(client) || !guard_admits(client))
@@ -376,9 +444,6 @@ void proof_begin(struct client *client)
 			console_begin(client);
 		return;
 	}
-	if (clients->config->auth_type != AUTH_TYPE_ANY &&
-	    !users_find(clients->users, entrance->user))
-		log_info(&client->log, "no such user: %s", entrance->user);
 	welcome_negotiate(client);
 	if (!is_over(client))
 		proof_choose(client);

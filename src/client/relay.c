@@ -20,7 +20,10 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "heal_priv.h"
+#include "names_priv.h"
 #include "prepared_priv.h"
+#include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -126,6 +129,7 @@ static bool give_back(struct client *client)
 		return false;
 	take_params(client, server);
 	unnamed_away(client);
+	sql_leave(client);
 	pool_return(&client->borrower);
 	rest(client);
 	return true;
@@ -253,7 +257,7 @@ void relay_cancel_waiting(struct client *client)
 	rest(client);
 }
 
-/* A Parse, Bind, Describe or Close of a client whose names are followed. */
+/* What concerns the statements of a client whose names are followed. */
 static enum judgement judge_prepared(struct client *client, const struct frame *frame,
                                      struct bytes in, struct gather *gather, size_t *head)
 {
@@ -275,9 +279,21 @@ static enum judgement judge_prepared(struct client *client, const struct frame *
 	return refuse(client, ERR_MEMORY, "out of memory");
 }
 
-static bool names_statements(char type)
+static bool names_statements(const struct client *client, char type)
 {
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
+	       (type == 'E' && client->sql);
+}
+
+/* Keeps what may have to be said again; what is kept is dropped when more is said. */
+static void watch(struct client *client, const struct frame *frame, struct bytes in,
+                  struct gather *gather)
+{
+	struct server *server = client->borrower.server;
+
+	segment_drop(&server->segment);
+	if (gather->segment || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
+		heal_watch(client, frame, in, gather);
 }
 
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
@@ -308,7 +324,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 			           : JUDGE_WAIT;
 		server = client->borrower.server;
 	}
-	if (ledger_is_full(&server->ledger))
+	if (ledger_is_full(&server->ledger) || server->segment.is_failed)
 		return JUDGE_WAIT;
 	gather->server = server;
 	if (!client->request_at) {
@@ -317,8 +333,11 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	}
 	if (type == 'Q')
 		unnamed_drop(client, gather);
-	if (names_statements(frame->type) && prepared_follows(client))
-		return judge_prepared(client, frame, in, gather, head);
+	if (prepared_follows(client)) {
+		watch(client, frame, in, gather);
+		if (names_statements(client, frame->type))
+			return judge_prepared(client, frame, in, gather, head);
+	}
 	switch (server_note(server, requests[type].kind)) {
 	case LEDGER_SENT:
 		break;
@@ -414,6 +433,22 @@ bool relay_input(struct client *client, struct bytes in)
 
 /* ---- from the server ---- */
 
+static void on_again(struct borrower *borrower, struct bytes batch)
+{
+	struct client *client = client_of(borrower);
+	struct gather gather;
+
+	gather_begin(&gather);
+	gather.is_again = true;
+	if (judge_all(client, &batch, &gather) == JUDGE_END)
+		return;
+	assert(batch.count == 0); /* it was judged before, and nothing is owed any more */
+	if (batch.count)
+		client_refuse(client, ERR_INTERNAL, "a batch cannot be sent again");
+	else if (send_gathered(client, &gather))
+		unnamed_keep(client, &gather);
+}
+
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 {
 	struct client *client = client_of(borrower);
@@ -465,10 +500,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		go_on(client);
 }
 
-static void on_deallocated(struct borrower *borrower)
-{
-	prepared_forget(client_of(borrower), false);
-}
+static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower), false); }
 
 static void on_room(struct borrower *borrower)
 {
@@ -512,6 +544,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_bytes = on_bytes,
 	.on_ready = on_ready,
 	.on_deallocated = on_deallocated,
+	.on_again = on_again,
 	.on_room = on_room,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,

@@ -17,6 +17,7 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "client_priv.h"
+#include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -25,6 +26,7 @@
 
 struct unnamed {
 	struct ledger_change change; /* of every Parse of it that is under way */
+	struct ledger_change repeat; /* the same for those that we have added */
 	uint32_t open_count;         /* how many these are */
 	uint32_t segment;            /* of the last one */
 	struct statements *statements;
@@ -45,6 +47,17 @@ static void settle(struct ledger_change *change, bool is_done)
 	unnamed->is_here = false;
 }
 
+/* The client's own Parse came through at another time: its text counts as before. */
+static void settle_repeat(struct ledger_change *change, bool is_done)
+{
+	struct unnamed *unnamed =
+	    (struct unnamed *)((char *)change - offsetof(struct unnamed, repeat));
+
+	unnamed->open_count--;
+	if (!is_done && unnamed->open_count == 0)
+		unnamed->is_here = false;
+}
+
 static struct unnamed *get(struct client *client)
 {
 	if (client->unnamed)
@@ -53,6 +66,7 @@ static struct unnamed *get(struct client *client)
 	if (client->unnamed) {
 		client->unnamed->statements = &client->clients->with.pools->statements;
 		client->unnamed->change.settle = settle;
+		client->unnamed->repeat.settle = settle_repeat;
 	}
 	return client->unnamed;
 }
@@ -66,42 +80,59 @@ static bool note_parse(struct client *client, enum ledger_fate fate)
 	unnamed->is_here = true;
 	unnamed->open_count++;
 	unnamed->segment = server->ledger.segment;
-	return server_note_change(server, LEDGER_PARSE, fate, &unnamed->change) != LEDGER_NO_MEMORY;
+	return prepared_note(server, LEDGER_PARSE, fate,
+	                     fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
 }
 
 enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
                                    struct bytes in, struct gather *gather)
 {
-	struct unnamed *unnamed;
+	size_t length = frame->length - FRAME_HEADER_SIZE;
+	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
 	struct parse_fields parse;
+	enum prepared_result result;
 
-	if (in.count < frame->length && frame->length <= KEPT_MAX)
+	if (body.count > length)
+		body.count = length;
+	if (body.count < length && frame->length <= KEPT_MAX)
 		return PREPARED_MORE;
-	unnamed = get(client);
-	if (!unnamed)
+	if (!get(client))
 		return PREPARED_END;
+	result = sql_parse(client, body, length, gather);
+	if (result != PREPARED_PASS && result != PREPARED_HEAD && result != PREPARED_DROP)
+		return result;
 	unnamed_drop(client, gather);
+	if (result == PREPARED_DROP)
+		return result;
 	if (!note_parse(client, LEDGER_FORWARD))
 		return PREPARED_END;
-	if (unnamed->is_here && in.count >= frame->length &&
-	    fields_parse(frame_body(in, frame), &parse) == WIRE_OK)
-		gather->unnamed = bytes_skip(frame_body(in, frame), 1);
-	return PREPARED_HEAD;
+	if (client->unnamed->is_here && frame->length <= KEPT_MAX &&
+	    fields_parse(body, &parse) == WIRE_OK)
+		gather->unnamed = bytes_skip(body, 1);
+	return result == PREPARED_HEAD ? PREPARED_DROP : PREPARED_HEAD;
 }
 
-/* The server learns the text anew, in front of what needs it. */
-static bool inject(struct client *client, struct gather *gather)
+/* The server learns the text anew, in front of what needs it. PREPARED_PASS: it has been noted. */
+static enum prepared_result inject(struct client *client, struct gather *gather)
 {
 	const struct statement *statement = client->unnamed->statement;
-	size_t skipped = FRAME_HEADER_SIZE + statement->name_size;
-	struct bytes text =
+	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1; /* an empty name is left */
+	struct bytes body =
 	    bytes_of(statement->message + skipped, statement->message_size - skipped);
-	char front[FRAME_HEADER_SIZE + 1] = { 'P' };
+	enum prepared_result result = sql_parse(client, body, body.count, gather);
+	char front[FRAME_HEADER_SIZE] = { 'P' };
 
-	store_be32(front + 1, (uint32_t)(4 + 1 + text.count));
-	gather_copy(gather, bytes_of(front, sizeof(front)));
-	gather_run(gather, text);
-	return note_parse(client, LEDGER_INJECT);
+	if (result == PREPARED_DROP)
+		return PREPARED_PASS; /* nothing behind the refusal is run */
+	if (result == PREPARED_PASS) {
+		store_be32(front + 1, (uint32_t)(4 + body.count));
+		gather_copy(gather, bytes_of(front, sizeof(front)));
+		gather_run(gather, body);
+		result = PREPARED_HEAD;
+	}
+	if (result != PREPARED_HEAD)
+		return result;
+	return note_parse(client, LEDGER_INJECT) ? PREPARED_PASS : PREPARED_END;
 }
 
 /* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
@@ -110,8 +141,7 @@ static bool empty(struct client *client, struct gather *gather)
 	static const char message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
 
 	gather_copy(gather, bytes_of(message, sizeof(message)));
-	return server_note_change(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL) !=
-	       LEDGER_NO_MEMORY;
+	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
 enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather)
@@ -126,9 +156,9 @@ enum prepared_result unnamed_use(struct client *client, char type, struct gather
 		gather->unnamed = bytes_of(NULL, 0);
 	if (unnamed && unnamed->is_here)
 		return PREPARED_PASS;
-	if (!(unnamed && unnamed->has_text ? inject(client, gather) : empty(client, gather)))
-		return PREPARED_END;
-	return PREPARED_PASS;
+	if (unnamed && unnamed->has_text)
+		return inject(client, gather);
+	return empty(client, gather) ? PREPARED_PASS : PREPARED_END;
 }
 
 void unnamed_drop(struct client *client, struct gather *gather)

@@ -82,8 +82,12 @@ static bool put_word(union field field, const struct setting *setting, const cha
                      struct err *err)
 {
 	int at = value_word(text, setting->words);
+	int absent = setting->absent ? value_word(text, setting->absent) : -1;
 	char known[128] = "";
 
+	if (absent >= 0)
+		return err_set(err, ERR_UNSUPPORTED, "pgweir was built without %s",
+		               setting->absent[absent]);
 	if (at >= 0) {
 		*field.word = (unsigned int)at;
 		return true;
@@ -294,6 +298,8 @@ void field_free(struct config *config, const struct setting *setting)
 		value_list_free(field.list);
 	if (setting->type != SETTING_TEXT)
 		return;
+	if (setting->hidden_with && *field.text)
+		explicit_bzero(*field.text, strlen(*field.text));
 	free(*field.text);
 	*field.text = NULL;
 }

@@ -25,7 +25,6 @@ static const struct known {
 	const char *fine[FINE_MAX]; /* values that may stand, up to NULL */
 } known[] = {
 	{ "auth_dbname", { "" } },
-	{ "auth_ldap_options", { "" } },
 	{ "auth_query", { "", DEFAULT_AUTH_QUERY } },
 	{ "auth_user", { "" } },
 	{ "suspend_timeout", { NULL } },

@@ -30,10 +30,19 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
-static const char *const auth_types[] = { "any",           "trust", "plain", "md5",
-	                                  "scram-sha-256", "hba",   NULL };
+static const char *const auth_types[] = { "any", "trust", "plain", "md5", "scram-sha-256",
+	                                  "hba", "pam",   "ldap",  NULL };
+static const char *const auth_types_later[] = { "cert", NULL };
+static const char *const auth_types_absent[] = {
+#if !PGWEIR_PAM
+	"PAM",
+#endif
+#if !PGWEIR_LDAP
+	"LDAP",
+#endif
+	NULL
+};
 static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
-static const char *const auth_types_later[] = { "cert", "ldap", "pam", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
@@ -57,12 +66,19 @@ const struct setting settings[] = {
 	SETTING(auth_ident_file, LIVE, GROUP(AUTH),
 	        .help = "The maps of names for rules of auth_type hba. As PostgreSQL's "
 	                "pg_ident.conf."),
-	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later, LIVE,
-	        GROUP(AUTH),
+	SETTING(auth_ldap_options, .hidden_with = "ldapbindpasswd", LIVE, GROUP(AUTH),
+	        .help = "How auth_type ldap asks its servers: ldapserver, ldapbasedn and so on, as "
+	                "in PostgreSQL's pg_hba.conf. Only where LDAP is configured in."),
+	SETTING(auth_pam_service, .initial = "pgbouncer", LIVE, GROUP(AUTH),
+	        .help = "The PAM service that judges passwords; /directory/name = its file. Only "
+	                "where PAM is configured in."),
+	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later,
+	        .absent = auth_types_absent, LIVE, GROUP(AUTH),
 	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
 	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
 	                "known; any does not even look at the user's name, and needs databases "
-	                "with user=. hba: as the rules of auth_hba_file say."),
+	                "with user=. hba: as the rules of auth_hba_file say. pam and "
+	                "ldap, where they are configured in: the password is judged elsewhere."),
 	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),
@@ -355,6 +371,8 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 	shown->initial = setting->initial;
 	shown->is_changeable = setting->reload == RELOAD_LIVE;
 	shown->value = field_text(config, setting, shown->room, sizeof(shown->room));
+	if (setting->hidden_with && shown->value && strstr(shown->value, setting->hidden_with))
+		shown->value = "(hidden: there is a password in it)";
 	return true;
 }
 

@@ -36,6 +36,8 @@ struct workers {
 	pthread_cond_t wake;  /* a job waits, or the end has come */
 	unsigned int waiting_count;
 	unsigned int resting_count; /* threads without work */
+	unsigned int living_count;  /* threads that have not come to their end */
+	pthread_cond_t gone;        /* one has */
 	bool is_ending;
 	struct job_list waiting;
 	struct job_list ended;
@@ -84,6 +86,10 @@ static void *work(void *arg)
 			job->run(job);
 		end_job(workers, job);
 	}
+	pthread_mutex_lock(&workers->lock);
+	workers->living_count--;
+	pthread_cond_signal(&workers->gone);
+	pthread_mutex_unlock(&workers->lock);
 	return NULL;
 }
 
@@ -120,6 +126,7 @@ struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned in
 {
 	struct workers *workers = calloc(1, sizeof(*workers));
 	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_condattr_t monotonic;
 
 	_Static_assert(offsetof(struct workers, watch) == 0, "on_ended() counts on it");
 	if (!workers || fd < 0 || !(workers->threads = calloc(threads, sizeof(pthread_t)))) {
@@ -133,18 +140,27 @@ struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned in
 	workers->limit = limit;
 	pthread_mutex_init(&workers->lock, NULL);
 	pthread_cond_init(&workers->wake, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&workers->gone, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	TAILQ_INIT(&workers->waiting);
 	TAILQ_INIT(&workers->ended);
 	watch_init(&workers->watch, loop, fd, on_ended);
 	return workers;
 }
 
-static void stop_threads(struct workers *workers)
+static void tell_the_end(struct workers *workers)
 {
 	pthread_mutex_lock(&workers->lock);
 	workers->is_ending = true;
 	pthread_cond_broadcast(&workers->wake);
 	pthread_mutex_unlock(&workers->lock);
+}
+
+static void stop_threads(struct workers *workers)
+{
+	tell_the_end(workers);
 	for (unsigned int i = 0; i < workers->thread_count; i++)
 		pthread_join(workers->threads[i], NULL);
 	workers->thread_count = 0;
@@ -160,10 +176,43 @@ void workers_free(struct workers **workers)
 	watch_done(&(*workers)->watch);
 	close((*workers)->watch.fd);
 	pthread_cond_destroy(&(*workers)->wake);
+	pthread_cond_destroy(&(*workers)->gone);
 	pthread_mutex_destroy(&(*workers)->lock);
 	free((*workers)->threads);
 	free(*workers);
 	*workers = NULL;
+}
+
+/* Whether all threads have come to their end by then. */
+static bool wait_for_threads(struct workers *workers, usec_t until)
+{
+	struct timespec due = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
+	bool is_over;
+
+	pthread_mutex_lock(&workers->lock);
+	while (workers->living_count > 0 &&
+	       pthread_cond_timedwait(&workers->gone, &workers->lock, &due) == 0)
+		continue;
+	is_over = workers->living_count == 0;
+	pthread_mutex_unlock(&workers->lock);
+	return is_over;
+}
+
+void workers_leave(struct workers **workersp, usec_t limit)
+{
+	struct workers *workers = *workersp;
+
+	if (!workers)
+		return;
+	tell_the_end(workers);
+	if (wait_for_threads(workers, clock_now() + limit)) {
+		workers_free(workersp);
+		return;
+	}
+	finish_jobs(workers, &workers->ended);
+	finish_jobs(workers, &workers->waiting);
+	watch_done(&workers->watch);
+	*workersp = NULL;
 }
 
 /* Signals are the loop's: a thread is born with all of them blocked. */
@@ -173,6 +222,9 @@ static bool start_thread(struct workers *workers, struct err *err)
 	sigset_t all, before;
 	int failure;
 
+	pthread_mutex_lock(&workers->lock);
+	workers->living_count++;
+	pthread_mutex_unlock(&workers->lock);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
 	sigfillset(&all);
@@ -181,11 +233,14 @@ static bool start_thread(struct workers *workers, struct err *err)
 	    pthread_create(&workers->threads[workers->thread_count], &attributes, work, workers);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
-	if (failure)
-		return err_set(err, ERR_FILES, "cannot start a helper thread: %s",
-		               strerror(failure));
-	workers->thread_count++;
-	return true;
+	if (!failure) {
+		workers->thread_count++;
+		return true;
+	}
+	pthread_mutex_lock(&workers->lock);
+	workers->living_count--;
+	pthread_mutex_unlock(&workers->lock);
+	return err_set(err, ERR_FILES, "cannot start a helper thread: %s", strerror(failure));
 }
 
 bool workers_submit(struct workers *workers, struct job *job, struct err *err)

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#include "pgweir/auth/outside.h"
+
 #include "daemon_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -18,7 +20,11 @@
 #define WORKER_JOBS 4096 /* key derivations and TLS handshakes that may wait */
 #define LOOKUP_THREADS 2
 #define LOOKUP_JOBS 4096
-#define VERIFIERS_MAX 100000 /* derived keys that are kept */
+#define PAM_THREADS 4
+#define LDAP_THREADS 8
+#define OUTSIDE_JOBS 1024            /* logins that may wait for one of these threads */
+#define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long the end of the daemon waits for them */
+#define VERIFIERS_MAX 100000         /* derived keys that are kept */
 
 /* Hands over all of them, and leaves none. */
 static void report_all(struct problems *problems, void (*report)(void *arg, const char *problem),
@@ -31,12 +37,35 @@ static void report_all(struct problems *problems, void (*report)(void *arg, cons
 	problems_done(problems);
 }
 
+/* What auth_type ldap or pam would work by: also while it is another, as SET may change that. */
+static bool check_outside(const struct config *config,
+                          void (*report)(void *arg, const char *problem), void *arg)
+{
+	struct err err;
+	const char *ldap = config->auth_ldap_options ? config->auth_ldap_options : "";
+	bool is_good = outside_check(OUTSIDE_PAM, config->auth_pam_service, &err);
+
+	if (!is_good) {
+		err_prefix(&err, "auth_pam_service: ");
+	} else if (*ldap) {
+		is_good = outside_check(OUTSIDE_LDAP, ldap, &err) ||
+		          err_prefix(&err, "auth_ldap_options: ");
+	} else if (config->auth_type == AUTH_TYPE_LDAP) {
+		is_good = err_set(&err, ERR_CONFIG, "auth_type = ldap needs auth_ldap_options");
+	}
+	if (!is_good)
+		report(arg, err.text);
+	return is_good;
+}
+
 bool daemon_load_hba(const struct config *config, struct hba **hba,
                      void (*report)(void *arg, const char *problem), void *arg)
 {
 	struct problems problems = { 0 };
 
 	*hba = NULL;
+	if (!check_outside(config, report, arg))
+		return false;
 	if (config->auth_type != AUTH_TYPE_HBA)
 		return true;
 	if (!*config->auth_hba_file) {
@@ -60,7 +89,9 @@ bool daemon_load_proxies(const struct config *config, struct ranges **proxies, s
 
 struct users *daemon_load_users(const struct config *config, struct err *err)
 {
-	if (config->auth_type != AUTH_TYPE_ANY && config->auth_file && *config->auth_file)
+	bool has_users = config->auth_type != AUTH_TYPE_ANY && config->auth_type != AUTH_TYPE_PAM;
+
+	if (has_users && config->auth_file && *config->auth_file)
 		return users_load(config->auth_file, err);
 	err_set(err, ERR_MEMORY, "out of memory");
 	return users_none();
@@ -166,7 +197,9 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
 	daemon->streams.workers = daemon->workers;
 	daemon->lookups = workers_new(daemon->loop, LOOKUP_THREADS, LOOKUP_JOBS, err);
-	if (!daemon->lookups)
+	daemon->pam = workers_new(daemon->loop, PAM_THREADS, OUTSIDE_JOBS, err);
+	daemon->ldap = workers_new(daemon->loop, LDAP_THREADS, OUTSIDE_JOBS, err);
+	if (!daemon->lookups || !daemon->pam || !daemon->ldap)
 		return false;
 	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
 	daemon->params = params_table_new();
@@ -200,6 +233,8 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.streams = &daemon->streams,
 		.workers = daemon->workers,
 		.lookups = daemon->lookups,
+		.pam = daemon->pam,
+		.ldap = daemon->ldap,
 		.resolver = daemon->resolver,
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
@@ -261,6 +296,8 @@ void daemon_free(struct daemon **daemonp)
 	listener_free(&daemon->listener);
 	workers_free(&daemon->workers);
 	workers_free(&daemon->lookups);
+	workers_leave(&daemon->pam, OUTSIDE_LIMIT);
+	workers_leave(&daemon->ldap, OUTSIDE_LIMIT);
 	pools_free(&daemon->pools);
 	resolver_free(&daemon->resolver);
 	verifiers_free(&daemon->verifiers);

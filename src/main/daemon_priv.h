@@ -30,6 +30,7 @@ struct daemon {
 	struct stream_pool streams;
 	struct workers *workers;
 	struct workers *lookups; /* for what waits on others */
+	struct workers *pam, *ldap;
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct resolver *resolver;

@@ -113,6 +113,8 @@ static bool rules_for(struct daemon *daemon, const struct config *config, struct
 	const struct config *old = daemon->config;
 
 	if (config->auth_type != AUTH_TYPE_HBA || !daemon->hba ||
+	    !same_text(config->auth_pam_service, old->auth_pam_service) ||
+	    !same_text(config->auth_ldap_options, old->auth_ldap_options) ||
 	    !same_text(config->auth_hba_file, old->auth_hba_file) ||
 	    !same_text(config->auth_ident_file, old->auth_ident_file))
 		return daemon_load_hba(config, hba, report, &(struct reload){ daemon, err });

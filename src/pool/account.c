@@ -26,10 +26,9 @@ void account_configure(struct pools *pools, struct account *account)
 
 	account->entry = config_user_find(pools->config, account->name);
 	account->server_limit = config_max_user_connections(pools->config, account->entry);
-	if (user && user->secret.kind == SECRET_SCRAM &&
-	    account->credentials.kind == CREDENTIALS_KEYS && account->secret &&
-	    strcmp(account->secret, user->secret.text) == 0)
-		return; /* the keys that a client showed are as good as they were */
+	if (user ? account->secret && strcmp(account->secret, user->secret.text) == 0
+	         : !account->secret)
+		return; /* what a client has shown is as good as it was */
 	credentials_done(&account->credentials);
 	forget_secret(account);
 	account->secret = user ? strdup(user->secret.text) : NULL;

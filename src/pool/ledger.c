@@ -47,26 +47,27 @@ static const struct {
 	uint16_t ends;
 	bool is_result; /* a query is over with it, for better or worse */
 } replies[128] = {
-	['1'] = { K(PARSE), K(PARSE) },
-	['2'] = { K(BIND), K(BIND) },
-	['3'] = { K(CLOSE), K(CLOSE) },
-	['C'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
-	['D'] = { K(QUERY) | K(EXECUTE) },
-	['E'] = { K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | K(DESCRIBE) | K(EXECUTE) |
-	              K(CLOSE) | K(SYNC),
-	          0, true },
-	['G'] = { K(QUERY) | K(EXECUTE) },
-	['H'] = { K(QUERY) | K(EXECUTE) },
-	['I'] = { K(QUERY) | K(EXECUTE), K(EXECUTE), true },
-	['T'] = { K(QUERY) | K(DESCRIBE), K(DESCRIBE) },
-	['V'] = { K(FUNCTION), 0, true },
-	['W'] = { K(QUERY) },
-	['Z'] = { K(QUERY) | K(FUNCTION) | K(SYNC), K(QUERY) | K(FUNCTION) | K(SYNC) },
-	['c'] = { K(QUERY) | K(EXECUTE) },
-	['d'] = { K(QUERY) | K(EXECUTE) },
-	['n'] = { K(DESCRIBE), K(DESCRIBE) },
-	['s'] = { K(EXECUTE), K(EXECUTE) },
-	['t'] = { K(DESCRIBE) },
+	['1'] = { .answers = K(PARSE), .ends = K(PARSE) },
+	['2'] = { .answers = K(BIND), .ends = K(BIND) },
+	['3'] = { .answers = K(CLOSE), .ends = K(CLOSE) },
+	['C'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
+	['D'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['E'] = { .answers = K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | K(DESCRIBE) |
+	                     K(EXECUTE) | K(CLOSE) | K(SYNC),
+	          .is_result = true },
+	['G'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['H'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['I'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
+	['T'] = { .answers = K(QUERY) | K(DESCRIBE), .ends = K(DESCRIBE) },
+	['V'] = { .answers = K(FUNCTION), .is_result = true },
+	['W'] = { .answers = K(QUERY) },
+	['Z'] = { .answers = K(QUERY) | K(FUNCTION) | K(SYNC),
+	          .ends = K(QUERY) | K(FUNCTION) | K(SYNC) },
+	['c'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['d'] = { .answers = K(QUERY) | K(EXECUTE) },
+	['n'] = { .answers = K(DESCRIBE), .ends = K(DESCRIBE) },
+	['s'] = { .answers = K(EXECUTE), .ends = K(EXECUTE) },
+	['t'] = { .answers = K(DESCRIBE) },
 };
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
@@ -113,7 +114,7 @@ void ledger_clear(struct ledger *ledger)
 	ledger->head = ledger->count = 0;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
-	ledger->is_skip_unsure = ledger->is_doubtful = false;
+	ledger->is_skip_unsure = ledger->is_doubtful = ledger->is_open = false;
 	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
@@ -178,6 +179,8 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	}
 	if (kind == LEDGER_SYNC && ledger->is_copy_open)
 		return LEDGER_DROP;
+	if (kind == LEDGER_SYNC || (kind >= LEDGER_PARSE && kind <= LEDGER_CLOSE))
+		ledger->is_open = kind != LEDGER_SYNC;
 	if (kind != LEDGER_SYNC)
 		ledger->is_copy_open = false;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
@@ -314,7 +317,7 @@ static void skip_to_sync(struct ledger *ledger)
 static const enum ledger_verdict error_verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
 	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_REPLACED,
+	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_GUARD] = LEDGER_PASS,
 };
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
@@ -367,7 +370,19 @@ static const enum ledger_verdict verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
 	[LEDGER_INJECT] = LEDGER_EAT,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
 	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
+	[LEDGER_GUARD] = LEDGER_PASS,
 };
+
+/* A ReadyForQuery has come. */
+static void on_ready(struct ledger *ledger, enum ledger_kind kind)
+{
+	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+
+	if (!head)
+		ledger->is_open = false;
+	else if (kind == LEDGER_QUERY && head->fate == LEDGER_GUARD)
+		head->fate = LEDGER_INJECT;
+}
 
 /* A reply that begins or ends a COPY. */
 static void follow_copy(struct ledger *ledger, char type)
@@ -413,7 +428,20 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 		pop(ledger);
 		pop_ignored(ledger);
 	}
-	return verdicts[fate];
+	if (type == 'Z')
+		on_ready(ledger, kind);
+	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
+}
+
+bool ledger_swallow_sync(struct ledger *ledger)
+{
+	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
+
+	if (ledger->count != 1 || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
+	    head->is_after_data || !ledger_is_certain(ledger) || ledger->is_doubtful)
+		return false;
+	head->fate = LEDGER_INJECT;
+	return true;
 }
 
 bool ledger_answer(struct ledger *ledger, char *type)

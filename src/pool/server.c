@@ -93,6 +93,7 @@ static void release(struct server *server)
 	stream_close(&server->stream);
 	ledger_done(&server->ledger);
 	known_done(&server->known);
+	segment_done(&server->segment);
 	buf_free(&server->instead);
 	params_release(params, &server->params);
 	params_release(params, &server->baseline);

@@ -191,7 +191,8 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 static bool say_renamed(struct server *server, struct bytes body,
                         const struct ledger_change *change)
 {
-	struct bytes name = statement_name(change->statement);
+	struct bytes name =
+	    change->statement ? statement_name(change->statement) : bytes_text(SCRATCH_NAME);
 	const char *at = memmem(body.at, body.count, name.at, name.count);
 	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
 	size_t frame;
@@ -206,6 +207,18 @@ static bool say_renamed(struct server *server, struct bytes body,
 	return true;
 }
 
+/*
+ * A statement's result would have other columns now. If that was the very first of what was
+ * said since the server was idle, it is said again to the statement made anew.
+ */
+static bool tries_again(struct server *server)
+{
+	if (!server->segment.count || !ledger_swallow_sync(&server->ledger))
+		return false;
+	server->segment.is_failed = true;
+	return true;
+}
+
 /* A request has failed, and all behind it up to the Sync. */
 static enum frame_fate failed_frame(struct server *server, struct bytes body,
                                     enum ledger_verdict verdict)
@@ -215,17 +228,25 @@ static enum frame_fate failed_frame(struct server *server, struct bytes body,
 	struct report report = { .sqlstate = "" };
 	bool is_whole = fields_report(body, &report) == WIRE_OK;
 
-	if (!change)
+	if (!change) {
+		segment_drop(&server->segment);
 		return FRAME_PASS;
+	}
 	if (verdict == LEDGER_REPLACED) {
 		say_refusal(server, change);
 		fate = FRAME_REPLACE;
 	} else if (change->name && is_whole) {
-		if (strcmp(report.sqlstate, "0A000") == 0)
+		bool is_spoilt = strcmp(report.sqlstate, "0A000") == 0 && change->statement;
+
+		if (is_spoilt)
 			known_spoil(&server->known, change->statement);
-		if (say_renamed(server, body, change))
+		if (is_spoilt && tries_again(server))
+			fate = FRAME_EAT;
+		else if (say_renamed(server, body, change))
 			fate = FRAME_REPLACE;
 	}
+	if (fate != FRAME_EAT)
+		segment_drop(&server->segment);
 	change->settle(change, false);
 	return fate;
 }
@@ -242,19 +263,22 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return unasked_error(server, body);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_EAT)
-		return FRAME_EAT;
+		return type == 'Z' ? FRAME_SETTLED : FRAME_EAT;
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
 		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
 		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
+	if (type != 'E')
+		segment_drop(&server->segment);
 	if (type == 'Z')
 		return FRAME_READY;
 	if (type == 'E')
 		return failed_frame(server, body, verdict);
 	if (type == 'C')
 		complete_frame(server, body);
+	server->was_full |= type == 'G'; /* what waits for an answer would wait for ever */
 	return FRAME_PASS;
 }
 
@@ -319,6 +343,22 @@ static void ready(struct server *server)
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 
+/* The answer to a Sync of ours has come, or to one whose batch is said again. */
+static void settled(struct server *server)
+{
+	bool is_again = server->segment.is_failed;
+
+	if (server->state != SERVER_LENT || !server->borrower)
+		return;
+	if (!is_again) {
+		ready(server);
+		return;
+	}
+	server->segment.is_failed = false;
+	server->borrower->ops->on_again(server->borrower,
+	                                bytes_of(server->segment.at, server->segment.count));
+}
+
 /* ---- what we say in the server's place ---- */
 
 static void say_instead(struct server *server)
@@ -326,6 +366,15 @@ static void say_instead(struct server *server)
 	if (server->borrower && buf_ok(&server->instead))
 		pass(server, server->instead.at, server->instead.at + server->instead.count, false);
 	buf_free(&server->instead);
+}
+
+/* What is due when a frame has not been passed on. */
+static void follow_up(struct server *server, enum frame_fate fate)
+{
+	if (fate == FRAME_REPLACE)
+		say_instead(server);
+	if (fate == FRAME_SETTLED)
+		settled(server);
 }
 
 static bool has_answer(const struct server *server)
@@ -449,7 +498,7 @@ static bool consume(struct server *server, struct bytes in)
 			if (fate == FRAME_STAY)
 				break;
 			server->frame_left = frame.length;
-			server->passes = fate != FRAME_EAT && fate != FRAME_REPLACE;
+			server->passes = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
 			fate = server->passes ? FRAME_PASS : FRAME_EAT;
 		}
@@ -466,8 +515,7 @@ static bool consume(struct server *server, struct bytes in)
 			if (server->state == SERVER_LENT)
 				ready(server);
 		}
-		if (fate == FRAME_REPLACE)
-			say_instead(server);
+		follow_up(server, fate);
 		if (server->frame_left == 0 && has_answer(server)) {
 			pass(server, run, in.at, false);
 			run = in.at;

@@ -549,8 +549,8 @@ def test_notices_and_notifications_of_an_idle_server_reach_nobody(pgweir, fake_s
     client.finish_login("alice")
     server.send(message("A", struct.pack("!I", 1) + b"channel\0payload\0"))
     server.send(fake.parameter("application_name", "other"))
+    wait_until(lambda: [row["application_name"] for row in weir.admin("SHOW SERVERS")] == ["other"])
     client.send(query("SELECT 1"))
-    server.answer_queries_once = None
     got = server.read()
     while got.type == "Q" and got.body.startswith(b"SET"):
         server.send(fake.complete("SET"), fake.ready())

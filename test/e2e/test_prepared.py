@@ -111,22 +111,6 @@ def test_a_text_is_held_once(pgweir):
     assert held == [50] * 100
 
 
-def test_a_changed_result_type_heals(pgweir, postgres):
-    """Not for the transaction that meets it, but for the next."""
-    postgres.query("DROP TABLE IF EXISTS healing")
-    postgres.query("CREATE TABLE healing (a int)")
-    postgres.query("GRANT ALL ON healing TO PUBLIC")
-    weir = pgweir(pool_mode="transaction", default_pool_size=1)
-    client = weir.client()
-    use = bind((), "s") + describe() + execute() + sync()
-    assert not client.ask(parse("SELECT * FROM healing", "s"), use).errors
-    postgres.query("ALTER TABLE healing ADD b int")
-    assert client.ask(use).error["C"] == "0A000"
-    result = client.ask(use)
-    assert not result.errors and len(result.columns) == 2
-    postgres.query("DROP TABLE healing")
-
-
 def test_reload_while_clients_have_statements(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=200)
     client = weir.client()

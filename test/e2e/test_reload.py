@@ -199,6 +199,13 @@ def a_password_is_asked(s):
     assert s.client().auth_codes == [3, 0]
 
 
+def nothing_happens(s):
+    """What test_pam.py and test_ldap.py see when it is used."""
+    assert s.client().value("SELECT 1") == "1"
+    yield
+    assert s.client().value("SELECT 1") == "1"
+
+
 def others_are_known(s):
     s.weir.account.write(f"{s.weir.dir}/others.txt", '"limited" "x"\n"admin" "admin secret"\n')
     inside = s.client()
@@ -635,6 +642,8 @@ SETTINGS = (
     Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
     # authentication
     Row("auth_type", "plain", a_password_is_asked),
+    Row("auth_pam_service", "other", nothing_happens),
+    Row("auth_ldap_options", "ldapserver=a ldapprefix=b", nothing_happens),
     Row("auth_file", "{dir}/others.txt", others_are_known),
     Row("auth_hba_file", "{dir}/more.hba", a_rule_is_added, BY_RULES),
     Row("auth_ident_file", "{dir}/more.ident", a_map_is_added, BY_RULES),

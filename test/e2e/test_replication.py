@@ -266,7 +266,7 @@ def test_it_is_shared_with_nobody(pgweir, postgres):
                                           " 'walsender'")) == 0)
     weir.wait_pool(user="streamer", sv_active=0, sv_idle=1)
     for word in ("replication=database", "replication=yes", "replication=no"):
-        assert f"db=app user=streamer tls=no {word}" in weir.log
+        weir.wait_log(f"db=app user=streamer tls=no {word}")
 
 
 def test_its_parameters_are_its_servers(pgweir):

@@ -71,10 +71,32 @@ static void named_message(struct play *play, struct buf *out)
 	message_end(out, at);
 }
 
+/* The same names in SQL, by a Query or by a Parse without a name. */
+static void sql_message(struct play *play, struct buf *out)
+{
+	static const char *const texts[] = { "PREPARE s%u (int) AS SELECT 1", "EXECUTE s%u (1)",
+		                             "DEALLOCATE s%u", "EXECUTE s%u; SELECT 1" };
+	unsigned int what = take(play);
+	char type = "QP"[what % 2];
+	size_t at = message_begin(out, type);
+
+	if (type == 'P')
+		buf_add_byte(out, 0);
+	buf_add_text(out, texts[what / 2 % 3 + (what > 250)]);
+	for (size_t i = at; i + 1 < out->count; i++) { /* the name's number */
+		if (out->at[i] == '%' && out->at[i + 1] == 'u')
+			memcpy(out->at + i, (const char[]){ (char)('0' + what / 8 % 4), ' ' }, 2);
+	}
+	buf_add_byte(out, 0);
+	if (type == 'P')
+		buf_add_be16(out, 0);
+	message_end(out, at);
+}
+
 /* A message, whole or in two pieces with some turns between. */
 static void say_message(struct play *play, struct peer *peer, bool is_cut)
 {
-	static const char clients[] = "QPBDECSHFdcfXQSQSnnnnn",
+	static const char clients[] = "QPBDECSHFdcfXQSQSnnnnnqqq",
 			  servers[] = "RSKZzyCxTD123nstIGHWVNAEdcZZC!?";
 	struct buf out = { 0 };
 	size_t cut;
@@ -83,6 +105,8 @@ static void say_message(struct play *play, struct peer *peer, bool is_cut)
 
 	if (!peer->is_server && type == 'n')
 		named_message(play, &out);
+	else if (!peer->is_server && type == 'q')
+		sql_message(play, &out);
 	else
 		peer_message(peer, &out, type);
 	cut = is_cut ? take(play) % out.count : 0;

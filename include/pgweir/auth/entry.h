@@ -10,6 +10,7 @@
  * AuthenticationOk is not sent here: the client goes on with it after ENTRY_OK.
  * A user who does not exist goes through the same exchange, has a mock secret in it, and
  * fails at its end.
+ * The job of ENTRY_PAM and ENTRY_LDAP may take long: it has threads of its own.
  */
 #ifndef PGWEIR_AUTH_ENTRY_H
 #define PGWEIR_AUTH_ENTRY_H
@@ -24,7 +25,9 @@ enum entry_method {
 	ENTRY_MD5, /* goes over to SCRAM when the secret is of that kind */
 	ENTRY_SCRAM,
 	ENTRY_PEER, /* nothing is asked: who.is_proven says whether it is who it says */
-	ENTRY_CERT  /* the same */
+	ENTRY_CERT, /* the same */
+	ENTRY_PAM,  /* the password is judged outside; who that says is good is known */
+	ENTRY_LDAP  /* the same */
 };
 
 enum entry_result {
@@ -41,6 +44,9 @@ struct entry_who {
 	const struct users *users;   /* those who exist; NULL: not known. Whoever does not
 	                                exist is asked as one of them. Not kept */
 	bool is_proven;              /* PEER, CERT: proven without us. A user must still be known */
+	const char *options;         /* PAM, LDAP: as outside.h has it */
+	const char *host;            /* PAM: whence the user comes */
+	usec_t deadline;             /* PAM, LDAP: nobody waits for longer; 0 = none */
 	unsigned int iterations;     /* scram_iterations: for plain secrets and users who are not */
 	struct bytes binding; /* tls-server-end-point of its connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must outlive the entry's last step */

@@ -28,7 +28,9 @@ enum hba_method {
 	HBA_MD5,
 	HBA_SCRAM,
 	HBA_PEER, /* the system user at the other end of the Unix socket */
-	HBA_CERT  /* the name in the client's certificate */
+	HBA_CERT, /* the name in the client's certificate */
+	HBA_PAM,  /* the password is judged outside: hba_rule_options() */
+	HBA_LDAP
 };
 
 /* What a rule wants of the client's certificate, besides its method. */
@@ -74,6 +76,9 @@ enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
 
 enum hba_method hba_rule_method(const struct hba_rule *rule);
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule);
+
+/* PAM: its service, NULL = that of the settings; LDAP: its options. NULL for all others. */
+const char *hba_rule_options(const struct hba_rule *rule);
 
 /* "file:line", for the log. */
 struct place hba_rule_place(const struct hba_rule *rule);

@@ -42,6 +42,7 @@ struct admission;
 struct delayed;
 struct entry;
 struct client_statement;
+struct sql_unnamed;
 
 /* What there is only until a client is in. */
 struct client_entrance {
@@ -50,6 +51,7 @@ struct client_entrance {
 	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
 	unsigned int method;     /* enum entry_method: how it proves who it is */
+	char *outside;           /* by which options it does so outside; NULL: it does not */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
@@ -80,8 +82,10 @@ struct client {
 	uint32_t name_loss_count;      /* how often it has thrown all of them away */
 	uint32_t name_change_count;    /* changes so far: numbers them */
 	uint32_t statement_count;
-	void *statements;        /* what it has prepared: a tree. client/prepared.c */
+	void *statements;        /* what it has prepared: a tree. client/names.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
+	struct sql_unnamed
+	    *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */

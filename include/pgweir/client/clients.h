@@ -19,6 +19,8 @@ struct clients_with {
 	struct stream_pool *streams;
 	struct workers *workers;
 	struct workers *lookups;   /* for what waits on others: names of system users */
+	struct workers *pam;       /* for passwords that are judged outside, */
+	struct workers *ldap;      /* each by itself: one may be slow, or dead */
 	struct resolver *resolver; /* for names of clients' hosts */
 	struct verifiers *verifiers;
 	struct params_table *params;

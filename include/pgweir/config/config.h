@@ -44,7 +44,9 @@ enum auth_type {
 	AUTH_TYPE_PLAIN,
 	AUTH_TYPE_MD5,
 	AUTH_TYPE_SCRAM_SHA_256,
-	AUTH_TYPE_HBA /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_HBA, /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_PAM, /* both only if they are configured in */
+	AUTH_TYPE_LDAP
 };
 
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
@@ -125,6 +127,8 @@ struct config {
 	int auth_failure_limit;    /* 0 = none */
 	enum proxy_protocol proxy_protocol;
 	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
+	char *auth_ldap_options;                /* with a password in it, perhaps */
+	char *auth_pam_service;
 
 	/* logging */
 	char *logfile;
@@ -247,7 +251,7 @@ const char *config_check_query(const struct config *config);
 /* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
 const char *pool_mode_name(enum pool_mode mode);
 
-/* "any", "trust", "plain", "md5", "scram-sha-256", "hba". */
+/* "any", "trust", "plain", "md5", "scram-sha-256", "hba", "pam", "ldap". */
 const char *auth_type_name(enum auth_type type);
 
 #endif

@@ -47,6 +47,9 @@ struct setting {
 	bool splits_at_blanks;    /* LIST: blanks separate names too, not only commas */
 	const char *const *words; /* WORD: the values in their order, up to NULL */
 	const char *const *later; /* WORD: known, but not supported yet, up to NULL */
+	const char *const
+	    *absent; /* WORD: what is not configured in, as people write it; up to NULL */
+	const char *hidden_with; /* TEXT: not shown when this is in it: a password is too */
 	enum setting_reload reload;
 	enum setting_group group;
 	const char *since; /* the release that first had it; NULL = the first one */

@@ -16,9 +16,10 @@ struct workers;
  */
 struct job {
 	TAILQ_ENTRY(job) node;
-	void (*run)(struct job *job);  /* on a helper thread: touches nothing but the job's object */
-	void (*done)(struct job *job); /* from the loop, after run(); frees the object when is_abandoned */
-	bool is_abandoned;             /* the owner went away: done() only cleans up */
+	void (*run)(struct job *job); /* on a helper thread: touches nothing but the job's object */
+	void (*done)(
+	    struct job *job); /* from the loop, after run(); frees the object when is_abandoned */
+	bool is_abandoned;    /* the owner went away: done() only cleans up */
 };
 
 /*
@@ -30,6 +31,12 @@ struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned in
 
 /* Waits for what runs; calls done() of all jobs with is_abandoned set. */
 void workers_free(struct workers **workers);
+
+/*
+ * The same for work that may take for ever, just before the process ends: waits for at
+ * most `limit`. What still runs then is left to run, with its job and all it needs.
+ */
+void workers_leave(struct workers **workers, usec_t limit);
 
 /* false: too many wait, or no thread can be started; done() will not be called. */
 bool workers_submit(struct workers *workers, struct job *job, struct err *err);

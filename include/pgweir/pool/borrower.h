@@ -46,6 +46,11 @@ struct borrower_ops {
 	/* All statements that were prepared by name are gone: DISCARD ALL, DEALLOCATE ALL. */
 	void (*on_deallocated)(struct borrower *borrower);
 	/*
+	 * What the borrower had said in that batch (segment.h) has come to nothing, and the
+	 * server is ready for it once more. Good during the call.
+	 */
+	void (*on_again)(struct borrower *borrower, struct bytes batch);
+	/*
 	 * The lent server takes bytes again, after server_send() had to keep some or
 	 * its ledger was full; or the rest of a frame that nobody asked for has come,
 	 * and with that it may be returned.

@@ -40,7 +40,9 @@ enum ledger_fate {
 	LEDGER_INJECT, /* we asked on the client's behalf: success is ours, an error is the client's
 	                */
 	LEDGER_ANSWER, /* was not sent: we answer in its place, when its turn comes */
-	LEDGER_REPLACE /* sent so that it fails: the client gets an error of ours instead */
+	LEDGER_REPLACE, /* sent so that it fails: the client gets an error of ours instead */
+	LEDGER_GUARD    /* a Sync behind a Query, in case what was injected before it fails: its
+	                 * answer is the client's if the Query was skipped, else nobody's */
 };
 
 struct statement;
@@ -53,9 +55,9 @@ struct statement;
  */
 struct ledger_change {
 	void (*settle)(struct ledger_change *change, bool is_done);
-	const struct statement
-	    *statement;   /* what the request is about, for the words of an error */
-	const char *name; /* and how the client calls it; NULL: no matter */
+	const struct statement *statement; /* what the request is about, for the words of an error;
+	                                      NULL: what has the scratch name (statements.h) */
+	const char *name;                  /* and how the client calls it; NULL: no matter */
 };
 
 /*
@@ -106,6 +108,7 @@ struct ledger {
 	bool is_skipping;         /* the server ignores everything up to the next Sync */
 	bool has_data;            /* CopyData was sent since the last Query or Execute */
 	bool is_skip_unsure;      /* ... or not, if a Sync before is answered after all */
+	bool is_open;             /* of the extended protocol, and no Sync behind it yet */
 	bool is_doubtful;         /* nobody can tell any more what is owed */
 	bool has_result;          /* the query at the head has had a result, or an error */
 	uint8_t both;             /* enum ledger_both, of the query at the head */
@@ -201,6 +204,12 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
  */
 enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
                                    enum ledger_fate fate, struct ledger_change *change);
+
+/*
+ * A batch that failed will be sent again: the answer to its Sync is nobody's. false: that
+ * Sync is not all that is owed, or nobody can tell.
+ */
+bool ledger_swallow_sync(struct ledger *ledger);
 
 /* Whether the turn of a LEDGER_ANSWER has come: takes it off. *type: the reply's type byte. */
 bool ledger_answer(struct ledger *ledger, char *type);

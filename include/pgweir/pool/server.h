@@ -28,6 +28,7 @@
 #include "pgweir/pool/known.h"
 #include "pgweir/pool/ledger.h"
 #include "pgweir/pool/params.h"
+#include "pgweir/pool/segment.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
 
@@ -98,8 +99,9 @@ struct server {
 	struct borrower *expected_by; /* for whom alone it is being launched; else NULL */
 	enum replication replication; /* NONE: it serves whoever comes */
 	struct ledger ledger;
-	struct buf instead; /* what the borrower is told in the place of the present frame */
-	struct known known; /* the statements that are prepared there */
+	struct buf instead;     /* what the borrower is told in the place of the present frame */
+	struct segment segment; /* what the borrower may say again */
+	struct known known;     /* the statements that are prepared there */
 	const struct params *params;      /* what is set there and is not its default */
 	const struct params *baseline;    /* what it reported at its login: its defaults */
 	struct server_entrance *entrance; /* until it has logged in, else NULL */

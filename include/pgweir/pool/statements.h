@@ -10,6 +10,9 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/table.h"
 
+/* A name on servers that belongs to nothing: whatever needs it begins by closing it. */
+#define SCRATCH_NAME "PGBOUNCER_0"
+
 /* One text with its parameter types. Counted: whoever keeps one holds it. */
 struct statement {
 	struct statements *statements; /* it is one of */

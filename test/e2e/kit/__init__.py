@@ -8,4 +8,5 @@ daemon    the pooler under test
 wire      a scripted client, byte by byte
 fake      a scripted server, byte by byte
 names     a name server
+directory an LDAP server
 """

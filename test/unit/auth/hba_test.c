@@ -30,7 +30,21 @@ static const struct {
 	{ "local all all trust,md5", "hba:1: the method is a list" },
 	{ "local all all 127.0.0.1/32 trust", "hba:1: unknown method 127.0.0.1/32" },
 	{ "local all all Trust", "hba:1: unknown method Trust" },
-	{ "local all all ldap", "hba:1: method ldap is not supported yet" },
+#if PGWEIR_LDAP
+	{ "local all all ldap", "hba:1: LDAP needs ldapserver or ldapurl" },
+	{ "local all all ldap ldapserver=a ldapprefix=b ldapbindpasswd=two words",
+	  "hba:1: there is a word that is no option of ldap: a value with blanks needs quotes" },
+	{ "local all all ldap ldapserver=a ldapprefix=b map=m",
+	  "hba:1: map= is only possible with peer and cert" },
+#else
+	{ "local all all ldap ldapserver=a", "hba:1: method ldap: pgweir was built without LDAP" },
+#endif
+#if PGWEIR_PAM
+	{ "local all all pam pamservice=", "hba:1: the name of the PAM service is empty" },
+#else
+	{ "local all all pam", "hba:1: method pam: pgweir was built without PAM" },
+#endif
+	{ "local all all md5 pamservice=x", "hba:1: pamservice= is only possible with pam" },
 	{ "local all all ident", "hba:1: method ident is not supported yet" },
 	{ "host all all all gss", "hba:1: method gss is not supported yet" },
 	{ "host all all all peer", "hba:1: method peer is only possible with local" },
@@ -72,7 +86,8 @@ static const struct {
 	  "hba:1: fe80::1%1/128 is not an IP address, so it can have no mask" },
 	{ "host all all \"\" md5", "hba:1: \"\" is neither an IP address nor a host's name" },
 	{ "host all all a,b md5", "hba:1: the address is a list" },
-	{ "local all all peer map", "hba:1: unknown option map: there are map= and clientcert=" },
+	{ "local all all peer map",
+	  "hba:1: unknown option map: there are map=, clientcert= and pamservice=" },
 	{ "local all all peer map=x", "hba:1: there is no map x in auth_ident_file" },
 	{ "local all all md5 map=m", "hba:1: map= is only possible with peer and cert" },
 	{ "local all all md5 clientcert=verify-ca",
@@ -82,7 +97,7 @@ static const struct {
 	{ "hostssl all all all cert clientcert=verify-ca",
 	  "hba:1: clientcert= of method cert can only be verify-full" },
 	{ "hostssl all all all cert clientname=DN",
-	  "hba:1: unknown option clientname=DN: there are map= and clientcert=" },
+	  "hba:1: unknown option clientname=DN: there are map=, clientcert= and pamservice=" },
 };
 
 START_TEST(bad_lines)

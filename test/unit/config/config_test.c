@@ -71,7 +71,7 @@ START_TEST(config_collects_every_problem)
 	static const char text[] = "[pgbouncer]\n"
 				   "listen_port = 70000\n"
 				   "pool_sise = 5\n"
-				   "auth_type = pam\n"
+				   "auth_type = cert\n"
 				   "auth_query = SELECT 1\n"
 				   "server_tls_sslmode = prefer\n"
 				   "max_client_conn = 100 ; many\n"
@@ -85,7 +85,7 @@ START_TEST(config_collects_every_problem)
 	static const char *const texts[] = {
 		"f.ini:2: setting \"listen_port\": must be from 0 to 65535",
 		"f.ini:3: unknown setting \"pool_sise\": did you mean \"pool_mode\"?",
-		"f.ini:4: setting \"auth_type\": \"pam\" is not supported yet",
+		"f.ini:4: setting \"auth_type\": \"cert\" is not supported yet",
 		"f.ini:5: setting \"auth_query\" is not supported yet: leave it out, or "
 		"leave its value empty",
 		"f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "

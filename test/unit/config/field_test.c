@@ -50,7 +50,17 @@ static const struct {
 	{ "pool_mode", "x", NULL,
 	  "\"x\" is not one of its values: session, transaction or statement" },
 	{ "auth_type", "scram-sha-256", "scram-sha-256", NULL },
-	{ "auth_type", "pam", NULL, "\"pam\" is not supported yet" },
+	{ "auth_type", "cert", NULL, "\"cert\" is not supported yet" },
+#if PGWEIR_PAM
+	{ "auth_type", "pam", "pam", NULL },
+#else
+	{ "auth_type", "PAM", NULL, "pgweir was built without PAM" },
+#endif
+#if PGWEIR_LDAP
+	{ "auth_type", "ldap", "ldap", NULL },
+#else
+	{ "auth_type", "ldap", NULL, "pgweir was built without LDAP" },
+#endif
 	{ "listen_addr", "a, b", "a, b", NULL },
 	{ "server_reset_query", "''", "''", NULL },
 	{ "server_reset_query", "", "", NULL },

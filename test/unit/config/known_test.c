@@ -13,9 +13,9 @@ static const struct {
 	const char *value;
 	const char *error;
 } cases[] = {
-	{ "auth_ldap_options", "", NULL },
-	{ "auth_ldap_options", "x",
-	  "setting \"auth_ldap_options\" is not supported yet: leave it out, or leave its value "
+	{ "auth_dbname", "", NULL },
+	{ "auth_dbname", "x",
+	  "setting \"auth_dbname\" is not supported yet: leave it out, or leave its value "
 	  "empty" },
 	{ "auth_query",
 	  "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM "
@@ -43,7 +43,7 @@ START_TEST(known_codes_tell_the_two_apart)
 {
 	struct err err;
 
-	known_judge("auth_ldap_options", "x", &err);
+	known_judge("auth_dbname", "x", &err);
 	ck_assert_int_eq(err.code, ERR_UNSUPPORTED);
 	known_judge("no_such_thing", "", &err);
 	ck_assert_int_eq(err.code, ERR_NO_PARAMETER);

@@ -400,6 +400,77 @@ START_TEST(ledger_settles_changes)
 }
 END_TEST
 
+/* ---- a Sync of ours ---- */
+
+static void replies_are(struct ledger *ledger, const char *types,
+                        const enum ledger_verdict *verdicts)
+{
+	bool is_end;
+
+	for (size_t i = 0; types[i]; i++)
+		ck_assert_msg(ledger_reply(ledger, types[i], &is_end) == verdicts[i], "%s: %zu",
+		              types, i);
+	ck_assert(ledger_is_empty(ledger) && ledger_is_certain(ledger) && !ledger->is_open);
+	ledger_done(ledger);
+}
+
+static struct ledger guarded(enum ledger_fate fate)
+{
+	struct ledger ledger = { 0 };
+
+	ledger_add(&ledger, LEDGER_PARSE, LEDGER_INJECT);
+	ck_assert(ledger.is_open);
+	ledger_add(&ledger, LEDGER_QUERY, fate);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_GUARD);
+	return ledger;
+}
+
+START_TEST(ledger_guards_a_query)
+{
+	struct ledger ledger = guarded(LEDGER_FORWARD);
+
+	replies_are(&ledger, "1CZZ",
+	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_PASS, LEDGER_PASS, LEDGER_EAT });
+	ledger = guarded(LEDGER_FORWARD);
+	replies_are(&ledger, "1EZZ",
+	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_PASS, LEDGER_PASS, LEDGER_EAT });
+	ledger = guarded(LEDGER_FORWARD);
+	replies_are(&ledger, "EZ", (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_PASS });
+}
+END_TEST
+
+START_TEST(ledger_replaces_a_query)
+{
+	struct ledger ledger = { 0 };
+
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_REPLACE);
+	replies_are(&ledger, "EZ", (enum ledger_verdict[]){ LEDGER_REPLACED, LEDGER_PASS });
+}
+END_TEST
+
+START_TEST(ledger_swallows_the_sync_of_a_failure)
+{
+	struct ledger ledger = { 0 };
+	bool is_end;
+
+	for (int more = 1; more >= 0; more--) {
+		ledger_add(&ledger, LEDGER_BIND, LEDGER_FORWARD);
+		ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_FORWARD);
+		ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		if (more)
+			ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
+		ck_assert(!ledger_swallow_sync(&ledger));
+		ledger_reply(&ledger, 'E', &is_end);
+		ck_assert_int_eq(ledger_swallow_sync(&ledger), !more);
+		if (more)
+			replies_are(&ledger, "ZZ",
+			            (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_PASS });
+	}
+	replies_are(&ledger, "Z", (enum ledger_verdict[]){ LEDGER_EAT });
+	ck_assert(!ledger_swallow_sync(&ledger));
+}
+END_TEST
+
 /* ---- a model of a backend ---- */
 
 #define REQUESTS_MAX 160
@@ -708,6 +779,9 @@ int main(void)
 
 	tcase_set_timeout(cases, 60);
 	tcase_add_loop_test(cases, ledger_settles_changes, 0, COUNT_OF(change_cases));
+	tcase_add_test(cases, ledger_guards_a_query);
+	tcase_add_test(cases, ledger_replaces_a_query);
+	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * LDAP's options: read, judged, and made into names and filters.
+ *
+ * Hard here: a user's name comes from a stranger and goes into a DN or a filter,
+ * where it must not mean anything; and one option is a password, so that no word
+ * of a broken text may be repeated.
+ */
+#include "ldap_options_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/base/text.h"
+
+#include "pgweir/base/banned.h"
+
+#define USERNAME "$username"
+#define PASSWORD "ldapbindpasswd="
+#define BLANKS " \t\r\n"
+
+/* ---- words ---- */
+
+enum word { WORD_ONE, WORD_END, WORD_BAD };
+
+/* The next word, with its quotes taken off; *at goes behind it. */
+static enum word take_word(const char **at, struct buf *word)
+{
+	const char *in = *at + strspn(*at, BLANKS);
+	bool is_within = false;
+
+	buf_clear(word);
+	*at = in;
+	if (!*in)
+		return WORD_END;
+	for (; *in && (is_within || !strchr(BLANKS, *in)); in++) {
+		if (*in != '"') {
+			buf_add_byte(word, *in);
+			continue;
+		}
+		/* within quotes, a doubled one stands for itself */
+		if (is_within && in[1] == '"')
+			buf_add_byte(word, *++in);
+		else
+			is_within = !is_within;
+	}
+	*at = in;
+	return is_within || !buf_ok(word) ? WORD_BAD : WORD_ONE;
+}
+
+void ldap_options_add(struct buf *text, const char *option)
+{
+	buf_add_text(text, text->count ? " \"" : "\"");
+	for (; *option; option++) {
+		if (*option == '"')
+			buf_add_byte(text, '"');
+		buf_add_byte(text, *option);
+	}
+	buf_add_byte(text, '"');
+}
+
+bool ldap_options_next(const char **text, struct buf *shown)
+{
+	struct buf word = { 0 };
+	bool is_one = take_word(text, &word) == WORD_ONE;
+
+	buf_clear(shown);
+	if (is_one && strncmp(buf_text(&word), PASSWORD, strlen(PASSWORD)) == 0)
+		buf_add_text(shown, PASSWORD "***");
+	else if (is_one)
+		buf_add_text(shown, buf_text(&word));
+	buf_wipe(&word);
+	return is_one;
+}
+
+/* ---- values ---- */
+
+bool ldap_options_put(char **slot, struct bytes value, struct err *err)
+{
+	char *copy = strndup(value.at, value.count);
+
+	if (!copy)
+		return err_set(err, ERR_MEMORY, "no memory");
+	secret_free(slot);
+	*slot = copy;
+	return true;
+}
+
+bool ldap_options_put_port(struct ldap_options *options, const char *text, struct err *err)
+{
+	int64_t port;
+
+	if (!text_to_i64(text, &port) || port < 1 || port > 65535)
+		return err_set(err, ERR_CONFIG, "the LDAP port must be from 1 to 65535");
+	options->port = (int)port;
+	return true;
+}
+
+static bool put_port(struct ldap_options *options, size_t at, const char *value, struct err *err)
+{
+	(void)at;
+	return ldap_options_put_port(options, value, err);
+}
+
+static bool put_scheme(struct ldap_options *options, size_t at, const char *value, struct err *err)
+{
+	(void)at;
+	options->is_ldaps = strcmp(value, "ldaps") == 0;
+	return options->is_ldaps || strcmp(value, "ldap") == 0 ||
+	       err_set(err, ERR_CONFIG, "ldapscheme must be ldap or ldaps");
+}
+
+static bool put_tls(struct ldap_options *options, size_t at, const char *value, struct err *err)
+{
+	(void)at;
+	options->has_start_tls = strcmp(value, "1") == 0;
+	return options->has_start_tls || strcmp(value, "0") == 0 ||
+	       err_set(err, ERR_CONFIG, "ldaptls must be 0 or 1");
+}
+
+static bool put_url(struct ldap_options *options, size_t at, const char *value, struct err *err)
+{
+	(void)at;
+	return ldap_options_url(value, options, err);
+}
+
+static bool put_text(struct ldap_options *options, size_t at, const char *value, struct err *err)
+{
+	return ldap_options_put((char **)((char *)options + at), bytes_text(value), err);
+}
+
+#define AT(field) offsetof(struct ldap_options, field)
+
+static const struct key {
+	const char *name;
+	bool (*put)(struct ldap_options *options, size_t at, const char *value, struct err *err);
+	size_t at;
+} keys[] = {
+	{ "ldapserver", put_text, AT(servers) },
+	{ "ldapport", put_port, 0 },
+	{ "ldapscheme", put_scheme, 0 },
+	{ "ldaptls", put_tls, 0 },
+	{ "ldapprefix", put_text, AT(prefix) },
+	{ "ldapsuffix", put_text, AT(suffix) },
+	{ "ldapbasedn", put_text, AT(base_dn) },
+	{ "ldapbinddn", put_text, AT(bind_dn) },
+	{ "ldapbindpasswd", put_text, AT(bind_password) },
+	{ "ldapsearchattribute", put_text, AT(search_attribute) },
+	{ "ldapsearchfilter", put_text, AT(search_filter) },
+	{ "ldapurl", put_url, 0 },
+};
+
+/* Takes `word` in two at its '='. A word that is no option may be half a password: not told. */
+static bool put_word(struct ldap_options *options, char *word, int number, struct err *err)
+{
+	char *equals = strchr(word, '=');
+
+	if (!equals)
+		return err_set(err, ERR_CONFIG,
+		               "option %d of LDAP has no = in it: a value with blanks needs quotes",
+		               number);
+	*equals = 0;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(keys[i].name, word) == 0)
+			return keys[i].put(options, keys[i].at, equals + 1, err);
+	}
+	if (strncmp(word, "ldap", 4) == 0 && strlen(word) < 64)
+		return err_set(err, ERR_CONFIG, "there is no option %s of LDAP", word);
+	return err_set(err, ERR_CONFIG, "option %d of LDAP is none that there is", number);
+}
+
+/* ---- the whole ---- */
+
+static bool check_servers(const char *servers, struct err *err)
+{
+	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "0123456789.-_:" BLANKS;
+
+	if (!servers || !servers[strspn(servers, BLANKS)])
+		return err_set(err, ERR_CONFIG, "LDAP needs ldapserver or ldapurl");
+	/* one colon is a name and its port */
+	for (const char *at = servers; *(at += strspn(at, BLANKS)); at += strcspn(at, BLANKS)) {
+		const char *colon = memchr(at, ':', strcspn(at, BLANKS));
+
+		if (colon && !memchr(colon + 1, ':', strcspn(colon + 1, BLANKS)))
+			return err_set(err, ERR_CONFIG,
+			               "ldapserver has names only: the port is ldapport");
+	}
+	return !servers[strspn(servers, good)] ||
+	       err_set(err, ERR_CONFIG, "ldapserver has names and addresses, blanks between them");
+}
+
+static bool check_search(const struct ldap_options *options, struct err *err)
+{
+	if (options->search_attribute && options->search_filter)
+		return err_set(err, ERR_CONFIG,
+		               "ldapsearchattribute and ldapsearchfilter exclude each other");
+	if (options->search_filter && !strstr(options->search_filter, USERNAME))
+		return err_set(err, ERR_CONFIG,
+		               "ldapsearchfilter has no " USERNAME " in it: it would find the same "
+		               "entry for every user");
+	if (!options->bind_dn != !options->bind_password ||
+	    (options->bind_dn && (!*options->bind_dn || !*options->bind_password)))
+		return err_set(err, ERR_CONFIG,
+		               "ldapbinddn and ldapbindpasswd go together, and are not empty");
+	return true;
+}
+
+static bool check(const struct ldap_options *options, struct err *err)
+{
+	bool is_simple = options->prefix || options->suffix;
+	bool is_search = options->base_dn || options->bind_dn || options->bind_password ||
+	                 options->search_attribute || options->search_filter;
+
+	if (!check_servers(options->servers, err))
+		return false;
+	if (options->is_ldaps && options->has_start_tls)
+		return err_set(err, ERR_CONFIG, "ldaps has TLS: it cannot have ldaptls=1 too");
+	if (is_simple && is_search)
+		return err_set(err, ERR_CONFIG,
+		               "ldapprefix and ldapsuffix exclude all options of a search");
+	if (is_search && !options->base_dn)
+		return err_set(err, ERR_CONFIG, "a search needs ldapbasedn");
+	if (!is_simple && !is_search)
+		return err_set(err, ERR_CONFIG, "LDAP needs ldapprefix, ldapsuffix or ldapbasedn");
+	return check_search(options, err);
+}
+
+bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err)
+{
+	struct buf word = { 0 };
+	enum word kind;
+	bool is_good = true;
+
+	*options = (struct ldap_options){ .scope = LDAP_SUBTREE };
+	if (strlen(text) > LDAP_OPTIONS_MAX)
+		return err_set(err, ERR_CONFIG, "options of LDAP have more than %d bytes",
+		               LDAP_OPTIONS_MAX);
+	for (int i = 1; is_good && (kind = take_word(&text, &word)) != WORD_END; i++) {
+		buf_text(&word); /* keeps a zero behind it; an empty word has no bytes at all */
+		if (kind == WORD_BAD)
+			is_good =
+			    err_set(err, ERR_CONFIG, "a quote has no end in option %d of LDAP", i);
+		else if (word.count == 0)
+			is_good = err_set(err, ERR_CONFIG, "option %d of LDAP is empty", i);
+		else
+			is_good = put_word(options, word.at, i, err);
+	}
+	buf_wipe(&word);
+	return is_good && check(options, err);
+}
+
+void ldap_options_done(struct ldap_options *options)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (keys[i].put == put_text)
+			secret_free((char **)((char *)options + keys[i].at));
+	}
+}
+
+/* ---- names ---- */
+
+static void add_hex(struct buf *out, char byte)
+{
+	char hex[3];
+
+	text_hex(hex, &byte, 1);
+	buf_add_byte(out, '\\');
+	buf_add_text(out, hex);
+}
+
+/* RFC 4514: a value within a DN. */
+static void add_value(struct buf *out, const char *text)
+{
+	for (const char *at = text; *at; at++) {
+		bool is_edge = at == text || !at[1];
+
+		if (strchr("\"+,;<>\\=", *at) || (at == text && *at == '#') ||
+		    (is_edge && *at == ' '))
+			buf_add_byte(out, '\\');
+		if ((unsigned char)*at < ' ' || *at == 127)
+			add_hex(out, *at);
+		else
+			buf_add_byte(out, *at);
+	}
+}
+
+/* RFC 4515: a value within a filter. */
+static void add_assertion(struct buf *out, const char *text)
+{
+	for (; *text; text++) {
+		if (strchr("*()\\", *text) || (unsigned char)*text < ' ' || *text == 127)
+			add_hex(out, *text);
+		else
+			buf_add_byte(out, *text);
+	}
+}
+
+void ldap_options_dn(const struct ldap_options *options, const char *user, struct buf *out)
+{
+	if (options->prefix)
+		buf_add_text(out, options->prefix);
+	add_value(out, user);
+	if (options->suffix)
+		buf_add_text(out, options->suffix);
+}
+
+void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out)
+{
+	const char *at = options->search_filter, *hit;
+
+	if (!at) {
+		buf_add_byte(out, '(');
+		buf_add_text(out, options->search_attribute ? options->search_attribute : "uid");
+		buf_add_byte(out, '=');
+		add_assertion(out, user);
+		buf_add_byte(out, ')');
+		return;
+	}
+	for (; (hit = strstr(at, USERNAME)); at = hit + strlen(USERNAME)) {
+		buf_add(out, at, (size_t)(hit - at));
+		add_assertion(out, user);
+	}
+	buf_add_text(out, at);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A password judged outside.
+ *
+ * Hard here: whoever asked may be gone while a helper thread still works with
+ * the copies. Then the object belongs to its job, and goes when that has ended.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/auth/ldap_options.h"
+
+#include "outside_priv.h"
+
+#include "pgweir/base/banned.h"
+
+struct outside {
+	struct job job; /* first */
+	struct outside_question question;
+	enum outside_method method;
+	enum outside_answer answer;
+	bool is_submitted;
+	void (*on_done)(void *arg);
+	void *arg;
+	char *user, *password, *options, *host;
+};
+
+static const struct {
+	const char *name;
+	bool is_built;
+	enum outside_answer (*judge)(struct outside_question *question);
+} methods[] = {
+	[OUTSIDE_PAM] = { "PAM", PGWEIR_PAM, pam_judge },
+	[OUTSIDE_LDAP] = { "LDAP", PGWEIR_LDAP, ldap_judge },
+};
+
+const char *outside_name(enum outside_method method) { return methods[method].name; }
+
+bool outside_is_built(enum outside_method method) { return methods[method].is_built; }
+
+enum outside_answer outside_say(struct outside_question *question, enum outside_answer answer,
+                                const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(question->reason, sizeof(question->reason), format, args);
+	va_end(args);
+	return answer;
+}
+
+/* ---- what can be asked ---- */
+
+static bool check_service(const char *service, struct err *err)
+{
+	if (!*service || service[strlen(service) - 1] == '/')
+		return err_set(err, ERR_CONFIG, "the name of the PAM service is empty");
+	if (*service != '/' && strchr(service, '/'))
+		return err_set(err, ERR_CONFIG,
+		               "the PAM service %s is neither a name nor an absolute path",
+		               service);
+	if (*service == '/' && access(service, R_OK) != 0)
+		return err_set(err, ERR_CONFIG, "cannot read the PAM service %s: %s", service,
+		               strerror(errno));
+	return true;
+}
+
+static bool check_ldap(const char *text, struct err *err)
+{
+	struct ldap_options options;
+	bool is_good = ldap_options_parse(text, &options, err);
+
+	ldap_options_done(&options);
+	return is_good;
+}
+
+bool outside_check(enum outside_method method, const char *options, struct err *err)
+{
+	return method == OUTSIDE_PAM ? check_service(options, err) : check_ldap(options, err);
+}
+
+/* ---- a life ---- */
+
+static void destroy(struct outside *outside)
+{
+	secret_free(&outside->password);
+	secret_free(&outside->options);
+	free(outside->user);
+	free(outside->host);
+	free(outside);
+}
+
+struct outside *outside_new(const struct outside_who *who)
+{
+	struct outside *outside = calloc(1, sizeof(*outside));
+
+	if (!outside)
+		return NULL;
+	outside->method = who->method;
+	outside->on_done = who->on_done;
+	outside->arg = who->arg;
+	outside->answer = OUTSIDE_FAILED;
+	outside->user = strdup(who->user);
+	outside->options = strdup(who->options);
+	outside->host = strdup(who->host);
+	if (outside->user && outside->options && outside->host)
+		return outside;
+	destroy(outside);
+	return NULL;
+}
+
+/* On a helper thread. */
+static void run(struct job *job)
+{
+	struct outside *outside = (struct outside *)job;
+	struct outside_question *question = &outside->question;
+
+	if (question->deadline && clock_now() >= question->deadline)
+		outside->answer =
+		    outside_say(question, OUTSIDE_FAILED, "it waited too long for a helper thread");
+	else
+		outside->answer = methods[outside->method].judge(question);
+}
+
+static void done(struct job *job)
+{
+	struct outside *outside = (struct outside *)job;
+
+	secret_free(&outside->password);
+	if (job->is_abandoned) {
+		destroy(outside);
+		return;
+	}
+	outside->is_submitted = false;
+	outside->on_done(outside->arg);
+}
+
+bool outside_ask(struct outside *outside, const char *password, usec_t deadline)
+{
+	_Static_assert(offsetof(struct outside, job) == 0, "run() counts on it");
+	secret_free(&outside->password);
+	outside->password = strdup(password);
+	if (!outside->password)
+		return false;
+	outside->job = (struct job){ .run = run, .done = done };
+	outside->question = (struct outside_question){ .user = outside->user,
+		                                       .password = outside->password,
+		                                       .options = outside->options,
+		                                       .host = outside->host,
+		                                       .deadline = deadline };
+	return true;
+}
+
+struct job *outside_job(struct outside *outside)
+{
+	outside->is_submitted = true;
+	return &outside->job;
+}
+
+void outside_refused(struct outside *outside) { outside->is_submitted = false; }
+
+enum outside_answer outside_answer(const struct outside *outside) { return outside->answer; }
+
+const char *outside_reason(const struct outside *outside) { return outside->question.reason; }
+
+void outside_free(struct outside **outsidep)
+{
+	struct outside *outside = *outsidep;
+
+	*outsidep = NULL;
+	if (!outside)
+		return;
+	if (outside->is_submitted)
+		workers_abandon(&outside->job);
+	else
+		destroy(outside);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The names by which a client calls its statements.
+ */
+#ifndef PGWEIR_CLIENT_NAMES_PRIV_H
+#define PGWEIR_CLIENT_NAMES_PRIV_H
+
+#include "pgweir/client/client.h"
+
+/*
+ * Small, since there may be thousands of clients with hundreds of them each. They
+ * stand in a tree (tsearch) by name: a third of what a hash table would need.
+ */
+struct client_statement {
+	struct ledger_change use; /* of every Bind and Describe that is under way; owns the
+	                             statement once */
+	uint32_t use_count;
+	uint32_t come_number : 30; /* of the change that has brought it */
+	uint32_t is_gone : 1;      /* freed when it is not used any more */
+	uint32_t is_confirmed : 1;
+	char name[];
+};
+
+/* What `use` says is const for those who only read. */
+static inline struct statement *names_statement(const struct client_statement *entry)
+{
+	return (struct statement *)entry->use.statement;
+}
+
+/* Where the texts of all clients are held. */
+struct statements *names_store(const struct client *client);
+
+/* NULL: there is no such name. */
+struct client_statement *names_find(const struct client *client, const char *name);
+
+/*
+ * The name is there from now on, together with what the server learns (or NULL); it is
+ * gone again if the request that this is noted with fails. NULL: no memory.
+ */
+struct ledger_change *names_come(struct client *client, const char *name,
+                                 struct statement *statement, struct ledger_change *server_change);
+
+/* The name is gone from now on, if it was there, and comes back if that fails. NULL: no memory. */
+struct ledger_change *names_go(struct client *client, const char *name);
+
+/* Whether a batch that was sent may yet change what is found under the names. */
+bool names_are_unsure(const struct client *client);
+
+/* The names are gone: all (is_all), or those that had been confirmed. */
+void names_forget(struct client *client, bool is_all);
+
+#endif

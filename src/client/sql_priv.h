@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SQL's own PREPARE, EXECUTE and DEALLOCATE, for clients whose statements are followed.
+ */
+#ifndef PGWEIR_CLIENT_SQL_PRIV_H
+#define PGWEIR_CLIENT_SQL_PRIV_H
+
+#include "prepared_priv.h"
+
+/* A Query. */
+enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
+                               struct gather *gather);
+
+/*
+ * A Parse of the unnamed statement: `body` is what has come of `length` bytes, with at least
+ * its name. PREPARED_HEAD: it stands in `gather` with another name in its text, and is to
+ * be noted; PREPARED_DROP: it is refused.
+ */
+enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
+                               struct gather *gather);
+
+/* Whether a text may not be prepared under a name of the protocol; *err says why. */
+bool sql_is_refused(const char *text, struct err *err);
+
+/* A Bind that concerns the unnamed portal or the unnamed statement. */
+enum prepared_result sql_bind(struct client *client, const char *portal, const char *statement,
+                              struct gather *gather);
+
+/* An Execute; PREPARED_HEAD: it has been noted. */
+enum prepared_result sql_execute(struct client *client, const char *portal, struct gather *gather);
+
+/* The server is given back: the portals are gone. */
+void sql_leave(struct client *client);
+
+/* The unnamed statement is gone, or another. */
+void sql_forget(struct client *client);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The scanner's tokens.
+ *
+ * Hard here: what a backslash means in a plain string depends on a parameter of the
+ * session. So the caller says, and one who does not know asks twice.
+ */
+#include <string.h>
+
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool begins_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
+}
+
+static bool is_in_word(char c) { return begins_word(c) || is_digit(c) || c == '$'; }
+
+size_t sql_word_size(struct bytes rest)
+{
+	size_t size = 0;
+
+	if (rest.count == 0 || !begins_word(rest.at[0]))
+		return 0;
+	while (size < rest.count && is_in_word(rest.at[size]))
+		size++;
+	return size;
+}
+
+static bool begins_with(struct bytes rest, const char *two)
+{
+	return rest.count >= 2 && rest.at[0] == two[0] && rest.at[1] == two[1];
+}
+
+static void skip_line(struct bytes *rest)
+{
+	const char *end = memchr(rest->at, '\n', rest->count);
+	const char *other = memchr(rest->at, '\r', rest->count);
+
+	if (!end || (other && other < end))
+		end = other;
+	*rest = end ? bytes_skip(*rest, (size_t)(end - rest->at)) : bytes_skip(*rest, rest->count);
+}
+
+/* Comments of this kind contain each other. */
+static bool skip_comment(struct bytes *rest)
+{
+	size_t depth = 0;
+
+	do {
+		if (begins_with(*rest, "/*")) {
+			depth++;
+			*rest = bytes_skip(*rest, 2);
+		} else if (begins_with(*rest, "*/")) {
+			depth--;
+			*rest = bytes_skip(*rest, 2);
+		} else if (rest->count) {
+			*rest = bytes_skip(*rest, 1);
+		} else {
+			return false;
+		}
+	} while (depth);
+	return true;
+}
+
+bool sql_skip_space(struct bytes *rest)
+{
+	while (rest->count) {
+		if (is_space(rest->at[0]))
+			*rest = bytes_skip(*rest, 1);
+		else if (begins_with(*rest, "--"))
+			skip_line(rest);
+		else if (!begins_with(*rest, "/*"))
+			break;
+		else if (!skip_comment(rest))
+			return false;
+	}
+	return true;
+}
+
+/* What stands in quotes from `rest` on, both included; 0: it does not end. */
+static size_t quoted_size(struct bytes rest, bool is_escaped)
+{
+	char quote = rest.at[0];
+
+	for (size_t at = 1; at < rest.count; at++) {
+		if (is_escaped && rest.at[at] == '\\')
+			at++;
+		else if (rest.at[at] != quote)
+			continue;
+		else if (at + 1 < rest.count && rest.at[at + 1] == quote)
+			at++;
+		else
+			return at + 1;
+	}
+	return 0;
+}
+
+/* $$text$$, $tag$text$tag$; 0: it does not end. *is_one: whether it is one at all. */
+static size_t dollar_size(struct bytes rest, bool *is_one)
+{
+	size_t tag = 1;
+	const char *end;
+
+	while (tag < rest.count && is_in_word(rest.at[tag]) && rest.at[tag] != '$')
+		tag++;
+	*is_one = tag < rest.count && rest.at[tag] == '$' && !is_digit(rest.at[1]);
+	if (!*is_one)
+		return 0;
+	tag++;
+	end = memmem(rest.at + tag, rest.count - tag, rest.at, tag);
+	return end ? (size_t)(end - rest.at) + tag : 0;
+}
+
+static size_t number_size(struct bytes rest)
+{
+	size_t size = 1;
+
+	while (size < rest.count && (is_in_word(rest.at[size]) || rest.at[size] == '.'))
+		size++;
+	return size;
+}
+
+static struct token take(struct scanner *scanner, enum token_kind kind, size_t size)
+{
+	struct token token = { kind, bytes_of(scanner->rest.at, size) };
+
+	if (size == 0) {
+		scanner->is_broken = true;
+		token.kind = TOKEN_END;
+		size = scanner->rest.count;
+	}
+	scanner->rest = bytes_skip(scanner->rest, size);
+	return token;
+}
+
+/* A word, or a string that begins with a letter: E'', B'', X'', N'', U&''. */
+static struct token take_word(struct scanner *scanner)
+{
+	struct bytes rest = scanner->rest;
+	size_t size = sql_word_size(rest);
+	bool is_escape = size == 1 && (rest.at[0] | 0x20) == 'e';
+
+	if (is_escape && rest.count > 1 && rest.at[1] == '\'') {
+		size = quoted_size(bytes_skip(rest, 1), true);
+		return take(scanner, TOKEN_STRING, size ? size + 1 : 0);
+	}
+	return take(scanner, TOKEN_WORD, size);
+}
+
+struct token sql_token(struct scanner *scanner)
+{
+	size_t size;
+	bool is_one;
+	char c;
+
+	if (!sql_skip_space(&scanner->rest))
+		return take(scanner, TOKEN_END, 0);
+	if (scanner->rest.count == 0)
+		return (struct token){ TOKEN_END, scanner->rest };
+	c = scanner->rest.at[0];
+	if (begins_word(c))
+		return take_word(scanner);
+	if (c == '"')
+		return take(scanner, TOKEN_QUOTED, quoted_size(scanner->rest, false));
+	if (c == '\'')
+		return take(scanner, TOKEN_STRING, quoted_size(scanner->rest, scanner->is_escaped));
+	if (is_digit(c))
+		return take(scanner, TOKEN_NUMBER, number_size(scanner->rest));
+	if (c != '$')
+		return take(scanner, TOKEN_SIGN, 1);
+	size = dollar_size(scanner->rest, &is_one);
+	if (is_one)
+		return take(scanner, TOKEN_STRING, size);
+	return take(scanner, TOKEN_NUMBER, number_size(scanner->rest));
+}
+
+bool sql_token_is(const struct token *token, const char *word)
+{
+	size_t size = strlen(word);
+
+	if (token->kind != TOKEN_WORD || token->text.count != size)
+		return false;
+	for (size_t i = 0; i < size; i++) {
+		char c = token->text.at[i];
+
+		if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != word[i])
+			return false;
+	}
+	return true;
+}
+
+bool sql_token_is_sign(const struct token *token, char sign)
+{
+	return token->kind == TOKEN_SIGN && token->text.at[0] == sign;
+}

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: ISC
+"""SQL's own PREPARE, EXECUTE and DEALLOCATE in transaction mode, against PostgreSQL itself."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from .kit.wire import Wire, bind, close, describe, execute, extended, parse, query, sync
+
+LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
+
+
+@pytest.fixture
+def weir(pgweir, limit_of_statements):
+    return pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1,
+                  max_prepared_statements=limit_of_statements)
+
+
+@pytest.fixture
+def direct(postgres):
+    with Wire((postgres.host, postgres.port)).login("alice", "app2") as wire:
+        yield wire
+
+
+def said(result):
+    errors = [tuple(error.get(letter) for letter in "SVCMD") for error in result.errors]
+    return result.types, result.rows, result.tags, errors, result.status
+
+
+# Each is a dialogue; an item is a Query, or messages that end in a Sync.
+DIALOGUES = {
+    "prepare, execute, deallocate": [
+        "PREPARE s AS SELECT 1", "EXECUTE s", "EXECUTE s", "DEALLOCATE s", "EXECUTE s"],
+    "with types and parameters": [
+        "PREPARE s (int, text) AS SELECT $1 + 1, $2 || 'x'", "EXECUTE s (1 + 1, 'a')",
+        "EXECUTE s(1)", "EXECUTE s(1, 2, 3)", "EXECUTE s('x', 'a')", "EXECUTE s(2, NULL);"],
+    "names": [
+        'PREPARE "S" AS SELECT 1', "PREPARE S AS SELECT 2", 'EXECUTE "S"', "EXECUTE s",
+        "prepare \"a \"\"b\" as select 3", 'execute "a ""b"', 'deallocate prepare "S"',
+        'EXECUTE "S"', "EXECUTE s", 'PREPARE "" AS SELECT 1'],
+    "a name that is taken": [
+        "PREPARE s AS SELECT 1", "PREPARE s AS SELECT 2", "PREPARE s AS SELEC",
+        "PREPARE s AS SELECT * FROM nowhere", "EXECUTE s"],
+    "a name that is not there": ["EXECUTE s", "DEALLOCATE s", "BEGIN", "EXECUTE s", "EXECUTE s",
+                                 "ROLLBACK", "EXECUTE PGBOUNCER_1", 'EXECUTE "PGBOUNCER_1"',
+                                 'DEALLOCATE "PGBOUNCER_1"'],
+    "wrong texts": [
+        "PREPARE s AS BEGIN", "PREPARE s AS SELECT * FROM nowhere", "EXECUTE s", "PREPARE s",
+        "PREPARE s AS", "EXECUTE s x", "PREPARE s (int", "PREPARE s AS SELECT $1",
+        "PREPARE s AS SELECT 'no end", "EXECUTE s", "DEALLOCATE"],
+    "in a transaction that rolls back": [
+        "BEGIN", "PREPARE s AS SELECT 1", "EXECUTE s", "ROLLBACK", "EXECUTE s", "BEGIN",
+        "DEALLOCATE s", "ROLLBACK", "EXECUTE s"],
+    "in a transaction that has failed": [
+        "PREPARE t AS SELECT 3", "BEGIN", "SELEC", "PREPARE s AS SELECT 1", "EXECUTE t",
+        "DEALLOCATE t", "PREPARE t AS SELECT 1; SELECT 1", "ROLLBACK", "EXECUTE s", "EXECUTE t"],
+    "EXPLAIN": [
+        "PREPARE s AS SELECT 1 WHERE 1 = $1", "EXPLAIN (COSTS off) EXECUTE s(1)",
+        "EXPLAIN (COSTS off) EXECUTE s", "EXPLAIN SELECT 1, 2, 3 WHERE 1 = 0"],
+    "CREATE TABLE AS": [
+        "PREPARE s AS SELECT 1 AS a", "BEGIN", "CREATE TABLE made AS EXECUTE s", "TABLE made",
+        "CREATE TEMP TABLE made2 (b) ON COMMIT DROP AS EXECUTE s WITH NO DATA", "TABLE made2",
+        "ROLLBACK"],
+    "strings and comments": [
+        "/* ; */ PREPARE s AS SELECT ';', $$;'$$, E'\\';', '\\d' -- ;", "EXECUTE s", ";EXECUTE s;;",
+        "PREPARE t AS SELECT $a$ $$;$$ $a$ /* /* ; */ ; */;", "-- x\nEXECUTE/**/t"],
+    "DEALLOCATE ALL": [
+        "PREPARE s AS SELECT 1", [parse("SELECT 2", "t"), sync()], "DEALLOCATE ALL", "EXECUTE s",
+        "EXECUTE t", "PREPARE s AS SELECT 3", "EXECUTE s", "DISCARD ALL", "EXECUTE s"],
+    "SQL's statements by the protocol": [
+        "PREPARE s (int) AS SELECT $1 + 1",
+        [describe("S", "s"), bind((1,), "s"), describe(), execute(), sync()],
+        [parse("SELECT 2", "s"), sync()], [close("S", "s"), sync()], "EXECUTE s(1)",
+        [bind((1,), "s"), sync()]],
+    "the protocol's statements by SQL": [
+        [parse("SELECT $1::int + 1", "s"), sync()], "EXECUTE s(1)", "EXECUTE s", "EXECUTE s(2)",
+        "PREPARE s AS SELECT 1", "DEALLOCATE s", [bind((1,), "s"), sync()], "EXECUTE s(1)"],
+    "by the extended protocol": [
+        [extended("PREPARE s (int) AS SELECT $1 + 1")], [extended("EXECUTE s(1)")],
+        [extended("PREPARE s AS SELECT 1")], [extended("EXECUTE s")], [extended("DEALLOCATE s")],
+        [extended("DEALLOCATE s")], [extended("EXECUTE s(1)")], "EXECUTE s(1)"],
+    "in one pipeline": [
+        [extended("PREPARE s AS SELECT 1")[:-5], extended("EXECUTE s")],
+        [extended("DEALLOCATE s")[:-5], extended("PREPARE s AS SELECT 2")[:-5],
+         extended("EXECUTE s")]],
+    "a wrong text by the extended protocol": [
+        [extended("PREPARE s AS SELECT * FROM nowhere")], [extended("PREPARE s AS SELEC")],
+        [extended("EXECUTE s")], "PREPARE s AS SELECT 1", "EXECUTE s"],
+    "a pipeline that fails": [
+        [parse("SELECT 1/0"), bind(), execute(), extended("PREPARE s AS SELECT 1")], "EXECUTE s",
+        "PREPARE s AS SELECT 1",
+        [parse("SELECT 1/0"), bind(), execute(), extended("DEALLOCATE s")], "EXECUTE s"],
+}
+
+
+def ask(wire, what):
+    return said(wire.query(what) if isinstance(what, str) else wire.ask(*what))
+
+
+@LIMITS
+@pytest.mark.parametrize("says", DIALOGUES)
+def test_as_directly(weir, direct, says):
+    others = [weir.client() for _ in range(2)]
+    client = weir.client()
+    for what in DIALOGUES[says]:
+        assert ask(client, what) == ask(direct, what), what
+        for at, other in enumerate(others):  # the servers change hands, and statements are evicted
+            text = f"SELECT {at}, {DIALOGUES[says].index(what)}"
+            assert other.ask(parse(text), bind(), execute(), sync()).rows
+            other.ask(close("S", "o"), parse(text, "o"), bind((), "o"), execute(), sync())
+
+
+def test_in_pieces(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    for text in ("/* a */ PREPARE s (int) AS SELECT $1", "EXECUTE s(7)", "SELECT 7", "DEALLOCATE s"):
+        client.send_slowly(query(text))
+        assert not client.read_result().errors
+
+
+REFUSED = (
+    "PREPARE s AS SELECT 1; EXECUTE s", "EXECUTE s; SELECT 1", "DEALLOCATE s; SELECT 1",
+    "PREPARE s (mood) AS SELECT $1", 'PREPARE U&"s" AS SELECT 1', f"PREPARE {'x' * 64} AS SELECT 1")
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_certain_is_refused(pgweir, text):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    for messages in ((query(text),), (extended(text),)):
+        got = client.ask(*messages)
+        assert got.types == "EZ" and got.error["C"] == "0A000"
+        assert "cannot be followed" in got.error["M"] and "prepared statements" in got.error["M"]
+    client.query("BEGIN")
+    assert client.query(text).status == "E"
+    assert client.query("SELECT 1").error["C"] == "25P02"
+    client.query("ROLLBACK")
+    assert client.value("SELECT 1") == "1"
+
+
+def test_by_a_named_statement_is_refused(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.query("PREPARE s AS SELECT 1")
+    assert client.ask(parse("EXECUTE s", "n"), sync()).error["C"] == "0A000"
+    assert client.query("EXECUTE s").rows == [["1"]]
+
+
+def test_a_query_behind_no_sync(pgweir):
+    """Nobody knows whether the server reads it: nothing of ours may be put around it."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(parse("SELEC"), query("PREPARE s AS SELECT 1"), sync())
+    assert client.read_result().types == "EZ"
+    client.send(parse("SELECT 1"), query("PREPARE s AS SELECT 1"), sync())
+    assert client.read_result().error["C"] == "0A000"
+    assert client.read_result().types == "Z"
+    assert client.value("SELECT 1") == "1"
+
+
+def test_sessions_and_zero_pass(pgweir):
+    for settings in ({"pool_mode": "session"}, {"pool_mode": "transaction",
+                                                "max_prepared_statements": 0}):
+        weir = pgweir(default_pool_size=1, **settings)
+        client = weir.client()
+        assert not client.query("PREPARE s AS SELECT 1; EXECUTE s").errors
+        names = client.query("SELECT name FROM pg_prepared_statements").rows
+        assert names == [["s"]]
+
+
+def test_clients_do_not_meet(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    clients = [weir.client() for _ in range(3)]
+    for at, client in enumerate(clients):
+        assert not client.query(f"PREPARE s AS SELECT {at}").errors
+    for _ in range(2):
+        for at, client in enumerate(clients):
+            assert client.query("EXECUTE s").rows == [[str(at)]]
+    clients[0].query("DEALLOCATE s")
+    assert clients[0].query("EXECUTE s").error["C"] == "26000"
+    assert clients[1].query("EXECUTE s").rows == [["1"]]
+
+
+# -- "cached plan must not change result type" ---------------------------------------------------
+
+
+@pytest.fixture
+def table(postgres):
+    postgres.query("DROP TABLE IF EXISTS healed")
+    postgres.query("CREATE TABLE healed (a int)")
+    postgres.query("INSERT INTO healed VALUES (1)")
+    postgres.query("GRANT ALL ON healed TO PUBLIC")
+    yield lambda: postgres.query("ALTER TABLE healed ADD b int DEFAULT 2")
+    postgres.query("DROP TABLE healed")
+
+
+USE = bind((), "s") + describe() + execute() + sync()
+
+
+@pytest.fixture
+def prepared(pgweir, table):
+    client = pgweir(pool_mode="transaction", default_pool_size=1).client()
+    assert not client.ask(parse("SELECT * FROM healed", "s"), USE).errors
+    return client
+
+
+def test_heals_unseen(prepared, table):
+    table()
+    got = prepared.ask(USE)
+    assert got.types == "2TDCZ" and got.rows == [["1", "2"]]
+    assert prepared.ask(USE).types == "2TDCZ"
+
+
+def test_psycopg_forgets_by_sql(pgweir):
+    """It DEALLOCATEs what it has no more room for; behind a pipeline, all at once."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.connect(prepare_threshold=0)
+    client.prepared_max = 2
+    for number in range(6):
+        assert client.execute(f"SELECT {number}").fetchone() == (number,)
+    with client.pipeline():
+        cursors = [client.execute(f"SELECT {number}") for number in range(10, 16)]
+        assert [cursor.fetchone()[0] for cursor in cursors] == list(range(10, 16))
+    for number in range(20, 24):
+        assert client.execute(f"SELECT {number}").fetchone() == (number,)
+    held = [row["prepared_statements"] for row in weir.admin("SHOW CLIENTS")
+            if row["database"] == "app"]
+    assert held[0] <= 3
+
+
+def test_heals_in_psycopg(pgweir, table):
+    client = pgweir(pool_mode="transaction", default_pool_size=1).connect(prepare_threshold=0)
+    assert client.execute("SELECT * FROM healed").fetchall() == [(1,)]
+    table()
+    assert client.execute("SELECT * FROM healed").fetchall() == [(1, 2)]
+
+
+def test_asyncpg_is_told(pgweir, table):
+    """It trusts the columns that it knows, so it must hear the error: it prepares anew itself."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+
+    async def work():
+        client = await asyncpg.connect(host="127.0.0.1", port=weir.port, user="alice", database="app")
+        assert [tuple(row) for row in await client.fetch("SELECT * FROM healed")] == [(1,)]
+        table()
+        assert [tuple(row) for row in await client.fetch("SELECT * FROM healed")] == [(1, 2)]
+        await client.close()
+
+    asyncio.run(work())
+
+
+def test_what_is_behind_is_said_again(prepared, table):
+    table()
+    got = prepared.ask(bind((), "s"), describe(), execute(), parse("SELECT 5"), bind(), execute(),
+                       parse("SELECT 6", "t"), sync())
+    assert got.types == "2TDC12DC1Z" and got.rows == [["1", "2"], ["5"]]
+    assert prepared.ask(bind((), "t"), execute(), sync()).rows == [["6"]]
+
+
+@pytest.mark.parametrize("batch", (
+    [bind((), "s"), execute(), sync()],                                  # trusts the old columns
+    [parse("SELECT 1"), bind(), execute(), bind((), "s"), describe(), execute(), sync()],
+    [bind((), "s"), describe("P", "other"), execute(), sync()],
+    [bind((), "s"), describe(), execute(), sync(), query("SELECT 1")],   # more is under way
+    [bind((), "s"), describe(), execute(), parse(f"SELECT '{'x' * 5000}'"), sync()],
+))
+def test_does_not_heal_what_is_not_certain(prepared, table, batch):
+    table()
+    got = prepared.ask(*batch)
+    assert got.error["C"] == "0A000"
+    while batch[-1][:1] == b"Q" and not prepared.read_result().rows:
+        pass
+    assert prepared.ask(USE).types == "2TDCZ"
+
+
+def test_does_not_heal_in_a_transaction(prepared, table):
+    prepared.query("BEGIN")
+    table()
+    got = prepared.ask(USE)
+    assert got.error["C"] == "0A000" and got.status == "E"
+    prepared.query("ROLLBACK")
+    assert prepared.ask(USE).types == "2TDCZ"
+
+
+def test_a_statement_that_cannot_be_healed(prepared, postgres, table):
+    """The second answer is the client's, whatever it is."""
+    postgres.query("DROP TABLE healed")
+    assert prepared.ask(USE).error["C"] == "42P01"
+    postgres.query("CREATE TABLE healed (c text)")
+    postgres.query("GRANT ALL ON healed TO PUBLIC")
+    got = prepared.ask(USE)
+    assert got.types == "2TCZ" and [column.name for column in got.columns] == ["c"]

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing LDAP's options and a stranger's name: options are taken or refused with a
+ * reason, and whatever the name is, it ends no value that it stands in.
+ */
+#include "pgweir/auth/ldap_options.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Nothing in a filter's value stands for something else but behind a backslash. */
+static void judge_filter(const char *user)
+{
+	const struct ldap_options options = { .base_dn = (char *)"x" };
+	struct buf out = { 0 };
+	struct bytes value;
+
+	ldap_options_filter(&options, user, &out);
+	value = bytes_of(buf_text(&out) + 5, out.count - 6);
+	assert(memcmp(out.at, "(uid=", 5) == 0 && out.at[out.count - 1] == ')');
+	for (size_t i = 0; i < value.count; i++) {
+		assert(!strchr("*()", value.at[i]));
+		if (value.at[i] == '\\') {
+			assert(i + 2 < value.count && strchr("0123456789abcdef", value.at[i + 1]) &&
+			       strchr("0123456789abcdef", value.at[i + 2]));
+			i += 2;
+		}
+	}
+	buf_free(&out);
+}
+
+/* Nor in a DN's. */
+static void judge_dn(const char *user)
+{
+	const struct ldap_options options = { .prefix = (char *)"uid=" };
+	struct buf out = { 0 };
+
+	ldap_options_dn(&options, user, &out);
+	buf_text(&out);
+	for (size_t i = 4; i < out.count; i++) {
+		assert(!strchr("\"+,;<>=", out.at[i]));
+		if (out.at[i] == '\\') {
+			i++;
+			assert(i < out.count);
+		}
+	}
+	buf_free(&out);
+}
+
+static void judge_options(const char *text)
+{
+	struct buf option = { 0 }, again = { 0 };
+	struct ldap_options options, other;
+	struct err err = { 0 };
+	bool is_good = ldap_options_parse(text, &options, &err);
+
+	assert(is_good == !*err.text);
+	if (is_good) {
+		assert(options.servers && (options.base_dn || options.prefix || options.suffix));
+		assert(!options.bind_dn == !options.bind_password);
+		while (ldap_options_next(&text, &option))
+			ldap_options_add(&again, buf_text(&option));
+		assert(ldap_options_parse(buf_text(&again), &other, NULL) ||
+		       again.count > LDAP_OPTIONS_MAX);
+		ldap_options_done(&other);
+	}
+	ldap_options_done(&options);
+	buf_free(&option);
+	buf_free(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = strndup((const char *)data, size);
+
+	judge_options(text);
+	if (*text) {
+		judge_filter(text);
+		judge_dn(text);
+	}
+	free(text);
+	return 0;
+}

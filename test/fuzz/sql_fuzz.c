@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing the scanner of SQL's PREPARE, EXECUTE and DEALLOCATE: what it finds lies in
+ * the text, a first look never contradicts the whole, nor itself as more comes.
+ */
+#include "pgweir/pgwire/sql.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void lies_within(struct bytes text, struct bytes part)
+{
+	assert(part.at >= text.at && part.at + part.count <= text.at + text.count);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct bytes text = bytes_of(data, size);
+	enum wire_result whole = sql_glance(text, true), result = WIRE_MORE;
+	struct sql_statement found;
+
+	for (size_t count = 0; count <= size && count < 256; count++) {
+		enum wire_result now = sql_glance(bytes_of(data, count), false);
+
+		assert(now == WIRE_MORE ? result == WIRE_MORE : now == whole);
+		result = now;
+	}
+	sql_read(text, &found);
+	assert(found.kind == SQL_OTHER || whole == WIRE_OK);
+	if (found.kind == SQL_OTHER || found.kind == SQL_UNSURE)
+		return 0;
+	lies_within(text, found.token);
+	assert(strlen(found.name) <= SQL_NAME_MAX);
+	if (found.kind == SQL_PREPARE)
+		lies_within(text, found.body);
+	return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * auth/outside.c: what can be asked, and the life of a question whose asker goes.
+ * Jobs are run by hand; nobody outside is asked.
+ */
+#include "pgweir/auth/outside.h"
+
+#include "../unit.h"
+
+static const struct {
+	enum outside_method method;
+	const char *options, *problem; /* NULL: good */
+} checks[] = {
+	{ OUTSIDE_PAM, "pgbouncer", NULL },
+	{ OUTSIDE_PAM, "/dev/null", NULL },
+	{ OUTSIDE_PAM, "", "the name of the PAM service is empty" },
+	{ OUTSIDE_PAM, "/etc/pam.d/", "the name of the PAM service is empty" },
+	{ OUTSIDE_PAM, "a/b", "the PAM service a/b is neither a name nor an absolute path" },
+	{ OUTSIDE_PAM, "/nowhere/b",
+	  "cannot read the PAM service /nowhere/b: No such file or directory" },
+	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b", NULL },
+	{ OUTSIDE_LDAP, "ldapserver=a", "LDAP needs ldapprefix, ldapsuffix or ldapbasedn" },
+};
+
+START_TEST(outside_checks)
+{
+	struct err err = { 0 };
+
+	ck_assert(outside_check(checks[_i].method, checks[_i].options, &err) ==
+	          !checks[_i].problem);
+	if (checks[_i].problem)
+		ck_assert_str_eq(err.text, checks[_i].problem);
+}
+END_TEST
+
+static void count(void *arg) { (*(int *)arg)++; }
+
+/* An LDAP server that nobody can reach: it is not asked, as it is too late. */
+static struct outside *make(int *calls)
+{
+	struct outside *outside = outside_new(&(struct outside_who){
+	    .method = OUTSIDE_LDAP,
+	    .user = "bo",
+	    .options = "ldapserver=127.0.0.1 ldapport=1 ldapprefix=b",
+	    .host = "[local]",
+	    .on_done = count,
+	    .arg = calls,
+	});
+
+	ck_assert_ptr_nonnull(outside);
+	ck_assert(outside_ask(outside, "secret", 1));
+	return outside;
+}
+
+START_TEST(outside_answers)
+{
+	int calls = 0;
+	struct outside *outside = make(&calls);
+	struct job *job = outside_job(outside);
+
+	job->run(job);
+	ck_assert_int_eq(calls, 0);
+	job->done(job);
+	ck_assert_int_eq(calls, 1);
+	ck_assert_int_eq(outside_answer(outside), OUTSIDE_FAILED);
+	ck_assert_str_eq(outside_reason(outside), "it waited too long for a helper thread");
+	outside_free(&outside);
+	ck_assert_ptr_null(outside);
+}
+END_TEST
+
+START_TEST(outside_goes_without_its_asker)
+{
+	int calls = 0;
+	struct outside *outside = make(&calls);
+	struct job *job = outside_job(outside);
+
+	outside_free(&outside);
+	ck_assert(job->is_abandoned);
+	job->run(job);
+	job->done(job);
+	ck_assert_int_eq(calls, 0);
+}
+END_TEST
+
+START_TEST(outside_may_be_refused)
+{
+	int calls = 0;
+	struct outside *outside = make(&calls);
+
+	outside_job(outside);
+	outside_refused(outside);
+	outside_free(&outside);
+	ck_assert_int_eq(calls, 0);
+}
+END_TEST
+
+START_TEST(outside_is_named)
+{
+	ck_assert_str_eq(outside_name(OUTSIDE_PAM), "PAM");
+	ck_assert_str_eq(outside_name(OUTSIDE_LDAP), "LDAP");
+	ck_assert(outside_is_built(OUTSIDE_PAM) == PGWEIR_PAM);
+	ck_assert(outside_is_built(OUTSIDE_LDAP) == PGWEIR_LDAP);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("auth/outside");
+	TCase *tcase = tcase_create("outside");
+
+	tcase_add_loop_test(tcase, outside_checks, 0, COUNT_OF(checks));
+	tcase_add_test(tcase, outside_answers);
+	tcase_add_test(tcase, outside_goes_without_its_asker);
+	tcase_add_test(tcase, outside_may_be_refused);
+	tcase_add_test(tcase, outside_is_named);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
