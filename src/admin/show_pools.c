@@ -265,18 +265,33 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 {
 	const unsigned int *servers = pool->server_counts;
 
-	row->sv_active = servers[SERVER_LENT];
-	row->sv_active_cancel = pool->cancel_active_count;
-	row->sv_being_canceled = servers[SERVER_CANCELED];
-	row->sv_idle = servers[SERVER_IDLE];
-	row->sv_used = servers[SERVER_USED];
-	row->sv_tested = servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
-	row->sv_login = servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
+	row->sv_active += servers[SERVER_LENT];
+	row->sv_active_cancel += pool->cancel_active_count;
+	row->sv_being_canceled += servers[SERVER_CANCELED];
+	row->sv_idle += servers[SERVER_IDLE];
+	row->sv_used += servers[SERVER_USED];
+	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
+	row->sv_login += servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
+}
+
+/* What lookups need is shown with what clients of the same user need. */
+static usec_t add_pool(struct pool_row *row, const struct pool *pool, usec_t now)
+{
+	unsigned int waiting =
+	    pool->waiting_count + pool->newcomer_count + pool->apart_count + pool->expecting_count;
+
+	row->cl_waiting += waiting;
+	row->cl_active += pool->member_count - waiting;
+	row->cl_active_cancel_req += pool->cancel_active_count;
+	row->cl_waiting_cancel_req += pool->cancel_waiting_count;
+	fill_servers(row, pool);
+	return longest_wait(pool, now);
 }
 
 static bool next_pool(struct cursor *cursor, void *at)
 {
-	const struct pool *pool;
+	const struct pool *pool, *twin;
+	usec_t now = loop_now(cursor->console->with.loop);
 	struct pool_row *row = at;
 	struct ordered_item item;
 	usec_t wait;
@@ -291,13 +306,13 @@ static bool next_pool(struct cursor *cursor, void *at)
 		row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
 		return true;
 	}
-	wait = longest_wait(pool, loop_now(cursor->console->with.loop));
-	row->cl_waiting =
-	    pool->waiting_count + pool->newcomer_count + pool->apart_count + pool->expecting_count;
-	row->cl_active = pool->member_count - row->cl_waiting;
-	row->cl_active_cancel_req = pool->cancel_active_count;
-	row->cl_waiting_cancel_req = pool->cancel_waiting_count;
-	fill_servers(row, pool);
+	wait = add_pool(row, pool, now);
+	twin = pools_twin(pool);
+	if (twin) {
+		usec_t other = add_pool(row, twin, now);
+
+		wait = wait > other ? wait : other;
+	}
 	row->maxwait = wait / USEC_PER_SEC;
 	row->maxwait_us = wait % USEC_PER_SEC;
 	row->pool_mode = pool_mode_name(pool->limits.mode);

@@ -199,15 +199,15 @@ static void fill_server(struct socket_row *row, const struct server *server,
 {
 	usec_t now = loop_now(console->with.loop);
 	const char *name = params_find(server->params, "application_name");
-	const void *client =
-	    server->borrower ? OWNER_OF(server->borrower, struct client, borrower) : NULL;
+	const void *client = server->borrower ? client_of_borrower(server->borrower) : NULL;
 
 	row->type = "S";
 	row->user = server->pool->account->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
-	row->state =
-	    server->state == SERVER_LENT && !client ? "idle" : server_state_name(server->state);
+	row->state = server->state == SERVER_LENT && !server->borrower
+	                 ? "idle"
+	                 : server_state_name(server->state);
 	fill_stream(row, &server->stream, &server->peer, console_config(console));
 	fill_times(row, server->connected_at, server->request_at, now);
 	if (!server->request_at && server->used_at)

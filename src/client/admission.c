@@ -106,20 +106,6 @@ void admission_free(struct client_entrance *entrance)
 
 /* ---- names ---- */
 
-/* Something has become known: the rules are asked again. */
-static void go_on(struct client *client)
-{
-	client_enter(client, CLIENT_PROOF);
-	proof_choose(client);
-	proof_went_on(client);
-}
-
-static void rest(struct client *client)
-{
-	client_enter(client, CLIENT_LOOKING);
-	stream_want(&client->stream, WANT_END);
-}
-
 static void on_host(struct reverse *reverse, const char *host)
 {
 	struct admission *admission =
@@ -127,7 +113,7 @@ static void on_host(struct reverse *reverse, const char *host)
 
 	admission->is_host_known = true;
 	admission->host = host ? strdup(host) : NULL;
-	go_on(admission->client);
+	proof_look_done(admission->client); /* the rules are asked again */
 }
 
 static void look_host_up(struct client *client)
@@ -139,7 +125,7 @@ static void look_host_up(struct client *client)
 		return;
 	if (reverse_start(client->clients->with.resolver, &admission->reverse, &client->peer,
 	                  on_host, &err))
-		rest(client);
+		proof_look(client);
 	else
 		client_fatal(client, &err);
 }
@@ -170,7 +156,7 @@ static void done_name(struct job *job)
 	}
 	free(work);
 	if (admission)
-		go_on(admission->client);
+		proof_look_done(admission->client);
 }
 
 static void look_system_user_up(struct client *client)
@@ -189,7 +175,7 @@ static void look_system_user_up(struct client *client)
 		                             .owner = admission,
 		                             .uid = client->peer.un.uid };
 	if (workers_submit(client->clients->with.lookups, &admission->job->job, &err)) {
-		rest(client);
+		proof_look(client);
 		return;
 	}
 	free(admission->job);
@@ -222,15 +208,13 @@ static bool is_named(const struct client *client, const struct hba_rule *rule, c
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
 {
-	const char *name = client_certificate(client);
-
 	switch (hba_rule_client_cert(rule)) {
 	case HBA_CERT_ANY:
 		return true;
 	case HBA_CERT_VALID:
-		return name != NULL;
+		return client->entrance->has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, name);
+		return is_named(client, rule, client_certificate_name(client));
 	}
 	return false;
 }
@@ -258,7 +242,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 	if (method == HBA_PEER)
 		is_proven = is_named(client, rule, admission->system_user);
 	else if (method == HBA_CERT)
-		is_proven = is_named(client, rule, client_certificate(client));
+		is_proven = is_named(client, rule, client_certificate_name(client));
 	proof_ask(client, methods[method], is_proven, options_of(client, rule));
 }
 

@@ -20,6 +20,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
+#include "identity_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
 
@@ -109,10 +110,11 @@ void client_entrance_free(struct client *client)
 	entry_free(&entrance->entry);
 	admission_free(entrance);
 	secret_free(&entrance->outside);
+	identity_free(entrance);
 	buf_free(&entrance->unknown);
 	free(entrance->database);
 	free(entrance->user);
-	free(entrance->certificate);
+	free(entrance->certificate_name);
 	free(entrance->options);
 	free(entrance);
 }

@@ -88,6 +88,13 @@ void proof_choose(struct client *client);
 void proof_ask(struct client *client, enum entry_method method, bool is_proven,
                const char *options);
 
+/* Waits for what is being looked up for that; it is known now: goes on with proof_choose(). */
+void proof_look(struct client *client);
+void proof_look_done(struct client *client);
+
+/* What its user may do on the console. false: nothing, it has been told so. */
+bool proof_take_role(struct client *client);
+
 /* It was in another state, and is back: looks at what has come meanwhile. */
 void proof_went_on(struct client *client);
 
@@ -110,10 +117,10 @@ static inline bool client_is_tls(const struct client *client)
 	return stream_is_encrypted(&client->stream);
 }
 
-/* The name in its certificate, which was verified; NULL: it has none. */
-static inline const char *client_certificate(const struct client *client)
+/* The name in its certificate, which was verified; NULL: it has none, or more than one. */
+static inline const char *client_certificate_name(const struct client *client)
 {
-	return client->entrance ? client->entrance->certificate : NULL;
+	return client->entrance ? client->entrance->certificate_name : NULL;
 }
 
 /* Whether it asks for physical replication. */

@@ -68,7 +68,7 @@ bool client_tls_is_missing(const struct client *client)
 	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
 }
 
-/* The CN of the certificate that it has shown, if there is one only. */
+/* The certificate that it has shown, and the CN in it, if there is one only. */
 static void note_certificate(struct client *client)
 {
 	const char *kind, *name, *found = NULL;
@@ -76,7 +76,8 @@ static void note_certificate(struct client *client)
 	struct bytes list;
 	unsigned int count = 0;
 
-	if (tls_peer_names(&client->stream, &names)) {
+	client->entrance->has_certificate = tls_peer_names(&client->stream, &names);
+	if (client->entrance->has_certificate) {
 		list = buf_bytes(&names);
 		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
 			if (strcmp(kind, "CN") != 0)
@@ -86,7 +87,7 @@ static void note_certificate(struct client *client)
 		}
 	}
 	if (count == 1)
-		client->entrance->certificate = strdup(found);
+		client->entrance->certificate_name = strdup(found);
 	buf_free(&names);
 }
 

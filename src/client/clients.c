@@ -12,6 +12,7 @@
 #include "pgweir/config/entries.h"
 
 #include "client_priv.h"
+#include "lookup_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -97,7 +98,12 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
 	TAILQ_INIT(&clients->walks);
+	clients->lookups = lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
+	if (!clients->lookups) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		clients_free(&clients);
+	}
 	return clients;
 }
 
@@ -112,6 +118,7 @@ void clients_free(struct clients **clientsp)
 	stop_rearming(clients);
 	while ((client = TAILQ_FIRST(&clients->list)))
 		client_close(client, NULL);
+	lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
@@ -132,6 +139,8 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->config = config_ref(config);
 	clients->users = users_hold(users);
 	clients->generation++;
+	if (clients->lookups)
+		lookups_configure(clients->lookups, config);
 	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client_priv.h"
+#include "identity_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -53,6 +53,7 @@ static const enum entry_method methods[] = {
 	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
 	[AUTH_TYPE_MD5] = ENTRY_MD5,
 	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
+	[AUTH_TYPE_CERT] = ENTRY_CERT,
 	[AUTH_TYPE_PAM] = ENTRY_PAM,
 	[AUTH_TYPE_LDAP] = ENTRY_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
 };
@@ -129,6 +130,18 @@ static bool count_in(struct client *client)
 	return true;
 }
 
+bool proof_take_role(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	entrance->role =
+	    is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
+	if (entrance->role != CONSOLE_NOBODY)
+		return true;
+	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+	return false;
+}
+
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
@@ -147,22 +160,27 @@ static bool check_names(struct client *client)
 		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
 		return false;
 	}
-	if (is_for_console(client)) {
-		entrance->role =
-		    is_owner(client) ? CONSOLE_ADMIN : role_of(clients, entrance->user);
-		if (entrance->role == CONSOLE_NOBODY) {
-			client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
-			return false;
-		}
-		return true;
-	}
-	return true;
+	return !is_for_console(client) || proof_take_role(client);
 }
 
 /* ---- the proof ---- */
 
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
                    struct err *err);
+
+void proof_look(struct client *client)
+{
+	client_enter(client, CLIENT_LOOKING);
+	stream_want(&client->stream, WANT_END);
+}
+
+void proof_look_done(struct client *client)
+{
+	if (client->state == CLIENT_LOOKING)
+		client_enter(client, CLIENT_PROOF);
+	proof_choose(client);
+	proof_went_on(client);
+}
 
 void proof_went_on(struct client *client)
 {
@@ -274,15 +292,6 @@ static bool is_still_asked(const struct client *client)
 	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
 }
 
-/* A reload may have taken the user away while it was proving itself. */
-static bool is_still_known(const struct client *client)
-{
-	const struct clients *clients = client->clients;
-
-	return clients->config->auth_type == AUTH_TYPE_ANY || client->entrance->outside ||
-	       users_find(clients->users, client->entrance->user);
-}
-
 /* With what the client proved itself we may enter a server in its name. */
 static void learn(struct client *client)
 {
@@ -313,10 +322,11 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 	case ENTRY_REFUSED:
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
+		identity_failed(client);
 		guard_refuse(client, err);
 		return;
 	case ENTRY_OK:
-		if (!is_still_known(client)) {
+		if (!identity_holds(client)) { /* a reload may have taken the user away */
 			client_refuse(client, ERR_PASSWORD, "password authentication failed");
 			return;
 		}
@@ -378,11 +388,32 @@ static bool note_method(struct client *client, enum entry_method method, const c
 	return !options || entrance->outside;
 }
 
+/* Who it is. false: not now, or never. */
+static bool know(struct client *client, struct secret *secret, bool *is_known)
+{
+	switch (identity_find(client, secret)) {
+	case IDENTITY_FOUND:
+		*is_known = true;
+		return true;
+	case IDENTITY_UNKNOWN:
+		log_info(&client->log, "no such user: %s", client->entrance->user);
+		return true;
+	case IDENTITY_RENAMED:
+		proof_choose(client);
+		return false;
+	case IDENTITY_LOOKING:
+	case IDENTITY_OVER:
+		break;
+	}
+	return false;
+}
+
 void proof_ask(struct client *client, enum entry_method method, bool is_proven, const char *options)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
-	const struct user *user = users_find(clients->users, entrance->user);
+	struct secret secret;
+	bool is_known = false;
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
 	unsigned char binding[TLS_BINDING_MAX];
@@ -390,16 +421,17 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	struct buf out = { 0 };
 	struct err err;
 
+	/* Whoever is judged elsewhere need not be known here. */
+	if (method != ENTRY_ANY && !options && !know(client, &secret, &is_known))
+		return;
 	if (!note_method(client, method, options)) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	if (!user && !options && clients->config->auth_type != AUTH_TYPE_ANY)
-		log_info(&client->log, "no such user: %s", entrance->user);
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = method,
-	    .user = entrance->user,
-	    .secret = user ? &user->secret : NULL,
+	    .user = identity_claimed(client),
+	    .secret = is_known ? &secret : NULL,
 	    .users = clients->users,
 	    .is_proven = is_proven,
 	    .options = options,
@@ -419,6 +451,14 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	buf_wipe(&out);
 }
 
+/* Whether its certificate has the name of its user: of auth_type cert, where there are no maps. */
+static bool is_named_so(const struct client *client)
+{
+	const char *name = client_certificate_name(client);
+
+	return name && strcmp(name, client->entrance->user) == 0;
+}
+
 void proof_choose(struct client *client)
 {
 	enum auth_type type = client->clients->config->auth_type;
@@ -426,7 +466,8 @@ void proof_choose(struct client *client)
 	if (type == AUTH_TYPE_HBA)
 		admission_decide(client);
 	else
-		proof_ask(client, methods[type], false, options_of(client->clients->config));
+		proof_ask(client, methods[type], type == AUTH_TYPE_CERT && is_named_so(client),
+		          options_of(client->clients->config));
 }
 
 void proof_begin(struct client *client)

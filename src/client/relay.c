@@ -549,3 +549,8 @@ const struct borrower_ops client_borrower_ops = {
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
 };
+
+const struct client *client_of_borrower(const struct borrower *borrower)
+{
+	return borrower->ops == &client_borrower_ops ? CLIENT_OF(borrower, borrower) : NULL;
+}

@@ -109,3 +109,25 @@ int config_max_user_client_connections(const struct config *config, const struct
 	return (int)first_said(SAID(user, max_user_client_connections), CONFIG_INHERIT,
 	                       config->max_user_client_connections);
 }
+
+static const char *text_said(const char *database, const char *setting)
+{
+	const char *text = database ? database : setting;
+
+	return text && *text ? text : NULL;
+}
+
+const char *config_auth_user(const struct config *config, const struct config_database *database)
+{
+	return text_said(database ? database->auth_user : NULL, config->auth_user);
+}
+
+const char *config_auth_query(const struct config *config, const struct config_database *database)
+{
+	return text_said(database ? database->auth_query : NULL, config->auth_query);
+}
+
+const char *config_auth_dbname(const struct config *config, const struct config_database *database)
+{
+	return text_said(database ? database->auth_dbname : NULL, config->auth_dbname);
+}

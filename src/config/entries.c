@@ -239,7 +239,8 @@ bool config_database_same_server(const struct config_database *a, const struct c
 	return same_text(config_database_dbname(a, name), config_database_dbname(b, name)) &&
 	       same_text(a->host, b->host) && a->load_balance_hosts == b->load_balance_hosts &&
 	       a->port == b->port && same_text(a->user, b->user) &&
-	       same_text(a->connect_query, b->connect_query);
+	       same_text(a->connect_query, b->connect_query) &&
+	       same_text(a->auth_dbname, b->auth_dbname) && same_text(a->auth_query, b->auth_query);
 }
 
 const struct config_user *config_user_find(const struct config *config, const char *name)

@@ -57,6 +57,7 @@ struct entry_key {
 	int64_t min, max;    /* INT; max 0 = any */
 	size_t length_max;   /* TEXT: bytes; 0 = any */
 	bool is_hosts;       /* TEXT: a list of hosts */
+	const char *refused; /* TEXT: the one value that it may not have; NULL = none */
 	enum entry_low low;  /* INT, TIME */
 	const char *initial; /* for the manual; NULL = that of the setting or none */
 	const char *help;

@@ -28,11 +28,16 @@
 static const char pool_mode_help[] = "As the setting, for this entry.";
 static const char same_help[] = "As the setting, for this entry. Negative = the setting's value.";
 static const char above_zero_help[] = "As the setting, for this entry. 0 = the setting's value.";
+static const char auth_help[] = "As the setting, for clients of this entry.";
 static const char wait_help[] = "As the setting, for this entry. 0 = for ever, and so is -1.";
 static const char startup_help[] = "Asked of the server in the startup packet.";
 
 const struct entry_key database_keys[] = {
 	DATABASE(application_name, .help = startup_help),
+	DATABASE(auth_dbname, .length_max = CONFIG_DATABASE_NAME_MAX,
+	         .refused = CONFIG_CONSOLE_DATABASE, .help = auth_help),
+	DATABASE(auth_query, .help = auth_help),
+	DATABASE(auth_user, .length_max = CONFIG_USER_NAME_MAX, .help = auth_help),
 	DATABASE(client_encoding, .help = startup_help),
 	DATABASE(connect_query, .help = "A query for each new server connection. Its errors are "
 	                                "logged and change nothing."),
@@ -108,9 +113,6 @@ static const struct {
 	{ "reserve_pool", "reserve_pool_size" },
 };
 
-/* Keys that PgBouncer knows and we do not do yet. */
-static const char *const keys_later[] = { "auth_user", "auth_dbname", "auth_query", NULL };
-
 union field {
 	void *at;
 	char **text;
@@ -177,6 +179,8 @@ static bool put_text(char **field, const struct entry_key *key, const char *text
 		return false;
 	if (key->length_max && strlen(text) > key->length_max)
 		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", key->length_max);
+	if (key->refused && strcmp(text, key->refused) == 0)
+		return err_set(err, ERR_CONFIG, "\"%s\" is the console's name", text);
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
@@ -276,10 +280,8 @@ static const struct entry_key *find_key(const struct entry_key *keys, size_t cou
 	return NULL;
 }
 
-static bool refuse_key(const struct entry_key *keys, const char *name, struct err *err)
+static bool refuse_key(const char *name, struct err *err)
 {
-	if (keys == database_keys && value_word(name, keys_later) >= 0)
-		return err_set(err, ERR_UNSUPPORTED, "key \"%s\" is not supported yet", name);
 	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
 }
 
@@ -293,7 +295,7 @@ bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *t
 		const struct entry_key *key = find_key(keys, count, pairs.key);
 
 		if (!key)
-			return refuse_key(keys, pairs.key, err);
+			return refuse_key(pairs.key, err);
 		if (!put(entry, key, pairs.value, err))
 			return err_prefix(err, "%s: ", key->name);
 	}

@@ -157,6 +157,8 @@ bool field_put(struct config *config, const struct setting *setting, const char 
 	bool ok;
 
 	/* texts and names may hold quotes of their own, so these are not taken off */
+	if (setting->type == SETTING_TEXT && setting->refused && !strcmp(text, setting->refused))
+		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
 	if (setting->type == SETTING_TEXT)
 		return put_text(field, text, err);
 	if (setting->type == SETTING_LIST)

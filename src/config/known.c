@@ -16,17 +16,11 @@
 #include "pgweir/base/banned.h"
 
 #define FINE_MAX 5
-#define DEFAULT_AUTH_QUERY                                                                \
-	"SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END " \
-	"FROM pg_authid WHERE rolname=$1 AND rolcanlogin"
 
 static const struct known {
 	const char *name;
 	const char *fine[FINE_MAX]; /* values that may stand, up to NULL */
 } known[] = {
-	{ "auth_dbname", { "" } },
-	{ "auth_query", { "", DEFAULT_AUTH_QUERY } },
-	{ "auth_user", { "" } },
 	{ "suspend_timeout", { NULL } },
 };
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pgweir/config/entries.h"
+
 #include "field_priv.h"
 #include "value_priv.h"
 
@@ -30,9 +32,8 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
-static const char *const auth_types[] = { "any", "trust", "plain", "md5", "scram-sha-256",
-	                                  "hba", "pam",   "ldap",  NULL };
-static const char *const auth_types_later[] = { "cert", NULL };
+static const char *const auth_types[] = { "any", "trust", "plain", "md5",  "scram-sha-256",
+	                                  "hba", "cert",  "pam",   "ldap", NULL };
 static const char *const auth_types_absent[] = {
 #if !PGWEIR_PAM
 	"PAM",
@@ -52,6 +53,9 @@ const struct setting settings[] = {
 	        .help = "Users who may do everything in the console."),
 	SETTING(application_name_add_host, .initial = "0", LIVE, GROUP(GENERIC),
 	        .help = "Adds the client's address to its application_name at login."),
+	SETTING(auth_dbname, .refused = CONFIG_CONSOLE_DATABASE, LIVE, GROUP(AUTH),
+	        .help = "The entry of [databases] in which auth_query runs. Without it, the one "
+	                "that the client asks for."),
 	SETTING(auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
 	        .help = "A login that fails is told so that much later, but within "
 	                "client_login_timeout. 0 = at once."),
@@ -72,13 +76,28 @@ const struct setting settings[] = {
 	SETTING(auth_pam_service, .initial = "pgbouncer", LIVE, GROUP(AUTH),
 	        .help = "The PAM service that judges passwords; /directory/name = its file. Only "
 	                "where PAM is configured in."),
-	SETTING(auth_type, .initial = "md5", .words = auth_types, .later = auth_types_later,
-	        .absent = auth_types_absent, LIVE, GROUP(AUTH),
+	SETTING(auth_query,
+	        .initial = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE "
+	                   "rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin",
+	        LIVE, GROUP(AUTH),
+	        .help = "The query that says name and secret of a user who is not in auth_file; "
+	                "$1 is the name. Two columns; no row, or NULL for a secret: the user "
+	                "cannot come in. Empty = nobody is asked."),
+	SETTING(auth_query_cache, .initial = "0", LIVE, GROUP(AUTH),
+	        .help = "How long an answer of auth_query is kept for further logins of the same "
+	                "user. A login that fails by a kept answer, and RELOAD, make it ask anew. "
+	                "0 = each login asks; those that come together share one query."),
+	SETTING(auth_type, .initial = "md5", .words = auth_types, .absent = auth_types_absent, LIVE,
+	        GROUP(AUTH),
 	        .help = "How clients prove who they are. md5 turns to SCRAM for users whose "
 	                "secret is a SCRAM secret. trust asks for no proof, but the user must be "
 	                "known; any does not even look at the user's name, and needs databases "
-	                "with user=. hba: as the rules of auth_hba_file say. pam and "
-	                "ldap, where they are configured in: the password is judged elsewhere."),
+	                "with user=. hba: as the rules of auth_hba_file say. cert: the name in "
+	                "the client's certificate must be the user's. pam and ldap, where they "
+	                "are configured in: the password is judged elsewhere."),
+	SETTING(auth_user, LIVE, GROUP(AUTH),
+	        .help = "The user that runs auth_query, with its secret from auth_file. Without "
+	                "it, only the users of auth_file can come in."),
 	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),

@@ -22,6 +22,10 @@ static enum tls_check client_check(const struct config *config)
 
 static bool make_client(struct tls_context **context, const struct config *config, struct err *err)
 {
+	if (config->auth_type == AUTH_TYPE_CERT &&
+	    config->client_tls_sslmode != TLS_MODE_VERIFY_FULL)
+		return err_set(err, ERR_CONFIG,
+		               "auth_type = cert needs client_tls_sslmode = verify-full");
 	if (config->client_tls_sslmode == TLS_MODE_DISABLE)
 		return true;
 	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)

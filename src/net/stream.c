@@ -22,6 +22,7 @@
 
 #include "pgweir/base/buf.h"
 
+#include "socket_calls_priv.h"
 #include "tls_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -99,7 +100,7 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 
 	if (stream->tls)
 		return secure_receive(stream, at, is_full);
-	done = recv(stream->watch.fd, at, STREAM_READ_SIZE, 0);
+	done = socket_receive(stream->watch.fd, at, STREAM_READ_SIZE);
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
 	return done;
 }
@@ -146,8 +147,7 @@ static void read_ahead(struct stream *stream)
 bool stream_flush(struct stream *stream)
 {
 	struct kept *out = stream->out;
-	ssize_t done =
-	    send(stream->watch.fd, out->buf.at + out->begin, kept_count(out), MSG_NOSIGNAL);
+	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, kept_count(out));
 
 	if (done < 0) {
 		if (errno == EAGAIN || errno == EINTR)
@@ -347,7 +347,7 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 
 	if (stream->out)
 		return keep_unsent(stream, &piece, 1, 0);
-	ssize_t done = send(stream->watch.fd, bytes.at, bytes.count, MSG_NOSIGNAL);
+	ssize_t done = socket_send(stream->watch.fd, bytes.at, bytes.count);
 	if (done == (ssize_t)bytes.count)
 		return true;
 	if (done < 0 && errno != EAGAIN && errno != EINTR) {

@@ -18,6 +18,7 @@
 
 #include "pgweir/loop/workers.h"
 
+#include "socket_calls_priv.h"
 #include "tls_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -293,6 +294,37 @@ bool stream_secure_like(struct stream *stream, const struct stream *other, struc
 
 /* ---- bytes ---- */
 
+/*
+ * A stream at work keeps its buffers, since making them costs as much as half a record;
+ * one at rest owns none. Whoever has worked longest makes room for a newcomer.
+ */
+static void take_desk(struct stream *stream)
+{
+	struct secure_room *room = stream->pool->room;
+	struct tls *tls = stream->tls, *old;
+
+	if (tls->desk)
+		return;
+	old = room->desks[room->next_desk];
+	if (old) {
+		tls_drop_buffers(old);
+		old->desk = 0;
+	}
+	room->desks[room->next_desk] = tls;
+	room->next_desk = (room->next_desk + 1) % SECURE_DESKS;
+	tls->desk = room->next_desk ? room->next_desk : SECURE_DESKS;
+	tls_keep_buffers(tls);
+}
+
+static void leave_desk(struct stream *stream)
+{
+	struct tls *tls = stream->tls;
+
+	if (tls->desk)
+		stream->pool->room->desks[tls->desk - 1] = NULL;
+	tls->desk = 0;
+}
+
 ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 {
 	struct tls *tls = stream->tls;
@@ -306,7 +338,8 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 		errno = EPROTO;
 		return tls->end == TLS_BROKEN ? -1 : 0;
 	}
-	done = recv(stream->watch.fd, room->in, SECURE_READ_SIZE, 0);
+	take_desk(stream);
+	done = socket_receive(stream->watch.fd, room->in, SECURE_READ_SIZE);
 	*is_full = done == (ssize_t)SECURE_READ_SIZE;
 	if (done <= 0)
 		return done;
@@ -363,8 +396,10 @@ bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	bool is_good = !stream->tls->handshake; /* plain bytes would be the wrong ones */
 	size_t gathered = 0;
 
-	if (is_good)
+	if (is_good) {
+		take_desk(stream);
 		clear_out(stream);
+	}
 	for (int i = 0; is_good && i < count; i++)
 		is_good =
 		    seal_piece(stream, bytes_of(pieces[i].iov_base, pieces[i].iov_len), &gathered);
@@ -398,6 +433,7 @@ void secure_close(struct stream *stream)
 		return;
 	}
 	secure_goodbye(stream);
+	leave_desk(stream);
 	if (handshake)
 		handshake_free(handshake);
 	tls_free(&stream->tls);

@@ -127,11 +127,17 @@ void tls_free(struct tls **tlsp)
 	free(tls);
 }
 
+static void lend(struct tls *tls, struct bytes in, struct buf *out)
+{
+	tls->in = in;
+	tls->out = out;
+}
+
+/* Where SSL_get_error() will be asked, which counts every error since the last clearing. */
 static void begin(struct tls *tls, struct bytes in, struct buf *out)
 {
 	ERR_clear_error();
-	tls->in = in;
-	tls->out = out;
+	lend(tls, in, out);
 }
 
 static void end(struct tls *tls)
@@ -204,17 +210,29 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 
 /* ---- data ---- */
 
-/* Why nothing more could be decrypted. */
-static enum tls_end end_of(const struct tls *tls, int result)
+void tls_keep_buffers(struct tls *tls) { SSL_clear_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS); }
+
+void tls_drop_buffers(struct tls *tls)
 {
-	switch (SSL_get_error(tls->ssl, result)) {
-	case SSL_ERROR_WANT_READ:
+	SSL_set_mode(tls->ssl,
+	             SSL_MODE_RELEASE_BUFFERS); /* for one that still holds half a record */
+	SSL_free_buffers(tls->ssl);
+}
+
+/*
+ * Why nothing more could be decrypted. SSL_get_error() would say it too, but it wants the
+ * list of errors to be cleared before each call, also before those that go well.
+ */
+static enum tls_end end_of(const struct tls *tls)
+{
+	bool is_error = ERR_peek_error() != 0; /* a fatal alert is a good-bye as well */
+
+	ERR_clear_error();
+	if (SSL_want_read(tls->ssl))
 		return TLS_GOES_ON;
-	case SSL_ERROR_ZERO_RETURN:
+	if (!is_error && (SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN))
 		return TLS_ENDED;
-	default:
-		return TLS_BROKEN;
-	}
+	return TLS_BROKEN;
 }
 
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out)
@@ -222,14 +240,14 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 	size_t count = 0, done = 0;
 	int result;
 
-	begin(tls, in, out);
+	lend(tls, in, out);
 	/* One call takes one record; when all has been taken another one would only say so. */
 	do {
 		result = SSL_read_ex(tls->ssl, at + count, size - count, &done);
 		count += result == 1 ? done : 0;
 	} while (result == 1 && tls->in.count && count < size);
 	if (result != 1)
-		tls->end = end_of(tls, result);
+		tls->end = end_of(tls);
 	/* What lies behind a good-bye, or behind what is broken, is nothing. */
 	end(tls);
 	return count;
@@ -240,9 +258,11 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 	size_t done;
 	bool is_good;
 
-	begin(tls, (struct bytes){ 0 }, out);
+	lend(tls, (struct bytes){ 0 }, out);
 	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
 	end(tls);
+	if (!is_good)
+		ERR_clear_error();
 	return is_good && buf_ok(out);
 }
 

@@ -34,6 +34,7 @@ struct tls {
 	char *name;                  /* the host that we connect to, or NULL */
 	struct handshake *handshake; /* until it is over: stream_secure.c */
 	enum tls_end end;
+	unsigned int desk; /* in the shared room, counted from 1; 0: it has none */
 	struct bytes in; /* during a call: what may be read */
 	struct buf *out; /* during a call: what is written */
 };
@@ -78,6 +79,13 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 /* Encrypts. false: no memory, or the connection is broken. */
 bool tls_seal(struct tls *tls, struct bytes in, struct buf *out);
 
+/*
+ * Whether OpenSSL's buffers (17 KB each way) stay between two calls, or are made and freed
+ * in each one, as it is at first.
+ */
+void tls_keep_buffers(struct tls *tls);
+void tls_drop_buffers(struct tls *tls);
+
 /* Says good-bye. */
 void tls_goodbye(struct tls *tls, struct buf *out);
 
@@ -95,8 +103,13 @@ void secure_goodbye(struct stream *stream);
 /* The stream closes: lets all of it go, also while a helper thread works on it. */
 void secure_close(struct stream *stream);
 
+/* So many streams may keep OpenSSL's buffers: those that came to work last. */
+#define SECURE_DESKS 32
+
 /* Buffers that all encrypted streams of a loop share. */
 struct secure_room {
+	struct tls *desks[SECURE_DESKS]; /* NULL: free */
+	unsigned int next_desk;          /* whose turn it is to give way */
 	char in[SECURE_READ_SIZE];
 	char gathered[TLS_RECORD_MAX];
 	struct buf out;

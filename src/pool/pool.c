@@ -293,7 +293,8 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 
 	if (pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_paused(pool))
+	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_paused(pool) &&
+	    !(borrower->is_patient && pool_is_worth_waiting(&pool->failure)))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);
 	return true;

@@ -140,7 +140,16 @@ static void pool_prefix(const struct logger *logger, struct line *line)
 	line_add(line, " ");
 }
 
-static struct pool *add_pool(struct database *database, struct account *account)
+/* Two addresses that nobody else has: one user may have two pools on one database. */
+static const void *file_by(const struct account *account, bool is_for_lookups)
+{
+	if (!account)
+		return NULL;
+	return is_for_lookups ? (const void *)&account->credentials : account;
+}
+
+static struct pool *add_pool(struct database *database, struct account *account,
+                             bool is_for_lookups)
 {
 	struct pools *pools = database->pools;
 	struct pool *pool = slab_take(&pools->pool_slab);
@@ -150,6 +159,8 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	pool->pools = pools;
 	pool->database = database;
 	pool->account = account;
+	pool->is_for_lookups = is_for_lookups;
+	pool->filed_by = file_by(account, is_for_lookups);
 	pool->log = (struct logger){ pools->with.log, pool_prefix };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pool_serve;
@@ -162,7 +173,7 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	TAILQ_INIT(&pool->expecting);
 	TAILQ_INIT(&pool->cancels_waiting);
 	TAILQ_INIT(&pool->cancels_active);
-	HASH_ADD_PTR(database->pool_table, account, pool);
+	HASH_ADD_PTR(database->pool_table, filed_by, pool);
 	TAILQ_INSERT_TAIL(&pools->list, pool, node);
 	database->pool_count++;
 	account->pool_count++;
@@ -171,16 +182,35 @@ static struct pool *add_pool(struct database *database, struct account *account)
 	return pool;
 }
 
-struct pool *pools_pool(struct database *database, const char *user)
+static struct pool *pool_of(struct database *database, const char *user, bool is_for_lookups)
 {
-	const char *name = database->entry->user ? database->entry->user : user;
-	struct account *account = pools_account(database->pools, name);
+	struct account *account = pools_account(database->pools, user);
+	const void *filed_by = file_by(account, is_for_lookups);
 	struct pool *pool;
 
 	if (!account)
 		return NULL;
-	HASH_FIND_PTR(database->pool_table, &account, pool);
-	return pool ? pool : add_pool(database, account);
+	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
+	return pool ? pool : add_pool(database, account, is_for_lookups);
+}
+
+struct pool *pools_pool(struct database *database, const char *user)
+{
+	return pool_of(database, database->entry->user ? database->entry->user : user, false);
+}
+
+struct pool *pools_lookup_pool(struct database *database, const char *user)
+{
+	return pool_of(database, user, true);
+}
+
+const struct pool *pools_twin(const struct pool *pool)
+{
+	const void *filed_by = file_by(pool->account, !pool->is_for_lookups);
+	const struct pool *twin;
+
+	HASH_FIND_PTR(pool->database->pool_table, &filed_by, twin);
+	return twin;
 }
 
 void pools_keep_stats(struct pool *pool)

@@ -23,7 +23,7 @@ static void configure_credentials(struct pool *pool)
 	struct secret secret;
 
 	credentials_done(&pool->credentials);
-	if (!entry->password || !*entry->password || !entry->user)
+	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
 		return;
 	secret = secret_of(entry->password);
 	credentials_from_secret(&pool->credentials, &secret);
@@ -52,7 +52,7 @@ void pool_configure(struct pool *pool)
 		.mode = config_pool_mode(config, entry, user),
 		.size = config_pool_size(config, entry, user),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
-		.min_size = config_min_pool_size(config, entry),
+		.min_size = pool->is_for_lookups ? 0 : config_min_pool_size(config, entry),
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
 		.idle = line(pool, config->server_idle_timeout, server_idle_due),

@@ -6,14 +6,18 @@ import typing
 
 import place
 import servers
-from idle_clients import IdleClients
-from place import DATABASE, POOLERS, TARGETS, TRUSTED_USER, Pgbench
+from idle_clients import IdleClients, client_context
+from place import DATABASE, POOLERS, SCRAM_USER, SECRET, TARGETS, TRUSTED_USER, Pgbench
+from storm import Storm
 
 BSC = "BEGIN;\nSELECT 1;\nCOMMIT;\n"
 CONNECT = "SELECT 1;\n"
 # pgbench logs in blockingly, so each client needs a thread of its own.
 CONNECT_WORDS = ("-C", "-j", "8")
 IDLE_CLIENTS = 5000
+IDLE_TLS_CLIENTS = 1000
+STORM_LOGINS = 200  # a second
+STEADY_RATE = 1000  # transactions a second, so that the machine itself has time left
 PREPARING_CLIENTS = 1000
 STATEMENTS = 200
 BUSY_CLIENTS = 16
@@ -32,6 +36,7 @@ class Case:
     script: str = None
     flavour: str = "trust"
     user: str = TRUSTED_USER
+    sslmode: str = "disable"
     targets: tuple = tuple(TARGETS)
     reach: dict = dataclasses.field(default_factory=dict)
     warmed: set = dataclasses.field(default_factory=set)
@@ -53,7 +58,7 @@ def transactions(bench, case, target, flavour=None):
     flavour = flavour or case.flavour
     process = bench.place.target(target, flavour)
     pgbench = Pgbench(bench.workplace, case.words, case.clients, case.script,
-                      case.user)
+                      case.user, case.sslmode)
     if (target, flavour) not in case.warmed:
         pgbench.warm(process)
         case.warmed.add((target, flavour))
@@ -114,6 +119,36 @@ def idle_memory(bench, case, target):
         bench.place.stop(target, case.flavour)
     return {"login_bytes": (after_login - before) / IDLE_CLIENTS,
             "query_bytes": (after_query - before) / IDLE_CLIENTS}
+
+
+def idle_tls_memory(bench, case, target):
+    process = bench.place.target(target, case.flavour)
+    try:
+        with IdleClients(process.port, TRUSTED_USER, DATABASE, 1, client_context()) as one:
+            one.ask_all()
+        before = servers.rss_bytes(process.pid)
+        with IdleClients(process.port, TRUSTED_USER, DATABASE, IDLE_TLS_CLIENTS,
+                         client_context()) as many:
+            after_login = servers.rss_bytes(process.pid)
+            many.ask_all()
+            after_query = servers.rss_bytes(process.pid)
+    finally:
+        bench.place.stop(target, case.flavour)
+    return {"login_bytes": (after_login - before) / IDLE_TLS_CLIENTS,
+            "query_bytes": (after_query - before) / IDLE_TLS_CLIENTS}
+
+
+def login_storm(bench, case, target):
+    """The latency of clients at a steady rate, alone and while others log in."""
+    process = bench.place.target(target, case.flavour)
+    pgbench = Pgbench(bench.workplace, case.words, case.clients, case.script, case.user,
+                      case.sslmode, 1)
+    pgbench.warm(process)
+    alone = pgbench.run(target, process, bench.seconds)["p99_ms"]
+    with Storm(process.port, SCRAM_USER, DATABASE, STORM_LOGINS, SECRET) as storm:
+        amid = pgbench.run(target, process, bench.seconds)["p99_ms"]
+    return {"alone_p99_ms": alone, "storm_p99_ms": amid, "p99_growth": amid / alone,
+            "logins_s": storm.logins_s}
 
 
 def busy_run(bench, target, process):
@@ -182,6 +217,19 @@ def make_cases():
         Case("connect-scram-8", "connect, SELECT 1, leave; SCRAM, 8 clients", transactions, 8,
              CONNECT_WORDS, CONNECT, flavour="scram", user=place.SCRAM_USER,
              reach={"cpu_us": Reach(0.8)}),
+        Case("tls-bsc-16", "BEGIN; SELECT 1; COMMIT, 16 clients with TLS", transactions, 16,
+             ("-M", "simple"), BSC, flavour="tls", sslmode="require", targets=poolers,
+             reach={"cpu_us": Reach(0.9)}),
+        Case("connect-tls", "connect, SELECT 1, leave; trust, TLS, 8 clients", transactions, 8,
+             CONNECT_WORDS, CONNECT, flavour="tls", sslmode="require", targets=poolers,
+             reach={"loop_cpu_us": Reach(0.5), "cpu_us": Reach(1)}),
+        Case("connect-tls-scram", "connect, SELECT 1, leave; SCRAM, TLS, 8 clients", transactions,
+             8, CONNECT_WORDS, CONNECT, flavour="tls_scram", user=SCRAM_USER, sslmode="require",
+             targets=poolers, reach={"loop_cpu_us": Reach(0.5), "cpu_us": Reach(1)}),
+        Case("login-storm", f"16 clients with TLS; {STORM_LOGINS} logins/s (TLS, SCRAM) beside",
+             login_storm, 16, ("-M", "simple", "-R", str(STEADY_RATE)), BSC, flavour="tls_scram",
+             user=SCRAM_USER, sslmode="require", targets=poolers,
+             reach={"p99_growth": Reach(1.5, False)}),
         Case("copy-out", "COPY TO STDOUT", copy_out,
              reach={"cpu_ms_per_million": Reach(0.6)}),
         Case("copy-in", "COPY FROM STDIN", copy_in,
@@ -189,6 +237,8 @@ def make_cases():
         Case("idle-memory", f"RSS for each of {IDLE_CLIENTS} idle clients", idle_memory,
              flavour="idle", targets=poolers,
              reach={"login_bytes": Reach(800, False), "query_bytes": Reach(800, False)}),
+        Case("idle-tls-memory", f"RSS for each of {IDLE_TLS_CLIENTS} idle clients with TLS",
+             idle_tls_memory, flavour="tls_idle", targets=poolers),
         Case("prepared-memory",
              f"RSS for {PREPARING_CLIENTS} clients x {STATEMENTS} statements of the same texts",
              prepared_memory, flavour="idle", targets=("pgweir",),

@@ -29,6 +29,9 @@ FLAVOURS = {
     "session": {"pool_mode": "session"},
     "pools_base": {"server_idle_timeout": 1},
     "pools_rest": {"server_idle_timeout": 1},
+    "tls": {},
+    "tls_scram": {"auth_type": "scram-sha-256"},
+    "tls_idle": {},
 }
 
 
@@ -76,9 +79,24 @@ class Place:
         lines = [f"{DATABASE} = {server}"]
         if flavour.startswith("pools_"):
             lines += [f"rest{i} = {server} dbname={DATABASE}" for i in range(RESTING_POOLS)]
+        settings = dict(FLAVOURS[flavour])
+        if flavour.startswith("tls"):
+            settings |= self._tls()
         return self.workplace.start(servers.Pooler(
             self.workplace, f"{name}-{flavour}", self.programs[name], lines,
-            {TRUSTED_USER: SECRET, SCRAM_USER: SECRET}, FLAVOURS[flavour]))
+            {TRUSTED_USER: SECRET, SCRAM_USER: SECRET}, settings))
+
+    def _tls(self):
+        """The settings of TLS: one certificate on P-256, the same for both poolers."""
+        key, certificate = (self.workplace.directory / f"tls.{end}" for end in ("key", "crt"))
+        if not certificate.exists():
+            subprocess.run(["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
+                            "ec_paramgen_curve:prime256v1", "-days", "2", "-subj", "/CN=localhost",
+                            "-keyout", key, "-out", certificate],
+                           check=True, capture_output=True, timeout=60)
+            key.chmod(0o644)  # of a server that is gone in a minute
+        return {"client_tls_sslmode": "require", "client_tls_key_file": key,
+                "client_tls_cert_file": certificate}
 
     def stop(self, name, flavour):
         self.workplace.stop(self.started.pop((name, flavour)))
@@ -89,11 +107,24 @@ def cpu_ns(name, process):
     return None if name == "postgresql" else servers.cpu_ns(process.pid)
 
 
+def loop_ns(name, process):
+    """The same of its loop's thread alone."""
+    return None if name == "postgresql" else servers.main_thread_cpu_ns(process.pid)
+
+
+def latency_of(words):
+    """Of a line in pgbench's log: without how late it began, if it had a time to begin at."""
+    return int(words[2]) - (int(words[6]) if len(words) > 6 else 0)
+
+
 class Pgbench:
     """One kind of pgbench run; `run` gives tps, cpu_us, p50_ms and p99_ms, or connect_ms."""
 
-    def __init__(self, workplace, words, clients, script=None, user=TRUSTED_USER):
+    def __init__(self, workplace, words, clients, script=None, user=TRUSTED_USER,
+                 sslmode="disable", sampling=SAMPLING):
         self.workplace = workplace
+        self.sslmode = sslmode
+        self.sampling = sampling
         self.words = list(words)
         self.clients = clients
         self.is_connecting = "-C" in words
@@ -109,7 +140,7 @@ class Pgbench:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s,
                               cwd=self.workplace.directory,
                               env={"PATH": "/usr/bin:/bin:/usr/local/bin", "PGPASSWORD": SECRET,
-                                   "PGSSLMODE": "disable", "PGGSSENCMODE": "disable"})
+                                   "PGSSLMODE": self.sslmode, "PGGSSENCMODE": "disable"})
         if done.returncode != 0:
             raise servers.ServerError(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
         return done.stdout
@@ -119,15 +150,17 @@ class Pgbench:
 
     def run(self, name, process, seconds):
         prefix = self.workplace.directory / "latency"
-        before = cpu_ns(name, process)
+        before, loop_before = cpu_ns(name, process), loop_ns(name, process)
         out = self._call(self.command(process, [
             "-T", str(seconds), *self._log_words(prefix)]), seconds + 120)
-        after = cpu_ns(name, process)
+        after, loop_after = cpu_ns(name, process), loop_ns(name, process)
         count = int(re.search(r"actually processed: (\d+)", out)[1])
         result = {"tps": float(re.search(r"tps = ([\d.]+)", out)[1])}
         if before is not None:
             result["cpu_us"] = (after - before) / 1000 / count
         if self.is_connecting:
+            if before is not None:
+                result["loop_cpu_us"] = (loop_after - loop_before) / 1000 / count
             return result | {"connect_ms": float(re.search(r"connection time = ([\d.]+)", out)[1])}
         return result | self._latencies(prefix)
 
@@ -135,14 +168,14 @@ class Pgbench:
         """The log leaves out the time of connecting, so it says nothing of those runs."""
         if self.is_connecting:
             return []
-        return ["--log", f"--log-prefix={prefix}", f"--sampling-rate={SAMPLING}"]
+        return ["--log", f"--log-prefix={prefix}", f"--sampling-rate={self.sampling}"]
 
     @staticmethod
     def _latencies(prefix):
         times = []
         for path in prefix.parent.glob(f"{prefix.name}.*"):
             with open(path, encoding="ascii") as file:
-                times += [int(line.split()[2]) for line in file]
+                times += [latency_of(line.split()) for line in file]
             path.unlink()
         times.sort()
         if not times:

@@ -7,6 +7,7 @@ METRICS = {
     "tps": ("transactions/s", "{:.0f}"),
     "cpu_us": ("CPU us/transaction", "{:.2f}"),
     "transaction_mode_cpu_us": ("CPU us/transaction, transaction mode", "{:.2f}"),
+    "loop_cpu_us": ("CPU us/transaction, loop's thread", "{:.2f}"),
     "p50_ms": ("p50 ms", "{:.3f}"),
     "p99_ms": ("p99 ms", "{:.3f}"),
     "connect_ms": ("mean ms to connect", "{:.3f}"),
@@ -17,6 +18,10 @@ METRICS = {
     "names_mb": ("MB in all", "{:.1f}"),
     "alone_cpu_us": ("CPU us/transaction, alone", "{:.2f}"),
     "beside_cpu_us": ("CPU us/transaction, beside", "{:.2f}"),
+    "alone_p99_ms": ("p99 ms, alone", "{:.3f}"),
+    "storm_p99_ms": ("p99 ms, amid the storm", "{:.3f}"),
+    "p99_growth": ("p99 amid the storm / alone", "{:.2f}"),
+    "logins_s": ("logins/s of the storm", "{:.0f}"),
     "growth_percent": ("growth %", "{:.1f}"),
 }
 

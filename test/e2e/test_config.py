@@ -82,9 +82,7 @@ def test_a_file_that_is_not_there(weir):
     assert weir.ini + ".not" in done.stderr + done.stdout
 
 
-NOT_YET = {
-    "auth_query": "SELECT 1", "auth_user": "postgres", "auth_dbname": "app",
-}
+NOT_YET = {"suspend_timeout": "10"}
 
 
 @pytest.mark.parametrize("name", NOT_YET)
@@ -95,14 +93,6 @@ def test_what_does_not_exist_yet_is_refused_by_name(weir, name):
     assert done.returncode == 1
     said = done.stderr + done.stdout
     assert name in said and "not supported yet" in said
-
-
-@pytest.mark.parametrize("name", ("cert",))
-def test_methods_that_do_not_exist_yet(weir, name):
-    weir.configure(auth_type=name)
-    done = check(weir)
-    assert done.returncode == 1
-    assert "not supported yet" in done.stderr + done.stdout
 
 
 # -- grammar --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import dataclasses
 import os
 import re
 import socket
+import ssl
 
 import pytest
 
@@ -21,8 +22,9 @@ from .kit.daemon import USERS
 from .kit.fake import answer as fake_answer
 from .kit.names import NameServer
 from .kit.wait import wait_until
-from .kit.wire import (CANCEL_REQUEST, bind, execute, message, parse, query, refusal, special,
-                       startup, sync)
+from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, bind, execute, message, parse, query,
+                       refusal, special, startup, sync)
+from .test_tls import asked, encrypt, tls_client, trusting
 
 SHORT = "0.3"
 PID = "SELECT pg_backend_pid()"
@@ -48,6 +50,10 @@ class Scene:
 
     def client(self, user="alice", database="app", **parameters):
         return self.weir.client(user, database, password=USERS[user], **parameters)
+
+    def client_of(self, stranger):
+        """A client whose user is not in the user list."""
+        return self.weir.client(stranger)
 
     def wait_log(self, pattern):
         return self.weir.wait_log(pattern, since=self.mark)
@@ -214,6 +220,37 @@ def others_are_known(s):
     assert refusal(s.weir.address).text == '"trust" authentication failed'
     assert s.client("limited").value("SELECT 1") == "1"
     assert inside.value("SELECT 1") == "1"
+
+
+EVERYBODY = "SELECT $1::text, 'x'"
+
+
+def a_stranger_is_known(s):
+    assert refusal(s.weir.address, "postgres").text == '"trust" authentication failed'
+    yield
+    assert s.client_of("postgres").value("SELECT 1") == "1"
+
+
+def another_place_is_asked(s):
+    s.client_of("postgres")
+    assert s.row("POOLS", database="app", user="streamer")
+    assert not s.row("POOLS", database="other", user="streamer")
+    yield
+    s.client_of("postgres")
+    assert s.row("POOLS", database="other", user="streamer")
+
+
+def answers_are_kept(s):
+    def ask():
+        before = s.postgres.value("SELECT nextval('asked')")
+        s.client_of("postgres")
+        return s.postgres.value("SELECT nextval('asked')") - before - 1
+
+    s.postgres.query("DROP SEQUENCE IF EXISTS asked; CREATE SEQUENCE asked;"
+                     " GRANT ALL ON SEQUENCE asked TO streamer")
+    assert [ask(), ask()] == [1, 1]
+    yield
+    assert [ask(), ask()] == [1, 0]
 
 
 def a_rule_is_added(s):
@@ -591,6 +628,106 @@ def silent_ones_are_taken(s):
     assert s.client().value("SELECT 1") == "1"
 
 
+# -- scenarios: TLS --------------------------------------------------------------------------------
+
+
+def shaken(s, ciphers=None, **kw):
+    """The socket of a client after its handshake."""
+    context = trusting(**kw)
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return encrypt(asked(s.weir), context).sock
+
+
+def plain_is_refused(s):
+    assert s.client().value("SELECT 1") == "1"
+    yield
+    assert refusal(s.weir.address).text == "SSL required"
+    assert tls_client(s.weir).value("SELECT 1") == "1"
+
+
+def another_certificate_is_shown(s):
+    before = shaken(s).getpeercert(True)
+    yield
+    assert shaken(s).getpeercert(True) != before
+
+
+def an_old_file_is_not_needed(name, look):
+    """It has gone when the setting names another one."""
+    def scenario(s):
+        before = look(s)
+        os.unlink(f"{s.weir.dir}/{name}")
+        yield
+        wait_until(lambda: look(s) != before)
+    return scenario
+
+
+def other_clients_are_trusted(s):
+    def come():
+        context = trusting()
+        context.load_cert_chain(f"{s.weir.dir}/own.crt", f"{s.weir.dir}/own.key")
+        return tls_client(s.weir, context).value("SELECT 1")
+    with pytest.raises((OSError, Closed)):
+        come()
+    yield
+    assert come() == "1"
+
+
+def clients_have(what, expected, **kw):
+    def scenario(s):
+        assert what(shaken(s, **kw)) != expected
+        yield
+        assert what(shaken(s, **kw)) == expected
+    return scenario
+
+
+def another_group_is_used(s):
+    def group():
+        client = tls_client(s.weir, user="limited")
+        text = s.row("CLIENTS", user="limited")["tls"]
+        client.close()
+        s.weir.wait_pool(user="limited", cl_active=0)
+        return text.split("/")[2]
+    assert group() != "ECDH=secp384r1"
+    yield
+    assert group() == "ECDH=secp384r1"
+
+
+def classic_exchange_ends(s):
+    words = dict(ciphers="DHE-RSA-AES128-GCM-SHA256", maximum_version=ssl.TLSVersion.TLSv1_2)
+    assert shaken(s, **words).cipher()[0] == words["ciphers"]
+    yield
+    with pytest.raises(OSError):
+        shaken(s, **words)
+
+
+def servers_have(column, expected):
+    """What PostgreSQL says of the connection, once it is a new one."""
+    sql = f"SELECT {column} FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+
+    def scenario(s):
+        client = s.client()
+        assert client.value(sql) != expected
+        yield
+        wait_until(lambda: client.value(sql) == expected)
+    return scenario
+
+
+def server_pid(s):
+    client = s.client()
+    assert client.value("SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()") == "true"
+    pid = client.value(PID)
+    client.close()
+    return pid
+
+
+def servers_begin_with_tls(s):
+    s.weir.wire().startup()
+    assert s.far.accept_raw().take(8) == special(SSL_REQUEST)
+    yield
+    wait_until(lambda: s.far.accept_raw().take(1) == b"\x16")
+
+
 # -- the tables ------------------------------------------------------------------------------------
 
 
@@ -605,6 +742,7 @@ class Row:
     databases: dict = dataclasses.field(default_factory=dict)
     is_recycled: bool = False  # servers that have nothing to do with the scenario too
     resolver: bool = False  # names come from a name server of our own
+    secure: bool = False  # PostgreSQL has TLS, and certificates lie in {dir}
 
 
 TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
@@ -617,6 +755,22 @@ FILES = {
     "more.hba": "host all limited all reject\nhost all all all trust\n",
     "more.ident": "staff mary alice\n",
 }
+
+TO_CLIENTS = dict(client_tls_sslmode="prefer", client_tls_cert_file="{dir}/own.crt",
+                  client_tls_key_file="{dir}/own.key")
+TO_SERVERS = dict(server_tls_sslmode="verify-ca", server_tls_ca_file="{dir}/ca.crt",
+                  server_tls_cert_file="{dir}/own.crt", server_tls_key_file="{dir}/own.key")
+OLD_CIPHER, OLD_SUITE = "ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_AES_128_GCM_SHA256"
+
+
+def for_clients(name, after, scenario, **before):
+    return Row(f"client_tls{name}", after, scenario, {**TO_CLIENTS, **before}, secure=True)
+
+
+def for_servers(name, after, scenario, **before):
+    return Row(f"server_tls{name}", after, scenario, {**TO_SERVERS, **before}, secure=True,
+               is_recycled=True)
+
 
 SETTINGS = (
     # generic
@@ -644,6 +798,13 @@ SETTINGS = (
     Row("auth_type", "plain", a_password_is_asked),
     Row("auth_pam_service", "other", nothing_happens),
     Row("auth_ldap_options", "ldapserver=a ldapprefix=b", nothing_happens),
+    Row("auth_user", "streamer", a_stranger_is_known, dict(auth_query=EVERYBODY)),
+    Row("auth_query", EVERYBODY, a_stranger_is_known,
+        dict(auth_user="streamer", auth_query="SELECT $1::text, NULL::text")),
+    Row("auth_dbname", "other", another_place_is_asked,
+        dict(auth_user="streamer", auth_query=EVERYBODY)),
+    Row("auth_query_cache", "900", answers_are_kept,
+        dict(auth_user="streamer", auth_query=EVERYBODY + " FROM nextval('asked')")),
     Row("auth_file", "{dir}/others.txt", others_are_known),
     Row("auth_hba_file", "{dir}/more.hba", a_rule_is_added, BY_RULES),
     Row("auth_ident_file", "{dir}/more.ident", a_map_is_added, BY_RULES),
@@ -699,6 +860,35 @@ SETTINGS = (
     Row("idle_transaction_timeout", SHORT,
         a_transaction_ends("25P03", "idle transaction timeout")),
     Row("transaction_timeout", SHORT, a_transaction_ends("25P04", "transaction timeout")),
+    # TLS
+    for_clients("_sslmode", "require", plain_is_refused),
+    for_clients("_cert_file", "{dir}/other.crt", another_certificate_is_shown),
+    for_clients("_key_file", "{dir}/moved.key",
+                an_old_file_is_not_needed("own.key", shaken)),
+    for_clients("_ca_file", "{dir}/ca.crt", other_clients_are_trusted,
+                client_tls_ca_file="{dir}/wrong_ca.crt"),
+    for_clients("_protocols", "tlsv1.2", clients_have(ssl.SSLSocket.version, "TLSv1.2")),
+    for_clients("_ciphers", OLD_CIPHER,
+                clients_have(lambda sock: sock.cipher()[0], OLD_CIPHER,
+                             maximum_version=ssl.TLSVersion.TLSv1_2)),
+    for_clients("13_ciphers", OLD_SUITE, clients_have(lambda sock: sock.cipher()[0], OLD_SUITE)),
+    for_clients("_ecdhcurve", "secp384r1", another_group_is_used),
+    for_clients("_dheparams", "none", classic_exchange_ends,
+                client_tls_cert_file="{dir}/rsa.crt", client_tls_key_file="{dir}/rsa.key"),
+    for_servers("_sslmode", "require", servers_have("ssl::text", "true"),
+                server_tls_sslmode="disable"),
+    for_servers("_ca_file", "{dir}/both.crt", an_old_file_is_not_needed("ca.crt", server_pid)),
+    for_servers("_cert_file", "{dir}/other.crt", servers_have("client_dn", "/CN=other.example")),
+    for_servers("_key_file", "{dir}/moved.key", an_old_file_is_not_needed("own.key", server_pid)),
+    for_servers("_protocols", "tlsv1.2", servers_have("version", "TLSv1.2")),
+    for_servers("_ciphers", OLD_CIPHER, servers_have("cipher", OLD_CIPHER),
+                server_tls_protocols="tlsv1.2"),
+    for_servers("13_ciphers", OLD_SUITE, servers_have("cipher", OLD_SUITE)),
+    Row("server_tls_negotiation", "direct", servers_begin_with_tls,
+        dict(server_tls_sslmode="require", server_login_retry="0.1"),
+        # Before 17 PostgreSQL knows no direct TLS; the bystanders' servers do without any.
+        {"app": "{far}", "resting": "{unix} dbname=app3", "working": "{unix} dbname=app2"},
+        is_recycled=True, secure=True),
     # network
     Row("max_packet_size", "2048", long_messages_are_refused),
     Row("sbuf_loopcnt", "1", much_still_passes),
@@ -783,19 +973,45 @@ def fill_in(texts, **words):
 
 
 @pytest.fixture
-def play(make_pgweir, fake_server, tools):
+def write_certificates(request):
+    """Puts the certificates that rows name into a daemon's folder."""
+
+    def write(weir):
+        ca, wrong_ca, own = (request.getfixturevalue(name) for name in ("ca", "wrong_ca", "own"))
+        other = ca.issue("reload_other", "other.example", key=own)
+        rsa = ca.issue("reload_rsa", "rsa.example", key="rsa")
+        for name, path in (("ca.crt", ca.cert), ("wrong_ca.crt", wrong_ca.cert),
+                           ("own.crt", own.cert), ("own.key", own.key), ("moved.key", own.key),
+                           ("other.crt", other.cert), ("rsa.crt", rsa.cert), ("rsa.key", rsa.key)):
+            with open(path, encoding="ascii") as file:
+                weir.account.write(f"{weir.dir}/{name}", file.read())
+        with open(ca.cert, encoding="ascii") as one, open(wrong_ca.cert, encoding="ascii") as two:
+            weir.account.write(f"{weir.dir}/both.crt", two.read() + one.read())
+
+    return write
+
+
+@pytest.fixture
+def play(request, make_pgweir, fake_server, tools, write_certificates):
     """Plays a scenario, with `change` in its middle."""
 
     def run(row, change, databases=(), users=()):
         far = fake_server()
-        weir = make_pgweir(**{"pool_mode": "transaction"})
+        settings = {"pool_mode": "transaction"}
+        if row.secure:
+            settings["postgres"] = request.getfixturevalue("secure_postgres")
+        weir = make_pgweir(**settings)
+        if row.secure:
+            write_certificates(weir)
+            weir.console_address = weir.socket_path
         for name, text in FILES.items():
             weir.account.write(f"{weir.dir}/{name}", text)
         weir.configure(**{name: text.format(dir=weir.dir) if isinstance(text, str) else text
                           for name, text in row.before.items()})
         entries = {"app": "", "other": "dbname=app2", "resting": "dbname=app3",
                    "working": "dbname=app2", **dict(row.databases), **dict(databases)}
-        words = {"far": far.entry, "closed": free_port(), "dir": weir.dir}
+        words = {"far": far.entry, "closed": free_port(), "dir": weir.dir,
+                 "unix": f"host={weir.postgres.socket_dir} port={weir.postgres.port}"}
         entries = {name: text for name, text in fill_in(entries, **words).items()
                    if text is not None}
         if row.resolver:
@@ -899,6 +1115,9 @@ SERVERS = {
     "timezone": (STAYS, "", "timezone=Asia/Tokyo", "SHOW timezone", "Asia/Tokyo"),
     "password": (STAYS, "user=plain_user password='plain secret'",
                  "user=plain_user password=wrong", None, "28P01"),
+    "auth_user": (STAYS, "", "auth_user=streamer", "SELECT 1", "1"),
+    "auth_query": (IS_OTHER, "", "auth_query='SELECT $1, 1'", "SELECT 1", "1"),
+    "auth_dbname": (IS_OTHER, "", "auth_dbname=app2", "SELECT 1", "1"),
     "connect_query": (IS_OTHER, "", "connect_query='SET work_mem TO 777'", "SHOW work_mem",
                       "777kB"),
     "dbname": (IS_OTHER, "", "dbname=app2", "SELECT current_database()", "app2"),

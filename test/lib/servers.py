@@ -79,6 +79,11 @@ def cpu_ns(pid):
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
+def main_thread_cpu_ns(pid):
+    """CPU time so far of the first thread of a process, which is the one of its loop."""
+    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0])
+
+
 def rss_bytes(pid):
     """Resident memory of a process."""
     for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

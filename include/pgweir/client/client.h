@@ -20,14 +20,14 @@
 #include "pgweir/pool/pools.h"
 
 enum client_state {
-	CLIENT_STARTUP,   /* its first packets are on their way */
-	CLIENT_PROOF,     /* it has to prove who it is */
-	CLIENT_LOOKING,   /* its host's name, or its system user's, is looked up for that */
-	CLIENT_DERIVING,  /* a helper thread derives a key for that */
-	CLIENT_DELAYED,   /* could not prove it, and will be told so later */
-	CLIENT_NEWCOMER,  /* is in, and waits for the pool's first server, or for one of its own */
-	CLIENT_IDLE,      /* is in, and has no server */
-	CLIENT_WAITING,   /* stands in the line for a server */
+	CLIENT_STARTUP,  /* its first packets are on their way */
+	CLIENT_PROOF,    /* it has to prove who it is */
+	CLIENT_LOOKING,  /* its host's name, its system user's, or its user is looked up for that */
+	CLIENT_DERIVING, /* a helper thread derives a key for that */
+	CLIENT_DELAYED,  /* could not prove it, and will be told so later */
+	CLIENT_NEWCOMER, /* is in, and waits for the pool's first server, or for one of its own */
+	CLIENT_IDLE,     /* is in, and has no server */
+	CLIENT_WAITING,  /* stands in the line for a server */
 	CLIENT_PREPARING, /* has one, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has one, and they talk */
 	CLIENT_CANCELING, /* brought a CancelRequest, which is on its way */
@@ -40,6 +40,7 @@ enum client_state {
 
 struct admission;
 struct delayed;
+struct identity;
 struct entry;
 struct client_statement;
 struct sql_unnamed;
@@ -47,6 +48,7 @@ struct sql_unnamed;
 /* What there is only until a client is in. */
 struct client_entrance {
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
+	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
 	struct entry *entry;
 	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
@@ -55,7 +57,8 @@ struct client_entrance {
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
-	char *certificate;       /* the name in its certificate, or NULL */
+	char *certificate_name;  /* of its certificate, or NULL */
+	bool has_certificate;    /* it has shown one, and that is good */
 	bool is_introduced;      /* no PROXY header comes any more */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
@@ -114,6 +117,9 @@ static inline struct bytes client_key(const struct client *client)
 {
 	return bytes_of(client->key, client->key_size);
 }
+
+/* The client that a borrower lives in; NULL: it lives in a lookup. */
+const struct client *client_of_borrower(const struct borrower *borrower);
 
 /* The words of its user and database, for log and SHOW. */
 const char *client_user(const struct client *client);

@@ -46,6 +46,7 @@ struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
+	struct lookups *lookups;     /* of users who are not in auth_file */
 	struct tls_context *tls;     /* one reference; NULL: no TLS */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
 	struct ranges *proxies;      /* who may send PROXY headers; NULL: nobody */

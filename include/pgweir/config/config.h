@@ -9,7 +9,7 @@
  * The fields are named like the settings (src/config/settings.c has a row for
  * each, with its range, its default and its help). Durations are microseconds,
  * sizes are bytes, whatever unit the file used. Texts: NULL where nothing was
- * set and the setting has no default (auth_file, conffile, user); else never
+ * set and the setting has no default (auth_file, auth_user, conffile, user); else never
  * NULL, and "" says "none".
  */
 #ifndef PGWEIR_CONFIG_CONFIG_H
@@ -44,8 +44,9 @@ enum auth_type {
 	AUTH_TYPE_PLAIN,
 	AUTH_TYPE_MD5,
 	AUTH_TYPE_SCRAM_SHA_256,
-	AUTH_TYPE_HBA, /* the first rule of auth_hba_file that matches says it */
-	AUTH_TYPE_PAM, /* both only if they are configured in */
+	AUTH_TYPE_HBA,  /* the first rule of auth_hba_file that matches says it */
+	AUTH_TYPE_CERT, /* the name in the client's certificate is the user's */
+	AUTH_TYPE_PAM,  /* both only if they are configured in */
 	AUTH_TYPE_LDAP
 };
 
@@ -129,6 +130,10 @@ struct config {
 	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
 	char *auth_ldap_options;                /* with a password in it, perhaps */
 	char *auth_pam_service;
+	char *auth_user; /* these three: ask for what is in force, config/entries.h */
+	char *auth_query;
+	char *auth_dbname;
+	usec_t auth_query_cache; /* 0 = nothing is kept */
 
 	/* logging */
 	char *logfile;

@@ -32,8 +32,11 @@ struct config_database {
 	               * socket in unix_socket_dir; "/..", "@.." = Unix socket there */
 	enum load_balance_hosts load_balance_hosts;
 	int port;
-	char *user;     /* forced user; NULL = the client's */
-	char *password; /* of the forced user; NULL = as auth_file has it */
+	char *user;      /* forced user; NULL = the client's */
+	char *password;  /* of the forced user; NULL = as auth_file has it */
+	char *auth_user; /* these three: NULL = as the setting */
+	char *auth_query;
+	char *auth_dbname;
 	char *connect_query;
 	char *client_encoding; /* these four: startup parameters for the server, or NULL */
 	char *datestyle;
@@ -130,5 +133,14 @@ usec_t config_query_wait_timeout(const struct config *config,
                                  const struct config_user *user);
 usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user);
 int config_max_user_client_connections(const struct config *config, const struct config_user *user);
+
+/*
+ * How users who are not in auth_file are asked for, for clients of this database (NULL: of
+ * the console). NULL: nobody is asked (auth_user, auth_query), in that database itself
+ * (auth_dbname).
+ */
+const char *config_auth_user(const struct config *config, const struct config_database *database);
+const char *config_auth_query(const struct config *config, const struct config_database *database);
+const char *config_auth_dbname(const struct config *config, const struct config_database *database);
 
 #endif

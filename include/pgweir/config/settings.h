@@ -45,6 +45,7 @@ struct setting {
 	usec_t unit;              /* TIME: what a bare number counts; 0 = seconds, with fractions */
 	usec_t step;              /* TIME: the value must be a multiple of it; 0 = any */
 	bool splits_at_blanks;    /* LIST: blanks separate names too, not only commas */
+	const char *refused;      /* TEXT: the one value that it may not have; NULL = none */
 	const char *const *words; /* WORD: the values in their order, up to NULL */
 	const char *const *later; /* WORD: known, but not supported yet, up to NULL */
 	const char *const

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A borrower: whoever may stand in a pool's line and be lent one of its servers.
- * Lives inside a client; the pool knows nothing else of clients.
+ * Lives inside a client, or a lookup of the client room's; the pool knows nothing else of them.
  */
 #ifndef PGWEIR_POOL_BORROWER_H
 #define PGWEIR_POOL_BORROWER_H
@@ -89,6 +89,7 @@ struct borrower {
 	struct server *expected;        /* good in EXPECTING */
 	usec_t waiting_since;           /* good while it waits for whatever it may be */
 	enum borrower_state state;
+	bool is_patient;     /* waits for a server also while none can be reached */
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */
 };

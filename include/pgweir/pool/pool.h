@@ -44,7 +44,9 @@ struct pool {
 	struct pools *pools;
 	struct database *database;
 	struct account *account; /* the user that its servers log in as */
-	UT_hash_handle hh;       /* in its database, by the account's address */
+	UT_hash_handle hh;       /* in its database, by `filed_by` */
+	const void *filed_by;    /* the address of the account; for lookups, of its credentials */
+	bool is_for_lookups;     /* see pools_lookup_pool() */
 	TAILQ_ENTRY(pool) node;  /* among all pools */
 	struct logger log;
 	struct pool_limits limits;

@@ -67,7 +67,7 @@ struct pools {
 	uint64_t last_id;          /* of clients and servers together */
 	bool is_paused;
 	bool is_closing; /* freeing all: nothing new is begun */
-	bool is_ending; /* nobody gets into a line any more */
+	bool is_ending;  /* nobody gets into a line any more */
 	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
@@ -103,6 +103,17 @@ struct account *pools_account(struct pools *pools, const char *name);
  * the forced user, if there is one. NULL: no memory.
  */
 struct pool *pools_pool(struct database *database, const char *user);
+
+/*
+ * The pool of the same database in which `user` looks other users up, whatever user the
+ * entry forces on clients. It is never the one above: nothing that a client has said
+ * reaches its servers. NULL: no memory.
+ */
+struct pool *pools_lookup_pool(struct database *database, const char *user);
+
+/* The other pool of the same user on the same database, where one of them is for lookups; or NULL.
+ */
+const struct pool *pools_twin(const struct pool *pool);
 
 /*
  * A client has proven itself with these: servers may be entered with them in the

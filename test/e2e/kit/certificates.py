@@ -14,8 +14,10 @@ PEM = serialization.Encoding.PEM
 DAY = datetime.timedelta(days=1)
 
 
-def _name(text):
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+def _name(texts):
+    """Of one CN, or of several."""
+    texts = (texts,) if isinstance(texts, str) else texts
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text) for text in texts])
 
 
 def _alternative(text):
@@ -26,6 +28,9 @@ def _alternative(text):
 
 
 def _key(kind):
+    """A new one; or that of another certificate."""
+    if isinstance(kind, Certificate):
+        return kind.private
     if kind == "rsa":
         return rsa.generate_private_key(65537, 2048)
     return ec.generate_private_key(ec.SECP256R1())

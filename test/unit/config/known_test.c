@@ -13,14 +13,6 @@ static const struct {
 	const char *value;
 	const char *error;
 } cases[] = {
-	{ "auth_dbname", "", NULL },
-	{ "auth_dbname", "x",
-	  "setting \"auth_dbname\" is not supported yet: leave it out, or leave its value "
-	  "empty" },
-	{ "auth_query",
-	  "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM "
-	  "pg_authid WHERE rolname=$1 AND rolcanlogin",
-	  NULL },
 	{ "suspend_timeout", "10", "setting \"suspend_timeout\" is not supported yet" },
 	{ "service_name", "x", "unknown setting \"service_name\"" },
 	{ "defualt_pool_size", "5",
@@ -43,7 +35,7 @@ START_TEST(known_codes_tell_the_two_apart)
 {
 	struct err err;
 
-	known_judge("auth_dbname", "x", &err);
+	known_judge("suspend_timeout", "10", &err);
 	ck_assert_int_eq(err.code, ERR_UNSUPPORTED);
 	known_judge("no_such_thing", "", &err);
 	ck_assert_int_eq(err.code, ERR_NO_PARAMETER);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Answers of auth_query: how long they are kept, and how many.
+ *
+ * Each has a timer of its own, so that a secret is wiped when its time is over, whether
+ * anybody asks or not. When there are too many the oldest ones go.
+ */
+#include "answer_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/auth/digest.h"
+
+#include "pgweir/base/banned.h"
+
+struct answer {
+	UT_hash_handle hh; /* while it is kept */
+	TAILQ_ENTRY(answer) node;
+	struct answers *keeper; /* NULL: it is not kept */
+	struct timer timer;
+	unsigned int reference_count;
+	char *name; /* NULL: nobody */
+	char *secret;
+	size_t key_count;
+	char key[];
+};
+
+bool key_make(struct key *key, const struct question *question)
+{
+	size_t query_at, user_at;
+
+	*key = (struct key){ 0 };
+	buf_add_cstr(&key->text, question->database->name);
+	buf_add_cstr(&key->text, question->auth_user);
+	query_at = key->text.count;
+	buf_add_cstr(&key->text, question->query);
+	user_at = key->text.count;
+	buf_add_cstr(&key->text, question->user);
+	if (!buf_ok(&key->text)) {
+		key_done(key);
+		return false;
+	}
+	key->query = key->text.at + query_at;
+	key->user = key->text.at + user_at;
+	return true;
+}
+
+void key_done(struct key *key)
+{
+	buf_free(&key->text);
+	*key = (struct key){ 0 };
+}
+
+struct answer *answer_new(const struct key *key, const char *name, const char *secret)
+{
+	struct answer *answer = calloc(1, sizeof(*answer) + key->text.count);
+
+	if (!answer)
+		return NULL;
+	answer->reference_count = 1;
+	answer->key_count = key->text.count;
+	memcpy(answer->key, key->text.at, key->text.count);
+	if (!secret)
+		return answer;
+	answer->name = strdup(name);
+	answer->secret = strdup(secret);
+	if (!answer->name || !answer->secret)
+		answer_release(&answer);
+	return answer;
+}
+
+struct answer *answer_hold(struct answer *answer)
+{
+	answer->reference_count++;
+	return answer;
+}
+
+void answer_release(struct answer **answer)
+{
+	struct answer *old = *answer;
+
+	*answer = NULL;
+	if (!old || --old->reference_count > 0)
+		return;
+	free(old->name);
+	secret_free(&old->secret);
+	free(old);
+}
+
+const char *answer_name(const struct answer *answer) { return answer->name; }
+
+const char *answer_secret(const struct answer *answer) { return answer->secret; }
+
+bool answer_is_for(const struct answer *answer, const struct question *question)
+{
+	struct bytes rest = bytes_of(answer->key, answer->key_count);
+	const char *const texts[] = { question->database->name, question->auth_user,
+		                      question->query, question->user };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const char *text;
+
+		if (!bytes_take_text(&rest, &text) || strcmp(text, texts[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* ---- keeping ---- */
+
+static size_t size_of(const struct answer *answer)
+{
+	return sizeof(*answer) + answer->key_count + (answer->name ? strlen(answer->name) : 0) +
+	       (answer->secret ? strlen(answer->secret) : 0);
+}
+
+static void forget(struct answer *answer)
+{
+	struct answers *answers = answer->keeper;
+
+	HASH_DEL(answers->table, answer);
+	TAILQ_REMOVE(&answers->list, answer, node);
+	answers->count--;
+	answers->size -= size_of(answer);
+	answer->keeper = NULL;
+	timer_clear(&answer->timer);
+	answer_release(&answer);
+}
+
+static void on_due(struct timer *timer)
+{
+	forget((struct answer *)((char *)timer - offsetof(struct answer, timer)));
+}
+
+static struct answer *find(const struct answers *answers, const void *key, size_t count)
+{
+	struct answer *answer;
+
+	HASH_FIND(hh, answers->table, key, count, answer);
+	return answer;
+}
+
+void answers_init(struct answers *answers, struct loop *loop)
+{
+	*answers = (struct answers){ .loop = loop };
+	TAILQ_INIT(&answers->list);
+}
+
+void answers_keep(struct answers *answers, struct answer *answer, usec_t limit)
+{
+	struct timer_line *line = loop_line(answers->loop, limit, on_due);
+	struct answer *same = find(answers, answer->key, answer->key_count);
+
+	if (same)
+		forget(same);
+	if (!line)
+		return;
+	answer_hold(answer)->keeper = answers;
+	HASH_ADD_KEYPTR(hh, answers->table, answer->key, answer->key_count, answer);
+	TAILQ_INSERT_TAIL(&answers->list, answer, node);
+	answers->count++;
+	answers->size += size_of(answer);
+	timer_set(&answer->timer, line, loop_now(answers->loop));
+	while (answers->count > ANSWERS_MAX || answers->size > ANSWERS_SIZE_MAX)
+		forget(TAILQ_FIRST(&answers->list));
+}
+
+struct answer *answers_find(struct answers *answers, const struct key *key)
+{
+	struct answer *answer = find(answers, key->text.at, key->text.count);
+
+	return answer ? answer_hold(answer) : NULL;
+}
+
+void answers_forget(struct answers *answers, const struct answer *answer)
+{
+	if (answer->keeper == answers)
+		forget((struct answer *)answer);
+}
+
+void answers_forget_all(struct answers *answers)
+{
+	struct answer *answer;
+
+	while ((answer = TAILQ_FIRST(&answers->list)))
+		forget(answer);
+}

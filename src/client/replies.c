@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What a server replies to auth_query.
+ *
+ * Hard here: whatever is not exactly an answer must never become one. So there is one
+ * way to REPLIES_USER: a row of two columns with a name and a secret, none that differs
+ * from it, and a query that came to its end without an error.
+ */
+#include "replies_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/auth/digest.h"
+#include "pgweir/auth/users.h"
+#include "pgweir/pgwire/fields.h"
+
+#include "pgweir/base/banned.h"
+
+#define FRAME_MAX ((uint32_t)USER_SECRET_MAX + 8 * 1024) /* a row, or the words of an error */
+
+static void fail(struct replies *replies, const char *reason)
+{
+	replies->verdict = REPLIES_BAD;
+	err_set(&replies->why, ERR_CONFIG, "%s", reason);
+}
+
+static bool copy(struct bytes value, size_t max, char **text)
+{
+	if (value.count > max || memchr(value.at, 0, value.count))
+		return false;
+	*text = strndup(value.at, value.count);
+	return *text != NULL;
+}
+
+static bool same(struct bytes value, const char *text)
+{
+	return value.at && text ? bytes_equal(value, bytes_text(text)) : !value.at && !text;
+}
+
+static void first_row(struct replies *replies, struct bytes name, struct bytes secret)
+{
+	replies->has_row = true;
+	if (!name.at || name.count == 0)
+		fail(replies, "the name in its row is NULL or empty");
+	else if (!copy(name, USER_NAME_MAX, &replies->name))
+		fail(replies, "the name in its row is too long");
+	else if (secret.at && !copy(secret, USER_SECRET_MAX, &replies->secret))
+		fail(replies, "the secret in its row is too long");
+	else
+		replies->verdict = secret.at ? REPLIES_USER : REPLIES_NOBODY;
+}
+
+static void take_row(struct replies *replies, struct bytes body)
+{
+	struct bytes name = { 0 }, secret = { 0 };
+	struct row_walk walk;
+
+	if (fields_row(body, &walk) != WIRE_OK)
+		fail(replies, "a broken row");
+	else if (walk.left != 2)
+		fail(replies, "it must have two columns: name and secret");
+	else if (fields_value(&walk, &name) != WALK_ITEM ||
+	         fields_value(&walk, &secret) != WALK_ITEM)
+		fail(replies, "a broken row");
+	else if (!replies->has_row)
+		first_row(replies, name, secret);
+	else if (!same(name, replies->name) || !same(secret, replies->secret))
+		fail(replies, "it has several rows for one user");
+}
+
+/*
+ * A name that PostgreSQL cannot read (class 22: bytes that are not of its encoding, a
+ * number that is none) is nobody's. All else is a fault of the query, or of its rights.
+ */
+static void take_error(struct replies *replies, struct bytes body)
+{
+	struct report report = { .sqlstate = "", .text = "" };
+
+	replies->is_done = true;
+	fields_report(body, &report);
+	if (strncmp(report.sqlstate, "22", 2) == 0) {
+		replies->verdict = REPLIES_NOBODY;
+		return;
+	}
+	replies->verdict = REPLIES_BAD;
+	err_set_foreign(&replies->why, report.sqlstate, report.text);
+}
+
+static void take_frame(struct replies *replies, char type, struct bytes body)
+{
+	if (replies->verdict == REPLIES_BAD)
+		return; /* it does not get better */
+	switch (type) {
+	case 'D':
+		take_row(replies, body);
+		return;
+	case 'E':
+		take_error(replies, body);
+		return;
+	case 'C':
+		replies->is_done = true;
+		return;
+	case 'I':
+		fail(replies, "it is empty");
+		return;
+	case 's':
+		fail(replies, "it has too many rows for one user");
+		return;
+	default:
+		return; /* ParseComplete, notices and the like */
+	}
+}
+
+void replies_take(struct replies *replies, struct bytes bytes)
+{
+	struct bytes in;
+
+	buf_add(&replies->kept, bytes.at, bytes.count);
+	in = buf_bytes(&replies->kept);
+	while (in.count && buf_ok(&replies->kept)) {
+		struct frame frame;
+		enum wire_result result = frame_peek(in, FRAME_MAX, &frame);
+
+		if (result == WIRE_BAD) {
+			/* Nothing behind it can be read: what comes is thrown away. */
+			fail(replies, "a message of its answer is too long");
+			in = bytes_skip(in, in.count);
+			break;
+		}
+		if (result == WIRE_MORE || in.count < frame.length)
+			break;
+		take_frame(replies, frame.type, frame_body(in, &frame));
+		in = bytes_skip(in, frame.length);
+	}
+	if (!buf_ok(&replies->kept))
+		fail(replies, "out of memory");
+	/* What is dropped held secrets. */
+	if (replies->kept.at && in.count == 0)
+		buf_wipe(&replies->kept);
+	else
+		buf_drop(&replies->kept, replies->kept.count - in.count);
+}
+
+enum replies_verdict replies_end(struct replies *replies)
+{
+	if (replies->verdict != REPLIES_BAD && !replies->is_done)
+		fail(replies, "it did not come to its end");
+	else if (replies->verdict == REPLIES_NONE)
+		replies->verdict = REPLIES_NOBODY; /* no row */
+	return replies->verdict;
+}
+
+void replies_done(struct replies *replies)
+{
+	buf_wipe(&replies->kept);
+	secret_free(&replies->name);
+	secret_free(&replies->secret);
+	*replies = (struct replies){ 0 };
+}

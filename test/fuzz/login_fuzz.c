@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing logins, both roles: a client proves who it is to us, and we to a server.
+ * Their keys are derived at once here, not on a helper thread.
+ *
+ * The first byte of the input chooses role, method and secret. The rest are messages,
+ * each behind its length in two bytes. A '+' in a message stands for the nonce that was said
+ * last, which no fuzzer can guess.
+ *
+ * Nobody may come in by luck: ENTRY_OK of a method that asks for a proof is a failure,
+ * and so is LOGIN_OK of a server that has not proven itself in SCRAM.
+ */
+#include "pgweir/auth/entry.h"
+#include "pgweir/auth/login.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "pgweir/loop/workers.h"
+#include "pgweir/pgwire/fields.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define SCRAM_SECRET                                    \
+	"SCRAM-SHA-256$4:MDEyMzQ1Njc4OWFiY2RlZg==$"     \
+	"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:" \
+	"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+static const struct secret secrets[] = {
+	{ SECRET_PLAIN, "a long secret that nobody guesses: 5cT0pOhrTqx2" },
+	{ SECRET_MD5, "md5ed2bc54e6e4dea5b8b2b53cc65e1ad24" },
+	{ SECRET_SCRAM, SCRAM_SECRET },
+};
+
+#define SECRET_COUNT (sizeof(secrets) / sizeof(secrets[0]))
+#define DIGITS_MAX 4 /* of a count of rounds: more would only be slow */
+
+static void on_work(void *arg) { *(bool *)arg = true; }
+
+/* What a helper thread and the loop would do. */
+static void run_job(struct job *job, const bool *is_done)
+{
+	job->run(job);
+	job->done(job);
+	assert(*is_done);
+}
+
+/* The nonce in what we have said, or nothing. */
+static struct bytes nonce_in(struct bytes said)
+{
+	for (size_t at = said.count; at >= 2; at--) {
+		const char *begin = said.at + at;
+		const char *end = said.at + said.count, *comma;
+
+		if (begin[-2] != 'r' || begin[-1] != '=')
+			continue;
+		comma = memchr(begin, ',', (size_t)(end - begin));
+		return bytes_of(begin, (size_t)((comma ? comma : end) - begin));
+	}
+	return (struct bytes){ 0 };
+}
+
+/* The next message, whole. false: there is none, or it would take too long. */
+static bool next_message(struct bytes *in, struct bytes said, struct buf *message)
+{
+	struct bytes nonce = nonce_in(said);
+	unsigned int digits = 0;
+	size_t count;
+
+	buf_clear(message);
+	if (in->count < 2)
+		return false;
+	count = load_be16(in->at);
+	*in = bytes_skip(*in, 2);
+	for (; count && in->count; count--, *in = bytes_skip(*in, 1)) {
+		digits = *in->at >= '0' && *in->at <= '9' ? digits + 1 : 0;
+		if (digits > DIGITS_MAX)
+			return false;
+		if (*in->at == '+')
+			buf_add(message, nonce.at, nonce.count);
+		else
+			buf_add_byte(message, *in->at);
+	}
+	return true;
+}
+
+static void enter(struct bytes in, unsigned int choice, struct verifiers *verifiers)
+{
+	enum entry_method method = (enum entry_method)(choice % (ENTRY_CERT + 1));
+	bool is_done = false, asks = method >= ENTRY_PLAIN && method <= ENTRY_SCRAM;
+	size_t secret = choice / (ENTRY_CERT + 1) % (SECRET_COUNT + 1);
+	struct buf out = { 0 }, message = { 0 };
+	enum entry_result result;
+	struct err err;
+	struct entry *entry = entry_new(&(struct entry_who){
+	    .method = method,
+	    .user = "somebody",
+	    .secret = secret < SECRET_COUNT ? &secrets[secret] : NULL,
+	    .iterations = 2,
+	    .verifiers = verifiers,
+	    .on_work = on_work,
+	    .arg = &is_done,
+	});
+
+	result = entry_start(entry, &out, &err);
+	while (result == ENTRY_MORE && next_message(&in, buf_bytes(&out), &message)) {
+		buf_clear(&out);
+		result = entry_answer(entry, buf_bytes(&message), &out, &err);
+		while (result == ENTRY_WORK) {
+			is_done = false;
+			run_job(entry_job(entry), &is_done);
+			result = entry_resume(entry, &out, &err);
+		}
+	}
+	assert(result != ENTRY_OK || !asks);
+	assert(result != ENTRY_REFUSED || entry_reason(entry));
+	entry_free(&entry);
+	buf_free(&out);
+	buf_free(&message);
+}
+
+static bool begins_sasl(const struct buf *message)
+{
+	return message->count >= 4 && load_be32(message->at) == AUTH_SASL;
+}
+
+static void log_in(struct bytes in, unsigned int choice, struct verifiers *verifiers)
+{
+	static const struct scram_keys keys = { { 1 }, { 2 }, { 3 } };
+	struct credentials credentials[] = {
+		{ CREDENTIALS_NONE, NULL, NULL },
+		{ CREDENTIALS_PLAIN, (char *)secrets[0].text, NULL },
+		{ CREDENTIALS_MD5, (char *)secrets[1].text, NULL },
+		{ CREDENTIALS_KEYS, NULL, (struct scram_keys *)&keys },
+	};
+	bool is_done = false, is_scram = false;
+	struct buf out = { 0 }, message = { 0 };
+	enum login_result result = LOGIN_MORE;
+	struct err err;
+	struct login *login = login_new(&(struct login_who){
+	    .user = "somebody",
+	    .credentials = &credentials[choice % 4],
+	    .verifiers = verifiers,
+	    .on_work = on_work,
+	    .arg = &is_done,
+	});
+
+	while (result == LOGIN_MORE && next_message(&in, buf_bytes(&out), &message)) {
+		is_scram = is_scram || begins_sasl(&message);
+		buf_clear(&out);
+		result = login_answer(login, buf_bytes(&message), &out, &err);
+		while (result == LOGIN_WORK) {
+			is_done = false;
+			run_job(login_job(login), &is_done);
+			result = login_resume(login, &out, &err);
+		}
+	}
+	assert(result != LOGIN_OK || !is_scram);
+	login_free(&login);
+	buf_free(&out);
+	buf_free(&message);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct verifiers *verifiers = verifiers_new(10, NULL);
+	struct bytes in = bytes_of(data, size);
+
+	if (size) {
+		unsigned int choice = data[0];
+
+		if (choice & 1)
+			enter(bytes_skip(in, 1), choice >> 1, verifiers);
+		else
+			log_in(bytes_skip(in, 1), choice >> 1, verifiers);
+	}
+	verifiers_free(&verifiers);
+	return 0;
+}
