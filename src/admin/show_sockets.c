@@ -259,6 +259,7 @@ static const char *client_socket_state(const struct client *client)
 	case CLIENT_STARTUP:
 	case CLIENT_PROOF:
 	case CLIENT_DERIVING:
+	case CLIENT_DELAYED:
 		return "cl_login";
 	case CLIENT_NEWCOMER:
 	case CLIENT_WAITING:

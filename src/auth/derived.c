@@ -122,6 +122,14 @@ bool verifiers_salt(const struct verifiers *verifiers, const char *user, const c
 	return true;
 }
 
+bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
+                    unsigned char out[SHA256_SIZE])
+{
+	struct bytes parts[] = { bytes_text("mock secret"), bytes_text(what), bytes_text(user) };
+
+	return hash_parts(verifiers, parts, 3, out);
+}
+
 static bool make_id(const struct verifiers *verifiers, const char *password, struct bytes salt,
                     unsigned int iterations, unsigned char id[SHA256_SIZE])
 {

@@ -15,6 +15,14 @@
 
 #include "pgweir/base/banned.h"
 
+/* The library leaves the end of a long password on the stack, below us: it is written over. */
+static __attribute__((noinline)) void clear_stack(void)
+{
+	unsigned char room[8192];
+
+	explicit_bzero(room, sizeof(room));
+}
+
 bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
 {
 	unsigned char hash[EVP_MAX_MD_SIZE];
@@ -31,6 +39,7 @@ bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
 		text_hex(out + 3, hash, 16);
 	}
 	secret_wipe(hash, sizeof(hash));
+	clear_stack();
 	return ok;
 }
 
@@ -44,16 +53,22 @@ bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZ
 	/* A NULL key would mean "the key of last time" to OpenSSL. */
 	const char *at = key.count ? key.at : "";
 
-	return HMAC(EVP_sha256(), at, (int)key.count, (const unsigned char *)in.at, in.count, out,
-	            NULL) != NULL;
+	bool ok = HMAC(EVP_sha256(), at, (int)key.count, (const unsigned char *)in.at, in.count,
+	               out, NULL) != NULL;
+
+	clear_stack();
+	return ok;
 }
 
 bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterations,
                    unsigned char out[SHA256_SIZE])
 {
-	return PKCS5_PBKDF2_HMAC(password.count ? password.at : "", (int)password.count,
-	                         (const unsigned char *)salt.at, (int)salt.count, (int)iterations,
-	                         EVP_sha256(), SHA256_SIZE, out) == 1;
+	bool ok = PKCS5_PBKDF2_HMAC(password.count ? password.at : "", (int)password.count,
+	                            (const unsigned char *)salt.at, (int)salt.count,
+	                            (int)iterations, EVP_sha256(), SHA256_SIZE, out) == 1;
+
+	clear_stack();
+	return ok;
 }
 
 bool digest_random(void *out, size_t count) { return RAND_bytes(out, (int)count) == 1; }

@@ -9,13 +9,15 @@
  *
  * Hard here: whoever cannot come in (no such user, no secret, an md5 secret
  * under SCRAM) must see the same exchange as everybody else, up to its end.
- * Such an entry is "doomed": it has a reason from the start.
+ * Such an entry is "doomed": it has a reason from the start, and a mock secret, and
+ * the reason counts only when all the work is done.
  */
 #include "pgweir/auth/entry.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/mock.h"
 #include "pgweir/auth/outside.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/fields.h"
@@ -47,7 +49,7 @@ struct entry {
 	struct verifiers *verifiers;
 	void (*on_work)(void *arg);
 	void *arg;
-	struct secret secret; /* SECRET_NONE too for who does not exist */
+	struct secret secret; /* a mock one of who has none */
 	bool is_known;
 	bool is_proven;
 	const char *doom; /* why it cannot come in by any password; NULL = it can */
@@ -176,9 +178,8 @@ static bool make_outside(struct entry *entry, const struct entry_who *who)
 	return entry->outside;
 }
 
-struct entry *entry_new(const struct entry_who *who)
+static struct entry *make(const struct entry_who *who, const char *secret)
 {
-	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
 	size_t secret_size = strlen(secret) + 1, user_size = strlen(who->user) + 1;
 	struct entry *entry = calloc(1, sizeof(*entry) + secret_size + user_size);
 
@@ -196,11 +197,29 @@ struct entry *entry_new(const struct entry_who *who)
 	memcpy(entry->texts, secret, secret_size);
 	memcpy(entry->texts + secret_size, who->user, user_size);
 	entry->user = entry->texts + secret_size;
-	entry->secret.text = entry->texts;
-	entry->secret.kind = who->secret ? who->secret->kind : SECRET_NONE;
+	entry->secret = secret_of(entry->texts);
 	scram_bind(&entry->scram, who->binding);
 	if (!make_outside(entry, who))
 		entry_free(&entry);
+	return entry;
+}
+
+static bool asks_for_secret(enum entry_method method)
+{
+	return method == ENTRY_PLAIN || method == ENTRY_MD5 || method == ENTRY_SCRAM;
+}
+
+struct entry *entry_new(const struct entry_who *who)
+{
+	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
+	struct entry *entry = NULL;
+	struct buf mock = { 0 };
+
+	if (!doom_of(who) || !asks_for_secret(who->method))
+		return make(who, secret);
+	if (mock_secret(who->verifiers, who->users, who->user, &mock))
+		entry = make(who, buf_text(&mock));
+	buf_wipe(&mock);
 	return entry;
 }
 
@@ -316,8 +335,9 @@ static enum entry_result derive(struct entry *entry, const char *password, struc
                                 unsigned int iterations, enum derived_keep keep,
                                 enum entry_state state, struct err *err)
 {
-	entry->derived =
-	    verifiers_ask(entry->verifiers, entry->user, password, salt, iterations, keep);
+	const char *owner = entry->doom ? NULL : entry->user;
+
+	entry->derived = verifiers_ask(entry->verifiers, owner, password, salt, iterations, keep);
 	if (!entry->derived)
 		return refuse_memory(entry, err);
 	if (derived_keys(entry->derived))
@@ -345,6 +365,11 @@ void entry_job_refused(struct entry *entry)
 
 /* ---- the password itself, and md5 ---- */
 
+static enum entry_result refuse_wrong(struct entry *entry, struct err *err)
+{
+	return refuse_password(entry, err, entry->doom ? entry->doom : "wrong password");
+}
+
 static enum entry_result ask_outside(struct entry *entry, struct err *err)
 {
 	if (!outside_ask(entry->outside, entry->password, entry->deadline))
@@ -371,8 +396,9 @@ static enum entry_result check_derived(struct entry *entry, struct err *err)
 	if (!keys)
 		return refuse(entry, err, ERR_INTERNAL, password_failed, "key derivation failed");
 	if (!bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
-	                        bytes_of(entry->keys.stored_key, SCRAM_KEY_SIZE)))
-		return refuse_password(entry, err, "wrong password");
+	                        bytes_of(entry->keys.stored_key, SCRAM_KEY_SIZE)) ||
+	    entry->doom)
+		return refuse_wrong(entry, err);
 	derived_keep(entry->verifiers, entry->derived);
 	return accept(entry);
 }
@@ -416,8 +442,6 @@ static enum entry_result read_password(struct entry *entry, struct bytes body, s
 	if (!*password)
 		return refuse(entry, err, ERR_PASSWORD, "empty password returned by client",
 		              "empty password");
-	if (entry->doom)
-		return refuse_password(entry, err, entry->doom);
 	entry->password = strdup(password);
 	if (!entry->password)
 		return refuse_memory(entry, err);
@@ -427,7 +451,7 @@ static enum entry_result read_password(struct entry *entry, struct bytes body, s
 		return check_scram_secret(entry, err);
 	fits = entry->secret.kind == SECRET_MD5 ? matches_md5(entry, password)
 	                                        : same_text(password, entry->secret.text);
-	return fits ? accept(entry) : refuse_password(entry, err, "wrong password");
+	return fits && !entry->doom ? accept(entry) : refuse_wrong(entry, err);
 }
 
 /* What an honest client would answer to .md5_salt. */
@@ -457,13 +481,11 @@ static enum entry_result read_md5(struct entry *entry, struct bytes body, struct
 	if (fields_text(body, &given) != WIRE_OK)
 		return refuse(entry, err, ERR_PROTOCOL, "invalid password packet",
 		              "malformed password packet");
-	if (entry->doom)
-		return refuse_password(entry, err, entry->doom);
 	if (!md5_expected(entry, expected))
 		return refuse(entry, err, ERR_INTERNAL, password_failed,
 		              "the crypto library has no MD5");
-	return same_text(given, expected) ? accept(entry)
-	                                  : refuse_password(entry, err, "wrong password");
+	return same_text(given, expected) && !entry->doom ? accept(entry)
+	                                                  : refuse_wrong(entry, err);
 }
 
 /* ---- SCRAM ---- */
@@ -471,17 +493,14 @@ static enum entry_result read_md5(struct entry *entry, struct bytes body, struct
 /* Salt and iterations to offer; of a SCRAM secret the keys too. */
 static bool choose_salt(struct entry *entry, struct scram_verifier *verifier)
 {
-	bool is_plain = !entry->doom && entry->secret.kind == SECRET_PLAIN;
-
-	if (!entry->doom && entry->secret.kind == SECRET_SCRAM) {
+	if (entry->secret.kind == SECRET_SCRAM) {
 		if (!scram_verifier_parse(entry->secret.text, verifier))
 			return false;
 		memcpy(entry->keys.stored_key, verifier->stored_key, SCRAM_KEY_SIZE);
 		memcpy(entry->keys.server_key, verifier->server_key, SCRAM_KEY_SIZE);
 		return true;
 	}
-	if (!verifiers_salt(entry->verifiers, entry->user, is_plain ? entry->secret.text : NULL,
-	                    entry->salt))
+	if (!verifiers_salt(entry->verifiers, entry->user, entry->secret.text, entry->salt))
 		return false;
 	memcpy(verifier->salt, entry->salt, SCRAM_SALT_SIZE);
 	verifier->salt_count = SCRAM_SALT_SIZE;
@@ -529,6 +548,8 @@ static enum entry_result check_proof(struct entry *entry, struct buf *out, struc
 	                             &why) &&
 	          scram_server_final(&entry->scram, entry->keys.server_key, &final, &why);
 
+	if (entry->doom)
+		ok = err_set(&why, ERR_PASSWORD, "%s", entry->doom);
 	if (ok)
 		message_auth_sasl_final(out, buf_bytes(&final));
 	buf_free(&final);
@@ -553,8 +574,6 @@ static enum entry_result read_client_final(struct entry *entry, struct bytes bod
 
 	if (!scram_server_read(&entry->scram, body, &why))
 		return refuse_sasl(entry, err, &why);
-	if (entry->doom)
-		return refuse(entry, err, ERR_PASSWORD, sasl_failed, entry->doom);
 	if (entry->secret.kind == SECRET_SCRAM)
 		return check_proof(entry, out, err);
 	result = derive(entry, entry->secret.text, bytes_of(entry->salt, sizeof(entry->salt)),
@@ -578,7 +597,11 @@ bool entry_credentials(const struct entry *entry, struct credentials *credential
 {
 	struct secret sent = { SECRET_PLAIN, entry->password };
 
-	if ((entry->outside || entry->secret.kind != SECRET_PLAIN) && entry->password)
+	if (entry->outside && entry->password)
+		return credentials_from_secret(credentials, &sent);
+	if (entry->doom) /* it came in without a secret; the mock one is good for nothing */
+		return true;
+	if (entry->secret.kind != SECRET_PLAIN && entry->password)
 		return credentials_from_secret(credentials, &sent);
 	if (entry->secret.kind != SECRET_SCRAM || entry->method != ENTRY_SCRAM)
 		return credentials_from_secret(credentials, &entry->secret);

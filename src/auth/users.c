@@ -34,6 +34,8 @@ struct row {
 struct users {
 	unsigned long reference_count;
 	struct row *by_name;
+	const struct user **with_secret; /* those who have one */
+	size_t with_secret_count;
 };
 
 /* Where the parser stands. */
@@ -78,6 +80,7 @@ static void free_all(struct users *users)
 
 	HASH_ITER (hh, users->by_name, row, next)
 		free_row(users, row);
+	free(users->with_secret);
 	free(users);
 }
 
@@ -199,6 +202,20 @@ static bool read_lines(struct reader *reader, struct users *users, struct err *e
 	return true;
 }
 
+static bool list_secrets(struct users *users, struct err *err)
+{
+	size_t count = HASH_COUNT(users->by_name);
+
+	users->with_secret = malloc((count ? count : 1) * sizeof(users->with_secret[0]));
+	if (!users->with_secret)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	for (const struct row *row = users->by_name; row; row = row->hh.next) {
+		if (row->user.secret.kind != SECRET_NONE)
+			users->with_secret[users->with_secret_count++] = &row->user;
+	}
+	return true;
+}
+
 struct users *users_none(void)
 {
 	struct users *users = calloc(1, sizeof(*users));
@@ -215,12 +232,13 @@ static struct users *parse(struct bytes text, const char *file, struct problems 
 		                 .file = file,
 		                 .problems = problems,
 		                 .name.limit = USER_NAME_MAX,
-		                 .secret.limit = USER_SECRET_MAX };
+		                 .secret.limit = USER_SECRET_MAX,
+		                 .secret.is_secret = true };
 	struct users *users = users_none();
 
 	if (!users)
 		err_set(err, ERR_MEMORY, "out of memory");
-	else if (!read_lines(&reader, users, err))
+	else if (!read_lines(&reader, users, err) || !list_secrets(users, err))
 		users_release(&users);
 	buf_free(&reader.name);
 	buf_wipe(&reader.secret);
@@ -249,7 +267,7 @@ static bool read_file(FILE *file, struct buf *text)
 
 static struct users *load(const char *path, struct problems *problems, struct err *err)
 {
-	struct buf text = { .limit = USERS_FILE_MAX };
+	struct buf text = { .limit = USERS_FILE_MAX, .is_secret = true };
 	struct users *users = NULL;
 	FILE *file = fopen(path, "re");
 
@@ -257,6 +275,7 @@ static struct users *load(const char *path, struct problems *problems, struct er
 		err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
 		return NULL;
 	}
+	setvbuf(file, NULL, _IONBF, 0); /* a buffer of the library's would not be wiped */
 	if (read_file(file, &text))
 		users = parse(buf_bytes(&text), path, problems, err);
 	else if (!buf_ok(&text))
@@ -299,6 +318,13 @@ const struct user *users_find(const struct users *users, const char *name)
 
 	HASH_FIND_STR(users->by_name, name, row);
 	return row ? &row->user : NULL;
+}
+
+const struct user *users_any(const struct users *users, uint32_t number)
+{
+	size_t count = users->with_secret_count;
+
+	return count ? users->with_secret[number % count] : NULL;
 }
 
 size_t users_count(const struct users *users) { return HASH_COUNT(users->by_name); }

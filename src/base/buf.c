@@ -13,8 +13,10 @@
 
 void buf_free(struct buf *buf)
 {
+	if (buf->is_secret && buf->at)
+		explicit_bzero(buf->at, buf->room);
 	free(buf->at);
-	*buf = (struct buf){ .limit = buf->limit };
+	*buf = (struct buf){ .limit = buf->limit, .is_secret = buf->is_secret };
 }
 
 void buf_wipe(struct buf *buf)
@@ -22,6 +24,19 @@ void buf_wipe(struct buf *buf)
 	if (buf->at)
 		explicit_bzero(buf->at, buf->room);
 	buf_free(buf);
+}
+
+/* As realloc(), for content that must not stay behind. */
+static char *move(struct buf *buf, size_t room)
+{
+	char *at = malloc(room);
+
+	if (!at || !buf->at)
+		return at;
+	memcpy(at, buf->at, buf->count);
+	explicit_bzero(buf->at, buf->room);
+	free(buf->at);
+	return at;
 }
 
 char *buf_reserve(struct buf *buf, size_t count)
@@ -40,7 +55,7 @@ char *buf_reserve(struct buf *buf, size_t count)
 		room *= 2;
 	if (room > limit)
 		room = limit;
-	at = realloc(buf->at, room);
+	at = buf->is_secret ? move(buf, room) : realloc(buf->at, room);
 	if (!at)
 		goto broken;
 	buf->at = at;

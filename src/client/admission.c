@@ -190,13 +190,14 @@ static void refuse(struct client *client, const char *words)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
+	struct err err;
 
-	client_refuse(client, ERR_NOT_ALLOWED,
-	              "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s", words,
-	              client_is_physical(client) ? "replication from host" : "host",
-	              is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
-	              client->entrance->user, client->entrance->database,
-	              client_is_tls(client) ? "TLS encryption" : "no encryption");
+	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
+	        words, client_is_physical(client) ? "replication from host" : "host",
+	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	        client->entrance->user, client->entrance->database,
+	        client_is_tls(client) ? "TLS encryption" : "no encryption");
+	guard_refuse(client, &err);
 }
 
 /* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */

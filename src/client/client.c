@@ -40,10 +40,11 @@ static const struct client_step {
 	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
 	                         TO(CLIENT_CONSOLE) | END },
 	[CLIENT_PROOF] = { "proof", NULL,
-	                   TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_NEWCOMER) |
-	                       TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) | END },
+	                   TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
+	                       TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) | END },
 	[CLIENT_LOOKING] = { "looking", NULL, TO(CLIENT_PROOF) | END },
 	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
+	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
 	                  TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
@@ -104,6 +105,7 @@ void client_entrance_free(struct client *client)
 
 	if (!entrance)
 		return;
+	guard_forget(client);
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	admission_free(entrance);

@@ -43,6 +43,23 @@ bool proof_input(struct client *client, struct bytes in);   /* proof.c */
 bool relay_input(struct client *client, struct bytes in);   /* relay.c */
 bool console_input(struct client *client, struct bytes in); /* console_door.c */
 
+/*
+ * Takes the PROXY header from the front of *in, if there is and may be one.
+ * WIRE_BAD: it is closed. introduction.c
+ */
+enum wire_result introduction_take(struct client *client, struct bytes *in);
+
+/* ---- guard.c ---- */
+
+/* Whether one more of its address may try to log in. false: it has been refused. */
+bool guard_admits(struct client *client);
+
+/* Its login has failed: it is told so, after auth_failure_delay. In CLIENT_PROOF. */
+void guard_refuse(struct client *client, const struct err *err);
+
+/* It goes, or has been told. */
+void guard_forget(struct client *client);
+
 /* ---- client_tls.c ---- */
 
 /* It sent an SSLRequest; has_more: and more in plain behind it. false: go no further. */

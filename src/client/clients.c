@@ -93,6 +93,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
+	TAILQ_INIT(&clients->delayed);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
@@ -122,6 +123,7 @@ void clients_free(struct clients **clientsp)
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);
 	hba_release(&clients->hba);
+	ranges_free(&clients->proxies);
 	explicit_bzero(clients->random, sizeof(clients->random));
 	free(clients);
 }
@@ -155,6 +157,12 @@ void clients_set_hba(struct clients *clients, struct hba *hba)
 
 	clients->hba = hba ? hba_hold(hba) : NULL;
 	hba_release(&old);
+}
+
+void clients_set_proxies(struct clients *clients, struct ranges *proxies)
+{
+	ranges_free(&clients->proxies);
+	clients->proxies = proxies;
 }
 
 void clients_random(struct clients *clients, void *out, size_t count)
@@ -205,6 +213,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
 	client_login_begin(client);
+	client->stream.is_secret = true; /* until it is in: a password may come */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");
 	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))

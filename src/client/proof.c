@@ -151,7 +151,8 @@ static bool check_names(struct client *client)
 	struct client_entrance *entrance = client->entrance;
 
 	if (!is_for_console(client) && clients->config->max_client_conn > 0 &&
-	    clients->count > (unsigned int)clients->config->max_client_conn) {
+	    clients->count - clients->delayed_count >
+	        (unsigned int)clients->config->max_client_conn) {
 		clients->limit_hits++;
 		client_refuse(client, ERR_LIMIT, "no more connections allowed (max_client_conn)");
 		return false;
@@ -245,6 +246,7 @@ static bool take_place(struct client *client)
 	struct pools *pools = client->clients->with.pools;
 	const struct client_entrance *entrance = client->entrance;
 
+	client->stream.is_secret = false;
 	client->account = pools_account(pools, entrance->user);
 	if (!client->account) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
@@ -310,6 +312,8 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 {
 	struct entry *entry = client->entrance->entry;
 
+	if ((result == ENTRY_OK || result == ENTRY_REFUSED) && !guard_admits(client))
+		return;
 	if (result != ENTRY_REFUSED && out->count && !client_send(client, buf_bytes(out)))
 		return;
 	switch (result) {
@@ -322,7 +326,7 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
 		identity_failed(client);
-		client_fatal(client, err);
+		guard_refuse(client, err);
 		return;
 	case ENTRY_OK:
 		if (!identity_holds(client)) { /* a reload may have taken the user away */
@@ -431,6 +435,7 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	    .method = method,
 	    .user = identity_claimed(client),
 	    .secret = is_known ? &secret : NULL,
+	    .users = clients->users,
 	    .is_proven = is_proven,
 	    .options = options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
@@ -473,7 +478,7 @@ void proof_begin(struct client *client)
 	struct clients *clients = client->clients;
 	bool is_console_owner = is_for_console(client) && is_owner(client);
 
-	if (!check_names(client))
+	if (!check_names(client) || !guard_admits(client))
 		return;
 	if (clients->config->log_connections)
 		log_attempt(client);
@@ -492,6 +497,7 @@ void proof_begin(struct client *client)
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
 	struct buf out = { 0 };
+	enum entry_result result;
 	struct err err;
 
 	if (frame->type == 'X') {
@@ -503,7 +509,9 @@ static void take_message(struct client *client, const struct frame *frame, struc
 		              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 		return;
 	}
-	act_on(client, entry_answer(client->entrance->entry, body, &out, &err), &out, &err);
+	result = entry_answer(client->entrance->entry, body, &out, &err);
+	secret_wipe((char *)body.at, body.count); /* it lies in a buffer of the stream's */
+	act_on(client, result, &out, &err);
 	buf_wipe(&out);
 }
 

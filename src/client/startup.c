@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's first packets: requests for encryption, a cancel, or the startup
- * packet that says who wants to enter where, and how its session shall be set.
+ * A client's first packets: what its proxy says of it, requests for encryption, a cancel, or the
+ * startup packet that says who wants to enter where, and how its session shall be set.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -242,33 +242,42 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	}
 }
 
-bool startup_input(struct client *client, struct bytes in)
+/* Judges the packet at the start of *in, and steps over it. false: go no further. */
+static bool judge_packet(struct client *client, struct bytes *in)
 {
 	struct startup startup;
 
-	switch (startup_peek(in, &startup)) {
+	switch (startup_peek(*in, &startup)) {
 	case WIRE_BAD:
 		if (startup.kind != STARTUP_CANCEL)
-			return refuse_packet(client, in);
+			return refuse_packet(client, *in);
 		client_close(client, "bad cancel request");
 		return false;
 	case WIRE_OK:
-		if (startup.kind == STARTUP_TLS_HELLO && !client_tls_hello(client, in))
+		if (startup.kind == STARTUP_TLS_HELLO && !client_tls_hello(client, *in))
 			return false;
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
-			return refuse_packet(client, in);
+			return refuse_packet(client, *in);
 		if (startup.kind != STARTUP_CANCEL && startup_holds(client))
 			break;
-		if (in.count >= startup.length) {
-			if (!take_packet(client, &startup, in))
-				return false;
-			in = bytes_skip(in, startup.length);
+		if (in->count < startup.length)
 			break;
-		}
+		if (!take_packet(client, &startup, *in))
+			return false;
+		*in = bytes_skip(*in, startup.length);
 		break;
 	case WIRE_MORE:
 		break;
 	}
+	return true;
+}
+
+bool startup_input(struct client *client, struct bytes in)
+{
+	enum wire_result result = introduction_take(client, &in);
+
+	if (result == WIRE_BAD || (result == WIRE_OK && !judge_packet(client, &in)))
+		return false;
 	if (!stream_keep(&client->stream, in)) {
 		client_close(client, "out of memory");
 		return false;

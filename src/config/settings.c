@@ -23,7 +23,7 @@
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
 	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD, \
-	enum log_format: SETTING_WORD, \
+	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
 	{ .name = #field, .type = TYPE(field), .at = offsetof(struct config, field), __VA_ARGS__ }
@@ -44,6 +44,7 @@ static const char *const auth_types_absent[] = {
 	NULL
 };
 static const char *const log_formats[] = { "text", "json", NULL };
+static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
@@ -56,6 +57,13 @@ const struct setting settings[] = {
 	SETTING(auth_dbname, .refused = CONFIG_CONSOLE_DATABASE, LIVE, GROUP(AUTH),
 	        .help = "The entry of [databases] in which auth_query runs. Without it, the one "
 	                "that the client asks for."),
+	SETTING(auth_failure_delay, .initial = "0", LIVE, GROUP(AUTH),
+	        .help = "A login that fails is told so that much later, but within "
+	                "client_login_timeout. 0 = at once."),
+	SETTING(auth_failure_limit, .initial = "0", .max = INT32_MAX, LIVE, GROUP(AUTH),
+	        .help = "While so many failed logins of one address (of a /64 network, if IPv6) "
+	                "wait for auth_failure_delay to be over, all its further logins are "
+	                "refused. 0 = no limit."),
 	SETTING(auth_file, LIVE, GROUP(AUTH), .help = "The file of users and their secrets."),
 	SETTING(auth_hba_file, .initial = "", LIVE, GROUP(AUTH),
 	        .help = "The rules of auth_type hba: who may come in, from where, and how. As "
@@ -138,6 +146,9 @@ const struct setting settings[] = {
 	SETTING(conffile, LIVE, GROUP(GENERIC),
 	        .help = "The file that the next RELOAD reads. Without it, the one named on the "
 	                "command line."),
+	SETTING(core_dumps, .initial = "0", BOOT, GROUP(GENERIC),
+	        .help = "Lets the system dump the memory when pgweir crashes, passwords and keys "
+	                "included, and lets others of its user look into it (gdb, /proc)."),
 	SETTING(default_pool_size, .initial = "20", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Server connections for one user on one database. 0 = no limit."),
 	SETTING(disable_pqexec, .initial = "0", BOOT, GROUP(GENERIC),
@@ -224,6 +235,13 @@ const struct setting settings[] = {
 	SETTING(pool_mode, .initial = "session", .words = value_pool_modes, LIVE, GROUP(GENERIC),
 	        .help = "When a server goes back to its pool: when the client leaves (session), "
 	                "after each transaction, or after each statement."),
+	SETTING(proxy_protocol, .initial = "off", .words = proxy_protocols, LIVE, GROUP(AUTH),
+	        .help = "Whether proxies say by a PROXY header (version 1 or 2) who comes "
+	                "through them: accept takes it from proxy_protocol_from and from nobody "
+	                "else; require also refuses whoever comes from there without one."),
+	SETTING(proxy_protocol_from, .initial = "", .splits_at_blanks = true, LIVE, GROUP(AUTH),
+	        .help = "The proxies that are believed: addresses, ranges such as 10.0.0.0/8, and "
+	                "unix for those that come by the Unix socket."),
 	SETTING(query_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a query runs for longer. 0 = never."),
 	SETTING(query_wait_notify, .initial = "5", .unit = USEC_PER_SEC, LIVE, GROUP(CHECKS),

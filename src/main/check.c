@@ -20,6 +20,7 @@
 #include "pgweir/main/ask.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/tls_sets.h"
+#include "pgweir/net/range.h"
 
 #include "pgweir/base/banned.h"
 
@@ -98,6 +99,16 @@ static void report_setting(void *arg, const char *text)
 
 static void report_tls(void *arg, const struct err *err) { report_setting(arg, err->text); }
 
+static void judge_proxies(struct check *check)
+{
+	struct ranges *proxies = NULL;
+	struct err err;
+
+	if (!daemon_load_proxies(check->config, &proxies, &err))
+		report_setting(check, err.text);
+	ranges_free(&proxies);
+}
+
 static void judge(struct check *check)
 {
 	check->config = config_draft(check->file, &check->problems, &check->places);
@@ -107,6 +118,7 @@ static void judge(struct check *check)
 	daemon_check_outside(check->config, report_setting, check);
 	judge_rules(check);
 	tls_sets_judge(check->config, report_tls, check);
+	judge_proxies(check);
 }
 
 static void print_problems(const struct problems *problems)

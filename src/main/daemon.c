@@ -76,6 +76,16 @@ bool daemon_load_hba(const struct config *config, struct hba **hba,
 	return *hba != NULL;
 }
 
+bool daemon_load_proxies(const struct config *config, struct ranges **proxies, struct err *err)
+{
+	const struct config_list *list = &config->proxy_protocol_from;
+
+	if (config->proxy_protocol != PROXY_PROTOCOL_OFF && list->count == 0)
+		return err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
+	*proxies = ranges_new(list->names, list->count, err);
+	return *proxies || err_prefix(err, "proxy_protocol_from: ");
+}
+
 struct users *daemon_load_users(const struct config *config, struct err *err)
 {
 	bool has_users = config->auth_type != AUTH_TYPE_ANY && config->auth_type != AUTH_TYPE_PAM;
@@ -203,6 +213,8 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
+	struct ranges *proxies;
+
 	daemon->pools = pools_new(
 	    &(struct pools_with){
 		.loop = daemon->loop,
@@ -240,6 +252,9 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	clients_set_hba(daemon->clients, daemon->hba);
 	console_attach(daemon->console, daemon->clients);
 	clients_set_tls(daemon->clients, daemon->tls.client);
+	if (!daemon_load_proxies(daemon->config, &proxies, err))
+		return false;
+	clients_set_proxies(daemon->clients, proxies);
 	return true;
 }
 

@@ -17,7 +17,7 @@
 
 /* Nothing in here can fail. Takes over the references. */
 static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users,
-                         struct hba *hba, const struct tls_sets *tls)
+                         struct hba *hba, const struct tls_sets *tls, struct ranges *proxies)
 {
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
@@ -31,6 +31,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	clients_set_hba(daemon->clients, hba);
 	clients_configure(daemon->clients, config, users);
 	clients_set_tls(daemon->clients, daemon->tls.client);
+	clients_set_proxies(daemon->clients, proxies);
 	pools_set_tls(daemon->pools, daemon->tls.server);
 	verifiers_trim(daemon->verifiers, users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
@@ -45,17 +46,19 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
                           struct hba *hba, struct err *err)
 {
 	struct log_options log = daemon_log_options(daemon->options, config);
+	struct ranges *proxies = NULL;
 	struct tls_sets tls;
 
 	if (!tls_sets_make(&tls, config, &daemon->tls, err) ||
-	    !log_configure(daemon->log, &log, err)) {
+	    !daemon_load_proxies(config, &proxies, err) || !log_configure(daemon->log, &log, err)) {
 		tls_sets_done(&tls);
+		ranges_free(&proxies);
 		config_unref(&config);
 		users_release(&users);
 		hba_release(&hba);
 		return false;
 	}
-	put_in_force(daemon, config, users, hba, &tls);
+	put_in_force(daemon, config, users, hba, &tls, proxies);
 	return true;
 }
 

@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "pgweir/base/version.h"
@@ -64,6 +65,18 @@ static bool enter_background(const struct options *options, const struct config 
 	return !options->daemon || daemonize(err);
 }
 
+/* Secrets stay out of core dumps and other processes. Under a sanitizer leaks could not be found.
+ */
+static void close_memory(const struct config *config)
+{
+#ifdef __SANITIZE_ADDRESS__
+	(void)config;
+#else
+	if (!config->core_dumps)
+		prctl(PR_SET_DUMPABLE, 0);
+#endif
+}
+
 /* Runs the daemon to its end. Takes over the references. */
 static bool run(struct log *log, const struct options *options, const struct config *config,
                 struct users *users, struct hba *hba, const struct activation *given,
@@ -76,6 +89,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 	struct daemon *daemon;
 	bool is_up;
 
+	close_memory(config);
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
 	daemon = daemon_new(log, options, config, users, hba, given, err);

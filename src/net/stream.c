@@ -123,6 +123,23 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 	return done;
 }
 
+/* Keeps what lies in the scratch buffer; a secret must not stay there. */
+static bool keep_input(struct stream *stream, char *at, size_t count)
+{
+	bool ok;
+
+	if (!stream->is_secret)
+		return kept_add(stream->pool, &stream->in, at, count);
+	if (!stream->in)
+		stream->in = slab_take(&stream->pool->kept);
+	if (!stream->in)
+		return false;
+	stream->in->buf.is_secret = true;
+	ok = kept_add(stream->pool, &stream->in, at, count);
+	explicit_bzero(at, count);
+	return ok;
+}
+
 /* Nobody listens now, but the end would be news: what comes is kept. */
 static void read_ahead(struct stream *stream)
 {
@@ -139,7 +156,7 @@ static void read_ahead(struct stream *stream)
 		return;
 	if (done <= 0)
 		stream->error = done < 0 ? errno : 0;
-	else if (kept_add(stream->pool, &stream->in, scratch, (size_t)done))
+	else if (keep_input(stream, scratch, (size_t)done))
 		return;
 	watch_set(&stream->watch, 0);
 	stream->ops->on_gone(stream);
@@ -270,6 +287,8 @@ enum stream_result stream_read(struct stream *stream, struct bytes *in)
 		return STREAM_NOTHING;
 	}
 	stream->error = done < 0 ? errno : 0;
+	if (stream->is_secret)
+		explicit_bzero(at, kept); /* half a password, perhaps */
 	return STREAM_END;
 }
 
@@ -285,7 +304,7 @@ bool stream_keep(struct stream *stream, struct bytes rest)
 	}
 	if (rest.count == 0)
 		return true;
-	return kept_add(stream->pool, &stream->in, rest.at, rest.count);
+	return keep_input(stream, (char *)rest.at, rest.count);
 }
 
 struct bytes stream_kept(const struct stream *stream)

@@ -276,7 +276,9 @@ static void set_ground(struct making *making)
 	SSL_CTX *library = making->library;
 
 	SSL_CTX_set_mode(library, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
-	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	/* what clients send may be a password: it does not stay in the library's buffers */
+	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+	                                 SSL_OP_CLEANSE_PLAINTEXT);
 	/* Nothing is kept here: whoever wants to resume brings a ticket. */
 	SSL_CTX_set_session_cache_mode(library, SSL_SESS_CACHE_OFF);
 	if (making->options->role == TLS_ACCEPTS) {

@@ -94,7 +94,7 @@ def test_methods(rules, method, kind):
     known = refusal(weir.address, password="incorrect")
     unknown = refusal(weir.address, "mallory", password="incorrect")
     assert known.sqlstate == "28P01"
-    if kind != "scram" or method != "md5":  # there an unknown user is asked for md5
+    if kind != "scram" or method != "md5":  # among secrets of several kinds it may be asked for md5
         assert (known.sqlstate, known.text) == (unknown.sqlstate, unknown.text)
 
 

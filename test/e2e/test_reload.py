@@ -22,8 +22,8 @@ from .kit.daemon import USERS
 from .kit.fake import answer as fake_answer
 from .kit.names import NameServer
 from .kit.wait import wait_until
-from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, bind, execute, parse, query, refusal,
-                       special, startup, sync)
+from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, bind, execute, message, parse, query,
+                       refusal, special, startup, sync)
 from .test_tls import asked, encrypt, tls_client, trusting
 
 SHORT = "0.3"
@@ -265,6 +265,39 @@ def a_map_is_added(s):
     assert not s.weir.admin("SHOW IDENT")
     yield
     assert s.row("IDENT", map_name="staff", sys_name="mary", pg_username="alice")
+
+
+def a_proxy_introduces(s):
+    def ask():
+        with s.weir.wire() as wire:
+            wire.send(b"PROXY TCP4 192.0.2.7 192.0.2.1 7 8\r\n", startup(user="alice", database="app"))
+            return wire.read().type
+    assert ask() == "E"
+    yield
+    assert ask() == "R"
+
+
+def guess(s):
+    client = s.weir.wire().startup()
+    client.expect("R")
+    client.send(message("p", b"wrong\0"))
+    return client
+
+
+def failures_wait(s):
+    assert guess(s).read_refusal().sqlstate == "28P01"
+    yield
+    client = guess(s)
+    wait_until(lambda: s.row("LISTS", list="login_clients", items=1))
+    assert not client.is_closed()
+
+
+def failures_are_counted(s):
+    clients = [guess(s), guess(s)]
+    wait_until(lambda: s.row("LISTS", list="login_clients", items=2))
+    yield
+    assert refusal(s.weir.address).text.startswith("too many failed logins from this address")
+    assert not clients[0].is_closed()
 
 
 def greeted(s):
@@ -810,6 +843,12 @@ SETTINGS = (
     Row("auth_file", "{dir}/others.txt", others_are_known),
     Row("auth_hba_file", "{dir}/more.hba", a_rule_is_added, BY_RULES),
     Row("auth_ident_file", "{dir}/more.ident", a_map_is_added, BY_RULES),
+    Row("auth_failure_delay", "900", failures_wait, dict(auth_type="plain")),
+    Row("auth_failure_limit", "2", failures_are_counted,
+        dict(auth_type="plain", auth_failure_delay=900)),
+    Row("proxy_protocol", "accept", a_proxy_introduces, dict(proxy_protocol_from="127.0.0.1")),
+    Row("proxy_protocol_from", "127.0.0.0/8, ::1", a_proxy_introduces,
+        dict(proxy_protocol="accept", proxy_protocol_from="192.0.2.0/24")),
     # logging
     Row("log_connections", "0", goes_quiet("login attempt: db=app user=limited", come)),
     Row("log_disconnections", "0", goes_quiet("app/limited@.* closing because", come_and_go)),
@@ -903,7 +942,7 @@ SETTINGS = (
 
 # Read at the start only; another value for each.
 RESTART = {
-    "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
+    "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
     "listen_port": "7777", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
     "so_reuseport": "1", "track_extra_parameters": "search_path", "unix_socket_dir": "/nowhere",
     "unix_socket_group": "nogroup", "unix_socket_mode": "448", "user": "nobody",

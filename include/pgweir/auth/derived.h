@@ -38,6 +38,10 @@ size_t verifiers_count(const struct verifiers *verifiers);
 bool verifiers_salt(const struct verifiers *verifiers, const char *user, const char *secret,
                     unsigned char salt[SCRAM_SALT_SIZE]);
 
+/* What a user who does not exist has instead of a secret: bytes that look random. */
+bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
+                    unsigned char out[SHA256_SIZE]);
+
 /* One derivation, done or to be done. Counts its references. */
 struct derived;
 

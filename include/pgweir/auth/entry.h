@@ -8,7 +8,8 @@
  *                          --> OK | REFUSED: then entry_free
  *
  * AuthenticationOk is not sent here: the client goes on with it after ENTRY_OK.
- * A user who does not exist goes through the same exchange and fails at its end.
+ * A user who does not exist goes through the same exchange, has a mock secret in it, and
+ * fails at its end.
  * The job of ENTRY_PAM and ENTRY_LDAP may take long: it has threads of its own.
  */
 #ifndef PGWEIR_AUTH_ENTRY_H
@@ -40,6 +41,8 @@ struct entry_who {
 	enum entry_method method;
 	const char *user;
 	const struct secret *secret; /* NULL: no such user */
+	const struct users *users;   /* those who exist; NULL: not known. Whoever does not
+	                                exist is asked as one of them. Not kept */
 	bool is_proven;              /* PEER, CERT: proven without us. A user must still be known */
 	const char *options;         /* PAM, LDAP: as outside.h has it */
 	const char *host;            /* PAM: whence the user comes */

@@ -62,6 +62,9 @@ void users_release(struct users **users);
 /* NULL: no such user. Good as long as a reference is held. */
 const struct user *users_find(const struct users *users, const char *name);
 
+/* One of those who have a secret, the same for the same number. NULL: there is none. */
+const struct user *users_any(const struct users *users, uint32_t number);
+
 size_t users_count(const struct users *users);
 
 /* Calls back for each user in the order of the file. */

@@ -18,12 +18,13 @@ struct buf {
 	size_t count;   /* bytes in use */
 	size_t room;    /* bytes allocated */
 	size_t limit;   /* most bytes it may hold; 0 = BUF_LIMIT */
+	bool is_secret; /* the content is wiped wherever it is left behind */
 	bool is_broken; /* memory or limit ran out: the content is not whole */
 };
 
 #define BUF_LIMIT ((size_t)1 << 30)
 
-/* Frees what it owns and leaves it at rest; the limit stays. */
+/* Frees what it owns and leaves it at rest; limit and secrecy stay. */
 void buf_free(struct buf *buf);
 
 /* As buf_free(), and wipes the content first: for secrets. */

@@ -24,6 +24,7 @@ enum client_state {
 	CLIENT_PROOF,    /* it has to prove who it is */
 	CLIENT_LOOKING,  /* its host's name, its system user's, or its user is looked up for that */
 	CLIENT_DERIVING, /* a helper thread derives a key for that */
+	CLIENT_DELAYED,  /* could not prove it, and will be told so later */
 	CLIENT_NEWCOMER, /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,     /* is in, and has no server */
 	CLIENT_WAITING,  /* stands in the line for a server */
@@ -38,6 +39,7 @@ enum client_state {
 };
 
 struct admission;
+struct delayed;
 struct identity;
 struct entry;
 struct client_statement;
@@ -48,6 +50,7 @@ struct client_entrance {
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
 	struct entry *entry;
+	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
 	unsigned int method;     /* enum entry_method: how it proves who it is */
 	char *outside;           /* by which options it does so outside; NULL: it does not */
@@ -56,6 +59,7 @@ struct client_entrance {
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
 	char *certificate_name;  /* of its certificate, or NULL */
 	bool has_certificate;    /* it has shown one, and that is good */
+	bool is_introduced;      /* no PROXY header comes any more */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */

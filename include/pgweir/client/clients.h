@@ -7,6 +7,7 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
+#include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
 
 TAILQ_HEAD(client_list, client);
@@ -37,6 +38,10 @@ struct clients_walk {
 };
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
+struct failing;
+
+TAILQ_HEAD(delayed_list, delayed);
+
 struct clients {
 	struct clients_with with;
 	const struct config *config; /* one reference */
@@ -44,11 +49,15 @@ struct clients {
 	struct lookups *lookups;     /* of users who are not in auth_file */
 	struct tls_context *tls;     /* one reference; NULL: no TLS */
 	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
+	struct ranges *proxies;      /* who may send PROXY headers; NULL: nobody */
 	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
 	struct client *by_key;
-	unsigned int count; /* all, the closed ones not */
+	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
+	unsigned int delayed_count;
+	struct failing *failing; /* their addresses */
+	unsigned int count;      /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
 	uint64_t limit_hits;    /* clients refused by max_client_conn */
 	struct endings endings; /* how clients have ended */
@@ -79,6 +88,9 @@ void clients_set_tls(struct clients *clients, struct tls_context *tls);
 
 /* The same for rules; before clients_configure(). NULL: auth_type is not hba. Takes a reference. */
 void clients_set_hba(struct clients *clients, struct hba *hba);
+
+/* Who may send PROXY headers from now on. Takes it over. */
+void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 
 /* Somebody came in: takes over the socket. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer);

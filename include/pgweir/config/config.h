@@ -71,6 +71,13 @@ enum tls_negotiation {
 	TLS_NEGOTIATION_DIRECT    /* at once, with ALPN: PostgreSQL 17 and later */
 };
 
+/* Whether proxies say who comes through them, by a PROXY header. */
+enum proxy_protocol {
+	PROXY_PROTOCOL_OFF,
+	PROXY_PROTOCOL_ACCEPT, /* from proxy_protocol_from */
+	PROXY_PROTOCOL_REQUIRE /* and nobody from there comes in without one */
+};
+
 /* Names out of one setting. */
 struct config_list {
 	char *text;   /* as written, for SHOW CONFIG; never NULL */
@@ -117,13 +124,18 @@ struct config {
 	bool application_name_add_host;
 	usec_t stats_period;
 	int scram_iterations;
+	bool core_dumps;
 
 	/* authentication */
 	enum auth_type auth_type;
 	char *auth_file;
 	char *auth_hba_file;
 	char *auth_ident_file;
-	char *auth_ldap_options; /* with a password in it, perhaps */
+	usec_t auth_failure_delay; /* 0 = none */
+	int auth_failure_limit;    /* 0 = none */
+	enum proxy_protocol proxy_protocol;
+	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
+	char *auth_ldap_options;                /* with a password in it, perhaps */
 	char *auth_pam_service;
 	char *auth_user; /* these three: ask for what is in force, config/entries.h */
 	char *auth_query;

@@ -7,6 +7,7 @@
 #define PGWEIR_MAIN_DAEMON_H
 
 #include "pgweir/auth/hba.h"
+#include "pgweir/net/ranges.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
@@ -29,6 +30,9 @@ bool daemon_load(const char *file, const struct config **config, struct users **
  */
 bool daemon_check_outside(const struct config *config,
                           void (*report)(void *arg, const char *problem), void *arg);
+
+/* The proxies that *config trusts. false: *err says which setting is wrong, and why. */
+bool daemon_load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
 
 /* The rules that *config names; *hba is NULL when it names none. false as above. */
 bool daemon_load_hba(const struct config *config, struct hba **hba,

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Who failed to log in is told so late (auth_failure_delay), and while so many of one
+ * address wait for that, nobody else of it is let in or judged (auth_failure_limit).
+ *
+ * Hard here: guesses that are under way together. Each is judged only if there is room
+ * for its failure; otherwise a right one would be told from the wrong ones at once.
+ * And those who wait must not become a burden: there is a bound on them all, past which
+ * the one who has waited longest is told.
+ */
+#include <stdlib.h>
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define DELAYED_MAX 256
+
+/* Whose failures are counted together: an IPv4 address, a /64 network of IPv6. */
+struct network {
+	uint32_t family;
+	unsigned char bytes[8];
+};
+
+struct failing {
+	UT_hash_handle hh;
+	struct network network;
+	unsigned int count;
+};
+
+struct delayed {
+	TAILQ_ENTRY(delayed) node; /* the longest first */
+	struct client *client;
+	struct failing *failing; /* NULL: a Unix socket */
+	struct err err;
+};
+
+/* false: it has none. */
+static bool network_of(const struct address *address, struct network *network)
+{
+	*network = (struct network){ .family = address->family };
+	if (address->family == AF_INET)
+		memcpy(network->bytes, &address->in.sin_addr, 4);
+	else if (address->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr))
+		memcpy(network->bytes, address->in6.sin6_addr.s6_addr + 8, 8);
+	else if (address->family == AF_INET6)
+		memcpy(network->bytes, address->in6.sin6_addr.s6_addr, 8);
+	else
+		return false;
+	return true;
+}
+
+static struct failing *find(const struct client *client)
+{
+	struct failing *failing = NULL;
+	struct network network;
+
+	if (network_of(&client->peer, &network))
+		HASH_FIND(hh, client->clients->failing, &network, sizeof(network), failing);
+	return failing;
+}
+
+bool guard_admits(struct client *client)
+{
+	int limit = client->clients->config->auth_failure_limit;
+	const struct failing *failing = limit > 0 ? find(client) : NULL;
+
+	if (!failing || failing->count < (unsigned int)limit)
+		return true;
+	client_refuse(client, ERR_LIMIT,
+	              "too many failed logins from this address, try again later");
+	return false;
+}
+
+/* NULL: it has no network, or there is no memory. */
+static struct failing *count_failure(struct client *client)
+{
+	struct failing *failing = find(client);
+	struct network network;
+
+	if (!failing && network_of(&client->peer, &network)) {
+		failing = calloc(1, sizeof(*failing));
+		if (!failing)
+			return NULL;
+		failing->network = network;
+		HASH_ADD(hh, client->clients->failing, network, sizeof(network), failing);
+	}
+	if (failing)
+		failing->count++;
+	return failing;
+}
+
+void guard_forget(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct delayed *delayed = client->entrance->delayed;
+
+	if (!delayed)
+		return;
+	client->entrance->delayed = NULL;
+	TAILQ_REMOVE(&clients->delayed, delayed, node);
+	clients->delayed_count--;
+	if (delayed->failing && --delayed->failing->count == 0) {
+		HASH_DEL(clients->failing, delayed->failing);
+		free(delayed->failing);
+	}
+	free(delayed);
+}
+
+static void tell(struct client *client) { client_fatal(client, &client->entrance->delayed->err); }
+
+static void on_delay_due(struct timer *timer) { tell(CLIENT_OF(timer, timer)); }
+
+/* The delay, but not past the time that a login has. */
+static void set_timer(struct client *client, usec_t delay)
+{
+	struct loop *loop = client->clients->with.loop;
+	usec_t limit = client->clients->config->client_login_timeout;
+
+	if (limit && client->connected_at + limit < loop_now(loop) + delay)
+		timer_set(&client->timer, loop_line(loop, limit, on_delay_due),
+		          client->connected_at);
+	else
+		timer_set(&client->timer, loop_line(loop, delay, on_delay_due), loop_now(loop));
+}
+
+void guard_refuse(struct client *client, const struct err *err)
+{
+	struct clients *clients = client->clients;
+	usec_t delay = clients->config->auth_failure_delay;
+	struct delayed *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
+
+	if (!delayed) {
+		client_fatal(client, err);
+		return;
+	}
+	if (clients->delayed_count >= DELAYED_MAX)
+		tell(TAILQ_FIRST(&clients->delayed)->client);
+	delayed->client = client;
+	delayed->err = *err;
+	delayed->failing = count_failure(client);
+	TAILQ_INSERT_TAIL(&clients->delayed, delayed, node);
+	clients->delayed_count++;
+	client->entrance->delayed = delayed;
+	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
+	client_enter(client, CLIENT_DELAYED);
+	set_timer(client, delay);
+	if (!stream_want(&client->stream, WANT_END))
+		client_close(client, "cannot watch the connection");
+}

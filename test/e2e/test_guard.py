@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: ISC
+"""Guarding: failed logins that are told late, how many of them there may be, what a stranger learns
+of who exists, and the time that a login has as a whole."""
+
+import pytest
+
+from .kit.wait import wait_until
+from .kit.wire import (GSSENC_REQUEST, SSL_REQUEST, Scram, cstr, md5_secret, message, refusal,
+                       sasl_initial, scram_secret, special, startup)
+
+SECRET = "correct horse"
+TOO_MANY = "too many failed logins from this address, try again later"
+
+
+def password(text):
+    return message("p", cstr(text))
+
+
+@pytest.fixture
+def weir(pgweir):
+    def start(**settings):
+        settings.setdefault("auth_type", "plain")
+        daemon = pgweir(databases={"app": "user=alice password=x"},
+                        userlist={"alice": SECRET, "admin": "admin secret"}, **settings)
+        daemon.console_address = daemon.socket_path
+        return daemon
+    return start
+
+
+def logins(daemon):
+    return [row["items"] for row in daemon.admin("SHOW LISTS") if row["list"] == "login_clients"][0]
+
+
+def asked(daemon, user="alice", unix=False):
+    """A client that has been asked for its password."""
+    client = daemon.wire(unix).startup(user)
+    client.expect("R")
+    return client
+
+
+def guess(daemon, text="wrong", **kw):
+    client = asked(daemon, **kw)
+    client.send(password(text))
+    return client
+
+
+# -- told late ------------------------------------------------------------------------------------
+
+
+def test_told_late(weir):
+    daemon = weir(auth_failure_delay="0.5", max_client_conn=2)
+    failed = [guess(daemon) for _ in range(3)]
+    daemon.wait_log("(?s)" + ".*login refused, plain: wrong password" * 3)
+    # Others are served meanwhile, and those who wait take nobody's place.
+    assert daemon.client(password=SECRET).value("SELECT 1") == "1"
+    for client in failed:
+        got = client.read_refusal()
+        assert (got.sqlstate, got.text) == ("28P01", "password authentication failed")
+    assert logins(daemon) == 0
+
+
+def test_it_waits(weir):
+    daemon = weir(auth_failure_delay=900)
+    gone, failed = guess(daemon), guess(daemon)
+    failed.send(password("another"), b"x" * 1000)
+    wait_until(lambda: logins(daemon) == 2)
+    gone.close()
+    wait_until(lambda: logins(daemon) == 1)
+    assert not failed.is_closed()
+    daemon.admin("SET auth_failure_delay = 0")
+    assert guess(daemon).read_refusal().sqlstate == "28P01"
+    assert not failed.is_closed()
+
+
+def test_it_waits_within_the_time_of_a_login(weir):
+    daemon = weir(auth_failure_delay=900, client_login_timeout=1)
+    assert guess(daemon).read_refusal().sqlstate == "28P01"
+
+
+def test_rules_that_refuse_wait_too(make_pgweir):
+    daemon = make_pgweir()
+    path = daemon.account.write(f"{daemon.dir}/hba.conf", "local all all trust\n")
+    daemon.configure(auth_type="hba", auth_hba_file=path, auth_failure_delay=900).start()
+    daemon.console_address = daemon.socket_path
+    daemon.wire().startup()
+    wait_until(lambda: logins(daemon) == 1)
+
+
+def test_a_bounded_number_waits(weir):
+    daemon = weir(auth_failure_delay=900, max_client_conn=0)
+    first = guess(daemon)
+    wait_until(lambda: logins(daemon) == 1)
+    others = [guess(daemon) for _ in range(256)]
+    assert first.read_refusal().sqlstate == "28P01"
+    wait_until(lambda: logins(daemon) == 256)
+    assert not others[0].is_closed()
+
+
+# -- a few at a time ------------------------------------------------------------------------------
+
+
+def test_a_few_of_one_address(weir):
+    daemon = weir(auth_failure_delay=900, auth_failure_limit=2)
+    early_right, early_wrong = asked(daemon), asked(daemon)
+    failed = [guess(daemon), guess(daemon)]
+    wait_until(lambda: daemon.log.count("login refused") == 2)
+    late = refusal(daemon.address, password=SECRET)
+    assert (late.sqlstate, late.text) == ("53300", TOO_MANY)
+    # Who is at it already learns nothing either, right or wrong.
+    early_right.send(password(SECRET))
+    early_wrong.send(password("wrong"))
+    assert early_right.read_refusal().text == early_wrong.read_refusal().text == TOO_MANY
+    assert daemon.wire(unix=True).login(password=SECRET).value("SELECT 1") == "1"
+    failed[0].close()
+    wait_until(lambda: logins(daemon) == 1)
+    assert daemon.client(password=SECRET).value("SELECT 1") == "1"
+
+
+def test_a_right_scram_proof_is_not_confirmed_past_the_limit(weir):
+    daemon = weir(auth_failure_delay=900, auth_failure_limit=1, auth_type="scram-sha-256")
+    client = asked(daemon)
+    scram = Scram(SECRET)
+    client.send(sasl_initial(scram.first()))
+    first = client.expect("R").body[4:]
+    other = asked(daemon)
+    wrong = Scram("wrong")
+    other.send(sasl_initial(wrong.first()))
+    other.send(message("p", wrong.final(other.expect("R").body[4:])))
+    wait_until(lambda: "login refused" in daemon.log)
+    client.send(message("p", scram.final(first)))
+    assert [got.type for got in client.read_to_end()] == ["E"]
+
+
+def test_addresses_are_told_apart_behind_a_proxy(weir):
+    daemon = weir(auth_failure_delay=900, auth_failure_limit=1, proxy_protocol="require",
+                  proxy_protocol_from="127.0.0.1")
+
+    def come(source, text):
+        client = daemon.wire()
+        family, target = ("TCP6", "::1") if ":" in source else ("TCP4", "192.0.2.1")
+        client.send(f"PROXY {family} {source} {target} 1 2\r\n".encode(),
+                    startup(user="alice", database="app"))
+        if text is None:
+            return client.read_refusal().text
+        client.expect("R")
+        client.send(password(text))
+        return client
+
+    come("192.0.2.7", "wrong")
+    come("2001:db8::1", "wrong")
+    wait_until(lambda: logins(daemon) == 2)
+    assert come("192.0.2.7", None) == TOO_MANY
+    assert come("2001:db8::ffff:1", None) == TOO_MANY  # the same network
+    come("192.0.2.8", SECRET).finish_login("alice")
+    come("2001:db8:0:1::1", SECRET).finish_login("alice")
+
+
+# -- who exists -----------------------------------------------------------------------------------
+
+SECRETS = {"plain": lambda user: SECRET, "md5": lambda user: md5_secret(user, SECRET),
+           "scram": lambda user: scram_secret(SECRET, b"salt of 18 bytes..", 5000)}
+
+
+def shape(daemon, user):
+    """All that is said to a wrong password, but for what is random."""
+    client, said = daemon.wire().startup(user), []
+    scram = Scram("wrong")
+    for got in iter(client.read, None):
+        if got.type == "E":
+            return said + [got.fields]
+        code = int.from_bytes(got.body[:4], "big")
+        said.append((got.type, code, len(got.body)))
+        if code in (3, 5):
+            client.send(password("wrong" if code == 3 else "md5" + 32 * "0"))
+        elif code == 10:
+            client.send(sasl_initial(scram.first()))
+        else:
+            final = scram.final(got.body[4:])
+            said.append((scram.iterations, len(scram.salt)))
+            client.send(message("p", final))
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
+def test_who_does_not_exist_looks_like_who_does(pgweir, auth_type, kind):
+    users = {name: SECRETS[kind](name) for name in ("alice", "bob")}
+    daemon = pgweir(auth_type=auth_type, userlist={**users, "nosecret": ""})
+    known = shape(daemon, "alice")
+    assert known == shape(daemon, "bob")
+    for user in ("mallory", "nosecret", "x" * 63):
+        assert shape(daemon, user) == known == shape(daemon, user)
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("auth_type", ("plain", "scram-sha-256"))
+def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
+    """Whoever derives keys is seen in state deriving: once a name for plain secrets under SCRAM,
+    each time for SCRAM secrets under plain."""
+    daemon = pgweir(auth_type=auth_type, userlist={"alice": SECRETS[kind]("alice")}, verbose=2)
+
+    def derivations(user):
+        since = len(daemon.log)
+        shape(daemon, user)
+        daemon.wait_log(f"{user}@.*closing because", since=since)
+        return daemon.log[since:].count("proof -> deriving")
+
+    wanted = [derivations("alice"), derivations("alice")]
+    assert wanted == [derivations("mallory"), derivations("mallory")]
+    if (auth_type, kind) == ("scram-sha-256", "plain"):
+        assert wanted == [1, 0]
+    if (auth_type, kind) == ("plain", "scram"):
+        assert wanted == [1, 1]
+
+
+# -- the time of a login --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codes", ((SSL_REQUEST,), (GSSENC_REQUEST,), (GSSENC_REQUEST, SSL_REQUEST)))
+@pytest.mark.parametrize("header", (b"", b"PROXY TCP4 192.0.2.7 192.0.2.1 1 2\r\n"))
+def test_the_time_of_a_login_does_not_begin_again(weir, header, codes):
+    daemon = weir(client_login_timeout=5, stats_period=1, log_stats=1, proxy_protocol="accept",
+                  proxy_protocol_from="127.0.0.1", tcp_defer_accept=0)
+    old = daemon.wire()
+    wait_until(lambda: logins(daemon) == 1)
+    for _ in range(2):  # more than a second goes by
+        daemon.wait_log("stats: ", since=len(daemon.log))
+    young = daemon.wire()
+    wait_until(lambda: logins(daemon) == 2)
+    old.send(header)
+    for code in codes:
+        old.send(special(code))
+        assert old.take(1) == b"N"
+    old.send(startup(user="alice", database="app"))
+    old.expect("R")
+    assert old.read_refusal().text == "client_login_timeout"
+    assert not young.is_closed()
