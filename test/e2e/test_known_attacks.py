@@ -59,9 +59,9 @@ def test_long_scram_beginnings(pgweir, user, field):
 
 
 @pytest.mark.parametrize("bend", (
-    lambda final: final.replace(b"c=", b"c=" + LONG),
-    lambda final: final.replace(b"r=", b"r=" + LONG),
-    lambda final: final.replace(b",p=", b",x=" + LONG + b",p="),
+    lambda final: final.replace(b"c=", b"c=" + LONG, 1),
+    lambda final: final.replace(b"r=", b"r=" + LONG, 1),
+    lambda final: final.replace(b",p=", b",x=" + LONG + b",p=", 1),
     lambda final: final[:final.index(b",p=") + 3] + LONG,
     lambda final: final + LONG,
 ), ids=("binding", "nonce", "extension", "proof", "end"))
