@@ -120,7 +120,8 @@ def test_cancel_behind_a_proxy(weir):
     daemon = weir("require")
     client = through(daemon, v1())
     client.send(query("SELECT pg_sleep(60)"))
-    daemon.wait_pool(sv_active=1)
+    wait_until(lambda: daemon.postgres.query(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
     wire = daemon.wire()
     wire.send(v1(), special(CANCEL_REQUEST, client.key))
     assert wire.read_to_end() == []
