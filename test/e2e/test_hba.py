@@ -426,7 +426,7 @@ def test_a_missing_file(rules):
     assert weir.run("--check", weir.ini).returncode == 1
     weir.configure(auth_hba_file=None)
     done = weir.run("--check", weir.ini)
-    assert done.returncode == 1 and "auth_type = hba needs auth_hba_file" in done.stderr
+    assert done.returncode == 1 and "hba needs auth_hba_file" in done.stderr
 
 
 def test_check_counts_rules(rules):

@@ -148,6 +148,7 @@ def test_urls(weir, directory):
     daemon.configure(auth_ldap_options=f"ldapurl=\"ldap://127.0.0.1:{directory.port}/"
                      f"{PEOPLE}?uid?one\"")
     daemon.signal(1)
+    daemon.wait_log("got SIGHUP")
     daemon.client(password="alice secret")
 
 
