@@ -18,17 +18,10 @@
 
 #include "pgweir/base/banned.h"
 
-struct config_places {
-	size_t file_count;
-	char *files[INI_FILES_MAX + 1]; /* the first is the whole */
-	struct place at[];              /* by the rows of settings; .file NULL: no line */
-};
-
 /* A reader that fills a snapshot. */
 struct load {
 	struct ini_reader reader;
 	struct config *config;
-	struct config_places *places; /* NULL: nobody asks */
 };
 
 /* Frees all but what other snapshots share. */
@@ -100,43 +93,17 @@ static bool put_setting(struct config *config, const char *name, const char *val
 	const struct setting *setting = setting_find(name);
 
 	if (!setting)
-		return known_judge(name, value, err);
+		return known_refuse(name, err);
 	return field_put(config, setting, value, err) || err_prefix(err, "setting \"%s\": ", name);
 }
 
-/* For SHOW LIMITS. */
-static void note_origin(struct config *config, const struct ini_pair *pair)
+/* An entry is there only when its line was good. */
+static void place_entry(struct config_entries *entries, const struct ini_pair *pair)
 {
-	if (pair->section == INI_SETTINGS)
-		origins_note_file(config, pair->name, pair->place);
-	else if (pair->section == INI_DATABASES)
-		entries_place_database(config->entries, pair->name, pair->place);
+	if (pair->section == INI_DATABASES)
+		entries_place_database(entries, pair->name, pair->place);
 	else if (pair->section == INI_USERS)
-		entries_place_user(config->entries, pair->name, pair->place);
-}
-
-/* The names of files are good only while they are read: ours live as long as the places. */
-static const char *keep_file(struct config_places *places, const char *name)
-{
-	for (size_t i = 0; i < places->file_count; i++) {
-		if (strcmp(places->files[i], name) == 0)
-			return places->files[i];
-	}
-	if (places->file_count > INI_FILES_MAX)
-		return NULL;
-	places->files[places->file_count] = strdup(name);
-	if (!places->files[places->file_count])
-		return NULL;
-	return places->files[places->file_count++];
-}
-
-static void note_place(struct config_places *places, const struct ini_pair *pair)
-{
-	const struct setting *setting = setting_find(pair->name);
-
-	if (places && setting)
-		places->at[setting - settings] =
-		    (struct place){ keep_file(places, pair->place.file), pair->place.line };
+		entries_place_user(entries, pair->name, pair->place);
 }
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
@@ -145,9 +112,9 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	struct err err = { 0 };
 	bool ok = true;
 
+	/* Of a bad line too: a draft goes on without its value. */
 	if (pair->section == INI_SETTINGS)
-		note_place(load->places, pair);
-
+		origins_note_file(load->config, pair->name, pair->place);
 	if (pair->section == INI_SETTINGS)
 		ok = put_setting(load->config, pair->name, pair->value, &err);
 	else if (pair->section == INI_DATABASES)
@@ -157,7 +124,7 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	else
 		ok = entries_add_peer(load->config->entries, pair->name, pair->value, &err);
 	if (ok)
-		note_origin(load->config, pair);
+		place_entry(load->config->entries, pair);
 	else
 		problems_add(reader->problems, pair->place, "%s", err.text);
 }
@@ -210,51 +177,15 @@ const struct config *config_load(const char *path, struct problems *problems)
 	return load_end(&load, path);
 }
 
-static struct config_places *places_new(const char *path)
-{
-	struct config_places *places =
-	    calloc(1, sizeof(*places) + settings_count * sizeof(places->at[0]));
-
-	if (places && !keep_file(places, path))
-		config_places_free(&places);
-	return places;
-}
-
-const struct config *config_draft(const char *path, struct problems *problems,
-                                  struct config_places **places)
+const struct config *config_draft(const char *path, struct problems *problems)
 {
 	struct load load;
 
-	*places = places_new(path);
-	if (!*places) {
-		problems_add(problems, (struct place){ path, 0 }, "no memory");
-		return NULL;
-	}
 	if (!load_begin(&load, path, problems))
 		return NULL;
-	load.places = *places;
 	load_file(&load, path);
 	load_judge(&load, path);
 	return load.config;
-}
-
-struct place config_place(const struct config_places *places, const char *name)
-{
-	const struct setting *setting = setting_find(name);
-
-	if (setting && places->at[setting - settings].file)
-		return places->at[setting - settings];
-	return (struct place){ places->files[0], 0 };
-}
-
-void config_places_free(struct config_places **placesp)
-{
-	struct config_places *places = *placesp;
-
-	*placesp = NULL;
-	for (size_t i = 0; places && i < places->file_count; i++)
-		free(places->files[i]);
-	free(places);
 }
 
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems)

@@ -92,8 +92,6 @@ static bool put_word(union field field, const struct setting *setting, const cha
 		*field.word = (unsigned int)at;
 		return true;
 	}
-	if (setting->later && value_word(text, setting->later) >= 0)
-		return err_set(err, ERR_UNSUPPORTED, "\"%s\" is not supported yet", text);
 	for (const char *const *word = setting->words; *word; word++) {
 		size_t used = strlen(known);
 

@@ -2,9 +2,8 @@
 /*
  * The table of settings: one row each, by name.
  *
- * Only what behaves has a row here; what PgBouncer knows and we do not do yet
- * stands in known.c. A default is written as in a file, so that file, default
- * and SET go one way.
+ * Only what behaves has a row here. A default is written as in a file, so that
+ * file, default and SET go one way.
  */
 #include "pgweir/config/settings.h"
 

@@ -17,6 +17,8 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/config/origin.h"
+#include "pgweir/config/settings.h"
 #include "pgweir/main/ask.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/tls_sets.h"
@@ -27,7 +29,6 @@
 struct check {
 	const char *file;
 	const struct config *config;
-	struct config_places *places;
 	struct problems problems;
 	size_t user_count, rule_count;
 	size_t change_count;
@@ -35,11 +36,22 @@ struct check {
 
 /* ---- judging ---- */
 
-/* A problem that belongs to a setting: with the line that gave it its value. */
+/* The line that gave a setting its value; none did: the file as a whole. */
+static struct place place_of(const struct check *check, const char *setting)
+{
+	struct origin origin = { .kind = ORIGIN_DEFAULT };
+
+	if (setting_find(setting))
+		origin = config_origin(check->config, setting);
+	return origin.kind == ORIGIN_FILE ? (struct place){ origin.file, origin.line }
+	                                  : (struct place){ check->file, 0 };
+}
+
+/* A problem that belongs to a setting. */
 static void complain(struct check *check, const char *setting, const char *text)
 {
-	problems_add(&check->problems, config_place(check->places, setting), "setting \"%s\": %s",
-	             setting, text);
+	problems_add(&check->problems, place_of(check, setting), "setting \"%s\": %s", setting,
+	             text);
 }
 
 static bool can_be_read(struct check *check, const char *setting, const char *path)
@@ -94,7 +106,7 @@ static void report_setting(void *arg, const char *text)
 	char name[64];
 
 	snprintf(name, sizeof(name), "%.*s", (int)count, text);
-	problems_add(&check->problems, config_place(check->places, name), "%s", text);
+	problems_add(&check->problems, place_of(check, name), "%s", text);
 }
 
 static void report_tls(void *arg, const struct err *err) { report_setting(arg, err->text); }
@@ -111,7 +123,7 @@ static void judge_proxies(struct check *check)
 
 static void judge(struct check *check)
 {
-	check->config = config_draft(check->file, &check->problems, &check->places);
+	check->config = config_draft(check->file, &check->problems);
 	if (!check->config)
 		return;
 	judge_users(check);
@@ -300,7 +312,6 @@ bool check_file(const char *file, const char *against)
 	if (is_good && against)
 		is_good = compare(&check, against);
 	problems_done(&check.problems);
-	config_places_free(&check.places);
 	config_unref(&check.config);
 	return is_good;
 }

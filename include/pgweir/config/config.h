@@ -230,19 +230,12 @@ struct config {
  */
 const struct config *config_load(const char *path, struct problems *problems);
 
-/* Where the settings of a draft stand in its files. */
-struct config_places;
-
 /*
  * What can be read of a file, though it may have bad lines: to find out what else is wrong
- * with it, never to run by. NULL: no memory. *places is the caller's.
+ * with it, never to run by. NULL: no memory. Of a bad line too config_origin() knows where
+ * it stands.
  */
-const struct config *config_draft(const char *path, struct problems *problems,
-                                  struct config_places **places);
-
-/* The line that gave a setting its value; the file as a whole: none does. */
-struct place config_place(const struct config_places *places, const char *setting);
-void config_places_free(struct config_places **places);
+const struct config *config_draft(const char *path, struct problems *problems);
 
 /* The same from memory; `name` stands for the file's. %include is refused. */
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems);

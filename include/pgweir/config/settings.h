@@ -47,7 +47,6 @@ struct setting {
 	bool splits_at_blanks;    /* LIST: blanks separate names too, not only commas */
 	const char *refused;      /* TEXT: the one value that it may not have; NULL = none */
 	const char *const *words; /* WORD: the values in their order, up to NULL */
-	const char *const *later; /* WORD: known, but not supported yet, up to NULL */
 	const char *const
 	    *absent; /* WORD: what is not configured in, as people write it; up to NULL */
 	const char *hidden_with; /* TEXT: not shown when this is in it: a password is too */

@@ -3,6 +3,7 @@
  * config/config.c: whole loads, SET, and what only a restart changes.
  */
 #include "pgweir/config/config.h"
+#include "pgweir/config/origin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,21 +258,19 @@ START_TEST(config_draft_is_there_with_bad_lines_too)
 	    "[pgbouncer]\nlisten_port = x\nauth_file = /x\n\nauth_file = /y\n";
 	int fd = mkstemp(path);
 	struct problems problems = { 0 };
-	struct config_places *places;
 	const struct config *draft;
 
 	ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
-	draft = config_draft(path, &problems, &places);
+	draft = config_draft(path, &problems);
 	ck_assert_uint_eq(problems.count, 1);
 	ck_assert_int_eq(draft->listen_port, 6432);
 	ck_assert_str_eq(draft->auth_file, "/y");
-	ck_assert_int_eq(config_place(places, "listen_port").line, 2);
-	ck_assert_int_eq(config_place(places, "auth_file").line, 5);
-	ck_assert_str_eq(config_place(places, "auth_file").file, path);
-	ck_assert_int_eq(config_place(places, "pidfile").line, 0);
-	ck_assert_str_eq(config_place(places, "no such setting").file, path);
+	ck_assert_int_eq(config_origin(draft, "listen_port").line, 2);
+	ck_assert_int_eq(config_origin(draft, "auth_file").line, 5);
+	ck_assert_str_eq(config_origin(draft, "auth_file").file, path);
+	ck_assert_int_eq(config_origin(draft, "pidfile").kind, ORIGIN_DEFAULT);
+	ck_assert_int_eq(config_origin(draft, "pidfile").line, 0);
 	config_unref(&draft);
-	config_places_free(&places);
 	problems_done(&problems);
 	close(fd);
 	unlink(path);
