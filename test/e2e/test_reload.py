@@ -614,6 +614,21 @@ def much_still_passes(s):
     assert len(client.value("SELECT repeat('x', 1000000)")) == 1000000
 
 
+def it_looks_before_it_sleeps(s):
+    """In an open transaction it uses the processor with nothing to do: three ticks of a second."""
+    client = s.client()
+    yield
+    client.value("BEGIN; SELECT 1")
+    before = processor_ticks(s.weir.process.pid)
+    wait_until(lambda: processor_ticks(s.weir.process.pid) > before + 3, "polling")
+
+
+def processor_ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def sockets_of(weir):
     """Copies of the daemon's own sockets."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -931,6 +946,7 @@ SETTINGS = (
     # network
     Row("max_packet_size", "2048", long_messages_are_refused),
     Row("sbuf_loopcnt", "1", much_still_passes),
+    Row("busy_poll", "1000000", it_looks_before_it_sleeps),
     Row("tcp_defer_accept", "0", silent_ones_are_taken),
     Row("tcp_socket_buffer", "32768", new_servers_have(SOL, socket.SO_RCVBUF, 65536)),
     Row("tcp_keepalive", "0", new_servers_have(SOL, socket.SO_KEEPALIVE, 0)),
