@@ -109,6 +109,8 @@ def connections():
         connect("connect-trust-8", "trust"),
         connect("connect-md5-8", "md5", flavour="md5", user=MD5_USER),
         connect("connect-scram-8", "SCRAM", flavour="scram", user=SCRAM_USER),
+        connect("connect-scram-plain-8", "SCRAM, plain passwords in the pooler's file",
+                flavour="scram_plain", user=SCRAM_USER),
         connect("connect-tls", "trust, TLS", flavour="tls", **tls),
         connect("connect-tls-scram", "SCRAM, TLS", flavour="tls_scram", user=SCRAM_USER, **tls),
         Case("login-storm", f"16 clients with TLS; {STORM_LOGINS} logins/s (TLS, SCRAM) beside",

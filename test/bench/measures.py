@@ -127,18 +127,20 @@ def busy_run(bench, target, process):
     return pgbench.run(target, process, bench.seconds)
 
 
-def compared(alone, beside):
-    return {"alone_cpu_us": alone["cpu_us"], "beside_cpu_us": beside["cpu_us"],
-            "growth_percent": (beside["cpu_us"] / alone["cpu_us"] - 1) * 100}
+def compared(before, beside, after):
+    """Alone is what it was before and after, in the mean: machines change their pace."""
+    alone = (before["cpu_us"] + after["cpu_us"]) / 2
+    return {"alone_cpu_us": alone, "beside_cpu_us": beside["cpu_us"],
+            "growth_percent": (beside["cpu_us"] / alone - 1) * 100}
 
 
 def idle_cost(bench, case, target):
     process = bench.place.target(target, case.flavour)
-    alone = busy_run(bench, target, process)
+    before = busy_run(bench, target, process)
     with IdleClients(process.port, TRUSTED_USER, DATABASE, IDLE_CLIENTS) as many:
         many.ask_all()
         beside = busy_run(bench, target, process)
-    return compared(alone, beside)
+    return compared(before, beside, busy_run(bench, target, process))
 
 
 def touch_pools(bench, process):
@@ -161,4 +163,4 @@ def resting_cost(bench, case, target):
     if target not in case.warmed:
         touch_pools(bench, rest)
         case.warmed.add(target)
-    return compared(busy_run(bench, target, base), busy_run(bench, target, rest))
+    return compared(*(busy_run(bench, target, process) for process in (base, rest, base)))

@@ -30,12 +30,17 @@ POOLERS = ["pgbouncer", "pgweir"]
 
 @dataclasses.dataclass(frozen=True)
 class Flavour:
-    """Settings of both poolers; `own`: those of pgweir alone, which PgBouncer does not know."""
+    """Settings of both poolers; `own`: those of pgweir alone, which PgBouncer does not know.
+
+    The user file has what PostgreSQL has for SCRAM_USER; or, where passwords are plain, its
+    password, which costs thousands of rounds for each login of a pooler that does not remember.
+    """
 
     settings: dict = dataclasses.field(default_factory=dict)
     own: dict = dataclasses.field(default_factory=dict)
     has_client_tls: bool = False
     has_server_tls: bool = False
+    has_plain_passwords: bool = False
     resting_pools: int = 0
 
 
@@ -46,6 +51,7 @@ RESTING = {"server_idle_timeout": 1}
 FLAVOURS = {
     "trust": Flavour(),
     "scram": Flavour(SCRAM),
+    "scram_plain": Flavour(SCRAM, has_plain_passwords=True),
     "md5": Flavour({"auth_type": "md5"}),
     "idle": Flavour(),
     "session": Flavour(SESSION),
@@ -145,8 +151,12 @@ class Place:
                   for i in range(FLAVOURS[flavour].resting_pools)]
         return self.workplace.start(servers.Pooler(
             self.workplace, f"{name}-{flavour}", self.programs[name], lines,
-            {user: SECRET for user in (TRUSTED_USER, SCRAM_USER, MD5_USER)},
-            self._settings(name, FLAVOURS[flavour])))
+            self._users(FLAVOURS[flavour]), self._settings(name, FLAVOURS[flavour])))
+
+    def _users(self, flavour):
+        proof = SECRET if flavour.has_plain_passwords else self.postgres.sql(
+            f"SELECT rolpassword FROM pg_authid WHERE rolname = '{SCRAM_USER}'")
+        return {TRUSTED_USER: SECRET, MD5_USER: SECRET, SCRAM_USER: proof}
 
     def _settings(self, name, flavour):
         settings = {"server_tls_sslmode": "require" if flavour.has_server_tls else "disable",

@@ -7,6 +7,7 @@ Nothing is measured here.
 import contextlib
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -220,6 +221,13 @@ def test_figures_take_the_place_of_figures():
 def test_document_without_a_place(text):
     with pytest.raises(document.NoPlace):
         document.place_in(text, "new")
+
+
+def test_the_page_has_a_place():
+    page = (TEST.parent / "doc" / "performance.md").read_text(encoding="utf-8")
+    assert f"{document.BEGIN}\n\nnew\n\n{document.END}" in document.place_in(page, "new")
+    for path in re.findall(r"!\[[^]]*\]\(([^)]*)\)", page):
+        xml.parse(TEST.parent / "doc" / path)
 
 
 # -- the relay ------------------------------------------------------------------------------------
