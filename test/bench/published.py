@@ -129,7 +129,7 @@ def so_many_each(bench, case, target):
     """-t: each client does so many; all of them at once, after a few that warm the pool."""
     process = bench.place.target(target, case.flavour)
     if target not in case.warmed:
-        pgbench_of(bench, case, clients=10).run_for(target, process, ["-T", "1"], LIMIT_S)
+        pgbench_of(bench, case, clients=10).run_for(target, process, ["-t", "10"], LIMIT_S)
         case.warmed.add(target)
     with Watch(bench.place.postgres) as watch:
         figures = pgbench_of(bench, case).run_for(target, process, [], LIMIT_S)
