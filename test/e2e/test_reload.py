@@ -620,7 +620,8 @@ def it_looks_before_it_sleeps(s):
     yield
     client.value("BEGIN; SELECT 1")
     before = processor_ticks(s.weir.process.pid)
-    wait_until(lambda: processor_ticks(s.weir.process.pid) > before + 3, "polling")
+    wait_until(lambda: processor_ticks(s.weir.process.pid) > before + 3,
+               what="polling")
 
 
 def processor_ticks(pid):
