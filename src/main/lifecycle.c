@@ -232,6 +232,24 @@ void lifecycle_stop_watching(struct daemon *daemon)
 	daemon->shutdown = SHUTDOWN_NONE;
 }
 
+/*
+ * Who has connected before is a client to wait for, also if its login is not over, or if the
+ * kernel has not handed it over yet. For servers only nobody is waited for.
+ */
+static void shut_the_door(struct daemon *daemon, enum shutdown_state how)
+{
+	struct clients *clients = daemon->clients;
+	bool is_first = !clients->is_shutting_down;
+
+	clients->is_shutting_down = true;
+	clients->shutdown_id = how == SHUTDOWN_SERVERS ? 0
+	                       : is_first              ? UINT64_MAX
+	                                               : clients->shutdown_id;
+	listener_close_tcp(daemon->listener);
+	if (how == SHUTDOWN_CLIENTS && is_first)
+		clients->shutdown_id = pools_next_id(daemon->pools);
+}
+
 static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 {
 	struct err err;
@@ -239,8 +257,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	lifecycle_stop_watching(daemon);
 	daemon_go_on(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
-	daemon->clients->is_shutting_down = true;
-	listener_close_tcp(daemon->listener);
+	shut_the_door(daemon, how);
 	if (how == SHUTDOWN_SERVERS) {
 		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 		pools_pause(daemon->pools, NULL);
@@ -328,15 +345,17 @@ static void on_pause(int number, void *arg)
 static void on_resume(int number, void *arg)
 {
 	struct daemon *daemon = arg;
+	bool is_held = pools_are_held(daemon->pools) || daemon->clients->emptying.is_on;
 
 	(void)number;
-	if (!pools_are_held(daemon->pools) || daemon->clients->is_shutting_down) {
+	if (!is_held || daemon->clients->is_shutting_down) {
 		log_info(&daemon->logger, "got SIGUSR2, but not paused");
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
 	daemon_go_on(daemon);
 	pools_resume(daemon->pools, NULL);
+	daemon_drain_end(daemon);
 }
 
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
@@ -384,6 +403,10 @@ static void suspend(void *arg) { daemon_suspend(arg); }
 
 static void go_on(void *arg) { daemon_go_on(arg); }
 
+static void drain(void *arg, usec_t limit) { daemon_drain(arg, limit); }
+
+static void drain_end(void *arg) { daemon_drain_end(arg); }
+
 static int listening(void *arg, size_t index, struct address *address)
 {
 	struct daemon *daemon = arg;
@@ -422,6 +445,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.shutdown = shut_down,
 		.suspend = suspend,
 		.go_on = go_on,
+		.drain = drain,
+		.drain_end = drain_end,
 		.listening = listening,
 		.status = tell_status,
 		.is_shutting_down = is_shutting_down,
