@@ -534,6 +534,12 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	listener->on_accept = on_accept;
 	listener->arg = arg;
 	listener->options = *options;
+	/*
+	 * A connection that has not spoken yet would not be handed over when the port is left,
+	 * and lost: where others share the port, its client would have been served by them.
+	 */
+	if (options->reuse_port)
+		listener->options.tcp_defer_accept = 0;
 	listener->addresses = copy_text(options->addresses);
 	listener->unix_dir = copy_text(options->unix_dir);
 	listener->unix_group = copy_text(options->unix_group);
@@ -579,6 +585,8 @@ void listener_set_options(struct listener *listener, const struct socket_options
 	struct door *door;
 
 	listener->options.socket = *socket;
+	if (listener->options.reuse_port)
+		tcp_defer_accept = 0; /* see listener_new() */
 	listener->options.tcp_defer_accept = tcp_defer_accept;
 	TAILQ_FOREACH (door, &listener->doors, node) {
 		if (door->address.family == AF_UNSPEC)

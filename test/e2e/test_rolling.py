@@ -100,6 +100,7 @@ def test_a_rolling_restart_of_clients_that_renew_their_connections(make_pgweir, 
 def test_waiting_for_clients_cuts_nothing(pgweir, postgres, table, crowd, how):
     weir = pgweir(**SETTINGS)
     load = crowd(weir.address)
+    assert weir.admin("SHOW READY")[0]["ready"] == "yes"
     weir.signal(signal.SIGTERM) if how == "SIGTERM" else weir.ask_admin(how)
     wait_until(lambda: weir.admin("SHOW READY")[0]["ready"] == "no")
     load.wait_progress(2)  # all are served as before, for as long as they like

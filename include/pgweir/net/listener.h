@@ -84,7 +84,7 @@ void listener_close_tcp(struct listener *listener);
 void listener_step_aside(struct listener *listener);
 void listener_step_back(struct listener *listener);
 
-/* For connections from now on. */
+/* For connections from now on. A port that others share is without tcp_defer_accept. */
 void listener_set_options(struct listener *listener, const struct socket_options *socket,
                           int tcp_defer_accept);
 
