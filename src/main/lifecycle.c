@@ -6,10 +6,14 @@
  * first room is told, so that a bad line anywhere leaves everything as it was.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon_priv.h"
+
+#include "pgweir/config/origin.h"
+#include "pgweir/config/settings.h"
 
 #include "pgweir/base/banned.h"
 
@@ -105,6 +109,21 @@ static void tell_changes(struct daemon *daemon, const struct config *old,
 	buf_free(&telling.names);
 }
 
+/* What begins with a setting's name gets the line in front that set it. */
+static void say_where(const struct config *config, struct err *err)
+{
+	size_t count = strspn(err->text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+	struct origin origin;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)count, err->text);
+	if (!setting_find(name))
+		return;
+	origin = config_origin(config, name);
+	if (origin.kind == ORIGIN_FILE)
+		err_prefix(err, "%s:%d: ", origin.file, origin.line);
+}
+
 static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
@@ -131,10 +150,12 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 		hba_release(&hba);
 		is_done = err_set(err, ERR_MEMORY, "out of memory");
 	}
-	if (is_done)
+	if (is_done) {
 		tell_changes(daemon, old, fresh, tell, tell_arg);
-	else
+	} else {
+		say_where(fresh, err);
 		log_error(&daemon->logger, "%s", err->text);
+	}
 	config_unref(&fresh);
 	config_unref(&old);
 	return is_done;
