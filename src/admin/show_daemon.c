@@ -56,9 +56,11 @@ static bool next_state(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_state = { "STATE", next_state, COLUMNS(state_columns),
-	                         "Whether the whole daemon is paused or suspended; active: no, in a DRAIN too.",
-	                         CONSOLE_STATS };
+const struct show show_state = {
+	"STATE", next_state, COLUMNS(state_columns),
+	"Whether the whole daemon is paused or suspended; active: no, in a DRAIN too.",
+	CONSOLE_STATS
+};
 
 /* ---- CONFIG ---- */
 
