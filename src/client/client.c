@@ -194,6 +194,7 @@ static void bury(struct client *client)
 	TAILQ_REMOVE(&clients->list, client, node);
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
+	emptying_gone(client);
 	loop_defer(clients->with.loop, &clients->free_task);
 	pools_changed(clients->with.pools);
 	clients->with.on_free(clients->with.arg);
@@ -335,9 +336,9 @@ static void on_end(struct client *client)
 	client_close(client, is_silent ? NULL : "client unexpected eof");
 }
 
-static void on_input(struct stream *stream)
+static void take_input(struct client *client)
 {
-	struct client *client = CLIENT_OF(stream, stream);
+	struct stream *stream = &client->stream;
 	int rounds = client->clients->config->sbuf_loopcnt;
 	enum stream_result result;
 
@@ -356,9 +357,17 @@ static void on_input(struct stream *stream)
 	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
 }
 
-static void on_drained(struct stream *stream)
+static void on_input(struct stream *stream)
 {
 	struct client *client = CLIENT_OF(stream, stream);
+
+	take_input(client);
+	emptying_look(client);
+}
+
+static void go_on(struct client *client)
+{
+	struct stream *stream = &client->stream;
 
 	switch (client->state) {
 	case CLIENT_LINGERING:
@@ -383,6 +392,14 @@ static void on_drained(struct stream *stream)
 	default:
 		return;
 	}
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct client *client = CLIENT_OF(stream, stream);
+
+	go_on(client);
+	emptying_look(client);
 }
 
 static void on_gone(struct stream *stream)

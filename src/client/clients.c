@@ -113,6 +113,7 @@ void clients_free(struct clients **clientsp)
 		return;
 	*clientsp = NULL;
 	stop_rearming(clients);
+	emptying_stop(clients);
 	while ((client = TAILQ_FIRST(&clients->list)))
 		client_close(client, "pooler is shutting down");
 	lookups_free(&clients->lookups);

@@ -119,6 +119,7 @@ static void rest(struct client *client)
 	}
 	if (stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);
+	emptying_look(client);
 }
 
 /* Gives the server back, if nothing is owed on either side; then the client goes on without. */
@@ -166,6 +167,7 @@ static void on_lent(struct borrower *borrower)
 	if (client->request_at)
 		server_begin_query(borrower->server, client->request_at, client->xact_at);
 	go_on(client);
+	emptying_look(client);
 }
 
 /* A frame needs a server. true: there is one, ready for it; false: there will be. */
@@ -502,6 +504,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		return;
 	if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
 		go_on(client);
+	emptying_look(client);
 }
 
 static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower), false); }

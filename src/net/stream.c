@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -392,6 +393,13 @@ void stream_go_on(struct stream *stream)
 	stream->allowance = STREAM_UNLIMITED;
 	if (!stream_is_shaking(stream))
 		update(stream);
+}
+
+bool stream_has_unread(const struct stream *stream)
+{
+	int count = 0;
+
+	return ioctl(stream->watch.fd, FIONREAD, &count) == 0 && count > 0;
 }
 
 size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }

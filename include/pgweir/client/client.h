@@ -107,6 +107,7 @@ struct client {
 	bool is_busy : 1;      /* the console works for it: no message now */
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
+	bool is_leaving : 1;   /* DRAIN sends it away */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */
 	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */

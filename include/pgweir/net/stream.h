@@ -124,6 +124,9 @@ struct bytes stream_kept(const struct stream *stream);
 bool stream_send(struct stream *stream, struct bytes bytes);
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
 
+/* Whether something has come that was not read yet. */
+bool stream_has_unread(const struct stream *stream);
+
 /* Bytes that wait to be sent. */
 size_t stream_unsent(const struct stream *stream);
 
