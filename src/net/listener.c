@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Listeners.
+ * Listeners: which sockets are open, and for how long.
  *
- *   door (one socket) --> accept4() --> on_accept()
- *        \-- no descriptor left --> all doors rest --> timer, or listener_retry()
- *
- * Hard here: a listening socket that cannot be served stays readable, and would
- * make the loop spin; so while the listener rests nobody watches it. A listener
- * rests for as long as needed, but only one line in the log says so.
+ * Hard here: of several addresses some may fail, which is a warning; the file of the Unix
+ * socket is removed at the end, unless another process has put its own there since.
  */
-#include "pgweir/net/listener.h"
+#include "listener_priv.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -20,208 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "listener_priv.h"
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
-
-#define ACCEPT_PER_TURN 64
-#define LAST_CALL_MAX 65536 /* let in at the end: more than any backlog holds */
-#define REST_LIMIT (250 * USEC_PER_MS)
-
-#define LISTENER_OF(part, member) \
-	((struct listener *)((char *)(part)-offsetof(struct listener, member)))
-
-/* One listening socket. */
-struct door {
-	struct watch watch;
-	struct listener *listener;
-	struct address address; /* nowhere: the Unix socket */
-	TAILQ_ENTRY(door) node;
-};
-
-struct listener {
-	struct loop *loop;
-	unsigned long knocked_at;        /* the turn in which somebody came in last */
-	int burst;                       /* how many to let in at one knock */
-	struct listener_options options; /* its texts are ours */
-	char *addresses;
-	char *unix_dir;
-	char *unix_group;
-	char *unix_path;       /* bound, to be removed at the end; NULL = none */
-	struct stat unix_file; /* what we made there */
-	listener_on_accept *on_accept;
-	void *arg;
-	TAILQ_HEAD(, door) doors;
-	TAILQ_HEAD(, door) aside; /* closed for now: their addresses */
-	unsigned int door_count;
-	unsigned long accepted_count;
-	struct timer rest;
-	bool is_paused;
-	bool is_resting;
-	bool is_closing; /* the last ones are being let in */
-	bool has_warned; /* of a shortage that is not over */
-};
-
-/* ---- coming in ---- */
-
-static bool wants_clients(const struct listener *listener)
-{
-	return !listener->is_paused && !listener->is_resting;
-}
-
-static void update_doors(struct listener *listener)
-{
-	struct door *door;
-
-	TAILQ_FOREACH (door, &listener->doors, node)
-		watch_set(&door->watch, wants_clients(listener) ? WATCH_READ : 0);
-}
-
-static void on_rest_over(struct timer *timer) { listener_retry(LISTENER_OF(timer, rest)); }
-
-static void rest(struct listener *listener, int failure)
-{
-	if (!listener->has_warned)
-		log_warning(&listener->options.log,
-		            "cannot accept connections: %s; will go on when there is room",
-		            strerror(failure));
-	listener->has_warned = true;
-	listener->is_resting = true;
-	update_doors(listener);
-	timer_set(&listener->rest, loop_line(listener->loop, REST_LIMIT, on_rest_over),
-	          loop_now(listener->loop));
-}
-
-/* Whether a callee has left this door open. */
-static bool has_door(const struct listener *listener, const struct door *door)
-{
-	const struct door *open;
-
-	TAILQ_FOREACH (open, &listener->doors, node) {
-		if (open == door)
-			return true;
-	}
-	return false;
-}
-
-/* Who came in. false: gone already. */
-static bool identify(const struct door *door, int fd, const struct sockaddr_storage *name,
-                     socklen_t size, struct address *peer)
-{
-	if (door->address.family == AF_UNSPEC)
-		return address_of_peer(peer, fd, door->listener->options.port);
-	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
-}
-
-static void admit(struct listener *listener, int fd, const struct address *peer)
-{
-	listener->accepted_count++;
-	listener->on_accept(listener->arg, fd, peer);
-}
-
-/* What accept() may fail with although the next one can succeed. */
-static bool is_passing(int failure)
-{
-	return failure == EINTR || failure == ECONNABORTED || failure == EPROTO ||
-	       failure == EPERM || failure == ENETDOWN || failure == EHOSTDOWN ||
-	       failure == EHOSTUNREACH || failure == ENETUNREACH || failure == ENOPROTOOPT;
-}
-
-/* Nobody is left outside. Only now is a shortage over: one descriptor that came free is not its
- * end. */
-static void all_are_in(struct listener *listener)
-{
-	if (listener->has_warned)
-		log_info(&listener->options.log, "accepting connections again");
-	listener->has_warned = false;
-}
-
-/* Lets one in. false: enough for this turn, and the door may be gone. */
-static bool accept_one(struct door *door)
-{
-	struct listener *listener = door->listener;
-	struct sockaddr_storage name;
-	socklen_t size = sizeof(name);
-	struct address peer;
-	int fd =
-	    accept4(door->watch.fd, (struct sockaddr *)&name, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-	if (fd < 0 && is_passing(errno))
-		return true;
-	if (fd < 0) {
-		if (errno == EAGAIN)
-			all_are_in(listener);
-		else
-			rest(listener, errno);
-		return false;
-	}
-	if (!identify(door, fd, &name, size, &peer)) {
-		close(fd);
-		return true;
-	}
-	admit(listener, fd, &peer);
-	return wants_clients(listener) && has_door(listener, door);
-}
-
-static void on_knock(struct watch *watch, unsigned int what)
-{
-	struct door *door = (struct door *)watch;
-
-	struct listener *listener = door->listener;
-	unsigned long turn = loop_turn_count(listener->loop);
-	bool is_rush = turn - listener->knocked_at <= 1;
-	int count = 0;
-
-	(void)what;
-	listener->knocked_at = turn;
-	/* As many as came together lately: an accept() too many is a system call for nothing. */
-	while (count < listener->burst) {
-		if (!accept_one(door)) {
-			listener->burst = listener->has_warned ? ACCEPT_PER_TURN
-			                  : count              ? count
-			                                       : 1;
-			return;
-		}
-		count++;
-	}
-	if (is_rush && listener->burst < ACCEPT_PER_TURN)
-		listener->burst *= 2;
-}
-
-int listener_fd(const struct listener *listener, size_t index, struct address *address)
-{
-	const struct door *door;
-
-	TAILQ_FOREACH (door, &listener->doors, node) {
-		if (index-- == 0) {
-			*address = door->address;
-			return door->watch.fd;
-		}
-	}
-	return -1;
-}
-
-void listener_pause(struct listener *listener)
-{
-	listener->is_paused = true;
-	update_doors(listener);
-}
-
-void listener_resume(struct listener *listener)
-{
-	listener->is_paused = false;
-	update_doors(listener);
-}
-
-void listener_retry(struct listener *listener)
-{
-	if (!listener->is_resting)
-		return;
-	timer_clear(&listener->rest);
-	listener->is_resting = false;
-	update_doors(listener);
-}
 
 /* ---- doors ---- */
 
@@ -231,7 +28,7 @@ static bool add_door(struct listener *listener, int fd, const struct address *ad
 {
 	struct door *door = calloc(1, sizeof(*door));
 
-	_Static_assert(offsetof(struct door, watch) == 0, "on_knock() counts on it");
+	_Static_assert(offsetof(struct door, watch) == 0, "listener_on_knock() counts on it");
 	if (!door) {
 		close(fd);
 		return err_set(err, ERR_MEMORY, "no memory for a listening socket");
@@ -239,10 +36,10 @@ static bool add_door(struct listener *listener, int fd, const struct address *ad
 	door->listener = listener;
 	if (address)
 		door->address = *address;
-	watch_init(&door->watch, listener->loop, fd, on_knock);
+	watch_init(&door->watch, listener->loop, fd, listener_on_knock);
 	TAILQ_INSERT_TAIL(&listener->doors, door, node);
 	listener->door_count++;
-	if (wants_clients(listener) && !watch_set(&door->watch, WATCH_READ))
+	if (listener_wants_clients(listener) && !watch_set(&door->watch, WATCH_READ))
 		return err_set(err, ERR_SYSTEM, "cannot watch a listening socket");
 	return true;
 }
@@ -283,33 +80,13 @@ static void close_doors(struct listener *listener, bool with_unix)
 	}
 }
 
-/*
- * Whoever is connected by now, and waits to be accepted: the kernel would reset them with the
- * socket. What the service manager gave us it keeps open, and they wait for who comes next.
- */
-static void let_all_in(struct listener *listener)
-{
-	struct door *door = TAILQ_FIRST(&listener->doors), *next;
-	int count = 0;
-
-	if (listener->options.given_count)
-		return;
-	for (; door; door = next) {
-		next = TAILQ_NEXT(door, node);
-		while (door->address.family != AF_UNSPEC && accept_one(door)) {
-			if (++count == LAST_CALL_MAX)
-				return;
-		}
-	}
-}
-
-/* From within let_all_in() it has begun already. */
+/* From within listener_let_all_in() it has begun already. */
 void listener_close_tcp(struct listener *listener)
 {
 	if (listener->is_closing)
 		return;
 	listener->is_closing = true;
-	let_all_in(listener);
+	listener_let_all_in(listener);
 	close_doors(listener, false);
 	forget_aside(listener);
 	listener->is_closing = false;
@@ -429,7 +206,7 @@ void listener_step_aside(struct listener *listener)
 	if (!listener->options.reuse_port || listener->options.given_count || listener->is_closing)
 		return;
 	listener->is_closing = true;
-	let_all_in(listener);
+	listener_let_all_in(listener);
 	listener->is_closing = false;
 	for (door = TAILQ_FIRST(&listener->doors); door; door = next) {
 		next = TAILQ_NEXT(door, node);
@@ -598,6 +375,19 @@ void listener_set_options(struct listener *listener, const struct socket_options
 }
 
 unsigned int listener_count(const struct listener *listener) { return listener->door_count; }
+
+int listener_fd(const struct listener *listener, size_t index, struct address *address)
+{
+	const struct door *door;
+
+	TAILQ_FOREACH (door, &listener->doors, node) {
+		if (index-- == 0) {
+			*address = door->address;
+			return door->watch.fd;
+		}
+	}
+	return -1;
+}
 
 uint16_t listener_port(const struct listener *listener)
 {

@@ -1,18 +1,73 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How a listening socket is made. Both return a descriptor that listens and
- * accepts without blocking, or -1 with *err filled and nothing left behind.
+ * Listeners, inside: their doors, who comes in by them, and how a listening socket is made.
  */
 #ifndef PGWEIR_NET_LISTENER_PRIV_H
 #define PGWEIR_NET_LISTENER_PRIV_H
 
+#include <sys/queue.h>
+#include <sys/stat.h>
+
 #include "pgweir/net/listener.h"
 
+/* One listening socket. */
+struct door {
+	struct watch watch;
+	struct listener *listener;
+	struct address address; /* nowhere: the Unix socket */
+	TAILQ_ENTRY(door) node;
+};
+
+struct listener {
+	struct loop *loop;
+	unsigned long knocked_at;        /* the turn in which somebody came in last */
+	int burst;                       /* how many to let in at one knock */
+	struct listener_options options; /* its texts are ours */
+	char *addresses;
+	char *unix_dir;
+	char *unix_group;
+	char *unix_path;       /* bound, to be removed at the end; NULL = none */
+	struct stat unix_file; /* what we made there */
+	listener_on_accept *on_accept;
+	void *arg;
+	TAILQ_HEAD(, door) doors;
+	TAILQ_HEAD(, door) aside; /* closed for now: their addresses */
+	unsigned int door_count;
+	unsigned long accepted_count;
+	struct timer rest;
+	bool is_paused;
+	bool is_resting;
+	bool is_closing; /* the last ones are being let in */
+	bool has_warned; /* of a shortage that is not over */
+};
+
+/* ---- coming in: listener_accept.c ---- */
+
+/* Whether its doors are to be watched: it neither pauses nor rests. */
+bool listener_wants_clients(const struct listener *listener);
+
+/* Of a door's watch, which is its first member. */
+void listener_on_knock(struct watch *watch, unsigned int what);
+
+/*
+ * Whoever is connected by now, and waits to be accepted: the kernel would reset them with the
+ * socket. What the service manager gave us it keeps open, and they wait for who comes next.
+ */
+void listener_let_all_in(struct listener *listener);
+
+/* ---- sockets of our own: listener_bind.c ---- */
+
+/*
+ * Both return a descriptor that listens and accepts without blocking, or -1 with
+ * *err filled and nothing left behind.
+ */
 int listener_bind_tcp(const struct address *address, const struct listener_options *options,
                       struct err *err);
 
 /* Removes a socket's file that nobody serves; refuses when somebody does. */
 int listener_bind_unix(const char *path, const struct listener_options *options, struct err *err);
+
+/* ---- sockets that were given: listener_given.c ---- */
 
 /* A socket that somebody else has opened. */
 struct given {

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * How clients come in.
+ *
+ *   door (one socket) --> accept4() --> on_accept()
+ *        \-- no descriptor left --> all doors rest --> timer, or listener_retry()
+ *
+ * Hard here: a listening socket that cannot be served stays readable, and would
+ * make the loop spin; so while the listener rests nobody watches it. A listener
+ * rests for as long as needed, but only one line in the log says so.
+ */
+#include "listener_priv.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pgweir/base/banned.h"
+
+#define ACCEPT_PER_TURN 64
+#define LAST_CALL_MAX 65536 /* let in at the end: more than any backlog holds */
+#define REST_LIMIT (250 * USEC_PER_MS)
+
+#define LISTENER_OF(part, member) \
+	((struct listener *)((char *)(part)-offsetof(struct listener, member)))
+
+bool listener_wants_clients(const struct listener *listener)
+{
+	return !listener->is_paused && !listener->is_resting;
+}
+
+static void update_doors(struct listener *listener)
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, &listener->doors, node)
+		watch_set(&door->watch, listener_wants_clients(listener) ? WATCH_READ : 0);
+}
+
+static void on_rest_over(struct timer *timer) { listener_retry(LISTENER_OF(timer, rest)); }
+
+static void rest(struct listener *listener, int failure)
+{
+	if (!listener->has_warned)
+		log_warning(&listener->options.log,
+		            "cannot accept connections: %s; will go on when there is room",
+		            strerror(failure));
+	listener->has_warned = true;
+	listener->is_resting = true;
+	update_doors(listener);
+	timer_set(&listener->rest, loop_line(listener->loop, REST_LIMIT, on_rest_over),
+	          loop_now(listener->loop));
+}
+
+/* Whether a callee has left this door open. */
+static bool has_door(const struct listener *listener, const struct door *door)
+{
+	const struct door *open;
+
+	TAILQ_FOREACH (open, &listener->doors, node) {
+		if (open == door)
+			return true;
+	}
+	return false;
+}
+
+/* Who came in. false: gone already. */
+static bool identify(const struct door *door, int fd, const struct sockaddr_storage *name,
+                     socklen_t size, struct address *peer)
+{
+	if (door->address.family == AF_UNSPEC)
+		return address_of_peer(peer, fd, door->listener->options.port);
+	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
+}
+
+static void admit(struct listener *listener, int fd, const struct address *peer)
+{
+	listener->accepted_count++;
+	listener->on_accept(listener->arg, fd, peer);
+}
+
+/* What accept() may fail with although the next one can succeed. */
+static bool is_passing(int failure)
+{
+	return failure == EINTR || failure == ECONNABORTED || failure == EPROTO ||
+	       failure == EPERM || failure == ENETDOWN || failure == EHOSTDOWN ||
+	       failure == EHOSTUNREACH || failure == ENETUNREACH || failure == ENOPROTOOPT;
+}
+
+/* Nobody is left outside. Only now is a shortage over: one descriptor that came free is not its
+ * end. */
+static void all_are_in(struct listener *listener)
+{
+	if (listener->has_warned)
+		log_info(&listener->options.log, "accepting connections again");
+	listener->has_warned = false;
+}
+
+/* Lets one in. false: enough for this turn, and the door may be gone. */
+static bool accept_one(struct door *door)
+{
+	struct listener *listener = door->listener;
+	struct sockaddr_storage name;
+	socklen_t size = sizeof(name);
+	struct address peer;
+	int fd =
+	    accept4(door->watch.fd, (struct sockaddr *)&name, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0 && is_passing(errno))
+		return true;
+	if (fd < 0) {
+		if (errno == EAGAIN)
+			all_are_in(listener);
+		else
+			rest(listener, errno);
+		return false;
+	}
+	if (!identify(door, fd, &name, size, &peer)) {
+		close(fd);
+		return true;
+	}
+	admit(listener, fd, &peer);
+	return listener_wants_clients(listener) && has_door(listener, door);
+}
+
+void listener_on_knock(struct watch *watch, unsigned int what)
+{
+	struct door *door = (struct door *)watch;
+	struct listener *listener = door->listener;
+	unsigned long turn = loop_turn_count(listener->loop);
+	bool is_rush = turn - listener->knocked_at <= 1;
+	int count = 0;
+
+	(void)what;
+	listener->knocked_at = turn;
+	/* As many as came together lately: an accept() too many is a system call for nothing. */
+	while (count < listener->burst) {
+		if (!accept_one(door)) {
+			listener->burst = listener->has_warned ? ACCEPT_PER_TURN
+			                  : count              ? count
+			                                       : 1;
+			return;
+		}
+		count++;
+	}
+	if (is_rush && listener->burst < ACCEPT_PER_TURN)
+		listener->burst *= 2;
+}
+
+void listener_let_all_in(struct listener *listener)
+{
+	struct door *door = TAILQ_FIRST(&listener->doors), *next;
+	int count = 0;
+
+	if (listener->options.given_count)
+		return;
+	for (; door; door = next) {
+		next = TAILQ_NEXT(door, node);
+		while (door->address.family != AF_UNSPEC && accept_one(door)) {
+			if (++count == LAST_CALL_MAX)
+				return;
+		}
+	}
+}
+
+void listener_pause(struct listener *listener)
+{
+	listener->is_paused = true;
+	update_doors(listener);
+}
+
+void listener_resume(struct listener *listener)
+{
+	listener->is_paused = false;
+	update_doors(listener);
+}
+
+void listener_retry(struct listener *listener)
+{
+	if (!listener->is_resting)
+		return;
+	timer_clear(&listener->rest);
+	listener->is_resting = false;
+	update_doors(listener);
+}
