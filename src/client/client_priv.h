@@ -12,7 +12,7 @@
 #define CLIENT_OF(member, field) \
 	((struct client *)((char *)(member)-offsetof(struct client, field)))
 
-extern const struct stream_ops client_stream_ops;
+extern const struct stream_ops client_stream_ops; /* client_stream.c */
 extern const struct borrower_ops client_borrower_ops;
 
 /* The only place that writes client->state. */
