@@ -94,11 +94,30 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven,
 void proof_look(struct client *client);
 void proof_look_done(struct client *client);
 
-/* What its user may do on the console. false: nothing, it has been told so. */
-bool proof_take_role(struct client *client);
-
 /* It was in another state, and is back: looks at what has come meanwhile. */
 void proof_went_on(struct client *client);
+
+/* ---- place.c ---- */
+
+/* Whether it asks for the console. */
+bool place_is_console(const struct client *client);
+
+/* Whether it is whoever runs us, who may enter the console without a proof. */
+bool place_is_owner(const struct client *client);
+
+/* What its user may do on the console. false: nothing, it has been told so. */
+bool place_take_role(struct client *client);
+
+/* It is who it says it is: one more of its user and database. false: too many, it was told so. */
+bool place_take(struct client *client);
+
+/* With what it proved itself we may enter a server in its name. */
+void place_learn(struct client *client);
+
+/* It has its place: it gets what it asked for, or is told why not. */
+void place_let_in(struct client *client);
+
+/* ---- admission.c ---- */
 
 /* auth_type hba: finds its rule, now or later, and asks for what that says. admission.c */
 void admission_decide(struct client *client);

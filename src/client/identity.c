@@ -27,11 +27,6 @@ struct identity {
 	char *claimed;         /* the name that was asked for */
 };
 
-static bool is_for_console(const struct client *client)
-{
-	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
-}
-
 const char *identity_claimed(const struct client *client)
 {
 	const struct identity *identity = client->entrance->identity;
@@ -94,7 +89,7 @@ static enum asking make_question(struct client *client, struct question *questio
 	const struct config *config = client->clients->config;
 	const struct config_database *entry = NULL;
 
-	if (!is_for_console(client)) {
+	if (!place_is_console(client)) {
 		entry = config_database_find(config, client->entrance->database);
 		if (!entry)
 			entry = config_database_auto(config);
@@ -127,7 +122,7 @@ static bool rename_user(struct client *client, const char *name)
 	}
 	free(entrance->user);
 	entrance->user = copy;
-	return !is_for_console(client) || proof_take_role(client);
+	return !place_is_console(client) || place_take_role(client);
 }
 
 /* Nobody becomes one of these by a query. */

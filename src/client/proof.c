@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client proves who it is, and is taken into a pool.
+ * A client proves who it is, by whatever it is asked for.
  *
  * Hard here: nothing may tell a stranger which users and databases there are. A
  * user who does not exist goes through the whole exchange, and so does one who
  * asks for a database that does not exist; only then they are refused.
  */
-#include "pgweir/auth/digest.h"
-#include "pgweir/auth/entry.h"
-#include "pgweir/config/entries.h"
-
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "pgweir/auth/digest.h"
 
 #include "identity_priv.h"
 
@@ -76,81 +73,13 @@ bool proof_same_options(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Which rights a name has on the console. */
-static enum console_role role_of(const struct clients *clients, const char *user)
-{
-	const struct config *config = clients->config;
-
-	if (config_list_has(&config->admin_users, user))
-		return CONSOLE_ADMIN;
-	if (config_list_has(&config->stats_users, user) || config->auth_type == AUTH_TYPE_ANY)
-		return CONSOLE_STATS;
-	return CONSOLE_NOBODY;
-}
-
-/* Whoever runs us may enter the console without a proof. */
-static bool is_owner(const struct client *client)
-{
-	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
-	       strcmp(client->entrance->user, CONFIG_CONSOLE_DATABASE) == 0;
-}
-
-static bool is_for_console(const struct client *client)
-{
-	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
-}
-
-/* It is one more of its user and its database now. */
-static bool count_in(struct client *client)
-{
-	const struct clients *clients = client->clients;
-	const struct config *config = clients->config;
-	struct database *database = client->database;
-	struct account *account = client->account;
-	int database_limit, user_limit;
-
-	if (database)
-		database_count_client(client->database, 1);
-	pools_enter_account(client->account);
-	client->is_counted = true;
-	if (config_list_has(&config->admin_users, account->name))
-		return true;
-	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
-	user_limit = config_max_user_client_connections(config, account->entry);
-	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
-		database->client_limit_hits++;
-		client_refuse(client, ERR_LIMIT,
-		              "client connections exceeded (max_db_client_connections)");
-		return false;
-	}
-	if (user_limit > 0 && account->client_count > (unsigned int)user_limit) {
-		account->client_limit_hits++;
-		client_refuse(client, ERR_LIMIT,
-		              "client connections exceeded (max_user_client_connections)");
-		return false;
-	}
-	return true;
-}
-
-bool proof_take_role(struct client *client)
-{
-	struct client_entrance *entrance = client->entrance;
-
-	entrance->role =
-	    is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
-	if (entrance->role != CONSOLE_NOBODY)
-		return true;
-	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
-	return false;
-}
-
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
 
-	if (!is_for_console(client) && clients->config->max_client_conn > 0 &&
+	if (!place_is_console(client) && clients->config->max_client_conn > 0 &&
 	    clients->count - clients->delayed_count >
 	        (unsigned int)clients->config->max_client_conn) {
 		clients->limit_hits++;
@@ -163,7 +92,7 @@ static bool check_names(struct client *client)
 		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
 		return false;
 	}
-	return !is_for_console(client) || proof_take_role(client);
+	return !place_is_console(client) || place_take_role(client);
 }
 
 /* ---- the proof ---- */
@@ -237,52 +166,6 @@ static void derive(struct client *client, struct err *err)
 	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
 }
 
-/*
- * It is who it says it is. Only now its names are looked up: a stranger's are worth no
- * memory and take nobody's place, and a reload may have changed what there is.
- */
-static bool take_place(struct client *client)
-{
-	struct pools *pools = client->clients->with.pools;
-	const struct client_entrance *entrance = client->entrance;
-
-	client->stream.is_secret = false;
-	client->account = pools_account(pools, entrance->user);
-	if (!client->account) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
-		return false;
-	}
-	if (!is_for_console(client))
-		client->database = pools_database(pools, entrance->database);
-	return count_in(client);
-}
-
-/* What it asked for, if that is to be had. */
-static void let_in(struct client *client)
-{
-	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
-
-	if (entrance->role != CONSOLE_NOBODY) {
-		console_begin(client);
-	} else if (!client->database) {
-		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
-		         entrance->user);
-		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", entrance->database);
-	} else if (client->database->is_disabled) {
-		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
-		              client->database->name);
-	} else if (clients->emptying.is_on) {
-		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
-	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
-		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
-	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
-		client_refuse(client, ERR_CONFIG, "bouncer config error");
-	} else {
-		welcome_begin(client);
-	}
-}
-
 /* A reload may have changed what it has to prove while it was at it. */
 static bool is_still_asked(const struct client *client)
 {
@@ -295,18 +178,6 @@ static bool is_still_asked(const struct client *client)
 		return admission_is_by(client, method, client->entrance->outside);
 	return methods[type] == method &&
 	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
-}
-
-/* With what the client proved itself we may enter a server in its name. */
-static void learn(struct client *client)
-{
-	struct credentials shown = { 0 };
-
-	if (!client->database || client->database->entry->user)
-		return;
-	if (entry_credentials(client->entrance->entry, &shown) && shown.kind != CREDENTIALS_NONE)
-		pools_learn(client->clients->with.pools, client->account, &shown);
-	credentials_done(&shown);
 }
 
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
@@ -340,11 +211,11 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 			              "the rules of logins have changed meanwhile, try again");
 			return;
 		}
-		if (!take_place(client))
+		if (!place_take(client))
 			return;
-		learn(client);
+		place_learn(client);
 		entry_free(&client->entrance->entry);
-		let_in(client);
+		place_let_in(client);
 	}
 }
 
@@ -478,12 +349,12 @@ void proof_choose(struct client *client)
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
-	bool is_console_owner = is_for_console(client) && is_owner(client);
+	bool is_console_owner = place_is_console(client) && place_is_owner(client);
 
 	if (!check_names(client) || !guard_admits(client))
 		return;
 	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
-	if (clients->emptying.is_on && !is_for_console(client)) {
+	if (clients->emptying.is_on && !place_is_console(client)) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
 		return;
 	}
@@ -491,7 +362,7 @@ void proof_begin(struct client *client)
 		log_attempt(client);
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
-		if (take_place(client))
+		if (place_take(client))
 			console_begin(client);
 		return;
 	}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client that has proved who it is takes its place: it counts as one of its user and
+ * database from then on, and is let in, to the console or to a pool.
+ *
+ * Hard here: only now its names are looked up: a stranger's are worth no memory and take
+ * nobody's place, and a reload may have changed what there is.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/config/entries.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Which rights a name has on the console. */
+static enum console_role role_of(const struct clients *clients, const char *user)
+{
+	const struct config *config = clients->config;
+
+	if (config_list_has(&config->admin_users, user))
+		return CONSOLE_ADMIN;
+	if (config_list_has(&config->stats_users, user) || config->auth_type == AUTH_TYPE_ANY)
+		return CONSOLE_STATS;
+	return CONSOLE_NOBODY;
+}
+
+bool place_is_owner(const struct client *client)
+{
+	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
+	       strcmp(client->entrance->user, CONFIG_CONSOLE_DATABASE) == 0;
+}
+
+bool place_is_console(const struct client *client)
+{
+	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
+}
+
+/* It is one more of its user and its database now. */
+static bool count_in(struct client *client)
+{
+	const struct clients *clients = client->clients;
+	const struct config *config = clients->config;
+	struct database *database = client->database;
+	struct account *account = client->account;
+	int database_limit, user_limit;
+
+	if (database)
+		database_count_client(client->database, 1);
+	pools_enter_account(client->account);
+	client->is_counted = true;
+	if (config_list_has(&config->admin_users, account->name))
+		return true;
+	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
+	user_limit = config_max_user_client_connections(config, account->entry);
+	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
+		database->client_limit_hits++;
+		client_refuse(client, ERR_LIMIT,
+		              "client connections exceeded (max_db_client_connections)");
+		return false;
+	}
+	if (user_limit > 0 && account->client_count > (unsigned int)user_limit) {
+		account->client_limit_hits++;
+		client_refuse(client, ERR_LIMIT,
+		              "client connections exceeded (max_user_client_connections)");
+		return false;
+	}
+	return true;
+}
+
+bool place_take_role(struct client *client)
+{
+	struct client_entrance *entrance = client->entrance;
+
+	entrance->role =
+	    place_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
+	if (entrance->role != CONSOLE_NOBODY)
+		return true;
+	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+	return false;
+}
+
+bool place_take(struct client *client)
+{
+	struct pools *pools = client->clients->with.pools;
+	const struct client_entrance *entrance = client->entrance;
+
+	client->stream.is_secret = false;
+	client->account = pools_account(pools, entrance->user);
+	if (!client->account) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return false;
+	}
+	if (!place_is_console(client))
+		client->database = pools_database(pools, entrance->database);
+	return count_in(client);
+}
+
+void place_let_in(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_entrance *entrance = client->entrance;
+
+	if (entrance->role != CONSOLE_NOBODY) {
+		console_begin(client);
+	} else if (!client->database) {
+		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
+		         entrance->user);
+		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", entrance->database);
+	} else if (client->database->is_disabled) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
+		              client->database->name);
+	} else if (clients->emptying.is_on) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
+	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
+		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
+	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
+		client_refuse(client, ERR_CONFIG, "bouncer config error");
+	} else {
+		welcome_begin(client);
+	}
+}
+
+void place_learn(struct client *client)
+{
+	struct credentials shown = { 0 };
+
+	if (!client->database || client->database->entry->user)
+		return;
+	if (entry_credentials(client->entrance->entry, &shown) && shown.kind != CREDENTIALS_NONE)
+		pools_learn(client->clients->with.pools, client->account, &shown);
+	credentials_done(&shown);
+}
