@@ -210,7 +210,7 @@ struct columns request_columns(const struct request *request);
 /* Its tag, if what it does has no other. */
 const char *request_tag(const struct request *request);
 
-/* ---- sessions: session.c, extended.c ---- */
+/* ---- sessions: session.c, simple.c, extended.c ---- */
 
 /* One execution of a request. */
 struct portal {
@@ -268,6 +268,9 @@ void session_notice(struct console_session *session, const char *text, const cha
 /* An ERROR answers what runs; up to Sync nothing counts any more. */
 void session_fail(struct console_session *session, const struct err *err);
 
+/* Whether it has the right to see what a SHOW shows; of anything else it may ask. */
+bool session_may_see(const struct console_session *session, const struct request *request);
+
 /* Runs a portal for `row_limit` rows (0 = all). false: the session is gone. */
 bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit);
 
@@ -279,6 +282,9 @@ void session_later(struct console_session *session);
 
 struct portal *portal_new(const char *name, const struct request *request);
 void portal_free(struct portal **portal);
+
+/* The body of a Query. false: the session is gone. */
+bool simple_query(struct console_session *session, struct bytes body);
 
 /* Messages of the extended protocol. false: not one of them. */
 bool extended_message(struct console_session *session, char type, struct bytes body,

@@ -16,16 +16,12 @@
 #include <unistd.h>
 
 #include "pgweir/base/version.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
 #include "pgweir/base/banned.h"
 
 #define PIECE_SIZE ((size_t)16 * 1024)
 #define TURN_SIZE ((size_t)256 * 1024)
-
-/* Statements of small talk in one Query; the answers to all of them fit into a piece. */
-#define TALKS_MAX 32
 
 /* ---- answers ---- */
 
@@ -245,7 +241,7 @@ static enum outcome run(struct console_session *session, struct err *err)
 	return request->command->run(session, err);
 }
 
-static bool may_see(const struct console_session *session, const struct request *request)
+bool session_may_see(const struct console_session *session, const struct request *request)
 {
 	return request->kind != REQUEST_SHOW || session->role >= request->show->role;
 }
@@ -266,7 +262,7 @@ bool session_execute(struct console_session *session, struct portal *portal, uin
 	session->portal = portal;
 	session->row_limit = row_limit;
 	session->row_count = 0;
-	if (!may_see(session, &portal->request)) {
+	if (!session_may_see(session, &portal->request)) {
 		err_set(&err, ERR_RIGHTS, "admin access needed");
 		session_fail(session, &err);
 		return true;
@@ -302,74 +298,6 @@ bool session_execute(struct console_session *session, struct portal *portal, uin
 	default:
 		return false;
 	}
-}
-
-/*
- * One statement of a Query, which is answered at once or goes on by itself.
- * is_last: ReadyForQuery follows.
- */
-static bool run_simple(struct console_session *session, const struct request *request, bool is_last)
-{
-	session->is_simple = is_last;
-	portal_free(&session->simple);
-	session->simple = portal_new("", request);
-	if (!session->simple) {
-		session->out.is_broken = true;
-		return true;
-	}
-	if (request_columns(request).count && may_see(session, request))
-		rows_describe(&session->out, request_columns(request), 0);
-	return session_execute(session, session->simple, 0);
-}
-
-/* How many statements of small talk the text is; 0: it is something else. */
-static unsigned int count_talks(struct bytes text)
-{
-	struct bytes statement;
-	struct request request;
-	unsigned int count = 0;
-
-	while (statement_next(&text, &statement)) {
-		if (!request_read_talk(statement, &request) || count == TALKS_MAX)
-			return 0;
-		count += request.kind != REQUEST_EMPTY;
-	}
-	return count;
-}
-
-/* Several statements in one Query. */
-static void run_talks(struct console_session *session, struct bytes text, unsigned int count)
-{
-	struct bytes statement;
-	struct request request;
-
-	while (statement_next(&text, &statement)) {
-		request_read_talk(statement, &request);
-		if (request.kind != REQUEST_EMPTY)
-			run_simple(session, &request, --count == 0);
-	}
-}
-
-static bool on_query(struct console_session *session, struct bytes body)
-{
-	struct request request;
-	unsigned int count;
-	const char *text;
-	struct err err;
-
-	session->console->own.query_count++;
-	session->console->own.xact_count++;
-	if (fields_text(body, &text) != WIRE_OK) {
-		err_set(&err, ERR_PROTOCOL, "bad packet");
-	} else if (request_read(bytes_text(text), &request, &err)) {
-		return run_simple(session, &request, true);
-	} else if ((count = count_talks(bytes_text(text)))) {
-		run_talks(session, bytes_text(text), count);
-		return true;
-	}
-	session->is_simple = true;
-	session_fail(session, &err);
-	return true;
 }
 
 static bool on_unknown(struct console_session *session, char type)
@@ -447,7 +375,7 @@ static bool on_message(struct console_session *session, char type, struct bytes 
 		return false;
 	}
 	if (type == 'Q' && !session->is_skipping)
-		is_alive = on_query(session, body);
+		is_alive = simple_query(session, body);
 	else if (type != 'Q' && !extended_message(session, type, body, &is_alive))
 		is_alive = on_unknown(session, type);
 	return is_alive && settle(session);

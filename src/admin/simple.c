@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A Query: one statement, or several of small talk, as drivers send them together.
+ *
+ * Hard here: of several only the last one is followed by ReadyForQuery, and none of them may
+ * go on later: so all must be small talk, which is judged before the first is run.
+ */
+#include "admin_priv.h"
+
+#include "pgweir/pgwire/fields.h"
+
+#include "pgweir/base/banned.h"
+
+/* Statements of small talk in one Query; the answers to all of them fit into a piece. */
+#define TALKS_MAX 32
+
+/*
+ * One statement of a Query, which is answered at once or goes on by itself.
+ * is_last: ReadyForQuery follows.
+ */
+static bool run(struct console_session *session, const struct request *request, bool is_last)
+{
+	session->is_simple = is_last;
+	portal_free(&session->simple);
+	session->simple = portal_new("", request);
+	if (!session->simple) {
+		session->out.is_broken = true;
+		return true;
+	}
+	if (request_columns(request).count && session_may_see(session, request))
+		rows_describe(&session->out, request_columns(request), 0);
+	return session_execute(session, session->simple, 0);
+}
+
+/* How many statements of small talk the text is; 0: it is something else. */
+static unsigned int count_talks(struct bytes text)
+{
+	struct bytes statement;
+	struct request request;
+	unsigned int count = 0;
+
+	while (statement_next(&text, &statement)) {
+		if (!request_read_talk(statement, &request) || count == TALKS_MAX)
+			return 0;
+		count += request.kind != REQUEST_EMPTY;
+	}
+	return count;
+}
+
+/* Several statements in one Query. */
+static void run_talks(struct console_session *session, struct bytes text, unsigned int count)
+{
+	struct bytes statement;
+	struct request request;
+
+	while (statement_next(&text, &statement)) {
+		request_read_talk(statement, &request);
+		if (request.kind != REQUEST_EMPTY)
+			run(session, &request, --count == 0);
+	}
+}
+
+bool simple_query(struct console_session *session, struct bytes body)
+{
+	struct request request;
+	unsigned int count;
+	const char *text;
+	struct err err;
+
+	session->console->own.query_count++;
+	session->console->own.xact_count++;
+	if (fields_text(body, &text) != WIRE_OK) {
+		err_set(&err, ERR_PROTOCOL, "bad packet");
+	} else if (request_read(bytes_text(text), &request, &err)) {
+		return run(session, &request, true);
+	} else if ((count = count_talks(bytes_text(text)))) {
+		run_talks(session, bytes_text(text), count);
+		return true;
+	}
+	session->is_simple = true;
+	session_fail(session, &err);
+	return true;
+}
