@@ -58,7 +58,7 @@ bool ordered_next(struct cursor *cursor, void (*gather)(struct cursor *cursor),
 
 struct show {
 	const char *item; /* upper case */
-	/* Fills the next row; false: no more. NULL: not supported yet. */
+	/* Fills the next row; false: no more. */
 	bool (*next)(struct cursor *cursor, void *row);
 	struct columns columns;
 	const char *help;
@@ -156,7 +156,6 @@ struct command {
 	const char *tag;   /* that says it is done */
 	enum command_argument argument;
 	enum console_role role;
-	/* NULL: not supported yet. */
 	enum outcome (*run)(struct console_session *session, struct err *err);
 	const char *help;
 };

@@ -255,16 +255,12 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 
 	(void)err;
 	buf_add_text(&text, "\nTo look (SELECT is the same as SHOW):\n");
-	for (size_t i = 0; shows[i]; i++) {
-		if (shows[i]->next)
-			buf_printf(&text, "\tSHOW %-29s%s\n", shows[i]->item, shows[i]->help);
-	}
+	for (size_t i = 0; shows[i]; i++)
+		buf_printf(&text, "\tSHOW %-29s%s\n", shows[i]->item, shows[i]->help);
 	buf_add_text(&text, "To act, for admin_users:\n");
 	for (size_t i = 0; i < commands_count; i++) {
 		char usage[64];
 
-		if (!commands[i].run)
-			continue;
 		snprintf(usage, sizeof(usage), "%s%s", commands[i].words,
 		         argument_names[commands[i].argument]);
 		buf_printf(&text, "\t%-34s%s\n", usage, commands[i].help);

@@ -16,10 +16,8 @@ static void add_command(struct buf *out, const struct command *command)
 
 static void add_commands(struct buf *out)
 {
-	for (size_t i = 0; i < commands_count; i++) {
-		if (commands[i].run)
-			add_command(out, &commands[i]);
-	}
+	for (size_t i = 0; i < commands_count; i++)
+		add_command(out, &commands[i]);
 }
 
 static void add_show(struct buf *out, const struct show *show)
@@ -35,10 +33,8 @@ static void add_show(struct buf *out, const struct show *show)
 
 static void add_shows(struct buf *out)
 {
-	for (size_t i = 0; shows[i]; i++) {
-		if (shows[i]->next)
-			add_show(out, shows[i]);
-	}
+	for (size_t i = 0; shows[i]; i++)
+		add_show(out, shows[i]);
 }
 
 static const struct {

@@ -68,18 +68,12 @@ bool request_read(struct bytes text, struct request *request, struct err *err)
 	request->kind = REQUEST_SHOW;
 	if (is_show(&request->words)) {
 		request->show = show_find(request->words.argument);
-		if (request->show && !request->show->next)
-			return err_set(err, ERR_UNSUPPORTED, "SHOW %s is not supported yet",
-			               request->show->item);
 		if (request->show)
 			return true;
 	}
 	request->kind = REQUEST_COMMAND;
 	request->command = command_find(&request->words);
-	if (!request->command)
-		return invalid(text, err);
-	return request->command->run ||
-	       err_set(err, ERR_UNSUPPORTED, "%s is not supported yet", request->command->words);
+	return request->command || invalid(text, err);
 }
 
 struct columns request_columns(const struct request *request)

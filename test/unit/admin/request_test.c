@@ -122,8 +122,7 @@ START_TEST(every_show_has_its_columns_and_help)
 		const struct show *show = shows[i];
 
 		ck_assert_ptr_eq(show_find(show->item), show);
-		if (!show->next)
-			continue;
+		ck_assert_msg(show->next, "SHOW %s has no rows", show->item);
 		ck_assert_ptr_nonnull(show->help);
 		ck_assert_uint_gt(show->columns.count, 0);
 		ck_assert_uint_le(show->columns.count, COLUMNS_MAX);
@@ -136,6 +135,16 @@ START_TEST(every_show_has_its_columns_and_help)
 }
 END_TEST
 
+START_TEST(every_command_runs_and_has_its_help)
+{
+	for (size_t i = 0; i < commands_count; i++) {
+		ck_assert_msg(commands[i].run, "%s does nothing", commands[i].words);
+		ck_assert_ptr_nonnull(commands[i].tag);
+		ck_assert_ptr_nonnull(commands[i].help);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("admin/request");
@@ -145,6 +154,7 @@ int main(void)
 	tcase_add_loop_test(tests, others_are_refused, 0, COUNT_OF(refused));
 	tcase_add_test(tests, a_long_text_is_quoted_in_part);
 	tcase_add_test(tests, every_show_has_its_columns_and_help);
+	tcase_add_test(tests, every_command_runs_and_has_its_help);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }
