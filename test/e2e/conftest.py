@@ -8,6 +8,7 @@ import signal
 import psycopg
 import pytest
 
+from .kit import share
 from .kit.account import drop_place, find_account, make_place
 from .kit.certificates import Store
 from .kit.daemon import Pgweir, place_binary
@@ -188,6 +189,14 @@ def pytest_runtest_makereport(item, call):
         logs = [(daemon.dir, daemon.log) for daemon in getattr(item, "daemons", [])]
     for folder, log in logs:
         report.sections.append((f"log of {os.path.basename(folder)}", log[-20000:]))
+
+
+def pytest_runtestloop(session):
+    path = os.environ.get("PGWEIR_TEST_SHARE")
+    if not path or session.testsfailed or session.config.option.collectonly:
+        return None  # pytest knows what to do
+    share.run(session, path)
+    return True
 
 
 class Tally:
