@@ -91,37 +91,38 @@ def test_a_certificate_of_somebody_in_the_middle(scram_weir):
     scram_weir.wait_log("login refused, scram-sha-256: SCRAM channel binding check failed")
 
 
-def test_plus_is_used_to_servers(pgweir, fake_server, server_certificate):
-    fake = fake_server()
-    daemon = pgweir(databases={"app": f"host=127.0.0.1 port={fake.port}"},
-                    server_tls_sslmode="require")
-    daemon.wire().startup("scram_user")
-    with fake.accept_raw() as server:
-        request_of(server)
-        server.send(b"S")
-        server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
-        server.read_startup()
-        server.send(message("R", b"\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"))
-        got = server.expect("p")
-        assert got.body.startswith(b"SCRAM-SHA-256-PLUS\0")
-        assert got.body[19 + 4:].startswith(b"p=tls-server-end-point,,")
+@pytest.fixture
+def answer_to(pgweir, fake_server, server_certificate):
+    """What a server under TLS hears when it offers these mechanisms: which one, and its data."""
+
+    def offer(*mechanisms):
+        fake = fake_server()
+        daemon = pgweir(databases={"app": f"host=127.0.0.1 port={fake.port}"},
+                        server_tls_sslmode="require")
+        daemon.wire().startup("scram_user")
+        with fake.accept_raw() as server:
+            request_of(server)
+            server.send(b"S")
+            server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
+            server.read_startup()
+            server.send(message("R", b"\0\0\0\x0a" + b"".join(map(cstr, mechanisms)) + b"\0"))
+            chosen, data = server.expect("p").body.split(b"\0", 1)
+            return chosen, data[4:]  # behind its length
+
+    return offer
 
 
-def test_a_server_that_does_not_offer_it_hears_that_we_could(pgweir, fake_server,
-                                                             server_certificate):
+def test_plus_is_used_to_servers(answer_to):
+    chosen, data = answer_to("SCRAM-SHA-256-PLUS", "SCRAM-SHA-256")
+    assert chosen == b"SCRAM-SHA-256-PLUS"
+    assert data.startswith(b"p=tls-server-end-point,,")
+
+
+def test_a_server_that_does_not_offer_it_hears_that_we_could(answer_to):
     """So that one whose offer somebody took away notices."""
-    fake = fake_server()
-    daemon = pgweir(databases={"app": f"host=127.0.0.1 port={fake.port}"},
-                    server_tls_sslmode="require")
-    daemon.wire().startup("scram_user")
-    with fake.accept_raw() as server:
-        request_of(server)
-        server.send(b"S")
-        server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
-        server.read_startup()
-        server.send(message("R", b"\0\0\0\x0aSCRAM-SHA-256\0\0"))
-        got = server.expect("p")
-        assert got.body[14 + 4:].startswith(b"y,,")
+    chosen, data = answer_to("SCRAM-SHA-256")
+    assert chosen == b"SCRAM-SHA-256"
+    assert data.startswith(b"y,,")
 
 
 def test_pass_through_on_both_legs(pgweir, own, secure_postgres):
