@@ -17,7 +17,8 @@
 
 #define TEXTS 20
 #define PARAMETERS 4
-#define MANY 8 /* messages of a pipeline */
+#define MANY 8          /* messages of a pipeline */
+#define FREE_NAME NAMES /* that nobody gives to a statement */
 #define NOT_A_NUMBER "22P02"
 
 static unsigned int pick_name(struct client *client) { return load_random(client->load, NAMES); }
@@ -124,138 +125,113 @@ static void replace(struct client *client, unsigned int number)
 	prepare(client, number);
 }
 
+/* ---- steps of an activity ---- */
+
+typedef void step_run(struct client *client);
+
+/* Runs the step of that number; behind the last one it is done. */
+static enum step_result take_step(struct client *client, unsigned int step, step_run *const *steps,
+                                  size_t count)
+{
+	if (step >= count)
+		return STEP_DONE;
+	steps[step](client);
+	return STEP_SENT;
+}
+
+#define TAKE_STEP(client, step, ...)                                \
+	take_step(client, step, (step_run *const[]){ __VA_ARGS__ }, \
+	          sizeof((step_run *const[]){ __VA_ARGS__ }) / sizeof(step_run *))
+
+/* Both choose the name that the steps below are about. */
+static void choose_and_replace(struct client *client)
+{
+	client->name = pick_name(client);
+	replace(client, client->name);
+}
+
+static void choose_prepared(struct client *client)
+{
+	client->name = pick_name(client);
+	prepare_if_absent(client, client->name);
+}
+
+static void prepare_chosen(struct client *client) { prepare(client, client->name); }
+
+static void prepare_absent(struct client *client) { prepare_if_absent(client, client->name); }
+
+static void use_chosen(struct client *client) { use(client, client->name); }
+
+static void describe_chosen(struct client *client) { describe(client, client->name); }
+
+static void replace_chosen(struct client *client) { replace(client, client->name); }
+
+static void prepare_again(struct client *client)
+{
+	send_parse(client, client->name, "SELECT 'nobody''s'");
+	expect(client, DUE_ERROR, "42P05");
+}
+
+static void use_with_no_number(struct client *client)
+{
+	use_badly(client, client->name, NOT_A_NUMBER);
+}
+
+static void use_forgotten(struct client *client) { use_badly(client, client->name, "26000"); }
+
+static void prepare_wrong(struct client *client)
+{
+	send_parse(client, FREE_NAME, "SELECT 1 FROM nowhere WHERE id = $1");
+	expect(client, DUE_ERROR, "42P01");
+}
+
+static void use_wrong(struct client *client) { use_badly(client, FREE_NAME, "26000"); }
+
+static void begin(struct client *client) { statement_command(client, "BEGIN", "BEGIN"); }
+
+static void commit(struct client *client) { statement_command(client, "COMMIT", "COMMIT"); }
+
+static void deallocate(struct client *client)
+{
+	statement_command(client, "DEALLOCATE ALL", "DEALLOCATE ALL");
+	memset(client->prepared, 0, sizeof(client->prepared));
+}
+
+/* ---- the activities ---- */
+
 enum step_result use_prepared(struct client *client, unsigned int step)
 {
-	if (step == 0) {
-		client->name = pick_name(client);
-		prepare_if_absent(client, client->name);
-		return STEP_SENT;
-	}
-	if (step > 3)
-		return STEP_DONE;
-	use(client, client->name);
-	return STEP_SENT;
+	return TAKE_STEP(client, step, choose_prepared, use_chosen, use_chosen, use_chosen);
 }
 
 enum step_result describe_prepared(struct client *client, unsigned int step)
 {
-	switch (step) {
-	case 0:
-		client->name = pick_name(client);
-		prepare_if_absent(client, client->name);
-		return STEP_SENT;
-	case 1:
-		describe(client, client->name);
-		return STEP_SENT;
-	default:
-		return STEP_DONE;
-	}
+	return TAKE_STEP(client, step, choose_prepared, describe_chosen);
 }
 
 enum step_result replace_prepared(struct client *client, unsigned int step)
 {
-	switch (step) {
-	case 0:
-		client->name = pick_name(client);
-		replace(client, client->name);
-		return STEP_SENT;
-	case 1:
-		prepare_if_absent(client, client->name);
-		return STEP_SENT;
-	case 2:
-		use(client, client->name);
-		return STEP_SENT;
-	default:
-		return STEP_DONE;
-	}
+	return TAKE_STEP(client, step, choose_and_replace, prepare_absent, use_chosen);
 }
 
 /* None of these errors may change what a name means. */
 enum step_result prepare_and_fail(struct client *client, unsigned int step)
 {
-	static const char wrong[] = "SELECT 1 FROM nowhere WHERE id = $1";
-	const unsigned int free_name = NAMES;
-
-	switch (step) {
-	case 0:
-		client->name = pick_name(client);
-		prepare_if_absent(client, client->name);
-		return STEP_SENT;
-	case 1:
-		send_parse(client, client->name, "SELECT 'nobody''s'");
-		expect(client, DUE_ERROR, "42P05");
-		return STEP_SENT;
-	case 2:
-		use_badly(client, client->name, NOT_A_NUMBER);
-		return STEP_SENT;
-	case 3:
-	case 4:
-		send_parse(client, free_name, wrong);
-		expect(client, DUE_ERROR, "42P01");
-		return STEP_SENT;
-	case 5:
-		use_badly(client, free_name, "26000");
-		return STEP_SENT;
-	case 6:
-		use(client, client->name);
-		return STEP_SENT;
-	default:
-		return STEP_DONE;
-	}
+	return TAKE_STEP(client, step, choose_prepared, prepare_again, use_with_no_number,
+	                 prepare_wrong, prepare_wrong, use_wrong, use_chosen);
 }
 
 enum step_result use_prepared_in_transaction(struct client *client, unsigned int step)
 {
-	switch (step) {
-	case 0:
-		client->name = pick_name(client);
-		prepare_if_absent(client, client->name);
-		return STEP_SENT;
-	case 1:
-		statement_command(client, "BEGIN", "BEGIN");
-		return STEP_SENT;
-	case 2:
-	case 5:
-		use(client, client->name);
-		return STEP_SENT;
-	case 3:
-		replace(client, client->name);
-		return STEP_SENT;
-	case 4:
-		use(client, client->name);
-		return STEP_SENT;
-	case 6:
-		statement_command(client, "COMMIT", "COMMIT");
-		return STEP_SENT;
-	default:
-		return STEP_DONE;
-	}
+	return TAKE_STEP(client, step, choose_prepared, begin, use_chosen, replace_chosen,
+	                 use_chosen, use_chosen, commit);
 }
 
 /* After it no name means anything. */
 enum step_result deallocate_all(struct client *client, unsigned int step)
 {
-	switch (step) {
-	case 0:
-		client->name = pick_name(client);
-		prepare_if_absent(client, client->name);
-		return STEP_SENT;
-	case 1:
-		statement_command(client, "DEALLOCATE ALL", "DEALLOCATE ALL");
-		memset(client->prepared, 0, sizeof(client->prepared));
-		return STEP_SENT;
-	case 2:
-		use_badly(client, client->name, "26000");
-		return STEP_SENT;
-	case 3:
-		prepare(client, client->name);
-		return STEP_SENT;
-	case 4:
-		use(client, client->name);
-		return STEP_SENT;
-	default:
-		return STEP_DONE;
-	}
+	return TAKE_STEP(client, step, choose_prepared, deallocate, use_forgotten, prepare_chosen,
+	                 use_chosen);
 }
 
 static void skipped(struct client *client, unsigned int number)
