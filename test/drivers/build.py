@@ -19,7 +19,10 @@ PYTHON = "/usr/bin/python3"
 
 @dataclasses.dataclass(frozen=True)
 class Driver:
-    """`files` are copied from the folder to the place of the build; `run` is called there."""
+    """`files` are copied from the folder to the place of the build; `run` is called there.
+
+    So is `shared`, which other drivers need too: a path below this folder.
+    """
 
     name: str
     tools: tuple
@@ -29,6 +32,7 @@ class Driver:
     variants: tuple = ("default",)
     scenarios: str = "simple prepared rollback recovery copy batch cursor cancel notices"
     environment: tuple = ()
+    shared: tuple = ()
 
     @property
     def place(self):
@@ -38,7 +42,8 @@ class Driver:
 def npm(name, **more):
     return Driver(name, ("node", "npm"), ("package.json", "package-lock.json", "main.js"),
                   (("npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund",
-                    f"--cache={OUT}/npm"),), ("node", "main.js"), **more)
+                    f"--cache={OUT}/npm"),), ("node", "main.js"),
+                  shared=("node/common.js",), **more)
 
 
 def python(name, module, **more):
@@ -80,6 +85,8 @@ def build(driver):
     for name in driver.files:
         (driver.place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, driver.place / name)
+    for name in driver.shared:
+        shutil.copy(HERE / name, driver.place)
     for command in driver.builds:
         done = subprocess.run(command, cwd=driver.place, text=True, timeout=BUILD_LIMIT_S,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

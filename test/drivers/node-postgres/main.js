@@ -6,23 +6,7 @@ import { Readable } from 'node:stream'
 import pg from 'pg'
 import Cursor from 'pg-cursor'
 import { from, to } from 'pg-copy-streams'
-
-const CONNECTIONS = 6
-const ROUNDS = 3
-const TEXTS = 8 // more than a server may know when the limit is small
-const LINES = 200
-const numbers = (count) => Array.from({ length: count }, (_, i) => i)
-
-function same (got, wanted) {
-  if (JSON.stringify(got) !== JSON.stringify(wanted)) {
-    throw new Error(`${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`)
-  }
-}
-
-async function mustFail (code, promise) {
-  const error = await promise.then(() => new Error(`no error ${code}`), (error) => error)
-  if (error.code !== code) throw error
-}
+import { LINES, askEachText, askTogether, mustFail, numbers, run, same } from './common.js'
 
 // A text's name must be the same each time: node-postgres has the caller give it.
 const named = new Map()
@@ -44,14 +28,6 @@ async function simple (client) {
   const got = await client.query('SELECT 1 AS a; SELECT 2 AS a')
   same(got.map((result) => result.rows[0].a), [1, 2])
   same((await client.query('SELECT $1::int AS a', [3])).rows[0].a, 3)
-}
-
-async function prepared (client) {
-  for (const again of [0, 1, 0, 1]) {
-    for (const text of numbers(TEXTS)) {
-      same(await ask(client, `SELECT $1::int + ${text}`, again), [again + text])
-    }
-  }
 }
 
 async function rollback (client, who) {
@@ -87,15 +63,6 @@ async function copy (client, who) {
   const out = await client.query(to(sql)).toArray()
   same(Buffer.concat(out).toString(), numbers(LINES).join('\n') + '\n')
   await clear(client, who)
-}
-
-// In its pipeline mode these are under way all at once, otherwise one by one.
-async function batch (client) {
-  const by = [-3, -2, -1, 0, 1, 2, 5]
-  const got = await Promise.allSettled(by.map((by) => divide(client, by)))
-  same(got.map((one) => one.value ?? one.reason.code), [-3, -5, -10, '22012', 10, 5, 2])
-  same(await Promise.all(numbers(TEXTS).map((text) => ask(client, `SELECT $1::int * ${text}`, 2))),
-    numbers(TEXTS).map((text) => [2 * text]))
 }
 
 async function cursor (client) {
@@ -135,28 +102,17 @@ async function notices (client, who) {
 }
 
 const isPipelining = process.argv[2] === 'pipeline'
+const prepared = askEachText(ask)
+const batch = askTogether(ask, divide)
 // What takes the connection for itself is not for the pipeline mode.
 const scenarios = isPipelining
-  ? [simple, prepared, rollback, recovery, batch, notices]
-  : [simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices]
+  ? { simple, prepared, rollback, recovery, batch, notices }
+  : { simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices }
 
-async function work (number) {
-  let name = 'connect'
-  try {
-    const client = new pg.Client({ pipeline: isPipelining })
-    await client.connect()
-    for (let i = 0; i < ROUNDS * scenarios.length; i++) {
-      const scenario = scenarios[(i + number) % scenarios.length]
-      name = scenario.name
-      await scenario(client, `connection ${number}`)
-      console.log(`ok ${name}`)
-    }
-    name = 'leave'
-    await client.end()
-  } catch (error) {
-    console.log(`failed ${name} connection ${number}: ${String(error.stack).replaceAll('\n', ' ')}`)
-  }
+async function connect () {
+  const client = new pg.Client({ pipeline: isPipelining })
+  await client.connect()
+  return client
 }
 
-await Promise.all(numbers(CONNECTIONS).map(work))
-process.exit(0)
+await run(scenarios, connect, (client) => client.end())

@@ -4,23 +4,7 @@
 import { pipeline } from 'node:stream/promises'
 import { Readable } from 'node:stream'
 import postgres from 'postgres'
-
-const CONNECTIONS = 6
-const ROUNDS = 3
-const TEXTS = 8 // more than a server may know when the limit is small
-const LINES = 200
-const numbers = (count) => Array.from({ length: count }, (_, i) => i)
-
-function same (got, wanted) {
-  if (JSON.stringify(got) !== JSON.stringify(wanted)) {
-    throw new Error(`${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`)
-  }
-}
-
-async function mustFail (code, promise) {
-  const error = await promise.then(() => new Error(`no error ${code}`), (error) => error)
-  if (error.code !== code) throw error
-}
+import { LINES, askEachText, askTogether, mustFail, numbers, run, same } from './common.js'
 
 const ask = async (sql, text, ...values) =>
   (await sql.unsafe(text, values, { prepare: true }).values()).map((row) => row[0])
@@ -33,14 +17,6 @@ const count = async (sql, who, wanted) =>
 async function simple (sql) {
   const got = await sql`SELECT 1 AS a; SELECT 2 AS a`.simple()
   same(got.map((rows) => rows[0].a), [1, 2])
-}
-
-async function prepared (sql) {
-  for (const again of [0, 1, 0, 1]) {
-    for (const text of numbers(TEXTS)) {
-      same(await ask(sql, `SELECT $1::int + ${text}`, again), [again + text])
-    }
-  }
 }
 
 async function rollback (sql, who) {
@@ -81,15 +57,6 @@ async function copy (sql, who) {
   await clear(sql, who)
 }
 
-// All of these are under way at once.
-async function batch (sql) {
-  const by = [-3, -2, -1, 0, 1, 2, 5]
-  const got = await Promise.allSettled(by.map((by) => divide(sql, by)))
-  same(got.map((one) => one.value ?? one.reason.code), [-3, -5, -10, '22012', 10, 5, 2])
-  same(await Promise.all(numbers(TEXTS).map((text) => ask(sql, `SELECT $1::int * ${text}`, 2))),
-    numbers(TEXTS).map((text) => [2 * text]))
-}
-
 async function cursor (sql) {
   const got = []
   for await (const rows of sql`SELECT generate_series(1, ${100}::int) AS a`.cursor(10)) {
@@ -117,26 +84,15 @@ async function notices (sql, who) {
   same(sql.told, [who])
 }
 
-const scenarios = [simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices]
+const prepared = askEachText(ask)
+const batch = askTogether(ask, divide)
+const scenarios = { simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices }
 
-async function work (number) {
-  let name = 'connect'
-  try {
-    const told = []
-    const sql = postgres({ max: 1, onnotice: (notice) => told.push(notice.message) })
-    sql.told = told
-    for (let i = 0; i < ROUNDS * scenarios.length; i++) {
-      const scenario = scenarios[(i + number) % scenarios.length]
-      name = scenario.name
-      await scenario(sql, `connection ${number}`)
-      console.log(`ok ${name}`)
-    }
-    name = 'leave'
-    await sql.end()
-  } catch (error) {
-    console.log(`failed ${name} connection ${number}: ${String(error.stack).replaceAll('\n', ' ')}`)
-  }
+async function connect () {
+  const told = []
+  const sql = postgres({ max: 1, onnotice: (notice) => told.push(notice.message) })
+  sql.told = told
+  return sql
 }
 
-await Promise.all(numbers(CONNECTIONS).map(work))
-process.exit(0)
+await run(scenarios, connect, (sql) => sql.end())
