@@ -11,14 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pgweir/base/bytes.h"
-
 #include "../unit.h"
+#include "name_server.h"
 
 #define LONG (3600 * USEC_PER_SEC)
-#define TYPE_A 1
-#define TYPE_AAAA 28
-#define TYPE_SOA 6
 
 /* What the server knows: the name's first label decides. */
 static const struct {
@@ -60,57 +56,38 @@ struct asked {
 
 /* ---- the server ---- */
 
-static size_t add_records(char *out, size_t at, const char *label, int type, uint16_t *count)
+static void add_records(struct name_question *question)
 {
+	bool is_short = question->type == TYPE_A;
 	struct address address;
-	size_t size = type == TYPE_A ? 4 : 16;
 
 	for (size_t i = 0; i < COUNT_OF(zone); i++) {
-		if (strcmp(zone[i].label, label) != 0 || zone[i].type != type)
+		if (strcmp(zone[i].label, question->label) != 0 || zone[i].type != question->type)
 			continue;
 		ck_assert(address_parse(&address, zone[i].address, 0));
-		store_be16(out + at, 0xc00c); /* the name in the question */
-		store_be16(out + at + 2, (uint16_t)type);
-		store_be16(out + at + 4, 1);
-		store_be32(out + at + 6, 60);
-		store_be16(out + at + 10, (uint16_t)size);
-		memcpy(out + at + 12,
-		       type == TYPE_A ? (void *)&address.in.sin_addr
-		                      : (void *)&address.in6.sin6_addr,
-		       size);
-		at += 12 + size;
-		(*count)++;
+		name_server_add(question, 60,
+		                is_short ? (void *)&address.in.sin_addr
+		                         : (void *)&address.in6.sin6_addr,
+		                is_short ? 4 : 16);
 	}
-	return at;
 }
 
 /* The address of moving.test, as it is now. */
-static size_t add_moving(const struct scene *scene, char *out, size_t at, uint16_t *count)
+static void add_moving(const struct scene *scene, struct name_question *question)
 {
 	struct address address;
 
 	ck_assert(address_parse(&address, scene->moving, 0));
-	store_be16(out + at, 0xc00c);
-	store_be16(out + at + 2, TYPE_A);
-	store_be16(out + at + 4, 1);
-	store_be32(out + at + 6, 60);
-	store_be16(out + at + 10, 4);
-	memcpy(out + at + 12, &address.in.sin_addr, 4);
-	(*count)++;
-	return at + 16;
+	name_server_add(question, 60, &address.in.sin_addr, 4);
 }
 
 /* The SOA record of the zone: its two names are the root. */
-static size_t add_soa(const struct scene *scene, char *out, size_t at, uint16_t *count)
+static void add_soa(const struct scene *scene, struct name_question *question)
 {
-	memset(out + at, 0, 34);
-	store_be16(out + at, 0xc00c);
-	store_be16(out + at + 2, TYPE_SOA);
-	store_be16(out + at + 4, 1);
-	store_be16(out + at + 10, 22);
-	store_be32(out + at + 14, scene->serial);
-	(*count)++;
-	return at + 34;
+	char data[22] = "";
+
+	store_be32(data + 2, scene->serial);
+	name_server_add(question, 0, data, sizeof(data));
 }
 
 static bool knows(const char *label)
@@ -127,34 +104,20 @@ static bool knows(const char *label)
 static void on_question(struct watch *watch, unsigned int what)
 {
 	struct scene *scene = (struct scene *)((char *)watch - offsetof(struct scene, server));
-	char packet[1500], label[64] = "";
-	struct sockaddr_storage from;
-	socklen_t from_size = sizeof(from);
-	ssize_t got = recvfrom(watch->fd, packet, 512, 0, (struct sockaddr *)&from, &from_size);
-	size_t at = 12;
-	uint16_t type, count = 0;
+	struct name_question question;
 
 	(void)what;
-	ck_assert_int_gt(got, 16);
-	memcpy(label, packet + 13, (size_t)packet[12]);
-	while (packet[at])
-		at += (size_t)packet[at] + 1;
-	type = load_be16(packet + at + 1);
-	at += 5;
-	scene->a_count += type == TYPE_A;
+	name_server_take(watch, &question);
+	scene->a_count += question.type == TYPE_A;
 	if (scene->is_mute)
 		return;
-	scene->serials += type == TYPE_SOA;
-	at = add_records(packet, at, label, type, &count);
-	if (type == TYPE_A && strcmp(label, "moving") == 0)
-		at = add_moving(scene, packet, at, &count);
-	if (type == TYPE_SOA && scene->serial)
-		at = add_soa(scene, packet, at, &count);
-	store_be16(packet + 2, knows(label) ? 0x8580 : 0x8583); /* 3: no such name */
-	store_be16(packet + 6, count);
-	store_be32(packet + 8, 0);
-	ck_assert_int_eq(sendto(watch->fd, packet, at, 0, (struct sockaddr *)&from, from_size),
-	                 (ssize_t)at);
+	scene->serials += question.type == TYPE_SOA;
+	add_records(&question);
+	if (question.type == TYPE_A && strcmp(question.label, "moving") == 0)
+		add_moving(scene, &question);
+	if (question.type == TYPE_SOA && scene->serial)
+		add_soa(scene, &question);
+	name_server_answer(watch, &question, knows(question.label));
 }
 
 /* ---- the scene ---- */
@@ -164,18 +127,12 @@ static void set_up_with(struct scene *scene, usec_t good_ttl, usec_t bad_ttl, us
 	struct resolver_options options = { .good_ttl = good_ttl,
 		                            .bad_ttl = bad_ttl,
 		                            .try_limit = try_limit };
-	struct address address;
 	char servers[ADDRESS_TEXT_SIZE];
 	struct err err;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 
 	*scene = (struct scene){ .loop = loop_new(NULL), .moving = "127.0.0.1" };
-	ck_assert(address_parse(&address, "127.0.0.1", 0));
-	ck_assert_int_eq(bind(fd, address_sockaddr(&address), address_sockaddr_size(&address)), 0);
-	ck_assert(address_of_self(&address, fd, 0));
-	watch_init(&scene->server, scene->loop, fd, on_question);
-	ck_assert(watch_set(&scene->server, WATCH_READ));
-	options.servers = address_format(&address, servers, sizeof(servers));
+	name_server_open(&scene->server, scene->loop, on_question, servers);
+	options.servers = servers;
 	scene->resolver = resolver_new(scene->loop, &options, &err);
 	ck_assert_msg(scene->resolver != NULL, "%s", err.text);
 }
@@ -187,8 +144,7 @@ static void set_up(struct scene *scene, usec_t good_ttl, usec_t bad_ttl)
 
 static void tear_down(struct scene *scene)
 {
-	watch_done(&scene->server);
-	close(scene->server.fd);
+	name_server_close(&scene->server);
 	resolver_free(&scene->resolver);
 	loop_free(&scene->loop);
 }

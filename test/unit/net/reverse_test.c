@@ -6,14 +6,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "pgweir/base/bytes.h"
 
 #include "../unit.h"
-
-#define TYPE_A 1
-#define TYPE_PTR 12
+#include "name_server.h"
 
 /* What the addresses 192.0.2.N are called, and where those names lead. */
 static const struct {
@@ -63,37 +58,20 @@ static struct record record_of(const char *label, uint16_t type)
 static void on_question(struct watch *watch, unsigned int what)
 {
 	struct scene *scene = (struct scene *)((char *)watch - offsetof(struct scene, server));
-	char packet[1500], label[64] = "";
-	struct sockaddr_storage from;
-	socklen_t from_size = sizeof(from);
-	ssize_t got = recvfrom(watch->fd, packet, 512, 0, (struct sockaddr *)&from, &from_size);
+	struct name_question question;
 	struct record record;
-	size_t at = 12;
 
 	(void)what;
-	ck_assert_int_gt(got, 16);
+	name_server_take(watch, &question);
 	scene->question_count++;
 	if (scene->is_mute) {
 		loop_stop(scene->loop);
 		return;
 	}
-	memcpy(label, packet + 13, (size_t)packet[12]);
-	while (packet[at])
-		at += (size_t)packet[at] + 1;
-	record = record_of(label, load_be16(packet + at + 1));
-	at += 5;
-	if (record.count) {
-		store_be16(packet + at, 0xc00c);
-		memcpy(packet + at + 2, packet + at - 4, 4); /* its type and class */
-		store_be32(packet + at + 6, 60);
-		store_be16(packet + at + 10, (uint16_t)record.count);
-		memcpy(packet + at + 12, record.data, record.count);
-		at += 12 + record.count;
-	}
-	store_be16(packet + 2, record.count ? 0x8580 : 0x8583);
-	store_be16(packet + 6, record.count > 0);
-	store_be32(packet + 8, 0);
-	sendto(watch->fd, packet, at, 0, (struct sockaddr *)&from, from_size);
+	record = record_of(question.label, question.type);
+	if (record.count)
+		name_server_add(&question, 60, record.data, record.count);
+	name_server_answer(watch, &question, record.count > 0);
 }
 
 static void on_host(struct reverse *reverse, const char *host)
@@ -109,26 +87,19 @@ static void on_host(struct reverse *reverse, const char *host)
 static void set_up(struct scene *scene)
 {
 	struct resolver_options options = { .good_ttl = 0 };
-	struct address address;
 	char servers[ADDRESS_TEXT_SIZE];
 	struct err err;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 
 	*scene = (struct scene){ .loop = loop_new(NULL), .stop_at = 1 };
-	ck_assert(address_parse(&address, "127.0.0.1", 0));
-	ck_assert_int_eq(bind(fd, address_sockaddr(&address), address_sockaddr_size(&address)), 0);
-	ck_assert(address_of_self(&address, fd, 0));
-	watch_init(&scene->server, scene->loop, fd, on_question);
-	ck_assert(watch_set(&scene->server, WATCH_READ));
-	options.servers = address_format(&address, servers, sizeof(servers));
+	name_server_open(&scene->server, scene->loop, on_question, servers);
+	options.servers = servers;
 	scene->resolver = resolver_new(scene->loop, &options, &err);
 	ck_assert_msg(scene->resolver != NULL, "%s", err.text);
 }
 
 static void tear_down(struct scene *scene)
 {
-	watch_done(&scene->server);
-	close(scene->server.fd);
+	name_server_close(&scene->server);
 	resolver_free(&scene->resolver);
 	loop_free(&scene->loop);
 }
