@@ -339,11 +339,24 @@ static enum prepared_result judge_query(const struct query *query)
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
 }
 
+/*
+ * Whether a text has come in full and may be one of ours; else *result says what to do. A glance
+ * at its first words spares most texts to be kept until they are whole.
+ */
+static bool is_worth_reading(struct bytes have, bool is_whole, enum prepared_result *result)
+{
+	enum wire_result glance = sql_glance(have, is_whole);
+
+	*result = glance == WIRE_BAD ? PREPARED_PASS : PREPARED_MORE;
+	return glance == WIRE_OK && is_whole;
+}
+
 enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
                                struct gather *gather)
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
+	enum prepared_result result;
 	struct sql_statement sql;
 	const char *text;
 
@@ -354,16 +367,8 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 		have.count = length;
 	if (sql_is_other(have))
 		return PREPARED_PASS;
-	switch (sql_glance(have, have.count == length)) {
-	case WIRE_BAD:
-		return PREPARED_PASS;
-	case WIRE_MORE:
-		return PREPARED_MORE;
-	case WIRE_OK:
-		break;
-	}
-	if (have.count < length)
-		return PREPARED_MORE;
+	if (!is_worth_reading(have, have.count == length, &result))
+		return result;
 	if (fields_text(have, &text) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, text, &sql);
@@ -441,20 +446,13 @@ static enum prepared_result judge_parse(struct client *client, const struct sql_
 enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
                                struct gather *gather)
 {
+	enum prepared_result result;
 	struct parse_fields parse;
 	struct sql_statement sql;
 
 	sql_forget(client);
-	switch (sql_glance(bytes_skip(body, 1), body.count == length)) {
-	case WIRE_BAD:
-		return PREPARED_PASS;
-	case WIRE_MORE:
-		return PREPARED_MORE;
-	case WIRE_OK:
-		break;
-	}
-	if (body.count < length)
-		return PREPARED_MORE;
+	if (!is_worth_reading(bytes_skip(body, 1), body.count == length, &result))
+		return result;
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, parse.query, &sql);
