@@ -356,54 +356,54 @@ def test_a_server_under_way_is_shown(gate, postgres):
 # -- together, and again ---------------------------------------------------------------------------
 
 
-def logins(weir, count, password=SECRET):
-    """How many of so many logins at once come in; each other one fails by its password."""
-    outcomes = []
+class Storm:
+    """So many logins at once."""
 
-    def run():
+    def __init__(self, weir, count):
+        self.address = weir.address
+        self.outcomes, self.wires = [], []
+        self.threads = [threading.Thread(target=self.login) for _ in range(count)]
+
+    def login(self):
         try:
-            wire = Wire(weir.address, limit=60)
-            wire.login("alice", "app", password=password)
-            outcomes.append("in")
+            wire = Wire(self.address, limit=60)
+            self.wires.append(wire)
+            wire.login("alice", "app", password=SECRET)
+            self.outcomes.append("in")
         except Exception as failure:  # told by the number
-            outcomes.append(str(failure))
-        wires.append(wire)
+            self.outcomes.append(str(failure))
 
-    wires, threads = [], [threading.Thread(target=run) for _ in range(count)]
-    return outcomes, wires, threads
+    def start(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def check_all_in(self):
+        for thread in self.threads:
+            thread.join(60)
+        assert self.outcomes == ["in"] * len(self.threads)
+        for wire in self.wires:
+            wire.close()
 
 
 def test_a_storm_is_one_query(gate, postgres):
     gate.add("alice", scram_secret(SECRET))
     weir = gate.start(client_login_timeout=60)
-    outcomes, wires, threads = logins(weir, 200)
     with postgres.connect("app3") as lock:
         lock.execute("SELECT pg_advisory_lock(4711)")
-        for thread in threads:
-            thread.start()
+        storm = Storm(weir, 200).start()
         wait_until(lambda: weir.log.count("login attempt: db=app user=alice") == 200, limit=60)
         assert gate.asked() == 0  # not committed yet
-    for thread in threads:
-        thread.join(60)
-    assert outcomes == ["in"] * 200
+    storm.check_all_in()
     assert gate.asked() == 1
-    for wire in wires:
-        wire.close()
 
 
 def test_a_storm_by_the_cache(gate):
     gate.add("alice", scram_secret(SECRET))
     weir = gate.start(auth_query_cache="1h")
     weir.client(password=SECRET)
-    outcomes, wires, threads = logins(weir, 200)
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert outcomes == ["in"] * 200
+    Storm(weir, 200).start().check_all_in()
     assert gate.asked() == 1
-    for wire in wires:
-        wire.close()
 
 
 def test_a_changed_password_and_the_cache(gate):

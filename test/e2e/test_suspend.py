@@ -61,18 +61,24 @@ def test_whoever_knocks_waits(weir):
     assert late.value("SELECT 1") == "1"
 
 
-def test_a_message_under_way_ends_first(weir):
+def undrained(weir):
+    """A SUSPEND that cannot come to its end, on a console of its own."""
     client, console = weir.client(), weir.console()
     client.query("BEGIN")
     whole = query("SELECT length('" + "x" * 300000 + "')")
     client.send(whole[:200000])
     wait_until(lambda: any(row["pkt_remain"] for row in weir.admin("SHOW SOCKETS")))
     console.send(query("SUSPEND"))
-    weir.wait_log("SUSPEND command issued")
     wait_until(lambda: weir.admin("SHOW STATE")[2]["value"] == "yes")
+    return client, whole[200000:], console
+
+
+def test_a_message_under_way_ends_first(weir):
+    client, rest, console = undrained(weir)
+    weir.wait_log("SUSPEND command issued")
     assert is_silent(console)
     # What follows the message stays where it is.
-    client.send(whole[200000:] + query("SELECT 'second'"))
+    client.send(rest + query("SELECT 'second'"))
     assert console.read_result().tags == ["SUSPEND"]
     assert not any(row["pkt_remain"] for row in weir.admin("SHOW SOCKETS"))
     weir.admin("RESUME")
@@ -135,18 +141,6 @@ def test_the_last_console_to_leave_resumes(weir):
     assert state(second)["suspended"] == "yes" and is_silent(client)
     second.close()
     assert client.read_result().rows == [["on"]]
-
-
-def undrained(weir):
-    """A SUSPEND that cannot come to its end, on a console of its own."""
-    client, console = weir.client(), weir.console()
-    client.query("BEGIN")
-    whole = query("SELECT length('" + "x" * 300000 + "')")
-    client.send(whole[:200000])
-    wait_until(lambda: any(row["pkt_remain"] for row in weir.admin("SHOW SOCKETS")))
-    console.send(query("SUSPEND"))
-    wait_until(lambda: weir.admin("SHOW STATE")[2]["value"] == "yes")
-    return client, whole[200000:], console
 
 
 def test_cancel_ends_a_waiting_suspend(pgweir):

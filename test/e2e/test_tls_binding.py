@@ -9,7 +9,7 @@ import pytest
 
 from .kit.wire import cstr, message
 from .test_tls import asked, encrypt, weir
-from .test_tls_servers import request_of, through, tls_server
+from .test_tls_servers import secure, through
 
 
 def sasl_initial(mechanism, data):
@@ -101,9 +101,7 @@ def answer_to(pgweir, fake_server, server_certificate):
                         server_tls_sslmode="require")
         daemon.wire().startup("scram_user")
         with fake.accept_raw() as server:
-            request_of(server)
-            server.send(b"S")
-            server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
+            secure(server, server_certificate)
             server.read_startup()
             server.send(message("R", b"\0\0\0\x0a" + b"".join(map(cstr, mechanisms)) + b"\0"))
             chosen, data = server.expect("p").body.split(b"\0", 1)

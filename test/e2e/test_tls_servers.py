@@ -120,6 +120,13 @@ def request_of(server):
     assert server.take(8) == special(SSL_REQUEST)
 
 
+def secure(server, certificate):
+    """The scripted server takes the offer: encrypted from here on."""
+    request_of(server)
+    server.send(b"S")
+    server.sock = tls_server(certificate).wrap_socket(server.sock, server_side=True)
+
+
 def test_plain_bytes_behind_the_answer(pgweir, fake_server):
     """CVE-2021-23222: somebody in the middle adds words of his own."""
     fake = fake_server()
@@ -317,21 +324,16 @@ def test_many_clients_share_encrypted_servers(both, ca):
 def test_a_cancel_request_goes_encrypted_to_the_server(pgweir, fake_server, server_certificate):
     fake = fake_server()
     daemon = scripted(pgweir, fake, server_tls_sslmode="require")
-    context = tls_server(server_certificate)
     client = daemon.wire().startup()
     with fake.accept_raw() as server:
-        request_of(server)
-        server.send(b"S")
-        server.sock = context.wrap_socket(server.sock, server_side=True)
+        secure(server, server_certificate)
         server.login()
         client.finish_login("alice")
         client.send(query("SELECT work"))
         server.expect("Q")
         daemon.wire().send(special(CANCEL_REQUEST, client.key))
         with fake.accept_raw() as other:
-            request_of(other)
-            other.send(b"S")
-            other.sock = context.wrap_socket(other.sock, server_side=True)
+            secure(other, server_certificate)
             length, code = struct.unpack("!II", other.take(8))
             assert (length, code) == (16, CANCEL_REQUEST)
             assert len(other.take(8)) == 8
@@ -343,9 +345,7 @@ def test_a_cancel_request_never_goes_plain_where_the_server_is_encrypted(pgweir,
     daemon = scripted(pgweir, fake)
     client = daemon.wire().startup()
     with fake.accept_raw() as server:
-        request_of(server)
-        server.send(b"S")
-        server.sock = tls_server(server_certificate).wrap_socket(server.sock, server_side=True)
+        secure(server, server_certificate)
         server.login()
         client.finish_login("alice")
         client.send(query("SELECT work"))
