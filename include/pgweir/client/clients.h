@@ -63,6 +63,7 @@ struct clients {
 	struct endings endings; /* how clients have ended */
 	bool is_shutting_down;  /* only the console lets anyone in */
 	struct slab slab;
+	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
