@@ -21,6 +21,7 @@
 
 #include "client_priv.h"
 #include "identity_priv.h"
+#include "late_begin_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
 
@@ -47,9 +48,14 @@ static const struct client_step {
 	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
-	                  TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
+	                  TO(CLIENT_LATE) | TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) |
+	                      TO(CLIENT_ACTIVE) | END },
+	[CLIENT_LATE] = { "late", "idle",
+	                  TO(CLIENT_IDLE) | TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) |
+	                      TO(CLIENT_ACTIVE) | END },
 	[CLIENT_WAITING] = { "waiting", "waiting",
-	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
+	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) |
+	                         TO(CLIENT_LATE) | END },
 	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
 	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
@@ -167,6 +173,7 @@ static void detach(struct client *client)
 	sql_forget(client);
 	names_forget(client, true); /* the ledger has taken back what was under way */
 	unnamed_free(client);
+	late_begin_forget(client);
 	slow_forget(client);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);
@@ -304,8 +311,8 @@ bool client_send(struct client *client, struct bytes bytes)
 /* What each state does with what comes; NULL: it is thrown away. */
 static bool (*const inputs[CLIENT_STATES])(struct client *client, struct bytes in) = {
 	[CLIENT_STARTUP] = startup_input, [CLIENT_PROOF] = proof_input,
-	[CLIENT_IDLE] = relay_input,      [CLIENT_ACTIVE] = relay_input,
-	[CLIENT_CONSOLE] = console_input,
+	[CLIENT_IDLE] = relay_input,      [CLIENT_LATE] = relay_input,
+	[CLIENT_ACTIVE] = relay_input,    [CLIENT_CONSOLE] = console_input,
 };
 
 static bool consume(struct client *client, struct bytes in)
@@ -386,6 +393,7 @@ static void go_on(struct client *client)
 			client_borrower_ops.on_room(&client->borrower);
 		return;
 	case CLIENT_IDLE:
+	case CLIENT_LATE:
 		if (stream_want(stream, WANT_INPUT))
 			client_judge_kept(client);
 		return;
@@ -502,6 +510,9 @@ void client_rearm(struct client *client)
 		return;
 	case CLIENT_IDLE:
 		timer_change(&client->timer, loop_line(loop, idle_limit(client), on_idle_due));
+		return;
+	case CLIENT_LATE:
+		late_begin_arm(client);
 		return;
 	case CLIENT_WAITING:
 		client_wait_begin(client);

@@ -174,6 +174,13 @@ const struct setting settings[] = {
 	                "settings within options."),
 	SETTING(job_name, .initial = "pgbouncer", BOOT, GROUP(GENERIC),
 	        .help = "A name for this instance, for information only."),
+	SETTING(late_begin, .initial = "0", LIVE, GROUP(GENERIC),
+	        .help =
+	            "In transaction mode, answers a plain BEGIN or START TRANSACTION at once and "
+	            "sends it in front of the first statement behind it, in the same write: "
+	            "no server is held for a transaction that has not begun to work, and an "
+	            "empty one never takes any. What differs from PostgreSQL is in "
+	            "doc/late-begin.md."),
 	SETTING(listen_addr, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "Addresses and names to listen on, separated by commas. * = all; "
 	                "empty = no TCP."),

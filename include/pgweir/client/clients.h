@@ -80,6 +80,7 @@ struct clients {
 	uint64_t shutdown_id;   /* who came before this id: 0 = nobody */
 	struct emptying emptying;
 	struct slab slab;
+	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
