@@ -165,7 +165,7 @@ static void on_lent(struct borrower *borrower)
 	}
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
 		timer_clear(&client->timer);
-		if (!pool_prepare(borrower, client->params)) {
+		if (!pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_PREPARING);
 			return;
 		}
@@ -186,7 +186,7 @@ static bool get_server(struct client *client)
 	begin_batch(client);
 	if (pool_take(borrower)) {
 		timer_clear(&client->timer);
-		if (pool_prepare(borrower, client->params)) {
+		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
 			server_begin_query(borrower->server, client->request_at, client->xact_at);
 			return true;
@@ -540,7 +540,7 @@ static bool start_anew(struct client *client)
 
 	take_params(client, borrower->server);
 	borrower->server->is_rest_unknown = false;
-	if (pool_prepare(borrower, client->params))
+	if (pool_prepare(borrower, client->params, false))
 		return true;
 	client_enter(client, CLIENT_PREPARING);
 	stream_want(&client->stream, WANT_END);

@@ -80,7 +80,9 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	if (server->state != SERVER_LENT)
 		return FRAME_EAT;
 	/* The answer to our own SET is the client's business only when it is another spelling. */
-	return server->errand == ERRAND_REPLAY && !is_news ? FRAME_EAT : FRAME_PASS;
+	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_hushed(&server->ledger))
+	           ? FRAME_EAT
+	           : FRAME_PASS;
 }
 
 /*
@@ -344,10 +346,8 @@ static void ready(struct server *server)
 		          server->status == 'I' ? NULL : server->pool->limits.idle_transaction,
 		          server->used_at);
 	}
-	if (server->status == 'I') {
-		server->xact_at = 0;
-		timer_clear(&server->xact);
-	}
+	if (server->status == 'I')
+		server_end_transaction(server, is_settled);
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 

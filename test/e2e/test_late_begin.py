@@ -107,14 +107,28 @@ def test_its_answer_may_come_in_any_pieces(scripted):
 def test_parameters_are_set_before(scripted):
     weir, first, server = scripted()
     first.close()
-    with weir.wire().login("alice", application_name="somebody") as client:
+    with weir.wire().login("alice", datestyle="German") as client:
         late(client)
         client.send(query("SELECT 1"))
-        assert b"application_name" in server.expect("Q").body
-        server.send(parameter("application_name", "somebody"), complete("SET"), ready())
+        assert b"German" in server.expect("Q").body
+        server.send(parameter("DateStyle", "German, DMY"), complete("SET"), ready())
         assert one_packet(server) == begin_as_sent() + query("SELECT 1")
         server.send(BEGUN, complete("SELECT 1"), ready("T"))
         assert client.read_result().status == "T"
+
+
+def test_a_harmless_parameter_goes_in_the_same_write(scripted):
+    weir, first, server = scripted()
+    first.close()
+    with weir.wire().login("alice", application_name="somebody") as client:
+        late(client)
+        client.send(query("SELECT 1"))
+        assert one_packet(server) == (query("SET \"application_name\"='somebody';")
+                                      + begin_as_sent() + query("SELECT 1"))
+        server.send(complete("SET"), parameter("application_name", "somebody"), ready(),
+                    BEGUN, complete("SELECT 1"), ready("T"))
+        got = client.read_result()
+        assert (got.types, got.status) == ("CZ", "T")
 
 
 @pytest.mark.parametrize("sql", (

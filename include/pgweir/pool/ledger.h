@@ -144,6 +144,12 @@ static inline bool ledger_owes_begin(const struct ledger *ledger)
 	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_BEGIN;
 }
 
+/* Whether the next answer is to a query of ours that nobody waits for. */
+static inline bool ledger_owes_hushed(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_HUSH;
+}
+
 /* Whether rows (DataRow, CopyData) are due to the client: what ledger_reply() would say, in short.
  */
 static inline bool ledger_passes_rows(const struct ledger *ledger)

@@ -99,15 +99,17 @@ struct server {
 	struct borrower *expected_by; /* for whom alone it is being launched; else NULL */
 	enum replication replication; /* NONE: it serves whoever comes */
 	struct ledger ledger;
-	struct buf instead;     /* what the borrower is told in the place of the present frame */
-	struct segment segment; /* what the borrower may say again */
-	struct known known;     /* the statements that are prepared there */
-	const struct params *params;      /* what is set there and is not its default */
-	const struct params *baseline;    /* what it reported at its login: its defaults */
-	struct server_entrance *entrance; /* until it has logged in, else NULL */
-	struct timer timer;               /* the limit of its state */
-	struct timer life;                /* server_lifetime */
-	struct timer xact;                /* transaction_timeout */
+	struct buf instead; /* what the borrower is told in the place of the present frame */
+	struct buf ahead;   /* a query of ours that goes in front of what is sent next */
+	struct ledger_change ahead_change; /* of that query */
+	struct segment segment;            /* what the borrower may say again */
+	struct known known;                /* the statements that are prepared there */
+	const struct params *params;       /* what is set there and is not its default */
+	const struct params *baseline;     /* what it reported at its login: its defaults */
+	struct server_entrance *entrance;  /* until it has logged in, else NULL */
+	struct timer timer;                /* the limit of its state */
+	struct timer life;                 /* server_lifetime */
+	struct timer xact;                 /* transaction_timeout */
 	struct task free_task;
 	unsigned int host;         /* which of its pool's hosts it went to */
 	struct resolver_stay stay; /* at its address, if that came by a name */
