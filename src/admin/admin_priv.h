@@ -256,6 +256,9 @@ struct console_session {
 	char tag[512];
 };
 
+/* Whether who asks is the user that we run as, by the Unix socket, and may do everything. */
+bool session_is_owner(const struct console_session *session);
+
 /* A NOTICE that goes out before the answer. */
 void session_notice(struct console_session *session, const char *text, const char *detail);
 

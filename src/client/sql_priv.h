@@ -35,4 +35,10 @@ void sql_leave(struct client *client);
 /* The unnamed statement is gone, or another. */
 void sql_forget(struct client *client);
 
+/* What the unnamed statement is about, as fields of the client's record, and back. false: bad. */
+bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
+struct record;
+struct pools_arrival;
+void sql_unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival);
+
 #endif

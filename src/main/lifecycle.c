@@ -240,6 +240,8 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	daemon_go_on(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
 	daemon->clients->is_shutting_down = true;
+	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
+	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
 	listener_close_tcp(daemon->listener);
 	if (how == SHUTDOWN_SERVERS) {
 		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
@@ -251,6 +253,15 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 }
 
 static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
+
+void daemon_stop(struct daemon *daemon, enum shutdown_kind kind)
+{
+	if (kind == SHUTDOWN_NOW)
+		stop_now(daemon);
+	else
+		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
+		                                                          : SHUTDOWN_CLIENTS);
+}
 
 /* ---- the service manager ---- */
 
@@ -371,18 +382,16 @@ static const struct config *config_in_force(void *arg)
 
 static void shut_down(void *arg, enum shutdown_kind kind)
 {
-	struct daemon *daemon = arg;
-
-	if (kind == SHUTDOWN_NOW)
-		stop_now(daemon);
-	else
-		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
-		                                                          : SHUTDOWN_CLIENTS);
+	daemon_stop(arg, kind);
 }
 
 static void suspend(void *arg) { daemon_suspend(arg); }
 
 static void go_on(void *arg) { daemon_go_on(arg); }
+
+static bool may_hand_over(void *arg, struct err *err) { return handover_may_start(arg, err); }
+
+static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
 
 static int listening(void *arg, size_t index, struct address *address)
 {
@@ -422,6 +431,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.shutdown = shut_down,
 		.suspend = suspend,
 		.go_on = go_on,
+		.may_hand_over = may_hand_over,
+		.hand_over = hand_over,
 		.listening = listening,
 		.status = tell_status,
 		.is_shutting_down = is_shutting_down,

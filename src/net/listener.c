@@ -55,6 +55,7 @@ struct listener {
 	unsigned int door_count;
 	unsigned long accepted_count;
 	struct timer rest;
+	bool is_file_ours;
 	bool is_paused;
 	bool is_resting;
 	bool has_warned; /* of a shortage that is not over */
@@ -266,6 +267,39 @@ static void close_doors(struct listener *listener, bool with_unix)
 
 void listener_close_tcp(struct listener *listener) { close_doors(listener, false); }
 
+/* ---- sockets of another process of ours ---- */
+
+/* The one that listens there; it is ours now. -1: there is none. */
+static int find_inherited(struct listener *listener, const struct address *address,
+                          const char *path)
+{
+	struct err err;
+
+	for (unsigned int i = 0; i < listener->options.inherited_count; i++) {
+		int fd = listener->options.inherited[i];
+		struct given given;
+
+		if (fd < 0 || !listener_judge_given(fd, &given, &err))
+			continue;
+		if (path ? given.address.family != AF_UNSPEC || strcmp(given.path, path) != 0
+		         : !address_equal(&given.address, address))
+			continue;
+		listener->options.inherited[i] = -1;
+		return fd;
+	}
+	return -1;
+}
+
+void listener_own_file(struct listener *listener, bool is_ours)
+{
+	listener->is_file_ours = is_ours;
+}
+
+bool listener_is_given(const struct listener *listener)
+{
+	return listener->options.given_count > 0;
+}
+
 /* ---- TCP ---- */
 
 static bool is_open_already(const struct listener *listener, const struct address *address)
@@ -289,7 +323,9 @@ static void open_address(struct listener *listener, const struct address *addres
 
 	if (is_open_already(listener, address))
 		return;
-	fd = listener_bind_tcp(address, &listener->options, &err);
+	fd = find_inherited(listener, address, NULL);
+	if (fd < 0)
+		fd = listener_bind_tcp(address, &listener->options, &err);
 	if (fd < 0) {
 		log_warning(&listener->options.log, "%s", err.text);
 		return;
@@ -384,7 +420,9 @@ static bool open_unix(struct listener *listener, struct err *err)
 		return true;
 	if (asprintf(&path, "%s/.s.PGSQL.%u", listener->unix_dir, listener->options.port) < 0)
 		return err_set(err, ERR_MEMORY, "no memory for unix_socket_dir");
-	fd = listener_bind_unix(path, &listener->options, err);
+	fd = find_inherited(listener, NULL, path);
+	if (fd < 0)
+		fd = listener_bind_unix(path, &listener->options, err);
 	if (fd < 0) {
 		free(path);
 		return false;
@@ -404,7 +442,7 @@ static void remove_unix_file(struct listener *listener)
 	const char *path = listener->unix_path;
 	struct stat found;
 
-	if (path && path[0] != '@' && lstat(path, &found) == 0 &&
+	if (path && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
 	    found.st_dev == listener->unix_file.st_dev &&
 	    found.st_ino == listener->unix_file.st_ino)
 		unlink(path);
@@ -454,6 +492,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	TAILQ_INIT(&listener->doors);
 	listener->loop = loop;
 	listener->burst = 1;
+	listener->is_file_ours = true;
 	listener->on_accept = on_accept;
 	listener->arg = arg;
 	listener->options = *options;

@@ -24,6 +24,7 @@ struct options {
 	const char *against; /* --against: a Unix socket; NULL = not given */
 	const char *user;    /* -u, wins over the setting; NULL = not given */
 	bool daemon;
+	bool reboot; /* take over from a running process */
 	bool quiet;
 	int verbosity; /* how many -v */
 };

@@ -95,6 +95,12 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 /* Closes the socket and lets the buffers go. Unsent output is lost. Safe when never opened. */
 void stream_close(struct stream *stream);
 
+/*
+ * Ends a plain stream without touching its connection: the socket, which is not watched any
+ * more, is the caller's. What is kept and unsent is let go.
+ */
+int stream_take_socket(struct stream *stream);
+
 static inline bool stream_is_open(const struct stream *stream) { return stream->ops != NULL; }
 
 /* false: the kernel refused to watch it. */
@@ -123,6 +129,9 @@ struct bytes stream_kept(const struct stream *stream);
  */
 bool stream_send(struct stream *stream, struct bytes bytes);
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
+
+/* What waits to be sent; of a plain stream only. */
+struct bytes stream_unsent_bytes(const struct stream *stream);
 
 /* Bytes that wait to be sent. */
 size_t stream_unsent(const struct stream *stream);
