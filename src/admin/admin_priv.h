@@ -147,6 +147,7 @@ enum command_argument {
 	ARG_OPTIONAL_DATABASE,
 	ARG_DATABASE,
 	ARG_ID,
+	ARG_VERSION,
 	ARG_SETTING /* SET key = value */
 };
 

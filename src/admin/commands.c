@@ -234,8 +234,9 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 	const char *version = words_of(session)->argument;
 
 	if (!session_is_owner(session)) {
-		err_set(err, ERR_RIGHTS, "only a process of the same system user may take over, by "
-		                         "the Unix socket");
+		err_set(err, ERR_RIGHTS,
+		        "only a process of the same system user may take over, by "
+		        "the Unix socket");
 		return OUTCOME_FAILED;
 	}
 	if (strtoul(version, NULL, 10) != HANDOVER_VERSION) {
@@ -255,7 +256,7 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 
 static const char *const argument_names[] = {
 	[ARG_NONE] = "",  [ARG_OPTIONAL_DATABASE] = " [db]", [ARG_DATABASE] = " db",
-	[ARG_ID] = " id", [ARG_SETTING] = " key = value",
+	[ARG_ID] = " id", [ARG_VERSION] = " version",        [ARG_SETTING] = " key = value",
 };
 
 const char *command_argument_name(enum command_argument argument)
@@ -316,7 +317,7 @@ const struct command commands[] = {
 	  "Close one client, by its id in SHOW CLIENTS." },
 	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
 	  "Bring every connection to rest between two messages, until RESUME." },
-	{ "TAKEOVER", "TAKEOVER", ARG_ID, CONSOLE_ADMIN, run_takeover,
+	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,
 	  "What pgweir -R says to the process that it takes over from." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "End the daemon at once." },

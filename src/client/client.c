@@ -433,9 +433,12 @@ void client_idle_resume(struct client *client, usec_t since)
 
 usec_t client_idle_since(const struct client *client)
 {
-	if (!timer_is_set(&client->timer))
-		return loop_now(client->clients->with.loop);
-	return client->timer.due - idle_limit(client);
+	usec_t now = loop_now(client->clients->with.loop), since = now;
+
+	if (timer_is_set(&client->timer))
+		since = client->timer.due - idle_limit(client);
+	/* A limit that has just changed is not in all timers yet. */
+	return since > 0 && since < now ? since : now;
 }
 
 static void on_wait_due(struct timer *timer)

@@ -64,9 +64,18 @@ bool clients_have_leavers(const struct clients *clients)
 /* Whether its batch cannot come to its end without more of its words. */
 static bool needs_more(const struct client *client)
 {
-	return client->frame_left || stream_kept(&client->stream).count ||
+	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
+
+	return client->frame_left || has_half ||
 	       (client->state == CLIENT_ACTIVE &&
 	        ledger_needs_more(&client->borrower.server->ledger));
+}
+
+static bool shall_be_still(const struct client *client)
+{
+	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING;
+
+	return is_at_work && can_ever_leave(client) && !needs_more(client);
 }
 
 void clients_calm(struct clients *clients)
@@ -74,15 +83,15 @@ void clients_calm(struct clients *clients)
 	struct client *client;
 
 	TAILQ_FOREACH (client, &clients->list, node) {
-		bool is_at_work =
-		    client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING;
+		bool is_still = shall_be_still(client);
 
-		if (!is_at_work || !can_ever_leave(client))
+		if (!stream_is_open(&client->stream) || client->stream.tls ||
+		    stream_is_halted(&client->stream) == is_still)
 			continue;
-		if (needs_more(client) && stream_is_halted(&client->stream))
-			stream_go_on(&client->stream);
-		else if (!needs_more(client) && !stream_is_halted(&client->stream))
+		if (is_still)
 			stream_halt(&client->stream, 0);
+		else
+			stream_go_on(&client->stream);
 	}
 }
 
@@ -137,7 +146,8 @@ static bool write_client(struct client *client, struct channel *channel)
 	if (client->borrower.server)
 		ok = server_write(client->borrower.server, channel);
 	write_session(client, &record);
-	ok = ok && unnamed_write(client, &record, channel) && sql_unnamed_write(client, &record, channel);
+	ok = ok && unnamed_write(client, &record, channel) &&
+	     sql_unnamed_write(client, &record, channel);
 	if (ok)
 		names_each(client, &names.walk);
 	ok = ok && !names.walk.is_over &&
@@ -229,11 +239,11 @@ static void read_session(struct record *record, struct fields *fields)
 	fields->params = record_bytes(record, 'v', PARAMS_SIZE_MAX);
 	fields->startup = record_bytes(record, 's', PARAMS_SIZE_MAX);
 	fields->key = record_bytes(record, 'k', KEY_LONG_SIZE);
-	fields->connected_at = (usec_t)record_number(record, 't');
-	fields->request_at = (usec_t)record_number(record, 'q');
-	fields->xact_at = (usec_t)record_number(record, 'x');
-	fields->idle_since = (usec_t)record_number(record, 'e');
-	fields->waiting_since = (usec_t)record_number(record, 'w');
+	fields->connected_at = record_time(record, 't');
+	fields->request_at = record_time(record, 'q');
+	fields->xact_at = record_time(record, 'x');
+	fields->idle_since = record_time(record, 'e');
+	fields->waiting_since = record_time(record, 'w');
 	fields->line_number = record_number(record, 'l');
 	fields->was_notified = record_flag(record, 'n');
 	fields->is_skipping = record_flag(record, 'S');
@@ -332,8 +342,7 @@ static void take_server(struct client *client, struct pools_arrival *arrival)
 	client_enter(client, CLIENT_ACTIVE);
 }
 
-void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body,
-                 int *fd)
+void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body, int *fd)
 {
 	struct record record = { .rest = body };
 	bool is_known, is_good;

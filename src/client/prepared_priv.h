@@ -73,7 +73,8 @@ void unnamed_away(struct client *client);
 /* Frees it; the ledger has settled what was under way. */
 void unnamed_free(struct client *client);
 
-/* For another process of ours: fields of the client's record, and back. false: it cannot be sent. */
+/* For another process of ours: fields of the client's record, and back. false: it cannot be sent.
+ */
 struct channel;
 struct pools_arrival;
 struct record;

@@ -515,7 +515,8 @@ bool sql_unnamed_write(const struct client *client, struct buf *record, struct c
 	return !sql->statement || statement_write(sql->statement, channel);
 }
 
-void sql_unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
+void sql_unnamed_read(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival)
 {
 	struct sql_statement read = { 0 };
 	struct statement *statement = NULL;

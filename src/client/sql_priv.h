@@ -39,6 +39,7 @@ void sql_forget(struct client *client);
 bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
 struct record;
 struct pools_arrival;
-void sql_unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival);
+void sql_unnamed_read(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival);
 
 #endif

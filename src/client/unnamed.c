@@ -196,12 +196,12 @@ bool unnamed_write(const struct client *client, struct buf *record, struct chann
 		return true;
 	record_add_number(record, 'X', unnamed->has_text);
 	record_add_number(record, 'x', unnamed->is_here);
-	record_add_number(record, 'y', unnamed->statement ? statement_number(unnamed->statement) : 0);
+	record_add_number(record, 'y',
+	                  unnamed->statement ? statement_number(unnamed->statement) : 0);
 	return !unnamed->statement || statement_write(unnamed->statement, channel);
 }
 
-void unnamed_read(struct client *client, struct record *record,
-                  const struct pools_arrival *arrival)
+void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
 {
 	bool has_text, is_here;
 	struct statement *statement = NULL;

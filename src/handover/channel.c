@@ -46,8 +46,7 @@ static bool await(struct channel *channel, short events)
 
 	for (;;) {
 		usec_t left = channel->deadline - clock_now();
-		int count =
-		    left > 0 ? poll(&pollfd, 1, (int)(left / USEC_PER_MS) + 1) : 0;
+		int count = left > 0 ? poll(&pollfd, 1, (int)(left / USEC_PER_MS) + 1) : 0;
 
 		if (count > 0)
 			return true;

@@ -7,6 +7,7 @@
 #include "pgweir/base/banned.h"
 
 #define NUMBER_SIZE ((size_t)8)
+#define TIME_MAX ((uint64_t)INT64_MAX / 4)
 
 void record_add_bytes(struct buf *record, char tag, struct bytes bytes)
 {
@@ -67,6 +68,15 @@ uint64_t record_number(struct record *record, char tag)
 	if (bytes.count != NUMBER_SIZE)
 		return bad(record), 0;
 	return (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
+}
+
+usec_t record_time(struct record *record, char tag)
+{
+	uint64_t value = record_number(record, tag);
+
+	if (value > TIME_MAX)
+		return bad(record), 0;
+	return (usec_t)value;
 }
 
 bool record_flag(struct record *record, char tag)

@@ -167,26 +167,25 @@ static bool make_listener(struct daemon *daemon, const struct activation *given,
 	const struct config *config = daemon->config;
 	bool is_given = takeover->is_given && given->count == 0;
 
-	daemon->listener = listener_new(daemon->loop,
-	                                &(struct listener_options){
-					    .addresses = config->listen_addr.text,
-					    .port = (uint16_t)config->listen_port,
-					    .unix_dir = config->unix_socket_dir,
-					    .unix_mode = (mode_t)config->unix_socket_mode,
-					    .unix_group = config->unix_socket_group,
-					    .backlog = config->listen_backlog,
-					    .reuse_port = config->so_reuseport,
-					    .tcp_defer_accept = config->tcp_defer_accept,
-					    .socket = daemon->pools->server_sockets,
-					    .given = is_given ? takeover->listeners : given->fds,
-					    .given_count = is_given ? takeover->listener_count
-	                                                            : given->count,
-					    .inherited = takeover->listeners,
-					    .inherited_count =
-	                                        is_given ? 0 : takeover->listener_count,
-					    .log = daemon->logger,
-					},
-	                                on_accept, daemon);
+	daemon->listener =
+	    listener_new(daemon->loop,
+	                 &(struct listener_options){
+			     .addresses = config->listen_addr.text,
+			     .port = (uint16_t)config->listen_port,
+			     .unix_dir = config->unix_socket_dir,
+			     .unix_mode = (mode_t)config->unix_socket_mode,
+			     .unix_group = config->unix_socket_group,
+			     .backlog = config->listen_backlog,
+			     .reuse_port = config->so_reuseport,
+			     .tcp_defer_accept = config->tcp_defer_accept,
+			     .socket = daemon->pools->server_sockets,
+			     .given = is_given ? takeover->listeners : given->fds,
+			     .given_count = is_given ? takeover->listener_count : given->count,
+			     .inherited = takeover->listeners,
+			     .inherited_count = is_given ? 0 : takeover->listener_count,
+			     .log = daemon->logger,
+			 },
+	                 on_accept, daemon);
 	if (!daemon->listener)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	if (takeover->fd >= 0) {

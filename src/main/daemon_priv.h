@@ -48,8 +48,9 @@ struct daemon {
 	struct pools_watch watch; /* on while shutdown is not NONE */
 	struct timer suspend;     /* on while a SUSPEND drains */
 	usec_t suspended_at;
-	struct handover *handover;  /* another process takes over from this one; else NULL */
-	struct successor *takeover; /* this one takes over from another that is not done; else NULL */
+	struct handover *handover; /* another process takes over from this one; else NULL */
+	struct successor
+	    *takeover; /* this one takes over from another that is not done; else NULL */
 };
 
 /* Ends it in one way or the other, as the console's SHUTDOWN does. */

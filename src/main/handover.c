@@ -30,7 +30,8 @@
 #define MESSAGE_LIMIT USEC_PER_SEC
 /* How often those who were not at rest are looked at. */
 #define LOOK_PERIOD (20 * USEC_PER_MS)
-#define KEY_MAX_SIZE 256
+#define REQUEST_SIZE_MAX 256
+#define REQUESTS_SIZE_MAX ((size_t)64 * 1024)
 
 struct handover {
 	struct daemon *daemon;
@@ -81,8 +82,7 @@ static void go_on(struct handover *handover)
 		listener_resume(daemon->listener);
 		if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
 			log_error(&daemon->logger, "%s", err.text);
-		notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld",
-		            (long)getpid());
+		notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 	}
 	handover_free(&daemon->handover);
 }
@@ -102,7 +102,7 @@ static void obey(struct handover *handover, char kind, struct bytes body)
 /* Within a round it waits. */
 static void note_request(struct handover *handover, const struct channel_message *message)
 {
-	if (message->body.count > KEY_MAX_SIZE)
+	if (message->body.count > REQUEST_SIZE_MAX)
 		return;
 	buf_add_byte(&handover->requests, message->kind);
 	buf_add_be16(&handover->requests, (uint16_t)message->body.count);
@@ -114,7 +114,7 @@ static void obey_requests(struct handover *handover)
 	struct buf requests = handover->requests;
 	struct bytes rest = buf_bytes(&requests);
 
-	handover->requests = (struct buf){ 0 };
+	handover->requests = (struct buf){ .limit = REQUESTS_SIZE_MAX };
 	while (buf_ok(&requests) && rest.count >= 3) {
 		size_t count = load_be16(rest.at + 1);
 
@@ -221,7 +221,7 @@ static void move(struct handover *handover)
 	struct daemon *daemon = handover->daemon;
 	usec_t since = clock_now();
 
-	if (pools_are_held(daemon->pools) && daemon->pools->suspend != SUSPEND_NONE) {
+	if (daemon->pools->suspend != SUSPEND_NONE) {
 		err_set(&handover->channel.err, ERR_STATE, "everything is suspended");
 		go_on(handover);
 		return;
@@ -297,6 +297,7 @@ void handover_start(struct daemon *daemon, int fd)
 	log_info(&daemon->logger, "another process is about to take over");
 	daemon->handover = handover;
 	handover->daemon = daemon;
+	handover->requests.limit = REQUESTS_SIZE_MAX;
 	handover->channel.fd = fd;
 	watch_init(&handover->watch, daemon->loop, fd, on_message);
 	set_limit(handover, MESSAGE_LIMIT);

@@ -380,10 +380,7 @@ static const struct config *config_in_force(void *arg)
 	return daemon->config;
 }
 
-static void shut_down(void *arg, enum shutdown_kind kind)
-{
-	daemon_stop(arg, kind);
-}
+static void shut_down(void *arg, enum shutdown_kind kind) { daemon_stop(arg, kind); }
 
 static void suspend(void *arg) { daemon_suspend(arg); }
 

@@ -51,10 +51,7 @@ static unsigned long expected_files(const struct config *config)
 	       (unsigned long)(config->default_pool_size + config->reserve_pool_size) * pools + 32;
 }
 
-static bool has_pidfile(const struct config *config)
-{
-	return config->pidfile && *config->pidfile;
-}
+static bool has_pidfile(const struct config *config) { return config->pidfile && *config->pidfile; }
 
 static bool enter_background(const struct options *options, const struct config *config,
                              const struct logger *logger, struct takeover *takeover,

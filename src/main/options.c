@@ -26,7 +26,8 @@ static const struct row {
 } rows[] = {
 	{ 'd', "daemon", NULL, "run in the background (needs pidfile)" },
 	{ 'q', "quiet", NULL, "log nothing to stderr" },
-	{ 'R', "reboot", NULL, "take over from a running process, which ends; without one, just start" },
+	{ 'R', "reboot", NULL,
+	  "take over from a running process, which ends; without one, just start" },
 	{ 'u', "user", "NAME", "switch to this user, whatever the setting says" },
 	{ 'v', "verbose", NULL, "say more; may be given several times" },
 	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },

@@ -62,8 +62,7 @@ static bool take_error(struct bytes body, struct err *err)
 }
 
 /* One answer. false: *err says why that was the end. */
-static bool take_answer(struct takeover *takeover, struct channel_message *message,
-                        struct err *err)
+static bool take_answer(struct takeover *takeover, struct channel_message *message, struct err *err)
 {
 	switch (message->kind) {
 	case HANDOVER_ERROR:
@@ -127,8 +126,9 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 
 	*takeover = (struct takeover){ .fd = -1 };
 	if (!directory || !*directory)
-		return err_set(err, ERR_CONFIG, "-R needs unix_socket_dir: the running process is "
-		                                "asked over its Unix socket");
+		return err_set(err, ERR_CONFIG,
+		               "-R needs unix_socket_dir: the running process is "
+		               "asked over its Unix socket");
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, config->listen_port);
 	if (!is_somebody_there(path))
 		return true;

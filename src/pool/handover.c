@@ -309,8 +309,7 @@ static void read_account(struct record *record, struct fields *fields)
 	record_text(record, 't', fields->secret, sizeof(fields->secret));
 	fields->keys = record_bytes(record, 'K', sizeof(struct scram_keys));
 	if (fields->kind > CREDENTIALS_KEYS ||
-	    (fields->keys.count == sizeof(struct scram_keys)) !=
-	        (fields->kind == CREDENTIALS_KEYS))
+	    (fields->keys.count == sizeof(struct scram_keys)) != (fields->kind == CREDENTIALS_KEYS))
 		record->is_bad = true;
 }
 
@@ -453,8 +452,7 @@ static const struct kind *find_kind(char letter)
 
 static bool has_database(const struct pools *pools, const char *name, struct err *err)
 {
-	if (pools_find_database((struct pools *)pools, name) ||
-	    config_database_auto(pools->config))
+	if (pools_find_database((struct pools *)pools, name) || config_database_auto(pools->config))
 		return true;
 	return err_set(err, ERR_CONFIG,
 	               "database \"%s\" is in use and not in this configuration: RELOAD the "

@@ -33,10 +33,9 @@ bool server_may_leave(const struct server *server)
 	       server->errand == ERRAND_NONE && server->is_ready && !server->entrance &&
 	       !server->frame_left && !stream_kept(&server->stream).count &&
 	       !stream_unsent(&server->stream) && ledger_is_at_rest(&server->ledger) &&
-	       !server->is_within && !server->is_cut && !server->is_told &&
-	       !server->cancel_count && !server->pool->cancel_waiting_count &&
-	       !server->segment.is_failed && !server->instead.count &&
-	       !server->free_task.is_waiting;
+	       !server->is_within && !server->is_cut && !server->is_told && !server->cancel_count &&
+	       !server->pool->cancel_waiting_count && !server->segment.is_failed &&
+	       !server->instead.count && !server->free_task.is_waiting;
 }
 
 /* Where a server of this pool goes, in words that are compared. */
@@ -60,8 +59,7 @@ static void write_known(void *arg, struct statement *statement, bool is_spoilt)
 	struct known_out *out = arg;
 
 	out->ok = out->ok && statement_write(statement, out->channel);
-	record_add_number(out->record, is_spoilt ? 'N' : 'n',
-	                  statement_number(statement));
+	record_add_number(out->record, is_spoilt ? 'N' : 'n', statement_number(statement));
 }
 
 bool server_write(struct server *server, struct channel *channel)
@@ -139,12 +137,12 @@ struct fields {
 
 static void read_times(struct record *record, struct fields *fields)
 {
-	fields->connected_at = (usec_t)record_number(record, 't');
-	fields->used_at = (usec_t)record_number(record, 'a');
-	fields->request_at = (usec_t)record_number(record, 'q');
-	fields->xact_at = (usec_t)record_number(record, 'x');
-	fields->connect_wall = (int64_t)record_number(record, 'w');
-	fields->request_wall = (int64_t)record_number(record, 'W');
+	fields->connected_at = record_time(record, 't');
+	fields->used_at = record_time(record, 'a');
+	fields->request_at = record_time(record, 'q');
+	fields->xact_at = record_time(record, 'x');
+	fields->connect_wall = record_time(record, 'w');
+	fields->request_wall = record_time(record, 'W');
 }
 
 /* The next statement of the list at the end. false: no more. */
@@ -332,6 +330,13 @@ void server_rejoin(struct server *server, struct borrower *borrower)
 
 void pools_take_end(struct pools_arrival *arrival)
 {
+	struct pools *pools = arrival->pools;
+	struct account *account, *next;
+
 	close_lent(arrival);
 	arrival->is_later = true;
+	for (account = TAILQ_FIRST(&pools->accounts); account; account = next) {
+		next = TAILQ_NEXT(account, node);
+		account_forget_unused(pools, account);
+	}
 }

@@ -116,8 +116,7 @@ void known_each(const struct known *known,
 
 void known_restore(struct known *known, struct statement *statement, bool is_spoilt)
 {
-	struct known_statement *entry =
-	    find(known, statement) ? NULL : learn(known, statement);
+	struct known_statement *entry = find(known, statement) ? NULL : learn(known, statement);
 
 	if (!entry)
 		return;

@@ -212,7 +212,8 @@ struct pool *pools_very_pool(struct database *database, const char *user, bool i
 
 struct pool *pools_pool(struct database *database, const char *user)
 {
-	return pools_very_pool(database, database->entry->user ? database->entry->user : user, false);
+	return pools_very_pool(database, database->entry->user ? database->entry->user : user,
+	                       false);
 }
 
 struct pool *pools_lookup_pool(struct database *database, const char *user)

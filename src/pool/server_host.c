@@ -181,7 +181,7 @@ bool server_find_again(struct server *server, const char *host)
 	for (server->host = 0; server->host < hosts->count; server->host++) {
 		if (strcmp(hosts->list[server->host].name, host) != 0)
 			continue;
-		if (!address_is_unix(&server->peer))
+		if (!is_unix(host))
 			resolver_enter(pools->with.resolver, &server->stay, host, &server->peer,
 			               on_left);
 		return true;

@@ -19,8 +19,7 @@ static struct statement *make(struct statements *statements, struct bytes text,
                               unsigned long long number)
 {
 	char name[NAME_MAX_SIZE];
-	size_t name_size =
-	    (size_t)snprintf(name, sizeof(name), NAME_PREFIX "%llu", number) + 1;
+	size_t name_size = (size_t)snprintf(name, sizeof(name), NAME_PREFIX "%llu", number) + 1;
 	size_t size = FRAME_HEADER_SIZE + name_size + text.count;
 	struct statement *statement = calloc(1, sizeof(*statement) + size);
 

@@ -213,7 +213,8 @@ class Successor:
         finally:
             os.seteuid(uid)
         self.wire.login("pgbouncer", "pgbouncer")
-        self.wire.send(query(command))
+        if command:
+            self.wire.send(query(command))
         self.sock = self.wire.sock
         self.fds = []
 
@@ -264,21 +265,25 @@ def cut_behind_go(successor):
 
 def cut_within_the_round(successor):
     cut_behind_go(successor)
+    successor.read_until("d")
+    successor.take(3)
+
+
+def cut_within_a_client(successor):
+    cut_behind_go(successor)
     successor.read_until("c")
     successor.take(3)
 
 
 def cut_behind_the_round(successor):
     cut_behind_go(successor)
-    kinds = successor.read_until("z")
-    assert "c" in kinds and "s" in kinds
+    successor.read_until("z")
 
 
 def nonsense_instead_of_accepted(successor):
     cut_behind_the_round(successor)
     successor.say("?", b"what")
-    successor.say("A" * 1, b"")
-    successor.sock.shutdown(socket.SHUT_WR)
+    successor.sock.sendall(b"A\0\0\0\0")
 
 
 def nonsense_at_once(successor):
@@ -287,10 +292,10 @@ def nonsense_at_once(successor):
 
 
 CUTS = (cut_at_once, cut_behind_the_sockets, cut_behind_go, cut_within_the_round,
-        cut_behind_the_round, nonsense_at_once)
+        cut_behind_the_round, nonsense_at_once, nonsense_instead_of_accepted)
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("cut", CUTS + (cut_within_a_client,))
 def test_one_that_ends_before_it_is_ready(weir, cut):
     client, idle = weir.client(), weir.client()
     client.query("BEGIN")
@@ -337,9 +342,11 @@ def test_refusals(weir):
     assert refused(weir, "TAKEOVER 2") == \
         "it hands over by version 1, and was asked for version 2: stop it, then start the other"
     assert weir.ask_admin("TAKEOVER 1").error["C"] == "42501"
-    weir.admin("SUSPEND")
-    assert refused(weir, "TAKEOVER 1") == "everything is suspended: RESUME first"
-    weir.admin("RESUME")
+    with Successor(weir, None) as successor:
+        weir.admin("SUSPEND")
+        assert successor.wire.query("TAKEOVER 1").error["M"] == \
+            "everything is suspended: RESUME first"
+        weir.admin("RESUME")
     with Successor(weir) as successor:
         successor.read_until("z")
         assert refused(weir, "TAKEOVER 1") == "another process is taking over already"
@@ -385,6 +392,20 @@ def test_tls_clients_stay_to_their_end(secure_weir):
     assert old.wait(15) == 0
     assert later.execute("SELECT 3").fetchone() == (3,)
     assert "the take-over is complete" in weir.log
+
+
+def test_servers_with_tls_stay(pgweir, secure_postgres):
+    """A plain client leaves its server behind when its transaction is over."""
+    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require")
+    client = weir.client()
+    client.query("BEGIN")
+    backend = client.value("SELECT pg_backend_pid()")
+    old = weir.take_over()
+    assert client.value("SELECT pg_backend_pid()") == backend
+    assert old.poll() is None
+    client.query("COMMIT")
+    assert old.wait(15) == 0
+    assert client.value("SELECT pg_backend_pid()") != backend
 
 
 def test_tls_clients_are_cancelled_where_they_are(secure_weir):
@@ -472,6 +493,29 @@ def test_pidfile_and_socket_are_the_new_one_s(make_pgweir):
     weir.signal(signal.SIGINT)
     assert weir.wait_exit() == 0
     assert not os.path.exists(path) and not os.path.exists(weir.socket_path)
+
+
+def test_in_the_background(make_pgweir):
+    """As a package's scripts would: the command comes back, the process stays."""
+    weir = make_pgweir(pool_mode="transaction")
+    path = f"{weir.dir}/pid"
+    weir.configure(pidfile=path, logfile=f"{weir.dir}/log").start()
+    client = weir.client()
+    client.query("BEGIN")
+    old, first = weir.process, weir.pid
+    assert weir.run("-q", "-d", "-R", weir.ini).returncode == 0
+
+    def written():
+        with open(path, encoding="ascii") as file:
+            return int(file.read() or 0)
+
+    wait_until(lambda: written() != first)
+    assert old.wait(15) == 0
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    pid = written()
+    os.kill(pid, signal.SIGINT)
+    wait_until(lambda: not os.path.exists(path))
+    client.wait_closed()
 
 
 def test_the_service_manager_is_told_the_new_pid(make_pgweir):

@@ -50,10 +50,7 @@ enum auth_type {
 	AUTH_TYPE_LDAP
 };
 
-enum log_format {
-	LOG_FORMAT_TEXT,
-	LOG_FORMAT_JSON
-};
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
 enum tls_mode {
@@ -178,7 +175,7 @@ struct config {
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = the system's */
 	usec_t suspend_timeout;
-	usec_t takeover_timeout; /* 0 = no limit */
+	usec_t takeover_timeout;  /* 0 = no limit */
 	usec_t query_wait_notify; /* 0 = off */
 	char *login_notify_message;
 

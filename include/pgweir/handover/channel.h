@@ -43,11 +43,10 @@ enum handover_kind {
 	HANDOVER_DATABASE = 'd',
 	HANDOVER_ACCOUNT = 'a',
 	HANDOVER_POOL = 'p',
-	HANDOVER_ENDING = 'e',
 	HANDOVER_STATEMENT = 't', /* before the first that knows it */
-	HANDOVER_SERVER = 's',    /* with its descriptor; one that is lent stands before its client */
-	HANDOVER_CLIENT = 'c',    /* the same */
-	HANDOVER_END = 'z',       /* of a round */
+	HANDOVER_SERVER = 's', /* with its descriptor; one that is lent stands before its client */
+	HANDOVER_CLIENT = 'c', /* the same */
+	HANDOVER_END = 'z',    /* of a round */
 	HANDOVER_ACCEPTED = 'A',
 	HANDOVER_YOURS = 'Y',
 	HANDOVER_CANCEL = 'K', /* new to old: a key that the new one does not know */

@@ -13,6 +13,7 @@
 #define PGWEIR_HANDOVER_RECORD_H
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/clock.h"
 
 /* Bytes that a field has in front of its own. */
 #define RECORD_HEADER_SIZE ((size_t)5)
@@ -33,7 +34,8 @@ struct record {
 
 /* The next field, which must have this tag. Nothing (0, "", no bytes) when it is bad. */
 uint64_t record_number(struct record *record, char tag);
-bool record_flag(struct record *record, char tag); /* a number, 0 or 1 */
+usec_t record_time(struct record *record, char tag); /* no time is negative, or past all reason */
+bool record_flag(struct record *record, char tag);   /* a number, 0 or 1 */
 
 /* Of `max` bytes at most; the bytes lie in the record. */
 struct bytes record_bytes(struct record *record, char tag, size_t max);

@@ -14,8 +14,8 @@
 #define TAKEOVER_LISTENERS_MAX 64
 
 struct takeover {
-	int fd;    /* -1: there is nobody to take over from */
-	pid_t pid; /* of that process */
+	int fd;                                /* -1: there is nobody to take over from */
+	pid_t pid;                             /* of that process */
 	int listeners[TAKEOVER_LISTENERS_MAX]; /* -1: in use by now */
 	unsigned int listener_count;
 	bool is_given; /* a service manager had opened them */

@@ -80,8 +80,9 @@ struct stream {
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
 	enum stream_want want;
-	bool is_secret;     /* what is kept of its input is wiped when it is let go; the owner sets it */
-	int error;          /* errno of what broke the connection, or 0 */
+	bool
+	    is_secret; /* what is kept of its input is wiped when it is let go; the owner sets it */
+	int error;     /* errno of what broke the connection, or 0 */
 	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
 };
 
