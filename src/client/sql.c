@@ -22,21 +22,11 @@
 
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
-#include "pgweir/pool/handover.h"
 
 #include "client_priv.h"
 #include "names_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/* The client's unnamed statement is one of these. */
-struct sql_unnamed {
-	enum sql_kind kind;
-	bool is_bound; /* the unnamed portal is of it */
-	struct statements *statements;
-	struct statement *statement; /* one owner; NULL for DEALLOCATE */
-	char name[SQL_NAME_MAX + 1];
-};
 
 void sql_forget(struct client *client)
 {
@@ -373,8 +363,8 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 
 /* ---- the extended protocol ---- */
 
-static bool remember(struct client *client, const struct sql_statement *read,
-                     struct statement *statement)
+bool sql_remember(struct client *client, const struct sql_statement *read,
+                  struct statement *statement)
 {
 	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
 
@@ -397,7 +387,7 @@ static enum prepared_result parse_execute(struct client *client, const struct sq
 	if (!known_is_sure(&server->known, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!prepared_inject(client, gather, names_statement(entry)) ||
-	    !remember(client, sql, names_statement(entry)))
+	    !sql_remember(client, sql, names_statement(entry)))
 		return PREPARED_END;
 	gather_renamed(gather, 'P', body, sql->token, statement_name(names_statement(entry)));
 	return PREPARED_HEAD;
@@ -411,7 +401,7 @@ static enum prepared_result parse_on_stage(struct client *client, const struct s
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return PREPARED_END;
-	is_good = remember(client, sql, statement);
+	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	gather_renamed(gather, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
 	return is_good ? PREPARED_HEAD : PREPARED_END;
@@ -498,43 +488,4 @@ enum prepared_result sql_execute(struct client *client, const char *portal, stru
 	return change && prepared_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
 	           ? PREPARED_HEAD
 	           : PREPARED_END;
-}
-
-/* ---- from one process to another ---- */
-
-bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
-{
-	const struct sql_unnamed *sql = client->sql;
-
-	if (!sql)
-		return true;
-	record_add_number(record, 'Q', sql->kind);
-	record_add_number(record, 'b', sql->is_bound);
-	record_add_text(record, 'q', sql->name);
-	record_add_number(record, 'z', sql->statement ? statement_number(sql->statement) : 0);
-	return !sql->statement || statement_write(sql->statement, channel);
-}
-
-void sql_unnamed_read(struct client *client, struct record *record,
-                      const struct pools_arrival *arrival)
-{
-	struct sql_statement read = { 0 };
-	struct statement *statement = NULL;
-	uint64_t number;
-	bool is_bound;
-
-	if (!record_has(record, 'Q'))
-		return;
-	read.kind = (enum sql_kind)record_number(record, 'Q');
-	is_bound = record_flag(record, 'b');
-	record_text(record, 'q', read.name, sizeof(read.name));
-	number = record_number(record, 'z');
-	if (read.kind != SQL_PREPARE && read.kind != SQL_EXECUTE && read.kind != SQL_DEALLOCATE)
-		record->is_bad = true;
-	if (!arrival || record->is_bad)
-		return;
-	if (number)
-		statement = arrival_statement(arrival, number);
-	if (remember(client, &read, statement))
-		client->sql->is_bound = is_bound && client->borrower.server;
 }

@@ -267,29 +267,6 @@ static void close_doors(struct listener *listener, bool with_unix)
 
 void listener_close_tcp(struct listener *listener) { close_doors(listener, false); }
 
-/* ---- sockets of another process of ours ---- */
-
-/* The one that listens there; it is ours now. -1: there is none. */
-static int find_inherited(struct listener *listener, const struct address *address,
-                          const char *path)
-{
-	struct err err;
-
-	for (unsigned int i = 0; i < listener->options.inherited_count; i++) {
-		int fd = listener->options.inherited[i];
-		struct given given;
-
-		if (fd < 0 || !listener_judge_given(fd, &given, &err))
-			continue;
-		if (path ? given.address.family != AF_UNSPEC || strcmp(given.path, path) != 0
-		         : !address_equal(&given.address, address))
-			continue;
-		listener->options.inherited[i] = -1;
-		return fd;
-	}
-	return -1;
-}
-
 void listener_own_file(struct listener *listener, bool is_ours)
 {
 	listener->is_file_ours = is_ours;
@@ -323,7 +300,7 @@ static void open_address(struct listener *listener, const struct address *addres
 
 	if (is_open_already(listener, address))
 		return;
-	fd = find_inherited(listener, address, NULL);
+	fd = listener_find_inherited(&listener->options, address, NULL);
 	if (fd < 0)
 		fd = listener_bind_tcp(address, &listener->options, &err);
 	if (fd < 0) {
@@ -420,7 +397,7 @@ static bool open_unix(struct listener *listener, struct err *err)
 		return true;
 	if (asprintf(&path, "%s/.s.PGSQL.%u", listener->unix_dir, listener->options.port) < 0)
 		return err_set(err, ERR_MEMORY, "no memory for unix_socket_dir");
-	fd = find_inherited(listener, NULL, path);
+	fd = listener_find_inherited(&listener->options, NULL, path);
 	if (fd < 0)
 		fd = listener_bind_unix(path, &listener->options, err);
 	if (fd < 0) {

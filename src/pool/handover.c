@@ -19,73 +19,7 @@
 #define SECRET_MAX ((size_t)64 * 1024)
 #define WELCOME_MAX ((size_t)128 * 1024)
 
-/* ---- parts ---- */
-
-void params_write(struct buf *record, char tag, const struct params *params)
-{
-	const char *at = NULL, *name, *value;
-	struct buf pairs = { 0 };
-
-	while (params_next(params, &at, &name, &value)) {
-		buf_add_cstr(&pairs, name);
-		buf_add_cstr(&pairs, value);
-	}
-	if (!buf_ok(&pairs))
-		record->is_broken = true;
-	record_add_bytes(record, tag, buf_bytes(&pairs));
-	buf_free(&pairs);
-}
-
-bool params_check(struct bytes pairs)
-{
-	const char *name, *value;
-
-	while (pairs.count) {
-		if (!bytes_take_text(&pairs, &name) || !*name || !bytes_take_text(&pairs, &value))
-			return false;
-	}
-	return true;
-}
-
-void params_read(struct pools *pools, struct bytes pairs, const struct params **params)
-{
-	const char *name, *value;
-
-	*params = params_none(pools->with.params);
-	while (bytes_take_text(&pairs, &name) && bytes_take_text(&pairs, &value))
-		params_change(pools->with.params, params, name, value);
-}
-
-void address_write(struct buf *record, char tag, const struct address *address)
-{
-	record_add_bytes(record, tag, bytes_of(address, sizeof(*address)));
-}
-
-void address_read(struct record *record, char tag, struct address *address)
-{
-	struct bytes bytes = record_bytes(record, tag, sizeof(*address));
-
-	*address = (struct address){ 0 };
-	if (bytes.count == sizeof(*address))
-		memcpy(address, bytes.at, sizeof(*address));
-	else
-		record->is_bad = true;
-	if (address->family != AF_UNSPEC && address->family != AF_INET &&
-	    address->family != AF_INET6 && address->family != AF_UNIX)
-		record->is_bad = true;
-}
-
-static void stats_write(struct buf *record, const struct stats *stats)
-{
-	for (unsigned int i = 0; i < STATS_FIELDS; i++)
-		record_add_number(record, 'S', ((const uint64_t *)stats)[i]);
-}
-
-static void stats_read(struct record *record, struct stats *stats)
-{
-	for (unsigned int i = 0; i < STATS_FIELDS; i++)
-		((uint64_t *)stats)[i] = record_number(record, 'S');
-}
+/* ---- writing ---- */
 
 static bool is_nothing(const struct stats *stats)
 {
@@ -103,8 +37,6 @@ static bool send_it(struct channel *channel, enum handover_kind kind, struct buf
 	return ok;
 }
 
-/* ---- writing ---- */
-
 static bool write_global(const struct pools *pools, struct channel *channel)
 {
 	struct buf record = { 0 };
@@ -112,7 +44,7 @@ static bool write_global(const struct pools *pools, struct channel *channel)
 	record_add_number(&record, 'i', pools->last_id);
 	record_add_number(&record, 'n', pools->statements.last_number);
 	record_add_number(&record, 'p', pools->is_paused);
-	stats_write(&record, &pools->gone);
+	handover_write_stats(&record, &pools->gone);
 	return send_it(channel, HANDOVER_GLOBAL, &record);
 }
 
@@ -126,7 +58,7 @@ static bool write_database(const struct database *database, struct channel *chan
 	record_add_number(&record, 's', database->server_limit_hits);
 	record_add_number(&record, 'c', database->client_limit_hits);
 	record_add_number(&record, 'g', database->has_gone);
-	stats_write(&record, &database->gone);
+	handover_write_stats(&record, &database->gone);
 	return send_it(channel, HANDOVER_DATABASE, &record);
 }
 
@@ -159,7 +91,7 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 	params_write(&record, 'b', pool->baseline);
 	record_add_number(&record, 'z', pool->size_hits);
 	record_add_number(&record, 'r', pool->reserve_hits);
-	stats_write(&record, &pool->stats);
+	handover_write_stats(&record, &pool->stats);
 	return send_it(channel, HANDOVER_POOL, &record);
 }
 
@@ -286,7 +218,7 @@ static void read_global(struct record *record, struct fields *fields)
 	fields->last_id = record_number(record, 'i');
 	fields->last_number = record_number(record, 'n');
 	fields->is_paused = record_flag(record, 'p');
-	stats_read(record, &fields->stats);
+	handover_read_stats(record, &fields->stats);
 }
 
 static void read_database(struct record *record, struct fields *fields)
@@ -297,7 +229,7 @@ static void read_database(struct record *record, struct fields *fields)
 	fields->server_hits = record_number(record, 's');
 	fields->client_hits = record_number(record, 'c');
 	fields->has_gone = record_flag(record, 'g');
-	stats_read(record, &fields->stats);
+	handover_read_stats(record, &fields->stats);
 }
 
 static void read_account(struct record *record, struct fields *fields)
@@ -323,7 +255,7 @@ static void read_pool(struct record *record, struct fields *fields)
 	fields->baseline = record_bytes(record, 'b', PARAMS_SIZE_MAX);
 	fields->size_hits = record_number(record, 'z');
 	fields->reserve_hits = record_number(record, 'r');
-	stats_read(record, &fields->stats);
+	handover_read_stats(record, &fields->stats);
 	if (!params_check(fields->baseline) || !params_check(fields->welcome))
 		record->is_bad = true;
 }

@@ -7,6 +7,10 @@
 
 #include "pgweir/pool/handover.h"
 
+/* What has been counted, as fields, and back. handover_parts.c */
+void handover_write_stats(struct buf *record, const struct stats *stats);
+void handover_read_stats(struct record *record, struct stats *stats);
+
 /* Whether the record of a server is whole; database[CONFIG_DATABASE_NAME_MAX + 1]: whose it is. */
 bool server_judge(struct bytes body, char *database, struct err *err);
 
