@@ -215,7 +215,9 @@ def test_what_is_not_the_journal_gets_whole_lines(make_pgweir):
 def test_units_are_good(make_pgweir, place, unit, verified):
     weir = make_pgweir()
     with open(os.path.join(TOP, "etc", f"{unit}.in"), encoding="utf-8") as file:
-        text = file.read().replace("@bindir@/pgweir", weir.binary)
+        text = file.read().replace("@bindir@/pgweir", weir.binary).replace("@user@", "postgres")
+    text = text.replace("@config@", weir.ini).replace("@configs@", weir.dir)
+    assert "@" not in text.replace("SystemCallFilter=@", "").replace("SystemCallFilter=~@", "")
     path = f"{weir.dir}/{verified}"
     weir.account.write(path, text)
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True,

@@ -616,6 +616,21 @@ def test_a_hundred_clients_under_load(pgweir):
         load.stop()
 
 
+def kill_one_that_starts(weir, good):
+    """Its log cannot be opened until somebody reads it, so it stands still when it is killed."""
+    fifo = f"{weir.dir}/fifo"
+    os.mkfifo(fifo)
+    os.chmod(fifo, 0o666)
+    weir.account.write(weir.ini, good + f"logfile = {fifo}\n")
+    first, since = weir.process, len(weir.log)
+    weir.start("-R", wait=False)
+    weir.wait_log("another process is about to take over", since=since)
+    weir.process.kill()
+    weir.process.wait()
+    weir.process = first
+    weir.wait_log("the take-over has ended early, this process goes on", since=since)
+
+
 def test_a_new_one_that_fails_under_load(pgweir):
     """A bad file, a port that is taken, a kill: nobody notices."""
     weir = pgweir(pool_mode="transaction", default_pool_size=5, query_wait_timeout=60)
@@ -630,6 +645,8 @@ def test_a_new_one_that_fails_under_load(pgweir):
             result = weir.run("-R", weir.ini)
             assert result.returncode == 1, result.stdout
             load.wait_round(1)
+        kill_one_that_starts(weir, good)
+        load.wait_round(1)
         weir.account.write(weir.ini, good)
         for cut in CUTS:
             since = len(weir.log)

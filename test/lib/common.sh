@@ -6,6 +6,7 @@ packages_build="gcc make autoconf automake pkg-config libevent-dev libssl-dev li
 	libidn-dev uthash-dev"
 packages_postgresql="postgresql-15 postgresql-client-15"
 packages_outside="libpam0g-dev libldap-dev" # for --with-pam and --with-ldap
+packages_package="debhelper debootstrap dpkg-dev lintian"
 packages_test="slapd openssl check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000"
 
 # Which of these packages are not there? Nothing to say on systems without dpkg.
@@ -173,4 +174,36 @@ wait_for()
 		[ "$SECONDS" -lt "$end" ] || return 1
 		sleep 0.05
 	done
+}
+
+# end_process PID SIGNAL: ends a child of ours, and waits until it has.
+end_process()
+{
+	[ -n "$1" ] || return
+	kill -"$2" "$1" 2>/dev/null || return
+	wait_for 10 process_has_ended "$1" || kill -KILL "$1" 2>/dev/null
+	wait "$1" 2>/dev/null
+}
+
+process_has_ended()
+{
+	local state
+	state=$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null)
+	[ -z "$state" ] || [ "$state" = Z ]
+}
+
+# postgres_in FOLDER USER PASSWORD: starts a PostgreSQL on a free port, as $account, with the
+# programs in $bin; sets postgres_pid and postgres_port.
+postgres_in()
+{
+	postgres_port=$(free_port)
+	echo "$3" >"$1/password"
+	chmod 644 "$1/password"
+	(as_user "$account" "$bin/initdb" -D "$1/data" -U "$2" -A scram-sha-256 -N -E UTF8 \
+		--locale=C --pwfile="$1/password") >"$1/initdb.log" 2>&1 || return
+	rm -f "$1/password" "$1/initdb.log"
+	(as_user "$account" "$bin/postgres" -D "$1/data" -k "$1" -p "$postgres_port" \
+		-c listen_addresses=127.0.0.1 -c fsync=off) >"$1/postgres.log" 2>&1 &
+	postgres_pid=$!
+	wait_for 30 "$bin/pg_isready" -q -h 127.0.0.1 -p "$postgres_port" -d postgres
 }

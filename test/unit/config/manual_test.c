@@ -90,15 +90,21 @@ END_TEST
 /* Each file of etc/ that a user would copy loads as it is. */
 START_TEST(manual_files_load)
 {
-	static const char *const paths[] = { SOURCE_DIR "/etc/pgbouncer-minimal.ini",
-		                             BUILD_DIR "/etc/pgbouncer.ini" };
+	static const struct {
+		const char *path;
+		const char *users;
+	} files[] = {
+		{ SOURCE_DIR "/etc/pgbouncer-minimal.ini", "/etc/pgbouncer/userlist.txt" },
+		{ BUILD_DIR "/etc/pgbouncer.ini", CONFIG_FOLDER "/userlist.txt" },
+		{ SOURCE_DIR "/etc/debian/pgweir.ini", "/etc/pgweir/userlist.txt" },
+	};
 	struct problems problems = { 0 };
 
-	for (size_t i = 0; i < COUNT_OF(paths); i++) {
-		const struct config *config = config_load(paths[i], &problems);
+	for (size_t i = 0; i < COUNT_OF(files); i++) {
+		const struct config *config = config_load(files[i].path, &problems);
 
 		ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
-		ck_assert_str_eq(config->auth_file, "/etc/pgbouncer/userlist.txt");
+		ck_assert_str_eq(config->auth_file, files[i].users);
 		config_unref(&config);
 	}
 }

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: ISC
+"""What an exporter does: it logs in as a stats user, as lib/pq does, and asks for its tables.
+
+doc/monitoring.md tells how to connect one; the columns here are those that the exporter of the
+Prometheus community reads, by name.
+"""
+
+import math
+
+import pytest
+
+from .kit.daemon import USERS
+from .kit.wire import Wire
+
+# What lib/pq puts into the startup packet, whatever the application says.
+LIBPQ_GO = {"client_encoding": "UTF8", "datestyle": "ISO, MDY", "extra_float_digits": "2"}
+
+NUMBERS = {
+    "STATS_TOTALS": "query_count query_time bytes_received bytes_sent wait_time xact_count xact_time"
+                    " client_parse_count server_parse_count bind_count",
+    "POOLS": "cl_active cl_active_cancel_req cl_waiting cl_waiting_cancel_req sv_active"
+             " sv_active_cancel sv_being_canceled sv_idle sv_used sv_tested sv_login maxwait",
+    "DATABASES": "pool_size max_connections current_connections paused disabled",
+}
+LABELS = {
+    "STATS_TOTALS": "database",
+    "POOLS": "database user",
+    "DATABASES": "name host port database force_user pool_mode",
+}
+LISTS = {"databases", "users", "pools", "free_clients", "used_clients", "login_clients",
+         "free_servers", "used_servers", "dns_names", "dns_zones", "dns_queries"}
+TEXT, NUMERIC, INTEGERS = 25, 1700, (20, 23)
+
+
+@pytest.fixture
+def weir(pgweir):
+    weir = pgweir(auth_type="scram-sha-256", pool_mode="transaction", max_client_conn=1)
+    client = weir.client("scram_user", password=USERS["scram_user"])
+    assert client.value("SELECT 1") == "1"
+    client.query("BEGIN")
+    return weir
+
+
+@pytest.fixture
+def scrape(weir):
+    """Begins as each scrape does: a connection of its own, and a first query."""
+    made = []
+
+    def begin(unix=False):
+        made.append(Wire(weir.socket_path if unix else weir.address))
+        made[-1].login("stats", "pgbouncer", USERS["stats"], **LIBPQ_GO)
+        assert made[-1].query("SHOW STATS").tags == ["SHOW"]
+        return made[-1]
+
+    yield begin
+    for console in made:
+        console.close()
+
+
+def number(value):
+    return math.nan if value is None else float(value)
+
+
+@pytest.mark.parametrize("unix", (False, True))
+@pytest.mark.parametrize("table", sorted(NUMBERS))
+def test_a_table_becomes_metrics(scrape, table, unix):
+    result = scrape(unix).query(f"SHOW {table};")
+    types = {column.name: column.type for column in result.columns}
+    rows = result.dicts()
+    assert "app" in {row.get("name", row["database"]) for row in rows}
+    for name in NUMBERS[table].split():
+        assert types[name] in (NUMERIC, *INTEGERS)
+        assert not any(math.isinf(number(row[name])) or number(row[name]) < 0 for row in rows)
+    # A label is made of a text or an int; of a numeric it would become "<invalid>".
+    assert all(types[name] in (TEXT, *INTEGERS) for name in LABELS[table].split())
+    labels = [tuple(row[name] for name in LABELS[table].split()) for row in rows]
+    assert len(set(labels)) == len(labels)
+
+
+def test_the_counts_are_right(scrape):
+    rows = {row["database"]: row for row in scrape().query("SHOW STATS_TOTALS;").dicts()}
+    assert int(rows["app"]["query_count"]) >= 1 and int(rows["app"]["bytes_received"]) > 0
+    pools = {(row["database"], row["user"]): row for row in scrape().query("SHOW POOLS;").dicts()}
+    assert pools["app", "scram_user"]["sv_active"] == "1"
+
+
+def test_lists_config_and_version(scrape):
+    console = scrape()
+    result = console.query("SHOW LISTS;")
+    assert len(result.columns) == 2
+    assert LISTS <= {row["list"] for row in result.dicts()}
+    assert all(float(row["items"]) >= 0 for row in result.dicts())
+    result = console.query("SHOW CONFIG;")
+    assert len(result.columns) == 4
+    values = {row["key"]: row["value"] for row in result.dicts()}
+    assert (float(values["max_client_conn"]), float(values["max_user_connections"])) == (1, 0)
+    assert console.query("SHOW VERSION;").rows[0][0].startswith("PgBouncer 1.")
+
+
+def test_what_is_ours_can_be_scraped_too(scrape):
+    console = scrape()
+    for table in ("LIMITS", "ERRORS", "WAITING"):
+        assert console.query(f"SHOW {table};").tags == ["SHOW"]
+
+
+def test_a_ping_and_nothing_more(scrape):
+    console = scrape()
+    assert console.query(";").errors == []
+    for command in ("RELOAD", "PAUSE", "SHUTDOWN", "SET default_pool_size = 1", "SHOW FDS"):
+        assert console.query(command).error["C"] == "42501"
