@@ -20,6 +20,15 @@ def weir(pgweir):
     return pgweir(pool_mode="transaction", default_pool_size=5)
 
 
+SLEEP = "SELECT pg_sleep(600)"
+
+
+def wait_asleep(postgres, count=1):
+    """PostgreSQL is at work: a cancel that came before would be for nothing."""
+    wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity WHERE query = %s AND "
+                                      "state = 'active'", SLEEP) == count)
+
+
 def test_idle_clients_and_servers(weir):
     clients = [weir.client() for _ in range(5)]
     backend = clients[0].value("SELECT pg_backend_pid()")
@@ -78,12 +87,11 @@ def test_who_waits_keeps_its_turn(pgweir):
 
 
 def test_a_running_statement_ends_where_it_began(weir):
-    client, lock = weir.client(), weir.client(database="app2")
+    client, lock = weir.client(), weir.client("bob")
     lock.query("BEGIN")
     lock.query("SELECT pg_advisory_xact_lock(4711)")
     client.send(query("SELECT pg_advisory_lock(4711), 'done'"))
-    weir.wait_pool(sv_active=1)
-    weir.disconnect_console()
+    wait_until(lambda: weir.postgres.value("SELECT count(*) FROM pg_locks WHERE NOT granted"))
     old = weir.take_over()
     assert lock.query("SELECT 1").rows == [["1"]]
     assert old.poll() is None
@@ -135,21 +143,18 @@ def test_a_message_cut_in_two(weir):
     assert client.value("SELECT 2") == "2"
 
 
-def test_cancel_with_the_old_key(weir):
+def test_cancel_with_the_old_key(weir, postgres):
     client, other = weir.client(), weir.client()
-    key = client.key
-    other.send(query("SELECT pg_sleep(600)"))
-    weir.wait_pool(sv_active=1)
-    weir.disconnect_console()
+    other.send(query(SLEEP))
+    wait_asleep(postgres)
     old = weir.take_over()
     # One whose client has come over, and one whose client is with the old process still.
-    client.send(query("SELECT pg_sleep(600)"))
-    weir.wait_pool(sv_active=1)
-    send_cancel(weir.address, key)
+    client.send(query(SLEEP))
+    wait_asleep(postgres, 2)
+    send_cancel(weir.address, client.key)
     assert client.read_result().error["C"] == "57014"
     send_cancel(weir.address, other.key)
     assert other.read_result().error["C"] == "57014"
-    weir.disconnect_console()
     assert old.wait(15) == 0
 
 
@@ -313,12 +318,11 @@ def test_one_that_ends_before_it_is_ready(weir, cut):
     assert [one.value("SELECT 4") for one in (client, idle)] == ["4", "4"]
 
 
-def test_one_that_ends_when_it_had_begun(weir):
+def test_one_that_ends_when_it_had_begun(weir, postgres):
     """What it had is lost with it; all others, and those who come, are served on."""
     lost, kept = weir.client(), weir.client()
-    kept.send(query("SELECT pg_sleep(600)"))
-    weir.wait_pool(sv_active=1)
-    weir.disconnect_console()
+    kept.send(query(SLEEP))
+    wait_asleep(postgres)
     with Successor(weir) as successor:
         cut_behind_the_round(successor)
         successor.say("A")
@@ -391,7 +395,7 @@ def test_tls_clients_stay_to_their_end(secure_weir):
     secure.close()
     assert old.wait(15) == 0
     assert later.execute("SELECT 3").fetchone() == (3,)
-    assert "the take-over is complete" in weir.log
+    weir.wait_log("the take-over is complete")
 
 
 def test_servers_with_tls_stay(pgweir, secure_postgres):
@@ -417,7 +421,7 @@ def test_tls_clients_are_cancelled_where_they_are(secure_weir):
 
     def run():
         try:
-            secure.execute("SELECT pg_sleep(600)")
+            secure.execute(SLEEP)
         except psycopg.errors.QueryCanceled as canceled:
             answers.append(canceled.sqlstate)
 
