@@ -93,6 +93,8 @@ static void obey(struct handover *handover, char kind, struct bytes body)
 {
 	struct daemon *daemon = handover->daemon;
 
+	if (!handover->moved_at)
+		return; /* it has no say yet */
 	if (kind == HANDOVER_CANCEL)
 		clients_cancel(daemon->clients, body);
 	else if (kind == HANDOVER_STOP && body.count == 1)
@@ -210,7 +212,8 @@ static void look(struct timer *timer)
 		finish(handover);
 		return;
 	}
-	clients_calm(daemon->clients);
+	if (daemon->pools->suspend == SUSPEND_NONE)
+		clients_calm(daemon->clients);
 	timer_set(timer, loop_line(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
 	obey_requests(handover);
 }

@@ -38,6 +38,7 @@ struct successor {
 	struct channel channel;
 	struct watch watch;
 	struct pools_arrival arrival;
+	bool has_begun; /* the first round is ours */
 };
 
 static void round_done(struct round *round)
@@ -132,6 +133,7 @@ static void use(struct successor *successor, struct round *round)
 		else
 			pools_take(&successor->arrival, message->kind, body, &message->fd);
 	}
+	successor->has_begun = true;
 	pools_take_end(&successor->arrival);
 	clients_start(daemon->clients);
 }
@@ -198,8 +200,8 @@ void successor_stop(struct successor *successor, enum shutdown_kind kind)
 {
 	char byte = (char)kind;
 
-	if (!successor)
-		return;
+	if (!successor || !successor->has_begun)
+		return; /* the other process is to go on */
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
 	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
 }

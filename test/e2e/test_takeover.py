@@ -291,13 +291,20 @@ def nonsense_instead_of_accepted(successor):
     successor.sock.sendall(b"A\0\0\0\0")
 
 
+def a_stop_too_early(successor):
+    """It has no say before it is the one."""
+    cut_behind_the_round(successor)
+    successor.say("S", b"\0")
+
+
 def nonsense_at_once(successor):
     successor.read_until("z")
     successor.sock.sendall(b"\xff" * 100)
 
 
 CUTS = (cut_at_once, cut_behind_the_sockets, cut_behind_go, cut_within_the_round,
-        cut_behind_the_round, nonsense_at_once, nonsense_instead_of_accepted)
+        cut_behind_the_round, nonsense_at_once, nonsense_instead_of_accepted,
+        a_stop_too_early)
 
 
 @pytest.mark.parametrize("cut", CUTS + (cut_within_a_client,))
