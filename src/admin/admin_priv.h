@@ -148,6 +148,7 @@ enum command_argument {
 	ARG_DATABASE,
 	ARG_ID,
 	ARG_VERSION,
+	ARG_OPTIONAL_SECONDS,
 	ARG_SETTING /* SET key = value */
 };
 
@@ -173,6 +174,7 @@ const struct command *command_find(const struct words *words);
 enum outcome command_pause(struct console_session *session, struct err *err);
 enum outcome command_suspend(struct console_session *session, struct err *err);
 enum outcome command_wait_close(struct console_session *session, struct err *err);
+enum outcome command_drain(struct console_session *session, struct err *err);
 
 /*
  * The database that the words name, made by `*` if need be; NULL in *database when
@@ -181,6 +183,9 @@ enum outcome command_wait_close(struct console_session *session, struct err *err
 bool command_database(struct console_session *session, const char *verb, struct database **database,
                       struct err *err);
 bool command_not_paused(struct console_session *session, struct err *err);
+
+/* Nothing is waited for any more. */
+void waiting_stop(struct console_session *session);
 
 /* ---- requests: request.c ---- */
 
@@ -218,13 +223,14 @@ struct portal {
 	char name[];
 };
 
-enum waiting_kind { WAITING_PAUSE, WAITING_SUSPEND, WAITING_CLOSE };
+enum waiting_kind { WAITING_PAUSE, WAITING_SUSPEND, WAITING_CLOSE, WAITING_DRAIN };
 
-/* A waiting command: PAUSE, SUSPEND or WAIT_CLOSE. */
+/* A waiting command: PAUSE, SUSPEND, WAIT_CLOSE or DRAIN. */
 struct waiting {
 	struct pools_watch watch;
 	bool is_on;
 	enum waiting_kind kind;
+	struct timer tick;                           /* DRAIN says how it stands */
 	char database[CONFIG_DATABASE_NAME_MAX + 1]; /* "" = all */
 };
 

@@ -50,6 +50,20 @@ bool command_database(struct console_session *session, const char *verb, struct 
 
 /* ---- databases ---- */
 
+/* Whether there is something for RESUME to end. */
+static bool is_held(const struct console_session *session)
+{
+	return pools_are_held(pools_of(session)) || session->console->clients->emptying.is_on;
+}
+
+static void resume_all(const struct console_session *session)
+{
+	const struct console_with *with = &session->console->with;
+
+	console_resume(session->console);
+	with->drain_end(with->arg);
+}
+
 static enum outcome run_resume(struct console_session *session, struct err *err)
 {
 	struct pools *pools = pools_of(session);
@@ -64,7 +78,7 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 		err_set(err, ERR_STATE, "pooler is shutting down");
 		return OUTCOME_FAILED;
 	}
-	is_paused = database ? database->is_paused : !is_console && pools_are_held(pools);
+	is_paused = database ? database->is_paused : !is_console && is_held(session);
 	if (!is_paused) {
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
@@ -75,7 +89,7 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 	if (database)
 		pools_resume(pools, database);
 	else
-		console_resume(session->console);
+		resume_all(session);
 	return OUTCOME_DONE;
 }
 
@@ -255,8 +269,13 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 /* ---- help ---- */
 
 static const char *const argument_names[] = {
-	[ARG_NONE] = "",  [ARG_OPTIONAL_DATABASE] = " [db]", [ARG_DATABASE] = " db",
-	[ARG_ID] = " id", [ARG_VERSION] = " version",        [ARG_SETTING] = " key = value",
+	[ARG_NONE] = "",
+	[ARG_OPTIONAL_DATABASE] = " [db]",
+	[ARG_DATABASE] = " db",
+	[ARG_ID] = " id",
+	[ARG_VERSION] = " version",
+	[ARG_SETTING] = " key = value",
+	[ARG_OPTIONAL_SECONDS] = " [seconds]",
 };
 
 const char *command_argument_name(enum command_argument argument)
@@ -287,7 +306,7 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	buf_add_text(&text,
 	             "[db] may be left out: then all databases are meant. A name with other signs "
 	             "than letters, digits and _ stands in double quotes.\n"
-	             "PAUSE, SUSPEND and WAIT_CLOSE wait; a cancel request ends that.\n"
+	             "PAUSE, SUSPEND, DRAIN and WAIT_CLOSE wait; a cancel request ends that.\n"
 	             "SHOW COLUMNS says what each column means, SHOW CONFIG has all settings.\n");
 	session_notice(session, "Console usage", buf_text(&text));
 	buf_free(&text);
@@ -303,7 +322,7 @@ const struct command commands[] = {
 	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
 	  "Let running work end, hold new work back, close servers." },
 	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
-	  "End a PAUSE or SUSPEND; with a database, its own PAUSE, or a KILL." },
+	  "End a PAUSE, SUSPEND or DRAIN; with a database, its own PAUSE, or a KILL." },
 	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
 	  "Let no new client of a database in." },
 	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
@@ -319,6 +338,8 @@ const struct command commands[] = {
 	  "Bring every connection to rest between two messages, until RESUME." },
 	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,
 	  "What pgweir -R says to the process that it takes over from." },
+	{ "DRAIN", "DRAIN", ARG_OPTIONAL_SECONDS, CONSOLE_ADMIN, command_drain,
+	  "Close clients between transactions, all after these seconds; SHUTDOWN may follow." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
 	  "End the daemon at once." },
 	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,

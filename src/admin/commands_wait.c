@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Commands that are answered when a state of things has come: PAUSE, SUSPEND,
- * WAIT_CLOSE.
+ * WAIT_CLOSE, DRAIN.
  *
  * Each session waits by a watch of its own, and judges for itself. A database is
  * looked up by its name each time: a reload may take it away meanwhile.
  */
 #include "admin_priv.h"
 
+#include <ctype.h>
+#include <stdlib.h>
+
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
+
+#define TICK_PERIOD USEC_PER_SEC
+#define DRAIN_SECONDS_MAX 10000000
 
 static struct console_session *session_of(const struct pools_watch *watch)
 {
@@ -32,10 +38,15 @@ static bool is_paused(const struct waiting *waiting, const struct pools *pools)
 	return database && database->is_paused;
 }
 
-static bool is_done(const struct waiting *waiting, const struct pools *pools)
+static bool is_done(const struct console_session *session)
 {
+	const struct waiting *waiting = &session->waiting;
+	const struct clients *clients = session->console->clients;
+	const struct pools *pools = session->console->with.pools;
 	const struct database *database = database_of(waiting, pools);
 
+	if (waiting->kind == WAITING_DRAIN)
+		return !clients->emptying.is_on || emptying_left(clients) == 0;
 	if (*waiting->database && !database)
 		return true;
 	if (waiting->kind == WAITING_SUSPEND)
@@ -47,24 +58,41 @@ static bool is_done(const struct waiting *waiting, const struct pools *pools)
 }
 
 /* Whether what was waited for is so; else it was ended by somebody. */
-static bool has_come(const struct waiting *waiting, const struct pools *pools)
+static bool has_come(const struct console_session *session)
 {
+	const struct waiting *waiting = &session->waiting;
+	const struct pools *pools = session->console->with.pools;
+
 	switch (waiting->kind) {
 	case WAITING_PAUSE:
 		return is_paused(waiting, pools);
 	case WAITING_SUSPEND:
 		return pools->suspend == SUSPEND_DONE;
+	case WAITING_DRAIN:
+		return session->console->clients->emptying.is_on;
 	case WAITING_CLOSE:
 		break;
 	}
 	return true;
 }
 
-static bool watch_is_done(struct pools_watch *watch)
-{
-	struct console_session *session = session_of(watch);
+/* What its answer is, if not. */
+static const char *const endings[] = {
+	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
+	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
+	[WAITING_DRAIN] = "DRAIN was ended before all clients had left",
+};
 
-	return is_done(&session->waiting, session->console->with.pools);
+static bool watch_is_done(struct pools_watch *watch) { return is_done(session_of(watch)); }
+
+void waiting_stop(struct console_session *session)
+{
+	struct waiting *waiting = &session->waiting;
+
+	timer_clear(&waiting->tick);
+	if (waiting->is_on)
+		pools_watch_stop(session->console->with.pools, &waiting->watch);
+	waiting->is_on = false;
 }
 
 static void on_done(struct pools_watch *watch)
@@ -74,13 +102,11 @@ static void on_done(struct pools_watch *watch)
 	struct err err;
 
 	waiting->is_on = false;
-	if (has_come(waiting, session->console->with.pools)) {
+	timer_clear(&waiting->tick);
+	if (has_come(session)) {
 		session_complete(session);
 	} else {
-		err_set(&err, ERR_QUERY_CANCELED, "%s",
-		        waiting->kind == WAITING_PAUSE
-		            ? "PAUSE was ended before all servers were free"
-		            : "SUSPEND was ended before all connections were at rest");
+		err_set(&err, ERR_QUERY_CANCELED, "%s", endings[waiting->kind]);
 		session_fail(session, &err);
 	}
 	session_later(session);
@@ -98,7 +124,7 @@ static enum outcome wait_for(struct console_session *session, const struct datab
 	};
 	if (database)
 		text_copy(waiting->database, sizeof(waiting->database), database->name);
-	if (is_done(waiting, pools))
+	if (is_done(session))
 		return OUTCOME_DONE;
 	waiting->is_on = true;
 	pools_watch_start(pools, &waiting->watch);
@@ -140,4 +166,53 @@ enum outcome command_wait_close(struct console_session *session, struct err *err
 	if (!command_database(session, "wait in", &database, err))
 		return OUTCOME_FAILED;
 	return wait_for(session, database, WAITING_CLOSE);
+}
+
+/* ---- DRAIN ---- */
+
+/* Progress, as long as the reader keeps up with it. */
+static void on_tick(struct timer *timer)
+{
+	struct console_session *session = OWNER_OF(timer, struct console_session, waiting.tick);
+	struct loop *loop = session->console->with.loop;
+	char text[256];
+
+	timer_set(timer, loop_line(loop, TICK_PERIOD, on_tick), loop_now(loop));
+	if (stream_unsent(&session->client->stream))
+		return;
+	emptying_describe(session->console->clients, text, sizeof(text));
+	session_notice(session, text, NULL);
+	session_later(session);
+}
+
+static bool take_seconds(const struct words *words, usec_t *limit, struct err *err)
+{
+	unsigned long seconds;
+	char *end;
+
+	*limit = EMPTYING_NO_LIMIT;
+	if (words->count < 2)
+		return true;
+	seconds = strtoul(words->argument, &end, 10);
+	if (!isdigit((unsigned char)words->argument[0]) || *end || seconds > DRAIN_SECONDS_MAX)
+		return err_set(err, ERR_PARAMETER, "DRAIN takes seconds, from 0 to %d, not \"%s\"",
+		               DRAIN_SECONDS_MAX, words->argument);
+	*limit = (usec_t)seconds * USEC_PER_SEC;
+	return true;
+}
+
+enum outcome command_drain(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	enum outcome outcome;
+	usec_t limit;
+
+	if (!take_seconds(&session->portal->request.words, &limit, err) ||
+	    !command_not_paused(session, err))
+		return OUTCOME_FAILED;
+	with->drain(with->arg, limit);
+	outcome = wait_for(session, NULL, WAITING_DRAIN);
+	if (outcome == OUTCOME_WAIT)
+		on_tick(&session->waiting.tick);
+	return outcome;
 }

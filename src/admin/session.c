@@ -462,9 +462,7 @@ static void interrupt(struct console_session *session)
 {
 	struct err err;
 
-	if (session->waiting.is_on)
-		pools_watch_stop(session->console->with.pools, &session->waiting.watch);
-	session->waiting.is_on = false;
+	waiting_stop(session);
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	session_fail(session, &err);
 	session_later(session);
@@ -474,12 +472,16 @@ static void on_cancel(struct console_session *session)
 {
 	const struct console_with *with = &session->console->with;
 	const struct waiting *waiting = &session->waiting;
-	bool is_global = session->state == SESSION_WAITING && waiting->is_on &&
-	                 waiting->kind != WAITING_CLOSE && !*waiting->database;
+	bool is_waiting = session->state == SESSION_WAITING && waiting->is_on;
+	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
+	bool is_global =
+	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->database;
 	bool is_at_rest = session->state == SESSION_READY;
 
-	if (session->state == SESSION_ROWS || (session->state == SESSION_WAITING && waiting->is_on))
+	if (session->state == SESSION_ROWS || is_waiting)
 		interrupt(session);
+	if (is_drain && !with->is_shutting_down(with->arg))
+		with->drain_end(with->arg);
 	/* Nobody else's PAUSE: only that of this client, or one that it may not know to be done. */
 	if ((is_global || is_at_rest) && pools_are_held(with->pools) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
@@ -498,8 +500,7 @@ static void resume_if_last(const struct console_session *session)
 static void on_close(struct console_session *session)
 {
 	resume_if_last(session);
-	if (session->waiting.is_on)
-		pools_watch_stop(session->console->with.pools, &session->waiting.watch);
+	waiting_stop(session);
 	timer_clear(&session->turn);
 	extended_done(session);
 	portal_free(&session->simple);

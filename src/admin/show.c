@@ -36,6 +36,8 @@ const struct show *const shows[] = {
 	&show_waiting,
 	&show_limits,
 	&show_errors,
+	&show_ready,
+	&show_drain,
 	&show_columns,
 	&show_fds,
 	NULL,

@@ -44,7 +44,8 @@ static bool next_state(struct cursor *cursor, void *at)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
 	const struct pools *pools = cursor->console->with.pools;
-	const bool values[] = { !pools_are_held(pools), pools->is_paused,
+	bool is_draining = cursor->console->clients->emptying.is_on;
+	const bool values[] = { !pools_are_held(pools) && !is_draining, pools->is_paused,
 		                pools->suspend != SUSPEND_NONE };
 	struct state_row *row = at;
 
@@ -55,9 +56,11 @@ static bool next_state(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_state = { "STATE", next_state, COLUMNS(state_columns),
-	                         "Whether the whole daemon is paused or suspended.",
-	                         CONSOLE_STATS };
+const struct show show_state = {
+	"STATE", next_state, COLUMNS(state_columns),
+	"Whether the whole daemon is paused or suspended; active: no, in a DRAIN too.",
+	CONSOLE_STATS
+};
 
 /* ---- CONFIG ---- */
 
@@ -253,6 +256,7 @@ static void fill_mem(const struct console *console, size_t index, struct slab *s
 		{ .name = "server_prepared_statement_cache" },
 		pools->cancel_slab,
 		pools->peers.forward_slab,
+		console->clients->late_slab,
 	};
 
 	*slab = index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };

@@ -23,6 +23,9 @@ extern const struct show show_hba, show_ident;
 /* show_waiting.c, show_limits.c, show_errors.c, show_columns.c, show_fds.c */
 extern const struct show show_waiting, show_limits, show_errors, show_columns, show_fds;
 
+/* show_ready.c */
+extern const struct show show_ready, show_drain;
+
 /* All users: those of auth_file, those of [users], and those who came otherwise. show_pools.c */
 void gather_users(struct cursor *cursor);
 void gather_databases(struct cursor *cursor);

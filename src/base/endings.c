@@ -39,6 +39,8 @@ static const struct {
 	{ "not allowed", { "not allowed in the console", true } },
 	{ "no such database", { "no such database", true } },
 	{ "database \"", { "database disabled", true } },
+	{ "pooler is draining", { "pooler is draining", false } },
+	{ "the deadline of DRAIN has passed", { "the deadline of DRAIN has passed", true } },
 	{ "pooler is shutting down", { "pooler is shutting down", true } },
 	{ "password authentication failed", { "password authentication failed", true } },
 	{ "SASL authentication failed", { "SASL authentication failed", true } },

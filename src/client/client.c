@@ -21,6 +21,7 @@
 
 #include "client_priv.h"
 #include "identity_priv.h"
+#include "late_begin_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
 
@@ -47,9 +48,14 @@ static const struct client_step {
 	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
-	                  TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | END },
+	                  TO(CLIENT_LATE) | TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) |
+	                      TO(CLIENT_ACTIVE) | END },
+	[CLIENT_LATE] = { "late", "idle",
+	                  TO(CLIENT_IDLE) | TO(CLIENT_WAITING) | TO(CLIENT_PREPARING) |
+	                      TO(CLIENT_ACTIVE) | END },
 	[CLIENT_WAITING] = { "waiting", "waiting",
-	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) | END },
+	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) |
+	                         TO(CLIENT_LATE) | END },
 	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
 	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
@@ -167,6 +173,7 @@ static void detach(struct client *client)
 	sql_forget(client);
 	names_forget(client, true); /* the ledger has taken back what was under way */
 	unnamed_free(client);
+	late_begin_forget(client);
 	slow_forget(client);
 	if (client->is_keyed)
 		HASH_DELETE(key_hh, clients->by_key, client);
@@ -194,6 +201,7 @@ static void bury(struct client *client)
 	TAILQ_REMOVE(&clients->list, client, node);
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
+	emptying_gone(client);
 	loop_defer(clients->with.loop, &clients->free_task);
 	pools_changed(clients->with.pools);
 	clients->with.on_free(clients->with.arg);
@@ -314,8 +322,8 @@ bool client_send(struct client *client, struct bytes bytes)
 /* What each state does with what comes; NULL: it is thrown away. */
 static bool (*const inputs[CLIENT_STATES])(struct client *client, struct bytes in) = {
 	[CLIENT_STARTUP] = startup_input, [CLIENT_PROOF] = proof_input,
-	[CLIENT_IDLE] = relay_input,      [CLIENT_ACTIVE] = relay_input,
-	[CLIENT_CONSOLE] = console_input,
+	[CLIENT_IDLE] = relay_input,      [CLIENT_LATE] = relay_input,
+	[CLIENT_ACTIVE] = relay_input,    [CLIENT_CONSOLE] = console_input,
 };
 
 static bool consume(struct client *client, struct bytes in)
@@ -346,9 +354,9 @@ static void on_end(struct client *client)
 	client_close(client, is_silent ? NULL : "client unexpected eof");
 }
 
-static void on_input(struct stream *stream)
+static void take_input(struct client *client)
 {
-	struct client *client = CLIENT_OF(stream, stream);
+	struct stream *stream = &client->stream;
 	int rounds = client->clients->config->sbuf_loopcnt;
 	enum stream_result result;
 
@@ -367,9 +375,17 @@ static void on_input(struct stream *stream)
 	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
 }
 
-static void on_drained(struct stream *stream)
+static void on_input(struct stream *stream)
 {
 	struct client *client = CLIENT_OF(stream, stream);
+
+	take_input(client);
+	emptying_look(client);
+}
+
+static void go_on(struct client *client)
+{
+	struct stream *stream = &client->stream;
 
 	switch (client->state) {
 	case CLIENT_LINGERING:
@@ -388,12 +404,21 @@ static void on_drained(struct stream *stream)
 			client_borrower_ops.on_room(&client->borrower);
 		return;
 	case CLIENT_IDLE:
+	case CLIENT_LATE:
 		if (stream_want(stream, WANT_INPUT))
 			client_judge_kept(client);
 		return;
 	default:
 		return;
 	}
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct client *client = CLIENT_OF(stream, stream);
+
+	go_on(client);
+	emptying_look(client);
 }
 
 static void on_gone(struct stream *stream)
@@ -513,6 +538,9 @@ void client_rearm(struct client *client)
 		return;
 	case CLIENT_IDLE:
 		timer_change(&client->timer, loop_line(loop, idle_limit(client), on_idle_due));
+		return;
+	case CLIENT_LATE:
+		late_begin_arm(client);
 		return;
 	case CLIENT_WAITING:
 		client_wait_begin(client);

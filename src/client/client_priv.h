@@ -177,6 +177,17 @@ void console_begin(struct client *client);
 /* Random bytes from the store. */
 void clients_random(struct clients *clients, void *out, size_t count);
 
+/* ---- emptying.c ---- */
+
+/* While it is on: closes a client that has come to rest, or whose time is up. */
+void emptying_look(struct client *client);
+
+/* It is closed. */
+void emptying_gone(struct client *client);
+
+/* All of them go: no timer and no task stays. */
+void emptying_stop(struct clients *clients);
+
 /* ---- limits ---- */
 
 void client_idle_begin(struct client *client); /* client_idle_timeout */

@@ -12,6 +12,7 @@
 #include "pgweir/config/entries.h"
 
 #include "client_priv.h"
+#include "late_begin_priv.h"
 #include "lookup_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -91,6 +92,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->free_task.run = free_closed;
 	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
+	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
@@ -113,12 +115,14 @@ void clients_free(struct clients **clientsp)
 		return;
 	*clientsp = NULL;
 	stop_rearming(clients);
+	emptying_stop(clients);
 	while ((client = TAILQ_FIRST(&clients->list)))
 		client_close(client, "pooler is shutting down");
 	lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
+	slab_done(&clients->late_slab);
 	config_unref(&clients->config);
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);

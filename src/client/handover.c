@@ -29,8 +29,8 @@ static bool can_ever_leave(const struct client *client)
 	const struct server *server = client->borrower.server;
 
 	if (!stream_is_open(&client->stream) || client->stream.tls || client->stream.error ||
-	    client->replication || !client->borrower.pool)
-		return false;
+	    client->replication || !client->borrower.pool || client->late)
+		return false; /* a BEGIN that is still to be sent: it goes when that has been */
 	return !server || !server->stream.tls;
 }
 
@@ -153,7 +153,7 @@ static bool write_client(struct client *client, struct channel *channel)
 	ok = ok && !names.walk.is_over &&
 	     channel_send_record(channel, HANDOVER_CLIENT, &record, client->stream.watch.fd);
 	buf_wipe(&record);
-	client->is_leaving = ok;
+	client->is_written = ok;
 	return ok;
 }
 
@@ -176,7 +176,7 @@ unsigned int clients_let_go(struct clients *clients)
 
 	for (client = TAILQ_FIRST(&clients->list); client; client = next) {
 		next = TAILQ_NEXT(client, node);
-		if (!client->is_leaving)
+		if (!client->is_written)
 			continue;
 		/* How long it has waited is counted where it gets its server. */
 		client->borrower.waiting_since = loop_now(clients->with.loop);
@@ -191,7 +191,7 @@ void clients_keep(struct clients *clients)
 	struct client *client;
 
 	TAILQ_FOREACH (client, &clients->list, node)
-		client->is_leaving = false;
+		client->is_written = false;
 }
 
 unsigned int clients_served_count(const struct clients *clients)

@@ -272,7 +272,9 @@ static void let_in(struct client *client)
 	} else if (client->database->is_disabled) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
 		              client->database->name);
-	} else if (clients->is_shutting_down) {
+	} else if (clients->emptying.is_on) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
+	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
 		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
 	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");
@@ -480,6 +482,11 @@ void proof_begin(struct client *client)
 
 	if (!check_names(client) || !guard_admits(client))
 		return;
+	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
+	if (clients->emptying.is_on && !is_for_console(client)) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
+		return;
+	}
 	if (clients->config->log_connections)
 		log_attempt(client);
 	client_enter(client, CLIENT_PROOF);

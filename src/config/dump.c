@@ -24,6 +24,8 @@ static const char *kind_of(const struct setting *setting)
 		[SETTING_WORD] = "one of",
 	};
 
+	if (setting->type == SETTING_TIME && setting->unit == 1)
+		return "duration in microseconds, or with us, ms, s, min, h, d";
 	if (setting->type == SETTING_TIME)
 		return setting->unit == USEC_PER_MS
 		           ? "duration in milliseconds, or with us, ms, s, min, h, d"

@@ -57,6 +57,8 @@ static void setting_kind(struct buf *out, const struct setting *setting)
 	}
 	if (setting->unit == USEC_PER_MS)
 		buf_add_text(out, "; a bare number counts milliseconds");
+	if (setting->unit == 1)
+		buf_add_text(out, "; a bare number counts microseconds");
 	if (setting->splits_at_blanks)
 		buf_add_text(out, "; blanks separate names as commas do");
 }

@@ -101,6 +101,10 @@ const struct setting settings[] = {
 	SETTING(autodb_idle_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),
+	SETTING(busy_poll, .initial = "0", .max = USEC_PER_SEC, .unit = 1, LIVE, GROUP(NETWORK),
+	        .help = "While servers work for clients, how long the process looks for what comes "
+	                "next before it sleeps. Answers a few clients sooner, where there are "
+	                "processors to spare, and uses one of them for it. 0 = it sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait for its turn. 0 = for ever."),
 	SETTING(client_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
@@ -170,6 +174,13 @@ const struct setting settings[] = {
 	                "settings within options."),
 	SETTING(job_name, .initial = "pgbouncer", BOOT, GROUP(GENERIC),
 	        .help = "A name for this instance, for information only."),
+	SETTING(late_begin, .initial = "0", LIVE, GROUP(GENERIC),
+	        .help =
+	            "In transaction mode, answers a plain BEGIN or START TRANSACTION at once and "
+	            "sends it in front of the first statement behind it, in the same write: "
+	            "no server is held for a transaction that has not begun to work, and an "
+	            "empty one never takes any. What differs from PostgreSQL is in "
+	            "doc/late-begin.md."),
 	SETTING(listen_addr, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "Addresses and names to listen on, separated by commas. * = all; "
 	                "empty = no TCP."),

@@ -55,6 +55,7 @@ struct timer_line {
 
 struct signal_watch {
 	struct event event;
+	struct loop *loop;
 	void (*on_signal)(int number, void *arg);
 	void *arg;
 	struct signal_watch *next;
@@ -66,6 +67,11 @@ struct loop {
 	unsigned long turn_count;
 	bool is_turning;
 	bool is_stopping;
+	usec_t poll_limit;
+	bool (*is_due)(const void *arg);
+	const void *is_due_arg;
+	unsigned long call_count; /* callbacks of libevent's */
+	unsigned long poll_count; /* turns that found something by polling */
 	struct task_list tasks;
 	struct timer_line *lines;
 	struct signal_watch *signals;
@@ -189,16 +195,34 @@ static void run_tasks(struct loop *loop)
 	TAILQ_REMOVE(&loop->tasks, &last, node);
 }
 
+/* Looks without sleeping, until something was called back. false: nothing came in time. */
+static bool poll_for_a_while(struct loop *loop)
+{
+	unsigned long before = loop->call_count;
+	usec_t until = clock_now() + loop->poll_limit;
+
+	do {
+		event_base_loop(loop->base,
+		                EVLOOP_ONCE | EVLOOP_NONBLOCK | EVLOOP_NO_EXIT_ON_EMPTY);
+		if (loop->call_count != before) {
+			loop->poll_count++;
+			return true;
+		}
+	} while (clock_now() < until);
+	return false;
+}
+
 static void turn(struct loop *loop)
 {
-	int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
 	size_t leaving = loop->leaving_count;
+	bool may_sleep = TAILQ_EMPTY(&loop->tasks);
 
-	if (!TAILQ_EMPTY(&loop->tasks))
-		flags |= EVLOOP_NONBLOCK;
 	loop->now = 0;
 	loop->is_turning = true;
-	event_base_loop(loop->base, flags);
+	if (!may_sleep || !loop->poll_limit || !loop->is_due(loop->is_due_arg) ||
+	    !poll_for_a_while(loop))
+		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
+		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
 	/* It begins by telling the kernel what has changed. */
 	if (leaving)
 		close_leaving(loop, leaving);
@@ -213,6 +237,15 @@ void loop_run(struct loop *loop)
 		turn(loop);
 	loop->is_stopping = false;
 }
+
+void loop_poll(struct loop *loop, usec_t limit, bool (*is_due)(const void *arg), const void *arg)
+{
+	loop->poll_limit = limit;
+	loop->is_due = is_due;
+	loop->is_due_arg = arg;
+}
+
+unsigned long loop_poll_count(const struct loop *loop) { return loop->poll_count; }
 
 void loop_stop(struct loop *loop) { loop->is_stopping = true; }
 
@@ -252,6 +285,7 @@ static void on_event(int fd, short events, void *arg)
 	unsigned int what = 0;
 
 	(void)fd;
+	watch->loop->call_count++;
 	if (events & EV_READ)
 		what |= WATCH_READ;
 	if (events & EV_WRITE)
@@ -338,6 +372,7 @@ static void on_line_due(int fd, short events, void *arg)
 
 	(void)fd;
 	(void)events;
+	line->loop->call_count++;
 	line->is_armed = false;
 	line->is_firing = true;
 	/* Counted: a timer that is set anew and due at once comes in the next turn. */
@@ -449,6 +484,7 @@ static void on_signal_event(int number, short events, void *arg)
 	struct signal_watch *signal = arg;
 
 	(void)events;
+	signal->loop->call_count++;
 	signal->on_signal(number, signal->arg);
 }
 
@@ -459,6 +495,7 @@ bool loop_on_signal(struct loop *loop, int number, void (*on_signal)(int number,
 
 	if (!signal)
 		return err_set(err, ERR_MEMORY, "no memory to watch for signal %d", number);
+	signal->loop = loop;
 	signal->on_signal = on_signal;
 	signal->arg = arg;
 	if (evsignal_assign(&signal->event, loop->base, number, on_signal_event, signal) != 0 ||

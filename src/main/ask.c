@@ -117,6 +117,14 @@ static void take_row(struct bytes body,
 		free((char *)values[--count]);
 }
 
+static void take_notice(const struct ask *ask, struct bytes body)
+{
+	struct report report;
+
+	if (ask->on_notice && fields_report(body, &report) == WIRE_OK)
+		ask->on_notice(report.text);
+}
+
 /* Reads up to ReadyForQuery. */
 static bool take_answer(struct ask *ask,
                         void (*on_row)(void *arg, const char *const *values, size_t count),
@@ -136,11 +144,14 @@ static bool take_answer(struct ask *ask,
 			is_good = take_error(body, err);
 		if (frame.type == 'D' && on_row)
 			take_row(body, on_row, arg);
+		if (frame.type == 'N')
+			take_notice(ask, body);
 		if (frame.type == 'R' && is_good &&
 		    (fields_auth(body, &request) != WIRE_OK || request.kind != AUTH_OK))
 			return err_set(err, ERR_NOT_ALLOWED,
 			               "the console asks for a password: only the system user that "
-			               "the daemon runs as, and root, need none");
+			               "the daemon runs as, and root, need none, and whom the "
+			               "rules of logins trust");
 		buf_drop(&ask->in, frame.length);
 		if (!is_good && !on_row)
 			return false; /* the login was refused: there comes no more */
@@ -148,18 +159,30 @@ static bool take_answer(struct ask *ask,
 	return is_good;
 }
 
-static bool log_in(struct ask *ask, struct err *err)
+static bool log_in(struct ask *ask, const char *user, struct err *err)
 {
 	struct buf out = { 0 };
 	size_t at = message_startup_begin(&out, PROTOCOL_3_0);
 
-	message_startup_pair(&out, "user", "pgbouncer");
+	message_startup_pair(&out, "user", user);
 	message_startup_pair(&out, "database", "pgbouncer");
 	message_startup_end(&out, at);
 	return send_all(ask, &out, err) && take_answer(ask, NULL, NULL, err);
 }
 
-bool ask_open(struct ask *ask, const char *path, struct err *err)
+static bool connect_to(const struct ask *ask, const struct sockaddr_un *name, socklen_t size)
+{
+	return connect(ask->fd, (const struct sockaddr *)name, size) == 0;
+}
+
+void ask_patiently(struct ask *ask)
+{
+	struct timeval for_ever = { 0 };
+
+	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
+}
+
+bool ask_open(struct ask *ask, const char *path, const char *user, struct err *err)
 {
 	struct timeval patience = { .tv_sec = PATIENCE };
 	struct sockaddr_un name;
@@ -174,8 +197,9 @@ bool ask_open(struct ask *ask, const char *path, struct err *err)
 		return cannot(err, "make a socket");
 	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(ask->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	ok = connect_as_owner(ask->fd, path, &name, size) || cannot(err, "connect");
-	ok = ok && log_in(ask, err);
+	ok = user ? connect_to(ask, &name, size) : connect_as_owner(ask->fd, path, &name, size);
+	ok = ok || cannot(err, "connect");
+	ok = ok && log_in(ask, user ? user : "pgbouncer", err);
 	if (!ok) {
 		err_prefix(err, "%s: ", path);
 		ask_close(ask);

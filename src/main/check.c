@@ -285,7 +285,7 @@ static bool compare(struct check *check, const char *against)
 {
 	struct err err;
 	struct ask ask;
-	bool ok = ask_open(&ask, against, &err);
+	bool ok = ask_open(&ask, against, NULL, &err);
 
 	if (ok)
 		printf("a RELOAD with this file would change:\n");

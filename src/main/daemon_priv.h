@@ -73,6 +73,10 @@ struct users *daemon_load_users(const struct config *config, struct err *err);
 void daemon_suspend(struct daemon *daemon);
 void daemon_go_on(struct daemon *daemon);
 
+/* DRAIN begins, or has another limit now; and its end. See emptying_begin(). drain.c */
+void daemon_drain(struct daemon *daemon, usec_t limit);
+void daemon_drain_end(struct daemon *daemon);
+
 void lifecycle_ready(struct daemon *daemon); /* the service manager may know */
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);

@@ -6,10 +6,14 @@
  * first room is told, so that a bad line anywhere leaves everything as it was.
  */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon_priv.h"
+
+#include "pgweir/config/origin.h"
+#include "pgweir/config/settings.h"
 
 #include "pgweir/base/banned.h"
 
@@ -39,6 +43,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
 	                     config->tcp_defer_accept);
 	console_configure(daemon->console);
+	loop_poll(daemon->loop, config->busy_poll, pools_are_busy, daemon->pools);
 }
 
 /* Certificates are read and the log is asked first: their files may be bad. */
@@ -105,6 +110,21 @@ static void tell_changes(struct daemon *daemon, const struct config *old,
 	buf_free(&telling.names);
 }
 
+/* What begins with a setting's name gets the line in front that set it. */
+static void say_where(const struct config *config, struct err *err)
+{
+	size_t count = strspn(err->text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+	struct origin origin;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)count, err->text);
+	if (!setting_find(name))
+		return;
+	origin = config_origin(config, name);
+	if (origin.kind == ORIGIN_FILE)
+		err_prefix(err, "%s:%d: ", origin.file, origin.line);
+}
+
 static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
@@ -131,10 +151,12 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 		hba_release(&hba);
 		is_done = err_set(err, ERR_MEMORY, "out of memory");
 	}
-	if (is_done)
+	if (is_done) {
 		tell_changes(daemon, old, fresh, tell, tell_arg);
-	else
+	} else {
+		say_where(fresh, err);
 		log_error(&daemon->logger, "%s", err->text);
+	}
 	config_unref(&fresh);
 	config_unref(&old);
 	return is_done;
@@ -232,6 +254,24 @@ void lifecycle_stop_watching(struct daemon *daemon)
 	daemon->shutdown = SHUTDOWN_NONE;
 }
 
+/*
+ * Who has connected before is a client to wait for, also if its login is not over, or if the
+ * kernel has not handed it over yet. For servers only nobody is waited for.
+ */
+static void shut_the_door(struct daemon *daemon, enum shutdown_state how)
+{
+	struct clients *clients = daemon->clients;
+	bool is_first = !clients->is_shutting_down;
+
+	clients->is_shutting_down = true;
+	clients->shutdown_id = how == SHUTDOWN_SERVERS ? 0
+	                       : is_first              ? UINT64_MAX
+	                                               : clients->shutdown_id;
+	listener_close_tcp(daemon->listener);
+	if (how == SHUTDOWN_CLIENTS && is_first)
+		clients->shutdown_id = pools_next_id(daemon->pools);
+}
+
 static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 {
 	struct err err;
@@ -239,10 +279,9 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	lifecycle_stop_watching(daemon);
 	daemon_go_on(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
-	daemon->clients->is_shutting_down = true;
+	shut_the_door(daemon, how);
 	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
 	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
-	listener_close_tcp(daemon->listener);
 	if (how == SHUTDOWN_SERVERS) {
 		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 		pools_pause(daemon->pools, NULL);
@@ -339,15 +378,17 @@ static void on_pause(int number, void *arg)
 static void on_resume(int number, void *arg)
 {
 	struct daemon *daemon = arg;
+	bool is_held = pools_are_held(daemon->pools) || daemon->clients->emptying.is_on;
 
 	(void)number;
-	if (!pools_are_held(daemon->pools) || daemon->clients->is_shutting_down) {
+	if (!is_held || daemon->clients->is_shutting_down) {
 		log_info(&daemon->logger, "got SIGUSR2, but not paused");
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
 	daemon_go_on(daemon);
 	pools_resume(daemon->pools, NULL);
+	daemon_drain_end(daemon);
 }
 
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
@@ -390,6 +431,10 @@ static bool may_hand_over(void *arg, struct err *err) { return handover_may_star
 
 static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
 
+static void drain(void *arg, usec_t limit) { daemon_drain(arg, limit); }
+
+static void drain_end(void *arg) { daemon_drain_end(arg); }
+
 static int listening(void *arg, size_t index, struct address *address)
 {
 	struct daemon *daemon = arg;
@@ -430,6 +475,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.go_on = go_on,
 		.may_hand_over = may_hand_over,
 		.hand_over = hand_over,
+		.drain = drain,
+		.drain_end = drain_end,
 		.listening = listening,
 		.status = tell_status,
 		.is_shutting_down = is_shutting_down,

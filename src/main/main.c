@@ -21,6 +21,7 @@
 #include "pgweir/main/limits.h"
 #include "pgweir/main/pidfile.h"
 #include "pgweir/main/privileges.h"
+#include "pgweir/main/probe.h"
 
 #include "pgweir/base/banned.h"
 
@@ -184,6 +185,11 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	case OPTIONS_CHECK:
 		return check_file(options.file, options.against) ? EXIT_SUCCESS : EXIT_FAILURE;
+	case OPTIONS_READY:
+		return probe_ready(options.socket, options.as) ? EXIT_SUCCESS : EXIT_FAILURE;
+	case OPTIONS_DRAIN:
+		return probe_drain(options.socket, options.as, options.seconds) ? EXIT_SUCCESS
+		                                                                : EXIT_FAILURE;
 	case OPTIONS_DUMP:
 		return dump_settings();
 	case OPTIONS_RUN:

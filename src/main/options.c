@@ -16,7 +16,7 @@
 #include "pgweir/base/banned.h"
 
 /* Options without a letter. */
-enum { CHECK_OPTION = 256, AGAINST_OPTION, DUMP_OPTION };
+enum { CHECK_OPTION = 256, AGAINST_OPTION, READY_OPTION, DRAIN_OPTION, AS_OPTION, DUMP_OPTION };
 
 static const struct row {
 	int letter;
@@ -33,6 +33,12 @@ static const struct row {
 	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
 	{ AGAINST_OPTION, "against", "SOCKET",
 	  "with --check: also what a RELOAD would change in the pgweir behind this Unix socket" },
+	{ READY_OPTION, "ready", "SOCKET",
+	  "say whether the pgweir behind this Unix socket takes work: exit status 0 or 1" },
+	{ DRAIN_OPTION, "drain", "SOCKET",
+	  "send the clients of that pgweir away, all within SECONDS if given, then end" },
+	{ AS_OPTION, "as", "NAME",
+	  "with --ready and --drain: ask as this user of the console, not as pgbouncer" },
 	{ DUMP_OPTION, "dump-settings", NULL, "print all settings with all about them, then end" },
 	{ 'V', "version", NULL, "print the version, then end" },
 	{ 'h', "help", NULL, "print this, then end" },
@@ -84,6 +90,17 @@ static void take_option(struct options *options, int letter)
 	case AGAINST_OPTION:
 		options->against = optarg;
 		break;
+	case READY_OPTION:
+		options->action = OPTIONS_READY;
+		options->socket = optarg;
+		break;
+	case DRAIN_OPTION:
+		options->action = OPTIONS_DRAIN;
+		options->socket = optarg;
+		break;
+	case AS_OPTION:
+		options->as = optarg;
+		break;
 	case DUMP_OPTION:
 		options->action = OPTIONS_DUMP;
 		break;
@@ -122,6 +139,22 @@ static bool take_file(struct options *options, int count, char **words, struct e
 	return true;
 }
 
+/* What may stand behind --drain; behind --ready nothing does. */
+static bool take_seconds(struct options *options, int count, char **words, struct err *err)
+{
+	int most = options->action == OPTIONS_DRAIN;
+
+	if (count > most)
+		return err_set(err, ERR_CONFIG, "%s: nothing is known to do with that",
+		               words[most]);
+	if (count == 0)
+		return true;
+	if (!*words[0] || words[0][strspn(words[0], "0123456789")])
+		return err_set(err, ERR_CONFIG, "--drain takes seconds, not \"%s\"", words[0]);
+	options->seconds = words[0];
+	return true;
+}
+
 bool options_parse(struct options *options, int argc, char **argv, struct err *err)
 {
 	char letters[2 * ROW_COUNT + 2];
@@ -143,6 +176,10 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 	}
 	if (options->against && options->action != OPTIONS_CHECK)
 		return err_set(err, ERR_CONFIG, "option --against belongs to --check");
+	if (options->as && !options->socket)
+		return err_set(err, ERR_CONFIG, "option --as belongs to --ready or --drain");
+	if (options->socket)
+		return take_seconds(options, argc - optind, argv + optind, err);
 	return take_file(options, argc - optind, argv + optind, err);
 }
 
@@ -163,9 +200,11 @@ void options_print_help(FILE *out, const char *program)
 
 	fprintf(out,
 	        "%s is a connection pooler for PostgreSQL.\n\n"
-	        "Usage: %s [OPTION]... CONFIG_FILE\n\n"
+	        "Usage: %s [OPTION]... CONFIG_FILE\n"
+	        "       %s --ready=SOCKET\n"
+	        "       %s --drain=SOCKET [SECONDS]\n\n"
 	        "Options:\n",
-	        name, name);
+	        name, name, name, name);
 	for (size_t i = 0; i < ROW_COUNT; i++)
 		print_row(out, &rows[i]);
 }

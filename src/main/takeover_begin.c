@@ -106,7 +106,7 @@ static bool ask_for_it(struct takeover *takeover, const char *path, struct err *
 	char command[32];
 	struct ask ask;
 
-	if (!ask_open(&ask, path, err))
+	if (!ask_open(&ask, path, NULL, err))
 		return false;
 	snprintf(command, sizeof(command), "TAKEOVER %d", HANDOVER_VERSION);
 	if (!ask_say(&ask, command, err)) {

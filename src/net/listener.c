@@ -26,6 +26,7 @@
 #include "pgweir/base/banned.h"
 
 #define ACCEPT_PER_TURN 64
+#define LAST_CALL_MAX 65536 /* let in at the end: more than any backlog holds */
 #define REST_LIMIT (250 * USEC_PER_MS)
 
 #define LISTENER_OF(part, member) \
@@ -52,12 +53,14 @@ struct listener {
 	listener_on_accept *on_accept;
 	void *arg;
 	TAILQ_HEAD(, door) doors;
+	TAILQ_HEAD(, door) aside; /* closed for now: their addresses */
 	unsigned int door_count;
 	unsigned long accepted_count;
 	struct timer rest;
 	bool is_file_ours;
 	bool is_paused;
 	bool is_resting;
+	bool is_closing; /* the last ones are being let in */
 	bool has_warned; /* of a shortage that is not over */
 };
 
@@ -245,13 +248,29 @@ static bool add_door(struct listener *listener, int fd, const struct address *ad
 	return true;
 }
 
-static void remove_door(struct listener *listener, struct door *door)
+/* What stays of it is its address. */
+static void shut_door(struct listener *listener, struct door *door)
 {
 	watch_done(&door->watch);
 	close(door->watch.fd);
 	TAILQ_REMOVE(&listener->doors, door, node);
 	listener->door_count--;
+}
+
+static void remove_door(struct listener *listener, struct door *door)
+{
+	shut_door(listener, door);
 	free(door);
+}
+
+static void forget_aside(struct listener *listener)
+{
+	struct door *door;
+
+	while ((door = TAILQ_FIRST(&listener->aside))) {
+		TAILQ_REMOVE(&listener->aside, door, node);
+		free(door);
+	}
 }
 
 static void close_doors(struct listener *listener, bool with_unix)
@@ -265,7 +284,37 @@ static void close_doors(struct listener *listener, bool with_unix)
 	}
 }
 
-void listener_close_tcp(struct listener *listener) { close_doors(listener, false); }
+/*
+ * Whoever is connected by now, and waits to be accepted: the kernel would reset them with the
+ * socket. What the service manager gave us it keeps open, and they wait for who comes next.
+ */
+static void let_all_in(struct listener *listener)
+{
+	struct door *door = TAILQ_FIRST(&listener->doors), *next;
+	int count = 0;
+
+	if (listener->options.given_count)
+		return;
+	for (; door; door = next) {
+		next = TAILQ_NEXT(door, node);
+		while (door->address.family != AF_UNSPEC && accept_one(door)) {
+			if (++count == LAST_CALL_MAX)
+				return;
+		}
+	}
+}
+
+/* From within let_all_in() it has begun already. */
+void listener_close_tcp(struct listener *listener)
+{
+	if (listener->is_closing)
+		return;
+	listener->is_closing = true;
+	let_all_in(listener);
+	close_doors(listener, false);
+	forget_aside(listener);
+	listener->is_closing = false;
+}
 
 void listener_own_file(struct listener *listener, bool is_ours)
 {
@@ -386,6 +435,33 @@ static bool open_tcp(struct listener *listener, struct err *err)
 	return true;
 }
 
+void listener_step_aside(struct listener *listener)
+{
+	struct door *door, *next;
+
+	if (!listener->options.reuse_port || listener->options.given_count || listener->is_closing)
+		return;
+	listener->is_closing = true;
+	let_all_in(listener);
+	listener->is_closing = false;
+	for (door = TAILQ_FIRST(&listener->doors); door; door = next) {
+		next = TAILQ_NEXT(door, node);
+		if (door->address.family == AF_UNSPEC)
+			continue;
+		shut_door(listener, door);
+		TAILQ_INSERT_TAIL(&listener->aside, door, node);
+	}
+}
+
+void listener_step_back(struct listener *listener)
+{
+	struct door *door;
+
+	TAILQ_FOREACH (door, &listener->aside, node)
+		open_address(listener, &door->address);
+	forget_aside(listener);
+}
+
 /* ---- the Unix socket ---- */
 
 static bool open_unix(struct listener *listener, struct err *err)
@@ -467,12 +543,19 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	if (!listener)
 		return NULL;
 	TAILQ_INIT(&listener->doors);
+	TAILQ_INIT(&listener->aside);
 	listener->loop = loop;
 	listener->burst = 1;
 	listener->is_file_ours = true;
 	listener->on_accept = on_accept;
 	listener->arg = arg;
 	listener->options = *options;
+	/*
+	 * A connection that has not spoken yet would not be handed over when the port is left,
+	 * and lost: where others share the port, its client would have been served by them.
+	 */
+	if (options->reuse_port)
+		listener->options.tcp_defer_accept = 0;
 	listener->addresses = copy_text(options->addresses);
 	listener->unix_dir = copy_text(options->unix_dir);
 	listener->unix_group = copy_text(options->unix_group);
@@ -503,6 +586,7 @@ void listener_free(struct listener **listener)
 		return;
 	timer_clear(&(*listener)->rest);
 	close_doors(*listener, true);
+	forget_aside(*listener);
 	remove_unix_file(*listener);
 	free((*listener)->addresses);
 	free((*listener)->unix_dir);
@@ -517,6 +601,8 @@ void listener_set_options(struct listener *listener, const struct socket_options
 	struct door *door;
 
 	listener->options.socket = *socket;
+	if (listener->options.reuse_port)
+		tcp_defer_accept = 0; /* see listener_new() */
 	listener->options.tcp_defer_accept = tcp_defer_accept;
 	TAILQ_FOREACH (door, &listener->doors, node) {
 		if (door->address.family == AF_UNSPEC)

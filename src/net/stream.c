@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -406,6 +407,13 @@ struct bytes stream_unsent_bytes(const struct stream *stream)
 	if (!stream->out)
 		return (struct bytes){ 0 };
 	return bytes_of(stream->out->buf.at + stream->out->begin, kept_count(stream->out));
+}
+
+bool stream_has_unread(const struct stream *stream)
+{
+	int count = 0;
+
+	return ioctl(stream->watch.fd, FIONREAD, &count) == 0 && count > 0;
 }
 
 size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }

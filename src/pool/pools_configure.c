@@ -64,6 +64,8 @@ void pool_configure(struct pool *pool)
 		    line(pool, config_transaction_timeout(config, user), server_transaction_due),
 		.connect = line(pool, config->server_connect_timeout, server_connect_due),
 	};
+	pool->limits.late_begin =
+	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* other parameters may be followed now */
 	configure_hosts(pool);
@@ -191,6 +193,8 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	config_unref(&old);
 	users_release(&old_users);
 }
+
+bool pools_are_busy(const void *pools) { return ((const struct pools *)pools)->busy_count > 0; }
 
 void pools_set_tls(struct pools *pools, struct tls_context *tls)
 {

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: ISC
 """Where the benchmark runs: one PostgreSQL, and what stands in front of it, started when asked for.
 
-A target is what clients connect to: postgresql itself, haproxy, pgbouncer or pgweir. The two
-poolers get the same file, in one of several flavours (below), each flavour a process of its own.
+A target is what clients connect to: PostgreSQL itself, a relay, or a pooler. The two poolers get
+the same file, in one of several flavours (below), each flavour a process of its own; each relay is
+there once.
 """
 
+import dataclasses
+import os
 import re
 import subprocess
 import time
@@ -14,25 +17,73 @@ import servers
 DATABASE = "bench"
 TRUSTED_USER = "bench"
 SCRAM_USER = "bench_scram"
+MD5_USER = "bench_md5"
 SECRET = "pencil"
-RESTING_POOLS = 1000
+RESTING_POOLS = 1500
+MAX_SERVERS = 800
 SAMPLING = 0.25  # of the transactions whose latency pgbench logs
+BUSY_POLL_US = 100
 
-TARGETS = ["postgresql", "pgbouncer", "haproxy", "pgweir"]
+TARGETS = ["postgresql", "relay", "haproxy", "pgbouncer", "pgweir"]
 POOLERS = ["pgbouncer", "pgweir"]
 
-# Settings of each flavour, the same for both poolers.
+
+@dataclasses.dataclass(frozen=True)
+class Flavour:
+    """Settings of both poolers; `own`: those of pgweir alone, which PgBouncer does not know.
+
+    The user file has what PostgreSQL has for SCRAM_USER; or, where passwords are plain, its
+    password, which costs thousands of rounds for each login of a pooler that does not remember.
+    """
+
+    settings: dict = dataclasses.field(default_factory=dict)
+    own: dict = dataclasses.field(default_factory=dict)
+    has_client_tls: bool = False
+    has_server_tls: bool = False
+    has_plain_passwords: bool = False
+    resting_pools: int = 0
+
+
+SCRAM = {"auth_type": "scram-sha-256"}
+SESSION = {"pool_mode": "session", "default_pool_size": 100}
+RESTING = {"server_idle_timeout": 1}
+
 FLAVOURS = {
-    "trust": {},
-    "scram": {"auth_type": "scram-sha-256"},
-    "idle": {},
-    "session": {"pool_mode": "session"},
-    "pools_base": {"server_idle_timeout": 1},
-    "pools_rest": {"server_idle_timeout": 1},
-    "tls": {},
-    "tls_scram": {"auth_type": "scram-sha-256"},
-    "tls_idle": {},
+    "trust": Flavour(),
+    "scram": Flavour(SCRAM),
+    "scram_plain": Flavour(SCRAM, has_plain_passwords=True),
+    "md5": Flavour({"auth_type": "md5"}),
+    "idle": Flavour(),
+    "session": Flavour(SESSION),
+    "session_tls": Flavour(SESSION, has_client_tls=True, has_server_tls=True),
+    "session_4": Flavour(SESSION | {"default_pool_size": 4}),
+    "session_8": Flavour(SESSION | {"default_pool_size": 8}),
+    "pool_100": Flavour({"default_pool_size": 100}),
+    "pools_base": Flavour(RESTING),
+    "pools_rest": Flavour(RESTING, resting_pools=RESTING_POOLS),
+    "tls": Flavour(has_client_tls=True),
+    "tls_server": Flavour(has_server_tls=True),
+    "tls_both": Flavour(has_client_tls=True, has_server_tls=True),
+    "tls_scram": Flavour(SCRAM, has_client_tls=True),
+    "tls_idle": Flavour(has_client_tls=True),
+    "late": Flavour(own={"late_begin": 1}),
+    "poll": Flavour(own={"busy_poll": BUSY_POLL_US}),
+    "late_poll": Flavour(own={"late_begin": 1, "busy_poll": BUSY_POLL_US}),
 }
+
+
+def make_certificate(workplace):
+    """One key on P-256 for all who listen: (key, certificate)."""
+    key, certificate = (workplace.directory / f"tls.{end}" for end in ("key", "crt"))
+    subprocess.run(["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-days", "2", "-subj", "/CN=localhost",
+                    "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True, timeout=60)
+    certificate.chmod(0o644)
+    key.chmod(0o600)
+    if servers.account():
+        os.chown(key, servers.account()["user"], servers.account()["group"])
+    return key, certificate
 
 
 class Place:
@@ -44,12 +95,18 @@ class Place:
         self.scale = max(1, rows // 100000)  # pgbench's: 100000 rows each
         self.rows = self.scale * 100000
         self.started = {}
-        self.postgres = workplace.start(servers.Postgres(workplace, max_connections=300))
+        self.unknown = {}
+        self.key, self.certificate = make_certificate(workplace)
+        self.postgres = workplace.start(servers.Postgres(
+            workplace, max_connections=MAX_SERVERS, settings={
+                "ssl": "on", "ssl_key_file": f"'{self.key}'",
+                "ssl_cert_file": f"'{self.certificate}'"}))
         self._fill()
 
     def _fill(self):
         self.postgres.add_role(TRUSTED_USER)
         self.postgres.add_role(SCRAM_USER, SECRET)
+        self.postgres.add_role(MD5_USER, SECRET, "md5")
         self.postgres.sql(f"CREATE DATABASE {DATABASE} OWNER {TRUSTED_USER}")
         subprocess.run(["pgbench", "-i", "-q", "-I", "dtGvp", "--unlogged-tables",
                         "-s", str(self.scale),
@@ -62,6 +119,18 @@ class Place:
         """Past all poolers."""
         return self.postgres.sql(text, DATABASE)
 
+    def lacks(self, flavour):
+        """The settings of this flavour that pgweir's program does not know, yet or any more."""
+        return [setting for setting in FLAVOURS[flavour].own if not self._knows(setting)]
+
+    def _knows(self, setting):
+        if setting not in self.unknown:
+            path = self.workplace.write("check.ini", f"[pgbouncer]\n{setting} = 1\n")
+            done = subprocess.run([self.programs["pgweir"], "--check", path], timeout=60,
+                                  capture_output=True, text=True, **servers.account())
+            self.unknown[setting] = f'unknown setting "{setting}"' in done.stdout + done.stderr
+        return not self.unknown[setting]
+
     def target(self, name, flavour="trust"):
         """The server process of a target."""
         if name == "postgresql":
@@ -72,31 +141,30 @@ class Place:
         return self.started[key]
 
     def start(self, name, flavour):
-        if name == "haproxy":
+        relays = {"haproxy": servers.Relay, "relay": servers.BareRelay}
+        if name in relays:
             return self.workplace.start(
-                servers.Relay(self.workplace, self.programs[name], self.postgres.port))
+                relays[name](self.workplace, self.programs[name], self.postgres.port))
         server = f"host=127.0.0.1 port={self.postgres.port}"
         lines = [f"{DATABASE} = {server}"]
-        if flavour.startswith("pools_"):
-            lines += [f"rest{i} = {server} dbname={DATABASE}" for i in range(RESTING_POOLS)]
-        settings = dict(FLAVOURS[flavour])
-        if flavour.startswith("tls"):
-            settings |= self._tls()
+        lines += [f"rest{i} = {server} dbname={DATABASE}"
+                  for i in range(FLAVOURS[flavour].resting_pools)]
         return self.workplace.start(servers.Pooler(
             self.workplace, f"{name}-{flavour}", self.programs[name], lines,
-            {TRUSTED_USER: SECRET, SCRAM_USER: SECRET}, settings))
+            self._users(FLAVOURS[flavour]), self._settings(name, FLAVOURS[flavour])))
 
-    def _tls(self):
-        """The settings of TLS: one certificate on P-256, the same for both poolers."""
-        key, certificate = (self.workplace.directory / f"tls.{end}" for end in ("key", "crt"))
-        if not certificate.exists():
-            subprocess.run(["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
-                            "ec_paramgen_curve:prime256v1", "-days", "2", "-subj", "/CN=localhost",
-                            "-keyout", key, "-out", certificate],
-                           check=True, capture_output=True, timeout=60)
-            key.chmod(0o644)  # of a server that is gone in a minute
-        return {"client_tls_sslmode": "require", "client_tls_key_file": key,
-                "client_tls_cert_file": certificate}
+    def _users(self, flavour):
+        proof = SECRET if flavour.has_plain_passwords else self.postgres.sql(
+            f"SELECT rolpassword FROM pg_authid WHERE rolname = '{SCRAM_USER}'")
+        return {TRUSTED_USER: SECRET, MD5_USER: SECRET, SCRAM_USER: proof}
+
+    def _settings(self, name, flavour):
+        settings = {"server_tls_sslmode": "require" if flavour.has_server_tls else "disable",
+                    **flavour.settings, **(flavour.own if name == "pgweir" else {})}
+        if flavour.has_client_tls:
+            settings |= {"client_tls_sslmode": "require", "client_tls_key_file": self.key,
+                         "client_tls_cert_file": self.certificate}
+        return settings
 
     def stop(self, name, flavour):
         self.workplace.stop(self.started.pop((name, flavour)))
@@ -112,13 +180,30 @@ def loop_ns(name, process):
     return None if name == "postgresql" else servers.main_thread_cpu_ns(process.pid)
 
 
+FIGURES = {
+    "tps": r"^tps = ([\d.]+)",
+    "mean_ms": r"^latency average = ([\d.]+)",
+    "initial_ms": r"^initial connection time = ([\d.]+)",
+    "connect_ms": r"^average connection time = ([\d.]+)",
+    "begin_ms": r"^\s+([\d.]+)\s+\d*\s+BEGIN;$",
+    "select_ms": r"^\s+([\d.]+)\s+\d*\s+SELECT 1;$",
+    "commit_ms": r"^\s+([\d.]+)\s+\d*\s+COMMIT;$",
+}
+
+
+def figures_of(out):
+    """What pgbench prints, as metric -> figure."""
+    found = {name: re.search(pattern, out, re.MULTILINE) for name, pattern in FIGURES.items()}
+    return {name: float(match[1]) for name, match in found.items() if match}
+
+
 def latency_of(words):
     """Of a line in pgbench's log: without how late it began, if it had a time to begin at."""
     return int(words[2]) - (int(words[6]) if len(words) > 6 else 0)
 
 
 class Pgbench:
-    """One kind of pgbench run; `run` gives tps, cpu_us, p50_ms and p99_ms, or connect_ms."""
+    """One kind of pgbench run; `run` gives metric -> figure."""
 
     def __init__(self, workplace, words, clients, script=None, user=TRUSTED_USER,
                  sslmode="disable", sampling=SAMPLING):
@@ -149,19 +234,21 @@ class Pgbench:
         self._call(self.command(process, ["-t", "20"]), 120)
 
     def run(self, name, process, seconds):
+        return self.run_for(name, process, ["-T", str(seconds)], seconds + 120)
+
+    def run_for(self, name, process, amount, limit_s):
+        """`amount`: pgbench's -T or -t."""
         prefix = self.workplace.directory / "latency"
         before, loop_before = cpu_ns(name, process), loop_ns(name, process)
-        out = self._call(self.command(process, [
-            "-T", str(seconds), *self._log_words(prefix)]), seconds + 120)
+        out = self._call(self.command(process, [*amount, *self._log_words(prefix)]), limit_s)
         after, loop_after = cpu_ns(name, process), loop_ns(name, process)
+        result = figures_of(out)
         count = int(re.search(r"actually processed: (\d+)", out)[1])
-        result = {"tps": float(re.search(r"tps = ([\d.]+)", out)[1])}
+        if count == 0:
+            raise servers.ServerError(f"{name}: not one transaction ended: {' '.join(amount)}")
         if before is not None:
             result["cpu_us"] = (after - before) / 1000 / count
-        if self.is_connecting:
-            if before is not None:
-                result["loop_cpu_us"] = (loop_after - loop_before) / 1000 / count
-            return result | {"connect_ms": float(re.search(r"connection time = ([\d.]+)", out)[1])}
+            result["loop_cpu_us"] = (loop_after - loop_before) / 1000 / count
         return result | self._latencies(prefix)
 
     def _log_words(self, prefix):
@@ -189,7 +276,8 @@ def timed_copy(name, process, command, rows):
     before, began = cpu_ns(name, process), time.monotonic()
     done = subprocess.run(["psql", "-Xq", "-d", process.conninfo(DATABASE, TRUSTED_USER),
                            "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          text=True, timeout=600, cwd="/")
+                          text=True, timeout=600, cwd="/",
+                          env={**os.environ, "PGSSLMODE": "disable"})
     if done.returncode != 0:
         raise servers.ServerError(f"{command}: {done.stderr.strip()}")
     result = {"rows_s": rows / (time.monotonic() - began)}

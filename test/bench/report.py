@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""Figures into a table. Medians over the rounds; spread is (largest - smallest) / median."""
+"""Figures into tables and JSON. Medians over the rounds; spread is (largest - smallest) / median.
+
+Throughout, `results` is case name -> target -> runs, and a run is metric -> figure.
+"""
 
 import statistics
 
@@ -10,26 +13,51 @@ METRICS = {
     "loop_cpu_us": ("CPU us/transaction, loop's thread", "{:.2f}"),
     "p50_ms": ("p50 ms", "{:.3f}"),
     "p99_ms": ("p99 ms", "{:.3f}"),
+    "mean_ms": ("mean ms", "{:.3f}"),
+    "begin_ms": ("mean ms of BEGIN", "{:.3f}"),
+    "select_ms": ("mean ms of SELECT", "{:.3f}"),
+    "commit_ms": ("mean ms of COMMIT", "{:.3f}"),
     "connect_ms": ("mean ms to connect", "{:.3f}"),
+    "connecting_ms": ("ms that connecting costs", "{:.3f}"),
+    "initial_ms": ("ms until all are connected", "{:.1f}"),
+    "few_tps": ("transactions/s, few clients", "{:.0f}"),
+    "many_tps": ("transactions/s, many clients", "{:.0f}"),
+    "kept_percent": ("% that many clients keep", "{:.1f}"),
     "rows_s": ("rows/s", "{:.0f}"),
     "cpu_ms_per_million": ("CPU ms/million rows", "{:.1f}"),
+    "segment_bytes": ("bytes in a TCP segment", "{:.0f}"),
     "login_bytes": ("bytes/client, logged in", "{:.0f}"),
     "query_bytes": ("bytes/client, after a query", "{:.0f}"),
     "names_mb": ("MB in all", "{:.1f}"),
+    "memory_mb": ("MB of PostgreSQL", "{:.0f}"),
+    "connections": ("connections of PostgreSQL", "{:.0f}"),
     "alone_cpu_us": ("CPU us/transaction, alone", "{:.2f}"),
     "beside_cpu_us": ("CPU us/transaction, beside", "{:.2f}"),
     "alone_p99_ms": ("p99 ms, alone", "{:.3f}"),
     "storm_p99_ms": ("p99 ms, amid the storm", "{:.3f}"),
     "p99_growth": ("p99 amid the storm / alone", "{:.2f}"),
-    "logins_s": ("logins/s of the storm", "{:.0f}"),
+    "logins_s": ("logins/s", "{:.0f}"),
+    "login_cpu_us": ("CPU us/login", "{:.1f}"),
     "growth_percent": ("growth %", "{:.1f}"),
 }
+VERDICTS = {True: "met", False: "missed", None: "-"}
 
 
 def medians(runs):
-    """metric -> median, over the dicts of one target's runs."""
+    """metric -> median, over the runs of one target."""
     names = {name for run in runs for name in run}
     return {name: statistics.median(run[name] for run in runs if name in run) for name in names}
+
+
+def medians_of(case, results):
+    """target -> metric -> median."""
+    return {target: medians(runs) for target, runs in results.get(case.name, {}).items() if runs}
+
+
+def extremes(runs, metric):
+    """The smallest and the largest."""
+    values = [run[metric] for run in runs if metric in run]
+    return min(values), max(values)
 
 
 def spread(runs, metric):
@@ -38,42 +66,54 @@ def spread(runs, metric):
     return (max(values) - min(values)) / abs(middle) if middle else None
 
 
-def _cell(runs, metric, pattern):
+def figure(metric, value):
+    return METRICS[metric][1].format(value)
+
+
+def _cell(runs, metric):
     value = medians(runs).get(metric) if runs else None
     if value is None:
         return "-"
-    if metric == "growth_percent" or len(runs) < 2:
-        return pattern.format(value)
-    return f"{pattern.format(value)} ±{spread(runs, metric) * 50:.0f}%"
+    width = spread(runs, metric)
+    if metric == "growth_percent" or len(runs) < 2 or width is None:
+        return figure(metric, value)
+    return f"{figure(metric, value)} ±{width * 50:.0f}%"
 
 
-def _ratio(results, above, below, metric):
-    values = [medians(results[name]).get(metric) if results.get(name) else None
-              for name in (above, below)]
+def _ratio(figures, above, below, metric):
+    values = [figures.get(name, {}).get(metric) for name in (above, below)]
     if metric == "growth_percent" or None in values or not values[1]:
         return "-"
     return f"{values[0] / values[1]:.2f}"
 
 
+def _goals(case, metric, figures):
+    goals = [goal for goal in case.goals if goal.metric == metric]
+    return (", ".join(map(str, goals)) or "-",
+            ", ".join(VERDICTS[goal.is_met(figures)] for goal in goals) or "-")
+
+
+def metrics_of(case, results):
+    """Those that were measured and are to be shown, in order."""
+    runs = [run for runs in results.get(case.name, {}).values() for run in runs]
+    return [metric for metric in METRICS if any(metric in run for run in runs)
+            and (not case.keeps or metric in case.keeps)]
+
+
 def rows_of(case, results, targets):
-    """One row for each metric of a case; results: target -> runs."""
-    for metric, (says, pattern) in METRICS.items():
-        if not any(metric in run for runs in results.values() for run in runs):
-            continue
-        yield [case.name, says,
-               *(_cell(results.get(target), metric, pattern) for target in targets),
-               _ratio(results, "pgbouncer", "postgresql", metric),
-               _ratio(results, "pgweir", "postgresql", metric),
-               _ratio(results, "pgweir", "pgbouncer", metric),
-               str(case.reach.get(metric, "-"))]
+    """One row for each metric of a case."""
+    figures = medians_of(case, results)
+    runs = results.get(case.name, {})
+    for metric in metrics_of(case, results):
+        yield [case.name, METRICS[metric][0],
+               *(_cell(runs.get(target), metric) for target in targets),
+               _ratio(figures, "pgweir", "pgbouncer", metric),
+               _ratio(figures, "pgweir", "relay", metric),
+               *_goals(case, metric, figures)]
 
 
-def table(cases, results, targets):
-    """The whole table as Markdown. results: case name -> target -> runs."""
-    lines = [["case", "figure", *targets, "pgbouncer/direct", "pgweir/direct",
-              "pgweir/pgbouncer", "to reach"]]
-    for case in cases:
-        lines += rows_of(case, results.get(case.name, {}), targets)
+def markdown(lines):
+    """A table; the first line is its head."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
             for line in lines]
@@ -81,11 +121,62 @@ def table(cases, results, targets):
     return "\n".join(text)
 
 
-def as_json(cases, results, facts):
-    return {"facts": facts, "cases": {
-        case.name: {"says": case.says,
-                    "reach": {metric: str(reach) for metric, reach in case.reach.items()},
-                    "runs": results.get(case.name, {}),
-                    "medians": {target: medians(runs)
-                                for target, runs in results.get(case.name, {}).items() if runs}}
-        for case in cases}}
+def table(cases, results, targets):
+    """All figures."""
+    lines = [["case", "figure", *targets, "pgweir/pgbouncer", "pgweir/relay", "goal", "verdict"]]
+    for case in cases:
+        lines += rows_of(case, results, targets)
+    return markdown(lines)
+
+
+def _judged(case, goal, results):
+    """A row of the goals' table; None if the goal cannot be judged."""
+    figures = medians_of(case, results)
+    verdict = goal.is_met(figures)
+    if verdict is None:
+        return None
+    own = figures["pgweir"][goal.metric]
+    other = figures[goal.of][goal.metric] if goal.of else None
+    reached = f"{own / other:.2f} x" if other else figure(goal.metric, own)
+    return [case.name, METRICS[goal.metric][0], str(goal), reached, VERDICTS[verdict]]
+
+
+def goals_table(cases, results):
+    """What was to be reached, and what was. Empty if there is nothing to judge."""
+    rows = [_judged(case, goal, results) for case in cases for goal in case.goals]
+    rows = [row for row in rows if row]
+    return markdown([["case", "figure", "goal", "reached", "verdict"], *rows]) if rows else ""
+
+
+def _goal_as_json(goal, figures):
+    return {"metric": goal.metric, "words": str(goal), "bound": goal.bound, "of": goal.of,
+            "is_least": goal.is_least, "limit": goal.limit(figures),
+            "is_met": goal.is_met(figures)}
+
+
+def _case_as_json(case, results, skipped):
+    figures, runs = medians_of(case, results), results.get(case.name, {})
+    return {"says": case.says,
+            "runs": runs,
+            "medians": figures,
+            "spreads": {target: {metric: spread(runs[target], metric) for metric in values}
+                        for target, values in figures.items()},
+            "goals": [_goal_as_json(goal, figures) for goal in case.goals],
+            "skipped": skipped.get(case.name, {})}
+
+
+def as_json(cases, results, facts, skipped):
+    """`skipped`: case name -> target -> why."""
+    return {"facts": facts,
+            "cases": {case.name: _case_as_json(case, results, skipped) for case in cases}}
+
+
+def from_json(parts):
+    """Several of them as one: (results, facts, skipped). What comes later counts."""
+    results, facts, skipped = {}, {}, {}
+    for part in parts:
+        facts = {**part["facts"], "versions": {**facts.get("versions", {}),
+                                               **part["facts"].get("versions", {})}}
+        for name, case in part["cases"].items():
+            results[name], skipped[name] = case["runs"], case["skipped"]
+    return results, facts, skipped

@@ -62,6 +62,8 @@ datestyle:t timezone:t password:t scram_client_key:y scram_server_key:y""",
     "WAITING": """database:t user:t place wait wait_us reason:t detail:t application_name:t addr:t
 port ptr:t id""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
+    "READY": "ready:t reason:t",
+    "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",
     "ERRORS": """type:t reason:t is_error:t count:b last_time:t last_database:t last_user:t""",
     "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",

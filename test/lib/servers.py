@@ -182,7 +182,7 @@ class Process:
 class Postgres(Process):
     """A PostgreSQL without durability, as fast as it can be, that trusts whoever comes.
 
-    Roles that `add_role` makes with a password must prove it (SCRAM).
+    Roles that `add_role` makes with a password must prove it (SCRAM, if nothing else is said).
     """
 
     SETTINGS = {
@@ -199,9 +199,10 @@ class Postgres(Process):
     }
     stop_signal = signal.SIGINT
 
-    def __init__(self, workplace, max_connections=200, name="postgresql"):
+    def __init__(self, workplace, max_connections=200, name="postgresql", settings=None):
         self.data = workplace.directory / name
         self.max_connections = max_connections
+        self.settings = settings or {}
         self.bin = self._bin_directory()
         super().__init__(workplace, name, [self.bin / "postgres", "-D", self.data], free_port())
 
@@ -221,7 +222,7 @@ class Postgres(Process):
              "--locale=C.UTF-8", "-E", "UTF8"],
             check=True, stdout=subprocess.DEVNULL, timeout=120, cwd=self.directory, **account())
         settings = {**self.SETTINGS, "port": self.port, "max_connections": self.max_connections,
-                    "unix_socket_directories": f"'{self.directory}'"}
+                    "unix_socket_directories": f"'{self.directory}'", **self.settings}
         with open(self.data / "postgresql.conf", "a", encoding="utf-8") as file:
             file.writelines(f"{name} = {value}\n" for name, value in settings.items())
         super().start()
@@ -245,13 +246,13 @@ class Postgres(Process):
     def conninfo(self, database="postgres", user="postgres"):
         return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"
 
-    def add_role(self, name, password=None):
-        self.sql(f"SET password_encryption = 'scram-sha-256';"
+    def add_role(self, name, password=None, method="scram-sha-256"):
+        self.sql(f"SET password_encryption = '{method}';"
                  f" CREATE ROLE {name} LOGIN SUPERUSER"
                  + (f" PASSWORD '{password}'" if password else ""))
         if password:
             hba = self.data / "pg_hba.conf"
-            hba.write_text(f"host all {name} 127.0.0.1/32 scram-sha-256\n" + hba.read_text())
+            hba.write_text(f"host all {name} 127.0.0.1/32 {method}\n" + hba.read_text())
             self.sql("SELECT pg_reload_conf()")
             wait_until(lambda: self.sql("SELECT count(*) FROM pg_hba_file_rules"
                                         f" WHERE '{name}' = ANY (user_name)") == "1",
@@ -308,6 +309,19 @@ class Pooler(Process):
         if done.returncode != 0:
             raise ServerError(done.stderr.strip())
         return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+class BareRelay(Process):
+    """The bench's own relay (test/bench/relay.c), passing bytes to one port."""
+
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, workplace, binary, target_port, name="relay"):
+        port = free_port()
+        super().__init__(workplace, name, [binary, port, target_port], port)
+
+    def conninfo(self, database, user):
+        return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"
 
 
 class Relay(Process):

@@ -3,6 +3,7 @@
  * A client: one connection that came to us, from its first packet to its end.
  *
  *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
+ *                                       IDLE <-> LATE --> WAITING, PREPARING, ACTIVE
  *                           +--> ACTIVE (replication)
  *      |         |
  *      |         +--> CONSOLE
@@ -27,6 +28,7 @@ enum client_state {
 	CLIENT_DELAYED,  /* could not prove it, and will be told so later */
 	CLIENT_NEWCOMER, /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,     /* is in, and has no server */
+	CLIENT_LATE,     /* the same, in a transaction of which no server knows yet */
 	CLIENT_WAITING,  /* stands in the line for a server */
 	CLIENT_PREPARING, /* has one, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has one, and they talk */
@@ -43,6 +45,7 @@ struct delayed;
 struct identity;
 struct entry;
 struct client_statement;
+struct late_begin;
 struct sql_unnamed;
 
 /* What there is only until a client is in. */
@@ -85,7 +88,9 @@ struct client {
 	uint32_t name_loss_count;      /* how often it has thrown all of them away */
 	uint32_t name_change_count;    /* changes so far: numbers them */
 	uint32_t statement_count;
-	void *statements;        /* what it has prepared: a tree. client/names.c */
+	void *statements; /* what it has prepared: a tree. client/names.c */
+	struct late_begin
+	    *late; /* a BEGIN that has not been sent yet, or NULL. client/late_begin.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
 	struct sql_unnamed
 	    *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
@@ -107,7 +112,8 @@ struct client {
 	bool is_busy : 1;      /* the console works for it: no message now */
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
-	bool is_leaving : 1;   /* written down for another process: client/handover.h */
+	bool is_leaving : 1;   /* DRAIN sends it away */
+	bool is_written : 1;   /* written down for another process: client/handover.h */
 	bool is_arriving : 1;  /* taken up from one, and not at work yet */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */

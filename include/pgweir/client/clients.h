@@ -42,6 +42,21 @@ TAILQ_HEAD(clients_walk_list, clients_walk);
 
 struct failing;
 
+/* DRAIN: clients are sent away, each between two of its transactions. client/emptying.c */
+struct emptying {
+	bool is_on;
+	bool is_overdue; /* the deadline has passed: nobody is waited for any more */
+	bool is_done;    /* the last one has gone */
+	usec_t began_at;
+	usec_t limit;               /* from then on; 0 = none */
+	unsigned int leaving_count; /* have been told, and read that now */
+	uint64_t closed_count;      /* between transactions */
+	uint64_t cut_count;         /* by the deadline */
+	struct timer deadline, report;
+	struct clients_walk walk; /* whom to look at; the task waits as long as that goes on */
+	struct task task;
+};
+
 TAILQ_HEAD(delayed_list, delayed);
 
 struct clients {
@@ -63,8 +78,11 @@ struct clients {
 	unsigned int state_counts[CLIENT_STATES];
 	uint64_t limit_hits;    /* clients refused by max_client_conn */
 	struct endings endings; /* how clients have ended */
-	bool is_shutting_down;  /* only the console lets anyone in */
+	bool is_shutting_down;  /* only the console lets anyone in, and */
+	uint64_t shutdown_id;   /* who came before this id: 0 = nobody */
+	struct emptying emptying;
 	struct slab slab;
+	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
@@ -113,6 +131,25 @@ void clients_kill(struct client *client);
 bool clients_drain(struct clients *clients);
 void clients_drop_undrained(struct clients *clients, const struct err *err);
 void clients_go_on(struct clients *clients);
+
+/*
+ * DRAIN: nobody is let in any more but by the console, and all who are in are closed between
+ * two transactions (57P01), the others after `limit` (EMPTYING_NO_LIMIT: never; 0: at once).
+ * While it goes on: with another limit from now. It stays so until emptying_end(), however
+ * many are left. Whoever watches the pools is asked when somebody has gone.
+ */
+#define EMPTYING_NO_LIMIT ((usec_t)-1)
+void emptying_begin(struct clients *clients, usec_t limit);
+void emptying_end(struct clients *clients);
+
+/* How many it waits for: those who are in, and those who are being told. */
+unsigned int emptying_left(const struct clients *clients);
+
+/* Until the deadline; EMPTYING_NO_LIMIT: there is none. */
+usec_t emptying_time_left(const struct clients *clients);
+
+/* How it stands, in words for people. */
+void emptying_describe(const struct clients *clients, char *text, size_t size);
 
 void clients_walk_start(struct clients *clients, struct clients_walk *walk);
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk);

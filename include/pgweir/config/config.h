@@ -114,6 +114,7 @@ struct config {
 	int max_user_connections;
 	int max_user_client_connections;
 	int max_prepared_statements; /* 0 = not followed */
+	bool late_begin;             /* ask for the effective value */
 	bool server_round_robin;
 	struct config_list track_extra_parameters;
 	struct config_list ignore_startup_parameters;
@@ -211,6 +212,7 @@ struct config {
 	size_t max_packet_size;
 	int listen_backlog;
 	int sbuf_loopcnt; /* 0 = no limit */
+	usec_t busy_poll;
 	bool so_reuseport;
 	int tcp_defer_accept;     /* the option's own value; 0 = off */
 	size_t tcp_socket_buffer; /* 0 = the system's, as all below */

@@ -3,7 +3,8 @@
  * The event loop: descriptors, timers, work for the end of a turn, signals.
  *
  * A turn: wait, call back for each ready descriptor and due timer, then run what
- * was put off to the end of the turn. The clock is read once a turn.
+ * was put off to the end of the turn. The clock is read once a turn. Where something
+ * is due within moments, the loop can be told to look for it for a while before it sleeps.
  *
  * Nothing here is thread-safe; a loop and all that hangs on it belong to the
  * thread that runs it. There may be several loops in a process.
@@ -32,6 +33,16 @@ const char *loop_library(void);
 /* Runs turns until loop_stop(); returns at the end of that turn. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
+
+/*
+ * Before the loop sleeps it looks again and again for `limit` microseconds, as long as
+ * is_due() says that something will come soon; is_due() is asked once a turn. A limit of
+ * 0, as at first: it sleeps at once.
+ */
+void loop_poll(struct loop *loop, usec_t limit, bool (*is_due)(const void *arg), const void *arg);
+
+/* How many turns found what they looked for before they slept: for tests. */
+unsigned long loop_poll_count(const struct loop *loop);
 
 /* The time of this turn. */
 usec_t loop_now(struct loop *loop);

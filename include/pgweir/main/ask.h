@@ -12,13 +12,18 @@
 struct ask {
 	int fd;
 	struct buf in;
+	void (*on_notice)(const char *text); /* of a NOTICE, from ask_query(); NULL: dropped */
 };
 
 /*
- * Logs in as `pgbouncer`, which the daemon allows to its own system user; root becomes the
- * owner of the socket for that. false: *err says why, and nothing is open.
+ * Logs in as `user`, who must need no password. NULL: as `pgbouncer`, which the daemon allows
+ * to its own system user; root becomes the owner of the socket for that. false: *err says
+ * why, and nothing is open.
  */
-bool ask_open(struct ask *ask, const char *path, struct err *err);
+bool ask_open(struct ask *ask, const char *path, const char *user, struct err *err);
+
+/* From now on an answer may take as long as it takes. */
+void ask_patiently(struct ask *ask);
 
 /*
  * Sends one statement and calls back for each row; the texts (NULL = SQL's NULL) are good

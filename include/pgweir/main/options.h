@@ -13,6 +13,8 @@
 enum options_action {
 	OPTIONS_RUN,     /* be the daemon */
 	OPTIONS_CHECK,   /* load and judge `file`, say so, end */
+	OPTIONS_READY,   /* ask the daemon behind `socket` whether it takes work, end */
+	OPTIONS_DRAIN,   /* drain it, within `seconds`, end */
 	OPTIONS_DUMP,    /* settings_dump() to stdout, end */
 	OPTIONS_HELP,    /* options_print_help() to stdout, end with 0 */
 	OPTIONS_VERSION, /* options_print_version() to stdout, end with 0 */
@@ -22,6 +24,9 @@ struct options {
 	enum options_action action;
 	const char *file;    /* the configuration; NULL for help and version */
 	const char *against; /* --against: a Unix socket; NULL = not given */
+	const char *socket;  /* of --ready and --drain */
+	const char *as;      /* --as: who asks there; NULL = not given */
+	const char *seconds; /* of --drain: its deadline; NULL = none */
 	const char *user;    /* -u, wins over the setting; NULL = not given */
 	bool daemon;
 	bool reboot; /* take over from a running process */

@@ -86,10 +86,20 @@ void listener_resume(struct listener *listener);
 /* A descriptor came free: a listener that rests for want of one tries again. Cheap otherwise. */
 void listener_retry(struct listener *listener);
 
-/* No TCP client comes in any more (graceful shutdown); the Unix socket stays. */
+/*
+ * No TCP client comes in any more (graceful shutdown); the Unix socket stays. Who is
+ * connected already, and waits in the backlog, is let in before: the kernel would reset it.
+ */
 void listener_close_tcp(struct listener *listener);
 
-/* For connections from now on. */
+/*
+ * Leaves a port that others share (reuse_port), so that the kernel deals new connections to
+ * them: closes as above, until listener_step_back(). A port of our own stays open.
+ */
+void listener_step_aside(struct listener *listener);
+void listener_step_back(struct listener *listener);
+
+/* For connections from now on. A port that others share is without tcp_defer_accept. */
 void listener_set_options(struct listener *listener, const struct socket_options *socket,
                           int tcp_defer_accept);
 

@@ -134,6 +134,9 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
 /* What waits to be sent; of a plain stream only. */
 struct bytes stream_unsent_bytes(const struct stream *stream);
 
+/* Whether something has come that was not read yet. */
+bool stream_has_unread(const struct stream *stream);
+
 /* Bytes that wait to be sent. */
 size_t stream_unsent(const struct stream *stream);
 

@@ -27,7 +27,8 @@ TAILQ_HEAD(cancel_list, cancel);
 /* What is in force, worked out when the configuration comes or changes. */
 struct pool_limits {
 	enum pool_mode mode;
-	int size; /* 0 = no limit */
+	bool late_begin; /* never but in transaction mode */
+	int size;        /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;

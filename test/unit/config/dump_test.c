@@ -45,6 +45,7 @@ static const struct {
 	{ "max_packet_size", "    range: 1024 to 4294967295\n    default: 2147483647\n" },
 	{ "query_timeout", "    kind: duration in seconds, or with us, ms, s, min, h, d\n"
 	                   "    range: 0 and more\n    default: 0\n" },
+	{ "busy_poll", "    kind: duration in microseconds" },
 	{ "tcp_user_timeout", "    kind: duration in milliseconds" },
 	{ "unix_socket_mode", "    range: 0 to 0777\n    default: 0777\n" },
 	{ "pool_mode", "    kind: one of session, transaction, statement\n" },

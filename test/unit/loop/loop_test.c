@@ -306,6 +306,85 @@ START_TEST(timer_beyond_the_end_of_time_is_harmless)
 }
 END_TEST
 
+/* ---- polling ---- */
+
+/* Whether something is due: as often as `left` says. */
+struct expected {
+	unsigned int left;
+	unsigned int asked;
+};
+
+static bool is_expected(const void *arg)
+{
+	struct expected *expected = (struct expected *)arg;
+
+	expected->asked++;
+	return expected->left > 0 && expected->left--;
+}
+
+START_TEST(what_comes_soon_is_found_without_sleeping)
+{
+	struct loop *loop = make_loop();
+	struct noted noted = { 0 };
+	struct expected expected = { .left = 1 };
+	int pair[2];
+
+	make_pair(pair);
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_READ));
+	loop_poll(loop, USEC_PER_SEC, is_expected, &expected);
+	write_byte(pair[1]);
+	loop_run(loop);
+	ck_assert_uint_eq(noted.count, 1);
+	ck_assert_uint_eq(loop_poll_count(loop), 1);
+	loop_run(loop); /* nothing is due: no polling */
+	ck_assert_uint_eq(noted.count, 2);
+	ck_assert_uint_eq(loop_poll_count(loop), 1);
+	ck_assert_uint_eq(expected.asked, 2);
+	loop_poll(loop, 0, is_expected, &expected);
+	loop_run(loop);
+	ck_assert_uint_eq(expected.asked, 2);
+	watch_done(&noted.watch);
+	close(pair[0]);
+	close(pair[1]);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(a_timer_ends_the_polling)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, 2 * USEC_PER_MS, on_dated);
+	struct expected expected = { .left = 1 };
+	int order[1], count = 0;
+	struct dated timer = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
+
+	loop_poll(loop, 600 * USEC_PER_SEC, is_expected, &expected);
+	timer_set(&timer.timer, line, loop_now(loop));
+	loop_run(loop);
+	ck_assert_int_eq(count, 1);
+	ck_assert_uint_eq(loop_poll_count(loop), 1);
+	loop_free(&loop);
+}
+END_TEST
+
+START_TEST(what_does_not_come_soon_is_waited_for)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, 300 * USEC_PER_MS, on_dated);
+	struct expected expected = { .left = 1 };
+	int order[1], count = 0;
+	struct dated timer = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
+
+	loop_poll(loop, 1, is_expected, &expected);
+	timer_set(&timer.timer, line, loop_now(loop));
+	loop_run(loop);
+	ck_assert_int_eq(count, 1);
+	ck_assert_uint_eq(loop_poll_count(loop), 0);
+	loop_free(&loop);
+}
+END_TEST
+
 /* ---- descriptors ---- */
 
 START_TEST(watch_tells_what_was_wished_for)
@@ -525,6 +604,9 @@ int main(void)
 	tcase_add_test(cases, timer_due_earlier_than_the_armed_one_comes_first);
 	tcase_add_test(cases, timer_whose_limit_changes_counts_from_when_it_was_set);
 	tcase_add_test(cases, timer_beyond_the_end_of_time_is_harmless);
+	tcase_add_test(cases, what_comes_soon_is_found_without_sleeping);
+	tcase_add_test(cases, a_timer_ends_the_polling);
+	tcase_add_test(cases, what_does_not_come_soon_is_waited_for);
 	tcase_add_test(cases, watch_tells_what_was_wished_for);
 	tcase_add_test(cases, watch_at_rest_may_be_ended);
 	tcase_add_loop_test(cases, watch_survives_that_a_number_comes_back, 0, COUNT_OF(reuses));

@@ -36,6 +36,10 @@ static const struct {
 	{ { "--check", "f.ini" }, { .action = OPTIONS_CHECK, .file = "f.ini" } },
 	{ { "--check", "f.ini", "--against", "/s" },
 	  { .action = OPTIONS_CHECK, .file = "f.ini", .against = "/s" } },
+	{ { "--ready", "/s" }, { .action = OPTIONS_READY, .socket = "/s" } },
+	{ { "--ready=/s", "--as", "me" }, { .action = OPTIONS_READY, .socket = "/s", .as = "me" } },
+	{ { "--drain", "/s" }, { .action = OPTIONS_DRAIN, .socket = "/s" } },
+	{ { "--drain", "/s", "30" }, { .action = OPTIONS_DRAIN, .socket = "/s", .seconds = "30" } },
 	{ { "--dump-settings" }, { .action = OPTIONS_DUMP } },
 	{ { "--", "-odd.ini" }, { .file = "-odd.ini" } },
 	{ { "-V" }, { .action = OPTIONS_VERSION } },
@@ -57,6 +61,9 @@ START_TEST(options_are_understood)
 	ck_assert(same(options.file, expected->file));
 	ck_assert(same(options.user, expected->user));
 	ck_assert(same(options.against, expected->against));
+	ck_assert(same(options.socket, expected->socket));
+	ck_assert(same(options.as, expected->as));
+	ck_assert(same(options.seconds, expected->seconds));
 	ck_assert_int_eq(options.daemon, expected->daemon);
 	ck_assert_int_eq(options.quiet, expected->quiet);
 	ck_assert_int_eq(options.verbosity, expected->verbosity);
@@ -70,6 +77,11 @@ static const struct {
 	{ { NULL }, "no configuration file specified" },
 	{ { "-d" }, "no configuration file specified" },
 	{ { "--check" }, "no configuration file specified" },
+	{ { "--ready" }, "option --ready needs a value" },
+	{ { "--ready", "/s", "a.ini" }, "a.ini: nothing is known to do with that" },
+	{ { "--drain", "/s", "soon" }, "--drain takes seconds, not \"soon\"" },
+	{ { "--drain", "/s", "1", "2" }, "2: nothing is known to do with that" },
+	{ { "--as", "me", "a.ini" }, "option --as belongs to --ready or --drain" },
 	{ { "a.ini", "b.ini" }, "exactly one configuration file is needed, not also b.ini" },
 	{ { "-x", "a.ini" }, "unknown option -x" },
 	{ { "-dx", "a.ini" }, "unknown option -x" },

@@ -138,6 +138,80 @@ static int knock_unix(const char *path)
 	return -1;
 }
 
+/* With a port that others share, or with one of our own. */
+static void wait_outside(struct house *house, int *near, int count)
+{
+	set_up(house);
+	house->options.addresses = "127.0.0.1";
+	house->options.reuse_port = true;
+	ck_assert(open_house(house, NULL));
+	for (int i = 0; i < count; i++) {
+		near[i] = knock_tcp("127.0.0.1", listener_port(house->listener));
+		ck_assert_int_ge(near[i], 0);
+	}
+}
+
+/* The kernel has let them in, and would reset them. */
+START_TEST(who_waits_outside_comes_in_before_the_door_is_closed)
+{
+	struct house house;
+	int near[20];
+
+	wait_outside(&house, near, 20);
+	house.closes_tcp = _i; /* from within, too */
+	listener_close_tcp(house.listener);
+	ck_assert_uint_eq(house.count, 20);
+	ck_assert_uint_eq(listener_count(house.listener), 0);
+	for (int i = 0; i < 20; i++)
+		close(near[i]);
+	tear_down(&house);
+}
+END_TEST
+
+START_TEST(a_shared_port_is_left_and_taken_again)
+{
+	struct house house;
+	uint16_t port;
+	int near[3];
+
+	wait_outside(&house, near, 3);
+	port = listener_port(house.listener);
+	listener_step_aside(house.listener);
+	ck_assert_uint_eq(house.count, 3);
+	ck_assert_uint_eq(listener_count(house.listener), 0);
+	ck_assert_int_lt(knock_tcp("127.0.0.1", port), 0);
+	listener_step_back(house.listener);
+	ck_assert_uint_eq(listener_port(house.listener), port);
+	close(near[0]);
+	near[0] = knock_tcp("127.0.0.1", port);
+	ck_assert_int_ge(near[0], 0);
+	house.stop_at = 4;
+	loop_run(house.loop);
+	listener_step_aside(house.listener);
+	listener_close_tcp(house.listener); /* for good */
+	listener_step_back(house.listener);
+	ck_assert_uint_eq(listener_count(house.listener), 0);
+	for (int i = 0; i < 3; i++)
+		close(near[i]);
+	tear_down(&house);
+}
+END_TEST
+
+START_TEST(a_port_of_our_own_stays_open)
+{
+	struct house house;
+
+	set_up(&house);
+	house.options.addresses = "127.0.0.1";
+	ck_assert(open_house(&house, NULL));
+	listener_step_aside(house.listener);
+	ck_assert_uint_eq(listener_count(house.listener), 1);
+	listener_step_back(house.listener);
+	ck_assert_uint_eq(listener_count(house.listener), 1);
+	tear_down(&house);
+}
+END_TEST
+
 START_TEST(tcp_clients_come_in)
 {
 	struct house house;
@@ -466,7 +540,7 @@ START_TEST(closing_tcp_from_within_leaves_the_unix_socket)
 	house.options.addresses = "127.0.0.1";
 	house.options.unix_dir = house.directory;
 	house.closes_tcp = true;
-	house.stop_at = 1;
+	house.stop_at = 2; /* the other one waits outside: it comes in before */
 	ck_assert(open_house(&house, NULL));
 	port = listener_port(house.listener);
 	near[0] = knock_tcp("127.0.0.1", port);
@@ -479,9 +553,9 @@ START_TEST(closing_tcp_from_within_leaves_the_unix_socket)
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.0", house.directory);
 	near[0] = knock_unix(path);
 	ck_assert_int_ge(near[0], 0);
-	house.stop_at = 2;
+	house.stop_at = 3;
 	loop_run(house.loop);
-	ck_assert(address_is_unix(&house.peers[1]));
+	ck_assert(address_is_unix(&house.peers[2]));
 	close(near[0]);
 	tear_down(&house);
 }
@@ -589,6 +663,9 @@ int main(void)
 
 	tcase_set_timeout(cases, 30);
 	tcase_add_test(cases, tcp_clients_come_in);
+	tcase_add_loop_test(cases, who_waits_outside_comes_in_before_the_door_is_closed, 0, 2);
+	tcase_add_test(cases, a_shared_port_is_left_and_taken_again);
+	tcase_add_test(cases, a_port_of_our_own_stays_open);
 	tcase_add_test(cases, all_addresses_means_both_families);
 	tcase_add_test(cases, names_are_resolved_at_start);
 	tcase_add_test(cases, one_address_that_fails_is_a_warning);

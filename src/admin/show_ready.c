@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW READY, the question of a probe; and SHOW DRAIN.
+ */
+#include "show_priv.h"
+
+#include "pgweir/config/entries.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- READY ---- */
+
+struct ready_row {
+	const char *ready, *reason;
+};
+
+static const struct column ready_columns[] = {
+	COLUMN(struct ready_row, VALUE_TEXT, ready, "Whether new work is taken: yes or no."),
+	COLUMN(struct ready_row, VALUE_TEXT, reason, "Why not."),
+};
+
+/* Each database that has a name is paused or disabled, and there is no `*` for others. */
+static bool is_all_shut(const struct pools *pools)
+{
+	const struct database *database;
+
+	if (config_database_auto(pools->config))
+		return false;
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (!database->is_paused && !database->is_disabled)
+			return false;
+	}
+	return !TAILQ_EMPTY(&pools->databases);
+}
+
+/* *why: what hinders it, else "". */
+static bool is_ready(const struct console *console, const char **why)
+{
+	const struct console_with *with = &console->with;
+	const struct pools *pools = with->pools;
+	const struct {
+		bool is_so;
+		const char *words;
+	} hindrances[] = {
+		{ with->is_shutting_down(with->arg), "shutting down" },
+		{ console->clients->emptying.is_on, "draining" },
+		{ pools->is_paused, "paused" },
+		{ pools->suspend != SUSPEND_NONE, "suspended" },
+		{ is_all_shut(pools), "every database is paused or disabled" },
+	};
+
+	*why = "";
+	for (size_t i = 0; i < sizeof(hindrances) / sizeof(hindrances[0]); i++) {
+		if (hindrances[i].is_so) {
+			*why = hindrances[i].words;
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool next_ready(struct cursor *cursor, void *at)
+{
+	struct ready_row *row = at;
+
+	row->ready = is_ready(cursor->console, &row->reason) ? "yes" : "no";
+	return cursor->index++ == 0;
+}
+
+const struct show show_ready = { "READY", next_ready, COLUMNS(ready_columns),
+	                         "Whether new work is taken now, and if not, why.", CONSOLE_STATS };
+
+/* ---- DRAIN ---- */
+
+struct drain_row {
+	const char *state;
+	int64_t clients, working, waiting, closed, cut;
+	int64_t seconds_left;
+};
+
+static const struct column drain_columns[] = {
+	COLUMN(struct drain_row, VALUE_TEXT, state,
+	       "no, draining, overdue (the deadline has passed), drained (no client is left)."),
+	COLUMN(struct drain_row, VALUE_INT4, clients, "Clients that are left."),
+	COLUMN(struct drain_row, VALUE_INT4, working, "Of these, who have a server."),
+	COLUMN(struct drain_row, VALUE_INT4, waiting, "Of these, who wait for one."),
+	COLUMN(struct drain_row, VALUE_INT8, closed, "Who were closed between two transactions."),
+	COLUMN(struct drain_row, VALUE_INT8, cut, "Who were closed because of the deadline."),
+	COLUMN(struct drain_row, VALUE_INT4, seconds_left,
+	       "Until the deadline; -1: there is none."),
+};
+
+static const char *drain_state(const struct emptying *emptying)
+{
+	if (!emptying->is_on)
+		return "no";
+	if (emptying->is_done)
+		return "drained";
+	return emptying->is_overdue ? "overdue" : "draining";
+}
+
+static bool next_drain(struct cursor *cursor, void *at)
+{
+	const struct clients *clients = cursor->console->clients;
+	const struct emptying *emptying = &clients->emptying;
+	const unsigned int *counts = clients->state_counts;
+	usec_t left = emptying->is_on ? emptying_time_left(clients) : EMPTYING_NO_LIMIT;
+
+	*(struct drain_row *)at = (struct drain_row){
+		.state = drain_state(emptying),
+		.clients = emptying_left(clients),
+		.working = counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
+		.waiting = counts[CLIENT_WAITING] + counts[CLIENT_NEWCOMER],
+		.closed = (int64_t)emptying->closed_count,
+		.cut = (int64_t)emptying->cut_count,
+		.seconds_left =
+		    left == EMPTYING_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,
+	};
+	return cursor->index++ == 0;
+}
+
+const struct show show_drain = { "DRAIN", next_drain, COLUMNS(drain_columns), "How a DRAIN stands.",
+	                         CONSOLE_STATS };

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * DRAIN: clients are sent away, each at a moment at which nothing of its work is cut.
+ *
+ *   emptying_begin() --> all are looked at once, some each turn: who rests goes
+ *   a transaction ends, bytes came, bytes went --> emptying_look(): the same for one
+ *   the deadline --> all are looked at again: whoever is there goes
+ *
+ * Hard here: a client at rest may have spoken already, with its words still on the way.
+ * What has reached us is served before; what has not is never begun. So whoever is told
+ * 57P01 by a DRAIN before its deadline knows that nothing has run of what it said since
+ * its last ReadyForQuery, and may say it again elsewhere.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Clients that are looked at in one turn: others want to be served meanwhile. */
+#define LOOKED_AT_A_TURN 256
+#define REPORT_PERIOD (10 * USEC_PER_SEC)
+
+#define CLIENTS_OF(part, field) \
+	((struct clients *)((char *)(part)-offsetof(struct clients, emptying.field)))
+
+/* Whether it has been let in, and is no client of the console. */
+static bool is_inside(const struct client *client)
+{
+	switch (client->state) {
+	case CLIENT_NEWCOMER:
+	case CLIENT_IDLE:
+	case CLIENT_WAITING:
+	case CLIENT_PREPARING:
+	case CLIENT_ACTIVE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+unsigned int emptying_left(const struct clients *clients)
+{
+	const unsigned int *counts = clients->state_counts;
+
+	return counts[CLIENT_NEWCOMER] + counts[CLIENT_IDLE] + counts[CLIENT_WAITING] +
+	       counts[CLIENT_PREPARING] + counts[CLIENT_ACTIVE] + clients->emptying.leaving_count;
+}
+
+/* Nothing of its own or of its server's is under way, in whatever direction. */
+static bool is_at_rest(const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	if (client->request_at || client->xact_at || client->frame_left || client->is_skipping)
+		return false;
+	if (client->state == CLIENT_ACTIVE && (!server->is_ready || server->status != 'I' ||
+	                                       server->is_within || stream_unsent(&server->stream)))
+		return false;
+	return (client->state == CLIENT_IDLE || client->state == CLIENT_ACTIVE) &&
+	       !stream_unsent(&client->stream) && !stream_kept(&client->stream).count &&
+	       !stream_has_unread(&client->stream);
+}
+
+static void send_off(struct client *client, enum err_code code, const char *words)
+{
+	client->is_leaving = true;
+	client->clients->emptying.leaving_count++;
+	client_refuse(client, code, "%s", words);
+}
+
+void emptying_look(struct client *client)
+{
+	struct emptying *emptying = &client->clients->emptying;
+
+	if (!emptying->is_on || !is_inside(client))
+		return;
+	if (client->state == CLIENT_NEWCOMER) {
+		send_off(client, ERR_CANNOT_CONNECT, "pooler is draining");
+	} else if (is_at_rest(client)) {
+		emptying->closed_count++;
+		send_off(client, ERR_ADMIN_SHUTDOWN, "pooler is draining");
+	} else if (emptying->is_overdue) {
+		emptying->cut_count++;
+		send_off(client, ERR_ADMIN_SHUTDOWN, "the deadline of DRAIN has passed");
+	}
+}
+
+/* ---- looking at all ---- */
+
+static void stop_walk(struct clients *clients)
+{
+	if (!clients->emptying.task.is_waiting)
+		return;
+	loop_undefer(clients->with.loop, &clients->emptying.task);
+	clients_walk_stop(clients, &clients->emptying.walk);
+}
+
+static void look_at_some(struct task *task)
+{
+	struct clients *clients = CLIENTS_OF(task, task);
+	struct clients_walk *walk = &clients->emptying.walk;
+	struct client *client;
+
+	for (int i = 0; i < LOOKED_AT_A_TURN && (client = walk->next); i++) {
+		walk->next = TAILQ_NEXT(client, node);
+		emptying_look(client);
+	}
+	if (walk->next)
+		loop_defer(clients->with.loop, task);
+	else
+		clients_walk_stop(clients, walk);
+}
+
+static void look_at_all(struct clients *clients)
+{
+	stop_walk(clients);
+	clients->emptying.task.run = look_at_some;
+	clients_walk_start(clients, &clients->emptying.walk);
+	loop_defer(clients->with.loop, &clients->emptying.task);
+}
+
+/* ---- what is said of it ---- */
+
+usec_t emptying_time_left(const struct clients *clients)
+{
+	const struct emptying *emptying = &clients->emptying;
+	usec_t now = loop_now(clients->with.loop);
+
+	if (!emptying->limit)
+		return EMPTYING_NO_LIMIT;
+	if (emptying->is_overdue || now >= emptying->began_at + emptying->limit)
+		return 0;
+	return emptying->began_at + emptying->limit - now;
+}
+
+void emptying_describe(const struct clients *clients, char *text, size_t size)
+{
+	const unsigned int *counts = clients->state_counts;
+	usec_t left = emptying_time_left(clients);
+	char deadline[64] = "no deadline";
+
+	if (left != EMPTYING_NO_LIMIT)
+		snprintf(deadline, sizeof(deadline), "%lld s left",
+		         (long long)((left + USEC_PER_SEC - 1) / USEC_PER_SEC));
+	snprintf(text, size,
+	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
+	         " closed between transactions, %" PRIu64 " at the deadline; %s",
+	         emptying_left(clients), counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
+	         counts[CLIENT_WAITING], clients->emptying.closed_count,
+	         clients->emptying.cut_count, deadline);
+}
+
+static void report(const struct clients *clients)
+{
+	const struct logger log = { clients->with.log, NULL };
+	char text[256];
+
+	emptying_describe(clients, text, sizeof(text));
+	log_info(&log, "%s", text);
+}
+
+static void on_report(struct timer *timer)
+{
+	struct clients *clients = CLIENTS_OF(timer, report);
+
+	report(clients);
+	timer_set(timer, loop_line(clients->with.loop, REPORT_PERIOD, on_report),
+	          loop_now(clients->with.loop));
+}
+
+/* Says so when the last one has gone. */
+static void look_for_end(struct clients *clients)
+{
+	struct emptying *emptying = &clients->emptying;
+	const struct logger log = { clients->with.log, NULL };
+
+	if (!emptying->is_on || emptying->is_done || emptying_left(clients))
+		return;
+	emptying->is_done = true;
+	timer_clear(&emptying->report);
+	timer_clear(&emptying->deadline);
+	log_info(&log,
+	         "drained: no client is left; %" PRIu64 " closed between transactions, %" PRIu64
+	         " at the deadline",
+	         emptying->closed_count, emptying->cut_count);
+}
+
+void emptying_gone(struct client *client)
+{
+	struct clients *clients = client->clients;
+
+	if (client->is_leaving)
+		clients->emptying.leaving_count--;
+	client->is_leaving = false;
+	look_for_end(clients);
+}
+
+/* ---- its beginning and its end ---- */
+
+static void on_deadline(struct timer *timer)
+{
+	struct clients *clients = CLIENTS_OF(timer, deadline);
+	const struct logger log = { clients->with.log, NULL };
+
+	log_warning(&log, "the deadline of DRAIN has passed: closing the %u clients left",
+	            emptying_left(clients) - clients->emptying.leaving_count);
+	clients->emptying.is_overdue = true;
+	look_at_all(clients);
+}
+
+void emptying_begin(struct clients *clients, usec_t limit)
+{
+	struct emptying *emptying = &clients->emptying;
+	struct loop *loop = clients->with.loop;
+	usec_t now = loop_now(loop);
+
+	if (!emptying->is_on)
+		emptying->closed_count = emptying->cut_count = 0;
+	emptying->is_on = true;
+	emptying->is_done = false;
+	emptying->is_overdue = limit == 0;
+	emptying->began_at = now;
+	emptying->limit = limit == EMPTYING_NO_LIMIT ? 0 : limit ? limit : 1;
+	report(clients);
+	timer_set(&emptying->report, loop_line(loop, REPORT_PERIOD, on_report), now);
+	timer_set(&emptying->deadline, limit ? loop_line(loop, emptying->limit, on_deadline) : NULL,
+	          now);
+	look_at_all(clients);
+	look_for_end(clients);
+}
+
+void emptying_end(struct clients *clients)
+{
+	struct emptying *emptying = &clients->emptying;
+	const struct logger log = { clients->with.log, NULL };
+
+	if (!emptying->is_on)
+		return;
+	if (!emptying->is_done)
+		log_info(&log, "DRAIN was ended, clients may come again");
+	else
+		log_info(&log, "clients may come again after DRAIN");
+	emptying_stop(clients);
+	emptying->is_on = emptying->is_overdue = false;
+	pools_changed(clients->with.pools);
+}
+
+void emptying_stop(struct clients *clients)
+{
+	stop_walk(clients);
+	timer_clear(&clients->emptying.report);
+	timer_clear(&clients->emptying.deadline);
+}

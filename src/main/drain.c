@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * DRAIN, as far as the listener is concerned; clients are client/emptying.c.
+ *
+ * Hard here: the order. The port is left to its other instances before the first client is
+ * sent away, so that nobody comes back to us; and it is known that we drain before the last
+ * ones are let in, so that these are told to try again, and not let in and put out.
+ */
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void daemon_drain(struct daemon *daemon, usec_t limit)
+{
+	emptying_begin(daemon->clients, limit);
+	listener_step_aside(daemon->listener);
+	notify_send(&daemon->notify, "STATUS=draining");
+}
+
+void daemon_drain_end(struct daemon *daemon)
+{
+	if (!daemon->clients->emptying.is_on)
+		return;
+	emptying_end(daemon->clients);
+	listener_step_back(daemon->listener);
+	notify_send(&daemon->notify, "STATUS=ready");
+}

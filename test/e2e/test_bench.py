@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: ISC
+"""The benchmark judged by itself: made-up figures through its reports, bytes through its relay.
+
+Nothing is measured here.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import threading
+import xml.etree.ElementTree as xml
+
+import pytest
+
+from .kit.daemon import find_binary
+from .kit.wait import LIMIT, wait_until
+
+TEST = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TEST / "bench"), str(TEST / "lib")]
+
+import bars  # noqa: E402  (the paths come first)
+import cases  # noqa: E402
+import document  # noqa: E402
+import pictures  # noqa: E402
+import place  # noqa: E402
+import report  # noqa: E402
+from case import Case, Goal  # noqa: E402
+
+TARGETS = ["relay", "pgbouncer", "pgweir"]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def made_up(name="bsc-16", goals=(Goal("cpu_us", 0.8, "pgbouncer"),)):
+    """A case, and results in which pgweir takes 30, PgBouncer 50 and the relay 25."""
+    runs = {"relay": [{"cpu_us": 25.0}], "pgbouncer": [{"cpu_us": 45.0}, {"cpu_us": 55.0}],
+            "pgweir": [{"cpu_us": 30.0, "tps": 9.0}, {"cpu_us": 29.0}, {"cpu_us": 31.0}]}
+    return Case(name, "made up", None, goals=goals), {name: runs}
+
+
+# -- goals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("goal, is_met", (
+    (Goal("cpu_us", 0.6, "pgbouncer"), True),
+    (Goal("cpu_us", 0.59, "pgbouncer"), False),
+    (Goal("cpu_us", 1.1, "relay"), False),
+    (Goal("cpu_us", 30), True),
+    (Goal("cpu_us", 29.9), False),
+    (Goal("tps", 9, is_least=True), True),
+    (Goal("tps", 9.1, is_least=True), False),
+    (Goal("tps", 1, "pgbouncer", is_least=True), None),
+    (Goal("cpu_us", 1, "haproxy"), None),
+    (Goal("p99_ms", 1), None),
+))
+def test_goal(goal, is_met):
+    case, results = made_up()
+    assert goal.is_met(report.medians_of(case, results)) is is_met
+
+
+def test_goals_belong_to_cases_and_figures():
+    names = [case.name for case in cases.make_cases()]
+    assert len(names) == len(set(names))
+    assert set(cases.GOALS) <= set(names)
+    assert {goal.metric for goals in cases.GOALS.values() for goal in goals} <= set(report.METRICS)
+
+
+def test_every_case_has_its_place():
+    for case in cases.make_cases():
+        assert case.flavour in place.FLAVOURS, case.name
+        assert set(case.targets) <= set(place.TARGETS), case.name
+        assert set(case.keeps) <= set(report.METRICS), case.name
+
+
+@pytest.mark.parametrize("picture", pictures.PICTURES, ids=lambda picture: picture.name)
+def test_every_picture_has_cases(picture):
+    names = [case.name for case in cases.make_cases()]
+    assert picture.metric in report.METRICS
+    for begin in picture.cases:
+        assert any(name.startswith(begin) for name in names), begin
+
+
+# -- tables and JSON ------------------------------------------------------------------------------
+
+
+def cells(table, row):
+    return [cell.strip() for cell in table.splitlines()[row].strip("|").split("|")]
+
+
+def test_table():
+    case, results = made_up(goals=(Goal("cpu_us", 0.8, "pgbouncer"), Goal("cpu_us", 1.1, "relay")))
+    table = report.table([case], results, TARGETS)
+    assert cells(table, 2) == ["bsc-16", "transactions/s", "-", "-", "9 ±0%", "-", "-", "-", "-"]
+    assert cells(table, 3) == ["bsc-16", "CPU us/transaction", "25.00", "50.00 ±10%", "30.00 ±3%",
+                               "0.60", "1.20", "<= 0.8 x pgbouncer, <= 1.1 x relay", "met, missed"]
+
+
+def test_figures_that_are_not_kept_are_not_shown():
+    case, results = made_up()
+    case.keeps = ("tps",)
+    assert "CPU us" not in report.table([case], results, TARGETS)
+
+
+def test_table_of_goals():
+    case, results = made_up()
+    assert cells(report.goals_table([case], results), 2) == [
+        "bsc-16", "CPU us/transaction", "<= 0.8 x pgbouncer", "0.60 x", "met"]
+    assert report.goals_table([case], {}) == ""
+
+
+def test_json_is_read_again():
+    case, results = made_up()
+    facts = {"versions": {"pgweir": "1"}, "cores": 2}
+    skipped = {case.name: {"haproxy": "is not there"}}
+    written = report.as_json([case], results, facts, skipped)
+    assert written["cases"]["bsc-16"]["goals"][0]["is_met"] is True
+    assert written["cases"]["bsc-16"]["goals"][0]["limit"] == 40
+    assert written["cases"]["bsc-16"]["medians"]["pgweir"]["cpu_us"] == 30
+    assert report.from_json([written]) == (results, facts, skipped)
+
+
+def test_parts_of_a_run_become_one():
+    case, results = made_up()
+    other, later = made_up("bsc-64")
+    again = {case.name: {"pgweir": [{"cpu_us": 1.0}]}}
+    parts = [report.as_json([case], results, {"versions": {"relay": "0"}}, {}),
+             report.as_json([other], later, {"versions": {"pgweir": "1"}}, {}),
+             report.as_json([case], again, {"versions": {}}, {})]
+    merged, facts, _ = report.from_json(parts)
+    assert merged == {**later, **again}
+    assert facts["versions"] == {"relay": "0", "pgweir": "1"}
+
+
+PGBENCH = """\
+transaction type: script.sql
+latency average = 0.310 ms
+initial connection time = 4.170 ms
+tps = 3216.200000 (without initial connection time)
+statement latencies in milliseconds and failures:
+         0.093           0  BEGIN;
+         0.118           0  SELECT 1;
+         0.099           0  COMMIT;
+"""
+
+
+def test_pgbench_is_understood():
+    assert place.figures_of(PGBENCH) == {
+        "mean_ms": 0.31, "initial_ms": 4.17, "tps": 3216.2,
+        "begin_ms": 0.093, "select_ms": 0.118, "commit_ms": 0.099}
+
+
+# -- pictures -------------------------------------------------------------------------------------
+
+
+def drawn(case, results):
+    """The first of its pictures, which is that of the CPU."""
+    _, _, text = next(pictures.draw([case], results, TARGETS))
+    return xml.fromstring(text)
+
+
+def test_bars_are_as_long_as_their_figures():
+    widths = [float(bar.get("width")) for bar in drawn(*made_up()).iter(f"{SVG}rect")]
+    assert len(widths) == 3
+    assert widths[1] / widths[0] == pytest.approx(2, rel=0.01)
+    assert widths[2] / widths[0] == pytest.approx(1.2, rel=0.01)
+
+
+def test_goal_is_a_line_beside_our_bar():
+    svg = drawn(*made_up())
+    bar = list(svg.iter(f"{SVG}rect"))[2]
+    goal, = [line for line in svg.iter(f"{SVG}line") if line.get("class") == "goal"]
+    assert float(goal.get("y1")) < float(bar.get("y")) < float(goal.get("y2"))
+    share = (float(goal.get("x1")) - bars.NAMES_WIDTH) / float(bar.get("width"))
+    assert share == pytest.approx(40 / 30, rel=0.01)
+    assert "goal 40.00" in [text.text for text in svg.iter(f"{SVG}text")]
+
+
+def test_only_what_spreads_has_whiskers():
+    lines = [line for line in drawn(*made_up()).iter(f"{SVG}line") if line.get("class") == "line"]
+    assert len(lines) == 2 * 3
+
+
+def test_nothing_is_outside_of_the_picture():
+    svg = drawn(*made_up())
+    width, height = (float(svg.get(name)) for name in ("width", "height"))
+    for thing in svg.iter():
+        for name, limit in (("x", width), ("x1", width), ("x2", width), ("y", height),
+                            ("y1", height), ("y2", height)):
+            assert 0 <= float(thing.get(name, 0)) <= limit
+
+
+def test_any_words_are_well_formed():
+    bar = bars.Bar("<&>\"'", 0.0, 0.0, 0.0, "0")
+    svg = xml.fromstring(bars.picture("<a & \"b\">", "<unit>", [bars.Group("<g>", (bar,))]))
+    assert svg.get("aria-label") == '<a & "b">'
+
+
+def test_pictures_are_written(tmp_path):
+    case, results = made_up()
+    written = pictures.write(tmp_path / "doc", [case], results, TARGETS)
+    assert [name for name, _ in written] == ["cpu.svg", "tps.svg"]
+    for name, _ in written:
+        xml.parse(tmp_path / "doc" / name)
+
+
+# -- the document ---------------------------------------------------------------------------------
+
+
+def test_figures_take_the_place_of_figures():
+    text = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"
+    once = document.place_in(text, "new")
+    assert once == f"before\n{document.BEGIN}\n\nnew\n\n{document.END}\nafter\n"
+    assert document.place_in(once, "new") == once
+
+
+@pytest.mark.parametrize("text", ("", document.BEGIN, document.END,
+                                  document.END + document.BEGIN))
+def test_document_without_a_place(text):
+    with pytest.raises(document.NoPlace):
+        document.place_in(text, "new")
+
+
+def test_the_page_has_a_place():
+    page = (TEST.parent / "doc" / "performance.md").read_text(encoding="utf-8")
+    assert f"{document.BEGIN}\n\nnew\n\n{document.END}" in document.place_in(page, "new")
+    for path in re.findall(r"!\[[^]]*\]\(([^)]*)\)", page):
+        xml.parse(TEST.parent / "doc" / path)
+
+
+# -- the relay ------------------------------------------------------------------------------------
+
+
+def listening():
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(LIMIT)
+    return listener
+
+
+def free_port():
+    with listening() as probe:
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def relay_to(server_port):
+    """Gives its port."""
+    program = pathlib.Path(find_binary()).parent / "test" / "bench" / "relay"
+    if not os.access(program, os.X_OK):
+        pytest.skip(f"no {program}")
+    port = free_port()
+    process = subprocess.Popen([program, str(port), str(server_port)])
+    try:
+        wait_until(lambda: process.poll() is not None or accepts(port), what="the relay")
+        yield port
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait(LIMIT)
+
+
+def accepts(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), LIMIT):
+        return True
+    return False
+
+
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), LIMIT)
+
+
+@pytest.fixture
+def pair():
+    """(client, server), with the relay between them."""
+    with listening() as listener, relay_to(listener.getsockname()[1]) as port:
+        # The one that asked whether it listens.
+        listener.accept()[0].close()
+        with connect(port) as client:
+            server = listener.accept()[0]
+            server.settimeout(LIMIT)
+            with server:
+                yield client, server
+
+
+def read_all(sock):
+    data = bytearray()
+    while part := sock.recv(65536):
+        data += part
+    return bytes(data)
+
+
+def test_relay_passes_both_ways(pair):
+    client, server = pair
+    for source, sink in (pair, pair[::-1]):
+        source.sendall(b"some bytes")
+        assert sink.recv(100) == b"some bytes"
+
+
+def test_relay_loses_nothing_when_the_reader_is_slow(pair):
+    """More than the sockets between them hold, from both ends at once, and nobody reads at first."""
+    sent = {sock: os.urandom(1 << 16) * 300 for sock in pair}
+    writers = [threading.Thread(target=sock.sendall, args=(data,)) for sock, data in sent.items()]
+    for writer in writers:
+        writer.start()
+    for sink, source in (pair, pair[::-1]):
+        got = bytearray()
+        while len(got) < len(sent[source]):
+            part = sink.recv(1 << 20)
+            assert part, "the relay closed"
+            got += part
+        assert got == sent[source]
+    for writer in writers:
+        writer.join(LIMIT)
+
+
+def test_relay_delivers_the_last_bytes_before_the_end(pair):
+    client, server = pair
+    data = os.urandom(1 << 16) * 100
+    writer = threading.Thread(target=lambda: (server.sendall(data),
+                                              server.shutdown(socket.SHUT_WR)))
+    writer.start()
+    assert read_all(client) == data
+    writer.join(LIMIT)
+
+
+def test_relay_ends_both_sides(pair):
+    client, server = pair
+    client.close()
+    assert server.recv(1) == b""
+
+
+def test_relay_without_a_server():
+    with relay_to(free_port()) as port, connect(port) as client:
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""

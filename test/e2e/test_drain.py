@@ -1,0 +1,623 @@
+# SPDX-License-Identifier: ISC
+"""DRAIN sends clients away between their transactions; --ready and --drain ask for it from outside."""
+
+import signal
+import subprocess
+
+import pytest
+
+from .kit.daemon import USERS
+from .kit.postgres import find_bin
+from .kit.wait import wait_until
+from .kit.wire import (Wire, bind, cstr, execute, message, parse, query, refusal, send_cancel,
+                       sync)
+from .test_peers import sleep_query, wait_asleep
+from .test_tls import tls_client
+
+DRAINING = ("FATAL", "57P01", "pooler is draining")
+OVERDUE = ("FATAL", "57P01", "the deadline of DRAIN has passed")
+NOT_NOW = ("FATAL", "57P03", "pooler is draining")
+
+
+@pytest.fixture
+def weir(pgweir):
+    return pgweir(pool_mode="transaction", default_pool_size=2)
+
+
+def told(client):
+    refused = client.read_refusal()
+    client.close()  # as a driver would; DRAIN waits until its words have been read
+    return refused.severity, refused.sqlstate, refused.text
+
+
+def drain(weir, seconds=""):
+    """A console that waits for its DRAIN."""
+    console = weir.console()
+    console.send(query(f"DRAIN {seconds}"))
+    wait_until(lambda: state(weir) != "no", what="the DRAIN")
+    return console
+
+
+def row(weir):
+    return weir.admin("SHOW DRAIN")[0]
+
+
+def state(weir):
+    return row(weir)["state"]
+
+
+def ready(weir):
+    return tuple(weir.admin("SHOW READY")[0].values())
+
+
+# -- who is sent away, and when -------------------------------------------------------------------
+
+
+def test_clients_at_rest_go_at_once(weir):
+    clients = [weir.client() for _ in range(5)]
+    clients[0].query("SELECT 1")
+    console = drain(weir)
+    assert [told(client) for client in clients] == [DRAINING] * 5
+    assert console.read_result().tags == ["DRAIN"]
+    weir.wait_log(r"drained: no client is left; 5 closed between transactions, 0 at the deadline")
+    assert row(weir) == {"state": "drained", "clients": 0, "working": 0, "waiting": 0,
+                         "closed": 5, "cut": 0, "seconds_left": -1}
+
+
+def test_a_drain_of_nobody_is_done_at_once(weir):
+    assert weir.ask_admin("DRAIN").tags == ["DRAIN"]
+    assert state(weir) == "drained"
+
+
+def test_a_transaction_comes_to_its_end(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    console = drain(weir)
+    assert client.value("SELECT 1") == "1"
+    assert client.query("SAVEPOINT s").status == "T"
+    assert row(weir)["working"] == 1
+    client.send(query("COMMIT"))
+    done = client.read_result()
+    assert (done.tags, done.status) == (["COMMIT"], "I")
+    assert told(client) == DRAINING
+    assert console.read_result().tags == ["DRAIN"]
+
+
+def test_a_transaction_that_failed_too(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir)
+    assert client.query("SELECT 1/0").error["C"] == "22012"
+    assert client.query("ROLLBACK").tags == ["ROLLBACK"]
+    assert told(client) == DRAINING
+
+
+def test_statements_under_way_are_answered(weir, postgres):
+    holder = postgres.connect("app", "alice")
+    holder.execute("SELECT pg_advisory_lock(77)")
+    simple, extended = weir.client(), weir.client()
+    simple.send(query("SELECT pg_advisory_lock_shared(77)"))
+    extended.send(parse("SELECT pg_advisory_lock_shared(77)"), bind(), execute(), sync())
+    weir.wait_pool(sv_active=2)
+    console = drain(weir)
+    assert row(weir)["working"] == 2
+    holder.close()
+    for client in (simple, extended):
+        assert client.read_result().status == "I"
+        assert told(client) == DRAINING
+    assert console.read_result().tags == ["DRAIN"]
+
+
+def test_who_waits_for_a_server_is_served_first(weir):
+    inside = [weir.client(), weir.client()]
+    for client in inside:
+        client.query("BEGIN")
+    waiting = weir.client()
+    waiting.send(query("SELECT 'served'"))
+    weir.wait_pool(cl_waiting=1)
+    drain(weir)
+    assert row(weir)["waiting"] == 1
+    inside[0].query("COMMIT")
+    assert told(inside[0]) == DRAINING
+    assert waiting.read_result().rows == [["served"]]
+    assert told(waiting) == DRAINING
+
+
+def test_what_was_said_together_is_served_together(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir)
+    client.send(query("COMMIT") + query("SELECT 1") + query("BEGIN") + query("COMMIT"))
+    assert [client.read_result().tags for _ in range(4)] == \
+        [["COMMIT"], ["SELECT 1"], ["BEGIN"], ["COMMIT"]]
+    assert told(client) == DRAINING
+
+
+def test_what_has_reached_us_is_served(pgweir):
+    """The statements of all have come when the daemon hears of the DRAIN."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=5)
+    clients = [weir.client() for _ in range(50)]
+    console = weir.console()
+    weir.signal(signal.SIGSTOP)
+    console.send(query("DRAIN"))
+    for client in clients:
+        client.send(query("SELECT 'served'"))
+    weir.signal(signal.SIGCONT)
+    for client in clients:
+        assert client.read_result().rows == [["served"]]
+        assert told(client) == DRAINING
+    assert console.read_result().tags == ["DRAIN"]
+
+
+def test_half_a_message_is_no_rest(weir):
+    client = weir.client()
+    whole = query("SELECT 'whole'")
+    client.send(whole[:9])
+    wait_until(lambda: any(row["user"] == "alice" for row in weir.admin("SHOW ACTIVE_SOCKETS")))
+    drain(weir)
+    assert row(weir)["clients"] == 1
+    client.send(whole[9:])
+    assert client.read_result().rows == [["whole"]]
+    assert told(client) == DRAINING
+
+
+def test_a_slow_reader_gets_all_of_its_answer(weir):
+    client = weir.client()
+    client.send(query("SELECT repeat('x', 1000000) FROM generate_series(1, 20)"))
+    weir.wait_pool(sv_active=1)
+    drain(weir)
+    assert [len(value) for (value,) in client.read_result().rows] == [1000000] * 20
+    assert told(client) == DRAINING
+
+
+def test_after_an_error_of_ours_the_sync_is_awaited(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    first, second = weir.client(), weir.client()
+    first.query("BEGIN")
+    second.send(parse("SELECT 1"))
+    weir.wait_pool(cl_waiting=1)
+    send_cancel(weir.address, second.key)
+    second.read_until("E")
+    drain(weir)
+    assert row(weir)["clients"] == 2
+    second.send(sync())
+    assert second.read_result().types == "Z"
+    assert told(second) == DRAINING
+
+
+def test_sessions_go_between_transactions_too(pgweir):
+    """What a session has set up is lost with it; else it would never go."""
+    weir = pgweir(pool_mode="session", default_pool_size=5)
+    idle, fresh, busy = weir.client(), weir.client(), weir.client()
+    idle.query("CREATE TEMPORARY TABLE t ()")
+    busy.query("BEGIN")
+    console = drain(weir)
+    assert told(idle) == told(fresh) == DRAINING
+    assert busy.value("SELECT 1") == "1"
+    assert busy.query("COMMIT").tags == ["COMMIT"]
+    assert told(busy) == DRAINING
+    assert console.read_result().tags == ["DRAIN"]
+    weir.wait_pool(sv_active=0)
+
+
+def test_encrypted_clients_are_told_too(pgweir, own):
+    weir = pgweir(pool_mode="transaction", client_tls_sslmode="require",
+                  client_tls_cert_file=own.cert, client_tls_key_file=own.key)
+    weir.console_address = weir.socket_path
+    idle, busy = tls_client(weir), tls_client(weir)
+    busy.query("BEGIN")
+    weir.ask_admin("SHOW STATE")
+    weir._console.send(query("DRAIN"))
+    assert told(idle) == DRAINING
+    assert busy.query("COMMIT").tags == ["COMMIT"]
+    assert told(busy) == DRAINING
+    assert weir._console.read_result().tags == ["DRAIN"]
+
+
+def test_many_clients(pgweir):
+    weir = pgweir(pool_mode="transaction", max_client_conn=1000)
+    clients = [weir.client() for _ in range(600)]
+    console = drain(weir)
+    assert all(told(client) == DRAINING for client in clients)
+    assert console.read_result().tags == ["DRAIN"]
+    assert row(weir)["closed"] == 600
+
+
+# -- who comes meanwhile --------------------------------------------------------------------------
+
+
+def test_nobody_comes_in_but_by_the_console(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir)
+    for address in (weir.address, weir.socket_path):
+        refused = refusal(address)
+        assert (refused.severity, refused.sqlstate, refused.text) == NOT_NOW
+    assert weir.client("stats", "pgbouncer").query("SHOW READY").rows == [["no", "draining"]]
+    done = subprocess.run([f"{find_bin()}/pg_isready", "-h", "127.0.0.1", "-p", str(weir.port)],
+                          capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1 and "rejecting connections" in done.stdout
+
+
+def test_a_login_under_way_is_refused(pgweir):
+    """Its password is judged, and then it is told: whoever is in was in before."""
+    weir = pgweir(auth_type="plain", pool_mode="transaction")
+    half = weir.wire().startup("plain_user")
+    half.expect("R")
+    weir.ask_admin("DRAIN")
+    half.send(message("p", cstr(USERS["plain_user"])))
+    assert told(half) == NOT_NOW
+
+
+def test_who_has_not_been_welcomed_is_refused(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": f"host=127.0.0.1 port={far.port}"})
+    newcomer = weir.wire().startup()
+    weir.wait_pool(cl_waiting=1)
+    weir.ask_admin("DRAIN")
+    assert told(newcomer) == NOT_NOW
+
+
+def test_cancel_requests_come_through(weir):
+    client = weir.client()
+    sql, tag = sleep_query()
+    client.send(query(sql))
+    wait_asleep(weir, tag)
+    drain(weir)
+    send_cancel(weir.address, client.key)
+    assert client.read_result().error["C"] == "57014"
+    assert told(client) == DRAINING
+
+
+# -- the deadline ---------------------------------------------------------------------------------
+
+
+def test_the_deadline_ends_the_others(weir):
+    inside, asking = weir.client(), weir.client()
+    for client in (inside, asking):
+        client.query("BEGIN")
+    waiting = weir.client()
+    waiting.send(query("SELECT 1"))
+    weir.wait_pool(cl_waiting=1)
+    console = drain(weir, 1)
+    assert 0 <= row(weir)["seconds_left"] <= 1
+    assert [told(client) for client in (inside, asking, waiting)] == [OVERDUE] * 3
+    assert console.read_result().tags == ["DRAIN"]
+    assert row(weir)["cut"] == 3
+    weir.wait_log("the deadline of DRAIN has passed: closing the 3 clients left")
+
+
+def test_no_time_at_all(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    console = drain(weir, 0)
+    assert told(client) == OVERDUE
+    assert console.read_result().tags == ["DRAIN"]
+
+
+def test_another_deadline(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    first = drain(weir, 3600)
+    assert row(weir)["seconds_left"] > 3500
+    second = weir.console()
+    second.send(query("DRAIN 0"))
+    assert told(client) == OVERDUE
+    assert first.read_result().tags == second.read_result().tags == ["DRAIN"]
+
+
+# -- how it is told, and how it ends --------------------------------------------------------------
+
+
+def test_progress_is_told(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    console = drain(weir, 3600)
+    notice = console.read()
+    assert notice.type == "N"
+    assert notice.fields["M"].startswith(
+        "draining: 1 clients left, 1 of them at work, 0 waiting for a server; "
+        "0 closed between transactions, 0 at the deadline; ")
+    assert notice.fields["M"].endswith(" s left")
+    weir.wait_log("draining: 1 clients left, ")
+    # One more comes for each second.
+    assert console.read().type == "N"
+
+
+def test_what_is_shown(weir):
+    assert row(weir)["state"] == "no" and ready(weir) == ("yes", "")
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir)
+    assert row(weir) == {"state": "draining", "clients": 1, "working": 1, "waiting": 0,
+                         "closed": 0, "cut": 0, "seconds_left": -1}
+    assert ready(weir) == ("no", "draining")
+    assert {line["key"]: line["value"] for line in weir.admin("SHOW STATE")} == \
+        {"active": "no", "paused": "no", "suspended": "no"}
+
+
+def test_resume_ends_it(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    console = drain(weir)
+    assert weir.ask_admin("RESUME").tags == ["RESUME"]
+    error = console.read_result().error
+    assert (error["C"], error["M"]) == ("57014", "DRAIN was ended before all clients had left")
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    assert client.value("SELECT 1") == "1"
+    assert weir.client().value("SELECT 1") == "1"
+    assert ready(weir) == ("yes", "") and state(weir) == "no"
+    assert weir.ask_admin("RESUME").error["M"] == "pooler is not paused/suspended"
+
+
+def test_resume_after_its_end(weir):
+    weir.ask_admin("DRAIN")
+    assert weir.ask_admin("RESUME").tags == ["RESUME"]
+    assert weir.client().value("SELECT 1") == "1"
+
+
+def test_a_cancel_request_ends_it(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    console = drain(weir)
+    send_cancel(weir.address, console.key)
+    result = console.read_result()
+    assert result.error["C"] == "57014"
+    assert state(weir) == "no"
+    assert weir.client().value("SELECT 1") == "1"
+
+
+def test_it_goes_on_without_its_console(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir).close()
+    for _ in range(3):
+        assert state(weir) == "draining"
+    client.query("COMMIT")
+    assert told(client) == DRAINING
+
+
+def test_the_signal_to_resume_ends_it_too(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir)
+    weir.signal(signal.SIGUSR2)
+    wait_until(lambda: state(weir) == "no")
+    assert weir.client().value("SELECT 1") == "1"
+
+
+@pytest.mark.parametrize("words, says", (
+    ("DRAIN x", "DRAIN takes seconds"), ("DRAIN 5s", "DRAIN takes seconds"),
+    ("DRAIN 99999999999", "DRAIN takes seconds"), ("DRAIN 1 2", "invalid command")))
+def test_bad_words(weir, words, says):
+    assert weir.ask_admin(words).error["M"].startswith(says)
+    assert state(weir) == "no"
+
+
+def test_not_while_all_is_held_back(weir):
+    weir.ask_admin("PAUSE")
+    assert weir.ask_admin("DRAIN").error["M"] == "already suspended/paused"
+    weir.ask_admin("RESUME")
+
+
+def test_a_pause_meanwhile(weir):
+    """It holds back who waits; RESUME ends both."""
+    client = weir.client()
+    client.query("BEGIN")
+    drain(weir)
+    console = weir.console()
+    console.send(query("PAUSE"))
+    wait_until(lambda: ready(weir) == ("no", "draining") and
+               weir.admin("SHOW STATE")[1]["value"] == "yes")
+    client.query("COMMIT")
+    assert told(client) == DRAINING
+    assert console.read_result().tags == ["PAUSE"]
+    weir.ask_admin("RESUME")
+    assert ready(weir) == ("yes", "")
+    assert weir.client().value("SELECT 1") == "1"
+
+
+def test_shutdown_follows(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    console = drain(weir, 3600)
+    client.query("COMMIT")
+    assert told(client) == DRAINING
+    assert console.read_result().tags == ["DRAIN"]
+    weir.disconnect()
+    weir.signal(signal.SIGTERM)
+    assert weir.wait_exit() == 0
+
+
+def test_drain_hurries_a_shutdown(weir):
+    """Clients of a pool would stay for ever."""
+    client = weir.client()
+    console = weir.console()
+    console.query("SHUTDOWN WAIT_FOR_CLIENTS")
+    console.send(query("DRAIN"))
+    assert told(client) == DRAINING
+    assert console.read_result().tags == ["DRAIN"]
+    assert console.query("RESUME").error["M"] == "pooler is shutting down"
+    weir.disconnect()
+    assert weir.wait_exit() == 0
+
+
+def test_a_port_of_many_is_left(make_pgweir):
+    """The others of so_reuseport get the new connections; RESUME takes its share again."""
+    weir = make_pgweir(so_reuseport=1, pool_mode="transaction")
+    weir.console_address = weir.socket_path
+    weir.start()
+    client = weir.client()
+    client.query("BEGIN")
+    weir.ask_admin("SHOW STATE")
+    weir._console.send(query("DRAIN"))
+    with pytest.raises(ConnectionRefusedError):
+        wait_until(lambda: Wire(weir.address).close())
+    client.query("COMMIT")
+    assert told(client) == DRAINING
+    assert weir._console.read_result().tags == ["DRAIN"]
+    assert weir.ask_admin("RESUME").tags == ["RESUME"]
+    assert weir.client().value("SELECT 1") == "1"
+
+
+# -- --ready --------------------------------------------------------------------------------------
+
+
+def probe(weir, *args, socket=None):
+    done = weir.run("--ready", socket or weir.socket_path, *args)
+    return done.returncode, done.stderr.strip()
+
+
+def test_ready(weir):
+    assert probe(weir) == (0, "")
+
+
+@pytest.mark.parametrize("command, reason", (
+    ("PAUSE", "paused"), ("DRAIN", "draining"), ("SHUTDOWN WAIT_FOR_CLIENTS", "shutting down")))
+def test_not_ready(weir, command, reason):
+    client = weir.client()
+    weir.ask_admin(command)
+    assert probe(weir) == (1, f"not ready: {reason}")
+    client.close()
+
+
+def test_a_probe_does_not_wait_for_ever(weir):
+    """Whoever is suspended accepts nobody."""
+    weir.ask_admin("SUSPEND")
+    status, says = probe(weir)
+    assert status == 1 and says.endswith("no answer in time")
+    assert weir.ask_admin("RESUME").tags == ["RESUME"]
+
+
+def test_all_databases_are_shut(weir):
+    for command in ("PAUSE app", "DISABLE app2"):
+        weir.ask_admin(command)
+    assert probe(weir) == (0, "")
+    weir.ask_admin("DISABLE app3")
+    assert probe(weir) == (1, "not ready: every database is paused or disabled")
+    weir.ask_admin("ENABLE app3")
+    assert probe(weir) == (0, "")
+
+
+def test_others_may_be_had_by_the_star(pgweir):
+    weir = pgweir(databases={"app": "", "*": ""})
+    weir.ask_admin("DISABLE app")
+    assert probe(weir) == (0, "")
+
+
+def test_nobody_is_there(make_pgweir, postgres):
+    weir = make_pgweir()
+    status, says = probe(weir)
+    assert status == 1 and "No such file or directory" in says
+    status, says = probe(weir, socket=f"{postgres.socket_dir}/.s.PGSQL.{postgres.port}")
+    assert status == 1 and says
+
+
+def test_a_daemon_that_does_not_answer(weir):
+    weir.signal(signal.SIGSTOP)
+    try:
+        status, says = probe(weir)
+    finally:
+        weir.signal(signal.SIGCONT)
+    assert status == 1 and says.endswith("no answer in time")
+
+
+def test_a_probe_with_no_more_rights_than_it_needs(pgweir, account):
+    """It may look, by a rule of its own, and do nothing else."""
+    weir = pgweir()
+    path = f"{weir.dir}/hba.conf"
+    account.write(path, "local pgbouncer stats trust\n"
+                        "local pgbouncer admin scram-sha-256\n")
+    weir.reload(auth_type="hba", auth_hba_file=path)
+    assert probe(weir, "--as", "stats") == (0, "")
+    status, says = probe(weir, "--as", "alice")
+    assert status == 1 and "not allowed" in says
+    status, says = probe(weir, "--as", "admin")
+    assert status == 1 and "asks for a password" in says
+    done = weir.run("--drain", weir.socket_path, "0", "--as", "stats")
+    assert (done.returncode, done.stderr.strip()) == (1, "the console says: admin access needed")
+
+
+def test_drain_from_outside(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    done = []
+    process = weir.account.popen([weir.binary, "--drain", weir.socket_path, "3600"],
+                                 stderr=subprocess.PIPE, text=True, cwd=weir.dir)
+    try:
+        assert process.stderr.readline().startswith("draining: 1 clients left")
+        client.query("COMMIT")
+        assert told(client) == DRAINING
+        done.append(process.wait(30))
+    finally:
+        if not done:
+            process.kill()
+        process.stderr.close()
+    assert done == [0]
+    assert probe(weir) == (1, "not ready: draining")
+
+
+def test_drain_from_outside_that_is_ended(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    process = weir.account.popen([weir.binary, "--drain", weir.socket_path],
+                                 stderr=subprocess.PIPE, text=True, cwd=weir.dir)
+    try:
+        assert process.stderr.readline().startswith("draining: 1 clients left")
+        weir.ask_admin("RESUME")
+        rest = process.stderr.read()
+        assert process.wait(30) == 1
+    finally:
+        process.stderr.close()
+    assert rest.strip().endswith("DRAIN was ended before all clients had left")
+    assert client.query("COMMIT").tags == ["COMMIT"]
+
+
+# -- who stands at the door -----------------------------------------------------------------------
+
+
+def knockers(weir, count=20):
+    """Connections that the kernel has accepted and the daemon has not, their first packet sent."""
+    weir.signal(signal.SIGSTOP)
+    return [weir.wire().startup() for _ in range(count)]
+
+
+def test_who_knocked_before_a_shutdown_is_served(weir):
+    """Clients to wait for, like the others: the kernel would reset them with the listener."""
+    weir.client().query("SELECT 1")
+    late = knockers(weir)
+    weir.signal(signal.SIGTERM)
+    weir.signal(signal.SIGCONT)
+    for client in late:
+        client.finish_login("alice")
+        assert client.value("SELECT 1") == "1"
+    with pytest.raises(ConnectionRefusedError):
+        Wire(weir.address)
+    weir.disconnect()
+    assert weir.wait_exit() == 0
+
+
+def test_who_knocked_before_an_end_without_waiting_is_told(weir):
+    holder = weir.client()
+    holder.query("BEGIN")
+    late = knockers(weir)
+    weir.signal(signal.SIGINT)
+    weir.signal(signal.SIGCONT)
+    for client in late:
+        client.send(query("SELECT 1"))
+        assert told(client)[1] == "57P01"
+    holder.query("COMMIT")
+    assert weir.wait_exit() == 0
+
+
+def test_who_knocked_before_a_port_is_left_is_told_to_try_again(make_pgweir):
+    weir = make_pgweir(so_reuseport=1, pool_mode="transaction")
+    weir.console_address = weir.socket_path
+    weir.start()
+    weir.client().query("SELECT 1")
+    assert ready(weir) == ("yes", "")
+    late = knockers(weir)
+    weir._console.send(query("DRAIN"))
+    weir.signal(signal.SIGCONT)
+    assert {told(client) for client in late} <= {NOT_NOW, DRAINING}
+    assert weir._console.read_result().tags == ["DRAIN"]
