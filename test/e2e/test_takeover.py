@@ -419,6 +419,17 @@ def test_servers_with_tls_stay(pgweir, secure_postgres):
     assert client.value("SELECT pg_backend_pid()") != backend
 
 
+def test_a_begin_that_was_not_sent_yet(pgweir):
+    weir = pgweir(pool_mode="transaction", late_begin=1)
+    client = weir.client()
+    assert client.query("BEGIN ISOLATION LEVEL SERIALIZABLE").status == "T"
+    old = weir.take_over()
+    assert client.value("SHOW transaction_isolation") == "serializable"
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    assert old.wait(15) == 0
+    assert client.value("SELECT 1") == "1"
+
+
 def test_tls_clients_are_cancelled_where_they_are(secure_weir):
     weir = secure_weir()
     secure = weir.connect(sslmode="require")
