@@ -221,6 +221,17 @@ void client_close(struct client *client, const char *reason)
 	bury(client);
 }
 
+void client_forget(struct client *client)
+{
+	struct loop *loop = client->clients->with.loop;
+
+	log_debug(&client->log, "handed over");
+	loop_close_later(loop, stream_take_socket(&client->stream));
+	detach(client);
+	client_entrance_free(client);
+	bury(client);
+}
+
 static void on_linger_due(struct timer *timer) { client_close(CLIENT_OF(timer, timer), NULL); }
 
 /* Goes on lingering: what is unsent goes out, then we say no more. */
@@ -436,6 +447,23 @@ void client_idle_begin(struct client *client)
 
 	if (limit || timer_is_set(&client->timer))
 		timer_set(&client->timer, loop_line(loop, limit, on_idle_due), loop_now(loop));
+}
+
+void client_idle_resume(struct client *client, usec_t since)
+{
+	struct loop *loop = client->clients->with.loop;
+
+	timer_set(&client->timer, loop_line(loop, idle_limit(client), on_idle_due), since);
+}
+
+usec_t client_idle_since(const struct client *client)
+{
+	usec_t now = loop_now(client->clients->with.loop), since = now;
+
+	if (timer_is_set(&client->timer))
+		since = client->timer.due - idle_limit(client);
+	/* A limit that has just changed is not in all timers yet. */
+	return since > 0 && since < now ? since : now;
 }
 
 static void on_wait_due(struct timer *timer)

@@ -224,6 +224,37 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 		client_stream_ops.on_input(&client->stream); /* its first packet is there already */
 }
 
+/* It stands where its id belongs. */
+static void file_by_id(struct clients *clients, struct client *client)
+{
+	struct client *before = TAILQ_LAST(&clients->list, client_list);
+
+	while (before && before->id > client->id)
+		before = TAILQ_PREV(before, client_list, node);
+	if (before)
+		TAILQ_INSERT_AFTER(&clients->list, before, client, node);
+	else
+		TAILQ_INSERT_HEAD(&clients->list, client, node);
+}
+
+struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
+                              uint64_t id)
+{
+	struct client *client = make(clients, fd, peer);
+
+	if (!client)
+		return NULL;
+	if (id)
+		client->id = id;
+	file_by_id(clients, client);
+	clients->count++;
+	clients->state_counts[CLIENT_STARTUP]++;
+	client_enter(client, CLIENT_PROOF);
+	client_entrance_free(client);
+	client_enter(client, CLIENT_IDLE);
+	return client;
+}
+
 struct client *clients_find(struct clients *clients, uint64_t id)
 {
 	struct client *client;

@@ -338,6 +338,10 @@ const struct setting settings[] = {
 	        .help = "auth, authpriv, daemon, user, local0 ... local7; anything else = daemon."),
 	SETTING(syslog_ident, .initial = "pgbouncer", LIVE, GROUP(LOG),
 	        .help = "The name in syslog's lines."),
+	SETTING(takeover_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
+	        .help = "After a take-over (-R): how long the old process serves those who could "
+	                "not be handed over, such as clients with TLS; then they are closed. 0 = "
+	                "until they leave."),
 	SETTING(tcp_defer_accept, .initial = "1", .max = INT32_MAX, LIVE, GROUP(NETWORK),
 	        .help = "The value of TCP_DEFER_ACCEPT: the system hands a connection over when "
 	                "it has sent something. 0 = off."),

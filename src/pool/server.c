@@ -128,6 +128,17 @@ static void log_close(struct server *server, const struct err *err)
 		         (long long)(age / USEC_PER_SEC));
 }
 
+void server_forget(struct server *server)
+{
+	struct loop *loop = server->pool->pools->with.loop;
+
+	server_enter(server, SERVER_CLOSING);
+	release(server);
+	server->free_task.run = free_later;
+	loop_undefer(loop, &server->free_task);
+	loop_defer(loop, &server->free_task);
+}
+
 void server_close(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
@@ -144,11 +155,7 @@ void server_close(struct server *server, const struct err *err)
 	if (!was_new)
 		say_goodbye(server);
 	server->borrower = NULL;
-	server_enter(server, SERVER_CLOSING);
-	release(server);
-	server->free_task.run = free_later;
-	loop_undefer(pool->pools->with.loop, &server->free_task);
-	loop_defer(pool->pools->with.loop, &server->free_task);
+	server_forget(server);
 	if (was_new)
 		pool_login_failed(server, &reason);
 	if (!borrower)

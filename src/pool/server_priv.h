@@ -26,6 +26,15 @@ void server_enter(struct server *server, enum server_state next);
  * memory. */
 struct server *server_launch(struct pool *pool, struct borrower *own);
 
+/* Its lines in the log are its own. server_launch.c */
+void server_name(struct server *server);
+
+/* It is at that host of its pool, as another process of ours found it. false: no such host. */
+bool server_find_again(struct server *server, const char *host);
+
+/* It is gone, without a word: freed at the end of the turn. It has no borrower. server.c */
+void server_forget(struct server *server);
+
 /* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 void server_connected(struct dial *dial, int fd, const struct err *err);

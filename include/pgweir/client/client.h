@@ -113,6 +113,8 @@ struct client {
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
 	bool is_leaving : 1;   /* DRAIN sends it away */
+	bool is_written : 1;   /* written down for another process: client/handover.h */
+	bool is_arriving : 1;  /* taken up from one, and not at work yet */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */
 	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
@@ -148,6 +150,9 @@ bool client_console_send(struct client *client, struct bytes bytes);
 
 /* The session takes the next message. */
 void client_console_next(struct client *client);
+
+/* Ends the session and the client, and leaves its plain socket to the caller. */
+int client_console_detach(struct client *client);
 
 /* The session has come to its end: what was sent goes out, then the client is closed. */
 void client_console_end(struct client *client, const char *reason);

@@ -28,6 +28,8 @@ struct clients_with {
 	const struct console_door *door;
 	/* A descriptor has come free. */
 	void (*on_free)(void *arg);
+	/* A cancel request has a key that nobody here has. true: somebody else sees to it. */
+	bool (*on_strange_key)(void *arg, struct bytes key);
 	void *arg;
 };
 
@@ -115,6 +117,9 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 
 /* NULL: there is none that is logged in. */
 struct client *clients_find(struct clients *clients, uint64_t id);
+
+/* A cancel request for one of these, which came to another process of ours. */
+void clients_cancel(struct clients *clients, struct bytes key);
 
 /* Ends a client as KILL_CLIENT does. */
 void clients_kill(struct client *client);

@@ -176,6 +176,7 @@ struct config {
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = the system's */
 	usec_t suspend_timeout;
+	usec_t takeover_timeout;  /* 0 = no limit */
 	usec_t query_wait_notify; /* 0 = off */
 	char *login_notify_message;
 

@@ -133,6 +133,20 @@ static inline bool ledger_is_certain(const struct ledger *ledger)
 	return ledger->unsure_count == 0;
 }
 
+/* Whether nothing is owed, and nothing that was said has a part of it still to come. */
+static inline bool ledger_is_at_rest(const struct ledger *ledger)
+{
+	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->is_copying &&
+	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful && !ledger->both;
+}
+
+/* Whether more must come from the client before all that is owed can come. */
+static inline bool ledger_needs_more(const struct ledger *ledger)
+{
+	return ledger->is_open || ledger->is_skipping || ledger->both ||
+	       (ledger->is_copying && ledger->is_copy_open);
+}
+
 static inline bool ledger_is_full(const struct ledger *ledger)
 {
 	return ledger->count >= LEDGER_MAX;

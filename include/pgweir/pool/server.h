@@ -89,6 +89,7 @@ struct server {
 	bool is_cut;          /* of the borrower's last frame only a part has been sent */
 	bool is_told;         /* it has said good-bye by a FATAL error */
 	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
+	bool is_leaving;      /* written down for another process: pool/handover.h */
 	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
 	bool is_tls_direct;   /* TLS began without asking; says something while it is encrypted */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
