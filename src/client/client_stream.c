@@ -21,8 +21,8 @@ bool client_send(struct client *client, struct bytes bytes)
 /* What each state does with what comes; NULL: it is thrown away. */
 static bool (*const inputs[CLIENT_STATES])(struct client *client, struct bytes in) = {
 	[CLIENT_STARTUP] = startup_input, [CLIENT_PROOF] = proof_input,
-	[CLIENT_IDLE] = relay_input,      [CLIENT_ACTIVE] = relay_input,
-	[CLIENT_CONSOLE] = console_input,
+	[CLIENT_IDLE] = relay_input,      [CLIENT_LATE] = relay_input,
+	[CLIENT_ACTIVE] = relay_input,    [CLIENT_CONSOLE] = console_input,
 };
 
 static bool consume(struct client *client, struct bytes in)
@@ -103,6 +103,7 @@ static void go_on(struct client *client)
 			client_borrower_ops.on_room(&client->borrower);
 		return;
 	case CLIENT_IDLE:
+	case CLIENT_LATE:
 		if (stream_want(stream, WANT_INPUT))
 			client_judge_kept(client);
 		return;

@@ -35,6 +35,7 @@ struct listener {
 	unsigned int door_count;
 	unsigned long accepted_count;
 	struct timer rest;
+	bool is_file_ours;
 	bool is_paused;
 	bool is_resting;
 	bool is_closing; /* the last ones are being let in */
@@ -78,6 +79,10 @@ struct given {
 
 /* Looks at it and sets it to be accepted from without blocking. false: it is of no use. */
 bool listener_judge_given(int fd, struct given *given, struct err *err);
+
+/* The inherited socket that listens there; it is the caller's now. -1: there is none. */
+int listener_find_inherited(const struct listener_options *options, const struct address *address,
+                            const char *path);
 
 /* Warns of what listen_addr and unix_socket_dir ask for and these sockets do not give. */
 void listener_check_given(const struct given *given, unsigned int count,
