@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/handover/channel.h"
+#include "pgweir/net/channel.h"
 
 #include "pgweir/base/banned.h"
 

@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/handover/channel.h"
-#include "pgweir/handover/record.h"
+#include "pgweir/net/channel.h"
+#include "pgweir/base/record.h"
 #include "pgweir/main/takeover.h"
 #include "pgweir/net/address.h"
 #include "pgweir/pgwire/fields.h"

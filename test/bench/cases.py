@@ -42,6 +42,7 @@ GOALS = {
     "select-extended-16": (cpu(0.8),),
     "prepared-16": (cpu(0.8),),
     "connect-trust-8": (cpu(0.5),),
+    "connect-trust-logged-8": (cpu(0.5),),
     "connect-scram-8": (cpu(0.75),),
     "connect-tls": CONNECT_TLS,
     "connect-tls-scram": CONNECT_TLS,
@@ -107,6 +108,8 @@ def connections():
     tls = {"sslmode": "require", "targets": tuple(POOLERS)}
     return [
         connect("connect-trust-8", "trust"),
+        connect("connect-trust-logged-8", "trust, with the log lines that are the default",
+                flavour="trust_logged"),
         connect("connect-md5-8", "md5", flavour="md5", user=MD5_USER),
         connect("connect-scram-8", "SCRAM", flavour="scram", user=SCRAM_USER),
         connect("connect-scram-plain-8", "SCRAM, plain passwords in the pooler's file",

@@ -50,6 +50,7 @@ RESTING = {"server_idle_timeout": 1}
 
 FLAVOURS = {
     "trust": Flavour(),
+    "trust_logged": Flavour({"log_connections": 1, "log_disconnections": 1}),
     "scram": Flavour(SCRAM),
     "scram_plain": Flavour(SCRAM, has_plain_passwords=True),
     "md5": Flavour({"auth_type": "md5"}),

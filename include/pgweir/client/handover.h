@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Clients pass from one process to another, with the servers that are lent to them: see
- * handover/channel.h for the order of things, and pool/handover.h for servers.
+ * net/channel.h for the order of things, and pool/handover.h for servers.
  *
  * Who is encrypted, replicates, logs in or talks to the console stays where it is.
  */

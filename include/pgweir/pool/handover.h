@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Pools and servers pass from one process to another: how they are written down, let go
- * without a word to PostgreSQL, and taken up. See handover/channel.h for the order of things.
+ * without a word to PostgreSQL, and taken up. See net/channel.h for the order of things.
  *
  * Who goes writes, and lets go when the other side has said that it could go on with all;
  * until then nothing has changed. Who comes judges each record when it arrives, without
@@ -10,8 +10,8 @@
 #ifndef PGWEIR_POOL_HANDOVER_H
 #define PGWEIR_POOL_HANDOVER_H
 
-#include "pgweir/handover/channel.h"
-#include "pgweir/handover/record.h"
+#include "pgweir/net/channel.h"
+#include "pgweir/base/record.h"
 #include "pgweir/pool/pools.h"
 
 /* ---- who goes ---- */

@@ -86,11 +86,10 @@ START_TEST(config_collects_every_problem)
 	static const char *const texts[] = {
 		"f.ini:2: setting \"listen_port\": must be from 0 to 65535",
 		"f.ini:3: unknown setting \"pool_sise\": did you mean \"pool_mode\"?",
-		"f.ini:4: setting \"auth_type\": \"cret\" is not one of its values: any, trust, "
-		"plain, "
-		"md5, scram-sha-256, hba, cert, pam or ldap",
-		"f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
-		"comment needs a line of its own, or the value in quotes)",
+		("f.ini:4: setting \"auth_type\": \"cret\" is not one of its values: any, trust, "
+		 "plain, md5, scram-sha-256, hba, cert, pam or ldap"),
+		("f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
+		 "comment needs a line of its own, or the value in quotes)"),
 		"f.ini:9: database \"pgbouncer\": this name is the console's",
 		"f.ini:10: database \"app\": host: there is an empty name in the list",
 		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number",

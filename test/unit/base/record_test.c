@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * handover/record.c: what is written is read; what is cut, twisted or unasked for is bad.
+ * base/record.c: what is written is read; what is cut, twisted or unasked for is bad.
  */
 #include <string.h>
 
-#include "pgweir/handover/record.h"
+#include "pgweir/base/record.h"
 
 #include "../unit.h"
 
@@ -174,7 +174,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("handover/record");
+	Suite *suite = suite_create("base/record");
 	TCase *tests = tcase_create("record");
 
 	suite_add_tcase(suite, tests);

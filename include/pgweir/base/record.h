@@ -9,8 +9,8 @@
  * nobody asks for, that is cut, too long or of another size than its kind has makes the
  * whole record bad; nothing in it is believed then.
  */
-#ifndef PGWEIR_HANDOVER_RECORD_H
-#define PGWEIR_HANDOVER_RECORD_H
+#ifndef PGWEIR_BASE_RECORD_H
+#define PGWEIR_BASE_RECORD_H
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"

@@ -20,8 +20,8 @@
  * These calls wait, up to the channel's deadline. Both sides are one user's, but each
  * checks what the other says as if it were not.
  */
-#ifndef PGWEIR_HANDOVER_CHANNEL_H
-#define PGWEIR_HANDOVER_CHANNEL_H
+#ifndef PGWEIR_NET_CHANNEL_H
+#define PGWEIR_NET_CHANNEL_H
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"

@@ -2,7 +2,7 @@
 /*
  * Records, written and read.
  */
-#include "pgweir/handover/record.h"
+#include "pgweir/base/record.h"
 
 #include "pgweir/base/banned.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * handover/channel.c over a pair of sockets: messages, descriptors, and a peer that
+ * net/channel.c over a pair of sockets: messages, descriptors, and a peer that
  * says what it should not.
  */
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pgweir/handover/channel.h"
+#include "pgweir/net/channel.h"
 
 #include "../unit.h"
 
@@ -195,7 +195,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("handover/channel");
+	Suite *suite = suite_create("net/channel");
 	TCase *tests = tcase_create("channel");
 
 	suite_add_tcase(suite, tests);

@@ -8,7 +8,7 @@
  * Hard here: what a peer sends is not what one asked for. There may be more descriptors
  * than one: all are taken, so that they can be closed.
  */
-#include "pgweir/handover/channel.h"
+#include "pgweir/net/channel.h"
 
 #include <errno.h>
 #include <poll.h>
