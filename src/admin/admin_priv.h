@@ -147,6 +147,7 @@ enum command_argument {
 	ARG_OPTIONAL_DATABASE,
 	ARG_DATABASE,
 	ARG_ID,
+	ARG_VERSION,
 	ARG_OPTIONAL_SECONDS,
 	ARG_SETTING /* SET key = value */
 };
@@ -261,6 +262,9 @@ struct console_session {
 	struct portal *portals;
 	char tag[512];
 };
+
+/* Whether who asks is the user that we run as, by the Unix socket, and may do everything. */
+bool session_is_owner(const struct console_session *session);
 
 /* A NOTICE that goes out before the answer. */
 void session_notice(struct console_session *session, const char *text, const char *detail);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "pgweir/handover/channel.h"
+
 #include "pgweir/base/banned.h"
 
 static struct pools *pools_of(const struct console_session *session)
@@ -237,11 +239,43 @@ static enum outcome run_shutdown_clients(struct console_session *session, struct
 	return OUTCOME_DONE;
 }
 
+/* ---- another process ---- */
+
+/* Its words are understood by another pgweir only: from here on the connection is theirs. */
+static enum outcome run_takeover(struct console_session *session, struct err *err)
+{
+	const struct console_with *with = &session->console->with;
+	const char *version = words_of(session)->argument;
+
+	if (!session_is_owner(session)) {
+		err_set(err, ERR_RIGHTS,
+		        "only a process of the same system user may take over, by "
+		        "the Unix socket");
+		return OUTCOME_FAILED;
+	}
+	if (strtoul(version, NULL, 10) != HANDOVER_VERSION) {
+		err_set(err, ERR_UNSUPPORTED,
+		        "it hands over by version %d, and was asked for version %s: stop it, then "
+		        "start the other",
+		        HANDOVER_VERSION, *version ? version : "(none)");
+		return OUTCOME_FAILED;
+	}
+	if (!with->may_hand_over(with->arg, err))
+		return OUTCOME_FAILED;
+	with->hand_over(with->arg, client_console_detach(session->client));
+	return OUTCOME_OVER;
+}
+
 /* ---- help ---- */
 
 static const char *const argument_names[] = {
-	[ARG_NONE] = "",  [ARG_OPTIONAL_DATABASE] = " [db]", [ARG_DATABASE] = " db",
-	[ARG_ID] = " id", [ARG_SETTING] = " key = value",    [ARG_OPTIONAL_SECONDS] = " [seconds]",
+	[ARG_NONE] = "",
+	[ARG_OPTIONAL_DATABASE] = " [db]",
+	[ARG_DATABASE] = " db",
+	[ARG_ID] = " id",
+	[ARG_VERSION] = " version",
+	[ARG_SETTING] = " key = value",
+	[ARG_OPTIONAL_SECONDS] = " [seconds]",
 };
 
 const char *command_argument_name(enum command_argument argument)
@@ -302,6 +336,8 @@ const struct command commands[] = {
 	  "Close one client, by its id in SHOW CLIENTS." },
 	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
 	  "Bring every connection to rest between two messages, until RESUME." },
+	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,
+	  "What pgweir -R says to the process that it takes over from." },
 	{ "DRAIN", "DRAIN", ARG_OPTIONAL_SECONDS, CONSOLE_ADMIN, command_drain,
 	  "Close clients between transactions, all after these seconds; SHUTDOWN may follow." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,

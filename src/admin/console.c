@@ -128,6 +128,16 @@ void console_attach(struct console *console, struct clients *clients)
 	console->clients = clients;
 }
 
+void console_begin_at(struct console *console)
+{
+	usec_t now = loop_now(console->with.loop);
+
+	for (int i = 0; i < 2; i++) {
+		history_turn(console->history, now);
+		note_all(console);
+	}
+}
+
 void console_configure(struct console *console)
 {
 	usec_t period = console_config(console)->stats_period;

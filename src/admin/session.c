@@ -250,13 +250,17 @@ static bool may_see(const struct console_session *session, const struct request 
 	return request->kind != REQUEST_SHOW || session->role >= request->show->role;
 }
 
-static void begin_rows(struct console_session *session, struct portal *portal)
+bool session_is_owner(const struct console_session *session)
 {
 	const struct address *peer = &session->client->peer;
 
+	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
+}
+
+static void begin_rows(struct console_session *session, struct portal *portal)
+{
 	cursor_begin(&portal->cursor, session->console, portal->request.show, portal->request.talk);
-	portal->cursor.is_owner =
-	    address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
+	portal->cursor.is_owner = session_is_owner(session);
 }
 
 bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit)

@@ -265,6 +265,7 @@ static const char *client_socket_state(const struct client *client)
 	case CLIENT_WAITING:
 		return "cl_waiting";
 	case CLIENT_IDLE:
+	case CLIENT_LATE:
 	case CLIENT_PREPARING:
 	case CLIENT_ACTIVE:
 	case CLIENT_CONSOLE:

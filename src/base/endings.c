@@ -66,6 +66,7 @@ static const struct {
 	{ "idle transaction timeout", { "idle transaction timeout", true } },
 	{ "transaction timeout", { "transaction timeout", true } },
 	{ "suspend_timeout", { "suspend_timeout", true } },
+	{ "takeover_timeout", { "takeover_timeout", true } },
 	{ "transaction blocks not allowed in statement pooling mode",
 	  { "transaction blocks not allowed in statement pooling mode", true } },
 	{ "server login has been failing", { "server login has been failing", true } },

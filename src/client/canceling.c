@@ -103,6 +103,31 @@ void canceling_begin(struct client *client, struct bytes key)
 		cancel(client, target);
 	else if (is_for_peer(clients, key))
 		forward(client, key);
+	else if (clients->with.on_strange_key &&
+	         clients->with.on_strange_key(clients->with.arg, key))
+		client_close(client, NULL);
 	else
 		client_close(client, "failed cancel request");
+}
+
+static void on_nothing(void *arg) { (void)arg; }
+
+void clients_cancel(struct clients *clients, struct bytes key)
+{
+	struct client *target = find_target(clients, key);
+	struct logger log = { clients->with.log, NULL };
+	struct err err;
+
+	if (!target) {
+		if (!clients->with.on_strange_key ||
+		    !clients->with.on_strange_key(clients->with.arg, key))
+			log_info(&log, "failed cancel request");
+		return;
+	}
+	if (target->state == CLIENT_CONSOLE)
+		clients->with.door->cancel(target->console);
+	else if (target->state == CLIENT_WAITING)
+		relay_cancel_waiting(target);
+	else if (!cancel_start(&target->borrower, on_nothing, NULL, &err))
+		log_info(&target->log, "%s", err.text);
 }

@@ -163,6 +163,20 @@ void slow_forget(struct client *client);
 void canceling_begin(struct client *client, struct bytes key);
 void canceling_end(struct client *client);
 
+/*
+ * A client of another process of ours, which has logged in there: half made, in CLIENT_IDLE.
+ * id 0: the next. NULL: no memory, and fd is the caller's. clients.c
+ */
+struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
+                              uint64_t id);
+
+/* It is gone, without a word. */
+void client_forget(struct client *client);
+
+/* client_idle_timeout runs since then; and since when it does. */
+void client_idle_resume(struct client *client, usec_t since);
+usec_t client_idle_since(const struct client *client);
+
 /* It is in, and asked for the console. console_door.c */
 void console_begin(struct client *client);
 

@@ -12,6 +12,7 @@
 #include "pgweir/config/entries.h"
 
 #include "client_priv.h"
+#include "late_begin_priv.h"
 #include "lookup_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -91,6 +92,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->free_task.run = free_closed;
 	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
+	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
@@ -120,6 +122,7 @@ void clients_free(struct clients **clientsp)
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
+	slab_done(&clients->late_slab);
 	config_unref(&clients->config);
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);
@@ -219,6 +222,37 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 		client_close(client, "cannot watch the connection");
 	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))
 		client_stream_ops.on_input(&client->stream); /* its first packet is there already */
+}
+
+/* It stands where its id belongs. */
+static void file_by_id(struct clients *clients, struct client *client)
+{
+	struct client *before = TAILQ_LAST(&clients->list, client_list);
+
+	while (before && before->id > client->id)
+		before = TAILQ_PREV(before, client_list, node);
+	if (before)
+		TAILQ_INSERT_AFTER(&clients->list, before, client, node);
+	else
+		TAILQ_INSERT_HEAD(&clients->list, client, node);
+}
+
+struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
+                              uint64_t id)
+{
+	struct client *client = make(clients, fd, peer);
+
+	if (!client)
+		return NULL;
+	if (id)
+		client->id = id;
+	file_by_id(clients, client);
+	clients->count++;
+	clients->state_counts[CLIENT_STARTUP]++;
+	client_enter(client, CLIENT_PROOF);
+	client_entrance_free(client);
+	client_enter(client, CLIENT_IDLE);
+	return client;
 }
 
 struct client *clients_find(struct clients *clients, uint64_t id)

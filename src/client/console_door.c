@@ -78,3 +78,11 @@ void client_console_next(struct client *client)
 }
 
 void client_console_end(struct client *client, const char *reason) { client_leave(client, reason); }
+
+int client_console_detach(struct client *client)
+{
+	int fd = stream_take_socket(&client->stream);
+
+	client_close(client, "its process takes over");
+	return fd;
+}

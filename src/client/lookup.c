@@ -197,7 +197,7 @@ static void ask(struct lookup *lookup)
 	struct buf out = { 0 };
 
 	/* No client was here, but an auth_query itself may have set something. */
-	if (!pool_prepare(borrower, params_none(lookups->pools->with.params)))
+	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
 		return;
 	lookup->state = LOOKUP_ASKING;
 	add_query(&out, &lookup->key);

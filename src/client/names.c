@@ -196,3 +196,35 @@ bool names_are_unsure(const struct client *client)
 {
 	return ledger_open_is_unsure(&client->open_names, &client->borrower.server->ledger);
 }
+
+/* ---- from one process to another ---- */
+
+static void see_node(const void *node, VISIT visit, void *arg)
+{
+	struct names_walk *walk = arg;
+
+	if ((visit == postorder || visit == leaf) && !walk->is_over)
+		walk->is_over = !walk->see(walk, entry_of(*(char *const *)node));
+}
+
+void names_each(const struct client *client, struct names_walk *walk)
+{
+	twalk_r(client->statements, see_node, walk);
+}
+
+void names_restore(struct client *client, const char *name, struct statement *statement)
+{
+	size_t size = strlen(name) + 1;
+	struct client_statement *entry =
+	    names_find(client, name) ? NULL : calloc(1, sizeof(*entry) + size);
+
+	if (!entry)
+		return;
+	memcpy(entry->name, name, size);
+	entry->is_confirmed = true;
+	if (!add(client, entry)) {
+		free(entry);
+		return;
+	}
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+}

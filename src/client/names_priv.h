@@ -49,4 +49,12 @@ bool names_are_unsure(const struct client *client);
 /* The names are gone: all (is_all), or those that had been confirmed. */
 void names_forget(struct client *client, bool is_all);
 
+/* All names, for another process of ours; and one that was there. true: go on. */
+struct names_walk {
+	bool (*see)(struct names_walk *walk, const struct client_statement *entry);
+	bool is_over;
+};
+void names_each(const struct client *client, struct names_walk *walk);
+void names_restore(struct client *client, const char *name, struct statement *statement);
+
 #endif

@@ -73,6 +73,15 @@ void unnamed_away(struct client *client);
 /* Frees it; the ledger has settled what was under way. */
 void unnamed_free(struct client *client);
 
+/* For another process of ours: fields of the client's record, and back. false: it cannot be sent.
+ */
+struct channel;
+struct pools_arrival;
+struct record;
+bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
+void unnamed_read(struct client *client, struct record *record,
+                  const struct pools_arrival *arrival);
+
 /* The SQL text of a statement that the client has prepared by this name; NULL: none. */
 const char *prepared_text(const struct client *client, const char *name);
 

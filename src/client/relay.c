@@ -21,6 +21,7 @@
 
 #include "client_priv.h"
 #include "heal_priv.h"
+#include "late_begin_priv.h"
 #include "names_priv.h"
 #include "prepared_priv.h"
 #include "sql_priv.h"
@@ -108,11 +109,9 @@ static bool is_session(const struct client *client)
 	return client->replication || client->borrower.pool->limits.mode == POOL_MODE_SESSION;
 }
 
-/* Back to being without a server; goes on with what has come meanwhile. */
-static void rest(struct client *client)
+/* Without a server; goes on with what has come meanwhile. */
+static void go_on_without(struct client *client)
 {
-	client_enter(client, CLIENT_IDLE);
-	client_idle_begin(client);
 	if (stream_unsent(&client->stream)) {
 		stream_want(&client->stream, WANT_NOTHING); /* on_drained() goes on */
 		return;
@@ -120,6 +119,14 @@ static void rest(struct client *client)
 	if (stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);
 	emptying_look(client);
+}
+
+/* Back to being without a server. */
+static void rest(struct client *client)
+{
+	client_enter(client, CLIENT_IDLE);
+	client_idle_begin(client);
+	go_on_without(client);
 }
 
 /* Gives the server back, if nothing is owed on either side; then the client goes on without. */
@@ -158,7 +165,7 @@ static void on_lent(struct borrower *borrower)
 	}
 	if (client->state == CLIENT_WAITING || client->state == CLIENT_IDLE) {
 		timer_clear(&client->timer);
-		if (!pool_prepare(borrower, client->params)) {
+		if (!pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_PREPARING);
 			return;
 		}
@@ -179,7 +186,7 @@ static bool get_server(struct client *client)
 	begin_batch(client);
 	if (pool_take(borrower)) {
 		timer_clear(&client->timer);
-		if (pool_prepare(borrower, client->params)) {
+		if (pool_prepare(borrower, client->params, true)) {
 			client_enter(client, CLIENT_ACTIVE);
 			server_begin_query(borrower->server, client->request_at, client->xact_at);
 			return true;
@@ -225,7 +232,7 @@ static enum judgement skip(struct client *client, char type)
 
 	if (type == 'S') {
 		client->is_skipping = false;
-		message_ready(&out, 'I');
+		message_ready(&out, client->late ? 'E' : 'I');
 		is_sent = client_send(client, buf_bytes(&out));
 		buf_free(&out);
 	}
@@ -245,11 +252,11 @@ void relay_cancel_waiting(struct client *client)
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	message_err(&out, "ERROR", &err);
 	if (frame.type == 'Q' || frame.type == 'F')
-		message_ready(&out, 'I');
+		message_ready(&out, client->late ? 'E' : 'I');
 	else
 		client->is_skipping = true;
 	pool_give_up(&client->borrower);
-	end_batch(client, 'I');
+	end_batch(client, client->late ? 'E' : 'I');
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);
 	if (!is_sent)
@@ -258,7 +265,61 @@ void relay_cancel_waiting(struct client *client)
 		client->frame_left = frame.length;
 		client->passes = false;
 	}
-	rest(client);
+	if (!client->late) {
+		rest(client);
+		return;
+	}
+	late_begin_fail(client);
+	go_on_without(client);
+}
+
+/* A batch that was answered here. */
+static void count_batch(struct client *client, char status)
+{
+	begin_batch(client);
+	end_batch(client, status);
+}
+
+/* A Query of a client without a server, where BEGIN may be late. JUDGE_SEND: it needs one. */
+static enum judgement judge_late(struct client *client, const struct frame *frame, struct bytes in,
+                                 struct gather *gather)
+{
+	enum late_result result = late_begin_judge(client, frame, in);
+
+	if (result == LATE_PASS)
+		return JUDGE_SEND;
+	if (result == LATE_MORE)
+		return JUDGE_MORE;
+	if (result == LATE_GONE)
+		return JUDGE_END;
+	/* What PostgreSQL does with any Query. */
+	unnamed_drop(client, gather);
+	sql_forget(client);
+	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
+	if (result == LATE_BEGUN)
+		late_begin_arm(client);
+	else
+		client_idle_begin(client);
+	return JUDGE_DROP;
+}
+
+/* A frame of a client without a server. JUDGE_SEND: it has one now. */
+static enum judgement judge_without(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct gather *gather)
+{
+	if (frame->type == 'Q' && (client->late || client->borrower.pool->limits.late_begin)) {
+		enum judgement judgement = judge_late(client, frame, in, gather);
+
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
+	if (!get_server(client))
+		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
+		           ? JUDGE_END
+		           : JUDGE_WAIT;
+	if (client->late && !late_begin_send(client, frame->type, gather))
+		return refuse(client, ERR_MEMORY, "out of memory");
+	return JUDGE_SEND;
 }
 
 /* What concerns the statements of a client whose names are followed. */
@@ -319,13 +380,13 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (type == 'Q' && client->clients->config->disable_pqexec)
 		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
 	/* The rest of a COPY that has failed; a Flush of nothing. */
-	if (!requests[type].needs_server && (client->state == CLIENT_IDLE || server->is_ready))
+	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
 		return JUDGE_DROP;
-	if (client->state == CLIENT_IDLE) {
-		if (!get_server(client))
-			return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
-			           ? JUDGE_END
-			           : JUDGE_WAIT;
+	if (client->state != CLIENT_ACTIVE) {
+		enum judgement judgement = judge_without(client, frame, in, gather);
+
+		if (judgement != JUDGE_SEND)
+			return judgement;
 		server = client->borrower.server;
 	}
 	if (ledger_is_full(&server->ledger) || server->segment.is_failed)
@@ -411,9 +472,16 @@ bool relay_input(struct client *client, struct bytes in)
 	struct server *server;
 
 	gather_begin(&gather);
+	if (client->late && client->state == CLIENT_ACTIVE &&
+	    !late_begin_send(client, in.at[0], &gather)) {
+		refuse(client, ERR_MEMORY, "out of memory");
+		return false;
+	}
 	judgement = judge_all(client, &in, &gather);
 	if (judgement == JUDGE_END)
 		return false;
+	if (judgement == JUDGE_WAIT && client->state == CLIENT_ACTIVE)
+		late_begin_flush(client, &gather);
 	if (client->state == CLIENT_ACTIVE && !send_gathered(client, &gather))
 		return false;
 	unnamed_keep(client, &gather);
@@ -427,7 +495,7 @@ bool relay_input(struct client *client, struct bytes in)
 		return false;
 	}
 	if (client->state != CLIENT_ACTIVE)
-		return client->state == CLIENT_IDLE;
+		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
 	if (server_has_room(server) && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !is_session(client) && client->frame_left == 0)
 			give_back(client); /* the rest of a frame was all that was missing */
@@ -472,7 +540,7 @@ static bool start_anew(struct client *client)
 
 	take_params(client, borrower->server);
 	borrower->server->is_rest_unknown = false;
-	if (pool_prepare(borrower, client->params))
+	if (pool_prepare(borrower, client->params, false))
 		return true;
 	client_enter(client, CLIENT_PREPARING);
 	stream_want(&client->stream, WANT_END);

@@ -28,15 +28,6 @@
 
 #include "pgweir/base/banned.h"
 
-/* The client's unnamed statement is one of these. */
-struct sql_unnamed {
-	enum sql_kind kind;
-	bool is_bound; /* the unnamed portal is of it */
-	struct statements *statements;
-	struct statement *statement; /* one owner; NULL for DEALLOCATE */
-	char name[SQL_NAME_MAX + 1];
-};
-
 void sql_forget(struct client *client)
 {
 	struct sql_unnamed *sql = client->sql;
@@ -372,8 +363,8 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 
 /* ---- the extended protocol ---- */
 
-static bool remember(struct client *client, const struct sql_statement *read,
-                     struct statement *statement)
+bool sql_remember(struct client *client, const struct sql_statement *read,
+                  struct statement *statement)
 {
 	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
 
@@ -396,7 +387,7 @@ static enum prepared_result parse_execute(struct client *client, const struct sq
 	if (!known_is_sure(&server->known, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!prepared_inject(client, gather, names_statement(entry)) ||
-	    !remember(client, sql, names_statement(entry)))
+	    !sql_remember(client, sql, names_statement(entry)))
 		return PREPARED_END;
 	gather_renamed(gather, 'P', body, sql->token, statement_name(names_statement(entry)));
 	return PREPARED_HEAD;
@@ -410,7 +401,7 @@ static enum prepared_result parse_on_stage(struct client *client, const struct s
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
 		return PREPARED_END;
-	is_good = remember(client, sql, statement);
+	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	gather_renamed(gather, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
 	return is_good ? PREPARED_HEAD : PREPARED_END;

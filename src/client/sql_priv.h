@@ -5,7 +5,22 @@
 #ifndef PGWEIR_CLIENT_SQL_PRIV_H
 #define PGWEIR_CLIENT_SQL_PRIV_H
 
+#include "pgweir/pgwire/sql.h"
+
 #include "prepared_priv.h"
+
+/* The client's unnamed statement is one of these. */
+struct sql_unnamed {
+	enum sql_kind kind;
+	bool is_bound; /* the unnamed portal is of it */
+	struct statements *statements;
+	struct statement *statement; /* one owner; NULL for DEALLOCATE */
+	char name[SQL_NAME_MAX + 1];
+};
+
+/* It is about that from now on; statement: may be NULL. false: no memory. */
+bool sql_remember(struct client *client, const struct sql_statement *read,
+                  struct statement *statement);
 
 /* A Query. */
 enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
@@ -34,5 +49,13 @@ void sql_leave(struct client *client);
 
 /* The unnamed statement is gone, or another. */
 void sql_forget(struct client *client);
+
+/* sql_handover.c: what the unnamed statement is about, as fields of the client's record, and back.
+ * false: bad. */
+bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel);
+struct record;
+struct pools_arrival;
+void sql_unnamed_read(struct client *client, struct record *record,
+                      const struct pools_arrival *arrival);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pool/handover.h"
 
 #include "client_priv.h"
 #include "sql_priv.h"
@@ -185,6 +186,39 @@ void unnamed_away(struct client *client)
 {
 	if (client->unnamed)
 		client->unnamed->is_here = false;
+}
+
+bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
+{
+	const struct unnamed *unnamed = client->unnamed;
+
+	if (!unnamed)
+		return true;
+	record_add_number(record, 'X', unnamed->has_text);
+	record_add_number(record, 'x', unnamed->is_here);
+	record_add_number(record, 'y',
+	                  unnamed->statement ? statement_number(unnamed->statement) : 0);
+	return !unnamed->statement || statement_write(unnamed->statement, channel);
+}
+
+void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
+{
+	bool has_text, is_here;
+	struct statement *statement = NULL;
+	uint64_t number;
+
+	if (!record_has(record, 'X'))
+		return;
+	has_text = record_flag(record, 'X');
+	is_here = record_flag(record, 'x');
+	number = record_number(record, 'y');
+	if (!arrival || !get(client))
+		return;
+	if (number)
+		statement = arrival_statement(arrival, number);
+	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
+	client->unnamed->has_text = has_text && statement;
+	client->unnamed->is_here = is_here && client->borrower.server;
 }
 
 void unnamed_free(struct client *client)

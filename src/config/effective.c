@@ -29,6 +29,12 @@ enum pool_mode config_pool_mode(const struct config *config, const struct config
 	return config->pool_mode;
 }
 
+bool config_late_begin(const struct config *config, const struct config_database *database,
+                       const struct config_user *user)
+{
+	return first_said(SAID(user, late_begin), SAID(database, late_begin), config->late_begin);
+}
+
 int config_pool_size(const struct config *config, const struct config_database *database,
                      const struct config_user *user)
 {

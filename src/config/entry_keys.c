@@ -50,6 +50,7 @@ const struct entry_key database_keys[] = {
 	                 "between them. One that cannot be reached is left out for "
 	                 "server_login_retry while another can. Without it, the Unix socket in "
 	                 "unix_socket_dir."),
+	DATABASE(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(load_balance_hosts, .initial = "round-robin",
 	         .help = "Which of several hosts a new connection goes to: round-robin takes them "
 	                 "in turn; disable stays with one until a connection to it fails."),
@@ -79,6 +80,7 @@ const size_t database_keys_count = sizeof(database_keys) / sizeof(database_keys[
 const struct entry_key user_keys[] = {
 	USER(client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(pool_mode, .help = pool_mode_help),

@@ -174,6 +174,13 @@ const struct setting settings[] = {
 	                "settings within options."),
 	SETTING(job_name, .initial = "pgbouncer", BOOT, GROUP(GENERIC),
 	        .help = "A name for this instance, for information only."),
+	SETTING(late_begin, .initial = "0", LIVE, GROUP(GENERIC),
+	        .help =
+	            "In transaction mode, answers a plain BEGIN or START TRANSACTION at once and "
+	            "sends it in front of the first statement behind it, in the same write: "
+	            "no server is held for a transaction that has not begun to work, and an "
+	            "empty one never takes any. What differs from PostgreSQL is in "
+	            "doc/late-begin.md."),
 	SETTING(listen_addr, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "Addresses and names to listen on, separated by commas. * = all; "
 	                "empty = no TCP."),
@@ -331,6 +338,10 @@ const struct setting settings[] = {
 	        .help = "auth, authpriv, daemon, user, local0 ... local7; anything else = daemon."),
 	SETTING(syslog_ident, .initial = "pgbouncer", LIVE, GROUP(LOG),
 	        .help = "The name in syslog's lines."),
+	SETTING(takeover_timeout, .initial = "3600", LIVE, GROUP(CHECKS),
+	        .help = "After a take-over (-R): how long the old process serves those who could "
+	                "not be handed over, such as clients with TLS; then they are closed. 0 = "
+	                "until they leave."),
 	SETTING(tcp_defer_accept, .initial = "1", .max = INT32_MAX, LIVE, GROUP(NETWORK),
 	        .help = "The value of TCP_DEFER_ACCEPT: the system hands a connection over when "
 	                "it has sent something. 0 = off."),

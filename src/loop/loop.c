@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -74,6 +75,8 @@ struct loop {
 	struct task_list tasks;
 	struct timer_line *lines;
 	struct signal_watch *signals;
+	int *leaving; /* descriptors to be closed when the kernel has been told */
+	size_t leaving_count, leaving_room;
 	char scratch[LOOP_SCRATCH_SIZE];
 };
 
@@ -134,10 +137,39 @@ static void free_signals(struct loop *loop)
 	}
 }
 
+/* ---- descriptors that others have too ---- */
+
+static void close_leaving(struct loop *loop, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		close(loop->leaving[i]);
+	loop->leaving_count -= count;
+	memmove(loop->leaving, loop->leaving + count, loop->leaving_count * sizeof(int));
+}
+
+void loop_close_later(struct loop *loop, int fd)
+{
+	if (loop->leaving_count == loop->leaving_room) {
+		size_t room = loop->leaving_room ? 2 * loop->leaving_room : 64;
+		int *leaving = realloc(loop->leaving, room * sizeof(int));
+
+		if (!leaving) {
+			close(fd);
+			return;
+		}
+		loop->leaving = leaving;
+		loop->leaving_room = room;
+	}
+	loop->leaving[loop->leaving_count++] = fd;
+}
+
 void loop_free(struct loop **loop)
 {
 	if (!*loop)
 		return;
+	if ((*loop)->leaving_count)
+		close_leaving(*loop, (*loop)->leaving_count);
+	free((*loop)->leaving);
 	free_lines(*loop);
 	free_signals(*loop);
 	event_base_free((*loop)->base);
@@ -182,6 +214,7 @@ static bool poll_for_a_while(struct loop *loop)
 
 static void turn(struct loop *loop)
 {
+	size_t leaving = loop->leaving_count;
 	bool may_sleep = TAILQ_EMPTY(&loop->tasks);
 
 	loop->now = 0;
@@ -190,6 +223,9 @@ static void turn(struct loop *loop)
 	    !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
 		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
+	/* It begins by telling the kernel what has changed. */
+	if (leaving)
+		close_leaving(loop, leaving);
 	run_tasks(loop);
 	loop->is_turning = false;
 	loop->turn_count++;

@@ -207,14 +207,19 @@ bool ask_open(struct ask *ask, const char *path, const char *user, struct err *e
 	return ok;
 }
 
-bool ask_query(struct ask *ask, const char *statement,
-               void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
-               struct err *err)
+bool ask_say(struct ask *ask, const char *statement, struct err *err)
 {
 	struct buf out = { 0 };
 
 	message_query(&out, statement);
-	return send_all(ask, &out, err) && take_answer(ask, on_row, arg, err);
+	return send_all(ask, &out, err);
+}
+
+bool ask_query(struct ask *ask, const char *statement,
+               void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
+               struct err *err)
+{
+	return ask_say(ask, statement, err) && take_answer(ask, on_row, arg, err);
 }
 
 void ask_close(struct ask *ask)

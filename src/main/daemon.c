@@ -151,30 +151,49 @@ static void on_free(void *arg)
 	listener_retry(daemon->listener);
 }
 
+/* It may be of a client that the process before us still serves. */
+static bool on_strange_key(void *arg, struct bytes key)
+{
+	struct daemon *daemon = arg;
+
+	return successor_pass_key(daemon->takeover, key);
+}
+
 /* ---- making the rooms ---- */
 
-static bool make_listener(struct daemon *daemon, const struct activation *given, struct err *err)
+static bool make_listener(struct daemon *daemon, const struct activation *given,
+                          struct takeover *takeover, struct err *err)
 {
 	const struct config *config = daemon->config;
+	bool is_given = takeover->is_given && given->count == 0;
 
-	daemon->listener = listener_new(daemon->loop,
-	                                &(struct listener_options){
-					    .addresses = config->listen_addr.text,
-					    .port = (uint16_t)config->listen_port,
-					    .unix_dir = config->unix_socket_dir,
-					    .unix_mode = (mode_t)config->unix_socket_mode,
-					    .unix_group = config->unix_socket_group,
-					    .backlog = config->listen_backlog,
-					    .reuse_port = config->so_reuseport,
-					    .tcp_defer_accept = config->tcp_defer_accept,
-					    .socket = daemon->pools->server_sockets,
-					    .given = given->fds,
-					    .given_count = given->count,
-					    .log = daemon->logger,
-					},
-	                                on_accept, daemon);
+	daemon->listener =
+	    listener_new(daemon->loop,
+	                 &(struct listener_options){
+			     .addresses = config->listen_addr.text,
+			     .port = (uint16_t)config->listen_port,
+			     .unix_dir = config->unix_socket_dir,
+			     .unix_mode = (mode_t)config->unix_socket_mode,
+			     .unix_group = config->unix_socket_group,
+			     .backlog = config->listen_backlog,
+			     .reuse_port = config->so_reuseport,
+			     .tcp_defer_accept = config->tcp_defer_accept,
+			     .socket = daemon->pools->server_sockets,
+			     .given = is_given ? takeover->listeners : given->fds,
+			     .given_count = is_given ? takeover->listener_count : given->count,
+			     .inherited = takeover->listeners,
+			     .inherited_count = is_given ? 0 : takeover->listener_count,
+			     .log = daemon->logger,
+			 },
+	                 on_accept, daemon);
 	if (!daemon->listener)
 		return err_set(err, ERR_MEMORY, "out of memory");
+	if (takeover->fd >= 0) {
+		listener_pause(daemon->listener); /* until it is ours to let them in */
+		listener_own_file(daemon->listener, false);
+	}
+	if (is_given)
+		takeover->listener_count = 0; /* the listener closes them all */
 	return listener_open(daemon->listener, err);
 }
 
@@ -244,6 +263,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.pools = daemon->pools,
 		.door = console_door(daemon->console),
 		.on_free = on_free,
+		.on_strange_key = on_strange_key,
 		.arg = daemon,
 	    },
 	    daemon->config, daemon->users, err);
@@ -261,7 +281,8 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
-                          const struct activation *given, struct err *err)
+                          const struct activation *given, struct takeover *takeover,
+                          struct err *err)
 {
 	struct daemon *daemon = calloc(1, sizeof(*daemon));
 
@@ -282,7 +303,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !make_listener(daemon, given, err))
+	    !make_listener(daemon, given, takeover, err))
 		daemon_free(&daemon);
 	return daemon;
 }
@@ -305,6 +326,9 @@ void daemon_free(struct daemon **daemonp)
 	if (daemon->pools)
 		daemon->pools->suspend = SUSPEND_NONE; /* nobody goes on now */
 	timer_clear(&daemon->watchdog);
+	successor_stop(daemon->takeover, SHUTDOWN_NOW);
+	successor_free(&daemon->takeover);
+	handover_free(&daemon->handover);
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);

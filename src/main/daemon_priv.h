@@ -19,6 +19,9 @@ enum shutdown_state {
 	SHUTDOWN_CLIENTS  /* waits until no client is left */
 };
 
+struct handover;  /* handover.c */
+struct successor; /* takeover.c */
+
 struct daemon {
 	struct log *log;
 	struct logger logger;
@@ -45,7 +48,23 @@ struct daemon {
 	struct pools_watch watch; /* on while shutdown is not NONE */
 	struct timer suspend;     /* on while a SUSPEND drains */
 	usec_t suspended_at;
+	struct handover *handover; /* another process takes over from this one; else NULL */
+	struct successor
+	    *takeover; /* this one takes over from another that is not done; else NULL */
 };
+
+/* Ends it in one way or the other, as the console's SHUTDOWN does. */
+void daemon_stop(struct daemon *daemon, enum shutdown_kind kind);
+
+/* Another process takes over, and is heard on that socket. handover.c */
+bool handover_may_start(const struct daemon *daemon, struct err *err);
+void handover_start(struct daemon *daemon, int fd);
+void handover_free(struct handover **handover);
+
+/* What the process that was taken over from is told; nothing if there is none. takeover.c */
+bool successor_pass_key(struct successor *successor, struct bytes key);
+void successor_stop(struct successor *successor, enum shutdown_kind kind);
+void successor_free(struct successor **successor);
 
 /* The users whom a configuration names; none where nobody's name counts. NULL: *err says why. */
 struct users *daemon_load_users(const struct config *config, struct err *err);

@@ -280,6 +280,8 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	daemon_go_on(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
 	shut_the_door(daemon, how);
+	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
+	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
 	if (how == SHUTDOWN_SERVERS) {
 		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 		pools_pause(daemon->pools, NULL);
@@ -290,6 +292,15 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 }
 
 static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
+
+void daemon_stop(struct daemon *daemon, enum shutdown_kind kind)
+{
+	if (kind == SHUTDOWN_NOW)
+		stop_now(daemon);
+	else
+		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
+		                                                          : SHUTDOWN_CLIENTS);
+}
 
 /* ---- the service manager ---- */
 
@@ -410,20 +421,15 @@ static const struct config *config_in_force(void *arg)
 	return daemon->config;
 }
 
-static void shut_down(void *arg, enum shutdown_kind kind)
-{
-	struct daemon *daemon = arg;
-
-	if (kind == SHUTDOWN_NOW)
-		stop_now(daemon);
-	else
-		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
-		                                                          : SHUTDOWN_CLIENTS);
-}
+static void shut_down(void *arg, enum shutdown_kind kind) { daemon_stop(arg, kind); }
 
 static void suspend(void *arg) { daemon_suspend(arg); }
 
 static void go_on(void *arg) { daemon_go_on(arg); }
+
+static bool may_hand_over(void *arg, struct err *err) { return handover_may_start(arg, err); }
+
+static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
 
 static void drain(void *arg, usec_t limit) { daemon_drain(arg, limit); }
 
@@ -467,6 +473,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.shutdown = shut_down,
 		.suspend = suspend,
 		.go_on = go_on,
+		.may_hand_over = may_hand_over,
+		.hand_over = hand_over,
 		.drain = drain,
 		.drain_end = drain_end,
 		.listening = listening,

@@ -52,18 +52,24 @@ static unsigned long expected_files(const struct config *config)
 	       (unsigned long)(config->default_pool_size + config->reserve_pool_size) * pools + 32;
 }
 
+static bool has_pidfile(const struct config *config) { return config->pidfile && *config->pidfile; }
+
 static bool enter_background(const struct options *options, const struct config *config,
-                             const struct logger *logger, struct err *err)
+                             const struct logger *logger, struct takeover *takeover,
+                             struct err *err)
 {
-	bool has_pidfile = config->pidfile && *config->pidfile;
+	bool is_free = true;
 
 	if (!privileges_drop(options->user ? options->user : config->user, err))
 		return false;
-	if (options->daemon && !has_pidfile)
+	if (options->daemon && !has_pidfile(config))
 		return err_set(err, ERR_CONFIG, "daemon needs pidfile configured");
-	if (has_pidfile && !pidfile_check(config->pidfile, logger, err))
+	if (options->reboot && !takeover_begin(takeover, config, err))
 		return false;
-	return !options->daemon || daemonize(err);
+	if (has_pidfile(config) &&
+	    !(takeover->fd >= 0 && pidfile_is_of(config->pidfile, takeover->pid)))
+		is_free = pidfile_check(config->pidfile, logger, err);
+	return is_free && (!options->daemon || daemonize(err));
 }
 
 /* Secrets stay out of core dumps and other processes. Under a sanitizer leaks could not be found.
@@ -78,13 +84,27 @@ static void close_memory(const struct config *config)
 #endif
 }
 
+/* The last that can fail: from then on there is no way back. */
+static bool take_over(struct daemon *daemon, struct takeover *takeover, const char *pidfile,
+                      const struct logger *logger, struct err *err)
+{
+	struct err failure;
+
+	if (!daemon_take_over(daemon, takeover, err))
+		return false;
+	if (pidfile && !pidfile_replace(pidfile, &failure))
+		log_error(logger, "%s", failure.text);
+	return true;
+}
+
 /* Runs the daemon to its end. Takes over the references. */
 static bool run(struct log *log, const struct options *options, const struct config *config,
                 struct users *users, struct hba *hba, const struct activation *given,
-                struct err *err)
+                struct takeover *takeover, struct err *err)
 {
 	struct logger logger = { log, NULL };
-	char *pidfile = config->pidfile && *config->pidfile ? strdup(config->pidfile) : NULL;
+	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
+	bool takes_over = takeover->fd >= 0;
 	unsigned long expected = expected_files(config);
 	struct limits limits;
 	struct daemon *daemon;
@@ -93,8 +113,12 @@ static bool run(struct log *log, const struct options *options, const struct con
 	close_memory(config);
 	if (limits_raise(&limits, err))
 		limits_report(&limits, expected, &logger);
-	daemon = daemon_new(log, options, config, users, hba, given, err);
-	is_up = daemon && (!pidfile || pidfile_write(pidfile, err)) && log_start(log, err);
+	daemon = daemon_new(log, options, config, users, hba, given, takeover, err);
+	is_up = daemon && (!pidfile || takes_over || pidfile_write(pidfile, err)) &&
+	        log_start(log, err);
+	if (is_up && takes_over)
+		is_up = take_over(daemon, takeover, pidfile, &logger, err);
+	takeover_end(takeover);
 	if (is_up) {
 		log_info(&logger, "process up: %s, %s", VERSION_OWN, loop_library());
 		daemon_run(daemon);
@@ -114,6 +138,7 @@ static int start(const struct options *options)
 	struct hba *hba;
 	struct log_options log_options;
 	struct activation given;
+	struct takeover takeover = { .fd = -1 };
 	struct err err;
 	bool is_good;
 
@@ -129,12 +154,13 @@ static int start(const struct options *options)
 		return EXIT_FAILURE;
 	}
 	log_options = daemon_log_options(options, config);
-	is_good = enter_background(options, config, &logger, &err) &&
+	is_good = enter_background(options, config, &logger, &takeover, &err) &&
 	          log_configure(log, &log_options, &err);
 	if (is_good)
-		is_good = run(log, options, config, users, hba, &given, &err);
+		is_good = run(log, options, config, users, hba, &given, &takeover, &err);
 	else
 		config_unref(&config), users_release(&users), hba_release(&hba);
+	takeover_end(&takeover);
 	if (!is_good)
 		log_fatal(&logger, "%s", err.text);
 	log_free(&log);

@@ -26,7 +26,8 @@ static const struct row {
 } rows[] = {
 	{ 'd', "daemon", NULL, "run in the background (needs pidfile)" },
 	{ 'q', "quiet", NULL, "log nothing to stderr" },
-	{ 'R', "reboot", NULL, "take over from a running process (not supported yet)" },
+	{ 'R', "reboot", NULL,
+	  "take over from a running process, which ends; without one, just start" },
 	{ 'u', "user", "NAME", "switch to this user, whatever the setting says" },
 	{ 'v', "verbose", NULL, "say more; may be given several times" },
 	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
@@ -68,7 +69,7 @@ static void make_tables(char *letters, struct option *longs)
 	longs[ROW_COUNT] = (struct option){ 0 };
 }
 
-static bool take_option(struct options *options, int letter, struct err *err)
+static void take_option(struct options *options, int letter)
 {
 	switch (letter) {
 	case 'd':
@@ -110,11 +111,9 @@ static bool take_option(struct options *options, int letter, struct err *err)
 		options->action = OPTIONS_HELP;
 		break;
 	case 'R':
-		return err_set(
-		    err, ERR_CONFIG,
-		    "-R (--reboot) is not supported yet: stop the running process first");
+		options->reboot = true;
+		break;
 	}
-	return true;
 }
 
 /* getopt says no more than that something is wrong, and where it stands. */
@@ -169,8 +168,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		if (letter == '?' || letter == ':')
 			return complain(letter, argv, err);
-		if (!take_option(options, letter, err))
-			return false;
+		take_option(options, letter);
 		/* As soon as asked: what stands behind does not matter. */
 		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION ||
 		    options->action == OPTIONS_DUMP)

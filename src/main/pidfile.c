@@ -80,8 +80,31 @@ bool pidfile_write(const char *path, struct err *err)
 	return ok;
 }
 
+bool pidfile_is_of(const char *path, pid_t pid)
+{
+	struct err err;
+
+	return read_pid(path, &err) == pid;
+}
+
+bool pidfile_replace(const char *path, struct err *err)
+{
+	char fresh[PATH_MAX];
+	bool ok;
+
+	snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
+	unlink(fresh);
+	if (!pidfile_write(fresh, err))
+		return false;
+	ok = rename(fresh, path) == 0;
+	if (!ok)
+		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));
+	unlink(fresh);
+	return ok;
+}
+
 void pidfile_remove(const char *path)
 {
-	if (path && *path && read_pid(path, NULL) == getpid())
+	if (path && *path && pidfile_is_of(path, getpid()))
 		unlink(path);
 }

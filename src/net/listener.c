@@ -57,6 +57,7 @@ struct listener {
 	unsigned int door_count;
 	unsigned long accepted_count;
 	struct timer rest;
+	bool is_file_ours;
 	bool is_paused;
 	bool is_resting;
 	bool is_closing; /* the last ones are being let in */
@@ -315,6 +316,16 @@ void listener_close_tcp(struct listener *listener)
 	listener->is_closing = false;
 }
 
+void listener_own_file(struct listener *listener, bool is_ours)
+{
+	listener->is_file_ours = is_ours;
+}
+
+bool listener_is_given(const struct listener *listener)
+{
+	return listener->options.given_count > 0;
+}
+
 /* ---- TCP ---- */
 
 static bool is_open_already(const struct listener *listener, const struct address *address)
@@ -338,7 +349,9 @@ static void open_address(struct listener *listener, const struct address *addres
 
 	if (is_open_already(listener, address))
 		return;
-	fd = listener_bind_tcp(address, &listener->options, &err);
+	fd = listener_find_inherited(&listener->options, address, NULL);
+	if (fd < 0)
+		fd = listener_bind_tcp(address, &listener->options, &err);
 	if (fd < 0) {
 		log_warning(&listener->options.log, "%s", err.text);
 		return;
@@ -460,7 +473,9 @@ static bool open_unix(struct listener *listener, struct err *err)
 		return true;
 	if (asprintf(&path, "%s/.s.PGSQL.%u", listener->unix_dir, listener->options.port) < 0)
 		return err_set(err, ERR_MEMORY, "no memory for unix_socket_dir");
-	fd = listener_bind_unix(path, &listener->options, err);
+	fd = listener_find_inherited(&listener->options, NULL, path);
+	if (fd < 0)
+		fd = listener_bind_unix(path, &listener->options, err);
 	if (fd < 0) {
 		free(path);
 		return false;
@@ -480,7 +495,7 @@ static void remove_unix_file(struct listener *listener)
 	const char *path = listener->unix_path;
 	struct stat found;
 
-	if (path && path[0] != '@' && lstat(path, &found) == 0 &&
+	if (path && path[0] != '@' && listener->is_file_ours && lstat(path, &found) == 0 &&
 	    found.st_dev == listener->unix_file.st_dev &&
 	    found.st_ino == listener->unix_file.st_ino)
 		unlink(path);
@@ -531,6 +546,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	TAILQ_INIT(&listener->aside);
 	listener->loop = loop;
 	listener->burst = 1;
+	listener->is_file_ours = true;
 	listener->on_accept = on_accept;
 	listener->arg = arg;
 	listener->options = *options;

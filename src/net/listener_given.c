@@ -116,3 +116,25 @@ void listener_check_given(const struct given *given, unsigned int count,
 	            "opened %s",
 	            options->unix_dir, path);
 }
+
+/* ---- sockets of another process of ours ---- */
+
+int listener_find_inherited(const struct listener_options *options, const struct address *address,
+                            const char *path)
+{
+	struct err err;
+
+	for (unsigned int i = 0; i < options->inherited_count; i++) {
+		int fd = options->inherited[i];
+		struct given given;
+
+		if (fd < 0 || !listener_judge_given(fd, &given, &err))
+			continue;
+		if (path ? given.address.family != AF_UNSPEC || strcmp(given.path, path) != 0
+		         : !address_equal(&given.address, address))
+			continue;
+		options->inherited[i] = -1;
+		return fd;
+	}
+	return -1;
+}

@@ -24,6 +24,10 @@ struct given {
 /* Looks at it and sets it to be accepted from without blocking. false: it is of no use. */
 bool listener_judge_given(int fd, struct given *given, struct err *err);
 
+/* The inherited socket that listens there; it is the caller's now. -1: there is none. */
+int listener_find_inherited(const struct listener_options *options, const struct address *address,
+                            const char *path);
+
 /* Warns of what listen_addr and unix_socket_dir ask for and these sockets do not give. */
 void listener_check_given(const struct given *given, unsigned int count,
                           const struct listener_options *options);

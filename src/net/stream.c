@@ -221,18 +221,25 @@ bool stream_settle(struct stream *stream)
 	return update(stream);
 }
 
+int stream_take_socket(struct stream *stream)
+{
+	int fd = stream->watch.fd;
+
+	watch_done(&stream->watch);
+	kept_free(stream->pool, &stream->in);
+	kept_free(stream->pool, &stream->out);
+	stream->watch.fd = -1;
+	stream->ops = NULL;
+	return fd;
+}
+
 void stream_close(struct stream *stream)
 {
 	if (!stream_is_open(stream))
 		return;
 	if (stream->tls)
 		secure_close(stream);
-	watch_done(&stream->watch);
-	close(stream->watch.fd);
-	kept_free(stream->pool, &stream->in);
-	kept_free(stream->pool, &stream->out);
-	stream->watch.fd = -1;
-	stream->ops = NULL;
+	close(stream_take_socket(stream));
 }
 
 bool stream_want(struct stream *stream, enum stream_want want)
@@ -393,6 +400,13 @@ void stream_go_on(struct stream *stream)
 	stream->allowance = STREAM_UNLIMITED;
 	if (!stream_is_shaking(stream))
 		update(stream);
+}
+
+struct bytes stream_unsent_bytes(const struct stream *stream)
+{
+	if (!stream->out)
+		return (struct bytes){ 0 };
+	return bytes_of(stream->out->buf.at + stream->out->begin, kept_count(stream->out));
 }
 
 bool stream_has_unread(const struct stream *stream)

@@ -103,6 +103,27 @@ bool known_is_spoilt(const struct known *known, const struct statement *statemen
 
 unsigned int known_count(const struct known *known) { return HASH_COUNT(known->table); }
 
+void known_each(const struct known *known,
+                void (*see)(void *arg, struct statement *statement, bool is_spoilt), void *arg)
+{
+	const struct known_statement *entry;
+
+	TAILQ_FOREACH (entry, &known->list, node) {
+		if (entry->is_confirmed)
+			see(arg, entry->statement, entry->is_spoilt);
+	}
+}
+
+void known_restore(struct known *known, struct statement *statement, bool is_spoilt)
+{
+	struct known_statement *entry = find(known, statement) ? NULL : learn(known, statement);
+
+	if (!entry)
+		return;
+	entry->is_confirmed = true;
+	entry->is_spoilt = is_spoilt;
+}
+
 struct statement *known_oldest(struct known *known, unsigned int limit)
 {
 	return known_count(known) < limit ? NULL : TAILQ_FIRST(&known->list)->statement;

@@ -180,7 +180,7 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	if (kind == LEDGER_SYNC && ledger->is_copy_open)
 		return LEDGER_DROP;
 	if (kind == LEDGER_SYNC || (kind >= LEDGER_PARSE && kind <= LEDGER_CLOSE))
-		ledger->is_open = kind != LEDGER_SYNC;
+		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_BEGIN;
 	if (kind != LEDGER_SYNC)
 		ledger->is_copy_open = false;
 	if (kind == LEDGER_COPY_END && ledger->count == 0)
@@ -317,7 +317,8 @@ static void skip_to_sync(struct ledger *ledger)
 static const enum ledger_verdict error_verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
 	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_GUARD] = LEDGER_PASS,
+	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_BEGIN] = LEDGER_LOST,
+	[LEDGER_HUSH] = LEDGER_EAT,         [LEDGER_GUARD] = LEDGER_PASS,
 };
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
@@ -370,6 +371,7 @@ static const enum ledger_verdict verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
 	[LEDGER_INJECT] = LEDGER_EAT,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
 	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
+	[LEDGER_BEGIN] = LEDGER_EAT,        [LEDGER_HUSH] = LEDGER_EAT,
 	[LEDGER_GUARD] = LEDGER_PASS,
 };
 

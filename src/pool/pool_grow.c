@@ -194,7 +194,8 @@ static bool wants_minimum(const struct pool *pool)
 	if (pool->limits.size > 0 && least > pool->limits.size)
 		least = pool->limits.size;
 	return pool->server_count < (unsigned int)least && logins(pool) == 0 &&
-	       pool_is_current(pool) && (pool->member_count || entry->user);
+	       !pool->pools->is_leaving && pool_is_current(pool) &&
+	       (pool->member_count || entry->user);
 }
 
 void pool_grow(struct pool *pool)

@@ -19,6 +19,9 @@ void pool_grow_own(struct pool *pool);
 /* Whether the first of those goes before whoever asks for an idle server now. */
 bool pool_own_goes_first(const struct pool *pool);
 
+/* The pool of this very user, whatever user the entry forces. NULL: no memory. pools.c */
+struct pool *pools_very_pool(struct database *database, const char *user, bool is_for_lookups);
+
 /* A server that is launched for `borrower`: it is the pool's, and nobody else's. */
 void pool_own_launched(struct server *server, struct borrower *borrower);
 void pool_own_login_done(struct server *server);

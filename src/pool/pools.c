@@ -198,7 +198,7 @@ struct pool *pools_find_pool(struct pools *pools, const char *database_name,
 	return pool;
 }
 
-static struct pool *pool_of(struct database *database, const char *user, bool is_for_lookups)
+struct pool *pools_very_pool(struct database *database, const char *user, bool is_for_lookups)
 {
 	struct account *account = pools_account(database->pools, user);
 	const void *filed_by = file_by(account, is_for_lookups);
@@ -212,12 +212,13 @@ static struct pool *pool_of(struct database *database, const char *user, bool is
 
 struct pool *pools_pool(struct database *database, const char *user)
 {
-	return pool_of(database, database->entry->user ? database->entry->user : user, false);
+	return pools_very_pool(database, database->entry->user ? database->entry->user : user,
+	                       false);
 }
 
 struct pool *pools_lookup_pool(struct database *database, const char *user)
 {
-	return pool_of(database, user, true);
+	return pools_very_pool(database, user, true);
 }
 
 const struct pool *pools_twin(const struct pool *pool)

@@ -64,6 +64,8 @@ void pool_configure(struct pool *pool)
 		    line(pool, config_transaction_timeout(config, user), server_transaction_due),
 		.connect = line(pool, config->server_connect_timeout, server_connect_due),
 	};
+	pool->limits.late_begin =
+	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
 	configure_credentials(pool);
 	pool_forget_greeting(pool); /* other parameters may be followed now */
 	configure_hosts(pool);

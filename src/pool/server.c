@@ -9,9 +9,12 @@
 
 #include "pgweir/pgwire/message.h"
 
+#include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
+
+#define SEND_BEHIND_MAX 16 /* pieces of one write behind a query of ours */
 
 #define TO(state) (1u << (state))
 #define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
@@ -95,6 +98,7 @@ static void release(struct server *server)
 	known_done(&server->known);
 	segment_done(&server->segment);
 	buf_free(&server->instead);
+	buf_free(&server->ahead);
 	params_release(params, &server->params);
 	params_release(params, &server->baseline);
 	explicit_bzero(server->key, sizeof(server->key));
@@ -124,6 +128,17 @@ static void log_close(struct server *server, const struct err *err)
 		         (long long)(age / USEC_PER_SEC));
 }
 
+void server_forget(struct server *server)
+{
+	struct loop *loop = server->pool->pools->with.loop;
+
+	server_enter(server, SERVER_CLOSING);
+	release(server);
+	server->free_task.run = free_later;
+	loop_undefer(loop, &server->free_task);
+	loop_defer(loop, &server->free_task);
+}
+
 void server_close(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
@@ -140,11 +155,7 @@ void server_close(struct server *server, const struct err *err)
 	if (!was_new)
 		say_goodbye(server);
 	server->borrower = NULL;
-	server_enter(server, SERVER_CLOSING);
-	release(server);
-	server->free_task.run = free_later;
-	loop_undefer(pool->pools->with.loop, &server->free_task);
-	loop_defer(pool->pools->with.loop, &server->free_task);
+	server_forget(server);
 	if (was_new)
 		pool_login_failed(server, &reason);
 	if (!borrower)
@@ -258,6 +269,12 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 	server->is_ready = false;
 }
 
+void server_end_transaction(struct server *server, bool is_settled)
+{
+	server->xact_at = is_settled ? 0 : loop_now(server->pool->pools->with.loop);
+	timer_set(&server->xact, is_settled ? NULL : transaction_limit(server), server->xact_at);
+}
+
 void server_rearm(struct server *server)
 {
 	const struct pool_limits *limits = &server->pool->limits;
@@ -322,8 +339,23 @@ void server_break(struct server *server)
 	loop_defer(server->pool->pools->with.loop, &server->free_task);
 }
 
+/* Sends what was put ahead, and the rest behind it, with one write if they are few. */
+static bool send_behind(struct server *server, const struct iovec *pieces, int count)
+{
+	struct iovec all[SEND_BEHIND_MAX] = { { server->ahead.at, server->ahead.count } };
+	bool is_one = count < SEND_BEHIND_MAX, is_sent;
+
+	for (int i = 0; is_one && i < count; i++)
+		all[1 + i] = pieces[i];
+	is_sent = stream_sendv(&server->stream, all, is_one ? 1 + count : 1);
+	buf_free(&server->ahead);
+	return is_sent && (is_one || stream_sendv(&server->stream, pieces, count));
+}
+
 bool server_send(struct server *server, struct bytes bytes)
 {
+	if (server->ahead.count)
+		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	server->pool->stats.client_bytes += bytes.count;
 	if (stream_send(&server->stream, bytes))
 		return true;
@@ -335,7 +367,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
 		server->pool->stats.client_bytes += pieces[i].iov_len;
-	if (stream_sendv(&server->stream, pieces, count))
+	if (server->ahead.count ? send_behind(server, pieces, count)
+	                        : stream_sendv(&server->stream, pieces, count))
 		return true;
 	server_break(server);
 	return false;
@@ -365,6 +398,27 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	if (!is_sent)
 		server_break(server);
 	return is_sent;
+}
+
+static void settle_ahead(struct ledger_change *change, bool is_done)
+{
+	struct server *server = SERVER_OF(change, ahead_change);
+
+	if (is_done || server->state == SERVER_CLOSING)
+		return;
+	log_warning(&server->log, "parameters could not be set; it is closed after this client");
+	server_set_close_needed(server, true);
+}
+
+bool server_errand_ahead(struct server *server, const char *query)
+{
+	server->ahead_change = (struct ledger_change){ .settle = settle_ahead };
+	message_query(&server->ahead, query);
+	if (buf_ok(&server->ahead) && server_note_change(server, LEDGER_QUERY, LEDGER_HUSH,
+	                                                 &server->ahead_change) == LEDGER_SENT)
+		return true;
+	server_break(server);
+	return false;
 }
 
 static const struct {

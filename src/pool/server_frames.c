@@ -80,7 +80,9 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	if (server->state != SERVER_LENT)
 		return FRAME_EAT;
 	/* The answer to our own SET is the client's business only when it is another spelling. */
-	return server->errand == ERRAND_REPLAY && !is_news ? FRAME_EAT : FRAME_PASS;
+	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_hushed(&server->ledger))
+	           ? FRAME_EAT
+	           : FRAME_PASS;
 }
 
 /*
@@ -108,21 +110,27 @@ static bool is_fatal(struct bytes body)
 	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
 
-/* A FATAL error, or any that nobody asked for: the server is about to go. */
-static enum frame_fate unasked_error(struct server *server, struct bytes body)
+/* Its error is the reason why it is closed. */
+static void close_by(struct server *server, struct bytes body)
 {
 	char room[ERROR_PREFIX];
 	struct report report;
 	struct err err;
 
-	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
-		server->is_told = true;
-		return FRAME_PASS;
-	}
 	read_error(body, room, sizeof(room), &report);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	err_prefix(&err, "server said: %s ", report.severity);
 	server_close(server, &err);
+}
+
+/* A FATAL error, or any that nobody asked for: the server is about to go. */
+static enum frame_fate unasked_error(struct server *server, struct bytes body)
+{
+	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
+		server->is_told = true;
+		return FRAME_PASS;
+	}
+	close_by(server, body);
 	return FRAME_STOP;
 }
 
@@ -262,6 +270,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || is_fatal(body)))
 		return unasked_error(server, body);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
+	if (verdict == LEDGER_LOST)
+		return close_by(server, body), FRAME_STOP;
 	if (verdict == LEDGER_EAT)
 		return type == 'Z' ? FRAME_SETTLED : FRAME_EAT;
 	if (verdict == LEDGER_OURS)
@@ -339,10 +349,8 @@ static void ready(struct server *server)
 		          server->status == 'I' ? NULL : server->pool->limits.idle_transaction,
 		          server->used_at);
 	}
-	if (server->status == 'I') {
-		server->xact_at = 0;
-		timer_clear(&server->xact);
-	}
+	if (server->status == 'I')
+		server_end_transaction(server, is_settled);
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 

@@ -173,6 +173,23 @@ bool server_find_host(struct server *server, struct err *err)
 	return true;
 }
 
+bool server_find_again(struct server *server, const char *host)
+{
+	struct pools *pools = server->pool->pools;
+	const struct hosts *hosts = &server->pool->hosts;
+
+	for (server->host = 0; server->host < hosts->count; server->host++) {
+		if (strcmp(hosts->list[server->host].name, host) != 0)
+			continue;
+		if (!is_unix(host))
+			resolver_enter(pools->with.resolver, &server->stay, host, &server->peer,
+			               on_left);
+		return true;
+	}
+	server->host = 0;
+	return false;
+}
+
 void server_dial_again(struct server *server)
 {
 	struct server_entrance *entrance = server->entrance;

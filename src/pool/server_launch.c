@@ -174,6 +174,11 @@ void server_say_startup(struct server *server)
 	buf_free(&out);
 }
 
+void server_name(struct server *server)
+{
+	server->log = (struct logger){ server->pool->pools->with.log, tell_who };
+}
+
 struct server *server_launch(struct pool *pool, struct borrower *own)
 {
 	struct server *server = pools_add_server(pool);
@@ -184,7 +189,7 @@ struct server *server_launch(struct pool *pool, struct borrower *own)
 		return NULL;
 	if (own)
 		pool_own_launched(server, own);
-	server->log = (struct logger){ pool->pools->with.log, tell_who };
+	server_name(server);
 	server->entrance = calloc(1, sizeof(*server->entrance));
 	server->connected_at = server->used_at = loop_now(loop);
 	server->connect_wall = wall_now();

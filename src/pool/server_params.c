@@ -138,13 +138,19 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 	buf_add_byte(text, ';');
 }
 
-void server_replay_text(const struct server *server, const struct params *want, struct buf *text)
+/* What no query can come out differently by. */
+static bool is_harmless(const char *name) { return strcasecmp(name, "application_name") == 0; }
+
+bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
 {
 	const char *at = NULL, *name, *value;
+	bool all_harmless = true;
 
 	while (params_next(server->params, &at, &name, &value)) {
-		if (!params_find(want, name))
-			add_set_back(text, server, name);
+		if (params_find(want, name))
+			continue;
+		add_set_back(text, server, name);
+		all_harmless &= is_harmless(name);
 	}
 	at = NULL;
 	while (params_next(want, &at, &name, &value)) {
@@ -152,9 +158,12 @@ void server_replay_text(const struct server *server, const struct params *want, 
 
 		if (!have)
 			have = params_find(server->baseline, name);
-		if (!have || !is_same(name, have, value))
-			add_set(text, name, value);
+		if (have && is_same(name, have, value))
+			continue;
+		add_set(text, name, value);
+		all_harmless &= is_harmless(name);
 	}
+	return all_harmless;
 }
 
 /* A map that does not say what is set there any more is good for nobody else. */

@@ -26,6 +26,15 @@ void server_enter(struct server *server, enum server_state next);
  * memory. */
 struct server *server_launch(struct pool *pool, struct borrower *own);
 
+/* Its lines in the log are its own. server_launch.c */
+void server_name(struct server *server);
+
+/* It is at that host of its pool, as another process of ours found it. false: no such host. */
+bool server_find_again(struct server *server, const char *host);
+
+/* It is gone, without a word: freed at the end of the turn. It has no borrower. server.c */
+void server_forget(struct server *server);
+
 /* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 void server_connected(struct dial *dial, int fd, const struct err *err);
@@ -68,14 +77,26 @@ void server_entrance_free(struct server *server);
 /* It cannot be used any more: closed at the end of the turn, when what it said has been read. */
 void server_break(struct server *server);
 
+/* A transaction is over. Not settled: the next one follows at once. */
+void server_end_transaction(struct server *server, bool is_settled);
+
 /* Sends a query of our own. */
 bool server_errand(struct server *server, enum errand_kind kind, const char *query);
 
 /* An errand has been answered in full; errand_failed says how. */
 void server_errand_done(struct server *server);
 
-/* The words that bring the server's parameters to `want`; empty: nothing to do. */
-void server_replay_text(const struct server *server, const struct params *want, struct buf *text);
+/*
+ * Has a query of our own go in front of what is sent next, in the same write. Nobody waits
+ * for its answer, so its failure must be harmless: the server serves nobody else after it.
+ */
+bool server_errand_ahead(struct server *server, const char *query);
+
+/*
+ * The words that bring the server's parameters to `want`; empty: nothing to do. true: it
+ * would do no harm if they failed.
+ */
+bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
 
 /* A ParameterStatus of a server at work: true when the borrower does not know that value. */
 bool server_parameter(struct server *server, const char *name, const char *value);

@@ -11,14 +11,15 @@
 
 #include "pgweir/base/banned.h"
 
+#define NAME_PREFIX "PGBOUNCER_"
 #define NAME_MAX_SIZE 32
 #define TEXT_MAX ((size_t)1 << 29)
 
-static struct statement *make(struct statements *statements, struct bytes text)
+static struct statement *make(struct statements *statements, struct bytes text,
+                              unsigned long long number)
 {
 	char name[NAME_MAX_SIZE];
-	size_t name_size =
-	    (size_t)snprintf(name, sizeof(name), "PGBOUNCER_%llu", ++statements->last_number) + 1;
+	size_t name_size = (size_t)snprintf(name, sizeof(name), NAME_PREFIX "%llu", number) + 1;
 	size_t size = FRAME_HEADER_SIZE + name_size + text.count;
 	struct statement *statement = calloc(1, sizeof(*statement) + size);
 
@@ -36,7 +37,8 @@ static struct statement *make(struct statements *statements, struct bytes text)
 	return statement;
 }
 
-struct statement *statement_of(struct statements *statements, struct bytes text)
+struct statement *statement_numbered(struct statements *statements, struct bytes text,
+                                     unsigned long long number)
 {
 	struct statement *statement;
 
@@ -44,8 +46,13 @@ struct statement *statement_of(struct statements *statements, struct bytes text)
 		return NULL;
 	HASH_FIND(hh, statements->table, text.at, text.count, statement);
 	if (!statement)
-		statement = make(statements, text);
+		statement = make(statements, text, number ? number : ++statements->last_number);
 	return statement ? statement_hold(statement) : NULL;
+}
+
+struct statement *statement_of(struct statements *statements, struct bytes text)
+{
+	return statement_numbered(statements, text, 0);
 }
 
 struct statement *statement_hold(struct statement *statement)
@@ -63,4 +70,9 @@ void statement_release(struct statements *statements, struct statement **stateme
 		return;
 	HASH_DEL(statements->table, statement);
 	free(statement);
+}
+
+unsigned long long statement_number(const struct statement *statement)
+{
+	return strtoull(statement_name(statement).at + sizeof(NAME_PREFIX) - 1, NULL, 10);
 }

@@ -74,11 +74,11 @@ def test_pipeline_longer_than_the_ledger(pgweir):
 def test_parameters_that_a_server_does_not_answer(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, server_connect_timeout=1)
-    client = weir.wire().startup(application_name="mine")
+    client = weir.wire().startup(datestyle="German")
     server = far.accept().login()
     client.finish_login("alice")
     client.send(query("SELECT 1"))
-    assert b"mine" in server.expect("Q").body
+    assert b"German" in server.expect("Q").body
     assert client.read_refusal().sqlstate == "08006"
 
 

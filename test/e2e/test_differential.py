@@ -31,6 +31,20 @@ WITHOUT_ROWS = [("INSERT INTO d VALUES ($1::int)", 1), ("BEGIN", 0), ("COMMIT", 
 BROKEN = [("SELEC 1", 0), ("SELECT * FROM nowhere", 0), ("SELECT nothing($1)", 1)]
 QUERIES = ["SELECT 1", "BEGIN", "BEGIN", "COMMIT", "ROLLBACK", "SELECT 1/0", "SELEC", "",
            "SELECT 1; SELECT 2", "INSERT INTO d VALUES (1)"]
+# What begins a transaction, and is not always what it seems; what may come in it; what ends it.
+BEGINNINGS = ["BEGIN", "BEGIN", "begin;", " BEGIN WORK /* so */ ; -- it is", "START TRANSACTION",
+              "BEGIN READ ONLY", "BEGIN ISOLATION LEVEL SERIALIZABLE, READ WRITE, NOT DEFERRABLE",
+              "START TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL NONSENSE",
+              "BEGIN READ ONLY READ WRITE", "BEGIN; SELECT 1", "BEGIN;;", "START WORK", "BEGIN -- \u00e4"]
+WITHIN = ["SELECT 1", "INSERT INTO d VALUES (1)", "SELECT 1/0", "SELEC", "", "SAVEPOINT a", "ROLLBACK TO a",
+          "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET TRANSACTION READ ONLY",
+          "SHOW transaction_isolation", "SHOW transaction_read_only", "SET LOCAL work_mem = 64",
+          "LOCK TABLE d", "COPY (SELECT 1) TO STDOUT", "BEGIN", "START TRANSACTION",
+          "SELECT count(*) FROM pg_cursors", "SELECT count(*) FROM pg_prepared_statements WHERE name = ''",
+          "DECLARE c CURSOR FOR SELECT 1", "SELECT pg_current_xact_id_if_assigned()", "VACUUM d",
+          "DISCARD ALL"]
+ENDS = ["COMMIT", "COMMIT", "ROLLBACK", "END;", "ABORT WORK", "COMMIT AND NO CHAIN", "COMMIT AND CHAIN",
+        "ROLLBACK AND CHAIN", "ROLLBACK TO nowhere", "COMMIT; SELECT 1", "PREPARE TRANSACTION 'x'"]
 
 
 # -- steps: (what, arguments...) -----------------------------------------------------------------
@@ -46,6 +60,8 @@ BUILD = {
     "sync": lambda: sync(),
     "flush": lambda: flush(),
     "query": lambda text: query(text),
+    # Waits for the answer, where nothing else is owed.
+    "ask": lambda text: query(text),
     # SQL's PREPARE and its kin, which need a Sync before them and the unnamed portal.
     "sql": lambda text: sync() + query(text),
     "sql extended": lambda text: parse(text) + bind() + execute(),
@@ -80,7 +96,7 @@ class Writer:
     def some(self):
         makers = (self.prepare, self.prepare, self.sql, self.sql, self.use, self.use, self.use, self.describe,
                   self.forget, self.unnamed, self.sync, self.sync, self.query, self.portal,
-                  self.rare)
+                  self.transaction, self.transaction, self.rare)
         return self.rng.choice(makers)()
 
     def name(self):
@@ -140,14 +156,28 @@ class Writer:
     def query(self):
         return [("query", self.rng.choice(QUERIES))]
 
+    def transaction(self):
+        """As most drivers make one: each answer is waited for."""
+        steps = [("wait", self.mark()), ("ask", self.rng.choice(BEGINNINGS))]
+        for _ in range(self.rng.randrange(3)):
+            steps += self.rng.choice((self.use, self.unnamed, self.portal, self.describe, self.prepare,
+                                      self.sync, self.within, self.within, self.within, self.sql))()
+        return steps + [("ask", self.rng.choice(ENDS))]
+
+    def within(self):
+        return [("ask", self.rng.choice(WITHIN))]
+
     def portal(self):
         portal = self.rng.choice(("", "p1", "p2"))
         return [self.rng.choice((("execute", portal, 0), ("close", "P", portal),
                                  ("describe", "P", portal), ("flush",)))]
 
-    def rare(self):
+    def mark(self):
         self.waits += 1
-        mark = f"mark_{self.waits}"
+        return f"mark_{self.waits}"
+
+    def rare(self):
+        mark = self.mark()
         what = self.rng.randrange(4)
         if what == 0:
             return [("broken", self.rng.choice("PBDC"))]
@@ -187,16 +217,20 @@ def play(address, database, steps, seed):
         assert heard[-1].type == "Z", heard
 
     with Wire(address).login("alice", database) as wire:
-        waiting = b""
+        waiting, is_settled = b"", True
         for step in [*steps, ("wait", END)]:
             waiting += BUILD[step[0]](*step[1:])
             is_last = step[0] in ("wait", "all")
-            if is_last or rng.random() < 0.3:
-                cut = len(waiting) if is_last else rng.randint(0, len(waiting))
+            is_asking = step[0] == "ask" and is_settled
+            if is_last or is_asking or rng.random() < 0.3:
+                cut = len(waiting) if is_last or is_asking else rng.randint(0, len(waiting))
                 wire.send(waiting[:cut])
                 waiting = waiting[cut:]
             if is_last:
                 hear(step[-1])
+            if is_asking:
+                heard += wire.read_until("Z")
+            is_settled = is_last or is_asking
         wire.send(message("X"))
     return [normal(got) for got in heard]
 
@@ -281,8 +315,9 @@ class Stage:
 
 @pytest.fixture
 def stage(pgweir, postgres, request):
+    limit, late_begin = request.param
     weir = pgweir(pool_mode="transaction", default_pool_size=BUSY, server_round_robin=1,
-                  max_prepared_statements=request.param, log_connections=0, log_disconnections=0)
+                  max_prepared_statements=limit, late_begin=late_begin, log_connections=0, log_disconnections=0)
     for database in ("app", "app2"):
         postgres.query("CREATE TABLE IF NOT EXISTS d (n int)", dbname=database)
         postgres.query("GRANT ALL ON d TO PUBLIC", dbname=database)
@@ -291,7 +326,8 @@ def stage(pgweir, postgres, request):
     assert not stage.problems
 
 
-BOTH = pytest.mark.parametrize("stage", (200, 2), indirect=True, ids=("200", "2"))
+BOTH = pytest.mark.parametrize("stage", ((200, 0), (2, 1), (200, 1), (2, 0)), indirect=True,
+                               ids=("200", "2-late", "200-late", "2"))
 
 
 @BOTH
@@ -307,6 +343,9 @@ def test_answers_are_those_of_postgresql(stage):
             lines = "\n".join(f"        {step}," for step in small)
             pytest.fail(f"sequence {seed}: {found}\nshrunk:\n{lines}\n{again}")
         assert not stage.problems
+    (row,) = [row for row in stage.weir.admin("SHOW CONFIG") if row["key"] == "late_begin"]
+    (cache,) = [row for row in stage.weir.admin("SHOW MEM") if row["name"] == "late_begin_cache"]
+    assert bool(cache["used"] + cache["free"]) == (row["value"] == "1")  # there were some, or none
 
 
 # Sequences that once were answered otherwise.

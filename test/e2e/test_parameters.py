@@ -3,7 +3,8 @@
 
 import pytest
 
-from .kit.wire import query, refusal, startup
+from .kit import fake
+from .kit.wire import bind, execute, message, parse, query, refusal, startup, sync
 
 PID = "SELECT pg_backend_pid()"
 
@@ -280,3 +281,82 @@ def test_many_parameters(one):
     for _ in range(2):
         assert wire.value("SELECT current_setting('weir.p99')") == "value 99"
         assert not weir.client().value("SELECT coalesce(current_setting('weir.p99', true), '')")
+
+
+# -- in front of what the client says --------------------------------------------------------------
+
+
+SET_NAME = query("SET \"application_name\"='mine';")
+
+
+@pytest.fixture
+def renamed(pgweir, fake_server):
+    """A client whose application_name the server has not, and that server, which is the test's own."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup(application_name="mine")
+    server = far.accept().login()
+    client.finish_login("alice")
+    return weir, client, server
+
+
+def answered(client, server, *setting):
+    server.send(*setting, fake.row("x"), fake.complete("SELECT 1"), fake.ready())
+    got = client.read_result()
+    assert (got.types, got.rows) == ("DCZ", [["x"]])
+
+
+def test_a_name_is_not_waited_for(renamed):
+    _, client, server = renamed
+    client.send(query("SELECT 1"))
+    assert server.sock.recv(65536) == SET_NAME + query("SELECT 1")
+    answered(client, server, fake.complete("SET"), fake.parameter("application_name", "mine"),
+             fake.ready())
+    client.send(query("SELECT 2"))
+    assert server.expect("Q").body == b"SELECT 2\0"
+
+
+def test_a_name_goes_before_an_extended_query(renamed):
+    _, client, server = renamed
+    client.send(parse("SELECT 1"), bind(), execute(), sync())
+    server.expect("Q")
+    server.send(fake.complete("SET"), fake.parameter("application_name", "mine"), fake.ready())
+    for kind in "PBES":
+        server.expect(kind)
+    server.send(message("1"), message("2"), fake.row("x"), fake.complete("SELECT 1"), fake.ready())
+    assert client.read_result().types == "12DCZ"
+
+
+def test_a_name_that_cannot_be_set_harms_nobody(renamed):
+    """A cancel request may hit just that moment. The query runs, the server is then let go."""
+    weir, client, server = renamed
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    server.expect("Q")
+    answered(client, server, fake.error("canceling statement due to user request", "57014"),
+             fake.ready())
+    server.expect("X")
+    weir.wait_log("parameters could not be set")
+    weir.wait_pool(sv_idle=0, sv_active=0)
+
+
+def test_names_change_with_the_client(one):
+    weir = one()
+    clients = [weir.client(application_name=f"client {i}") for i in range(3)]
+    for _ in range(20):
+        for i, client in enumerate(clients):
+            assert client.value("SHOW application_name") == f"client {i}"
+            assert client.value("SELECT application_name FROM pg_stat_activity"
+                                " WHERE pid = pg_backend_pid()") == f"client {i}"
+    clients[0].query("SET application_name = 'other'")
+    assert clients[1].value("SHOW application_name") == "client 1"
+    assert clients[0].value("SHOW application_name") == "other"
+
+
+def test_a_name_that_the_server_spells_otherwise_is_told(one):
+    """PostgreSQL replaces what is not ASCII (since 16 by its hexadecimal form)."""
+    client = one().client(application_name="caf\u00e9")
+    told = [m.body for m in client.query("SELECT 1").messages if m.type == "S"]
+    spelt = client.value("SHOW application_name")
+    assert spelt.startswith("caf") and spelt.isascii()
+    assert told == [f"application_name\0{spelt}\0".encode()]

@@ -96,6 +96,19 @@ def the_line_moves(s):
     assert second.read_result().rows == [["1"]]
 
 
+def begin_holds_no_server(s):
+    first = s.client()
+    first.query("BEGIN")
+    s.weir.wait_pool(sv_active=1)
+    yield
+    assert first.query("COMMIT").tags == ["COMMIT"]
+    for _ in range(2):
+        assert first.query("BEGIN").status == "T"
+        s.weir.wait_pool(sv_active=0)
+        assert s.client().value("SELECT 1") == "1"
+        assert first.query("COMMIT").status == "I"
+
+
 def a_second_user_is_served(s):
     s.client().query("BEGIN")
     second = s.weir.wire().startup("limited")
@@ -844,6 +857,7 @@ SETTINGS = (
     Row("application_name_add_host", "1", the_host_is_added),
     Row("stats_period", "1", averages_are_logged),
     Row("max_prepared_statements", "1", statements_are_given_up),
+    Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
     # authentication
     Row("auth_type", "plain", a_password_is_asked),
@@ -1134,6 +1148,7 @@ def test_what_is_read_at_the_start_only(pgweir):
 
 
 DATABASE_KEYS = (
+    Row("late_begin", "late_begin=1", begin_holds_no_server, SMALL),
     Row("max_db_client_connections", "max_db_client_connections=1", nobody_else_comes_in),
     Row("max_db_connections", "max_db_connections=2", a_second_user_is_served,
         databases={"app": "max_db_connections=1"}),
@@ -1151,6 +1166,7 @@ USER_KEYS = (
     Row("client_idle_timeout", "1", resting_ends),
     Row("idle_transaction_timeout", "1",
         a_transaction_ends("25P03", "idle transaction timeout")),
+    Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("max_user_client_connections", "1", nobody_else_comes_in),
     Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
     Row("pool_mode", "transaction", a_session_becomes_a_transaction,

@@ -138,6 +138,23 @@ def launched(weir, *sockets, deaf="", pid=""):
     return weir
 
 
+def test_given_sockets_are_handed_over(make_pgweir):
+    """The file of a Unix socket stays: it is still nobody's but the manager's."""
+    weir = make_pgweir(pool_mode="transaction")
+    own = weir.binary
+    launched(weir, str(weir.port), weir.socket_path).start()
+    client = weir.client()
+    for _ in range(2):
+        since = len(weir.log)
+        assert weir.take_over(binary=own).wait(15) == 0
+        weir.wait_log(r"listening on .*\(opened by the service manager\)", since=since)
+        assert client.value("SELECT 1") == "1"
+        assert weir.client().value("SELECT 2") == "2"
+    weir.signal(signal.SIGINT)
+    assert weir.wait_exit() == 0
+    assert os.path.exists(weir.socket_path)
+
+
 def test_the_sockets_are_used_as_they_are(make_pgweir):
     weir = make_pgweir()
     launched(weir, str(weir.port), weir.socket_path).start()

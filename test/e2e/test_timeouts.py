@@ -112,6 +112,15 @@ def test_transaction_timeout(pgweir, settings, mode):
     ends_with(client, "25P04", "transaction timeout")
 
 
+def test_transaction_timeout_counts_anew_within_a_pipeline(pgweir):
+    """The second one begins when the first is over; nothing else is said for it."""
+    weir = pgweir(pool_mode="transaction", transaction_timeout=SHORT)
+    client = weir.client(application_name="sets its name first")
+    client.send(query("SELECT 1"), query("SELECT pg_sleep(60)"))
+    assert client.read_result().rows == [["1"]]
+    assert client.read_refusal().sqlstate == "25P04"
+
+
 def test_transaction_timeout_leaves_short_ones_alone(pgweir):
     weir = pgweir(pool_mode="transaction", transaction_timeout="1")
     client = weir.client()

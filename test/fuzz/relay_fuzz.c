@@ -24,6 +24,9 @@ static const char *const modes[] = {
 	"pool_mode = session\ndefault_pool_size = 1\ndisable_pqexec = 1\nsbuf_loopcnt = 1\n"
 	"max_packet_size = 1024\nlogin_notify_message = hello",
 	"pool_mode = transaction\ndefault_pool_size = 1\nmax_prepared_statements = 2",
+	"pool_mode = transaction\ndefault_pool_size = 1\nlate_begin = 1",
+	"pool_mode = transaction\ndefault_pool_size = 2\nlate_begin = 1\n"
+	"max_prepared_statements = 0\nserver_lifetime = 0",
 };
 
 struct play {
@@ -93,10 +96,27 @@ static void sql_message(struct play *play, struct buf *out)
 	message_end(out, at);
 }
 
+/* What begins and ends transactions, and looks like it. */
+static void block_message(struct play *play, struct buf *out)
+{
+	static const char *const texts[] = { "BEGIN",
+		                             "begin read only;",
+		                             "START TRANSACTION",
+		                             "BEGIN ISOLATION LEVEL SERIALIZABLE",
+		                             "BEGIN; SELECT 1",
+		                             "COMMIT",
+		                             "rollback -- now",
+		                             "COMMIT AND CHAIN" };
+	size_t at = message_begin(out, 'Q');
+
+	buf_add_cstr(out, texts[take(play) % (sizeof(texts) / sizeof(texts[0]))]);
+	message_end(out, at);
+}
+
 /* A message, whole or in two pieces with some turns between. */
 static void say_message(struct play *play, struct peer *peer, bool is_cut)
 {
-	static const char clients[] = "QPBDECSHFdcfXQSQSnnnnnqqq",
+	static const char clients[] = "QPBDECSHFdcfXQSQSnnnnnqqqbbbbbb",
 			  servers[] = "RSKZzyCxTD123nstIGHWVNAEdcZZC!?";
 	struct buf out = { 0 };
 	size_t cut;
@@ -107,6 +127,8 @@ static void say_message(struct play *play, struct peer *peer, bool is_cut)
 		named_message(play, &out);
 	else if (!peer->is_server && type == 'q')
 		sql_message(play, &out);
+	else if (!peer->is_server && type == 'b')
+		block_message(play, &out);
 	else
 		peer_message(peer, &out, type);
 	cut = is_cut ? take(play) % out.count : 0;

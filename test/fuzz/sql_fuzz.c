@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Fuzzing the scanner of SQL's PREPARE, EXECUTE and DEALLOCATE: what it finds lies in
- * the text, a first look never contradicts the whole, nor itself as more comes.
+ * the text, a first look never contradicts the whole, nor itself as more comes. And that
+ * of BEGIN, COMMIT and ROLLBACK: each stands alone.
  */
 #include "pgweir/pgwire/sql.h"
+
+#include "pgweir/base/buf.h"
+#include "pgweir/pgwire/sql_block.h"
 
 #include <assert.h>
 
@@ -12,6 +16,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void lies_within(struct bytes text, struct bytes part)
 {
 	assert(part.at >= text.at && part.at + part.count <= text.at + text.count);
+}
+
+/* What begins or ends a transaction block does so with a semicolon behind it, and not twice. */
+static void block_is_alone(const uint8_t *data, size_t size)
+{
+	struct sql_block block = sql_block_read(bytes_of(data, size)), other;
+	struct buf text = { 0 };
+
+	if (block.kind == SQL_BLOCK_OTHER)
+		return;
+	buf_add(&text, data, size);
+	buf_add_text(&text, "\n;");
+	other = sql_block_read(buf_bytes(&text));
+	assert(other.kind == block.kind && other.is_for_primary == block.is_for_primary);
+	buf_add(&text, data, size);
+	assert(sql_block_read(buf_bytes(&text)).kind == SQL_BLOCK_OTHER);
+	buf_free(&text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -26,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(now == WIRE_MORE ? result == WIRE_MORE : now == whole);
 		result = now;
 	}
+	block_is_alone(data, size);
 	sql_read(text, &found);
 	assert(found.kind == SQL_OTHER || whole == WIRE_OK);
 	if (found.kind == SQL_OTHER || found.kind == SQL_UNSURE)

@@ -52,6 +52,12 @@ struct console_with {
 	void (*suspend)(void *arg);
 	/* Its end. */
 	void (*go_on)(void *arg);
+	/*
+	 * Another process may take over: it has that socket from now on, which nobody watches.
+	 * may_hand_over: false with *err, and hand_over is not called.
+	 */
+	bool (*may_hand_over)(void *arg, struct err *err);
+	void (*hand_over)(void *arg, int fd);
 	/* DRAIN, with its limit (see emptying_begin()), and its end: nothing, if there is none. */
 	void (*drain)(void *arg, usec_t limit);
 	void (*drain_end)(void *arg);
@@ -71,6 +77,9 @@ const struct console_door *console_door(const struct console *console);
 
 /* The clients that exist by now: before the loop runs. They are freed before the console. */
 void console_attach(struct console *console, struct clients *clients);
+
+/* What has been counted by now was counted by another process: averages begin here. */
+void console_begin_at(struct console *console);
 
 /* After a new snapshot is in force: stats_period may be another. */
 void console_configure(struct console *console);

@@ -3,6 +3,7 @@
  * A client: one connection that came to us, from its first packet to its end.
  *
  *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
+ *                                       IDLE <-> LATE --> WAITING, PREPARING, ACTIVE
  *                           +--> ACTIVE (replication)
  *      |         |
  *      |         +--> CONSOLE
@@ -27,6 +28,7 @@ enum client_state {
 	CLIENT_DELAYED,  /* could not prove it, and will be told so later */
 	CLIENT_NEWCOMER, /* is in, and waits for the pool's first server, or for one of its own */
 	CLIENT_IDLE,     /* is in, and has no server */
+	CLIENT_LATE,     /* the same, in a transaction of which no server knows yet */
 	CLIENT_WAITING,  /* stands in the line for a server */
 	CLIENT_PREPARING, /* has one, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has one, and they talk */
@@ -43,6 +45,7 @@ struct delayed;
 struct identity;
 struct entry;
 struct client_statement;
+struct late_begin;
 struct sql_unnamed;
 
 /* What there is only until a client is in. */
@@ -85,7 +88,9 @@ struct client {
 	uint32_t name_loss_count;      /* how often it has thrown all of them away */
 	uint32_t name_change_count;    /* changes so far: numbers them */
 	uint32_t statement_count;
-	void *statements;        /* what it has prepared: a tree. client/names.c */
+	void *statements; /* what it has prepared: a tree. client/names.c */
+	struct late_begin
+	    *late; /* a BEGIN that has not been sent yet, or NULL. client/late_begin.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
 	struct sql_unnamed
 	    *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
@@ -108,6 +113,8 @@ struct client {
 	bool was_notified : 1; /* of its waiting */
 	bool is_keyed : 1;     /* can be found by its key */
 	bool is_leaving : 1;   /* DRAIN sends it away */
+	bool is_written : 1;   /* written down for another process: client/handover.h */
+	bool is_arriving : 1;  /* taken up from one, and not at work yet */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */
 	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
@@ -143,6 +150,9 @@ bool client_console_send(struct client *client, struct bytes bytes);
 
 /* The session takes the next message. */
 void client_console_next(struct client *client);
+
+/* Ends the session and the client, and leaves its plain socket to the caller. */
+int client_console_detach(struct client *client);
 
 /* The session has come to its end: what was sent goes out, then the client is closed. */
 void client_console_end(struct client *client, const char *reason);

@@ -28,6 +28,8 @@ struct clients_with {
 	const struct console_door *door;
 	/* A descriptor has come free. */
 	void (*on_free)(void *arg);
+	/* A cancel request has a key that nobody here has. true: somebody else sees to it. */
+	bool (*on_strange_key)(void *arg, struct bytes key);
 	void *arg;
 };
 
@@ -80,6 +82,7 @@ struct clients {
 	uint64_t shutdown_id;   /* who came before this id: 0 = nobody */
 	struct emptying emptying;
 	struct slab slab;
+	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */
@@ -114,6 +117,9 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 
 /* NULL: there is none that is logged in. */
 struct client *clients_find(struct clients *clients, uint64_t id);
+
+/* A cancel request for one of these, which came to another process of ours. */
+void clients_cancel(struct clients *clients, struct bytes key);
 
 /* Ends a client as KILL_CLIENT does. */
 void clients_kill(struct client *client);

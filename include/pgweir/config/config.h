@@ -50,10 +50,7 @@ enum auth_type {
 	AUTH_TYPE_LDAP
 };
 
-enum log_format {
-	LOG_FORMAT_TEXT,
-	LOG_FORMAT_JSON
-};
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /* How much TLS it must be: client_tls_sslmode, server_tls_sslmode. In the order of strictness. */
 enum tls_mode {
@@ -117,6 +114,7 @@ struct config {
 	int max_user_connections;
 	int max_user_client_connections;
 	int max_prepared_statements; /* 0 = not followed */
+	bool late_begin;             /* ask for the effective value */
 	bool server_round_robin;
 	struct config_list track_extra_parameters;
 	struct config_list ignore_startup_parameters;
@@ -178,6 +176,7 @@ struct config {
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = the system's */
 	usec_t suspend_timeout;
+	usec_t takeover_timeout;  /* 0 = no limit */
 	usec_t query_wait_notify; /* 0 = off */
 	char *login_notify_message;
 

@@ -43,7 +43,8 @@ struct config_database {
 	char *timezone;
 	char *application_name;
 	enum pool_mode pool_mode;
-	int pool_size; /* 0 = no limit */
+	int late_begin; /* 0 or 1 */
+	int pool_size;  /* 0 = no limit */
 	int min_pool_size;
 	int reserve_pool_size;
 	int max_db_connections;
@@ -57,7 +58,8 @@ struct config_database {
 struct config_user {
 	char *name;
 	enum pool_mode pool_mode;
-	int pool_size; /* 0 = no limit */
+	int late_begin; /* 0 or 1 */
+	int pool_size;  /* 0 = no limit */
 	int reserve_pool_size;
 	int max_user_connections;
 	int max_user_client_connections;
@@ -115,6 +117,8 @@ size_t config_user_count(const struct config *config);
  */
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user);
+bool config_late_begin(const struct config *config, const struct config_database *database,
+                       const struct config_user *user);
 int config_pool_size(const struct config *config, const struct config_database *database,
                      const struct config_user *user);
 int config_reserve_pool_size(const struct config *config, const struct config_database *database,

@@ -87,6 +87,12 @@ bool watch_set(struct watch *watch, unsigned int what);
 /* Stops watching: before close(). Safe on a zeroed watch. */
 void watch_done(struct watch *watch);
 
+/*
+ * Closes a descriptor that was watched, once the kernel knows that it is not any more: as
+ * long as another process has it open too, a close alone would not tell.
+ */
+void loop_close_later(struct loop *loop, int fd);
+
 /* ---- timers ---- */
 
 /*

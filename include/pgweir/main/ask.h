@@ -33,6 +33,9 @@ bool ask_query(struct ask *ask, const char *statement,
                void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
                struct err *err);
 
+/* Sends a statement, and leaves the answer, which `fd` gets, to the caller. */
+bool ask_say(struct ask *ask, const char *statement, struct err *err);
+
 void ask_close(struct ask *ask);
 
 #endif

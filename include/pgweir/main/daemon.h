@@ -13,6 +13,7 @@
 #include "pgweir/config/config.h"
 #include "pgweir/main/activation.h"
 #include "pgweir/main/options.h"
+#include "pgweir/main/takeover.h"
 
 struct daemon;
 
@@ -43,12 +44,19 @@ struct log_options daemon_log_options(const struct options *options, const struc
 
 /*
  * Opens everything: loop, resolver, listeners. Takes over the references to config,
- * users and hba, and the sockets that were given; log and options are borrowed. NULL: *err says why
- * not.
+ * users and hba, and the sockets that were given; log and options are borrowed. takeover: whose
+ * listening sockets are used; its fd -1: nobody's. NULL: *err says why not.
  */
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
-                          const struct activation *given, struct err *err);
+                          const struct activation *given, struct takeover *takeover,
+                          struct err *err);
+
+/*
+ * Takes over what another process has, which goes on until that is certain. Nobody is let in
+ * before. false: *err says why not, and the other process has it all.
+ */
+bool daemon_take_over(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
 /* Runs until it is told to stop; the service manager is told that we are ready. */
 void daemon_run(struct daemon *daemon);

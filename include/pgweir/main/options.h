@@ -29,6 +29,7 @@ struct options {
 	const char *seconds; /* of --drain: its deadline; NULL = none */
 	const char *user;    /* -u, wins over the setting; NULL = not given */
 	bool daemon;
+	bool reboot; /* take over from a running process */
 	bool quiet;
 	int verbosity; /* how many -v */
 };

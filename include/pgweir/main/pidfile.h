@@ -6,6 +6,7 @@
 #define PGWEIR_MAIN_PIDFILE_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "pgweir/base/err.h"
 #include "pgweir/base/log.h"
@@ -19,6 +20,12 @@ bool pidfile_check(const char *path, const struct logger *log, struct err *err);
 
 /* Makes it, "pid\n", mode 0644. false: it is there already, or cannot be written. */
 bool pidfile_write(const char *path, struct err *err);
+
+/* Whether it names that process. */
+bool pidfile_is_of(const char *path, pid_t pid);
+
+/* Puts ours in the place of what another process has written. false: it is as it was. */
+bool pidfile_replace(const char *path, struct err *err);
 
 /* Removes it if it is still this process's. NULL or "": nothing. */
 void pidfile_remove(const char *path);

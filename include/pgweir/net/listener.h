@@ -36,6 +36,12 @@ struct listener_options {
 	 */
 	const int *given; /* good until listener_open() */
 	unsigned int given_count;
+	/*
+	 * Sockets that another process of ours has opened: each is used where one would be
+	 * opened at its address, and is -1 then. The others are the caller's.
+	 */
+	int *inherited; /* good until listener_open() */
+	unsigned int inherited_count;
 	struct logger log; /* copied */
 };
 
@@ -61,6 +67,15 @@ bool listener_open(struct listener *listener, struct err *err);
 
 /* Closes everything and removes the Unix socket's file, unless it was given. */
 void listener_free(struct listener **listener);
+
+/*
+ * Whether the Unix socket's file is ours to remove at the end. It is, unless another process
+ * has that socket too.
+ */
+void listener_own_file(struct listener *listener, bool is_ours);
+
+/* Whether a service manager has opened the sockets. */
+bool listener_is_given(const struct listener *listener);
 
 /* Nobody is accepted until listener_resume(); those who knock wait in the backlog. */
 void listener_pause(struct listener *listener);

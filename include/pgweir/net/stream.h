@@ -80,8 +80,9 @@ struct stream {
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
 	enum stream_want want;
-	bool is_secret;     /* what is kept of its input is wiped when it is let go; the owner sets it */
-	int error;          /* errno of what broke the connection, or 0 */
+	bool
+	    is_secret; /* what is kept of its input is wiped when it is let go; the owner sets it */
+	int error;     /* errno of what broke the connection, or 0 */
 	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
 };
 
@@ -94,6 +95,12 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 
 /* Closes the socket and lets the buffers go. Unsent output is lost. Safe when never opened. */
 void stream_close(struct stream *stream);
+
+/*
+ * Ends a plain stream without touching its connection: the socket, which is not watched any
+ * more, is the caller's. What is kept and unsent is let go.
+ */
+int stream_take_socket(struct stream *stream);
 
 static inline bool stream_is_open(const struct stream *stream) { return stream->ops != NULL; }
 
@@ -123,6 +130,9 @@ struct bytes stream_kept(const struct stream *stream);
  */
 bool stream_send(struct stream *stream, struct bytes bytes);
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
+
+/* What waits to be sent; of a plain stream only. */
+struct bytes stream_unsent_bytes(const struct stream *stream);
 
 /* Whether something has come that was not read yet. */
 bool stream_has_unread(const struct stream *stream);

@@ -48,6 +48,13 @@ bool known_is_spoilt(const struct known *known, const struct statement *statemen
 
 unsigned int known_count(const struct known *known);
 
+/* Each statement that is known and confirmed, the longest unused first. */
+void known_each(const struct known *known,
+                void (*see)(void *arg, struct statement *statement, bool is_spoilt), void *arg);
+
+/* It was known so to another process. The last one is the one that was used last. */
+void known_restore(struct known *known, struct statement *statement, bool is_spoilt);
+
 /* The one to let go for another; NULL: fewer than `limit` are known. */
 struct statement *known_oldest(struct known *known, unsigned int limit);
 

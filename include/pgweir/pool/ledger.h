@@ -41,6 +41,9 @@ enum ledger_fate {
 	                */
 	LEDGER_ANSWER, /* was not sent: we answer in its place, when its turn comes */
 	LEDGER_REPLACE, /* sent so that it fails: the client gets an error of ours instead */
+	LEDGER_BEGIN,   /* of a BEGIN in front of all: success is ours, after an error nothing else
+	                 * counts */
+	LEDGER_HUSH,    /* we asked, and nobody waits for the answer, be it an error */
 	LEDGER_GUARD    /* a Sync behind a Query, in case what was injected before it fails: its
 	                 * answer is the client's if the Query was skipped, else nobody's */
 };
@@ -85,6 +88,7 @@ enum ledger_verdict {
 	LEDGER_EAT,      /* it answers what was injected: nobody waits for it */
 	LEDGER_REPLACED, /* an error in whose place the client gets what ledger_take_failed() says
 	                  */
+	LEDGER_LOST,     /* an error behind which the server can do nothing for anyone */
 	LEDGER_MISMATCH, /* out of step */
 	LEDGER_DOUBT     /* in step or not, nobody can tell any more: see ledger.c */
 };
@@ -129,9 +133,35 @@ static inline bool ledger_is_certain(const struct ledger *ledger)
 	return ledger->unsure_count == 0;
 }
 
+/* Whether nothing is owed, and nothing that was said has a part of it still to come. */
+static inline bool ledger_is_at_rest(const struct ledger *ledger)
+{
+	return ledger->count == 0 && ledger->unsure_count == 0 && !ledger->is_copying &&
+	       !ledger->is_skipping && !ledger->is_open && !ledger->is_doubtful && !ledger->both;
+}
+
+/* Whether more must come from the client before all that is owed can come. */
+static inline bool ledger_needs_more(const struct ledger *ledger)
+{
+	return ledger->is_open || ledger->is_skipping || ledger->both ||
+	       (ledger->is_copying && ledger->is_copy_open);
+}
+
 static inline bool ledger_is_full(const struct ledger *ledger)
 {
 	return ledger->count >= LEDGER_MAX;
+}
+
+/* Whether the next answer is that to a BEGIN which was late. */
+static inline bool ledger_owes_begin(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_BEGIN;
+}
+
+/* Whether the next answer is to a query of ours that nobody waits for. */
+static inline bool ledger_owes_hushed(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_HUSH;
 }
 
 /* Whether rows (DataRow, CopyData) are due to the client: what ledger_reply() would say, in short.

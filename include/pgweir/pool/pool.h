@@ -27,7 +27,8 @@ TAILQ_HEAD(cancel_list, cancel);
 /* What is in force, worked out when the configuration comes or changes. */
 struct pool_limits {
 	enum pool_mode mode;
-	int size; /* 0 = no limit */
+	bool late_begin; /* never but in transaction mode */
+	int size;        /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
@@ -144,9 +145,11 @@ void pool_give_up(struct borrower *borrower);
 /*
  * Brings the lent server's parameters to what `params` says. true: they are so
  * already, bytes may be sent. false: on_lent() comes again when they are, or
- * on_lost() when the server would not have them.
+ * on_lost() when the server would not have them. sends_now: the borrower has
+ * something to send, so what would do no harm if it failed goes in front of that,
+ * and is not waited for.
  */
-bool pool_prepare(struct borrower *borrower, const struct params *params);
+bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now);
 
 /* Gives the server back. Only when it is ready and nothing is owed. */
 void pool_return(struct borrower *borrower);

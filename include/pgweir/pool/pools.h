@@ -79,6 +79,7 @@ struct pools {
 	enum suspend_state suspend;
 	bool is_closing; /* freeing all: nothing new is begun */
 	bool is_ending;  /* nobody gets into a line any more */
+	bool is_leaving; /* another process has taken over: no server for min_pool_size */
 	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;

@@ -89,6 +89,7 @@ struct server {
 	bool is_cut;          /* of the borrower's last frame only a part has been sent */
 	bool is_told;         /* it has said good-bye by a FATAL error */
 	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
+	bool is_leaving;      /* written down for another process: pool/handover.h */
 	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
 	bool is_tls_direct;   /* TLS began without asking; says something while it is encrypted */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
@@ -99,15 +100,17 @@ struct server {
 	struct borrower *expected_by; /* for whom alone it is being launched; else NULL */
 	enum replication replication; /* NONE: it serves whoever comes */
 	struct ledger ledger;
-	struct buf instead;     /* what the borrower is told in the place of the present frame */
-	struct segment segment; /* what the borrower may say again */
-	struct known known;     /* the statements that are prepared there */
-	const struct params *params;      /* what is set there and is not its default */
-	const struct params *baseline;    /* what it reported at its login: its defaults */
-	struct server_entrance *entrance; /* until it has logged in, else NULL */
-	struct timer timer;               /* the limit of its state */
-	struct timer life;                /* server_lifetime */
-	struct timer xact;                /* transaction_timeout */
+	struct buf instead; /* what the borrower is told in the place of the present frame */
+	struct buf ahead;   /* a query of ours that goes in front of what is sent next */
+	struct ledger_change ahead_change; /* of that query */
+	struct segment segment;            /* what the borrower may say again */
+	struct known known;                /* the statements that are prepared there */
+	const struct params *params;       /* what is set there and is not its default */
+	const struct params *baseline;     /* what it reported at its login: its defaults */
+	struct server_entrance *entrance;  /* until it has logged in, else NULL */
+	struct timer timer;                /* the limit of its state */
+	struct timer life;                 /* server_lifetime */
+	struct timer xact;                 /* transaction_timeout */
 	struct task free_task;
 	unsigned int host;         /* which of its pool's hosts it went to */
 	struct resolver_stay stay; /* at its address, if that came by a name */

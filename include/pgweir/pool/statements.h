@@ -19,6 +19,7 @@ struct statement {
 	UT_hash_handle hh;             /* by what follows the name in its Parse message */
 	size_t owner_count;
 	size_t name_size;    /* bytes of its name on servers, zero included */
+	bool is_written;     /* the process that takes over has been told of it */
 	size_t message_size; /* bytes of the Parse message that makes a server know it */
 	char message[];
 };
@@ -35,6 +36,10 @@ struct statements {
  */
 struct statement *statement_of(struct statements *statements, struct bytes text);
 
+/* The same; if it is not known yet it gets this number, which was never given here. 0: the next. */
+struct statement *statement_numbered(struct statements *statements, struct bytes text,
+                                     unsigned long long number);
+
 struct statement *statement_hold(struct statement *statement);
 void statement_release(struct statements *statements, struct statement **statement);
 
@@ -43,5 +48,8 @@ static inline struct bytes statement_name(const struct statement *statement)
 {
 	return bytes_of(statement->message + 5, statement->name_size - 1);
 }
+
+/* The number in that name. */
+unsigned long long statement_number(const struct statement *statement);
 
 #endif

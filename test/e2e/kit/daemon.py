@@ -66,6 +66,7 @@ class Pgweir:
         self.settings = {}
         self.users = dict(USERS)
         self.process = None
+        self.retired = []  # processes that another one has taken over from
         self.log_path = f"{self.dir}/stderr.log"
         self.connections = []
         self.complaint = None
@@ -140,6 +141,18 @@ class Pgweir:
             raise RuntimeError(f"the daemon ended with {self.process.returncode}:\n{self.log}")
         return "process up" in self.log[since:]
 
+    def take_over(self, *args, env=None, binary=None, wait=True):
+        """Starts a second process that takes over; the first one is `retired` from then on."""
+        since = len(self.log)
+        old, own = self.process, self.binary
+        self.binary = binary or own
+        self.start("-R", *args, env=env, wait=False)
+        self.binary = own
+        self.retired.append(old)
+        if wait:
+            wait_until(lambda: self._is_up(since), what="the line 'process up'")
+        return old
+
     def run(self, *args, timeout=30, binary=None, as_root=False):
         """Runs the program to its end, for what is over at once: --version, a bad file."""
         settings = {name: f"{value}{self.dir}/sanitizer" for name, value in SANITIZERS.items()}
@@ -166,11 +179,23 @@ class Pgweir:
         self.disconnect()
         if self.process:
             problems += self._stop_process()
+        problems += [problem for process in self.retired for problem in self._judge(process)]
         if self._log:
             self._log.close()
             self._log = None
         problems += self.sanitizer_reports()
         assert not problems, "\n".join(problems)
+
+    @staticmethod
+    def _judge(process):
+        """One that was taken over from ends by itself."""
+        try:
+            status = process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return ["a process that was taken over from did not end"]
+        return [f"it ended with {status}, and was taken over from"] if status else []
 
     def _stop_process(self):
         problems = []
@@ -273,6 +298,12 @@ class Pgweir:
         for connection in self.connections:
             connection.close()
         self.connections = []
+
+    def disconnect_console(self):
+        """The console that ask_admin() has kept: it is not handed over."""
+        if self._console:
+            self._console.close()
+            self._console = None
 
     def console(self, user="admin"):
         """A scripted client at the console."""

@@ -92,7 +92,6 @@ static const struct {
 	{ { "--user" }, "option --user needs a value" },
 	{ { "--against" }, "option --against needs a value" },
 	{ { "--against", "/s", "f.ini" }, "option --against belongs to --check" },
-	{ { "-R", "a.ini" }, "-R (--reboot) is not supported yet: stop the running process first" },
 };
 
 START_TEST(options_that_are_wrong_are_named)

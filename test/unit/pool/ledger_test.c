@@ -439,6 +439,58 @@ START_TEST(ledger_guards_a_query)
 }
 END_TEST
 
+/* A BEGIN that was late: what stands behind it is sure to be looked at, or all is lost. */
+static struct ledger begun(void)
+{
+	struct ledger ledger = { 0 };
+
+	ledger_add(&ledger, LEDGER_PARSE, LEDGER_BEGIN);
+	ledger_add(&ledger, LEDGER_BIND, LEDGER_BEGIN);
+	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_BEGIN);
+	ledger_add(&ledger, LEDGER_CLOSE, LEDGER_BEGIN);
+	ck_assert(!ledger.is_open && ledger_owes_begin(&ledger));
+	return ledger;
+}
+
+START_TEST(ledger_begins_late)
+{
+	static const char *const failures[] = { "E", "1E", "12E", "12CE" };
+	struct ledger ledger = begun();
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	replies_are(&ledger, "12C3CZ",
+	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT, LEDGER_EAT, LEDGER_EAT,
+	                                     LEDGER_PASS, LEDGER_PASS });
+	ck_assert(!ledger_owes_begin(&ledger));
+	for (size_t i = 0; i < COUNT_OF(failures); i++) {
+		const char *at = failures[i];
+
+		ledger = begun();
+		ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
+		for (; *at != 'E'; at++)
+			ck_assert_int_eq(ledger_reply(&ledger, *at, &is_end), LEDGER_EAT);
+		ck_assert_int_eq(ledger_reply(&ledger, *at, &is_end), LEDGER_LOST);
+		ledger_done(&ledger);
+	}
+}
+END_TEST
+
+START_TEST(ledger_hushes_a_query)
+{
+	struct ledger ledger = begun();
+
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_HUSH);
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
+	replies_are(&ledger, "12C3EZEZ",
+	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT, LEDGER_EAT, LEDGER_EAT,
+	                                     LEDGER_EAT, LEDGER_EAT, LEDGER_PASS, LEDGER_PASS });
+	ledger = (struct ledger){ 0 };
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_HUSH);
+	replies_are(&ledger, "CZ", (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT });
+}
+END_TEST
+
 START_TEST(ledger_replaces_a_query)
 {
 	struct ledger ledger = { 0 };
@@ -780,6 +832,8 @@ int main(void)
 	tcase_set_timeout(cases, 60);
 	tcase_add_loop_test(cases, ledger_settles_changes, 0, COUNT_OF(change_cases));
 	tcase_add_test(cases, ledger_guards_a_query);
+	tcase_add_test(cases, ledger_begins_late);
+	tcase_add_test(cases, ledger_hushes_a_query);
 	tcase_add_test(cases, ledger_replaces_a_query);
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));

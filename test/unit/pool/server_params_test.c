@@ -155,6 +155,11 @@ static const struct {
 	  { { 0 } },
 	  { { "application_name", "app" } },
 	  "SET \"application_name\"='app';" },
+	{ "one that does harm is enough",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "a", "1" }, { "application_name", "app" } },
+	  "SET \"a\"='1';SET \"application_name\"='app';" },
 	{ "what is unknown is set",
 	  { { 0 } },
 	  { { "a", "\001" } },
@@ -177,6 +182,36 @@ START_TEST(server_replay_text_says)
 	buf_free(&text);
 	params_release(dummy.pools.with.params, &want);
 	done(&dummy);
+}
+END_TEST
+
+START_TEST(server_replay_is_harmless_for_a_name_alone)
+{
+	static const struct pair other[MAP_MAX] = { { "application_name", "other" } };
+	static const struct {
+		struct pair want[MAP_MAX];
+		bool is_harmless;
+	} cases[] = {
+		{ { { "application_name", "app" } }, true },
+		{ { { "Application_Name", "app" } }, true },
+		{ { { 0 } }, true },
+		{ { { "application_name", "app" }, { "a", "1" } }, false },
+		{ { { "a", "1" }, { "application_name", "other" } }, false },
+	};
+
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct dummy dummy;
+		const struct params *want;
+		struct buf text = { 0 };
+
+		make(&dummy, (struct pair[MAP_MAX]){ { 0 } }, other);
+		want = make_map(dummy.pools.with.params, cases[i].want);
+		ck_assert_int_eq(server_replay_text(&dummy.server, want, &text),
+		                 cases[i].is_harmless);
+		buf_free(&text);
+		params_release(dummy.pools.with.params, &want);
+		done(&dummy);
+	}
 }
 END_TEST
 
@@ -323,6 +358,7 @@ int main(void)
 	TCase *tcase = tcase_create("server_params");
 
 	tcase_add_loop_test(tcase, server_replay_text_says, 0, COUNT_OF(replays));
+	tcase_add_test(tcase, server_replay_is_harmless_for_a_name_alone);
 	tcase_add_loop_test(tcase, server_parameter_files, 0, COUNT_OF(reports));
 	tcase_add_loop_test(tcase, server_forgets_the_rest, 0, COUNT_OF(resets));
 	suite_add_tcase(suite, tcase);

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Clients that pass from one process to another.
+ *
+ *   IDLE: nothing is under way       WAITING: its query waits with it, and it keeps its turn
+ *   ACTIVE: its server rests too, in the middle of a transaction or of a session
+ *
+ * Hard here: a client under load is never at rest when one looks. So it is read no more
+ * as soon as it has said all that its present batch needs; then the answer comes, and it
+ * is. Who has to say more first (a Sync, the data of a COPY) is read on.
+ */
+#include "pgweir/client/handover.h"
+
+#include <stdlib.h>
+
+#include "client_priv.h"
+#include "names_priv.h"
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define NAME_MAX_SIZE ((size_t)1024 * 1024)
+
+/* ---- who goes ---- */
+
+/* Whether nothing but its present work keeps it here. */
+static bool can_ever_leave(const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	if (!stream_is_open(&client->stream) || client->stream.tls || client->stream.error ||
+	    client->replication || !client->borrower.pool || client->late)
+		return false; /* a BEGIN that is still to be sent: it goes when that has been */
+	return !server || !server->stream.tls;
+}
+
+static bool may_leave(const struct client *client)
+{
+	if (!can_ever_leave(client) || client->frame_left)
+		return false;
+	switch (client->state) {
+	case CLIENT_IDLE:
+		return client->borrower.state == BORROWER_RESTING;
+	case CLIENT_WAITING:
+		return client->borrower.state == BORROWER_WAITING;
+	case CLIENT_ACTIVE:
+		return server_may_leave(client->borrower.server);
+	default:
+		return false;
+	}
+}
+
+bool clients_have_leavers(const struct clients *clients)
+{
+	const struct client *client;
+
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if (may_leave(client))
+			return true;
+	}
+	return false;
+}
+
+/* Whether its batch cannot come to its end without more of its words. */
+static bool needs_more(const struct client *client)
+{
+	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
+
+	return client->frame_left || has_half ||
+	       (client->state == CLIENT_ACTIVE &&
+	        ledger_needs_more(&client->borrower.server->ledger));
+}
+
+static bool shall_be_still(const struct client *client)
+{
+	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING;
+
+	return is_at_work && can_ever_leave(client) && !needs_more(client);
+}
+
+void clients_calm(struct clients *clients)
+{
+	struct client *client;
+
+	TAILQ_FOREACH (client, &clients->list, node) {
+		bool is_still = shall_be_still(client);
+
+		if (!stream_is_open(&client->stream) || client->stream.tls ||
+		    stream_is_halted(&client->stream) == is_still)
+			continue;
+		if (is_still)
+			stream_halt(&client->stream, 0);
+		else
+			stream_go_on(&client->stream);
+	}
+}
+
+struct names_out {
+	struct names_walk walk;
+	struct channel *channel;
+	struct buf *record;
+};
+
+static bool write_name(struct names_walk *walk, const struct client_statement *entry)
+{
+	struct names_out *out = (struct names_out *)walk;
+	struct statement *statement = names_statement(entry);
+
+	record_add_text(out->record, 'N', entry->name);
+	record_add_number(out->record, 'm', statement_number(statement));
+	return statement_write(statement, out->channel);
+}
+
+static void write_session(const struct client *client, struct buf *record)
+{
+	const struct borrower *borrower = &client->borrower;
+	bool is_waiting = client->state == CLIENT_WAITING;
+
+	record_add_number(record, 'i', client->id);
+	record_add_text(record, 'd', client->database->name);
+	record_add_text(record, 'u', client->account->name);
+	record_add_text(record, 'U', borrower->pool->account->name);
+	record_add_number(record, 'L', borrower->server != NULL);
+	address_write(record, 'P', &client->peer);
+	params_write(record, 'v', client->params);
+	params_write(record, 's', client->startup);
+	record_add_bytes(record, 'k', client_key(client));
+	record_add_number(record, 't', (uint64_t)client->connected_at);
+	record_add_number(record, 'q', (uint64_t)client->request_at);
+	record_add_number(record, 'x', (uint64_t)client->xact_at);
+	record_add_number(record, 'e', (uint64_t)client_idle_since(client));
+	record_add_number(record, 'w', is_waiting ? (uint64_t)borrower->waiting_since : 0);
+	record_add_number(record, 'l', is_waiting ? borrower->line_number : 0);
+	record_add_number(record, 'n', client->was_notified);
+	record_add_number(record, 'S', client->is_skipping);
+	record_add_bytes(record, 'I', stream_kept(&client->stream));
+	record_add_bytes(record, 'O', stream_unsent_bytes(&client->stream));
+}
+
+static bool write_client(struct client *client, struct channel *channel)
+{
+	struct buf record = { .is_secret = true };
+	struct names_out names = { { write_name, false }, channel, &record };
+	bool ok = true;
+
+	if (client->borrower.server)
+		ok = server_write(client->borrower.server, channel);
+	write_session(client, &record);
+	ok = ok && unnamed_write(client, &record, channel) &&
+	     sql_unnamed_write(client, &record, channel);
+	if (ok)
+		names_each(client, &names.walk);
+	ok = ok && !names.walk.is_over &&
+	     channel_send_record(channel, HANDOVER_CLIENT, &record, client->stream.watch.fd);
+	buf_wipe(&record);
+	client->is_written = ok;
+	return ok;
+}
+
+bool clients_write(struct clients *clients, struct channel *channel)
+{
+	struct client *client;
+	bool ok = true;
+
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if (ok && may_leave(client))
+			ok = write_client(client, channel);
+	}
+	return ok;
+}
+
+unsigned int clients_let_go(struct clients *clients)
+{
+	struct client *client, *next;
+	unsigned int count = 0;
+
+	for (client = TAILQ_FIRST(&clients->list); client; client = next) {
+		next = TAILQ_NEXT(client, node);
+		if (!client->is_written)
+			continue;
+		/* How long it has waited is counted where it gets its server. */
+		client->borrower.waiting_since = loop_now(clients->with.loop);
+		client_forget(client);
+		count++;
+	}
+	return count;
+}
+
+void clients_keep(struct clients *clients)
+{
+	struct client *client;
+
+	TAILQ_FOREACH (client, &clients->list, node)
+		client->is_written = false;
+}
+
+unsigned int clients_served_count(const struct clients *clients)
+{
+	return clients->count - clients->state_counts[CLIENT_CONSOLE];
+}
+
+void clients_dismiss(struct clients *clients, const struct err *err)
+{
+	struct clients_walk walk;
+	struct client *client;
+
+	clients_walk_start(clients, &walk);
+	while ((client = walk.next)) {
+		walk.next = TAILQ_NEXT(client, node);
+		if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
+			client_close(client, NULL);
+		else
+			client_fatal(client, err);
+	}
+	clients_walk_stop(clients, &walk);
+}
+
+/* ---- who comes ---- */
+
+struct fields {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	char account[CONFIG_USER_NAME_MAX + 1];
+	char pool[CONFIG_USER_NAME_MAX + 1];
+	uint64_t id, line_number;
+	struct address peer;
+	struct bytes params, startup, key, kept, unsent;
+	usec_t connected_at, request_at, xact_at, idle_since, waiting_since;
+	bool is_lent, was_notified, is_skipping;
+};
+
+static void read_session(struct record *record, struct fields *fields)
+{
+	fields->id = record_number(record, 'i');
+	record_text(record, 'd', fields->database, sizeof(fields->database));
+	record_text(record, 'u', fields->account, sizeof(fields->account));
+	record_text(record, 'U', fields->pool, sizeof(fields->pool));
+	fields->is_lent = record_flag(record, 'L');
+	address_read(record, 'P', &fields->peer);
+	fields->params = record_bytes(record, 'v', PARAMS_SIZE_MAX);
+	fields->startup = record_bytes(record, 's', PARAMS_SIZE_MAX);
+	fields->key = record_bytes(record, 'k', KEY_LONG_SIZE);
+	fields->connected_at = record_time(record, 't');
+	fields->request_at = record_time(record, 'q');
+	fields->xact_at = record_time(record, 'x');
+	fields->idle_since = record_time(record, 'e');
+	fields->waiting_since = record_time(record, 'w');
+	fields->line_number = record_number(record, 'l');
+	fields->was_notified = record_flag(record, 'n');
+	fields->is_skipping = record_flag(record, 'S');
+	fields->kept = record_bytes(record, 'I', CHANNEL_MESSAGE_MAX);
+	fields->unsent = record_bytes(record, 'O', CHANNEL_MESSAGE_MAX);
+	if (!params_check(fields->params) || !params_check(fields->startup) ||
+	    (fields->key.count != KEY_SIZE && fields->key.count != KEY_LONG_SIZE))
+		record->is_bad = true;
+}
+
+/* The names at the end. client NULL: they are only judged. */
+static void read_names(struct client *client, struct record *record,
+                       const struct pools_arrival *arrival)
+{
+	while (record_has(record, 'N')) {
+		struct bytes name = record_bytes(record, 'N', NAME_MAX_SIZE);
+		uint64_t number = record_number(record, 'm');
+		struct statement *statement = client ? arrival_statement(arrival, number) : NULL;
+		char *text;
+
+		if (!name.count || memchr(name.at, 0, name.count))
+			record->is_bad = true;
+		if (record->is_bad || !statement)
+			continue;
+		text = strndup(name.at, name.count);
+		if (text)
+			names_restore(client, text, statement);
+		free(text);
+	}
+}
+
+bool client_judge(const struct clients *clients, struct bytes body, struct err *err)
+{
+	struct record record = { .rest = body };
+	struct pools *pools = clients->with.pools;
+	struct fields fields;
+
+	read_session(&record, &fields);
+	unnamed_read(NULL, &record, NULL);
+	sql_unnamed_read(NULL, &record, NULL);
+	read_names(NULL, &record, NULL);
+	if (!record_is_whole(&record))
+		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad client");
+	if (!pools_find_database(pools, fields.database) && !config_database_auto(pools->config))
+		return err_set(err, ERR_CONFIG,
+		               "database \"%s\" is in use and not in this configuration: RELOAD "
+		               "the running process with it first",
+		               fields.database);
+	return true;
+}
+
+/* It is of its database, its user and its pool. false: no memory, or no such database. */
+static bool enter_house(struct client *client, const struct fields *fields)
+{
+	struct pools *pools = client->clients->with.pools;
+	struct pool *pool = arrival_pool(pools, fields->database, fields->pool);
+
+	client->database = pools_database(pools, fields->database);
+	client->account = pools_account(pools, fields->account);
+	if (!pool || !client->database || !client->account)
+		return false;
+	database_count_client(client->database, 1);
+	pools_enter_account(client->account);
+	client->is_counted = true;
+	pool_join(pool, &client->borrower);
+	return true;
+}
+
+static void fill(struct client *client, const struct fields *fields)
+{
+	struct clients *clients = client->clients;
+	struct client *other;
+
+	params_read(clients->with.pools, fields->params, &client->params);
+	params_read(clients->with.pools, fields->startup, &client->startup);
+	client->connected_at = fields->connected_at;
+	client->request_at = fields->request_at;
+	client->xact_at = fields->xact_at;
+	client->is_skipping = fields->is_skipping;
+	client->was_notified = fields->was_notified;
+	client->borrower.waiting_since = fields->waiting_since;
+	client->borrower.line_number = fields->line_number;
+	client->key_size = (uint8_t)fields->key.count;
+	memcpy(client->key, fields->key.at, fields->key.count);
+	HASH_FIND(key_hh, clients->by_key, client->key, client->key_size, other);
+	if (other)
+		return;
+	HASH_ADD(key_hh, clients->by_key, key, client->key_size, client);
+	client->is_keyed = true;
+}
+
+static void take_server(struct client *client, struct pools_arrival *arrival)
+{
+	server_rejoin(arrival->lent, &client->borrower);
+	arrival->lent = NULL;
+	client_enter(client, CLIENT_ACTIVE);
+}
+
+void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body, int *fd)
+{
+	struct record record = { .rest = body };
+	bool is_known, is_good;
+	struct client *client;
+	struct fields fields;
+
+	read_session(&record, &fields);
+	if (record.is_bad || *fd < 0)
+		return;
+	is_known = fields.id && fields.id <= arrival->known_id;
+	client = clients_revive(clients, *fd, &fields.peer, is_known ? fields.id : 0);
+	if (!client)
+		return;
+	*fd = -1;
+	is_good = enter_house(client, &fields);
+	if (is_good && fields.is_lent)
+		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;
+	if (!is_good) {
+		client_refuse(client, ERR_ADMIN_SHUTDOWN, "database removed");
+		return;
+	}
+	fill(client, &fields);
+	if (fields.is_lent)
+		take_server(client, arrival);
+	unnamed_read(client, &record, arrival);
+	sql_unnamed_read(client, &record, arrival);
+	read_names(client, &record, arrival);
+	client->is_arriving = true;
+	if (client->state == CLIENT_IDLE)
+		client_idle_resume(client, fields.idle_since);
+	if (!stream_keep(&client->stream, fields.kept) ||
+	    (fields.unsent.count && !stream_send(&client->stream, fields.unsent)))
+		client_close(client, "client unexpected eof");
+}
+
+/* What had come before it left is judged; then it is read. */
+static void start(struct client *client)
+{
+	usec_t waiting_since = client->borrower.waiting_since;
+	bool was_notified = client->was_notified;
+
+	client->is_arriving = false;
+	if (stream_unsent(&client->stream))
+		return; /* on_drained() goes on */
+	if (!stream_want(&client->stream, WANT_INPUT)) {
+		client_close(client, "cannot watch the connection");
+		return;
+	}
+	client_judge_kept(client);
+	if (client->state != CLIENT_WAITING || !waiting_since)
+		return;
+	client->borrower.waiting_since = waiting_since;
+	client->was_notified = was_notified;
+	client_wait_begin(client);
+}
+
+static int by_line(const void *one, const void *other)
+{
+	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
+
+	return (a->borrower.line_number > b->borrower.line_number) -
+	       (a->borrower.line_number < b->borrower.line_number);
+}
+
+void clients_start(struct clients *clients)
+{
+	struct client **arrived = calloc(clients->count + 1, sizeof(*arrived));
+	struct client *client;
+	size_t count = 0;
+
+	TAILQ_FOREACH (client, &clients->list, node) {
+		if (arrived && client->is_arriving)
+			arrived[count++] = client;
+	}
+	/* Who stood in a line stands in it again in the same order; all others come first. */
+	if (arrived)
+		qsort(arrived, count, sizeof(*arrived), by_line);
+	for (size_t i = 0; i < count; i++) {
+		if (arrived[i]->state != CLIENT_CLOSED)
+			start(arrived[i]);
+	}
+	free(arrived);
+}

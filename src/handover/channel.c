@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The channel.
+ *
+ * A message is a letter, four bytes of length (they count themselves, not the letter:
+ * as PostgreSQL's) and the body. A descriptor comes with the first of these bytes.
+ *
+ * Hard here: what a peer sends is not what one asked for. There may be more descriptors
+ * than one: all are taken, so that they can be closed.
+ */
+#include "pgweir/handover/channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "pgweir/base/banned.h"
+
+#define HEADER_SIZE 5
+#define FDS_MAX 4
+#define PIECE_SIZE ((size_t)256 * 1024)
+
+static bool fail(struct channel *channel, const char *what, int failure)
+{
+	if (!channel->is_broken)
+		err_set(&channel->err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
+	channel->is_broken = true;
+	return false;
+}
+
+static bool refuse(struct channel *channel, const char *why)
+{
+	if (!channel->is_broken)
+		err_set(&channel->err, ERR_PROTOCOL, "the hand-over is broken: %s", why);
+	channel->is_broken = true;
+	return false;
+}
+
+/* Waits until there is something to do. */
+static bool await(struct channel *channel, short events)
+{
+	struct pollfd pollfd = { .fd = channel->fd, .events = events };
+
+	for (;;) {
+		usec_t left = channel->deadline - clock_now();
+		int count = left > 0 ? poll(&pollfd, 1, (int)(left / USEC_PER_MS) + 1) : 0;
+
+		if (count > 0)
+			return true;
+		if (count == 0)
+			return fail(channel, "the other process does not answer", ETIMEDOUT);
+		if (errno != EINTR)
+			return fail(channel, "cannot wait for the other process", errno);
+	}
+}
+
+static bool is_passing(int failure)
+{
+	return failure == EAGAIN || failure == EINTR || failure == EWOULDBLOCK;
+}
+
+/* ---- sending ---- */
+
+static void attach(struct msghdr *message, void *room, size_t size, int fd)
+{
+	struct cmsghdr *head;
+
+	memset(room, 0, size);
+	message->msg_control = room;
+	message->msg_controllen = size;
+	head = CMSG_FIRSTHDR(message);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &fd, sizeof(int));
+}
+
+bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
+{
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+	char header[HEADER_SIZE] = { (char)kind };
+	size_t sent = 0, whole = sizeof(header) + body.count;
+
+	if (body.count > CHANNEL_MESSAGE_MAX)
+		return refuse(channel, "a record is too long");
+	store_be32(header + 1, (uint32_t)(body.count + 4));
+	while (!channel->is_broken && sent < whole) {
+		size_t in_header = sent < sizeof(header) ? sizeof(header) - sent : 0;
+		size_t in_body = sent < sizeof(header) ? 0 : sent - sizeof(header);
+		struct iovec pieces[2] = {
+			{ header + sizeof(header) - in_header, in_header },
+			{ (void *)(body.at + in_body), body.count - in_body },
+		};
+		struct msghdr message = { .msg_iov = pieces, .msg_iovlen = body.count ? 2 : 1 };
+		ssize_t done;
+
+		if (sent == 0 && fd >= 0)
+			attach(&message, room, sizeof(room), fd);
+		done = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (done >= 0)
+			sent += (size_t)done;
+		else if (!is_passing(errno) && errno != ETOOMANYREFS)
+			fail(channel, "cannot send to the other process", errno);
+		else
+			await(channel, POLLOUT);
+	}
+	return !channel->is_broken;
+}
+
+bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
+                         int fd)
+{
+	if (!buf_ok(body))
+		return fail(channel, "cannot write a record", ENOMEM);
+	return channel_send(channel, kind, buf_bytes(body), fd);
+}
+
+/* ---- receiving ---- */
+
+/* The first descriptor is kept, all others are closed. */
+static void take_fds(struct msghdr *message, int *kept)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+
+	for (; head; head = CMSG_NXTHDR(message, head)) {
+		size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
+			if (*kept < 0)
+				*kept = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* Fills `at` with `count` bytes. */
+static bool fill(struct channel *channel, char *at, size_t count, int *fd)
+{
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	size_t have = 0;
+
+	while (have < count) {
+		struct iovec piece = { at + have, count - have };
+		struct msghdr message = { .msg_iov = &piece,
+			                  .msg_iovlen = 1,
+			                  .msg_control = room,
+			                  .msg_controllen = sizeof(room) };
+		ssize_t done = recvmsg(channel->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+		if (done > 0) {
+			take_fds(&message, fd);
+			have += (size_t)done;
+		} else if (done == 0) {
+			return fail(channel, "the other process has gone", EPIPE);
+		} else if (!is_passing(errno)) {
+			return fail(channel, "cannot hear from the other process", errno);
+		} else if (!await(channel, POLLIN)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Memory is taken as the bytes come, not as a length promises. */
+static bool fill_body(struct channel *channel, struct channel_message *message, size_t count)
+{
+	while (count) {
+		size_t piece = count < PIECE_SIZE ? count : PIECE_SIZE;
+		char *at = buf_reserve(&message->body, piece);
+
+		if (!at)
+			return fail(channel, "cannot keep a record", ENOMEM);
+		if (!fill(channel, at, piece, &message->fd))
+			return false;
+		message->body.count += piece;
+		count -= piece;
+	}
+	return true;
+}
+
+bool channel_receive(struct channel *channel, struct channel_message *message)
+{
+	char header[HEADER_SIZE];
+	uint32_t length;
+
+	*message = (struct channel_message){ .fd = -1, .body.is_secret = true };
+	if (channel->is_broken)
+		return false;
+	if (fill(channel, header, sizeof(header), &message->fd)) {
+		message->kind = header[0];
+		length = load_be32(header + 1);
+		if (length < 4 || length - 4 > CHANNEL_MESSAGE_MAX)
+			refuse(channel, "a length that cannot be");
+		else
+			fill_body(channel, message, length - 4);
+	}
+	if (channel->is_broken)
+		channel_message_done(message);
+	return !channel->is_broken;
+}
+
+void channel_message_done(struct channel_message *message)
+{
+	buf_wipe(&message->body);
+	if (message->fd >= 0)
+		close(message->fd);
+	message->fd = -1;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The process that goes: hands over what it has to the one that takes its place.
+ *
+ *   TAKEOVER --> GREETED --[GO]--> a round --> MOVING --[a round, now and then]--> DONE
+ *                   |                |           |
+ *                   +--- the other has gone -----+--> goes on, and lets clients in again
+ *
+ * A round is done in one go, while the loop stands still: nothing that is written down
+ * can change before the other side has it. It costs some microseconds for each connection.
+ *
+ * Who cannot be handed over (TLS, replication, logins, the console) is served on here, and
+ * when the last of them has gone, this process ends.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/base/version.h"
+#include "pgweir/client/handover.h"
+#include "pgweir/main/pidfile.h"
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* How long the other side may be silent within a round, during which nobody is served. */
+#define ROUND_LIMIT (5 * USEC_PER_SEC)
+/* The same for a message that has begun to come. */
+#define MESSAGE_LIMIT USEC_PER_SEC
+/* How often those who were not at rest are looked at. */
+#define LOOK_PERIOD (20 * USEC_PER_MS)
+#define REQUEST_SIZE_MAX 256
+#define REQUESTS_SIZE_MAX ((size_t)64 * 1024)
+
+struct handover {
+	struct daemon *daemon;
+	struct channel channel;
+	struct watch watch;
+	struct timer look;
+	struct timer deadline;
+	usec_t moved_at;     /* when the first round was over; 0: it was not yet */
+	unsigned int moved;  /* clients */
+	struct buf requests; /* what the other side said within a round: kind, length, body */
+};
+
+static void set_limit(struct handover *handover, usec_t limit)
+{
+	handover->channel.deadline = clock_now() + limit;
+}
+
+/* ---- its end ---- */
+
+void handover_free(struct handover **handoverp)
+{
+	struct handover *handover = *handoverp;
+
+	if (!handover)
+		return;
+	*handoverp = NULL;
+	timer_clear(&handover->look);
+	timer_clear(&handover->deadline);
+	watch_done(&handover->watch);
+	close(handover->channel.fd);
+	buf_free(&handover->requests);
+	free(handover);
+}
+
+/* The other process has gone: everything that was not let go is served on. */
+static void go_on(struct handover *handover)
+{
+	struct daemon *daemon = handover->daemon;
+	struct err err;
+
+	log_warning(&daemon->logger, "the take-over has ended early, this process goes on: %s",
+	            handover->channel.err.text);
+	pools_keep(daemon->pools, true);
+	clients_keep(daemon->clients);
+	clients_go_on(daemon->clients);
+	if (handover->moved_at) {
+		listener_own_file(daemon->listener, true);
+		listener_resume(daemon->listener);
+		if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
+			log_error(&daemon->logger, "%s", err.text);
+		notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
+	}
+	handover_free(&daemon->handover);
+}
+
+/* ---- what the other side says ---- */
+
+static void obey(struct handover *handover, char kind, struct bytes body)
+{
+	struct daemon *daemon = handover->daemon;
+
+	if (!handover->moved_at)
+		return; /* it has no say yet */
+	if (kind == HANDOVER_CANCEL)
+		clients_cancel(daemon->clients, body);
+	else if (kind == HANDOVER_STOP && body.count == 1)
+		daemon_stop(daemon, (enum shutdown_kind)body.at[0]);
+}
+
+/* Within a round it waits. */
+static void note_request(struct handover *handover, const struct channel_message *message)
+{
+	if (message->body.count > REQUEST_SIZE_MAX)
+		return;
+	buf_add_byte(&handover->requests, message->kind);
+	buf_add_be16(&handover->requests, (uint16_t)message->body.count);
+	buf_add(&handover->requests, message->body.at, message->body.count);
+}
+
+static void obey_requests(struct handover *handover)
+{
+	struct buf requests = handover->requests;
+	struct bytes rest = buf_bytes(&requests);
+
+	handover->requests = (struct buf){ .limit = REQUESTS_SIZE_MAX };
+	while (buf_ok(&requests) && rest.count >= 3) {
+		size_t count = load_be16(rest.at + 1);
+
+		obey(handover, *rest.at, bytes_of(rest.at + 3, count));
+		rest = bytes_skip(rest, 3 + count);
+	}
+	buf_free(&requests);
+}
+
+/* ---- a round ---- */
+
+static bool await_accepted(struct handover *handover)
+{
+	struct channel_message message;
+	bool is_accepted = false;
+
+	while (!is_accepted && channel_receive(&handover->channel, &message)) {
+		is_accepted = message.kind == HANDOVER_ACCEPTED;
+		if (!is_accepted)
+			note_request(handover, &message);
+		channel_message_done(&message);
+	}
+	return is_accepted;
+}
+
+static bool write_all(struct handover *handover, bool is_first)
+{
+	struct daemon *daemon = handover->daemon;
+	struct channel *channel = &handover->channel;
+
+	return pools_write(daemon->pools, channel, is_first) &&
+	       servers_write_idle(daemon->pools, channel, is_first) &&
+	       clients_write(daemon->clients, channel) &&
+	       channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
+}
+
+/* false: the other side has gone, and everything is as it was before. */
+static bool make_round(struct handover *handover)
+{
+	struct daemon *daemon = handover->daemon;
+
+	set_limit(handover, ROUND_LIMIT);
+	if (!write_all(handover, handover->moved_at == 0) || !await_accepted(handover) ||
+	    !channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
+		return false;
+	pools_let_go(daemon->pools); /* first: a client gives its server back when it goes */
+	handover->moved += clients_let_go(daemon->clients);
+	return true;
+}
+
+/* ---- later rounds, and the end ---- */
+
+static bool is_empty(const struct daemon *daemon)
+{
+	return clients_served_count(daemon->clients) == 0 && !daemon->takeover;
+}
+
+static void finish(struct handover *handover)
+{
+	struct daemon *daemon = handover->daemon;
+
+	log_info(&daemon->logger, "all has been handed over, shutting down");
+	set_limit(handover, ROUND_LIMIT);
+	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
+	handover_free(&daemon->handover);
+	loop_stop(daemon->loop);
+}
+
+static void on_deadline(struct timer *timer)
+{
+	struct handover *handover =
+	    (struct handover *)((char *)timer - offsetof(struct handover, deadline));
+	struct err err;
+
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "takeover_timeout");
+	log_warning(&handover->daemon->logger, "takeover_timeout: the last %u clients have to go",
+	            clients_served_count(handover->daemon->clients));
+	clients_dismiss(handover->daemon->clients, &err);
+}
+
+static void look(struct timer *timer)
+{
+	struct handover *handover =
+	    (struct handover *)((char *)timer - offsetof(struct handover, look));
+	struct daemon *daemon = handover->daemon;
+	bool is_last = is_empty(daemon);
+
+	if ((is_last || clients_have_leavers(daemon->clients)) && !make_round(handover)) {
+		go_on(handover);
+		return;
+	}
+	if (is_last) {
+		finish(handover);
+		return;
+	}
+	if (daemon->pools->suspend == SUSPEND_NONE)
+		clients_calm(daemon->clients);
+	timer_set(timer, loop_line(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
+	obey_requests(handover);
+}
+
+/* The first round: with it the other process is the one. */
+static void move(struct handover *handover)
+{
+	struct daemon *daemon = handover->daemon;
+	usec_t since = clock_now();
+
+	if (daemon->pools->suspend != SUSPEND_NONE) {
+		err_set(&handover->channel.err, ERR_STATE, "everything is suspended");
+		go_on(handover);
+		return;
+	}
+	if (!make_round(handover)) {
+		go_on(handover);
+		return;
+	}
+	handover->moved_at = clock_now();
+	listener_pause(daemon->listener);
+	listener_own_file(daemon->listener, false);
+	log_info(&daemon->logger,
+	         "handed over %u clients in %lld ms, %u are still here; no new ones come in",
+	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
+	         clients_served_count(daemon->clients));
+	timer_set(&handover->deadline,
+	          loop_line(daemon->loop, daemon->config->takeover_timeout, on_deadline),
+	          loop_now(daemon->loop));
+	look(&handover->look);
+}
+
+/* ---- the channel ---- */
+
+static void on_message(struct watch *watch, unsigned int what)
+{
+	struct handover *handover =
+	    (struct handover *)((char *)watch - offsetof(struct handover, watch));
+	struct channel_message message;
+	char kind;
+
+	(void)what;
+	set_limit(handover, MESSAGE_LIMIT);
+	if (!channel_receive(&handover->channel, &message)) {
+		go_on(handover);
+		return;
+	}
+	kind = message.kind;
+	if (kind != HANDOVER_GO)
+		note_request(handover, &message);
+	channel_message_done(&message);
+	if (kind == HANDOVER_GO && !handover->moved_at)
+		move(handover);
+	else
+		obey_requests(handover);
+}
+
+static bool send_hello(struct handover *handover)
+{
+	struct daemon *daemon = handover->daemon;
+	struct channel *channel = &handover->channel;
+	struct buf record = { 0 };
+	struct address address;
+	int fd;
+
+	record_add_number(&record, 'p', (uint64_t)getpid());
+	record_add_text(&record, 'v', VERSION_OWN);
+	record_add_number(&record, 'g', listener_is_given(daemon->listener));
+	channel_send_record(channel, HANDOVER_HELLO, &record, -1);
+	buf_free(&record);
+	for (size_t i = 0; (fd = listener_fd(daemon->listener, i, &address)) >= 0; i++)
+		channel_send(channel, HANDOVER_LISTENER, bytes_of("", 0), fd);
+	return channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
+}
+
+void handover_start(struct daemon *daemon, int fd)
+{
+	struct handover *handover = calloc(1, sizeof(*handover));
+
+	if (!handover) {
+		loop_close_later(daemon->loop, fd);
+		return;
+	}
+	log_info(&daemon->logger, "another process is about to take over");
+	daemon->handover = handover;
+	handover->daemon = daemon;
+	handover->requests.limit = REQUESTS_SIZE_MAX;
+	handover->channel.fd = fd;
+	watch_init(&handover->watch, daemon->loop, fd, on_message);
+	set_limit(handover, MESSAGE_LIMIT);
+	if (!send_hello(handover) || !watch_set(&handover->watch, WATCH_READ))
+		go_on(handover);
+}
+
+bool handover_may_start(const struct daemon *daemon, struct err *err)
+{
+	if (daemon->handover)
+		return err_set(err, ERR_STATE, "another process is taking over already");
+	if (daemon->clients->is_shutting_down)
+		return err_set(err, ERR_STATE, "pooler is shutting down");
+	if (daemon->pools->suspend != SUSPEND_NONE)
+		return err_set(err, ERR_STATE, "everything is suspended: RESUME first");
+	return true;
+}

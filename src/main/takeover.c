@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The process that comes: takes up what the other one hands over.
+ *
+ *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
+ *
+ * Nothing is made of a record before YOURS: until then the other process may go on with
+ * all that it has written down, and must find every connection as it was. So whatever
+ * happens here before, closing our descriptors is enough.
+ *
+ * More rounds come later, from those who were not at rest. A round is taken in one go.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/client/handover.h"
+#include "pgweir/main/takeover.h"
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* How long the other side may be silent. */
+#define ROUND_LIMIT (10 * USEC_PER_SEC)
+/* It decides within its own limit, or has ended: this is only to be safe from a stopped one. */
+#define DECISION_LIMIT (60 * USEC_PER_SEC)
+
+struct round {
+	struct channel_message *messages;
+	size_t count, room;
+	bool is_done; /* the other side has nothing more */
+};
+
+/* The channel after the start. */
+struct successor {
+	struct daemon *daemon;
+	struct channel channel;
+	struct watch watch;
+	struct pools_arrival arrival;
+	bool has_begun; /* the first round is ours */
+};
+
+static void round_done(struct round *round)
+{
+	while (round->count)
+		channel_message_done(&round->messages[--round->count]);
+	free(round->messages);
+	*round = (struct round){ 0 };
+}
+
+static bool keep(struct round *round, const struct channel_message *message)
+{
+	if (round->count == round->room) {
+		size_t room = round->room ? 2 * round->room : 256;
+		struct channel_message *messages =
+		    realloc(round->messages, room * sizeof(*messages));
+
+		if (!messages)
+			return false;
+		round->messages = messages;
+		round->room = room;
+	}
+	round->messages[round->count++] = *message;
+	return true;
+}
+
+static bool judge(const struct daemon *daemon, const struct channel_message *message,
+                  struct err *err)
+{
+	struct bytes body = buf_bytes(&message->body);
+	bool needs_fd = message->kind == HANDOVER_SERVER || message->kind == HANDOVER_CLIENT;
+
+	if (needs_fd != (message->fd >= 0))
+		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a socket got lost");
+	if (message->kind == HANDOVER_CLIENT)
+		return client_judge(daemon->clients, body, err);
+	return pools_judge(daemon->pools, message->kind, body, err);
+}
+
+/* Receives and judges up to END. */
+static bool receive(struct successor *successor, struct round *round, struct err *err)
+{
+	struct channel *channel = &successor->channel;
+	struct channel_message message;
+
+	channel->deadline = clock_now() + ROUND_LIMIT;
+	for (;;) {
+		if (!channel_receive(channel, &message)) {
+			*err = channel->err;
+			return false;
+		}
+		round->is_done = message.kind == HANDOVER_DONE;
+		if (round->is_done || message.kind == HANDOVER_END) {
+			channel_message_done(&message);
+			return true;
+		}
+		if (!judge(successor->daemon, &message, err) || !keep(round, &message)) {
+			channel_message_done(&message);
+			return false;
+		}
+	}
+}
+
+/* Says that we could go on with it, and waits for the word that it is ours. */
+static bool accept_it(struct successor *successor, struct err *err)
+{
+	struct channel *channel = &successor->channel;
+	struct channel_message message;
+	bool is_ours;
+
+	channel->deadline = clock_now() + DECISION_LIMIT;
+	if (!channel_send(channel, HANDOVER_ACCEPTED, bytes_of("", 0), -1) ||
+	    !channel_receive(channel, &message)) {
+		*err = channel->err;
+		return false;
+	}
+	is_ours = message.kind == HANDOVER_YOURS;
+	channel_message_done(&message);
+	return is_ours || err_set(err, ERR_PROTOCOL, "the hand-over is broken: not ours");
+}
+
+static void use(struct successor *successor, struct round *round)
+{
+	struct daemon *daemon = successor->daemon;
+
+	for (size_t i = 0; i < round->count; i++) {
+		struct channel_message *message = &round->messages[i];
+		struct bytes body = buf_bytes(&message->body);
+
+		if (message->kind == HANDOVER_CLIENT)
+			client_take(daemon->clients, &successor->arrival, body, &message->fd);
+		else
+			pools_take(&successor->arrival, message->kind, body, &message->fd);
+	}
+	successor->has_begun = true;
+	pools_take_end(&successor->arrival);
+	clients_start(daemon->clients);
+}
+
+static bool make_round(struct successor *successor, bool *is_done, struct err *err)
+{
+	struct round round = { 0 };
+	bool is_good;
+
+	err_set(err, ERR_MEMORY, "out of memory");
+	is_good = receive(successor, &round, err);
+	*is_done = is_good && round.is_done;
+	if (is_good && !round.is_done)
+		is_good = accept_it(successor, err);
+	if (is_good && !round.is_done)
+		use(successor, &round);
+	round_done(&round);
+	return is_good;
+}
+
+/* ---- after the start ---- */
+
+void successor_free(struct successor **successorp)
+{
+	struct successor *successor = *successorp;
+
+	if (!successor)
+		return;
+	*successorp = NULL;
+	watch_done(&successor->watch);
+	close(successor->channel.fd);
+	pools_arrival_done(&successor->arrival);
+	free(successor);
+}
+
+static void on_round(struct watch *watch, unsigned int what)
+{
+	struct successor *successor =
+	    (struct successor *)((char *)watch - offsetof(struct successor, watch));
+	struct daemon *daemon = successor->daemon;
+	bool is_done;
+	struct err err;
+
+	(void)what;
+	if (!make_round(successor, &is_done, &err)) {
+		log_warning(&daemon->logger, "the process that was taken over from has gone: %s",
+		            err.text);
+		successor_free(&daemon->takeover);
+	} else if (is_done) {
+		log_info(&daemon->logger, "the take-over is complete");
+		successor_free(&daemon->takeover);
+	}
+}
+
+bool successor_pass_key(struct successor *successor, struct bytes key)
+{
+	if (!successor)
+		return false;
+	successor->channel.deadline = clock_now() + USEC_PER_SEC;
+	return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
+}
+
+void successor_stop(struct successor *successor, enum shutdown_kind kind)
+{
+	char byte = (char)kind;
+
+	if (!successor || !successor->has_begun)
+		return; /* the other process is to go on */
+	successor->channel.deadline = clock_now() + USEC_PER_SEC;
+	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
+}
+
+bool daemon_take_over(struct daemon *daemon, struct takeover *takeover, struct err *err)
+{
+	struct successor *successor = calloc(1, sizeof(*successor));
+	unsigned int count;
+	bool is_done;
+
+	if (!successor)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	daemon->takeover = successor;
+	successor->daemon = daemon;
+	successor->channel.fd = takeover->fd;
+	takeover->fd = -1;
+	successor->arrival.pools = daemon->pools;
+	watch_init(&successor->watch, daemon->loop, successor->channel.fd, on_round);
+	successor->channel.deadline = clock_now() + ROUND_LIMIT;
+	if (!channel_send(&successor->channel, HANDOVER_GO, bytes_of("", 0), -1)) {
+		*err = successor->channel.err;
+		return false;
+	}
+	if (!make_round(successor, &is_done, err))
+		return err_prefix(err, "cannot take over: ");
+	count = daemon->clients->count;
+	console_begin_at(daemon->console);
+	listener_own_file(daemon->listener, true);
+	listener_resume(daemon->listener);
+	log_info(&daemon->logger, "took over %u clients and %u servers from process %d", count,
+	         daemon->pools->server_count, (int)takeover->pid);
+	if (!watch_set(&successor->watch, WATCH_READ))
+		log_warning(&daemon->logger, "cannot watch the process that was taken over from");
+	return true;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The beginning of a take-over: the console of the running process is asked for it, and
+ * answers with an error, or with its listening sockets.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/handover/channel.h"
+#include "pgweir/handover/record.h"
+#include "pgweir/main/takeover.h"
+#include "pgweir/net/address.h"
+#include "pgweir/pgwire/fields.h"
+
+#include "pgweir/base/banned.h"
+
+#define ANSWER_LIMIT (5 * USEC_PER_SEC)
+
+/* Whether somebody accepts on that socket; else the daemon starts as ever. */
+static bool is_somebody_there(const char *path)
+{
+	struct sockaddr_un name;
+	socklen_t size;
+	struct err err;
+	bool is_there;
+	int fd;
+
+	if (!address_unix_name(&name, &size, path, &err))
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	is_there = connect(fd, (const struct sockaddr *)&name, size) == 0 ||
+	           (errno != ENOENT && errno != ECONNREFUSED);
+	close(fd);
+	return is_there;
+}
+
+static bool take_hello(struct takeover *takeover, struct bytes body, struct err *err)
+{
+	struct record record = { .rest = body };
+	char version[128];
+
+	takeover->pid = (pid_t)record_number(&record, 'p');
+	record_text(&record, 'v', version, sizeof(version));
+	takeover->is_given = record_flag(&record, 'g');
+	return record_is_whole(&record) ||
+	       err_set(err, ERR_PROTOCOL, "the running process does not say who it is");
+}
+
+static bool take_error(struct bytes body, struct err *err)
+{
+	struct report report;
+
+	if (fields_report(body, &report) != WIRE_OK)
+		return err_set(err, ERR_PROTOCOL, "what answers there is not a console");
+	return err_set(err, ERR_CONFIG, "the running process does not hand over: %s", report.text);
+}
+
+/* One answer. false: *err says why that was the end. */
+static bool take_answer(struct takeover *takeover, struct channel_message *message, struct err *err)
+{
+	switch (message->kind) {
+	case HANDOVER_ERROR:
+		return take_error(buf_bytes(&message->body), err);
+	case HANDOVER_HELLO:
+		return take_hello(takeover, buf_bytes(&message->body), err);
+	case HANDOVER_LISTENER:
+		if (message->fd < 0 || takeover->listener_count == TAKEOVER_LISTENERS_MAX)
+			return err_set(err, ERR_PROTOCOL, "a listening socket got lost");
+		takeover->listeners[takeover->listener_count++] = message->fd;
+		message->fd = -1;
+		return true;
+	case HANDOVER_END:
+		return takeover->pid > 0 ||
+		       err_set(err, ERR_PROTOCOL, "the running process does not say who it is");
+	default:
+		return err_set(err, ERR_PROTOCOL, "an answer that makes no sense");
+	}
+}
+
+static bool take_answers(struct takeover *takeover, struct err *err)
+{
+	struct channel channel = { .fd = takeover->fd, .deadline = clock_now() + ANSWER_LIMIT };
+	struct channel_message message;
+	bool is_good = true, is_over = false;
+
+	while (is_good && !is_over) {
+		if (!channel_receive(&channel, &message)) {
+			*err = channel.err;
+			return false;
+		}
+		is_over = message.kind == HANDOVER_END;
+		is_good = take_answer(takeover, &message, err);
+		channel_message_done(&message);
+	}
+	return is_good;
+}
+
+static bool ask_for_it(struct takeover *takeover, const char *path, struct err *err)
+{
+	char command[32];
+	struct ask ask;
+
+	if (!ask_open(&ask, path, NULL, err))
+		return false;
+	snprintf(command, sizeof(command), "TAKEOVER %d", HANDOVER_VERSION);
+	if (!ask_say(&ask, command, err)) {
+		ask_close(&ask);
+		return false;
+	}
+	takeover->fd = ask.fd;
+	ask.fd = -1;
+	ask_close(&ask);
+	return take_answers(takeover, err);
+}
+
+bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err)
+{
+	const char *directory = config->unix_socket_dir;
+	char path[256];
+
+	*takeover = (struct takeover){ .fd = -1 };
+	if (!directory || !*directory)
+		return err_set(err, ERR_CONFIG,
+		               "-R needs unix_socket_dir: the running process is "
+		               "asked over its Unix socket");
+	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, config->listen_port);
+	if (!is_somebody_there(path))
+		return true;
+	if (ask_for_it(takeover, path, err))
+		return true;
+	err_prefix(err, "cannot take over: ");
+	takeover_end(takeover);
+	return false;
+}
+
+void takeover_end(struct takeover *takeover)
+{
+	for (unsigned int i = 0; i < takeover->listener_count; i++) {
+		if (takeover->listeners[i] >= 0)
+			close(takeover->listeners[i]);
+	}
+	takeover->listener_count = 0;
+	if (takeover->fd >= 0)
+		close(takeover->fd);
+	takeover->fd = -1;
+}

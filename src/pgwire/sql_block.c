@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * BEGIN and COMMIT, START TRANSACTION and ROLLBACK.
+ *
+ * Hard here: who believes us answers in PostgreSQL's place, so a text in which it
+ * could find anything wrong is none of these: an option said twice, a byte that
+ * may not be of its encoding, white space that only newer versions take for that.
+ */
+#include "pgweir/pgwire/sql_block.h"
+
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define WORDS_MAX 4
+
+struct mode {
+	const char *words[WORDS_MAX];
+	unsigned int what; /* a bit: may be said once */
+	bool is_for_primary;
+};
+
+static const struct mode modes[] = {
+	{ { "isolation", "level", "read", "committed" }, 1, false },
+	{ { "isolation", "level", "read", "uncommitted" }, 1, false },
+	{ { "isolation", "level", "repeatable", "read" }, 1, false },
+	{ { "isolation", "level", "serializable" }, 1, true },
+	{ { "read", "only" }, 2, false },
+	{ { "read", "write" }, 2, true },
+	{ { "deferrable" }, 4, false },
+	{ { "not", "deferrable" }, 4, false },
+};
+
+static const struct {
+	const char *word;
+	enum sql_block_kind kind;
+} beginnings[] = {
+	{ "begin", SQL_BLOCK_BEGIN },       { "start", SQL_BLOCK_START },
+	{ "commit", SQL_BLOCK_COMMIT },     { "end", SQL_BLOCK_COMMIT },
+	{ "rollback", SQL_BLOCK_ROLLBACK }, { "abort", SQL_BLOCK_ROLLBACK },
+};
+
+static bool is_plain(struct bytes text)
+{
+	for (size_t i = 0; i < text.count; i++) {
+		char c = text.at[i];
+
+		if ((c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\f') || c > '~')
+			return false;
+	}
+	return true;
+}
+
+static enum sql_block_kind kind_of(const struct token *token)
+{
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+		if (sql_token_is(token, beginnings[i].word))
+			return beginnings[i].kind;
+	}
+	return SQL_BLOCK_OTHER;
+}
+
+/* Whether the words of a mode stand here: then the scanner is behind them, and so is *token. */
+static bool take_words(struct scanner *scanner, struct token *token, const char *const *words)
+{
+	struct scanner ahead = *scanner;
+	struct token next = *token;
+
+	for (int i = 0; i < WORDS_MAX && words[i]; i++) {
+		if (!sql_token_is(&next, words[i]))
+			return false;
+		next = sql_token(&ahead);
+	}
+	*scanner = ahead;
+	*token = next;
+	return true;
+}
+
+static const struct mode *take_mode(struct scanner *scanner, struct token *token)
+{
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (take_words(scanner, token, modes[i].words))
+			return &modes[i];
+	}
+	return NULL;
+}
+
+/* A list of modes, with commas or without. false: something is wrong with it. */
+static bool take_modes(struct scanner *scanner, struct token *token, bool *is_for_primary)
+{
+	unsigned int said = 0;
+
+	while (token->kind == TOKEN_WORD || sql_token_is_sign(token, ',')) {
+		const struct mode *mode;
+
+		if (sql_token_is_sign(token, ',')) {
+			if (!said)
+				return false;
+			*token = sql_token(scanner);
+		}
+		mode = take_mode(scanner, token);
+		if (!mode || (said & mode->what))
+			return false;
+		said |= mode->what;
+		*is_for_primary |= mode->is_for_primary;
+	}
+	return true;
+}
+
+/* AND NO CHAIN, or nothing. */
+static bool take_chain(struct scanner *scanner, struct token *token)
+{
+	static const char *const no_chain[WORDS_MAX] = { "and", "no", "chain" };
+
+	return !sql_token_is(token, "and") || take_words(scanner, token, no_chain);
+}
+
+static bool is_over(struct scanner *scanner, struct token token)
+{
+	while (sql_token_is_sign(&token, ';'))
+		token = sql_token(scanner);
+	return token.kind == TOKEN_END && !scanner->is_broken;
+}
+
+struct sql_block sql_block_read(struct bytes text)
+{
+	static const struct sql_block other = { SQL_BLOCK_OTHER, false };
+	struct scanner scanner = { .rest = text };
+	struct token token = sql_token(&scanner);
+	struct sql_block block = { kind_of(&token), false };
+	bool is_good;
+
+	if (block.kind == SQL_BLOCK_OTHER || !is_plain(text))
+		return other;
+	token = sql_token(&scanner);
+	if (sql_token_is(&token, "transaction") ||
+	    (sql_token_is(&token, "work") && block.kind != SQL_BLOCK_START))
+		token = sql_token(&scanner);
+	else if (block.kind == SQL_BLOCK_START)
+		return other;
+	if (block.kind == SQL_BLOCK_BEGIN || block.kind == SQL_BLOCK_START)
+		is_good = take_modes(&scanner, &token, &block.is_for_primary);
+	else
+		is_good = take_chain(&scanner, &token);
+	return is_good && is_over(&scanner, token) ? block : other;
+}

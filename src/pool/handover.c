@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What passes of databases, users, pools and statements.
+ *
+ * Hard here: the process that goes may go on for a while with clients that cannot be
+ * handed over, and goes on counting and naming. What it counts later is added; the
+ * names of statements that it gives from now on come from a range of its own, which the
+ * process that comes has left out.
+ */
+#include <stdlib.h>
+
+#include "handover_priv.h"
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Numbers of statements that are left to the process that goes. */
+#define NUMBERS_LEFT 1000000
+#define SECRET_MAX ((size_t)64 * 1024)
+#define WELCOME_MAX ((size_t)128 * 1024)
+
+/* ---- writing ---- */
+
+static bool is_nothing(const struct stats *stats)
+{
+	static const struct stats nothing;
+
+	return memcmp(stats, &nothing, sizeof(nothing)) == 0;
+}
+
+/* Sends it and lets the record go. */
+static bool send_it(struct channel *channel, enum handover_kind kind, struct buf *record)
+{
+	bool ok = channel_send_record(channel, kind, record, -1);
+
+	buf_wipe(record);
+	return ok;
+}
+
+static bool write_global(const struct pools *pools, struct channel *channel)
+{
+	struct buf record = { 0 };
+
+	record_add_number(&record, 'i', pools->last_id);
+	record_add_number(&record, 'n', pools->statements.last_number);
+	record_add_number(&record, 'p', pools->is_paused);
+	handover_write_stats(&record, &pools->gone);
+	return send_it(channel, HANDOVER_GLOBAL, &record);
+}
+
+static bool write_database(const struct database *database, struct channel *channel)
+{
+	struct buf record = { 0 };
+
+	record_add_text(&record, 'd', database->name);
+	record_add_number(&record, 'p', database->is_paused);
+	record_add_number(&record, 'x', database->is_disabled);
+	record_add_number(&record, 's', database->server_limit_hits);
+	record_add_number(&record, 'c', database->client_limit_hits);
+	record_add_number(&record, 'g', database->has_gone);
+	handover_write_stats(&record, &database->gone);
+	return send_it(channel, HANDOVER_DATABASE, &record);
+}
+
+static bool write_account(const struct account *account, struct channel *channel)
+{
+	const struct credentials *credentials = &account->credentials;
+	struct buf record = { .is_secret = true };
+	struct bytes keys = bytes_of("", 0);
+
+	if (credentials->keys)
+		keys = bytes_of(credentials->keys, sizeof(*credentials->keys));
+	record_add_text(&record, 'u', account->name);
+	record_add_number(&record, 's', account->server_limit_hits);
+	record_add_number(&record, 'c', account->client_limit_hits);
+	record_add_number(&record, 'k', credentials->kind);
+	record_add_text(&record, 't', credentials->text);
+	record_add_bytes(&record, 'K', keys);
+	return send_it(channel, HANDOVER_ACCOUNT, &record);
+}
+
+static bool write_pool(const struct pool *pool, struct channel *channel)
+{
+	struct buf record = { 0 };
+
+	record_add_text(&record, 'd', pool->database->name);
+	record_add_text(&record, 'u', pool->account->name);
+	record_add_number(&record, 'l', pool->is_for_lookups);
+	record_add_number(&record, 'W', pool->has_welcome);
+	record_add_bytes(&record, 'w', buf_bytes(&pool->welcome));
+	params_write(&record, 'b', pool->baseline);
+	record_add_number(&record, 'z', pool->size_hits);
+	record_add_number(&record, 'r', pool->reserve_hits);
+	handover_write_stats(&record, &pool->stats);
+	return send_it(channel, HANDOVER_POOL, &record);
+}
+
+static bool has_news(const struct database *database)
+{
+	return !is_nothing(&database->gone) || database->server_limit_hits ||
+	       database->client_limit_hits;
+}
+
+bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
+{
+	const struct database *database;
+	const struct account *account;
+	const struct pool *pool;
+	bool ok = write_global(pools, channel);
+
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (ok && database->entry && (is_first || has_news(database)))
+			ok = write_database(database, channel);
+	}
+	TAILQ_FOREACH (account, &pools->accounts, node) {
+		if (ok && (is_first || account->client_count))
+			ok = write_account(account, channel);
+	}
+	TAILQ_FOREACH (pool, &pools->list, node) {
+		if (ok && pool->database->entry && (is_first || !is_nothing(&pool->stats)))
+			ok = write_pool(pool, channel);
+	}
+	return ok;
+}
+
+bool statement_write(struct statement *statement, struct channel *channel)
+{
+	size_t front = 5 + statement->name_size;
+	struct buf record = { 0 };
+
+	if (statement->is_written)
+		return true;
+	record_add_number(&record, 'n', statement_number(statement));
+	record_add_bytes(&record, 't',
+	                 bytes_of(statement->message + front, statement->message_size - front));
+	statement->is_written = send_it(channel, HANDOVER_STATEMENT, &record);
+	return statement->is_written;
+}
+
+bool servers_write_idle(struct pools *pools, struct channel *channel, bool is_first)
+{
+	struct server *server;
+	bool ok = true;
+
+	TAILQ_FOREACH (server, &pools->servers, all_node) {
+		bool is_wanted = !is_first && server->pool->member_count;
+
+		if (ok && server->state != SERVER_LENT && !is_wanted && server_may_leave(server))
+			ok = server_write(server, channel);
+	}
+	return ok;
+}
+
+/* ---- what was written goes, or stays ---- */
+
+void pools_let_go(struct pools *pools)
+{
+	struct server *server, *next;
+	struct database *database;
+	struct account *account;
+	struct pool *pool;
+
+	pools->is_leaving = true;
+	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
+		next = TAILQ_NEXT(server, all_node);
+		if (server->is_leaving)
+			server_let_go(server);
+	}
+	pools->gone = (struct stats){ 0 };
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		database->gone = (struct stats){ 0 };
+		database->server_limit_hits = database->client_limit_hits = 0;
+	}
+	TAILQ_FOREACH (account, &pools->accounts, node)
+		account->server_limit_hits = account->client_limit_hits = 0;
+	TAILQ_FOREACH (pool, &pools->list, node) {
+		pool->stats = (struct stats){ 0 };
+		pool->size_hits = pool->reserve_hits = 0;
+	}
+}
+
+void pools_keep(struct pools *pools, bool is_all)
+{
+	struct statement *statement, *next;
+	struct server *server;
+
+	TAILQ_FOREACH (server, &pools->servers, all_node)
+		server->is_leaving = false;
+	if (!is_all)
+		return;
+	pools->is_leaving = false;
+	HASH_ITER (hh, pools->statements.table, statement, next)
+		statement->is_written = false;
+}
+
+/* ---- reading ---- */
+
+struct arrived_statement {
+	UT_hash_handle hh;
+	uint64_t number;
+	struct statement *statement; /* one owner */
+};
+
+/* What any of the records here says. */
+struct fields {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	char account[CONFIG_USER_NAME_MAX + 1];
+	char secret[SECRET_MAX];
+	uint64_t last_id, last_number, number, kind;
+	uint64_t server_hits, client_hits, size_hits, reserve_hits;
+	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome;
+	struct bytes keys, welcome, baseline, text;
+	struct stats stats;
+};
+
+static void read_global(struct record *record, struct fields *fields)
+{
+	fields->last_id = record_number(record, 'i');
+	fields->last_number = record_number(record, 'n');
+	fields->is_paused = record_flag(record, 'p');
+	handover_read_stats(record, &fields->stats);
+}
+
+static void read_database(struct record *record, struct fields *fields)
+{
+	record_text(record, 'd', fields->database, sizeof(fields->database));
+	fields->is_paused = record_flag(record, 'p');
+	fields->is_disabled = record_flag(record, 'x');
+	fields->server_hits = record_number(record, 's');
+	fields->client_hits = record_number(record, 'c');
+	fields->has_gone = record_flag(record, 'g');
+	handover_read_stats(record, &fields->stats);
+}
+
+static void read_account(struct record *record, struct fields *fields)
+{
+	record_text(record, 'u', fields->account, sizeof(fields->account));
+	fields->server_hits = record_number(record, 's');
+	fields->client_hits = record_number(record, 'c');
+	fields->kind = record_number(record, 'k');
+	record_text(record, 't', fields->secret, sizeof(fields->secret));
+	fields->keys = record_bytes(record, 'K', sizeof(struct scram_keys));
+	if (fields->kind > CREDENTIALS_KEYS ||
+	    (fields->keys.count == sizeof(struct scram_keys)) != (fields->kind == CREDENTIALS_KEYS))
+		record->is_bad = true;
+}
+
+static void read_pool(struct record *record, struct fields *fields)
+{
+	record_text(record, 'd', fields->database, sizeof(fields->database));
+	record_text(record, 'u', fields->account, sizeof(fields->account));
+	fields->is_for_lookups = record_flag(record, 'l');
+	fields->has_welcome = record_flag(record, 'W');
+	fields->welcome = record_bytes(record, 'w', WELCOME_MAX);
+	fields->baseline = record_bytes(record, 'b', PARAMS_SIZE_MAX);
+	fields->size_hits = record_number(record, 'z');
+	fields->reserve_hits = record_number(record, 'r');
+	handover_read_stats(record, &fields->stats);
+	if (!params_check(fields->baseline) || !params_check(fields->welcome))
+		record->is_bad = true;
+}
+
+static void read_statement(struct record *record, struct fields *fields)
+{
+	fields->number = record_number(record, 'n');
+	fields->text = record_bytes(record, 't', CHANNEL_MESSAGE_MAX);
+	/* A query with its zero, and the count of its types. */
+	if (fields->text.count < 3 || !memchr(fields->text.at, 0, fields->text.count))
+		record->is_bad = true;
+}
+
+static void take_global(struct pools_arrival *arrival, const struct fields *fields)
+{
+	struct pools *pools = arrival->pools;
+
+	stats_add(&pools->gone, &fields->stats);
+	if (arrival->is_later)
+		return;
+	arrival->known_id = pools->last_id = fields->last_id;
+	pools->statements.last_number = fields->last_number + NUMBERS_LEFT;
+	pools->is_paused = fields->is_paused;
+}
+
+static void take_database(struct pools_arrival *arrival, const struct fields *fields)
+{
+	struct database *database = pools_database(arrival->pools, fields->database);
+
+	if (!database)
+		return;
+	stats_add(&database->gone, &fields->stats);
+	database->server_limit_hits += fields->server_hits;
+	database->client_limit_hits += fields->client_hits;
+	database->has_gone |= fields->has_gone;
+	if (arrival->is_later)
+		return;
+	database->is_paused = fields->is_paused;
+	database->is_disabled = fields->is_disabled;
+}
+
+static void take_account(struct pools_arrival *arrival, const struct fields *fields)
+{
+	struct account *account = pools_account(arrival->pools, fields->account);
+	struct scram_keys keys;
+	struct credentials shown = { .kind = (enum credentials_kind)fields->kind };
+
+	if (!account)
+		return;
+	account->server_limit_hits += fields->server_hits;
+	account->client_limit_hits += fields->client_hits;
+	if (shown.kind == CREDENTIALS_NONE)
+		return;
+	if (shown.kind == CREDENTIALS_KEYS) {
+		memcpy(&keys, fields->keys.at, sizeof(keys));
+		shown.keys = &keys;
+	} else {
+		shown.text = (char *)fields->secret;
+	}
+	if (account->credentials.kind == CREDENTIALS_NONE || shown.kind == CREDENTIALS_KEYS)
+		pools_learn(arrival->pools, account, &shown); /* copies it */
+	explicit_bzero(&keys, sizeof(keys));
+}
+
+static void take_pool(struct pools_arrival *arrival, const struct fields *fields)
+{
+	struct database *database = pools_database(arrival->pools, fields->database);
+	struct pool *pool =
+	    database ? pools_very_pool(database, fields->account, fields->is_for_lookups) : NULL;
+
+	if (!pool)
+		return;
+	stats_add(&pool->stats, &fields->stats);
+	pool->size_hits += fields->size_hits;
+	pool->reserve_hits += fields->reserve_hits;
+	if (!fields->has_welcome || pool->has_welcome)
+		return;
+	buf_free(&pool->welcome);
+	buf_add(&pool->welcome, fields->welcome.at, fields->welcome.count);
+	params_release(arrival->pools->with.params, &pool->baseline);
+	params_read(arrival->pools, fields->baseline, &pool->baseline);
+	pool->has_welcome = buf_ok(&pool->welcome);
+	pool_rest_if_empty(pool);
+}
+
+static void take_statement(struct pools_arrival *arrival, const struct fields *fields)
+{
+	struct statements *statements = &arrival->pools->statements;
+	struct arrived_statement *arrived;
+
+	HASH_FIND(hh, arrival->statements, &fields->number, sizeof(fields->number), arrived);
+	if (arrived)
+		return;
+	arrived = calloc(1, sizeof(*arrived));
+	if (!arrived)
+		return;
+	arrived->number = fields->number;
+	arrived->statement = statement_numbered(statements, fields->text, fields->number);
+	if (arrived->statement)
+		HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
+	else
+		free(arrived);
+}
+
+static const struct kind {
+	char letter;
+	bool has_database;
+	void (*read)(struct record *record, struct fields *fields);
+	void (*take)(struct pools_arrival *arrival, const struct fields *fields);
+} kinds[] = {
+	{ HANDOVER_GLOBAL, false, read_global, take_global },
+	{ HANDOVER_DATABASE, true, read_database, take_database },
+	{ HANDOVER_ACCOUNT, false, read_account, take_account },
+	{ HANDOVER_POOL, true, read_pool, take_pool },
+	{ HANDOVER_STATEMENT, false, read_statement, take_statement },
+};
+
+static const struct kind *find_kind(char letter)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (kinds[i].letter == letter)
+			return &kinds[i];
+	}
+	return NULL;
+}
+
+static bool has_database(const struct pools *pools, const char *name, struct err *err)
+{
+	if (pools_find_database((struct pools *)pools, name) || config_database_auto(pools->config))
+		return true;
+	return err_set(err, ERR_CONFIG,
+	               "database \"%s\" is in use and not in this configuration: RELOAD the "
+	               "running process with it first",
+	               name);
+}
+
+bool pools_judge(const struct pools *pools, char letter, struct bytes body, struct err *err)
+{
+	const struct kind *kind = find_kind(letter);
+	struct record record = { .rest = body };
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	struct fields *fields;
+	bool ok;
+
+	if (letter == HANDOVER_SERVER)
+		return server_judge(body, database, err) && has_database(pools, database, err);
+	fields = kind ? calloc(1, sizeof(*fields)) : NULL;
+	if (!fields)
+		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a record '%c'", letter);
+	kind->read(&record, fields);
+	ok = record_is_whole(&record) ||
+	     err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad record '%c'", letter);
+	ok = ok && (!kind->has_database || has_database(pools, fields->database, err));
+	explicit_bzero(fields, sizeof(*fields));
+	free(fields);
+	return ok;
+}
+
+void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, int *fd)
+{
+	const struct kind *kind = find_kind(letter);
+	struct record record = { .rest = body };
+	struct fields *fields;
+
+	if (letter == HANDOVER_SERVER) {
+		server_take(arrival, body, fd);
+		return;
+	}
+	fields = kind ? calloc(1, sizeof(*fields)) : NULL;
+	if (!fields)
+		return;
+	kind->read(&record, fields);
+	if (record_is_whole(&record))
+		kind->take(arrival, fields);
+	explicit_bzero(fields, sizeof(*fields));
+	free(fields);
+}
+
+struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_t number)
+{
+	const struct arrived_statement *arrived;
+
+	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
+	return arrived ? arrived->statement : NULL;
+}
+
+struct pool *arrival_pool(struct pools *pools, const char *database_name, const char *account)
+{
+	struct database *database = pools_database(pools, database_name);
+
+	return database ? pools_very_pool(database, account, false) : NULL;
+}
+
+void pools_arrival_done(struct pools_arrival *arrival)
+{
+	struct arrived_statement *arrived, *next;
+
+	HASH_ITER (hh, arrival->statements, arrived, next) {
+		HASH_DEL(arrival->statements, arrived);
+		statement_release(&arrival->pools->statements, &arrived->statement);
+		free(arrived);
+	}
+}

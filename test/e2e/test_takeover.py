@@ -1,0 +1,681 @@
+# SPDX-License-Identifier: ISC
+"""-R: another process takes over, and nobody loses a statement or a connection."""
+
+import os
+import signal
+import socket
+import struct
+import threading
+
+import psycopg
+import pytest
+
+from .kit.wait import wait_until
+from .kit.wire import (Closed, bind, close, describe, error_fields, execute, message, parse, query,
+                       send_cancel, sync)
+
+
+@pytest.fixture
+def weir(pgweir):
+    return pgweir(pool_mode="transaction", default_pool_size=5)
+
+
+SLEEP = "SELECT pg_sleep(600)"
+
+
+def wait_asleep(postgres, count=1):
+    """PostgreSQL is at work: a cancel that came before would be for nothing."""
+    wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity WHERE query = %s AND "
+                                      "state = 'active'", SLEEP) == count)
+
+
+def test_idle_clients_and_servers(weir):
+    clients = [weir.client() for _ in range(5)]
+    backend = clients[0].value("SELECT pg_backend_pid()")
+    old = weir.take_over()
+    assert old.wait(15) == 0
+    assert [client.value("SELECT 7") for client in clients] == ["7"] * 5
+    assert clients[0].value("SELECT pg_backend_pid()") == backend
+    assert weir.client().value("SELECT 8") == "8"
+
+
+def test_an_open_transaction_with_a_cursor(weir):
+    client = weir.client()
+    client.query("BEGIN")
+    client.query("DECLARE c CURSOR FOR SELECT generate_series(1, 5)")
+    client.query("FETCH 2 FROM c")
+    backend = client.value("SELECT pg_backend_pid()")
+    assert weir.take_over().wait(15) == 0
+    assert client.query("FETCH 2 FROM c").rows == [["3"], ["4"]]
+    assert client.value("SELECT pg_backend_pid()") == backend
+    assert client.query("COMMIT").status == "I"
+    assert client.value("SELECT 1") == "1"
+
+
+def test_prepared_statements_and_parameters(weir):
+    client, other = weir.client(timezone="Asia/Tokyo"), weir.client()
+    client.query("SET application_name = 'kept'")
+    client.ask(parse("SELECT $1::int + 1", "plus"), sync())
+    other.ask(parse("SELECT $1::int + 1", "same"), sync())
+    client.ask(parse("SELECT 'unnamed', $1::text"), describe("S"), sync())
+    assert weir.take_over().wait(15) == 0
+    assert client.ask(bind(["a"]), execute(), sync()).rows == [["unnamed", "a"]]
+    assert client.ask(bind(["4"], "plus"), execute(), sync()).rows == [["5"]]
+    assert other.ask(bind(["5"], "same"), execute(), sync()).rows == [["6"]]
+    assert client.value("SHOW application_name") == "kept"
+    assert client.value("SHOW TimeZone") == "Asia/Tokyo"
+    assert client.ask(parse("SELECT 1", "plus"), sync()).error["C"] == "42P05"
+    client.ask(close("S", "plus"), parse("SELECT 'new'", "plus"), sync())
+    assert client.ask(bind([], "plus"), execute(), sync()).rows == [["new"]]
+
+
+def test_who_waits_keeps_its_turn(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, first, second = weir.client(), weir.client(), weir.client()
+    holder.query("BEGIN")
+    first.send(query("SELECT 'first', clock_timestamp()"))
+    weir.wait_pool(cl_waiting=1)
+    second.send(query("SELECT 'second', clock_timestamp()"))
+    weir.wait_pool(cl_waiting=2)
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    weir.wait_pool(cl_waiting=2)
+    assert holder.query("COMMIT").tags == ["COMMIT"]
+    answers = [first.read_result().rows[0], second.read_result().rows[0]]
+    assert [answer[0] for answer in answers] == ["first", "second"]
+    assert answers[0][1] < answers[1][1]
+
+
+def test_a_running_statement_ends_where_it_began(weir):
+    client, lock = weir.client(), weir.client("bob")
+    lock.query("BEGIN")
+    lock.query("SELECT pg_advisory_xact_lock(4711)")
+    client.send(query("SELECT pg_advisory_lock(4711), 'done'"))
+    wait_until(lambda: weir.postgres.value("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    old = weir.take_over()
+    assert lock.query("SELECT 1").rows == [["1"]]
+    assert old.poll() is None
+    lock.query("COMMIT")
+    assert client.read_result().rows[0][1] == "done"
+    assert old.wait(15) == 0
+    assert client.value("SELECT 'after'") == "after"
+
+
+def test_a_copy_goes_on(weir):
+    client = weir.client()
+    client.query("CREATE TEMP TABLE copied (a int)")
+    client.query("BEGIN")
+    client.query("CREATE TEMP TABLE t (a int)")
+    client.send(query("COPY t FROM STDIN"))
+    client.expect("G")
+    old = weir.take_over()
+    for number in range(1000):
+        client.send(message("d", b"%d\n" % number))
+    client.send(message("c"))
+    assert client.read_result().tags == ["COPY 1000"]
+    assert old.wait(15) == 0
+    assert client.value("SELECT count(*) FROM t") == "1000"
+    client.query("COMMIT")
+
+
+def test_session_mode(pgweir):
+    weir = pgweir(pool_mode="session")
+    client = weir.client()
+    client.query("PREPARE p AS SELECT 5")
+    client.query("CREATE TEMP TABLE mine AS SELECT 6 AS six")
+    assert weir.take_over().wait(15) == 0
+    assert client.query("EXECUTE p").rows == [["5"]]
+    assert client.query("SELECT six FROM mine").rows == [["6"]]
+
+
+def test_a_message_cut_in_two(weir):
+    client = weir.client()
+    whole = query("SELECT 'whole'")
+    client.send(whole[:8])
+    weir.wait_pool(sv_active=1)
+    weir.disconnect_console()
+    old = weir.take_over()
+    assert weir.client().value("SELECT 1") == "1"
+    assert old.poll() is None
+    client.send(whole[8:])
+    assert client.read_result().rows == [["whole"]]
+    assert old.wait(15) == 0
+    assert client.value("SELECT 2") == "2"
+
+
+def test_cancel_with_the_old_key(weir, postgres):
+    client, other = weir.client(), weir.client()
+    other.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    # One whose client has come over, and one whose client is with the old process still.
+    client.send(query(SLEEP))
+    wait_asleep(postgres, 2)
+    send_cancel(weir.address, client.key)
+    assert client.read_result().error["C"] == "57014"
+    send_cancel(weir.address, other.key)
+    assert other.read_result().error["C"] == "57014"
+    assert old.wait(15) == 0
+
+
+def test_what_is_counted_goes_on(weir):
+    client = weir.client()
+    for _ in range(10):
+        client.query("SELECT 1")
+
+    def counted():
+        rows = {row["database"]: row for row in weir.admin("SHOW STATS")}
+        return {name: value for name, value in rows["app"].items() if name.startswith("total_")}
+
+    before, ids = counted(), [row["id"] for row in weir.admin("SHOW CLIENTS")
+                              if row["database"] == "app"]
+    weir.disconnect_console()
+    for _ in range(3):
+        assert weir.take_over().wait(15) == 0
+    assert counted() == before
+    assert [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"] == ids
+    client.query("SELECT 1")
+    assert counted()["total_query_count"] == before["total_query_count"] + 1
+    averages = [row for row in weir.admin("SHOW STATS") if row["database"] == "app"][0]
+    assert averages["avg_client_login_count"] == 0  # nobody since then
+
+
+def test_what_an_administrator_has_set_stays(weir):
+    weir.client()
+    weir.admin("PAUSE app2")
+    weir.admin("DISABLE app3")
+    weir.disconnect_console()
+    assert weir.take_over().wait(15) == 0
+    rows = {row["name"]: row for row in weir.admin("SHOW DATABASES")}
+    assert (rows["app2"]["paused"], rows["app3"]["disabled"], rows["app"]["paused"]) == (1, 1, 0)
+
+
+def test_a_server_is_entered_with_what_a_client_has_shown(make_pgweir):
+    """SCRAM keys that a client has proved itself with are kept for the next server."""
+    weir = make_pgweir(pool_mode="transaction", auth_type="scram-sha-256")
+    weir.start()
+    client = weir.client("scram_user", "app", password="scram secret")
+    other = weir.client("scram_user", "app", password="scram secret")
+    client.query("BEGIN")
+    weir.console_address = None
+    assert weir.take_over().wait(15) == 0
+    assert other.value("SELECT 1") == "1"  # a second server
+    client.query("COMMIT")
+
+
+# ---- one that fails ----------------------------------------------------------------------------
+
+
+class Successor:
+    """The process that comes, scripted."""
+
+    def __init__(self, weir, command="TAKEOVER 1"):
+        uid = os.geteuid()
+        if weir.account.is_other:
+            os.seteuid(weir.account.uid)
+        try:
+            self.wire = weir.wire(unix=True)
+        finally:
+            os.seteuid(uid)
+        self.wire.login("pgbouncer", "pgbouncer")
+        if command:
+            self.wire.send(query(command))
+        self.sock = self.wire.sock
+        self.fds = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.wire.close()
+        for fd in self.fds:
+            os.close(fd)
+
+    def take(self, count):
+        taken = b""
+        while len(taken) < count:
+            more, fds, _, _ = socket.recv_fds(self.sock, count - len(taken), 4)
+            self.fds += fds
+            if not more:
+                raise Closed("the old process has closed the channel")
+            taken += more
+        return taken
+
+    def read(self):
+        kind, length = struct.unpack("!cI", self.take(5))
+        return kind.decode(), self.take(length - 4)
+
+    def read_until(self, wanted):
+        kinds = []
+        while not kinds or kinds[-1] != wanted:
+            kinds.append(self.read()[0])
+        return kinds
+
+    def say(self, kind, body=b""):
+        self.sock.sendall(message(kind, body))
+
+
+def cut_at_once(_):
+    pass
+
+
+def cut_behind_the_sockets(successor):
+    assert successor.read_until("z") == ["H", "L", "L", "z"]
+
+
+def cut_behind_go(successor):
+    successor.read_until("z")
+    successor.say("G")
+
+
+def cut_within_the_round(successor):
+    cut_behind_go(successor)
+    successor.read_until("d")
+    successor.take(3)
+
+
+def cut_within_a_client(successor):
+    cut_behind_go(successor)
+    successor.read_until("c")
+    successor.take(3)
+
+
+def cut_behind_the_round(successor):
+    cut_behind_go(successor)
+    successor.read_until("z")
+
+
+def nonsense_instead_of_accepted(successor):
+    cut_behind_the_round(successor)
+    successor.say("?", b"what")
+    successor.sock.sendall(b"A\0\0\0\0")
+
+
+def a_stop_too_early(successor):
+    """It has no say before it is the one."""
+    cut_behind_the_round(successor)
+    successor.say("S", b"\0")
+
+
+def nonsense_at_once(successor):
+    successor.read_until("z")
+    successor.sock.sendall(b"\xff" * 100)
+
+
+CUTS = (cut_at_once, cut_behind_the_sockets, cut_behind_go, cut_within_the_round,
+        cut_behind_the_round, nonsense_at_once, nonsense_instead_of_accepted,
+        a_stop_too_early)
+
+
+@pytest.mark.parametrize("cut", CUTS + (cut_within_a_client,))
+def test_one_that_ends_before_it_is_ready(weir, cut):
+    client, idle = weir.client(), weir.client()
+    client.query("BEGIN")
+    client.query("SELECT set_config('app.mine', 'yes', true)")
+    with Successor(weir) as successor:
+        cut(successor)
+    weir.wait_log("the take-over has ended early, this process goes on")
+    assert client.value("SELECT current_setting('app.mine')") == "yes"
+    assert client.query("COMMIT").status == "I"
+    assert idle.value("SELECT 2") == "2"
+    assert weir.client().value("SELECT 3") == "3"
+    assert os.path.exists(weir.socket_path)
+    # And then one that does not fail.
+    assert weir.take_over().wait(15) == 0
+    assert [one.value("SELECT 4") for one in (client, idle)] == ["4", "4"]
+
+
+def test_one_that_ends_when_it_had_begun(weir, postgres):
+    """What it had is lost with it; all others, and those who come, are served on."""
+    lost, kept = weir.client(), weir.client()
+    kept.send(query(SLEEP))
+    wait_asleep(postgres)
+    with Successor(weir) as successor:
+        cut_behind_the_round(successor)
+        successor.say("A")
+        assert successor.read() == ("Y", b"")
+    weir.wait_log("the take-over has ended early, this process goes on")
+    send_cancel(weir.address, kept.key)
+    assert kept.read_result().error["C"] == "57014"
+    assert kept.value("SELECT 1") == "1"
+    assert weir.client().value("SELECT 2") == "2"
+    lost.wait_closed()
+
+
+def refused(weir, command):
+    with Successor(weir, command) as successor:
+        kind, body = successor.read()
+        assert kind == "E"
+        return error_fields(body)["M"]
+
+
+def test_refusals(weir):
+    assert refused(weir, "TAKEOVER 2") == \
+        "it hands over by version 1, and was asked for version 2: stop it, then start the other"
+    assert weir.ask_admin("TAKEOVER 1").error["C"] == "42501"
+    with Successor(weir, None) as successor:
+        weir.admin("SUSPEND")
+        assert successor.wire.query("TAKEOVER 1").error["M"] == \
+            "everything is suspended: RESUME first"
+        weir.admin("RESUME")
+    with Successor(weir) as successor:
+        successor.read_until("z")
+        assert refused(weir, "TAKEOVER 1") == "another process is taking over already"
+    client = weir.client()
+    assert client.value("SELECT 1") == "1"
+    weir.admin("SHUTDOWN WAIT_FOR_CLIENTS")
+    assert refused(weir, "TAKEOVER 1") == "pooler is shutting down"
+
+
+def test_nobody_to_take_over_from(make_pgweir):
+    weir = make_pgweir()
+    weir.start("-R")
+    assert weir.client().value("SELECT 1") == "1"
+    nowhere = make_pgweir(unix_socket_dir="")
+    result = nowhere.run("-R", nowhere.ini)
+    assert result.returncode == 1
+    assert "-R needs unix_socket_dir" in result.stdout + (result.stderr or "")
+
+
+# ---- who stays ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secure_weir(pgweir, own):
+    def start(**settings):
+        return pgweir(pool_mode="transaction", client_tls_sslmode="allow",
+                      client_tls_cert_file=own.cert, client_tls_key_file=own.key, **settings)
+    return start
+
+
+def test_tls_clients_stay_to_their_end(secure_weir):
+    weir = secure_weir()
+    plain, secure = weir.client(), weir.connect(sslmode="require")
+    assert secure.execute("SELECT 1").fetchone() == (1,)
+    old = weir.take_over()
+    for number in range(5):
+        assert secure.execute("SELECT %s::int", (number,)).fetchone() == (number,)
+        assert plain.value(f"SELECT {number}") == str(number)
+    assert old.poll() is None
+    later = weir.connect(sslmode="require")
+    assert later.execute("SELECT 2").fetchone() == (2,)
+    secure.close()
+    assert old.wait(15) == 0
+    assert later.execute("SELECT 3").fetchone() == (3,)
+    weir.wait_log("the take-over is complete")
+
+
+def test_servers_with_tls_stay(pgweir, secure_postgres):
+    """A plain client leaves its server behind when its transaction is over."""
+    weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require")
+    client = weir.client()
+    client.query("BEGIN")
+    backend = client.value("SELECT pg_backend_pid()")
+    old = weir.take_over()
+    assert client.value("SELECT pg_backend_pid()") == backend
+    assert old.poll() is None
+    client.query("COMMIT")
+    assert old.wait(15) == 0
+    assert client.value("SELECT pg_backend_pid()") != backend
+
+
+def test_a_begin_that_was_not_sent_yet(pgweir):
+    weir = pgweir(pool_mode="transaction", late_begin=1)
+    client = weir.client()
+    assert client.query("BEGIN ISOLATION LEVEL SERIALIZABLE").status == "T"
+    old = weir.take_over()
+    assert client.value("SHOW transaction_isolation") == "serializable"
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    assert old.wait(15) == 0
+    assert client.value("SELECT 1") == "1"
+
+
+def test_tls_clients_are_cancelled_where_they_are(secure_weir):
+    weir = secure_weir()
+    secure = weir.connect(sslmode="require")
+    secure.execute("SELECT 1")
+    old = weir.take_over()
+    answers = []
+
+    def run():
+        try:
+            secure.execute(SLEEP)
+        except psycopg.errors.QueryCanceled as canceled:
+            answers.append(canceled.sqlstate)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    # One request may come before the statement.
+    wait_until(lambda: secure.cancel() or answers)
+    thread.join(15)
+    assert answers == ["57014"]
+    secure.close()
+    assert old.wait(15) == 0
+
+
+def test_their_time_is_limited(secure_weir):
+    weir = secure_weir(takeover_timeout="0.2")
+    secure = weir.connect(sslmode="require")
+    secure.execute("SELECT 1")
+    assert weir.take_over().wait(15) == 0
+    with pytest.raises(psycopg.OperationalError) as told:
+        secure.execute("SELECT 2")
+    assert "takeover_timeout" in str(told.value)
+
+
+def test_one_after_the_other_while_some_stay(secure_weir):
+    """Each process serves those who cannot leave it; what comes to rest passes through all."""
+    weir = secure_weir()
+    plain, secure = weir.client(), weir.connect(sslmode="require")
+    plain.query("BEGIN")
+    secure.execute("SELECT 1")
+    first = weir.take_over()
+    second_secure = weir.connect(sslmode="require")
+    second = weir.take_over()
+    weir.take_over()
+    assert plain.query("COMMIT").tags == ["COMMIT"]
+    assert secure.execute("SELECT 1").fetchone() == (1,)
+    assert second_secure.execute("SELECT 2").fetchone() == (2,)
+    secure.close()
+    assert first.wait(15) == 0
+    assert second.poll() is None
+    second_secure.close()
+    assert second.wait(15) == 0
+    assert plain.value("SELECT 3") == "3"
+
+
+def test_a_shutdown_is_for_both(secure_weir):
+    weir = secure_weir()
+    secure = weir.connect(sslmode="require")
+    secure.execute("SELECT 1")
+    old = weir.take_over()
+    weir.signal(signal.SIGTERM)
+    assert weir.wait_exit() == 0
+    assert old.wait(15) == 0
+
+
+# ---- files and the service manager -------------------------------------------------------------
+
+
+def test_pidfile_and_socket_are_the_new_one_s(make_pgweir):
+    weir = make_pgweir(pool_mode="transaction")
+    path = f"{weir.dir}/pid"
+    weir.configure(pidfile=path).start()
+
+    def written():
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+
+    assert written() == weir.pid
+    assert weir.take_over().wait(15) == 0
+    wait_until(lambda: written() == weir.pid)
+    assert os.path.exists(weir.socket_path)
+    assert os.listdir(weir.dir).count("pid") == 1
+    assert not [name for name in os.listdir(weir.dir) if name.startswith("pid.")]
+    weir.signal(signal.SIGINT)
+    assert weir.wait_exit() == 0
+    assert not os.path.exists(path) and not os.path.exists(weir.socket_path)
+
+
+def test_in_the_background(make_pgweir):
+    """As a package's scripts would: the command comes back, the process stays."""
+    weir = make_pgweir(pool_mode="transaction")
+    path = f"{weir.dir}/pid"
+    weir.configure(pidfile=path, logfile=f"{weir.dir}/log").start()
+    client = weir.client()
+    client.query("BEGIN")
+    old, first = weir.process, weir.pid
+    assert weir.run("-q", "-d", "-R", weir.ini).returncode == 0
+
+    def written():
+        with open(path, encoding="ascii") as file:
+            return int(file.read() or 0)
+
+    wait_until(lambda: written() != first)
+    assert old.wait(15) == 0
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    pid = written()
+    os.kill(pid, signal.SIGINT)
+    wait_until(lambda: not os.path.exists(path))
+    client.wait_closed()
+
+
+def test_the_service_manager_is_told_the_new_pid(make_pgweir):
+    weir = make_pgweir(pool_mode="transaction")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{weir.dir}/notify")
+        os.chmod(f"{weir.dir}/notify", 0o777)
+        manager.settimeout(15)
+        weir.start(env={"NOTIFY_SOCKET": f"{weir.dir}/notify"})
+        assert f"MAINPID={weir.pid}" in manager.recv(4096).decode()
+        old = weir.take_over(env={"NOTIFY_SOCKET": f"{weir.dir}/notify"})
+        assert old.wait(15) == 0
+        told = manager.recv(4096).decode()
+        assert "READY=1" in told and f"MAINPID={weir.pid}" in told
+
+
+# ---- under load --------------------------------------------------------------------------------
+
+
+class Load:
+    """Clients that work without a rest, each with its own rows."""
+
+    def __init__(self, weir, count):
+        self.weir = weir
+        self.problems = []
+        self.rounds = [0] * count
+        self.is_over = threading.Event()
+        self.threads = [threading.Thread(target=self.work, args=(number,)) for number in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self, number):
+        kinds = (self.simple, self.prepared, self.transaction, self.parameters)
+        try:
+            # Its own connection: the fixtures' list is not for threads.
+            connection = psycopg.connect(host="127.0.0.1", port=self.weir.port, dbname="app",
+                                         user="alice", autocommit=True, prepare_threshold=0)
+            connection.execute(f"SET application_name = 'client {number}'")
+            with connection:
+                while not self.is_over.is_set():
+                    kinds[number % len(kinds)](connection, number)
+                    self.rounds[number] += 1
+        except Exception as problem:  # pylint: disable=broad-except
+            self.problems.append(f"client {number}: {problem!r}")
+
+    def check(self, number, got, wanted):
+        if got != wanted:
+            self.problems.append(f"client {number} got {got}, not {wanted}")
+
+    def simple(self, connection, number):
+        row = connection.execute(f"SELECT {number}", prepare=False).fetchone()
+        self.check(number, row, (number,))
+
+    def prepared(self, connection, number):
+        rows = connection.execute("SELECT %s::int + g FROM generate_series(1, 20) g",
+                                  (number,)).fetchall()
+        self.check(number, rows, [(number + g,) for g in range(1, 21)])
+
+    def transaction(self, connection, number):
+        with connection.transaction():
+            with connection.cursor("held") as cursor:
+                cursor.execute("SELECT %s::int * g FROM generate_series(1, 30) g", (number,))
+                for g in range(1, 31, 10):
+                    self.check(number, cursor.fetchmany(10),
+                               [(number * (g + more),) for more in range(10)])
+
+    def parameters(self, connection, number):
+        row = connection.execute("SELECT current_setting('application_name'), %s::text",
+                                 (str(number),)).fetchone()
+        self.check(number, row, (f"client {number}", str(number)))
+
+    def wait_round(self, count=2):
+        """Until each has done some more rounds."""
+        wanted = [done + count for done in self.rounds]
+        wait_until(lambda: self.problems or
+                   all(done >= want for done, want in zip(self.rounds, wanted)), limit=60,
+                   what="the next rounds of all clients")
+        assert not self.problems, self.problems[:5]
+
+    def stop(self):
+        self.is_over.set()
+        for thread in self.threads:
+            thread.join(30)
+        assert not self.problems, self.problems[:5]
+
+
+def test_a_hundred_clients_under_load(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=10, min_pool_size=2,
+                  query_wait_timeout=60)
+    load = Load(weir, 100)
+    try:
+        load.wait_round()
+        for _ in range(4):
+            old = weir.take_over()
+            load.wait_round()
+            assert old.wait(15) == 0
+    finally:
+        load.stop()
+
+
+def kill_one_that_starts(weir, good):
+    """Its log cannot be opened until somebody reads it, so it stands still when it is killed."""
+    fifo = f"{weir.dir}/fifo"
+    os.mkfifo(fifo)
+    os.chmod(fifo, 0o666)
+    weir.account.write(weir.ini, good + f"logfile = {fifo}\n")
+    first, since = weir.process, len(weir.log)
+    weir.start("-R", wait=False)
+    weir.wait_log("another process is about to take over", since=since)
+    weir.process.kill()
+    weir.process.wait()
+    weir.process = first
+    weir.wait_log("the take-over has ended early, this process goes on", since=since)
+
+
+def test_a_new_one_that_fails_under_load(pgweir):
+    """A bad file, a port that is taken, a kill: nobody notices."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=5, query_wait_timeout=60)
+    load = Load(weir, 20)
+    first, good = weir.process, weir.text()
+    try:
+        load.wait_round()
+        for bad in (good + "nonsense = 1\n", good.replace("listen_addr = 127.0.0.1",
+                                                          "listen_addr = 192.0.2.1"),
+                    good.replace("app2 =", "appx =").replace("app =", "appy =")):
+            weir.account.write(weir.ini, bad)
+            result = weir.run("-R", weir.ini)
+            assert result.returncode == 1, result.stdout
+            load.wait_round(1)
+        kill_one_that_starts(weir, good)
+        load.wait_round(1)
+        weir.account.write(weir.ini, good)
+        for cut in CUTS:
+            since = len(weir.log)
+            with Successor(weir) as successor:
+                cut(successor)
+            weir.wait_log("the take-over has ended early, this process goes on", since=since)
+            load.wait_round(1)
+        assert first.poll() is None
+    finally:
+        load.stop()

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing what a process is handed: messages of any kind with any body. What is judged to
+ * be good is taken up, with a socket where one belongs, and goes on; nothing may crash,
+ * leak or stay behind.
+ *
+ * The input: a letter, a length of two bytes, a body; and again.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../lib/room.h"
+#include "pgweir/client/handover.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define SOCKETS_MAX 16
+
+struct play {
+	struct room room;
+	struct pools_arrival arrival;
+	int far_ends[SOCKETS_MAX];
+	size_t count;
+};
+
+static int make_socket(struct play *play)
+{
+	int fds[2];
+
+	if (play->count == SOCKETS_MAX ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) != 0)
+		return -1;
+	play->far_ends[play->count++] = fds[0];
+	return fds[1];
+}
+
+static void give(struct play *play, char kind, struct bytes body)
+{
+	bool is_client = kind == HANDOVER_CLIENT;
+	struct err err;
+	int fd = -1;
+
+	if (is_client ? !client_judge(play->room.clients, body, &err)
+	              : !pools_judge(play->room.pools, kind, body, &err))
+		return;
+	if (is_client || kind == HANDOVER_SERVER)
+		fd = make_socket(play);
+	if (is_client)
+		client_take(play->room.clients, &play->arrival, body, &fd);
+	else
+		pools_take(&play->arrival, kind, body, &fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct play *play = calloc(1, sizeof(*play));
+	struct peer rest;
+
+	room_open(&play->room, "pool_mode = transaction\nmax_prepared_statements = 10", "");
+	play->arrival.pools = play->room.pools;
+	while (size >= 3) {
+		size_t count = load_be16(data + 1);
+		char *body;
+
+		if (count > size - 3)
+			count = size - 3;
+		body = malloc(count ? count : 1);
+		memcpy(body, data + 3, count);
+		give(play, (char)data[0], bytes_of(body, count));
+		free(body);
+		data += 3 + count;
+		size -= 3 + count;
+	}
+	pools_take_end(&play->arrival);
+	clients_start(play->room.clients);
+	room_turn(&play->room);
+	while (play->count)
+		close(play->far_ends[--play->count]);
+	room_turn(&play->room);
+	while ((rest = room_server(&play->room)).fd >= 0)
+		peer_close(&rest);
+	pools_arrival_done(&play->arrival);
+	room_close(&play->room);
+	free(play);
+	return 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pgwire/sql_block.c: what begins and ends a transaction block, and what may not be
+ * taken for that.
+ */
+#include "pgweir/pgwire/sql_block.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+enum { OTHER, BEGIN, START, COMMIT, ROLLBACK, PRIMARY = 16 };
+
+static const struct {
+	const char *text;
+	int what; /* and whether it is for a primary */
+} cases[] = {
+	{ "BEGIN", BEGIN },
+	{ "begin", BEGIN },
+	{ "Begin;", BEGIN },
+	{ "BEGIN ; ;", BEGIN },
+	{ "  begin\n", BEGIN },
+	{ "\t\r\f\nbegin", BEGIN },
+	{ "BEGIN WORK", BEGIN },
+	{ "BEGIN TRANSACTION", BEGIN },
+	{ "/* who: me */ BEGIN", BEGIN },
+	{ "BEGIN -- so it is", BEGIN },
+	{ "BEGIN /* a /* nested */ one */;", BEGIN },
+	{ "BEGIN READ ONLY", BEGIN },
+	{ "BEGIN READ WRITE", BEGIN | PRIMARY },
+	{ "BEGIN DEFERRABLE", BEGIN },
+	{ "BEGIN NOT DEFERRABLE", BEGIN },
+	{ "BEGIN ISOLATION LEVEL READ COMMITTED", BEGIN },
+	{ "BEGIN ISOLATION LEVEL READ UNCOMMITTED", BEGIN },
+	{ "BEGIN ISOLATION LEVEL REPEATABLE READ", BEGIN },
+	{ "BEGIN ISOLATION LEVEL SERIALIZABLE", BEGIN | PRIMARY },
+	{ "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY DEFERRABLE", BEGIN | PRIMARY },
+	{ "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE;", BEGIN },
+	{ "BEGIN READ ONLY, ISOLATION LEVEL READ COMMITTED", BEGIN },
+	{ "START TRANSACTION", START },
+	{ "start transaction read only;", START },
+	{ "START TRANSACTION ISOLATION LEVEL SERIALIZABLE", START | PRIMARY },
+	{ "COMMIT", COMMIT },
+	{ "commit work;", COMMIT },
+	{ "COMMIT TRANSACTION AND NO CHAIN", COMMIT },
+	{ "END", COMMIT },
+	{ "end transaction", COMMIT },
+	{ "ROLLBACK", ROLLBACK },
+	{ "ROLLBACK WORK AND NO CHAIN;", ROLLBACK },
+	{ "abort", ROLLBACK },
+	{ "ABORT TRANSACTION", ROLLBACK },
+
+	/* PostgreSQL finds these wrong */
+	{ "", OTHER },
+	{ ";", OTHER },
+	{ "BEGI", OTHER },
+	{ "BEGINN", OTHER },
+	{ "\"begin\"", OTHER },
+	{ "BEGIN BEGIN", OTHER },
+	{ "BEGIN WORK TRANSACTION", OTHER },
+	{ "BEGIN READ", OTHER },
+	{ "BEGIN NOT", OTHER },
+	{ "BEGIN READ ONLY,", OTHER },
+	{ "BEGIN , READ ONLY", OTHER },
+	{ "BEGIN READ ONLY,, DEFERRABLE", OTHER },
+	{ "BEGIN ISOLATION LEVEL", OTHER },
+	{ "BEGIN ISOLATION LEVEL NONSENSE", OTHER },
+	{ "BEGIN ISOLATION LEVEL READ ONLY", OTHER },
+	{ "BEGIN AND NO CHAIN", OTHER },
+	{ "BEGIN 'READ ONLY'", OTHER },
+	{ "BEGIN \"READ\" ONLY", OTHER },
+	{ "BEGIN $1", OTHER },
+	{ "BEGIN /* no end", OTHER },
+	{ "BEGIN 'no end", OTHER },
+	{ "BEGIN; /* no end", OTHER },
+	{ "BEGIN\v", OTHER },
+	{ "BEGIN\001", OTHER },
+	{ "BEGIN -- \303\244", OTHER },
+	{ "BEGIN\302\240", OTHER },
+	{ "START", OTHER },
+	{ "START WORK", OTHER },
+	{ "COMMIT READ ONLY", OTHER },
+	{ "COMMIT WORK TRANSACTION", OTHER },
+	{ "COMMIT NO CHAIN", OTHER },
+	{ "COMMIT AND", OTHER },
+	{ "COMMIT AND NO", OTHER },
+
+	/* these do something else, or more */
+	{ "BEGIN READ ONLY READ WRITE", OTHER },
+	{ "BEGIN READ ONLY, READ ONLY", OTHER },
+	{ "BEGIN; SELECT 1", OTHER },
+	{ "BEGIN; BEGIN", OTHER },
+	{ ";BEGIN", OTHER },
+	{ "BEGIN ATOMIC", OTHER },
+	{ "COMMIT; SELECT 1", OTHER },
+	{ "COMMIT AND CHAIN", OTHER },
+	{ "ROLLBACK AND CHAIN", OTHER },
+	{ "COMMIT PREPARED 'x'", OTHER },
+	{ "ROLLBACK PREPARED 'x'", OTHER },
+	{ "ROLLBACK TO x", OTHER },
+	{ "ROLLBACK TO SAVEPOINT x", OTHER },
+	{ "ROLLBACK TRANSACTION TO SAVEPOINT x", OTHER },
+	{ "PREPARE TRANSACTION 'x'", OTHER },
+	{ "SELECT 1", OTHER },
+	{ "SAVEPOINT begin", OTHER },
+};
+
+static int read_one(struct bytes text)
+{
+	struct sql_block block = sql_block_read(text);
+
+	return (int)block.kind | (block.is_for_primary ? PRIMARY : 0);
+}
+
+START_TEST(reads)
+{
+	ck_assert_msg(read_one(bytes_text(cases[_i].text)) == cases[_i].what, "%s", cases[_i].text);
+}
+END_TEST
+
+/* What a text is does not depend on what lies behind it, and nothing behind it is read. */
+START_TEST(every_cut)
+{
+	const char *text = cases[_i].text;
+	size_t size = strlen(text);
+
+	for (size_t count = 0; count <= size; count++) {
+		char *copy = malloc(count + 1);
+
+		memcpy(copy, text, count);
+		copy[count] = 0;
+		ck_assert_int_eq(read_one(bytes_of(text, count)), read_one(bytes_text(copy)));
+		free(copy);
+		copy = malloc(count ? count : 1); /* the sanitizer sees what is read behind it */
+		memcpy(copy, text, count);
+		ck_assert_int_ge(read_one(bytes_of(copy, count)), OTHER);
+		free(copy);
+	}
+}
+END_TEST
+
+/* No byte too many between two words or behind them is ever overlooked. */
+START_TEST(every_byte)
+{
+	static const char harmless[] = " \t\n\r\f;";
+	char text[] = "BEGIN?";
+
+	for (int byte = 0; byte < 256; byte++) {
+		text[5] = (char)byte;
+		ck_assert_msg(read_one(bytes_of(text, 6)) ==
+		                  (byte && strchr(harmless, byte) ? BEGIN : OTHER),
+		              "byte %d", byte);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pgwire/sql_block");
+	TCase *tests = tcase_create("sql_block");
+
+	tcase_add_loop_test(tests, reads, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
+	tcase_add_test(tests, every_byte);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
