@@ -268,7 +268,20 @@ void client_leave(struct client *client, const char *reason)
 	linger(client);
 }
 
+static void say_fatal(const struct client *client, const char *text, const char *detail)
+{
+	if (!client->clients->config->log_pooler_errors)
+		return;
+	log_warning(&client->log, "pooler error: %s%s%s", text, detail ? ": " : "",
+	            detail ? detail : "");
+}
+
 void client_fatal(struct client *client, const struct err *err)
+{
+	client_fatal_detailed(client, err, NULL);
+}
+
+void client_fatal_detailed(struct client *client, const struct err *err, const char *detail)
 {
 	struct buf out = { 0 };
 	struct err told = *err; /* it may lie in what goes now */
@@ -280,11 +293,13 @@ void client_fatal(struct client *client, const struct err *err)
 		client_close(client, told.text);
 		return;
 	}
-	if (client->clients->config->log_pooler_errors)
-		log_warning(&client->log, "pooler error: %s", told.text);
+	say_fatal(client, told.text, detail);
 	log_close(client, told.text);
 	note_end(client, told.code, told.text);
-	message_err(&out, "FATAL", &told);
+	message_error(&out, &(struct report){ .severity = "FATAL",
+	                                      .sqlstate = told.sqlstate,
+	                                      .text = told.text,
+	                                      .detail = detail });
 	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
 	buf_free(&out);
 	if (is_sent) {
@@ -307,6 +322,17 @@ void client_refuse(struct client *client, enum err_code code, const char *format
 	va_end(args);
 	err_set(&err, code, "%s", words);
 	client_fatal(client, &err);
+}
+
+void client_give_up(struct client *client, enum err_code code, const char *words)
+{
+	struct buf reason = { 0 };
+	struct err err;
+
+	err_set(&err, code, "%s", words);
+	pool_wait_tell(&client->borrower, &reason);
+	client_fatal_detailed(client, &err, buf_ok(&reason) ? buf_text(&reason) : NULL);
+	buf_free(&reason);
 }
 
 /* ---- limits ---- */
@@ -349,12 +375,12 @@ usec_t client_idle_since(const struct client *client)
 
 static void on_wait_due(struct timer *timer)
 {
-	client_refuse(CLIENT_OF(timer, timer), ERR_LIMIT, "query_wait_timeout");
+	client_give_up(CLIENT_OF(timer, timer), ERR_LIMIT, "query_wait_timeout");
 }
 
 static void on_query_due(struct timer *timer)
 {
-	client_refuse(CLIENT_OF(timer, timer), ERR_QUERY_CANCELED, "query_timeout");
+	client_give_up(CLIENT_OF(timer, timer), ERR_QUERY_CANCELED, "query_timeout");
 }
 
 /* The limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */

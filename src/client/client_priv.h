@@ -26,6 +26,12 @@ void client_close(struct client *client, const char *reason);
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same, with more words for DETAIL and the log; they may be NULL. */
+void client_fatal_detailed(struct client *client, const struct err *err, const char *detail);
+
+/* Ends one that waits in a line of its pool, and says why that took so long. */
+void client_give_up(struct client *client, enum err_code code, const char *words);
+
 void client_entrance_free(struct client *client);
 
 /* Ends it without a word of ours: it has been told by somebody else, and may read that. */

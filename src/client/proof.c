@@ -26,9 +26,10 @@ static void on_login_due(struct timer *timer)
 {
 	struct client *client = CLIENT_OF(timer, timer);
 
-	client_refuse(client, ERR_CANNOT_CONNECT,
-	              client->state == CLIENT_NEWCOMER ? "client_login_timeout (server down)"
-	                                               : "client_login_timeout");
+	if (client->state == CLIENT_NEWCOMER)
+		client_give_up(client, ERR_CANNOT_CONNECT, "client_login_timeout (server down)");
+	else
+		client_refuse(client, ERR_CANNOT_CONNECT, "client_login_timeout");
 }
 
 void client_login_begin(struct client *client)

@@ -279,7 +279,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_DOUBT)
 		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return close_bad(server, "unexpected message from server: out of step"), FRAME_STOP;
+		return close_bad(server, server->is_told
+		                             ? "server ended the connection"
+		                             : "unexpected message from server: out of step"),
+		       FRAME_STOP;
 	if (type != 'E')
 		segment_drop(&server->segment);
 	if (type == 'Z')
@@ -517,12 +520,13 @@ static bool consume(struct server *server, struct bytes in)
 		}
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
-		if (fate == FRAME_READY) {
-			pass(server, run, in.at, false);
+		if (fate == FRAME_READY || server->is_told) {
+			/* A last word goes out at once: what comes behind it may end us. */
+			pass(server, run, in.at, server->frame_left && server->passes);
 			run = in.at;
-			if (server->state == SERVER_LENT)
-				ready(server);
 		}
+		if (fate == FRAME_READY && server->state == SERVER_LENT)
+			ready(server);
 		follow_up(server, fate);
 		if (server->frame_left == 0 && has_answer(server)) {
 			pass(server, run, in.at, false);

@@ -120,3 +120,35 @@ void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct 
 		return;
 	}
 }
+
+/*
+ * Its place in its line, from 1. What comes behind the servers that may be coming is all
+ * one, so that no long line is walked.
+ */
+static unsigned int place_of(const struct borrower *borrower)
+{
+	unsigned int place = 1, limit = borrower->pool->server_count + 1;
+
+	while (place <= limit) {
+		borrower = TAILQ_PREV(borrower, borrower_list, line_node);
+		if (!borrower)
+			break;
+		place++;
+	}
+	return place;
+}
+
+void pool_wait_tell(const struct borrower *borrower, struct buf *out)
+{
+	const struct pool *pool = borrower->pool;
+	enum wait_reason reason = pool_wait_reason(borrower, place_of(borrower));
+	struct buf more = { 0 };
+
+	pool_wait_explain(pool, reason, &more);
+	buf_add_text(out, wait_reason_name(reason));
+	if (more.count)
+		buf_printf(out, ": %s", buf_text(&more));
+	if (pool->is_failing && reason != WAIT_RETRY && reason != WAIT_LOGIN)
+		buf_printf(out, "; the last login failed: %s", pool->failure.text);
+	buf_free(&more);
+}

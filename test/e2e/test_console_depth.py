@@ -106,6 +106,28 @@ def test_one_console_kills_another_that_waits(weir):
     other.close()
 
 
+def goodbye(console):
+    """What psql does when it ends: the last message, and the connection closes at once."""
+    console.send(terminate())
+    console.close()
+
+
+@pytest.mark.parametrize("leave", (lambda console: console.close(), lambda console: console.reset(),
+                                   goodbye), ids=("close", "reset", "goodbye"))
+@pytest.mark.parametrize("command, end", (("PAUSE", "RESUME"), ("PAUSE app", "RESUME app"),
+                                          ("WAIT_CLOSE", None), ("DRAIN", "RESUME")))
+def test_a_console_that_leaves_while_it_waits(weir, command, end, leave):
+    """It is gone while what it waits for has not come; what it ordered holds, as ever."""
+    console, client = waiting(weir, command)
+    leave(console)
+    wait_until(lambda: [row["database"] for row in weir.admin("SHOW CLIENTS")].count("pgbouncer")
+               == 1, what="the waiting console went")
+    assert client.query("COMMIT").tags == ["COMMIT"]
+    if end:
+        weir.admin(end)
+    assert weir.client().value("SELECT 1") == "1"
+
+
 def test_a_reload_that_takes_the_database_away(pgweir):
     weir = pgweir(pool_mode="transaction", databases={"app": "", "app2": ""})
     console, _ = waiting(weir, "PAUSE app")

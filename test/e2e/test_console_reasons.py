@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: ISC
 """What a DBA asks: who waits and why, which limits there are, how connections end."""
 
+import re
+
 import pytest
 
 from .kit.daemon import USERS
+from .kit.account import free_port
+from .kit.fake import error
 from .kit.wait import wait_until
 from .kit.wire import bind, describe, execute, parse, query, refusal, startup, sync
 
@@ -95,6 +99,66 @@ def test_server_login_and_retry(pgweir, fake_server):
     row = wait_until(lambda: [row for row in weir.admin("SHOW WAITING")
                               if row["reason"] == "retry after failure"])[0]
     assert "server closed the connection during login; next try in" in row["detail"]
+
+
+# -- who gives up is told the same ---------------------------------------------------------------
+
+
+def test_giving_up_tells_the_last_failure_of_logins(pgweir):
+    weir = pgweir(postgres=None, databases={"app": f"host=127.0.0.1 port={free_port()}"},
+                  client_login_timeout="0.5", server_login_retry=900)
+    refused = refusal(weir.address)
+    assert refused.text == "client_login_timeout (server down)"
+    said = r"retry after failure: connect failed: Connection refused; next try in \d+ s"
+    assert re.fullmatch(said, refused.fields["D"])
+    weir.wait_log(r"pooler error: client_login_timeout \(server down\): " + said)
+
+
+def test_giving_up_tells_a_wrong_host_name(pgweir, secure_postgres, ca):
+    weir = pgweir(postgres=secure_postgres, server_tls_sslmode="verify-full",
+                  server_tls_ca_file=ca.cert, client_login_timeout=1,
+                  databases={"app": f"host=127.0.0.1 port={secure_postgres.port}"})
+    refused = refusal(weir.address)
+    assert refused.text == "client_login_timeout (server down)"
+    assert 'its certificate is not that of host "127.0.0.1"' in refused.fields["D"]
+
+
+def test_giving_up_when_nothing_is_down(pgweir):
+    """A newcomer to a database that is paused: no server is down, and DETAIL has the truth."""
+    weir = pgweir(client_login_timeout="0.5")
+    weir.admin("PAUSE app")
+    refused = refusal(weir.address)
+    assert (refused.text, refused.fields["D"]) == \
+        ("client_login_timeout (server down)", "database paused")
+
+
+def test_giving_up_in_the_line(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.3")
+    holder = weir.client()
+    holder.query("BEGIN")
+    waiters = [waits(weir) for _ in range(3)]
+    for waiter in waiters:
+        refused = waiter.read_refusal()
+        assert (refused.sqlstate, refused.text) == ("53300", "query_wait_timeout")
+        assert refused.fields["D"] == "pool full: 1 servers, pool_size 1"
+    weir.wait_log("pooler error: query_wait_timeout: pool full: 1 servers, pool_size 1")
+
+
+def test_giving_up_in_the_line_while_logins_fail(pgweir, fake_server):
+    """One server is held by another client, and PostgreSQL gives us no second."""
+    fake = fake_server()
+    weir = pgweir(pool_mode="session", databases={"app": fake.entry}, server_login_retry="0.1",
+                  query_wait_timeout="0.5", server_connect_timeout=900)
+    first = weir.wire().startup()
+    server = fake.accept().login()
+    first.read_until("Z")
+    first.send(query("SELECT 1"))
+    server.expect("Q")
+    second = waits(weir)
+    fake.accept().send(error("sorry", "53300", "FATAL"))
+    refused = second.read_refusal()
+    assert (refused.sqlstate, refused.text) == ("53300", "query_wait_timeout")
+    assert "sorry" in refused.fields["D"]
 
 
 def test_a_long_line_to_a_slow_reader(pgweir):

@@ -510,6 +510,28 @@ def test_nonsense_in_an_answer(pgweir, fake_server, postgres, says, mode):
     assert late.query("SELECT 'mine'").rows == [["SELECT 'mine'"]]
 
 
+def fatal(*fields):
+    return message("E", b"".join(field.encode() + b"\0" for field in fields)
+                   + b"\0")
+
+
+@pytest.mark.parametrize("behind", (b"", fake.ready()), ids=("nothing", "ready"))
+@pytest.mark.parametrize("last_words", (
+    fatal("SFATAL", "VFATAL", "C57P01", "Mgoing"), fatal("SFATAL", "Mgoing")),
+    ids=("with SQLSTATE", "without"))
+def test_last_words_of_a_server_reach_its_client(pgweir, fake_server, last_words, behind):
+    """Also when what comes behind them in the same packet fits nothing."""
+    far = fake_server()
+    weir = pgweir(pool_mode="transaction", databases={"app": far.entry}, server_login_retry="0.1")
+    client = weir.wire().startup()
+    with far.accept().login() as server:
+        client.finish_login("alice")
+        client.send(query("SELECT 1"))
+        server.expect("Q")
+        server.send(last_words + behind)
+    assert client.read_refusal().text == "going"
+
+
 IDLE_NONSENSE = {
     "a row": fake.row("whose?"),
     "an answer": fake.answer("whose?"),

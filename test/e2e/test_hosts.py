@@ -210,7 +210,7 @@ def test_all_dead_for_a_new_client(pgweir):
                   server_login_retry=LONG)
     refused = refusal(weir.address)
     assert refused.text == "client_login_timeout (server down)"
-    assert logged(weir, "connect failed", 2)
+    assert logged(weir, "closing because: connect failed", 2)
 
 
 def test_all_dead_and_back(pgweir, everywhere):

@@ -6,7 +6,8 @@ import os
 import pytest
 
 from .kit.account import drop_place
-from .kit.directory import BASE, PEOPLE, SEARCHER, SEARCHER_SECRET, Directory, Gate, find_slapd
+from .kit.directory import (BASE, PEOPLE, RECORD_HEAD, SEARCHER, SEARCHER_SECRET, Directory, Gate,
+                            Staller, find_slapd)
 from .kit.outside import check_passwords, told
 from .kit.wait import wait_until
 from .kit.wire import cstr, message
@@ -184,6 +185,29 @@ def test_a_handshake_that_never_comes(weir, gates, directory, tls):
     daemon.signal(1)
     daemon.wait_log("got SIGHUP")
     daemon.client(password="alice secret").value("SELECT 1")
+
+
+@pytest.mark.parametrize("how", (dict(), dict(said=RECORD_HEAD), dict(said=RECORD_HEAD, drops=True)),
+                         ids=("silence", "half a record", "drop by drop"))
+def test_a_handshake_that_stalls_behind_start_tls(make, how):
+    """All threads stand in it; nobody else does, and the login's own limit sets them free."""
+    staller = Staller(**how)
+    daemon = make(auth_ldap_options=None)
+    hba(daemon, f"host app alice all ldap ldapserver=127.0.0.1 ldapport={staller.port} ldaptls=1 "
+                f"{SIMPLE}\nhost all all all trust\n")
+    daemon.configure(userlist={"carol": "x", "admin": "admin secret"}, client_login_timeout=3)
+    daemon.start()
+    try:
+        stuck = [ask(daemon) for _ in range(8)]
+        wait_until(lambda: staller.stalled == len(stuck), what="all of them in the handshake")
+        assert daemon.client("carol").value("SELECT 1") == "1"
+        for wire in stuck:
+            # Both have the same limit; either may come first.
+            assert wire.read_refusal().text in ("client_login_timeout", FAILED[1])
+        wait_until(lambda: staller.left == len(stuck), what="the threads gave up")
+        assert daemon.client("carol").value("SELECT 1") == "1"
+    finally:
+        staller.close()
 
 
 # -- servers --------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 	return pool_shared_count(pool) - pool_shared_login_count(pool);
 }
 
-/* ---- for SHOW WAITING ---- */
+/* ---- why somebody waits ---- */
 
 enum wait_reason {
 	WAIT_SUSPENDED,
@@ -196,6 +196,9 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 
 /* Adds what there is to say of that: numbers, or the last error. */
 void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct buf *out);
+
+/* Adds both in one line, "reason: what there is to say", and the last error if logins fail. */
+void pool_wait_tell(const struct borrower *borrower, struct buf *out);
 
 /* Those who wait, however they do: `line` from 0; NULL: there is no such line. */
 struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line);

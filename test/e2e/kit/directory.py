@@ -133,6 +133,61 @@ class Directory:
             self._log.close()
 
 
+# To the first message: an ExtendedResponse, success, nothing more.
+START_TLS_DONE = bytes.fromhex("300c02010178070a010004000400")
+# The head of a TLS record of 16384 bytes, a part of the handshake.
+RECORD_HEAD = bytes.fromhex("1603034000")
+
+
+class Staller:
+    """Agrees to StartTLS and then lets the handshake stand: `said` comes, then nothing, or drops."""
+
+    def __init__(self, said=b"", drops=False):
+        self.said, self.drops = said, drops
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        self.stalled = self.left = 0
+        self._sockets = []
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        try:
+            while True:
+                sock = self.listener.accept()[0]
+                self._sockets.append(sock)
+                threading.Thread(target=self._stall, args=(sock,), daemon=True).start()
+        except OSError:
+            pass
+
+    def _stall(self, sock):
+        try:
+            sock.recv(65536)  # the request
+            sock.sendall(START_TLS_DONE)
+            sock.recv(65536)  # ClientHello
+            sock.sendall(self.said)
+            with self._lock:
+                self.stalled += 1
+            while self.drops and not self._closed.wait(0.05):
+                sock.sendall(b"\0")
+            while sock.recv(65536):
+                pass
+        except OSError:
+            pass
+        with self._lock:
+            self.left += 1
+
+    def close(self):
+        self._closed.set()
+        for sock in (self.listener, *self._sockets):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            sock.close()
+
+
 class Gate:
     """A way to a server that is shut until open() is called; `waiting` counts who stands there."""
 

@@ -202,7 +202,7 @@ static const struct {
 	{ "those who wait for a later try are served",
 	  "pool_mode=transaction\nserver_login_retry=20ms",
 	  "a^ 1^ a<RSKZ 1. aQ 2^R 2. 3~^ 3RSKZ 3<Q 3CZ a<CZ" },
-	{ "a server that says nothing is given up", "server_connect_timeout=20ms",
+	{ "a server that says nothing is given up", "server_connect_timeout=300ms",
 	  "a^ 1~^ 1~. a<" },
 	{ "query_wait_timeout",
 	  "pool_mode=transaction\ndefault_pool_size=1\nquery_wait_timeout=20ms",
