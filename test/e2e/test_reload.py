@@ -45,6 +45,7 @@ class Scene:
 
     def __init__(self, weir, far, tools):
         self.weir, self.far, self.tools = weir, far, tools
+        self.bystanders = None  # once they are there
         self.postgres = weir.postgres
         self.mark = 0  # how much of the log was there when the value changed
 
@@ -637,6 +638,16 @@ def it_looks_before_it_sleeps(s):
                what="polling")
 
 
+def who_stays_at_a_take_over_has_to_go(s):
+    client = s.client()
+    client.query("BEGIN")  # late: no server knows of it, and it is not handed over
+    yield
+    s.bystanders.gate.close()  # who works when the time is over goes too
+    s.weir.wait_pool("working", "bob", sv_active=0)
+    assert s.weir.take_over().wait(15) == 0
+    assert "takeover_timeout" in client.read_refusal().text
+
+
 def processor_ticks(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii") as file:
         fields = file.read().rpartition(")")[2].split()
@@ -962,6 +973,7 @@ SETTINGS = (
     Row("max_packet_size", "2048", long_messages_are_refused),
     Row("sbuf_loopcnt", "1", much_still_passes),
     Row("busy_poll", "1000000", it_looks_before_it_sleeps),
+    Row("takeover_timeout", SHORT, who_stays_at_a_take_over_has_to_go, dict(late_begin="1")),
     Row("tcp_defer_accept", "0", silent_ones_are_taken),
     Row("tcp_socket_buffer", "32768", new_servers_have(SOL, socket.SO_RCVBUF, 65536)),
     Row("tcp_keepalive", "0", new_servers_have(SOL, socket.SO_KEEPALIVE, 0)),
@@ -1094,7 +1106,7 @@ def play(request, make_pgweir, fake_server, tools, write_certificates):
         weir.configure(databases=entries,
                        users={"carol": SAFE, "bob": SAFE, **dict(users)}).start()
         scene = Scene(weir, far, tools)
-        bystanders = Bystanders(scene)
+        bystanders = scene.bystanders = Bystanders(scene)
         steps = row.scenario(scene)
         next(steps)
         scene.mark = len(weir.log)
