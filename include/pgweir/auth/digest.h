@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hashes, random bytes and base64: the only door to OpenSSL's libcrypto.
+ * Hashes and base64, by OpenSSL's libcrypto, and random bytes, by the kernel.
  *
  * false: the library would not do it (MD5 in a FIPS setting, no memory, no
  * randomness); then the output holds nothing of use.

@@ -38,11 +38,17 @@ END_TEST
 START_TEST(digest_hmac_of_rfc_4231)
 {
 	unsigned char out[SHA256_SIZE];
+	char key[131];
 
 	ck_assert(digest_hmac(bytes_text("Jefe"), bytes_text("what do ya want for nothing?"), out));
 	same_hex(out, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 	ck_assert(digest_hmac(bytes_of(NULL, 0), bytes_text(""), out));
 	same_hex(out, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
+	memset(key, 0xaa, sizeof(key)); /* longer than a block of the hash: case 6 */
+	ck_assert(digest_hmac(bytes_of(key, sizeof(key)),
+	                      bytes_text("Test Using Larger Than Block-Size Key - Hash Key First"),
+	                      out));
+	same_hex(out, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 END_TEST
 
