@@ -25,27 +25,19 @@
 #define CLIENTS_OF(part, field) \
 	((struct clients *)((char *)(part)-offsetof(struct clients, emptying.field)))
 
-/* Whether it has been let in, and is no client of the console. */
-static bool is_inside(const struct client *client)
-{
-	switch (client->state) {
-	case CLIENT_NEWCOMER:
-	case CLIENT_IDLE:
-	case CLIENT_WAITING:
-	case CLIENT_PREPARING:
-	case CLIENT_ACTIVE:
-		return true;
-	default:
-		return false;
-	}
-}
+/* The states of those who have been let in, and are no clients of the console. */
+static const bool is_inside[CLIENT_STATES] = {
+	[CLIENT_NEWCOMER] = true, [CLIENT_IDLE] = true,      [CLIENT_LATE] = true,
+	[CLIENT_WAITING] = true,  [CLIENT_PREPARING] = true, [CLIENT_ACTIVE] = true,
+};
 
 unsigned int emptying_left(const struct clients *clients)
 {
-	const unsigned int *counts = clients->state_counts;
+	unsigned int count = clients->emptying.leaving_count;
 
-	return counts[CLIENT_NEWCOMER] + counts[CLIENT_IDLE] + counts[CLIENT_WAITING] +
-	       counts[CLIENT_PREPARING] + counts[CLIENT_ACTIVE] + clients->emptying.leaving_count;
+	for (size_t i = 0; i < CLIENT_STATES; i++)
+		count += is_inside[i] ? clients->state_counts[i] : 0;
+	return count;
 }
 
 /* Nothing of its own or of its server's is under way, in whatever direction. */
@@ -74,7 +66,7 @@ void emptying_look(struct client *client)
 {
 	struct emptying *emptying = &client->clients->emptying;
 
-	if (!emptying->is_on || !is_inside(client))
+	if (!emptying->is_on || !is_inside[client->state])
 		return;
 	if (client->state == CLIENT_NEWCOMER) {
 		send_off(client, ERR_CANNOT_CONNECT, "pooler is draining");

@@ -287,6 +287,23 @@ def test_the_deadline_ends_the_others(weir):
     weir.wait_log("the deadline of DRAIN has passed: closing the 3 clients left")
 
 
+def test_a_transaction_that_no_server_knows_of(weir):
+    """Its BEGIN is late: it is as much of a transaction, until its end or the deadline."""
+    weir.reload(late_begin="1")
+    ending, staying = weir.client(), weir.client()
+    for client in (ending, staying):
+        assert client.query("BEGIN").status == "T"
+    console = drain(weir, 3600)
+    assert row(weir)["clients"] == 2
+    assert ending.query("ROLLBACK").tags == ["ROLLBACK"]
+    assert told(ending) == DRAINING
+    hurried = weir.console()
+    hurried.send(query("DRAIN 0"))
+    assert told(staying) == OVERDUE
+    assert console.read_result().tags == hurried.read_result().tags == ["DRAIN"]
+    assert (row(weir)["closed"], row(weir)["cut"]) == (1, 1)
+
+
 def test_no_time_at_all(weir):
     client = weir.client()
     client.query("BEGIN")
