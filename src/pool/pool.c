@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A pool: who is in it, who waits, who is lent what.
+ * A pool and its borrowers: who is in it, who waits, who is lent what. Its servers are
+ * filed, logged in and closed in pool_servers.c.
  *
  *   pool_take --> a server at once
  *   pool_ask  --> the line --> end of turn: a server that is at home, or a new one
@@ -39,83 +40,6 @@ static void close_for(struct server *server, const char *reason)
 
 	err_set(&err, ERR_SERVER_LOST, "%s", reason);
 	server_close(server, &err);
-}
-
-/* ---- filing ---- */
-
-static bool is_home(enum server_state state)
-{
-	return state == SERVER_IDLE || state == SERVER_USED;
-}
-
-static bool is_busy(enum server_state state)
-{
-	return state == SERVER_LENT || state == SERVER_CHECKING || state == SERVER_RESETTING ||
-	       state == SERVER_CANCELED;
-}
-
-static void count_busy(struct pool *pool, int change)
-{
-	pool->database->busy_count += (unsigned int)change;
-	pool->pools->busy_count += (unsigned int)change;
-	if (change < 0)
-		pools_changed(pool->pools);
-}
-
-static void count_server(struct pool *pool, int change)
-{
-	pool->server_count += (unsigned int)change;
-	pool->database->server_count += (unsigned int)change;
-	pool->account->server_count += (unsigned int)change;
-	pool->pools->server_count += (unsigned int)change;
-}
-
-void pool_count_server(struct pool *pool) { count_server(pool, 1); }
-
-/* Those at home, in the order in which they came: the first is the one to evict. */
-static void file_home(struct pool *pool, struct server *server, bool was, bool is)
-{
-	if (was && !is) {
-		TAILQ_REMOVE(&pool->database->idle, server, database_node);
-		TAILQ_REMOVE(&pool->account->idle, server, account_node);
-	} else if (is && !was) {
-		TAILQ_INSERT_TAIL(&pool->database->idle, server, database_node);
-		TAILQ_INSERT_TAIL(&pool->account->idle, server, account_node);
-	}
-}
-
-void pool_file(struct pool *pool, struct server *server, enum server_state from)
-{
-	enum server_state to = server->state;
-	bool goes_last = pool->pools->config->server_round_robin || to != SERVER_IDLE;
-
-	TAILQ_REMOVE(&pool->servers[from], server, node);
-	pool->server_counts[from]--;
-	if (goes_last)
-		TAILQ_INSERT_TAIL(&pool->servers[to], server, node);
-	else
-		TAILQ_INSERT_HEAD(&pool->servers[to], server, node);
-	pool->server_counts[to]++;
-	file_home(pool, server, is_home(from), is_home(to));
-	if (is_busy(from) != is_busy(to))
-		count_busy(pool, is_busy(to) ? 1 : -1);
-	if (to != SERVER_CLOSING)
-		return;
-	count_server(pool, -1);
-	pool->own_count -= server->replication != REPLICATION_NONE;
-	server_set_close_needed(server, false);
-	pool_unblock(pool);
-	pool_wake(pool);
-	pools_changed(pool->pools);
-}
-
-void server_set_close_needed(struct server *server, bool is_needed)
-{
-	int change = (int)is_needed - (int)server->is_close_needed;
-
-	server->is_close_needed = is_needed;
-	server->pool->database->close_needed_count += (unsigned int)change;
-	server->pool->pools->close_needed_count += (unsigned int)change;
 }
 
 /* ---- membership ---- */
@@ -260,6 +184,8 @@ void pool_give_up(struct borrower *borrower)
 	borrower->state = BORROWER_RESTING;
 }
 
+/* ---- after logins that failed ---- */
+
 usec_t pool_retry_gap(const struct pool *pool)
 {
 	usec_t gap = pool->pools->config->server_login_retry;
@@ -305,6 +231,8 @@ static bool refuse_for_failure(const struct pool *pool, struct err *err)
 		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
 	return false;
 }
+
+/* ---- asking ---- */
 
 bool pool_await_welcome(struct borrower *borrower, struct err *err)
 {
@@ -549,133 +477,3 @@ void pool_serve(struct task *task)
 }
 
 void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }
-
-/* ---- logins ---- */
-
-void pool_forget_greeting(struct pool *pool)
-{
-	buf_free(&pool->greeting);
-	params_release(pool->pools->with.params, &pool->greeting_for);
-}
-
-void pool_login_done(struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	if (server->replication) {
-		pool_own_login_done(server);
-		return;
-	}
-	if (!pool->has_welcome) {
-		buf_free(&pool->welcome);
-		pool->welcome = server->entrance->parameters;
-		server->entrance->parameters = (struct buf){ 0 };
-		params_release(pool->pools->with.params, &pool->baseline);
-		pool->baseline = params_hold(server->baseline);
-		pool->has_welcome = true;
-		pool_forget_greeting(pool);
-	}
-	pool->is_failing = false;
-	server_host_done(server, true);
-	server_entrance_free(server);
-	timer_set(&server->life, loop_line(loop_of(pool), pool->limits.lifetime, server_life_due),
-	          server->connected_at);
-	pool_home(server);
-	pool_wake(pool);
-}
-
-void pool_login_failed(struct server *server, const struct err *err)
-{
-	struct pool *pool = server->pool;
-
-	if (server->replication) {
-		pool_own_login_failed(server, err);
-		return;
-	}
-	if (err->code == ERR_ADMIN_SHUTDOWN)
-		return; /* we ended it ourselves */
-	server_host_done(server, false);
-	pool->is_failing = !hosts_has_good(&pool->hosts);
-	pool->failure = *err;
-	/* While there is a host that may be tried, those who wait are not told. */
-	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
-		pool_refuse(pool, err);
-	pool_wake(pool);
-}
-
-/* ---- for administrators ---- */
-
-/* Calls `act` for each server in a state; it may close the server. */
-static void each_in(struct pool *pool, enum server_state state,
-                    void (*act)(struct server *server, const char *reason), const char *reason)
-{
-	struct server *server = TAILQ_FIRST(&pool->servers[state]);
-
-	while (server) {
-		struct server *next = TAILQ_NEXT(server, node);
-
-		act(server, reason);
-		server = next;
-	}
-}
-
-static void close_by_admin(struct server *server, const char *reason)
-{
-	struct err err;
-
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", reason);
-	server_close(server, &err);
-}
-
-/* A server for replication never comes home: it is closed at once. */
-static void need_close(struct server *server, const char *reason)
-{
-	server_set_close_needed(server, true);
-	if (server->replication)
-		close_by_admin(server, reason);
-}
-
-void pool_rest(struct pool *pool, const char *reason)
-{
-	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED, SERVER_CONNECTING,
-		                                     SERVER_LOGIN };
-
-	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++)
-		each_in(pool, resting[i], close_by_admin, reason);
-}
-
-/* With server_fast_close, a session that is between two transactions loses its server too. */
-static void fast_close(struct server *server, const char *reason)
-{
-	if (server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE)
-		close_by_admin(server, reason);
-}
-
-void pool_recycle(struct pool *pool, const char *reason)
-{
-	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
-		                                     SERVER_CANCELED };
-
-	pool_rest(pool, reason);
-	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)
-		each_in(pool, working[i], need_close, reason);
-	if (pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION)
-		each_in(pool, SERVER_LENT, fast_close, reason);
-	pool->has_welcome = false;
-	buf_free(&pool->welcome);
-	pool_forgive(pool);
-	pool_wake(pool);
-}
-
-void pool_close_all(struct pool *pool, const char *reason)
-{
-	for (int state = 0; state < SERVER_CLOSING; state++)
-		each_in(pool, (enum server_state)state, close_by_admin, reason);
-}
-
-const struct credentials *pool_credentials(const struct pool *pool)
-{
-	return pool->credentials.kind != CREDENTIALS_NONE ? &pool->credentials
-	                                                  : &pool->account->credentials;
-}

@@ -73,15 +73,23 @@ usec_t pool_due(const struct pool *pool); /* when a failing pool may try again *
 bool pool_is_backing_off(const struct pool *pool);
 void pool_forgive(struct pool *pool); /* it may try at once */
 void pool_refuse(struct pool *pool, const struct err *err);
-void pool_count_server(struct pool *pool);
-void pool_close_all(struct pool *pool, const char *reason);
-void server_set_close_needed(struct server *server, bool is_needed);
 
 /* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */
 void pool_rest_if_empty(struct pool *pool);
 
 /* pool_idle_timeout has changed. */
 void pool_rearm(struct pool *pool);
+
+/* ---- its servers: pool_servers.c ---- */
+
+/* One more belongs to it, and so to its database, its account and all pools. */
+void pool_count_server(struct pool *pool);
+
+/* Closes all of them, whatever they do. */
+void pool_close_all(struct pool *pool, const char *reason);
+
+/* It shall be closed when it comes home, or need not be. */
+void server_set_close_needed(struct server *server, bool is_needed);
 
 /* ---- moving house: pool_move.c ---- */
 
