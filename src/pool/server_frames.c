@@ -9,9 +9,10 @@
  * Frames that pass are handed on in runs, as they lie, with one call however many
  * they are. A frame may be longer than anything we hold: its header is judged and
  * the rest follows by count. Only what must be understood is waited for whole.
+ *
+ * What an error means is in server_errors.c. What runs for each message of a query is
+ * all here, so that the compiler sees it in one piece.
  */
-#include <string.h>
-
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -21,8 +22,7 @@
 
 /* The longest frame of those that must be understood whole. */
 #define WHOLE_MAX ((uint32_t)256 * 1024)
-#define TAG_MAX 64        /* a CommandComplete that may be of interest */
-#define ERROR_PREFIX 1024 /* of an ErrorResponse: severity, SQLSTATE, and the words mostly */
+#define TAG_MAX 64 /* a CommandComplete that may be of interest */
 
 static bool close_bad(struct server *server, const char *reason)
 {
@@ -85,55 +85,6 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	           : FRAME_PASS;
 }
 
-/*
- * What is said at the front of an ErrorResponse, which may be cut: severity,
- * SQLSTATE and words, in that order from every PostgreSQL.
- */
-static void read_error(struct bytes body, char *out, size_t size, struct report *report)
-{
-	size_t count = body.count < size - 2 ? body.count : size - 2;
-
-	memcpy(out, body.at, count);
-	out[count] = out[count + 1] = 0; /* ends a cut field, and the list */
-	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
-	fields_report(bytes_of(out, count + (count && out[count - 1] == 0 ? 1 : 2)), report);
-}
-
-static bool is_fatal(struct bytes body)
-{
-	char room[ERROR_PREFIX];
-	struct report report;
-	const char *severity;
-
-	read_error(body, room, sizeof(room), &report);
-	severity = report.verbatim ? report.verbatim : report.severity;
-	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
-}
-
-/* Its error is the reason why it is closed. */
-static void close_by(struct server *server, struct bytes body)
-{
-	char room[ERROR_PREFIX];
-	struct report report;
-	struct err err;
-
-	read_error(body, room, sizeof(room), &report);
-	err_set_foreign(&err, report.sqlstate, report.text);
-	err_prefix(&err, "server said: %s ", report.severity);
-	server_close(server, &err);
-}
-
-/* A FATAL error, or any that nobody asked for: the server is about to go. */
-static enum frame_fate unasked_error(struct server *server, struct bytes body)
-{
-	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
-		server->is_told = true;
-		return FRAME_PASS;
-	}
-	close_by(server, body);
-	return FRAME_STOP;
-}
-
 /* ---- answers ---- */
 
 /* A CommandComplete: does its tag say that parameters were reset? */
@@ -155,24 +106,8 @@ static void complete_frame(struct server *server, struct bytes body)
 static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
                                     bool is_end)
 {
-	char room[ERROR_PREFIX];
-	struct report report;
-
-	if (type == 'E') {
-		read_error(body, room, sizeof(room), &report);
-		server->errand_failed = true;
-		log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate,
-		            report.text);
-		/* The borrower is told what PostgreSQL found wrong with its parameters. */
-		if (server->errand == ERRAND_REPLAY) {
-			struct err err;
-
-			err_set_foreign(&err, report.sqlstate, report.text);
-			server->errand = ERRAND_NONE;
-			server_close(server, &err);
-			return FRAME_STOP;
-		}
-	}
+	if (type == 'E' && !server_errand_error(server, body))
+		return FRAME_STOP;
 	if (type == 'C')
 		complete_frame(server, body);
 	if (is_end) {
@@ -180,83 +115,6 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 		return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_EAT;
 	}
 	return FRAME_EAT;
-}
-
-/* ---- errors whose words are not the client's business ---- */
-
-/* Something that made the server refuse a request: the client is told in our words. */
-static void say_refusal(struct server *server, const struct ledger_change *change)
-{
-	const struct refusal *refusal = (const struct refusal *)change;
-
-	message_error(&server->instead, &(struct report){ .severity = "ERROR",
-	                                                  .verbatim = "ERROR",
-	                                                  .sqlstate = refusal->err.sqlstate,
-	                                                  .text = refusal->err.text });
-}
-
-/* The same error, with the client's name of the statement instead of ours. false: it has none. */
-static bool say_renamed(struct server *server, struct bytes body,
-                        const struct ledger_change *change)
-{
-	struct bytes name =
-	    change->statement ? statement_name(change->statement) : bytes_text(SCRATCH_NAME);
-	const char *at = memmem(body.at, body.count, name.at, name.count);
-	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
-	size_t frame;
-
-	if (!at || (behind < end && *behind >= '0' && *behind <= '9'))
-		return false;
-	frame = message_begin(&server->instead, 'E');
-	buf_add(&server->instead, body.at, (size_t)(at - body.at));
-	buf_add_text(&server->instead, change->name);
-	buf_add(&server->instead, behind, (size_t)(end - behind));
-	message_end(&server->instead, frame);
-	return true;
-}
-
-/*
- * A statement's result would have other columns now. If that was the very first of what was
- * said since the server was idle, it is said again to the statement made anew.
- */
-static bool tries_again(struct server *server)
-{
-	if (!server->segment.count || !ledger_swallow_sync(&server->ledger))
-		return false;
-	server->segment.is_failed = true;
-	return true;
-}
-
-/* A request has failed, and all behind it up to the Sync. */
-static enum frame_fate failed_frame(struct server *server, struct bytes body,
-                                    enum ledger_verdict verdict)
-{
-	struct ledger_change *change = ledger_take_failed(&server->ledger);
-	enum frame_fate fate = FRAME_PASS;
-	struct report report = { .sqlstate = "" };
-	bool is_whole = fields_report(body, &report) == WIRE_OK;
-
-	if (!change) {
-		segment_drop(&server->segment);
-		return FRAME_PASS;
-	}
-	if (verdict == LEDGER_REPLACED) {
-		say_refusal(server, change);
-		fate = FRAME_REPLACE;
-	} else if (change->name && is_whole) {
-		bool is_spoilt = strcmp(report.sqlstate, "0A000") == 0 && change->statement;
-
-		if (is_spoilt)
-			known_spoil(&server->known, change->statement);
-		if (is_spoilt && tries_again(server))
-			fate = FRAME_EAT;
-		else if (say_renamed(server, body, change))
-			fate = FRAME_REPLACE;
-	}
-	if (fate != FRAME_EAT)
-		segment_drop(&server->segment);
-	change->settle(change, false);
-	return fate;
 }
 
 /* An answer, by the ledger. `body` is empty for what does not need to be understood. */
@@ -267,11 +125,11 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 
 	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
 		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
-	if (type == 'E' && (ledger_is_empty(&server->ledger) || is_fatal(body)))
-		return unasked_error(server, body);
+	if (type == 'E' && (ledger_is_empty(&server->ledger) || error_is_fatal(body)))
+		return server_unasked_error(server, body);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_LOST)
-		return close_by(server, body), FRAME_STOP;
+		return server_close_by(server, body), FRAME_STOP;
 	if (verdict == LEDGER_EAT)
 		return type == 'Z' ? FRAME_SETTLED : FRAME_EAT;
 	if (verdict == LEDGER_OURS)
@@ -288,7 +146,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'Z')
 		return FRAME_READY;
 	if (type == 'E')
-		return failed_frame(server, body, verdict);
+		return server_request_failed(server, body, verdict);
 	if (type == 'C')
 		complete_frame(server, body);
 	server->was_full |= type == 'G'; /* what waits for an answer would wait for ever */

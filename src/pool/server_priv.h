@@ -71,6 +71,32 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 /* Judges what was kept while a key was being derived. */
 void server_judge_kept(struct server *server);
 
+/* ---- errors: server_errors.c ---- */
+
+/*
+ * So much of an ErrorResponse is there when it is judged, or all: severity, SQLSTATE, and
+ * the words mostly. Each `body` below may be cut there, or behind that.
+ */
+#define ERROR_PREFIX 1024
+
+/* Whether it says that the server is about to go. */
+bool error_is_fatal(struct bytes body);
+
+/* Closes the server: its error is the reason. */
+void server_close_by(struct server *server, struct bytes body);
+
+/* A FATAL error, or any that nobody asked for: the server is about to go. */
+enum frame_fate server_unasked_error(struct server *server, struct bytes body);
+
+/* An errand has failed. false: the server is closing, for the borrower cannot be served. */
+bool server_errand_error(struct server *server, struct bytes body);
+
+/* A request has failed, and all behind it up to the Sync. */
+enum frame_fate server_request_failed(struct server *server, struct bytes body,
+                                      enum ledger_verdict verdict);
+
+/* ---- the end of a login, errands, parameters ---- */
+
 /* Ends what there is only during a login. */
 void server_entrance_free(struct server *server);
 

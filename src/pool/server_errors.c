@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What a server's ErrorResponse means: whose it is, and in whose words it is passed on.
+ *
+ *   nobody asked, or FATAL --> the borrower's last word, or the reason of the server's end
+ *   of an errand           --> the log's; the borrower's, when its parameters are refused
+ *   of a request           --> the borrower's: as it is, with the client's name of the
+ *                              statement, in our words; or not at all: it is tried again
+ *
+ * Hard here: an error may be longer than what is waited for, so all but its front may be
+ * missing. Severity and SQLSTATE come first; a name in the words is replaced only when
+ * the whole error is there.
+ */
+#include <string.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/*
+ * What is said at the front of an ErrorResponse, which may be cut: severity,
+ * SQLSTATE and words, in that order from every PostgreSQL.
+ */
+static void read_error(struct bytes body, char *out, size_t size, struct report *report)
+{
+	size_t count = body.count < size - 2 ? body.count : size - 2;
+
+	memcpy(out, body.at, count);
+	out[count] = out[count + 1] = 0; /* ends a cut field, and the list */
+	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
+	fields_report(bytes_of(out, count + (count && out[count - 1] == 0 ? 1 : 2)), report);
+}
+
+bool error_is_fatal(struct bytes body)
+{
+	char room[ERROR_PREFIX];
+	struct report report;
+	const char *severity;
+
+	read_error(body, room, sizeof(room), &report);
+	severity = report.verbatim ? report.verbatim : report.severity;
+	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
+}
+
+void server_close_by(struct server *server, struct bytes body)
+{
+	char room[ERROR_PREFIX];
+	struct report report;
+	struct err err;
+
+	read_error(body, room, sizeof(room), &report);
+	err_set_foreign(&err, report.sqlstate, report.text);
+	err_prefix(&err, "server said: %s ", report.severity);
+	server_close(server, &err);
+}
+
+enum frame_fate server_unasked_error(struct server *server, struct bytes body)
+{
+	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
+		server->is_told = true;
+		return FRAME_PASS;
+	}
+	server_close_by(server, body);
+	return FRAME_STOP;
+}
+
+bool server_errand_error(struct server *server, struct bytes body)
+{
+	char room[ERROR_PREFIX];
+	struct report report;
+	struct err err;
+
+	read_error(body, room, sizeof(room), &report);
+	server->errand_failed = true;
+	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
+	if (server->errand != ERRAND_REPLAY)
+		return true;
+	/* The borrower is told what PostgreSQL found wrong with its parameters. */
+	err_set_foreign(&err, report.sqlstate, report.text);
+	server->errand = ERRAND_NONE;
+	server_close(server, &err);
+	return false;
+}
+
+/* ---- errors whose words are not the client's business ---- */
+
+/* Something that made the server refuse a request: the client is told in our words. */
+static void say_refusal(struct server *server, const struct ledger_change *change)
+{
+	const struct refusal *refusal = (const struct refusal *)change;
+
+	message_error(&server->instead, &(struct report){ .severity = "ERROR",
+	                                                  .verbatim = "ERROR",
+	                                                  .sqlstate = refusal->err.sqlstate,
+	                                                  .text = refusal->err.text });
+}
+
+/* The same error, with the client's name of the statement instead of ours. false: it has none. */
+static bool say_renamed(struct server *server, struct bytes body,
+                        const struct ledger_change *change)
+{
+	struct bytes name =
+	    change->statement ? statement_name(change->statement) : bytes_text(SCRATCH_NAME);
+	const char *at = memmem(body.at, body.count, name.at, name.count);
+	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
+	size_t frame;
+
+	if (!at || (behind < end && *behind >= '0' && *behind <= '9'))
+		return false;
+	frame = message_begin(&server->instead, 'E');
+	buf_add(&server->instead, body.at, (size_t)(at - body.at));
+	buf_add_text(&server->instead, change->name);
+	buf_add(&server->instead, behind, (size_t)(end - behind));
+	message_end(&server->instead, frame);
+	return true;
+}
+
+/*
+ * A statement's result would have other columns now. If that was the very first of what was
+ * said since the server was idle, it is said again to the statement made anew.
+ */
+static bool tries_again(struct server *server)
+{
+	if (!server->segment.count || !ledger_swallow_sync(&server->ledger))
+		return false;
+	server->segment.is_failed = true;
+	return true;
+}
+
+enum frame_fate server_request_failed(struct server *server, struct bytes body,
+                                      enum ledger_verdict verdict)
+{
+	struct ledger_change *change = ledger_take_failed(&server->ledger);
+	enum frame_fate fate = FRAME_PASS;
+	struct report report = { .sqlstate = "" };
+	bool is_whole = fields_report(body, &report) == WIRE_OK;
+
+	if (!change) {
+		segment_drop(&server->segment);
+		return FRAME_PASS;
+	}
+	if (verdict == LEDGER_REPLACED) {
+		say_refusal(server, change);
+		fate = FRAME_REPLACE;
+	} else if (change->name && is_whole) {
+		bool is_spoilt = strcmp(report.sqlstate, "0A000") == 0 && change->statement;
+
+		if (is_spoilt)
+			known_spoil(&server->known, change->statement);
+		if (is_spoilt && tries_again(server))
+			fate = FRAME_EAT;
+		else if (say_renamed(server, body, change))
+			fate = FRAME_REPLACE;
+	}
+	if (fate != FRAME_EAT)
+		segment_drop(&server->segment);
+	change->settle(change, false);
+	return fate;
+}
