@@ -175,9 +175,7 @@ static void detach(struct client *client)
 	unnamed_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
-	if (client->is_keyed)
-		HASH_DELETE(key_hh, clients->by_key, client);
-	client->is_keyed = false;
+	keys_remove(&clients->keys, client);
 	if (client->is_counted) {
 		if (client->database)
 			database_count_client(client->database, -1);

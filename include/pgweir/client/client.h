@@ -77,7 +77,6 @@ struct client {
 	struct clients *clients;
 	struct borrower borrower;
 	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
-	UT_hash_handle key_hh;    /* by key */
 	struct timer timer;       /* the limit of its state */
 	struct database *database;
 	struct account *account;      /* it logged in as */
@@ -107,24 +106,28 @@ struct client {
 	struct address peer;
 	uint32_t frame_left; /* bytes of the present frame that are still to come */
 	enum client_state state;
-	bool passes : 1;       /* the rest of the present frame goes to the server */
-	bool is_counted : 1;   /* in database and account */
-	bool is_busy : 1;      /* the console works for it: no message now */
-	bool was_notified : 1; /* of its waiting */
-	bool is_keyed : 1;     /* can be found by its key */
-	bool is_leaving : 1;   /* DRAIN sends it away */
-	bool is_written : 1;   /* written down for another process: client/handover.h */
-	bool is_arriving : 1;  /* taken up from one, and not at work yet */
-	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
-	uint8_t replication;   /* enum replication: not NONE has a server of its own */
-	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
-	unsigned char key[KEY_LONG_SIZE];
+	bool passes : 1;         /* the rest of the present frame goes to the server */
+	bool is_counted : 1;     /* in database and account */
+	bool is_busy : 1;        /* the console works for it: no message now */
+	bool was_notified : 1;   /* of its waiting */
+	bool is_leaving : 1;     /* DRAIN sends it away */
+	bool is_written : 1;     /* written down for another process: client/handover.h */
+	bool is_arriving : 1;    /* taken up from one, and not at work yet */
+	bool is_skipping : 1;    /* was told of an error of ours: nothing counts up to its Sync */
+	uint8_t replication;     /* enum replication: not NONE has a server of its own */
+	uint8_t key_size;        /* KEY_SIZE, KEY_LONG_SIZE, or 0: it has no key */
+	struct client *key_next; /* in its chain. client/keys.c */
+	union {
+		unsigned char key[KEY_SIZE];
+		unsigned char *long_key; /* if it is longer than that; the table's */
+	};
 };
 
-/* Its cancel key; good once it is in. */
+/* Its cancel key; empty until it is in. */
 static inline struct bytes client_key(const struct client *client)
 {
-	return bytes_of(client->key, client->key_size);
+	return bytes_of(client->key_size > KEY_SIZE ? client->long_key : client->key,
+	                client->key_size);
 }
 
 /* The client that a borrower lives in; NULL: it lives in a lookup. */
