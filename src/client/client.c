@@ -171,7 +171,7 @@ static void detach(struct client *client)
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
 	sql_forget(client);
-	names_forget(client, true); /* the ledger has taken back what was under way */
+	names_free(client); /* the ledger has taken back what was under way */
 	unnamed_free(client);
 	late_begin_forget(client);
 	slow_forget(client);

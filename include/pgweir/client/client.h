@@ -46,6 +46,7 @@ struct identity;
 struct entry;
 struct client_statement;
 struct late_begin;
+struct names;
 struct sql_unnamed;
 
 /* What there is only until a client is in. */
@@ -83,11 +84,7 @@ struct client {
 	const struct params *params;  /* what it wants to be set wherever its work runs */
 	const struct params *startup; /* the same as it was given at the start */
 	struct client_entrance *entrance;
-	struct ledger_open open_names; /* changes of its statements' names */
-	uint32_t name_loss_count;      /* how often it has thrown all of them away */
-	uint32_t name_change_count;    /* changes so far: numbers them */
-	uint32_t statement_count;
-	void *statements; /* what it has prepared: a tree. client/names.c */
+	struct names *names; /* of what it has prepared; NULL: it never has. client/names.c */
 	struct late_begin
 	    *late; /* a BEGIN that has not been sent yet, or NULL. client/late_begin.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
