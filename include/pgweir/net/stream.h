@@ -72,18 +72,18 @@ struct stream_pool {
 	struct secure_room *room; /* of the encrypted ones; made for the first of them */
 };
 
+/* What a message touches lies together: behind it comes the watch, whose end is libevent's. */
 struct stream {
-	struct watch watch;
 	const struct stream_ops *ops;
 	struct stream_pool *pool;
 	struct kept *in;  /* kept input, or NULL */
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
-	enum stream_want want;
-	bool
-	    is_secret; /* what is kept of its input is wiped when it is let go; the owner sets it */
-	int error;     /* errno of what broke the connection, or 0 */
+	enum stream_want want : 8;
+	bool is_secret;     /* what is kept of its input is wiped when let go; the owner sets it */
+	int error : 16;     /* errno of what broke the connection, or 0 */
 	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
+	struct watch watch;
 };
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size);
