@@ -46,7 +46,7 @@ struct outbox {
 	char bytes[OUTBOX_SIZE];
 };
 
-_Static_assert(LETTERS_MAX < UINT16_MAX, "a stream numbers its letter with 16 bits");
+_Static_assert(LETTERS_MAX <= UINT8_MAX, "a stream numbers its letter with 8 bits");
 
 /* ---- sending ---- */
 
@@ -161,7 +161,7 @@ static struct letter *begin_letter(struct outbox *outbox, struct stream *stream,
 		empty(outbox);
 	letter = &outbox->letters[outbox->count++];
 	*letter = (struct letter){ .stream = stream, .begin = outbox->used };
-	stream->letter = (uint16_t)outbox->count;
+	stream->letter = (uint8_t)outbox->count;
 	return letter;
 }
 

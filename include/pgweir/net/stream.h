@@ -75,19 +75,20 @@ struct stream_pool {
 	struct secure_room *room; /* of the encrypted ones; made for the first of them */
 };
 
+/* What a message touches lies together: behind it comes the watch, whose end is libevent's. */
 struct stream {
-	struct watch watch;
 	const struct stream_ops *ops;
 	struct stream_pool *pool;
 	struct kept *in;  /* kept input, or NULL */
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
-	enum stream_want want;
-	bool is_secret;     /* kept input is wiped when it is let go; the owner sets it */
-	bool gathers;       /* short output goes out at the end of the turn */
-	uint16_t letter;    /* its number in the outbox, from 1; 0: it has none there */
-	int error;          /* errno of what broke the connection, or 0 */
+	enum stream_want want : 4;
+	bool is_secret : 1; /* kept input is wiped when it is let go; the owner sets it */
+	bool gathers : 1;   /* short output goes out at the end of the turn */
+	uint8_t letter;     /* its number in the outbox, from 1; 0: it has none there */
+	int error : 16;     /* errno of what broke the connection, or 0 */
 	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
+	struct watch watch;
 };
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size);
