@@ -257,6 +257,7 @@ static void fill_mem(const struct console *console, size_t index, struct slab *s
 		pools->cancel_slab,
 		pools->peers.forward_slab,
 		console->clients->late_slab,
+		console->clients->keys.long_slab,
 	};
 
 	*slab = index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };

@@ -44,11 +44,11 @@ static const struct column fd_columns[] = {
 #undef TEXT
 #undef INT4
 
-static int64_t key_number(const unsigned char *key, size_t count)
+static int64_t key_number(struct bytes key)
 {
-	if (count < 8)
+	if (key.count < 8)
 		return 0;
-	return (int64_t)((uint64_t)load_be32(key) << 32 | load_be32(key + 4));
+	return (int64_t)((uint64_t)load_be32(key.at) << 32 | load_be32(key.at + 4));
 }
 
 static const char *find(const struct params *own, const struct params *base, const char *name)
@@ -126,7 +126,7 @@ static bool next_client(struct cursor *cursor, struct fd_row *row)
 		fill_params(row, client->params,
 		            pool ? pool->baseline : params_none(cursor->console->with.params));
 		if (cursor->is_owner)
-			row->cancel = key_number(client->key, client->key_size);
+			row->cancel = key_number(client_key(client));
 		if (cursor->is_owner && client->account)
 			fill_secrets(row, &client->account->credentials);
 		return true;
@@ -152,7 +152,7 @@ static bool next_server(struct cursor *cursor, struct fd_row *row)
 		row->link = client ? client->stream.watch.fd : 0;
 		fill_params(row, server->params, server->baseline);
 		if (cursor->is_owner) {
-			row->cancel = key_number(server->key, server->key_size);
+			row->cancel = key_number(bytes_of(server->key, server->key_size));
 			fill_secrets(row, pool_credentials(server->pool));
 		}
 		return true;

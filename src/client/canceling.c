@@ -36,13 +36,12 @@ static struct client *find_target(struct clients *clients, struct bytes key)
 
 	if (key.count < KEY_SIZE || key.count > sizeof(own))
 		return NULL;
-	HASH_FIND(key_hh, clients->by_key, key.at, key.count, target);
+	target = keys_find(&clients->keys, key);
 	if (target || !clients->config->peer_id)
 		return target;
 	memcpy(own, key.at, key.count);
 	key_set_ttl(own, KEY_TTL_MAX);
-	HASH_FIND(key_hh, clients->by_key, own, key.count, target);
-	return target;
+	return keys_find(&clients->keys, bytes_of(own, key.count));
 }
 
 static bool is_for_peer(const struct clients *clients, struct bytes key)

@@ -171,13 +171,11 @@ static void detach(struct client *client)
 	client->borrower.is_mid_message = client->frame_left && client->passes;
 	pool_leave(&client->borrower);
 	sql_forget(client);
-	names_forget(client, true); /* the ledger has taken back what was under way */
+	names_free(client); /* the ledger has taken back what was under way */
 	unnamed_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
-	if (client->is_keyed)
-		HASH_DELETE(key_hh, clients->by_key, client);
-	client->is_keyed = false;
+	keys_remove(&clients->keys, client);
 	if (client->is_counted) {
 		if (client->database)
 			database_count_client(client->database, -1);
@@ -245,6 +243,7 @@ static void linger(struct client *client)
 	timer_set(&client->timer, loop_line(loop, LINGER_LIMIT, on_linger_due), loop_now(loop));
 	if (stream_is_halted(&client->stream))
 		stream_go_on(&client->stream);
+	stream_push(&client->stream);
 	if (stream_unsent(&client->stream) == 0)
 		stream_finish(&client->stream);
 	if (!stream_want(&client->stream, WANT_INPUT))

@@ -162,10 +162,10 @@ void client_login_begin(struct client *client);
 /* A client in the line is cancelled: its request is answered with an error here. relay.c */
 void relay_cancel_waiting(struct client *client);
 
-/* welcome.c: NegotiateProtocolVersion, if there is something to negotiate; a cancel key; its
- * pool; and, when the pool has a welcome, that. */
+/* welcome.c: NegotiateProtocolVersion, if there is something to negotiate; a cancel key
+ * (false: no memory, it was told so); its pool; and, when the pool has a welcome, that. */
 void welcome_negotiate(struct client *client);
-void welcome_key(struct client *client);
+bool welcome_key(struct client *client);
 void welcome_begin(struct client *client);
 void welcome_send(struct client *client);
 void welcome_send_own(struct client *client); /* from the server that logged in for it */

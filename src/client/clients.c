@@ -83,6 +83,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
                             struct users *users, struct err *err)
 {
 	struct clients *clients = calloc(1, sizeof(*clients));
+	bool has_keys;
 
 	if (!clients) {
 		err_set(err, ERR_MEMORY, "out of memory");
@@ -93,13 +94,14 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
+	has_keys = keys_init(&clients->keys);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
-	if (!clients->lookups) {
+	if (!clients->lookups || !has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
 		clients_free(&clients);
 	}
@@ -123,6 +125,7 @@ void clients_free(struct clients **clientsp)
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
 	slab_done(&clients->late_slab);
+	keys_done(&clients->keys);
 	config_unref(&clients->config);
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);

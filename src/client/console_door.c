@@ -13,7 +13,8 @@ void console_begin(struct client *client)
 	struct clients *clients = client->clients;
 	enum console_role role = client->entrance->role;
 
-	welcome_key(client);
+	if (!welcome_key(client))
+		return;
 	client_entrance_free(client);
 	timer_clear(&client->timer);
 	client_enter(client, CLIENT_CONSOLE);

@@ -312,10 +312,10 @@ static bool enter_house(struct client *client, const struct fields *fields)
 	return true;
 }
 
-static void fill(struct client *client, const struct fields *fields)
+/* false: no memory. */
+static bool fill(struct client *client, const struct fields *fields)
 {
 	struct clients *clients = client->clients;
-	struct client *other;
 
 	params_read(clients->with.pools, fields->params, &client->params);
 	params_read(clients->with.pools, fields->startup, &client->startup);
@@ -326,13 +326,7 @@ static void fill(struct client *client, const struct fields *fields)
 	client->was_notified = fields->was_notified;
 	client->borrower.waiting_since = fields->waiting_since;
 	client->borrower.line_number = fields->line_number;
-	client->key_size = (uint8_t)fields->key.count;
-	memcpy(client->key, fields->key.at, fields->key.count);
-	HASH_FIND(key_hh, clients->by_key, client->key, client->key_size, other);
-	if (other)
-		return;
-	HASH_ADD(key_hh, clients->by_key, key, client->key_size, client);
-	client->is_keyed = true;
+	return keys_add(&clients->keys, client, fields->key);
 }
 
 static void take_server(struct client *client, struct pools_arrival *arrival)
@@ -357,6 +351,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (!client)
 		return;
 	*fd = -1;
+	stream_gather(&client->stream);
 	is_good = enter_house(client, &fields);
 	if (is_good && fields.is_lent)
 		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;
@@ -364,7 +359,10 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		client_refuse(client, ERR_ADMIN_SHUTDOWN, "database removed");
 		return;
 	}
-	fill(client, &fields);
+	if (!fill(client, &fields)) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
 	if (fields.is_lent)
 		take_server(client, arrival);
 	unnamed_read(client, &record, arrival);

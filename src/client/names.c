@@ -7,6 +7,7 @@
  */
 #include "names_priv.h"
 
+#include <assert.h>
 #include <search.h>
 #include <stdlib.h>
 
@@ -16,12 +17,35 @@
 
 #define COME_NUMBERS (UINT32_C(1) << 30)
 
+/*
+ * What a client has of this. Most clients never do, so it is made with the first name; it
+ * stays to the client's end, as changes that are under way count in it.
+ */
+struct names {
+	void *tree;              /* of all that it has prepared */
+	uint32_t count;          /* of them */
+	uint32_t change_count;   /* changes so far: numbers them */
+	uint32_t loss_count;     /* how often it has thrown all of them away */
+	struct ledger_open open; /* changes that are under way */
+};
+
 struct statements *names_store(const struct client *client)
 {
 	return &client->clients->with.pools->statements;
 }
 
-unsigned int client_statement_count(const struct client *client) { return client->statement_count; }
+unsigned int client_statement_count(const struct client *client)
+{
+	return client->names ? client->names->count : 0;
+}
+
+/* NULL: no memory. */
+static struct names *get(struct client *client)
+{
+	if (!client->names)
+		client->names = calloc(1, sizeof(*client->names));
+	return client->names;
+}
 
 static int compare(const void *one, const void *other) { return strcmp(one, other); }
 
@@ -30,26 +54,31 @@ static struct client_statement *entry_of(const char *name)
 	return (struct client_statement *)(name - offsetof(struct client_statement, name));
 }
 
-struct client_statement *names_find(const struct client *client, const char *name)
+static struct client_statement *find(const struct names *names, const char *name)
 {
-	char *const *node = tfind(name, &client->statements, compare);
+	char *const *node = tfind(name, &names->tree, compare);
 
 	return node ? entry_of(*node) : NULL;
 }
 
-/* false: no memory. */
-static bool add(struct client *client, struct client_statement *entry)
+struct client_statement *names_find(const struct client *client, const char *name)
 {
-	if (!tsearch(entry->name, &client->statements, compare))
+	return client->names ? find(client->names, name) : NULL;
+}
+
+/* false: no memory. */
+static bool add(struct names *names, struct client_statement *entry)
+{
+	if (!tsearch(entry->name, &names->tree, compare))
 		return false;
-	client->statement_count++;
+	names->count++;
 	return true;
 }
 
-static void remove_name(struct client *client, const struct client_statement *entry)
+static void remove_name(struct names *names, const struct client_statement *entry)
 {
-	tdelete(entry->name, &client->statements, compare);
-	client->statement_count--;
+	tdelete(entry->name, &names->tree, compare);
+	names->count--;
 }
 
 static void free_name(struct client_statement *entry)
@@ -74,28 +103,44 @@ static void settle_use(struct ledger_change *change, bool is_done)
 		free_name(entry);
 }
 
-void names_forget(struct client *client, bool is_all)
+static void forget(struct names *names, bool is_all)
 {
-	void *rest = client->statements;
+	void *rest = names->tree;
 	void *root = NULL;
 
-	client->name_loss_count++;
-	client->statements = NULL;
-	client->statement_count = 0;
+	names->loss_count++;
+	names->tree = NULL;
+	names->count = 0;
 	while ((root = rest)) {
 		struct client_statement *entry = entry_of(*(char **)root);
 
 		tdelete(entry->name, &rest, compare);
-		if (is_all || entry->is_confirmed || !add(client, entry))
+		if (is_all || entry->is_confirmed || !add(names, entry))
 			free_name(entry);
 	}
+}
+
+void names_forget(struct client *client)
+{
+	if (client->names)
+		forget(client->names, false);
+}
+
+void names_free(struct client *client)
+{
+	if (!client->names)
+		return;
+	assert(client->names->open.count == 0);
+	forget(client->names, true);
+	free(client->names);
+	client->names = NULL;
 }
 
 /* A name comes or goes, together with what the server learns. */
 struct name_change {
 	struct ledger_change base;
 	struct ledger_change *server_change; /* or NULL */
-	struct client *client;
+	struct names *names;
 	struct client_statement *entry; /* of a name that goes: ours until it is settled */
 	uint32_t loss_count;            /* when it was made */
 	uint32_t number;
@@ -107,16 +152,17 @@ static struct name_change *make_change(struct client *client, const char *name,
                                        void (*settle)(struct ledger_change *, bool))
 {
 	size_t size = strlen(name) + 1;
-	struct name_change *change = calloc(1, sizeof(*change) + size);
+	struct names *names = get(client);
+	struct name_change *change = names ? calloc(1, sizeof(*change) + size) : NULL;
 
 	if (!change)
 		return NULL;
 	change->base.settle = settle;
 	change->server_change = server_change;
-	change->client = client;
-	change->loss_count = client->name_loss_count;
-	change->number = client->name_change_count++ % COME_NUMBERS;
-	ledger_open_begin(&client->open_names, &client->borrower.server->ledger);
+	change->names = names;
+	change->loss_count = names->loss_count;
+	change->number = names->change_count++ % COME_NUMBERS;
+	ledger_open_begin(&names->open, &client->borrower.server->ledger);
 	memcpy(change->name, name, size);
 	change->base.name = change->name;
 	return change;
@@ -124,21 +170,21 @@ static struct name_change *make_change(struct client *client, const char *name,
 
 static void free_change(struct name_change *change)
 {
-	ledger_open_end(&change->client->open_names);
+	ledger_open_end(&change->names->open);
 	free(change);
 }
 
 static void settle_come(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
-	struct client_statement *entry = names_find(change->client, change->name);
+	struct client_statement *entry = find(change->names, change->name);
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
 	if (entry && is_done && entry->come_number == change->number)
 		entry->is_confirmed = true;
 	if (entry && !is_done) {
-		remove_name(change->client, entry);
+		remove_name(change->names, entry);
 		free_name(entry);
 	}
 	free_change(change);
@@ -154,7 +200,7 @@ struct ledger_change *names_come(struct client *client, const char *name,
 
 	if (entry)
 		memcpy(entry->name, name, size);
-	if (!change || !add(client, entry)) {
+	if (!change || !add(client->names, entry)) {
 		if (change)
 			free_change(change);
 		free(entry);
@@ -170,12 +216,12 @@ static void settle_go(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
 
-	bool is_back = !is_done && change->loss_count == change->client->name_loss_count;
+	bool is_back = !is_done && change->loss_count == change->names->loss_count;
 
-	is_back = is_back && change->entry && !names_find(change->client, change->name);
+	is_back = is_back && change->entry && !find(change->names, change->name);
 	if (is_back) /* what has brought it came through, or will be taken back next */
 		change->entry->is_confirmed = true;
-	if (change->entry && !(is_back && add(change->client, change->entry)))
+	if (change->entry && !(is_back && add(change->names, change->entry)))
 		free_name(change->entry);
 	free_change(change);
 }
@@ -188,13 +234,15 @@ struct ledger_change *names_go(struct client *client, const char *name)
 		return NULL;
 	change->entry = names_find(client, name);
 	if (change->entry)
-		remove_name(client, change->entry);
+		remove_name(client->names, change->entry);
 	return &change->base;
 }
 
 bool names_are_unsure(const struct client *client)
 {
-	return ledger_open_is_unsure(&client->open_names, &client->borrower.server->ledger);
+	const struct names *names = client->names;
+
+	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->ledger);
 }
 
 /* ---- from one process to another ---- */
@@ -209,7 +257,8 @@ static void see_node(const void *node, VISIT visit, void *arg)
 
 void names_each(const struct client *client, struct names_walk *walk)
 {
-	twalk_r(client->statements, see_node, walk);
+	if (client->names)
+		twalk_r(client->names->tree, see_node, walk);
 }
 
 void names_restore(struct client *client, const char *name, struct statement *statement)
@@ -222,7 +271,7 @@ void names_restore(struct client *client, const char *name, struct statement *st
 		return;
 	memcpy(entry->name, name, size);
 	entry->is_confirmed = true;
-	if (!add(client, entry)) {
+	if (!get(client) || !add(client->names, entry)) {
 		free(entry);
 		return;
 	}

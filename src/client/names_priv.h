@@ -46,8 +46,11 @@ struct ledger_change *names_go(struct client *client, const char *name);
 /* Whether a batch that was sent may yet change what is found under the names. */
 bool names_are_unsure(const struct client *client);
 
-/* The names are gone: all (is_all), or those that had been confirmed. */
-void names_forget(struct client *client, bool is_all);
+/* Those that had been confirmed are gone. */
+void names_forget(struct client *client);
+
+/* All are gone, and nothing is under way any more. */
+void names_free(struct client *client);
 
 /* All names, for another process of ours; and one that was there. true: go on. */
 struct names_walk {

@@ -36,7 +36,7 @@
 
 bool prepared_follows(const struct client *client)
 {
-	if (client->statements)
+	if (client_statement_count(client))
 		return true;
 	return !client->replication && client->borrower.pool->limits.mode != POOL_MODE_SESSION &&
 	       client->clients->config->max_prepared_statements > 0;

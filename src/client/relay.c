@@ -575,7 +575,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 	emptying_look(client);
 }
 
-static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower), false); }
+static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower)); }
 
 static void on_room(struct borrower *borrower)
 {

@@ -29,22 +29,25 @@ void welcome_negotiate(struct client *client)
 	buf_free(&out);
 }
 
-void welcome_key(struct client *client)
+bool welcome_key(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct client *other;
+	bool is_long = startup_agreed(client->entrance->minor) == PROTOCOL_3_2;
+	unsigned char room[KEY_LONG_SIZE];
+	struct bytes key = bytes_of(room, is_long ? KEY_LONG_SIZE : KEY_SIZE);
+	bool is_added;
 
-	client->key_size =
-	    startup_agreed(client->entrance->minor) == PROTOCOL_3_2 ? KEY_LONG_SIZE : KEY_SIZE;
 	do {
-		clients_random(clients, client->key, client->key_size);
-		client->key[0] &= 0x7f;
+		clients_random(clients, room, key.count);
+		room[0] &= 0x7f;
 		if (clients->config->peer_id)
-			key_sign(client->key, clients->config->peer_id);
-		HASH_FIND(key_hh, clients->by_key, client->key, client->key_size, other);
-	} while (other);
-	HASH_ADD(key_hh, clients->by_key, key, client->key_size, client);
-	client->is_keyed = true;
+			key_sign(room, clients->config->peer_id);
+	} while (keys_find(&clients->keys, key));
+	is_added = keys_add(&clients->keys, client, key);
+	explicit_bzero(room, sizeof(room));
+	if (!is_added)
+		client_refuse(client, ERR_MEMORY, "out of memory");
+	return is_added;
 }
 
 /* What the server reported, without what is followed for each client. */
@@ -97,7 +100,8 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 {
 	const char *notice = client->clients->config->login_notify_message;
 
-	welcome_key(client);
+	if (!welcome_key(client))
+		return;
 	message_key(out, client_key(client));
 	if (*notice)
 		message_notice(

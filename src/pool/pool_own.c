@@ -26,12 +26,12 @@ static bool is_full(const struct pool *pool)
 	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
 }
 
-bool pool_ask_own(struct borrower *borrower, const struct server_wish *wish, struct err *err)
+bool pool_ask_own(struct borrower *borrower, struct server_wish *wish, struct err *err)
 {
 	if (borrower->pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-	borrower->wish = wish;
 	pool_stand(borrower, BORROWER_APART);
+	borrower->wish = wish;
 	return true;
 }
 
@@ -60,7 +60,7 @@ void pool_own_launched(struct server *server, struct borrower *borrower)
 	server->replication = borrower->wish->replication;
 	server->pool->own_count++;
 	server->expected_by = borrower;
-	borrower->expected = server;
+	borrower->wish->expected = server;
 	move(borrower, BORROWER_EXPECTING, false);
 }
 
@@ -72,7 +72,7 @@ static struct borrower *part(struct server *server)
 	if (!borrower)
 		return NULL;
 	server->expected_by = NULL;
-	borrower->expected = NULL;
+	borrower->wish->expected = NULL;
 	move(borrower, BORROWER_APART, true);
 	return borrower;
 }
@@ -177,7 +177,7 @@ void pool_own_refuse(struct pool *pool, const struct err *err)
 
 void pool_own_give_up(struct borrower *borrower)
 {
-	struct server *server = borrower->expected;
+	struct server *server = borrower->wish->expected;
 	struct err err;
 
 	part(server);

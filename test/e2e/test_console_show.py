@@ -6,7 +6,7 @@ import re
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import query
+from .kit.wire import PROTOCOL_3_2, query
 
 TEXT, INT4, INT8, NUMERIC, BYTEA = 25, 23, 20, 1700, 17
 
@@ -292,6 +292,19 @@ def test_mem(weir):
                  "iobuf_cache", "var_list_cache", "server_prepared_statement_cache"):
         assert name in rows
     assert rows["client_cache"]["used"] == 2
+
+
+def test_mem_of_long_keys(weir):
+    """Only clients of protocol 3.2 have one, as long as they are there."""
+    def used():
+        return {row["name"]: row["used"] for row in weir.admin("SHOW MEM")}["long_key_cache"]
+
+    weir.client()
+    assert used() == 0
+    client = weir.client(version=PROTOCOL_3_2)
+    assert used() == 1
+    client.close()
+    wait_until(lambda: used() == 0)
 
 
 def test_dns_hosts(pgweir, postgres):

@@ -46,6 +46,7 @@ struct identity;
 struct entry;
 struct client_statement;
 struct late_begin;
+struct names;
 struct sql_unnamed;
 
 /* What there is only until a client is in. */
@@ -71,60 +72,65 @@ struct client_entrance {
 	struct server_wish wish; /* of a replication client */
 };
 
+/*
+ * Thousands of them rest, so what only some need is elsewhere, and its pointer here is NULL.
+ *
+ * What each message touches comes first and lies together, what concerns a transaction comes
+ * next, and last what is asked for when it comes, when it goes, and by SHOW.
+ */
 struct client {
 	struct stream stream;
-	struct logger log;
-	struct clients *clients;
-	struct borrower borrower;
-	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
-	UT_hash_handle key_hh;    /* by key */
-	struct timer timer;       /* the limit of its state */
-	struct database *database;
-	struct account *account;      /* it logged in as */
-	const struct params *params;  /* what it wants to be set wherever its work runs */
-	const struct params *startup; /* the same as it was given at the start */
-	struct client_entrance *entrance;
-	struct ledger_open open_names; /* changes of its statements' names */
-	uint32_t name_loss_count;      /* how often it has thrown all of them away */
-	uint32_t name_change_count;    /* changes so far: numbers them */
-	uint32_t statement_count;
-	void *statements; /* what it has prepared: a tree. client/names.c */
-	struct late_begin
-	    *late; /* a BEGIN that has not been sent yet, or NULL. client/late_begin.c */
-	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
-	struct sql_unnamed
-	    *sql; /* what its unnamed statement does to names; or NULL. client/sql.c */
-	union {
-		struct console_session *console; /* CLIENT_CONSOLE */
-		struct cancel *cancel;           /* CLIENT_CANCELING */
-		struct forward *forward;         /* CLIENT_ROUTING */
-	};
-	char *slow; /* what its batch began with, or NULL. client/slow.c */
-	usec_t connected_at;
-	usec_t request_at; /* the present batch's begin; 0 = none */
-	usec_t xact_at;    /* the present transaction's begin; 0 = none */
-	uint64_t id;
-	struct address peer;
 	uint32_t frame_left; /* bytes of the present frame that are still to come */
-	enum client_state state;
+	enum client_state state : 8;
 	bool passes : 1;       /* the rest of the present frame goes to the server */
 	bool is_counted : 1;   /* in database and account */
 	bool is_busy : 1;      /* the console works for it: no message now */
 	bool was_notified : 1; /* of its waiting */
-	bool is_keyed : 1;     /* can be found by its key */
 	bool is_leaving : 1;   /* DRAIN sends it away */
 	bool is_written : 1;   /* written down for another process: client/handover.h */
 	bool is_arriving : 1;  /* taken up from one, and not at work yet */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */
-	uint8_t key_size;      /* KEY_SIZE or KEY_LONG_SIZE */
-	unsigned char key[KEY_LONG_SIZE];
+	uint8_t key_size;      /* KEY_SIZE, KEY_LONG_SIZE, or 0: it has no key */
+	struct clients *clients;
+	struct logger log;
+	usec_t request_at; /* the present batch's begin; 0 = none */
+	struct borrower borrower;
+
+	usec_t xact_at;              /* the present transaction's begin; 0 = none */
+	const struct params *params; /* what it wants to be set wherever its work runs */
+	struct names *names;     /* of what it has prepared; NULL: it never has. client/names.c */
+	struct late_begin *late; /* a BEGIN that was not sent yet, or NULL. client/late_begin.c */
+	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
+	struct sql_unnamed *sql; /* what that does to names, or NULL. client/sql.c */
+	char *slow;              /* what its batch began with, or NULL. client/slow.c */
+	struct timer timer;      /* the limit of its state */
+
+	struct database *database;
+	struct account *account;      /* it logged in as */
+	const struct params *startup; /* `params` as they were given at the start */
+	struct client_entrance *entrance;
+	union {
+		struct console_session *console; /* CLIENT_CONSOLE */
+		struct cancel *cancel;           /* CLIENT_CANCELING */
+		struct forward *forward;         /* CLIENT_ROUTING */
+	};
+	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
+	uint64_t id;
+	usec_t connected_at;
+	struct client *key_next; /* in its chain. client/keys.c */
+	union {
+		unsigned char key[KEY_SIZE];
+		unsigned char *long_key; /* if it is longer than that; the table's */
+	};
+	struct address peer;
 };
 
-/* Its cancel key; good once it is in. */
+/* Its cancel key; empty until it is in. */
 static inline struct bytes client_key(const struct client *client)
 {
-	return bytes_of(client->key, client->key_size);
+	return bytes_of(client->key_size > KEY_SIZE ? client->long_key : client->key,
+	                client->key_size);
 }
 
 /* The client that a borrower lives in; NULL: it lives in a lookup. */

@@ -7,6 +7,7 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
+#include "pgweir/client/keys.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
 
@@ -70,7 +71,7 @@ struct clients {
 	unsigned int generation;     /* counts clients_configure() */
 	struct client_list list;     /* in the order of their ids */
 	struct client_list closed;   /* freed at the end of the turn */
-	struct client *by_key;
+	struct keys keys;
 	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
 	unsigned int delayed_count;
 	struct failing *failing; /* their addresses */

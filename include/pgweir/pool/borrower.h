@@ -72,27 +72,33 @@ enum borrower_state {
 	BORROWER_SERVED     /* has a server */
 };
 
-/* What a borrower wants of a server of its own, which logs in for it. All borrowed. */
+/*
+ * What a borrower wants of a server of its own, which logs in for it. All borrowed. Lives as
+ * long as it waits for that.
+ */
 struct server_wish {
 	enum replication replication; /* not NONE */
 	const struct params *params;  /* of the session */
 	const char *options;          /* as the client gave them; NULL: none */
+	struct server *expected;      /* the pool's: good in EXPECTING */
 };
 
+/* Thousands of them rest: what each message touches comes first, what a waiting one needs last. */
 struct borrower {
 	const struct borrower_ops *ops;
-	struct pool *pool;               /* NULL: in no pool */
-	TAILQ_ENTRY(borrower) node;      /* in the pool's members */
-	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
+	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
-	const struct server_wish *wish; /* good in APART and EXPECTING */
-	struct server *expected;        /* good in EXPECTING */
-	usec_t waiting_since;           /* good while it waits for whatever it may be */
-	uint64_t line_number;           /* the same: grows from one to the next in a line */
 	enum borrower_state state;
 	bool is_patient;     /* waits for a server also while none can be reached */
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */
+	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
+	usec_t waiting_since;            /* good while it waits for whatever it may be */
+	union {
+		uint64_t line_number;     /* good in NEWCOMER and WAITING: grows along a line */
+		struct server_wish *wish; /* good in APART and EXPECTING */
+	};
+	TAILQ_ENTRY(borrower) node; /* in the pool's members */
 };
 
 TAILQ_HEAD(borrower_list, borrower);

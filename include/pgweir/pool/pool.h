@@ -137,7 +137,7 @@ bool pool_ask(struct borrower *borrower, struct err *err);
  * else. What the wish says must last until on_lent() or on_refused(). When
  * PostgreSQL refuses that server, its words are for this borrower only.
  */
-bool pool_ask_own(struct borrower *borrower, const struct server_wish *wish, struct err *err);
+bool pool_ask_own(struct borrower *borrower, struct server_wish *wish, struct err *err);
 
 /* Gives up the place in whatever line it stands. */
 void pool_give_up(struct borrower *borrower);

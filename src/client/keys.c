@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Clients by their cancel keys.
+ *
+ * Our keys are random, so some of their bytes serve as the hash; those that say something to
+ * peers (key.h) are left out.
+ */
+#include "pgweir/client/keys.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/client/client.h"
+
+#include "pgweir/base/banned.h"
+
+#define CHAINS_FIRST 64
+#define HASH_AT 3 /* behind the id, and before the TTL */
+
+bool keys_init(struct keys *keys)
+{
+	*keys = (struct keys){ .chain_count = CHAINS_FIRST };
+	slab_init(&keys->long_slab, "long_key_cache", KEY_LONG_SIZE);
+	keys->chains = calloc(keys->chain_count, sizeof(struct client *));
+	return keys->chains != NULL;
+}
+
+void keys_done(struct keys *keys)
+{
+	assert(keys->count == 0);
+	free(keys->chains);
+	keys->chains = NULL;
+	slab_done(&keys->long_slab);
+}
+
+static struct client **chain_of(const struct keys *keys, struct bytes key)
+{
+	uint32_t hash;
+
+	memcpy(&hash, key.at + HASH_AT, sizeof(hash));
+	return &keys->chains[hash & (keys->chain_count - 1)];
+}
+
+static bool is_equal(struct bytes a, struct bytes b)
+{
+	return a.count == b.count && memcmp(a.at, b.at, a.count) == 0;
+}
+
+struct client *keys_find(const struct keys *keys, struct bytes key)
+{
+	struct client *client;
+
+	if (key.count < KEY_SIZE)
+		return NULL;
+	client = *chain_of(keys, key);
+	while (client && !is_equal(client_key(client), key))
+		client = client->key_next;
+	return client;
+}
+
+static void link_in(struct keys *keys, struct client *client)
+{
+	struct client **chain = chain_of(keys, client_key(client));
+
+	client->key_next = *chain;
+	*chain = client;
+}
+
+/* Without memory for that the chains just become longer. */
+static void grow(struct keys *keys)
+{
+	size_t old_count = keys->chain_count;
+	struct client **old = keys->chains;
+	struct client **chains = calloc(2 * old_count, sizeof(struct client *));
+
+	if (!chains)
+		return;
+	keys->chains = chains;
+	keys->chain_count = 2 * old_count;
+	for (size_t i = 0; i < old_count; i++) {
+		struct client *client, *next;
+
+		for (client = old[i]; client; client = next) {
+			next = client->key_next;
+			link_in(keys, client);
+		}
+	}
+	free(old);
+}
+
+bool keys_add(struct keys *keys, struct client *client, struct bytes key)
+{
+	bool is_long = key.count > KEY_SIZE;
+
+	assert(!client->key_size && (key.count == KEY_SIZE || key.count == KEY_LONG_SIZE));
+	if (is_long) {
+		client->long_key = slab_take(&keys->long_slab);
+		if (!client->long_key)
+			return false;
+	}
+	memcpy(is_long ? client->long_key : client->key, key.at, key.count);
+	client->key_size = (uint8_t)key.count;
+	if (keys->count++ >= KEYS_CHAIN * keys->chain_count)
+		grow(keys);
+	link_in(keys, client);
+	return true;
+}
+
+void keys_remove(struct keys *keys, struct client *client)
+{
+	struct client **at;
+
+	if (!client->key_size)
+		return;
+	at = chain_of(keys, client_key(client));
+	while (*at != client)
+		at = &(*at)->key_next;
+	*at = client->key_next;
+	if (client->key_size > KEY_SIZE)
+		slab_put(&keys->long_slab, client->long_key);
+	explicit_bzero(client->key, sizeof(client->key));
+	client->key_next = NULL;
+	client->key_size = 0;
+	keys->count--;
+}
