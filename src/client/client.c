@@ -245,6 +245,7 @@ static void linger(struct client *client)
 	timer_set(&client->timer, loop_line(loop, LINGER_LIMIT, on_linger_due), loop_now(loop));
 	if (stream_is_halted(&client->stream))
 		stream_go_on(&client->stream);
+	stream_push(&client->stream);
 	if (stream_unsent(&client->stream) == 0)
 		stream_finish(&client->stream);
 	if (!stream_want(&client->stream, WANT_INPUT))

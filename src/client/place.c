@@ -119,6 +119,7 @@ void place_let_in(struct client *client)
 	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");
 	} else {
+		stream_gather(&client->stream);
 		welcome_begin(client);
 	}
 }

@@ -172,6 +172,10 @@ const struct setting settings[] = {
 	        GROUP(GENERIC),
 	        .help = "Startup parameters that are dropped. options here means: drop unknown "
 	                "settings within options."),
+	SETTING(io_uring, .initial = "1", LIVE, GROUP(NETWORK),
+	        .help = "Writes of one turn of the loop go to the kernel together, by io_uring, "
+	                "which costs less than a call for each. 0, and where the system has "
+	                "none or forbids it (containers often do): one by one."),
 	SETTING(job_name, .initial = "pgbouncer", BOOT, GROUP(GENERIC),
 	        .help = "A name for this instance, for information only."),
 	SETTING(late_begin, .initial = "0", LIVE, GROUP(GENERIC),

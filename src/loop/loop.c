@@ -2,7 +2,7 @@
 /*
  * The event loop, on libevent: the only file that knows it.
  *
- *   turn:  wait --> descriptors, signals, due timers --> tasks put off --> again
+ *   turn:  wait --> descriptors, signals, due timers --> tasks put off --> turn's end --> again
  *
  * Hard here: timers of one limit mostly fall due in the order in which they are set. Each
  * line is a list with one libevent timer for its head; when the head is cleared
@@ -73,6 +73,8 @@ struct loop {
 	unsigned long call_count; /* callbacks of libevent's */
 	unsigned long poll_count; /* turns that found something by polling */
 	struct task_list tasks;
+	void (*at_turn_end)(void *arg);
+	void *at_turn_end_arg;
 	struct timer_line *lines;
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to be closed when the kernel has been told */
@@ -227,6 +229,8 @@ static void turn(struct loop *loop)
 	if (leaving)
 		close_leaving(loop, leaving);
 	run_tasks(loop);
+	if (loop->at_turn_end)
+		loop->at_turn_end(loop->at_turn_end_arg);
 	loop->is_turning = false;
 	loop->turn_count++;
 }
@@ -475,6 +479,12 @@ void loop_undefer(struct loop *loop, struct task *task)
 		return;
 	task->is_waiting = false;
 	TAILQ_REMOVE(&loop->tasks, task, node);
+}
+
+void loop_at_turn_end(struct loop *loop, void (*run)(void *arg), void *arg)
+{
+	loop->at_turn_end = run;
+	loop->at_turn_end_arg = arg;
 }
 
 /* ---- signals ---- */

@@ -218,6 +218,10 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
 	daemon->streams.workers = daemon->workers;
+	daemon->streams.outbox = outbox_new(daemon->loop, &daemon->logger);
+	if (!daemon->streams.outbox)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	outbox_use_ring(daemon->streams.outbox, daemon->config->io_uring);
 	daemon->lookups = workers_new(daemon->loop, LOOKUP_THREADS, LOOKUP_JOBS, err);
 	daemon->pam = workers_new(daemon->loop, PAM_THREADS, OUTSIDE_JOBS, err);
 	daemon->ldap = workers_new(daemon->loop, LDAP_THREADS, OUTSIDE_JOBS, err);
@@ -340,8 +344,10 @@ void daemon_free(struct daemon **daemonp)
 	resolver_free(&daemon->resolver);
 	verifiers_free(&daemon->verifiers);
 	params_table_free(&daemon->params);
-	if (daemon->loop)
+	if (daemon->loop) {
+		outbox_free(&daemon->streams.outbox);
 		stream_pool_done(&daemon->streams);
+	}
 	loop_free(&daemon->loop);
 	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);

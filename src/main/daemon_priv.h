@@ -12,6 +12,7 @@
 #include "pgweir/main/notify.h"
 #include "pgweir/main/tls_sets.h"
 #include "pgweir/net/listener.h"
+#include "pgweir/net/outbox.h"
 
 enum shutdown_state {
 	SHUTDOWN_NONE,

@@ -147,6 +147,7 @@ static bool write_all(struct handover *handover, bool is_first)
 	struct daemon *daemon = handover->daemon;
 	struct channel *channel = &handover->channel;
 
+	outbox_send(daemon->streams.outbox); /* what a socket does not take shows now */
 	return pools_write(daemon->pools, channel, is_first) &&
 	       servers_write_idle(daemon->pools, channel, is_first) &&
 	       clients_write(daemon->clients, channel) &&

@@ -44,6 +44,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	                     config->tcp_defer_accept);
 	console_configure(daemon->console);
 	loop_poll(daemon->loop, config->busy_poll, pools_are_busy, daemon->pools);
+	outbox_use_ring(daemon->streams.outbox, config->io_uring);
 }
 
 /* Certificates are read and the log is asked first: their files may be bad. */

@@ -3,7 +3,7 @@
  * Streams.
  *
  *   socket --> scratch [kept | new] --> owner      the rest --> kept
- *   owner --> socket                               what it would not take --> unsent
+ *   owner --> socket, or outbox --> socket         what it would not take --> unsent
  *
  * Hard here: to stop reading costs a system call, and so does starting again.
  * A client that waits for its answer sends nothing, so "do not read" is told to
@@ -23,6 +23,7 @@
 
 #include "pgweir/base/buf.h"
 
+#include "outbox_priv.h"
 #include "socket_calls_priv.h"
 #include "tls_priv.h"
 
@@ -40,6 +41,7 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
 	pool->first_size = first_size;
 	pool->workers = NULL;
+	pool->outbox = NULL;
 	pool->room = NULL;
 }
 
@@ -225,6 +227,7 @@ int stream_take_socket(struct stream *stream)
 {
 	int fd = stream->watch.fd;
 
+	stream_push(stream);
 	watch_done(&stream->watch);
 	kept_free(stream->pool, &stream->in);
 	kept_free(stream->pool, &stream->out);
@@ -339,6 +342,30 @@ static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 	return update(stream);
 }
 
+/* Nobody is called back: when there is no memory, reading finds the end. */
+void stream_leave_unsent(struct stream *stream, struct bytes rest)
+{
+	if (!kept_add(stream->pool, &stream->out, rest.at, rest.count) || !update(stream))
+		shutdown(stream->watch.fd, SHUT_RDWR);
+}
+
+void stream_push(struct stream *stream)
+{
+	if (stream->letter)
+		outbox_push(stream->pool->outbox, stream);
+}
+
+/* Whether it goes at the end of the turn. If not, nothing of the stream is in the outbox. */
+static bool put_off(struct stream *stream, const struct iovec *pieces, int count, size_t whole)
+{
+	if (!stream->gathers)
+		return false;
+	if (!stream->out && outbox_take(stream->pool->outbox, stream, pieces, count, whole))
+		return true;
+	stream_push(stream);
+	return false;
+}
+
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 {
 	struct msghdr message = { .msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count };
@@ -349,6 +376,8 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 		return secure_sendv(stream, pieces, count);
 	for (int i = 0; i < count; i++)
 		whole += pieces[i].iov_len;
+	if (put_off(stream, pieces, count, whole))
+		return true;
 	if (!stream->out) {
 		done = sendmsg(stream->watch.fd, &message, MSG_NOSIGNAL);
 		if (done < 0 && errno != EAGAIN && errno != EINTR) {
@@ -376,6 +405,8 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 {
 	struct iovec piece = { (void *)bytes.at, bytes.count };
 
+	if (put_off(stream, &piece, 1, bytes.count))
+		return true;
 	if (stream->out)
 		return keep_unsent(stream, &piece, 1, 0);
 	ssize_t done = socket_send(stream->watch.fd, bytes.at, bytes.count);
@@ -418,8 +449,11 @@ bool stream_has_unread(const struct stream *stream)
 
 size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }
 
+void stream_gather(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
+
 void stream_finish(struct stream *stream)
 {
+	stream_push(stream);
 	if (stream->tls)
 		secure_goodbye(stream);
 	shutdown(stream->watch.fd, SHUT_WR);

@@ -217,6 +217,7 @@ static bool login_step(struct server *server, enum login_result result, struct b
 
 	switch (result) {
 	case LOGIN_OK:
+		stream_gather(&server->stream); /* no more secrets */
 		login_free(&server->entrance->login);
 		return true;
 	case LOGIN_MORE:

@@ -315,9 +315,9 @@ class Stage:
 
 @pytest.fixture
 def stage(pgweir, postgres, request):
-    limit, late_begin = request.param
+    limit, late_begin, io_uring = request.param
     weir = pgweir(pool_mode="transaction", default_pool_size=BUSY, server_round_robin=1,
-                  max_prepared_statements=limit, late_begin=late_begin, log_connections=0, log_disconnections=0)
+                  max_prepared_statements=limit, late_begin=late_begin, io_uring=io_uring, log_connections=0, log_disconnections=0)
     for database in ("app", "app2"):
         postgres.query("CREATE TABLE IF NOT EXISTS d (n int)", dbname=database)
         postgres.query("GRANT ALL ON d TO PUBLIC", dbname=database)
@@ -326,8 +326,8 @@ def stage(pgweir, postgres, request):
     assert not stage.problems
 
 
-BOTH = pytest.mark.parametrize("stage", ((200, 0), (2, 1), (200, 1), (2, 0)), indirect=True,
-                               ids=("200", "2-late", "200-late", "2"))
+BOTH = pytest.mark.parametrize("stage", ((200, 0, 1), (2, 1, 1), (200, 1, 0), (2, 0, 0)), indirect=True,
+                               ids=("200", "2-late", "200-late-one-by-one", "2-one-by-one"))
 
 
 @BOTH

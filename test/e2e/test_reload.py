@@ -12,6 +12,7 @@ import ctypes
 import dataclasses
 import os
 import re
+import signal
 import socket
 import ssl
 
@@ -638,6 +639,27 @@ def it_looks_before_it_sleeps(s):
                what="polling")
 
 
+def writes_go_one_by_one(s):
+    """Two answers of one turn went together, if the system lets them, and do not any more."""
+    clients = [s.client(), s.client()]
+
+    def ask():
+        s.weir.signal(signal.SIGSTOP)
+        for client in clients:
+            client.send(query("SELECT 1") + query("SELECT 2"))
+        s.weir.signal(signal.SIGCONT)
+        return [[client.read_result().rows for _ in range(2)] for client in clients]
+
+    def rings():
+        folder = f"/proc/{s.weir.process.pid}/fd"
+        return sum("io_uring" in os.readlink(f"{folder}/{name}") for name in os.listdir(folder))
+
+    ask()
+    yield
+    assert ask() == [[[["1"]], [["2"]]]] * 2
+    assert rings() == 0
+
+
 def who_stays_at_a_take_over_has_to_go(s):
     client = s.client()
     client.query("BEGIN")  # late: no server knows of it, and it is not handed over
@@ -973,6 +995,7 @@ SETTINGS = (
     Row("max_packet_size", "2048", long_messages_are_refused),
     Row("sbuf_loopcnt", "1", much_still_passes),
     Row("busy_poll", "1000000", it_looks_before_it_sleeps),
+    Row("io_uring", "0", writes_go_one_by_one),
     Row("takeover_timeout", SHORT, who_stays_at_a_take_over_has_to_go, dict(late_begin="1")),
     Row("tcp_defer_accept", "0", silent_ones_are_taken),
     Row("tcp_socket_buffer", "32768", new_servers_have(SOL, socket.SO_RCVBUF, 65536)),

@@ -213,6 +213,7 @@ struct config {
 	int listen_backlog;
 	int sbuf_loopcnt; /* 0 = no limit */
 	usec_t busy_poll;
+	bool io_uring;
 	bool so_reuseport;
 	int tcp_defer_accept;     /* the option's own value; 0 = off */
 	size_t tcp_socket_buffer; /* 0 = the system's, as all below */

@@ -148,6 +148,9 @@ void loop_defer(struct loop *loop, struct task *task);
 /* Takes it back. Safe when it does not wait. */
 void loop_undefer(struct loop *loop, struct task *task);
 
+/* Calls `run` at the end of every turn, after that; one for a loop. NULL: nobody. */
+void loop_at_turn_end(struct loop *loop, void (*run)(void *arg), void *arg);
+
 /* ---- signals ---- */
 
 /* Calls back from the loop whenever `number` comes. Kept to the loop's end. */

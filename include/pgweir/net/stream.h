@@ -4,7 +4,8 @@
  * yet (kept input), and what it would not take yet (unsent output). At rest it
  * owns no buffer.
  *
- * Reading goes through the loop's scratch buffer. Writing is tried at once.
+ * Reading goes through the loop's scratch buffer. Writing is tried at once, or at the end
+ * of the turn (stream_gather()).
  * Whether we want to read is said in one place, stream_want(); whether we want
  * to write follows from what is unsent.
  *
@@ -31,6 +32,7 @@
 
 struct stream;
 struct kept;
+struct outbox;
 struct secure_room;
 struct tls;
 struct tls_context;
@@ -69,6 +71,7 @@ struct stream_pool {
 	struct slab kept;
 	size_t first_size;        /* bytes that a kept buffer has from the start (pkt_buf) */
 	struct workers *workers;  /* for handshakes; borrowed. NULL: there are none */
+	struct outbox *outbox;    /* of those that gather; borrowed. NULL: nobody does */
 	struct secure_room *room; /* of the encrypted ones; made for the first of them */
 };
 
@@ -80,9 +83,10 @@ struct stream {
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
 	enum stream_want want;
-	bool
-	    is_secret; /* what is kept of its input is wiped when it is let go; the owner sets it */
-	int error;     /* errno of what broke the connection, or 0 */
+	bool is_secret;     /* kept input is wiped when it is let go; the owner sets it */
+	bool gathers;       /* short output goes out at the end of the turn */
+	uint16_t letter;    /* its number in the outbox, from 1; 0: it has none there */
+	int error;          /* errno of what broke the connection, or 0 */
 	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
 };
 
@@ -131,16 +135,27 @@ struct bytes stream_kept(const struct stream *stream);
 bool stream_send(struct stream *stream, struct bytes bytes);
 bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
 
-/* What waits to be sent; of a plain stream only. */
+/*
+ * From now on short output waits for the end of the turn, and goes out together with that of
+ * others (pgweir/net/outbox.h). It counts as sent; what the socket does not take then is
+ * unsent, and a connection that is found broken tells on_gone(). Nothing secret
+ * should be sent like that: a copy of it stays for a while.
+ */
+void stream_gather(struct stream *stream);
+
+/* Sends what waits for the end of the turn now. */
+void stream_push(struct stream *stream);
+
+/* What is unsent; of a plain stream only. Push it before. */
 struct bytes stream_unsent_bytes(const struct stream *stream);
 
 /* Whether something has come that was not read yet. */
 bool stream_has_unread(const struct stream *stream);
 
-/* Bytes that wait to be sent. */
+/* Bytes that the socket would not take yet. */
 size_t stream_unsent(const struct stream *stream);
 
-/* Tells the far end that nothing more will come (shutdown). */
+/* Tells the far end that nothing more will come (shutdown). Nothing may be unsent. */
 void stream_finish(struct stream *stream);
 
 /*

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The outbox.
+ *
+ *   streams --> [bytes | bytes | bytes ...] --> end of the turn --> sockets, all with one call
+ *                                                              \-> not taken: unsent
+ *
+ * Hard here: the order of a stream's bytes. It has one letter at most, which grows only
+ * while it is the last; otherwise all go out before the next begins. And nobody is called back
+ * while letters go out: a connection that broke keeps its bytes as unsent, so that the
+ * next turn finds it broken and tells its owner.
+ */
+#include "outbox_priv.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ring_priv.h"
+#include "socket_calls_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Small enough to stay in the processor's caches, and for the first not to wait for long. */
+#define LETTERS_MAX 64
+#define OUTBOX_SIZE ((size_t)32 * 1024)
+
+/* More than this goes at once: its copy would cost more than the call that it saves. */
+#define LETTER_SIZE_MAX ((size_t)2048)
+
+struct letter {
+	struct stream *stream; /* NULL: it was sent before the others */
+	size_t begin, count;   /* in `bytes` */
+};
+
+struct outbox {
+	struct loop *loop;
+	const struct logger *logger;
+	struct ring *ring; /* NULL: not there (yet) */
+	bool wants_ring;
+	unsigned int count;
+	size_t used;
+	struct letter letters[LETTERS_MAX];
+	struct ring_send sends[LETTERS_MAX];
+	char bytes[OUTBOX_SIZE];
+};
+
+_Static_assert(LETTERS_MAX < UINT16_MAX, "a stream numbers its letter with 16 bits");
+
+/* ---- sending ---- */
+
+/* The ring is made when it is first of use: by then the process is the one that stays. */
+static bool has_ring(struct outbox *outbox)
+{
+	if (outbox->ring || !outbox->wants_ring)
+		return outbox->ring != NULL;
+	outbox->ring = ring_new(LETTERS_MAX);
+	outbox->wants_ring = outbox->ring != NULL;
+	if (!outbox->ring)
+		log_info(outbox->logger, "io_uring is not there (%s): writes go one by one",
+		         strerror(errno));
+	return outbox->ring != NULL;
+}
+
+static void send_one(struct ring_send *send)
+{
+	ssize_t done = socket_send(send->fd, send->at, send->count);
+
+	send->done = done < 0 ? -errno : (int)done;
+}
+
+/* So answers a kernel that has io_uring, but not this of it. */
+static bool is_unknown(const struct ring_send *send)
+{
+	return send->done == -EINVAL || send->done == -EOPNOTSUPP;
+}
+
+static void send_all(struct outbox *outbox, unsigned int count)
+{
+	struct ring_send *sends = outbox->sends;
+	unsigned int tried = 0;
+
+	if (count > 1 && has_ring(outbox)) {
+		tried = ring_send(outbox->ring, sends, count);
+		if (!tried || is_unknown(&sends[0])) {
+			ring_free(&outbox->ring);
+			outbox->wants_ring = false;
+		}
+	}
+	for (unsigned int i = 0; i < count; i++)
+		if (i >= tried || is_unknown(&sends[i]))
+			send_one(&sends[i]);
+}
+
+static void settle(const struct ring_send *send, struct stream *stream)
+{
+	size_t done = send->done < 0 ? 0 : (size_t)send->done;
+
+	if (done < send->count)
+		stream_leave_unsent(stream,
+		                    bytes_of((const char *)send->at + done, send->count - done));
+}
+
+static void empty(struct outbox *outbox)
+{
+	struct stream *streams[LETTERS_MAX];
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < outbox->count; i++) {
+		const struct letter *letter = &outbox->letters[i];
+
+		if (!letter->stream)
+			continue;
+		letter->stream->letter = 0;
+		streams[count] = letter->stream;
+		outbox->sends[count++] = (struct ring_send){ .fd = letter->stream->watch.fd,
+			                                     .at = outbox->bytes + letter->begin,
+			                                     .count = letter->count };
+	}
+	send_all(outbox, count);
+	for (unsigned int i = 0; i < count; i++)
+		settle(&outbox->sends[i], streams[i]);
+	outbox->count = 0;
+	outbox->used = 0;
+}
+
+void outbox_send(struct outbox *outbox)
+{
+	if (outbox->count)
+		empty(outbox);
+}
+
+static void end_turn(void *arg) { outbox_send(arg); }
+
+void outbox_push(struct outbox *outbox, struct stream *stream)
+{
+	struct letter *letter = &outbox->letters[stream->letter - 1];
+	struct ring_send send = { .fd = stream->watch.fd,
+		                  .at = outbox->bytes + letter->begin,
+		                  .count = letter->count };
+
+	letter->stream = NULL;
+	stream->letter = 0;
+	send_one(&send);
+	settle(&send, stream);
+}
+
+/* ---- taking ---- */
+
+static bool can_grow(const struct outbox *outbox, const struct stream *stream, size_t whole)
+{
+	return stream->letter == outbox->count && outbox->used + whole <= OUTBOX_SIZE;
+}
+
+static struct letter *begin_letter(struct outbox *outbox, struct stream *stream, size_t whole)
+{
+	struct letter *letter;
+
+	if (outbox->count == LETTERS_MAX || outbox->used + whole > OUTBOX_SIZE)
+		empty(outbox);
+	letter = &outbox->letters[outbox->count++];
+	*letter = (struct letter){ .stream = stream, .begin = outbox->used };
+	stream->letter = (uint16_t)outbox->count;
+	return letter;
+}
+
+bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
+                 int count, size_t whole)
+{
+	struct letter *letter;
+
+	if (whole > LETTER_SIZE_MAX)
+		return false;
+	if (stream->letter && !can_grow(outbox, stream, whole))
+		empty(outbox);
+	if (stream->out)
+		return false; /* that was just found out */
+	letter = stream->letter ? &outbox->letters[stream->letter - 1]
+	                        : begin_letter(outbox, stream, whole);
+	for (int i = 0; i < count; i++) {
+		memcpy(outbox->bytes + outbox->used, pieces[i].iov_base, pieces[i].iov_len);
+		outbox->used += pieces[i].iov_len;
+	}
+	letter->count += whole;
+	return true;
+}
+
+/* ---- the outbox itself ---- */
+
+struct outbox *outbox_new(struct loop *loop, const struct logger *logger)
+{
+	struct outbox *outbox = calloc(1, sizeof(*outbox));
+
+	if (!outbox)
+		return NULL;
+	outbox->loop = loop;
+	outbox->logger = logger;
+	loop_at_turn_end(loop, end_turn, outbox);
+	return outbox;
+}
+
+void outbox_free(struct outbox **outbox)
+{
+	if (!*outbox)
+		return;
+	loop_at_turn_end((*outbox)->loop, NULL, NULL);
+	ring_free(&(*outbox)->ring);
+	free(*outbox);
+	*outbox = NULL;
+}
+
+void outbox_use_ring(struct outbox *outbox, bool is_wanted)
+{
+	outbox->wants_ring = is_wanted;
+	if (!is_wanted)
+		ring_free(&outbox->ring);
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: ISC
+"""What is written in one turn of the loop goes out at its end, by io_uring or one by one.
+
+A stopped pgweir finds everything that came meanwhile in one turn.
+"""
+import contextlib
+import os
+import signal
+
+import pytest
+
+from .kit.wait import wait_until
+from .kit.wire import query
+
+CLIENTS = 30
+
+
+@contextlib.contextmanager
+def one_turn(weir):
+    """What is sent within it is found in one turn."""
+    weir.signal(signal.SIGSTOP)
+    yield
+    weir.signal(signal.SIGCONT)
+
+
+def uses_ring(weir):
+    folder = f"/proc/{weir.process.pid}/fd"
+    return any("io_uring" in os.readlink(f"{folder}/{name}") for name in os.listdir(folder))
+
+
+@pytest.fixture(params=(1, 0), ids=("io_uring", "one by one"))
+def weir(pgweir, request):
+    return pgweir(pool_mode="transaction", default_pool_size=CLIENTS, io_uring=request.param)
+
+
+def make_clients(weir):
+    """Each has a server's attention once, so that there is one for each."""
+    clients = [weir.client() for _ in range(CLIENTS)]
+    for client in clients:
+        client.query("BEGIN")
+    for client in clients:
+        client.query("COMMIT")
+    return clients
+
+
+def test_answers_of_one_turn_go_each_to_its_client(weir):
+    clients = make_clients(weir)
+    for turn in range(5):
+        with one_turn(weir):
+            for number, client in enumerate(clients):
+                client.send(query(f"SELECT 'answer {number} of turn {turn}'"))
+        for number, client in enumerate(clients):
+            assert client.read_result().rows == [[f"answer {number} of turn {turn}"]]
+
+
+def test_the_ring_is_used_where_it_is_wanted_and_there(weir):
+    clients = make_clients(weir)
+    (setting,) = [row for row in weir.admin("SHOW CONFIG") if row["key"] == "io_uring"]
+    with one_turn(weir):
+        for client in clients:
+            client.send(query("SELECT 1"))
+    for client in clients:
+        client.read_result()
+    is_refused = "io_uring is not there" in weir.log
+    assert uses_ring(weir) == (setting["value"] == "1" and not is_refused)
+
+
+def test_the_last_words_of_a_server_that_goes_in_that_turn(weir, postgres):
+    """The statement meets a dead connection; who waits beside it notices nothing."""
+    clients = make_clients(weir)
+    victim = clients[0]
+    victim.query("BEGIN")
+    pid = victim.value("SELECT pg_backend_pid()")
+    with one_turn(weir):
+        for client in clients:
+            client.send(query("SELECT 'well'"))
+        postgres.query(f"SELECT pg_terminate_backend({pid}, 10000)")
+    assert "terminating connection due to administrator command" in victim.read_refusal().text
+    for client in clients[1:]:
+        assert client.read_result().rows == [["well"]]
+
+
+def test_clients_that_go_before_their_answer_does(weir):
+    """Half of them reset their connections; the others are served, then and later."""
+    clients = make_clients(weir)
+    with one_turn(weir):
+        for client in clients:
+            client.send(query("SELECT 'well'"))
+        for client in clients[::2]:
+            client.reset()
+    for client in clients[1::2]:
+        assert client.read_result().rows == [["well"]]
+    weir.wait_pool(cl_active=CLIENTS // 2, cl_waiting=0, sv_active=0)
+    for client in clients[1::2]:
+        assert client.value("SELECT 'still'") == "still"
+
+
+def test_a_client_that_does_not_read_holds_up_nobody(weir):
+    """Its answers are short ones, and so many that its socket is full."""
+    slow, other = weir.client(), weir.client()
+    count = 20000
+    slow.send(query("SELECT 1;" * count))
+    slow.send(query("SELECT 'end'"))
+    for _ in range(50):
+        assert other.value("SELECT 'other'") == "other"
+    assert slow.read_result().rows == [["1"]] * count
+    assert slow.read_result().rows == [["end"]]
+
+
+def test_it_is_reloaded(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=CLIENTS, io_uring=0)
+    clients = make_clients(weir)
+    for wanted in (1, 0, 1):
+        weir.reload(io_uring=wanted)
+        with one_turn(weir):
+            for client in clients:
+                client.send(query("SELECT 1"))
+        for client in clients:
+            client.read_result()
+        is_refused = "io_uring is not there" in weir.log
+        wait_until(lambda: uses_ring(weir) == (wanted == 1 and not is_refused), what="the ring")
