@@ -249,16 +249,7 @@ KINDS = {
 }
 
 
-# Where something has to be kept until it can go on, it is kept in a buffer of its own: a client's
-# frame that waits for a server, a frame's header cut in two.
-KEEPING = ("copy", "other parameters", "waiting line", "always reset",
-           "always reset, application_name", "always checked")
-
-
-@pytest.mark.parametrize("kind", [
-    pytest.param(kind, marks=pytest.mark.xfail(kind in KEEPING, strict=True,
-                                               reason="what is kept takes an allocation"))
-    for kind in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_query_allocates_nothing(counted, kind):
     prepare, settings = KINDS[kind]
     weir, counter = counted(**settings)
