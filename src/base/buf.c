@@ -26,6 +26,14 @@ void buf_wipe(struct buf *buf)
 	buf_free(buf);
 }
 
+void buf_reuse(struct buf *buf, size_t most)
+{
+	if (buf->room > most)
+		buf_free(buf);
+	else
+		buf_clear(buf);
+}
+
 /* As realloc(), for content that must not stay behind. */
 static char *move(struct buf *buf, size_t room)
 {

@@ -36,10 +36,36 @@ struct kept {
 
 #define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
 
+/* A buffer of first_size bytes that was needed before; NULL: there is none. */
+static char *take_spare(struct stream_pool *pool)
+{
+	char *at = pool->spare;
+
+	if (!at)
+		return NULL;
+	memcpy(&pool->spare, at, sizeof(void *));
+	pool->spare_size -= pool->first_size;
+	return at;
+}
+
+/* false: it is none to be kept, being secret or of another size, or there are enough. */
+static bool give_spare(struct stream_pool *pool, const struct buf *buf)
+{
+	if (buf->room != pool->first_size || buf->is_secret ||
+	    pool->spare_size + buf->room > STREAM_SPARE_MAX)
+		return false;
+	memcpy(buf->at, &pool->spare, sizeof(void *));
+	pool->spare = buf->at;
+	pool->spare_size += buf->room;
+	return true;
+}
+
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
 	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
-	pool->first_size = first_size;
+	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
+	pool->spare = NULL;
+	pool->spare_size = 0;
 	pool->workers = NULL;
 	pool->outbox = NULL;
 	pool->room = NULL;
@@ -47,6 +73,10 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 
 void stream_pool_done(struct stream_pool *pool)
 {
+	char *at;
+
+	while ((at = take_spare(pool)))
+		free(at);
 	slab_done(&pool->kept);
 	secure_room_free(&pool->room);
 }
@@ -55,13 +85,23 @@ static void kept_free(struct stream_pool *pool, struct kept **kept)
 {
 	if (!*kept)
 		return;
-	buf_free(&(*kept)->buf);
+	if (!give_spare(pool, &(*kept)->buf))
+		buf_free(&(*kept)->buf);
 	slab_give(&pool->kept, kept);
 }
 
 static size_t kept_count(const struct kept *kept)
 {
 	return kept ? kept->buf.count - kept->begin : 0;
+}
+
+static void begin_small(struct stream_pool *pool, struct buf *buf)
+{
+	buf->at = take_spare(pool);
+	if (buf->at)
+		buf->room = pool->first_size;
+	else
+		buf_reserve(buf, pool->first_size);
 }
 
 /* Adds to *kept, which is made when it is not there. false: no memory. */
@@ -71,8 +111,8 @@ static bool kept_add(struct stream_pool *pool, struct kept **kept, const void *a
 		*kept = slab_take(&pool->kept);
 		if (!*kept)
 			return false;
-		if (count < pool->first_size)
-			buf_reserve(&(*kept)->buf, pool->first_size);
+		if (count <= pool->first_size)
+			begin_small(pool, &(*kept)->buf);
 	}
 	buf_add(&(*kept)->buf, at, count);
 	return buf_ok(&(*kept)->buf);

@@ -29,14 +29,24 @@ struct params {
 struct params_table {
 	struct params *maps;
 	struct params none;
+	struct buf text; /* the map that params_change() looks for; its memory stays */
 };
 
-struct params_table *params_table_new(void) { return calloc(1, sizeof(struct params_table)); }
+struct params_table *params_table_new(void)
+{
+	struct params_table *table = calloc(1, sizeof(*table));
+
+	if (table)
+		table->text.limit = PARAMS_SIZE_MAX;
+	return table;
+}
 
 void params_table_free(struct params_table **table)
 {
-	if (*table)
+	if (*table) {
 		assert(!(*table)->maps);
+		buf_free(&(*table)->text);
+	}
 	free(*table);
 	*table = NULL;
 }
@@ -116,9 +126,10 @@ static unsigned int write_changed(struct buf *text, const struct params *params,
 	return count;
 }
 
-static struct params *find_or_add(struct params_table *table, const struct buf *text,
-                                  unsigned int count)
+/* The map that is written down in table->text. NULL: no memory. */
+static struct params *find_or_add(struct params_table *table, unsigned int count)
 {
+	const struct buf *text = &table->text;
 	struct params *map;
 
 	HASH_FIND(hh, table->maps, text->at, text->count, map);
@@ -138,18 +149,17 @@ bool params_change(struct params_table *table, const struct params **params, con
                    const char *value)
 {
 	const char *old = params_find(*params, name);
-	struct buf text = { .limit = PARAMS_SIZE_MAX };
 	struct params *map = &table->none;
 	unsigned int count;
 
 	if (old == value || (old && value && strcmp(old, value) == 0))
 		return true;
-	count = write_changed(&text, *params, name, value);
-	if (!buf_ok(&text))
+	count = write_changed(&table->text, *params, name, value);
+	if (!buf_ok(&table->text))
 		map = NULL;
 	else if (count)
-		map = find_or_add(table, &text, count);
-	buf_free(&text);
+		map = find_or_add(table, count);
+	buf_clear(&table->text);
 	if (!map)
 		return false;
 	params_hold(map);

@@ -317,23 +317,23 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 {
 	struct server *server = borrower->server;
 	struct params_table *table = borrower->pool->pools->with.params;
-	struct buf text = { 0 };
+	struct buf *text = &borrower->pool->pools->errand_text;
 	bool is_harmless, is_ahead = false;
 
 	if (server->params == params)
 		return true;
-	is_harmless = server_replay_text(server, params, &text);
+	is_harmless = server_replay_text(server, params, text);
 	params_release(table, &server->params);
 	server->params = params_hold(params);
-	if (text.count == 0 && buf_ok(&text))
+	if (text->count == 0 && buf_ok(text))
 		return true;
-	if (!buf_ok(&text))
+	if (!buf_ok(text))
 		server_break(server);
 	else if (is_harmless && sends_now)
-		is_ahead = server_errand_ahead(server, buf_text(&text));
+		is_ahead = server_errand_ahead(server, buf_text(text));
 	else
-		server_errand(server, ERRAND_REPLAY, buf_text(&text));
-	buf_free(&text);
+		server_errand(server, ERRAND_REPLAY, buf_text(text));
+	buf_reuse(text, ERRAND_ROOM);
 	return is_ahead;
 }
 

@@ -365,6 +365,8 @@ void pools_free(struct pools **poolsp)
 		account_free(pools, TAILQ_FIRST(&pools->accounts));
 	loop_undefer(pools->with.loop, &pools->watch_task);
 	loop_undefer(pools->with.loop, &pools->sweep_task);
+	buf_free(&pools->errand_text);
+	buf_free(&pools->errand_message);
 	slab_done(&pools->server_slab);
 	slab_done(&pools->pool_slab);
 	slab_done(&pools->database_slab);

@@ -15,6 +15,7 @@
 #include "pgweir/base/banned.h"
 
 #define SEND_BEHIND_MAX 16 /* pieces of one write behind a query of ours */
+#define AHEAD_ROOM 256     /* bytes that a server keeps for the next query of that kind */
 
 #define TO(state) (1u << (state))
 #define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
@@ -348,7 +349,7 @@ static bool send_behind(struct server *server, const struct iovec *pieces, int c
 	for (int i = 0; is_one && i < count; i++)
 		all[1 + i] = pieces[i];
 	is_sent = stream_sendv(&server->stream, all, is_one ? 1 + count : 1);
-	buf_free(&server->ahead);
+	buf_reuse(&server->ahead, AHEAD_ROOM);
 	return is_sent && (is_one || stream_sendv(&server->stream, pieces, count));
 }
 
@@ -380,7 +381,7 @@ void server_read_on(struct server *server) { stream_want(&server->stream, WANT_I
 
 bool server_errand(struct server *server, enum errand_kind kind, const char *query)
 {
-	struct buf out = { 0 };
+	struct buf *out = &server->pool->pools->errand_message;
 	bool is_sent;
 
 	assert(server->errand == ERRAND_NONE);
@@ -390,11 +391,11 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
 		timer_set(&server->timer, server->pool->limits.connect,
 		          loop_now(server->pool->pools->with.loop));
-	message_query(&out, query);
-	is_sent = buf_ok(&out) &&
+	message_query(out, query);
+	is_sent = buf_ok(out) &&
 	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_SWALLOW) == LEDGER_SENT &&
-	          stream_send(&server->stream, buf_bytes(&out));
-	buf_free(&out);
+	          stream_send(&server->stream, buf_bytes(out));
+	buf_reuse(out, ERRAND_ROOM);
 	if (!is_sent)
 		server_break(server);
 	return is_sent;

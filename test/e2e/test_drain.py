@@ -8,7 +8,7 @@ import pytest
 
 from .kit.daemon import USERS
 from .kit.postgres import find_bin
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import (Wire, bind, cstr, execute, message, parse, query, refusal, send_cancel,
                        sync)
 from .test_peers import sleep_query, wait_asleep
@@ -234,8 +234,9 @@ def test_nobody_comes_in_but_by_the_console(weir):
         refused = refusal(address)
         assert (refused.severity, refused.sqlstate, refused.text) == NOT_NOW
     assert weir.client("stats", "pgbouncer").query("SHOW READY").rows == [["no", "draining"]]
-    done = subprocess.run([f"{find_bin()}/pg_isready", "-h", "127.0.0.1", "-p", str(weir.port)],
-                          capture_output=True, text=True, timeout=30)
+    done = subprocess.run([f"{find_bin()}/pg_isready", "-h", "127.0.0.1", "-p", str(weir.port),
+                           "-t", "30"],
+                          capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "rejecting connections" in done.stdout
 
 
@@ -459,6 +460,16 @@ def test_drain_hurries_a_shutdown(weir):
     assert weir.wait_exit() == 0
 
 
+def is_refused(address):
+    try:
+        Wire(address).close()
+    except ConnectionRefusedError:
+        return True
+    except ConnectionResetError:
+        pass  # the port was left in the midst of the handshake
+    return False
+
+
 def test_a_port_of_many_is_left(make_pgweir):
     """The others of so_reuseport get the new connections; RESUME takes its share again."""
     weir = make_pgweir(so_reuseport=1, pool_mode="transaction")
@@ -468,8 +479,7 @@ def test_a_port_of_many_is_left(make_pgweir):
     client.query("BEGIN")
     weir.ask_admin("SHOW STATE")
     weir._console.send(query("DRAIN"))
-    with pytest.raises(ConnectionRefusedError):
-        wait_until(lambda: Wire(weir.address).close())
+    wait_until(lambda: is_refused(weir.address))
     client.query("COMMIT")
     assert told(client) == DRAINING
     assert weir._console.read_result().tags == ["DRAIN"]
@@ -565,7 +575,7 @@ def test_drain_from_outside(weir):
         assert process.stderr.readline().startswith("draining: 1 clients left")
         client.query("COMMIT")
         assert told(client) == DRAINING
-        done.append(process.wait(30))
+        done.append(process.wait(LIMIT))
     finally:
         if not done:
             process.kill()
@@ -583,7 +593,7 @@ def test_drain_from_outside_that_is_ended(weir):
         assert process.stderr.readline().startswith("draining: 1 clients left")
         weir.ask_admin("RESUME")
         rest = process.stderr.read()
-        assert process.wait(30) == 1
+        assert process.wait(LIMIT) == 1
     finally:
         process.stderr.close()
     assert rest.strip().endswith("DRAIN was ended before all clients had left")

@@ -190,6 +190,25 @@ def test_a_waiting_suspend_whose_console_goes_away(pgweir):
     assert client.read_result().rows == [["300000"]]
 
 
+@pytest.mark.parametrize("leave", ("close", "reset"))
+def test_a_waiting_suspend_ends_with_the_last_console(pgweir, leave):
+    """Nobody would be there to end it. Who knocked meanwhile comes in."""
+    weir = pgweir(pool_mode="transaction", suspend_timeout=0)
+    client, rest, console = undrained(weir)
+    late = weir.wire().startup()
+    weir.disconnect_console()
+    getattr(console, leave)()
+    weir.wait_log("going on after SUSPEND")
+    assert late.finish_login("alice").value("SELECT 'late'") == "late"
+    client.send(rest)
+    assert client.read_result().rows == [["300000"]]
+    assert {row["key"]: row["value"] for row in weir.admin("SHOW STATE")} == \
+        {"active": "yes", "paused": "no", "suspended": "no"}
+    assert weir.ask_admin("SUSPEND").tags == ["SUSPEND"]
+    assert weir.ask_admin("RESUME").tags == ["RESUME"]
+    assert client.query("COMMIT").tags == ["COMMIT"]
+
+
 def test_a_shutdown_ends_it(weir):
     client, console = weir.client(), weir.console()
     console.query("SUSPEND")

@@ -53,6 +53,9 @@ static inline void buf_clear(struct buf *buf)
 	buf->is_broken = false;
 }
 
+/* As buf_clear(), for the next use: keeps its memory unless that is more than `most` bytes. */
+void buf_reuse(struct buf *buf, size_t most);
+
 static inline bool buf_ok(const struct buf *buf) { return !buf->is_broken; }
 
 static inline struct bytes buf_bytes(const struct buf *buf)

@@ -5,7 +5,7 @@ import os
 import time
 
 # How long anything may take before a test calls it lost. It bounds a hang; no test measures by it.
-LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "15"))
+LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "30"))
 
 
 def wait_until(predicate, limit=None, what=None):

@@ -63,6 +63,25 @@ START_TEST(buf_prints)
 }
 END_TEST
 
+START_TEST(buf_is_used_again)
+{
+	struct buf buf = { .limit = 200 };
+
+	buf_reuse(&buf, 100);
+	ck_assert_ptr_null(buf.at);
+	buf_add(&buf, "abc", 3);
+	buf_reuse(&buf, buf.room);
+	ck_assert_ptr_nonnull(buf.at);
+	ck_assert_uint_eq(buf.count, 0);
+	buf_reserve(&buf, 201);
+	ck_assert(!buf_ok(&buf));
+	buf_reuse(&buf, buf.room - 1);
+	ck_assert(buf_ok(&buf));
+	ck_assert_ptr_null(buf.at);
+	ck_assert_uint_eq(buf.limit, 200);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/buf");
@@ -72,6 +91,7 @@ int main(void)
 	tcase_add_test(cases, buf_breaks_at_its_limit);
 	tcase_add_test(cases, buf_holds_what_its_limit_says);
 	tcase_add_test(cases, buf_prints);
+	tcase_add_test(cases, buf_is_used_again);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }
