@@ -161,7 +161,7 @@ static struct letter *begin_letter(struct outbox *outbox, struct stream *stream,
 		empty(outbox);
 	letter = &outbox->letters[outbox->count++];
 	*letter = (struct letter){ .stream = stream, .begin = outbox->used };
-	stream->letter = (uint8_t)outbox->count;
+	stream->letter = outbox->count;
 	return letter;
 }
 

@@ -23,6 +23,7 @@
 
 #include "pgweir/base/buf.h"
 
+#include "bulk_priv.h"
 #include "outbox_priv.h"
 #include "socket_calls_priv.h"
 #include "tls_priv.h"
@@ -68,6 +69,7 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 	pool->spare_size = 0;
 	pool->workers = NULL;
 	pool->outbox = NULL;
+	pool->bulk_room = NULL;
 	pool->room = NULL;
 }
 
@@ -78,6 +80,7 @@ void stream_pool_done(struct stream_pool *pool)
 	while ((at = take_spare(pool)))
 		free(at);
 	slab_done(&pool->kept);
+	bulk_room_free(&pool->bulk_room);
 	secure_room_free(&pool->room);
 }
 
@@ -163,6 +166,8 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 		return receive_rest(stream, at, is_full);
 	done = socket_receive(stream->watch.fd, at, STREAM_READ_SIZE);
 	*is_full = done == (ssize_t)STREAM_READ_SIZE;
+	if (done > 0)
+		bulk_came(stream, (size_t)done);
 	return done;
 }
 
@@ -268,6 +273,8 @@ int stream_take_socket(struct stream *stream)
 	int fd = stream->watch.fd;
 
 	stream_push(stream);
+	if (stream->seat)
+		bulk_end(stream);
 	watch_done(&stream->watch);
 	kept_free(stream->pool, &stream->in);
 	kept_free(stream->pool, &stream->out);
@@ -416,6 +423,7 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 		return secure_sendv(stream, pieces, count);
 	for (int i = 0; i < count; i++)
 		whole += pieces[i].iov_len;
+	bulk_answered(stream);
 	if (put_off(stream, pieces, count, whole))
 		return true;
 	if (!stream->out) {
@@ -445,6 +453,7 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 {
 	struct iovec piece = { (void *)bytes.at, bytes.count };
 
+	bulk_answered(stream);
 	if (put_off(stream, &piece, 1, bytes.count))
 		return true;
 	if (stream->out)

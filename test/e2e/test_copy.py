@@ -217,3 +217,45 @@ def test_many_copies_at_once(pgweir):
     for worker in workers:
         worker.join(60)
     assert not wrong
+
+
+# -- much, one way ---------------------------------------------------------------------------------
+
+MUCH = 12 * MB
+
+
+def test_what_comes_behind_much_comes_without_more_of_it(pgweir, fake_server):
+    """After bulk the kernel wakes us for bulk only; a little that follows must not wait for it."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    for _ in range(3):
+        client.send(query("SELECT much"))
+        server.expect("Q")
+        sending = threading.Thread(target=server.send, args=(
+            fake.columns("c"), fake.row("x" * 1024) * (MUCH // 1024), fake.row("a little")))
+        sending.start()
+        client.expect("T" + "D" * (MUCH // 1024))
+        assert b"a little" in client.expect("D").body
+        sending.join()
+        server.send(fake.row("later"))
+        assert b"later" in client.expect("D").body
+        server.send(fake.complete("SELECT"), fake.ready())
+        client.read_until("Z")
+
+
+@modes
+def test_much_each_way_in_turn(pgweir, table, mode):
+    """Bulk in, a short query, bulk out, a short query, over the same connections."""
+    connection = pgweir(pool_mode=mode, default_pool_size=1).connect(autocommit=True)
+    with connection.cursor() as cursor:
+        for turn in (1, 2):
+            with cursor.copy(f"COPY {table} (t) FROM STDIN") as copy:
+                for _ in range(MUCH // (64 * 1024)):
+                    copy.write(("y" * 1023 + "\n") * 64)
+            assert cursor.execute("SELECT 'between'").fetchone() == ("between",)
+            with cursor.copy(f"COPY {table} (t) TO STDOUT") as copy:
+                assert sum(len(piece) for piece in copy) == turn * MUCH
+            assert cursor.execute("SELECT 'between'").fetchone() == ("between",)

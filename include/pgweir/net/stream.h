@@ -31,6 +31,7 @@
 #define STREAM_UNLIMITED UINT32_MAX
 
 struct stream;
+struct bulk_room;
 struct kept;
 struct outbox;
 struct secure_room;
@@ -73,10 +74,11 @@ struct stream_pool {
 	struct slab kept;
 	size_t first_size; /* bytes that a kept buffer has from the start (pkt_buf) */
 	void *spare; /* buffers of that size for the next; each begins with the next one's place */
-	size_t spare_size;        /* bytes in them, at most STREAM_SPARE_MAX */
-	struct workers *workers;  /* for handshakes; borrowed. NULL: there are none */
-	struct outbox *outbox;    /* of those that gather; borrowed. NULL: nobody does */
-	struct secure_room *room; /* of the encrypted ones; made for the first of them */
+	size_t spare_size;           /* bytes in them, at most STREAM_SPARE_MAX */
+	struct workers *workers;     /* for handshakes; borrowed. NULL: there are none */
+	struct outbox *outbox;       /* of those that gather; borrowed. NULL: nobody does */
+	struct bulk_room *bulk_room; /* of those in which much flows; made for the first */
+	struct secure_room *room;    /* of the encrypted ones; made for the first of them */
 };
 
 /* What a message touches lies together: behind it comes the watch, whose end is libevent's. */
@@ -87,11 +89,13 @@ struct stream {
 	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;  /* NULL: a plain stream */
 	enum stream_want want : 4;
-	bool is_secret : 1; /* kept input is wiped when it is let go; the owner sets it */
-	bool gathers : 1;   /* short output goes out at the end of the turn */
-	uint8_t letter;     /* its number in the outbox, from 1; 0: it has none there */
-	int error : 16;     /* errno of what broke the connection, or 0 */
-	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
+	bool is_secret : 1;      /* kept input is wiped when it is let go; the owner sets it */
+	bool gathers : 1;        /* short output goes out at the end of the turn */
+	unsigned int letter : 8; /* its number in the outbox, from 1; 0: it has none there */
+	unsigned int seat : 4;   /* its number among those in which much flows; 0: none */
+	int error : 12;          /* errno of what broke the connection, or 0 */
+	uint32_t flow;           /* bytes that have come since we last sent something */
+	uint32_t allowance;      /* bytes that may still be read; STREAM_UNLIMITED unless halted */
 	struct watch watch;
 };
 
