@@ -2,7 +2,7 @@
 /*
  * Relay: carries frames between a client and the server lent to it.
  *
- *   client --> [judge the header, note it] --> server     what is not ours to change
+ *   client --> [judged, noted (judge.c)] --> server       what is not ours to change
  *   client <-- [the ledger, in pool/] <-- server          passes without a copy
  *
  * Frames that go on are sent in runs, as they lie, with one write however many
@@ -16,32 +16,16 @@
 #include <assert.h>
 
 #include "pgweir/config/entries.h"
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
 #include "heal_priv.h"
+#include "judge_priv.h"
 #include "late_begin_priv.h"
 #include "names_priv.h"
-#include "prepared_priv.h"
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/* What may come from a client, and what the server owes for it. */
-static const struct {
-	bool is_known;
-	bool needs_server; /* without a server there is nothing that it could be about */
-	enum ledger_kind kind;
-} requests[128] = {
-	['Q'] = { true, true, LEDGER_QUERY },     ['P'] = { true, true, LEDGER_PARSE },
-	['B'] = { true, true, LEDGER_BIND },      ['D'] = { true, true, LEDGER_DESCRIBE },
-	['E'] = { true, true, LEDGER_EXECUTE },   ['C'] = { true, true, LEDGER_CLOSE },
-	['S'] = { true, true, LEDGER_SYNC },      ['F'] = { true, true, LEDGER_FUNCTION },
-	['H'] = { true, false, LEDGER_NONE },     ['d'] = { true, false, LEDGER_COPY_DATA },
-	['c'] = { true, false, LEDGER_COPY_END }, ['f'] = { true, false, LEDGER_COPY_END },
-	['X'] = { true, false, LEDGER_NONE },
-};
 
 static struct client *client_of(struct borrower *borrower) { return CLIENT_OF(borrower, borrower); }
 
@@ -49,8 +33,7 @@ static usec_t now_of(const struct client *client) { return loop_now(client->clie
 
 /* ---- batches and transactions ---- */
 
-/* A batch begins: the first packet after the last one was answered in full. */
-static void begin_batch(struct client *client)
+void relay_begin_batch(struct client *client)
 {
 	struct stats *stats = &client->borrower.pool->stats;
 
@@ -64,7 +47,7 @@ static void begin_batch(struct client *client)
 	stats->xact_count++;
 }
 
-static void end_batch(struct client *client, char status)
+void relay_end_batch(struct client *client, char status)
 {
 	struct stats *stats = &client->borrower.pool->stats;
 
@@ -177,13 +160,12 @@ static void on_lent(struct borrower *borrower)
 	emptying_look(client);
 }
 
-/* A frame needs a server. true: there is one, ready for it; false: there will be. */
-static bool get_server(struct client *client)
+bool relay_get_server(struct client *client)
 {
 	struct borrower *borrower = &client->borrower;
 	struct err err;
 
-	begin_batch(client);
+	relay_begin_batch(client);
 	if (pool_take(borrower)) {
 		timer_clear(&client->timer);
 		if (pool_prepare(borrower, client->params, true)) {
@@ -208,37 +190,6 @@ static bool get_server(struct client *client)
 
 /* ---- from the client ---- */
 
-enum judgement {
-	JUDGE_SEND,  /* it goes to the server */
-	JUDGE_DROP,  /* it goes nowhere */
-	JUDGE_MORE,  /* not before more of it has come */
-	JUDGE_WAIT,  /* not now: it stays */
-	JUDGE_LEAVE, /* the client takes its leave */
-	JUDGE_END    /* the client is done with: it was told why */
-};
-
-static enum judgement refuse(struct client *client, enum err_code code, const char *words)
-{
-	client_refuse(client, code, "%s", words);
-	return JUDGE_END;
-}
-
-/* After an error of ours in the extended protocol: nothing counts up to the Sync, which we answer.
- */
-static enum judgement skip(struct client *client, char type)
-{
-	struct buf out = { 0 };
-	bool is_sent = true;
-
-	if (type == 'S') {
-		client->is_skipping = false;
-		message_ready(&out, client->late ? 'E' : 'I');
-		is_sent = client_send(client, buf_bytes(&out));
-		buf_free(&out);
-	}
-	return is_sent ? JUDGE_DROP : JUDGE_END;
-}
-
 void relay_cancel_waiting(struct client *client)
 {
 	struct bytes in = stream_kept(&client->stream);
@@ -256,7 +207,7 @@ void relay_cancel_waiting(struct client *client)
 	else
 		client->is_skipping = true;
 	pool_give_up(&client->borrower);
-	end_batch(client, client->late ? 'E' : 'I');
+	relay_end_batch(client, client->late ? 'E' : 'I');
 	is_sent = client_send(client, buf_bytes(&out));
 	buf_free(&out);
 	if (!is_sent)
@@ -271,185 +222,6 @@ void relay_cancel_waiting(struct client *client)
 	}
 	late_begin_fail(client);
 	go_on_without(client);
-}
-
-/* A batch that was answered here. */
-static void count_batch(struct client *client, char status)
-{
-	begin_batch(client);
-	end_batch(client, status);
-}
-
-/* A Query of a client without a server, where BEGIN may be late. JUDGE_SEND: it needs one. */
-static enum judgement judge_late(struct client *client, const struct frame *frame, struct bytes in,
-                                 struct gather *gather)
-{
-	enum late_result result = late_begin_judge(client, frame, in);
-
-	if (result == LATE_PASS)
-		return JUDGE_SEND;
-	if (result == LATE_MORE)
-		return JUDGE_MORE;
-	if (result == LATE_GONE)
-		return JUDGE_END;
-	/* What PostgreSQL does with any Query. */
-	unnamed_drop(client, gather);
-	sql_forget(client);
-	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
-	if (result == LATE_BEGUN)
-		late_begin_arm(client);
-	else
-		client_idle_begin(client);
-	return JUDGE_DROP;
-}
-
-/* A frame of a client without a server. JUDGE_SEND: it has one now. */
-static enum judgement judge_without(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct gather *gather)
-{
-	if (frame->type == 'Q' && (client->late || client->borrower.pool->limits.late_begin)) {
-		enum judgement judgement = judge_late(client, frame, in, gather);
-
-		if (judgement != JUDGE_SEND)
-			return judgement;
-	}
-	if (!get_server(client))
-		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
-		           ? JUDGE_END
-		           : JUDGE_WAIT;
-	if (client->late && !late_begin_send(client, frame->type, gather))
-		return refuse(client, ERR_MEMORY, "out of memory");
-	return JUDGE_SEND;
-}
-
-/* What concerns the statements of a client whose names are followed. */
-static enum judgement judge_prepared(struct client *client, const struct frame *frame,
-                                     struct bytes in, struct gather *gather, size_t *head)
-{
-	switch (prepared_judge(client, frame, in, gather, head)) {
-	case PREPARED_PASS:
-		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
-		return JUDGE_SEND;
-	case PREPARED_HEAD:
-		return JUDGE_SEND;
-	case PREPARED_DROP:
-		return JUDGE_DROP;
-	case PREPARED_MORE:
-		return JUDGE_MORE;
-	case PREPARED_WAIT:
-		return JUDGE_WAIT;
-	case PREPARED_END:
-		break;
-	}
-	return refuse(client, ERR_MEMORY, "out of memory");
-}
-
-static bool names_statements(const struct client *client, char type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
-	       (type == 'E' && client->sql);
-}
-
-/* Keeps what may have to be said again; what is kept is dropped when more is said. */
-static void watch(struct client *client, const struct frame *frame, struct bytes in,
-                  struct gather *gather)
-{
-	struct server *server = client->borrower.server;
-
-	segment_drop(&server->segment);
-	if (gather->segment || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
-		heal_watch(client, frame, in, gather);
-}
-
-static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
-                            struct gather *gather, size_t *head)
-{
-	unsigned char type = (unsigned char)frame->type;
-	struct server *server = client->borrower.server;
-
-	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
-		return refuse(client, ERR_PROTOCOL, "unknown pkt");
-	/* More data of a COPY: there may be millions. */
-	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
-	    !server->is_ready)
-		return JUDGE_SEND;
-	if (type == 'X')
-		return JUDGE_LEAVE;
-	if (client->is_skipping)
-		return skip(client, frame->type);
-	if (type == 'Q' && client->clients->config->disable_pqexec)
-		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
-	/* The rest of a COPY that has failed; a Flush of nothing. */
-	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
-		return JUDGE_DROP;
-	if (client->state != CLIENT_ACTIVE) {
-		enum judgement judgement = judge_without(client, frame, in, gather);
-
-		if (judgement != JUDGE_SEND)
-			return judgement;
-		server = client->borrower.server;
-	}
-	if (ledger_is_full(&server->ledger) || server->segment.is_failed)
-		return JUDGE_WAIT;
-	if (client->clients->config->log_min_duration)
-		slow_note(client, frame, in);
-	gather->server = server;
-	if (!client->request_at) {
-		begin_batch(client);
-		server_begin_query(server, client->request_at, client->xact_at);
-	}
-	if (type == 'Q')
-		unnamed_drop(client, gather);
-	if (prepared_follows(client)) {
-		watch(client, frame, in, gather);
-		if (names_statements(client, frame->type))
-			return judge_prepared(client, frame, in, gather, head);
-	}
-	switch (server_note(server, requests[type].kind)) {
-	case LEDGER_SENT:
-		break;
-	case LEDGER_DROP:
-		return JUDGE_DROP;
-	case LEDGER_NO_MEMORY:
-		return refuse(client, ERR_MEMORY, "out of memory");
-	}
-	return JUDGE_SEND;
-}
-
-/*
- * Judges frames until something stops it, and gathers what is to be sent. *in goes
- * forward to what is left.
- */
-static enum judgement judge_all(struct client *client, struct bytes *in, struct gather *gather)
-{
-	uint32_t max = (uint32_t)client->clients->config->max_packet_size;
-
-	while (in->count) {
-		size_t count, head = 0;
-
-		if (client->frame_left == 0) {
-			struct frame frame;
-			enum wire_result result = frame_peek(*in, max, &frame);
-			enum judgement judgement;
-
-			if (result == WIRE_MORE)
-				return JUDGE_MORE;
-			if (result == WIRE_BAD)
-				return refuse(client, ERR_PROTOCOL, "bad packet header");
-			judgement = judge(client, &frame, *in, gather, &head);
-			if (judgement > JUDGE_DROP)
-				return judgement;
-			client->frame_left = frame.length - (uint32_t)head;
-			client->passes = judgement == JUDGE_SEND;
-			*in = bytes_skip(*in, head);
-		}
-		count = client->frame_left < in->count ? client->frame_left : in->count;
-		if (client->passes)
-			gather_run(gather, bytes_of(in->at, count));
-		client->frame_left -= (uint32_t)count;
-		*in = bytes_skip(*in, count);
-	}
-	return JUDGE_SEND;
 }
 
 /* Sends what was gathered, and answers what needs nobody else. false: the client is gone. */
@@ -474,7 +246,7 @@ bool relay_input(struct client *client, struct bytes in)
 	gather_begin(&gather);
 	if (client->late && client->state == CLIENT_ACTIVE &&
 	    !late_begin_send(client, in.at[0], &gather)) {
-		refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
 	judgement = judge_all(client, &in, &gather);
@@ -557,7 +329,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 			borrower->ops->on_room(borrower);
 		return;
 	}
-	end_batch(client, status);
+	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
 		client_refuse(client, ERR_UNSUPPORTED,

@@ -16,7 +16,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,102 +23,14 @@
 #include "pgweir/base/buf.h"
 
 #include "bulk_priv.h"
+#include "kept_priv.h"
 #include "outbox_priv.h"
 #include "socket_calls_priv.h"
 #include "tls_priv.h"
 
 #include "pgweir/base/banned.h"
 
-struct kept {
-	struct buf buf;
-	size_t begin; /* what lies before it has been used up */
-};
-
 #define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
-
-/* A buffer of first_size bytes that was needed before; NULL: there is none. */
-static char *take_spare(struct stream_pool *pool)
-{
-	char *at = pool->spare;
-
-	if (!at)
-		return NULL;
-	memcpy(&pool->spare, at, sizeof(void *));
-	pool->spare_size -= pool->first_size;
-	return at;
-}
-
-/* false: it is none to be kept, being secret or of another size, or there are enough. */
-static bool give_spare(struct stream_pool *pool, const struct buf *buf)
-{
-	if (buf->room != pool->first_size || buf->is_secret ||
-	    pool->spare_size + buf->room > STREAM_SPARE_MAX)
-		return false;
-	memcpy(buf->at, &pool->spare, sizeof(void *));
-	pool->spare = buf->at;
-	pool->spare_size += buf->room;
-	return true;
-}
-
-void stream_pool_init(struct stream_pool *pool, size_t first_size)
-{
-	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
-	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
-	pool->spare = NULL;
-	pool->spare_size = 0;
-	pool->workers = NULL;
-	pool->outbox = NULL;
-	pool->bulk_room = NULL;
-	pool->room = NULL;
-}
-
-void stream_pool_done(struct stream_pool *pool)
-{
-	char *at;
-
-	while ((at = take_spare(pool)))
-		free(at);
-	slab_done(&pool->kept);
-	bulk_room_free(&pool->bulk_room);
-	secure_room_free(&pool->room);
-}
-
-static void kept_free(struct stream_pool *pool, struct kept **kept)
-{
-	if (!*kept)
-		return;
-	if (!give_spare(pool, &(*kept)->buf))
-		buf_free(&(*kept)->buf);
-	slab_give(&pool->kept, kept);
-}
-
-static size_t kept_count(const struct kept *kept)
-{
-	return kept ? kept->buf.count - kept->begin : 0;
-}
-
-static void begin_small(struct stream_pool *pool, struct buf *buf)
-{
-	buf->at = take_spare(pool);
-	if (buf->at)
-		buf->room = pool->first_size;
-	else
-		buf_reserve(buf, pool->first_size);
-}
-
-/* Adds to *kept, which is made when it is not there. false: no memory. */
-static bool kept_add(struct stream_pool *pool, struct kept **kept, const void *at, size_t count)
-{
-	if (!*kept) {
-		*kept = slab_take(&pool->kept);
-		if (!*kept)
-			return false;
-		if (count <= pool->first_size)
-			begin_small(pool, &(*kept)->buf);
-	}
-	buf_add(&(*kept)->buf, at, count);
-	return buf_ok(&(*kept)->buf);
-}
 
 /* The one place that says what the kernel watches for us. */
 static bool update(struct stream *stream)

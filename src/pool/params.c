@@ -28,8 +28,8 @@ struct params {
 
 struct params_table {
 	struct params *maps;
-	struct params none;
-	struct buf text; /* the map that params_change() looks for; its memory stays */
+	struct buf text;    /* the map that params_change() looks for; its memory stays */
+	struct params none; /* must be the last */
 };
 
 struct params_table *params_table_new(void)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "pgweir/auth/users.h"
+#include "pgweir/net/outbox.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pgwire/message.h"
@@ -108,6 +109,8 @@ void room_open(struct room *room, const char *settings, const char *entry)
 	load(room, settings, entry);
 	room->loop = loop_new(&err);
 	stream_pool_init(&room->streams, room->config->pkt_buf);
+	room->streams.outbox = outbox_new(room->loop, NULL);
+	must(room->streams.outbox != NULL, "out of memory");
 	room->params = params_table_new();
 	room->verifiers = verifiers_new(10, &err);
 	room->pools = pools_new(
@@ -140,6 +143,7 @@ void room_close(struct room *room)
 	must(params_table_count(room->params) == 0, "a map of parameters was not let go");
 	params_table_free(&room->params);
 	must(room->streams.kept.used_count == 0, "a buffer was not given back");
+	outbox_free(&room->streams.outbox);
 	stream_pool_done(&room->streams);
 	loop_free(&room->loop);
 	config_unref(&room->config);

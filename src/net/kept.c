@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Buffers of streams, and the pool that they come from.
+ *
+ * Hard here: something is kept with every query that waits, so a buffer that is let go stays for
+ * the next, in a chain through the buffers themselves; but not what held a secret.
+ */
+#include "kept_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bulk_priv.h"
+#include "tls_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* A buffer of first_size bytes that was needed before; NULL: there is none. */
+static char *take_spare(struct stream_pool *pool)
+{
+	char *at = pool->spare;
+
+	if (!at)
+		return NULL;
+	memcpy(&pool->spare, at, sizeof(void *));
+	pool->spare_size -= pool->first_size;
+	return at;
+}
+
+/* false: it is none to be kept, being secret or of another size, or there are enough. */
+static bool give_spare(struct stream_pool *pool, const struct buf *buf)
+{
+	if (buf->room != pool->first_size || buf->is_secret ||
+	    pool->spare_size + buf->room > STREAM_SPARE_MAX)
+		return false;
+	memcpy(buf->at, &pool->spare, sizeof(void *));
+	pool->spare = buf->at;
+	pool->spare_size += buf->room;
+	return true;
+}
+
+void stream_pool_init(struct stream_pool *pool, size_t first_size)
+{
+	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
+	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
+	pool->spare = NULL;
+	pool->spare_size = 0;
+	pool->workers = NULL;
+	pool->outbox = NULL;
+	pool->bulk_room = NULL;
+	pool->room = NULL;
+}
+
+void stream_pool_done(struct stream_pool *pool)
+{
+	char *at;
+
+	while ((at = take_spare(pool)))
+		free(at);
+	slab_done(&pool->kept);
+	bulk_room_free(&pool->bulk_room);
+	secure_room_free(&pool->room);
+}
+
+void kept_free(struct stream_pool *pool, struct kept **kept)
+{
+	if (!*kept)
+		return;
+	if (!give_spare(pool, &(*kept)->buf))
+		buf_free(&(*kept)->buf);
+	slab_give(&pool->kept, kept);
+}
+
+static void begin_small(struct stream_pool *pool, struct buf *buf)
+{
+	buf->at = take_spare(pool);
+	if (buf->at)
+		buf->room = pool->first_size;
+	else
+		buf_reserve(buf, pool->first_size);
+}
+
+bool kept_add(struct stream_pool *pool, struct kept **kept, const void *at, size_t count)
+{
+	if (!*kept) {
+		*kept = slab_take(&pool->kept);
+		if (!*kept)
+			return false;
+		if (count <= pool->first_size)
+			begin_small(pool, &(*kept)->buf);
+	}
+	buf_add(&(*kept)->buf, at, count);
+	return buf_ok(&(*kept)->buf);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What a stream keeps: input that could not be judged yet, output that the socket did not
+ * take. At rest a stream has none.
+ */
+#ifndef PGWEIR_NET_KEPT_PRIV_H
+#define PGWEIR_NET_KEPT_PRIV_H
+
+#include "pgweir/base/buf.h"
+#include "pgweir/net/stream.h"
+
+struct kept {
+	struct buf buf;
+	size_t begin; /* what lies before it has been used up */
+};
+
+static inline size_t kept_count(const struct kept *kept)
+{
+	return kept ? kept->buf.count - kept->begin : 0;
+}
+
+/* Adds to *kept, which is made when it is not there. false: no memory. */
+bool kept_add(struct stream_pool *pool, struct kept **kept, const void *at, size_t count);
+
+/* Lets it go, if it is there. */
+void kept_free(struct stream_pool *pool, struct kept **kept);
+
+#endif
