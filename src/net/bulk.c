@@ -43,40 +43,43 @@ void bulk_end(struct stream *stream)
 
 static void on_pause(struct timer *timer) { bulk_end(BULK_OF(timer)->stream); }
 
-/* NULL: all are taken, or there is no memory. */
-static struct bulk *take_seat(struct stream *stream)
+/* NULL: no memory. */
+static struct bulk_room *room_new(struct loop *loop)
 {
-	struct stream_pool *pool = stream->pool;
+	struct bulk_room *room = calloc(1, sizeof(*room));
 
-	if (!pool->bulk_room)
-		pool->bulk_room = calloc(1, sizeof(*pool->bulk_room));
-	for (unsigned int i = 0; pool->bulk_room && i < BULK_SEATS; i++) {
-		struct bulk *bulk = &pool->bulk_room->seats[i];
+	if (room)
+		room->line = loop_line(loop, BULK_PAUSE, on_pause);
+	if (room && !room->line)
+		bulk_room_free(&room);
+	return room;
+}
 
-		if (bulk->stream)
-			continue;
-		if (!set_least(stream, BULK_LEAST))
-			break;
-		bulk->stream = stream;
-		stream->seat = i + 1;
-		return bulk;
-	}
-	return NULL;
+/* Unless all are taken. */
+static void take_seat(struct bulk_room *room, struct stream *stream)
+{
+	unsigned int i = 0;
+
+	while (i < BULK_SEATS && room->seats[i].stream)
+		i++;
+	if (i == BULK_SEATS || !set_least(stream, BULK_LEAST))
+		return;
+	room->seats[i].stream = stream;
+	stream->seat = i + 1;
 }
 
 void bulk_go_on(struct stream *stream)
 {
 	struct loop *loop = stream->watch.loop;
-	struct timer_line *line = loop_line(loop, BULK_PAUSE, on_pause);
-	struct bulk *bulk = NULL;
+	struct bulk_room **room = &stream->pool->bulk_room;
 
+	stream->flow = 0; /* unless it sits it is asked again when as much has come */
+	if (!*room)
+		*room = room_new(loop);
+	if (*room && !stream->seat)
+		take_seat(*room, stream);
+	if (!stream->seat)
+		return;
 	stream->flow = BULK_BEGIN;
-	if (stream->seat)
-		bulk = &stream->pool->bulk_room->seats[stream->seat - 1];
-	else if (line)
-		bulk = take_seat(stream);
-	if (bulk)
-		timer_set(&bulk->pause, line, loop_now(loop));
-	else
-		stream->flow = 0; /* asked again when as much has come */
+	timer_set(&(*room)->seats[stream->seat - 1].pause, (*room)->line, loop_now(loop));
 }

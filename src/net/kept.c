@@ -15,6 +15,8 @@
 
 #include "pgweir/base/banned.h"
 
+#define SPARE_MAX ((size_t)4 * 1024 * 1024) /* bytes that stay for the next, in all */
+
 /* A buffer of first_size bytes that was needed before; NULL: there is none. */
 static char *take_spare(struct stream_pool *pool)
 {
@@ -31,7 +33,7 @@ static char *take_spare(struct stream_pool *pool)
 static bool give_spare(struct stream_pool *pool, const struct buf *buf)
 {
 	if (buf->room != pool->first_size || buf->is_secret ||
-	    pool->spare_size + buf->room > STREAM_SPARE_MAX)
+	    pool->spare_size + buf->room > SPARE_MAX)
 		return false;
 	memcpy(buf->at, &pool->spare, sizeof(void *));
 	pool->spare = buf->at;

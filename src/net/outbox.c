@@ -29,11 +29,6 @@
 /* More than this goes at once: its copy would cost more than the call that it saves. */
 #define LETTER_SIZE_MAX ((size_t)2048)
 
-struct letter {
-	struct stream *stream; /* NULL: it was sent before the others */
-	size_t begin, count;   /* in `bytes` */
-};
-
 struct outbox {
 	struct loop *loop;
 	const struct logger *logger;
@@ -41,8 +36,9 @@ struct outbox {
 	bool wants_ring;
 	unsigned int count;
 	size_t used;
-	struct letter letters[LETTERS_MAX];
-	struct ring_send sends[LETTERS_MAX];
+	struct stream
+	    *streams[LETTERS_MAX]; /* of each letter; NULL: it was sent before the others */
+	struct ring_send letters[LETTERS_MAX];
 	char bytes[OUTBOX_SIZE];
 };
 
@@ -76,10 +72,10 @@ static bool is_unknown(const struct ring_send *send)
 	return send->done == -EINVAL || send->done == -EOPNOTSUPP;
 }
 
-static void send_all(struct outbox *outbox, unsigned int count)
+static void send_all(struct outbox *outbox)
 {
-	struct ring_send *sends = outbox->sends;
-	unsigned int tried = 0;
+	struct ring_send *sends = outbox->letters;
+	unsigned int count = outbox->count, tried = 0;
 
 	if (count > 1 && has_ring(outbox)) {
 		tried = ring_send(outbox->ring, sends, count);
@@ -102,25 +98,27 @@ static void settle(const struct ring_send *send, struct stream *stream)
 		                    bytes_of((const char *)send->at + done, send->count - done));
 }
 
-static void empty(struct outbox *outbox)
+/* Closes the gaps of letters that were sent before, and takes the others from their streams. */
+static void collect(struct outbox *outbox)
 {
-	struct stream *streams[LETTERS_MAX];
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; i < outbox->count; i++) {
-		const struct letter *letter = &outbox->letters[i];
-
-		if (!letter->stream)
+		if (!outbox->streams[i])
 			continue;
-		letter->stream->letter = 0;
-		streams[count] = letter->stream;
-		outbox->sends[count++] = (struct ring_send){ .fd = letter->stream->watch.fd,
-			                                     .at = outbox->bytes + letter->begin,
-			                                     .count = letter->count };
+		outbox->streams[i]->letter = 0;
+		outbox->streams[count] = outbox->streams[i];
+		outbox->letters[count++] = outbox->letters[i];
 	}
-	send_all(outbox, count);
-	for (unsigned int i = 0; i < count; i++)
-		settle(&outbox->sends[i], streams[i]);
+	outbox->count = count;
+}
+
+static void empty(struct outbox *outbox)
+{
+	collect(outbox);
+	send_all(outbox);
+	for (unsigned int i = 0; i < outbox->count; i++)
+		settle(&outbox->letters[i], outbox->streams[i]);
 	outbox->count = 0;
 	outbox->used = 0;
 }
@@ -135,15 +133,12 @@ static void end_turn(void *arg) { outbox_send(arg); }
 
 void outbox_push(struct outbox *outbox, struct stream *stream)
 {
-	struct letter *letter = &outbox->letters[stream->letter - 1];
-	struct ring_send send = { .fd = stream->watch.fd,
-		                  .at = outbox->bytes + letter->begin,
-		                  .count = letter->count };
+	struct ring_send *letter = &outbox->letters[stream->letter - 1];
 
-	letter->stream = NULL;
+	outbox->streams[stream->letter - 1] = NULL;
 	stream->letter = 0;
-	send_one(&send);
-	settle(&send, stream);
+	send_one(letter);
+	settle(letter, stream);
 }
 
 /* ---- taking ---- */
@@ -153,36 +148,32 @@ static bool can_grow(const struct outbox *outbox, const struct stream *stream, s
 	return stream->letter == outbox->count && outbox->used + whole <= OUTBOX_SIZE;
 }
 
-static struct letter *begin_letter(struct outbox *outbox, struct stream *stream, size_t whole)
+static void begin_letter(struct outbox *outbox, struct stream *stream, size_t whole)
 {
-	struct letter *letter;
-
 	if (outbox->count == LETTERS_MAX || outbox->used + whole > OUTBOX_SIZE)
 		empty(outbox);
-	letter = &outbox->letters[outbox->count++];
-	*letter = (struct letter){ .stream = stream, .begin = outbox->used };
+	outbox->streams[outbox->count] = stream;
+	outbox->letters[outbox->count++] =
+	    (struct ring_send){ .fd = stream->watch.fd, .at = outbox->bytes + outbox->used };
 	stream->letter = outbox->count;
-	return letter;
 }
 
 bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
                  int count, size_t whole)
 {
-	struct letter *letter;
-
 	if (whole > LETTER_SIZE_MAX)
 		return false;
 	if (stream->letter && !can_grow(outbox, stream, whole))
 		empty(outbox);
 	if (stream->out)
 		return false; /* that was just found out */
-	letter = stream->letter ? &outbox->letters[stream->letter - 1]
-	                        : begin_letter(outbox, stream, whole);
+	if (!stream->letter)
+		begin_letter(outbox, stream, whole);
 	for (int i = 0; i < count; i++) {
 		memcpy(outbox->bytes + outbox->used, pieces[i].iov_base, pieces[i].iov_len);
 		outbox->used += pieces[i].iov_len;
 	}
-	letter->count += whole;
+	outbox->letters[stream->letter - 1].count += whole;
 	return true;
 }
 

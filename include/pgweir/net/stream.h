@@ -67,14 +67,12 @@ enum stream_result {
 	STREAM_END      /* the far end has closed, or the connection broke: stream->error, or 0 */
 };
 
-#define STREAM_SPARE_MAX ((size_t)4 * 1024 * 1024)
-
 /* Buffers of the streams of one loop: rows of SHOW MEM. */
 struct stream_pool {
 	struct slab kept;
 	size_t first_size; /* bytes that a kept buffer has from the start (pkt_buf) */
 	void *spare; /* buffers of that size for the next; each begins with the next one's place */
-	size_t spare_size;           /* bytes in them, at most STREAM_SPARE_MAX */
+	size_t spare_size;           /* bytes in them */
 	struct workers *workers;     /* for handshakes; borrowed. NULL: there are none */
 	struct outbox *outbox;       /* of those that gather; borrowed. NULL: nobody does */
 	struct bulk_room *bulk_room; /* of those in which much flows; made for the first */
