@@ -163,6 +163,23 @@ def fake_server():
         server.close()
 
 
+@pytest.fixture
+def scripted(pgweir, fake_server):
+    """A daemon with a scripted server; returns (daemon, logged-in client, its server)."""
+
+    def start(**settings):
+        far = fake_server()
+        settings.setdefault("pool_mode", "transaction")
+        weir = pgweir(databases={"app": far.entry}, **settings)
+        client = weir.wire().startup()
+        server = far.accept().login()
+        client.finish_login("alice")
+        weir.far = far
+        return weir, client, server
+
+    return start
+
+
 @pytest.fixture(autouse=True)
 def limit(request):
     """Ends a test that hangs, with its stack in the report."""

@@ -168,12 +168,8 @@ def test_reset_query_does_not_bring_startup_values_back(pgweir):
 # -- a server that says good-bye and stays ----------------------------------------------------------
 
 
-def test_server_that_said_goodbye_serves_nobody_else(pgweir, fake_server):
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
-    client = weir.wire().startup()
-    server = far.accept().login()
-    client.finish_login("alice")
+def test_server_that_said_goodbye_serves_nobody_else(scripted):
+    _, client, server = scripted()
     client.send(query("SELECT 1"))
     server.expect("Q")
     server.send(fake.error("going", "57P01", "FATAL"), fake.answer("1"))

@@ -180,19 +180,15 @@ def test_the_servers_real_key_is_sent(pgweir, fake_server):
     assert client.read_result().error["C"] == "57014"
 
 
-def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(pgweir, fake_server):
+def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(scripted):
     """Else the cancel would hit the next client's query."""
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=1)
-    client = weir.wire().startup()
-    server = far.accept().login()
-    client.finish_login("alice")
+    weir, client, server = scripted(default_pool_size=1)
     other = weir.client()
     client.send(query("SELECT 1"))
     server.expect("Q")
     with Wire(weir.address) as cancel:
         cancel.send(special(CANCEL_REQUEST, client.key))
-        caller = far.accept_raw()
+        caller = weir.far.accept_raw()
         caller.read_startup()
         # The query ends by itself before the cancel has arrived anywhere.
         server.send(fake.answer("1"))
@@ -208,19 +204,14 @@ def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(pgweir, fake_server
     assert other.read_result().rows == [["other"]]
 
 
-def test_a_server_whose_cancel_never_ended_serves_nobody_else(pgweir, fake_server):
+def test_a_server_whose_cancel_never_ended_serves_nobody_else(scripted):
     """Nobody knows when that cancel will arrive."""
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", default_pool_size=1,
-                  server_connect_timeout="1")
-    client = weir.wire().startup()
-    server = far.accept().login()
-    client.finish_login("alice")
+    weir, client, server = scripted(default_pool_size=1, server_connect_timeout="1")
     client.send(query("SELECT 1"))
     server.expect("Q")
     with Wire(weir.address) as cancel:
         cancel.send(special(CANCEL_REQUEST, client.key))
-        caller = far.accept_raw()
+        caller = weir.far.accept_raw()
         assert caller.read_startup() is None
         cancel.wait_closed()  # given up, although the server has not dealt with it
     server.send(fake.answer("1"))

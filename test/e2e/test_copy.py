@@ -143,13 +143,9 @@ def test_no_one_else_gets_the_server_during_a_copy(pgweir, table):
     assert other.read_result().rows == [["other"]]
 
 
-def test_copy_both_is_kept_in_step(pgweir, fake_server):
+def test_copy_both_is_kept_in_step(scripted):
     """CopyBothResponse, as replication would have it."""
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
-    client = weir.wire().startup()
-    server = far.accept().login()
-    client.finish_login("alice")
+    weir, client, server = scripted()
     client.send(query("START SOMETHING"))
     server.expect("Q")
     server.send(message("W", b"\0\0\0"), message("d", b"from the server"))
@@ -224,13 +220,9 @@ def test_many_copies_at_once(pgweir):
 MUCH = 12 * MB
 
 
-def test_what_comes_behind_much_comes_without_more_of_it(pgweir, fake_server):
+def test_what_comes_behind_much_comes_without_more_of_it(scripted):
     """After bulk the kernel wakes us for bulk only; a little that follows must not wait for it."""
-    far = fake_server()
-    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
-    client = weir.wire().startup()
-    server = far.accept().login()
-    client.finish_login("alice")
+    _, client, server = scripted()
     for _ in range(3):
         client.send(query("SELECT much"))
         server.expect("Q")

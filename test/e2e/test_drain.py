@@ -138,11 +138,10 @@ def test_what_has_reached_us_is_served(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=5)
     clients = [weir.client() for _ in range(50)]
     console = weir.console()
-    weir.signal(signal.SIGSTOP)
-    console.send(query("DRAIN"))
-    for client in clients:
-        client.send(query("SELECT 'served'"))
-    weir.signal(signal.SIGCONT)
+    with weir.one_turn():
+        console.send(query("DRAIN"))
+        for client in clients:
+            client.send(query("SELECT 'served'"))
     for client in clients:
         assert client.read_result().rows == [["served"]]
         assert told(client) == DRAINING
@@ -541,11 +540,8 @@ def test_nobody_is_there(make_pgweir, postgres):
 
 
 def test_a_daemon_that_does_not_answer(weir):
-    weir.signal(signal.SIGSTOP)
-    try:
+    with weir.one_turn():
         status, says = probe(weir)
-    finally:
-        weir.signal(signal.SIGCONT)
     assert status == 1 and says.endswith("no answer in time")
 
 

@@ -3,29 +3,12 @@
 
 A stopped pgweir finds everything that came meanwhile in one turn.
 """
-import contextlib
-import os
-import signal
-
 import pytest
 
 from .kit.wait import wait_until
 from .kit.wire import query
 
 CLIENTS = 30
-
-
-@contextlib.contextmanager
-def one_turn(weir):
-    """What is sent within it is found in one turn."""
-    weir.signal(signal.SIGSTOP)
-    yield
-    weir.signal(signal.SIGCONT)
-
-
-def uses_ring(weir):
-    folder = f"/proc/{weir.process.pid}/fd"
-    return any("io_uring" in os.readlink(f"{folder}/{name}") for name in os.listdir(folder))
 
 
 @pytest.fixture(params=(1, 0), ids=("io_uring", "one by one"))
@@ -43,10 +26,24 @@ def make_clients(weir):
     return clients
 
 
+def ask_together(weir, clients):
+    """In one turn, so that there is something to put together."""
+    with weir.one_turn():
+        for client in clients:
+            client.send(query("SELECT 1"))
+    for client in clients:
+        client.read_result()
+
+
+def is_refused(weir):
+    """The system has no io_uring for us."""
+    return "io_uring is not there" in weir.log
+
+
 def test_answers_of_one_turn_go_each_to_its_client(weir):
     clients = make_clients(weir)
     for turn in range(5):
-        with one_turn(weir):
+        with weir.one_turn():
             for number, client in enumerate(clients):
                 client.send(query(f"SELECT 'answer {number} of turn {turn}'"))
         for number, client in enumerate(clients):
@@ -56,13 +53,8 @@ def test_answers_of_one_turn_go_each_to_its_client(weir):
 def test_the_ring_is_used_where_it_is_wanted_and_there(weir):
     clients = make_clients(weir)
     (setting,) = [row for row in weir.admin("SHOW CONFIG") if row["key"] == "io_uring"]
-    with one_turn(weir):
-        for client in clients:
-            client.send(query("SELECT 1"))
-    for client in clients:
-        client.read_result()
-    is_refused = "io_uring is not there" in weir.log
-    assert uses_ring(weir) == (setting["value"] == "1" and not is_refused)
+    ask_together(weir, clients)
+    assert weir.uses_io_uring() == (setting["value"] == "1" and not is_refused(weir))
 
 
 def test_the_last_words_of_a_server_that_goes_in_that_turn(weir, postgres):
@@ -71,7 +63,7 @@ def test_the_last_words_of_a_server_that_goes_in_that_turn(weir, postgres):
     victim = clients[0]
     victim.query("BEGIN")
     pid = victim.value("SELECT pg_backend_pid()")
-    with one_turn(weir):
+    with weir.one_turn():
         for client in clients:
             client.send(query("SELECT 'well'"))
         postgres.query(f"SELECT pg_terminate_backend({pid}, 10000)")
@@ -83,7 +75,7 @@ def test_the_last_words_of_a_server_that_goes_in_that_turn(weir, postgres):
 def test_clients_that_go_before_their_answer_does(weir):
     """Half of them reset their connections; the others are served, then and later."""
     clients = make_clients(weir)
-    with one_turn(weir):
+    with weir.one_turn():
         for client in clients:
             client.send(query("SELECT 'well'"))
         for client in clients[::2]:
@@ -112,10 +104,6 @@ def test_it_is_reloaded(pgweir):
     clients = make_clients(weir)
     for wanted in (1, 0, 1):
         weir.reload(io_uring=wanted)
-        with one_turn(weir):
-            for client in clients:
-                client.send(query("SELECT 1"))
-        for client in clients:
-            client.read_result()
-        is_refused = "io_uring is not there" in weir.log
-        wait_until(lambda: uses_ring(weir) == (wanted == 1 and not is_refused), what="the ring")
+        ask_together(weir, clients)
+        wait_until(lambda: weir.uses_io_uring() == (wanted == 1 and not is_refused(weir)),
+                   what="the ring")

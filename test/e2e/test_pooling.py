@@ -396,23 +396,6 @@ def test_shrinking_a_pool(pgweir):
 # -- check and reset ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def scripted(pgweir, fake_server):
-    """A daemon with a scripted server; returns (daemon, logged-in client, its server)."""
-
-    def start(**settings):
-        far = fake_server()
-        settings.setdefault("pool_mode", "transaction")
-        weir = pgweir(databases={"app": far.entry}, **settings)
-        client = weir.wire().startup()
-        server = far.accept().login()
-        client.finish_login("alice")
-        weir.far = far
-        return weir, client, server
-
-    return start
-
-
 def serve(server, client, sql="SELECT 1"):
     client.send(query(sql))
     assert server.expect("Q").body == sql.encode() + b"\0"

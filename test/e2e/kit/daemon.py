@@ -6,6 +6,7 @@ says on stderr kept in a file. When a test is over it must stop at a SIGINT with
 without a word from a sanitizer: a test that passes otherwise still fails there.
 """
 
+import contextlib
 import glob
 import os
 import re
@@ -166,6 +167,15 @@ class Pgweir:
     def signal(self, number):
         self.process.send_signal(number)
 
+    @contextlib.contextmanager
+    def one_turn(self):
+        """What is sent within it is found in one turn: the daemon stands still meanwhile."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def wait_exit(self, limit=LIMIT):
         """The exit status; the daemon ends for a reason that the test gave."""
         try:
@@ -259,6 +269,10 @@ class Pgweir:
 
     def open_files(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def uses_io_uring(self):
+        folder = f"/proc/{self.pid}/fd"
+        return any("io_uring" in os.readlink(f"{folder}/{name}") for name in os.listdir(folder))
 
     # -- clients ------------------------------------------------------------------------------
 
