@@ -102,9 +102,10 @@ const struct setting settings[] = {
 	        .help = "A database made from the * entry is forgotten when it was unused for so "
 	                "long. 0 = never."),
 	SETTING(busy_poll, .initial = "0", .max = USEC_PER_SEC, .unit = 1, LIVE, GROUP(NETWORK),
-	        .help = "While servers work for clients, how long the process looks for what comes "
-	                "next before it sleeps. Answers a few clients sooner, where there are "
-	                "processors to spare, and uses one of them for it. 0 = it sleeps at once."),
+	        .help = "How long the process looks for what comes next, after something has come, "
+	                "before it sleeps. Answers a few clients much sooner, where there are "
+	                "processors to spare, and uses one of them while they are at work. 0 = it "
+	                "sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait for its turn. 0 = for ever."),
 	SETTING(client_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),

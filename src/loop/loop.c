@@ -136,7 +136,6 @@ static void run_tasks(struct loop *loop)
 static bool poll_for_a_while(struct loop *loop)
 {
 	unsigned long before = loop->call_count;
-	usec_t until = clock_now() + loop->poll_limit;
 
 	do {
 		event_base_loop(loop->base,
@@ -145,19 +144,31 @@ static bool poll_for_a_while(struct loop *loop)
 			loop->poll_count++;
 			return true;
 		}
-	} while (clock_now() < until);
+	} while (clock_now() < loop->poll_until);
 	return false;
+}
+
+/* Only descriptors make it look on: with timers that come again and again it would never sleep. */
+static void look_on(struct loop *loop, unsigned long ready_before)
+{
+	if (loop->poll_limit && loop->ready_count != ready_before)
+		loop->poll_until = clock_now() + loop->poll_limit;
+}
+
+static bool may_poll(const struct loop *loop)
+{
+	return loop->poll_limit && clock_now() < loop->poll_until;
 }
 
 static void turn(struct loop *loop)
 {
 	size_t leaving = loop->leaving_count;
+	unsigned long ready_before = loop->ready_count;
 	bool may_sleep = TAILQ_EMPTY(&loop->tasks);
 
 	loop->now = 0;
 	loop->is_turning = true;
-	if (!may_sleep || !loop->poll_limit || !loop->is_due(loop->is_due_arg) ||
-	    !poll_for_a_while(loop))
+	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
 		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
 	/* It begins by telling the kernel what has changed. */
@@ -166,6 +177,7 @@ static void turn(struct loop *loop)
 	run_tasks(loop);
 	if (loop->at_turn_end)
 		loop->at_turn_end(loop->at_turn_end_arg);
+	look_on(loop, ready_before);
 	loop->is_turning = false;
 	loop->turn_count++;
 }
@@ -177,12 +189,7 @@ void loop_run(struct loop *loop)
 	loop->is_stopping = false;
 }
 
-void loop_poll(struct loop *loop, usec_t limit, bool (*is_due)(const void *arg), const void *arg)
-{
-	loop->poll_limit = limit;
-	loop->is_due = is_due;
-	loop->is_due_arg = arg;
-}
+void loop_poll(struct loop *loop, usec_t limit) { loop->poll_limit = limit; }
 
 unsigned long loop_poll_count(const struct loop *loop) { return loop->poll_count; }
 
@@ -225,6 +232,7 @@ static void on_event(int fd, short events, void *arg)
 
 	(void)fd;
 	watch->loop->call_count++;
+	watch->loop->ready_count++;
 	if (events & EV_READ)
 		what |= WATCH_READ;
 	if (events & EV_WRITE)

@@ -17,10 +17,10 @@ struct loop {
 	bool is_turning;
 	bool is_stopping;
 	usec_t poll_limit;
-	bool (*is_due)(const void *arg);
-	const void *is_due_arg;
-	unsigned long call_count; /* callbacks of libevent's */
-	unsigned long poll_count; /* turns that found something by polling */
+	usec_t poll_until;         /* when it may sleep again */
+	unsigned long call_count;  /* callbacks of libevent's */
+	unsigned long ready_count; /* those of them for descriptors */
+	unsigned long poll_count;  /* turns that found something by polling */
 	struct task_list tasks;
 	void (*at_turn_end)(void *arg);
 	void *at_turn_end_arg;

@@ -279,7 +279,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	if (!daemon_load_proxies(daemon->config, &proxies, err))
 		return false;
 	clients_set_proxies(daemon->clients, proxies);
-	loop_poll(daemon->loop, daemon->config->busy_poll, pools_are_busy, daemon->pools);
+	loop_poll(daemon->loop, daemon->config->busy_poll);
 	return true;
 }
 

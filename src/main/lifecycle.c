@@ -43,7 +43,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
 	                     config->tcp_defer_accept);
 	console_configure(daemon->console);
-	loop_poll(daemon->loop, config->busy_poll, pools_are_busy, daemon->pools);
+	loop_poll(daemon->loop, config->busy_poll);
 	outbox_use_ring(daemon->streams.outbox, config->io_uring);
 }
 

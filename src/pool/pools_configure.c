@@ -194,8 +194,6 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	users_release(&old_users);
 }
 
-bool pools_are_busy(const void *pools) { return ((const struct pools *)pools)->busy_count > 0; }
-
 void pools_set_tls(struct pools *pools, struct tls_context *tls)
 {
 	struct tls_context *old = pools->tls;

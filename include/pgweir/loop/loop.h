@@ -35,11 +35,10 @@ void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 /*
- * Before the loop sleeps it looks again and again for `limit` microseconds, as long as
- * is_due() says that something will come soon; is_due() is asked once a turn. A limit of
- * 0, as at first: it sleeps at once.
+ * After a turn in which a descriptor was ready the loop looks again and again for `limit`
+ * microseconds before it sleeps. A limit of 0, as at first: it sleeps at once.
  */
-void loop_poll(struct loop *loop, usec_t limit, bool (*is_due)(const void *arg), const void *arg);
+void loop_poll(struct loop *loop, usec_t limit);
 
 /* How many turns found what they looked for before they slept: for tests. */
 unsigned long loop_poll_count(const struct loop *loop);

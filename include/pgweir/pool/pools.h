@@ -102,9 +102,6 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
  * Takes a reference of its own. */
 void pools_set_tls(struct pools *pools, struct tls_context *tls);
 
-/* Whether any server works for a client or for itself. `pools`: a struct pools, for loop_poll(). */
-bool pools_are_busy(const void *pools);
-
 /* The database of this name, made by `*` if need be. NULL: there is none (or no memory). */
 struct database *pools_database(struct pools *pools, const char *name);
 

@@ -308,42 +308,27 @@ END_TEST
 
 /* ---- polling ---- */
 
-/* Whether something is due: as often as `left` says. */
-struct expected {
-	unsigned int left;
-	unsigned int asked;
-};
-
-static bool is_expected(const void *arg)
-{
-	struct expected *expected = (struct expected *)arg;
-
-	expected->asked++;
-	return expected->left > 0 && expected->left--;
-}
-
 START_TEST(what_comes_soon_is_found_without_sleeping)
 {
 	struct loop *loop = make_loop();
 	struct noted noted = { 0 };
-	struct expected expected = { .left = 1 };
 	int pair[2];
 
 	make_pair(pair);
 	watch_init(&noted.watch, loop, pair[0], note_and_stop);
 	ck_assert(watch_set(&noted.watch, WATCH_READ));
-	loop_poll(loop, USEC_PER_SEC, is_expected, &expected);
+	loop_poll(loop, 600 * USEC_PER_SEC);
 	write_byte(pair[1]);
-	loop_run(loop);
+	loop_run(loop); /* nothing had come before: no polling */
 	ck_assert_uint_eq(noted.count, 1);
-	ck_assert_uint_eq(loop_poll_count(loop), 1);
-	loop_run(loop); /* nothing is due: no polling */
+	ck_assert_uint_eq(loop_poll_count(loop), 0);
+	loop_run(loop);
 	ck_assert_uint_eq(noted.count, 2);
 	ck_assert_uint_eq(loop_poll_count(loop), 1);
-	ck_assert_uint_eq(expected.asked, 2);
-	loop_poll(loop, 0, is_expected, &expected);
+	loop_poll(loop, 0);
 	loop_run(loop);
-	ck_assert_uint_eq(expected.asked, 2);
+	ck_assert_uint_eq(noted.count, 3);
+	ck_assert_uint_eq(loop_poll_count(loop), 1);
 	watch_done(&noted.watch);
 	close(pair[0]);
 	close(pair[1]);
@@ -351,35 +336,61 @@ START_TEST(what_comes_soon_is_found_without_sleeping)
 }
 END_TEST
 
-START_TEST(a_timer_ends_the_polling)
+/* A byte comes, then nothing but a timer after `limit`, while the loop looks on for `poll`. */
+static unsigned long polls_until_timer(usec_t poll, usec_t limit)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, 2 * USEC_PER_MS, on_dated);
-	struct expected expected = { .left = 1 };
-	int order[1], count = 0;
+	struct timer_line *line = loop_line(loop, limit, on_dated);
+	struct noted noted = { 0 };
+	int order[1], count = 0, pair[2];
 	struct dated timer = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
+	unsigned long polls;
 
-	loop_poll(loop, 600 * USEC_PER_SEC, is_expected, &expected);
+	make_pair(pair);
+	watch_init(&noted.watch, loop, pair[0], note_and_stop);
+	ck_assert(watch_set(&noted.watch, WATCH_READ));
+	loop_poll(loop, poll);
+	write_byte(pair[1]);
+	loop_run(loop);
+	watch_done(&noted.watch);
 	timer_set(&timer.timer, line, loop_now(loop));
 	loop_run(loop);
 	ck_assert_int_eq(count, 1);
-	ck_assert_uint_eq(loop_poll_count(loop), 1);
+	polls = loop_poll_count(loop);
+	close(pair[0]);
+	close(pair[1]);
 	loop_free(&loop);
+	return polls;
+}
+
+START_TEST(a_timer_ends_the_polling)
+{
+	ck_assert_uint_eq(polls_until_timer(600 * USEC_PER_SEC, 2 * USEC_PER_MS), 1);
 }
 END_TEST
 
 START_TEST(what_does_not_come_soon_is_waited_for)
 {
-	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, 300 * USEC_PER_MS, on_dated);
-	struct expected expected = { .left = 1 };
-	int order[1], count = 0;
-	struct dated timer = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
+	ck_assert_uint_eq(polls_until_timer(1, 300 * USEC_PER_MS), 0);
+}
+END_TEST
 
-	loop_poll(loop, 1, is_expected, &expected);
-	timer_set(&timer.timer, line, loop_now(loop));
-	loop_run(loop);
-	ck_assert_int_eq(count, 1);
+START_TEST(timers_alone_are_waited_for)
+{
+	struct loop *loop = make_loop();
+	struct timer_line *line = loop_line(loop, USEC_PER_MS, on_dated);
+	int order[2], count = 0;
+	struct dated timers[] = {
+		{ .loop = loop, .number = 0, .order = order, .count = &count, .stop_at = 1 },
+		{ .loop = loop, .number = 1, .order = order, .count = &count, .stop_at = 2 },
+	};
+
+	loop_poll(loop, 600 * USEC_PER_SEC);
+	for (int i = 0; i < 2; i++) {
+		timer_set(&timers[i].timer, line, loop_now(loop));
+		loop_run(loop);
+		ck_assert_int_eq(count, i + 1);
+	}
 	ck_assert_uint_eq(loop_poll_count(loop), 0);
 	loop_free(&loop);
 }
@@ -606,6 +617,7 @@ int main(void)
 	tcase_add_test(cases, timer_beyond_the_end_of_time_is_harmless);
 	tcase_add_test(cases, what_comes_soon_is_found_without_sleeping);
 	tcase_add_test(cases, a_timer_ends_the_polling);
+	tcase_add_test(cases, timers_alone_are_waited_for);
 	tcase_add_test(cases, what_does_not_come_soon_is_waited_for);
 	tcase_add_test(cases, watch_tells_what_was_wished_for);
 	tcase_add_test(cases, watch_at_rest_may_be_ended);
