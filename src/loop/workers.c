@@ -13,15 +13,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "pgweir/base/banned.h"
+#include "thread_priv.h"
 
-#define THREAD_STACK_SIZE ((size_t)1024 * 1024)
+#include "pgweir/base/banned.h"
 
 TAILQ_HEAD(job_list, job);
 
@@ -215,32 +214,22 @@ void workers_leave(struct workers **workersp, usec_t limit)
 	*workersp = NULL;
 }
 
-/* Signals are the loop's: a thread is born with all of them blocked. */
+static void count_living(struct workers *workers, int change)
+{
+	pthread_mutex_lock(&workers->lock);
+	workers->living_count += (unsigned int)change;
+	pthread_mutex_unlock(&workers->lock);
+}
+
 static bool start_thread(struct workers *workers, struct err *err)
 {
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int failure;
-
-	pthread_mutex_lock(&workers->lock);
-	workers->living_count++;
-	pthread_mutex_unlock(&workers->lock);
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	failure =
-	    pthread_create(&workers->threads[workers->thread_count], &attributes, work, workers);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (!failure) {
+	count_living(workers, 1);
+	if (thread_start(&workers->threads[workers->thread_count], work, workers, err)) {
 		workers->thread_count++;
 		return true;
 	}
-	pthread_mutex_lock(&workers->lock);
-	workers->living_count--;
-	pthread_mutex_unlock(&workers->lock);
-	return err_set(err, ERR_FILES, "cannot start a helper thread: %s", strerror(failure));
+	count_living(workers, -1);
+	return false;
 }
 
 bool workers_submit(struct workers *workers, struct job *job, struct err *err)

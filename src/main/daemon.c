@@ -9,6 +9,7 @@
 #include "pgweir/main/daemon.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "pgweir/auth/outside.h"
 
@@ -17,7 +18,8 @@
 #include "pgweir/base/banned.h"
 
 #define WORKER_THREADS 2
-#define WORKER_JOBS 4096 /* key derivations and TLS handshakes that may wait */
+#define WORKER_JOBS 4096 /* key derivations that may wait */
+#define HANDSHAKE_THREADS_MAX 4
 #define LOOKUP_THREADS 2
 #define LOOKUP_JOBS 4096
 #define PAM_THREADS 4
@@ -210,6 +212,20 @@ static bool make_resolver(struct daemon *daemon, struct err *err)
 	return daemon->resolver != NULL;
 }
 
+/*
+ * One processor is the loop's. More threads than processors would only take them from each other,
+ * and what OpenSSL's threads share goes to and fro between their caches.
+ */
+static unsigned int handshake_threads(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (processors <= 2)
+		return 1;
+	return processors > HANDSHAKE_THREADS_MAX ? HANDSHAKE_THREADS_MAX
+	                                          : (unsigned int)processors - 1;
+}
+
 static bool make_ground(struct daemon *daemon, struct err *err)
 {
 	daemon->loop = loop_new(err);
@@ -217,7 +233,10 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return false;
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
-	daemon->streams.workers = daemon->workers;
+	daemon->dialogues = dialogues_new(daemon->loop, handshake_threads(), err);
+	daemon->streams.dialogues = daemon->dialogues;
+	if (!daemon->dialogues)
+		return false;
 	daemon->streams.outbox = outbox_new(daemon->loop, &daemon->logger);
 	if (!daemon->streams.outbox)
 		return err_set(err, ERR_MEMORY, "out of memory");
@@ -336,6 +355,7 @@ void daemon_free(struct daemon **daemonp)
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);
+	dialogues_free(&daemon->dialogues);
 	workers_free(&daemon->workers);
 	workers_free(&daemon->lookups);
 	workers_leave(&daemon->pam, OUTSIDE_LIMIT);

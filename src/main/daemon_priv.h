@@ -8,6 +8,7 @@
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
+#include "pgweir/loop/dialogues.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/notify.h"
 #include "pgweir/main/tls_sets.h"
@@ -33,7 +34,8 @@ struct daemon {
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct loop *loop;
 	struct stream_pool streams;
-	struct workers *workers;
+	struct workers *workers;     /* for keys to be derived */
+	struct dialogues *dialogues; /* for handshakes of TLS */
 	struct workers *lookups; /* for what waits on others */
 	struct workers *pam, *ldap;
 	struct verifiers *verifiers;

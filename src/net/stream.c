@@ -33,7 +33,7 @@
 #define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
 
 /* The one place that says what the kernel watches for us. */
-static bool update(struct stream *stream)
+bool stream_update(struct stream *stream)
 {
 	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
 
@@ -121,7 +121,7 @@ static void read_ahead(struct stream *stream)
 	stream->ops->on_gone(stream);
 }
 
-bool stream_flush(struct stream *stream)
+static bool flush(struct stream *stream)
 {
 	struct kept *out = stream->out;
 	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, kept_count(out));
@@ -143,13 +143,13 @@ static void on_ready(struct watch *watch, unsigned int what)
 	struct stream *stream = STREAM_OF(watch);
 
 	if ((what & WATCH_WRITE) && stream->out) {
-		if (!stream_flush(stream)) {
+		if (!flush(stream)) {
 			watch_set(watch, 0);
 			stream->ops->on_gone(stream);
 			return;
 		}
 		if (!stream->out) {
-			update(stream);
+			stream_update(stream);
 			stream->ops->on_drained(stream);
 			return; /* it may be closed by now; what is readable will be told again */
 		}
@@ -173,12 +173,6 @@ void stream_open(struct stream *stream, struct loop *loop, struct stream_pool *p
 	watch_init(&stream->watch, loop, fd, on_ready);
 }
 
-bool stream_settle(struct stream *stream)
-{
-	stream->watch.on_ready = on_ready;
-	return update(stream);
-}
-
 int stream_take_socket(struct stream *stream)
 {
 	int fd = stream->watch.fd;
@@ -196,17 +190,21 @@ int stream_take_socket(struct stream *stream)
 
 void stream_close(struct stream *stream)
 {
+	bool is_ours;
+	int fd;
+
 	if (!stream_is_open(stream))
 		return;
-	if (stream->tls)
-		secure_close(stream);
-	close(stream_take_socket(stream));
+	is_ours = !stream->tls || secure_close(stream);
+	fd = stream_take_socket(stream);
+	if (is_ours)
+		close(fd);
 }
 
 bool stream_want(struct stream *stream, enum stream_want want)
 {
 	stream->want = want;
-	return (stream->tls && stream_is_shaking(stream)) || update(stream);
+	return (stream->tls && stream_is_shaking(stream)) || stream_update(stream);
 }
 
 /* Where the next bytes go: behind what is kept, in the scratch buffer if both fit. */
@@ -297,13 +295,13 @@ static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 			return false;
 		}
 	}
-	return update(stream);
+	return stream_update(stream);
 }
 
 /* Nobody is called back: when there is no memory, reading finds the end. */
 void stream_leave_unsent(struct stream *stream, struct bytes rest)
 {
-	if (!kept_add(stream->pool, &stream->out, rest.at, rest.count) || !update(stream))
+	if (!kept_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
 		shutdown(stream->watch.fd, SHUT_RDWR);
 }
 
@@ -383,14 +381,14 @@ void stream_halt(struct stream *stream, uint32_t allowance)
 {
 	stream->allowance = stream->tls || allowance == STREAM_UNLIMITED ? 0 : allowance;
 	if (!stream_is_shaking(stream))
-		update(stream);
+		stream_update(stream);
 }
 
 void stream_go_on(struct stream *stream)
 {
 	stream->allowance = STREAM_UNLIMITED;
 	if (!stream_is_shaking(stream))
-		update(stream);
+		stream_update(stream);
 }
 
 struct bytes stream_unsent_bytes(const struct stream *stream)

@@ -2,22 +2,24 @@
 /*
  * Encrypted streams: their handshake, and what becomes of their bytes.
  *
- *   socket --> heard --> [helper thread: one step] --> said --> socket     until it is over
+ *   socket --> heard --> [a helper thread: the handshake] --> said --> socket   until it is over
  *   socket --> room->in --> engine --> scratch --> owner                   then
  *   owner --> gathered --> engine --> room->out --> socket
  *
- * Hard here: while a helper thread works on a handshake the engine is the thread's.
- * The loop only watches the socket then. If the stream closes meanwhile, engine and
- * handshake are left to the job, which frees them when it has come back.
+ * Hard here: until the handshake is over the engine and the socket are a helper thread's, and
+ * the loop watches neither. If the stream closes meanwhile, both are left to the
+ * handshake, which frees and closes them when it has come back.
  */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#include "pgweir/loop/workers.h"
+#include "pgweir/loop/dialogues.h"
 
+#include "kept_priv.h"
 #include "socket_calls_priv.h"
 #include "tls_priv.h"
 
@@ -33,17 +35,17 @@
 #define RECORD_TYPE_MOST 24
 
 struct handshake {
-	struct job job;
+	struct dialogue dialogue;
 	struct stream *stream; /* NULL: closed meanwhile */
 	struct tls *tls;       /* the stream's, or ours when that has closed */
 	struct buf heard;      /* of the far end, and not used up */
-	struct buf said;       /* for the far end */
+	struct buf said;       /* for the far end, and not sent yet */
 	enum tls_step step;    /* what the last step came to */
-	bool is_working;       /* a helper thread has all this but the stream */
+	bool has_begun;        /* there was a step */
+	bool is_held;          /* a helper thread has all this but the stream */
+	int error;             /* errno of what broke the connection, or 0 */
 	struct err err;
 };
-
-#define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
 
 bool stream_is_shaking(const struct stream *stream)
 {
@@ -74,7 +76,7 @@ static struct buf *clear_out(struct stream *stream)
 
 static void handshake_free(struct handshake *handshake)
 {
-	buf_wipe(&handshake->heard);
+	buf_free(&handshake->heard);
 	buf_free(&handshake->said);
 	free(handshake);
 }
@@ -107,18 +109,73 @@ static size_t whole_records(const struct buf *heard)
 	return heard->count - rest.count;
 }
 
-static void run(struct job *job)
+static unsigned int break_off(struct handshake *handshake, int error)
 {
-	struct handshake *handshake = (struct handshake *)job;
+	handshake->error = error;
+	handshake->step = TLS_FAILED;
+	err_set(&handshake->err, ERR_SERVER_CONNECT, "closed during the TLS handshake");
+	return 0;
+}
+
+static bool has_to_wait(void) { return errno == EAGAIN || errno == EINTR; }
+
+/* Says what there is to say; answers what to wait for then. */
+static unsigned int speak(struct handshake *handshake)
+{
+	struct buf *said = &handshake->said;
+	ssize_t done = said->count ? socket_send(handshake->dialogue.fd, said->at, said->count) : 0;
+
+	if (done > 0)
+		buf_drop(said, (size_t)done);
+	if (handshake->step != TLS_MORE)
+		return 0; /* the stream will send the rest */
+	if (done < 0 && !has_to_wait())
+		return break_off(handshake, errno);
+	return said->count ? WATCH_WRITE : WATCH_READ;
+}
+
+static void shake(struct handshake *handshake)
+{
 	size_t whole = whole_records(&handshake->heard);
 	struct bytes heard = bytes_of(handshake->heard.at, whole);
 
+	handshake->has_begun = true;
 	handshake->step = tls_shake(handshake->tls, &heard, &handshake->said, &handshake->err);
 	buf_drop(&handshake->heard, whole - heard.count);
-	if (handshake->step == TLS_MORE && !buf_ok(&handshake->said)) {
+	if (handshake->step != TLS_FAILED && !buf_ok(&handshake->said)) {
 		handshake->step = TLS_FAILED;
 		err_set(&handshake->err, ERR_MEMORY, "out of memory");
 	}
+}
+
+/* Whether a step can be made with what is there already. */
+static bool is_due(const struct handshake *handshake)
+{
+	return whole_records(&handshake->heard) > 0 ||
+	       (!handshake->has_begun && tls_context_role(handshake->tls->context) == TLS_CONNECTS);
+}
+
+static unsigned int go_on(struct dialogue *dialogue)
+{
+	struct handshake *handshake = (struct handshake *)dialogue;
+	char *room;
+	ssize_t done;
+
+	if (handshake->said.count)
+		return speak(handshake);
+	if (!is_due(handshake)) {
+		room = buf_reserve(&handshake->heard, HEARD_SIZE);
+		done = room ? socket_receive(dialogue->fd, room, HEARD_SIZE) : 0;
+		if (done < 0 && has_to_wait())
+			return WATCH_READ;
+		if (done <= 0)
+			return break_off(handshake, done < 0 ? errno : 0);
+		handshake->heard.count += (size_t)done;
+		if (!is_due(handshake))
+			return WATCH_READ;
+	}
+	shake(handshake);
+	return speak(handshake);
 }
 
 /* What came behind the handshake is the first of what the owner will read. */
@@ -138,12 +195,11 @@ static bool keep_early(struct stream *stream, struct bytes heard)
 	return stream_keep(stream, bytes_of(scratch, count));
 }
 
-static void fail(struct stream *stream, enum err_code code, const char *reason)
+static void fail(struct stream *stream, const char *reason)
 {
 	struct err err;
 
-	err_set(&err, code, "%s", reason);
-	watch_set(&stream->watch, 0);
+	err_set(&err, ERR_SERVER_CONNECT, "%s", reason);
 	stream->ops->on_secured(stream, &err);
 }
 
@@ -153,102 +209,49 @@ static void finish(struct stream *stream)
 	bool is_good;
 
 	stream->tls->handshake = NULL;
-	is_good = keep_early(stream, buf_bytes(&handshake->heard)) && stream_settle(stream);
+	is_good =
+	    (handshake->said.count == 0 || stream_send_raw(stream, buf_bytes(&handshake->said))) &&
+	    keep_early(stream, buf_bytes(&handshake->heard)) && stream_update(stream);
 	handshake_free(handshake);
-	if (is_good)
+	if (is_good) {
 		stream->ops->on_secured(stream, NULL);
-	else
-		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
-}
-
-static bool submit(struct handshake *handshake, struct err *err)
-{
-	handshake->is_working =
-	    workers_submit(handshake->stream->pool->workers, &handshake->job, err);
-	return handshake->is_working;
-}
-
-/* Goes on if enough has come for a step, else waits for more. */
-static void go_on(struct stream *stream)
-{
-	struct handshake *handshake = stream->tls->handshake;
-
-	if (whole_records(&handshake->heard)) {
-		if (!submit(handshake, NULL))
-			fail(stream, ERR_LIMIT, "too many TLS handshakes at once");
-	} else if (!watch_set(&stream->watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u))) {
-		fail(stream, ERR_FILES, "cannot watch the connection");
+		return;
 	}
+	watch_set(&stream->watch, 0);
+	fail(stream, "closed during the TLS handshake");
 }
 
-/* A step has come back from its thread. */
-static void on_step(struct job *job)
+/* The stream has closed, or the helper threads come to their end before it does. */
+static void clean_up(struct handshake *handshake)
 {
-	struct handshake *handshake = (struct handshake *)job;
-	struct stream *stream = handshake->stream;
 	struct tls *tls = handshake->tls;
-	bool is_sent;
 
-	handshake->is_working = false;
-	if (job->is_abandoned) {
-		if (stream)
-			stream->tls = NULL;
-		tls_free(&tls);
-		handshake_free(handshake);
-		return;
-	}
-	is_sent = !handshake->said.count || stream_send_raw(stream, buf_bytes(&handshake->said));
-	buf_clear(&handshake->said);
-	if (handshake->step == TLS_FAILED) {
-		struct err err = handshake->err; /* it goes with the stream */
-
-		watch_set(&stream->watch, 0);
-		stream->ops->on_secured(stream, &err);
-	} else if (!is_sent) {
-		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
-	} else if (handshake->step == TLS_DONE) {
-		finish(stream);
-	} else {
-		go_on(stream);
-	}
-}
-
-static void hear(struct stream *stream)
-{
-	struct handshake *handshake = stream->tls->handshake;
-	char *room = buf_reserve(&handshake->heard, HEARD_SIZE);
-	ssize_t done = room ? recv(stream->watch.fd, room, HEARD_SIZE, 0) : 0;
-
-	if (done < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (done <= 0) {
-		stream->error = done < 0 ? errno : 0;
-		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
-		return;
-	}
-	handshake->heard.count += (size_t)done;
-	go_on(stream);
-}
-
-static void on_ready(struct watch *watch, unsigned int what)
-{
-	struct stream *stream = STREAM_OF(watch);
-	struct handshake *handshake = stream->tls ? stream->tls->handshake : NULL;
-
-	if (!handshake) {
-		watch_set(watch, 0);
-		return;
-	}
-	if ((what & WATCH_WRITE) && stream->out && !stream_flush(stream)) {
-		fail(stream, ERR_SERVER_CONNECT, "closed during the TLS handshake");
-		return;
-	}
-	if (handshake->is_working) /* what comes now has time */
-		watch_set(watch, stream->out ? WATCH_WRITE : 0);
-	else if (what & WATCH_READ)
-		hear(stream);
+	if (handshake->stream)
+		handshake->stream->tls = NULL;
 	else
-		watch_set(watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u));
+		close(handshake->dialogue.fd);
+	tls_free(&tls);
+	handshake_free(handshake);
+}
+
+static void on_over(struct dialogue *dialogue)
+{
+	struct handshake *handshake = (struct handshake *)dialogue;
+	struct stream *stream = handshake->stream;
+	struct err err = handshake->err; /* it goes with the stream */
+
+	if (dialogue->is_abandoned) {
+		clean_up(handshake);
+		return;
+	}
+	handshake->is_held = false;
+	stream->error = handshake->error;
+	if (handshake->step == TLS_DONE)
+		finish(stream);
+	else if (handshake->step == TLS_FAILED)
+		stream->ops->on_secured(stream, &err);
+	else
+		fail(stream, "cannot watch the connection");
 }
 
 static bool make_room(struct stream_pool *pool)
@@ -258,32 +261,46 @@ static bool make_room(struct stream_pool *pool)
 	return pool->room != NULL;
 }
 
+/* The socket goes to a helper thread, with what it has not taken yet. */
+static bool hand_over(struct stream *stream, struct handshake *handshake, struct err *err)
+{
+	struct bytes unsent = stream_unsent_bytes(stream);
+	bool has_work;
+
+	buf_add(&handshake->said, unsent.at, unsent.count);
+	if (!buf_ok(&handshake->said) || !buf_ok(&handshake->heard))
+		return err_set(err, ERR_MEMORY, "no memory for TLS");
+	kept_free(stream->pool, &stream->out);
+	watch_set(&stream->watch, 0);
+	has_work = handshake->said.count || is_due(handshake);
+	handshake->is_held =
+	    dialogue_begin(stream->pool->dialogues, &handshake->dialogue,
+	                   has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
+	return handshake->is_held;
+}
+
 bool stream_secure(struct stream *stream, struct tls_context *context, const char *name,
                    struct bytes early, struct err *err)
 {
 	struct handshake *handshake = calloc(1, sizeof(*handshake));
 	struct tls *tls = tls_new(context, name);
-	bool begins = tls_context_role(context) == TLS_CONNECTS;
 
-	assert(!stream->tls && !stream->in && stream->pool->workers);
+	assert(!stream->tls && !stream->in && stream->pool->dialogues);
 	if (!handshake || !tls || !make_room(stream->pool)) {
 		free(handshake);
 		tls_free(&tls);
 		return err_set(err, ERR_MEMORY, "no memory for TLS");
 	}
-	*handshake = (struct handshake){ .job = { .run = run, .done = on_step },
-		                         .stream = stream,
-		                         .tls = tls };
+	stream_push(stream);
+	*handshake = (struct handshake){
+		.dialogue = { .fd = stream->watch.fd, .go_on = go_on, .done = on_over },
+		.stream = stream,
+		.tls = tls,
+	};
 	tls->handshake = handshake;
 	stream->tls = tls;
-	stream->watch.on_ready = on_ready;
 	buf_add(&handshake->heard, early.at, early.count);
-	if (!buf_ok(&handshake->heard))
-		return err_set(err, ERR_MEMORY, "no memory for TLS");
-	if (begins || whole_records(&handshake->heard))
-		return submit(handshake, err);
-	return watch_set(&stream->watch, WATCH_READ | (stream->out ? WATCH_WRITE : 0u)) ||
-	       err_set(err, ERR_FILES, "cannot watch the connection");
+	return hand_over(stream, handshake, err);
 }
 
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err)
@@ -422,19 +439,20 @@ void secure_goodbye(struct stream *stream)
 		stream_send_raw(stream, buf_bytes(out));
 }
 
-void secure_close(struct stream *stream)
+bool secure_close(struct stream *stream)
 {
 	struct handshake *handshake = stream->tls->handshake;
 
-	if (handshake && handshake->is_working) {
+	if (handshake && handshake->is_held) {
 		handshake->stream = NULL;
 		stream->tls = NULL;
-		workers_abandon(&handshake->job);
-		return;
+		dialogue_abandon(&handshake->dialogue);
+		return false;
 	}
 	secure_goodbye(stream);
 	leave_desk(stream);
 	if (handshake)
 		handshake_free(handshake);
 	tls_free(&stream->tls);
+	return true;
 }

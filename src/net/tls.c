@@ -77,9 +77,10 @@ static bool is_address(const char *name)
 	return inet_pton(AF_INET, name, room) == 1 || inet_pton(AF_INET6, name, room) == 1;
 }
 
-static bool set_up(struct tls *tls, const char *name)
+static bool set_up(struct tls *tls)
 {
 	BIO *bio = BIO_new(tls_context_transport(tls->context));
+	const char *name = tls->name;
 
 	if (!bio)
 		return false;
@@ -91,12 +92,8 @@ static bool set_up(struct tls *tls, const char *name)
 		return true;
 	}
 	SSL_set_connect_state(tls->ssl);
-	if (!name)
-		return true;
-	tls->name = strdup(name);
 	/* An address is no name to be told apart by (RFC 6066). */
-	return tls->name &&
-	       (!*name || is_address(name) || SSL_set_tlsext_host_name(tls->ssl, name) == 1);
+	return !name || !*name || is_address(name) || SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 }
 
 struct tls *tls_new(struct tls_context *context, const char *name)
@@ -106,12 +103,18 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 	if (!tls)
 		return NULL;
 	tls->context = tls_context_ref(context);
-	tls->ssl = SSL_new(tls_context_library(context));
-	if (tls->ssl && set_up(tls, name))
-		return tls;
-	ERR_clear_error();
-	tls_free(&tls);
-	return NULL;
+	if (tls_context_role(context) == TLS_CONNECTS && name && !(tls->name = strdup(name)))
+		tls_free(&tls);
+	return tls;
+}
+
+/* With the first step, so that the thread that works with it makes it. */
+static bool has_engine(struct tls *tls)
+{
+	if (tls->ssl)
+		return true;
+	tls->ssl = SSL_new(tls_context_library(tls->context));
+	return tls->ssl && set_up(tls);
 }
 
 void tls_free(struct tls **tlsp)
@@ -191,6 +194,10 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 {
 	int result, why;
 
+	if (!has_engine(tls)) {
+		tls_err(err, ERR_MEMORY, "no memory for TLS");
+		return TLS_FAILED;
+	}
 	begin(tls, *in, out);
 	result = SSL_do_handshake(tls->ssl);
 	why = SSL_get_error(tls->ssl, result);

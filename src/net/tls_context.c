@@ -30,6 +30,8 @@ struct tls_context {
 	enum tls_role role;
 	enum tls_check check;
 	unsigned char print[PRINT_SIZE];
+	size_t binding_count;
+	unsigned char binding[TLS_BINDING_MAX]; /* of our own certificate */
 };
 
 /* While a set is made. */
@@ -325,6 +327,8 @@ static bool fill(struct making *making, struct tls_context *context)
 	if (!tls_rules_apply(making->library, options, making->err) || !load_own(making) ||
 	    !load_authorities(making))
 		return false;
+	context->binding_count =
+	    tls_binding_of(SSL_CTX_get0_certificate(making->library), context->binding);
 	return EVP_DigestFinal_ex(making->print, context->print, NULL) == 1;
 }
 
@@ -382,6 +386,11 @@ struct ssl_ctx_st *tls_context_library(const struct tls_context *context)
 struct bio_method_st *tls_context_transport(const struct tls_context *context)
 {
 	return context->transport;
+}
+
+struct bytes tls_context_binding(const struct tls_context *context)
+{
+	return bytes_of((const char *)context->binding, context->binding_count);
 }
 
 enum tls_role tls_context_role(const struct tls_context *context) { return context->role; }

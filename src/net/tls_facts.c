@@ -141,19 +141,12 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 
 /* ---- channel binding ---- */
 
-size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX])
+size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX])
 {
-	SSL *ssl = ssl_of(stream);
-	const X509 *certificate;
 	const EVP_MD *hash;
 	unsigned int size = 0;
 	int nid = NID_undef;
 
-	if (!ssl)
-		return 0;
-	certificate = tls_context_role(stream->tls->context) == TLS_ACCEPTS
-	                  ? SSL_get_certificate(ssl)
-	                  : SSL_get0_peer_certificate(ssl);
 	if (!certificate ||
 	    X509_get_signature_info((X509 *)certificate, &nid, NULL, NULL, NULL) != 1)
 		return 0;
@@ -166,4 +159,18 @@ size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BI
 		size = 0;
 	ERR_clear_error();
 	return size;
+}
+
+size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX])
+{
+	SSL *ssl = ssl_of(stream);
+	struct bytes own;
+
+	if (!ssl)
+		return 0;
+	if (tls_context_role(stream->tls->context) == TLS_CONNECTS)
+		return tls_binding_of(SSL_get0_peer_certificate(ssl), out);
+	own = tls_context_binding(stream->tls->context);
+	memcpy(out, own.at, own.count);
+	return own.count;
 }

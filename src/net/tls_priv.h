@@ -13,6 +13,7 @@
 struct ssl_st;     /* OpenSSL's SSL */
 struct ssl_ctx_st; /* and SSL_CTX */
 struct bio_method_st;
+struct x509_st; /* and X509 */
 struct handshake;
 
 enum tls_step {
@@ -29,7 +30,7 @@ enum tls_end {
 };
 
 struct tls {
-	struct ssl_st *ssl;
+	struct ssl_st *ssl;          /* NULL before the first step */
 	struct tls_context *context; /* one reference */
 	char *name;                  /* the host that we connect to, or NULL */
 	struct handshake *handshake; /* until it is over: stream_secure.c */
@@ -46,9 +47,17 @@ struct bio_method_st *tls_context_transport(const struct tls_context *context);
 enum tls_role tls_context_role(const struct tls_context *context);
 enum tls_check tls_context_check(const struct tls_context *context);
 
+/* What a login can be bound to where its certificate is shown. Empty: it has none. */
+struct bytes tls_context_binding(const struct tls_context *context);
+
 /* Fills *err with "<what>: <reason>", the reason that OpenSSL noted last on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- tls_facts.c ---- */
+
+/* tls-server-end-point (RFC 5929) of a certificate, which may be NULL. 0: it has none. */
+size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
 
 /* ---- tls_rules.c ---- */
 
@@ -100,8 +109,11 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full);
 bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count);
 void secure_goodbye(struct stream *stream);
 
-/* The stream closes: lets all of it go, also while a helper thread works on it. */
-void secure_close(struct stream *stream);
+/*
+ * The stream closes: lets all of it go. false: the socket is closed by the handshake that a
+ * helper thread is at.
+ */
+bool secure_close(struct stream *stream);
 
 /* So many streams may keep OpenSSL's buffers: those that came to work last. */
 #define SECURE_DESKS 32
@@ -121,10 +133,7 @@ void secure_room_free(struct secure_room **room);
 /* Sends bytes as they are; keeps what the socket does not take. */
 bool stream_send_raw(struct stream *stream, struct bytes bytes);
 
-/* Sends what waits. false: the connection broke. */
-bool stream_flush(struct stream *stream);
-
-/* Watches the socket as an ordinary stream's from now on. */
-bool stream_settle(struct stream *stream);
+/* Watches the socket again, as what is wanted and unsent says. */
+bool stream_update(struct stream *stream);
 
 #endif

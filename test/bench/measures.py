@@ -98,8 +98,11 @@ def idle_memory(bench, case, target):
 
 
 def login_storm(bench, case, target):
-    """The latency of clients at a steady rate, alone and while others log in."""
+    """The latency of clients at a steady rate: alone; while others log in; and while others log in
+    at another process of the same program, which shows what the machine's work alone makes of it.
+    """
     process = bench.place.target(target, case.flavour)
+    other = bench.place.target(target, "tls_scram_beside")
     pgbench = Pgbench(bench.workplace, case.words, case.clients, case.script, case.user,
                       case.sslmode, 1)
     pgbench.warm(process)
@@ -107,7 +110,10 @@ def login_storm(bench, case, target):
     alone = pgbench.run(target, process, seconds)["p99_ms"]
     with Storm(process.port, SCRAM_USER, DATABASE, STORM_LOGINS, SECRET) as storm:
         amid = pgbench.run(target, process, seconds)["p99_ms"]
-    return {"alone_p99_ms": alone, "storm_p99_ms": amid, "p99_growth": amid / alone,
+    with Storm(other.port, SCRAM_USER, DATABASE, STORM_LOGINS, SECRET):
+        beside = pgbench.run(target, process, seconds)["p99_ms"]
+    return {"alone_p99_ms": alone, "storm_p99_ms": amid, "beside_p99_ms": beside,
+            "p99_growth": amid / alone, "p99_held_up": amid / beside,
             "logins_s": storm.logins_s}
 
 

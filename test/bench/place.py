@@ -66,6 +66,7 @@ FLAVOURS = {
     "tls_server": Flavour(has_server_tls=True),
     "tls_both": Flavour(has_client_tls=True, has_server_tls=True),
     "tls_scram": Flavour(SCRAM, has_client_tls=True),
+    "tls_scram_beside": Flavour(SCRAM, has_client_tls=True),
     "tls_idle": Flavour(has_client_tls=True),
     "late": Flavour(own={"late_begin": 1}),
     "poll": Flavour(own={"busy_poll": BUSY_POLL_US}),

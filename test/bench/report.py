@@ -35,6 +35,8 @@ METRICS = {
     "beside_cpu_us": ("CPU us/transaction, beside", "{:.2f}"),
     "alone_p99_ms": ("p99 ms, alone", "{:.3f}"),
     "storm_p99_ms": ("p99 ms, amid the storm", "{:.3f}"),
+    "beside_p99_ms": ("p99 ms, beside a storm at another process", "{:.3f}"),
+    "p99_held_up": ("p99 amid the storm / beside it", "{:.2f}"),
     "p99_growth": ("p99 amid the storm / alone", "{:.2f}"),
     "logins_s": ("logins/s", "{:.0f}"),
     "login_cpu_us": ("CPU us/login", "{:.1f}"),

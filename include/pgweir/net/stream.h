@@ -32,12 +32,12 @@
 
 struct stream;
 struct bulk_room;
+struct dialogues;
 struct kept;
 struct outbox;
 struct secure_room;
 struct tls;
 struct tls_context;
-struct workers;
 
 /* What the owner is told; each comes from the loop, and may close the stream. */
 struct stream_ops {
@@ -73,7 +73,7 @@ struct stream_pool {
 	size_t first_size; /* bytes that a kept buffer has from the start (pkt_buf) */
 	void *spare; /* buffers of that size for the next; each begins with the next one's place */
 	size_t spare_size;           /* bytes in them */
-	struct workers *workers;     /* for handshakes; borrowed. NULL: there are none */
+	struct dialogues *dialogues; /* for handshakes; borrowed. NULL: there are none */
 	struct outbox *outbox;       /* of those that gather; borrowed. NULL: nobody does */
 	struct bulk_room *bulk_room; /* of those in which much flows; made for the first */
 	struct secure_room *room;    /* of the encrypted ones; made for the first of them */
@@ -181,12 +181,12 @@ static inline bool stream_is_halted(const struct stream *stream)
 /* ---- encryption ---- */
 
 /*
- * Begins the handshake of TLS; on_secured() comes from the loop when it is over.
- * The cryptography is done on helper threads. Until then nothing may be sent or
- * read; stream_want() is remembered, and stream_close() may be called.
+ * Begins the handshake of TLS; on_secured() comes from the loop when it is over. Helper
+ * threads talk with the far end until then: nothing may be sent or read; stream_want() is
+ * remembered, and stream_close() may be called.
  *
  * name: of the host that we connect to, or NULL. early: what was read of the
- * handshake already. Nothing may be kept or unsent. false: *err says why not.
+ * handshake already. Nothing may be kept. false: *err says why not.
  */
 bool stream_secure(struct stream *stream, struct tls_context *context, const char *name,
                    struct bytes early, struct err *err);

@@ -6,6 +6,7 @@
 #include "pgweir/net/stream.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #undef ERR_STATE
 
 #include "pgweir/base/buf.h"
-#include "pgweir/loop/workers.h"
+#include "pgweir/loop/dialogues.h"
 #include "pgweir/net/tls.h"
 
 #include "../unit.h"
@@ -36,7 +37,7 @@ struct end {
 
 struct stage {
 	struct loop *loop;
-	struct workers *workers;
+	struct dialogues *dialogues;
 	struct stream_pool pool;
 	struct task task;
 	struct tls_context *accepts, *connects;
@@ -214,9 +215,9 @@ static void make(struct stage *stage, size_t cut, const char *protocols)
 
 	*stage = (struct stage){ .task.run = turn, .cut = cut, .left = SIZE_MAX };
 	stage->loop = loop_new(&err);
-	stage->workers = workers_new(stage->loop, 2, 100, &err);
+	stage->dialogues = dialogues_new(stage->loop, 2, &err);
 	stream_pool_init(&stage->pool, 4096);
-	stage->pool.workers = stage->workers;
+	stage->pool.dialogues = stage->dialogues;
 	stage->accepts = make_context(TLS_ACCEPTS, protocols);
 	stage->connects = make_context(TLS_CONNECTS, protocols);
 	open_end(stage, &stage->here);
@@ -254,7 +255,7 @@ static void done(struct stage *stage)
 	close_end(&stage->here);
 	close_end(&stage->there);
 	loop_undefer(stage->loop, &stage->task);
-	workers_free(&stage->workers);
+	dialogues_free(&stage->dialogues);
 	ck_assert_uint_eq(stage->pool.kept.used_count, 0);
 	stream_pool_done(&stage->pool);
 	tls_context_unref(&stage->accepts);
@@ -343,6 +344,35 @@ START_TEST(secure_noise_is_no_handshake)
 	    stream_secure(&stage.here.stream, stage.accepts, NULL, bytes_text(noises[_i]), &err));
 	run_until(&stage, one_failed);
 	ck_assert(strncmp(stage.here.why, "TLS handshake failed: ", 22) == 0);
+	done(&stage);
+}
+END_TEST
+
+/* The 'S' that a client waits for, where the socket was full. */
+START_TEST(secure_what_is_unsent_goes_first)
+{
+	static char plain[1000000], came[sizeof(plain)];
+	struct stage stage;
+	struct err err;
+	size_t count = 0;
+
+	make(&stage, 65536, "secure");
+	for (size_t i = 0; i < sizeof(plain); i++)
+		plain[i] = (char)(i * 7 + i / 251);
+	ck_assert(stream_send(&stage.here.stream, bytes_of(plain, sizeof(plain))));
+	ck_assert_uint_gt(stream_unsent(&stage.here.stream), 0);
+	ck_assert(
+	    stream_secure(&stage.here.stream, stage.accepts, NULL, (struct bytes){ 0 }, &err));
+	while (count < sizeof(came)) {
+		struct pollfd far = { .fd = stage.here.far, .events = POLLIN };
+		ssize_t done;
+
+		ck_assert_int_eq(poll(&far, 1, 10000), 1);
+		done = recv(stage.here.far, came + count, sizeof(came) - count, 0);
+		ck_assert_int_gt(done, 0);
+		count += (size_t)done;
+	}
+	ck_assert_mem_eq(came, plain, sizeof(plain));
 	done(&stage);
 }
 END_TEST
@@ -508,6 +538,7 @@ int main(void)
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
 	tcase_add_test(tcase, secure_close_amid_the_handshake);
 	tcase_add_loop_test(tcase, secure_noise_is_no_handshake, 0, 2);
+	tcase_add_test(tcase, secure_what_is_unsent_goes_first);
 	tcase_add_test(tcase, secure_nothing_is_sent_in_plain_meanwhile);
 	tcase_add_loop_test(tcase, secure_carries_all, 0, COUNT_OF(loads));
 	tcase_add_test(tcase, secure_gathers_pieces);
