@@ -107,7 +107,8 @@ def statements():
 def connections():
     tls = {"sslmode": "require", "targets": tuple(POOLERS)}
     return [
-        connect("connect-trust-8", "trust"),
+        connect("connect-trust-8", "trust; the relay is one that lets in by itself",
+                flavour="trust_connect"),
         connect("connect-trust-logged-8", "trust, with the log lines that are the default",
                 flavour="trust_logged"),
         connect("connect-md5-8", "md5", flavour="md5", user=MD5_USER),

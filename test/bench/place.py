@@ -42,6 +42,7 @@ class Flavour:
     has_server_tls: bool = False
     has_plain_passwords: bool = False
     resting_pools: int = 0
+    is_for_logins: bool = False  # the relay is one that lets in by itself
 
 
 SCRAM = {"auth_type": "scram-sha-256"}
@@ -50,6 +51,7 @@ RESTING = {"server_idle_timeout": 1}
 
 FLAVOURS = {
     "trust": Flavour(),
+    "trust_connect": Flavour(is_for_logins=True),
     "trust_logged": Flavour({"log_connections": 1, "log_disconnections": 1}),
     "scram": Flavour(SCRAM),
     "scram_plain": Flavour(SCRAM, has_plain_passwords=True),
@@ -137,6 +139,8 @@ class Place:
         """The server process of a target."""
         if name == "postgresql":
             return self.postgres
+        if name == "relay" and FLAVOURS[flavour].is_for_logins:
+            name = "bare_pool"
         key = (name, flavour if name in POOLERS else "")
         if key not in self.started:
             self.started[key] = self.start(name, flavour)
@@ -144,6 +148,9 @@ class Place:
 
     def start(self, name, flavour):
         relays = {"haproxy": servers.Relay, "relay": servers.BareRelay}
+        if name == "bare_pool":
+            return self.workplace.start(servers.BarePool(
+                self.workplace, self.programs[name], self.postgres.port, TRUSTED_USER, DATABASE))
         if name in relays:
             return self.workplace.start(
                 relays[name](self.workplace, self.programs[name], self.postgres.port))

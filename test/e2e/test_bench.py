@@ -8,6 +8,7 @@ import contextlib
 import os
 import pathlib
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -245,20 +246,24 @@ def free_port():
 
 
 @contextlib.contextmanager
-def relay_to(server_port):
-    """Gives its port."""
-    program = pathlib.Path(find_binary()).parent / "test" / "bench" / "relay"
+def running(name, server_port, *words):
+    """Gives the port of a program of the bench's own that stands before a server."""
+    program = pathlib.Path(find_binary()).parent / "test" / "bench" / name
     if not os.access(program, os.X_OK):
         pytest.skip(f"no {program}")
     port = free_port()
-    process = subprocess.Popen([program, str(port), str(server_port)])
+    process = subprocess.Popen([program, str(port), str(server_port), *words])
     try:
-        wait_until(lambda: process.poll() is not None or accepts(port), what="the relay")
+        wait_until(lambda: process.poll() is not None or accepts(port), what=name)
         yield port
         assert process.poll() is None
     finally:
         process.kill()
         process.wait(LIMIT)
+
+
+def relay_to(server_port):
+    return running("relay", server_port)
 
 
 def accepts(port):
@@ -335,3 +340,74 @@ def test_relay_without_a_server():
     with relay_to(free_port()) as port, connect(port) as client:
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(1) == b""
+
+
+# -- the bare pool --------------------------------------------------------------------------------
+
+WELCOME = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"
+SERVERS = 16
+
+
+@contextlib.contextmanager
+def bare_pool():
+    """(port, the connections of its servers): PostgreSQL is played by the test."""
+    servers = []
+
+    def let_in():
+        for _ in range(SERVERS):
+            server = listener.accept()[0]
+            server.settimeout(LIMIT)
+            servers.append(server)
+            assert b"user\0somebody\0database\0some\0" in server.recv(1000)
+            server.sendall(WELCOME)
+
+    with listening() as listener:
+        host = threading.Thread(target=let_in)
+        host.start()
+        with running("bare_pool", listener.getsockname()[1], "somebody", "some") as port:
+            host.join(LIMIT)
+            assert len(servers) == SERVERS
+            yield port, servers
+        for server in servers:
+            server.close()
+
+
+def logged_in(port):
+    client = connect(port)
+    client.sendall(b"startup")
+    assert client.recv(1000) == WELCOME
+    return client
+
+
+def asked(servers):
+    """The one server that has something to read."""
+    ready = select.select(servers, [], [], LIMIT)[0]
+    assert len(ready) == 1
+    return ready[0]
+
+
+def test_the_bare_pool_lets_in_and_serves_one_after_the_other():
+    answer = b"C\0\0\0\x09done\0" + WELCOME[-6:]
+    with bare_pool() as (port, servers):
+        for text in (b"Qone", b"Qtwo"):
+            with logged_in(port) as client:
+                client.sendall(text)
+                server = asked(servers)
+                assert server.recv(1000) == text
+                server.sendall(answer[:5])
+                assert client.recv(1000) == answer[:5]
+                server.sendall(answer[5:])
+                assert client.recv(1000) == answer[5:]
+                client.sendall(b"X")
+                assert client.recv(1) == b""
+
+
+def test_the_bare_pool_outlives_a_client_that_leaves_amid_its_query():
+    with bare_pool() as (port, servers):
+        with logged_in(port) as client:
+            client.sendall(b"Qslow")
+            server = asked(servers)
+            assert server.recv(1000) == b"Qslow"
+        server.sendall(b"C\0\0\0\x09done\0" + WELCOME[-6:])
+        for _ in range(SERVERS + 1):
+            logged_in(port).close()

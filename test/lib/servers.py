@@ -324,6 +324,19 @@ class BareRelay(Process):
         return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"
 
 
+class BarePool(Process):
+    """The bench's own pool (test/bench/bare_pool.c): it lets in whoever comes, as one user."""
+
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, workplace, binary, target_port, user, database, name="bare_pool"):
+        port = free_port()
+        super().__init__(workplace, name, [binary, port, target_port, user, database], port)
+
+    def conninfo(self, database, user):
+        return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"
+
+
 class Relay(Process):
     """HAProxy in one thread, passing bytes to one port."""
 
