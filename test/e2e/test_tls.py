@@ -6,6 +6,7 @@ import ssl
 import psycopg
 import pytest
 
+from .kit.wait import wait_until
 from .kit.wire import GSSENC_REQUEST, SSL_REQUEST, Closed, Refused, special, startup
 
 
@@ -220,6 +221,22 @@ def test_a_client_that_goes_amid_the_handshake(weir):
     assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
 
 
+def test_a_crowd_that_goes_amid_its_handshakes_leaves_nothing(weir):
+    """Some before a helper thread has heard of them, some amid its work, some behind it."""
+    daemon, hello = weir("require"), client_hello()
+    with tls_client(daemon):
+        before = daemon.open_files()
+    for i in range(300):
+        wire = asked(daemon)
+        wire.send(hello[:(0, 40, len(hello))[i % 3]])
+        if i % 2:
+            wire.reset()
+        else:
+            wire.close()
+    wait_until(lambda: daemon.open_files() <= before, what="all sockets to be closed")
+    assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
+
+
 def client_hello():
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     engine = trusting().wrap_bio(incoming, outgoing)
@@ -230,10 +247,13 @@ def client_hello():
 
 def test_the_time_for_a_login_covers_the_handshake(weir):
     daemon = weir("require", client_login_timeout="0.3")
+    with tls_client(daemon):
+        before = daemon.open_files()
     wire = asked(daemon)
     wire.send(client_hello()[:50])
     wire.wait_closed()
     daemon.wait_log("client_login_timeout")
+    wait_until(lambda: daemon.open_files() < before, what="the socket to be closed")
 
 
 NOISES = {
