@@ -2,7 +2,7 @@
 # What quickstart and test/run share: what must be installed, how we build, who we run as.
 # Sourced by bash; $top is the checkout, $say prints a line for people.
 
-packages_build="gcc make autoconf automake pkg-config libevent-dev libssl-dev libc-ares-dev
+packages_build="gcc libc6-dev make autoconf automake pkg-config libevent-dev libssl-dev libc-ares-dev
 	libidn-dev uthash-dev"
 packages_postgresql="postgresql-15 postgresql-client-15"
 packages_outside="libpam0g-dev libldap-dev" # for --with-pam and --with-ldap
