@@ -149,8 +149,9 @@ class Place:
     def start(self, name, flavour):
         relays = {"haproxy": servers.Relay, "relay": servers.BareRelay}
         if name == "bare_pool":
-            return self.workplace.start(servers.BarePool(
-                self.workplace, self.programs[name], self.postgres.port, TRUSTED_USER, DATABASE))
+            return self.workplace.start(servers.BareRelay(
+                self.workplace, self.programs[name], self.postgres.port, name,
+                (TRUSTED_USER, DATABASE)))
         if name in relays:
             return self.workplace.start(
                 relays[name](self.workplace, self.programs[name], self.postgres.port))

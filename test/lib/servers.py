@@ -312,26 +312,15 @@ class Pooler(Process):
 
 
 class BareRelay(Process):
-    """The bench's own relay (test/bench/relay.c), passing bytes to one port."""
+    """A program of the bench's own that stands before one port: test/bench/relay.c, or
+    test/bench/bare_pool.c, whose further words are the user and the database that it logs in to.
+    """
 
     stop_signal = signal.SIGTERM
 
-    def __init__(self, workplace, binary, target_port, name="relay"):
+    def __init__(self, workplace, binary, target_port, name="relay", words=()):
         port = free_port()
-        super().__init__(workplace, name, [binary, port, target_port], port)
-
-    def conninfo(self, database, user):
-        return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"
-
-
-class BarePool(Process):
-    """The bench's own pool (test/bench/bare_pool.c): it lets in whoever comes, as one user."""
-
-    stop_signal = signal.SIGTERM
-
-    def __init__(self, workplace, binary, target_port, user, database, name="bare_pool"):
-        port = free_port()
-        super().__init__(workplace, name, [binary, port, target_port, user, database], port)
+        super().__init__(workplace, name, [binary, port, target_port, *words], port)
 
     def conninfo(self, database, user):
         return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"
