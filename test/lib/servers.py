@@ -121,6 +121,15 @@ class Workplace:
         path.chmod(0o644)
         return path
 
+    def program(self, name, path):
+        """The program of this server; a copy of it where the servers' user cannot get at it."""
+        path = pathlib.Path(path).resolve()
+        if subprocess.run(["test", "-x", path], cwd="/", check=False, **account()).returncode == 0:
+            return path
+        copy = pathlib.Path(shutil.copy(path, self.directory / f"{name}.program"))
+        copy.chmod(0o755)
+        return copy
+
     def start(self, server):
         """Starts it, and stops it at the end; returns it."""
         self._servers.append(server)
@@ -296,7 +305,8 @@ class Pooler(Process):
         ini += "".join(f"{key} = {value}\n" for key, value in values.items())
         self.log = values["logfile"]
         self.user = next(iter(users))
-        super().__init__(workplace, name, [binary, "-q", workplace.write(f"{name}.ini", ini)], port)
+        super().__init__(workplace, name, [workplace.program(name, binary), "-q",
+                                           workplace.write(f"{name}.ini", ini)], port)
 
     def conninfo(self, database, user=None):
         return f"host=127.0.0.1 port={self.port} dbname={database} user={user or self.user}"
@@ -320,7 +330,8 @@ class BareRelay(Process):
 
     def __init__(self, workplace, binary, target_port, name="relay", words=()):
         port = free_port()
-        super().__init__(workplace, name, [binary, port, target_port, *words], port)
+        command = [workplace.program(name, binary), port, target_port, *words]
+        super().__init__(workplace, name, command, port)
 
     def conninfo(self, database, user):
         return f"host=127.0.0.1 port={self.port} dbname={database} user={user}"

@@ -25,6 +25,7 @@ class Account:
     def popen(self, args, **kw):
         if self.is_other:
             kw.update(user=self.uid, group=self.gid, extra_groups=[])
+            kw.setdefault("cwd", "/")  # ours may be one that the other user must not enter
         kw.setdefault("stdin", subprocess.DEVNULL)
         env = dict(os.environ, **kw.pop("env", {}))
         env.pop("PGDATA", None)
