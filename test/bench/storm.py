@@ -2,9 +2,9 @@
 """A storm of logins: clients that come with TLS and SCRAM, so many a second, and go at once.
 
 A process of its own, started by `Storm`; so that it costs the machine little beside the pooler it
-derives the keys of the password once, and it gives way to all others (SCHED_IDLE): what is to be
-measured is how the pooler holds up its clients, not how this program takes the processors from
-them. Its output: how many got in, and how many did not.
+derives the keys of the password once, and it gives way to all others (background.py): what is to
+be measured is how the pooler holds up its clients, not how this program takes the processors
+from them. Its output: how many got in, and how many did not.
 """
 
 import base64
@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 
+from background import Background
 from idle_clients import IdleClients, client_context, connect, message, startup
 
 THREADS = 8
@@ -91,7 +92,7 @@ def _work(visitor, due, counts):
 
 
 def main():
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    sys.stdin.readline()  # from here on we give way
     port, user, database, rate = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
     visitor, due, counts = Visitor(port, user, database, sys.argv[5]), queue.Queue(), []
     visitor.visit()
@@ -121,15 +122,24 @@ class Storm:
     def __init__(self, port, user, database, rate, secret):
         self.command = [sys.executable, str(pathlib.Path(__file__).resolve()), str(port), user,
                         database, str(rate), secret]
+        self.background = Background()
         self.process, self.logins_s = None, 0.0
 
     def __enter__(self):
+        self.background.__enter__()
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
+        self.background.add(self.process.pid)
+        print(file=self.process.stdin, flush=True)
         if self.process.stdout.readline() != "go\n":
-            self.process.wait(10)
+            self._end()
             raise OSError("the storm of logins did not begin")
         return self
+
+    def _end(self):
+        self.process.kill()
+        self.process.wait(10)
+        self.background.__exit__()
 
     def __exit__(self, *failure):
         try:
@@ -139,8 +149,7 @@ class Storm:
             if failures != "0" and not failure[0]:
                 raise OSError(f"{failures} logins of the storm failed")
         finally:
-            self.process.kill()
-            self.process.wait(10)
+            self._end()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,12 +24,14 @@ from .kit.wait import LIMIT, wait_until
 TEST = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TEST / "bench"), str(TEST / "lib")]
 
-import bars  # noqa: E402  (the paths come first)
+import background  # noqa: E402  (the paths come first)
+import bars  # noqa: E402
 import cases  # noqa: E402
 import document  # noqa: E402
 import pictures  # noqa: E402
 import place  # noqa: E402
 import report  # noqa: E402
+import servers  # noqa: E402
 from case import Case, Goal  # noqa: E402
 
 TARGETS = ["relay", "pgbouncer", "pgweir"]
@@ -411,3 +414,71 @@ def test_the_bare_pool_outlives_a_client_that_leaves_amid_its_query():
         server.sendall(b"C\0\0\0\x09done\0" + WELCOME[-6:])
         for _ in range(SERVERS + 1):
             logged_in(port).close()
+
+
+# -- where the programs of a run lie --------------------------------------------------------------
+
+
+def test_a_program_that_the_servers_user_can_get_at_is_run_where_it_lies():
+    with servers.Workplace("test") as workplace:
+        assert workplace.program("lister", "/bin/ls") == pathlib.Path("/bin/ls").resolve()
+
+
+def test_a_program_that_the_servers_user_cannot_get_at_is_copied(tmp_path):
+    hidden = tmp_path / "ls"
+    shutil.copy("/bin/ls", hidden)
+    with servers.Workplace("test") as workplace:
+        tmp_path.chmod(0o700)
+        program = workplace.program("lister", hidden)
+        assert (program != hidden) == bool(servers.account())  # who is not root owns the folder
+        subprocess.run([program, "/"], cwd="/", check=True, **servers.account(),
+                       stdout=subprocess.DEVNULL)
+
+
+# -- who gives way --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def idler():
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
+def first_version(root):
+    (root / "cpu").mkdir()
+    return root / "cpu"
+
+
+def second_version(root):
+    (root / "cgroup.subtree_control").write_text("memory pids")
+    return root
+
+
+@pytest.mark.parametrize("parent_of", (first_version, second_version))
+def test_in_a_control_group_that_is_idle(tmp_path, idler, parent_of):
+    parent = parent_of(tmp_path)
+    with background.Background(tmp_path) as some:
+        assert some.is_whole
+        some.add(idler.pid)
+        (group,) = parent.glob("pgweir-background-*")
+        assert (group / "cpu.idle").read_text() == "1"
+        assert (group / "cgroup.procs").read_text() == str(idler.pid)
+
+
+@pytest.mark.parametrize("enabled, within, after", (
+    ("memory", "+cpu", "-cpu"), ("cpu memory", "cpu memory", "cpu memory")))
+def test_the_controller_is_left_as_it_was_found(tmp_path, enabled, within, after):
+    switch = tmp_path / "cgroup.subtree_control"
+    switch.write_text(enabled)
+    with background.Background(tmp_path):
+        assert switch.read_text() == within
+    assert switch.read_text() == after
+
+
+def test_without_control_groups_it_is_idle_within_its_session(tmp_path, idler, capsys):
+    with background.Background(tmp_path) as some:
+        assert not some.is_whole
+        some.add(idler.pid)
+        assert os.sched_getscheduler(idler.pid) == os.SCHED_IDLE
+    assert "within its own session only" in capsys.readouterr().err
