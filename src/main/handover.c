@@ -4,7 +4,8 @@
  *
  *   TAKEOVER --> GREETED --[GO]--> a round --> MOVING --[a round, now and then]--> DONE
  *                   |                |           |
- *                   +--- the other has gone -----+--> goes on, and lets clients in again
+ *                   +--- the other has gone -----+--> goes on, and lets clients in again;
+ *                                                     or ends, if that was its last word
  *
  * A round is done in one go, while the loop stands still: nothing that is written down
  * can change before the other side has it. It costs some microseconds for each connection.
@@ -42,14 +43,13 @@ struct handover {
 	usec_t moved_at;     /* when the first round was over; 0: it was not yet */
 	unsigned int moved;  /* clients */
 	struct buf requests; /* what the other side said within a round: kind, length, body */
+	bool is_to_stop;     /* the other side said so: its end is ours */
 };
 
 static void set_limit(struct handover *handover, usec_t limit)
 {
 	handover->channel.deadline = clock_now() + limit;
 }
-
-/* ---- its end ---- */
 
 void handover_free(struct handover **handoverp)
 {
@@ -66,27 +66,6 @@ void handover_free(struct handover **handoverp)
 	free(handover);
 }
 
-/* The other process has gone: everything that was not let go is served on. */
-static void go_on(struct handover *handover)
-{
-	struct daemon *daemon = handover->daemon;
-	struct err err;
-
-	log_warning(&daemon->logger, "the take-over has ended early, this process goes on: %s",
-	            handover->channel.err.text);
-	pools_keep(daemon->pools, true);
-	clients_keep(daemon->clients);
-	clients_go_on(daemon->clients);
-	if (handover->moved_at) {
-		listener_own_file(daemon->listener, true);
-		listener_resume(daemon->listener);
-		if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
-			log_error(&daemon->logger, "%s", err.text);
-		notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
-	}
-	handover_free(&daemon->handover);
-}
-
 /* ---- what the other side says ---- */
 
 static void obey(struct handover *handover, char kind, struct bytes body)
@@ -97,8 +76,10 @@ static void obey(struct handover *handover, char kind, struct bytes body)
 		return; /* it has no say yet */
 	if (kind == HANDOVER_CANCEL)
 		clients_cancel(daemon->clients, body);
-	else if (kind == HANDOVER_STOP && body.count == 1)
+	if (kind == HANDOVER_STOP && body.count == 1) {
+		handover->is_to_stop = true;
 		daemon_stop(daemon, (enum shutdown_kind)body.at[0]);
+	}
 }
 
 /* Within a round it waits. */
@@ -124,6 +105,53 @@ static void obey_requests(struct handover *handover)
 		rest = bytes_skip(rest, 3 + count);
 	}
 	buf_free(&requests);
+}
+
+/* ---- the other process has gone ---- */
+
+/* It may have gone while nobody listened, in the middle of a round. */
+static void hear_last_words(struct handover *handover)
+{
+	struct channel_message message;
+
+	set_limit(handover, 0);
+	while (channel_receive(&handover->channel, &message)) {
+		note_request(handover, &message);
+		channel_message_done(&message);
+	}
+	obey_requests(handover);
+}
+
+static void let_clients_in(struct daemon *daemon)
+{
+	struct err err;
+
+	listener_own_file(daemon->listener, true);
+	listener_resume(daemon->listener);
+	if (*daemon->config->pidfile && !pidfile_replace(daemon->config->pidfile, &err))
+		log_error(&daemon->logger, "%s", err.text);
+	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
+}
+
+/* Everything that was not let go is served on; unless this process is to end as well. */
+static void go_on(struct handover *handover)
+{
+	struct daemon *daemon = handover->daemon;
+	struct err err = handover->channel.err;
+
+	pools_keep(daemon->pools, true);
+	clients_keep(daemon->clients);
+	clients_go_on(daemon->clients);
+	hear_last_words(handover);
+	if (handover->is_to_stop) {
+		log_info(&daemon->logger, "the other process has ended, and so will this one");
+	} else {
+		log_warning(&daemon->logger,
+		            "the take-over has ended early, this process goes on: %s", err.text);
+		if (handover->moved_at)
+			let_clients_in(daemon);
+	}
+	handover_free(&daemon->handover);
 }
 
 /* ---- a round ---- */

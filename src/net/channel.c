@@ -23,24 +23,35 @@
 #define FDS_MAX 4
 #define PIECE_SIZE ((size_t)256 * 1024)
 
-static bool fail(struct channel *channel, const char *what, int failure)
+/* The first failure is the one to be told of. */
+static void note(struct channel *channel, const struct err *err)
 {
-	if (!channel->is_broken)
-		err_set(&channel->err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
-	channel->is_broken = true;
+	if (!channel->is_broken && !channel->is_mute)
+		channel->err = *err;
+}
+
+static bool fail(struct channel *channel, bool *is_broken, const char *what, int failure)
+{
+	struct err err;
+
+	err_set(&err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
+	note(channel, &err);
+	*is_broken = true;
 	return false;
 }
 
-static bool refuse(struct channel *channel, const char *why)
+static bool refuse(struct channel *channel, bool *is_broken, const char *why)
 {
-	if (!channel->is_broken)
-		err_set(&channel->err, ERR_PROTOCOL, "the hand-over is broken: %s", why);
-	channel->is_broken = true;
+	struct err err;
+
+	err_set(&err, ERR_PROTOCOL, "the hand-over is broken: %s", why);
+	note(channel, &err);
+	*is_broken = true;
 	return false;
 }
 
-/* Waits until there is something to do. */
-static bool await(struct channel *channel, short events)
+/* Waits until there is something to do. What breaks when nothing comes is told. */
+static bool await(struct channel *channel, bool *is_broken, short events)
 {
 	struct pollfd pollfd = { .fd = channel->fd, .events = events };
 
@@ -51,9 +62,10 @@ static bool await(struct channel *channel, short events)
 		if (count > 0)
 			return true;
 		if (count == 0)
-			return fail(channel, "the other process does not answer", ETIMEDOUT);
+			return fail(channel, is_broken, "the other process does not answer",
+			            ETIMEDOUT);
 		if (errno != EINTR)
-			return fail(channel, "cannot wait for the other process", errno);
+			return fail(channel, is_broken, "cannot wait for the other process", errno);
 	}
 }
 
@@ -85,9 +97,9 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 	size_t sent = 0, whole = sizeof(header) + body.count;
 
 	if (body.count > CHANNEL_MESSAGE_MAX)
-		return refuse(channel, "a record is too long");
+		return refuse(channel, &channel->is_mute, "a record is too long");
 	store_be32(header + 1, (uint32_t)(body.count + 4));
-	while (!channel->is_broken && sent < whole) {
+	while (!channel->is_broken && !channel->is_mute && sent < whole) {
 		size_t in_header = sent < sizeof(header) ? sizeof(header) - sent : 0;
 		size_t in_body = sent < sizeof(header) ? 0 : sent - sizeof(header);
 		struct iovec pieces[2] = {
@@ -103,18 +115,18 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 		if (done >= 0)
 			sent += (size_t)done;
 		else if (!is_passing(errno) && errno != ETOOMANYREFS)
-			fail(channel, "cannot send to the other process", errno);
+			fail(channel, &channel->is_mute, "cannot send to the other process", errno);
 		else
-			await(channel, POLLOUT);
+			await(channel, &channel->is_mute, POLLOUT);
 	}
-	return !channel->is_broken;
+	return !channel->is_broken && !channel->is_mute;
 }
 
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd)
 {
 	if (!buf_ok(body))
-		return fail(channel, "cannot write a record", ENOMEM);
+		return fail(channel, &channel->is_mute, "cannot write a record", ENOMEM);
 	return channel_send(channel, kind, buf_bytes(body), fd);
 }
 
@@ -160,10 +172,12 @@ static bool fill(struct channel *channel, char *at, size_t count, int *fd)
 			take_fds(&message, fd);
 			have += (size_t)done;
 		} else if (done == 0) {
-			return fail(channel, "the other process has gone", EPIPE);
+			return fail(channel, &channel->is_broken, "the other process has gone",
+			            EPIPE);
 		} else if (!is_passing(errno)) {
-			return fail(channel, "cannot hear from the other process", errno);
-		} else if (!await(channel, POLLIN)) {
+			return fail(channel, &channel->is_broken,
+			            "cannot hear from the other process", errno);
+		} else if (!await(channel, &channel->is_broken, POLLIN)) {
 			return false;
 		}
 	}
@@ -178,7 +192,7 @@ static bool fill_body(struct channel *channel, struct channel_message *message, 
 		char *at = buf_reserve(&message->body, piece);
 
 		if (!at)
-			return fail(channel, "cannot keep a record", ENOMEM);
+			return fail(channel, &channel->is_broken, "cannot keep a record", ENOMEM);
 		if (!fill(channel, at, piece, &message->fd))
 			return false;
 		message->body.count += piece;
@@ -199,7 +213,7 @@ bool channel_receive(struct channel *channel, struct channel_message *message)
 		message->kind = header[0];
 		length = load_be32(header + 1);
 		if (length < 4 || length - 4 > CHANNEL_MESSAGE_MAX)
-			refuse(channel, "a length that cannot be");
+			refuse(channel, &channel->is_broken, "a length that cannot be");
 		else
 			fill_body(channel, message, length - 4);
 	}

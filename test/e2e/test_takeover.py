@@ -494,6 +494,23 @@ def test_a_shutdown_is_for_both(secure_weir):
     assert old.wait(15) == 0
 
 
+@pytest.mark.parametrize("kind", (b"\0", b"\1", b"\2"))
+def test_a_stop_as_the_last_word(secure_weir, kind):
+    """In the middle of a round, instead of an answer, as when both come to their end at once."""
+    weir = secure_weir()
+    lost, last = weir.client(), weir.connect(sslmode="require")
+    with Successor(weir) as successor:
+        cut_behind_the_round(successor)
+        successor.say("A")
+        assert successor.read() == ("Y", b"")
+        last.close()
+        successor.read_until("z")
+        successor.say("S", kind)
+    assert weir.wait_exit() == 0
+    assert "this process goes on" not in weir.log
+    lost.wait_closed()
+
+
 # ---- files and the service manager -------------------------------------------------------------
 
 

@@ -54,18 +54,22 @@ enum handover_kind {
 	HANDOVER_DONE = 'D'
 };
 
-/* The descriptor is borrowed. The first failure stays: what comes later does nothing. */
+/*
+ * The descriptor is borrowed. The first failure stays: what comes later does nothing; but
+ * where sending has failed, what the other side had said before it went can be received.
+ */
 struct channel {
 	int fd;
 	usec_t deadline; /* by clock_now() */
 	bool is_broken;
-	struct err err; /* good when it is broken */
+	bool is_mute;   /* sending has failed */
+	struct err err; /* good when it is broken or mute */
 };
 
-/* Sends one message, and with it a descriptor unless that is -1. false: it is broken. */
+/* Sends one message, and with it a descriptor unless that is -1. false: it is mute or broken. */
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd);
 
-/* The same with a record: which is not whole breaks it too. */
+/* The same with a record: one that is not whole makes it mute too. */
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd);
 

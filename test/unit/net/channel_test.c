@@ -110,6 +110,30 @@ START_TEST(every_cut_is_an_end)
 }
 END_TEST
 
+/* Who has gone is not spoken to any more, but it is heard. */
+START_TEST(what_was_said_before_the_end_is_heard)
+{
+	struct channel_message message;
+	struct pair pair;
+
+	pair_open(&pair);
+	ck_assert(channel_send(&pair.right, HANDOVER_STOP, bytes_text("x"), -1));
+	close(pair.right.fd);
+	pair.right.fd = -1;
+	ck_assert(!channel_send(&pair.left, HANDOVER_END, bytes_of("", 0), -1));
+	ck_assert_ptr_nonnull(strstr(pair.left.err.text, "cannot send"));
+	ck_assert(!channel_send(&pair.left, HANDOVER_END, bytes_of("", 0), -1));
+	pair.left.deadline = 0;
+	ck_assert(channel_receive(&pair.left, &message));
+	ck_assert_int_eq(message.kind, HANDOVER_STOP);
+	ck_assert(bytes_are(buf_bytes(&message.body), "x"));
+	channel_message_done(&message);
+	ck_assert(!channel_receive(&pair.left, &message));
+	ck_assert_ptr_nonnull(strstr(pair.left.err.text, "cannot send"));
+	pair_close(&pair);
+}
+END_TEST
+
 static const char *const lengths[] = { "c\0\0\0\0", "c\0\0\0\3", "c\377\377\377\377",
 	                               "c\100\0\0\0" };
 
@@ -202,6 +226,7 @@ int main(void)
 	tcase_add_test(tests, a_message_with_its_descriptor);
 	tcase_add_test(tests, a_long_message);
 	tcase_add_test(tests, every_cut_is_an_end);
+	tcase_add_test(tests, what_was_said_before_the_end_is_heard);
 	tcase_add_loop_test(tests, lengths_that_cannot_be, 0, COUNT_OF(lengths));
 	tcase_add_test(tests, who_is_silent_is_not_waited_for_ever);
 	tcase_add_test(tests, descriptors_that_nobody_asked_for);
