@@ -6,6 +6,7 @@
 #include "pgweir/auth/digest.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -16,6 +17,28 @@
 #include "pgweir/base/banned.h"
 
 #define SHA256_BLOCK 64 /* bytes that it takes at a time */
+
+/*
+ * Looked up once and kept: the library would look what EVP_sha256() means up anew for each
+ * hash, which costs as much as the hash does. NULL: it has no such algorithm (MD5 may be
+ * forbidden), and what asks for it fails.
+ */
+static EVP_MD *md5, *sha256;
+
+static void look_up(void)
+{
+	md5 = EVP_MD_fetch(NULL, "MD5", NULL);
+	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
+/* Of &md5 or &sha256; by whatever thread. */
+static const EVP_MD *known(EVP_MD *const *algorithm)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look_up);
+	return *algorithm;
+}
 
 /* The library leaves the end of a long password on the stack, below us: it is written over. */
 static __attribute__((noinline)) void clear_stack(void)
@@ -29,7 +52,7 @@ bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
 {
 	unsigned char hash[EVP_MAX_MD_SIZE];
 	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	bool ok = context && EVP_DigestInit_ex(context, EVP_md5(), NULL) &&
+	bool ok = context && EVP_DigestInit_ex(context, known(&md5), NULL) &&
 	          EVP_DigestUpdate(context, a.at, a.count) &&
 	          EVP_DigestUpdate(context, b.at, b.count) &&
 	          EVP_DigestFinal_ex(context, hash, NULL);
@@ -47,7 +70,7 @@ bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
 
 bool digest_sha256(struct bytes in, unsigned char out[SHA256_SIZE])
 {
-	return EVP_Digest(in.at, in.count, out, NULL, EVP_sha256(), NULL) == 1;
+	return EVP_Digest(in.at, in.count, out, NULL, known(&sha256), NULL) == 1;
 }
 
 /* A hash over a block and what follows it. `type` is NULL for that of the last time. */
@@ -76,7 +99,7 @@ bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZ
 		memcpy(block, key.at, key.count);
 	for (size_t i = 0; i < SHA256_BLOCK; i++)
 		block[i] ^= 0x36;
-	ok = ok && hash_behind(context, EVP_sha256(), block, in, out);
+	ok = ok && hash_behind(context, known(&sha256), block, in, out);
 	for (size_t i = 0; i < SHA256_BLOCK; i++)
 		block[i] ^= 0x36 ^ 0x5c;
 	ok = ok && hash_behind(context, NULL, block, bytes_of((const char *)out, SHA256_SIZE), out);
@@ -91,7 +114,7 @@ bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterat
 {
 	bool ok = PKCS5_PBKDF2_HMAC(password.count ? password.at : "", (int)password.count,
 	                            (const unsigned char *)salt.at, (int)salt.count,
-	                            (int)iterations, EVP_sha256(), SHA256_SIZE, out) == 1;
+	                            (int)iterations, known(&sha256), SHA256_SIZE, out) == 1;
 
 	clear_stack();
 	return ok;
