@@ -72,6 +72,28 @@ static struct buf *clear_out(struct stream *stream)
 	return out;
 }
 
+/*
+ * A stream at work keeps its buffers, since making them costs as much as half a record;
+ * one at rest owns none. Whoever has worked longest makes room for a newcomer.
+ */
+static void take_desk(struct stream *stream)
+{
+	struct secure_room *room = stream->pool->room;
+	struct tls *tls = stream->tls, *old;
+
+	if (tls->desk)
+		return;
+	old = room->desks[room->next_desk];
+	if (old) {
+		tls_drop_buffers(old);
+		old->desk = 0;
+	}
+	room->desks[room->next_desk] = tls;
+	room->next_desk = (room->next_desk + 1) % SECURE_DESKS;
+	tls->desk = room->next_desk ? room->next_desk : SECURE_DESKS;
+	tls_keep_buffers(tls);
+}
+
 /* ---- the handshake ---- */
 
 static void handshake_free(struct handshake *handshake)
@@ -187,6 +209,7 @@ static bool keep_early(struct stream *stream, struct bytes heard)
 
 	if (heard.count == 0)
 		return true;
+	take_desk(stream);
 	count = tls_open(stream->tls, heard, scratch, LOOP_SCRATCH_SIZE, out);
 	if (out->count && !stream_send_raw(stream, buf_bytes(out)))
 		return false;
@@ -310,28 +333,6 @@ bool stream_secure_like(struct stream *stream, const struct stream *other, struc
 }
 
 /* ---- bytes ---- */
-
-/*
- * A stream at work keeps its buffers, since making them costs as much as half a record;
- * one at rest owns none. Whoever has worked longest makes room for a newcomer.
- */
-static void take_desk(struct stream *stream)
-{
-	struct secure_room *room = stream->pool->room;
-	struct tls *tls = stream->tls, *old;
-
-	if (tls->desk)
-		return;
-	old = room->desks[room->next_desk];
-	if (old) {
-		tls_drop_buffers(old);
-		old->desk = 0;
-	}
-	room->desks[room->next_desk] = tls;
-	room->next_desk = (room->next_desk + 1) % SECURE_DESKS;
-	tls->desk = room->next_desk ? room->next_desk : SECURE_DESKS;
-	tls_keep_buffers(tls);
-}
 
 static void leave_desk(struct stream *stream)
 {

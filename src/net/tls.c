@@ -203,16 +203,22 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 	why = SSL_get_error(tls->ssl, result);
 	*in = tls->in;
 	end(tls);
-	if (result == 1) {
-		if (check_host(tls, err))
-			return TLS_DONE;
+	if (result != 1 && why != SSL_ERROR_WANT_READ) {
+		explain(tls, err);
+		return TLS_FAILED;
+	}
+	tls_drop_buffers(tls); /* who keeps us waiting shall cost little */
+	if (result != 1) {
+		tls_keep_buffers(tls);
+		return TLS_MORE;
+	}
+	if (!check_host(tls, err)) {
 		buf_clear(out); /* it gets no proof of ours */
 		return TLS_FAILED;
 	}
-	if (why == SSL_ERROR_WANT_READ)
-		return TLS_MORE;
-	explain(tls, err);
-	return TLS_FAILED;
+	/* What comes now may be a password: it does not stay in the library's buffers. */
+	SSL_set_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	return TLS_DONE;
 }
 
 /* ---- data ---- */

