@@ -75,7 +75,9 @@ static bool shall_be_still(const struct client *client)
 {
 	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING;
 
-	return is_at_work && can_ever_leave(client) && !needs_more(client);
+	/* Who has gone away leaves nothing to wait for: its statement is to end at once. */
+	return is_at_work && can_ever_leave(client) && !needs_more(client) &&
+	       !stream_has_hung_up(&client->stream);
 }
 
 void clients_calm(struct clients *clients)

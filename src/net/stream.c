@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -396,6 +397,13 @@ struct bytes stream_unsent_bytes(const struct stream *stream)
 	if (!stream->out)
 		return (struct bytes){ 0 };
 	return bytes_of(stream->out->buf.at + stream->out->begin, kept_count(stream->out));
+}
+
+bool stream_has_hung_up(const struct stream *stream)
+{
+	struct pollfd pollfd = { .fd = stream->watch.fd, .events = POLLRDHUP };
+
+	return poll(&pollfd, 1, 0) > 0;
 }
 
 bool stream_has_unread(const struct stream *stream)

@@ -101,6 +101,17 @@ def test_a_running_statement_ends_where_it_began(weir):
     assert client.value("SELECT 'after'") == "after"
 
 
+def test_who_goes_away_amid_a_statement(weir, postgres):
+    """Nobody waits for its end: the old process goes when it has nothing else."""
+    client = weir.client()
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.take_over()
+    client.close()
+    assert old.wait(15) == 0
+    assert "client unexpected eof" in weir.log
+
+
 def test_a_copy_goes_on(weir):
     client = weir.client()
     client.query("CREATE TEMP TABLE copied (a int)")

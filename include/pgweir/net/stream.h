@@ -159,6 +159,9 @@ struct bytes stream_unsent_bytes(const struct stream *stream);
 /* Whether something has come that was not read yet. */
 bool stream_has_unread(const struct stream *stream);
 
+/* Whether the far end has ended, or gone: nothing comes behind what is unread. Also if halted. */
+bool stream_has_hung_up(const struct stream *stream);
+
 /* Bytes that the socket would not take yet. */
 size_t stream_unsent(const struct stream *stream);
 
