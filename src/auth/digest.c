@@ -19,9 +19,8 @@
 #define SHA256_BLOCK 64 /* bytes that it takes at a time */
 
 /*
- * Looked up once and kept: the library would look what EVP_sha256() means up anew for each
- * hash, which costs as much as the hash does. NULL: it has no such algorithm (MD5 may be
- * forbidden), and what asks for it fails.
+ * Looked up once and kept: what EVP_sha256() means the library would look up anew for each
+ * hash. NULL: it has no such algorithm (MD5 may be forbidden), and what asks for it fails.
  */
 static EVP_MD *md5, *sha256;
 

@@ -23,35 +23,24 @@
 #define FDS_MAX 4
 #define PIECE_SIZE ((size_t)256 * 1024)
 
-/* The first failure is the one to be told of. */
-static void note(struct channel *channel, const struct err *err)
+static bool fail(struct channel *channel, const char *what, int failure)
 {
-	if (!channel->is_broken && !channel->is_mute)
-		channel->err = *err;
-}
-
-static bool fail(struct channel *channel, bool *is_broken, const char *what, int failure)
-{
-	struct err err;
-
-	err_set(&err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
-	note(channel, &err);
-	*is_broken = true;
+	if (!channel->is_broken)
+		err_set(&channel->err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
+	channel->is_broken = true;
 	return false;
 }
 
-static bool refuse(struct channel *channel, bool *is_broken, const char *why)
+static bool refuse(struct channel *channel, const char *why)
 {
-	struct err err;
-
-	err_set(&err, ERR_PROTOCOL, "the hand-over is broken: %s", why);
-	note(channel, &err);
-	*is_broken = true;
+	if (!channel->is_broken)
+		err_set(&channel->err, ERR_PROTOCOL, "the hand-over is broken: %s", why);
+	channel->is_broken = true;
 	return false;
 }
 
-/* Waits until there is something to do. What breaks when nothing comes is told. */
-static bool await(struct channel *channel, bool *is_broken, short events)
+/* Waits until there is something to do. */
+static bool await(struct channel *channel, short events)
 {
 	struct pollfd pollfd = { .fd = channel->fd, .events = events };
 
@@ -62,10 +51,9 @@ static bool await(struct channel *channel, bool *is_broken, short events)
 		if (count > 0)
 			return true;
 		if (count == 0)
-			return fail(channel, is_broken, "the other process does not answer",
-			            ETIMEDOUT);
+			return fail(channel, "the other process does not answer", ETIMEDOUT);
 		if (errno != EINTR)
-			return fail(channel, is_broken, "cannot wait for the other process", errno);
+			return fail(channel, "cannot wait for the other process", errno);
 	}
 }
 
@@ -97,9 +85,9 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 	size_t sent = 0, whole = sizeof(header) + body.count;
 
 	if (body.count > CHANNEL_MESSAGE_MAX)
-		return refuse(channel, &channel->is_mute, "a record is too long");
+		return refuse(channel, "a record is too long");
 	store_be32(header + 1, (uint32_t)(body.count + 4));
-	while (!channel->is_broken && !channel->is_mute && sent < whole) {
+	while (!channel->is_broken && sent < whole) {
 		size_t in_header = sent < sizeof(header) ? sizeof(header) - sent : 0;
 		size_t in_body = sent < sizeof(header) ? 0 : sent - sizeof(header);
 		struct iovec pieces[2] = {
@@ -115,18 +103,18 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 		if (done >= 0)
 			sent += (size_t)done;
 		else if (!is_passing(errno) && errno != ETOOMANYREFS)
-			fail(channel, &channel->is_mute, "cannot send to the other process", errno);
+			fail(channel, "cannot send to the other process", errno);
 		else
-			await(channel, &channel->is_mute, POLLOUT);
+			await(channel, POLLOUT);
 	}
-	return !channel->is_broken && !channel->is_mute;
+	return !channel->is_broken;
 }
 
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd)
 {
 	if (!buf_ok(body))
-		return fail(channel, &channel->is_mute, "cannot write a record", ENOMEM);
+		return fail(channel, "cannot write a record", ENOMEM);
 	return channel_send(channel, kind, buf_bytes(body), fd);
 }
 
@@ -172,12 +160,10 @@ static bool fill(struct channel *channel, char *at, size_t count, int *fd)
 			take_fds(&message, fd);
 			have += (size_t)done;
 		} else if (done == 0) {
-			return fail(channel, &channel->is_broken, "the other process has gone",
-			            EPIPE);
+			return fail(channel, "the other process has gone", EPIPE);
 		} else if (!is_passing(errno)) {
-			return fail(channel, &channel->is_broken,
-			            "cannot hear from the other process", errno);
-		} else if (!await(channel, &channel->is_broken, POLLIN)) {
+			return fail(channel, "cannot hear from the other process", errno);
+		} else if (!await(channel, POLLIN)) {
 			return false;
 		}
 	}
@@ -192,7 +178,7 @@ static bool fill_body(struct channel *channel, struct channel_message *message, 
 		char *at = buf_reserve(&message->body, piece);
 
 		if (!at)
-			return fail(channel, &channel->is_broken, "cannot keep a record", ENOMEM);
+			return fail(channel, "cannot keep a record", ENOMEM);
 		if (!fill(channel, at, piece, &message->fd))
 			return false;
 		message->body.count += piece;
@@ -201,25 +187,28 @@ static bool fill_body(struct channel *channel, struct channel_message *message, 
 	return true;
 }
 
-bool channel_receive(struct channel *channel, struct channel_message *message)
+static bool receive(struct channel *channel, struct channel_message *message)
 {
 	char header[HEADER_SIZE];
 	uint32_t length;
 
-	*message = (struct channel_message){ .fd = -1, .body.is_secret = true };
-	if (channel->is_broken)
+	if (!fill(channel, header, sizeof(header), &message->fd))
 		return false;
-	if (fill(channel, header, sizeof(header), &message->fd)) {
-		message->kind = header[0];
-		length = load_be32(header + 1);
-		if (length < 4 || length - 4 > CHANNEL_MESSAGE_MAX)
-			refuse(channel, &channel->is_broken, "a length that cannot be");
-		else
-			fill_body(channel, message, length - 4);
-	}
-	if (channel->is_broken)
-		channel_message_done(message);
-	return !channel->is_broken;
+	message->kind = header[0];
+	length = load_be32(header + 1);
+	if (length < 4 || length - 4 > CHANNEL_MESSAGE_MAX)
+		return refuse(channel, "a length that cannot be");
+	return fill_body(channel, message, length - 4);
+}
+
+bool channel_receive(struct channel *channel, struct channel_message *message)
+{
+	*message = (struct channel_message){ .fd = -1, .body.is_secret = true };
+	if (!channel->is_deaf && receive(channel, message))
+		return true;
+	channel->is_deaf = true;
+	channel_message_done(message);
+	return false;
 }
 
 void channel_message_done(struct channel_message *message)

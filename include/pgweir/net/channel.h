@@ -61,15 +61,15 @@ enum handover_kind {
 struct channel {
 	int fd;
 	usec_t deadline; /* by clock_now() */
-	bool is_broken;
-	bool is_mute;   /* sending has failed */
-	struct err err; /* good when it is broken or mute */
+	bool is_broken; /* something has failed: nothing is sent any more */
+	bool is_deaf;   /* receiving has failed: nothing is received either */
+	struct err err; /* good when it is broken */
 };
 
-/* Sends one message, and with it a descriptor unless that is -1. false: it is mute or broken. */
+/* Sends one message, and with it a descriptor unless that is -1. false: it is broken. */
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd);
 
-/* The same with a record: one that is not whole makes it mute too. */
+/* The same with a record: one that is not whole breaks it too. */
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd);
 
@@ -79,7 +79,7 @@ struct channel_message {
 	int fd; /* -1: none */
 };
 
-/* The next message; the caller owns it: channel_message_done(). false: it is broken. */
+/* The next message; the caller owns it: channel_message_done(). false: it is deaf. */
 bool channel_receive(struct channel *channel, struct channel_message *message);
 
 /* Frees the body, and closes the descriptor unless it was taken away (-1). */
