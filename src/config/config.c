@@ -97,36 +97,76 @@ static bool put_setting(struct config *config, const char *name, const char *val
 	return field_put(config, setting, value, err) || err_prefix(err, "setting \"%s\": ", name);
 }
 
-/* An entry is there only when its line was good. */
-static void place_entry(struct config_entries *entries, const struct ini_pair *pair)
+/* ---- lines ---- */
+
+/* A setting may be set again by another file: that is what %include is for. */
+static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 {
-	if (pair->section == INI_DATABASES)
-		entries_place_database(entries, pair->name, pair->place);
-	else if (pair->section == INI_USERS)
-		entries_place_user(entries, pair->name, pair->place);
+	const struct setting *setting = setting_find(pair->name);
+	struct origin origin;
+
+	if (!setting)
+		return;
+	origin = config_origin(load->config, pair->name);
+	if (origin.kind == ORIGIN_FILE && strcmp(origin.file, pair->place.file) == 0)
+		problems_warn(load->reader.problems, pair->place,
+		              "setting \"%s\" is set a second time, the value in line %d does "
+		              "not count",
+		              pair->name, origin.line);
+}
+
+static void load_setting(struct load *load, const struct ini_pair *pair)
+{
+	struct err err;
+
+	warn_of_second_value(load, pair);
+	/* Of a bad line too: a draft goes on without its value. */
+	origins_note_file(load->config, pair->name, pair->place);
+	if (!put_setting(load->config, pair->name, pair->value, &err))
+		problems_add(load->reader.problems, pair->place, "%s", err.text);
+}
+
+/* The sections of entries. */
+static const struct {
+	enum ini_section section;
+	const char *what;
+	bool (*add)(struct config_entries *entries, const char *name, char *text, struct err *err);
+	struct place *(*place_of)(struct config_entries *entries, const char *name);
+} entry_sections[] = {
+	{ INI_DATABASES, "database", entries_add_database, entries_place_of_database },
+	{ INI_USERS, "user", entries_add_user, entries_place_of_user },
+	{ INI_PEERS, "peer", entries_add_peer, entries_place_of_peer },
+};
+
+static void load_entry(struct load *load, const struct ini_pair *pair, size_t index)
+{
+	struct config_entries *entries = load->config->entries;
+	const struct place *before = entry_sections[index].place_of(entries, pair->name);
+	struct problems *problems = load->reader.problems;
+	struct err err;
+
+	if (before && before->file)
+		problems_warn(problems, pair->place,
+		              "%s \"%s\" comes a second time, the line %s:%d does not count",
+		              entry_sections[index].what, pair->name, before->file, before->line);
+	if (!entry_sections[index].add(entries, pair->name, pair->value, &err))
+		problems_add(problems, pair->place, "%s", err.text);
+	else
+		*entry_sections[index].place_of(entries, pair->name) = (struct place){
+			entries_file_name(entries, pair->place.file), pair->place.line
+		};
 }
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
 	struct load *load = (struct load *)reader; /* its first member */
-	struct err err = { 0 };
-	bool ok = true;
 
-	/* Of a bad line too: a draft goes on without its value. */
 	if (pair->section == INI_SETTINGS)
-		origins_note_file(load->config, pair->name, pair->place);
-	if (pair->section == INI_SETTINGS)
-		ok = put_setting(load->config, pair->name, pair->value, &err);
-	else if (pair->section == INI_DATABASES)
-		ok = entries_add_database(load->config->entries, pair->name, pair->value, &err);
-	else if (pair->section == INI_USERS)
-		ok = entries_add_user(load->config->entries, pair->name, pair->value, &err);
-	else
-		ok = entries_add_peer(load->config->entries, pair->name, pair->value, &err);
-	if (ok)
-		place_entry(load->config->entries, pair);
-	else
-		problems_add(reader->problems, pair->place, "%s", err.text);
+		load_setting(load, pair);
+	for (size_t i = 0; i < sizeof(entry_sections) / sizeof(entry_sections[0]); i++) {
+		if (entry_sections[i].section == pair->section)
+			load_entry(load, pair, i);
+	}
 }
 
 /* Judges the whole. */

@@ -181,7 +181,7 @@ bool entries_add_user(struct config_entries *entries, const char *name, char *te
 	return err_prefix(err, "user \"%s\": ", name);
 }
 
-void entries_place_database(struct config_entries *entries, const char *name, struct place place)
+struct place *entries_place_of_database(struct config_entries *entries, const char *name)
 {
 	struct config_database *database;
 
@@ -189,15 +189,15 @@ void entries_place_database(struct config_entries *entries, const char *name, st
 		database = entries->automatic;
 	else
 		HASH_FIND_STR(entries->databases, name, database);
-	database->place = (struct place){ entries_file_name(entries, place.file), place.line };
+	return database ? &database->place : NULL;
 }
 
-void entries_place_user(struct config_entries *entries, const char *name, struct place place)
+struct place *entries_place_of_user(struct config_entries *entries, const char *name)
 {
 	struct config_user *user;
 
 	HASH_FIND_STR(entries->users, name, user);
-	user->place = (struct place){ entries_file_name(entries, place.file), place.line };
+	return user ? &user->place : NULL;
 }
 
 const struct config_database *config_database_find(const struct config *config, const char *name)

@@ -35,9 +35,13 @@ bool entries_add_user(struct config_entries *entries, const char *name, char *te
 bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
                       struct err *err);
 
-/* Where an entry stands that was just added. `file` as entries_file_name() has it. */
-void entries_place_database(struct config_entries *entries, const char *name, struct place place);
-void entries_place_user(struct config_entries *entries, const char *name, struct place place);
+/*
+ * Where the entry of this name stands, to be read and written; NULL: there is none. A file's
+ * name is as entries_file_name() has it.
+ */
+struct place *entries_place_of_database(struct config_entries *entries, const char *name);
+struct place *entries_place_of_user(struct config_entries *entries, const char *name);
+struct place *entries_place_of_peer(struct config_entries *entries, const char *name);
 
 /* A copy of the name that lasts as long as the entries; NULL: no memory. */
 const char *entries_file_name(struct config_entries *entries, const char *file);

@@ -6,6 +6,7 @@
 #include "pgweir/config/origin.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,34 @@ struct origin config_origin(const struct config *config, const char *name)
 
 	assert(origin);
 	return *origin;
+}
+
+/* The file that was loaded; conffile is another only where a line or SET says so. */
+static const char *main_file(const struct config *config)
+{
+	struct origin origin = config_origin(config, "conffile");
+
+	return origin.kind == ORIGIN_FILE ? origin.file : config->conffile;
+}
+
+struct place config_place(const struct config *config, const char *name)
+{
+	const struct origin *origin = find(config, name);
+
+	if (origin && origin->kind == ORIGIN_FILE)
+		return (struct place){ origin->file, origin->line };
+	if (origin && origin->kind == ORIGIN_SET)
+		return (struct place){ NULL, 0 };
+	return (struct place){ main_file(config), 0 };
+}
+
+struct place config_place_of_text(const struct config *config, const char *text)
+{
+	size_t count = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)count, text);
+	return config_place(config, name);
 }
 
 bool origins_make(struct config *config, const struct config *old)

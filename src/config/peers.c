@@ -105,6 +105,18 @@ bool entries_add_peer(struct config_entries *entries, const char *name, char *te
 	return add_peer(entries, name, text, err) || err_prefix(err, "peer \"%.64s\": ", name);
 }
 
+struct place *entries_place_of_peer(struct config_entries *entries, const char *name)
+{
+	struct config_peer *peer;
+	struct err err;
+	int id = 0;
+
+	if (!read_id(name, &id, &err))
+		return NULL;
+	HASH_FIND_INT(entries->peers, &id, peer);
+	return peer ? &peer->place : NULL;
+}
+
 static int compare_id(const struct config_peer *a, const struct config_peer *b)
 {
 	return (a->id > b->id) - (a->id < b->id);

@@ -13,40 +13,58 @@
 
 #define PROBLEM_TEXT_MAX 2048
 
-bool problems_add(struct problems *problems, struct place place, const char *format, ...)
+/* `file:line: ` and the words; NULL: no memory. The caller frees. */
+static char *make_text(struct place place, const char *format, va_list args)
 {
 	struct buf text = { .limit = PROBLEM_TEXT_MAX };
-	va_list args;
 
-	if (problems->count == CONFIG_PROBLEMS_MAX) {
-		problems->dropped_count++;
-		return false;
-	}
-	if (place.line)
+	if (place.file && place.line)
 		buf_printf(&text, "%s:%d: ", place.file, place.line);
-	else
+	else if (place.file)
 		buf_printf(&text, "%s: ", place.file);
-	va_start(args, format);
 	buf_vprintf(&text, format, args);
-	va_end(args);
 	buf_text(&text);
 	if (buf_ok(&text))
-		problems->texts[problems->count++] = text.at; /* ours from here on */
-	else
-		problems->dropped_count++;
-	if (!buf_ok(&text))
-		buf_free(&text);
+		return text.at;
+	buf_free(&text);
+	return NULL;
+}
+
+/* Takes over `text`, which may be NULL. */
+static void file_text(char **texts, size_t *count, size_t *dropped_count, char *text)
+{
+	if (text && *count < CONFIG_PROBLEMS_MAX) {
+		texts[(*count)++] = text;
+	} else {
+		free(text);
+		(*dropped_count)++;
+	}
+}
+
+bool problems_add(struct problems *problems, struct place place, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	file_text(problems->texts, &problems->count, &problems->dropped_count,
+	          make_text(place, format, args));
+	va_end(args);
 	return false;
+}
+
+void problems_warn(struct problems *problems, struct place place, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	file_text(problems->warnings, &problems->warning_count, &problems->dropped_warning_count,
+	          make_text(place, format, args));
+	va_end(args);
 }
 
 bool problems_add_text(struct problems *problems, const char *text)
 {
-	char *copy = problems->count < CONFIG_PROBLEMS_MAX ? strdup(text) : NULL;
-
-	if (copy)
-		problems->texts[problems->count++] = copy;
-	else
-		problems->dropped_count++;
+	file_text(problems->texts, &problems->count, &problems->dropped_count, strdup(text));
 	return false;
 }
 
@@ -54,5 +72,7 @@ void problems_done(struct problems *problems)
 {
 	for (size_t i = 0; i < problems->count; i++)
 		free(problems->texts[i]);
+	for (size_t i = 0; i < problems->warning_count; i++)
+		free(problems->warnings[i]);
 	*problems = (struct problems){ 0 };
 }

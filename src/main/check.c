@@ -18,7 +18,6 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
-#include "pgweir/config/settings.h"
 #include "pgweir/main/ask.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/tls_sets.h"
@@ -36,22 +35,11 @@ struct check {
 
 /* ---- judging ---- */
 
-/* The line that gave a setting its value; none did: the file as a whole. */
-static struct place place_of(const struct check *check, const char *setting)
-{
-	struct origin origin = { .kind = ORIGIN_DEFAULT };
-
-	if (setting_find(setting))
-		origin = config_origin(check->config, setting);
-	return origin.kind == ORIGIN_FILE ? (struct place){ origin.file, origin.line }
-	                                  : (struct place){ check->file, 0 };
-}
-
 /* A problem that belongs to a setting. */
 static void complain(struct check *check, const char *setting, const char *text)
 {
-	problems_add(&check->problems, place_of(check, setting), "setting \"%s\": %s", setting,
-	             text);
+	problems_add(&check->problems, config_place(check->config, setting), "setting \"%s\": %s",
+	             setting, text);
 }
 
 static bool can_be_read(struct check *check, const char *setting, const char *path)
@@ -84,32 +72,21 @@ static void judge_users(struct check *check)
 
 static void judge_rules(struct check *check)
 {
-	const struct config *config = check->config;
 	struct hba *hba;
 
-	if (config->auth_type != AUTH_TYPE_HBA)
-		return;
-	if (!*config->auth_hba_file) {
-		complain(check, "auth_type", "hba needs auth_hba_file");
-		return;
-	}
-	hba = hba_load(config->auth_hba_file, config->auth_ident_file, &check->problems);
+	daemon_load_hba(check->config, &hba, &check->problems);
 	check->rule_count = hba ? hba_rule_count(hba) : 0;
 	hba_release(&hba);
 }
 
 /* The words begin with the setting's name. */
-static void report_setting(void *arg, const char *text)
+static void report_setting(struct check *check, const struct err *err)
 {
-	struct check *check = arg;
-	size_t count = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
-	char name[64];
-
-	snprintf(name, sizeof(name), "%.*s", (int)count, text);
-	problems_add(&check->problems, place_of(check, name), "%s", text);
+	problems_add(&check->problems, config_place_of_text(check->config, err->text), "%s",
+	             err->text);
 }
 
-static void report_tls(void *arg, const struct err *err) { report_setting(arg, err->text); }
+static void report_tls(void *arg, const struct err *err) { report_setting(arg, err); }
 
 static void judge_proxies(struct check *check)
 {
@@ -117,7 +94,7 @@ static void judge_proxies(struct check *check)
 	struct err err;
 
 	if (!daemon_load_proxies(check->config, &proxies, &err))
-		report_setting(check, err.text);
+		report_setting(check, &err);
 	ranges_free(&proxies);
 }
 
@@ -127,7 +104,6 @@ static void judge(struct check *check)
 	if (!check->config)
 		return;
 	judge_users(check);
-	daemon_check_outside(check->config, report_setting, check);
 	judge_rules(check);
 	tls_sets_judge(check->config, report_tls, check);
 	judge_proxies(check);
@@ -135,6 +111,10 @@ static void judge(struct check *check)
 
 static void print_problems(const struct problems *problems)
 {
+	for (size_t i = 0; i < problems->warning_count; i++)
+		fprintf(stderr, "warning: %s\n", problems->warnings[i]);
+	if (problems->dropped_warning_count)
+		fprintf(stderr, "... and %zu more warnings\n", problems->dropped_warning_count);
 	for (size_t i = 0; i < problems->count; i++)
 		fprintf(stderr, "%s\n", problems->texts[i]);
 	if (problems->dropped_count)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "pgweir/auth/outside.h"
+#include "pgweir/config/origin.h"
 
 #include "daemon_priv.h"
 
@@ -28,19 +29,7 @@
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long the end of the daemon waits for them */
 #define VERIFIERS_MAX 100000         /* derived keys that are kept */
 
-/* Hands over all of them, and leaves none. */
-static void report_all(struct problems *problems, void (*report)(void *arg, const char *problem),
-                       void *arg)
-{
-	for (size_t i = 0; i < problems->count; i++)
-		report(arg, problems->texts[i]);
-	if (problems->dropped_count)
-		report(arg, "... and more problems, too many to list");
-	problems_done(problems);
-}
-
-bool daemon_check_outside(const struct config *config,
-                          void (*report)(void *arg, const char *problem), void *arg)
+bool daemon_check_outside(const struct config *config, struct problems *problems)
 {
 	struct err err;
 	const char *ldap = config->auth_ldap_options ? config->auth_ldap_options : "";
@@ -54,27 +43,23 @@ bool daemon_check_outside(const struct config *config,
 	} else if (config->auth_type == AUTH_TYPE_LDAP) {
 		is_good = err_set(&err, ERR_CONFIG, "auth_type = ldap needs auth_ldap_options");
 	}
-	if (!is_good)
-		report(arg, err.text);
-	return is_good;
+	return is_good ||
+	       problems_add(problems, config_place_of_text(config, err.text), "%s", err.text);
 }
 
-bool daemon_load_hba(const struct config *config, struct hba **hba,
-                     void (*report)(void *arg, const char *problem), void *arg)
+bool daemon_load_hba(const struct config *config, struct hba **hba, struct problems *problems)
 {
-	struct problems problems = { 0 };
+	bool is_good = daemon_check_outside(config, problems);
 
 	*hba = NULL;
-	if (!daemon_check_outside(config, report, arg))
-		return false;
 	if (config->auth_type != AUTH_TYPE_HBA)
-		return true;
-	if (!*config->auth_hba_file) {
-		report(arg, "auth_type = hba needs auth_hba_file");
-		return false;
-	}
-	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, &problems);
-	report_all(&problems, report, arg);
+		return is_good;
+	if (!*config->auth_hba_file)
+		return problems_add(problems, config_place(config, "auth_type"),
+		                    "auth_type = hba needs auth_hba_file");
+	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, problems);
+	if (!is_good)
+		hba_release(hba);
 	return *hba != NULL;
 }
 
@@ -99,27 +84,33 @@ struct users *daemon_load_users(const struct config *config, struct err *err)
 }
 
 bool daemon_load(const char *file, const struct config **config, struct users **users,
-                 struct hba **hba, void (*report)(void *arg, const char *problem), void *arg)
+                 struct hba **hba, struct problems *problems)
 {
-	struct problems problems = { 0 };
 	struct err err;
 	bool is_good;
 
 	*users = NULL;
-	*config = config_load(file, &problems);
-	report_all(&problems, report, arg);
+	*config = config_load(file, problems);
 	if (!*config)
 		return false;
-	is_good = daemon_load_hba(*config, hba, report, arg);
+	is_good = daemon_load_hba(*config, hba, problems);
 	*users = daemon_load_users(*config, &err);
 	if (!*users)
-		report(arg, err.text);
+		problems_add_text(problems, err.text);
 	if (*users && is_good)
 		return true;
 	config_unref(config);
 	users_release(users);
 	hba_release(hba);
 	return false;
+}
+
+void daemon_log_warnings(const struct logger *logger, const struct problems *problems)
+{
+	for (size_t i = 0; i < problems->warning_count; i++)
+		log_warning(logger, "%s", problems->warnings[i]);
+	if (problems->dropped_warning_count)
+		log_warning(logger, "... and %zu more warnings", problems->dropped_warning_count);
 }
 
 struct log_options daemon_log_options(const struct options *options, const struct config *config)

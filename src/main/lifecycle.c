@@ -13,7 +13,6 @@
 #include "daemon_priv.h"
 
 #include "pgweir/config/origin.h"
-#include "pgweir/config/settings.h"
 
 #include "pgweir/base/banned.h"
 
@@ -68,19 +67,19 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	return true;
 }
 
-/* Where the problems of a reload go: all to the log, the first one to whoever asked for it. */
-struct reload {
-	struct daemon *daemon;
-	struct err *err;
-};
-
-static void report(void *arg, const char *problem)
+/* All problems of a reload or SET go to the log, the first one to whoever asked for it. */
+static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
 {
-	struct reload *reload = arg;
+	const struct logger *logger = &daemon->logger;
 
-	log_error(&reload->daemon->logger, "%s", problem);
-	if (reload->err->code == ERR_NONE)
-		err_set(reload->err, ERR_CONFIG, "%s", problem);
+	daemon_log_warnings(logger, problems);
+	for (size_t i = 0; i < problems->count; i++)
+		log_error(logger, "%s", problems->texts[i]);
+	if (problems->dropped_count)
+		log_error(logger, "... and %zu more problems", problems->dropped_count);
+	if (problems_any(problems) && err->code == ERR_NONE)
+		err_set(err, ERR_CONFIG, "%s",
+		        problems->count ? problems->texts[0] : "out of memory");
 }
 
 /* Where the changes of a reload go: in words to whoever asked for it, by name to the log. */
@@ -111,33 +110,52 @@ static void tell_changes(struct daemon *daemon, const struct config *old,
 	buf_free(&telling.names);
 }
 
+/* Who asked for the reload reads the warnings too. */
+static void tell_warnings(const struct problems *problems, config_tell *tell, void *arg)
+{
+	for (size_t i = 0; tell && i < problems->warning_count; i++) {
+		struct buf line = { 0 };
+
+		buf_printf(&line, "warning: %s", problems->warnings[i]);
+		tell(arg, "warning", buf_text(&line));
+		buf_free(&line);
+	}
+}
+
 /* What begins with a setting's name gets the line in front that set it. */
 static void say_where(const struct config *config, struct err *err)
 {
-	size_t count = strspn(err->text, "abcdefghijklmnopqrstuvwxyz_0123456789");
-	struct origin origin;
-	char name[64];
+	struct place place = config_place_of_text(config, err->text);
 
-	snprintf(name, sizeof(name), "%.*s", (int)count, err->text);
-	if (!setting_find(name))
-		return;
-	origin = config_origin(config, name);
-	if (origin.kind == ORIGIN_FILE)
-		err_prefix(err, "%s:%d: ", origin.file, origin.line);
+	if (place.file && place.line)
+		err_prefix(err, "%s:%d: ", place.file, place.line);
+}
+
+/* Reads all files. false: *err, and the log has it all. */
+static bool load_files(struct daemon *daemon, const struct config **config, struct users **users,
+                       struct hba **hba, struct problems *problems, struct err *err)
+{
+	bool is_good = daemon_load(daemon->config->conffile, config, users, hba, problems);
+
+	report(daemon, problems, err);
+	return is_good;
 }
 
 static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
 	const struct config *fresh, *config, *old = config_ref(daemon->config);
+	struct problems problems = { 0 };
 	struct buf differ = { 0 };
 	struct users *users;
 	struct hba *hba;
 	bool is_done;
 
 	err->code = ERR_NONE;
-	if (!daemon_load(daemon->config->conffile, &fresh, &users, &hba, report,
-	                 &(struct reload){ daemon, err })) {
+	is_done = load_files(daemon, &fresh, &users, &hba, &problems, err);
+	tell_warnings(&problems, tell, tell_arg);
+	problems_done(&problems);
+	if (!is_done) {
 		config_unref(&old);
 		return false;
 	}
@@ -188,8 +206,14 @@ static bool rules_for(struct daemon *daemon, const struct config *config, struct
 	    !same_text(config->auth_pam_service, old->auth_pam_service) ||
 	    !same_text(config->auth_ldap_options, old->auth_ldap_options) ||
 	    !same_text(config->auth_hba_file, old->auth_hba_file) ||
-	    !same_text(config->auth_ident_file, old->auth_ident_file))
-		return daemon_load_hba(config, hba, report, &(struct reload){ daemon, err });
+	    !same_text(config->auth_ident_file, old->auth_ident_file)) {
+		struct problems problems = { 0 };
+		bool is_good = daemon_load_hba(config, hba, &problems);
+
+		report(daemon, &problems, err);
+		problems_done(&problems);
+		return is_good;
+	}
 	*hba = hba_hold(daemon->hba);
 	return true;
 }

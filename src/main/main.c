@@ -25,9 +25,12 @@
 
 #include "pgweir/base/banned.h"
 
-static void report_to_log(void *arg, const char *problem)
+static void log_problems(const struct logger *logger, const struct problems *problems)
 {
-	log_fatal((const struct logger *)arg, "%s", problem);
+	for (size_t i = 0; i < problems->count; i++)
+		log_fatal(logger, "%s", problems->texts[i]);
+	if (problems->dropped_count)
+		log_fatal(logger, "... and %zu more problems", problems->dropped_count);
 }
 
 /* --dump-settings */
@@ -139,6 +142,7 @@ static int start(const struct options *options)
 	struct log_options log_options;
 	struct activation given;
 	struct takeover takeover = { .fd = -1 };
+	struct problems problems = { 0 };
 	struct err err;
 	bool is_good;
 
@@ -149,13 +153,18 @@ static int start(const struct options *options)
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
-	if (!daemon_load(options->file, &config, &users, &hba, report_to_log, &logger)) {
+	if (!daemon_load(options->file, &config, &users, &hba, &problems)) {
+		daemon_log_warnings(&logger, &problems);
+		log_problems(&logger, &problems);
+		problems_done(&problems);
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
 	log_options = daemon_log_options(options, config);
 	is_good = enter_background(options, config, &logger, &takeover, &err) &&
 	          log_configure(log, &log_options, &err);
+	daemon_log_warnings(&logger, &problems); /* into the log file too */
+	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, config, users, hba, &given, &takeover, &err);
 	else

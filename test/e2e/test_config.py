@@ -82,6 +82,31 @@ def test_a_file_that_is_not_there(weir):
     assert weir.ini + ".not" in done.stderr + done.stdout
 
 
+# -- warnings -------------------------------------------------------------------------------------
+
+
+def test_a_warning_shows_in_check_at_start_and_at_reload(make_pgweir):
+    weir = make_pgweir()
+    weir.settings["logfile"] = weir.dir + "/own.log"
+    text, app2 = weir.text(), weir.sections["databases"]["app2"]
+    weir.configure(ini=text + f"[databases]\napp = {app2} dbname=app2\n")
+    says = f'{weir.ini}:{len(text.splitlines()) + 2}: database "app" comes a second time'
+    done = check(weir)
+    assert done.returncode == 0
+    assert f"warning: {says}" in done.stderr
+    assert "configuration is good" in done.stdout
+
+    weir.start()
+    with open(weir.dir + "/own.log", encoding="utf-8") as file:
+        assert f"WARNING {says}" in file.read()
+    before = len(weir.log)
+    result = weir.ask_admin("RELOAD")
+    assert not result.errors
+    assert any(f"warning: {says}" in notice["M"] for notice in result.notices)
+    weir.wait_log("WARNING .*comes a second time", since=before)
+    assert weir.client().value("SELECT current_database()") == "app2"
+
+
 # -- grammar --------------------------------------------------------------------------------------
 
 

@@ -18,4 +18,13 @@ struct origin {
 /* Of the setting of this name, which must be one. */
 struct origin config_origin(const struct config *config, const char *name);
 
+/*
+ * The line that gave a setting its value: for problems. None did: the file as a whole; no file
+ * at all if it was SET. `name` may be no setting's: then as one without a line.
+ */
+struct place config_place(const struct config *config, const char *name);
+
+/* The same for words that begin with a setting's name. */
+struct place config_place_of_text(const struct config *config, const char *text);
+
 #endif

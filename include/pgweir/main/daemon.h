@@ -19,25 +19,26 @@ struct daemon;
 
 /*
  * Loads the configuration, and the users and rules that it names (*hba is NULL unless
- * auth_type is hba). false: every problem has been handed to `report`, and nothing
- * is loaded.
+ * auth_type is hba). false: all that is wrong is in *problems, and nothing is loaded. Warnings
+ * are there in any case.
  */
 bool daemon_load(const char *file, const struct config **config, struct users **users,
-                 struct hba **hba, void (*report)(void *arg, const char *problem), void *arg);
+                 struct hba **hba, struct problems *problems);
 
 /*
  * Whether what auth_type ldap or pam would work by is good: also while it is another, as SET
- * may change that. false: reported, beginning with the setting's name.
+ * may change that.
  */
-bool daemon_check_outside(const struct config *config,
-                          void (*report)(void *arg, const char *problem), void *arg);
+bool daemon_check_outside(const struct config *config, struct problems *problems);
 
 /* The proxies that *config trusts. false: *err says which setting is wrong, and why. */
 bool daemon_load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
 
 /* The rules that *config names; *hba is NULL when it names none. false as above. */
-bool daemon_load_hba(const struct config *config, struct hba **hba,
-                     void (*report)(void *arg, const char *problem), void *arg);
+bool daemon_load_hba(const struct config *config, struct hba **hba, struct problems *problems);
+
+/* Logs the warnings, and says how many more there were. */
+void daemon_log_warnings(const struct logger *logger, const struct problems *problems);
 
 /* How the log shall be by options and configuration. The texts are borrowed. */
 struct log_options daemon_log_options(const struct options *options, const struct config *config);

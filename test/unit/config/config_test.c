@@ -21,6 +21,7 @@ static const struct config *parse(const char *text)
 
 	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "?");
 	ck_assert(!problems_any(&problems));
+	problems_done(&problems);
 	return config;
 }
 
@@ -102,6 +103,35 @@ START_TEST(config_collects_every_problem)
 		ck_assert_str_eq(problems.texts[i], texts[i]);
 	ck_assert_uint_eq(problems.count, COUNT_OF(texts));
 	problems_done(&problems);
+}
+END_TEST
+
+/* What comes twice: the last one counts, and the one before is named. */
+START_TEST(config_warns_of_what_comes_twice)
+{
+	static const char text[] = "[pgbouncer]\nlisten_port = 1\nlisten_port = 2\n"
+				   "[databases]\na = host=one\n* = host=one\n"
+				   "[users]\nu = pool_size=1\n[peers]\n1 = host=a\n"
+				   "[databases]\na = host=two\n* = host=two\n"
+				   "[users]\nu = pool_size=2\n[peers]\n01 = host=b\n";
+	static const char *const texts[] = {
+		"f.ini:3: setting \"listen_port\" is set a second time, the value in line 2 does "
+		"not count",
+		"f.ini:12: database \"a\" comes a second time, the line f.ini:5 does not count",
+		"f.ini:13: database \"*\" comes a second time, the line f.ini:6 does not count",
+		"f.ini:15: user \"u\" comes a second time, the line f.ini:8 does not count",
+		"f.ini:17: peer \"01\" comes a second time, the line f.ini:10 does not count",
+	};
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
+
+	ck_assert_ptr_nonnull(config);
+	ck_assert_uint_eq(problems.warning_count, COUNT_OF(texts));
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		ck_assert_str_eq(problems.warnings[i], texts[i]);
+	ck_assert_str_eq(config_database_find(config, "a")->host, "two");
+	problems_done(&problems);
+	config_unref(&config);
 }
 END_TEST
 
@@ -284,6 +314,7 @@ int main(void)
 	tcase_add_test(cases, config_has_defaults);
 	tcase_add_test(cases, config_takes_the_last_of_each);
 	tcase_add_test(cases, config_collects_every_problem);
+	tcase_add_test(cases, config_warns_of_what_comes_twice);
 	tcase_add_test(cases, config_needs_its_section);
 	tcase_add_test(cases, config_loads_files);
 	tcase_add_loop_test(cases, config_with_answers, 0, COUNT_OF(changes));

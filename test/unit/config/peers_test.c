@@ -95,6 +95,7 @@ START_TEST(peers_are_walked_by_their_ids)
 	ck_assert_int_eq(config_peer_after(config, 18)->id, 300);
 	ck_assert_ptr_null(config_peer_after(config, 301));
 	config_unref(&config);
+	problems_done(&problems);
 
 	config = parse("", &problems);
 	ck_assert_uint_eq(config_peer_count(config), 0);

@@ -22,6 +22,25 @@ START_TEST(problems_say_where)
 }
 END_TEST
 
+START_TEST(a_warning_is_no_problem)
+{
+	struct problems problems = { 0 };
+
+	problems_warn(&problems, (struct place){ "a.ini", 7 }, "look at %s", "this");
+	problems_warn(&problems, (struct place){ NULL, 0 }, "no file");
+	ck_assert(!problems_any(&problems));
+	ck_assert_uint_eq(problems.warning_count, 2);
+	ck_assert_str_eq(problems.warnings[0], "a.ini:7: look at this");
+	ck_assert_str_eq(problems.warnings[1], "no file");
+	for (int i = 0; i < CONFIG_PROBLEMS_MAX; i++)
+		problems_warn(&problems, (struct place){ "a.ini", i + 1 }, "look");
+	ck_assert_uint_eq(problems.warning_count, CONFIG_PROBLEMS_MAX);
+	ck_assert_uint_eq(problems.dropped_warning_count, 2);
+	problems_done(&problems);
+	ck_assert_uint_eq(problems.warning_count, 0);
+}
+END_TEST
+
 START_TEST(problems_are_bounded)
 {
 	struct problems problems = { 0 };
@@ -48,6 +67,7 @@ int main(void)
 	TCase *cases = tcase_create("problems");
 
 	tcase_add_test(cases, problems_say_where);
+	tcase_add_test(cases, a_warning_is_no_problem);
 	tcase_add_test(cases, problems_are_bounded);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
