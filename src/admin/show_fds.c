@@ -127,8 +127,8 @@ static bool next_client(struct cursor *cursor, struct fd_row *row)
 		            pool ? pool->baseline : params_none(cursor->console->with.params));
 		if (cursor->is_owner)
 			row->cancel = key_number(client_key(client));
-		if (cursor->is_owner && client->account)
-			fill_secrets(row, &client->account->credentials);
+		if (cursor->is_owner && pool)
+			fill_secrets(row, pool_credentials(pool));
 		return true;
 	}
 	return false;

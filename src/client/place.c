@@ -126,11 +126,12 @@ void place_let_in(struct client *client)
 
 void place_learn(struct client *client)
 {
+	const struct entry *entry = client->entrance->entry;
 	struct credentials shown = { 0 };
 
-	if (!client->database || client->database->entry->user)
+	if (client->database->entry->user)
 		return;
-	if (entry_credentials(client->entrance->entry, &shown) && shown.kind != CREDENTIALS_NONE)
-		pools_learn(client->clients->with.pools, client->account, &shown);
+	if (entry_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
+		pool_learn(client->borrower.pool, &shown);
 	credentials_done(&shown);
 }

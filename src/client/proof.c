@@ -214,8 +214,6 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		}
 		if (!place_take(client))
 			return;
-		place_learn(client);
-		entry_free(&client->entrance->entry);
 		place_let_in(client);
 	}
 }

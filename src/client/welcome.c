@@ -179,6 +179,8 @@ void welcome_begin(struct client *client)
 	}
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
+	place_learn(client);
+	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
 	if (client->replication) {
 		ask_own(client);
 		return;

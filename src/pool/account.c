@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Accounts: what is known of a user's name, and with what servers are entered in it.
+ * Accounts: what is known of a user's name, and what auth_file says of it. What clients
+ * have shown belongs to their pool: the same name may be another user elsewhere.
  */
 #include "pgweir/pool/pools.h"
 
@@ -28,7 +29,8 @@ void account_configure(struct pools *pools, struct account *account)
 	account->server_limit = config_max_user_connections(pools->config, account->entry);
 	if (user ? account->secret && strcmp(account->secret, user->secret.text) == 0
 	         : !account->secret)
-		return; /* what a client has shown is as good as it was */
+		return; /* what clients have shown is as good as it was */
+	account->secret_version++;
 	credentials_done(&account->credentials);
 	forget_secret(account);
 	account->secret = user ? strdup(user->secret.text) : NULL;
@@ -53,25 +55,6 @@ struct account *pools_account(struct pools *pools, const char *name)
 	HASH_ADD_STR(pools->account_table, name, account);
 	TAILQ_INSERT_TAIL(&pools->accounts, account, node);
 	return account;
-}
-
-void pools_learn(struct pools *pools, struct account *account, const struct credentials *shown)
-{
-	struct pool *pool;
-
-	if (account->credentials.kind == CREDENTIALS_PLAIN && account->secret)
-		return; /* auth_file knows better */
-	if (credentials_equal(&account->credentials, shown))
-		return;
-	credentials_done(&account->credentials);
-	credentials_copy(&account->credentials, shown);
-	/* Where the old ones did not let us in, these may. */
-	TAILQ_FOREACH (pool, &pools->list, node) {
-		if (pool->account == account && pool->is_failing) {
-			pool_forgive(pool);
-			pool_wake(pool);
-		}
-	}
 }
 
 void account_free(struct pools *pools, struct account *account)

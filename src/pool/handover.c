@@ -64,24 +64,31 @@ static bool write_database(const struct database *database, struct channel *chan
 
 static bool write_account(const struct account *account, struct channel *channel)
 {
-	const struct credentials *credentials = &account->credentials;
-	struct buf record = { .is_secret = true };
-	struct bytes keys = bytes_of("", 0);
+	struct buf record = { 0 };
 
-	if (credentials->keys)
-		keys = bytes_of(credentials->keys, sizeof(*credentials->keys));
 	record_add_text(&record, 'u', account->name);
 	record_add_number(&record, 's', account->server_limit_hits);
 	record_add_number(&record, 'c', account->client_limit_hits);
-	record_add_number(&record, 'k', credentials->kind);
-	record_add_text(&record, 't', credentials->text);
-	record_add_bytes(&record, 'K', keys);
 	return send_it(channel, HANDOVER_ACCOUNT, &record);
+}
+
+/* What clients have shown, and for which secret of auth_file. */
+static void write_learnt(const struct pool *pool, struct buf *record)
+{
+	const struct credentials *learnt = &pool->learnt;
+	struct bytes keys = bytes_of("", 0);
+
+	if (learnt->keys)
+		keys = bytes_of(learnt->keys, sizeof(*learnt->keys));
+	record_add_number(record, 'k', learnt->kind);
+	record_add_text(record, 't', learnt->text);
+	record_add_bytes(record, 'K', keys);
+	record_add_text(record, 'f', learnt->kind ? pool->account->secret : "");
 }
 
 static bool write_pool(const struct pool *pool, struct channel *channel)
 {
-	struct buf record = { 0 };
+	struct buf record = { .is_secret = true };
 
 	record_add_text(&record, 'd', pool->database->name);
 	record_add_text(&record, 'u', pool->account->name);
@@ -91,8 +98,14 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 	params_write(&record, 'b', pool->baseline);
 	record_add_number(&record, 'z', pool->size_hits);
 	record_add_number(&record, 'r', pool->reserve_hits);
+	write_learnt(pool, &record);
 	handover_write_stats(&record, &pool->stats);
 	return send_it(channel, HANDOVER_POOL, &record);
+}
+
+static bool pool_has_news(const struct pool *pool)
+{
+	return !is_nothing(&pool->stats) || pool->member_count;
 }
 
 static bool has_news(const struct database *database)
@@ -117,7 +130,7 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 			ok = write_account(account, channel);
 	}
 	TAILQ_FOREACH (pool, &pools->list, node) {
-		if (ok && pool->database->entry && (is_first || !is_nothing(&pool->stats)))
+		if (ok && pool->database->entry && (is_first || pool_has_news(pool)))
 			ok = write_pool(pool, channel);
 	}
 	return ok;
@@ -205,7 +218,7 @@ struct arrived_statement {
 struct fields {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	char account[CONFIG_USER_NAME_MAX + 1];
-	char secret[SECRET_MAX];
+	char shown[SECRET_MAX], secret[SECRET_MAX];
 	uint64_t last_id, last_number, number, kind;
 	uint64_t server_hits, client_hits, size_hits, reserve_hits;
 	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome;
@@ -237,9 +250,14 @@ static void read_account(struct record *record, struct fields *fields)
 	record_text(record, 'u', fields->account, sizeof(fields->account));
 	fields->server_hits = record_number(record, 's');
 	fields->client_hits = record_number(record, 'c');
+}
+
+static void read_learnt(struct record *record, struct fields *fields)
+{
 	fields->kind = record_number(record, 'k');
-	record_text(record, 't', fields->secret, sizeof(fields->secret));
+	record_text(record, 't', fields->shown, sizeof(fields->shown));
 	fields->keys = record_bytes(record, 'K', sizeof(struct scram_keys));
+	record_text(record, 'f', fields->secret, sizeof(fields->secret));
 	if (fields->kind > CREDENTIALS_KEYS ||
 	    (fields->keys.count == sizeof(struct scram_keys)) != (fields->kind == CREDENTIALS_KEYS))
 		record->is_bad = true;
@@ -255,6 +273,7 @@ static void read_pool(struct record *record, struct fields *fields)
 	fields->baseline = record_bytes(record, 'b', PARAMS_SIZE_MAX);
 	fields->size_hits = record_number(record, 'z');
 	fields->reserve_hits = record_number(record, 'r');
+	read_learnt(record, fields);
 	handover_read_stats(record, &fields->stats);
 	if (!params_check(fields->baseline) || !params_check(fields->welcome))
 		record->is_bad = true;
@@ -300,23 +319,30 @@ static void take_database(struct pools_arrival *arrival, const struct fields *fi
 static void take_account(struct pools_arrival *arrival, const struct fields *fields)
 {
 	struct account *account = pools_account(arrival->pools, fields->account);
-	struct scram_keys keys;
-	struct credentials shown = { .kind = (enum credentials_kind)fields->kind };
 
 	if (!account)
 		return;
 	account->server_limit_hits += fields->server_hits;
 	account->client_limit_hits += fields->client_hits;
-	if (shown.kind == CREDENTIALS_NONE)
+}
+
+/* What was shown there counts here for the same secret, and where nobody has shown more. */
+static void take_learnt(struct pool *pool, const struct fields *fields)
+{
+	const char *secret = pool->account->secret ? pool->account->secret : "";
+	struct credentials shown = { .kind = (enum credentials_kind)fields->kind };
+	struct scram_keys keys;
+
+	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
+	    strcmp(secret, fields->secret) != 0)
 		return;
 	if (shown.kind == CREDENTIALS_KEYS) {
 		memcpy(&keys, fields->keys.at, sizeof(keys));
 		shown.keys = &keys;
 	} else {
-		shown.text = (char *)fields->secret;
+		shown.text = (char *)fields->shown;
 	}
-	if (account->credentials.kind == CREDENTIALS_NONE || shown.kind == CREDENTIALS_KEYS)
-		pools_learn(arrival->pools, account, &shown); /* copies it */
+	pool_learn(pool, &shown); /* copies it */
 	explicit_bzero(&keys, sizeof(keys));
 }
 
@@ -331,6 +357,7 @@ static void take_pool(struct pools_arrival *arrival, const struct fields *fields
 	stats_add(&pool->stats, &fields->stats);
 	pool->size_hits += fields->size_hits;
 	pool->reserve_hits += fields->reserve_hits;
+	take_learnt(pool, fields);
 	if (!fields->has_welcome || pool->has_welcome)
 		return;
 	buf_free(&pool->welcome);

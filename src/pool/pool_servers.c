@@ -96,10 +96,52 @@ void server_set_close_needed(struct server *server, bool is_needed)
 
 /* ---- logins ---- */
 
+/* What clients of this user on this database have shown. */
+static const struct credentials *shown_to(const struct pool *pool)
+{
+	const struct pool *twin;
+
+	if (!pool->is_for_lookups || pool->learnt.kind != CREDENTIALS_NONE)
+		return &pool->learnt;
+	twin = pools_twin(pool);
+	return twin ? &twin->learnt : &pool->learnt;
+}
+
 const struct credentials *pool_credentials(const struct pool *pool)
 {
-	return pool->credentials.kind != CREDENTIALS_NONE ? &pool->credentials
-	                                                  : &pool->account->credentials;
+	const struct credentials *file = &pool->account->credentials;
+	const struct credentials *shown = shown_to(pool);
+
+	if (pool->credentials.kind != CREDENTIALS_NONE)
+		return &pool->credentials;
+	if (file->kind == CREDENTIALS_PLAIN || shown->kind == CREDENTIALS_NONE)
+		return file;
+	return shown;
+}
+
+/* Where the old ones did not let us in, these may. */
+static void try_again(struct pool *pool)
+{
+	if (!pool->is_failing)
+		return;
+	pool_forgive(pool);
+	pool_wake(pool);
+}
+
+void pool_learn(struct pool *pool, const struct credentials *shown)
+{
+	struct pool *twin = (struct pool *)pools_twin(pool);
+
+	if (pool->account->credentials.kind == CREDENTIALS_PLAIN)
+		return; /* auth_file knows better */
+	if (credentials_equal(&pool->learnt, shown))
+		return;
+	credentials_done(&pool->learnt);
+	credentials_copy(&pool->learnt, shown);
+	pool->learnt_version = pool->account->secret_version;
+	try_again(pool);
+	if (twin)
+		try_again(twin);
 }
 
 void pool_forget_greeting(struct pool *pool)

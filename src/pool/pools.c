@@ -254,6 +254,7 @@ void pools_forget_pool(struct pool *pool)
 	buf_free(&pool->welcome);
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
+	credentials_done(&pool->learnt);
 	hosts_done(&pool->hosts);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);

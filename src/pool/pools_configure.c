@@ -22,6 +22,9 @@ static void configure_credentials(struct pool *pool)
 	const struct config_database *entry = pool->database->entry;
 	struct secret secret;
 
+	/* Keys that were shown for another secret than that of today are nobody's. */
+	if (pool->learnt_version != pool->account->secret_version)
+		credentials_done(&pool->learnt);
 	credentials_done(&pool->credentials);
 	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
 		return;

@@ -136,6 +136,17 @@ def test_delayed_ones_keep_nothing(weir):
     is_clean(daemon, WRONG)
 
 
+def test_a_pool_takes_along_what_was_shown_to_it(pgweir):
+    """A password that servers are entered with goes when its pool is forgotten."""
+    daemon = pgweir(auth_type="plain", pool_idle_timeout="0.1", server_idle_timeout="0.1",
+                    userlist={"alice": scram_secret(TYPED), "admin": "admin secret"})
+    client = daemon.client(password=TYPED)
+    assert client.value("SELECT 1") == "1"
+    assert places(daemon, TYPED) >= 1
+    client.close()
+    is_clean(daemon, TYPED)
+
+
 def test_passwords_under_tls_go(weir, own):
     daemon = weir(scram_secret(TYPED), client_tls_sslmode="prefer", client_tls_cert_file=own.cert,
                   client_tls_key_file=own.key)

@@ -220,7 +220,7 @@ def test_a_server_is_entered_with_what_a_client_has_shown(make_pgweir):
 class Successor:
     """The process that comes, scripted."""
 
-    def __init__(self, weir, command="TAKEOVER 1"):
+    def __init__(self, weir, command="TAKEOVER 2"):
         uid = os.geteuid()
         if weir.account.is_other:
             os.seteuid(weir.account.uid)
@@ -361,21 +361,21 @@ def refused(weir, command):
 
 
 def test_refusals(weir):
-    assert refused(weir, "TAKEOVER 2") == \
-        "it hands over by version 1, and was asked for version 2: stop it, then start the other"
-    assert weir.ask_admin("TAKEOVER 1").error["C"] == "42501"
+    assert refused(weir, "TAKEOVER 1") == \
+        "it hands over by version 2, and was asked for version 1: stop it, then start the other"
+    assert weir.ask_admin("TAKEOVER 2").error["C"] == "42501"
     with Successor(weir, None) as successor:
         weir.admin("SUSPEND")
-        assert successor.wire.query("TAKEOVER 1").error["M"] == \
+        assert successor.wire.query("TAKEOVER 2").error["M"] == \
             "everything is suspended: RESUME first"
         weir.admin("RESUME")
     with Successor(weir) as successor:
         successor.read_until("z")
-        assert refused(weir, "TAKEOVER 1") == "another process is taking over already"
+        assert refused(weir, "TAKEOVER 2") == "another process is taking over already"
     client = weir.client()
     assert client.value("SELECT 1") == "1"
     weir.admin("SHUTDOWN WAIT_FOR_CLIENTS")
-    assert refused(weir, "TAKEOVER 1") == "pooler is shutting down"
+    assert refused(weir, "TAKEOVER 2") == "pooler is shutting down"
 
 
 def test_nobody_to_take_over_from(make_pgweir):

@@ -51,8 +51,9 @@ struct account {
 	unsigned int client_count; /* logged in under this name: pools_enter_account() */
 	int server_limit;          /* max_user_connections; 0 = none */
 	uint64_t server_limit_hits, client_limit_hits; /* as those of a database */
-	struct credentials credentials; /* with what servers are entered in its name */
+	struct credentials credentials; /* what the secret is good for */
 	char *secret;                   /* as auth_file has it; NULL: not there */
+	unsigned int secret_version;    /* another one after each change of the secret */
 	char name[CONFIG_USER_NAME_MAX + 1];
 };
 

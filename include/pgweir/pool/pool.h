@@ -52,6 +52,8 @@ struct pool {
 	struct logger log;
 	struct pool_limits limits;
 	struct credentials credentials; /* from the entry's password; else the account's count */
+	struct credentials learnt;      /* what a client of this pool has proven itself with */
+	unsigned int learnt_version;    /* of the account's secret then: pool_configure() */
 
 	struct server_list servers[SERVER_STATES];
 	unsigned int server_counts[SERVER_STATES];
@@ -120,6 +122,15 @@ void pool_leave(struct borrower *borrower);
  * has one. false: PostgreSQL has just refused us, *err says why.
  */
 bool pool_await_welcome(struct borrower *borrower, struct err *err);
+
+/* ---- what its clients have shown ---- */
+
+/*
+ * A client of this pool has proven itself with these: servers of this pool may be entered
+ * with them, unless auth_file has the password itself. No other pool gets them, but the
+ * one for lookups of the same user on the same database. Copied.
+ */
+void pool_learn(struct pool *pool, const struct credentials *shown);
 
 /* ---- lending ---- */
 

@@ -132,12 +132,6 @@ struct pool *pools_lookup_pool(struct database *database, const char *user);
 const struct pool *pools_twin(const struct pool *pool);
 
 /*
- * A client has proven itself with these: servers may be entered with them in the
- * account's name, unless auth_file has its password itself. Copied.
- */
-void pools_learn(struct pools *pools, struct account *account, const struct credentials *shown);
-
-/*
  * A client works under this name, or does not any more. An account that nobody
  * uses and no file names is forgotten: with auth_type = any its name is any word.
  */

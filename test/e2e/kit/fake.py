@@ -12,6 +12,9 @@ so that it reads as a dialogue, or lets a script serve every connection in the b
 fake.serve(script). Cancel requests are kept apart, in `cancels`.
 """
 
+import base64
+import hashlib
+import hmac
 import select
 import socket
 import struct
@@ -121,6 +124,32 @@ class ServerChannel(Channel):
             self.read_startup()
         self.welcome(**parameters)
         return self
+
+    def ask_password(self):
+        """What is sent to a server that asks for clear text; b"" if nothing is."""
+        self.send(auth(3))
+        return self.expect("p").body[:-1]
+
+    def ask_scram(self, secret):
+        """SCRAM-SHA-256 up to the proof, by a secret as pg_authid has it. Whether it holds."""
+        offer, (stored, self.scram_server_key) = secret.split("$")[1], [
+            base64.b64decode(key) for key in secret.split("$")[2].split(":")]
+        rounds, salt = offer.split(":")
+        self.send(auth(10, b"SCRAM-SHA-256\0\0"))
+        bare = self.expect("p").body.partition(b"n,,")[2]
+        nonce = bare.rpartition(b"r=")[2] + b"more"
+        first = b"r=%s,s=%s,i=%s" % (nonce, salt.encode(), rounds.encode())
+        self.send(auth(11, first))
+        without, _, proof = self.expect("p").body.rpartition(b",p=")
+        self.scram_said = b",".join((bare, first, without))
+        signature = hmac.digest(stored, self.scram_said, "sha256")
+        key = bytes(a ^ b for a, b in zip(base64.b64decode(proof), signature))
+        return hashlib.sha256(key).digest() == stored
+
+    def prove_scram(self):
+        """The server's own proof, after ask_scram()."""
+        said = hmac.digest(self.scram_server_key, self.scram_said, "sha256")
+        self.send(auth(12, b"v=" + base64.b64encode(said)))
 
     def answer_queries(self, reply=None):
         """Answers simple queries until the connection ends: with reply(sql), else one row '1'.
