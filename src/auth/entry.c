@@ -281,7 +281,14 @@ enum entry_result entry_resume(struct entry *entry, struct buf *out, struct err 
 	                                  : entry_check_derived_proof(entry, out, err);
 }
 
-/* ---- what a server can be entered with ---- */
+/* ---- afterwards ---- */
+
+bool entry_is_by(const struct entry *entry, const struct secret *secret)
+{
+	const char *text = secret->text ? secret->text : "";
+
+	return bytes_equal_secret(bytes_text(entry->secret.text), bytes_text(text));
+}
 
 bool entry_credentials(const struct entry *entry, struct credentials *credentials)
 {

@@ -254,16 +254,16 @@ bool identity_holds(struct client *client)
 	const struct client_entrance *entrance = client->entrance;
 	const struct identity *identity = entrance->identity;
 	const struct clients *clients = client->clients;
-	bool is_in_file = users_find(clients->users, entrance->user) != NULL;
+	const struct user *user = users_find(clients->users, entrance->user);
 	struct question question;
 
 	if (clients->config->auth_type == AUTH_TYPE_ANY || entrance->outside)
 		return true;
 	if (!identity || !identity->answer)
-		return is_in_file;
+		return user && entry_is_by(entrance->entry, &user->secret);
 	if (entrance->generation == clients->generation)
 		return true;
-	return !is_in_file && make_question(client, &question) == ASKING_YES &&
+	return !user && make_question(client, &question) == ASKING_YES &&
 	       answer_is_for(identity->answer, &question);
 }
 

@@ -181,12 +181,35 @@ static bool is_still_asked(const struct client *client)
 	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
 }
 
+/* It has proven what it was asked for. false: that is not what counts now; it is done with. */
+static bool check_proof(struct client *client)
+{
+	struct err err;
+
+	if (!identity_holds(client)) {
+		log_info(&client->log, "login refused, %s: the user's secret has changed meanwhile",
+		         entry_method_name(client->entrance->entry));
+		err_set(&err, ERR_PASSWORD, "password authentication failed");
+		guard_refuse(client, &err);
+		return false;
+	}
+	if (!is_still_asked(client)) {
+		client_refuse(client, ERR_NOT_ALLOWED,
+		              "the rules of logins have changed meanwhile, try again");
+		return false;
+	}
+	return true;
+}
+
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
                    struct err *err)
 {
 	struct entry *entry = client->entrance->entry;
 
 	if ((result == ENTRY_OK || result == ENTRY_REFUSED) && !guard_admits(client))
+		return;
+	/* Before the server's own proof of SCRAM: that would say that an old password was one. */
+	if (result == ENTRY_OK && !check_proof(client))
 		return;
 	if (result != ENTRY_REFUSED && out->count && !client_send(client, buf_bytes(out)))
 		return;
@@ -203,18 +226,8 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		guard_refuse(client, err);
 		return;
 	case ENTRY_OK:
-		if (!identity_holds(client)) { /* a reload may have taken the user away */
-			client_refuse(client, ERR_PASSWORD, "password authentication failed");
-			return;
-		}
-		if (!is_still_asked(client)) {
-			client_refuse(client, ERR_NOT_ALLOWED,
-			              "the rules of logins have changed meanwhile, try again");
-			return;
-		}
-		if (!place_take(client))
-			return;
-		place_let_in(client);
+		if (place_take(client))
+			place_let_in(client);
 	}
 }
 

@@ -22,8 +22,9 @@ from .kit.daemon import USERS
 from .kit.fake import answer as fake_answer
 from .kit.names import NameServer
 from .kit.wait import wait_until
-from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, bind, execute, message, parse, query,
-                       refusal, special, startup, sync)
+from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Refused, Scram, bind, cstr, execute,
+                       message, parse, query, refusal, sasl_initial, scram_secret, special,
+                       startup, sync)
 from .test_tls import asked, encrypt, tls_client, trusting
 
 SHORT = "0.3"
@@ -1395,6 +1396,38 @@ def test_the_userlist_changes(pgweir):
     for client in (staying, leaving):
         assert client.value("SELECT 1") == "1"
     assert "newcomer" in {row["name"] for row in weir.admin("SHOW USERS")}
+
+
+@pytest.mark.parametrize("auth_type, kind", (("plain", str), ("plain", scram_secret),
+                                             ("scram-sha-256", str),
+                                             ("scram-sha-256", scram_secret)))
+def test_a_login_that_began_with_the_old_secret(pgweir, auth_type, kind):
+    """It is refused, and what it has shown does not replace what enters servers."""
+    old, new = "old secret", "scram secret"  # the new one is PostgreSQL's
+    users = dict(USERS, scram_user=kind(old))
+    weir = pgweir(auth_type=auth_type, pool_mode="transaction", userlist=users)
+    late, removed = (weir.wire().startup("scram_user") for _ in range(2))
+    asked = [late.read()]
+    if auth_type == "scram-sha-256":
+        late.scram = Scram(old)
+        late.send(sasl_initial(late.scram.first()))
+        asked.append(late.read())
+    weir.reload(userlist=dict(USERS, scram_user=weir.postgres.secret("scram_user")
+                              if kind is scram_secret else new))
+    honest = weir.client("scram_user", password=new)
+    late.send(message("p", late.scram.final(asked[-1].body[4:]) if auth_type != "plain"
+                      else cstr(old)))
+    refused = late.read_to_end()
+    assert [got.type for got in refused] == ["E"], "the old password was confirmed"
+    assert refused[0].fields["C"] == "28P01"
+    weir.wait_log("login refused, .*: the user's secret has changed meanwhile")
+    weir.admin("RECONNECT")
+    weir.wait_pool("app", "scram_user", sv_idle=0)
+    assert honest.value(WHO) == "scram_user"
+    del users["scram_user"]
+    weir.reload(userlist=users)
+    with pytest.raises(Refused):
+        removed.finish_login("scram_user", new)
 
 
 @pytest.mark.parametrize("way", ("RELOAD", "SET"))

@@ -85,6 +85,9 @@ const char *entry_reason(const struct entry *entry);
 /* The method by which it came in or is tried, in words for the log. Static. */
 const char *entry_method_name(const struct entry *entry);
 
+/* Whether it is judged by this very secret: a reload may have brought another one. */
+bool entry_is_by(const struct entry *entry, const struct secret *secret);
+
 /*
  * After ENTRY_OK: with what a server can be entered in this user's name: the
  * password that is stored or that the client sent, else its SCRAM keys, else
