@@ -68,7 +68,10 @@ void relay_end_batch(struct client *client, char status)
 static void take_params(struct client *client, const struct server *server)
 {
 	struct params_table *table = client->clients->with.params;
-	const char *at = NULL, *name, *value;
+	struct params_pair again[PARAMS_NAMES_MAX];
+	struct params_seek seek = { 0 };
+	const char *at = NULL, *name, *value, *now;
+	size_t count = 0;
 
 	if (client->params != server->params) {
 		const struct params *old = client->params;
@@ -80,11 +83,10 @@ static void take_params(struct client *client, const struct server *server)
 		return;
 	/* After RESET or DISCARD ALL a session has again what it was started with. */
 	while (params_next(client->startup, &at, &name, &value)) {
-		const char *now = params_find(client->params, name);
-
-		if (!now || *now == '\001')
-			params_change(table, &client->params, name, value);
+		if (!params_seek(client->params, &seek, name, &now) || *now == '\001')
+			again[count++] = (struct params_pair){ name, value };
 	}
+	params_change_all(table, &client->params, again, count);
 }
 
 static bool is_session(const struct client *client)

@@ -8,37 +8,26 @@
 
 void params_write(struct buf *record, char tag, const struct params *params)
 {
-	const char *at = NULL, *name, *value;
-	struct buf pairs = { 0 };
-
-	while (params_next(params, &at, &name, &value)) {
-		buf_add_cstr(&pairs, name);
-		buf_add_cstr(&pairs, value);
-	}
-	if (!buf_ok(&pairs))
-		record->is_broken = true;
-	record_add_bytes(record, tag, buf_bytes(&pairs));
-	buf_free(&pairs);
+	record_add_bytes(record, tag, params_text(params));
 }
 
 bool params_check(struct bytes pairs)
 {
 	const char *name, *value;
+	unsigned int count = 0;
 
 	while (pairs.count) {
 		if (!bytes_take_text(&pairs, &name) || !*name || !bytes_take_text(&pairs, &value))
 			return false;
+		count++;
 	}
-	return true;
+	return count <= PARAMS_NAMES_MAX;
 }
 
 void params_read(struct pools *pools, struct bytes pairs, const struct params **params)
 {
-	const char *name, *value;
-
 	*params = params_none(pools->with.params);
-	while (bytes_take_text(&pairs, &name) && bytes_take_text(&pairs, &value))
-		params_change(pools->with.params, params, name, value);
+	params_add_text(pools->with.params, params, pairs);
 }
 
 void address_write(struct buf *record, char tag, const struct address *address)

@@ -2,8 +2,13 @@
 /*
  * Session parameters, held once.
  *
- * A map is one run of text, "name\0value\0name\0value\0", ordered by name; that
- * run is the key under which the table knows it.
+ *   struct params | where each name begins, as numbers | name\0value\0name\0value\0
+ *
+ * The run of text is ordered by name, and is the key under which the table knows the
+ * map. The numbers in front of it are for finding a name by halves.
+ *
+ * Hard here: names and values come from both sides, as many as somebody likes to send.
+ * So changes are made together: they are sorted once, and merged with the map in one walk.
  */
 #include "pgweir/pool/params.h"
 
@@ -18,18 +23,29 @@
 
 #include "pgweir/base/banned.h"
 
+/* Memory that stays for the next change, in bytes. */
+#define SCRATCH_ROOM ((size_t)4096)
+
 struct params {
 	UT_hash_handle hh;
 	unsigned long owner_count;
 	unsigned int count;
-	size_t size;
-	char text[];
+	size_t size;       /* of the text */
+	uint32_t starts[]; /* `count` of them; behind these lies the text */
 };
 
 struct params_table {
 	struct params *maps;
-	struct buf text;    /* the map that params_change() looks for; its memory stays */
+	struct buf text;    /* the map that is looked for */
+	struct buf changes; /* struct change, sorted */
 	struct params none; /* must be the last */
+};
+
+/* One of the changes that are made together. */
+struct change {
+	const char *name;
+	const char *value; /* NULL: the map is without this name */
+	size_t order;      /* the last one of a name counts */
 };
 
 struct params_table *params_table_new(void)
@@ -46,6 +62,7 @@ void params_table_free(struct params_table **table)
 	if (*table) {
 		assert(!(*table)->maps);
 		buf_free(&(*table)->text);
+		buf_free(&(*table)->changes);
 	}
 	free(*table);
 	*table = NULL;
@@ -72,12 +89,22 @@ void params_release(struct params_table *table, const struct params **params)
 	free(map);
 }
 
+static const char *text_of(const struct params *params)
+{
+	return (const char *)(params->starts + params->count);
+}
+
+struct bytes params_text(const struct params *params)
+{
+	return bytes_of(text_of(params), params->size);
+}
+
 bool params_next(const struct params *params, const char **at, const char **name,
                  const char **value)
 {
-	const char *next = *at ? *at : params->text;
+	const char *next = *at ? *at : text_of(params);
 
-	if (next == params->text + params->size)
+	if (next == text_of(params) + params->size)
 		return false;
 	*name = next;
 	*value = next + strlen(next) + 1;
@@ -87,85 +114,187 @@ bool params_next(const struct params *params, const char **at, const char **name
 
 const char *params_find(const struct params *params, const char *name)
 {
-	const char *at = NULL, *found, *value;
+	unsigned int from = 0, to = params->count;
 
-	while (params_next(params, &at, &found, &value)) {
-		if (strcasecmp(found, name) == 0)
-			return value;
+	while (from < to) {
+		unsigned int middle = from + (to - from) / 2;
+		const char *found = text_of(params) + params->starts[middle];
+		int order = strcasecmp(found, name);
+
+		if (order == 0)
+			return found + strlen(found) + 1;
+		if (order < 0)
+			from = middle + 1;
+		else
+			to = middle;
 	}
 	return NULL;
 }
 
-/* The text of `params` with one name changed. */
-static unsigned int write_changed(struct buf *text, const struct params *params, const char *name,
-                                  const char *value)
+/* ---- two maps side by side ---- */
+
+bool params_seek(const struct params *params, struct params_seek *seek, const char *name,
+                 const char **value)
 {
-	const char *at = NULL, *old_name, *old_value;
+	const char *at = seek->at, *found, *found_value;
+
+	while (params_next(params, &at, &found, &found_value)) {
+		int order = strcasecmp(found, name);
+
+		if (order > 0)
+			return false;
+		seek->at = at;
+		if (order == 0) {
+			*value = found_value;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- changes ---- */
+
+static int compare(const void *left, const void *right)
+{
+	const struct change *a = left, *b = right;
+	int order = strcasecmp(a->name, b->name);
+
+	return order ? order : (a->order > b->order) - (a->order < b->order);
+}
+
+static struct change *changes_of(struct params_table *table)
+{
+	return (struct change *)(void *)table->changes.at;
+}
+
+static void note(struct params_table *table, const char *name, const char *value, size_t order)
+{
+	struct change change = { name, value, order };
+
+	buf_add(&table->changes, &change, sizeof(change));
+}
+
+static void add_pair(struct params_table *table, const char *name, const char *value,
+                     unsigned int *count)
+{
+	buf_add_cstr(&table->text, name);
+	buf_add_cstr(&table->text, value);
+	++*count;
+}
+
+/* The text of `params` with the changes made, which are sorted; returns how many names it has. */
+static unsigned int write_changed(struct params_table *table, const struct params *params)
+{
+	const struct change *change = changes_of(table);
+	const struct change *end = change + table->changes.count / sizeof(*change);
+	const char *at = NULL, *name = NULL, *value = NULL;
+	bool has = params_next(params, &at, &name, &value);
 	unsigned int count = 0;
 
-	while (params_next(params, &at, &old_name, &old_value)) {
-		int order = strcasecmp(old_name, name);
+	for (; change < end; change++) {
+		int order = 1;
 
-		if (value && order > 0) {
-			buf_add_cstr(text, name);
-			buf_add_cstr(text, value);
-			value = NULL;
-			count++;
-		}
-		if (order == 0)
+		if (change + 1 < end && strcasecmp(change->name, change[1].name) == 0)
 			continue;
-		buf_add_cstr(text, old_name);
-		buf_add_cstr(text, old_value);
-		count++;
+		while (has && (order = strcasecmp(name, change->name)) < 0) {
+			add_pair(table, name, value, &count);
+			has = params_next(params, &at, &name, &value);
+		}
+		/* Its spelling is that of who changed it last. */
+		if (has && order == 0 && change->value && strcmp(value, change->value) == 0)
+			add_pair(table, name, value, &count);
+		else if (change->value)
+			add_pair(table, change->name, change->value, &count);
+		if (has && order == 0)
+			has = params_next(params, &at, &name, &value);
 	}
-	if (value) {
-		buf_add_cstr(text, name);
-		buf_add_cstr(text, value);
-		count++;
-	}
+	for (; has; has = params_next(params, &at, &name, &value))
+		add_pair(table, name, value, &count);
 	return count;
+}
+
+static void find_starts(struct params *map)
+{
+	const char *at = NULL, *name, *value;
+	uint32_t *start = map->starts;
+
+	while (params_next(map, &at, &name, &value))
+		*start++ = (uint32_t)(name - text_of(map));
 }
 
 /* The map that is written down in table->text. NULL: no memory. */
 static struct params *find_or_add(struct params_table *table, unsigned int count)
 {
 	const struct buf *text = &table->text;
+	size_t starts_size = count * sizeof(uint32_t);
 	struct params *map;
 
 	HASH_FIND(hh, table->maps, text->at, text->count, map);
 	if (map)
 		return map;
-	map = calloc(1, sizeof(*map) + text->count);
+	map = calloc(1, sizeof(*map) + starts_size + text->count);
 	if (!map)
 		return NULL;
 	map->count = count;
 	map->size = text->count;
-	memcpy(map->text, text->at, text->count);
-	HASH_ADD_KEYPTR(hh, table->maps, map->text, map->size, map);
+	memcpy(map->starts + count, text->at, text->count);
+	find_starts(map);
+	HASH_ADD_KEYPTR(hh, table->maps, text_of(map), map->size, map);
 	return map;
 }
 
-bool params_change(struct params_table *table, const struct params **params, const char *name,
-                   const char *value)
+/* Makes the changes that were noted, and forgets them. */
+static bool make_changes(struct params_table *table, const struct params **params)
 {
-	const char *old = params_find(*params, name);
+	size_t change_count = table->changes.count / sizeof(struct change);
+	bool is_noted = buf_ok(&table->changes);
 	struct params *map = &table->none;
 	unsigned int count;
 
-	if (old == value || (old && value && strcmp(old, value) == 0))
-		return true;
-	count = write_changed(&table->text, *params, name, value);
-	if (!buf_ok(&table->text))
+	if (is_noted && change_count > 1)
+		qsort(changes_of(table), change_count, sizeof(struct change), compare);
+	count = is_noted ? write_changed(table, *params) : 0;
+	if (!is_noted || !buf_ok(&table->text) || count > PARAMS_NAMES_MAX)
 		map = NULL;
 	else if (count)
 		map = find_or_add(table, count);
-	buf_clear(&table->text);
+	buf_reuse(&table->text, SCRATCH_ROOM);
+	buf_reuse(&table->changes, SCRATCH_ROOM);
 	if (!map)
 		return false;
 	params_hold(map);
 	params_release(table, params);
 	*params = map;
 	return true;
+}
+
+bool params_change(struct params_table *table, const struct params **params, const char *name,
+                   const char *value)
+{
+	const char *old = params_find(*params, name);
+
+	if (old == value || (old && value && strcmp(old, value) == 0))
+		return true;
+	note(table, name, value, 0);
+	return make_changes(table, params);
+}
+
+bool params_change_all(struct params_table *table, const struct params **params,
+                       const struct params_pair *pairs, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		note(table, pairs[i].name, pairs[i].value, i);
+	return count == 0 || make_changes(table, params);
+}
+
+bool params_add_text(struct params_table *table, const struct params **params, struct bytes text)
+{
+	const char *name, *value;
+	size_t order = 0;
+
+	while (bytes_take_text(&text, &name) && bytes_take_text(&text, &value))
+		note(table, name, value, order++);
+	return order == 0 || make_changes(table, params);
 }
 
 unsigned int params_count(const struct params *params) { return params->count; }

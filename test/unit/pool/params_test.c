@@ -5,10 +5,13 @@
  */
 #include "pgweir/pool/params.h"
 
+#include "pgweir/base/buf.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../compares.h"
 #include "../unit.h"
 
 struct change {
@@ -150,6 +153,178 @@ START_TEST(params_are_limited)
 }
 END_TEST
 
+/* ---- many changes at once ---- */
+
+START_TEST(params_change_all_makes_the_same_map)
+{
+	struct params_table *table = params_table_new();
+	const struct params *single = params_none(table), *together = params_none(table);
+	struct params_pair pairs[CHANGES_MAX];
+	size_t count = 0;
+
+	for (; count < CHANGES_MAX && cases[_i].changes[count].name; count++)
+		pairs[count] = (struct params_pair){ cases[_i].changes[count].name,
+			                             cases[_i].changes[count].value };
+	apply(table, &single, cases[_i].changes);
+	ck_assert(params_change_all(table, &together, pairs, count));
+	if (strcmp(cases[_i].map, "Aa=1;") != 0) /* of two spellings the last one counts there */
+		ck_assert_msg(single == together, "%s", cases[_i].says);
+	params_release(table, &single);
+	params_release(table, &together);
+	params_table_free(&table);
+}
+END_TEST
+
+/* Batches of every size against the same changes one by one. */
+START_TEST(params_change_all_at_random)
+{
+	struct params_table *table = params_table_new();
+	const struct params *single = params_none(table), *together = params_none(table);
+	uint32_t dice = (uint32_t)_i + 1;
+
+	for (int round = 0; round < 300; round++) {
+		char names[40][2], values[40][2];
+		struct params_pair pairs[40];
+		size_t count = round % 40;
+
+		for (size_t i = 0; i < count; i++) {
+			dice = dice * 1664525u + 1013904223u;
+			names[i][0] = (char)('a' + (dice >> 8) % 26);
+			values[i][0] = (char)('0' + (dice >> 16) % 3);
+			names[i][1] = values[i][1] = 0;
+			pairs[i] = (struct params_pair){ names[i],
+				                         values[i][0] == '2' ? NULL : values[i] };
+			ck_assert(
+			    params_change(table, &single, pairs[i].name, pairs[i].value));
+		}
+		ck_assert(params_change_all(table, &together, pairs, count));
+		ck_assert_ptr_eq(single, together);
+	}
+	params_release(table, &single);
+	params_release(table, &together);
+	params_table_free(&table);
+}
+END_TEST
+
+START_TEST(params_add_text_reads_pairs)
+{
+	static const char text[] = "b\0002\0a\0001\0b\0003\0cut";
+	struct params_table *table = params_table_new();
+	const struct params *params = params_none(table);
+	char got[64];
+
+	ck_assert(params_add_text(table, &params, bytes_of(text, sizeof(text) - 1)));
+	write_map(params, got, sizeof(got));
+	ck_assert_str_eq(got, "a=1;b=3;");
+	ck_assert(bytes_equal(params_text(params), bytes_of("a\0001\0b\0003\0", 8)));
+	ck_assert(params_add_text(table, &params, bytes_of("", 0)));
+	ck_assert_uint_eq(params_count(params), 2);
+	params_release(table, &params);
+	ck_assert_uint_eq(params_text(params).count, 0);
+	params_table_free(&table);
+}
+END_TEST
+
+/* "n0000=x", "n0001=x", ... in no order; 7919 is a prime. */
+static void add_names(struct buf *text, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		buf_printf(text, "n%04u", i * 7919 % count);
+		buf_add_byte(text, 0);
+		buf_add_cstr(text, "x");
+	}
+}
+
+START_TEST(params_have_so_many_names)
+{
+	struct params_table *table = params_table_new();
+	const struct params *params = params_none(table), *before;
+	struct buf text = { 0 };
+
+	add_names(&text, PARAMS_NAMES_MAX + 1);
+	ck_assert(!params_add_text(table, &params, buf_bytes(&text)));
+	ck_assert_ptr_eq(params, params_none(table));
+	buf_clear(&text);
+	add_names(&text, PARAMS_NAMES_MAX);
+	ck_assert(params_add_text(table, &params, buf_bytes(&text)));
+	before = params;
+	ck_assert(!params_change(table, &params, "another", "x"));
+	ck_assert_ptr_eq(params, before);
+	ck_assert(params_change(table, &params, "n0007", "y"));
+	ck_assert(params_change(table, &params, "n0007", NULL));
+	ck_assert(params_change(table, &params, "another", "x"));
+	params_release(table, &params);
+	params_table_free(&table);
+	buf_free(&text);
+}
+END_TEST
+
+/* The work of a batch is that of sorting it and of one walk, not of a walk for each name. */
+START_TEST(params_change_all_compares_little)
+{
+	struct params_table *table = params_table_new();
+	const struct params *params = params_none(table), *more;
+	struct buf text = { 0 };
+	size_t sorting = 10 * PARAMS_NAMES_MAX; /* 2^9 names and more */
+
+	add_names(&text, PARAMS_NAMES_MAX);
+	compare_count = 0;
+	ck_assert(params_add_text(table, &params, buf_bytes(&text)));
+	ck_assert_uint_lt(compare_count, sorting + 3 * PARAMS_NAMES_MAX);
+	compare_count = 0;
+	ck_assert_str_eq(params_find(params, "N0321"), "x");
+	ck_assert_ptr_null(params_find(params, "n0321a"));
+	ck_assert_uint_le(compare_count, 2 * 9);
+	more = params_hold(params);
+	compare_count = 0;
+	ck_assert(params_add_text(table, &more, buf_bytes(&text)));
+	ck_assert_ptr_eq(more, params);
+	ck_assert_uint_lt(compare_count, sorting + 3 * PARAMS_NAMES_MAX);
+	/* Ten thousand values for one name. */
+	buf_clear(&text);
+	for (int i = 0; i < 10000; i++)
+		buf_add(&text, i % 2 ? "N0001\0001\0" : "n0001\0002\0", 8);
+	compare_count = 0;
+	ck_assert(params_add_text(table, &more, buf_bytes(&text)));
+	ck_assert_str_eq(params_find(more, "n0001"), "1");
+	ck_assert_uint_lt(compare_count, 14 * 10000 + 10000 + 2 * PARAMS_NAMES_MAX);
+	params_release(table, &more);
+	params_release(table, &params);
+	params_table_free(&table);
+	buf_free(&text);
+}
+END_TEST
+
+START_TEST(params_seek_walks_once)
+{
+	struct params_table *table = params_table_new();
+	const struct params *params = params_none(table);
+	struct params_seek seek = { 0 };
+	struct buf text = { 0 };
+	const char *value;
+
+	add_names(&text, 100);
+	ck_assert(params_add_text(table, &params, buf_bytes(&text)));
+	compare_count = 0;
+	ck_assert(!params_seek(params, &seek, "a", &value));
+	for (unsigned int i = 0; i < 100; i += 2) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "N%04u", i);
+		ck_assert_msg(params_seek(params, &seek, name, &value), "%s", name);
+		ck_assert_str_eq(value, "x");
+		ck_assert(!params_seek(params, &seek, name, &value)); /* it is behind us */
+		snprintf(name, sizeof(name), "n%04u-", i);
+		ck_assert_msg(!params_seek(params, &seek, name, &value), "%s", name);
+	}
+	ck_assert(!params_seek(params, &seek, "z", &value));
+	ck_assert_uint_le(compare_count, 1 + 100 + 3 * 50);
+	params_release(table, &params);
+	params_table_free(&table);
+	buf_free(&text);
+}
+END_TEST
+
 /* Many owners change their maps at random; in the end the table is empty. */
 START_TEST(params_leak_nothing)
 {
@@ -185,6 +360,12 @@ int main(void)
 	tcase_add_test(tcase, params_that_are_equal_are_the_same);
 	tcase_add_test(tcase, params_that_look_alike_are_not_the_same);
 	tcase_add_test(tcase, params_are_limited);
+	tcase_add_loop_test(tcase, params_change_all_makes_the_same_map, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, params_change_all_at_random, 0, 4);
+	tcase_add_test(tcase, params_add_text_reads_pairs);
+	tcase_add_test(tcase, params_have_so_many_names);
+	tcase_add_test(tcase, params_change_all_compares_little);
+	tcase_add_test(tcase, params_seek_walks_once);
 	tcase_add_test(tcase, params_leak_nothing);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
