@@ -118,6 +118,7 @@ void client_entrance_free(struct client *client)
 	secret_free(&entrance->outside);
 	identity_free(entrance);
 	buf_free(&entrance->unknown);
+	buf_free(&entrance->parameters);
 	free(entrance->database);
 	free(entrance->user);
 	free(entrance->certificate_name);

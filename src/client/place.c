@@ -4,7 +4,8 @@
  * database from then on, and is let in, to the console or to a pool.
  *
  * Hard here: only now its names are looked up: a stranger's are worth no memory and take
- * nobody's place, and a reload may have changed what there is.
+ * nobody's place, and a reload may have changed what there is. The same goes for the
+ * parameters that its startup packet asked for.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -95,7 +96,7 @@ bool place_take(struct client *client)
 	}
 	if (!place_is_console(client))
 		client->database = pools_database(pools, entrance->database);
-	return count_in(client);
+	return count_in(client) && startup_settle(client);
 }
 
 void place_let_in(struct client *client)

@@ -2,6 +2,10 @@
 /*
  * A client's first packets: what its proxy says of it, requests for encryption, a cancel, or the
  * startup packet that says who wants to enter where, and how its session shall be set.
+ *
+ * Hard here: all this comes from strangers. Their packet is limited and is gone over once;
+ * the parameters in it are only written down, and become a map when the client has proved
+ * who it is.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +42,26 @@ static bool take_parameter(struct client *client, const char *name, const char *
 		return true;
 	if (!tracked && !is_parameter_name(name))
 		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
-	if (!params_change(clients->with.params, &client->params, tracked ? tracked : name, value))
-		return err_set(err, ERR_LIMIT, "startup parameters are too large");
+	if (client->entrance->parameter_count++ == PARAMS_NAMES_MAX)
+		return err_set(err, ERR_LIMIT,
+		               "too many startup parameters: at most %d are taken",
+		               PARAMS_NAMES_MAX);
+	buf_add_cstr(&client->entrance->parameters, tracked ? tracked : name);
+	buf_add_cstr(&client->entrance->parameters, value);
 	return true;
+}
+
+bool startup_settle(struct client *client)
+{
+	struct buf *parameters = &client->entrance->parameters;
+
+	if (buf_ok(parameters) && params_add_text(client->clients->with.params, &client->params,
+	                                          buf_bytes(parameters))) {
+		buf_free(parameters);
+		return true;
+	}
+	client_refuse(client, ERR_LIMIT, "startup parameters are too large");
+	return false;
 }
 
 static bool take_options(struct client *client, const char *name, const char *value,
@@ -209,10 +230,16 @@ static bool refuse_gss(struct client *client, bool has_more)
 	return client_send(client, bytes_of("N", 1));
 }
 
-static bool refuse_packet(struct client *client, struct bytes in)
+static bool refuse_packet(struct client *client, const struct startup *startup, struct bytes in)
 {
 	char hex[2 * HEX_MAX + 1];
 
+	if (startup->kind == STARTUP_TOO_LONG) {
+		client_refuse(client, ERR_PROTOCOL,
+		              "startup packet of %u bytes is too long: at most %d are taken",
+		              startup->length, STARTUP_MAX);
+		return false;
+	}
 	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
 	client_refuse(client, ERR_PROTOCOL, "bad packet header: '%s'", hex);
 	return false;
@@ -238,7 +265,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	case STARTUP_VERSION_3:
 		return take_startup(client, packet, startup->minor);
 	default:
-		return refuse_packet(client, in);
+		return refuse_packet(client, startup, in);
 	}
 }
 
@@ -250,14 +277,14 @@ static bool judge_packet(struct client *client, struct bytes *in)
 	switch (startup_peek(*in, &startup)) {
 	case WIRE_BAD:
 		if (startup.kind != STARTUP_CANCEL)
-			return refuse_packet(client, *in);
+			return refuse_packet(client, &startup, *in);
 		client_close(client, "bad cancel request");
 		return false;
 	case WIRE_OK:
 		if (startup.kind == STARTUP_TLS_HELLO && !client_tls_hello(client, *in))
 			return false;
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
-			return refuse_packet(client, *in);
+			return refuse_packet(client, &startup, *in);
 		if (startup.kind != STARTUP_CANCEL && startup_holds(client))
 			break;
 		if (in->count < startup.length)

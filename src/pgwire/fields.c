@@ -104,7 +104,7 @@ enum wire_result fields_report(struct bytes body, struct report *report)
 
 enum wire_result fields_parameter(struct bytes body, const char **name, const char **value)
 {
-	return answer(bytes_take_text(&body, name) && bytes_take_text(&body, value) &&
+	return answer(bytes_take_text(&body, name) && **name && bytes_take_text(&body, value) &&
 	              body.count == 0);
 }
 

@@ -41,6 +41,10 @@ static enum wire_result judge_code(uint32_t code, struct startup *startup)
 		           : WIRE_BAD;
 	}
 	startup->kind = STARTUP_OTHER;
+	if (startup->length > STARTUP_MAX) {
+		startup->kind = STARTUP_TOO_LONG;
+		return WIRE_BAD;
+	}
 	if (code >> 16 == 3) {
 		startup->kind = STARTUP_VERSION_3;
 		startup->minor = (uint16_t)code;
@@ -58,7 +62,7 @@ enum wire_result startup_peek(struct bytes in, struct startup *startup)
 		return WIRE_OK;
 	}
 	if ((in.count >= 1 && in.at[0] != 0) || (in.count >= 2 && in.at[1] != 0))
-		return WIRE_BAD; /* longer than STARTUP_MAX */
+		return WIRE_BAD; /* no length that anybody means */
 	if (in.count < 4)
 		return WIRE_MORE;
 	startup->length = load_be32(in.at);

@@ -356,6 +356,7 @@ BROKEN = {
     "tls hello": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 64,
     "length too short": struct.pack("!I", 3) + b"xxxx",
     "length beyond 65535": struct.pack("!II", 70000, 196608) + b"\0" * 100,
+    "length beyond 10004": struct.pack("!II", 10005, 196608) + b"\0" * 100,
     "length negative": b"\xff\xff\xff\xff\0\3\0\0",
     "no terminator": startup(user="alice", terminator=b""),
     "bytes behind the terminator": startup(user="alice", terminator=b"\0more\0"),
@@ -400,9 +401,9 @@ def test_startup_in_pieces(weir, size):
 
 
 def test_a_large_startup_packet(weir):
-    """Larger than any buffer of ours, still within the 65535 bytes that are allowed."""
+    """Larger than pkt_buf, still within the 10004 bytes that are allowed."""
     wire = weir.wire()
-    wire.login(application_name="x" * 50, options="-c work_mem=3MB" + " " * 60000)
+    wire.login(application_name="x" * 50, options="-c work_mem=3MB" + " " * 9800)
     assert wire.value("SHOW work_mem") == "3MB"
 
 

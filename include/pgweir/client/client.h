@@ -59,6 +59,8 @@ struct client_entrance {
 	unsigned int method;     /* enum entry_method: how it proves who it is */
 	char *outside;           /* by which options it does so outside; NULL: it does not */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
+	struct buf parameters;   /* that its session shall have: name\0value\0 */
+	unsigned int parameter_count;
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
 	char *certificate_name;  /* of its certificate, or NULL */

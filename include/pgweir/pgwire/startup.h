@@ -13,7 +13,7 @@
 #include "pgweir/pgwire/frame.h"
 
 #define STARTUP_HEADER_SIZE 8 /* length and code */
-#define STARTUP_MAX 65535     /* bytes of the longest one that is taken */
+#define STARTUP_MAX 10004     /* bytes of the longest one that is taken, as in PostgreSQL */
 #define CANCEL_KEY_MAX 260    /* bytes of process id and secret, protocol 3.2 included */
 
 #define PROTOCOL_3_0 UINT32_C(0x30000)
@@ -25,6 +25,7 @@ enum startup_kind {
 	STARTUP_TLS_REQUEST, /* SSLRequest */
 	STARTUP_GSS_REQUEST, /* GSSENCRequest */
 	STARTUP_CANCEL,      /* CancelRequest; see startup_cancel_key() */
+	STARTUP_TOO_LONG,    /* more than STARTUP_MAX bytes; .length says how many. WIRE_BAD */
 	STARTUP_TLS_HELLO,   /* TLS without asking first: byte 0x16. Nothing else is filled */
 	STARTUP_OTHER        /* a length that may be, and a code that nobody knows */
 };

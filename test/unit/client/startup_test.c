@@ -5,6 +5,7 @@
  */
 #include "../../lib/room.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -12,6 +13,7 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
+#include "../compares.h"
 #include "../unit.h"
 
 /* "version" 3.0 in front, a zero behind: both are added to `pairs` ("name\0value\0..."). */
@@ -214,7 +216,7 @@ START_TEST(options_are_all_told)
 	struct peer client;
 	struct buf packet = { 0 };
 	char got[FRAME_HEADER_SIZE + 8];
-	size_t at, count = 6000;
+	size_t at, count = 900;
 
 	room_open(&room, "", "");
 	at = message_startup_begin(&packet, PROTOCOL_3_2);
@@ -230,6 +232,72 @@ START_TEST(options_are_all_told)
 	ck_assert_uint_eq(load_be32(got + 9), count);
 	buf_free(&packet);
 	peer_close(&client);
+	room_close(&room);
+}
+END_TEST
+
+/* ---- many parameters ---- */
+
+static void add_parameters(struct buf *packet, const char *user, unsigned int count)
+{
+	size_t at = message_startup_begin(packet, PROTOCOL_3_0);
+	char name[16];
+
+	message_startup_pair(packet, "user", user);
+	message_startup_pair(packet, "database", "d0");
+	for (unsigned int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "x.%u", count - i);
+		message_startup_pair(packet, name, "");
+	}
+	message_startup_end(packet, at);
+}
+
+/*
+ * A stranger's packet is gone over once, and no map is made of it; of a client that is let in
+ * one map is made.
+ */
+START_TEST(startup_parameters_are_little_work)
+{
+	struct room room;
+	struct peer client, server, other;
+	struct buf packet = { 0 };
+	bool is_known = _i;
+	size_t before;
+
+	room_open(&room, "", "");
+	warm_up(&room, &client, &server);
+	add_parameters(&packet, is_known ? "u0" : "nobody", PARAMS_NAMES_MAX);
+	before = params_table_count(room.params);
+	other = room_client(&room);
+	compare_count = 0;
+	ck_assert(peer_say_bytes(&other, buf_bytes(&packet)));
+	ck_assert_str_eq(peer_hear(&room, &other), is_known ? "RSKZ" : "E.");
+	/* Ten followed names for each, and of who is in the sorting and the greeting. */
+	ck_assert_uint_lt(compare_count, PARAMS_NAMES_MAX * (is_known ? 40 : 15));
+	ck_assert_uint_eq(params_table_count(room.params) - before, is_known);
+	peer_close(&other);
+	room_turn(&room);
+	peer_close(&client);
+	peer_close(&server);
+	buf_free(&packet);
+	room_close(&room);
+}
+END_TEST
+
+START_TEST(startup_parameters_are_so_many)
+{
+	struct room room;
+	struct peer client, server;
+	struct buf packet = { 0 };
+
+	room_open(&room, "", "");
+	warm_up(&room, &client, &server);
+	add_parameters(&packet, "u0", PARAMS_NAMES_MAX + 1);
+	check(&room, buf_bytes(&packet), packet.count, "too many names", "E.",
+	      "53300 too many startup parameters: at most 500 are taken");
+	buf_free(&packet);
+	peer_close(&client);
+	peer_close(&server);
 	room_close(&room);
 }
 END_TEST
@@ -254,6 +322,8 @@ static const struct {
 	  "08P01 received unencrypted data after GSSAPI encryption request" },
 	{ "no zero at the end", RAW("\0\0\0\14\0\3\0\0user"), "E.", NULL },
 	{ "the last pair has no value", RAW("\0\0\0\16\0\3\0\0user\0\0"), "E.", NULL },
+	{ "longer than PostgreSQL takes", RAW("\0\0\47\25\0\3\0\0"), "E.",
+	  "08P01 startup packet of 10005 bytes is too long: at most 10004 are taken" },
 	{ "something behind the end", RAW("\0\0\0\22\0\3\0\0user\0u0\0\0x"), "E.", NULL },
 };
 
@@ -316,6 +386,8 @@ int main(void)
 	tcase_add_loop_test(tcase, startup_is_judged, 0, COUNT_OF(startups));
 	tcase_add_loop_test(tcase, version_is_negotiated, 0, COUNT_OF(versions));
 	tcase_add_test(tcase, options_are_all_told);
+	tcase_add_loop_test(tcase, startup_parameters_are_little_work, 0, 2);
+	tcase_add_test(tcase, startup_parameters_are_so_many);
 	tcase_add_loop_test(tcase, first_packet_is_judged, 0, COUNT_OF(packets));
 	tcase_add_loop_test(tcase, encryption_is_refused_once, 0, 2);
 	suite_add_tcase(suite, tcase);
