@@ -100,6 +100,7 @@ static void release(struct server *server)
 	segment_done(&server->segment);
 	buf_free(&server->instead);
 	buf_free(&server->ahead);
+	buf_free(&server->reports);
 	params_release(params, &server->params);
 	params_release(params, &server->baseline);
 	explicit_bzero(server->key, sizeof(server->key));

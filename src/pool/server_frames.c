@@ -71,12 +71,8 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
 		return close_bad(server, "broken ParameterStatus"), FRAME_STOP;
-	is_news = server_parameter(server, name, value);
-	if (server->errand == ERRAND_CONNECT) {
-		/* connect_query makes defaults */
-		params_change(server->pool->pools->with.params, &server->baseline, name, value);
-		params_change(server->pool->pools->with.params, &server->params, name, NULL);
-	}
+	if (!server_report(server, name, value, &is_news))
+		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
 	if (server->state != SERVER_LENT)
 		return FRAME_EAT;
 	/* The answer to our own SET is the client's business only when it is another spelling. */
@@ -125,6 +121,10 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 
 	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
 		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
+	if (type == 'Z') {
+		server_settle_reports(server);
+		server->report_count = 0;
+	}
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || error_is_fatal(body)))
 		return server_unasked_error(server, body);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
@@ -425,6 +425,7 @@ static void on_input(struct stream *stream)
 	int rounds = server->pool->pools->config->sbuf_loopcnt;
 	enum stream_result result;
 
+	server->has_flooded = false;
 	do {
 		struct bytes in;
 		size_t before = stream_kept(stream).count;
@@ -440,7 +441,7 @@ static void on_input(struct stream *stream)
 			server->pool->stats.server_bytes += in.count - before;
 		if (!consume(server, in))
 			return;
-	} while (result == STREAM_DATA && (rounds == 0 || --rounds > 0));
+	} while (result == STREAM_DATA && !server->has_flooded && (rounds == 0 || --rounds > 0));
 }
 
 static void on_drained(struct stream *stream)

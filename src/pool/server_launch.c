@@ -21,9 +21,6 @@
 
 #include "pgweir/base/banned.h"
 
-/* Bytes of what a server may report of its parameters while it lets us in. */
-#define REPORT_MAX ((size_t)64 * 1024)
-
 static void fail(struct server *server, enum err_code code, const char *reason)
 {
 	struct err err;
@@ -365,12 +362,13 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
 		return fail(server, ERR_PROTOCOL, "broken ParameterStatus"), FRAME_STOP;
-	parameters->limit = REPORT_MAX;
+	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
-	params_change(server->pool->pools->with.params, &server->baseline, name, value);
-	return buf_ok(parameters) ? FRAME_EAT
-	                          : (fail(server, ERR_PROTOCOL, "too many parameters"), FRAME_STOP);
+	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
+		return FRAME_EAT;
+	fail(server, ERR_PROTOCOL, "too many parameters");
+	return FRAME_STOP;
 }
 
 static enum frame_fate key_frame(struct server *server, struct bytes body)
@@ -391,6 +389,10 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 
 	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->login)
 		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
+	if (!params_add_text(server->pool->pools->with.params, &server->baseline,
+	                     buf_bytes(&server->entrance->parameters)))
+		return fail(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
+	server->report_count = 0;
 	server->is_ready = true;
 	/* For physical replication there is no database, and no SQL. */
 	if (connect_query && server->replication != REPLICATION_PHYSICAL)

@@ -9,7 +9,9 @@
  *
  * Hard here: a client may RESET what it had given at its start. The server says
  * so for the names that it reports; the others are unknown from then on, and
- * stand in the map with a value that nobody can want.
+ * stand in the map with a value that nobody can want. And a server may report as much as
+ * it likes: what it reports while it works for somebody is written down, and becomes part
+ * of the maps in one go, when its work is done or there is much of it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -143,22 +145,21 @@ static bool is_harmless(const char *name) { return strcasecmp(name, "application
 
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
 {
-	const char *at = NULL, *name, *value;
+	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
+	const char *at = NULL, *name, *value, *have;
 	bool all_harmless = true;
 
 	while (params_next(server->params, &at, &name, &value)) {
-		if (params_find(want, name))
+		if (params_seek(want, &in_want, name, &have))
 			continue;
 		add_set_back(text, server, name);
 		all_harmless &= is_harmless(name);
 	}
 	at = NULL;
 	while (params_next(want, &at, &name, &value)) {
-		const char *have = params_find(server->params, name);
-
-		if (!have)
-			have = params_find(server->baseline, name);
-		if (have && is_same(name, have, value))
+		if ((params_seek(server->params, &in_have, name, &have) ||
+		     params_seek(server->baseline, &in_baseline, name, &have)) &&
+		    is_same(name, have, value))
 			continue;
 		add_set(text, name, value);
 		all_harmless &= is_harmless(name);
@@ -166,41 +167,119 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 	return all_harmless;
 }
 
+/* ---- reports ---- */
+
+/*
+ * Reports that no work of the borrower's explains: of a server at rest, and of one that sets
+ * parameters for us. PostgreSQL has some fifteen names to report when its files are reloaded.
+ */
+#define REPORTS_MAX 200
+
+/* Bytes of reports that are kept until they become part of the maps. */
+#define REPORTS_ROOM ((size_t)16 * 1024)
+#define REPORTS_KEPT ((size_t)256) /* memory that stays for the next ones */
+
 /* A map that does not say what is set there any more is good for nobody else. */
-static void change(struct server *server, const struct params **params, const char *name,
-                   const char *value)
+static void check(struct server *server, bool is_done)
 {
-	if (!params_change(server->pool->pools->with.params, params, name, value))
+	if (!is_done)
 		server_set_close_needed(server, true);
 }
 
-bool server_parameter(struct server *server, const char *name, const char *value)
+/* Where a report belongs: in *params, as *pair, which may take it away there. */
+static bool is_of_session(const struct server *server, struct params_pair *pair)
 {
-	const char *tracked = pools_tracked(server->pool->pools, name);
+	const char *tracked = pools_tracked(server->pool->pools, pair->name);
+	const char *normal = params_find(server->baseline, pair->name);
+
+	if (!tracked && !params_find(server->params, pair->name))
+		return false;
+	if (tracked)
+		pair->name = tracked;
+	if (normal && strcmp(normal, pair->value) == 0)
+		pair->value = NULL;
+	return true;
+}
+
+/* One report that is part of the maps at once. */
+static bool file_now(struct server *server, const char *name, const char *value)
+{
+	struct params_table *table = server->pool->pools->with.params;
+	struct params_pair pair = { name, value };
 	const char *had = params_find(server->params, name);
 	const char *normal = params_find(server->baseline, name);
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
+	bool is_session = is_of_session(server, &pair);
 
-	if (!tracked && !had) {
-		change(server, &server->baseline, name, value);
-		return is_news;
+	if (server->errand == ERRAND_CONNECT) { /* it makes defaults */
+		check(server, params_change(table, &server->baseline, name, value));
+		pair.value = NULL;
+		is_session = true;
 	}
-	if (normal && strcmp(normal, value) == 0)
-		value = NULL;
-	change(server, &server->params, tracked ? tracked : name, value);
+	check(server,
+	      params_change(table, is_session ? &server->params : &server->baseline, pair.name,
+	                    pair.value));
 	return is_news;
+}
+
+/* Whether it is at work for the borrower, and not for us. */
+static bool is_at_work(const struct server *server)
+{
+	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	       !ledger_is_empty(&server->ledger) && !ledger_owes_hushed(&server->ledger);
+}
+
+bool server_report(struct server *server, const char *name, const char *value, bool *is_news)
+{
+	*is_news = true;
+	if (!is_at_work(server)) {
+		server_settle_reports(server);
+		*is_news = file_now(server, name, value);
+		return ++server->report_count <= REPORTS_MAX;
+	}
+	buf_add_cstr(&server->reports, name);
+	buf_add_cstr(&server->reports, value);
+	if (server->reports.count >= REPORTS_ROOM) {
+		server->has_flooded = true;
+		server_settle_reports(server);
+	}
+	return true;
+}
+
+void server_settle_reports(struct server *server)
+{
+	struct params_table *table = server->pool->pools->with.params;
+	struct bytes list = buf_bytes(&server->reports);
+	struct buf session = { 0 }, rest = { 0 };
+	struct params_pair pair;
+
+	if (!list.count && buf_ok(&server->reports))
+		return;
+	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
+		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
+	check(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
+	check(server, params_change_all(table, &server->params, (void *)session.at,
+	                                session.count / sizeof(pair)));
+	check(server, params_change_all(table, &server->baseline, (void *)rest.at,
+	                                rest.count / sizeof(pair)));
+	buf_free(&session);
+	buf_free(&rest);
+	buf_reuse(&server->reports, REPORTS_KEPT);
 }
 
 void server_forget_rest(struct server *server, bool is_all)
 {
 	struct params_table *table = server->pool->pools->with.params;
-	const struct params *before = params_hold(server->params);
-	const char *at = NULL, *name, *value;
+	struct params_pair rest[PARAMS_NAMES_MAX];
+	struct params_seek seek = { 0 };
+	const char *at = NULL, *name, *value, *normal;
+	size_t count = 0;
 
-	while (params_next(before, &at, &name, &value)) {
-		if (!params_find(server->baseline, name))
-			change(server, &server->params, name, is_all ? NULL : UNKNOWN);
+	server_settle_reports(server);
+	while (params_next(server->params, &at, &name, &value)) {
+		if (!params_seek(server->baseline, &seek, name, &normal))
+			rest[count++] = (struct params_pair){ name, is_all ? NULL : UNKNOWN };
 	}
-	params_release(table, &before);
+	check(server, params_change_all(table, &server->params, rest, count));
 	server->is_rest_unknown = true;
 }

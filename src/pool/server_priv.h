@@ -127,8 +127,14 @@ bool server_errand_ahead(struct server *server, const char *query);
  */
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
 
-/* A ParameterStatus of a server at work: true when the borrower does not know that value. */
-bool server_parameter(struct server *server, const char *name, const char *value);
+/*
+ * A ParameterStatus of a server that has logged in. *is_news: the borrower does not know that
+ * value. false: it reports without end, and must be closed.
+ */
+bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
+
+/* What it has reported becomes part of its maps: before these are read. */
+void server_settle_reports(struct server *server);
 
 /*
  * The server has reset parameters. is_all: all of them, so they are its defaults;

@@ -360,3 +360,117 @@ def test_a_name_that_the_server_spells_otherwise_is_told(one):
     spelt = client.value("SHOW application_name")
     assert spelt.startswith("caf") and spelt.isascii()
     assert told == [f"application_name\0{spelt}\0".encode()]
+
+
+# -- more than anybody needs -----------------------------------------------------------------------
+
+
+def numbered(count, value="x"):
+    return {f"weir.p{number}": value for number in range(count)}
+
+
+def refused_startup(weir, **pairs):
+    client = weir.wire()
+    client.send(startup(user="alice", database="app", **pairs))
+    return client.read_refusal()
+
+
+def test_the_longest_startup_packet(one):
+    weir = one()
+    room = 10004 - len(startup(user="alice", database="app", search_path=""))
+    path = "x," * (room // 2)
+    client = weir.client(search_path=path[:room - 1] + "x")
+    assert len(client.value("SHOW search_path")) == room
+    refused = refused_startup(weir, search_path="x" * (room + 1))
+    assert (refused.sqlstate, refused.text) == (
+        "08P01", "startup packet of 10005 bytes is too long: at most 10004 are taken")
+
+
+def test_a_long_startup_packet_is_not_waited_for(one):
+    client = one().wire()
+    packet = startup(user="alice", search_path="x" * 60000)
+    client.send(packet[:8])
+    assert f"{len(packet)} bytes is too long" in client.read_refusal().text
+
+
+@pytest.mark.parametrize("auth_type", ("trust", "scram-sha-256"))
+def test_so_many_startup_parameters(one, auth_type):
+    weir = one(auth_type=auth_type)
+    client = weir.client(password="alice secret", **numbered(499))
+    assert client.value("SELECT current_setting('weir.p498')") == "x"
+    assert "at most 500" in refused_startup(weir, **numbered(501)).text
+    assert "at most 500" in refused_startup(
+        weir, options=" ".join(f"-cw.p{number}=1" for number in range(501))).text
+
+
+@pytest.fixture
+def far_weir(pgweir, fake_server):
+    far = fake_server()
+    return far, pgweir(databases={"app": far.entry, "app2": ""}, pool_mode="transaction",
+                       server_login_retry="0.1")
+
+
+@pytest.mark.parametrize("report", (
+    lambda number: fake.parameter(f"name{number}", "x"),
+    lambda number: fake.parameter("TimeZone", f"zone{number}"),
+    lambda number: fake.parameter(f"name{number}", "x" * 1000),
+), ids=("names", "values", "bytes"))
+def test_a_server_that_reports_too_much_in_its_login(far_weir, report):
+    far, weir = far_weir
+    client = weir.wire().startup()
+    server = far.accept()
+    server.send(fake.auth(0), *(report(number) for number in range(501)))
+    weir.wait_log("closing because: too many parameters")
+    assert client.read_refusal().text == "too many parameters"
+    assert weir.client(database="app2").value("SELECT 1") == "1"
+
+
+def test_a_server_at_rest_that_reports_without_end(far_weir):
+    far, weir = far_weir
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    server.send(*(fake.parameter("TimeZone", f"zone{number}") for number in range(201)))
+    server.expect("X")
+    weir.wait_log("closing because: server reports parameters without end")
+    client.send(query("SELECT 1"))
+    server = far.accept().login()
+    server.expect("Q")
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+
+
+def test_what_is_reported_at_rest_counts(far_weir):
+    """After a reload of PostgreSQL's files, for instance."""
+    far, weir = far_weir
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    for turn in range(3):
+        server.send(*(fake.parameter("TimeZone", f"zone{number}") for number in range(150)))
+        client.send(query("SELECT 1"))
+        got = server.expect("Q").body  # it is not what the client has
+        if b"TimeZone" in got:
+            server.send(fake.complete("SET"), fake.parameter("TimeZone", "GMT"), fake.ready())
+            server.expect("Q")
+        server.send(fake.answer("1"))
+        assert client.read_result().rows == [["1"]]
+
+
+def test_many_reports_of_one_query(far_weir):
+    """PostgreSQL before 14 reports each change when it happens, and functions may make many."""
+    far, weir = far_weir
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT a_function()"))
+    server.expect("Q")
+    reports = [fake.parameter("TimeZone", f"zone{number}") for number in range(20000)]
+    server.send(*reports, fake.answer("1"))
+    got = client.read_result()
+    assert got.rows == [["1"]]
+    assert [m.body for m in got.messages if m.type == "S"][-1] == b"TimeZone\0zone19999\0"
+    other = weir.wire().startup()
+    other.finish_login("alice")
+    other.send(query("SELECT 2"))
+    assert server.expect("Q").body == b"SET \"TimeZone\"='GMT';\0"

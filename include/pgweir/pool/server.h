@@ -91,6 +91,7 @@ struct server {
 	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
 	bool is_leaving;      /* written down for another process: pool/handover.h */
 	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
+	bool has_flooded;     /* it reported so much in this turn that it must wait for the next */
 	bool is_tls_direct;   /* TLS began without asking; says something while it is encrypted */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
 	bool passes;          /* where the rest of the present frame goes: on, or away */
@@ -107,6 +108,8 @@ struct server {
 	struct known known;                /* the statements that are prepared there */
 	const struct params *params;       /* what is set there and is not its default */
 	const struct params *baseline;     /* what it reported at its login: its defaults */
+	struct buf reports;                /* of the borrower's work, and not in these two yet */
+	unsigned int report_count;         /* of those that nobody's work explains */
 	struct server_entrance *entrance;  /* until it has logged in, else NULL */
 	struct timer timer;                /* the limit of its state */
 	struct timer life;                 /* server_lifetime */

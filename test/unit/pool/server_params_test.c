@@ -3,11 +3,13 @@
  * pool/server_params.c: the words that bring one map of parameters to another, and
  * what reports and resets do to the maps. No server is connected.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "../../../src/pool/server_priv.h"
 #include "pgweir/config/config.h"
 
+#include "../compares.h"
 #include "../unit.h"
 
 #define MAP_MAX 4
@@ -21,6 +23,7 @@ struct pair {
 struct dummy {
 	struct pools pools;
 	struct pool pool;
+	struct database database;
 	struct server server;
 };
 
@@ -54,6 +57,8 @@ static void done(struct dummy *dummy)
 
 	params_release(table, &dummy->server.baseline);
 	params_release(table, &dummy->server.params);
+	ledger_done(&dummy->server.ledger);
+	buf_free(&dummy->server.reports);
 	ck_assert_uint_eq(params_table_count(table), 0);
 	params_table_free(&dummy->pools.with.params);
 	config_unref(&dummy->pools.config);
@@ -215,6 +220,37 @@ START_TEST(server_replay_is_harmless_for_a_name_alone)
 }
 END_TEST
 
+/* Two maps of many names: each is gone over, and not one for each name of the other. */
+START_TEST(server_replay_text_compares_little)
+{
+	static const struct pair none[MAP_MAX] = { { 0 } };
+	const unsigned int count = PARAMS_NAMES_MAX;
+	struct dummy dummy;
+	struct params_table *table;
+	const struct params *want;
+	struct buf text = { 0 }, have_text = { 0 }, want_text = { 0 };
+
+	make(&dummy, none, none);
+	table = dummy.pools.with.params;
+	want = params_none(table);
+	for (unsigned int i = 0; i < count; i++) {
+		buf_printf(&have_text, "h%04u%cx%c", i, 0, 0);
+		buf_printf(&want_text, "%c%04u%cy%c", i % 2 ? 'h' : 'w', i, 0, 0);
+	}
+	ck_assert(params_add_text(table, &dummy.server.params, buf_bytes(&have_text)));
+	ck_assert(params_add_text(table, &want, buf_bytes(&want_text)));
+	compare_count = 0;
+	server_replay_text(&dummy.server, want, &text);
+	/* is_name_list(), is_same() and is_harmless() ask some ten names for each. */
+	ck_assert_uint_lt(compare_count, (count + count) * 25);
+	buf_free(&text);
+	buf_free(&have_text);
+	buf_free(&want_text);
+	params_release(table, &want);
+	done(&dummy);
+}
+END_TEST
+
 /* ---- reports ---- */
 
 static const struct {
@@ -310,10 +346,119 @@ START_TEST(server_parameter_files)
 	bool is_news;
 
 	make(&dummy, reports[_i].baseline, reports[_i].have);
-	is_news =
-	    server_parameter(&dummy.server, reports[_i].report.name, reports[_i].report.value);
+	ck_assert(server_report(&dummy.server, reports[_i].report.name, reports[_i].report.value,
+	                        &is_news));
 	ck_assert_msg(is_news == reports[_i].is_news, "%s", reports[_i].says);
 	check_maps(&dummy, reports[_i].says, reports[_i].baseline_after, reports[_i].have_after);
+	done(&dummy);
+}
+END_TEST
+
+/* The server answers a query of its borrower's. */
+static void put_to_work(struct dummy *dummy)
+{
+	dummy->server.state = SERVER_LENT;
+	ck_assert_int_eq(ledger_add(&dummy->server.ledger, LEDGER_QUERY, LEDGER_FORWARD),
+	                 LEDGER_SENT);
+}
+
+START_TEST(server_files_reports_when_its_work_is_done)
+{
+	struct dummy dummy;
+	bool is_news;
+
+	make(&dummy, reports[_i].baseline, reports[_i].have);
+	put_to_work(&dummy);
+	ck_assert(server_report(&dummy.server, "is_superuser", "on", &is_news));
+	ck_assert(server_report(&dummy.server, reports[_i].report.name, "before", &is_news));
+	ck_assert(server_report(&dummy.server, reports[_i].report.name, reports[_i].report.value,
+	                        &is_news));
+	ck_assert(server_report(&dummy.server, "is_superuser", "gone", &is_news));
+	ck_assert(is_news);
+	check_maps(&dummy, reports[_i].says, reports[_i].baseline, reports[_i].have);
+	server_settle_reports(&dummy.server);
+	ck_assert_str_eq(params_find(dummy.server.baseline, "is_superuser"), "gone");
+	ck_assert(params_change(dummy.pools.with.params, &dummy.server.baseline, "is_superuser",
+	                        NULL));
+	if (strcmp(reports[_i].report.name, "is_superuser") != 0)
+		check_maps(&dummy, reports[_i].says, reports[_i].baseline_after,
+		           reports[_i].have_after);
+	done(&dummy);
+}
+END_TEST
+
+/* A megabyte of reports: what is kept and what is compared do not grow with what was sent. */
+START_TEST(server_reports_are_little_work)
+{
+	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } }, none[MAP_MAX] = { { 0 } };
+	const size_t count = 100000;
+	struct dummy dummy;
+	char name[16], value[16];
+	bool is_news;
+	size_t most = 0, flood_count = 0;
+
+	make(&dummy, zone, none);
+	for (int i = 0; i < 400; i++) {
+		snprintf(name, sizeof(name), "n%03d", i);
+		ck_assert(params_change(dummy.pools.with.params, &dummy.server.params, name, "x"));
+	}
+	put_to_work(&dummy);
+	compare_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "n%03zu", i % 400);
+		snprintf(value, sizeof(value), "%zu", i);
+		ck_assert(server_report(&dummy.server, name, value, &is_news));
+		if (dummy.server.reports.count > most)
+			most = dummy.server.reports.count;
+		flood_count += dummy.server.has_flooded;
+		dummy.server.has_flooded = false;
+	}
+	server_settle_reports(&dummy.server);
+	ck_assert_uint_lt(most, (size_t)20 * 1024);
+	ck_assert_uint_gt(flood_count, 10);
+	ck_assert_uint_lt(compare_count / count, 64);
+	ck_assert_uint_lt(dummy.server.reports.room, 1024);
+	ck_assert(!dummy.server.is_close_needed);
+	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "99999");
+	done(&dummy);
+}
+END_TEST
+
+START_TEST(server_reports_at_rest_have_an_end)
+{
+	static const struct pair none[MAP_MAX] = { { 0 } };
+	struct dummy dummy;
+	char value[16];
+	bool is_news;
+	int count = 0;
+
+	make(&dummy, none, none);
+	do
+		snprintf(value, sizeof(value), "%d", count);
+	while (server_report(&dummy.server, "TimeZone", value, &is_news) && ++count < 100000);
+	ck_assert_int_eq(count, 200);
+	done(&dummy);
+}
+END_TEST
+
+/* More names than a map may have: the server is good for nobody else. */
+START_TEST(server_reports_too_many_names)
+{
+	static const struct pair none[MAP_MAX] = { { 0 } };
+	struct dummy dummy;
+	char name[16];
+	bool is_news;
+
+	make(&dummy, none, none);
+	put_to_work(&dummy);
+	dummy.pool.database = &dummy.database;
+	for (int i = 0; i <= PARAMS_NAMES_MAX; i++) {
+		ck_assert(!dummy.server.is_close_needed);
+		snprintf(name, sizeof(name), "n%d", i);
+		ck_assert(server_report(&dummy.server, name, "x", &is_news));
+	}
+	server_settle_reports(&dummy.server);
+	ck_assert(dummy.server.is_close_needed);
 	done(&dummy);
 }
 END_TEST
@@ -360,6 +505,12 @@ int main(void)
 	tcase_add_loop_test(tcase, server_replay_text_says, 0, COUNT_OF(replays));
 	tcase_add_test(tcase, server_replay_is_harmless_for_a_name_alone);
 	tcase_add_loop_test(tcase, server_parameter_files, 0, COUNT_OF(reports));
+	tcase_add_test(tcase, server_replay_text_compares_little);
+	tcase_add_loop_test(tcase, server_files_reports_when_its_work_is_done, 0,
+	                    COUNT_OF(reports));
+	tcase_add_test(tcase, server_reports_are_little_work);
+	tcase_add_test(tcase, server_reports_at_rest_have_an_end);
+	tcase_add_test(tcase, server_reports_too_many_names);
 	tcase_add_loop_test(tcase, server_forgets_the_rest, 0, COUNT_OF(resets));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
