@@ -86,6 +86,7 @@ static const struct {
 	{ "server idle timeout", { "server idle timeout", false } },
 	{ "server lifetime over", { "server lifetime over", false } },
 	{ "database configuration changed", { "database configuration changed", false } },
+	{ "pool_mode has changed", { "pool_mode has changed", false } },
 	{ "its address has left DNS", { "its address has left DNS", false } },
 	{ "evicted", { "evicted", false } },
 	{ "too many servers in the pool", { "too many servers in the pool", false } },

@@ -83,6 +83,7 @@ bool server_write(struct server *server, struct channel *channel)
 	record_add_text(&record, 'p', server->path);
 	record_add_number(&record, 'T', (unsigned char)server->status);
 	record_add_number(&record, 'c', server->is_close_needed);
+	record_add_number(&record, 'S', server->has_session);
 	record_add_number(&record, 'r', server->is_rest_unknown);
 	params_write(&record, 'v', server->params);
 	params_write(&record, 'b', server->baseline);
@@ -127,7 +128,8 @@ struct fields {
 	char host[HOST_NAME_MAX_SIZE];
 	char path[sizeof(((struct server *)0)->path)];
 	uint64_t id, status;
-	bool is_for_lookups, is_lent, is_used, is_close_needed, is_rest_unknown;
+	bool is_for_lookups, is_lent, is_used, is_close_needed, has_session;
+	bool is_rest_unknown;
 	struct address peer;
 	struct bytes params, baseline, key;
 	usec_t connected_at, used_at, request_at, xact_at;
@@ -173,6 +175,7 @@ static bool read_server(struct bytes body, struct fields *fields)
 	record_text(&record, 'p', fields->path, sizeof(fields->path));
 	fields->status = record_number(&record, 'T');
 	fields->is_close_needed = record_flag(&record, 'c');
+	fields->has_session = record_flag(&record, 'S');
 	fields->is_rest_unknown = record_flag(&record, 'r');
 	fields->params = record_bytes(&record, 'v', PARAMS_SIZE_MAX);
 	fields->baseline = record_bytes(&record, 'b', PARAMS_SIZE_MAX);
@@ -269,8 +272,12 @@ static void enter(struct server *server, const struct fields *fields)
 		if (fields->is_used)
 			server_enter(server, SERVER_USED);
 	}
+	/* The mode may be another one here. */
+	server->has_session = fields->has_session ||
+	                      (fields->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	server_set_close_needed(server, fields->is_close_needed || !is_at_host ||
-	                                    strcmp(place, fields->place) != 0);
+	                                    strcmp(place, fields->place) != 0 ||
+	                                    (!fields->is_lent && server_is_left_over(server)));
 	timer_set(&server->life,
 	          loop_line(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
 	          server->connected_at);

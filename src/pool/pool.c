@@ -282,6 +282,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	server->is_rest_unknown = false; /* a reset query of ours is no news to this one */
+	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = loop_now(loop_of(pool));
@@ -342,8 +343,8 @@ void pool_return(struct borrower *borrower)
 	struct server *server = borrower->server;
 	struct pool *pool = server->pool;
 	const struct config *config = pool->pools->config;
-	bool wants_reset = *config->server_reset_query && (pool->limits.mode == POOL_MODE_SESSION ||
-	                                                   config->server_reset_query_always);
+	bool wants_reset = *config->server_reset_query &&
+	                   (server->has_session || config->server_reset_query_always);
 
 	assert(server->is_ready && server->status == 'I' && ledger_is_empty(&server->ledger));
 	borrower->server = NULL;
@@ -366,6 +367,11 @@ void pool_return(struct borrower *borrower)
 }
 
 /* ---- coming home ---- */
+
+bool server_is_left_over(const struct server *server)
+{
+	return server->has_session && server->pool->limits.mode != POOL_MODE_SESSION;
+}
 
 static bool is_too_old(struct pool *pool, const struct server *server)
 {
@@ -395,6 +401,8 @@ void pool_home(struct server *server)
 		close_for(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
 		close_for(server, "out of step after a COPY that failed");
+	} else if (server_is_left_over(server)) {
+		close_for(server, SERVER_LEFT_OVER);
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);
 	} else if (is_paused(pool)) {

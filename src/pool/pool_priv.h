@@ -88,6 +88,13 @@ void pool_count_server(struct pool *pool);
 /* Closes all of them, whatever they do. */
 void pool_close_all(struct pool *pool, const char *reason);
 
+/*
+ * It has served a session and was not reset, and now its pool is of another mode: nobody
+ * may have it. And the reason to close it.
+ */
+bool server_is_left_over(const struct server *server);
+#define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
+
 /* It shall be closed when it comes home, or need not be. */
 void server_set_close_needed(struct server *server, bool is_needed);
 

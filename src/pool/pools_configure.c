@@ -85,6 +85,31 @@ static void rearm_servers(struct pool *pool)
 	}
 }
 
+/*
+ * The mode may have changed: who is lent a server in session mode may leave anything in it,
+ * and one that rests as a session has left it is for no transaction of others.
+ */
+static void judge_sessions(struct pool *pool)
+{
+	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED };
+	struct server *server, *next;
+	struct err err;
+
+	if (pool->limits.mode == POOL_MODE_SESSION) {
+		TAILQ_FOREACH (server, &pool->servers[SERVER_LENT], node)
+			server->has_session = true;
+		return;
+	}
+	err_set(&err, ERR_SERVER_LOST, SERVER_LEFT_OVER);
+	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
+		for (server = TAILQ_FIRST(&pool->servers[resting[i]]); server; server = next) {
+			next = TAILQ_NEXT(server, node);
+			if (server_is_left_over(server))
+				server_close(server, &err);
+		}
+	}
+}
+
 /* Used and idle servers above the size go, the longest unused first. */
 static void shrink(struct pool *pool)
 {
@@ -132,6 +157,7 @@ static void configure_database(struct database *database, const struct config *o
 		}
 		pool_configure(pool);
 		rearm_servers(pool);
+		judge_sessions(pool);
 		cancel_rearm_waiting(pool);
 		pool_rearm(pool);
 		if (!is_same)

@@ -457,8 +457,11 @@ void server_errand_done(struct server *server)
 	case ERRAND_REPLAY:
 		server->borrower->ops->on_lent(server->borrower);
 		return;
-	case ERRAND_CHECK:
 	case ERRAND_RESET:
+		server->has_session = false;
+		pool_home(server);
+		return;
+	case ERRAND_CHECK:
 	case ERRAND_NONE:
 		pool_home(server);
 	}

@@ -1347,6 +1347,71 @@ def test_clients_go_over_to_the_new_forced_user(pgweir, before):
     assert [client.value(WHO) for client in (busy, waiting, resting)] == ["alice"] * 3
 
 
+LEFT = "CREATE TEMP TABLE left_over AS SELECT 'of alice'; SET work_mem = '777kB'"
+FOUND = "SELECT to_regclass('pg_temp.left_over'), current_setting('work_mem')"
+
+
+def leave_something(weir, **kw):
+    """A session with a temporary table, a parameter and a named statement of its own."""
+    client = weir.client(**kw)
+    assert not client.query(LEFT).errors
+    assert not client.ask(parse("SELECT 'of alice'", "s1"), sync()).errors
+    return client
+
+
+def finds_nothing(weir):
+    client = weir.client()
+    (row,) = client.query(FOUND).rows
+    assert row == [None, "4MB"]
+    assert client.ask(bind(name="s1"), execute(), sync()).error["C"] == "26000"
+
+
+@pytest.mark.parametrize("way", ("RELOAD", "SET"))
+@pytest.mark.parametrize("reset", ("DISCARD ALL", ""))
+@pytest.mark.parametrize("when", ("lent", "at rest", "there and back"))
+def test_a_session_leaves_nothing_to_transactions(pgweir, way, reset, when):
+    """pool_mode changes while a session has a server, or one that it has left is at home."""
+    weir = pgweir(pool_mode="transaction" if when == "there and back" else "session",
+                  server_reset_query=reset, default_pool_size=1)
+
+    def change(mode):
+        if way == "SET":
+            weir.admin(f"SET pool_mode = '{mode}'")
+        else:
+            weir.reload(pool_mode=mode)
+
+    if when == "there and back":  # it was lent for a transaction, and became a session's then
+        client = weir.client()
+        client.query("BEGIN")
+        change("session")
+        client.query("COMMIT; " + LEFT)
+    else:
+        client = leave_something(weir)
+    if when == "at rest":
+        client.close()
+        weir.wait_pool(cl_active=0, sv_active=0, sv_tested=0)
+    change("transaction")
+    if when != "at rest":
+        assert client.value("SELECT 1") == "1"
+    finds_nothing(weir)
+
+
+@pytest.mark.parametrize("reset", ("DISCARD ALL", ""))
+@pytest.mark.parametrize("when", ("lent", "at rest"))
+def test_nor_across_a_take_over(pgweir, reset, when):
+    weir = pgweir(pool_mode="session", server_reset_query=reset, default_pool_size=1)
+    client = leave_something(weir)
+    if when == "at rest":
+        client.close()
+        weir.wait_pool(cl_active=0, sv_active=0, sv_tested=0)
+    weir.disconnect_console()
+    weir.configure(pool_mode="transaction")
+    assert weir.take_over().wait(15) == 0
+    if when == "lent":
+        assert client.value("SELECT 1") == "1"
+    finds_nothing(weir)
+
+
 def test_a_session_keeps_its_user_to_its_end(pgweir):
     weir = pgweir(databases={"app": "user=alice"}, pool_mode="session")
     client = weir.client()

@@ -84,6 +84,7 @@ struct server {
 	enum errand_kind errand;
 	bool errand_failed;
 	bool is_close_needed; /* no new work: closed when it comes home */
+	bool has_session;     /* lent in session mode, and not reset since */
 	bool is_rest_unknown; /* a RESET ran: parameters that it does not report may be anything */
 	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
 	bool is_cut;          /* of the borrower's last frame only a part has been sent */
