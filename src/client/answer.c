@@ -20,7 +20,7 @@ struct answer {
 	struct timer timer;
 	unsigned int reference_count;
 	char *name; /* NULL: nobody */
-	char *secret;
+	char *secret; /* NULL: none */
 	size_t key_count;
 	char key[];
 };
@@ -60,11 +60,11 @@ struct answer *answer_new(const struct key *key, const char *name, const char *s
 	answer->reference_count = 1;
 	answer->key_count = key->text.count;
 	memcpy(answer->key, key->text.at, key->text.count);
-	if (!secret)
+	if (!name)
 		return answer;
 	answer->name = strdup(name);
-	answer->secret = strdup(secret);
-	if (!answer->name || !answer->secret)
+	answer->secret = secret ? strdup(secret) : NULL;
+	if (!answer->name || (secret && !answer->secret))
 		answer_release(&answer);
 	return answer;
 }

@@ -17,7 +17,7 @@ struct key {
 bool key_make(struct key *key, const struct question *question);
 void key_done(struct key *key);
 
-/* secret NULL: nobody. One reference is the caller's. NULL: no memory. */
+/* name NULL: nobody; secret NULL: a user without one. One reference is the caller's. NULL: no memory. */
 struct answer *answer_new(const struct key *key, const char *name, const char *secret);
 
 TAILQ_HEAD(answer_list, answer);

@@ -7,7 +7,7 @@
  *
  * Hard here: an answer may give the user another name. That is its name from then on,
  * for rules, rights and pools; but auth_file knows its own users better, and nobody gets
- * into one of them, or into auth_user, by way of a query.
+ * into one of them, or into auth_user, by an answer for another name.
  */
 #include "identity_priv.h"
 
@@ -84,26 +84,29 @@ static enum asking find_place(struct client *client, const struct config_databas
 	return ASKING_YES;
 }
 
+/* What is said of the database that it asks for; NULL: the console, or there is none. */
+static const struct config_database *entry_of(const struct client *client)
+{
+	const struct config *config = client->clients->config;
+	const struct config_database *entry;
+
+	if (place_is_console(client))
+		return NULL;
+	entry = config_database_find(config, client->entrance->database);
+	return entry ? entry : config_database_auto(config);
+}
+
 static enum asking make_question(struct client *client, struct question *question)
 {
 	const struct config *config = client->clients->config;
-	const struct config_database *entry = NULL;
+	const struct config_database *entry = entry_of(client);
 
-	if (!place_is_console(client)) {
-		entry = config_database_find(config, client->entrance->database);
-		if (!entry)
-			entry = config_database_auto(config);
-		if (!entry)
-			return ASKING_NOBODY; /* and it is not told that there is no such database
-			                       */
-	}
+	if (!entry && !place_is_console(client))
+		return ASKING_NOBODY; /* and it is not told that there is no such database */
 	question->auth_user = config_auth_user(config, entry);
 	question->query = config_auth_query(config, entry);
 	question->user = identity_claimed(client);
 	if (!question->auth_user || !question->query)
-		return ASKING_NOBODY;
-	/* Whoever may look at all secrets is known by auth_file, or not at all. */
-	if (strcmp(question->user, question->auth_user) == 0)
 		return ASKING_NOBODY;
 	return find_place(client, entry, &question->database);
 }
@@ -125,14 +128,11 @@ static bool rename_user(struct client *client, const char *name)
 	return !place_is_console(client) || place_take_role(client);
 }
 
-/* Nobody becomes one of these by a query. */
+/* Nobody becomes one of these by an answer for another name. */
 static bool is_reserved(const struct identity *identity, const char *name)
 {
 	const struct clients *clients = identity->client->clients;
-	const struct config *config = clients->config;
-	const struct config_database *entry =
-	    config_database_find(config, identity->client->entrance->database);
-	const char *auth_user = config_auth_user(config, entry);
+	const char *auth_user = config_auth_user(clients->config, entry_of(identity->client));
 
 	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
 }
@@ -241,7 +241,7 @@ enum identity_result identity_find(struct client *client, struct secret *secret)
 	}
 	if (!identity || !identity->answer || !answer_is_for(identity->answer, &question))
 		return ask(client, &question);
-	if (identity->is_refused || !answer_secret(identity->answer))
+	if (identity->is_refused || !answer_name(identity->answer))
 		return IDENTITY_UNKNOWN;
 	*secret = secret_of(answer_secret(identity->answer));
 	return IDENTITY_FOUND;

@@ -137,15 +137,17 @@ static void judge(struct lookup *lookup)
 {
 	struct lookups *lookups = lookup->lookups;
 	struct replies *replies = &lookup->replies;
+	enum replies_verdict verdict = replies_end(replies);
+	const char *name = verdict == REPLIES_USER ? replies->name : NULL;
 
-	if (replies_end(replies) == REPLIES_BAD) {
+	if (verdict == REPLIES_BAD) {
 		fail(lookup, ERR_CONFIG, replies->why.text);
 		return;
 	}
-	lookup->answer = answer_new(&lookup->key, replies->name, replies->secret);
+	lookup->answer = answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
-	else if (lookup->may_be_joined && replies->secret) /* else a RELOAD has come since */
+	else if (lookup->may_be_joined && name) /* else a RELOAD has come since */
 		answers_keep(&lookups->answers, lookup->answer, lookups->config->auth_query_cache);
 	end(lookup);
 }

@@ -38,7 +38,7 @@ void answer_release(struct answer **answer);
 
 /* The user's name as the query says it; NULL: there is no such user. */
 const char *answer_name(const struct answer *answer);
-const char *answer_secret(const struct answer *answer); /* NULL: no such user */
+const char *answer_secret(const struct answer *answer); /* NULL: none */
 
 /* Whether it answers this very question. */
 bool answer_is_for(const struct answer *answer, const struct question *question);

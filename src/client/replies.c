@@ -3,8 +3,9 @@
  * What a server replies to auth_query.
  *
  * Hard here: whatever is not exactly an answer must never become one. So there is one
- * way to REPLIES_USER: a row of two columns with a name and a secret, none that differs
- * from it, and a query that came to its end without an error.
+ * way to REPLIES_USER: a row of two columns with a name, none that differs from it, and a
+ * query that came to its end without an error. A secret that is NULL is that of a user who
+ * has none.
  */
 #include "replies_priv.h"
 
@@ -40,14 +41,16 @@ static bool same(struct bytes value, const char *text)
 static void first_row(struct replies *replies, struct bytes name, struct bytes secret)
 {
 	replies->has_row = true;
-	if (!name.at || name.count == 0)
-		fail(replies, "the name in its row is NULL or empty");
+	if (!name.at)
+		replies->verdict = REPLIES_NOBODY;
+	else if (name.count == 0)
+		fail(replies, "the name in its row is empty");
 	else if (!copy(name, USER_NAME_MAX, &replies->name))
 		fail(replies, "the name in its row is too long");
 	else if (secret.at && !copy(secret, USER_SECRET_MAX, &replies->secret))
 		fail(replies, "the secret in its row is too long");
 	else
-		replies->verdict = secret.at ? REPLIES_USER : REPLIES_NOBODY;
+		replies->verdict = REPLIES_USER;
 }
 
 static void take_row(struct replies *replies, struct bytes body)
@@ -64,7 +67,7 @@ static void take_row(struct replies *replies, struct bytes body)
 		fail(replies, "a broken row");
 	else if (!replies->has_row)
 		first_row(replies, name, secret);
-	else if (!same(name, replies->name) || !same(secret, replies->secret))
+	else if (!same(name, replies->name) || (name.at && !same(secret, replies->secret)))
 		fail(replies, "it has several rows for one user");
 }
 

@@ -13,8 +13,8 @@
 
 enum replies_verdict {
 	REPLIES_NONE,   /* nothing that would be an answer */
-	REPLIES_NOBODY, /* there is no such user, or it has no secret */
-	REPLIES_USER,   /* name and secret are filled */
+	REPLIES_NOBODY, /* there is no such user */
+	REPLIES_USER,   /* name is filled, and secret if there is one */
 	REPLIES_BAD     /* replies.why */
 };
 
@@ -25,7 +25,7 @@ struct replies {
 	bool is_done; /* the query has come to its end */
 	bool has_row;
 	struct err why; /* REPLIES_BAD: for the log */
-	char *name;     /* of REPLIES_USER, and of a REPLIES_NOBODY without a secret */
+	char *name;     /* good for REPLIES_USER only, and so is the secret */
 	char *secret;   /* NULL: SQL's NULL */
 };
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """auth_query: users whom auth_file does not know, asked for in PostgreSQL."""
 
+import os
+import pwd
 import re
 import threading
 
@@ -9,7 +11,8 @@ import pytest
 
 from .kit.fake import complete, error, ready, row
 from .kit.wait import wait_until
-from .kit.wire import Wire, cstr, md5_secret, message, refusal, scram_secret
+from .kit.wire import Refused, Wire, cstr, md5_secret, message, refusal, scram_secret
+from .test_tls_cert import enter
 
 SECRET = "correct horse"
 LONG = "x" * 65536
@@ -186,12 +189,16 @@ def test_keys_of_an_entry(gate):
 # -- what is no answer -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256", "trust"))
+@pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
 def test_a_secret_that_is_null(gate, auth_type):
+    """No password is its password, and it looks as an unknown user does."""
     gate.add("alice", None)
     weir = gate.start(auth_type=auth_type)
     for password in ("", "x", SECRET):
-        assert refusal(weir.address, password=password).sqlstate in ("28P01", "28000")
+        known = refusal(weir.address, password=password)
+        assert told(known) == told(refusal(weir.address, "mallory", password=password))
+        assert known.sqlstate == "28P01"
+    weir.wait_log("login refused, .*: the user has no password")
 
 
 @pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
@@ -205,8 +212,7 @@ def test_a_secret_that_is_empty(gate, auth_type):
 NO_ANSWERS = {
     "one column": ("SELECT 'alice'::text WHERE $1 <> ''", "two columns"),
     "three columns": ("SELECT $1::text, 'x', 'y'", "two columns"),
-    "no name": ("SELECT NULL, 'x' WHERE $1 <> ''", "NULL or empty"),
-    "an empty name": ("SELECT '', 'x' WHERE $1 <> ''", "NULL or empty"),
+    "an empty name": ("SELECT '', 'x' WHERE $1 <> ''", "is empty"),
     "a long name": ("SELECT repeat('x', 128), 'x' WHERE $1 <> ''", "too long"),
     "a long secret": ("SELECT $1::text, repeat('x', 70000)", "too long"),
     "very many bytes": ("SELECT $1::text, repeat('x', 7000000)", "too long"),
@@ -263,6 +269,73 @@ def test_names_that_are_attacks(gate):
     assert gate.asked("a" * 128) == 0
 
 
+# -- roles without a password ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cache", ("0", "1h"))
+def test_a_role_without_a_password_by_trust(gate, cache):
+    gate.add("alice", None)
+    weir = gate.start(auth_type="trust", auth_query_cache=cache)
+    for _ in range(2):
+        assert weir.client().value("SELECT current_user") == "alice"
+    assert gate.asked() == (2 if cache == "0" else 1)
+    assert refusal(weir.address, "mallory").sqlstate == "28000"
+
+
+def test_a_role_without_a_password_by_peer(gate):
+    gate.add("alice", None)
+    weir = gate.make_pgweir()
+    hba, ident = f"{weir.dir}/hba.conf", f"{weir.dir}/ident.conf"
+    weir.account.write(hba, "local all all peer map=m\n")
+    weir.account.write(ident, f"m {pwd.getpwuid(os.geteuid()).pw_name} all\n")
+    weir = gate.start(auth_type="hba", auth_hba_file=hba, auth_ident_file=ident)
+    client = weir.wire(unix=True).login("alice")
+    assert client.value("SELECT current_user") == "alice"
+    assert refusal(weir.socket_path, "mallory").text == "unix socket login rejected"
+
+
+def test_a_role_without_a_password_by_its_certificate(gate, own, ca):
+    gate.add("alice", None)
+    weir = gate.start(auth_type="cert", client_tls_sslmode="verify-full", client_tls_ca_file=ca.cert,
+                      client_tls_cert_file=own.cert, client_tls_key_file=own.key)
+    client = enter(weir, ca.issue("alice", "alice"))
+    assert client.value("SELECT current_user") == "alice"
+    with pytest.raises(Refused, match="certificate authentication failed"):
+        enter(weir, ca.issue("mallory", "mallory"), "mallory")
+
+
+def test_a_null_name_is_nobody(gate):
+    weir = gate.start(auth_type="plain", auth_query="SELECT NULL, 'x' WHERE $1 <> ''")
+    assert told(refusal(weir.address, password="x")) == PASSWORD_FAILED
+    weir.wait_log("no such user: alice")
+
+
+# -- auth_user itself ------------------------------------------------------------------------------
+
+
+def without_asker():
+    return {user: secret for user, secret in FILE.items() if user != "asker"}
+
+
+def test_auth_user_is_looked_up_like_any_other(gate):
+    gate.add("asker", SECRET)
+    weir = gate.start(userlist=without_asker())
+    client = weir.client("asker", "look", password=SECRET)
+    assert client.value("SELECT current_user") == "asker"
+    assert told(refusal(weir.address, "asker", password="incorrect")) == SASL_FAILED
+    assert gate.asked("asker") == 2
+
+
+@pytest.mark.parametrize("where", ("*", "app2"))
+def test_nobody_becomes_the_auth_user_of_the_entry(gate, where):
+    """Be it of the database's own entry, or of the one that makes it."""
+    entries = {"app": "", "look": "dbname=app3", where: "auth_user=asker"}
+    gate.add("asker", SECRET, asked="alice")
+    weir = gate.start(userlist=without_asker(), databases=entries, auth_user="carol")
+    assert told(refusal(weir.address, database="app2", password=SECRET)) == SASL_FAILED
+    weir.wait_log("auth_query says that alice is asker")
+
+
 # -- another name ----------------------------------------------------------------------------------
 
 
@@ -277,12 +350,13 @@ def test_another_name_is_the_name(gate):
 
 @pytest.mark.parametrize("name", ("asker", "carol", "admin", "postgres"))
 def test_nobody_becomes_one_who_is_known(gate, name):
-    users = {user: secret for user, secret in FILE.items() if user != "asker"}
     gate.add(name, SECRET, asked="alice")
     gate.add(name, SECRET)
-    weir = gate.start(userlist=users)
+    weir = gate.start(userlist=without_asker())
     assert told(refusal(weir.address, password=SECRET)) == SASL_FAILED
     weir.wait_log(f"auth_query says that alice is {name}")
+    if name == "asker":
+        return
     assert told(refusal(weir.address, name, password=SECRET)) == SASL_FAILED
     assert gate.asked(name) == 0
 

@@ -26,13 +26,15 @@ static const struct {
 	{ "an empty secret", "RC", { { "alice", "" } }, REPLIES_USER, NULL },
 	{ "the same row twice", "RRC", { { "alice", "x" }, { "alice", "x" } }, REPLIES_USER, NULL },
 	{ "no row", "C", { { NULL } }, REPLIES_NOBODY, NULL },
-	{ "no secret", "RC", { { "alice", NULL } }, REPLIES_NOBODY, NULL },
-	{ "no secret twice",
+	{ "no secret", "RC", { { "alice", NULL } }, REPLIES_USER, NULL },
+	{ "no secret twice", "RRC", { { "alice", NULL }, { "alice", NULL } }, REPLIES_USER, NULL },
+	{ "no name", "RC", { { NULL, "secret" } }, REPLIES_NOBODY, NULL },
+	{ "no name twice", "RRC", { { NULL, "x" }, { NULL, "x" } }, REPLIES_NOBODY, NULL },
+	{ "no name, then one",
 	  "RRC",
-	  { { "alice", NULL }, { "alice", NULL } },
-	  REPLIES_NOBODY,
-	  NULL },
-	{ "no name", "RC", { { NULL, "secret" } }, REPLIES_BAD, "the name in its row" },
+	  { { NULL, NULL }, { "alice", NULL } },
+	  REPLIES_BAD,
+	  "it has several rows" },
 	{ "an empty name", "RC", { { "", "secret" } }, REPLIES_BAD, "the name in its row" },
 	{ "another secret",
 	  "RRC",
@@ -169,7 +171,7 @@ static void check(int index, size_t step)
 		    "%s: %s", cases[index].says, replies.why.text);
 	if (cases[index].verdict == REPLIES_USER) {
 		ck_assert_str_eq(replies.name, cases[index].rows[0][0]);
-		ck_assert_str_eq(replies.secret, cases[index].rows[0][1]);
+		ck_assert_pstr_eq(replies.secret, cases[index].rows[0][1]);
 	}
 	replies_done(&replies);
 	buf_free(&in);
