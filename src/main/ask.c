@@ -5,6 +5,9 @@
 #include "pgweir/main/ask.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -32,13 +35,24 @@ static bool cannot(struct err *err, const char *what)
 	               is_late ? "no answer in time" : strerror(errno));
 }
 
-/* The daemon looks at who connects: root goes as the one whom the socket belongs to. */
-static bool connect_as_owner(int fd, const char *path, const struct sockaddr_un *name,
-                             socklen_t size)
+/* As whom root connects; 0 = as root. */
+static uid_t owner_of(const struct ask_whom *whom)
 {
 	struct stat found;
-	bool changes = geteuid() == 0 && path[0] != '@' && stat(path, &found) == 0 &&
-	               found.st_uid != 0 && seteuid(found.st_uid) == 0;
+
+	if (geteuid() != 0 || whom->user)
+		return 0;
+	if (whom->owner != ASK_OWNER_UNKNOWN)
+		return whom->owner;
+	return whom->path[0] != '@' && stat(whom->path, &found) == 0 ? found.st_uid : 0;
+}
+
+/* The daemon looks at who connects: root goes as the one whom the socket belongs to. */
+static bool connect_as_owner(int fd, const struct ask_whom *whom, const struct sockaddr_un *name,
+                             socklen_t size)
+{
+	uid_t owner = owner_of(whom);
+	bool changes = owner != 0 && seteuid(owner) == 0;
 	bool is_connected = connect(fd, (const struct sockaddr *)name, size) == 0;
 	int failure = errno;
 
@@ -46,6 +60,125 @@ static bool connect_as_owner(int fd, const char *path, const struct sockaddr_un 
 		return false;
 	errno = failure;
 	return is_connected;
+}
+
+/* ---- whom the command line names ---- */
+
+bool ask_socket_path(const struct config *config, char *out, size_t size)
+{
+	const char *folder = config->unix_socket_dir;
+
+	if (!folder || !*folder)
+		return false;
+	snprintf(out, size, "%s/.s.PGSQL.%d", folder, config->listen_port);
+	return true;
+}
+
+static bool find_owner(struct ask_whom *whom, const char *name, struct err *err)
+{
+	const struct passwd *entry;
+
+	if (!name || !*name)
+		return true;
+	entry = getpwnam(name);
+	if (!entry)
+		return err_set(err, ERR_CONFIG, "no such system user: %s", name);
+	whom->owner = entry->pw_uid;
+	return true;
+}
+
+static bool find_by_file(struct ask_whom *whom, const char *file, const char *owner,
+                         struct err *err)
+{
+	struct problems problems = { 0 };
+	const struct config *config = config_load(file, &problems);
+	bool ok;
+
+	if (!config) {
+		err_set(err, ERR_CONFIG, "%s", problems.count ? problems.texts[0] : "out of memory");
+		problems_done(&problems);
+		return false;
+	}
+	ok = ask_socket_path(config, whom->path, sizeof(whom->path)) ||
+	     err_set(err, ERR_CONFIG, "%s: unix_socket_dir is empty: there is no socket to ask at",
+	             file);
+	ok = ok && find_owner(whom, owner ? owner : config->user, err);
+	problems_done(&problems);
+	config_unref(&config);
+	return ok;
+}
+
+bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err)
+{
+	struct stat found;
+
+	*whom = (struct ask_whom){ .owner = ASK_OWNER_UNKNOWN };
+	if (target[0] != '@' && stat(target, &found) == 0 && S_ISREG(found.st_mode))
+		return find_by_file(whom, target, owner, err);
+	snprintf(whom->path, sizeof(whom->path), "%s", target);
+	return find_owner(whom, owner, err);
+}
+
+/* ---- who listens there ---- */
+
+static bool is_closed_to_others(const char *folder, uid_t user)
+{
+	struct stat found;
+
+	return stat(folder, &found) == 0 && !(found.st_mode & S_IWOTH) &&
+	       (found.st_uid == 0 || found.st_uid == user);
+}
+
+/* Whether only that user and root can put a socket there: asked of each folder up to the root. */
+static bool is_safe_place(const char *path, uid_t user)
+{
+	char folder[PATH_MAX];
+	char *slash;
+
+	if (path[0] != '/' || !realpath(path, folder))
+		return false;
+	while ((slash = strrchr(folder, '/')) != folder) {
+		*slash = 0;
+		if (!is_closed_to_others(folder, user))
+			return false;
+	}
+	return is_closed_to_others("/", user);
+}
+
+static bool is_believed(const struct ask_whom *whom, uid_t peer)
+{
+	if (peer == (uid_t)-1)
+		return false;
+	return peer == 0 || peer == geteuid() || peer == whom->owner ||
+	       (!whom->is_strict && is_safe_place(whom->path, peer));
+}
+
+static const char *name_user(uid_t uid, char *out, size_t size)
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	snprintf(out, size, "%s (uid %ld)", entry ? entry->pw_name : "unknown",
+	         uid == (uid_t)-1 ? -1L : (long)uid);
+	return out;
+}
+
+/* Before anything is said. */
+static bool look_at_peer(const struct ask *ask, const struct ask_whom *whom, struct err *err)
+{
+	uid_t peer = address_peer_uid(ask->fd);
+	char name[128], own[128];
+
+	if (is_believed(whom, peer))
+		return true;
+	return err_set(err, ERR_NOT_ALLOWED,
+	               "system user %s listens there, who is neither root nor %s, and anybody can "
+	               "have put a socket there: %s",
+	               name_user(peer, name, sizeof(name)),
+	               name_user(whom->owner == ASK_OWNER_UNKNOWN ? geteuid() : whom->owner, own,
+	                         sizeof(own)),
+	               whom->is_strict
+	                   ? "remove it, or set unix_socket_dir to a folder of pgweir's own"
+	                   : "name the user that pgweir runs as with -u, if it is that one");
 }
 
 static bool send_all(struct ask *ask, struct buf *out, struct err *err)
@@ -170,11 +303,6 @@ static bool log_in(struct ask *ask, const char *user, struct err *err)
 	return send_all(ask, &out, err) && take_answer(ask, NULL, NULL, err);
 }
 
-static bool connect_to(const struct ask *ask, const struct sockaddr_un *name, socklen_t size)
-{
-	return connect(ask->fd, (const struct sockaddr *)name, size) == 0;
-}
-
 void ask_patiently(struct ask *ask)
 {
 	struct timeval for_ever = { 0 };
@@ -182,7 +310,7 @@ void ask_patiently(struct ask *ask)
 	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever));
 }
 
-bool ask_open(struct ask *ask, const char *path, const char *user, struct err *err)
+bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err)
 {
 	struct timeval patience = { .tv_sec = PATIENCE };
 	struct sockaddr_un name;
@@ -190,18 +318,19 @@ bool ask_open(struct ask *ask, const char *path, const char *user, struct err *e
 	bool ok;
 
 	*ask = (struct ask){ .fd = -1, .in.limit = 2 * ANSWER_MAX };
-	if (!address_unix_name(&name, &size, path, err))
+	if (!address_unix_name(&name, &size, whom->path, err))
 		return false;
 	ask->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (ask->fd < 0)
 		return cannot(err, "make a socket");
 	setsockopt(ask->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(ask->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	ok = user ? connect_to(ask, &name, size) : connect_as_owner(ask->fd, path, &name, size);
-	ok = ok || cannot(err, "connect");
-	ok = ok && log_in(ask, user ? user : "pgbouncer", err);
+	ok = connect_as_owner(ask->fd, whom, &name, size) || cannot(err, "connect");
+	ok = ok && look_at_peer(ask, whom, err);
+	ok = ok && log_in(ask, whom->user ? whom->user : "pgbouncer", err);
+	ask->is_in = ok;
 	if (!ok) {
-		err_prefix(err, "%s: ", path);
+		err_prefix(err, "%s: ", whom->path);
 		ask_close(ask);
 	}
 	return ok;
@@ -224,6 +353,13 @@ bool ask_query(struct ask *ask, const char *statement,
 
 void ask_close(struct ask *ask)
 {
+	struct buf out = { 0 };
+	struct err err;
+
+	if (ask->fd >= 0 && ask->is_in) {
+		message_end(&out, message_begin(&out, 'X'));
+		send_all(ask, &out, &err); /* if it fails, so be it: we leave */
+	}
 	if (ask->fd >= 0)
 		close(ask->fd);
 	ask->fd = -1;

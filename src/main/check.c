@@ -261,11 +261,22 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 	return ok;
 }
 
-static bool compare(struct check *check, const char *against)
+static bool ask_running(struct ask *ask, const struct check *check, const struct options *options,
+                        struct err *err)
+{
+	struct ask_whom whom;
+
+	return ask_find(&whom, options->against,
+	                options->user ? options->user : check->config->user, err) &&
+	       ask_open(ask, &whom, err);
+}
+
+static bool compare(struct check *check, const struct options *options)
 {
 	struct err err;
 	struct ask ask;
-	bool ok = ask_open(&ask, against, NULL, &err);
+	bool ok = ask_running(&ask, check, options, &err);
+	bool is_open = ok;
 
 	if (ok)
 		printf("a RELOAD with this file would change:\n");
@@ -275,13 +286,14 @@ static bool compare(struct check *check, const char *against)
 		fprintf(stderr, "%s\n", err.text);
 	else if (!check->change_count)
 		printf("nothing\n");
-	ask_close(&ask);
+	if (is_open)
+		ask_close(&ask);
 	return ok;
 }
 
-bool check_file(const char *file, const char *against)
+bool check_file(const struct options *options)
 {
-	struct check check = { .file = file };
+	struct check check = { .file = options->file };
 	bool is_good;
 
 	judge(&check);
@@ -289,8 +301,8 @@ bool check_file(const char *file, const char *against)
 	print_problems(&check.problems);
 	if (is_good)
 		print_good(&check);
-	if (is_good && against)
-		is_good = compare(&check, against);
+	if (is_good && options->against)
+		is_good = compare(&check, options);
 	problems_done(&check.problems);
 	config_unref(&check.config);
 	return is_good;

@@ -193,12 +193,11 @@ int main(int argc, char **argv)
 		options_print_version(stdout, argv[0]);
 		return EXIT_SUCCESS;
 	case OPTIONS_CHECK:
-		return check_file(options.file, options.against) ? EXIT_SUCCESS : EXIT_FAILURE;
+		return check_file(&options) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case OPTIONS_READY:
-		return probe_ready(options.socket, options.as) ? EXIT_SUCCESS : EXIT_FAILURE;
+		return probe_ready(&options) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case OPTIONS_DRAIN:
-		return probe_drain(options.socket, options.as, options.seconds) ? EXIT_SUCCESS
-		                                                                : EXIT_FAILURE;
+		return probe_drain(&options) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case OPTIONS_DUMP:
 		return dump_settings();
 	case OPTIONS_RUN:

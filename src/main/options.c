@@ -28,13 +28,17 @@ static const struct row {
 	{ 'q', "quiet", NULL, "log nothing to stderr" },
 	{ 'R', "reboot", NULL,
 	  "take over from a running process, which ends; without one, just start" },
-	{ 'u', "user", "NAME", "switch to this user, whatever the setting says" },
+	{ 'u', "user", "NAME",
+	  "switch to this user, whatever the setting says; with --ready, --drain and --against: "
+	  "the system user whom that pgweir runs as" },
 	{ 'v', "verbose", NULL, "say more; may be given several times" },
 	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
 	{ AGAINST_OPTION, "against", "SOCKET",
-	  "with --check: also what a RELOAD would change in the pgweir behind this Unix socket" },
+	  "with --check: also what a RELOAD would change in the pgweir behind this Unix socket, "
+	  "or of this configuration file" },
 	{ READY_OPTION, "ready", "SOCKET",
-	  "say whether the pgweir behind this Unix socket takes work: exit status 0 or 1" },
+	  "say whether the pgweir behind this Unix socket, or of this configuration file, takes "
+	  "work: exit status 0 or 1" },
 	{ DRAIN_OPTION, "drain", "SOCKET",
 	  "send the clients of that pgweir away, all within SECONDS if given, then end" },
 	{ AS_OPTION, "as", "NAME",
@@ -201,8 +205,8 @@ void options_print_help(FILE *out, const char *program)
 	fprintf(out,
 	        "%s is a connection pooler for PostgreSQL.\n\n"
 	        "Usage: %s [OPTION]... CONFIG_FILE\n"
-	        "       %s --ready=SOCKET\n"
-	        "       %s --drain=SOCKET [SECONDS]\n\n"
+	        "       %s --ready=SOCKET|CONFIG_FILE\n"
+	        "       %s --drain=SOCKET|CONFIG_FILE [SECONDS]\n\n"
 	        "Options:\n",
 	        name, name, name, name);
 	for (size_t i = 0; i < ROW_COUNT; i++)

@@ -26,12 +26,22 @@ static void on_ready_row(void *arg, const char *const *values, size_t count)
 	err_set(answer->err, ERR_STATE, "not ready: %s", values[1]);
 }
 
-bool probe_ready(const char *socket, const char *user)
+static bool open_ask(struct ask *ask, const struct options *options, struct err *err)
+{
+	struct ask_whom whom;
+
+	if (!ask_find(&whom, options->socket, options->user, err))
+		return false;
+	whom.user = options->as;
+	return ask_open(ask, &whom, err);
+}
+
+bool probe_ready(const struct options *options)
 {
 	struct err err;
 	struct answer answer = { .err = &err };
 	struct ask ask;
-	bool is_answered = ask_open(&ask, socket, user, &err);
+	bool is_answered = open_ask(&ask, options, &err);
 
 	if (is_answered) {
 		err_set(&err, ERR_STATE, "what answers there does not say whether it is ready");
@@ -54,14 +64,14 @@ static void on_no_row(void *arg, const char *const *values, size_t count)
 	(void)count;
 }
 
-bool probe_drain(const char *socket, const char *user, const char *seconds)
+bool probe_drain(const struct options *options)
 {
 	char command[64];
 	struct err err;
 	struct ask ask;
-	bool is_done = ask_open(&ask, socket, user, &err);
+	bool is_done = open_ask(&ask, options, &err);
 
-	snprintf(command, sizeof(command), "DRAIN %s", seconds ? seconds : "");
+	snprintf(command, sizeof(command), "DRAIN %s", options->seconds ? options->seconds : "");
 	if (is_done) {
 		ask.on_notice = print_notice;
 		ask_patiently(&ask);

@@ -101,12 +101,15 @@ static bool take_answers(struct takeover *takeover, struct err *err)
 	return is_good;
 }
 
+/* What answers hands us sockets, clients and secrets: it must be of our own system user. */
 static bool ask_for_it(struct takeover *takeover, const char *path, struct err *err)
 {
+	struct ask_whom whom = { .owner = geteuid(), .is_strict = true };
 	char command[32];
 	struct ask ask;
 
-	if (!ask_open(&ask, path, NULL, err))
+	snprintf(whom.path, sizeof(whom.path), "%s", path);
+	if (!ask_open(&ask, &whom, err))
 		return false;
 	snprintf(command, sizeof(command), "TAKEOVER %d", HANDOVER_VERSION);
 	if (!ask_say(&ask, command, err)) {
@@ -121,15 +124,13 @@ static bool ask_for_it(struct takeover *takeover, const char *path, struct err *
 
 bool takeover_begin(struct takeover *takeover, const struct config *config, struct err *err)
 {
-	const char *directory = config->unix_socket_dir;
-	char path[256];
+	char path[ASK_PATH_SIZE];
 
 	*takeover = (struct takeover){ .fd = -1 };
-	if (!directory || !*directory)
+	if (!ask_socket_path(config, path, sizeof(path)))
 		return err_set(err, ERR_CONFIG,
 		               "-R needs unix_socket_dir: the running process is "
 		               "asked over its Unix socket");
-	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, config->listen_port);
 	if (!is_somebody_there(path))
 		return true;
 	if (ask_for_it(takeover, path, err))

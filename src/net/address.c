@@ -86,6 +86,14 @@ static void fill_unix(struct address *address, int fd, uint16_t port)
 	};
 }
 
+uid_t address_peer_uid(int fd)
+{
+	struct address address;
+
+	fill_unix(&address, fd, 0);
+	return address.un.uid;
+}
+
 static bool from_kernel(struct address *address, int fd, uint16_t unix_port,
                         int (*ask)(int fd, struct sockaddr *name, socklen_t *size))
 {

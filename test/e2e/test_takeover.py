@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: ISC
 """-R: another process takes over, and nobody loses a statement or a connection."""
 
+import contextlib
 import os
+import pwd
 import signal
 import socket
 import struct
+import tempfile
 import threading
 
 import psycopg
 import pytest
 
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import (Closed, bind, close, describe, error_fields, execute, message, parse, query,
                        send_cancel, sync)
 
@@ -386,6 +389,115 @@ def test_nobody_to_take_over_from(make_pgweir):
     result = nowhere.run("-R", nowhere.ini)
     assert result.returncode == 1
     assert "-R needs unix_socket_dir" in result.stdout + (result.stderr or "")
+
+
+# ---- who is believed ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def stranger(path, user):
+    """Listens at that path as another system user; what it is sent is kept in `heard`."""
+    name = "\0" + path[1:] if path[0] == "@" else path
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        if path[0] != "@":
+            os.chmod(path, 0o777)
+        os.seteuid(pwd.getpwnam(user).pw_uid)
+        try:
+            listener.listen()  # the kernel notes who does
+        finally:
+            os.seteuid(0)
+        listener.settimeout(LIMIT)
+        yield listener
+    if path[0] != "@":
+        os.unlink(path)
+
+
+def heard(listener, connections):
+    """All that was said in so many connections, each of which has ended."""
+    said = b""
+    for _ in range(connections):
+        with listener.accept()[0] as there:
+            there.settimeout(LIMIT)
+            with contextlib.suppress(ConnectionResetError):
+                while more := there.recv(1000):
+                    said += more
+    return said
+
+
+as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be two users")
+
+
+@as_root_only
+@pytest.mark.parametrize("where", ("path", "abstract"))
+@pytest.mark.parametrize("how", ("as the user", "as root"))
+def test_a_stranger_that_listens_is_not_believed(make_pgweir, account, where, how):
+    weir = make_pgweir()
+    if where == "abstract":
+        weir.configure(unix_socket_dir=f"@{os.path.basename(weir.dir)}{os.getpid()}")
+    path = f"{weir.settings['unix_socket_dir']}/.s.PGSQL.{weir.port}"
+    args = ["-R", weir.ini] if how == "as the user" else ["-R", "-u", account.name, weir.ini]
+    with stranger(path, "nobody") as listener:
+        done = weir.run(*args, as_root=how == "as root")
+        assert done.returncode == 1
+        assert f"cannot take over: {path}: system user nobody (uid " in done.stderr
+        assert f"listens there, who is neither root nor {account.name} (uid " in done.stderr
+        # It looked whether somebody is there, and then asked who.
+        assert heard(listener, 2) == b""
+
+
+@as_root_only
+def test_nor_is_it_asked_by_name(make_pgweir, account):
+    """Below /tmp anybody can listen; root says whom it means."""
+    weir = make_pgweir()
+    path = weir.socket_path
+    asks = (["--ready", path], ["--drain", path, "1"], ["--check", weir.ini, "--against", path],
+            ["--ready", path, "-u", account.name], ["--ready", path, "--as", "stats"])
+    with stranger(path, "nobody") as listener:
+        for args in asks:
+            for as_root in (False, True):
+                done = weir.run(*args, as_root=as_root)
+                assert done.returncode == 1, args
+                assert f"{path}: system user nobody (uid " in done.stderr, args
+                assert heard(listener, 1) == b"", args
+
+
+@as_root_only
+def test_whom_root_believes(pgweir, account):
+    weir = pgweir()
+    done = weir.run("--ready", weir.socket_path, as_root=True)
+    assert done.returncode == 1 and "-u, if it is that one" in done.stderr
+    assert weir.run("--ready", weir.socket_path, "-u", account.name, as_root=True).returncode == 0
+    weir.configure(user=account.name)
+    assert weir.run("--ready", weir.ini, as_root=True).returncode == 0
+    assert weir.run("--check", weir.ini, "--against", weir.socket_path,
+                    as_root=True).returncode == 0
+    # Nobody but the owner, or root, can have put it there.
+    with tempfile.TemporaryDirectory(dir="/run") as place:
+        safe = f"{place}/own"
+        account.mkdir(safe)
+        os.chmod(place, 0o755)
+        other = pgweir(unix_socket_dir=safe)
+        path = f"{safe}/.s.PGSQL.{other.port}"
+        assert other.run("--ready", path, as_root=True).returncode == 0
+        os.chmod(place, 0o1777)
+        assert other.run("--ready", path, as_root=True).returncode == 1
+        other.stop()
+
+
+def test_a_configuration_file_names_the_socket(pgweir):
+    weir = pgweir()
+    assert weir.run("--ready", weir.ini).returncode == 0
+    assert weir.run("--drain", weir.ini, "5").returncode == 0
+    done = weir.run("--ready", weir.ini)
+    assert done.returncode == 1 and "not ready: draining" in done.stderr
+    weir.admin("RESUME")
+    weir.configure(unix_socket_dir="")
+    assert "unix_socket_dir is empty" in weir.run("--ready", weir.ini).stderr
+    weir.configure(ini="[pgbouncer]\nno_such_setting = 1\n")
+    assert "no_such_setting" in weir.run("--ready", weir.ini).stderr
+    assert weir.run("--ready", weir.socket_path, "-u", "no_such_user").stderr == \
+        "no such system user: no_such_user\n"
 
 
 # ---- who stays ---------------------------------------------------------------------------------

@@ -6,21 +6,50 @@
 #ifndef PGWEIR_MAIN_ASK_H
 #define PGWEIR_MAIN_ASK_H
 
+#include <sys/types.h>
+
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
+#include "pgweir/config/config.h"
 
 struct ask {
 	int fd;
+	bool is_in; /* logged in: it says good-bye */
 	struct buf in;
 	void (*on_notice)(const char *text); /* of a NOTICE, from ask_query(); NULL: dropped */
 };
 
+#define ASK_OWNER_UNKNOWN ((uid_t)-1)
+#define ASK_PATH_SIZE 512 /* more than a socket's path may have: what is too long is still seen */
+
 /*
- * Logs in as `user`, who must need no password. NULL: as `pgbouncer`, which the daemon allows
- * to its own system user; root becomes the owner of the socket for that. false: *err says
- * why, and nothing is open.
+ * Who is asked. Anybody may listen at a path in a folder that everybody can write to, so the
+ * system user who listens there is looked at before anything is sent. Believed are root, the
+ * user of this process and `owner`. Beyond them, unless `is_strict`: any user, where nobody
+ * but that user and root can have put the socket there.
  */
-bool ask_open(struct ask *ask, const char *path, const char *user, struct err *err);
+struct ask_whom {
+	char path[ASK_PATH_SIZE]; /* of the Unix socket */
+	const char *user; /* of the console; NULL: pgbouncer, as the system user of the daemon may */
+	uid_t owner;      /* the system user that the daemon is known to run as */
+	bool is_strict;
+};
+
+/* Where the daemon of a configuration listens. false: it has no Unix socket. */
+bool ask_socket_path(const struct config *config, char *out, size_t size);
+
+/*
+ * Fills *whom from the command line. `target`: a Unix socket, or the daemon's configuration
+ * file, which names socket and system user. `owner`: the name of the daemon's system user;
+ * NULL: what the file says. false: *err says why.
+ */
+bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err);
+
+/*
+ * Logs in as a user who must need no password. Root connects as `owner`, or, where that is not
+ * known, as the owner of the socket. false: *err says why, and nothing is open.
+ */
+bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
 
 /* From now on an answer may take as long as it takes. */
 void ask_patiently(struct ask *ask);

@@ -7,12 +7,14 @@
 
 #include <stdbool.h>
 
+#include "pgweir/main/options.h"
+
 /*
  * --check: says on stderr all that is wrong with a file and the files that it names, one
  * line each, with file, line, setting and reason; or on stdout that it is good. With
- * `against` (the Unix socket of a running daemon; NULL: nothing) also what a RELOAD
+ * `against` also what a RELOAD
  * with this file would change there. false: something is wrong, or nobody answers there.
  */
-bool check_file(const char *file, const char *against);
+bool check_file(const struct options *options);
 
 #endif

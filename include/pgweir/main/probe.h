@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What probes and scripts ask of a running daemon, over its Unix socket. `user`: who asks;
- * NULL: see ask_open().
+ * What probes and scripts ask of a running daemon, over its Unix socket: `socket`,
+ * `as`, `user` and `seconds` of the command line.
  */
 #ifndef PGWEIR_MAIN_PROBE_H
 #define PGWEIR_MAIN_PROBE_H
 
 #include <stdbool.h>
 
+#include "pgweir/main/options.h"
+
 /* --ready: whether it takes work now. false: not, or nobody answers; stderr says why. */
-bool probe_ready(const char *socket, const char *user);
+bool probe_ready(const struct options *options);
 
 /*
- * --drain: DRAIN, to its end; how it goes is said on stderr. `seconds`: its deadline; NULL:
- * none. false: it did not come to that end; stderr says why.
+ * --drain: DRAIN, to its end; how it goes is said on stderr. false: it did not come to that end; stderr says why.
  */
-bool probe_drain(const char *socket, const char *user, const char *seconds);
+bool probe_drain(const struct options *options);
 
 #endif

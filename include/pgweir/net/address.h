@@ -58,6 +58,12 @@ socklen_t address_sockaddr_size(const struct address *address);
 bool address_of_peer(struct address *address, int fd, uint16_t unix_port);
 bool address_of_self(struct address *address, int fd, uint16_t unix_port);
 
+/*
+ * The system user at the far end of a connected Unix socket: for who has connected, the one
+ * that listens there. (uid_t)-1: not known.
+ */
+uid_t address_peer_uid(int fd);
+
 static inline bool address_is_unix(const struct address *address)
 {
 	return address->family == AF_UNIX;
