@@ -56,6 +56,14 @@ bool ordered_next(struct cursor *cursor, void (*gather)(struct cursor *cursor),
 
 #define ROW_SIZE_MAX 1024
 
+/* What may stand behind a SHOW's name. */
+enum show_argument {
+	SHOW_ALONE,
+	SHOW_OF_DATABASE, /* [db]: only what belongs to it */
+	SHOW_OF_TABLE,    /* [table]: only what concerns that SHOW */
+	SHOW_HIT          /* [HIT]: only what is in force and has been reached */
+};
+
 struct show {
 	const char *item; /* upper case */
 	/* Fills the next row; false: no more. */
@@ -63,10 +71,20 @@ struct show {
 	struct columns columns;
 	const char *help;
 	enum console_role role; /* who may see it; 0: whoever came in */
+	enum show_argument argument;
 };
 
 extern const struct show *const shows[];
 const struct show *show_find(const char *item); /* in any case; NULL: none */
+
+/* For help: "", " [db]" ... */
+const char *show_argument_name(enum show_argument argument);
+
+/* SHOW name, of one setting: one row, whose column is called as the setting is. */
+extern const struct show show_setting;
+
+/* Rows that are looked at for one row that is shown, before others get their turn. */
+#define SHOW_LOOKS_MAX 4096
 
 /* Where SHOW WAITING stands: within the line of the pool that `ordered` names. */
 struct waiting_walk {
@@ -86,7 +104,7 @@ struct limits_walk {
 /* Where a SHOW stands. Survives whatever is removed meanwhile. At rest zeroed. */
 struct cursor {
 	const struct show *show;
-	const struct talk *talk; /* small talk's one row */
+	const struct request *request; /* what was asked for; its portal's */
 	struct console *console;
 	struct pools_walk pools;
 	struct clients_walk clients;
@@ -94,17 +112,31 @@ struct cursor {
 	struct waiting_walk waiting;
 	struct limits_walk limits;
 	bool is_owner; /* who asks is the user that we run as, by the Unix socket */
+	bool has_more; /* `next` found none, but has not looked at all there is: ask again later */
+	unsigned int look_count; /* since the last row */
 	size_t index;
 	unsigned long dns;
 	struct buf text; /* room for a value of the present row */
 };
 
-void cursor_begin(struct cursor *cursor, struct console *console, const struct show *show,
-                  const struct talk *talk);
+/* The request must outlive the cursor. */
+void cursor_begin(struct cursor *cursor, struct console *console, const struct request *request);
 void cursor_end(struct cursor *cursor);
 
-/* The next row, into `row` of ROW_SIZE_MAX bytes. */
+/* The next row, into `row` of ROW_SIZE_MAX bytes. false: no more, or cursor->has_more. */
 bool cursor_next(struct cursor *cursor, void *row);
+
+/*
+ * For `next`, before it looks at another thing that it may have to pass over. false: enough for
+ * now, it returns false.
+ */
+bool cursor_may_look(struct cursor *cursor);
+
+/* The word behind the SHOW's name; NULL: there is none. */
+const char *cursor_argument(const struct cursor *cursor);
+
+/* Whether what belongs to this database is wanted. */
+bool cursor_wants(const struct cursor *cursor, const char *database);
 
 /* The turn ends: lets go what would not survive it. */
 void cursor_rest(struct cursor *cursor);
@@ -113,11 +145,16 @@ void cursor_rest(struct cursor *cursor);
 
 enum talk_effect {
 	TALK_NOTHING,
+	TALK_ONE,        /* the same, but pgcli finds out by it what we are */
 	TALK_BEGIN,      /* ReadyForQuery says T from now on */
 	TALK_END,        /* and I again */
 	TALK_FORGET,     /* one prepared statement */
 	TALK_FORGET_ALL, /* all of them */
-	TALK_IGNORED     /* a NOTICE says that nothing was done */
+	TALK_IGNORED,    /* a NOTICE says that nothing was done */
+	TALK_NAMES,      /* a table of rows: talk_rows() */
+	TALK_CHANGEABLE_NAMES,
+	TALK_TYPE,
+	TALK_VALUES
 };
 
 /* What drivers say to any server. */
@@ -129,9 +166,20 @@ struct talk {
 	struct column column; /* and that row's column */
 };
 
-/* NULL: it is not small talk. The token under "?" is put into words->value. */
 extern const struct show show_talk; /* the one row of small talk */
+
+/*
+ * NULL: it is not small talk. The token under "?" is put into words->value, the one under the
+ * "?" before that into words->argument.
+ */
 const struct talk *talk_find(struct bytes text, struct words *words);
+
+/* The table that it asks for; NULL: it has one row, or none. */
+const struct show *talk_rows(const struct talk *talk);
+
+/* ---- what psql asks for when TAB is pressed: completion.c ---- */
+
+extern const struct show show_names, show_changeable_names, show_type, show_values;
 
 /* ---- commands: commands.c, commands_wait.c ---- */
 
@@ -197,6 +245,7 @@ struct request {
 	const struct show *show;
 	const struct command *command;
 	struct words words;
+	struct column column; /* of show_setting */
 };
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
@@ -204,7 +253,14 @@ bool request_read(struct bytes text, struct request *request, struct err *err);
 /* Whether it is nothing but small talk, or empty. */
 bool request_read_talk(struct bytes text, struct request *request);
 
-/* count 0: it gives no rows. */
+/* What may have been meant by a text that was not understood, as a sentence; "": no idea. */
+void request_suggest(struct bytes text, char *out, size_t size);
+
+/* Whether it can be answered: what it names is there. */
+bool request_check(const struct request *request, const struct console_session *session,
+                   struct err *err);
+
+/* count 0: it gives no rows. The columns are good as long as the request. */
 struct columns request_columns(const struct request *request);
 
 /* Its tag, if what it does has no other. */
@@ -260,6 +316,7 @@ struct console_session {
 	struct prepared *statements;
 	struct portal *portals;
 	char tag[512];
+	char hint[160]; /* of the next error */
 };
 
 /* Whether who asks is the user that we run as, by the Unix socket, and may do everything. */

@@ -283,6 +283,15 @@ const char *command_argument_name(enum command_argument argument)
 	return argument_names[argument];
 }
 
+static void add_help(struct buf *text, const char *front, const char *words, const char *argument,
+                     const char *help)
+{
+	char usage[64];
+
+	snprintf(usage, sizeof(usage), "%s%s%s", front, words, argument);
+	buf_printf(text, "\t%-34s%s\n", usage, help);
+}
+
 static enum outcome run_help(struct console_session *session, struct err *err)
 {
 	struct buf text = { 0 };
@@ -290,18 +299,17 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	(void)err;
 	buf_add_text(&text, "\nTo look (SELECT is the same as SHOW):\n");
 	for (size_t i = 0; shows[i]; i++)
-		buf_printf(&text, "\tSHOW %-29s%s\n", shows[i]->item, shows[i]->help);
+		add_help(&text, "SHOW ", shows[i]->item, show_argument_name(shows[i]->argument),
+		         shows[i]->help);
+	add_help(&text, "SHOW ", "name", "", "One setting by its name.");
 	buf_add_text(&text, "To act, for admin_users:\n");
-	for (size_t i = 0; i < commands_count; i++) {
-		char usage[64];
-
-		snprintf(usage, sizeof(usage), "%s%s", commands[i].words,
-		         argument_names[commands[i].argument]);
-		buf_printf(&text, "\t%-34s%s\n", usage, commands[i].help);
-	}
+	for (size_t i = 0; i < commands_count; i++)
+		add_help(&text, "", commands[i].words, argument_names[commands[i].argument],
+		         commands[i].help);
 	buf_add_text(&text,
-	             "[db] may be left out: then all databases are meant. A name with other signs "
-	             "than letters, digits and _ stands in double quotes.\n"
+	             "What stands in [ ] may be left out; without [db] all databases are meant. A "
+	             "name with other characters than letters, digits and _ is written in double "
+	             "quotes.\n"
 	             "PAUSE, SUSPEND, DRAIN and WAIT_CLOSE wait; a cancel request ends that.\n"
 	             "SHOW COLUMNS says what each column means, SHOW CONFIG has all settings.\n");
 	session_notice(session, "Console usage", buf_text(&text));
@@ -311,6 +319,7 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 
 const struct command commands[] = {
 	{ "SHOW HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
+	{ "HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "The same." },
 	{ "SET", "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
 	  "Change a setting until the next RELOAD or restart." },
 	{ "RELOAD", "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload,
@@ -357,7 +366,7 @@ static bool is_meant(const struct command *command, const struct words *words)
 			return strcasecmp(command->words, words->command) == 0;
 		return words->count == 2 && strcasecmp(command->words, both) == 0;
 	case ARG_SETTING:
-		return words->count == 3;
+		return words->count == 3 && strcasecmp(words->command, "SET") == 0;
 	default:
 		return words->count < 3 && strcasecmp(command->words, words->command) == 0;
 	}

@@ -132,8 +132,11 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 		return broken(err);
 	if (fields.type_count)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	if (!request_read(bytes_text(fields.query), &request, err) ||
-	    !fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))
+	if (!request_read(bytes_text(fields.query), &request, err)) {
+		request_suggest(bytes_text(fields.query), session->hint, sizeof(session->hint));
+		return false;
+	}
+	if (!fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))
 		return false;
 	statement = statement_find(session, fields.statement);
 	if (statement && *fields.statement)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The console's grammar: WORD [WORD] [;], and SET key = value.
+ * The console's grammar: WORD [WORD] [;], SHOW WORD [WORD] [;], and SET key = value.
  *
  * Hard here: drivers wrap what they send in comments, and quote; a `;` within
  * either ends nothing.
@@ -210,7 +210,7 @@ static enum words_result read_set(struct bytes rest, struct words *words)
 
 enum words_result words_read(struct bytes text, struct words *words)
 {
-	struct token command, argument;
+	struct token command, argument, value;
 	enum words_result result;
 	struct bytes rest = text;
 
@@ -227,10 +227,17 @@ enum words_result words_read(struct bytes text, struct words *words)
 	token_next(&rest, &argument);
 	if (!is_name(&argument))
 		return end_of(text);
+	words->count = 2;
+	if (!token_copy(&argument, words->argument, sizeof(words->argument)))
+		return end_of(rest) == WORDS_OK ? WORDS_TOO_LONG : WORDS_INVALID;
+	text = rest;
+	token_next(&rest, &value);
+	if (!is_name(&value) || (!token_is(&command, "SHOW") && !token_is(&command, "SELECT")))
+		return end_of(text);
 	result = end_of(rest);
 	if (result != WORDS_OK)
 		return result;
-	words->count = 2;
-	return token_copy(&argument, words->argument, sizeof(words->argument)) ? WORDS_OK
-	                                                                       : WORDS_TOO_LONG;
+	words->count = 3;
+	return token_copy(&value, words->value, sizeof(words->argument)) ? WORDS_OK
+	                                                                 : WORDS_TOO_LONG;
 }

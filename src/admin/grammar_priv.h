@@ -39,7 +39,7 @@ enum words_result {
 	WORDS_TOO_LONG /* one of them is longer than may be */
 };
 
-/* COMMAND [argument], or SET argument = value. */
+/* COMMAND [argument], SHOW argument [value], or SET argument = value. */
 struct words {
 	unsigned int count; /* 1, 2, or 3 with a value */
 	char command[16];

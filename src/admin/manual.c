@@ -22,7 +22,8 @@ static void add_commands(struct buf *out)
 
 static void add_show(struct buf *out, const struct show *show)
 {
-	buf_printf(out, ".SS SHOW %s\n%s\n", show->item, show->help);
+	buf_printf(out, ".SS SHOW %s%s\n%s\n", show->item, show_argument_name(show->argument),
+	           show->help);
 	for (size_t i = 0; i < show->columns.count; i++) {
 		const struct column *column = &show->columns.at[i];
 

@@ -52,7 +52,12 @@ static void end_answer(struct console_session *session)
 void session_fail(struct console_session *session, const struct err *err)
 {
 	log_error(&session->client->log, "%s", err->text);
-	message_err(&session->out, "ERROR", err);
+	message_error(&session->out, &(struct report){ .severity = "ERROR",
+	                                               .sqlstate = err->sqlstate,
+	                                               .text = err->text,
+	                                               .hint = *session->hint ? session->hint
+	                                                                      : NULL });
+	*session->hint = 0;
 	session->is_skipping = !session->is_simple;
 	end_answer(session);
 }
@@ -113,6 +118,15 @@ static void go_on(struct console_session *session)
 		client_console_next(client);
 }
 
+static void on_turn(struct timer *timer);
+
+void session_later(struct console_session *session)
+{
+	struct loop *loop = session->console->with.loop;
+
+	timer_set(&session->turn, loop_line(loop, 1, on_turn), loop_now(loop));
+}
+
 /* One piece of rows. true: there may be more of them. */
 static bool add_piece(struct console_session *session)
 {
@@ -129,22 +143,16 @@ static bool add_piece(struct console_session *session)
 			return false;
 		}
 		if (!cursor_next(&portal->cursor, row)) {
-			session_complete(session);
+			if (portal->cursor.has_more)
+				session_later(session);
+			else
+				session_complete(session);
 			return false;
 		}
 		session->row_count++;
 		rows_add(&session->out, columns, portal->binary, row);
 	}
 	return true;
-}
-
-static void on_turn(struct timer *timer);
-
-void session_later(struct console_session *session)
-{
-	struct loop *loop = session->console->with.loop;
-
-	timer_set(&session->turn, loop_line(loop, 1, on_turn), loop_now(loop));
 }
 
 /* As many rows as there is room for, in this turn. */
@@ -219,7 +227,7 @@ static enum outcome run_talk(struct console_session *session, const struct reque
 	case TALK_IGNORED:
 		session_notice(session, "SET ignored", NULL);
 		break;
-	case TALK_NOTHING:
+	default:
 		break;
 	}
 	return OUTCOME_DONE;
@@ -255,7 +263,7 @@ bool session_is_owner(const struct console_session *session)
 
 static void begin_rows(struct console_session *session, struct portal *portal)
 {
-	cursor_begin(&portal->cursor, session->console, portal->request.show, portal->request.talk);
+	cursor_begin(&portal->cursor, session->console, &portal->request);
 	portal->cursor.is_owner = session_is_owner(session);
 }
 
@@ -268,6 +276,10 @@ bool session_execute(struct console_session *session, struct portal *portal, uin
 	session->row_count = 0;
 	if (!session_may_see(session, &portal->request)) {
 		err_set(&err, ERR_RIGHTS, "admin access needed");
+		session_fail(session, &err);
+		return true;
+	}
+	if (!request_check(&portal->request, session, &err)) {
 		session_fail(session, &err);
 		return true;
 	}

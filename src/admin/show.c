@@ -14,6 +14,7 @@ const struct show *const shows[] = {
 	&show_version,
 	&show_state,
 	&show_config,
+	&show_all,
 	&show_databases,
 	&show_users,
 	&show_pools,
@@ -52,12 +53,30 @@ const struct show *show_find(const char *item)
 	return NULL;
 }
 
-void cursor_begin(struct cursor *cursor, struct console *console, const struct show *show,
-                  const struct talk *talk)
+const char *show_argument_name(enum show_argument argument)
+{
+	static const char *const names[] = {
+		[SHOW_ALONE] = "",
+		[SHOW_OF_DATABASE] = " [db]",
+		[SHOW_OF_TABLE] = " [table]",
+		[SHOW_HIT] = " [HIT]",
+	};
+
+	return names[argument];
+}
+
+static const struct show *show_of(const struct request *request)
+{
+	if (request->kind != REQUEST_TALK)
+		return request->show;
+	return talk_rows(request->talk) ? talk_rows(request->talk) : &show_talk;
+}
+
+void cursor_begin(struct cursor *cursor, struct console *console, const struct request *request)
 {
 	*cursor = (struct cursor){
-		.show = talk ? &show_talk : show,
-		.talk = talk,
+		.show = show_of(request),
+		.request = request,
 		.console = console,
 	};
 	pools_walk_start(console->with.pools, &cursor->pools);
@@ -77,7 +96,29 @@ void cursor_end(struct cursor *cursor)
 bool cursor_next(struct cursor *cursor, void *row)
 {
 	memset(row, 0, ROW_SIZE_MAX);
+	cursor->has_more = false;
+	cursor->look_count = 0;
 	return cursor->show->next(cursor, row);
+}
+
+bool cursor_may_look(struct cursor *cursor)
+{
+	cursor->has_more = cursor->look_count++ >= SHOW_LOOKS_MAX;
+	return !cursor->has_more;
+}
+
+const char *cursor_argument(const struct cursor *cursor)
+{
+	const struct words *words = &cursor->request->words;
+
+	return words->count == 3 ? words->value : NULL;
+}
+
+bool cursor_wants(const struct cursor *cursor, const char *database)
+{
+	const char *wanted = cursor_argument(cursor);
+
+	return !wanted || strcmp(wanted, database) == 0;
 }
 
 void cursor_rest(struct cursor *cursor)

@@ -4,6 +4,8 @@
  */
 #include "show_priv.h"
 
+#include <strings.h>
+
 #include "pgweir/base/banned.h"
 
 struct column_row {
@@ -19,12 +21,15 @@ static const struct column column_columns[] = {
 
 static bool next_column(struct cursor *cursor, void *at)
 {
+	const char *wanted = cursor_argument(cursor);
 	struct column_row *row = at;
 	size_t left = cursor->index++;
 
 	for (size_t i = 0; shows[i]; i++) {
 		struct columns columns = shows[i]->columns;
 
+		if (wanted && strcasecmp(wanted, shows[i]->item) != 0)
+			continue;
 		if (left < columns.count) {
 			*row = (struct column_row){ shows[i]->item, columns.at[left].name,
 				                    value_type_name(columns.at[left].type),
@@ -39,4 +44,5 @@ static bool next_column(struct cursor *cursor, void *at)
 const struct show show_columns = { .item = "COLUMNS",
 	                           .next = next_column,
 	                           .columns = COLUMNS(column_columns),
-	                           .help = "What each column of each SHOW means." };
+	                           .help = "What each column of each SHOW means.",
+	                           .argument = SHOW_OF_TABLE };

@@ -27,7 +27,7 @@ static bool next_version(struct cursor *cursor, void *row)
 }
 
 const struct show show_version = { "VERSION", next_version, COLUMNS(version_columns),
-	                           "The version.", CONSOLE_STATS };
+	                           "The version.", CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- STATE ---- */
 
@@ -59,7 +59,7 @@ static bool next_state(struct cursor *cursor, void *at)
 const struct show show_state = {
 	"STATE", next_state, COLUMNS(state_columns),
 	"Whether the whole daemon is paused or suspended; active: no, in a DRAIN too.",
-	CONSOLE_STATS
+	CONSOLE_STATS, SHOW_ALONE
 };
 
 /* ---- CONFIG ---- */
@@ -92,7 +92,58 @@ static bool next_config(struct cursor *cursor, void *at)
 }
 
 const struct show show_config = { "CONFIG", next_config, COLUMNS(config_columns),
-	                          "All settings with their values.", CONSOLE_STATS };
+	                          "All settings with their values.", CONSOLE_STATS, SHOW_ALONE };
+
+/* ---- ALL, and one setting ---- */
+
+struct setting_row {
+	const char *name, *setting, *description;
+	struct setting_shown shown;
+};
+_Static_assert(sizeof(struct setting_row) <= ROW_SIZE_MAX, "a row is too large");
+
+static const struct column setting_columns[] = {
+	COLUMN(struct setting_row, VALUE_TEXT, name, "Name of the setting."),
+	COLUMN(struct setting_row, VALUE_TEXT, setting, "Its value; NULL: it has none."),
+	COLUMN(struct setting_row, VALUE_TEXT, description, "What it does."),
+};
+
+static bool next_described(struct cursor *cursor, void *at)
+{
+	struct setting_row *row = at;
+	size_t index = cursor->index++;
+
+	if (!setting_show(console_config(cursor->console), index, &row->shown))
+		return false;
+	row->name = row->shown.name;
+	row->setting = row->shown.value;
+	row->description = settings[index].help;
+	return true;
+}
+
+const struct show show_all = { "ALL", next_described, COLUMNS(setting_columns),
+	                       "All settings with their values, as PostgreSQL shows its own.",
+	                       CONSOLE_STATS, SHOW_ALONE };
+
+static bool next_setting(struct cursor *cursor, void *at)
+{
+	const char *name = cursor->request->column.name;
+	struct setting_row *row = at;
+
+	if (cursor->index)
+		return false;
+	while (setting_show(console_config(cursor->console), cursor->index++, &row->shown)) {
+		if (strcmp(row->shown.name, name) == 0)
+			break;
+	}
+	row->setting = row->shown.value;
+	return true;
+}
+
+/* The column's name is that of the setting: see request_columns(). */
+const struct show show_setting = { .item = "",
+	                           .next = next_setting,
+	                           .columns = { &setting_columns[1], 1 } };
 
 /* ---- LISTS ---- */
 
@@ -217,7 +268,7 @@ static bool next_list(struct cursor *cursor, void *at)
 }
 
 const struct show show_lists = { "LISTS", next_list, COLUMNS(list_columns),
-	                         "How many there are of each thing.", CONSOLE_STATS };
+	                         "How many there are of each thing.", CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- MEM ---- */
 
@@ -278,7 +329,7 @@ static bool next_mem(struct cursor *cursor, void *at)
 }
 
 const struct show show_mem = { "MEM", next_mem, COLUMNS(mem_columns), "The caches of objects.",
-	                       CONSOLE_STATS };
+	                       CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- DNS_HOSTS ---- */
 
@@ -312,7 +363,7 @@ static bool next_dns(struct cursor *cursor, void *at)
 }
 
 const struct show show_dns_hosts = { "DNS_HOSTS", next_dns, COLUMNS(dns_columns),
-	                             "Names that were looked up.", CONSOLE_STATS };
+	                             "Names that were looked up.", CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- DNS_ZONES ---- */
 
@@ -341,4 +392,5 @@ static bool next_zone(struct cursor *cursor, void *at)
 }
 
 const struct show show_dns_zones = { "DNS_ZONES", next_zone, COLUMNS(zone_columns),
-	                             "Zones whose serial numbers are watched.", CONSOLE_STATS };
+	                             "Zones whose serial numbers are watched.", CONSOLE_STATS,
+	                             SHOW_ALONE };

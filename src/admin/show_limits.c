@@ -247,6 +247,12 @@ static const struct scope *next_thing(struct cursor *cursor)
 	return NULL;
 }
 
+/* Whether somebody has been held up by it, or will be next. */
+static bool is_hit(const struct limit_row *row)
+{
+	return row->hits > 0 || (row->value > 0 && row->used >= row->value);
+}
+
 static bool next_limit(struct cursor *cursor, void *at)
 {
 	const char *first = cursor->ordered.first, *second = cursor->ordered.second;
@@ -254,7 +260,7 @@ static bool next_limit(struct cursor *cursor, void *at)
 	const struct scope *scope;
 	struct limit_row *row = at;
 
-	while ((scope = next_thing(cursor))) {
+	while (cursor_may_look(cursor) && (scope = next_thing(cursor))) {
 		struct thing thing = { .console = cursor->console,
 			               .config = cursor->console->with.pools->config };
 		size_t limit = walk->limit++;
@@ -265,7 +271,8 @@ static bool next_limit(struct cursor *cursor, void *at)
 		row->database = scope->gather && !scope->is_user ? first : NULL;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
 		scope->limits[limit].fill(row, &thing);
-		return true;
+		if (!cursor_argument(cursor) || is_hit(row))
+			return true;
 	}
 	return false;
 }
@@ -274,4 +281,5 @@ const struct show show_limits = { .item = "LIMITS",
 	                          .next = next_limit,
 	                          .columns = COLUMNS(limit_columns),
 	                          .help = "Each limit, where it comes from, what is used, and how "
-	                                  "often it was hit." };
+	                                  "often it was hit. HIT: only what was, or is used up.",
+	                          .argument = SHOW_HIT };

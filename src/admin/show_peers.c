@@ -48,7 +48,7 @@ static bool next_peer(struct cursor *cursor, void *at)
 
 const struct show show_peers = { "PEERS", next_peer, COLUMNS(peer_columns),
 	                         "Other instances, whose cancel requests are passed on.",
-	                         CONSOLE_STATS };
+	                         CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- PEER_POOLS ---- */
 
@@ -89,4 +89,4 @@ static bool next_peer_pool(struct cursor *cursor, void *at)
 
 const struct show show_peer_pools = { "PEER_POOLS", next_peer_pool, COLUMNS(peer_pool_columns),
 	                              "Cancel requests on their way to other instances.",
-	                              CONSOLE_STATS };
+	                              CONSOLE_STATS, SHOW_ALONE };

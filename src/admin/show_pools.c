@@ -115,7 +115,7 @@ static bool next_database(struct cursor *cursor, void *at)
 }
 
 const struct show show_databases = { "DATABASES", next_database, COLUMNS(database_columns),
-	                             "The databases and their limits.", CONSOLE_STATS };
+	                             "The databases and their limits.", CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- USERS ---- */
 
@@ -198,7 +198,7 @@ static bool next_user(struct cursor *cursor, void *at)
 }
 
 const struct show show_users = { "USERS", next_user, COLUMNS(user_columns),
-	                         "The users and their limits.", CONSOLE_STATS };
+	                         "The users and their limits.", CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- POOLS ---- */
 
@@ -239,11 +239,14 @@ static void gather_pools(struct cursor *cursor)
 {
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node)
-		ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-		                                             pool->account->name, pool });
-	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,
-	                                             CONFIG_CONSOLE_DATABASE, NULL });
+	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
+		if (cursor_wants(cursor, pool->database->name))
+			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
+			                                             pool->account->name, pool });
+	}
+	if (cursor_wants(cursor, CONFIG_CONSOLE_DATABASE))
+		ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,
+		                                             CONFIG_CONSOLE_DATABASE, NULL });
 }
 
 static usec_t longest_wait(const struct pool *pool, usec_t now)
@@ -322,4 +325,5 @@ static bool next_pool(struct cursor *cursor, void *at)
 }
 
 const struct show show_pools = { "POOLS", next_pool, COLUMNS(pool_columns),
-	                         "The pools: who is in them, and who waits.", CONSOLE_STATS };
+	                         "The pools: who is in them, and who waits.", CONSOLE_STATS,
+	                         SHOW_OF_DATABASE };

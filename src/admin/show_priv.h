@@ -8,7 +8,7 @@
 #include "admin_priv.h"
 
 /* show_daemon.c */
-extern const struct show show_version, show_state, show_config, show_lists, show_mem,
+extern const struct show show_version, show_state, show_config, show_all, show_lists, show_mem,
     show_dns_hosts, show_dns_zones;
 
 /* show_peers.c */

@@ -68,7 +68,8 @@ static bool next_ready(struct cursor *cursor, void *at)
 }
 
 const struct show show_ready = { "READY", next_ready, COLUMNS(ready_columns),
-	                         "Whether new work is taken now, and if not, why.", CONSOLE_STATS };
+	                         "Whether new work is taken now, and if not, why.",
+	                         CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- DRAIN ---- */
 
@@ -120,4 +121,4 @@ static bool next_drain(struct cursor *cursor, void *at)
 }
 
 const struct show show_drain = { "DRAIN", next_drain, COLUMNS(drain_columns), "How a DRAIN stands.",
-	                         CONSOLE_STATS };
+	                         CONSOLE_STATS, SHOW_ALONE };

@@ -81,7 +81,8 @@ static bool next_rule(struct cursor *cursor, void *at)
 }
 
 const struct show show_hba = { "HBA", next_rule, COLUMNS(hba_columns),
-	                       "The rules of auth_hba_file, if auth_type is hba.", CONSOLE_STATS };
+	                       "The rules of auth_hba_file, if auth_type is hba.",
+	                       CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- IDENT ---- */
 
@@ -119,4 +120,4 @@ static bool next_mapping(struct cursor *cursor, void *at)
 
 const struct show show_ident = { "IDENT", next_mapping, COLUMNS(ident_columns),
 	                         "The maps of auth_ident_file, if auth_type is hba.",
-	                         CONSOLE_STATS };
+	                         CONSOLE_STATS, SHOW_ALONE };

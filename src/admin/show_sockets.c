@@ -154,14 +154,17 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->pkt_remain = client->frame_left;
 }
 
-/* The next one; NULL: that was all. */
+/* The next one that is asked for; NULL: that was all, or has_more. */
 static const struct client *take_client(struct cursor *cursor)
 {
-	const struct client *client = cursor->clients.next;
+	const struct client *client;
 
-	if (client)
+	while ((client = cursor->clients.next) && cursor_may_look(cursor)) {
 		cursor->clients.next = TAILQ_NEXT(client, node);
-	return client;
+		if (cursor_wants(cursor, client_database(client)))
+			return client;
+	}
+	return NULL;
 }
 
 static bool next_client(struct cursor *cursor, void *at)
@@ -183,7 +186,8 @@ const struct show show_clients = { "CLIENTS",
 	                           next_client,
 	                           { socket_columns, CONNECTION_COLUMNS },
 	                           "The clients.",
-	                           CONSOLE_STATS };
+	                           CONSOLE_STATS,
+	                           SHOW_OF_DATABASE };
 
 /* ---- servers ---- */
 
@@ -228,12 +232,13 @@ static const struct server *take_server(struct cursor *cursor)
 {
 	const struct server *server;
 
-	do {
-		server = cursor->pools.next_server;
-		if (server)
-			cursor->pools.next_server = TAILQ_NEXT(server, all_node);
-	} while (server && server->state == SERVER_CLOSING);
-	return server;
+	while ((server = cursor->pools.next_server) && cursor_may_look(cursor)) {
+		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
+		if (server->state != SERVER_CLOSING &&
+		    cursor_wants(cursor, server->pool->database->name))
+			return server;
+	}
+	return NULL;
 }
 
 static bool next_server(struct cursor *cursor, void *row)
@@ -249,7 +254,8 @@ const struct show show_servers = { "SERVERS",
 	                           next_server,
 	                           { socket_columns, CONNECTION_COLUMNS },
 	                           "The server connections.",
-	                           CONSOLE_STATS };
+	                           CONSOLE_STATS,
+	                           SHOW_OF_DATABASE };
 
 /* ---- both ---- */
 
@@ -306,7 +312,7 @@ static bool next_socket(struct cursor *cursor, void *at)
 		fill_client(row, client, cursor->console);
 		return true;
 	}
-	server = take_server(cursor);
+	server = cursor->has_more ? NULL : take_server(cursor);
 	if (!server)
 		return false;
 	fill_server(row, server, cursor->console);
@@ -315,7 +321,8 @@ static bool next_socket(struct cursor *cursor, void *at)
 }
 
 const struct show show_sockets = { "SOCKETS", next_socket, COLUMNS(socket_columns),
-	                           "Clients and servers, with their buffers.", CONSOLE_STATS };
+	                           "Clients and servers, with their buffers.", CONSOLE_STATS,
+	                           SHOW_OF_DATABASE };
 
 static bool next_active_socket(struct cursor *cursor, void *at)
 {
@@ -331,4 +338,4 @@ static bool next_active_socket(struct cursor *cursor, void *at)
 const struct show show_active_sockets = { "ACTIVE_SOCKETS", next_active_socket,
 	                                  COLUMNS(socket_columns),
 	                                  "Those of them with something under way.",
-	                                  CONSOLE_STATS };
+	                                  CONSOLE_STATS, SHOW_OF_DATABASE };

@@ -132,11 +132,13 @@ static bool next_stats(struct cursor *cursor, void *at)
 }
 
 const struct show show_stats = { "STATS", next_stats, COLUMNS(stats_columns),
-	                         "What was counted, and its averages.", CONSOLE_STATS };
+	                         "What was counted, and its averages.", CONSOLE_STATS, SHOW_ALONE };
 const struct show show_stats_totals = { "STATS_TOTALS", next_stats, COLUMNS(totals_columns),
-	                                "What was counted since the start.", CONSOLE_STATS };
+	                                "What was counted since the start.",
+	                                CONSOLE_STATS, SHOW_ALONE };
 const struct show show_stats_averages = { "STATS_AVERAGES", next_stats, COLUMNS(averages_columns),
-	                                  "Averages per second, or per query.", CONSOLE_STATS };
+	                                  "Averages per second, or per query.",
+	                                  CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- one row a counter ---- */
 
@@ -198,4 +200,4 @@ static bool next_total(struct cursor *cursor, void *at)
 }
 
 const struct show show_totals = { "TOTALS", next_total, COLUMNS(total_columns),
-	                          "All databases together.", CONSOLE_STATS };
+	                          "All databases together.", CONSOLE_STATS, SHOW_ALONE };

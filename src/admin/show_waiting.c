@@ -59,7 +59,8 @@ static void gather(struct cursor *cursor)
 	struct pool *pool;
 
 	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
-		if (!pool->is_for_lookups && has_waiters(pool))
+		if (!pool->is_for_lookups && has_waiters(pool) &&
+		    cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->account->name, pool });
 	}
@@ -162,4 +163,5 @@ static bool next_waiting(struct cursor *cursor, void *row)
 const struct show show_waiting = { .item = "WAITING",
 	                           .next = next_waiting,
 	                           .columns = COLUMNS(waiting_columns),
-	                           .help = "Who waits for a server, for how long, and why." };
+	                           .help = "Who waits for a server, for how long, and why.",
+	                           .argument = SHOW_OF_DATABASE };

@@ -27,8 +27,9 @@ static bool run(struct console_session *session, const struct request *request, 
 		session->out.is_broken = true;
 		return true;
 	}
-	if (request_columns(request).count && session_may_see(session, request))
-		rows_describe(&session->out, request_columns(request), 0);
+	if (request_columns(request).count && session_may_see(session, request) &&
+	    request_check(request, session, NULL))
+		rows_describe(&session->out, request_columns(&session->simple->request), 0);
 	return session_execute(session, session->simple, 0);
 }
 
@@ -40,7 +41,8 @@ static unsigned int count_talks(struct bytes text)
 	unsigned int count = 0;
 
 	while (statement_next(&text, &statement)) {
-		if (!request_read_talk(statement, &request) || count == TALKS_MAX)
+		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
+		    (request.kind == REQUEST_TALK && talk_rows(request.talk)))
 			return 0;
 		count += request.kind != REQUEST_EMPTY;
 	}
@@ -78,6 +80,8 @@ bool simple_query(struct console_session *session, struct bytes body)
 		return true;
 	}
 	session->is_simple = true;
+	if (err.code == ERR_SYNTAX)
+		request_suggest(bytes_text(text), session->hint, sizeof(session->hint));
 	session_fail(session, &err);
 	return true;
 }

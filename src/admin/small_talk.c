@@ -9,6 +9,7 @@
 
 #include <strings.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/base/version.h"
 #include "pgweir/config/settings.h"
 
@@ -27,6 +28,8 @@ struct talk_row {
 	{                                                             \
 		"SHOW " name, "SHOW", TALK_NOTHING, value, TEXT(name) \
 	}
+
+#define PSQL_NAMES "SELECT pg_catalog . lower ( name ) FROM pg_catalog . pg_settings "
 
 static const struct talk talks[] = {
 	{ "BEGIN ...", "BEGIN", TALK_BEGIN, NULL, { 0 } },
@@ -52,7 +55,7 @@ static const struct talk talks[] = {
 	{ "SET NAMES ...", "SET", TALK_IGNORED, NULL, { 0 } },
 	{ "SELECT 1",
 	  "SELECT 1",
-	  TALK_NOTHING,
+	  TALK_ONE,
 	  "1",
 	  { "?column?", VALUE_INT4, offsetof(struct talk_row, number), NULL } },
 	{ "SELECT version ( )", "SELECT 1", TALK_NOTHING, VERSION_SHOW, TEXT("version") },
@@ -67,6 +70,7 @@ static const struct talk talks[] = {
 	  { "pg_advisory_unlock_all", VALUE_VOID, offsetof(struct talk_row, text), NULL } },
 	{ "SHOW TRANSACTION ISOLATION LEVEL", "SHOW", TALK_NOTHING, "read committed",
 	  TEXT("transaction_isolation") },
+	{ "SHOW TIME ZONE", "SHOW", TALK_NOTHING, "GMT", TEXT("TimeZone") },
 	SHOWS("client_encoding", "UTF-8"),
 	SHOWS("default_transaction_isolation", "read committed"),
 	SHOWS("transaction_isolation", "read committed"),
@@ -76,6 +80,31 @@ static const struct talk talks[] = {
 	SHOWS("server_version", VERSION_COMPATIBLE "/bouncer"),
 	SHOWS("server_encoding", "UTF8"),
 	SHOWS("is_superuser", "on"),
+	/* What psql asks for when TAB is pressed, from version 15 on. */
+	{ PSQL_NAMES "WHERE pg_catalog . lower ( name ) LIKE pg_catalog . lower ( ? ) ...",
+	  "SELECT",
+	  TALK_NAMES,
+	  NULL,
+	  { 0 } },
+	{ PSQL_NAMES "WHERE context IN ( ? , ? ) AND pg_catalog . lower ( name ) LIKE "
+	             "pg_catalog . lower ( ? ) ...",
+	  "SELECT",
+	  TALK_CHANGEABLE_NAMES,
+	  NULL,
+	  { 0 } },
+	{ "SELECT vartype FROM pg_catalog . pg_settings WHERE pg_catalog . lower ( name ) = "
+	  "pg_catalog . lower ( ? )",
+	  "SELECT",
+	  TALK_TYPE,
+	  NULL,
+	  { 0 } },
+	{ "SELECT val FROM ( SELECT name , pg_catalog . unnest ( enumvals ) AS val FROM "
+	  "pg_catalog . pg_settings ) ss WHERE val LIKE ? and pg_catalog . lower ( name ) = "
+	  "pg_catalog . lower ( ? ) ...",
+	  "SELECT",
+	  TALK_VALUES,
+	  NULL,
+	  { 0 } },
 };
 
 /* SET of these is small talk too. A setting of ours that is called the same is ours. */
@@ -185,6 +214,7 @@ static bool matches(const char *pattern, struct bytes text, struct words *words)
 		if (token.kind == TOKEN_END || token.kind == TOKEN_OPEN)
 			return false;
 		if (strcmp(word, "?") == 0) {
+			text_copy(words->argument, sizeof(words->argument), words->value);
 			if (!token_copy(&token, words->value, sizeof(words->value)))
 				return false;
 		} else if (!token_is(&token, word)) {
@@ -203,13 +233,29 @@ const struct talk *talk_find(struct bytes text, struct words *words)
 	return is_set(text) && is_one(text) ? &set_ignored : NULL;
 }
 
+const struct show *talk_rows(const struct talk *talk)
+{
+	switch (talk->effect) {
+	case TALK_NAMES:
+		return &show_names;
+	case TALK_CHANGEABLE_NAMES:
+		return &show_changeable_names;
+	case TALK_TYPE:
+		return &show_type;
+	case TALK_VALUES:
+		return &show_values;
+	default:
+		return NULL;
+	}
+}
+
 static bool next_talk(struct cursor *cursor, void *at)
 {
 	struct talk_row *row = at;
 
 	if (cursor->index++)
 		return false;
-	*row = (struct talk_row){ cursor->talk->text, 1 };
+	*row = (struct talk_row){ cursor->request->talk->text, 1 };
 	return true;
 }
 

@@ -9,4 +9,5 @@ wire      a scripted client, byte by byte
 fake      a scripted server, byte by byte
 names     a name server
 directory an LDAP server
+terminal  a program that wants a terminal
 """

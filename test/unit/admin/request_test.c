@@ -42,7 +42,17 @@ static const struct {
 	{ "SET NAMES 'UTF8'", REQUEST_TALK, "SET" },
 	{ "SHOW POOLS", REQUEST_SHOW, "SHOW" },
 	{ "select version", REQUEST_SHOW, "SHOW" },
+	{ "SHOW CLIENTS my_db;", REQUEST_SHOW, "SHOW" },
+	{ "SELECT pools \"my-db\"", REQUEST_SHOW, "SHOW" },
+	{ "SHOW LIMITS hit", REQUEST_SHOW, "SHOW" },
+	{ "SHOW COLUMNS Pools", REQUEST_SHOW, "SHOW" },
+	{ "SHOW Default_Pool_Size", REQUEST_SHOW, "SHOW" },
+	{ "SHOW TIME ZONE", REQUEST_TALK, "SHOW" },
+	{ "SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings  WHERE context IN ('user', "
+	  "'superuser')    AND pg_catalog.lower(name) LIKE pg_catalog.lower('po%')\nLIMIT 1000",
+	  REQUEST_TALK, "SELECT" },
 	{ "SELECT help", REQUEST_COMMAND, "SHOW" },
+	{ "help", REQUEST_COMMAND, "SHOW" },
 	{ "SET default_pool_size = 3", REQUEST_COMMAND, "SET" },
 	{ "SET transaction_timeout = 3", REQUEST_COMMAND, "SET" }, /* ours, not PostgreSQL's */
 	{ "SET no_such = 3", REQUEST_COMMAND, "SET" },
@@ -73,7 +83,12 @@ static const struct {
 	{ "NONSENSE", "42601", "invalid command 'NONSENSE', use SHOW HELP;" },
 	{ "SHOW", "42601", "invalid command 'SHOW', use SHOW HELP;" },
 	{ "SHOW NONSENSE;", "42601", "invalid command 'SHOW NONSENSE;', use SHOW HELP;" },
-	{ "SHOW POOLS NOW", "42601", "invalid command 'SHOW POOLS NOW', use SHOW HELP;" },
+	{ "SHOW VERSION NOW", "42601", "invalid command 'SHOW VERSION NOW', use SHOW HELP;" },
+	{ "SHOW pool_mode now", "42601",
+	  "invalid command 'SHOW pool_mode now', use SHOW HELP;" },
+	{ "SHOW LIMITS hits", "42601", "invalid command 'SHOW LIMITS hits', use SHOW HELP;" },
+	{ "SHOW COLUMNS pool", "42601", "invalid command 'SHOW COLUMNS pool', use SHOW HELP;" },
+	{ "SHOW CLIENTS a b", "42601", "invalid command 'SHOW CLIENTS a b', use SHOW HELP;" },
 	{ "SELECT 1 + 1", "42601", "invalid command 'SELECT 1 + 1', use SHOW HELP;" },
 	{ "SELECT 2", "42601", "invalid command 'SELECT 2', use SHOW HELP;" },
 	{ "RELOAD db", "42601", "invalid command 'RELOAD db', use SHOW HELP;" },
@@ -95,6 +110,38 @@ START_TEST(others_are_refused)
 	              refused[_i].text);
 	ck_assert_str_eq(err.text, refused[_i].words);
 	ck_assert_str_eq(err.sqlstate, refused[_i].sqlstate);
+}
+END_TEST
+
+static const struct {
+	const char *text, *suggestion;
+} suggestions[] = {
+	{ "SHOW POOL", "Did you mean SHOW POOLS?" },
+	{ "SELECT pool", "Did you mean SHOW POOLS?" },
+	{ "SHOW HEL", "Did you mean SHOW HELP?" },
+	{ "SHOW pool_mod;", "Did you mean SHOW pool_mode?" },
+	{ "CLIENTS", "Did you mean SHOW CLIENTS?" },
+	{ "RESUM", "Did you mean RESUME?" },
+	{ "SHUTDWON wait_for_client", "Did you mean SHUTDOWN WAIT_FOR_CLIENTS?" },
+	{ "RELOAD db", "It is written RELOAD." },
+	{ "SET a", "It is written SET key = value." },
+	{ "SHOW VERSION x", "It is written SHOW VERSION." },
+	{ "SHOW COLUMNS client", "Did you mean SHOW COLUMNS CLIENTS?" },
+	{ "SHOW COLUMNS nonsense", "It is written SHOW COLUMNS [table]." },
+	{ "SHOW", "" },
+	{ "SHOW NONSENSE", "" },
+	{ "NONSENSE", "" },
+	{ "SELECT 1 + 1", "" },
+	{ "CCCCCCCCCCCCCCCC", "" },
+	{ "", "" },
+};
+
+START_TEST(what_may_have_been_meant)
+{
+	char out[160];
+
+	request_suggest(bytes_text(suggestions[_i].text), out, sizeof(out));
+	ck_assert_str_eq(out, suggestions[_i].suggestion);
 }
 END_TEST
 
@@ -152,6 +199,7 @@ int main(void)
 
 	tcase_add_loop_test(tests, requests_are_understood, 0, COUNT_OF(understood));
 	tcase_add_loop_test(tests, others_are_refused, 0, COUNT_OF(refused));
+	tcase_add_loop_test(tests, what_may_have_been_meant, 0, COUNT_OF(suggestions));
 	tcase_add_test(tests, a_long_text_is_quoted_in_part);
 	tcase_add_test(tests, every_show_has_its_columns_and_help);
 	tcase_add_test(tests, every_command_runs_and_has_its_help);

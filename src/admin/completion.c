@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What psql asks for when TAB is pressed behind SHOW or SET: names of settings and, for SHOW,
+ * of tables, the kind of a setting, and the words it may have. small_talk.c knows the
+ * queries; what they name is noted in the request.
+ *
+ * Source: the queries that psql 15 sends, and PostgreSQL's manual on pg_settings.
+ */
+#include "admin_priv.h"
+
+#include <ctype.h>
+#include <strings.h>
+
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+#define LIKE_MAX 64
+
+struct name_row {
+	const char *lower, *vartype, *val;
+	char room[LIKE_MAX];
+};
+_Static_assert(sizeof(struct name_row) <= ROW_SIZE_MAX, "a row is too large");
+
+static const struct column name_columns[] = {
+	COLUMN(struct name_row, VALUE_TEXT, lower, "The name."),
+};
+static const struct column type_columns[] = {
+	COLUMN(struct name_row, VALUE_TEXT, vartype, "The kind of its value."),
+};
+static const struct column value_columns[] = {
+	COLUMN(struct name_row, VALUE_TEXT, val, "A value."),
+};
+
+/* What was noted: a beginning, as LIKE has it (`pool\_m%`), or a whole name. */
+static const char *noted(const struct cursor *cursor) { return cursor->request->words.value; }
+
+/* Whether the name begins as the pattern does; what only LIKE would know is taken as it is. */
+static bool is_like(const char *name, const char *pattern)
+{
+	for (; *pattern && *pattern != '%'; pattern++, name++) {
+		if (*pattern == '\\' && pattern[1])
+			pattern++;
+		if (tolower((unsigned char)*name) != tolower((unsigned char)*pattern))
+			return false;
+	}
+	return *pattern == '%' || !*name;
+}
+
+/* false: it is not asked for. */
+static bool offer(const struct cursor *cursor, struct name_row *row, const char *name)
+{
+	size_t i = 0;
+
+	if (!is_like(name, noted(cursor)))
+		return false;
+	for (; name[i] && i + 1 < sizeof(row->room); i++)
+		row->room[i] = (char)tolower((unsigned char)name[i]);
+	row->room[i] = 0;
+	row->lower = row->room;
+	return true;
+}
+
+static size_t show_count(void)
+{
+	size_t count = 0;
+
+	while (shows[count])
+		count++;
+	return count;
+}
+
+/* Tables first, then HELP, then settings. */
+static bool next_name(struct cursor *cursor, void *row)
+{
+	size_t tables = show_count();
+
+	while (cursor->index < tables + 1 + settings_count) {
+		size_t index = cursor->index++;
+		const char *name = index < tables    ? shows[index]->item
+		                   : index == tables ? "HELP"
+		                                     : settings[index - tables - 1].name;
+
+		if (offer(cursor, row, name))
+			return true;
+	}
+	return false;
+}
+
+static bool next_changeable(struct cursor *cursor, void *row)
+{
+	while (cursor->index < settings_count) {
+		const struct setting *setting = &settings[cursor->index++];
+
+		if (setting->reload == RELOAD_LIVE && offer(cursor, row, setting->name))
+			return true;
+	}
+	return false;
+}
+
+static const struct setting *find(const struct cursor *cursor)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		if (strcasecmp(settings[i].name, noted(cursor)) == 0)
+			return &settings[i];
+	}
+	return NULL;
+}
+
+static const char *type_of(const struct setting *setting)
+{
+	switch (setting->type) {
+	case SETTING_BOOL:
+		return "bool";
+	case SETTING_WORD:
+		return "enum";
+	case SETTING_INT:
+		return "integer";
+	default:
+		return "string"; /* those with units too */
+	}
+}
+
+static bool next_type(struct cursor *cursor, void *at)
+{
+	const struct setting *setting = cursor->index++ ? NULL : find(cursor);
+
+	if (setting)
+		((struct name_row *)at)->vartype = type_of(setting);
+	return setting != NULL;
+}
+
+/* The setting was noted last, and before it what the value begins with. */
+static bool next_value(struct cursor *cursor, void *at)
+{
+	const struct setting *setting = find(cursor);
+	struct name_row *row = at;
+
+	while (setting && setting->words && setting->words[cursor->index]) {
+		row->val = setting->words[cursor->index++];
+		if (is_like(row->val, cursor->request->words.argument))
+			return true;
+	}
+	return false;
+}
+
+const struct show show_names = { .item = "", .next = next_name, .columns = COLUMNS(name_columns) };
+const struct show show_changeable_names = { .item = "",
+	                                    .next = next_changeable,
+	                                    .columns = COLUMNS(name_columns) };
+const struct show show_type = { .item = "", .next = next_type, .columns = COLUMNS(type_columns) };
+const struct show show_values = { .item = "",
+	                          .next = next_value,
+	                          .columns = COLUMNS(value_columns) };
