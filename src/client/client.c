@@ -384,7 +384,7 @@ static void on_query_due(struct timer *timer)
 }
 
 /* The limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
-static void arm_wait(struct client *client)
+static void arm_wait(struct client *client, usec_t since)
 {
 	const struct config *config = client->clients->config;
 	struct loop *loop = client->clients->with.loop;
@@ -393,9 +393,19 @@ static void arm_wait(struct client *client)
 	usec_t query = config_query_timeout(config, client->account->entry);
 
 	if (query && (!wait || query < wait))
-		timer_set(&client->timer, loop_line(loop, query, on_query_due), client->request_at);
+		timer_set(&client->timer, loop_line(loop, query, on_query_due), since);
 	else
-		timer_set(&client->timer, loop_line(loop, wait, on_wait_due), client->request_at);
+		timer_set(&client->timer, loop_line(loop, wait, on_wait_due), since);
+}
+
+/* Its login still has its own limit: the one that ends first counts. */
+void client_newcomer_begin(struct client *client)
+{
+	usec_t login_due = client_login_due(client);
+
+	arm_wait(client, client->borrower.waiting_since);
+	if (login_due && (!timer_is_set(&client->timer) || login_due < client->timer.due))
+		client_login_begin(client);
 }
 
 static void on_notify_due(struct timer *timer)
@@ -403,7 +413,7 @@ static void on_notify_due(struct timer *timer)
 	struct client *client = CLIENT_OF(timer, timer);
 	struct buf out = { 0 };
 
-	arm_wait(client);
+	arm_wait(client, client->request_at);
 	client->was_notified = true;
 	message_notice(&out, &(struct report){
 				 .severity = "NOTICE",
@@ -422,7 +432,7 @@ void client_wait_begin(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 	usec_t notify = config->query_wait_notify;
 
-	arm_wait(client);
+	arm_wait(client, client->request_at);
 	if (!notify || client->was_notified)
 		return;
 	/* The notice comes first, if its time comes first. */
@@ -440,8 +450,10 @@ void client_rearm(struct client *client)
 	case CLIENT_PROOF:
 	case CLIENT_LOOKING:
 	case CLIENT_DERIVING:
-	case CLIENT_NEWCOMER:
 		client_login_begin(client);
+		return;
+	case CLIENT_NEWCOMER:
+		client_newcomer_begin(client);
 		return;
 	case CLIENT_IDLE:
 		timer_change(&client->timer, loop_line(loop, idle_limit(client), on_idle_due));

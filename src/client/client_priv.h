@@ -161,6 +161,9 @@ static inline bool client_is_physical(const struct client *client)
 /* client_login_timeout begins. */
 void client_login_begin(struct client *client);
 
+/* When its login has taken too long; 0 = never. */
+usec_t client_login_due(const struct client *client);
+
 /* A client in the line is cancelled: its request is answered with an error here. relay.c */
 void relay_cancel_waiting(struct client *client);
 
@@ -219,6 +222,9 @@ void emptying_stop(struct clients *clients);
 
 void client_idle_begin(struct client *client); /* client_idle_timeout */
 void client_wait_begin(struct client *client); /* query_wait_timeout, query_wait_notify */
+
+/* It waits for a server to log in: the limit of waiting, or that of its login. */
+void client_newcomer_begin(struct client *client);
 
 /* Limits that changed count for the state that the client is in. */
 void client_rearm(struct client *client);

@@ -40,7 +40,9 @@ struct lookup {
 	TAILQ_ENTRY(lookup) node; /* among all */
 	struct lookups *lookups;
 	struct borrower borrower;
-	struct timer timer; /* client_login_timeout, so that nobody joins a query that hangs */
+	struct timer timer; /* client_login_timeout, so that nobody joins a query that hangs; while
+	                     * it waits for a server query_wait_timeout, if that is over first */
+	usec_t begun_at;
 	struct task task;
 	struct lookup_wait_list waits;
 	struct replies replies;
@@ -190,7 +192,44 @@ static bool note(struct server *server)
 	return true;
 }
 
-/* There is a server. */
+/* ---- limits ---- */
+
+static void on_due(struct timer *timer)
+{
+	fail(LOOKUP_OF(timer, timer), ERR_CANNOT_CONNECT, "no answer within client_login_timeout");
+}
+
+static void on_wait_due(struct timer *timer)
+{
+	struct lookup *lookup = LOOKUP_OF(timer, timer);
+	struct buf reason = { 0 };
+
+	buf_add_text(&reason, "query_wait_timeout: ");
+	pool_wait_tell(&lookup->borrower, &reason);
+	log_failure(lookup, buf_ok(&reason) ? buf_text(&reason) : "query_wait_timeout");
+	buf_free(&reason);
+	err_set(&lookup->err, ERR_LIMIT, "query_wait_timeout");
+	end(lookup);
+}
+
+static void arm(struct lookup *lookup)
+{
+	const struct config *config = lookup->lookups->config;
+	const struct pool *pool = lookup->borrower.pool;
+	struct loop *loop = loop_of(lookup->lookups);
+	usec_t login = config->client_login_timeout, since = lookup->borrower.waiting_since;
+	usec_t wait =
+	    config_query_wait_timeout(config, pool->database->entry, pool->account->entry);
+
+	if (lookup->borrower.state == BORROWER_WAITING && wait &&
+	    (!login || since + wait < lookup->begun_at + login))
+		timer_set(&lookup->timer, loop_line(loop, wait, on_wait_due), since);
+	else
+		timer_set(&lookup->timer, loop_line(loop, login, on_due), lookup->begun_at);
+}
+
+/* ---- the query, once there is a server ---- */
+
 static void ask(struct lookup *lookup)
 {
 	struct borrower *borrower = &lookup->borrower;
@@ -198,6 +237,7 @@ static void ask(struct lookup *lookup)
 	usec_t now = loop_now(loop_of(lookups));
 	struct buf out = { 0 };
 
+	arm(lookup);
 	/* No client was here, but an auth_query itself may have set something. */
 	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
 		return;
@@ -263,7 +303,9 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool is_to
 	lookup->was_lost = true;
 	lookup->state = LOOKUP_WAITING;
 	replies_done(&lookup->replies);
-	if (!pool_ask(borrower, &why))
+	if (pool_ask(borrower, &why))
+		arm(lookup);
+	else
 		fail(lookup, ERR_CANNOT_CONNECT, why.text);
 }
 
@@ -278,11 +320,6 @@ static const struct borrower_ops lookup_borrower_ops = {
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
 };
-
-static void on_due(struct timer *timer)
-{
-	fail(LOOKUP_OF(timer, timer), ERR_CANNOT_CONNECT, "no answer within client_login_timeout");
-}
 
 /* ---- asking ---- */
 
@@ -312,20 +349,20 @@ static bool begin(struct lookup *lookup, const struct question *question, struct
 {
 	struct lookups *lookups = lookup->lookups;
 	struct pool *pool = pools_lookup_pool(question->database, question->auth_user);
-	struct loop *loop = loop_of(lookups);
 	struct err why;
 
 	if (!pool)
 		return err_set(err, ERR_MEMORY, "no memory for pool");
 	pool_join(pool, &lookup->borrower);
-	timer_set(&lookup->timer, loop_line(loop, lookups->config->client_login_timeout, on_due),
-	          loop_now(loop));
+	lookup->begun_at = loop_now(loop_of(lookups));
 	if (pool_take(&lookup->borrower)) {
 		ask(lookup);
 		return true;
 	}
-	if (pool_ask(&lookup->borrower, &why))
+	if (pool_ask(&lookup->borrower, &why)) {
+		arm(lookup);
 		return true;
+	}
 	log_failure(lookup, why.text);
 	if (why.code == ERR_ADMIN_SHUTDOWN)
 		*err = why;

@@ -255,8 +255,7 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-/* When its login has taken too long; 0 = never. */
-static usec_t login_due(const struct client *client)
+usec_t client_login_due(const struct client *client)
 {
 	usec_t limit = client->clients->config->client_login_timeout;
 
@@ -324,7 +323,7 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	    .is_proven = is_proven,
 	    .options = options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
-	    .deadline = login_due(client),
+	    .deadline = client_login_due(client),
 	    .iterations = (unsigned int)clients->config->scram_iterations,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = clients->with.verifiers,

@@ -165,6 +165,7 @@ static void ask_own(struct client *client)
 		return;
 	}
 	client_enter(client, CLIENT_NEWCOMER);
+	client_newcomer_begin(client);
 	stream_want(&client->stream, WANT_END);
 }
 
@@ -194,5 +195,6 @@ void welcome_begin(struct client *client)
 		return;
 	}
 	client_enter(client, CLIENT_NEWCOMER);
+	client_newcomer_begin(client);
 	stream_want(&client->stream, WANT_END);
 }

@@ -263,7 +263,7 @@ const struct setting settings[] = {
 	        .help = "A client that waits for a server for so long is told so by a NOTICE. "
 	                "0 = off."),
 	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
-	        .help = "How long a query may wait for a server. 0 = for ever."),
+	        .help = "How long a query, or a login, may wait for a server. 0 = for ever."),
 	SETTING(reserve_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Further server connections for clients that wait for long."),
 	SETTING(reserve_pool_timeout, .initial = "5", LIVE, GROUP(GENERIC),
