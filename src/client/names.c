@@ -141,6 +141,7 @@ struct name_change {
 	struct ledger_change base;
 	struct ledger_change *server_change; /* or NULL */
 	struct names *names;
+	struct statement *statement;    /* of a name that comes; one owner */
 	struct client_statement *entry; /* of a name that goes: ours until it is settled */
 	uint32_t loss_count;            /* when it was made */
 	uint32_t number;
@@ -171,6 +172,8 @@ static struct name_change *make_change(struct client *client, const char *name,
 static void free_change(struct name_change *change)
 {
 	ledger_open_end(&change->names->open);
+	if (change->statement)
+		statement_release(change->statement->statements, &change->statement);
 	free(change);
 }
 
@@ -190,6 +193,92 @@ static void settle_come(struct ledger_change *base, bool is_done)
 	free_change(change);
 }
 
+/* ---- which statement it is ---- */
+
+/* Owns the new one from now on, which the caller owned. */
+static void set_statement(struct client_statement *entry, struct statement *statement)
+{
+	struct statement *old = names_statement(entry);
+
+	entry->use.statement = statement;
+	statement_release(statement->statements, &old);
+}
+
+bool names_enter_scope(struct client *client, struct client_statement *entry)
+{
+	struct server *server = client->borrower.server;
+	struct statement *statement = names_statement(entry);
+	struct bytes scope, name;
+
+	if (!server_scope(server, &scope))
+		return false;
+	if (bytes_equal(scope, statement_scope(statement)))
+		return true;
+	/* Let PostgreSQL judge whether its result still has the columns that the client knows. */
+	if (statement->is_typed && known_use_as(&server->known, statement, &name))
+		return true;
+	statement = statement_scoped(statement, scope);
+	if (!statement)
+		return false;
+	set_statement(entry, statement);
+	return true;
+}
+
+struct name_description {
+	struct description base;
+	struct known *known;            /* the server's */
+	struct client_statement *entry; /* counted in its use_count */
+	struct statement *statement;    /* that is described; one owner */
+	uint32_t parse_number;
+};
+
+static bool on_types(struct description *base, struct bytes types)
+{
+	struct name_description *description = (struct name_description *)base;
+	struct client_statement *entry = description->entry;
+	struct statement *typed = statement_typed(description->statement, types);
+
+	if (!typed)
+		return false;
+	known_typed(description->known, description->statement, typed, description->parse_number);
+	statement_release(typed->statements, &typed);
+	if (names_statement(entry)->is_typed)
+		return true; /* the first description counts */
+	typed = statement_typed(names_statement(entry), types);
+	if (typed)
+		set_statement(entry, typed);
+	return typed != NULL;
+}
+
+static void settle_description(struct ledger_change *change, bool is_done)
+{
+	struct name_description *description = (struct name_description *)change;
+
+	settle_use(&description->entry->use, is_done);
+	statement_release(description->statement->statements, &description->statement);
+	free(description);
+}
+
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry)
+{
+	struct name_description *description = calloc(1, sizeof(*description));
+	struct statement *statement = names_statement(entry);
+
+	if (!description)
+		return NULL;
+	description->known = &client->borrower.server->known;
+	description->entry = entry;
+	description->statement = statement_hold(statement);
+	description->parse_number = known_parse_number(description->known, statement);
+	description->base.base =
+	    (struct ledger_change){ settle_description, statement, entry->name };
+	description->base.on_types = on_types;
+	entry->use_count++;
+	return &description->base.base;
+}
+
+/* ---- */
+
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change)
 {
@@ -206,7 +295,7 @@ struct ledger_change *names_come(struct client *client, const char *name,
 		free(entry);
 		return NULL;
 	}
-	change->base.statement = statement; /* held by the entry at least as long */
+	change->base.statement = change->statement = statement_hold(statement);
 	entry->come_number = change->number;
 	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
 	return &change->base;

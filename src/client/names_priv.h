@@ -43,6 +43,18 @@ struct ledger_change *names_come(struct client *client, const char *name,
 /* The name is gone from now on, if it was there, and comes back if that fails. NULL: no memory. */
 struct ledger_change *names_go(struct client *client, const char *name);
 
+/*
+ * The statement is prepared in the scope that its client's server has now from now on, unless the
+ * server still has it as it was described. false: no memory.
+ */
+bool names_enter_scope(struct client *client, struct client_statement *entry);
+
+/*
+ * For a Describe of it, under its statement's own name: when the types of its parameters come,
+ * it is the statement with these types from then on, on every server. NULL: no memory.
+ */
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry);
+
 /* Whether a batch that was sent may yet change what is found under the names. */
 bool names_are_unsure(const struct client *client);
 

@@ -32,8 +32,6 @@
 /* A statement's name on servers is short; a portal's name may be long. */
 #define HEAD_MAX GATHER_ROOM
 
-#define OUR_NAMES "PGBOUNCER_" /* as statements.c begins them */
-
 bool prepared_follows(const struct client *client)
 {
 	if (client_statement_count(client))
@@ -102,11 +100,16 @@ static bool repeat(struct client *client, struct gather *gather, struct statemen
 	return prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
 }
 
-bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement)
+bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement,
+                     struct bytes *name)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
 
+	if (name && known_use_as(&server->known, statement, name))
+		return true;
+	if (name)
+		*name = statement_name(statement);
 	if (known_is_spoilt(&server->known, statement))
 		return repeat(client, gather, statement);
 	if (known_use(&server->known, statement))
@@ -143,7 +146,7 @@ struct refusal *prepared_refusal(const struct err *err)
 enum prepared_result prepared_refuse(struct client *client, const struct err *err,
                                      struct gather *gather)
 {
-	static const char bind[] = "B\0\0\0\026\0" OUR_NAMES "\0\0\0\0\0\0\0";
+	static const char bind[] = "B\0\0\0\026\0" STATEMENT_NAMES "\0\0\0\0\0\0\0";
 	struct refusal *refusal = prepared_refusal(err);
 
 	if (!refusal)
@@ -234,7 +237,7 @@ static bool parse_new(struct client *client, const char *name, struct statement 
 static enum prepared_result judge_parse(struct client *client, const struct frame *frame,
                                         struct bytes in, struct gather *gather)
 {
-	struct bytes body, text;
+	struct bytes body, text, scope;
 	struct parse_fields parse;
 	struct statement *statement;
 	struct err err;
@@ -254,7 +257,9 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
-	statement = statement_of(names_store(client), text);
+	if (!server_scope(client->borrower.server, &scope))
+		return PREPARED_END;
+	statement = statement_of(names_store(client), text, scope);
 	if (!statement)
 		return PREPARED_END;
 	if (!known_is_sure(&client->borrower.server->known, statement)) {
@@ -277,11 +282,9 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 
 /* A message whose statement's name is ours now: what stands before the rest. */
 static enum prepared_result replace_head(const struct frame *frame,
-                                         const struct object_names *names,
-                                         const struct statement *statement, struct gather *gather,
-                                         size_t *head)
+                                         const struct object_names *names, struct bytes name,
+                                         struct gather *gather, size_t *head)
 {
-	struct bytes name = statement_name(statement);
 	size_t portal_size = names->portal ? strlen(names->portal) + 1 : 0;
 	size_t front_size = FRAME_HEADER_SIZE + (names->target ? 1 : 0);
 	char front[FRAME_HEADER_SIZE + 1] = { frame->type, 0, 0, 0, 0, names->target };
@@ -298,7 +301,7 @@ static enum prepared_result replace_head(const struct frame *frame,
 
 bool prepared_is_ours(const char *name)
 {
-	return strncmp(name, OUR_NAMES, sizeof(OUR_NAMES) - 1) == 0;
+	return strncmp(name, STATEMENT_NAMES, sizeof(STATEMENT_NAMES) - 1) == 0;
 }
 
 /* None of the client's names. It may be SQL's PREPARE, but never what others have prepared. */
@@ -313,27 +316,43 @@ static enum prepared_result judge_unknown(struct client *client, const char *nam
 	return prepared_refuse(client, &err, gather);
 }
 
+/* Notes a Bind or a Describe. false: no memory. */
+static bool note_use(struct client *client, char type, struct client_statement *entry)
+{
+	struct server *server = client->borrower.server;
+	struct ledger_change *description;
+
+	if (type == 'D' && !names_statement(entry)->is_typed) {
+		description = names_describe(client, entry);
+		return description &&
+		       prepared_note(server, LEDGER_TYPES, LEDGER_FORWARD, description);
+	}
+	entry->use_count++; /* no more than there are entries in a ledger */
+	return prepared_note(server, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE, LEDGER_FORWARD,
+	                     &entry->use);
+}
+
 static enum prepared_result judge_use(struct client *client, const struct frame *frame,
                                       const struct object_names *names, struct gather *gather,
                                       size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
-	enum ledger_kind kind = frame->type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE;
+	struct bytes name;
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
 		return PREPARED_WAIT;
+	if (entry && !names_enter_scope(client, entry))
+		return PREPARED_END;
 	if (entry && !known_is_sure(&client->borrower.server->known, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (frame->type == 'B')
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
-	if (!prepared_inject(client, gather, names_statement(entry)))
+	if (!prepared_inject(client, gather, names_statement(entry), &name) ||
+	    !note_use(client, frame->type, entry))
 		return PREPARED_END;
-	entry->use_count++; /* no more than there are entries in a ledger */
-	if (!prepared_note(client->borrower.server, kind, LEDGER_FORWARD, &entry->use))
-		return PREPARED_END;
-	return replace_head(frame, names, names_statement(entry), gather, head);
+	return replace_head(frame, names, name, gather, head);
 }
 
 static enum prepared_result judge_close(struct client *client, const char *name)
@@ -407,7 +426,6 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 const char *prepared_text(const struct client *client, const char *name)
 {
 	const struct client_statement *entry = names_find(client, name);
-	const struct statement *statement = entry ? names_statement(entry) : NULL;
 
-	return statement ? statement->message + FRAME_HEADER_SIZE + statement->name_size : NULL;
+	return entry ? statement_text(names_statement(entry)).at : NULL;
 }

@@ -42,8 +42,12 @@ bool prepared_note(struct server *server, enum ledger_kind kind, enum ledger_fat
 /* Close of a statement under its name on servers: a zero is behind it. Not noted. */
 void prepared_gather_close(struct gather *gather, struct bytes name);
 
-/* The server learns the statement in front of what needs it, if it does not know it. */
-bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement);
+/*
+ * The server learns the statement in front of what needs it, if it does not know it. name: how
+ * it is called there; NULL: it must be by its own name.
+ */
+bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement,
+                     struct bytes *name);
 
 /* The change of a request that is made to fail: the client hears `err`. NULL: no memory. */
 struct refusal *prepared_refusal(const struct err *err);
@@ -58,7 +62,7 @@ enum prepared_result prepared_refuse(struct client *client, const struct err *er
 enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
                                    struct bytes in, struct gather *gather);
 
-/* A Bind or Describe of it. PREPARED_PASS: what it needs stands in front. */
+/* A Bind or Describe of it. PREPARED_PASS: what it needs stands in front; HEAD: and it is noted. */
 enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather);
 
 /* A Close of it, or a Query: there is none any more. */

@@ -101,7 +101,7 @@ bool sql_is_refused(const char *text, struct err *err)
 static enum prepared_result refuse_query(struct client *client, const char *reason,
                                          struct gather *gather)
 {
-	static const char query[] = "Q\0\0\0\031EXECUTE \"PGBOUNCER_\"";
+	static const char query[] = "Q\0\0\0\031EXECUTE \"" STATEMENT_NAMES "\"";
 	struct refusal *refusal;
 	struct err err;
 
@@ -156,14 +156,15 @@ static struct statement *make_statement(const struct client *client,
 {
 	struct statement *statement = NULL;
 	struct buf text = { 0 };
+	struct bytes scope;
 
 	buf_add(&text, sql->body.at, sql->body.count);
 	buf_add_byte(&text, 0);
 	buf_add_be16(&text, sql->type_count);
 	for (size_t i = 0; i < sql->type_count; i++)
 		buf_add_be32(&text, sql->types[i]);
-	if (buf_ok(&text))
-		statement = statement_of(names_store(client), buf_bytes(&text));
+	if (buf_ok(&text) && server_scope(client->borrower.server, &scope))
+		statement = statement_of(names_store(client), buf_bytes(&text), scope);
 	buf_free(&text);
 	return statement;
 }
@@ -287,16 +288,19 @@ static enum prepared_result execute_known(const struct query *query, struct clie
 {
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
-	bool is_there = known_use(&server->known, names_statement(entry)) &&
-	                !known_is_spoilt(&server->known, names_statement(entry));
+	bool is_there;
 
+	if (!names_enter_scope(client, entry))
+		return PREPARED_END;
+	is_there = known_use(&server->known, names_statement(entry)) &&
+	           !known_is_spoilt(&server->known, names_statement(entry));
 	if (!known_is_sure(&server->known, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->gather);
 	if (!is_there && !ledger_is_empty(&server->ledger))
 		return PREPARED_WAIT;
-	if (!prepared_inject(client, query->gather, names_statement(entry)))
+	if (!prepared_inject(client, query->gather, names_statement(entry), NULL))
 		return PREPARED_END;
 	entry->use_count++;
 	if (!prepared_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
@@ -389,9 +393,11 @@ static enum prepared_result parse_execute(struct client *client, const struct sq
 {
 	struct server *server = client->borrower.server;
 
+	if (!names_enter_scope(client, entry))
+		return PREPARED_END;
 	if (!known_is_sure(&server->known, names_statement(entry)))
 		return PREPARED_WAIT;
-	if (!prepared_inject(client, gather, names_statement(entry)) ||
+	if (!prepared_inject(client, gather, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
 		return PREPARED_END;
 	gather_renamed(gather, 'P', body, sql->token, statement_name(names_statement(entry)));
@@ -477,7 +483,7 @@ enum prepared_result sql_execute(struct client *client, const char *portal, stru
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!known_is_sure(&server->known, sql->statement))
 			return PREPARED_WAIT;
-		if (!prepared_inject(client, gather, sql->statement))
+		if (!prepared_inject(client, gather, sql->statement, NULL))
 			return PREPARED_END;
 		change = rename_only(client, sql->name, sql->statement);
 	} else {

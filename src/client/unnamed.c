@@ -8,7 +8,8 @@
  *
  * Hard here: what most drivers do, Parse and Bind in one go, must cost nothing. So
  * a text is kept only when what was read ends with it not bound. A Bind
- * that finds no statement of its client's on the server must not find another's.
+ * that finds no statement of its client's on the server must not find another's. And what
+ * types a description gave the parameters, they must have on every server.
  */
 #include "prepared_priv.h"
 
@@ -30,6 +31,7 @@ struct unnamed {
 	struct ledger_change repeat; /* the same for those that we have added */
 	uint32_t open_count;         /* how many these are */
 	uint32_t segment;            /* of the last one */
+	uint32_t number;             /* of the client's own ones, all of them */
 	struct statements *statements;
 	struct statement *statement; /* the text that was kept, freed between reads only */
 	bool has_text;               /* and it still counts */
@@ -80,6 +82,7 @@ static bool note_parse(struct client *client, enum ledger_fate fate)
 
 	unnamed->is_here = true;
 	unnamed->open_count++;
+	unnamed->number += fate == LEDGER_FORWARD;
 	unnamed->segment = server->ledger.segment;
 	return prepared_note(server, LEDGER_PARSE, fate,
 	                     fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
@@ -145,9 +148,62 @@ static bool empty(struct client *client, struct gather *gather)
 	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
+/* A Describe of the client's statement. */
+struct unnamed_description {
+	struct description base;
+	struct unnamed *unnamed;
+	uint32_t number; /* of the Parse */
+};
+
+static bool on_types(struct description *base, struct bytes types)
+{
+	const struct unnamed_description *description = (const struct unnamed_description *)base;
+	struct unnamed *unnamed = description->unnamed;
+	struct statement *typed;
+
+	if (!unnamed->has_text || unnamed->number != description->number ||
+	    unnamed->statement->is_typed)
+		return true;
+	typed = statement_typed(unnamed->statement, types);
+	if (!typed)
+		return false;
+	statement_release(unnamed->statements, &unnamed->statement);
+	unnamed->statement = typed;
+	return true;
+}
+
+static void settle_description(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	free(change);
+}
+
+/* PREPARED_HEAD: it is noted. */
+static enum prepared_result note_description(struct client *client)
+{
+	struct unnamed *unnamed = client->unnamed;
+	struct unnamed_description *description;
+
+	if (!unnamed || (unnamed->statement && unnamed->statement->is_typed && unnamed->has_text))
+		return PREPARED_PASS;
+	description = calloc(1, sizeof(*description));
+	if (!description)
+		return PREPARED_END;
+	*description = (struct unnamed_description){
+		.base = { .base = { .settle = settle_description }, .on_types = on_types },
+		.unnamed = unnamed,
+		.number = unnamed->number,
+	};
+	return prepared_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD,
+	                     &description->base.base)
+	           ? PREPARED_HEAD
+	           : PREPARED_END;
+}
+
 enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather)
 {
 	struct unnamed *unnamed = client->unnamed;
+	enum prepared_result result = PREPARED_PASS;
 
 	/* Behind a Sync that is not answered yet nobody can tell whether it was parsed. */
 	if (unnamed && unnamed->open_count &&
@@ -155,11 +211,11 @@ enum prepared_result unnamed_use(struct client *client, char type, struct gather
 		return PREPARED_WAIT;
 	if (type == 'B')
 		gather->unnamed = bytes_of(NULL, 0);
-	if (unnamed && unnamed->is_here)
-		return PREPARED_PASS;
-	if (unnamed && unnamed->has_text)
-		return inject(client, gather);
-	return empty(client, gather) ? PREPARED_PASS : PREPARED_END;
+	if (unnamed && !unnamed->is_here && unnamed->has_text)
+		result = inject(client, gather);
+	else if (!unnamed || !unnamed->is_here)
+		result = empty(client, gather) ? PREPARED_PASS : PREPARED_END;
+	return type == 'D' && result == PREPARED_PASS ? note_description(client) : result;
 }
 
 void unnamed_drop(struct client *client, struct gather *gather)
@@ -178,7 +234,8 @@ void unnamed_keep(struct client *client, const struct gather *gather)
 	if (!gather->unnamed.count)
 		return;
 	statement_release(unnamed->statements, &unnamed->statement);
-	unnamed->statement = statement_of(unnamed->statements, gather->unnamed);
+	unnamed->statement =
+	    statement_of(unnamed->statements, gather->unnamed, bytes_of("", 0));
 	unnamed->has_text = unnamed->statement != NULL;
 }
 

@@ -137,6 +137,14 @@ enum wire_result fields_ready(struct bytes body, char *state)
 	return WIRE_OK;
 }
 
+enum wire_result fields_types(struct bytes body)
+{
+	struct bytes types;
+	uint16_t count;
+
+	return answer(take_array(&body, 4, &count, &types) && body.count == 0);
+}
+
 enum wire_result fields_text(struct bytes body, const char **text)
 {
 	return answer(bytes_take_text(&body, text) && body.count == 0);

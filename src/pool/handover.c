@@ -138,14 +138,16 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 
 bool statement_write(struct statement *statement, struct channel *channel)
 {
-	size_t front = 5 + statement->name_size;
 	struct buf record = { 0 };
 
 	if (statement->is_written)
 		return true;
 	record_add_number(&record, 'n', statement_number(statement));
-	record_add_bytes(&record, 't',
-	                 bytes_of(statement->message + front, statement->message_size - front));
+	record_add_bytes(&record, 't', statement_text(statement));
+	if (statement->scope_size)
+		record_add_bytes(&record, 's', statement_scope(statement));
+	if (statement->is_typed)
+		record_add_number(&record, 'T', true);
 	statement->is_written = send_it(channel, HANDOVER_STATEMENT, &record);
 	return statement->is_written;
 }
@@ -221,8 +223,8 @@ struct fields {
 	char shown[SECRET_MAX], secret[SECRET_MAX];
 	uint64_t last_id, last_number, number, kind;
 	uint64_t server_hits, client_hits, size_hits, reserve_hits;
-	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome;
-	struct bytes keys, welcome, baseline, text;
+	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome, is_typed;
+	struct bytes keys, welcome, baseline, text, scope;
 	struct stats stats;
 };
 
@@ -285,6 +287,12 @@ static void read_statement(struct record *record, struct fields *fields)
 	fields->text = record_bytes(record, 't', CHANNEL_MESSAGE_MAX);
 	/* A query with its zero, and the count of its types. */
 	if (fields->text.count < 3 || !memchr(fields->text.at, 0, fields->text.count))
+		record->is_bad = true;
+	if (record_has(record, 's')) /* these two are missing from an older version's */
+		fields->scope = record_bytes(record, 's', PARAMS_SIZE_MAX);
+	if (record_has(record, 'T'))
+		fields->is_typed = record_flag(record, 'T');
+	if (!params_check(fields->scope))
 		record->is_bad = true;
 }
 
@@ -380,11 +388,14 @@ static void take_statement(struct pools_arrival *arrival, const struct fields *f
 	if (!arrived)
 		return;
 	arrived->number = fields->number;
-	arrived->statement = statement_numbered(statements, fields->text, fields->number);
-	if (arrived->statement)
-		HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
-	else
+	arrived->statement =
+	    statement_numbered(statements, fields->text, fields->scope, fields->number);
+	if (!arrived->statement) {
 		free(arrived);
+		return;
+	}
+	arrived->statement->is_typed |= fields->is_typed;
+	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 }
 
 static const struct kind {

@@ -15,10 +15,13 @@
 #include "pgweir/base/banned.h"
 
 struct known_statement {
-	UT_hash_handle hh; /* by the statement's address */
+	UT_hash_handle hh;       /* by the statement's address */
+	UT_hash_handle typed_hh; /* by that of `typed` */
 	TAILQ_ENTRY(known_statement) node;
 	struct statement *statement; /* one owner */
+	struct statement *typed;     /* what it is there, with the types; one owner, or NULL */
 	const void *change;          /* that it is still to be confirmed by */
+	uint32_t parse_number;
 	bool is_confirmed;
 	bool is_spoilt;
 };
@@ -37,10 +40,30 @@ static struct known_statement *find(const struct known *known, const struct stat
 	return entry;
 }
 
+/* One that is known by another name. */
+static struct known_statement *find_typed(const struct known *known,
+                                          const struct statement *statement)
+{
+	struct known_statement *entry;
+
+	HASH_FIND(typed_hh, known->typed_table, &statement, sizeof(statement), entry);
+	return entry;
+}
+
+/* Of which types its parameters are is not known any more. */
+static void forget_types(struct known *known, struct known_statement *entry)
+{
+	if (!entry->typed)
+		return;
+	HASH_DELETE(typed_hh, known->typed_table, entry);
+	statement_release(known->statements, &entry->typed);
+}
+
 static void forget(struct known *known, struct known_statement *entry)
 {
 	if (!entry)
 		return;
+	forget_types(known, entry);
 	HASH_DEL(known->table, entry);
 	TAILQ_REMOVE(&known->list, entry, node);
 	statement_release(known->statements, &entry->statement);
@@ -60,28 +83,74 @@ static struct known_statement *learn(struct known *known, struct statement *stat
 	if (!entry)
 		return NULL;
 	entry->statement = statement_hold(statement);
+	entry->parse_number = ++known->parse_count;
 	HASH_ADD_PTR(known->table, statement, entry);
 	TAILQ_INSERT_TAIL(&known->list, entry, node);
 	return entry;
+}
+
+static void use(struct known *known, struct known_statement *entry)
+{
+	if (TAILQ_NEXT(entry, node)) {
+		TAILQ_REMOVE(&known->list, entry, node);
+		TAILQ_INSERT_TAIL(&known->list, entry, node);
+	}
 }
 
 bool known_use(struct known *known, const struct statement *statement)
 {
 	struct known_statement *entry = find(known, statement);
 
+	if (entry)
+		use(known, entry);
+	return entry;
+}
+
+bool known_use_as(struct known *known, const struct statement *statement, struct bytes *name)
+{
+	struct known_statement *entry = find(known, statement);
+
 	if (!entry)
+		entry = find_typed(known, statement);
+	if (!entry || entry->is_spoilt)
 		return false;
-	if (TAILQ_NEXT(entry, node)) {
-		TAILQ_REMOVE(&known->list, entry, node);
-		TAILQ_INSERT_TAIL(&known->list, entry, node);
-	}
+	use(known, entry);
+	*name = statement_name(entry->statement);
 	return true;
+}
+
+struct bytes known_other_name(const struct known *known, const struct statement *statement)
+{
+	const struct known_statement *entry = find_typed(known, statement);
+
+	return entry ? statement_name(entry->statement) : bytes_of("", 0);
+}
+
+uint32_t known_parse_number(const struct known *known, const struct statement *statement)
+{
+	const struct known_statement *entry = find(known, statement);
+
+	return entry ? entry->parse_number : 0;
+}
+
+void known_typed(struct known *known, const struct statement *statement, struct statement *typed,
+                 uint32_t parse_number)
+{
+	struct known_statement *entry = find(known, statement);
+
+	if (!entry || entry->parse_number != parse_number || entry->typed || typed == statement ||
+	    find_typed(known, typed))
+		return;
+	entry->typed = statement_hold(typed);
+	HASH_ADD_KEYPTR(typed_hh, known->typed_table, &entry->typed, sizeof(entry->typed), entry);
 }
 
 bool known_is_sure(const struct known *known, const struct statement *statement)
 {
 	const struct known_statement *entry = find(known, statement);
 
+	if (!entry)
+		entry = find_typed(known, statement);
 	return (entry && entry->is_confirmed) ||
 	       !ledger_open_is_unsure(&known->open, known->ledger);
 }
@@ -90,6 +159,8 @@ void known_spoil(struct known *known, const struct statement *statement)
 {
 	struct known_statement *entry = find(known, statement);
 
+	if (!entry)
+		entry = find_typed(known, statement);
 	if (entry)
 		entry->is_spoilt = true;
 }
@@ -282,6 +353,8 @@ bool known_repeat(struct known *known, struct statement *statement, struct ledge
 	if (!repeat)
 		return false;
 	if (entry) {
+		forget_types(known, entry);
+		entry->parse_number = ++known->parse_count;
 		repeat->was_spoilt = entry->is_spoilt;
 		entry->is_confirmed = entry->is_spoilt = false;
 		entry->change = repeat;

@@ -40,6 +40,7 @@
 #define FIRST_ROOM 8
 
 #define K(kind) (1u << LEDGER_##kind)
+#define DESCRIBES (K(DESCRIBE) | K(TYPES))
 
 /* Which kinds of requests each type may answer, and which of them it ends. */
 static const struct {
@@ -52,22 +53,22 @@ static const struct {
 	['3'] = { .answers = K(CLOSE), .ends = K(CLOSE) },
 	['C'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
 	['D'] = { .answers = K(QUERY) | K(EXECUTE) },
-	['E'] = { .answers = K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | K(DESCRIBE) |
-	                     K(EXECUTE) | K(CLOSE) | K(SYNC),
+	['E'] = { .answers = K(QUERY) | K(FUNCTION) | K(PARSE) | K(BIND) | DESCRIBES | K(EXECUTE) |
+	                     K(CLOSE) | K(SYNC),
 	          .is_result = true },
 	['G'] = { .answers = K(QUERY) | K(EXECUTE) },
 	['H'] = { .answers = K(QUERY) | K(EXECUTE) },
 	['I'] = { .answers = K(QUERY) | K(EXECUTE), .ends = K(EXECUTE), .is_result = true },
-	['T'] = { .answers = K(QUERY) | K(DESCRIBE), .ends = K(DESCRIBE) },
+	['T'] = { .answers = K(QUERY) | DESCRIBES, .ends = DESCRIBES },
 	['V'] = { .answers = K(FUNCTION), .is_result = true },
 	['W'] = { .answers = K(QUERY) },
 	['Z'] = { .answers = K(QUERY) | K(FUNCTION) | K(SYNC),
 	          .ends = K(QUERY) | K(FUNCTION) | K(SYNC) },
 	['c'] = { .answers = K(QUERY) | K(EXECUTE) },
 	['d'] = { .answers = K(QUERY) | K(EXECUTE) },
-	['n'] = { .answers = K(DESCRIBE), .ends = K(DESCRIBE) },
+	['n'] = { .answers = DESCRIBES, .ends = DESCRIBES },
 	['s'] = { .answers = K(EXECUTE), .ends = K(EXECUTE) },
-	['t'] = { .answers = K(DESCRIBE) },
+	['t'] = { .answers = DESCRIBES },
 };
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)

@@ -97,6 +97,7 @@ static void release(struct server *server)
 	stream_close(&server->stream);
 	ledger_done(&server->ledger);
 	known_done(&server->known);
+	text_scope_done(&server->scope, params);
 	segment_done(&server->segment);
 	buf_free(&server->instead);
 	buf_free(&server->ahead);
@@ -319,6 +320,11 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 {
 	server->is_ready = false;
 	return ledger_add_change(&server->ledger, kind, fate, change);
+}
+
+bool server_scope(struct server *server, struct bytes *scope)
+{
+	return text_scope_read(&server->scope, server->pool->pools->with.params, server->params, scope);
 }
 
 /* Sending failed. It may have told us why before: what it said is read first. */

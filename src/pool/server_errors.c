@@ -98,18 +98,31 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 	                                                  .text = refusal->err.text });
 }
 
+/* Where a name of ours is in an error. NULL: nowhere. */
+static const char *find_name(struct bytes body, struct bytes name)
+{
+	const char *at = name.count ? memmem(body.at, body.count, name.at, name.count) : NULL;
+	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
+
+	return !at || (behind < end && *behind >= '0' && *behind <= '9') ? NULL : at;
+}
+
 /* The same error, with the client's name of the statement instead of ours. false: it has none. */
 static bool say_renamed(struct server *server, struct bytes body,
                         const struct ledger_change *change)
 {
-	struct bytes name =
-	    change->statement ? statement_name(change->statement) : bytes_text(SCRATCH_NAME);
-	const char *at = memmem(body.at, body.count, name.at, name.count);
-	const char *end = body.at + body.count, *behind = at ? at + name.count : NULL;
+	const struct statement *statement = change->statement;
+	struct bytes name = statement ? statement_name(statement) : bytes_text(SCRATCH_NAME);
+	const char *at = find_name(body, name), *end = body.at + body.count, *behind;
 	size_t frame;
 
-	if (!at || (behind < end && *behind >= '0' && *behind <= '9'))
+	if (!at && statement) {
+		name = known_other_name(&server->known, statement);
+		at = find_name(body, name);
+	}
+	if (!at)
 		return false;
+	behind = at + name.count;
 	frame = message_begin(&server->instead, 'E');
 	buf_add(&server->instead, body.at, (size_t)(at - body.at));
 	buf_add_text(&server->instead, change->name);

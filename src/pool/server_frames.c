@@ -20,8 +20,8 @@
 
 #include "pgweir/base/banned.h"
 
-/* The longest frame of those that must be understood whole. */
-#define WHOLE_MAX ((uint32_t)256 * 1024)
+/* The longest frame of those that must be understood whole: types of 65535 parameters. */
+#define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
 #define TAG_MAX 64 /* a CommandComplete that may be of interest */
 
 static bool close_bad(struct server *server, const char *reason)
@@ -49,6 +49,8 @@ static uint32_t wanted(const struct server *server, const struct frame *frame)
 		return frame->length <= TAG_MAX ? frame->length : FRAME_HEADER_SIZE;
 	case 'E':
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
+	case 't':
+		return ledger_awaits_types(&server->ledger) ? frame->length : FRAME_HEADER_SIZE;
 	default:
 		return FRAME_HEADER_SIZE;
 	}
@@ -97,6 +99,19 @@ static void complete_frame(struct server *server, struct bytes body)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
 		server_forget_rest(server, false);
+}
+
+/* A ParameterDescription of which somebody must hear. false: the server is closed. */
+static bool types_frame(struct server *server, struct bytes body)
+{
+	struct description *description =
+	    (struct description *)ledger_awaits_types(&server->ledger);
+
+	if (!description)
+		return true;
+	if (fields_types(body) != WIRE_OK)
+		return close_bad(server, "broken ParameterDescription");
+	return description->on_types(description, body) || close_bad(server, "out of memory");
 }
 
 static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
@@ -149,6 +164,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return server_request_failed(server, body, verdict);
 	if (type == 'C')
 		complete_frame(server, body);
+	if (type == 't' && !types_frame(server, body))
+		return FRAME_STOP;
 	server->was_full |= type == 'G'; /* what waits for an answer would wait for ever */
 	return FRAME_PASS;
 }

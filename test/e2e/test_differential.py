@@ -25,7 +25,8 @@ END = "end_of_sequence"
 NAMES = ("s1", "s2", "s3", "a rather long name of a statement " * 4)
 # Texts with the number of their parameters. The last ones cannot be prepared.
 WITH_ROWS = [("SELECT 1", 0), ("SELECT $1::int + 1", 1), ("SELECT 1 / $1::int", 1),
-             ("SELECT generate_series(1, $1::int), $2::text", 2), ("SELECT n FROM d WHERE n < 0", 0)]
+             ("SELECT generate_series(1, $1::int), $2::text", 2), ("SELECT n FROM d WHERE n < 0", 0),
+             ("SELECT $1 + 1", 1), ("SELECT $2 || 'x', $1 * 2.5", 2)]
 WITHOUT_ROWS = [("INSERT INTO d VALUES ($1::int)", 1), ("BEGIN", 0), ("COMMIT", 0),
                 ("ROLLBACK", 0), ("", 0)]
 BROKEN = [("SELEC 1", 0), ("SELECT * FROM nowhere", 0), ("SELECT nothing($1)", 1)]

@@ -32,6 +32,9 @@ enum wire_result fields_negotiation(struct bytes body, struct negotiation *negot
 
 enum wire_result fields_ready(struct bytes body, char *state);
 
+/* ParameterDescription: whether it is one. Parse has types in the very same form. */
+enum wire_result fields_types(struct bytes body);
+
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */
 enum wire_result fields_text(struct bytes body, const char **text);
 

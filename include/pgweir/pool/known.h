@@ -22,7 +22,9 @@ struct known {
 	struct ledger_open open;
 	uint32_t loss_count; /* how often the server has thrown all away */
 	struct known_statement *table;
-	struct known_list list; /* the longest unused first */
+	struct known_statement *typed_table; /* those of which known_typed() has told, by that */
+	struct known_list list;              /* the longest unused first */
+	uint32_t parse_count;
 };
 
 void known_init(struct known *known, struct statements *statements, const struct ledger *ledger);
@@ -32,6 +34,24 @@ void known_done(struct known *known);
 
 /* Whether the server knows it, or will when it has read what was sent. If so, it is used now. */
 bool known_use(struct known *known, const struct statement *statement);
+
+/*
+ * The same, also if the server knows it by another name, of a statement whose types were left
+ * open and which it has found to be these: *name is how to call it there. false also
+ * where known_is_spoilt() holds.
+ */
+bool known_use_as(struct known *known, const struct statement *statement, struct bytes *name);
+
+/* How it is called there if it is known by another name than its own; empty: it is not. */
+struct bytes known_other_name(const struct known *known, const struct statement *statement);
+
+/*
+ * When a Describe of the statement, under its own name, is sent: of which Parse its answer
+ * will speak. And when the answer is there: `typed` is the same with the types that it has.
+ */
+uint32_t known_parse_number(const struct known *known, const struct statement *statement);
+void known_typed(struct known *known, const struct statement *statement, struct statement *typed,
+                 uint32_t parse_number);
 
 /*
  * Whether known_use() can be believed. If not, the answer to a Sync that was

@@ -25,6 +25,7 @@ enum ledger_kind {
 	LEDGER_PARSE,
 	LEDGER_BIND,
 	LEDGER_DESCRIBE,
+	LEDGER_TYPES, /* Describe of a statement; its change is a struct description (server.h) */
 	LEDGER_EXECUTE,
 	LEDGER_CLOSE,
 	LEDGER_SYNC,
@@ -243,6 +244,17 @@ bool ledger_swallow_sync(struct ledger *ledger);
 
 /* Whether the turn of a LEDGER_ANSWER has come: takes it off. *type: the reply's type byte. */
 bool ledger_answer(struct ledger *ledger, char *type);
+
+/* The change of a LEDGER_TYPES whose answer comes next; NULL: the next is another's. */
+static inline struct ledger_change *ledger_awaits_types(const struct ledger *ledger)
+{
+	const struct ledger_entry *head;
+
+	if (ledger->count == 0)
+		return NULL;
+	head = &ledger->ring[ledger->head];
+	return head->kind == LEDGER_TYPES ? head->change : NULL;
+}
 
 /*
  * After an error: the change of the request that failed, or NULL. The caller settles

@@ -28,6 +28,7 @@
 #include "pgweir/pool/known.h"
 #include "pgweir/pool/ledger.h"
 #include "pgweir/pool/params.h"
+#include "pgweir/pool/text_scope.h"
 #include "pgweir/pool/segment.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
@@ -107,6 +108,7 @@ struct server {
 	struct ledger_change ahead_change; /* of that query */
 	struct segment segment;            /* what the borrower may say again */
 	struct known known;                /* the statements that are prepared there */
+	struct text_scope scope;                /* in which it prepares them: of `params` */
 	const struct params *params;       /* what is set there and is not its default */
 	const struct params *baseline;     /* what it reported at its login: its defaults */
 	struct buf reports;                /* of the borrower's work, and not in these two yet */
@@ -146,6 +148,16 @@ struct refusal {
 	struct ledger_change base;
 	struct err err;
 };
+
+/* The change of a LEDGER_TYPES: of which types the parameters are. settle() frees it. */
+struct description {
+	struct ledger_change base;
+	/* They have come, as Parse has them: a count and that many. false: no memory. */
+	bool (*on_types)(struct description *description, struct bytes types);
+};
+
+/* In which scope it prepares statements now; good until its parameters change. false: no memory. */
+bool server_scope(struct server *server, struct bytes *scope);
 
 /*
  * Sends bytes of the borrower's. false: the connection is broken; on_lost() comes

@@ -3,24 +3,33 @@
  * Statements: the texts that clients prepare by name, each held once however many
  * clients and servers know it. On every server a statement has the same name,
  * PGBOUNCER_<number>; a number is never given twice.
+ *
+ * The same text is another statement if the types of its parameters are given
+ * differently, or if it is prepared in another scope: under parameters of the session
+ * by which PostgreSQL reads it differently (text_scope.h).
  */
 #ifndef PGWEIR_POOL_STATEMENTS_H
 #define PGWEIR_POOL_STATEMENTS_H
 
-#include "pgweir/base/bytes.h"
+#include "pgweir/base/buf.h"
 #include "pgweir/base/table.h"
 
+/* How all names of ours on servers begin; no client may use one that does. */
+#define STATEMENT_NAMES "PGBOUNCER_"
+
 /* A name on servers that belongs to nothing: whatever needs it begins by closing it. */
-#define SCRATCH_NAME "PGBOUNCER_0"
+#define SCRATCH_NAME STATEMENT_NAMES "0"
 
 /* One text with its parameter types. Counted: whoever keeps one holds it. */
 struct statement {
 	struct statements *statements; /* it is one of */
-	UT_hash_handle hh;             /* by what follows the name in its Parse message */
+	UT_hash_handle hh;             /* by what follows the name in its Parse message, and scope */
 	size_t owner_count;
 	size_t name_size;    /* bytes of its name on servers, zero included */
 	bool is_written;     /* the process that takes over has been told of it */
+	bool is_typed;       /* a server has said that no parameter's type is left open */
 	size_t message_size; /* bytes of the Parse message that makes a server know it */
+	size_t scope_size;   /* bytes of the scope, which lies behind the message */
 	char message[];
 };
 
@@ -28,20 +37,45 @@ struct statement {
 struct statements {
 	struct statement *table;
 	unsigned long long last_number;
+	struct buf key; /* the one that is looked for; empty between two calls */
 };
 
 /*
  * The statement of this text: what a Parse message has behind the name, query and
- * parameter types. The caller owns one more. NULL: no memory, or too long.
+ * parameter types; scope: as text_scope.h has it. The caller owns one more. NULL: no memory, or
+ * too long.
  */
-struct statement *statement_of(struct statements *statements, struct bytes text);
+struct statement *statement_of(struct statements *statements, struct bytes text,
+                               struct bytes scope);
 
 /* The same; if it is not known yet it gets this number, which was never given here. 0: the next. */
 struct statement *statement_numbered(struct statements *statements, struct bytes text,
-                                     unsigned long long number);
+                                     struct bytes scope, unsigned long long number);
+
+/*
+ * The same query in the same scope with these types: a count and that many, as Parse and
+ * ParameterDescription have them. They are what a server has found all of them to be.
+ */
+struct statement *statement_typed(const struct statement *statement, struct bytes types);
+
+/* The same text in another scope. */
+struct statement *statement_scoped(const struct statement *statement, struct bytes scope);
 
 struct statement *statement_hold(struct statement *statement);
 void statement_release(struct statements *statements, struct statement **statement);
+
+/* What its Parse message has behind the name. */
+static inline struct bytes statement_text(const struct statement *statement)
+{
+	size_t front = 5 + statement->name_size;
+
+	return bytes_of(statement->message + front, statement->message_size - front);
+}
+
+static inline struct bytes statement_scope(const struct statement *statement)
+{
+	return bytes_of(statement->message + statement->message_size, statement->scope_size);
+}
 
 /* Its name on servers, without its zero. */
 static inline struct bytes statement_name(const struct statement *statement)

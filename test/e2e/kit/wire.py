@@ -91,8 +91,9 @@ def parse(sql, name="", types=()):
     return message("P", cstr(name) + cstr(sql) + struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
-def bind(values=(), name="", portal="", result_format=0):
-    body = cstr(portal) + cstr(name) + struct.pack("!HH", 0, len(values))
+def bind(values=(), name="", portal="", result_format=0, is_binary=False):
+    formats = struct.pack("!HH", 1, 1) if is_binary else struct.pack("!H", 0)
+    body = cstr(portal) + cstr(name) + formats + struct.pack("!H", len(values))
     for value in values:
         if value is None:
             body += struct.pack("!i", -1)
@@ -151,6 +152,12 @@ def data_row(body):
         row.append(None if length < 0 else body[at:at + length].decode(errors="replace"))
         at += max(length, 0)
     return row
+
+
+def parameter_types(body):
+    """Of a ParameterDescription: the OIDs."""
+    (count,) = struct.unpack_from("!H", body)
+    return struct.unpack_from(f"!{count}I", body, 2)
 
 
 Column = namedtuple("Column", "name table attribute type size modifier format")

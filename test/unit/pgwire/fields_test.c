@@ -48,6 +48,8 @@ static enum wire_result read_ready(struct bytes body)
 	return fields_ready(body, &state);
 }
 
+static enum wire_result read_types(struct bytes body) { return fields_types(body); }
+
 static enum wire_result read_text(struct bytes body)
 {
 	const char *text;
@@ -118,6 +120,8 @@ static const struct {
 	{ "NegotiateProtocolVersion with options", read_negotiation,
 	  BYTES("\0\3\0\2\0\0\0\2_pq_.a\0_pq_.b\0") },
 	{ "ReadyForQuery", read_ready, BYTES("I") },
+	{ "ParameterDescription", read_types, BYTES("\0\2\0\0\0\27\0\0\0\31") },
+	{ "ParameterDescription of none", read_types, BYTES("\0\0") },
 	{ "CommandComplete", read_text, BYTES("SHOW\0") },
 	{ "AuthenticationOk", read_auth, BYTES("\0\0\0\0") },
 	{ "AuthenticationMD5Password", read_auth, BYTES("\0\0\0\5salt") },
@@ -166,6 +170,7 @@ static const struct {
 	{ "a value of a negative length", read_row, BYTES("\0\1\377\377\377\376") },
 	{ "a list of mechanisms without end", read_auth, BYTES("\0\0\0\12SCRAM-SHA-256\0") },
 	{ "bytes behind the list", read_auth, BYTES("\0\0\0\12SCRAM-SHA-256\0\0x") },
+	{ "more types than it has", read_types, BYTES("\377\377\0\0\0\27") },
 	{ "more types than there are", read_parse, BYTES("\0\0\377\377\0\0\0\27") },
 	{ "more parameters than there are", read_bind, BYTES("\0\0\0\0\377\377\0\0\0\0\0\0") },
 };

@@ -9,12 +9,16 @@
 
 #include "../unit.h"
 
+static const struct bytes none = { "", 0 }; /* scope */
+
 /*
  * A script of words: what is done to statement a, b or c.
  *   +a  a Parse is sent         -a  a Close is sent       *a  Close and Parse are sent
  *   S   a Sync is sent          !   all is thrown away    ~a  it is spoilt      .a  it is used
  *   <1  a reply of the server   =ab these are known, the longest unused first
  *   ?a  is sure                 /a  is not                %a  is spoilt
+ *   D   a Describe of a is sent  tb  it has found the types of b
+ *   bba b is called as a        bb-  b is not known
  */
 static const struct {
 	const char *says;
@@ -49,6 +53,16 @@ static const struct {
 	  "+a -a +a <1 S /a <3 /a <1 ?a" },
 	{ "spoilt until it is parsed again", "+a <1 ~a %a *a <3 <1 =a ?a" },
 	{ "and still if that is skipped", "+a <1 ~a +b *a <E %a =a" },
+	{ "a statement with the types that another was found to have", "+a <1 bb- D tb bba aaa =a" },
+	{ "it is used there", "+a +c <1 <1 D tb bba =ca" },
+	{ "its own name goes first", "+a +b <1 <1 D tb bbb" },
+	{ "it goes with the other", "+a <1 D tb -a bb- <3 bb-" },
+	{ "and does not come back with it", "+a <1 D tb +c -a <E =a bb-" },
+	{ "it goes when all is thrown away", "+a <1 D tb ! bb-" },
+	{ "and when the other is parsed again", "+a <1 D tb *a bb- <3 <1 bb-" },
+	{ "a description of what was there before counts for nothing", "+a <1 D *a tb bb-" },
+	{ "it is spoilt with the other", "+a <1 D tb ~b %a bb-" },
+	{ "it is sure as the other", "+a <1 D tb +c S ?b /c" },
 };
 
 struct stage {
@@ -56,6 +70,7 @@ struct stage {
 	struct ledger ledger;
 	struct known known;
 	struct statement *all[3];
+	uint32_t parse_number; /* of the last Describe */
 };
 
 static void expect(struct stage *stage, const char *names, const char *says)
@@ -102,6 +117,21 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD, parse);
 }
 
+/* "ba": b is called a there. */
+static void expect_name(struct stage *stage, const char *word, const char *says)
+{
+	struct bytes name, other;
+	bool is_known = known_use_as(&stage->known, stage->all[word[1] - 'a'], &name);
+
+	ck_assert_msg(is_known == (word[2] != '-'), "%s: %s", says, word);
+	if (!is_known)
+		return;
+	ck_assert_msg(bytes_equal(name, statement_name(stage->all[word[2] - 'a'])), "%s: %s", says,
+	              word);
+	other = known_other_name(&stage->known, stage->all[word[1] - 'a']);
+	ck_assert(word[1] == word[2] || bytes_equal(other, name));
+}
+
 static void step(struct stage *stage, const char *word, const char *says)
 {
 	struct known *known = &stage->known;
@@ -128,6 +158,15 @@ static void step(struct stage *stage, const char *word, const char *says)
 		break;
 	case '~':
 		known_spoil(known, statement);
+		break;
+	case 'D':
+		stage->parse_number = known_parse_number(known, stage->all[0]);
+		break;
+	case 't':
+		known_typed(known, stage->all[0], statement, stage->parse_number);
+		break;
+	case 'b':
+		expect_name(stage, word, says);
 		break;
 	case '.':
 		ck_assert(known_use(known, statement));
@@ -156,7 +195,7 @@ START_TEST(known_plays)
 
 	known_init(&stage.known, &stage.statements, &stage.ledger);
 	for (int i = 0; i < 3; i++)
-		stage.all[i] = statement_of(&stage.statements, bytes_of(texts[i], 4));
+		stage.all[i] = statement_of(&stage.statements, bytes_of(texts[i], 4), none);
 	snprintf(script, sizeof(script), "%s", cases[_i].script);
 	for (word = strtok_r(script, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 		step(&stage, word, cases[_i].says);
@@ -174,7 +213,7 @@ START_TEST(known_lets_the_oldest_go)
 	struct stage stage = { 0 };
 
 	known_init(&stage.known, &stage.statements, &stage.ledger);
-	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4));
+	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4), none);
 	ck_assert_ptr_null(known_oldest(&stage.known, 1));
 	step(&stage, "+a", "");
 	ck_assert_ptr_eq(known_oldest(&stage.known, 1), stage.all[0]);

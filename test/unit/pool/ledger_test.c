@@ -70,6 +70,9 @@ static const struct dialogue {
 	{ "Parse fails", ">PBDES<EZ", 0, 0 },
 	{ "Bind fails", ">PBDES<1EZ", 0, 0 },
 	{ "Describe fails after its parameters", ">DES<tEZ", 0, 0 },
+	{ "a Describe of which the types are kept", ">PtBS<1tn2Z", 0, 0 },
+	{ "it fails after them", ">tBES<tEZ", 0, 0 },
+	{ "it does not get CommandComplete", ">t<C!", 1, 0 },
 	{ "Execute fails among its rows", ">PBES<12DDEZ", 0, 0 },
 	{ "only up to the first Sync", ">PBESPBES<EZ12CZ", 0, 0 },
 	{ "the Sync comes later", ">PBE<E>PBE>S<Z", 0, 0 },
@@ -170,6 +173,7 @@ static enum ledger_kind kind_of(char type)
 	static const enum ledger_kind kinds[128] = {
 		['Q'] = LEDGER_QUERY,     ['F'] = LEDGER_FUNCTION, ['P'] = LEDGER_PARSE,
 		['B'] = LEDGER_BIND,      ['D'] = LEDGER_DESCRIBE, ['E'] = LEDGER_EXECUTE,
+		['t'] = LEDGER_TYPES,
 		['C'] = LEDGER_CLOSE,     ['S'] = LEDGER_SYNC,     ['H'] = LEDGER_NONE,
 		['d'] = LEDGER_COPY_DATA, ['c'] = LEDGER_COPY_END, ['f'] = LEDGER_COPY_END,
 	};

@@ -8,6 +8,8 @@
 
 #include "../unit.h"
 
+static const struct bytes none = { "", 0 }; /* scope */
+
 /* What a Parse message has behind its name: text, zero, the count of types, the types. */
 static struct bytes text_of(const char *text, size_t count) { return bytes_of(text, count); }
 
@@ -15,8 +17,8 @@ START_TEST(statements_are_held_once)
 {
 	struct statements statements = { 0 };
 	struct bytes text = text_of("select 1\0\0\0", 11);
-	struct statement *one = statement_of(&statements, text);
-	struct statement *two = statement_of(&statements, text);
+	struct statement *one = statement_of(&statements, text, none);
+	struct statement *two = statement_of(&statements, text, none);
 
 	ck_assert_ptr_nonnull(one);
 	ck_assert_ptr_eq(one, two);
@@ -32,11 +34,11 @@ END_TEST
 START_TEST(statements_differ_by_their_types)
 {
 	struct statements statements = { 0 };
-	struct statement *none = statement_of(&statements, text_of("x\0\0\0", 4));
-	struct statement *some = statement_of(&statements, text_of("x\0\0\1\0\0\0\27", 8));
+	struct statement *open = statement_of(&statements, text_of("x\0\0\0", 4), none);
+	struct statement *some = statement_of(&statements, text_of("x\0\0\1\0\0\0\27", 8), none);
 
-	ck_assert_ptr_ne(none, some);
-	statement_release(&statements, &none);
+	ck_assert_ptr_ne(open, some);
+	statement_release(&statements, &open);
 	statement_release(&statements, &some);
 }
 END_TEST
@@ -44,11 +46,11 @@ END_TEST
 START_TEST(statements_never_give_a_number_twice)
 {
 	struct statements statements = { 0 };
-	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4));
+	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4), none);
 
 	ck_assert_str_eq(statement_name(one).at, "PGBOUNCER_1");
 	statement_release(&statements, &one);
-	one = statement_of(&statements, text_of("x\0\0\0", 4));
+	one = statement_of(&statements, text_of("x\0\0\0", 4), none);
 	ck_assert_str_eq(statement_name(one).at, "PGBOUNCER_2");
 	ck_assert_uint_eq(statement_name(one).count, strlen("PGBOUNCER_2"));
 	statement_release(&statements, &one);
@@ -59,11 +61,54 @@ START_TEST(statements_are_whole_parse_messages)
 {
 	static const char expected[] = "P\0\0\0\024PGBOUNCER_1\0x\0\0\0";
 	struct statements statements = { 0 };
-	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4));
+	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4), none);
 
 	ck_assert_uint_eq(one->message_size, sizeof(expected) - 1);
 	ck_assert_mem_eq(one->message, expected, sizeof(expected) - 1);
 	statement_release(&statements, &one);
+}
+END_TEST
+
+START_TEST(statements_differ_by_their_scope)
+{
+	static const struct bytes scope = { "role\0a\0", 7 };
+	struct statements statements = { 0 };
+	struct statement *one = statement_of(&statements, text_of("x\0\0\0", 4), none);
+	struct statement *two = statement_of(&statements, text_of("x\0\0\0", 4), scope);
+	struct statement *three = statement_scoped(one, scope);
+
+	ck_assert_ptr_ne(one, two);
+	ck_assert_ptr_eq(two, three);
+	ck_assert(bytes_equal(statement_scope(two), scope));
+	ck_assert(bytes_equal(statement_scope(one), none));
+	/* The scope is no part of what a server is told. */
+	ck_assert_uint_eq(one->message_size, two->message_size);
+	ck_assert(bytes_equal(statement_text(one), statement_text(two)));
+	statement_release(&statements, &one);
+	statement_release(&statements, &two);
+	statement_release(&statements, &three);
+	ck_assert_ptr_null(statements.key.at);
+}
+END_TEST
+
+START_TEST(statements_with_the_types_that_were_found)
+{
+	static const struct bytes scope = { "role\0a\0", 7 }, types = { "\0\1\0\0\0\27", 6 };
+	struct statements statements = { 0 };
+	struct statement *open = statement_of(&statements, text_of("x\0\0\0", 4), scope);
+	struct statement *some = statement_of(&statements, text_of("x\0\0\1\0\0\0\27", 8), scope);
+	struct statement *typed = statement_typed(open, types);
+
+	ck_assert_ptr_eq(typed, some);
+	ck_assert(typed->is_typed && !open->is_typed);
+	ck_assert(bytes_equal(statement_scope(typed), scope));
+	statement_release(&statements, &typed);
+	/* Nothing was open: it is the same. */
+	typed = statement_typed(some, types);
+	ck_assert_ptr_eq(typed, some);
+	statement_release(&statements, &typed);
+	statement_release(&statements, &open);
+	statement_release(&statements, &some);
 }
 END_TEST
 
@@ -74,6 +119,8 @@ int main(void)
 
 	tcase_add_test(tcase, statements_are_held_once);
 	tcase_add_test(tcase, statements_differ_by_their_types);
+	tcase_add_test(tcase, statements_differ_by_their_scope);
+	tcase_add_test(tcase, statements_with_the_types_that_were_found);
 	tcase_add_test(tcase, statements_never_give_a_number_twice);
 	tcase_add_test(tcase, statements_are_whole_parse_messages);
 	suite_add_tcase(suite, tcase);

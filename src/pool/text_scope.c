@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Scopes of statements.
+ *
+ * Hard here: it is asked for with each Bind. A server mostly has the same map as at the
+ * last time, and then a comparison of two pointers is all.
+ */
+#include "pgweir/pool/text_scope.h"
+
+#include <strings.h>
+
+#include "pgweir/base/banned.h"
+
+static const char *const names[] = {
+	"array_nulls",
+	"backslash_quote",
+	"client_encoding",
+	"DateStyle",
+	"IntervalStyle",
+	"lc_monetary",
+	"role",
+	"search_path",
+	"session_authorization",
+	"standard_conforming_strings",
+	"TimeZone",
+	"timezone_abbreviations",
+	"transform_null_equals",
+	"xmloption",
+};
+
+static bool is_in_scope(const char *name)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcasecmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool text_scope_read(struct text_scope *scope, struct params_table *table,
+                     const struct params *params, struct bytes *text)
+{
+	const char *at = NULL, *name, *value;
+
+	if (scope->params != params) {
+		text_scope_done(scope, table);
+		while (params_next(params, &at, &name, &value)) {
+			if (!is_in_scope(name))
+				continue;
+			buf_add_cstr(&scope->text, name);
+			buf_add_cstr(&scope->text, value);
+		}
+		if (!buf_ok(&scope->text)) {
+			buf_free(&scope->text);
+			return false;
+		}
+		scope->params = params_hold(params);
+	}
+	*text = buf_bytes(&scope->text);
+	return true;
+}
+
+void text_scope_done(struct text_scope *scope, struct params_table *table)
+{
+	if (scope->params)
+		params_release(table, &scope->params);
+	scope->params = NULL;
+	buf_free(&scope->text);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/text_scope.c: what of a session changes how a text is read, and nothing else.
+ */
+#include "pgweir/pool/text_scope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit.h"
+
+#define NAMES_MAX 4
+
+static const struct {
+	const char *says;
+	const char *names[2 * NAMES_MAX]; /* name, value, ... */
+	const char *scope;                /* "name=value;" */
+} cases[] = {
+	{ "nothing", { NULL }, "" },
+	{ "what changes no text", { "application_name", "x", "statement_timeout", "1" }, "" },
+	{ "where names are looked up", { "search_path", "a, b" }, "search_path=a, b;" },
+	{ "in whatever letters", { "timezone", "UTC" }, "timezone=UTC;" },
+	{ "as whom", { "role", "r", "application_name", "x" }, "role=r;" },
+	{ "in one order", { "TimeZone", "UTC", "DateStyle", "ISO" }, "DateStyle=ISO;TimeZone=UTC;" },
+	{ "an empty value", { "search_path", "" }, "search_path=;" },
+};
+
+static void expect(struct bytes scope, const char *expected, const char *says)
+{
+	char have[256];
+	size_t count = 0;
+	const char *name, *value;
+
+	have[0] = 0;
+	while (scope.count) {
+		ck_assert(bytes_take_text(&scope, &name) && bytes_take_text(&scope, &value));
+		count += (size_t)snprintf(have + count, sizeof(have) - count, "%s=%s;", name, value);
+	}
+	ck_assert_msg(strcmp(have, expected) == 0, "%s: \"%s\"", says, have);
+}
+
+START_TEST(text_scope_of_maps)
+{
+	struct params_table *table = params_table_new();
+	struct text_scope scope = { 0 };
+
+	/* Twice, one behind the other: the last one must not be taken for the next. */
+	for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
+		const struct params *params = params_none(table);
+		size_t which = i % COUNT_OF(cases);
+		struct bytes text;
+
+		for (int at = 0; at < 2 * NAMES_MAX && cases[which].names[at]; at += 2)
+			params_change(table, &params, cases[which].names[at],
+			              cases[which].names[at + 1]);
+		for (int again = 0; again < 2; again++) {
+			ck_assert(text_scope_read(&scope, table, params, &text));
+			expect(text, cases[which].scope, cases[which].says);
+		}
+		params_release(table, &params);
+	}
+	text_scope_done(&scope, table);
+	params_table_free(&table);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/text_scope");
+	TCase *tcase = tcase_create("text_scope");
+
+	tcase_add_test(tcase, text_scope_of_maps);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
