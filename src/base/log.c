@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The log: lines are formatted by whoever speaks and written by a thread.
+ * The log: lines are formatted by the thread that logs, and written by it while that is
+ * cheap, else by a thread of the log's own.
  *
- *   log_write() --> pending [record record ...] --> writer --> file, stderr, syslog
+ *   log_write() --+--> file, stderr                          a line now and then
+ *                 +--> pending [record record ...] --> writer --> file, stderr, syslog
  *
- * Hard here: nothing may be lost at exit, nothing may wait for the disk while
- * we run, and a storm of lines must not eat the memory. The writer looks at
- * most once in WRITER_PAUSE, so that a storm costs few wake-ups.
+ * Hard here: a line is to be in the file before the next thing happens to its connection,
+ * and yet nothing may wait for the disk while we run, nothing may be lost at exit, and a storm
+ * of lines must not eat the memory. So lines are written directly as long as they are few
+ * and the outlets take them at once (log_direct.c), and in their order: not while an earlier
+ * one waits. The writer looks at most once in WRITER_PAUSE, so that a storm costs few wake-ups.
  */
 #include "pgweir/base/log.h"
 
@@ -21,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "log_direct_priv.h"
 #include "log_json_priv.h"
 #include "log_limit_priv.h"
 #include "log_outlets_priv.h"
@@ -37,6 +42,7 @@ struct log {
 	pthread_cond_t wake;  /* something waits, or the end has come */
 	pthread_cond_t idle;  /* nothing waits and nothing is being written */
 	struct buf pending;   /* records */
+	size_t behind_count;  /* records that are in no file yet: pending, or with the writer */
 	unsigned long lost_count;
 	bool has_writer;
 	bool is_ending;
@@ -46,6 +52,7 @@ struct log {
 	pthread_t writer;
 
 	struct log_limit limit;
+	struct log_direct direct;
 
 	int fd; /* the file, or -1 */
 	bool is_json;
@@ -102,6 +109,7 @@ static void write_pending(struct log *log)
 {
 	log_write_records(outlets_of(log), buf_bytes(&log->pending));
 	buf_clear(&log->pending);
+	log->behind_count = 0;
 }
 
 static void add_suppressed(struct log *log);
@@ -130,6 +138,7 @@ static void *writer_run(void *arg)
 		usec_t until = clock_now() + WRITER_PAUSE;
 		struct timespec deadline = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
 		struct outlets outlets = outlets_of(log);
+		size_t batch_count = log->behind_count;
 
 		if (log->pending.count == 0) {
 			sleep_writer(log, &deadline);
@@ -143,6 +152,7 @@ static void *writer_run(void *arg)
 		buf_clear(&batch);
 		pthread_mutex_lock(&log->lock);
 		log->is_writing = false;
+		log->behind_count -= batch_count;
 		pthread_cond_broadcast(&log->idle);
 		if (!log->is_ending)
 			pthread_cond_timedwait(&log->wake, &log->lock, &deadline);
@@ -247,6 +257,7 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 	             : options->verbosity == 1 ? LOG_LEVEL_DEBUG
 	                                       : LOG_LEVEL_NOISE;
 	switch_syslog(log, options);
+	log_direct_look(&log->direct, outlets_of(log));
 	pthread_mutex_unlock(&log->lock);
 	return true;
 }
@@ -317,6 +328,7 @@ static void add_record(struct log *log, enum log_level level, const struct log_w
 	}
 	record.count = (uint32_t)(log->pending.count - begin - sizeof(record));
 	memcpy(log->pending.at + begin, &record, sizeof(record));
+	log->behind_count++;
 }
 
 /* Called with the lock held: the log speaks for itself. */
@@ -423,18 +435,54 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 	return true;
 }
 
+/*
+ * Called with the lock held: writes the records from `begin` on, if nothing is in front of
+ * them, and that costs little. syslog() may wait for its daemon, so that is left to the writer.
+ */
+static void write_directly(struct log *log, size_t begin)
+{
+	struct outlets outlets = outlets_of(log);
+	struct bytes fresh = bytes_skip(buf_bytes(&log->pending), begin);
+	usec_t now = clock_now();
+
+	if (!log_direct_may(&log->direct, outlets, fresh.count, now))
+		return;
+	outlets.to_syslog = false;
+	log_write_records(outlets, fresh);
+	log_direct_took(&log->direct, clock_now() - now);
+	log->behind_count = 0;
+	if (!log->to_syslog) {
+		log->pending.count = begin;
+		return;
+	}
+	while (begin < log->pending.count) {
+		struct record record;
+
+		memcpy(&record, log->pending.at + begin, sizeof(record));
+		record.is_out = true;
+		memcpy(log->pending.at + begin, &record, sizeof(record));
+		begin += sizeof(record) + record.count;
+	}
+}
+
 void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry)
 {
 	struct log *log = logger->log;
-	bool was_over, is_taken;
+	bool was_over, is_taken, is_behind;
+	size_t begin;
 
 	pthread_mutex_lock(&log->lock);
+	begin = log->pending.count;
+	is_behind = log->behind_count > 0;
 	was_over = log->limit.is_over;
 	is_taken = take_entry(log, level, entry);
+	if (is_taken && log->has_writer && !is_behind)
+		write_directly(log, begin);
 	if (is_taken && (!log->has_writer || level == LOG_LEVEL_FATAL)) {
 		wait_idle(log);
 		write_pending(log);
-	} else if (log->is_asleep && (is_taken || was_over != log->limit.is_over)) {
+	} else if (log->is_asleep &&
+	           (log->pending.count || was_over != log->limit.is_over)) {
 		log->is_asleep = false;
 		pthread_cond_signal(&log->wake);
 	}

@@ -81,11 +81,30 @@ static void add_for_journal(struct buf *out, enum log_level level, struct bytes 
 	}
 }
 
+/* One line needs no copy. */
+static bool write_one(struct outlets outlets, struct bytes records)
+{
+	struct record record;
+
+	if (outlets.is_journal || outlets.to_syslog)
+		return false;
+	memcpy(&record, records.at, sizeof(record));
+	if (records.count != sizeof(record) + record.count)
+		return false;
+	if (outlets.fd >= 0)
+		write_all(outlets.fd, records.at + sizeof(record), record.count);
+	if (outlets.to_stderr)
+		write_all(STDERR_FILENO, records.at + sizeof(record), record.count);
+	return true;
+}
+
 /* Writes whole records: the lines of one batch with as few writes as may be. */
 void log_write_records(struct outlets outlets, struct bytes records)
 {
 	struct buf lines = { 0 }, journal = { 0 };
 
+	if (!records.count || write_one(outlets, records))
+		return;
 	while (records.count) {
 		struct record record;
 		const char *line = records.at + sizeof(record);
@@ -93,9 +112,10 @@ void log_write_records(struct outlets outlets, struct bytes records)
 
 		memcpy(&record, records.at, sizeof(record));
 		text = bytes_of(line + record.text_at, record.count - record.text_at);
-		if (outlets.fd >= 0 || (outlets.to_stderr && !outlets.is_journal))
+		if (!record.is_out &&
+		    (outlets.fd >= 0 || (outlets.to_stderr && !outlets.is_journal)))
 			buf_add(&lines, line, record.count);
-		if (outlets.is_journal)
+		if (!record.is_out && outlets.is_journal)
 			add_for_journal(&journal, record.level, text);
 		if (outlets.to_syslog && levels[record.level].priority >= 0)
 			syslog(levels[record.level].priority, "%.*s", (int)text.count - 1, text.at);

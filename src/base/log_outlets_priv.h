@@ -16,6 +16,7 @@ struct record {
 	uint32_t text_at; /* where the text begins: syslog and the journal have stamps of their own;
 	                   * JSON is whole */
 	uint32_t count;   /* bytes of the line, newline included */
+	bool is_out;      /* has been written directly; syslog waits for the writer */
 };
 
 /* Where a batch goes. */

@@ -4,7 +4,7 @@
 import json
 import re
 
-from .kit.wait import wait_until
+from .kit.wait import LIMIT, wait_until
 from .kit.wire import bind, execute, parse, query, refusal, startup, sync
 
 
@@ -158,3 +158,17 @@ def test_as_many_endings_as_beginnings(pgweir):
     # one that was still being connected has an end, and had no beginning yet
     assert (set(re.findall(r"(S-0x\w+): \S+ new connection", weir.log)) <=
             set(re.findall(r"(S-0x\w+): \S+ closing because: ", weir.log)))
+
+
+def test_a_kill_loses_no_line(make_pgweir):
+    """What a client was told is in the log by then: also if nothing else is done afterwards."""
+    weir = make_pgweir(postgres=None, databases={"app": "host=127.0.0.1 port=1"})
+    said = []
+    for number in range(50):
+        weir.start()
+        assert refusal(weir.address, database=f"none{number}").sqlstate == "3D000"
+        weir.process.kill()
+        weir.process.wait(LIMIT)
+        said.append(f"closing because: no such database: none{number} (age" in weir.log)
+    assert said == [True] * 50
+    weir.start()

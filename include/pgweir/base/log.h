@@ -4,9 +4,9 @@
  *
  *   2026-11-20 15:11:12.345 CET [4711] LOG C-0x55...: db/user@127.0.0.1:4321 login attempt: ...
  *
- * A line is formatted at once and written by a thread of the log's own, many
- * lines with one write, so that a slow disk never holds up the loop. Lines
- * that find LOG_PENDING_MAX bytes still waiting are counted and dropped, and
+ * A line is written before the call returns as long as lines are few and that takes no
+ * time; else by a thread of the log's own, many lines with one write, so that a slow disk
+ * does not hold up the loop. Lines that find LOG_PENDING_MAX bytes still waiting are counted and dropped, and
  * the log says how many. FATAL lines, and lines before log_start(), are written
  * before the call returns. log_free() writes all that waits.
  *

@@ -4,6 +4,7 @@
  */
 #include "pgweir/base/log.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "../unit.h"
+#include "../../../src/base/log_direct_priv.h"
 
 /* As a pool does; what clients and servers have in front is told in another test. */
 static void speak(const struct logger *logger, struct log_who *who)
@@ -265,6 +267,91 @@ START_TEST(log_keeps_its_file_when_the_new_one_cannot_be_opened)
 }
 END_TEST
 
+/* The process may be killed behind any call: what it has logged is in the file. */
+START_TEST(log_writes_the_line_before_it_returns)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], wanted[32];
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	ck_assert(log_start(log, NULL));
+	for (int i = 0; i < LOG_DIRECT_LINES; i++) {
+		log_info(&logger, "line %d", i);
+		read_file(path, text, sizeof(text));
+		snprintf(wanted, sizeof(wanted), "LOG line %d\n", i);
+		ck_assert_ptr_nonnull(strstr(text, wanted));
+	}
+	log_free(&log);
+	unlink(path);
+}
+END_TEST
+
+/* How often this thread has written. */
+static long count_writes(void)
+{
+	char text[1024], *at;
+
+	read_file("/proc/thread-self/io", text, sizeof(text));
+	at = strstr(text, "syscw: ");
+	ck_assert_ptr_nonnull(at);
+	return strtol(at + 7, NULL, 10);
+}
+
+START_TEST(log_writes_a_storm_in_batches)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX";
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+	long before = count_writes();
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	ck_assert(log_start(log, NULL));
+	for (int i = 0; i < 100000; i++)
+		log_info(&logger, "line %d", i);
+	ck_assert_int_lt(count_writes() - before, 50000);
+	log_free(&log);
+	unlink(path);
+}
+END_TEST
+
+/* Nobody reads on the other side: what logs does not wait for that, and nothing is lost. */
+START_TEST(log_does_not_wait_for_a_reader)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", *text = malloc(1 << 20);
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+	size_t full = 0, count = 0;
+	ssize_t got;
+	int fd;
+
+	make_path(path);
+	unlink(path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	while (write(fd, "....", 4) == 4)
+		full += 4;
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	ck_assert(log_start(log, NULL));
+	log_info(&logger, "first");
+	log_info(&logger, "second");
+	while (!memmem(text, count, "LOG second\n", 11)) {
+		got = read(fd, text + count, (1 << 20) - count);
+		if (got > 0)
+			count += (size_t)got;
+	}
+	ck_assert_ptr_nonnull(memmem(text, count, "LOG first\n", 10));
+	ck_assert_uint_gt(count, full);
+	log_free(&log);
+	close(fd);
+	free(text);
+	unlink(path);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/log");
@@ -276,6 +363,9 @@ int main(void)
 	tcase_add_test(cases, log_line_has_the_contracts_shape);
 	tcase_add_test(cases, log_spells_out_control_bytes_everywhere);
 	tcase_add_test(cases, log_cuts_what_is_too_long);
+	tcase_add_test(cases, log_writes_the_line_before_it_returns);
+	tcase_add_test(cases, log_writes_a_storm_in_batches);
+	tcase_add_test(cases, log_does_not_wait_for_a_reader);
 	tcase_add_test(cases, log_loses_nothing_at_the_end);
 	tcase_add_test(cases, log_keeps_its_file_when_the_new_one_cannot_be_opened);
 	suite_add_tcase(suite, cases);
