@@ -183,6 +183,9 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 		               "it will be in force after a restart",
 		               NULL);
 		break;
+	case CONFIG_HELD:
+		session_notice(session, why.text, NULL);
+		break;
 	case CONFIG_CHANGED:
 		break;
 	}

@@ -39,6 +39,7 @@ const struct show *const shows[] = {
 	&show_errors,
 	&show_ready,
 	&show_drain,
+	&show_pending,
 	&show_columns,
 	&show_fds,
 	NULL,

@@ -78,11 +78,16 @@ static const struct column config_columns[] = {
 	       "Whether RELOAD and SET change it; else it takes a restart."),
 };
 
+static const struct config *wanted(const struct console *console)
+{
+	return console->with.wanted(console->with.arg);
+}
+
 static bool next_config(struct cursor *cursor, void *at)
 {
 	struct config_row *row = at;
 
-	if (!setting_show(console_config(cursor->console), cursor->index++, &row->shown))
+	if (!setting_show(wanted(cursor->console), cursor->index++, &row->shown))
 		return false;
 	row->key = row->shown.name;
 	row->value = row->shown.value;
@@ -113,7 +118,7 @@ static bool next_described(struct cursor *cursor, void *at)
 	struct setting_row *row = at;
 	size_t index = cursor->index++;
 
-	if (!setting_show(console_config(cursor->console), index, &row->shown))
+	if (!setting_show(wanted(cursor->console), index, &row->shown))
 		return false;
 	row->name = row->shown.name;
 	row->setting = row->shown.value;
@@ -132,7 +137,7 @@ static bool next_setting(struct cursor *cursor, void *at)
 
 	if (cursor->index)
 		return false;
-	while (setting_show(console_config(cursor->console), cursor->index++, &row->shown)) {
+	while (setting_show(wanted(cursor->console), cursor->index++, &row->shown)) {
 		if (strcmp(row->shown.name, name) == 0)
 			break;
 	}
@@ -144,6 +149,49 @@ static bool next_setting(struct cursor *cursor, void *at)
 const struct show show_setting = { .item = "",
 	                           .next = next_setting,
 	                           .columns = { &setting_columns[1], 1 } };
+
+/* ---- PENDING ---- */
+
+struct pending_row {
+	const char *key, *value, *in_force, *reason;
+	struct setting_shown taken, old;
+};
+_Static_assert(sizeof(struct pending_row) <= ROW_SIZE_MAX, "a row is too large");
+
+static const struct column pending_columns[] = {
+	COLUMN(struct pending_row, VALUE_TEXT, key, "Name of the setting."),
+	COLUMN(struct pending_row, VALUE_TEXT, value, "The value that it was SET to."),
+	COLUMN(struct pending_row, VALUE_TEXT, in_force, "The value that is in force."),
+	COLUMN(struct pending_row, VALUE_TEXT, reason, "Why not the new one."),
+};
+
+static bool same_value(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool next_pending(struct cursor *cursor, void *at)
+{
+	const struct console *console = cursor->console;
+	struct pending_row *row = at;
+
+	while (setting_show(console_config(console), cursor->index++, &row->old)) {
+		row->key = row->old.name;
+		row->reason = console->with.why_held(console->with.arg, row->key);
+		if (!row->reason)
+			continue;
+		setting_show(wanted(console), cursor->index - 1, &row->taken);
+		row->value = row->taken.value;
+		row->in_force = row->old.value;
+		if (!same_value(row->value, row->in_force))
+			return true;
+	}
+	return false;
+}
+
+const struct show show_pending = { "PENDING", next_pending, COLUMNS(pending_columns),
+	                           "Settings whose new value waits for another SET that fits it.",
+	                           CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- LISTS ---- */
 

@@ -8,8 +8,8 @@
 #include "admin_priv.h"
 
 /* show_daemon.c */
-extern const struct show show_version, show_state, show_config, show_all, show_lists, show_mem,
-    show_dns_hosts, show_dns_zones;
+extern const struct show show_version, show_state, show_config, show_pending, show_all, show_lists,
+    show_mem, show_dns_hosts, show_dns_zones;
 
 /* show_peers.c */
 extern const struct show show_peers, show_peer_pools;

@@ -212,7 +212,7 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct iden
 	if (rule->method != HBA_PEER && rule->method != HBA_CERT)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
 	if (ident && !ident_has_map(ident, value))
-		return err_set(err, ERR_CONFIG, "there is no map %s in auth_ident_file", value);
+		return err_set(err, ERR_UNFIT, "there is no map %s in auth_ident_file", value);
 	grown = realloc(rule->maps, (rule->map_count + 1) * sizeof(*grown));
 	if (!grown)
 		return err_set(err, ERR_MEMORY, "no memory");

@@ -129,6 +129,7 @@ static const struct ending others[ERR_CODES] = {
 	[ERR_RIGHTS] = { "other: not permitted", true },
 	[ERR_STATE] = { "other: not in this state", true },
 	[ERR_CONFIG] = { "other: configuration", true },
+	[ERR_UNFIT] = { "other: settings that do not fit together", true },
 	[ERR_SYSTEM] = { "other: the operating system", true },
 	[ERR_INTERNAL] = { "other: internal error", true },
 	[ERR_FOREIGN] = { "refused by PostgreSQL", true },

@@ -35,6 +35,7 @@ static const char sqlstates[ERR_CODES][6] = {
 	[ERR_RIGHTS] = "42501",
 	[ERR_STATE] = "55000",
 	[ERR_CONFIG] = "F0000",
+	[ERR_UNFIT] = "F0000",
 	[ERR_SYSTEM] = "58000",
 	[ERR_INTERNAL] = "XX000",
 	[ERR_FOREIGN] = "XX000",

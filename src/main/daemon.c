@@ -29,29 +29,27 @@
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long the end of the daemon waits for them */
 #define VERIFIERS_MAX 100000         /* derived keys that are kept */
 
-bool daemon_check_outside(const struct config *config, struct problems *problems)
+bool daemon_check_outside(const struct config *config, struct err *err)
 {
-	struct err err;
 	const char *ldap = config->auth_ldap_options ? config->auth_ldap_options : "";
-	bool is_good = outside_check(OUTSIDE_PAM, config->auth_pam_service, &err);
 
-	if (!is_good) {
-		err_prefix(&err, "auth_pam_service: ");
-	} else if (*ldap) {
-		is_good = outside_check(OUTSIDE_LDAP, ldap, &err) ||
-		          err_prefix(&err, "auth_ldap_options: ");
-	} else if (config->auth_type == AUTH_TYPE_LDAP) {
-		is_good = err_set(&err, ERR_CONFIG, "auth_type = ldap needs auth_ldap_options");
-	}
-	return is_good ||
-	       problems_add(problems, config_place_of_text(config, err.text), "%s", err.text);
+	if (!outside_check(OUTSIDE_PAM, config->auth_pam_service, err))
+		return err_prefix(err, "auth_pam_service: ");
+	if (*ldap && !outside_check(OUTSIDE_LDAP, ldap, err))
+		return err_prefix(err, "auth_ldap_options: ");
+	if (!*ldap && config->auth_type == AUTH_TYPE_LDAP)
+		return err_set(err, ERR_UNFIT, "auth_type = ldap needs auth_ldap_options");
+	return true;
 }
 
 bool daemon_load_hba(const struct config *config, struct hba **hba, struct problems *problems)
 {
-	bool is_good = daemon_check_outside(config, problems);
+	struct err err;
+	bool is_good = daemon_check_outside(config, &err);
 
 	*hba = NULL;
+	if (!is_good)
+		problems_add(problems, config_place_of_text(config, err.text), "%s", err.text);
 	if (config->auth_type != AUTH_TYPE_HBA)
 		return is_good;
 	if (!*config->auth_hba_file)
@@ -68,7 +66,7 @@ bool daemon_load_proxies(const struct config *config, struct ranges **proxies, s
 	const struct config_list *list = &config->proxy_protocol_from;
 
 	if (config->proxy_protocol != PROXY_PROTOCOL_OFF && list->count == 0)
-		return err_set(err, ERR_CONFIG, "proxy_protocol needs proxy_protocol_from");
+		return err_set(err, ERR_UNFIT, "proxy_protocol needs proxy_protocol_from");
 	*proxies = ranges_new(list->names, list->count, err);
 	return *proxies || err_prefix(err, "proxy_protocol_from: ");
 }
@@ -311,6 +309,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 	daemon->logger = (struct logger){ log, NULL };
 	daemon->options = options;
 	daemon->config = config;
+	daemon->wanted = config_ref(config);
 	daemon->users = users;
 	daemon->hba = hba;
 	if (!notify_open(&daemon->notify, err))
@@ -362,6 +361,7 @@ void daemon_free(struct daemon **daemonp)
 	loop_free(&daemon->loop);
 	tls_sets_done(&daemon->tls);
 	config_unref(&daemon->config);
+	config_unref(&daemon->wanted);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
 	notify_close(&daemon->notify);

@@ -11,6 +11,7 @@
 #include "pgweir/loop/dialogues.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/notify.h"
+#include "pgweir/main/parts.h"
 #include "pgweir/main/tls_sets.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
@@ -28,7 +29,10 @@ struct daemon {
 	struct log *log;
 	struct logger logger;
 	const struct options *options;
-	const struct config *config;
+	const struct config *config; /* in force */
+	const struct config *wanted; /* with each value by SET that does not fit yet: set.c */
+	part_set held;               /* the parts in which they differ */
+	struct err why_held[PARTS];  /* of these */
 	struct users *users;
 	struct tls_sets tls;
 	struct hba *hba; /* NULL unless auth_type is hba */
@@ -72,6 +76,14 @@ void successor_free(struct successor **successor);
 /* The users whom a configuration names; none where nobody's name counts. NULL: *err says why. */
 struct users *daemon_load_users(const struct config *config, struct err *err);
 
+/* See console_with: set, why_held. set.c */
+enum config_change daemon_set(struct daemon *daemon, const char *name, const char *value,
+                              struct err *err);
+const char *daemon_why_held(const struct daemon *daemon, const char *name);
+
+/* What is in force is all that is wanted: at start and after a RELOAD. */
+void daemon_forget_sets(struct daemon *daemon);
+
 /* SUSPEND begins, if nothing is held back by now; and its end, in whatever state it is. */
 void daemon_suspend(struct daemon *daemon);
 void daemon_go_on(struct daemon *daemon);
@@ -80,6 +92,9 @@ void daemon_go_on(struct daemon *daemon);
 void daemon_drain(struct daemon *daemon, usec_t limit);
 void daemon_drain_end(struct daemon *daemon);
 
+/* Takes over the reference to config and the parts, and leaves none. Cannot fail. */
+void lifecycle_put_in_force(struct daemon *daemon, const struct config *config,
+                            struct parts *parts);
 void lifecycle_ready(struct daemon *daemon); /* the service manager may know */
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);

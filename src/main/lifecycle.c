@@ -6,7 +6,6 @@
  * first room is told, so that a bad line anywhere leaves everything as it was.
  */
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,25 +17,24 @@
 
 /* ---- a new snapshot ---- */
 
-/* Nothing in here can fail. Takes over the references. */
-static void put_in_force(struct daemon *daemon, const struct config *config, struct users *users,
-                         struct hba *hba, const struct tls_sets *tls, struct ranges *proxies)
+void lifecycle_put_in_force(struct daemon *daemon, const struct config *config, struct parts *parts)
 {
 	config_unref(&daemon->config);
 	users_release(&daemon->users);
 	hba_release(&daemon->hba);
 	tls_sets_done(&daemon->tls);
 	daemon->config = config;
-	daemon->users = users;
-	daemon->hba = hba;
-	daemon->tls = *tls;
-	pools_configure(daemon->pools, config, users);
-	clients_set_hba(daemon->clients, hba);
-	clients_configure(daemon->clients, config, users);
+	daemon->users = parts->users;
+	daemon->hba = parts->hba;
+	daemon->tls = parts->tls;
+	pools_configure(daemon->pools, config, daemon->users);
+	clients_set_hba(daemon->clients, daemon->hba);
+	clients_configure(daemon->clients, config, daemon->users);
 	clients_set_tls(daemon->clients, daemon->tls.client);
-	clients_set_proxies(daemon->clients, proxies);
+	if (parts->proxies)
+		clients_set_proxies(daemon->clients, parts->proxies);
 	pools_set_tls(daemon->pools, daemon->tls.server);
-	verifiers_trim(daemon->verifiers, users);
+	verifiers_trim(daemon->verifiers, daemon->users);
 	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
 	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
 	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
@@ -44,6 +42,7 @@ static void put_in_force(struct daemon *daemon, const struct config *config, str
 	console_configure(daemon->console);
 	loop_poll(daemon->loop, config->busy_poll);
 	outbox_use_ring(daemon->streams.outbox, config->io_uring);
+	*parts = (struct parts){ 0 };
 }
 
 /* Certificates are read and the log is asked first: their files may be bad. */
@@ -51,23 +50,21 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
                           struct hba *hba, struct err *err)
 {
 	struct log_options log = daemon_log_options(daemon->options, config);
-	struct ranges *proxies = NULL;
-	struct tls_sets tls;
+	struct parts parts = { .users = users, .hba = hba };
 
-	if (!tls_sets_make(&tls, config, &daemon->tls, err) ||
-	    !daemon_load_proxies(config, &proxies, err) || !log_configure(daemon->log, &log, err)) {
-		tls_sets_done(&tls);
-		ranges_free(&proxies);
+	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
+	    !daemon_load_proxies(config, &parts.proxies, err) ||
+	    !log_configure(daemon->log, &log, err)) {
+		parts_done(&parts);
 		config_unref(&config);
-		users_release(&users);
-		hba_release(&hba);
 		return false;
 	}
-	put_in_force(daemon, config, users, hba, &tls, proxies);
+	lifecycle_put_in_force(daemon, config, &parts);
+	daemon_forget_sets(daemon);
 	return true;
 }
 
-/* All problems of a reload or SET go to the log, the first one to whoever asked for it. */
+/* All problems of a reload go to the log, the first one to whoever asked for it. */
 static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
 {
 	const struct logger *logger = &daemon->logger;
@@ -194,61 +191,9 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 	return is_done;
 }
 
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
-
-/* The rules in force, or those that a SET asks for: their files are read only if it names them. */
-static bool rules_for(struct daemon *daemon, const struct config *config, struct hba **hba,
-                      struct err *err)
-{
-	const struct config *old = daemon->config;
-
-	if (config->auth_type != AUTH_TYPE_HBA || !daemon->hba ||
-	    !same_text(config->auth_pam_service, old->auth_pam_service) ||
-	    !same_text(config->auth_ldap_options, old->auth_ldap_options) ||
-	    !same_text(config->auth_hba_file, old->auth_hba_file) ||
-	    !same_text(config->auth_ident_file, old->auth_ident_file)) {
-		struct problems problems = { 0 };
-		bool is_good = daemon_load_hba(config, hba, &problems);
-
-		report(daemon, &problems, err);
-		problems_done(&problems);
-		return is_good;
-	}
-	*hba = hba_hold(daemon->hba);
-	return true;
-}
-
-/* Whether the same users are known: they are not read again for a SET of something else. */
-static bool has_same_users(const struct config *a, const struct config *b)
-{
-	const char *file = a->auth_file ? a->auth_file : "";
-
-	return a->auth_type == b->auth_type && strcmp(file, b->auth_file ? b->auth_file : "") == 0;
-}
-
 static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
 {
-	struct daemon *daemon = arg;
-	const struct config *changed;
-	struct users *users;
-	enum config_change result = config_with(daemon->config, name, value, &changed, err);
-	struct hba *hba;
-
-	if (result != CONFIG_CHANGED)
-		return result;
-	err->code = ERR_NONE;
-	if (!rules_for(daemon, changed, &hba, err)) {
-		config_unref(&changed);
-		return CONFIG_REFUSED;
-	}
-	users = has_same_users(changed, daemon->config) ? users_hold(daemon->users)
-	                                                : daemon_load_users(changed, err);
-	if (!users) {
-		config_unref(&changed);
-		hba_release(&hba);
-		return CONFIG_REFUSED;
-	}
-	return change_config(daemon, changed, users, hba, err) ? CONFIG_CHANGED : CONFIG_REFUSED;
+	return daemon_set(arg, name, value, err);
 }
 
 /* ---- the end ---- */
@@ -446,6 +391,15 @@ static const struct config *config_in_force(void *arg)
 	return daemon->config;
 }
 
+static const struct config *config_wanted(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	return daemon->wanted;
+}
+
+static const char *why_held(void *arg, const char *name) { return daemon_why_held(arg, name); }
+
 static void shut_down(void *arg, enum shutdown_kind kind) { daemon_stop(arg, kind); }
 
 static void suspend(void *arg) { daemon_suspend(arg); }
@@ -493,6 +447,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.params = daemon->params,
 		.arg = daemon,
 		.config = config_in_force,
+		.wanted = config_wanted,
+		.why_held = why_held,
 		.reload = reload,
 		.set = set,
 		.shutdown = shut_down,

@@ -20,16 +20,22 @@ static enum tls_check client_check(const struct config *config)
 	return *config->client_tls_ca_file ? TLS_CHECK_GIVEN : TLS_CHECK_NONE;
 }
 
+bool tls_sets_fit_logins(const struct config *config, struct err *err)
+{
+	return config->auth_type != AUTH_TYPE_CERT ||
+	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
+	       err_set(err, ERR_UNFIT, "auth_type = cert needs client_tls_sslmode = verify-full");
+}
+
 static bool make_client(struct tls_context **context, const struct config *config, struct err *err)
 {
-	if (config->auth_type == AUTH_TYPE_CERT &&
-	    config->client_tls_sslmode != TLS_MODE_VERIFY_FULL)
-		return err_set(err, ERR_CONFIG,
-		               "auth_type = cert needs client_tls_sslmode = verify-full");
+	*context = NULL;
+	if (!tls_sets_fit_logins(config, err))
+		return false;
 	if (config->client_tls_sslmode == TLS_MODE_DISABLE)
 		return true;
 	if (config->client_tls_sslmode == TLS_MODE_VERIFY_FULL && !*config->client_tls_ca_file)
-		return err_set(err, ERR_CONFIG,
+		return err_set(err, ERR_UNFIT,
 		               "client_tls_sslmode = verify-full needs client_tls_ca_file");
 	*context = tls_context_new(
 	    &(struct tls_options){
@@ -51,9 +57,10 @@ static bool make_client(struct tls_context **context, const struct config *confi
 
 static bool make_server(struct tls_context **context, const struct config *config, struct err *err)
 {
+	*context = NULL;
 	if (config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT &&
 	    config->server_tls_sslmode < TLS_MODE_REQUIRE)
-		return err_set(err, ERR_CONFIG,
+		return err_set(err, ERR_UNFIT,
 		               "server_tls_negotiation = direct needs a server_tls_sslmode of "
 		               "require or stricter");
 	if (config->server_tls_sslmode == TLS_MODE_DISABLE)
@@ -95,6 +102,38 @@ bool tls_sets_make(struct tls_sets *sets, const struct config *config, const str
 		keep_same(&sets->server, old->server);
 	}
 	return true;
+}
+
+static bool remake(struct tls_context **context, const struct config *config,
+                   bool (*make)(struct tls_context **, const struct config *, struct err *),
+                   struct err *err)
+{
+	struct tls_context *fresh;
+
+	if (!make(&fresh, config, err))
+		return false;
+	keep_same(&fresh, *context);
+	tls_context_unref(context);
+	*context = fresh;
+	return true;
+}
+
+bool tls_sets_remake_client(struct tls_sets *sets, const struct config *config, struct err *err)
+{
+	return remake(&sets->client, config, make_client, err);
+}
+
+bool tls_sets_remake_server(struct tls_sets *sets, const struct config *config, struct err *err)
+{
+	return remake(&sets->server, config, make_server, err);
+}
+
+struct tls_sets tls_sets_hold(const struct tls_sets *other)
+{
+	return (struct tls_sets){
+		.client = other->client ? tls_context_ref(other->client) : NULL,
+		.server = other->server ? tls_context_ref(other->server) : NULL,
+	};
 }
 
 void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),

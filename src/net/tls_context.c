@@ -164,6 +164,7 @@ static bool take_key(struct making *making, BIO *bio)
 	const struct tls_options *options = making->options;
 	bool is_encrypted = false;
 	EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, refuse_password, &is_encrypted);
+	bool key_is_read = key != NULL; /* else it is the key of another certificate */
 	bool is_good = key && SSL_CTX_use_PrivateKey(making->library, key) == 1;
 
 	EVP_PKEY_free(key);
@@ -176,7 +177,7 @@ static bool take_key(struct making *making, BIO *bio)
 		               "asked for its password; store it without one",
 		               options->prefix, options->key_file);
 	}
-	return tls_err(making->err, ERR_CONFIG,
+	return tls_err(making->err, key_is_read ? ERR_UNFIT : ERR_CONFIG,
 	               "%s_key_file: no good key in %s, or not the one of %s", options->prefix,
 	               options->key_file, options->cert_file);
 }
@@ -190,7 +191,7 @@ static bool load_own(struct making *making)
 
 	if (is_set(options->cert_file) != is_set(options->key_file) ||
 	    (options->role == TLS_ACCEPTS && !is_set(options->cert_file)))
-		return err_set(making->err, ERR_CONFIG, "%s_cert_file and %s_key_file must be set",
+		return err_set(making->err, ERR_UNFIT, "%s_cert_file and %s_key_file must be set",
 		               options->prefix, options->prefix);
 	if (!is_set(options->cert_file))
 		return true;

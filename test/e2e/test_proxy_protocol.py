@@ -353,6 +353,6 @@ def test_a_bad_list_keeps_the_old_one(weir):
     daemon.configure(proxy_protocol_from="10.0.0.1/8")
     assert daemon.ask_admin("RELOAD").error
     daemon.wait_log("proxy_protocol_from: .* begins at 10.0.0.0")
-    assert daemon.ask_admin("SET proxy_protocol_from = ''").error
+    assert daemon.ask_admin("SET proxy_protocol_from = '10.0.0.1/8'").error
     assert through(daemon, v1()).value("SELECT 1") == "1"
     assert refused(daemon, b"") == ("28000", MISSING)

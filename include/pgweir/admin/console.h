@@ -36,12 +36,16 @@ struct console_with {
 	void *arg;
 	/* The snapshot in force, without a reference for us. */
 	const struct config *(*config)(void *arg);
+	/* The same with each value by SET that does not fit yet: what SHOW CONFIG shows. */
+	const struct config *(*wanted)(void *arg);
+	/* Why the value of a setting that was taken is not in force; NULL: it is. */
+	const char *(*why_held)(void *arg, const char *name);
 	/*
 	 * Reads all files anew, as SIGHUP does, and logs what is wrong. false: *err says what.
 	 * Tells each change before it returns.
 	 */
 	bool (*reload)(void *arg, config_tell *tell, void *tell_arg, struct err *err);
-	/* Puts config_with() in force. */
+	/* Puts config_with() in force, or takes it for later: CONFIG_HELD. */
 	enum config_change (*set)(void *arg, const char *name, const char *value, struct err *err);
 	/* Begins a shutdown; may be called again with another kind. Closes no client at once. */
 	void (*shutdown)(void *arg, enum shutdown_kind kind);

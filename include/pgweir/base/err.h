@@ -39,6 +39,7 @@ enum err_code {
 	ERR_RIGHTS,           /* 42501 */
 	ERR_STATE,            /* 55000: not in this state */
 	ERR_CONFIG,           /* F0000 */
+	ERR_UNFIT,            /* F0000: a value that is good, but does not fit another setting's */
 	ERR_SYSTEM,           /* 58000: an error of the operating system */
 	ERR_INTERNAL,         /* XX000: only we could cause it */
 	ERR_FOREIGN,          /* PostgreSQL's own error, with its own SQLSTATE */

@@ -255,8 +255,16 @@ void config_unref(const struct config **config);
 const struct config *config_keep_boot_only(const struct config *fresh, const struct config *running,
                                            struct buf *differ);
 
+/*
+ * `fresh` with the values of `running` in these settings (up to NULL). A new reference, as above.
+ */
+const struct config *config_keep(const struct config *fresh, const struct config *running,
+                                 const char *const *names);
+
 enum config_change {
 	CONFIG_CHANGED,    /* *changed is the new snapshot, the caller's */
+	CONFIG_HELD,       /* taken, but not in force until other settings fit: *err says why. Not
+	                    * from config_with() */
 	CONFIG_AT_RESTART, /* a good value, but this setting is read only at start: nothing changed
 	                    */
 	CONFIG_REFUSED     /* *err says why */

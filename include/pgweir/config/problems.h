@@ -21,6 +21,7 @@ struct problems {
 	size_t count;                     /* texts[] in use */
 	size_t dropped_count;             /* problems that found no room, or no memory */
 	char *texts[CONFIG_PROBLEMS_MAX]; /* `file:line: setting "x": reason`, owned */
+	size_t unfit_count;               /* how many of all these are ERR_UNFIT */
 	size_t warning_count;             /* the same for warnings */
 	size_t dropped_warning_count;
 	char *warnings[CONFIG_PROBLEMS_MAX];

@@ -27,9 +27,9 @@ bool daemon_load(const char *file, const struct config **config, struct users **
 
 /*
  * Whether what auth_type ldap or pam would work by is good: also while it is another, as SET
- * may change that.
+ * may change that. false: *err begins with the setting's name.
  */
-bool daemon_check_outside(const struct config *config, struct problems *problems);
+bool daemon_check_outside(const struct config *config, struct err *err);
 
 /* The proxies that *config trusts. false: *err says which setting is wrong, and why. */
 bool daemon_load_proxies(const struct config *config, struct ranges **proxies, struct err *err);

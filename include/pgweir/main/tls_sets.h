@@ -21,6 +21,16 @@ struct tls_sets {
 bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
                    struct err *err);
 
+/* One of them, in the same way; the one before is given back. *context stays as it was if false. */
+bool tls_sets_remake_client(struct tls_sets *sets, const struct config *config, struct err *err);
+bool tls_sets_remake_server(struct tls_sets *sets, const struct config *config, struct err *err);
+
+/* Those of `other` once more. */
+struct tls_sets tls_sets_hold(const struct tls_sets *other);
+
+/* Whether clients show the certificates that auth_type asks for. false: *err, ERR_UNFIT. */
+bool tls_sets_fit_logins(const struct config *config, struct err *err);
+
 /* Makes both and lets them go, to find what is wrong with each; the words begin with a setting's
  * name. */
 void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SET: one other value.
+ *
+ * Hard here: some settings only fit together, such as a certificate and its key, and can be
+ * SET one by one only. So there are two snapshots: `wanted` has each value that was taken, and
+ * `config`, which is in force, has the settings of a part (parts.h) from before as long as
+ * they do not fit. A value that no other setting could make fit is refused.
+ */
+#include <string.h>
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define BIT(part) (1u << (part))
+
+/* What a SET is about to put in force. */
+struct change {
+	struct daemon *daemon;
+	const char *name;
+	const struct config *wanted;
+	struct parts parts;
+	part_set held;
+};
+
+/* `wanted`, but as it is in force where it is held. NULL: no memory. */
+static const struct config *mix(const struct change *change, part_set held)
+{
+	const struct config *mixed = config_ref(change->wanted);
+
+	for (int part = 0; mixed && part < PARTS; part++) {
+		const struct config *before = mixed;
+
+		if (!(held & BIT(part)))
+			continue;
+		mixed =
+		    config_keep(before, change->daemon->config, part_settings((enum part)part));
+		config_unref(&before);
+	}
+	return mixed;
+}
+
+/* Whether a part fits by now, and then it is not held any more. */
+static bool try_part(struct change *change, enum part part, struct err *err)
+{
+	const struct config *mixed = mix(change, change->held & ~BIT(part));
+	bool is_made;
+
+	if (!mixed)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	is_made = parts_make(&change->parts, part, mixed, change->daemon->config,
+	                     &change->daemon->logger, err);
+	config_unref(&mixed);
+	if (is_made)
+		change->held &= ~BIT(part);
+	return is_made;
+}
+
+/* One that fits may let another one fit. */
+static void try_all(struct change *change, struct err why[PARTS])
+{
+	bool is_better = true;
+
+	while (is_better) {
+		is_better = false;
+		for (int part = 0; part < PARTS; part++) {
+			if (change->held & BIT(part))
+				is_better |= try_part(change, (enum part)part, &why[part]);
+		}
+	}
+}
+
+/* Whether nothing but another value of this setting can help. */
+static bool is_own_fault(const char *name, const struct err *why)
+{
+	static const char rules[] = "auth_hba_file: ";
+	size_t count = strlen(name);
+
+	if (why->code == ERR_UNFIT)
+		return false;
+	/* The maps are read with the rules. */
+	if (strcmp(name, "auth_ident_file") == 0 && strncmp(why->text, rules, strlen(rules)) == 0)
+		return true;
+	return why->code == ERR_MEMORY ||
+	       (strncmp(why->text, name, count) == 0 && why->text[count] == ':');
+}
+
+static void log_change(const struct change *change, const struct err why[PARTS])
+{
+	const struct logger *logger = &change->daemon->logger;
+	part_set old = change->daemon->held;
+	enum part touched = part_of(change->name);
+
+	for (int part = 0; part < PARTS; part++) {
+		if (old & ~change->held & BIT(part))
+			log_info(logger, "%s: what was SET is in force now",
+			         part_name((enum part)part));
+	}
+	if (touched < PARTS && change->held & BIT(touched))
+		log_warning(logger, "SET %s: not in force: %s; %s as before until it fits",
+		            change->name, why[touched].text, part_name(touched));
+}
+
+/* Puts it in force; nothing in here but the first step can fail. */
+static bool put_in_force(struct change *change, const struct err why[PARTS], struct err *err)
+{
+	struct daemon *daemon = change->daemon;
+	const struct config *config = mix(change, change->held);
+	struct log_options log;
+
+	if (!config)
+		return err_set(err, ERR_MEMORY, "out of memory");
+	log = daemon_log_options(daemon->options, config);
+	if (!log_configure(daemon->log, &log, err)) {
+		config_unref(&config);
+		return false;
+	}
+	log_change(change, why);
+	lifecycle_put_in_force(daemon, config, &change->parts);
+	config_unref(&daemon->wanted);
+	daemon->wanted = config_ref(change->wanted);
+	daemon->held = change->held;
+	memcpy(daemon->why_held, why, sizeof(daemon->why_held));
+	return true;
+}
+
+static enum config_change change_one(struct change *change, struct err *err)
+{
+	struct daemon *daemon = change->daemon;
+	enum part touched = part_of(change->name);
+	struct err why[PARTS];
+
+	memcpy(why, daemon->why_held, sizeof(why));
+	if (touched < PARTS) {
+		change->held |= BIT(touched);
+		try_all(change, why);
+	}
+	if (touched < PARTS && change->held & BIT(touched) &&
+	    is_own_fault(change->name, &why[touched])) {
+		*err = why[touched];
+		return CONFIG_REFUSED;
+	}
+	if (!put_in_force(change, why, err))
+		return CONFIG_REFUSED;
+	if (touched == PARTS || !(change->held & BIT(touched)))
+		return CONFIG_CHANGED;
+	err_set(err, ERR_UNFIT, "taken, but not in force: %s; %s as before until it fits",
+	        why[touched].text, part_name(touched));
+	return CONFIG_HELD;
+}
+
+enum config_change daemon_set(struct daemon *daemon, const char *name, const char *value,
+                              struct err *err)
+{
+	struct change change = { .daemon = daemon, .name = name, .held = daemon->held };
+	enum config_change result =
+	    config_with(daemon->wanted, name, value, &change.wanted, err);
+
+	if (result != CONFIG_CHANGED)
+		return result;
+	change.parts = (struct parts){
+		.users = users_hold(daemon->users),
+		.hba = daemon->hba ? hba_hold(daemon->hba) : NULL,
+		.tls = tls_sets_hold(&daemon->tls),
+	};
+	result = change_one(&change, err);
+	if (result == CONFIG_REFUSED)
+		log_warning(&daemon->logger, "SET %s: %s", name, err->text);
+	parts_done(&change.parts);
+	config_unref(&change.wanted);
+	return result;
+}
+
+void daemon_forget_sets(struct daemon *daemon)
+{
+	config_unref(&daemon->wanted);
+	daemon->wanted = config_ref(daemon->config);
+	daemon->held = 0;
+}
+
+const char *daemon_why_held(const struct daemon *daemon, const char *name)
+{
+	enum part part = part_of(name);
+
+	return part < PARTS && daemon->held & BIT(part) ? daemon->why_held[part].text : NULL;
+}
