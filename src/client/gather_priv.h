@@ -20,7 +20,7 @@ struct gather {
 	const char *segment;  /* where a batch began that may be said again. heal.c */
 	bool is_rowed;        /* its first statement is described anew before it runs */
 	bool is_again;        /* it is being said again */
-	bool has_begin;       /* a BEGIN that was late stands in front. late_begin.c */
+	enum ledger_wait waits_for; /* JUDGE_WAIT: of the server's, before more is said */
 	char room[GATHER_ROOM];
 };
 
@@ -30,7 +30,8 @@ static inline void gather_begin(struct gather *gather)
 	gather->count = 0;
 	gather->used = 0;
 	gather->segment = NULL;
-	gather->is_rowed = gather->is_again = gather->has_begin = false;
+	gather->is_rowed = gather->is_again = false;
+	gather->waits_for = LEDGER_WAIT_NOT;
 	gather->unnamed = bytes_of(NULL, 0);
 }
 

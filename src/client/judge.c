@@ -105,6 +105,12 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 	return JUDGE_SEND;
 }
 
+static enum judgement wait_for(struct gather *gather, enum ledger_wait what)
+{
+	gather->waits_for = what;
+	return JUDGE_WAIT;
+}
+
 /* What concerns the statements of a client whose names are followed. */
 static enum judgement judge_prepared(struct client *client, const struct frame *frame,
                                      struct bytes in, struct gather *gather, size_t *head)
@@ -120,7 +126,9 @@ static enum judgement judge_prepared(struct client *client, const struct frame *
 	case PREPARED_MORE:
 		return JUDGE_MORE;
 	case PREPARED_WAIT:
-		return JUDGE_WAIT;
+		return wait_for(gather, LEDGER_WAIT_READY);
+	case PREPARED_WAIT_EMPTY:
+		return wait_for(gather, LEDGER_WAIT_EMPTY);
 	case PREPARED_END:
 		break;
 	}
@@ -172,8 +180,10 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 			return judgement;
 		server = client->borrower.server;
 	}
-	if (ledger_is_full(&server->ledger) || server->segment.is_failed)
-		return JUDGE_WAIT;
+	if (ledger_is_full(&server->ledger))
+		return wait_for(gather, LEDGER_WAIT_ROOM);
+	if (server->segment.is_failed)
+		return wait_for(gather, LEDGER_WAIT_READY);
 	if (client->clients->config->log_min_duration)
 		slow_note(client, frame, in);
 	gather->server = server;

@@ -11,7 +11,7 @@ enum judgement {
 	JUDGE_SEND,  /* it goes to the server */
 	JUDGE_DROP,  /* it goes nowhere */
 	JUDGE_MORE,  /* not before more of it has come */
-	JUDGE_WAIT,  /* not now: it stays */
+	JUDGE_WAIT,  /* not now: it stays. With a server, for what gather.waits_for says */
 	JUDGE_LEAVE, /* the client takes its leave */
 	JUDGE_END    /* the client is done with: it was told why */
 };

@@ -217,7 +217,6 @@ bool late_begin_send(struct client *client, char type, struct gather *gather)
 	client->late = NULL;
 	late->server = server;
 	gather->server = server;
-	gather->has_begin = true;
 	gather_run(gather,
 	           bytes_of(late->messages, (size_t)late->size - (is_query ? CLOSE_SIZE : 0)));
 	if (!note(server, LEDGER_PARSE, NULL) || !note(server, LEDGER_BIND, NULL)) {
@@ -227,18 +226,6 @@ bool late_begin_send(struct client *client, char type, struct gather *gather)
 	return note(server, LEDGER_EXECUTE, &late->change) && note(server, LEDGER_CLOSE, NULL) &&
 	       (is_query || note(server, LEDGER_CLOSE, NULL)) &&
 	       (!has_failed || fail_again(server, gather));
-}
-
-void late_begin_flush(struct client *client, struct gather *gather)
-{
-	static const char flush[] = { 'H', 0, 0, 0, 4 };
-	struct server *server = client->borrower.server;
-
-	if (!ledger_owes_begin(&server->ledger))
-		return;
-	if (gather->has_begin)
-		gather_run(gather, bytes_of(flush, sizeof(flush)));
-	server->was_full = true; /* on_room() comes with the next answer */
 }
 
 /* ---- the end ---- */

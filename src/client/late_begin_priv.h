@@ -31,12 +31,6 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
  */
 bool late_begin_send(struct client *client, char type, struct gather *gather);
 
-/*
- * Nothing more is sent now, for the server has to answer before: it is asked to answer
- * the BEGIN, and on_room() will come when it has.
- */
-void late_begin_flush(struct client *client, struct gather *gather);
-
 /* The first statement behind BEGIN was refused here: the transaction has failed. CLIENT_LATE. */
 void late_begin_fail(struct client *client);
 

@@ -17,7 +17,8 @@ enum prepared_result {
 	PREPARED_DROP, /* noted; nothing of the frame itself goes on */
 	PREPARED_MORE, /* more of the frame is needed */
 	PREPARED_WAIT, /* the server has to answer a Sync before */
-	PREPARED_END   /* no memory */
+	PREPARED_WAIT_EMPTY, /* the server has to answer all before */
+	PREPARED_END         /* no memory */
 };
 
 /* Whether this client's statements are followed. */

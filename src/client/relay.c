@@ -12,6 +12,10 @@
  *
  * Hard here: back-pressure. A client is not read while its server does not take
  * what it said; a server is not read while its client does not take its answers.
+ *
+ * And waiting. A client that has to wait for answers of its server says for which
+ * (borrower.waits_for), and then the server must be able to give them: all that was to
+ * go in front of the client's next word is sent, with a Flush if it needs one.
  */
 #include <assert.h>
 
@@ -133,6 +137,7 @@ static bool give_back(struct client *client)
 /* Reads on, and goes on with what is kept. */
 static void go_on(struct client *client)
 {
+	client->borrower.waits_for = LEDGER_WAIT_NOT;
 	if (stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);
 }
@@ -226,17 +231,51 @@ void relay_cancel_waiting(struct client *client)
 	go_on_without(client);
 }
 
+/* Nothing is said behind what was gathered: the server is to answer it all. */
+static void send_whole(struct server *server, struct gather *gather)
+{
+	static const char flush[] = { 'H', 0, 0, 0, 4 };
+
+	if (ledger_flush(&server->ledger))
+		gather_run(gather, bytes_of(flush, sizeof(flush)));
+	gather_send(gather);
+	server_push(server);
+}
+
 /* Sends what was gathered, and answers what needs nobody else. false: the client is gone. */
 static bool send_gathered(struct client *client, struct gather *gather)
 {
 	struct server *server = client->borrower.server;
 
 	gather->server = server;
-	gather_send(gather);
+	if (gather->waits_for == LEDGER_WAIT_NOT)
+		gather_send(gather);
+	else
+		send_whole(server, gather);
 	server->is_cut = client->frame_left && client->passes;
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
 	return client->state == CLIENT_ACTIVE;
+}
+
+/* Judges and sends. What we answer ourselves may be what the rest waited for. */
+static enum judgement judge_and_send(struct client *client, struct bytes *in, struct gather *gather)
+{
+	enum judgement judgement;
+	size_t left;
+
+	do {
+		left = in->count;
+		gather->waits_for = LEDGER_WAIT_NOT;
+		judgement = judge_all(client, in, gather);
+		if (judgement == JUDGE_END || client->state != CLIENT_ACTIVE)
+			return judgement;
+		if (!send_gathered(client, gather))
+			return JUDGE_END;
+	} while (judgement == JUDGE_WAIT && in->count < left &&
+	         client->stream.want == WANT_INPUT && server_has_room(client->borrower.server) &&
+	         ledger_ends_wait(&client->borrower.server->ledger, gather->waits_for));
+	return judgement;
 }
 
 bool relay_input(struct client *client, struct bytes in)
@@ -251,12 +290,8 @@ bool relay_input(struct client *client, struct bytes in)
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
-	judgement = judge_all(client, &in, &gather);
+	judgement = judge_and_send(client, &in, &gather);
 	if (judgement == JUDGE_END)
-		return false;
-	if (judgement == JUDGE_WAIT && client->state == CLIENT_ACTIVE)
-		late_begin_flush(client, &gather);
-	if (client->state == CLIENT_ACTIVE && !send_gathered(client, &gather))
 		return false;
 	unnamed_keep(client, &gather);
 	server = client->borrower.server;
@@ -270,11 +305,12 @@ bool relay_input(struct client *client, struct bytes in)
 	}
 	if (client->state != CLIENT_ACTIVE)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
-	if (server_has_room(server) && judgement != JUDGE_WAIT) {
+	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !is_session(client) && client->frame_left == 0)
 			give_back(client); /* the rest of a frame was all that was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
+	client->borrower.waits_for = gather.waits_for;
 	stream_want(&client->stream, WANT_NOTHING);
 	return false;
 }
@@ -325,12 +361,8 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct client *client = client_of(borrower);
 
-	if (!is_settled) {
-		/* For a client that waits for this answer. */
-		if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
-			borrower->ops->on_room(borrower);
+	if (!is_settled)
 		return;
-	}
 	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
@@ -359,7 +391,10 @@ static void on_room(struct borrower *borrower)
 		return;
 	if (borrower->server->is_ready && !is_session(client) && give_back(client))
 		return;
-	go_on(client);
+	/* Whatever is missing yet, it comes with another call. */
+	if (stream_unsent(&borrower->server->stream) == 0 &&
+	    ledger_ends_wait(&borrower->server->ledger, borrower->waits_for))
+		go_on(client);
 }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)

@@ -269,7 +269,7 @@ static enum prepared_result on_stage(const struct query *query)
 	if (is_unclear(client))
 		return refuse_query(client, no_sync, query->gather);
 	if (!ledger_is_empty(&client->borrower.server->ledger))
-		return PREPARED_WAIT;
+		return PREPARED_WAIT_EMPTY;
 	if (sql->kind == SQL_PREPARE) {
 		statement = make_statement(client, sql);
 		if (!statement)
@@ -299,7 +299,7 @@ static enum prepared_result execute_known(const struct query *query, struct clie
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->gather);
 	if (!is_there && !ledger_is_empty(&server->ledger))
-		return PREPARED_WAIT;
+		return PREPARED_WAIT_EMPTY;
 	if (!prepared_inject(client, query->gather, names_statement(entry), NULL))
 		return PREPARED_END;
 	entry->use_count++;

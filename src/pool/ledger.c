@@ -71,6 +71,12 @@ static const struct {
 	['t'] = { .answers = DESCRIBES },
 };
 
+/* What a ReadyForQuery ends. */
+static bool ends_ready(enum ledger_kind kind)
+{
+	return kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION;
+}
+
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
 {
 	return &ledger->ring[(ledger->head + index) & (ledger->room - 1)];
@@ -112,16 +118,18 @@ void ledger_clear(struct ledger *ledger)
 {
 	take_back(ledger, ledger->count);
 	settle_failed(ledger);
-	ledger->head = ledger->count = 0;
+	ledger->head = ledger->count = ledger->ready_count = 0;
 	ledger->is_copying = ledger->is_copy_open = ledger->is_skipping = false;
 	ledger->has_data = ledger->has_result = false;
-	ledger->is_skip_unsure = ledger->is_doubtful = ledger->is_open = false;
+	ledger->is_skip_unsure = ledger->is_doubtful = false;
+	ledger->is_open = ledger->is_held_back = false;
 	ledger->both = LEDGER_BOTH_NOT;
 	ledger->copy_sync_count = ledger->unsure_count = 0;
 }
 
 static void pop(struct ledger *ledger)
 {
+	ledger->ready_count -= ends_ready(entry_at(ledger, 0)->kind);
 	ledger->head = (ledger->head + 1) & (ledger->room - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
@@ -157,6 +165,9 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 		.is_after_data = ledger->has_data,
 	};
 	ledger->count++;
+	ledger->ready_count += ends_ready(kind);
+	if (fate != LEDGER_ANSWER)
+		ledger->is_held_back = !ends_ready(kind);
 	return true;
 }
 
@@ -209,9 +220,11 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
 	return ledger_add_change(ledger, kind, fate, NULL);
 }
 
-/* Removes entries right behind the head, however many, in one step. */
+/* Removes entries right behind the head. */
 static void remove_behind_head(struct ledger *ledger, uint32_t count)
 {
+	for (uint32_t i = 1; i <= count; i++)
+		ledger->ready_count -= ends_ready(entry_at(ledger, i)->kind);
 	*entry_at(ledger, count) = *entry_at(ledger, 0);
 	ledger->head = (ledger->head + count) & (ledger->room - 1);
 	ledger->count -= count;
@@ -466,15 +479,4 @@ struct ledger_change *ledger_take_failed(struct ledger *ledger)
 
 	ledger->failed = NULL;
 	return change;
-}
-
-bool ledger_knows_status(const struct ledger *ledger)
-{
-	for (uint32_t i = 0; i < ledger->count; i++) {
-		enum ledger_kind kind = entry_at(ledger, i)->kind;
-
-		if (kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION)
-			return false;
-	}
-	return true;
 }

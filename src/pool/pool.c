@@ -281,6 +281,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	server->borrower = borrower;
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
+	borrower->waits_for = LEDGER_WAIT_NOT;
 	server->is_rest_unknown = false; /* a reset query of ours is no news to this one */
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool->served_count++;

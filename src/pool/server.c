@@ -311,7 +311,6 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 	/* What is owed nothing leaves it as it is: the rest of a COPY that has failed. */
 	if (!ledger_is_empty(&server->ledger))
 		server->is_ready = false;
-	server->was_full |= ledger_is_full(&server->ledger);
 	return result;
 }
 
@@ -380,6 +379,12 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 		return true;
 	server_break(server);
 	return false;
+}
+
+void server_push(struct server *server)
+{
+	if (server->ahead.count)
+		server_sendv(server, NULL, 0);
 }
 
 void server_read_on(struct server *server) { stream_want(&server->stream, WANT_INPUT); }

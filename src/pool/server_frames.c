@@ -128,10 +128,17 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	return FRAME_EAT;
 }
 
+/* Whether the borrower has said more than what was answered, or is about to. */
+static bool has_more(const struct server *server)
+{
+	return !ledger_is_empty(&server->ledger) ||
+	       (server->borrower && server->borrower->waits_for != LEDGER_WAIT_NOT);
+}
+
 /* An answer, by the ledger. `body` is empty for what does not need to be understood. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
-	bool is_end;
+	bool is_end, is_hushed = type == 'Z' && ledger_owes_hushed(&server->ledger);
 	enum ledger_verdict verdict;
 
 	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
@@ -146,7 +153,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_LOST)
 		return server_close_by(server, body), FRAME_STOP;
 	if (verdict == LEDGER_EAT)
-		return type == 'Z' ? FRAME_SETTLED : FRAME_EAT;
+		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_EAT;
 	if (verdict == LEDGER_OURS)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
@@ -166,7 +173,6 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		complete_frame(server, body);
 	if (type == 't' && !types_frame(server, body))
 		return FRAME_STOP;
-	server->was_full |= type == 'G'; /* what waits for an answer would wait for ever */
 	return FRAME_PASS;
 }
 
@@ -301,7 +307,7 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 	return in.count < wanted(server, frame) ? WIRE_MORE : WIRE_OK;
 }
 
-/* What has come may have made room in the ledger, or been all that kept the borrower from
+/* What has come may be what the borrower waits for, or have been all that kept it from
  * returning. */
 static void tell_room(struct server *server, bool was_within)
 {
@@ -309,9 +315,9 @@ static void tell_room(struct server *server, bool was_within)
 
 	if (server->state != SERVER_LENT || !borrower || server->errand != ERRAND_NONE)
 		return;
-	if (server->was_full && !ledger_is_full(&server->ledger))
-		server->was_full = false;
-	else if (!was_within || server->is_within || !server->is_ready)
+	if (borrower->waits_for != LEDGER_WAIT_NOT
+	        ? !ledger_ends_wait(&server->ledger, borrower->waits_for)
+	        : !was_within || server->is_within || !server->is_ready)
 		return;
 	borrower->ops->on_room(borrower);
 }

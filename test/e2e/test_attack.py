@@ -63,14 +63,6 @@ def test_newcomer_gets_the_room_of_an_idle_server(pgweir, fake_server):
     second.finish_login("bob")
 
 
-def test_pipeline_longer_than_the_ledger(pgweir):
-    weir = pgweir(pool_mode="transaction")
-    client = weir.client()
-    count = 70000
-    client.send(parse("SELECT 1") * count, sync())
-    assert client.read_result().types == "1" * count + "Z"
-
-
 def test_parameters_that_a_server_does_not_answer(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, server_connect_timeout=1)

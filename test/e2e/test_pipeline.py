@@ -2,6 +2,7 @@
 """The extended protocol in all its orders: pipelines, errors in them, Flush, portals, calls."""
 
 import struct
+import threading
 
 import psycopg
 import pytest
@@ -286,3 +287,81 @@ def test_asynchronous_messages_anywhere(pair):
     server.expect("Q")
     server.send(fake.answer("2"))
     assert client.read_result().rows == [["2"]]
+
+
+# -- more than a server may owe -------------------------------------------------------------------
+
+LEDGER_MAX = 64 * 1024
+
+
+def held_back(client, server, asks, answers, expected):
+    """The server answers nothing before it was asked so much that no more may be owed."""
+    client.limit = server.limit = 10
+    sender = threading.Thread(target=client.send, args=asks)
+    sender.start()
+    kinds, flushes, owed = "", 0, 0
+    while owed < LEDGER_MAX:
+        kind = server.read().type
+        owed += kind in answers
+        kinds += kind
+    assert server.read().type == "H"  # that it may answer is our own doing
+    server.send(*(answers[kind] for kind in kinds if kind in answers))
+    seen = 0
+    while seen < expected.count("Z"):
+        kind = server.read().type
+        if kind in answers:
+            server.send(answers[kind])
+        seen += kind == "S"
+    got = client.read_result()
+    sender.join(60)
+    assert got.types == expected
+
+
+ANSWERS = {"P": message("1"), "B": message("2"), "D": message("n"), "E": fake.complete("SELECT 0"),
+           "C": message("3"), "S": fake.ready()}
+
+
+@pytest.mark.parametrize("part, types, count, follows", [
+    (parse(""), "1", 70000, 200),
+    (parse(""), "1", 70000, 0),
+    (close("P", ""), "3", 70000, 200),
+    (parse("") + bind() + describe() + execute(), "12nC", 30000, 200),
+    (parse("", name="s") + close("S", "s"), "13", 40000, 0),
+], ids=("Parse", "Parse, not followed", "Close", "PBDE", "names, not followed"))
+def test_longer_than_what_may_be_owed(scripted, part, types, count, follows):
+    """One Sync for all of it: nothing else would make a server answer, and wake who waits."""
+    _, client, server = scripted(max_prepared_statements=follows)
+    held_back(client, server, [part * count, sync()], ANSWERS, types * count + "Z")
+
+
+@pytest.mark.parametrize("count", (LEDGER_MAX, LEDGER_MAX + 5000), ids=("full", "more"))
+def test_full_of_what_is_answered_here(scripted, count):
+    """One message is the server's to answer, behind it nothing but what we answer ourselves."""
+    _, client, server = scripted()
+    client.limit = server.limit = 10
+    part = close("S", "s") + parse("SELECT 1", name="s")
+    rest = (count - 1) // 2
+    sender = threading.Thread(target=client.send, args=(
+        parse("SELECT 1", name="s"), part * rest, close("S", "s"), sync()))
+    sender.start()
+    server.expect("P")
+    server.expect("H")
+    server.send(message("1"))
+    server.expect("S")
+    server.send(fake.ready())
+    assert client.read_result().types == "1" + "31" * rest + "3Z"
+    sender.join(60)
+
+
+def test_psycopg_with_more_than_may_be_owed(pgweir):
+    """30 000 rows, each a Parse or Bind, Describe and Execute of its own, and one Sync."""
+    connection = pgweir(pool_mode="transaction").connect()
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE many_test (n int)")
+        cursor.executemany("INSERT INTO many_test VALUES (%s)", [(n,) for n in range(30000)])
+        assert cursor.rowcount == 30000
+        with connection.pipeline():
+            cursors = [connection.execute("SELECT %s::int", [n]) for n in range(30000)]
+        assert [each.fetchone()[0] for each in cursors] == list(range(30000))
+        assert cursor.execute("SELECT count(*) FROM many_test").fetchone() == (30000,)
+        cursor.execute("DROP TABLE many_test")

@@ -6,7 +6,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from .kit.wire import Wire, bind, close, describe, execute, extended, parse, query, sync
+from .kit import fake
+from .kit.wire import (Wire, bind, close, describe, execute, extended, message, parse, query,
+                       sync)
 
 LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
 
@@ -291,3 +293,57 @@ def test_a_statement_that_cannot_be_healed(prepared, postgres, table):
     postgres.query("GRANT ALL ON healed TO PUBLIC")
     got = prepared.ask(USE)
     assert got.types == "2TCZ" and [column.name for column in got.columns] == ["c"]
+
+
+# -- the first statement on a server that has another client's parameters ------------------------
+
+FIRST = {
+    "PREPARE": (["PREPARE s AS SELECT 1"], "CZ"),
+    "a refused PREPARE": (["PREPARE s AS SELEC"], "EZ"),
+    "DEALLOCATE": (["PREPARE s AS SELECT 1", "DEALLOCATE s"], "CZ"),
+    "EXECUTE": (["PREPARE s AS SELECT 1", "EXECUTE s"], "TDCZ"),
+    "EXPLAIN EXECUTE": (["PREPARE s AS SELECT 1", "EXPLAIN EXECUTE s"], "TDCZ"),
+    "CREATE TABLE AS EXECUTE": (
+        ["PREPARE s AS SELECT 1", "CREATE TEMPORARY TABLE first_test AS EXECUTE s"], "CZ"),
+}
+
+
+@pytest.mark.parametrize("begins_late", (0, 1), ids=("", "late begin"))
+@pytest.mark.parametrize("adds_host", (0, 1), ids=("", "add host"))
+@pytest.mark.parametrize("sends, types", FIRST.values(), ids=FIRST.keys())
+def test_first_on_a_server_with_another_name(pgweir, sends, types, adds_host, begins_late):
+    """What waits for the answer to our SET must not wait before that has been sent."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, late_begin=begins_late,
+                  application_name_add_host=adds_host, max_prepared_statements=1,
+                  server_reset_query="DISCARD ALL", server_reset_query_always=1)
+    ours = weir.client(application_name="ours")
+    others = weir.client(application_name="others")
+    *before, last = sends
+    for sql in before:
+        assert not ours.query(sql).errors
+    assert others.value("SELECT 1") == "1"
+    if begins_late:
+        assert ours.query("BEGIN").tags == ["BEGIN"]
+    assert ours.query(last).types == types
+    if begins_late:
+        assert ours.query("ROLLBACK").tags == ["ROLLBACK"]
+    assert others.value("SELECT 2") == "2"
+    assert weir.pool()["sv_active"] == 0
+
+
+def test_who_waits_for_our_own_query_keeps_the_server(scripted):
+    """The answer to our SET is no end of a batch: what waits for it goes on on that server."""
+    weir, first, server = scripted(default_pool_size=1)
+    second = weir.client(application_name="second")
+    third = weir.client(application_name="third")
+    second.send(query("PREPARE s AS SELECT 1"))
+    assert server.expect("Q").body.startswith(b"SET \"application_name\"='second'")
+    third.send(query("SELECT 3"))
+    weir.wait_pool(cl_waiting=1)
+    server.send(fake.complete("SET"), fake.parameter("application_name", "second"), fake.ready())
+    server.expect("C")
+    assert server.expect("Q").body == b'PREPARE "PGBOUNCER_0" AS SELECT 1\0'
+    server.expect("S")
+    server.send(message("3"), fake.complete("PREPARE"), fake.ready(), fake.ready())
+    assert second.read_result().types == "CZ"
+    assert weir.admin("SHOW STATS")[0]["total_query_count"] == 2

@@ -51,8 +51,8 @@ struct borrower_ops {
 	 */
 	void (*on_again)(struct borrower *borrower, struct bytes batch);
 	/*
-	 * The lent server takes bytes again, after server_send() had to keep some or
-	 * its ledger was full; or the rest of a frame that nobody asked for has come,
+	 * The lent server takes bytes again, after server_send() had to keep some; or
+	 * what the borrower waits for (waits_for) has come; or the rest of a frame that nobody asked for has come,
 	 * and with that it may be returned.
 	 */
 	void (*on_room)(struct borrower *borrower);
@@ -92,6 +92,7 @@ struct borrower {
 	bool is_patient;     /* waits for a server also while none can be reached */
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */
+	uint8_t waits_for;   /* enum ledger_wait: of its server's, before it says more */
 	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
 	usec_t waiting_since;            /* good while it waits for whatever it may be */
 	union {

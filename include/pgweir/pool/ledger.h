@@ -94,6 +94,17 @@ enum ledger_verdict {
 	LEDGER_DOUBT     /* in step or not, nobody can tell any more: see ledger.c */
 };
 
+/*
+ * What one who has more to say may have to wait for. Each comes with the server's own
+ * answers: whoever begins to wait has it answer what it was asked (ledger_flush()).
+ */
+enum ledger_wait {
+	LEDGER_WAIT_NOT,   /* for nothing */
+	LEDGER_WAIT_ROOM,  /* less than LEDGER_MAX is owed */
+	LEDGER_WAIT_READY, /* no ReadyForQuery is owed: what may fail has failed */
+	LEDGER_WAIT_EMPTY  /* nothing is owed */
+};
+
 struct ledger_entry {
 	struct ledger_change *change; /* NULL: it changes nothing */
 	uint8_t kind;
@@ -107,6 +118,7 @@ struct ledger {
 	uint32_t room;                /* entries in the ring: a power of two */
 	uint32_t head;                /* where the oldest lies */
 	uint32_t count;
+	uint32_t ready_count;     /* entries that a ReadyForQuery ends */
 	uint32_t segment;         /* Syncs that were noted: what lies between two fails together */
 	bool is_copying;          /* the entry at the head has brought the server into COPY IN */
 	bool is_copy_open;        /* and, as far as we know, still reads CopyData */
@@ -114,6 +126,7 @@ struct ledger {
 	bool has_data;            /* CopyData was sent since the last Query or Execute */
 	bool is_skip_unsure;      /* ... or not, if a Sync before is answered after all */
 	bool is_open;             /* of the extended protocol, and no Sync behind it yet */
+	bool is_held_back;        /* the server may keep answers until it hears Flush or Sync */
 	bool is_doubtful;         /* nobody can tell any more what is owed */
 	bool has_result;          /* the query at the head has had a result, or an error */
 	uint8_t both;             /* enum ledger_both, of the query at the head */
@@ -151,12 +164,6 @@ static inline bool ledger_needs_more(const struct ledger *ledger)
 static inline bool ledger_is_full(const struct ledger *ledger)
 {
 	return ledger->count >= LEDGER_MAX;
-}
-
-/* Whether the next answer is that to a BEGIN which was late. */
-static inline bool ledger_owes_begin(const struct ledger *ledger)
-{
-	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_BEGIN;
 }
 
 /* Whether the next answer is to a query of ours that nobody waits for. */
@@ -263,7 +270,32 @@ static inline struct ledger_change *ledger_awaits_types(const struct ledger *led
 struct ledger_change *ledger_take_failed(struct ledger *ledger);
 
 /* Whether the state of the transaction that the last ReadyForQuery gave still holds. */
-bool ledger_knows_status(const struct ledger *ledger);
+static inline bool ledger_knows_status(const struct ledger *ledger)
+{
+	return ledger->ready_count == 0;
+}
+
+/*
+ * Whether there is an end to this waiting. Also where the server waits itself: it asked
+ * for the data of a COPY, and has all that was said.
+ */
+static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wait wait)
+{
+	if (wait == LEDGER_WAIT_ROOM)
+		return !ledger_is_full(ledger);
+	if (wait == LEDGER_WAIT_NOT || (ledger->is_copying && ledger->is_copy_open))
+		return true;
+	return wait == LEDGER_WAIT_READY ? ledger->ready_count == 0 : ledger->count == 0;
+}
+
+/* Whether the server needs a Flush to answer all that it was asked. It is sent now. */
+static inline bool ledger_flush(struct ledger *ledger)
+{
+	bool is_held_back = ledger->is_held_back;
+
+	ledger->is_held_back = false;
+	return is_held_back;
+}
 
 /*
  * Judges a reply by its type byte. Not for what comes at any time:

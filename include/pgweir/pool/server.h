@@ -92,7 +92,6 @@ struct server {
 	bool is_told;         /* it has said good-bye by a FATAL error */
 	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
 	bool is_leaving;      /* written down for another process: pool/handover.h */
-	bool was_full;        /* the ledger was full: the borrower waits for on_room() */
 	bool has_flooded;     /* it reported so much in this turn that it must wait for the next */
 	bool is_tls_direct;   /* TLS began without asking; says something while it is encrypted */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
@@ -168,6 +167,9 @@ bool server_send(struct server *server, struct bytes bytes);
 
 /* The same for pieces that are sent in order. */
 bool server_sendv(struct server *server, const struct iovec *pieces, int count);
+
+/* The borrower says no more for now: what was put ahead of its next word is sent. */
+void server_push(struct server *server);
 
 /* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
 bool server_answer(struct server *server);

@@ -452,7 +452,7 @@ static struct ledger begun(void)
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_BEGIN);
 	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_BEGIN);
 	ledger_add(&ledger, LEDGER_CLOSE, LEDGER_BEGIN);
-	ck_assert(!ledger.is_open && ledger_owes_begin(&ledger));
+	ck_assert(!ledger.is_open && ledger_flush(&ledger)); /* nothing else makes it answer */
 	return ledger;
 }
 
@@ -466,7 +466,6 @@ START_TEST(ledger_begins_late)
 	replies_are(&ledger, "12C3CZ",
 	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT, LEDGER_EAT, LEDGER_EAT,
 	                                     LEDGER_PASS, LEDGER_PASS });
-	ck_assert(!ledger_owes_begin(&ledger));
 	for (size_t i = 0; i < COUNT_OF(failures); i++) {
 		const char *at = failures[i];
 
@@ -524,6 +523,75 @@ START_TEST(ledger_swallows_the_sync_of_a_failure)
 	}
 	replies_are(&ledger, "Z", (enum ledger_verdict[]){ LEDGER_EAT });
 	ck_assert(!ledger_swallow_sync(&ledger));
+}
+END_TEST
+
+/* After '>' requests and after '<' replies; what has come to its end by then. */
+static const struct {
+	const char *says;
+	const char *script;
+	bool is_flush_wanted, ends_ready, ends_empty;
+} waits[] = {
+	{ "nothing was asked", "", false, true, true },
+	{ "of Parse nothing is heard without a Flush", ">P", true, true, false },
+	{ "what was answered needs none, but who knows", ">P<1", true, true, true },
+	{ "Sync makes one needless", ">PBES", false, false, false },
+	{ "Sync, answered", ">PBES<12CZ", false, true, true },
+	{ "a Query is answered at once", ">PQ", false, false, false },
+	{ "what stands behind it is not", ">QP<CZ", true, true, false },
+	{ "a function call is answered at once", ">F", false, false, false },
+	{ "of two Syncs the last one counts", ">SPS<Z", false, false, false },
+	{ "the end of a COPY needs one too", ">E<G>c", true, true, false },
+	{ "a COPY waits for its data itself", ">Q<G", false, true, true },
+	{ "not when it has its end", ">Qc<G", true, false, false },
+	{ "a Sync that it ignores is not waited for", ">ES<G", false, true, true },
+	{ "what fails is not waited for", ">PBES<E", false, false, false },
+	{ "and its Sync is answered", ">PBES<EZ", false, true, true },
+};
+
+START_TEST(ledger_says_what_is_waited_for)
+{
+	struct ledger ledger = { 0 };
+	bool is_request = true, is_end;
+
+	for (const char *at = waits[_i].script; *at; at++) {
+		if (*at == '>' || *at == '<')
+			is_request = *at == '>';
+		else if (is_request)
+			ledger_add(&ledger, kind_of(*at), LEDGER_FORWARD);
+		else
+			ck_assert(ledger_reply(&ledger, *at, &is_end) == LEDGER_PASS);
+	}
+	ck_assert_msg(ledger_ends_wait(&ledger, LEDGER_WAIT_READY) == waits[_i].ends_ready &&
+	                  ledger_ends_wait(&ledger, LEDGER_WAIT_EMPTY) == waits[_i].ends_empty,
+	              "%s", waits[_i].says);
+	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_NOT));
+	ck_assert_msg(ledger_flush(&ledger) == waits[_i].is_flush_wanted, "%s", waits[_i].says);
+	ck_assert(!ledger_flush(&ledger));
+	ledger_done(&ledger);
+}
+END_TEST
+
+START_TEST(ledger_waits_for_room)
+{
+	struct ledger ledger = { 0 };
+	char type;
+	bool is_end;
+
+	ledger_add(&ledger, LEDGER_PARSE, LEDGER_FORWARD);
+	while (!ledger_is_full(&ledger)) {
+		ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+		ledger_add(&ledger, LEDGER_CLOSE, LEDGER_ANSWER);
+	}
+	ck_assert(!ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+	ck_assert(ledger_flush(&ledger)); /* what we answer ourselves does not hide what was sent */
+	ledger_reply(&ledger, '1', &is_end);
+	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+	while (ledger_answer(&ledger, &type))
+		ck_assert_int_eq(type, '3');
+	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_EMPTY));
+	ledger_done(&ledger);
 }
 END_TEST
 
@@ -777,6 +845,19 @@ static void make_pipeline(struct pipeline *pipeline, struct dice *dice, bool may
 	ask(pipeline, 'S', "", 0);
 }
 
+/* What ready_count says without walking. */
+static uint32_t count_ready(const struct ledger *ledger)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < ledger->count; i++) {
+		uint8_t kind = ledger->ring[(ledger->head + i) & (ledger->room - 1)].kind;
+
+		count += kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION;
+	}
+	return count;
+}
+
 /*
  * Sends a pipeline: what is sent, what the backend has consumed and which of its
  * replies we have seen go forward at random. The ledger may never be out of step.
@@ -810,6 +891,8 @@ static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uin
 			ck_assert_msg(verdict == LEDGER_PASS, "seed %u: reply %zu (%c) is %d", seed,
 			              seen - 1, model.replies[seen - 1], verdict);
 		}
+		ck_assert_msg(ledger.ready_count == count_ready(&ledger), "seed %u: %u", seed,
+		              ledger.ready_count);
 	}
 	ck_assert_msg(ledger_is_empty(&ledger), "seed %u: %u are left", seed, ledger.count);
 out:
@@ -840,6 +923,8 @@ int main(void)
 	tcase_add_test(cases, ledger_hushes_a_query);
 	tcase_add_test(cases, ledger_replaces_a_query);
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
+	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
+	tcase_add_test(cases, ledger_waits_for_room);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);
