@@ -323,7 +323,8 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
-	return text_scope_read(&server->scope, server->pool->pools->with.params, server->params, scope);
+	return text_scope_read(&server->scope, server->pool->pools->with.params, server->params,
+	                       scope);
 }
 
 /* Sending failed. It may have told us why before: what it said is read first. */

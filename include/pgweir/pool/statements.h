@@ -23,7 +23,7 @@
 /* One text with its parameter types. Counted: whoever keeps one holds it. */
 struct statement {
 	struct statements *statements; /* it is one of */
-	UT_hash_handle hh;             /* by what follows the name in its Parse message, and scope */
+	UT_hash_handle hh;             /* by its text and its scope */
 	size_t owner_count;
 	size_t name_size;    /* bytes of its name on servers, zero included */
 	bool is_written;     /* the process that takes over has been told of it */

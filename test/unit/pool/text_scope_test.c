@@ -21,7 +21,9 @@ static const struct {
 	{ "where names are looked up", { "search_path", "a, b" }, "search_path=a, b;" },
 	{ "in whatever letters", { "timezone", "UTC" }, "timezone=UTC;" },
 	{ "as whom", { "role", "r", "application_name", "x" }, "role=r;" },
-	{ "in one order", { "TimeZone", "UTC", "DateStyle", "ISO" }, "DateStyle=ISO;TimeZone=UTC;" },
+	{ "in one order",
+	  { "TimeZone", "UTC", "DateStyle", "ISO" },
+	  "DateStyle=ISO;TimeZone=UTC;" },
 	{ "an empty value", { "search_path", "" }, "search_path=;" },
 };
 
@@ -34,7 +36,8 @@ static void expect(struct bytes scope, const char *expected, const char *says)
 	have[0] = 0;
 	while (scope.count) {
 		ck_assert(bytes_take_text(&scope, &name) && bytes_take_text(&scope, &value));
-		count += (size_t)snprintf(have + count, sizeof(have) - count, "%s=%s;", name, value);
+		count +=
+		    (size_t)snprintf(have + count, sizeof(have) - count, "%s=%s;", name, value);
 	}
 	ck_assert_msg(strcmp(have, expected) == 0, "%s: \"%s\"", says, have);
 }
