@@ -31,15 +31,16 @@ static bool is_parameter_name(const char *name)
 	return count > 0 && count < 128 && name[count] == 0 && !(name[0] >= '0' && name[0] <= '9');
 }
 
-/* A parameter of the session, given directly or in `options`. */
-static bool take_parameter(struct client *client, const char *name, const char *value,
+static bool is_ignored(const struct client *client, const char *name)
+{
+	return config_list_has(&client->clients->config->ignore_startup_parameters, name);
+}
+
+static bool note_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
-	const struct clients *clients = client->clients;
-	const char *tracked = pools_tracked(clients->with.pools, name);
+	const char *tracked = pools_tracked(client->clients->with.pools, name);
 
-	if (!tracked && config_list_has(&clients->config->ignore_startup_parameters, name))
-		return true;
 	if (!tracked && !is_parameter_name(name))
 		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
 	if (client->entrance->parameter_count++ == PARAMS_NAMES_MAX)
@@ -49,6 +50,13 @@ static bool take_parameter(struct client *client, const char *name, const char *
 	buf_add_cstr(&client->entrance->parameters, tracked ? tracked : name);
 	buf_add_cstr(&client->entrance->parameters, value);
 	return true;
+}
+
+/* A parameter of the session, given directly or in `options`. */
+static bool take_parameter(struct client *client, const char *name, const char *value,
+                           struct err *err)
+{
+	return is_ignored(client, name) || note_parameter(client, name, value, err);
 }
 
 bool startup_settle(struct client *client)
@@ -68,8 +76,7 @@ static bool take_options(struct client *client, const char *name, const char *va
                          struct err *err)
 {
 	struct options_walk walk = { .rest = value };
-	bool ignores =
-	    config_list_has(&client->clients->config->ignore_startup_parameters, "options");
+	bool ignores = is_ignored(client, "options");
 	enum walk_result result;
 	bool is_good = true;
 	const char *option, *setting;
@@ -126,9 +133,11 @@ static bool take_application_name(struct client *client, const char *name, const
 
 	if (!client->clients->config->application_name_add_host)
 		return take_parameter(client, name, value, err);
+	if (is_ignored(client, name))
+		value = ""; /* its own words are dropped, where it comes from is added */
 	buf_printf(&text, "%s - %s", *value ? value : "app",
 	           address_format(&client->peer, where, sizeof(where)));
-	is_good = take_parameter(client, name, buf_text(&text), err);
+	is_good = note_parameter(client, name, buf_text(&text), err);
 	buf_free(&text);
 	return is_good;
 }

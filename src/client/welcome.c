@@ -72,7 +72,8 @@ static void add_tracked(struct buf *out, const struct pool *pool, const struct p
 		const char *own = params_find(params, name);
 		const char *value = params_find(pool->baseline, name);
 
-		if (value)
+		/* A name that is followed anyway may be in track_extra_parameters too. */
+		if (value && pools_tracked(pool->pools, name) == name)
 			message_parameter(out, name, own ? own : value);
 	}
 }

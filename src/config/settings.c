@@ -171,8 +171,9 @@ const struct setting settings[] = {
 	                "so long. 0 = never."),
 	SETTING(ignore_startup_parameters, .initial = "", .splits_at_blanks = true, LIVE,
 	        GROUP(GENERIC),
-	        .help = "Startup parameters that are dropped. options here means: drop unknown "
-	                "settings within options."),
+	        .help = "Startup parameters that are dropped, also those that are kept for each "
+	                "client otherwise. options here means: drop unknown settings within "
+	                "options."),
 	SETTING(io_uring, .initial = "1", LIVE, GROUP(NETWORK),
 	        .help = "Writes of one turn of the loop go to the kernel together, by io_uring, "
 	                "which costs less than a call for each. 0, and where the system has "
@@ -364,9 +365,10 @@ const struct setting settings[] = {
 	SETTING(tcp_user_timeout, .initial = "0", .max = INT32_MAX * USEC_PER_MS,
 	        .unit = USEC_PER_MS, .step = USEC_PER_MS, LIVE, GROUP(NETWORK),
 	        .help = "TCP_USER_TIMEOUT. 0 = the system's."),
-	SETTING(track_extra_parameters, .initial = "IntervalStyle", BOOT, GROUP(GENERIC),
+	SETTING(track_extra_parameters, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "Further parameters that are kept for each client, of those that the "
-	                "server reports."),
+	                "server reports. What PostgreSQL itself reports and a client can change "
+	                "is kept in any case; this is for names of extensions."),
 	SETTING(transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when a whole transaction takes longer. "
 	                "0 = never."),

@@ -16,9 +16,17 @@
 
 #include "pgweir/base/banned.h"
 
-/* Names that are followed in any case, in the order of the welcome. */
-static const char *const tracked[] = { "DateStyle", "client_encoding", "TimeZone",
-	                               "standard_conforming_strings", "application_name" };
+/*
+ * Names that are followed in any case, in the order of the welcome: all that some PostgreSQL
+ * reports and a client can change. What one does not report is not in its welcome.
+ */
+static const char *const tracked[] = {
+	"DateStyle",           "client_encoding",
+	"TimeZone",            "standard_conforming_strings",
+	"application_name",    "IntervalStyle",
+	"search_path",         "default_transaction_read_only",
+	"scram_iterations",    SESSION_AUTHORIZATION,
+};
 #define TRACKED_COUNT (sizeof(tracked) / sizeof(tracked[0]))
 
 const char *pools_tracked_at(const struct pools *pools, size_t index)

@@ -143,26 +143,56 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 /* What no query can come out differently by. */
 static bool is_harmless(const char *name) { return strcasecmp(name, "application_name") == 0; }
 
-bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
+static bool is_authorization(const char *name)
+{
+	return strcasecmp(name, SESSION_AUTHORIZATION) == 0;
+}
+
+/* All changes but that of session_authorization. */
+static bool add_changes(const struct server *server, const struct params *want, struct buf *text)
 {
 	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
 	const char *at = NULL, *name, *value, *have;
 	bool all_harmless = true;
 
 	while (params_next(server->params, &at, &name, &value)) {
-		if (params_seek(want, &in_want, name, &have))
+		if (params_seek(want, &in_want, name, &have) || is_authorization(name))
 			continue;
 		add_set_back(text, server, name);
 		all_harmless &= is_harmless(name);
 	}
 	at = NULL;
 	while (params_next(want, &at, &name, &value)) {
-		if ((params_seek(server->params, &in_have, name, &have) ||
-		     params_seek(server->baseline, &in_baseline, name, &have)) &&
-		    is_same(name, have, value))
+		if (((params_seek(server->params, &in_have, name, &have) ||
+		      params_seek(server->baseline, &in_baseline, name, &have)) &&
+		     is_same(name, have, value)) ||
+		    is_authorization(name))
 			continue;
 		add_set(text, name, value);
 		all_harmless &= is_harmless(name);
+	}
+	return all_harmless;
+}
+
+bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
+{
+	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
+	const char *have = params_find(server->params, SESSION_AUTHORIZATION);
+	const char *wanted = params_find(want, SESSION_AUTHORIZATION);
+	bool all_harmless = add_changes(server, want, text);
+
+	wanted = wanted ? wanted : login;
+	if (have && (text->count || !wanted || strcmp(have, wanted) != 0)) {
+		buf_clear(text);
+		add_set_back(text, server, SESSION_AUTHORIZATION);
+		add_changes(server, want, text);
+		have = NULL;
+		all_harmless = false;
+	}
+	have = have ? have : login;
+	if (wanted && (!have || strcmp(have, wanted) != 0)) {
+		add_set(text, SESSION_AUTHORIZATION, wanted);
+		all_harmless = false;
 	}
 	return all_harmless;
 }

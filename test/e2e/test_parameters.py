@@ -24,6 +24,7 @@ TRACKED = {
     "standard_conforming_strings": ("off", "on"),
     "application_name": ("one", "the other"),
     "IntervalStyle": ("sql_standard", "iso_8601"),
+    "default_transaction_read_only": ("on", "off"),
 }
 
 
@@ -53,6 +54,50 @@ def test_tracked_after_set(one, name):
         assert first.value(f"SHOW {name}") == value
         assert second.value(f"SHOW {name}") == other
         assert plain.value(f"SHOW {name}") == default
+
+
+def test_read_only_is_nobody_elses(one):
+    """One client's default must not make another's writes fail."""
+    weir = one(databases={"app": "user=postgres"})
+    reader, writer = weir.client(), weir.client()
+    for _ in range(2):
+        reader.query("SET default_transaction_read_only = on")
+        assert not writer.query("CREATE SCHEMA weir_s; DROP SCHEMA weir_s").errors
+        assert reader.query("CREATE SCHEMA weir_s").errors[0]["C"] == "25006"
+    assert weir.client().parameters["default_transaction_read_only"] == "off"
+
+
+def test_session_authorization_is_nobody_elses(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1,
+                  databases={"app": "user=postgres"})
+    mighty, other = weir.client(), weir.client()
+    who = "SELECT session_user || ' ' || current_user"
+    plain = mighty.value(who)
+    assert plain == "postgres postgres"
+    mighty.query("SET SESSION AUTHORIZATION bob")
+    for _ in range(2):
+        assert mighty.value(who) == "bob bob"
+        assert other.value(who) == plain
+    # What only a superuser may set is set all the same.
+    tuned = weir.client(log_min_duration_statement="77s", session_authorization="bob")
+    for _ in range(2):
+        assert tuned.value("SHOW log_min_duration_statement") == "77s"
+        assert tuned.value(who) == "bob bob"
+        assert mighty.value(who) == "bob bob"
+        assert mighty.value("SHOW log_min_duration_statement") != "77s"
+    mighty.query("RESET SESSION AUTHORIZATION")
+    assert mighty.value(who) == plain and other.value(who) == plain
+    assert tuned.value(who) == "bob bob"
+
+
+def test_nobody_takes_more_rights_than_its_server_has(one):
+    weir = one()
+    other = weir.client()
+    assert other.value("SELECT session_user") == "alice"
+    client = weir.client(session_authorization="bob")
+    client.send(query("SELECT session_user"))
+    assert client.read_refusal().sqlstate == "42501"
+    assert other.value("SELECT session_user") == "alice"
 
 
 @pytest.mark.parametrize("spelling", ("DATESTYLE", "datestyle", "DateStyle"))
@@ -206,6 +251,27 @@ def test_ignored_startup_parameters(one):
     assert client.value("SHOW TimeZone") == "Asia/Tokyo"
 
 
+def test_a_followed_name_can_be_ignored(one):
+    weir = one(ignore_startup_parameters="TimeZone application_name extra_float_digits")
+    client = weir.client(TimeZone="Asia/Tokyo", application_name="mine", DateStyle="SQL, DMY")
+    assert client.value("SHOW TimeZone") != "Asia/Tokyo"
+    assert client.value("SHOW application_name") == ""
+    assert client.value("SHOW DateStyle") == "SQL, DMY"
+    client = weir.client(options="-c TimeZone=Asia/Tokyo -c work_mem=3MB")
+    assert client.value("SHOW TimeZone") != "Asia/Tokyo"
+    assert client.value("SHOW work_mem") == "3MB"
+    client.query("SET TimeZone = 'Asia/Tokyo'")  # it is followed all the same
+    weir.client().value("SELECT 1")
+    assert client.value("SHOW TimeZone") == "Asia/Tokyo"
+
+
+def test_an_ignored_application_name_still_has_its_host(one):
+    weir = one(ignore_startup_parameters="application_name", application_name_add_host=1)
+    client = weir.client(application_name="mine")
+    port = client.sock.getsockname()[1]
+    assert client.value("SHOW application_name") == f"app - 127.0.0.1:{port}"
+
+
 def test_application_name_add_host(one):
     weir = one(application_name_add_host=1)
     client = weir.client(application_name="tool")
@@ -219,9 +285,10 @@ def test_application_name_add_host(one):
 
 
 def test_extra_parameters(one):
-    """search_path is reported from PostgreSQL 18 on; what is not reported is still tracked at startup."""
+    """Names that are followed anyway do no harm there."""
     weir = one(track_extra_parameters="IntervalStyle, search_path, default_transaction_read_only")
     client, plain = weir.client(), weir.client()
+    assert len(plain.told) == len(set(plain.told)) and "IntervalStyle" in plain.told
     client.query("SET default_transaction_read_only = on")
     for _ in range(2):
         assert client.value("SHOW default_transaction_read_only") == "on"

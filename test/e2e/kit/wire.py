@@ -330,6 +330,7 @@ class Wire(Channel):
         self.parameters = {}
         self.key = None
         self.notices = []
+        self.told = []  # names of the parameters at login, in their order
         self.auth_codes = []
 
     def startup(self, user="alice", database="app", **params):
@@ -349,6 +350,7 @@ class Wire(Channel):
             elif got.type == "S":
                 name, value = got.body[:-1].split(b"\0")
                 self.parameters[name.decode()] = value.decode()
+                self.told.append(name.decode())
             elif got.type == "K":
                 self.key = got.body
             elif got.type == "N":

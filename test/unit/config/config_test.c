@@ -39,7 +39,7 @@ START_TEST(config_has_defaults)
 	ck_assert_uint_eq(config->pkt_buf, 4096);
 	ck_assert_uint_eq(config->max_packet_size, 2147483647);
 	ck_assert(config->log_connections);
-	ck_assert(config_list_has(&config->track_extra_parameters, "IntervalStyle"));
+	ck_assert_uint_eq(config->track_extra_parameters.count, 0);
 	ck_assert_int_eq(config->verbose, CONFIG_UNSET);
 	ck_assert_ptr_null(config->auth_file);
 	ck_assert_ptr_null(config->user);
