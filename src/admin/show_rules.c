@@ -13,7 +13,7 @@
 struct hba_show_row {
 	int64_t rule_number, line_number;
 	const char *file_name, *type, *database, *user_name, *address, *netmask, *auth_method,
-	    *options;
+	    *options, *error;
 	char room[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */
 };
 _Static_assert(sizeof(struct hba_show_row) <= ROW_SIZE_MAX, "a row is too large");
@@ -32,6 +32,7 @@ static const struct column hba_columns[] = {
 	HBA_TEXT(netmask, "The mask of an address."),
 	HBA_TEXT(auth_method, "How to prove who one is."),
 	HBA_TEXT(options, "The options, as an array."),
+	HBA_TEXT(error, "Why nobody comes in by it; NULL if somebody may."),
 };
 
 #undef HBA_TEXT
@@ -72,6 +73,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 	row->type = rule.type;
 	row->auth_method = rule.method;
 	row->address = rule.address;
+	row->error = rule.error;
 	if (rule.address == lists.address)
 		row->address = memcpy(row->room[0], lists.address, ADDRESS_TEXT_SIZE);
 	if (rule.netmask)

@@ -71,6 +71,8 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	if (!make_room(hba)) {
 		problems_add(reader->problems, line->place, "no memory");
 	} else if (hba_rule_read(&rule, line, hba->ident, &err)) {
+		if (rule.flaw)
+			problems_warn(reader->problems, line->place, "%s", rule.flaw);
 		hba->rules[hba->count++] = rule;
 	} else {
 		problems_add(reader->problems, line->place, "%s", err.text);
@@ -124,6 +126,8 @@ struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *pr
 /* ---- asking ---- */
 
 enum hba_method hba_rule_method(const struct hba_rule *rule) { return rule->method; }
+
+const char *hba_rule_flaw(const struct hba_rule *rule) { return rule->flaw; }
 
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule) { return rule->client_cert; }
 
@@ -206,7 +210,7 @@ static void show_address(const struct hba_rule *rule, struct hba_row *row, struc
 		return;
 	if (rule->host) {
 		row->address = rule->host;
-	} else if (rule->where == WHERE_RANGE) {
+	} else if (rule->where == WHERE_RANGE || rule->where == WHERE_NOBODY) {
 		row->address = address_format_host(&rule->range.address, lists->address,
 		                                   sizeof(lists->address));
 		row->netmask =
@@ -226,7 +230,8 @@ bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hb
 	*row = (struct hba_row){ .file = rule->place.file,
 		                 .line = rule->place.line,
 		                 .type = hba_type_name(rule->type),
-		                 .method = hba_method_name(rule->method) };
+		                 .method = hba_method_name(rule->method),
+		                 .error = rule->flaw };
 	show_address(rule, row, lists);
 	add_patterns(&lists->database, &rule->databases);
 	add_patterns(&lists->user, &rule->users);

@@ -92,6 +92,8 @@ static enum match address_fits(const struct hba_rule *rule, const struct hba_fac
 	case WHERE_RANGE:
 		fits = range_has(&rule->range, facts->peer);
 		break;
+	case WHERE_NOBODY:
+		break;
 	case WHERE_SAME_HOST:
 		fits = interfaces_have(facts->peer, INTERFACES_HOST);
 		break;

@@ -14,6 +14,7 @@
 enum hba_where {
 	WHERE_ALL, /* and that of HBA_LOCAL */
 	WHERE_RANGE,
+	WHERE_NOBODY, /* a range whose address has bits outside of its mask */
 	WHERE_SAME_HOST,
 	WHERE_SAME_NET,
 	WHERE_NAME,  /* the host's name is `host` */
@@ -27,16 +28,18 @@ struct hba_rule {
 	enum hba_client_cert client_cert;
 	struct patterns databases, users;
 	enum hba_where where;
-	struct range range; /* RANGE */
+	struct range range; /* RANGE, NOBODY */
 	char *host;         /* NAME, SUFFIX */
 	char **maps;        /* of `map=`, any of which will do */
 	size_t map_count;
+	char *flaw;         /* why nobody comes in by it; NULL: somebody may */
 	struct buf options; /* of pam and ldap: see hba_rule_options(); may hold a password */
 };
 
 /*
  * Reads a rule; what is wrong goes to *err, and *rule can be freed by hba_rule_done()
- * then too. ident NULL: the maps are not known, as their file is bad.
+ * then too. ident NULL: the maps are not known, as their file is bad. A rule that PgBouncer
+ * takes and that can let nobody in is read, and has a flaw.
  */
 bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
                    struct err *err);

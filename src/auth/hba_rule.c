@@ -73,6 +73,28 @@ const char *hba_method_name(enum hba_method method)
 	return "?";
 }
 
+/* ---- flaws ---- */
+
+/* Nobody comes in by this rule: for that, and not for the line, the file need not be refused. */
+static bool spoil(struct hba_rule *rule, const struct err *why, const char *end, struct err *err)
+{
+	struct buf text = { 0 };
+
+	if (rule->flaw)
+		return true;
+	buf_printf(&text, "%s: %s", why->text, end);
+	buf_text(&text);
+	if (!buf_ok(&text)) {
+		buf_free(&text);
+		return err_set(err, ERR_MEMORY, "no memory");
+	}
+	rule->flaw = text.at;
+	return true;
+}
+
+static const char matches_nobody[] = "the rule matches nobody";
+static const char lets_nobody_in[] = "the rule lets nobody in";
+
 /* ---- fields ---- */
 
 static struct rule_field take_field(struct fields *fields)
@@ -143,9 +165,21 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
 
+/* The range is read, or why not. */
+static bool take_range(struct hba_rule *rule, enum range_result result, struct err *err)
+{
+	struct err why = *err;
+
+	if (result != RANGE_LOOSE)
+		return result == RANGE_OK;
+	rule->where = WHERE_NOBODY;
+	return spoil(rule, &why, matches_nobody, err);
+}
+
 static bool read_address(struct hba_rule *rule, struct fields *fields, struct err *err)
 {
 	const struct rule_word *word = take_one(fields, "the address", err);
+	enum range_result result;
 
 	if (!word)
 		return false;
@@ -155,18 +189,14 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 			return true;
 	}
 	rule->where = WHERE_RANGE;
-	switch (range_parse(&rule->range, word->text, err)) {
-	case RANGE_OK:
-		return true;
-	case RANGE_BAD:
-		return false;
-	case RANGE_NAME:
+	result = range_parse(&rule->range, word->text, err);
+	if (result == RANGE_NAME)
 		return read_host(rule, word->text, err);
-	case RANGE_NO_MASK:
-		break;
+	if (result == RANGE_NO_MASK) {
+		word = take_one(fields, "the mask", err);
+		result = word ? range_set_mask(&rule->range, word->text, err) : RANGE_BAD;
 	}
-	word = take_one(fields, "the mask", err);
-	return word && range_set_mask(&rule->range, word->text, err);
+	return take_range(rule, result, err);
 }
 
 /* ---- method and options ---- */
@@ -181,6 +211,7 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 {
 	const struct rule_word *word = take_one(fields, "the method", err);
 	enum outside_method outside;
+	struct err why;
 
 	if (!word)
 		return false;
@@ -197,9 +228,11 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 			return err_set(err, ERR_UNSUPPORTED,
 			               "method %s: pgweir was built without %s", word->text,
 			               outside_name(outside));
-		return methods[i].types & TO(rule->type) ||
-		       err_set(err, ERR_CONFIG, "method %s is only possible with %s", word->text,
-		               methods[i].only);
+		if (methods[i].types & TO(rule->type))
+			return true;
+		err_set(&why, ERR_CONFIG, "method %s is only possible with %s", word->text,
+		        methods[i].only);
+		return spoil(rule, &why, lets_nobody_in, err);
 	}
 	return err_set(err, ERR_CONFIG, "unknown method %s", word->text);
 }
@@ -248,7 +281,7 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
 	buf_clear(&rule->options);
 	buf_add_text(&rule->options, value);
 	buf_text(&rule->options);
-	return outside_check(OUTSIDE_PAM, value, err);
+	return outside_check(OUTSIDE_PAM, value, err) == OUTSIDE_FIT;
 }
 
 static const struct {
@@ -305,6 +338,7 @@ static bool read_option(struct hba_rule *rule, const struct rule_word *word,
 static bool read_options(struct hba_rule *rule, struct fields *fields, struct err *err)
 {
 	struct rule_field field;
+	struct err why;
 
 	while ((field = take_field(fields)).count) {
 		for (size_t i = 0; i < field.count; i++) {
@@ -316,7 +350,16 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 	}
 	if (rule->method != HBA_LDAP)
 		return true;
-	return outside_check(OUTSIDE_LDAP, buf_text(&rule->options), err);
+	switch (outside_check(OUTSIDE_LDAP, buf_text(&rule->options), &why)) {
+	case OUTSIDE_FIT:
+		return true;
+	case OUTSIDE_CONTRADICTORY:
+		return spoil(rule, &why, lets_nobody_in, err);
+	case OUTSIDE_BAD:
+		break;
+	}
+	*err = why;
+	return false;
 }
 
 /* ---- the whole ---- */
@@ -345,5 +388,6 @@ void hba_rule_done(struct hba_rule *rule)
 		free(rule->maps[i]);
 	free(rule->maps);
 	free(rule->host);
+	free(rule->flaw);
 	buf_wipe(&rule->options);
 }

@@ -191,11 +191,15 @@ static bool check_servers(const char *servers, struct err *err)
 	       err_set(err, ERR_CONFIG, "ldapserver has names and addresses, blanks between them");
 }
 
-static bool check_search(const struct ldap_options *options, struct err *err)
+/* Two options exclude each other. */
+static bool contradict(struct ldap_options *options, struct err *err, const char *words)
 {
-	if (options->search_attribute && options->search_filter)
-		return err_set(err, ERR_CONFIG,
-		               "ldapsearchattribute and ldapsearchfilter exclude each other");
+	options->is_contradictory = true;
+	return err_set(err, ERR_CONFIG, "%s", words);
+}
+
+static bool check_search(struct ldap_options *options, struct err *err)
+{
 	if (options->search_filter && !strstr(options->search_filter, USERNAME))
 		return err_set(err, ERR_CONFIG,
 		               "ldapsearchfilter has no " USERNAME " in it: it would find the same "
@@ -204,10 +208,13 @@ static bool check_search(const struct ldap_options *options, struct err *err)
 	    (options->bind_dn && (!*options->bind_dn || !*options->bind_password)))
 		return err_set(err, ERR_CONFIG,
 		               "ldapbinddn and ldapbindpasswd go together, and are not empty");
+	if (options->search_attribute && options->search_filter)
+		return contradict(options, err,
+		                  "ldapsearchattribute and ldapsearchfilter exclude each other");
 	return true;
 }
 
-static bool check(const struct ldap_options *options, struct err *err)
+static bool check(struct ldap_options *options, struct err *err)
 {
 	bool is_simple = options->prefix || options->suffix;
 	bool is_search = options->base_dn || options->bind_dn || options->bind_password ||
@@ -215,16 +222,18 @@ static bool check(const struct ldap_options *options, struct err *err)
 
 	if (!check_servers(options->servers, err))
 		return false;
-	if (options->is_ldaps && options->has_start_tls)
-		return err_set(err, ERR_CONFIG, "ldaps has TLS: it cannot have ldaptls=1 too");
-	if (is_simple && is_search)
-		return err_set(err, ERR_CONFIG,
-		               "ldapprefix and ldapsuffix exclude all options of a search");
-	if (is_search && !options->base_dn)
-		return err_set(err, ERR_CONFIG, "a search needs ldapbasedn");
 	if (!is_simple && !is_search)
 		return err_set(err, ERR_CONFIG, "LDAP needs ldapprefix, ldapsuffix or ldapbasedn");
-	return check_search(options, err);
+	if (is_simple && is_search)
+		return contradict(options, err,
+		                  "ldapprefix and ldapsuffix exclude all options of a search");
+	if (is_search && !options->base_dn)
+		return err_set(err, ERR_CONFIG, "a search needs ldapbasedn");
+	if (is_search && !check_search(options, err))
+		return false;
+	if (options->is_ldaps && options->has_start_tls)
+		return contradict(options, err, "ldaps has TLS: it cannot have ldaptls=1 too");
+	return true;
 }
 
 bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err)

@@ -70,18 +70,22 @@ static bool check_service(const char *service, struct err *err)
 	return true;
 }
 
-static bool check_ldap(const char *text, struct err *err)
+static enum outside_fitness check_ldap(const char *text, struct err *err)
 {
 	struct ldap_options options;
 	bool is_good = ldap_options_parse(text, &options, err);
 
 	ldap_options_done(&options);
-	return is_good;
+	if (is_good)
+		return OUTSIDE_FIT;
+	return options.is_contradictory ? OUTSIDE_CONTRADICTORY : OUTSIDE_BAD;
 }
 
-bool outside_check(enum outside_method method, const char *options, struct err *err)
+enum outside_fitness outside_check(enum outside_method method, const char *options, struct err *err)
 {
-	return method == OUTSIDE_PAM ? check_service(options, err) : check_ldap(options, err);
+	if (method == OUTSIDE_LDAP)
+		return check_ldap(options, err);
+	return check_service(options, err) ? OUTSIDE_FIT : OUTSIDE_BAD;
 }
 
 /* ---- a life ---- */

@@ -226,13 +226,19 @@ static void follow(struct client *client, const struct hba_rule *rule)
 	struct place place = hba_rule_place(rule);
 	bool is_proven = false;
 
-	if (method == HBA_PEER && !(admission && admission->is_system_user_known)) {
-		look_system_user_up(client);
-		return;
-	}
 	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, hba_method_name(method));
 	if (method == HBA_REJECT) {
 		refuse(client, "login rejected: a rule rejects");
+		return;
+	}
+	if (hba_rule_flaw(rule)) {
+		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
+		         hba_rule_flaw(rule));
+		refuse(client, "login rejected: a rule lets nobody in from");
+		return;
+	}
+	if (method == HBA_PEER && !(admission && admission->is_system_user_known)) {
+		look_system_user_up(client);
 		return;
 	}
 	if (!has_certificate(client, rule)) {
@@ -271,7 +277,7 @@ bool admission_is_by(const struct client *client, enum entry_method method, cons
 	const struct hba_rule *rule;
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
-	       hba_rule_method(rule) != HBA_REJECT && methods[hba_rule_method(rule)] == method &&
+	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) && methods[hba_rule_method(rule)] == method &&
 	       proof_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

@@ -33,9 +33,9 @@ bool daemon_check_outside(const struct config *config, struct err *err)
 {
 	const char *ldap = config->auth_ldap_options ? config->auth_ldap_options : "";
 
-	if (!outside_check(OUTSIDE_PAM, config->auth_pam_service, err))
+	if (outside_check(OUTSIDE_PAM, config->auth_pam_service, err) != OUTSIDE_FIT)
 		return err_prefix(err, "auth_pam_service: ");
-	if (*ldap && !outside_check(OUTSIDE_LDAP, ldap, err))
+	if (*ldap && outside_check(OUTSIDE_LDAP, ldap, err) != OUTSIDE_FIT)
 		return err_prefix(err, "auth_ldap_options: ");
 	if (!*ldap && config->auth_type == AUTH_TYPE_LDAP)
 		return err_set(err, ERR_UNFIT, "auth_type = ldap needs auth_ldap_options");

@@ -2,8 +2,8 @@
 /*
  * Ranges of addresses, bit by bit.
  *
- * An address with bits outside of its mask is refused: it is a mistake, and some
- * take it for the whole range where others take it for nobody.
+ * An address with bits outside of its mask is told apart: it is a mistake, and some take
+ * it for the whole range where others take it for nobody.
  */
 #include "pgweir/net/range.h"
 
@@ -48,8 +48,8 @@ struct range range_of_host(const struct address *address)
 	return range;
 }
 
-/* Whether the address has no bit that its mask has not. */
-static bool check_bits(struct range *range, struct err *err)
+/* Whether the address has a bit that its mask has not. */
+static enum range_result check_bits(struct range *range, struct err *err)
 {
 	struct octets address = octets_of(&range->address), mask = octets_of(&range->mask);
 	struct address first = range->address;
@@ -61,10 +61,11 @@ static bool check_bits(struct range *range, struct err *err)
 		is_good = is_good && (address.at[i] & ~mask.at[i]) == 0;
 		out.at[i] &= mask.at[i];
 	}
-	return is_good ||
-	       err_set(err, ERR_CONFIG,
-	               "the address has bits outside of its mask: the range begins at %s",
-	               address_format_host(&first, text, sizeof(text)));
+	if (is_good)
+		return RANGE_OK;
+	err_set(err, ERR_CONFIG, "the address has bits outside of its mask: the range begins at %s",
+	        address_format_host(&first, text, sizeof(text)));
+	return RANGE_LOOSE;
 }
 
 static bool parse_host(struct address *address, const char *text)
@@ -94,25 +95,46 @@ enum range_result range_parse(struct range *range, const char *text, struct err 
 		return RANGE_BAD;
 	}
 	set_bits(range, (unsigned int)bits);
-	return check_bits(range, err) ? RANGE_OK : RANGE_BAD;
-}
-
-bool range_set_mask(struct range *range, const char *text, struct err *err)
-{
-	if (!parse_host(&range->mask, text))
-		return err_set(err, ERR_CONFIG, "%s is not a mask", text);
-	if (range->mask.family != range->address.family)
-		return err_set(err, ERR_CONFIG,
-		               "the address and its mask %s are not of the same kind", text);
 	return check_bits(range, err);
 }
 
-/* An IPv4 address in IPv6 clothes takes them off. */
+enum range_result range_set_mask(struct range *range, const char *text, struct err *err)
+{
+	if (!parse_host(&range->mask, text)) {
+		err_set(err, ERR_CONFIG, "%s is not a mask", text);
+		return RANGE_BAD;
+	}
+	if (range->mask.family != range->address.family) {
+		err_set(err, ERR_CONFIG, "the address and its mask %s are not of the same kind",
+		        text);
+		return RANGE_BAD;
+	}
+	return check_bits(range, err);
+}
+
+static bool is_mapped(const struct address *address)
+{
+	return address->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr);
+}
+
+/* An IPv4 address as IPv6 writes it: ::ffff:10.0.0.1. */
+static struct address mapped(const struct address *address)
+{
+	struct address out = { .in6 = { .sin6_family = AF_INET6 } };
+
+	if (address->family != AF_INET)
+		return *address;
+	out.in6.sin6_addr.s6_addr[10] = out.in6.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(out.in6.sin6_addr.s6_addr + 12, &address->in.sin_addr, 4);
+	return out;
+}
+
+/* The other way round. */
 static struct address plain(const struct address *address)
 {
 	struct address out = *address;
 
-	if (address->family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr))
+	if (!is_mapped(address))
 		return out;
 	out = (struct address){ .in = { .sin_family = AF_INET } };
 	memcpy(&out.in.sin_addr, address->in6.sin6_addr.s6_addr + 12, 4);
@@ -122,7 +144,7 @@ static struct address plain(const struct address *address)
 bool range_has(const struct range *range, const struct address *address)
 {
 	struct range copy = *range;
-	struct address host = plain(address);
+	struct address host = is_mapped(&range->address) ? mapped(address) : plain(address);
 	struct octets in = octets_of(&host), first = octets_of(&copy.address),
 		      mask = octets_of(&copy.mask);
 

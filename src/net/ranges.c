@@ -29,6 +29,7 @@ static bool add(struct ranges *ranges, const char *text, struct err *err)
 	case RANGE_NAME:
 		return err_set(err, ERR_CONFIG, "\"%s\" is not an address, a range or \"unix\"",
 		               text);
+	case RANGE_LOOSE:
 	case RANGE_BAD:
 		break;
 	}

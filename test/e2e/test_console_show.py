@@ -56,7 +56,7 @@ avg_server_parse_count avg_bind_count avg_client_login_count"""),
     "PEER_POOLS": "peer_id cl_active_cancel_req cl_waiting_cancel_req sv_active_cancel sv_login",
     "VERSION": "version:t",
     "HBA": """rule_number file_name:t line_number type:t database:t user_name:t address:t netmask:t
-auth_method:t options:t""",
+auth_method:t options:t error:t""",
     "IDENT": "map_number file_name:t line_number map_name:t sys_name:t pg_username:t",
     "FDS": """fd task:t user:t database:t addr:t port cancel:b link client_encoding:t std_strings:t
 datestyle:t timezone:t password:t scram_client_key:y scram_server_key:y""",

@@ -336,7 +336,7 @@ def test_show_hba_and_ident(rules):
     first, second, third = weir.admin("SHOW HBA")
     assert first == {"rule_number": 1, "file_name": rules.path, "line_number": 2, "type": "local",
                      "database": '{all,"x y"}', "user_name": "{all}", "address": None,
-                     "netmask": None, "auth_method": "peer", "options": "{map=m}"}
+                     "netmask": None, "auth_method": "peer", "options": "{map=m}", "error": None}
     assert (second["address"], second["netmask"], second["options"]) == ("127.0.0.0", "255.0.0.0",
                                                                          None)
     assert (third["line_number"], third["address"], third["netmask"]) == (4, ".b.test", None)
@@ -378,19 +378,54 @@ def test_reload(rules):
 BROKEN = {
     "host app alice all\n": ":1: the method is missing",
     "host pgbouncer all all trust\n\nhosts app alice all trust\n": ":3: unknown connection type",
-    "host app alice 1.2.3.4/8 trust\n": ":1: the address has bits outside",
     "host app alice 300.2.3.4/8 trust\n": ":1: 300.2.3.4/8 is not an IP address",
     "host app +staff all trust\n": ":1: +staff: groups are not known",
     "host app /( all trust\n": ":1: /(: ",
     'host app "alice all trust\n': ":1: a quote has no end",
     "host app alice all ldap ldapserver=x\n": ":1: ",
-    "host app alice all peer\n": ":1: method peer is only possible with local",
+    "hostssl app alice all md5 map=x\n": ":1: map= is only possible with",
     "local app alice peer map=x\n": ":1: there is no map x",
     "host @nowhere alice all trust\n": "nowhere: cannot open",
     "include hba.conf\n": ":1: too many files within each other",
     "# nothing\n": "there is no rule in it",
     "host app alice all trust \0\n": "a zero byte",
 }
+
+
+# What PgBouncer takes: the line, the warning, and what a client is told that it concerns.
+LOOSE = "the address has bits outside of its mask: the range begins at 127.0.0.0"
+FLAWED = {
+    "host app alice 127.0.0.1 255.0.0.0 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
+    "host app alice 127.0.0.1/8 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
+    "host app alice all peer\n": ("method peer is only possible with local: the rule lets nobody in",
+                                  "login rejected: a rule lets nobody in from host "),
+    "host app alice all cert\n": ("method cert is only possible with hostssl: the rule lets nobody in",
+                                  "login rejected: a rule lets nobody in from host "),
+    "host app alice all ldap ldapserver=x ldapprefix=a ldapbasedn=b\n":
+        ("ldapprefix and ldapsuffix exclude all options of a search: the rule lets nobody in",
+         "login rejected: a rule lets nobody in from host "),
+}
+
+
+@pytest.mark.parametrize("text", FLAWED)
+def test_lines_that_let_nobody_in(rules, text):
+    """They load with a warning; the search ends at them, or they match nobody."""
+    warning, words = FLAWED[text]
+    behind = "host app alice all trust\n" if words != NO_RULE else ""
+    weir = rules.start(GOOD)
+    rules.write(text + "host pgbouncer all all trust\n" + behind)
+    weir.admin("RELOAD")
+    weir.wait_log("WARNING.*" + re.escape(f"{rules.path}:1: {warning}"))
+    refused = refusal(weir.address, password=SECRET)
+    assert refused.sqlstate == "28000" and refused.text.startswith(words)
+    assert weir.admin("SHOW HBA")[0]["error"] == warning
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 0 and f"warning: {rules.path}:1: {warning}" in done.stderr
+
+
+def test_a_mapped_range_is_of_ipv4(rules):
+    weir = rules.start("host app alice ::ffff:127.0.0.0/104 reject\nhost all all all trust\n")
+    assert refusal(weir.address).text.startswith("login rejected: a rule rejects")
 
 
 @pytest.mark.parametrize("text", BROKEN)

@@ -3,7 +3,8 @@
  * Rules for who may come in how: the HBA file, and the maps of the ident file.
  *
  * A `struct hba` is immutable and counts its references, as users do: a reload
- * makes a new one. A file with a mistake is refused as a whole. All of one thread.
+ * makes a new one. A file with a mistake is refused as a whole; a line that PgBouncer takes
+ * and that can let nobody in is a rule with a flaw, and a warning. All of one thread.
  */
 #ifndef PGWEIR_AUTH_HBA_H
 #define PGWEIR_AUTH_HBA_H
@@ -77,6 +78,9 @@ enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
 enum hba_method hba_rule_method(const struct hba_rule *rule);
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule);
 
+/* Why this rule, which matches, lets nobody in; NULL: it may. Good as long as the rule. */
+const char *hba_rule_flaw(const struct hba_rule *rule);
+
 /* PAM: its service, NULL = that of the settings; LDAP: its options. NULL for all others. */
 const char *hba_rule_options(const struct hba_rule *rule);
 
@@ -98,6 +102,7 @@ struct hba_row {
 	const char *file;
 	int line;
 	const char *type, *address, *netmask, *method; /* address, netmask: NULL: none */
+	const char *error; /* see hba_rule_flaw(), also of one that matches nobody */
 };
 
 /*

@@ -31,6 +31,7 @@ struct ldap_options {
 	char *search_attribute;        /* used when there is no filter; NULL = uid */
 	char *search_filter;           /* with $username */
 	enum ldap_scope scope;
+	bool is_contradictory; /* not good only because two options exclude each other */
 };
 
 /* false: *err says what is wrong, and no secret. In both cases ldap_options_done(). */

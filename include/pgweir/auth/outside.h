@@ -62,8 +62,15 @@ const char *outside_reason(const struct outside *outside);
 /* At any time; wipes what it knew, now or when its job has come to its end. Leaves NULL. */
 void outside_free(struct outside **outside);
 
+enum outside_fitness {
+	OUTSIDE_BAD,           /* these options mean nothing; *err says why */
+	OUTSIDE_FIT,           /* they can be used */
+	OUTSIDE_CONTRADICTORY, /* each means something, but not together; *err says why */
+};
+
 /* Whether these options can be used, and what is wrong with them; also without LDAP or PAM. */
-bool outside_check(enum outside_method method, const char *options, struct err *err);
+enum outside_fitness outside_check(enum outside_method method, const char *options,
+                                   struct err *err);
 
 /* "PAM", "LDAP". Static. */
 const char *outside_name(enum outside_method method);

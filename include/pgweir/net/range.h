@@ -17,6 +17,7 @@ enum range_result {
 	RANGE_OK,
 	RANGE_NO_MASK, /* an address alone: its mask may follow, or it means this one host */
 	RANGE_NAME,    /* not a numeric address at all */
+	RANGE_LOOSE,   /* the address has bits outside of the mask; *err says where it begins */
 	RANGE_BAD      /* *err says why */
 };
 
@@ -29,10 +30,10 @@ struct range range_of_host(const struct address *address);
  */
 enum range_result range_parse(struct range *range, const char *text, struct err *err);
 
-/* Reads a mask such as 255.255.255.0. false: *err says why. */
-bool range_set_mask(struct range *range, const char *text, struct err *err);
+/* Reads a mask such as 255.255.255.0. RANGE_OK, RANGE_LOOSE or RANGE_BAD. */
+enum range_result range_set_mask(struct range *range, const char *text, struct err *err);
 
-/* An IPv4 address that is written as IPv6 (::ffff:10.0.0.1) is what it stands for. */
+/* An IPv4 address that is written as IPv6 (::ffff:10.0.0.1) is what it stands for, here and there. */
 bool range_has(const struct range *range, const struct address *address);
 
 #endif

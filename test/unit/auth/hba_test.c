@@ -4,6 +4,8 @@
  */
 #include "pgweir/auth/hba.h"
 
+#include <stdio.h>
+
 #include "../unit.h"
 
 static const char ident[] = "m root alice\nn /^(.*)$ \\1\n";
@@ -47,9 +49,6 @@ static const struct {
 	{ "local all all md5 pamservice=x", "hba:1: pamservice= is only possible with pam" },
 	{ "local all all ident", "hba:1: method ident is not supported yet" },
 	{ "host all all all gss", "hba:1: method gss is not supported yet" },
-	{ "host all all all peer", "hba:1: method peer is only possible with local" },
-	{ "host all all all cert", "hba:1: method cert is only possible with hostssl" },
-	{ "local all all cert", "hba:1: method cert is only possible with hostssl" },
 	{ "local samerole all trust", "hba:1: samerole: groups are not known here" },
 	{ "local samegroup all trust", "hba:1: samegroup: groups are not known here" },
 	{ "local all +staff trust",
@@ -72,10 +71,6 @@ static const struct {
 	{ "host all all 127.0.0.1/-1 md5",
 	  "hba:1: the mask of 127.0.0.1 must be a number from 0 to 32" },
 	{ "host all all ::1/129 md5", "hba:1: the mask of ::1 must be a number from 0 to 128" },
-	{ "host all all 10.1.0.0/8 md5",
-	  "hba:1: the address has bits outside of its mask: the range begins at 10.0.0.0" },
-	{ "host all all 10.1.0.0 255.0.0.0 md5",
-	  "hba:1: the address has bits outside of its mask: the range begins at 10.0.0.0" },
 	{ "host all all 1.2.3/24 md5",
 	  "hba:1: 1.2.3/24 is not an IP address, so it can have no mask" },
 	{ "host all all host.example.com/24 md5",
@@ -108,6 +103,65 @@ START_TEST(bad_lines)
 	ck_assert_msg(!hba, "%s", bad[_i].text);
 	ck_assert_uint_eq(problems.count, 1);
 	ck_assert_str_eq(problems.texts[0], bad[_i].problem);
+	problems_done(&problems);
+}
+END_TEST
+
+#define OUTSIDE_OF_MASK                                                                       \
+	"the address has bits outside of its mask: the range begins at 10.0.0.0: the rule " \
+	"matches nobody"
+
+static const struct {
+	const char *text, *flaw;
+	bool matches; /* and so ends the search */
+} flawed[] = {
+	{ "host all all all peer",
+	  "method peer is only possible with local: the rule lets nobody in", true },
+	{ "host all all all cert",
+	  "method cert is only possible with hostssl: the rule lets nobody in", true },
+	{ "hostnossl all all all cert map=m",
+	  "method cert is only possible with hostssl: the rule lets nobody in", true },
+	{ "host all all 10.1.0.0/8 md5", OUTSIDE_OF_MASK, false },
+	{ "host all all 10.1.0.0 255.0.0.0 md5", OUTSIDE_OF_MASK, false },
+	{ "host all all 10.1.0.0/8 reject", OUTSIDE_OF_MASK, false },
+	{ "host all all 10.1.0.0/8 peer", OUTSIDE_OF_MASK, false },
+#if PGWEIR_LDAP
+	{ "host all all all ldap ldapserver=a ldapprefix=b ldapbasedn=c",
+	  "ldapprefix and ldapsuffix exclude all options of a search: the rule lets nobody in",
+	  true },
+	{ "host all all all ldap ldapserver=a ldapprefix=b ldapscheme=ldaps ldaptls=1",
+	  "ldaps has TLS: it cannot have ldaptls=1 too: the rule lets nobody in", true },
+#endif
+};
+
+/* What PgBouncer takes is taken, and is a warning. */
+START_TEST(flawed_lines)
+{
+	struct problems problems;
+	struct hba *hba = parse(flawed[_i].text, &problems);
+	struct hba_lists lists = { 0 };
+	const struct hba_rule *rule;
+	struct address peer;
+	struct hba_row row;
+	char warning[256];
+
+	ck_assert_msg(hba != NULL, "%s", flawed[_i].text);
+	snprintf(warning, sizeof(warning), "hba:1: %s", flawed[_i].flaw);
+	ck_assert_uint_eq(problems.warning_count, 1);
+	ck_assert_str_eq(problems.warnings[0], warning);
+	address_parse(&peer, "10.1.0.0", 1234);
+	ck_assert_int_eq(
+	    hba_find(hba, &(struct hba_facts){ .peer = &peer, .database = "d", .user = "u" },
+	             &rule),
+	    flawed[_i].matches ? HBA_RULE : HBA_NO_RULE);
+	if (rule)
+		ck_assert_str_eq(hba_rule_flaw(rule), flawed[_i].flaw);
+	ck_assert(hba_row(hba, 0, &row, &lists));
+	ck_assert_str_eq(row.error, flawed[_i].flaw);
+	buf_free(&lists.database);
+	buf_free(&lists.user);
+	buf_free(&lists.options);
+	hba_release(&hba);
 	problems_done(&problems);
 }
 END_TEST
@@ -410,6 +464,7 @@ int main(void)
 	TCase *tcase = tcase_create("hba");
 
 	tcase_add_loop_test(tcase, bad_lines, 0, (int)COUNT_OF(bad));
+	tcase_add_loop_test(tcase, flawed_lines, 0, (int)COUNT_OF(flawed));
 	tcase_add_test(tcase, all_bad_lines_are_said);
 	tcase_add_test(tcase, bad_maps_and_bad_rules_are_said_together);
 	tcase_add_loop_test(tcase, matching, 0, (int)COUNT_OF(cases));

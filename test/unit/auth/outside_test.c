@@ -9,25 +9,37 @@
 
 static const struct {
 	enum outside_method method;
-	const char *options, *problem; /* NULL: good */
+	const char *options;
+	enum outside_fitness fitness;
+	const char *problem; /* NULL: none */
 } checks[] = {
-	{ OUTSIDE_PAM, "pgbouncer", NULL },
-	{ OUTSIDE_PAM, "/dev/null", NULL },
-	{ OUTSIDE_PAM, "", "the name of the PAM service is empty" },
-	{ OUTSIDE_PAM, "/etc/pam.d/", "the name of the PAM service is empty" },
-	{ OUTSIDE_PAM, "a/b", "the PAM service a/b is neither a name nor an absolute path" },
-	{ OUTSIDE_PAM, "/nowhere/b",
+	{ OUTSIDE_PAM, "pgbouncer", OUTSIDE_FIT, NULL },
+	{ OUTSIDE_PAM, "/dev/null", OUTSIDE_FIT, NULL },
+	{ OUTSIDE_PAM, "", OUTSIDE_BAD, "the name of the PAM service is empty" },
+	{ OUTSIDE_PAM, "/etc/pam.d/", OUTSIDE_BAD,
+	  "the name of the PAM service is empty" },
+	{ OUTSIDE_PAM, "a/b", OUTSIDE_BAD,
+	  "the PAM service a/b is neither a name nor an absolute path" },
+	{ OUTSIDE_PAM, "/nowhere/b", OUTSIDE_BAD,
 	  "cannot read the PAM service /nowhere/b: No such file or directory" },
-	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b", NULL },
-	{ OUTSIDE_LDAP, "ldapserver=a", "LDAP needs ldapprefix, ldapsuffix or ldapbasedn" },
+	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b", OUTSIDE_FIT, NULL },
+	{ OUTSIDE_LDAP, "ldapserver=a", OUTSIDE_BAD,
+	  "LDAP needs ldapprefix, ldapsuffix or ldapbasedn" },
+	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b ldapbasedn=c", OUTSIDE_CONTRADICTORY,
+	  "ldapprefix and ldapsuffix exclude all options of a search" },
+	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b ldapscheme=ldaps ldaptls=1", OUTSIDE_CONTRADICTORY,
+	  "ldaps has TLS: it cannot have ldaptls=1 too" },
+	{ OUTSIDE_LDAP, "ldapserver=a ldapbasedn=b ldapsearchattribute=c ldapsearchfilter=x",
+	  OUTSIDE_BAD,
+	  "ldapsearchfilter has no $username in it: it would find the same entry for every user" },
 };
 
 START_TEST(outside_checks)
 {
 	struct err err = { 0 };
 
-	ck_assert(outside_check(checks[_i].method, checks[_i].options, &err) ==
-	          !checks[_i].problem);
+	ck_assert_int_eq(outside_check(checks[_i].method, checks[_i].options, &err),
+	                 checks[_i].fitness);
 	if (checks[_i].problem)
 		ck_assert_str_eq(err.text, checks[_i].problem);
 }
