@@ -245,6 +245,9 @@ enum entry_result entry_derive(struct entry *entry, const char *password, struct
 {
 	const char *owner = entry->doom ? NULL : entry->user;
 
+	/* Of who cannot come in nothing is kept: each try costs as much as the first. */
+	if (entry->doom)
+		keep = DERIVED_PRIVATE;
 	entry->derived = verifiers_ask(entry->verifiers, owner, password, salt, iterations, keep);
 	if (!entry->derived)
 		return entry_refuse_memory(entry, err);

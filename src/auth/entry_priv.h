@@ -42,7 +42,7 @@ struct entry {
 	char *password;         /* what the client sent in the clear */
 	struct derived *derived;
 	struct job *job; /* see derived_job() */
-	bool is_submitted;
+	bool is_submitted; /* and so a derivation was done for it */
 	struct outside *outside; /* PAM, LDAP */
 	usec_t deadline;
 	const char *user;

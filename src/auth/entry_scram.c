@@ -3,7 +3,9 @@
  * Entry by SCRAM: what scram.c computes, as the messages of a login.
  *
  * Hard here: the keys of a plain secret are derived between the client's proof and our
- * verdict on it, so that the exchange rests in STATE_SASL_WORK meanwhile.
+ * verdict on it, so that the exchange rests in STATE_SASL_WORK meanwhile. Keys that are at
+ * hand spare that to who proves itself. Who fails gets its verdict as late as somebody who
+ * does not exist: after a derivation.
  */
 #include "entry_priv.h"
 
@@ -109,6 +111,31 @@ enum entry_result entry_check_derived_proof(struct entry *entry, struct buf *out
 	return check_proof(entry, out, err);
 }
 
+/* A derivation whose keys are good for nothing; the client is refused behind it. */
+static enum entry_result work_in_vain(struct entry *entry, struct err *err)
+{
+	unsigned char salt[SCRAM_SALT_SIZE];
+
+	entry->doom = "the proof does not match the secret";
+	derived_release(&entry->derived);
+	if (!digest_random(salt, sizeof(salt)))
+		return entry_refuse(entry, err, ERR_INTERNAL, sasl_failed, "no random bytes");
+	return entry_derive(entry, entry->secret.text, bytes_of(salt, sizeof(salt)),
+	                    entry->iterations, DERIVED_PRIVATE, STATE_SASL_WORK, err);
+}
+
+/* The keys were at hand. */
+static enum entry_result check_at_once(struct entry *entry, struct buf *out, struct err *err)
+{
+	const struct scram_keys *keys = derived_keys(entry->derived);
+	unsigned char client_key[SCRAM_KEY_SIZE];
+	struct err why;
+	bool ok = scram_server_check(&entry->scram, keys->stored_key, client_key, &why);
+
+	secret_wipe(client_key, sizeof(client_key));
+	return ok ? entry_check_derived_proof(entry, out, err) : work_in_vain(entry, err);
+}
+
 enum entry_result entry_read_client_final(struct entry *entry, struct bytes body, struct buf *out,
                                           struct err *err)
 {
@@ -121,5 +148,5 @@ enum entry_result entry_read_client_final(struct entry *entry, struct bytes body
 		return check_proof(entry, out, err);
 	result = entry_derive(entry, entry->secret.text, bytes_of(entry->salt, sizeof(entry->salt)),
 	                      entry->iterations, DERIVED_SHARED, STATE_SASL_WORK, err);
-	return result == ENTRY_OK ? entry_check_derived_proof(entry, out, err) : result;
+	return result == ENTRY_OK ? check_at_once(entry, out, err) : result;
 }

@@ -196,9 +196,9 @@ def test_who_does_not_exist_looks_like_who_does(pgweir, auth_type, kind):
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "scram-sha-256"))
 def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
-    """Whoever derives keys is seen in state deriving: once a name for plain secrets under SCRAM,
-    each time for SCRAM secrets under plain."""
-    daemon = pgweir(auth_type=auth_type, userlist={"alice": SECRETS[kind]("alice")}, verbose=2)
+    """Whoever derives keys is seen in state deriving: with each guess, where a secret needs it."""
+    daemon = pgweir(auth_type=auth_type, verbose=2,
+                    userlist={name: SECRETS[kind](name) for name in ("alice", "bob")})
 
     def derivations(user):
         since = len(daemon.log)
@@ -206,12 +206,22 @@ def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
         daemon.wait_log(f"{user}@.*closing because", since=since)
         return daemon.log[since:].count("proof -> deriving")
 
-    wanted = [derivations("alice"), derivations("alice")]
-    assert wanted == [derivations("mallory"), derivations("mallory")]
-    if (auth_type, kind) == ("scram-sha-256", "plain"):
-        assert wanted == [1, 0]
-    if (auth_type, kind) == ("plain", "scram"):
-        assert wanted == [1, 1]
+    if (auth_type, kind) != ("scram-sha-256", "md5"):
+        daemon.client("bob", password=SECRET)  # somebody whose keys are at hand
+    works = (auth_type, kind) in (("scram-sha-256", "plain"), ("plain", "scram"),
+                                  ("scram-sha-256", "md5"))
+    for user in ("alice", "bob", "mallory"):
+        assert [derivations(user) for _ in range(3)] == 3 * [int(works)], user
+
+
+def test_who_proves_itself_is_spared_the_work(pgweir):
+    """A guess does not take its keys away."""
+    daemon = pgweir(auth_type="scram-sha-256", userlist={"alice": SECRET}, verbose=2)
+    daemon.client(password=SECRET)
+    assert refusal(daemon.address, password="wrong").sqlstate == "28P01"
+    since = len(daemon.log)
+    daemon.client(password=SECRET)
+    assert "proof -> deriving" not in daemon.log[since:]
 
 
 # -- the time of a login --------------------------------------------------------------------------
