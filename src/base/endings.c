@@ -30,6 +30,7 @@ static const struct {
 	{ "SSL required", { "SSL required", true } },
 	{ "received unencrypted data after", { "received unencrypted data after", true } },
 	{ "old V2 protocol not supported", { "old V2 protocol not supported", true } },
+	{ "too many TLS key updates", { "too many TLS key updates", true } },
 	{ "bad packet header", { "broken message", true } },
 	{ "unknown pkt", { "unknown message", true } },
 	{ "PQexec disallowed", { "PQexec disallowed", true } },

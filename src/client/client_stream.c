@@ -50,7 +50,10 @@ static void on_end(struct client *client)
 	bool is_silent = client->state == CLIENT_STARTUP && !client->stream.error;
 
 	/* Monitors connect and go; that is not worth a line. */
-	client_close(client, is_silent ? NULL : "client unexpected eof");
+	if (stream_is_flooded(&client->stream))
+		client_close(client, "too many TLS key updates");
+	else
+		client_close(client, is_silent ? NULL : "client unexpected eof");
 }
 
 static void take_input(struct client *client)

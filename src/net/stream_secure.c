@@ -47,6 +47,11 @@ struct handshake {
 	struct err err;
 };
 
+bool stream_is_flooded(const struct stream *stream)
+{
+	return stream->tls && stream->tls->is_flooded;
+}
+
 bool stream_is_shaking(const struct stream *stream)
 {
 	return stream->tls && stream->tls->handshake;
@@ -357,6 +362,7 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 		return tls->end == TLS_BROKEN ? -1 : 0;
 	}
 	take_desk(stream);
+	tls_forgive_updates(tls, loop_now(stream->watch.loop));
 	done = socket_receive(stream->watch.fd, room->in, SECURE_READ_SIZE);
 	*is_full = done == (ssize_t)SECURE_READ_SIZE;
 	if (done <= 0)

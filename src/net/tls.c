@@ -70,6 +70,46 @@ struct bio_method_st *tls_transport_new(void)
 
 /* ---- the engine ---- */
 
+/*
+ * Called for each message that has been read. OpenSSL would go on with the next record, as
+ * long as there is one: too many key updates find none behind them.
+ */
+static void on_message(int is_sent, int version, int type, const void *at, size_t count,
+                       SSL *library, void *arg)
+{
+	struct tls *tls = arg;
+
+	(void)version;
+	(void)library;
+	if (is_sent || type != SSL3_RT_HANDSHAKE || !count ||
+	    *(const unsigned char *)at != SSL3_MT_KEY_UPDATE)
+		return;
+	if (++tls->update_count <= TLS_UPDATES_MAX)
+		return;
+	tls->is_flooded = true;
+	tls->in = (struct bytes){ 0 };
+}
+
+void tls_forgive_updates(struct tls *tls, usec_t now)
+{
+	usec_t due = (now - tls->forgiven_at) / TLS_UPDATE_PERIOD;
+
+	if (due <= 0)
+		return;
+	tls->forgiven_at = now;
+	tls->update_count -= due < tls->update_count ? (unsigned int)due : tls->update_count;
+}
+
+static void forgive_for_data(struct tls *tls, size_t count)
+{
+	unsigned int due;
+
+	tls->opened_bytes += count;
+	due = (unsigned int)(tls->opened_bytes / TLS_UPDATE_BYTES);
+	tls->opened_bytes %= TLS_UPDATE_BYTES;
+	tls->update_count -= due < tls->update_count ? due : tls->update_count;
+}
+
 static bool is_address(const char *name)
 {
 	unsigned char room[sizeof(struct in6_addr)];
@@ -87,6 +127,8 @@ static bool set_up(struct tls *tls)
 	BIO_set_data(bio, tls);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(tls->ssl, bio, bio);
+	SSL_set_msg_callback(tls->ssl, on_message);
+	SSL_set_msg_callback_arg(tls->ssl, tls);
 	if (tls_context_role(tls->context) == TLS_ACCEPTS) {
 		SSL_set_accept_state(tls->ssl);
 		return true;
@@ -260,7 +302,8 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 		count += result == 1 ? done : 0;
 	} while (result == 1 && tls->in.count && count < size);
 	if (result != 1)
-		tls->end = end_of(tls);
+		tls->end = tls->is_flooded ? TLS_BROKEN : end_of(tls);
+	forgive_for_data(tls, count);
 	/* What lies behind a good-bye, or behind what is broken, is nothing. */
 	end(tls);
 	return count;

@@ -7,6 +7,7 @@
 #define PGWEIR_NET_TLS_PRIV_H
 
 #include "pgweir/base/bytes.h"
+#include "pgweir/base/clock.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"
 
@@ -29,12 +30,25 @@ enum tls_end {
 	TLS_BROKEN /* what came was not what it should be */
 };
 
+#define TLS_UPDATES_MAX 32
+#define TLS_UPDATE_PERIOD USEC_PER_SEC
+#define TLS_UPDATE_BYTES ((size_t)64 * 1024)
+
 struct tls {
 	struct ssl_st *ssl;          /* NULL before the first step */
 	struct tls_context *context; /* one reference */
 	char *name;                  /* the host that we connect to, or NULL */
 	struct handshake *handshake; /* until it is over: stream_secure.c */
 	enum tls_end end;
+	/*
+	 * Key updates that are not forgiven yet. Each costs the far end 27 bytes and us a
+	 * derivation, so they are limited: one is forgiven each TLS_UPDATE_PERIOD, and for
+	 * each TLS_UPDATE_BYTES of data.
+	 */
+	unsigned int update_count;
+	bool is_flooded;     /* there were too many: it is broken */
+	usec_t forgiven_at;
+	size_t opened_bytes; /* since one was forgiven for them */
 	unsigned int desk; /* in the shared room, counted from 1; 0: it has none */
 	struct bytes in; /* during a call: what may be read */
 	struct buf *out; /* during a call: what is written */
@@ -84,6 +98,9 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
  */
 #define TLS_RECORD_MAX ((size_t)16 * 1024)
 size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct buf *out);
+
+/* Forgives the key updates for which it is time. */
+void tls_forgive_updates(struct tls *tls, usec_t now);
 
 /* Encrypts. false: no memory, or the connection is broken. */
 bool tls_seal(struct tls *tls, struct bytes in, struct buf *out);

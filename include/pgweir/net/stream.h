@@ -197,6 +197,9 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 /* The same with another connection's set and name: to the very same end in the very same way. */
 bool stream_secure_like(struct stream *stream, const struct stream *other, struct err *err);
 
+/* Whether the far end has been cut off for asking for new TLS keys again and again. */
+bool stream_is_flooded(const struct stream *stream);
+
 /* Whether the handshake is under way. */
 bool stream_is_shaking(const struct stream *stream);
 

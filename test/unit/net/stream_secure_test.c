@@ -16,6 +16,7 @@
 #define ERR_STATE OPENSSL_ERR_STATE
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #undef ERR_STATE
 
@@ -24,6 +25,7 @@
 #include "pgweir/net/tls.h"
 
 #include "../unit.h"
+#include "../../../src/net/tls_priv.h"
 
 #define TURNS_MAX 2000000
 
@@ -509,6 +511,73 @@ END_TEST
 
 /* ---- sets ---- */
 
+/* Puts a key update into the engine's output, as if the far end had asked for it. */
+static void update_keys(struct tls *tls, struct buf *wire)
+{
+	tls->in = (struct bytes){ 0 };
+	tls->out = wire;
+	ck_assert_int_eq(SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+	ck_assert_int_eq(SSL_do_handshake(tls->ssl), 1);
+	tls->out = NULL;
+}
+
+/* A wire full of them: so many are worked off, and then it is over. */
+START_TEST(secure_key_updates_are_limited)
+{
+	struct buf wire = { 0 };
+	struct stage stage;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	for (int i = 0; i < 1000; i++)
+		update_keys(stage.there.stream.tls, &wire);
+	ck_assert_int_eq(send(stage.here.far, wire.at, wire.count, 0), (ssize_t)wire.count);
+	run_until(&stage, here_ended);
+	ck_assert_uint_eq(stage.here.stream.tls->update_count, TLS_UPDATES_MAX + 1);
+	ck_assert(stream_is_flooded(&stage.here.stream));
+	ck_assert_uint_eq(stage.here.got.count, 0);
+	buf_free(&wire);
+	done(&stage);
+}
+END_TEST
+
+/* Who sends data between them may have as many as it likes; also one now and then. */
+START_TEST(secure_key_updates_with_data)
+{
+	static char data[TLS_UPDATE_BYTES];
+	struct buf wire = { 0 };
+	struct stage stage;
+	struct tls *tls;
+
+	make(&stage, 65536, "secure");
+	begin(&stage);
+	run_until(&stage, both_secured);
+	tls = stage.there.stream.tls;
+	for (size_t i = 1; i <= 2 * TLS_UPDATES_MAX; i++) {
+		update_keys(tls, &wire);
+		ck_assert(tls_seal(tls, bytes_of(data, sizeof(data)), &wire));
+		ck_assert_int_eq(send(stage.here.far, wire.at, wire.count, 0), (ssize_t)wire.count);
+		buf_clear(&wire);
+		expected = i * sizeof(data);
+		run_until(&stage, all_came);
+	}
+	ck_assert(!stage.here.has_ended);
+	ck_assert_uint_le(stage.here.stream.tls->update_count, 1);
+	buf_free(&wire);
+	done(&stage);
+
+	*(tls = calloc(1, sizeof(*tls))) = (struct tls){ .update_count = 5 };
+	tls_forgive_updates(tls, 2 * TLS_UPDATE_PERIOD);
+	ck_assert_uint_eq(tls->update_count, 3);
+	tls_forgive_updates(tls, 2 * TLS_UPDATE_PERIOD + 1);
+	ck_assert_uint_eq(tls->update_count, 3);
+	tls_forgive_updates(tls, 60 * TLS_UPDATE_PERIOD);
+	ck_assert_uint_eq(tls->update_count, 0);
+	free(tls);
+}
+END_TEST
+
 START_TEST(secure_sets_are_told_apart)
 {
 	struct tls_context *one = make_context(TLS_ACCEPTS, "secure");
@@ -544,6 +613,8 @@ int main(void)
 	tcase_add_test(tcase, secure_gathers_pieces);
 	tcase_add_test(tcase, secure_good_bye_is_the_end);
 	tcase_add_test(tcase, secure_broken_record_is_the_end);
+	tcase_add_test(tcase, secure_key_updates_are_limited);
+	tcase_add_test(tcase, secure_key_updates_with_data);
 	tcase_add_test(tcase, secure_sets_are_told_apart);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
