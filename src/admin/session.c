@@ -265,6 +265,7 @@ static void begin_rows(struct console_session *session, struct portal *portal)
 {
 	cursor_begin(&portal->cursor, session->console, &portal->request);
 	portal->cursor.is_owner = session_is_owner(session);
+	portal->cursor.role = session->role;
 }
 
 bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit)

@@ -35,6 +35,7 @@ const struct show *const shows[] = {
 	&show_hba,
 	&show_ident,
 	&show_waiting,
+	&show_transactions,
 	&show_limits,
 	&show_errors,
 	&show_ready,

@@ -23,6 +23,9 @@ extern const struct show show_hba, show_ident;
 /* show_waiting.c, show_limits.c, show_errors.c, show_columns.c, show_fds.c */
 extern const struct show show_waiting, show_limits, show_errors, show_columns, show_fds;
 
+/* show_transactions.c */
+extern const struct show show_transactions;
+
 /* show_ready.c */
 extern const struct show show_ready, show_drain;
 
@@ -33,6 +36,9 @@ void gather_databases(struct cursor *cursor);
 /* A moment of the monotonic clock, as SHOW writes it. show_sockets.c */
 #define TIME_TEXT_SIZE 48
 const char *time_text(usec_t at, usec_t now, char room[TIME_TEXT_SIZE]);
+
+/* The process that serves us; 0: not known. show_sockets.c */
+int64_t backend_pid(const struct server *server);
 
 /* show_sockets.c */
 extern const struct show show_clients, show_servers, show_sockets, show_active_sockets;

@@ -192,7 +192,7 @@ const struct show show_clients = { "CLIENTS",
 /* ---- servers ---- */
 
 /* Behind a Unix socket we see the process that listens, not the one that serves us. */
-static int64_t backend_pid(const struct server *server)
+int64_t backend_pid(const struct server *server)
 {
 	if (server->key_size >= 4)
 		return (int32_t)load_be32(server->key);

@@ -177,10 +177,11 @@ void welcome_send_own(struct client *client); /* from the server that logged in 
 
 /*
  * slow.c: a frame of a batch, of which `in` has the header and more or less of the body; the
- * batch has been answered in full; it never will be.
+ * batch has been answered in full (is_kept: its text is shown until the next one begins); it
+ * never will be.
  */
 void slow_note(struct client *client, const struct frame *frame, struct bytes in);
-void slow_end(struct client *client, usec_t duration);
+void slow_end(struct client *client, usec_t duration, bool is_kept);
 void slow_forget(struct client *client);
 
 /* A CancelRequest came. canceling.c */

@@ -309,6 +309,12 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool is_to
 		fail(lookup, ERR_CANNOT_CONNECT, why.text);
 }
 
+static void tell_who(const struct borrower *borrower, struct buf *out)
+{
+	(void)borrower;
+	buf_add_text(out, "auth_query");
+}
+
 static const struct borrower_ops lookup_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
@@ -319,6 +325,7 @@ static const struct borrower_ops lookup_borrower_ops = {
 	.on_room = on_nothing,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
+	.tell_who = tell_who,
 };
 
 /* ---- asking ---- */

@@ -44,6 +44,7 @@ void relay_begin_batch(struct client *client)
 	if (client->request_at)
 		return;
 	client->request_at = now_of(client);
+	client->borrower.waited = 0;
 	stats->query_count++;
 	if (client->xact_at)
 		return;
@@ -58,7 +59,7 @@ void relay_end_batch(struct client *client, char status)
 	if (client->request_at)
 		stats->query_time += (uint64_t)(now_of(client) - client->request_at);
 	if (client->request_at && (client->slow || client->clients->config->log_min_duration))
-		slow_end(client, now_of(client) - client->request_at);
+		slow_end(client, now_of(client) - client->request_at, status != 'I');
 	client->request_at = 0;
 	if (status != 'I' || !client->xact_at)
 		return;
@@ -421,6 +422,35 @@ static void on_welcome(struct borrower *borrower)
 		client_judge_kept(client);
 }
 
+/* Characters of a name that others are told. */
+#define TOLD_MAX 64
+
+/* Only what is printable in every encoding, and does not end the quotes. */
+static void add_plain(struct buf *out, const char *text)
+{
+	for (int i = 0; text[i] && i < TOLD_MAX; i++) {
+		char byte = text[i];
+
+		buf_add_byte(out, byte < ' ' || byte > '~' || byte == '"' ? '?' : byte);
+	}
+}
+
+static void tell_who(const struct borrower *borrower, struct buf *out)
+{
+	const struct client *client = client_of_borrower(borrower);
+	const char *name = params_find(client->params, "application_name");
+	char room[ADDRESS_TEXT_SIZE];
+
+	add_plain(out, client_user(client));
+	buf_printf(out, "@%s", address_format_host(&client->peer, room, sizeof(room)));
+	if (name && *name) {
+		buf_add_text(out, " \"");
+		add_plain(out, name);
+		buf_add_byte(out, '"');
+	}
+	buf_printf(out, " (id %llu)", (unsigned long long)client->id);
+}
+
 const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
@@ -432,6 +462,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_room = on_room,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
+	.tell_who = tell_who,
 };
 
 const struct client *client_of_borrower(const struct borrower *borrower)

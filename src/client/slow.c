@@ -53,8 +53,9 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 	size_t count = frame->length < in.count ? frame->length : in.count;
 	struct bytes body = bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE);
 
-	if (client->slow)
+	if (client->slow && !client->is_slow_over)
 		return;
+	slow_forget(client);
 	if (frame->type == 'Q')
 		note_behind(client, body, 0);
 	else if (frame->type == 'P')
@@ -63,7 +64,7 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 		note_prepared(client, body);
 }
 
-void slow_end(struct client *client, usec_t duration)
+void slow_end(struct client *client, usec_t duration, bool is_kept)
 {
 	usec_t limit = client->clients->config->log_min_duration;
 	unsigned long long usec = (unsigned long long)duration;
@@ -71,12 +72,15 @@ void slow_end(struct client *client, usec_t duration)
 	if (limit && duration >= limit)
 		log_info(&client->log, "slow statement: %llu.%03llu ms: %s", usec / 1000,
 		         usec % 1000, client->slow ? client->slow : "(text not known)");
-	free(client->slow);
-	client->slow = NULL;
+	if (is_kept)
+		client->is_slow_over = true;
+	else
+		slow_forget(client);
 }
 
 void slow_forget(struct client *client)
 {
 	free(client->slow);
 	client->slow = NULL;
+	client->is_slow_over = false;
 }

@@ -217,6 +217,8 @@ static void fill(struct server *server, const struct fields *fields)
 	server->used_at = fields->used_at;
 	server->request_at = fields->request_at;
 	server->xact_at = fields->xact_at;
+	/* When it was lent is not handed over: its transaction began then, or later. */
+	server->lent_at = fields->xact_at ? fields->xact_at : fields->used_at;
 	server->connect_wall = fields->connect_wall;
 	server->request_wall = fields->request_wall;
 }

@@ -172,6 +172,7 @@ void pool_give_up(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	unsigned int *count;
 	struct borrower_list *line;
+	usec_t wait;
 
 	if (borrower->state == BORROWER_EXPECTING)
 		pool_own_give_up(borrower);
@@ -180,7 +181,9 @@ void pool_give_up(struct borrower *borrower)
 		return;
 	TAILQ_REMOVE(line, borrower, line_node);
 	*count -= 1;
-	pool->stats.wait_time += (uint64_t)(loop_now(loop_of(pool)) - borrower->waiting_since);
+	wait = loop_now(loop_of(pool)) - borrower->waiting_since;
+	pool->stats.wait_time += (uint64_t)wait;
+	borrower->waited += wait;
 	borrower->state = BORROWER_RESTING;
 }
 
@@ -286,7 +289,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool->served_count++;
 	pool->stats.assignment_count++;
-	server->request_at = loop_now(loop_of(pool));
+	server->request_at = server->lent_at = loop_now(loop_of(pool));
 }
 
 /* An idle server that can be lent, or NULL. Closes those that cannot. */

@@ -40,6 +40,13 @@ static const struct server_step {
 
 const char *server_state_name(enum server_state state) { return steps[state].shown; }
 
+const char *server_work(const struct server *server)
+{
+	if (!server->is_ready)
+		return "running";
+	return server->status == 'I' ? "idle" : "idle in transaction";
+}
+
 /* Each state has its own clock. */
 static void set_state_timer(struct server *server)
 {

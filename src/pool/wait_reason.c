@@ -77,13 +77,82 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	return coming ? WAIT_LOGIN : WAIT_TURN;
 }
 
+/* ---- who holds what is waited for ---- */
+
+/* Pools that are looked at for who has held a server of them for longest. */
+#define HOLDER_POOLS_MAX 64
+
+/* Servers are filed in the order of being lent. One may be left without its client for a turn. */
+static const struct server *longest_lent(const struct pool *pool)
+{
+	const struct server *server = TAILQ_FIRST(&pool->servers[SERVER_LENT]);
+
+	return server && server->borrower ? server : NULL;
+}
+
+static const struct server *longer(const struct server *a, const struct server *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return b->lent_at < a->lent_at ? b : a;
+}
+
+/* NULL too if there are more pools than are looked at. */
+static const struct server *longest_of_database(const struct database *database)
+{
+	const struct server *longest = NULL;
+
+	if (HASH_COUNT(database->pool_table) > HOLDER_POOLS_MAX)
+		return NULL;
+	for (const struct pool *pool = database->pool_table; pool; pool = pool->hh.next)
+		longest = longer(longest, longest_lent(pool));
+	return longest;
+}
+
+static const struct server *longest_of_account(const struct account *account,
+                                               const struct pools *pools)
+{
+	const struct server *longest = NULL;
+	const struct pool *pool;
+
+	if (pools->pool_count > HOLDER_POOLS_MAX)
+		return NULL;
+	TAILQ_FOREACH (pool, &pools->list, node) {
+		if (pool->account == account)
+			longest = longer(longest, longest_lent(pool));
+	}
+	return longest;
+}
+
+static void add_holder(const struct server *server, struct buf *out)
+{
+	usec_t now;
+
+	if (!server)
+		return;
+	now = loop_now(server->pool->pools->with.loop);
+	buf_add_text(out, "; longest held by ");
+	server->borrower->ops->tell_who(server->borrower, out);
+	buf_printf(out, " for %lld s, %s", (long long)((now - server->lent_at) / USEC_PER_SEC),
+	           server_work(server));
+}
+
+/* ---- what there is to say ---- */
+
+static void add_servers(unsigned int count, struct buf *out)
+{
+	buf_printf(out, "%u server%s", count, count == 1 ? "" : "s");
+}
+
 static void explain_full(const struct pool *pool, struct buf *out)
 {
 	int size = pool->limits.size;
 
-	buf_printf(out, "%u servers, pool_size %d", pool->server_count, size);
+	add_servers(pool->server_count, out);
+	buf_printf(out, ", pool_size %d", size);
 	if (pool->limits.reserve_size > 0)
 		buf_printf(out, ", reserve_pool_size %d", pool->limits.reserve_size);
+	add_holder(longest_lent(pool), out);
 }
 
 static void explain_failure(const struct pool *pool, struct buf *out)
@@ -109,12 +178,14 @@ void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct 
 		explain_full(pool, out);
 		return;
 	case WAIT_DATABASE_LIMIT:
-		buf_printf(out, "%u servers, max_db_connections %d", pool->database->server_count,
-		           pool->database->server_limit);
+		add_servers(pool->database->server_count, out);
+		buf_printf(out, ", max_db_connections %d", pool->database->server_limit);
+		add_holder(longest_of_database(pool->database), out);
 		return;
 	case WAIT_USER_LIMIT:
-		buf_printf(out, "%u servers, max_user_connections %d", pool->account->server_count,
-		           pool->account->server_limit);
+		add_servers(pool->account->server_count, out);
+		buf_printf(out, ", max_user_connections %d", pool->account->server_limit);
+		add_holder(longest_of_account(pool->account, pool->pools), out);
 		return;
 	default:
 		return;

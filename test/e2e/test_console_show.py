@@ -62,6 +62,8 @@ auth_method:t options:t error:t""",
 datestyle:t timezone:t password:t scram_client_key:y scram_server_key:y""",
     "WAITING": """database:t user:t place wait wait_us reason:t detail:t application_name:t addr:t
 port ptr:t id""",
+    "TRANSACTIONS": """id database:t user:t application_name:t addr:t port ptr:t server_pid state:t
+state_since:t xact_since:t wait seconds xact_seconds statement:t""",
     "LIMITS": "limit:t database:t user:t value source:t used hits:b",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",

@@ -92,6 +92,7 @@ struct client {
 	bool is_written : 1;   /* written down for another process: client/handover.h */
 	bool is_arriving : 1;  /* taken up from one, and not at work yet */
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
+	bool is_slow_over : 1; /* `slow` began a batch that has ended */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */
 	uint8_t key_size;      /* KEY_SIZE, KEY_LONG_SIZE, or 0: it has no key */
 	struct clients *clients;
@@ -105,7 +106,8 @@ struct client {
 	struct late_begin *late; /* a BEGIN that was not sent yet, or NULL. client/late_begin.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
 	struct sql_unnamed *sql; /* what that does to names, or NULL. client/sql.c */
-	char *slow;              /* what its batch began with, or NULL. client/slow.c */
+	char *slow; /* what its batch, or the last one of its transaction, began with, or NULL.
+	             * client/slow.c */
 	struct timer timer;      /* the limit of its state */
 
 	struct database *database;

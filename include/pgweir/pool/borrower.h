@@ -15,6 +15,7 @@
 #include "pgweir/pgwire/startup.h"
 
 struct borrower;
+struct buf;
 struct params;
 struct pool;
 struct server;
@@ -61,6 +62,8 @@ struct borrower_ops {
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool is_told);
 	/* An administrator, or a limit of the server's, ends it. It may hold a server. */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
+	/* Adds who it is, in printable ASCII: other clients and the log read it. */
+	void (*tell_who)(const struct borrower *borrower, struct buf *out);
 };
 
 enum borrower_state {
@@ -95,6 +98,7 @@ struct borrower {
 	uint8_t waits_for;   /* enum ledger_wait: of its server's, before it says more */
 	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
 	usec_t waiting_since;            /* good while it waits for whatever it may be */
+	usec_t waited; /* in lines, since its owner set this to 0 */
 	union {
 		uint64_t line_number;     /* good in NEWCOMER and WAITING: grows along a line */
 		struct server_wish *wish; /* good in APART and EXPECTING */

@@ -123,6 +123,7 @@ struct server {
 	char path[108];            /* and how, if that is a Unix socket */
 	usec_t connected_at;       /* launched */
 	usec_t used_at;            /* last ready in full, returned, or logged in */
+	usec_t lent_at;            /* good while it is lent */
 	usec_t request_at;         /* the present query's start; 0 = none */
 	usec_t xact_at; /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
@@ -199,5 +200,8 @@ bool server_is_drained(const struct server *server);
 
 /* For log and SHOW. */
 const char *server_state_name(enum server_state state); /* as SHOW SERVERS has it */
+
+/* What one that is lent does: "running", "idle in transaction", "idle". */
+const char *server_work(const struct server *server);
 
 #endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHOW TRANSACTIONS: clients that are in a transaction, what each does, and since when.
+ *
+ * Clients are walked in the order of their ids; those that are in none are passed over.
+ */
+#include "show_priv.h"
+
+#include <stdio.h>
+
+#include "pgweir/base/banned.h"
+
+#define POINTER_SIZE 24
+
+struct transaction_row {
+	const char *database, *user, *application_name, *addr, *ptr, *state;
+	const char *state_since, *xact_since, *statement;
+	int64_t id, port, server_pid, wait, seconds, xact_seconds;
+	char addr_room[ADDRESS_TEXT_SIZE], ptr_room[POINTER_SIZE];
+	char state_room[TIME_TEXT_SIZE], xact_room[TIME_TEXT_SIZE];
+};
+_Static_assert(sizeof(struct transaction_row) <= ROW_SIZE_MAX, "a row is too large");
+
+#define TEXT(field, help) COLUMN(struct transaction_row, VALUE_TEXT, field, help)
+#define INT4(field, help) COLUMN(struct transaction_row, VALUE_INT4, field, help)
+
+static const struct column transaction_columns[] = {
+	INT4(id, "The client's id, for KILL_CLIENT."),
+	TEXT(database, "The client's database."),
+	TEXT(user, "The user that the client logged in as."),
+	TEXT(application_name, "The client's application_name."),
+	TEXT(addr, "Address of the client, or unix."),
+	INT4(port, "Port of the client."),
+	TEXT(ptr, "The client's name in the log."),
+	INT4(server_pid, "Process id of the PostgreSQL backend that serves it; 0: it has none."),
+	TEXT(state, "running, idle in transaction, or waiting for a server."),
+	TEXT(state_since, "When it came into that state."),
+	TEXT(xact_since, "When the transaction began."),
+	INT4(wait, "Seconds that its present request has waited for a server."),
+	INT4(seconds, "Seconds in that state."),
+	INT4(xact_seconds, "Seconds in the transaction."),
+	TEXT(statement, "What its present request began with; idle in transaction: the last one's. "
+	                "NULL unless log_min_duration is set and an administrator asks."),
+};
+
+#undef TEXT
+#undef INT4
+
+/* What it does, and since when. */
+static const char *state_of(const struct client *client, usec_t *since)
+{
+	const struct borrower *borrower = &client->borrower;
+
+	if (client->state == CLIENT_WAITING) {
+		*since = borrower->waiting_since;
+		return "waiting";
+	}
+	if (client->request_at) {
+		*since = client->request_at + borrower->waited;
+		return "running";
+	}
+	*since = borrower->server ? borrower->server->used_at : client->xact_at;
+	return "idle in transaction";
+}
+
+static void fill_who(struct transaction_row *row, const struct client *client)
+{
+	const char *name = params_find(client->params, "application_name");
+
+	snprintf(row->ptr_room, sizeof(row->ptr_room), "%p", (const void *)client);
+	row->id = (int64_t)client->id;
+	row->database = client_database(client);
+	row->user = client_user(client);
+	row->application_name = name ? name : "";
+	row->addr = address_format_host(&client->peer, row->addr_room, sizeof(row->addr_room));
+	row->port = address_port(&client->peer);
+	row->ptr = row->ptr_room;
+}
+
+static void fill(struct cursor *cursor, struct transaction_row *row, const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+	usec_t now = loop_now(cursor->console->with.loop), since, wait = client->borrower.waited;
+
+	fill_who(row, client);
+	row->server_pid = server ? backend_pid(server) : 0;
+	row->state = state_of(client, &since);
+	row->state_since = time_text(since, now, row->state_room);
+	row->xact_since = time_text(client->xact_at, now, row->xact_room);
+	if (client->state == CLIENT_WAITING)
+		wait += now - since;
+	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
+	row->seconds = (now - since) / USEC_PER_SEC;
+	row->xact_seconds = (now - client->xact_at) / USEC_PER_SEC;
+	if (console_config(cursor->console)->log_min_duration && cursor->role == CONSOLE_ADMIN)
+		row->statement = client->slow;
+}
+
+static bool next_transaction(struct cursor *cursor, void *row)
+{
+	const struct client *client;
+
+	while ((client = cursor->clients.next) && cursor_may_look(cursor)) {
+		cursor->clients.next = TAILQ_NEXT(client, node);
+		if (!client->xact_at || !client->borrower.pool ||
+		    !cursor_wants(cursor, client_database(client)))
+			continue;
+		fill(cursor, row, client);
+		return true;
+	}
+	return false;
+}
+
+const struct show show_transactions = { .item = "TRANSACTIONS",
+	                                .next = next_transaction,
+	                                .columns = COLUMNS(transaction_columns),
+	                                .help = "Clients in a transaction: what they do, and since "
+	                                        "when.",
+	                                .argument = SHOW_OF_DATABASE };
