@@ -71,6 +71,8 @@ static enum asking find_place(struct client *client, const struct config_databas
 
 	if (!name && !entry)
 		return ASKING_NOBODY; /* it cannot run in the console's database */
+	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
+		return misconfigured(client, "auth_dbname is the console's name");
 	*place = pools_database(clients->with.pools, name ? name : client->entrance->database);
 	if (!*place && !name)
 		return ASKING_NOBODY;

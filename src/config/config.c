@@ -87,14 +87,16 @@ static struct config *config_copy(const struct config *old)
 	return NULL;
 }
 
-/* Puts a value where it belongs; *err names the setting. */
-static bool put_setting(struct config *config, const char *name, const char *value, struct err *err)
+/* Puts a value where it belongs; *err names the setting. note: see field_put_near(). */
+static bool put_setting(struct config *config, const char *name, const char *value,
+                        struct err *note, struct err *err)
 {
 	const struct setting *setting = setting_find(name);
 
 	if (!setting)
 		return known_refuse(name, err);
-	return field_put(config, setting, value, err) || err_prefix(err, "setting \"%s\": ", name);
+	return field_put_near(config, setting, value, note, err) ||
+	       err_prefix(err, "setting \"%s\": ", name);
 }
 
 /* ---- lines ---- */
@@ -117,20 +119,24 @@ static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 
 static void load_setting(struct load *load, const struct ini_pair *pair)
 {
-	struct err err;
+	struct err note = { 0 }, err;
 
 	warn_of_second_value(load, pair);
 	/* Of a bad line too: a draft goes on without its value. */
 	origins_note_file(load->config, pair->name, pair->place);
-	if (!put_setting(load->config, pair->name, pair->value, &err))
+	if (!put_setting(load->config, pair->name, pair->value, &note, &err))
 		problems_add(load->reader.problems, pair->place, "%s", err.text);
+	else if (note.code != ERR_NONE)
+		problems_warn(load->reader.problems, pair->place, "setting \"%s\": %s",
+		              pair->name, note.text);
 }
 
 /* The sections of entries. */
 static const struct {
 	enum ini_section section;
 	const char *what;
-	bool (*add)(struct config_entries *entries, const char *name, char *text, struct err *err);
+	bool (*add)(struct config_entries *entries, const char *name, char *text, struct buf *notes,
+	            struct err *err);
 	struct place *(*place_of)(struct config_entries *entries, const char *name);
 } entry_sections[] = {
 	{ INI_DATABASES, "database", entries_add_database, entries_place_of_database },
@@ -143,18 +149,23 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 	struct config_entries *entries = load->config->entries;
 	const struct place *before = entry_sections[index].place_of(entries, pair->name);
 	struct problems *problems = load->reader.problems;
+	struct buf notes = { 0 };
 	struct err err;
 
 	if (before && before->file)
 		problems_warn(problems, pair->place,
 		              "%s \"%s\" comes a second time, the line %s:%d does not count",
 		              entry_sections[index].what, pair->name, before->file, before->line);
-	if (!entry_sections[index].add(entries, pair->name, pair->value, &err))
+	if (!entry_sections[index].add(entries, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->place, "%s", err.text);
 	else
 		*entry_sections[index].place_of(entries, pair->name) = (struct place){
 			entries_file_name(entries, pair->place.file), pair->place.line
 		};
+	if (notes.count)
+		problems_warn(problems, pair->place, "%s \"%s\": %s", entry_sections[index].what,
+		              pair->name, buf_text(&notes));
+	buf_free(&notes);
 }
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
@@ -287,7 +298,7 @@ enum config_change config_with(const struct config *old, const char *name, const
 		err_set(err, ERR_MEMORY, "no memory");
 		return CONFIG_REFUSED;
 	}
-	if (!put_setting(config, name, value, err)) {
+	if (!put_setting(config, name, value, NULL, err)) {
 		config_free(config);
 		return CONFIG_REFUSED;
 	}

@@ -109,7 +109,7 @@ static bool file_database(struct config_entries *entries, struct config_database
 }
 
 bool entries_add_database(struct config_entries *entries, const char *name, char *text,
-                          struct err *err)
+                          struct buf *notes, struct err *err)
 {
 	struct config_database *database;
 	bool ok;
@@ -124,7 +124,7 @@ bool entries_add_database(struct config_entries *entries, const char *name, char
 	database = database_new(name);
 	if (!database)
 		return err_set(err, ERR_MEMORY, "database \"%s\": no memory", name);
-	ok = entry_read(database, database_keys, database_keys_count, text, err);
+	ok = entry_read(database, database_keys, database_keys_count, text, notes, err);
 	if (ok && !file_database(entries, database))
 		ok = err_set(err, ERR_MEMORY, "no memory");
 	if (ok)
@@ -160,7 +160,8 @@ static bool file_user(struct config_entries *entries, struct config_user *user)
 	return user->hh.tbl != NULL;
 }
 
-bool entries_add_user(struct config_entries *entries, const char *name, char *text, struct err *err)
+bool entries_add_user(struct config_entries *entries, const char *name, char *text,
+                      struct buf *notes, struct err *err)
 {
 	struct config_user *user;
 	bool ok;
@@ -172,7 +173,7 @@ bool entries_add_user(struct config_entries *entries, const char *name, char *te
 	user = user_new(name);
 	if (!user)
 		return err_set(err, ERR_MEMORY, "user \"%s\": no memory", name);
-	ok = entry_read(user, user_keys, user_keys_count, text, err);
+	ok = entry_read(user, user_keys, user_keys_count, text, notes, err);
 	if (ok && !file_user(entries, user))
 		ok = err_set(err, ERR_MEMORY, "no memory");
 	if (ok)

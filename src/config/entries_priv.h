@@ -26,14 +26,15 @@ void entries_unref(struct config_entries **entries); /* accepts NULL, leaves NUL
 
 /*
  * Takes a line of [databases], [users] or [peers]; an entry of the same name makes way.
- * `text` is written into. false: *err is the reason, with the entry's name.
+ * `text` is written into. false: *err is the reason, with the entry's name. *notes (which may be
+ * NULL) gets what deserves a look, without that name.
  */
 bool entries_add_database(struct config_entries *entries, const char *name, char *text,
-                          struct err *err);
+                          struct buf *notes, struct err *err);
 bool entries_add_user(struct config_entries *entries, const char *name, char *text,
-                      struct err *err);
+                      struct buf *notes, struct err *err);
 bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
-                      struct err *err);
+                      struct buf *notes, struct err *err);
 
 /*
  * Where the entry of this name stands, to be read and written; NULL: there is none. A file's
@@ -70,7 +71,8 @@ struct entry_key {
 	int64_t min, max;    /* INT; max 0 = any */
 	size_t length_max;   /* TEXT: bytes; 0 = any */
 	bool is_hosts;       /* TEXT: a list of hosts */
-	const char *refused; /* TEXT: the one value that it may not have; NULL = none */
+	const char *doubted; /* TEXT: the one value of which a note is made; NULL = none */
+	const char *doubt;   /* its words */
 	enum entry_low low;  /* INT, TIME */
 	const char *initial; /* for the manual; NULL = that of the setting or none */
 	const char *help;
@@ -86,9 +88,9 @@ extern const size_t peer_keys_count;
 /* Gives all keys of an entry their defaults; the entry is all zero. */
 void entry_reset(void *entry, const struct entry_key *keys, size_t count);
 
-/* Reads the pairs of a line into the entry. */
+/* Reads the pairs of a line into the entry. notes: see above. */
 bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
-                struct err *err);
+                struct buf *notes, struct err *err);
 
 /* Frees the texts of an entry, and wipes them. */
 void config_entry_free(void *entry, const struct entry_key *keys, size_t count);

@@ -5,6 +5,7 @@
  * Numbers here are decimal even with a zero in front (as PgBouncer has them in
  * these sections), but what is not a number is refused, not taken for 0.
  */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,9 @@ static const char startup_help[] = "Asked of the server in the startup packet.";
 const struct entry_key database_keys[] = {
 	DATABASE(application_name, .help = startup_help),
 	DATABASE(auth_dbname, .length_max = CONFIG_DATABASE_NAME_MAX,
-	         .refused = CONFIG_CONSOLE_DATABASE, .help = auth_help),
+	         .doubted = CONFIG_CONSOLE_DATABASE,
+	         .doubt = "is the console's name: auth_query cannot run for this entry",
+	         .help = auth_help),
 	DATABASE(auth_query, .help = auth_help),
 	DATABASE(auth_user, .length_max = CONFIG_USER_NAME_MAX, .help = auth_help),
 	DATABASE(client_encoding, .help = startup_help),
@@ -173,7 +176,22 @@ static bool judge_hosts(const char *text, struct err *err)
 	return true;
 }
 
-static bool put_text(char **field, const struct entry_key *key, const char *text, struct err *err)
+/* Adds what deserves a look; notes may be NULL. */
+__attribute__((format(printf, 3, 4))) static void
+add_note(struct buf *notes, const struct entry_key *key, const char *format, ...)
+{
+	va_list args;
+
+	if (!notes)
+		return;
+	buf_printf(notes, "%s%s: ", notes->count ? "; " : "", key->name);
+	va_start(args, format);
+	buf_vprintf(notes, format, args);
+	va_end(args);
+}
+
+static bool put_text(char **field, const struct entry_key *key, const char *text,
+                     struct buf *notes, struct err *err)
 {
 	char *copy;
 
@@ -181,8 +199,8 @@ static bool put_text(char **field, const struct entry_key *key, const char *text
 		return false;
 	if (key->length_max && strlen(text) > key->length_max)
 		return err_set(err, ERR_CONFIG, "is longer than %zu bytes", key->length_max);
-	if (key->refused && strcmp(text, key->refused) == 0)
-		return err_set(err, ERR_CONFIG, "\"%s\" is the console's name", text);
+	if (key->doubted && strcmp(text, key->doubted) == 0)
+		add_note(notes, key, "\"%s\" %s", text, key->doubt);
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
@@ -203,12 +221,18 @@ static int64_t low_meaning(enum entry_low low, int64_t value)
 	return value;
 }
 
-static bool put_int(int *field, const struct entry_key *key, const char *text, struct err *err)
+static bool put_int(int *field, const struct entry_key *key, const char *text, struct buf *notes,
+                    struct err *err)
 {
 	int64_t value, max = key->max ? key->max : INT32_MAX;
 
 	if (!value_int(text, 10, &value, err))
 		return false;
+	if (value > max && key->low != LOW_REFUSED) {
+		add_note(notes, key, "must be from %lld to %lld, %lld is used",
+		         (long long)key->min, (long long)max, (long long)max);
+		value = max;
+	}
 	if (value > max || (key->low == LOW_REFUSED && value < key->min))
 		return err_set(err, ERR_CONFIG, "must be from %lld to %lld", (long long)key->min,
 		               (long long)max);
@@ -249,15 +273,16 @@ static bool put_load_balance(enum load_balance_hosts *field, const char *text, s
 	return true;
 }
 
-static bool put(void *entry, const struct entry_key *key, const char *text, struct err *err)
+static bool put(void *entry, const struct entry_key *key, const char *text, struct buf *notes,
+                struct err *err)
 {
 	union field field = field_of(entry, key);
 
 	switch (key->type) {
 	case ENTRY_TEXT:
-		return put_text(field.text, key, text, err);
+		return put_text(field.text, key, text, notes, err);
 	case ENTRY_INT:
-		return put_int(field.number, key, text, err);
+		return put_int(field.number, key, text, notes, err);
 	case ENTRY_TIME:
 		return put_time(field.time, key, text, err);
 	case ENTRY_POOL_MODE:
@@ -288,7 +313,7 @@ static bool refuse_key(const char *name, struct err *err)
 }
 
 bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *text,
-                struct err *err)
+                struct buf *notes, struct err *err)
 {
 	struct pairs pairs = { .at = text };
 	enum pairs_result result;
@@ -298,7 +323,7 @@ bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *t
 
 		if (!key)
 			return refuse_key(pairs.key, err);
-		if (!put(entry, key, pairs.value, err))
+		if (!put(entry, key, pairs.value, notes, err))
 			return err_prefix(err, "%s: ", key->name);
 	}
 	return result == PAIRS_END;

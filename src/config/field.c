@@ -41,11 +41,15 @@ static void number_text(const struct setting *setting, int64_t value, char *room
 		snprintf(room, size, "%" PRId64, value);
 }
 
+static int64_t max_of(const struct setting *setting)
+{
+	return setting->type == SETTING_TIME && !setting->max ? VALUE_TIME_MAX : setting->max;
+}
+
 static bool in_range(const struct setting *setting, int64_t value, struct err *err)
 {
 	char low[32], high[32];
-	int64_t max =
-	    setting->type == SETTING_TIME && !setting->max ? VALUE_TIME_MAX : setting->max;
+	int64_t max = max_of(setting);
 	bool is_open = setting->type == SETTING_TIME ? !setting->max : max >= INT32_MAX;
 
 	number_text(setting, setting->min, low, sizeof(low));
@@ -56,6 +60,28 @@ static bool in_range(const struct setting *setting, int64_t value, struct err *e
 		return err_set(err, ERR_PARAMETER, "must be at most %s", high);
 	if (value < setting->min || value > max)
 		return err_set(err, ERR_PARAMETER, "must be from %s to %s", low, high);
+	return true;
+}
+
+/*
+ * Makes the value one in the range, if it has a near one. A negative duration in seconds has none:
+ * PgBouncer refuses it too.
+ */
+static bool take_nearest(const struct setting *setting, int64_t *value, struct err *note)
+{
+	bool is_duration = setting->type == SETTING_TIME && !setting->unit;
+	char nearest[32];
+
+	if (!note || setting->is_exact || (is_duration && *value < 0))
+		return false;
+	*value = *value < setting->min ? setting->min : max_of(setting);
+	number_text(setting, *value, nearest, sizeof(nearest));
+	err_set(note, ERR_PARAMETER, "%s is used", nearest);
+	return true;
+}
+
+static bool in_steps(const struct setting *setting, int64_t value, struct err *err)
+{
 	if (setting->step && value % setting->step != 0)
 		return err_set(err, ERR_PARAMETER, "must be a whole number of %s",
 		               setting->step == USEC_PER_SEC ? "seconds" : "milliseconds");
@@ -63,8 +89,9 @@ static bool in_range(const struct setting *setting, int64_t value, struct err *e
 }
 
 static bool read_number(const struct setting *setting, const char *text, int64_t *value,
-                        struct err *err)
+                        struct err *note, struct err *err)
 {
+	struct err range;
 	bool ok = false;
 
 	if (setting->type == SETTING_INT)
@@ -75,7 +102,15 @@ static bool read_number(const struct setting *setting, const char *text, int64_t
 		ok = value_time(text, setting->unit, 0, value, err);
 	else if (setting->type == SETTING_TIME)
 		ok = value_time(text, USEC_PER_SEC, 10, value, err);
-	return ok && in_range(setting, *value, err);
+	if (!ok)
+		return false;
+	if (in_range(setting, *value, &range))
+		return in_steps(setting, *value, err);
+	if (take_nearest(setting, value, note)) {
+		err_prefix(note, "%s, ", range.text);
+		return true;
+	}
+	return err_set(err, range.code, "%s", range.text);
 }
 
 static bool put_word(union field field, const struct setting *setting, const char *text,
@@ -128,7 +163,7 @@ static bool put_list(union field field, const struct setting *setting, const cha
 }
 
 static bool put_plain(union field field, const struct setting *setting, const char *text,
-                      struct err *err)
+                      struct err *note, struct err *err)
 {
 	int64_t number = 0;
 
@@ -136,7 +171,7 @@ static bool put_plain(union field field, const struct setting *setting, const ch
 		return put_word(field, setting, text, err);
 	if (setting->type == SETTING_BOOL)
 		return value_bool(text, field.is_on, err);
-	if (!read_number(setting, text, &number, err))
+	if (!read_number(setting, text, &number, note, err))
 		return false;
 	if (setting->type == SETTING_INT)
 		*field.number = (int)number;
@@ -147,13 +182,15 @@ static bool put_plain(union field field, const struct setting *setting, const ch
 	return true;
 }
 
-bool field_put(struct config *config, const struct setting *setting, const char *text,
-               struct err *err)
+bool field_put_near(struct config *config, const struct setting *setting, const char *text,
+                    struct err *note, struct err *err)
 {
 	union field field = field_of(config, setting);
 	char *copy, *bare;
 	bool ok;
 
+	if (note)
+		note->code = ERR_NONE;
 	/* texts and names may hold quotes of their own, so these are not taken off */
 	if (setting->type == SETTING_TEXT && setting->refused && !strcmp(text, setting->refused))
 		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
@@ -165,9 +202,15 @@ bool field_put(struct config *config, const struct setting *setting, const char 
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
 	bare = copy;
-	ok = value_unquote(&bare, err) && put_plain(field, setting, bare, err);
+	ok = value_unquote(&bare, err) && put_plain(field, setting, bare, note, err);
 	free(copy);
 	return ok;
+}
+
+bool field_put(struct config *config, const struct setting *setting, const char *text,
+               struct err *err)
+{
+	return field_put_near(config, setting, text, NULL, err);
 }
 
 bool field_reset(struct config *config, const struct setting *setting, struct err *err)

@@ -11,6 +11,13 @@
 bool field_put(struct config *config, const struct setting *setting, const char *text,
                struct err *err);
 
+/*
+ * The same, but a number out of its range is taken as the nearest in it; then *note says so, or is
+ * ERR_NONE. A few settings have no near value: a port, an id, permissions.
+ */
+bool field_put_near(struct config *config, const struct setting *setting, const char *text,
+                    struct err *note, struct err *err);
+
 /* Gives the field its default. */
 bool field_reset(struct config *config, const struct setting *setting, struct err *err);
 

@@ -107,6 +107,38 @@ def test_a_warning_shows_in_check_at_start_and_at_reload(make_pgweir):
     assert weir.client().value("SELECT current_database()") == "app2"
 
 
+def test_values_out_of_range(make_pgweir):
+    """PgBouncer starts with them all the same, so a file that has them must start here too."""
+    weir = make_pgweir(default_pool_size=-1, pkt_buf=100, scram_iterations=0, verbose=5,
+                       databases={"app": "pool_size=3000000000"})
+    done = check(weir)
+    assert done.returncode == 0, done.stderr
+    for name in ("default_pool_size", "pkt_buf", "scram_iterations", "verbose"):
+        assert f'setting "{name}": must be ' in done.stderr
+    weir.start()
+    now = config(weir)
+    assert [now[name] for name in ("default_pool_size", "pkt_buf", "scram_iterations", "verbose")] \
+        == ["0", "512", "1", "3"]
+    assert weir.client().value("SELECT 1") == "1"
+    assert 'WARNING ' + weir.ini + ':' in weir.log and 'database "app": pool_size: must' in weir.log
+    result = weir.ask_admin("SET verbose = 7")
+    assert result.error and "must be from 0 to 3" in result.notices[0]["M"]
+
+
+def test_auth_dbname_of_an_entry_that_is_the_console(make_pgweir):
+    """It refuses only what needs the query."""
+    weir = make_pgweir(auth_type="plain", auth_user="postgres",
+                       databases={"app": "auth_dbname=pgbouncer", "*": ""})
+    done = check(weir)
+    assert done.returncode == 0 and 'auth_dbname: "pgbouncer" is the console\'s name' in done.stderr
+    weir.start()
+    assert weir.client(password="alice secret").value("SELECT 1") == "1"
+    refused = refusal(weir.address, "unheard_of", password="x")
+    assert (refused.sqlstate, refused.text) == ("F0000", "bouncer config error")
+    assert "pgbouncer" not in {row["database"] for row in weir.admin("SHOW POOLS")
+                               if row["user"] != "pgbouncer"}
+
+
 # -- grammar --------------------------------------------------------------------------------------
 
 

@@ -44,6 +44,7 @@ struct setting {
 	int64_t min, max;         /* both in the unit of the field (INT, BYTES, TIME) */
 	usec_t unit;              /* TIME: what a bare number counts; 0 = seconds, with fractions */
 	usec_t step;              /* TIME: the value must be a multiple of it; 0 = any */
+	bool is_exact;            /* INT: no other value is near, such as a port's */
 	bool splits_at_blanks;    /* LIST: blanks separate names too, not only commas */
 	const char *refused;      /* TEXT: the one value that it may not have; NULL = none */
 	const char *const *words; /* WORD: the values in their order, up to NULL */

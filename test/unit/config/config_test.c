@@ -135,6 +135,28 @@ START_TEST(config_warns_of_what_comes_twice)
 }
 END_TEST
 
+START_TEST(config_takes_the_nearest_value)
+{
+	static const char text[] = "[pgbouncer]\nverbose = 5\ndefault_pool_size = -3\n"
+				   "[databases]\na = host=b pool_size=99999999999\n";
+	static const char *const texts[] = {
+		"f.ini:2: setting \"verbose\": must be from 0 to 3, 3 is used",
+		"f.ini:3: setting \"default_pool_size\": must be at least 0, 0 is used",
+		"f.ini:5: database \"a\": pool_size: must be from 0 to 2147483647, 2147483647 is used",
+	};
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
+
+	ck_assert_ptr_nonnull(config);
+	ck_assert_uint_eq(problems.warning_count, COUNT_OF(texts));
+	for (size_t i = 0; i < COUNT_OF(texts); i++)
+		ck_assert_str_eq(problems.warnings[i], texts[i]);
+	ck_assert_int_eq(config->verbose, 3);
+	problems_done(&problems);
+	config_unref(&config);
+}
+END_TEST
+
 START_TEST(config_needs_its_section)
 {
 	struct problems problems = { 0 };
@@ -336,6 +358,7 @@ int main(void)
 	tcase_add_test(cases, config_takes_the_last_of_each);
 	tcase_add_test(cases, config_collects_every_problem);
 	tcase_add_test(cases, config_warns_of_what_comes_twice);
+	tcase_add_test(cases, config_takes_the_nearest_value);
 	tcase_add_test(cases, config_needs_its_section);
 	tcase_add_test(cases, config_loads_files);
 	tcase_add_loop_test(cases, config_with_answers, 0, COUNT_OF(changes));

@@ -27,7 +27,6 @@ static const struct {
 	{ "port=5432,5433", "port: \"5432,5433\" is not a whole number" },
 	{ "pool_size=20abc", "pool_size: \"20abc\" is not a whole number" },
 	{ "pool_size=0x10", "pool_size: \"0x10\" is not a whole number" },
-	{ "pool_size=3000000000", "pool_size: must be from 0 to 2147483647" },
 	{ "server_lifetime=soon", "server_lifetime: \"soon\" is not a duration (a number, or one "
 	                          "with us, ms, s, min, h or d)" },
 	{ "pool_mode=x",
@@ -41,7 +40,6 @@ static const struct {
 	{ "load_balance_hosts=random",
 	  "load_balance_hosts: \"random\" is not one of its values: round-robin or disable" },
 	{ "auth_user=a auth_query='SELECT a, b FROM c WHERE a = $1' auth_dbname=a", NULL },
-	{ "auth_dbname=pgbouncer", "auth_dbname: \"pgbouncer\" is the console's name" },
 	{ "hots=a", "unknown key \"hots\"" },
 	{ "HOST=a", "unknown key \"HOST\"" },
 	{ "query_timeout=5", "unknown key \"query_timeout\"" },
@@ -57,10 +55,43 @@ START_TEST(entry_read_judges_databases)
 	bool ok;
 
 	entry_reset(&entry, database_keys, database_keys_count);
-	ok = entry_read(&entry, database_keys, database_keys_count, text, &err);
+	ok = entry_read(&entry, database_keys, database_keys_count, text, NULL, &err);
 	ck_assert_msg(ok == !databases[_i].error, "%s: %s", databases[_i].text, err.text);
 	ck_assert_str_eq(err.text, databases[_i].error ? databases[_i].error : "");
 	config_entry_free(&entry, database_keys, database_keys_count);
+	free(text);
+}
+END_TEST
+
+static const struct {
+	const char *text, *notes;
+	int pool_size;
+} doubts[] = {
+	{ "pool_size=5", "", 5 },
+	{ "pool_size=3000000000", "pool_size: must be from 0 to 2147483647, 2147483647 is used",
+	  INT32_MAX },
+	{ "pool_size=-7", "", CONFIG_INHERIT },
+	{ "pool_size=1 late_begin=7 auth_dbname=pgbouncer",
+	  "late_begin: must be from 0 to 1, 1 is used; auth_dbname: \"pgbouncer\" is the console's "
+	  "name: auth_query cannot run for this entry",
+	  1 },
+};
+
+START_TEST(entry_read_takes_what_is_doubtful)
+{
+	struct config_database entry = { 0 };
+	char *text = strdup(doubts[_i].text);
+	struct buf notes = { 0 };
+	struct err err = { 0 };
+
+	entry_reset(&entry, database_keys, database_keys_count);
+	ck_assert_msg(
+	    entry_read(&entry, database_keys, database_keys_count, text, &notes, &err), "%s",
+	    err.text);
+	ck_assert_str_eq(buf_text(&notes), doubts[_i].notes);
+	ck_assert_int_eq(entry.pool_size, doubts[_i].pool_size);
+	config_entry_free(&entry, database_keys, database_keys_count);
+	buf_free(&notes);
 	free(text);
 }
 END_TEST
@@ -74,7 +105,7 @@ START_TEST(entry_read_fills_a_database)
 	struct err err = { 0 };
 
 	entry_reset(&entry, database_keys, database_keys_count);
-	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, &err), "%s",
+	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, NULL, &err), "%s",
 	              err.text);
 	ck_assert_str_eq(entry.host, "i"); /* the last one counts */
 	ck_assert_str_eq(entry.dbname, "d");
@@ -103,7 +134,7 @@ START_TEST(entry_read_fills_a_user)
 	struct err err = { 0 };
 
 	entry_reset(&entry, user_keys, user_keys_count);
-	ck_assert_msg(entry_read(&entry, user_keys, user_keys_count, text, &err), "%s", err.text);
+	ck_assert_msg(entry_read(&entry, user_keys, user_keys_count, text, NULL, &err), "%s", err.text);
 	ck_assert_int_eq(entry.pool_size, CONFIG_INHERIT);
 	ck_assert_int_eq(entry.reserve_pool_size, 3);
 	ck_assert_int_eq(entry.max_user_connections, 5);
@@ -123,7 +154,7 @@ START_TEST(entry_read_knows_no_auth_keys_of_users)
 	struct config_user entry = { 0 };
 	struct err err = { 0 };
 
-	ck_assert(!entry_read(&entry, user_keys, user_keys_count, text, &err));
+	ck_assert(!entry_read(&entry, user_keys, user_keys_count, text, NULL, &err));
 	ck_assert_str_eq(err.text, "unknown key \"auth_user\"");
 }
 END_TEST
@@ -136,14 +167,14 @@ START_TEST(entry_texts_have_a_length)
 	struct err err = { 0 };
 
 	memset(text + used, 'x', CONFIG_PASSWORD_MAX);
-	ck_assert(entry_read(&entry, database_keys, database_keys_count, text, &err));
+	ck_assert(entry_read(&entry, database_keys, database_keys_count, text, NULL, &err));
 	ck_assert_uint_eq(strlen(entry.password), CONFIG_PASSWORD_MAX);
 	config_entry_free(&entry, database_keys, database_keys_count);
 
 	memset(text, 0, sizeof(text));
 	memcpy(text, "password=", used);
 	memset(text + used, 'x', CONFIG_PASSWORD_MAX + 1);
-	ck_assert(!entry_read(&entry, database_keys, database_keys_count, text, &err));
+	ck_assert(!entry_read(&entry, database_keys, database_keys_count, text, NULL, &err));
 	ck_assert_str_eq(err.text, "password: is longer than 65530 bytes");
 	config_entry_free(&entry, database_keys, database_keys_count);
 }
@@ -164,6 +195,7 @@ int main(void)
 	TCase *tcase = tcase_create("entry_keys");
 
 	tcase_add_loop_test(tcase, entry_read_judges_databases, 0, COUNT_OF(databases));
+	tcase_add_loop_test(tcase, entry_read_takes_what_is_doubtful, 0, COUNT_OF(doubts));
 	tcase_add_test(tcase, entry_read_fills_a_database);
 	tcase_add_test(tcase, entry_read_fills_a_user);
 	tcase_add_test(tcase, entry_read_knows_no_auth_keys_of_users);

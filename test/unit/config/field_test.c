@@ -87,6 +87,46 @@ START_TEST(field_put_answers)
 }
 END_TEST
 
+static const struct {
+	const char *name, *text, *shown, *note;
+} near[] = {
+	{ "default_pool_size", "7", "7", "" },
+	{ "default_pool_size", "-1", "0", "must be at least 0, 0 is used" },
+	{ "max_client_conn", "3000000000", "2147483647",
+	  "must be at most 2147483647, 2147483647 is used" },
+	{ "pkt_buf", "100", "512", "must be at least 512, 512 is used" },
+	{ "scram_iterations", "0", "1", "must be at least 1, 1 is used" },
+	{ "verbose", "5", "3", "must be from 0 to 3, 3 is used" },
+	{ "verbose", "-1", "0", "must be from 0 to 3, 0 is used" },
+	{ "max_packet_size", "5GB", "4294967295", "must be at most 4294967295, 4294967295 is used" },
+	{ "stats_period", "0", "1", "must be at least 1s, 1s is used" },
+	{ "tcp_keepidle", "-1", "0", "must be from 0 to 32767s, 0 is used" },
+	{ "busy_poll", "2s", "1000000", "must be from 0 to 1s, 1s is used" },
+	/* what has no near value, or is none at all */
+	{ "query_timeout", "-1", NULL, "must be at least 0" },
+	{ "listen_port", "70000", NULL, "must be from 0 to 65535" },
+	{ "peer_id", "16384", NULL, "must be from 0 to 16383" },
+	{ "unix_socket_mode", "01777", NULL, "must be from 0 to 0777" },
+	{ "tcp_keepidle", "500ms", NULL, "must be a whole number of seconds" },
+	{ "verbose", "much", NULL, "\"much\" is not a whole number" },
+};
+
+START_TEST(field_takes_the_nearest)
+{
+	const struct setting *setting = setting_find(near[_i].name);
+	struct config config = { 0 };
+	struct err err = { 0 }, note = { .code = ERR_INTERNAL };
+	char room[32];
+	bool ok = field_put_near(&config, setting, near[_i].text, &note, &err);
+
+	ck_assert_msg(ok == (near[_i].shown != NULL), "%s: %s", near[_i].name, err.text);
+	ck_assert_str_eq(ok ? note.text : err.text, near[_i].note);
+	ck_assert(ok ? (note.code == ERR_NONE) == !*near[_i].note : note.code == ERR_NONE);
+	if (ok)
+		ck_assert_str_eq(field_text(&config, setting, room, sizeof(room)), near[_i].shown);
+}
+END_TEST
+
 /* Another good value than the default, by type. */
 static const char *other_value(const struct setting *setting)
 {
@@ -148,6 +188,7 @@ int main(void)
 	TCase *tcase = tcase_create("field");
 
 	tcase_add_loop_test(tcase, field_put_answers, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, field_takes_the_nearest, 0, COUNT_OF(near));
 	tcase_add_loop_test(tcase, field_copies_and_compares, 0, (int)settings_count);
 	tcase_add_test(tcase, field_that_is_refused_stays);
 	tcase_add_test(tcase, field_may_be_unset);
