@@ -198,14 +198,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		if (names_statements(client, frame->type))
 			return judge_prepared(client, frame, in, gather, head);
 	}
-	switch (server_note(server, requests[type].kind)) {
-	case LEDGER_SENT:
-		break;
-	case LEDGER_DROP:
-		return JUDGE_DROP;
-	case LEDGER_NO_MEMORY:
+	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
 		return refuse(client, ERR_MEMORY, "out of memory");
-	}
 	return JUDGE_SEND;
 }
 

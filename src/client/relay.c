@@ -127,6 +127,10 @@ static bool give_back(struct client *client)
 	if (client->frame_left || !server->is_ready || server->status != 'I' || server->is_within ||
 	    stream_unsent(&server->stream))
 		return false;
+	if (!ledger_is_certain(&server->ledger)) {
+		server_make_certain(server);
+		return false;
+	}
 	take_params(client, server);
 	unnamed_away(client);
 	sql_leave(client);

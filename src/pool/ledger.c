@@ -12,15 +12,16 @@
  * and takes any other message for an error. Clients pipeline, so the Sync behind
  * an Execute may have been sent before anyone knew that it is a COPY: it gets no
  * answer. But when the copy fails, the server leaves COPY IN at a message that we
- * cannot know, and a Sync among the CopyData is answered or not, depending on
- * which came first. No driver sends that; where it happens nobody can tell what
- * is owed, and the verdict is LEDGER_DOUBT.
+ * cannot know: at the CopyDone, at data, or before it has read anything (into a view,
+ * or by a trigger). A Sync behind that message is answered, and one before it is not.
+ * So each that was sent in a COPY which failed is counted as unsure: a ReadyForQuery
+ * that fits nothing else is taken for the answer to one. The first reply of another kind
+ * to what was sent behind them ends that: the server has read them all. Until then the
+ * server is good for its present client only.
  *
- * A copy may even fail before it has read anything (into a view, or by a trigger):
- * then the Sync right behind the Execute is answered after all. It is counted as
- * unsure: a ReadyForQuery that fits nothing else is taken for its answer, and until
- * that has come the server is good for its present client only. A request behind
- * such a copy, without a Sync before it, runs or is skipped: that is doubt again.
+ * A request behind such a copy, without a Sync before it that is sure, runs or is
+ * skipped. No driver sends that; where it happens nobody can tell what is owed, and
+ * the verdict is LEDGER_DOUBT.
  *
  * COPY BOTH, which replication has, is simpler. Nothing but data may come from the
  * server until it says CopyDone; behind that results follow, but only when the client
@@ -162,13 +163,17 @@ static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate 
 		.change = change,
 		.kind = (uint8_t)kind,
 		.fate = (uint8_t)fate,
-		.is_after_data = ledger->has_data,
 	};
 	ledger->count++;
 	ledger->ready_count += ends_ready(kind);
 	if (fate != LEDGER_ANSWER)
 		ledger->is_held_back = !ends_ready(kind);
 	return true;
+}
+
+static void count_up(uint32_t *count, uint32_t more)
+{
+	*count = *count < UINT32_MAX - more ? *count + more : UINT32_MAX;
 }
 
 static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
@@ -189,8 +194,10 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 		}
 		ledger->is_skipping = false;
 	}
-	if (kind == LEDGER_SYNC && ledger->is_copy_open)
-		return LEDGER_DROP;
+	if (kind == LEDGER_SYNC && ledger->is_copy_open) {
+		count_up(&ledger->copy_sync_count, 1);
+		return LEDGER_SENT;
+	}
 	if (kind == LEDGER_SYNC || (kind >= LEDGER_PARSE && kind <= LEDGER_CLOSE))
 		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_BEGIN;
 	if (kind != LEDGER_SYNC)
@@ -230,48 +237,42 @@ static void remove_behind_head(struct ledger *ledger, uint32_t count)
 	ledger->count -= count;
 }
 
-/* How many Syncs lie from `index` on. */
-static uint32_t count_syncs(const struct ledger *ledger, uint32_t index, bool with_after_data)
+/* How many Syncs lie right behind the head. */
+static uint32_t count_syncs(const struct ledger *ledger)
 {
 	uint32_t count = 0;
 
-	while (index + count < ledger->count) {
-		const struct ledger_entry *entry = entry_at(ledger, index + count);
-
-		if (entry->kind != LEDGER_SYNC || (entry->is_after_data && !with_after_data))
-			break;
+	while (1 + count < ledger->count && entry_at(ledger, 1 + count)->kind == LEDGER_SYNC)
 		count++;
-	}
 	return count;
 }
 
 /* The server has asked for data. The Syncs right behind the request are ignored by it. */
 static void begin_copy(struct ledger *ledger)
 {
-	uint32_t count = count_syncs(ledger, 1, false);
+	uint32_t count = count_syncs(ledger);
 
 	ledger->is_copying = true;
-	ledger->copy_sync_count += count;
+	count_up(&ledger->copy_sync_count, count);
 	remove_behind_head(ledger, count);
-	ledger->is_copy_open = 1 + count_syncs(ledger, 1, true) == ledger->count;
+	ledger->is_copy_open = ledger->count == 1;
+	if (ledger->is_copy_open && entry_at(ledger, 0)->kind == LEDGER_EXECUTE)
+		ledger->is_open = true;
 }
 
-/* A COPY IN came to its good end: what the server ignored meanwhile goes, up to the CopyDone. */
-static void end_copy(struct ledger *ledger)
-{
-	uint32_t count = count_syncs(ledger, 1, true);
-
-	ledger->is_copying = ledger->is_copy_open = false;
-	ledger->copy_sync_count = 0;
-	if (1 + count < ledger->count && entry_at(ledger, 1 + count)->kind == LEDGER_COPY_END)
-		count++;
-	remove_behind_head(ledger, count);
-}
-
-/* Whether the client has said CopyDone in a COPY BOTH. */
+/* Whether CopyDone or CopyFail is the next that the client has said. */
 static bool has_end_behind(const struct ledger *ledger)
 {
 	return ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_COPY_END;
+}
+
+/* A COPY IN came to its good end: the server has ignored each Sync before the CopyDone. */
+static void end_copy(struct ledger *ledger)
+{
+	ledger->is_copying = ledger->is_copy_open = false;
+	ledger->copy_sync_count = 0;
+	if (has_end_behind(ledger))
+		remove_behind_head(ledger, 1);
 }
 
 /* A COPY BOTH is over, in both directions: the client's CopyDone goes, if it came. */
@@ -300,7 +301,7 @@ static bool fail_copy(struct ledger *ledger)
 	bool is_query = entry_at(ledger, 0)->kind == LEDGER_QUERY;
 
 	ledger->is_copying = ledger->is_copy_open = false;
-	ledger->unsure_count += ledger->copy_sync_count;
+	count_up(&ledger->unsure_count, ledger->copy_sync_count);
 	ledger->copy_sync_count = 0;
 	if (next == LEDGER_COPY_END) {
 		remove_behind_head(ledger, 1);
@@ -433,6 +434,8 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	}
 	kind = entry_at(ledger, 0)->kind;
 	fate = entry_at(ledger, 0)->fate;
+	if (type != 'Z')
+		ledger->unsure_count = 0; /* what is answered stands behind them */
 	if (replies[(unsigned char)type].is_result)
 		ledger->has_result = true;
 	if (type == 'E')
@@ -454,7 +457,7 @@ bool ledger_swallow_sync(struct ledger *ledger)
 	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
 
 	if (ledger->count != 1 || head->kind != LEDGER_SYNC || head->fate != LEDGER_FORWARD ||
-	    head->is_after_data || !ledger_is_certain(ledger) || ledger->is_doubtful)
+	    !ledger_is_certain(ledger) || ledger->is_doubtful)
 		return false;
 	head->fate = LEDGER_INJECT;
 	return true;

@@ -395,6 +395,20 @@ void server_push(struct server *server)
 		server_sendv(server, NULL, 0);
 }
 
+void server_make_certain(struct server *server)
+{
+	/* Close of the unnamed portal: outside of a transaction there is none. */
+	static const char ask[] = "C\0\0\0\006P\0"
+				  "S\0\0\0\004";
+
+	assert(server->status == 'I');
+	if (server_note_change(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) == LEDGER_SENT &&
+	    server_note_change(server, LEDGER_SYNC, LEDGER_INJECT, NULL) == LEDGER_SENT)
+		server_send(server, bytes_of(ask, sizeof(ask) - 1));
+	else
+		server_break(server);
+}
+
 void server_read_on(struct server *server) { stream_want(&server->stream, WANT_INPUT); }
 
 /* ---- errands ---- */

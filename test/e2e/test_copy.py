@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from .kit import fake
-from .kit.wire import execute, bind, message, parse, query, sync
+from .kit.wire import bind, execute, extended, message, parse, query, sync
 
 MB = 1024 * 1024
 
@@ -115,6 +115,54 @@ def test_copy_in_extended_protocol(pgweir, table, mode):
     result = client.read_result()
     assert result.tags == ["COPY 2"] and result.status == "I"
     assert client.value(f"SELECT count(*) FROM {table}") == "2"
+
+
+GOOD, BAD, DONE = message("d", b"1\tone\n"), message("d", b"bad\tbad\n"), message("c")
+
+# What is sent at once, behind Parse, Bind and Execute of a COPY, and what PostgreSQL answers to it.
+FAILING = {
+    "into a view": ("a_view", sync() + DONE + sync(), "12GEZZ"),
+    "into a view, one Sync": ("a_view", sync() + DONE, "12GEZ"),
+    "data and no CopyDone": ("{table}", sync() + BAD + sync(), "12GEZ"),
+    "two Syncs behind the data": ("{table}", BAD + sync() + sync(), "12GEZZ"),
+    "a Sync before and one behind": ("{table}", GOOD + sync() + BAD + sync(), "12GEZ"),
+    "CopyDone and Sync": ("{table}", sync() + BAD + DONE + sync(), "12GEZ"),
+    "CopyFail": ("{table}", sync() + GOOD + message("f", b"no\0") + sync(), "12GEZ"),
+    "a good end": ("{table}", sync() + GOOD + sync() + DONE + sync(), "12GCZ"),
+}
+
+
+@pytest.fixture(scope="module")
+def a_view(postgres):
+    postgres.query("CREATE VIEW copy_view AS SELECT 1 AS n, 'x' AS t")
+    postgres.query("GRANT ALL ON copy_view TO PUBLIC")
+    yield "copy_view"
+    postgres.query("DROP VIEW copy_view")
+
+
+@pytest.mark.parametrize("pieces", (1, 2), ids=("at once", "when it has asked"))
+@pytest.mark.parametrize("where, sent, types", FAILING.values(), ids=FAILING.keys())
+@modes
+def test_a_copy_that_fails_with_syncs_in_it(pgweir, table, a_view, where, sent, types, pieces, mode):
+    """Each Sync that PostgreSQL answers is answered, and the server is good for others."""
+    weir = pgweir(pool_mode=mode, default_pool_size=1)
+    client = weir.client()
+    target = where.format(table=table) if where.startswith("{") else a_view
+    begin = [parse(f"COPY {target} FROM STDIN"), bind(), execute()]
+    pid = client.value("SELECT pg_backend_pid()")
+    if pieces == 1:
+        client.send(*begin, sent)
+        got = "".join(client.read().type for _ in types)
+    else:
+        client.send(*begin, message("H"))
+        got = "".join(client.expect(kind).type for kind in "12G")
+        client.send(sent)
+        got += "".join(client.read().type for _ in types[3:])
+    assert got == types
+    assert client.ask(extended("SELECT 'on'")).rows == [["on"]]
+    assert client.value("SELECT pg_backend_pid()") == pid
+    if mode != "session":
+        assert weir.client().value("SELECT pg_backend_pid()") == pid
 
 
 def test_several_copies_in_one_query(pgweir, table):

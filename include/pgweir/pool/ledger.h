@@ -109,7 +109,6 @@ struct ledger_entry {
 	struct ledger_change *change; /* NULL: it changes nothing */
 	uint8_t kind;
 	uint8_t fate;
-	bool is_after_data; /* a Sync that CopyData came before: perhaps inside of a COPY */
 };
 
 struct ledger {
@@ -130,7 +129,7 @@ struct ledger {
 	bool is_doubtful;         /* nobody can tell any more what is owed */
 	bool has_result;          /* the query at the head has had a result, or an error */
 	uint8_t both;             /* enum ledger_both, of the query at the head */
-	uint32_t copy_sync_count; /* Syncs that the copy at the head ignores, if it reads them */
+	uint32_t copy_sync_count; /* Syncs within the copy at the head, which ignores what it reads */
 	uint32_t unsure_count;    /* Syncs that may be answered yet, or never */
 };
 
@@ -229,7 +228,6 @@ static inline bool ledger_open_is_unsure(const struct ledger_open *open,
 
 enum ledger_send {
 	LEDGER_SENT, /* noted: send it */
-	LEDGER_DROP, /* the server would ignore it: do not send it */
 	LEDGER_NO_MEMORY
 };
 

@@ -135,7 +135,7 @@ struct server {
 
 /*
  * Notes a request of the borrower's that is about to be sent. In the order in
- * which they are sent. LEDGER_DROP: do not send it.
+ * which they are sent.
  */
 enum ledger_send server_note(struct server *server, enum ledger_kind kind);
 
@@ -171,6 +171,12 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count);
 
 /* The borrower says no more for now: what was put ahead of its next word is sent. */
 void server_push(struct server *server);
+
+/*
+ * Asks the server for something harmless, whose answer makes certain what it owes
+ * (ledger_is_certain()). on_ready() comes again with it.
+ */
+void server_make_certain(struct server *server);
 
 /* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
 bool server_answer(struct server *server);
