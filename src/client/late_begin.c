@@ -201,7 +201,7 @@ static bool note(struct server *server, enum ledger_kind kind, struct ledger_cha
 /* Lets the transaction fail there as it has failed here. */
 static bool fail_again(struct server *server, struct gather *gather)
 {
-	static const char query[] = "Q\0\0\0\053ROLLBACK TO SAVEPOINT \"PGBOUNCER_LATE\"";
+	static const char query[] = "Q\0\0\0\053ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"";
 
 	_Static_assert(sizeof(query) == 1 + 053, "the length in the message");
 	gather_run(gather, bytes_of(query, sizeof(query)));

@@ -131,7 +131,6 @@ static void settle_refusal(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-/* It is a Bind to a statement that cannot be there. */
 struct refusal *prepared_refusal(const struct err *err)
 {
 	struct refusal *refusal = calloc(1, sizeof(*refusal));
@@ -143,16 +142,18 @@ struct refusal *prepared_refusal(const struct err *err)
 	return refusal;
 }
 
+/* It is a Parse of a text with a name of no letters, which no state of a server makes right. */
 enum prepared_result prepared_refuse(struct client *client, const struct err *err,
                                      struct gather *gather)
 {
-	static const char bind[] = "B\0\0\0\026\0" STATEMENT_NAMES "\0\0\0\0\0\0\0";
+	static const char parse[] = "P\0\0\0\035" SCRATCH_NAME "\0EXECUTE \"\"\0\0";
 	struct refusal *refusal = prepared_refusal(err);
 
+	_Static_assert(sizeof(parse) == 1 + 035, "the length in the message");
 	if (!refusal)
 		return PREPARED_END;
-	gather_copy(gather, bytes_of(bind, sizeof(bind) - 1));
-	return prepared_note(client->borrower.server, LEDGER_BIND, LEDGER_REPLACE, &refusal->base)
+	gather_copy(gather, bytes_of(parse, sizeof(parse)));
+	return prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
 }

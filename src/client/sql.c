@@ -101,10 +101,11 @@ bool sql_is_refused(const char *text, struct err *err)
 static enum prepared_result refuse_query(struct client *client, const char *reason,
                                          struct gather *gather)
 {
-	static const char query[] = "Q\0\0\0\031EXECUTE \"" STATEMENT_NAMES "\"";
+	static const char query[] = "Q\0\0\0\017EXECUTE \"\"";
 	struct refusal *refusal;
 	struct err err;
 
+	_Static_assert(sizeof(query) == 1 + 017, "the length in the message");
 	set_err(&err, reason);
 	refusal = prepared_refusal(&err);
 	if (!refusal)

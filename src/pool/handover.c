@@ -144,6 +144,7 @@ bool statement_write(struct statement *statement, struct channel *channel)
 		return true;
 	record_add_number(&record, 'n', statement_number(statement));
 	record_add_bytes(&record, 't', statement_text(statement));
+	record_add_bytes(&record, 'p', statement_stem(statement));
 	if (statement->scope_size)
 		record_add_bytes(&record, 's', statement_scope(statement));
 	if (statement->is_typed)
@@ -214,12 +215,14 @@ struct arrived_statement {
 	UT_hash_handle hh;
 	uint64_t number;
 	struct statement *statement; /* one owner */
+	bool is_called_so;           /* it has the same name here */
 };
 
 /* What any of the records here says. */
 struct fields {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	char account[CONFIG_USER_NAME_MAX + 1];
+	char stem[STATEMENT_STEM_MAX];
 	char shown[SECRET_MAX], secret[SECRET_MAX];
 	uint64_t last_id, last_number, number, kind;
 	uint64_t server_hits, client_hits, size_hits, reserve_hits;
@@ -288,7 +291,10 @@ static void read_statement(struct record *record, struct fields *fields)
 	/* A query with its zero, and the count of its types. */
 	if (fields->text.count < 3 || !memchr(fields->text.at, 0, fields->text.count))
 		record->is_bad = true;
-	if (record_has(record, 's')) /* these two are missing from an older version's */
+	/* An older version has none of these. */
+	if (record_has(record, 'p'))
+		record_text(record, 'p', fields->stem, sizeof(fields->stem));
+	if (record_has(record, 's'))
 		fields->scope = record_bytes(record, 's', PARAMS_SIZE_MAX);
 	if (record_has(record, 'T'))
 		fields->is_typed = record_flag(record, 'T');
@@ -379,6 +385,7 @@ static void take_pool(struct pools_arrival *arrival, const struct fields *fields
 static void take_statement(struct pools_arrival *arrival, const struct fields *fields)
 {
 	struct statements *statements = &arrival->pools->statements;
+	struct statement_name name = { fields->stem, fields->number };
 	struct arrived_statement *arrived;
 
 	HASH_FIND(hh, arrival->statements, &fields->number, sizeof(fields->number), arrived);
@@ -388,13 +395,13 @@ static void take_statement(struct pools_arrival *arrival, const struct fields *f
 	if (!arrived)
 		return;
 	arrived->number = fields->number;
-	arrived->statement =
-	    statement_numbered(statements, fields->text, fields->scope, fields->number);
+	arrived->statement = statement_named(statements, fields->text, fields->scope, &name);
 	if (!arrived->statement) {
 		free(arrived);
 		return;
 	}
 	arrived->statement->is_typed |= fields->is_typed;
+	arrived->is_called_so = statement_is_called(arrived->statement, &name);
 	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 }
 
@@ -478,6 +485,14 @@ struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_
 
 	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
 	return arrived ? arrived->statement : NULL;
+}
+
+bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number)
+{
+	const struct arrived_statement *arrived;
+
+	HASH_FIND(hh, arrival->statements, &number, sizeof(number), arrived);
+	return arrived && arrived->is_called_so;
 }
 
 struct pool *arrival_pool(struct pools *pools, const char *database_name, const char *account)

@@ -234,7 +234,7 @@ static void fill_known(struct server *server, const struct pools_arrival *arriva
 		struct statement *statement = arrival_statement(arrival, number);
 
 		/* The same text may have another name here: then it is not known by that. */
-		if (statement && statement_number(statement) == number)
+		if (statement && arrival_has_name(arrival, number))
 			known_restore(&server->known, statement, is_spoilt);
 	}
 }
@@ -275,8 +275,8 @@ static void enter(struct server *server, const struct fields *fields)
 			server_enter(server, SERVER_USED);
 	}
 	/* The mode may be another one here. */
-	server->has_session = fields->has_session ||
-	                      (fields->is_lent && pool->limits.mode == POOL_MODE_SESSION);
+	server->has_session =
+	    fields->has_session || (fields->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	server_set_close_needed(server, fields->is_close_needed || !is_at_host ||
 	                                    strcmp(place, fields->place) != 0 ||
 	                                    (!fields->is_lent && server_is_left_over(server)));

@@ -172,6 +172,14 @@ bool known_is_spoilt(const struct known *known, const struct statement *statemen
 	return entry && entry->is_spoilt;
 }
 
+void known_distrust(struct known *known)
+{
+	struct known_statement *entry;
+
+	TAILQ_FOREACH (entry, &known->list, node)
+		entry->is_spoilt |= entry->is_confirmed;
+}
+
 unsigned int known_count(const struct known *known) { return HASH_COUNT(known->table); }
 
 void known_each(const struct known *known,

@@ -331,6 +331,11 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
+	if (!statements_init(&pools->statements)) {
+		err_set(err, ERR_INTERNAL, "the system has no random numbers");
+		free(pools);
+		return NULL;
+	}
 	pools->with = *with;
 	pools->tls = with->tls ? tls_context_ref(with->tls) : NULL;
 	slab_init(&pools->server_slab, "server_cache", sizeof(struct server));

@@ -16,6 +16,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
+#include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -107,22 +108,30 @@ static const char *find_name(struct bytes body, struct bytes name)
 	return !at || (behind < end && *behind >= '0' && *behind <= '9') ? NULL : at;
 }
 
-/* The same error, with the client's name of the statement instead of ours. false: it has none. */
-static bool say_renamed(struct server *server, struct bytes body,
-                        const struct ledger_change *change)
+/* By which of our names the error calls a statement; NULL: the scratch one. Empty: by none. */
+static struct bytes find_ours(const struct server *server, struct bytes body,
+                              const struct statement *statement)
 {
-	const struct statement *statement = change->statement;
 	struct bytes name = statement ? statement_name(statement) : bytes_text(SCRATCH_NAME);
-	const char *at = find_name(body, name), *end = body.at + body.count, *behind;
-	size_t frame;
+	const char *at = find_name(body, name);
 
 	if (!at && statement) {
 		name = known_other_name(&server->known, statement);
 		at = find_name(body, name);
 	}
-	if (!at)
+	return at ? bytes_of(at, name.count) : bytes_of("", 0);
+}
+
+/* The same error, with the client's name of the statement instead of ours. false: it has none. */
+static bool say_renamed(struct server *server, struct bytes body,
+                        const struct ledger_change *change)
+{
+	struct bytes name = find_ours(server, body, change->statement);
+	const char *at = name.at, *behind = at + name.count, *end = body.at + body.count;
+	size_t frame;
+
+	if (!name.count)
 		return false;
-	behind = at + name.count;
 	frame = message_begin(&server->instead, 'E');
 	buf_add(&server->instead, body.at, (size_t)(at - body.at));
 	buf_add_text(&server->instead, change->name);
@@ -132,14 +141,32 @@ static bool say_renamed(struct server *server, struct bytes body,
 }
 
 /*
- * A statement's result would have other columns now. If that was the very first of what was
- * said since the server was idle, it is said again to the statement made anew.
+ * A statement's result would have other columns now, or the statement is gone. If that was the very
+ * first of what was said since the server was idle, it is said again to the statement made anew.
  */
 static bool tries_again(struct server *server)
 {
 	if (!server->segment.count || !ledger_swallow_sync(&server->ledger))
 		return false;
 	server->segment.is_failed = true;
+	return true;
+}
+
+/*
+ * Whether the error says that what we believe of the statement does not hold: the server cannot
+ * run it, or does not have it.
+ */
+static bool is_belief_wrong(struct server *server, struct bytes body, const char *sqlstate,
+                            const struct statement *statement)
+{
+	if (strcmp(sqlstate, "0A000") == 0) {
+		known_spoil(&server->known, statement);
+		return true;
+	}
+	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)
+		return false;
+	/* By a DO block or a function, which has a tag of its own: it may have been all of them. */
+	known_distrust(&server->known);
 	return true;
 }
 
@@ -151,6 +178,10 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	struct report report = { .sqlstate = "" };
 	bool is_whole = fields_report(body, &report) == WIRE_OK;
 
+	/* Somebody has taken a name of ours: this server cannot learn that statement any more. */
+	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
+	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
+		server_set_close_needed(server, true);
 	if (!change) {
 		segment_drop(&server->segment);
 		return FRAME_PASS;
@@ -159,11 +190,10 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		say_refusal(server, change);
 		fate = FRAME_REPLACE;
 	} else if (change->name && is_whole) {
-		bool is_spoilt = strcmp(report.sqlstate, "0A000") == 0 && change->statement;
+		bool is_wrong = change->statement &&
+		                is_belief_wrong(server, body, report.sqlstate, change->statement);
 
-		if (is_spoilt)
-			known_spoil(&server->known, change->statement);
-		if (is_spoilt && tries_again(server))
+		if (is_wrong && tries_again(server))
 			fate = FRAME_EAT;
 		else if (say_renamed(server, body, change))
 			fate = FRAME_REPLACE;

@@ -85,8 +85,8 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 
 /* ---- answers ---- */
 
-/* A CommandComplete: does its tag say that parameters were reset? */
-static void complete_frame(struct server *server, struct bytes body)
+/* A CommandComplete: does its tag say that parameters were reset, or statements lost? */
+static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
 	bool is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 
@@ -95,6 +95,9 @@ static void complete_frame(struct server *server, struct bytes body)
 		if (server->borrower && server->errand == ERRAND_NONE)
 			server->borrower->ops->on_deallocated(server->borrower);
 	}
+	/* Behind another statement in one text: it may have been any of those of others. */
+	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
+		known_distrust(&server->known);
 	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
@@ -120,7 +123,7 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	if (type == 'E' && !server_errand_error(server, body))
 		return FRAME_STOP;
 	if (type == 'C')
-		complete_frame(server, body);
+		complete_frame(server, body, false);
 	if (is_end) {
 		server_errand_done(server);
 		return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_EAT;
@@ -139,6 +142,7 @@ static bool has_more(const struct server *server)
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
 	bool is_end, is_hushed = type == 'Z' && ledger_owes_hushed(&server->ledger);
+	bool is_followed;
 	enum ledger_verdict verdict;
 
 	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
@@ -149,6 +153,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	}
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || error_is_fatal(body)))
 		return server_unasked_error(server, body);
+	is_followed = ledger_is_followed(&server->ledger);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_LOST)
 		return server_close_by(server, body), FRAME_STOP;
@@ -170,7 +175,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'E')
 		return server_request_failed(server, body, verdict);
 	if (type == 'C')
-		complete_frame(server, body);
+		complete_frame(server, body, is_followed);
 	if (type == 't' && !types_frame(server, body))
 		return FRAME_STOP;
 	return FRAME_PASS;

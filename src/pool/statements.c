@@ -7,19 +7,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/frame.h"
 
 #include "pgweir/base/banned.h"
 
-#define NAME_MAX_SIZE 32
+#define NAME_MAX_SIZE 64
+#define STEM_SIZE 12 /* letters of 5 bits each */
 #define TEXT_MAX ((size_t)1 << 29)
 #define KEY_ROOM ((size_t)16 * 1024) /* that is kept for the next key */
 
+/* Writes a name as servers hear it, and says how many bytes it has, zero included. */
+static size_t write_name(char *out, size_t size, const struct statement_name *name)
+{
+	return (size_t)snprintf(out, size, STATEMENT_NAMES "%s%s%llu", name->stem,
+	                        *name->stem ? "_" : "", name->number) +
+	       1;
+}
+
 static struct statement *make(struct statements *statements, struct bytes key, size_t scope_size,
-                              unsigned long long number)
+                              const struct statement_name *given)
 {
 	char name[NAME_MAX_SIZE];
-	size_t name_size = (size_t)snprintf(name, sizeof(name), STATEMENT_NAMES "%llu", number) + 1;
+	size_t name_size = write_name(name, sizeof(name), given);
 	size_t front = FRAME_HEADER_SIZE + name_size;
 	size_t size = front + key.count - scope_size;
 	struct statement *statement = calloc(1, sizeof(*statement) + size + scope_size);
@@ -40,24 +50,28 @@ static struct statement *make(struct statements *statements, struct bytes key, s
 
 /* key: text and scope, the last scope_size bytes of it. */
 static struct statement *find_or_make(struct statements *statements, struct bytes key,
-                                      size_t scope_size, unsigned long long number)
+                                      size_t scope_size, const struct statement_name *name)
 {
 	struct statement *statement;
+	struct statement_name next = { statements->stem, 0 };
 
 	if (key.count > TEXT_MAX)
 		return NULL;
 	/* A text says itself where it ends, so equal keys have equal scopes. */
 	HASH_FIND(hh, statements->table, key.at, key.count, statement);
+	if (!statement && !name) {
+		next.number = ++statements->last_number;
+		name = &next;
+	}
 	if (!statement)
-		statement = make(statements, key, scope_size,
-		                 number ? number : ++statements->last_number);
+		statement = make(statements, key, scope_size, name);
 	return statement ? statement_hold(statement) : NULL;
 }
 
 /* The key is made of these, one behind the other. */
 static struct statement *find_joined(struct statements *statements, struct bytes text,
                                      struct bytes types, struct bytes scope,
-                                     unsigned long long number)
+                                     const struct statement_name *name)
 {
 	struct statement *statement = NULL;
 	struct buf *key = &statements->key;
@@ -66,25 +80,24 @@ static struct statement *find_joined(struct statements *statements, struct bytes
 	buf_add(key, types.at, types.count);
 	buf_add(key, scope.at, scope.count);
 	if (buf_ok(key))
-		statement = find_or_make(statements, buf_bytes(key), scope.count, number);
+		statement = find_or_make(statements, buf_bytes(key), scope.count, name);
 	buf_reuse(key, KEY_ROOM);
 	if (!statements->table)
 		buf_free(key);
 	return statement;
 }
 
-struct statement *statement_numbered(struct statements *statements, struct bytes text,
-                                     struct bytes scope, unsigned long long number)
+struct statement *statement_named(struct statements *statements, struct bytes text,
+                                  struct bytes scope, const struct statement_name *name)
 {
 	if (scope.count == 0)
-		return find_or_make(statements, text, 0, number);
-	return find_joined(statements, text, bytes_of("", 0), scope, number);
+		return find_or_make(statements, text, 0, name);
+	return find_joined(statements, text, bytes_of("", 0), scope, name);
 }
 
-struct statement *statement_of(struct statements *statements, struct bytes text,
-                               struct bytes scope)
+struct statement *statement_of(struct statements *statements, struct bytes text, struct bytes scope)
 {
-	return statement_numbered(statements, text, scope, 0);
+	return statement_named(statements, text, scope, NULL);
 }
 
 struct statement *statement_typed(const struct statement *statement, struct bytes types)
@@ -93,7 +106,7 @@ struct statement *statement_typed(const struct statement *statement, struct byte
 	struct statement *typed;
 
 	query.count = strnlen(query.at, query.count - 1) + 1;
-	typed = find_joined(statement->statements, query, types, statement_scope(statement), 0);
+	typed = find_joined(statement->statements, query, types, statement_scope(statement), NULL);
 	if (typed)
 		typed->is_typed = true;
 	return typed;
@@ -102,7 +115,7 @@ struct statement *statement_typed(const struct statement *statement, struct byte
 struct statement *statement_scoped(const struct statement *statement, struct bytes scope)
 {
 	struct statement *scoped =
-	    statement_numbered(statement->statements, statement_text(statement), scope, 0);
+	    statement_named(statement->statements, statement_text(statement), scope, NULL);
 
 	if (scoped && statement->is_typed)
 		scoped->is_typed = true;
@@ -130,5 +143,34 @@ void statement_release(struct statements *statements, struct statement **stateme
 
 unsigned long long statement_number(const struct statement *statement)
 {
-	return strtoull(statement_name(statement).at + sizeof(STATEMENT_NAMES) - 1, NULL, 10);
+	return strtoull(strrchr(statement_name(statement).at, '_') + 1, NULL, 10);
+}
+
+struct bytes statement_stem(const struct statement *statement)
+{
+	const char *at = statement_name(statement).at + sizeof(STATEMENT_NAMES) - 1;
+	const char *end = strrchr(at, '_');
+
+	return bytes_of(at, end ? (size_t)(end - at) : 0);
+}
+
+bool statement_is_called(const struct statement *statement, const struct statement_name *name)
+{
+	char called[NAME_MAX_SIZE];
+	size_t size = write_name(called, sizeof(called), name);
+
+	return bytes_equal(statement_name(statement), bytes_of(called, size - 1));
+}
+
+bool statements_init(struct statements *statements)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+	unsigned char random[STEM_SIZE];
+
+	_Static_assert(STEM_SIZE < STATEMENT_STEM_MAX, "its zero has room");
+	if (!digest_random(random, sizeof(random)))
+		return false;
+	for (size_t i = 0; i < STEM_SIZE; i++)
+		statements->stem[i] = letters[random[i] % 32];
+	return true;
 }

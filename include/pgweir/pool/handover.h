@@ -62,6 +62,9 @@ void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int
 /* The statement of that number; NULL: it was not told of. */
 struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_t number);
 
+/* Whether that statement has the same name on servers here. */
+bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number);
+
 /* The borrower has the server that has just come; it is its pool's member already. */
 void server_rejoin(struct server *server, struct borrower *borrower);
 

@@ -66,6 +66,12 @@ bool known_is_sure(const struct known *known, const struct statement *statement)
 void known_spoil(struct known *known, const struct statement *statement);
 bool known_is_spoilt(const struct known *known, const struct statement *statement);
 
+/*
+ * Something that was not seen has taken statements away, or put others in their place: none
+ * that was confirmed is believed any more, and each is parsed again before its next use.
+ */
+void known_distrust(struct known *known);
+
 unsigned int known_count(const struct known *known);
 
 /* Each statement that is known and confirmed, the longest unused first. */

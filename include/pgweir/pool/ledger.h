@@ -250,6 +250,12 @@ bool ledger_swallow_sync(struct ledger *ledger);
 /* Whether the turn of a LEDGER_ANSWER has come: takes it off. *type: the reply's type byte. */
 bool ledger_answer(struct ledger *ledger, char *type);
 
+/* Whether the next answer is to a request that makes a change. */
+static inline bool ledger_is_followed(const struct ledger *ledger)
+{
+	return ledger->count && ledger->ring[ledger->head].change;
+}
+
 /* The change of a LEDGER_TYPES whose answer comes next; NULL: the next is another's. */
 static inline struct ledger_change *ledger_awaits_types(const struct ledger *ledger)
 {

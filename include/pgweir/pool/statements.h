@@ -2,7 +2,8 @@
 /*
  * Statements: the texts that clients prepare by name, each held once however many
  * clients and servers know it. On every server a statement has the same name,
- * PGBOUNCER_<number>; a number is never given twice.
+ * PGBOUNCER_<stem>_<number>; a number is never given twice. The stem is random, of the
+ * process that has given the name: nobody shall guess what others have prepared.
  *
  * The same text is another statement if the types of its parameters are given
  * differently, or if it is prepared in another scope: under parameters of the session
@@ -19,6 +20,8 @@
 
 /* A name on servers that belongs to nothing: whatever needs it begins by closing it. */
 #define SCRATCH_NAME STATEMENT_NAMES "0"
+
+#define STATEMENT_STEM_MAX 16 /* bytes of a stem, its zero included */
 
 /* One text with its parameter types. Counted: whoever keeps one holds it. */
 struct statement {
@@ -37,8 +40,12 @@ struct statement {
 struct statements {
 	struct statement *table;
 	unsigned long long last_number;
-	struct buf key; /* the one that is looked for; empty between two calls */
+	char stem[STATEMENT_STEM_MAX]; /* of names that are given; "": they have none */
+	struct buf key;                /* the one that is looked for; empty between two calls */
 };
+
+/* Draws the stem. false: the system has no random numbers. */
+bool statements_init(struct statements *statements);
 
 /*
  * The statement of this text: what a Parse message has behind the name, query and
@@ -48,9 +55,21 @@ struct statements {
 struct statement *statement_of(struct statements *statements, struct bytes text,
                                struct bytes scope);
 
-/* The same; if it is not known yet it gets this number, which was never given here. 0: the next. */
-struct statement *statement_numbered(struct statements *statements, struct bytes text,
-                                     struct bytes scope, unsigned long long number);
+/* How a statement is called on servers. */
+struct statement_name {
+	const char *stem;          /* of letters and digits; "": none */
+	unsigned long long number; /* was never given here */
+};
+
+/* The same; if it is not known yet it gets this name. */
+struct statement *statement_named(struct statements *statements, struct bytes text,
+                                  struct bytes scope, const struct statement_name *name);
+
+/* Whether it has that very name. */
+bool statement_is_called(const struct statement *statement, const struct statement_name *name);
+
+/* The stem of its name. */
+struct bytes statement_stem(const struct statement *statement);
 
 /*
  * The same query in the same scope with these types: a count and that many, as Parse and

@@ -18,6 +18,7 @@ static const struct bytes none = { "", 0 }; /* scope */
  *   <1  a reply of the server   =ab these are known, the longest unused first
  *   ?a  is sure                 /a  is not                %a  is spoilt
  *   D   a Describe of a is sent  tb  it has found the types of b
+ *   X   none is believed any more
  *   bba b is called as a        bb-  b is not known
  */
 static const struct {
@@ -53,6 +54,7 @@ static const struct {
 	  "+a -a +a <1 S /a <3 /a <1 ?a" },
 	{ "spoilt until it is parsed again", "+a <1 ~a %a *a <3 <1 =a ?a" },
 	{ "and still if that is skipped", "+a <1 ~a +b *a <E %a =a" },
+	{ "none is believed any more", "+a +b <1 X %a <1 *a =ab" },
 	{ "a statement with the types that another was found to have",
 	  "+a <1 bb- D tb bba aaa =a" },
 	{ "it is used there", "+a +c <1 <1 D tb bba =ca" },
@@ -156,6 +158,9 @@ static void step(struct stage *stage, const char *word, const char *says)
 		break;
 	case '!':
 		known_forget_confirmed(known);
+		break;
+	case 'X':
+		known_distrust(known);
 		break;
 	case '~':
 		known_spoil(known, statement);

@@ -57,6 +57,33 @@ START_TEST(statements_never_give_a_number_twice)
 }
 END_TEST
 
+START_TEST(statements_have_names_that_nobody_can_guess)
+{
+	struct statements statements = { 0 }, others = { 0 };
+	struct statement_name old = { "", 7 }, arrived = { "abc", 9 };
+	struct statement *one, *two, *three;
+
+	ck_assert(statements_init(&statements) && statements_init(&others));
+	ck_assert_str_ne(statements.stem, others.stem);
+	one = statement_of(&statements, text_of("x\0\0\0", 4), none);
+	ck_assert(bytes_are(statement_stem(one), statements.stem));
+	ck_assert_uint_eq(statement_number(one), 1);
+	/* Of another process; and of one that gave no stems. */
+	two = statement_named(&statements, text_of("y\0\0\0", 4), none, &arrived);
+	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
+	ck_assert(bytes_are(statement_stem(two), "abc"));
+	ck_assert_uint_eq(statement_number(two), 9);
+	ck_assert(statement_is_called(two, &arrived) && !statement_is_called(two, &old));
+	three = statement_named(&statements, text_of("z\0\0\0", 4), none, &old);
+	ck_assert_str_eq(statement_name(three).at, "PGBOUNCER_7");
+	ck_assert(bytes_are(statement_stem(three), ""));
+	ck_assert_uint_eq(statement_number(three), 7);
+	statement_release(&statements, &one);
+	statement_release(&statements, &two);
+	statement_release(&statements, &three);
+}
+END_TEST
+
 START_TEST(statements_are_whole_parse_messages)
 {
 	static const char expected[] = "P\0\0\0\024PGBOUNCER_1\0x\0\0\0";
@@ -122,6 +149,7 @@ int main(void)
 	tcase_add_test(tcase, statements_differ_by_their_scope);
 	tcase_add_test(tcase, statements_with_the_types_that_were_found);
 	tcase_add_test(tcase, statements_never_give_a_number_twice);
+	tcase_add_test(tcase, statements_have_names_that_nobody_can_guess);
 	tcase_add_test(tcase, statements_are_whole_parse_messages);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
