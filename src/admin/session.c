@@ -345,6 +345,7 @@ static void add_welcome(struct console_session *session)
 		{ "TimeZone", "GMT" },
 		{ "standard_conforming_strings", "on" },
 		{ "is_superuser", "on" },
+		{ "pgbouncer.version", VERSION_COMPATIBLE },
 	};
 	const char *notice = console_config(session->console)->login_notify_message;
 	struct buf *out = &session->out;

@@ -3,8 +3,10 @@
  * The welcome: what a client is told when it has been let in. A pool that has seen
  * a server knows it by heart, and no server is needed for a login.
  */
-#include <strings.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
@@ -50,6 +52,27 @@ bool welcome_key(struct client *client)
 	return is_added;
 }
 
+/* Names of ours. A server that is a pooler has them too, and they are not the client's business. */
+#define OWN_PREFIX "pgbouncer."
+
+static bool is_own(const char *name)
+{
+	return strncmp(name, OWN_PREFIX, sizeof(OWN_PREFIX) - 1) == 0;
+}
+
+/* What this pool is, for drivers that look for it. */
+static void add_about(struct buf *out, const struct client *client)
+{
+	enum pool_mode mode =
+	    client->replication ? POOL_MODE_SESSION : client->borrower.pool->limits.mode;
+	char count[16];
+
+	snprintf(count, sizeof(count), "%d", client->clients->config->max_prepared_statements);
+	message_parameter(out, OWN_PREFIX "version", VERSION_COMPATIBLE);
+	message_parameter(out, OWN_PREFIX "pool_mode", pool_mode_name(mode));
+	message_parameter(out, OWN_PREFIX "max_prepared_statements", count);
+}
+
 /* What the server reported, without what is followed for each client. */
 static void add_reported(struct buf *out, const struct pool *pool, const struct params *params)
 {
@@ -59,7 +82,7 @@ static void add_reported(struct buf *out, const struct pool *pool, const struct 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		const char *own = params_find(params, name);
 
-		if (!pools_tracked(pool->pools, name))
+		if (!pools_tracked(pool->pools, name) && !is_own(name))
 			message_parameter(out, name, own ? own : value);
 	}
 }
@@ -103,6 +126,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 
 	if (!welcome_key(client))
 		return;
+	add_about(out, client);
 	message_key(out, client_key(client));
 	if (*notice)
 		message_notice(
@@ -144,8 +168,10 @@ void welcome_send_own(struct client *client)
 	struct buf out = { 0 };
 
 	message_auth_ok(&out);
-	while (params_next(reported, &at, &name, &value))
-		message_parameter(&out, name, value);
+	while (params_next(reported, &at, &name, &value)) {
+		if (!is_own(name))
+			message_parameter(&out, name, value);
+	}
 	say(client, &out, CLIENT_ACTIVE);
 	buf_free(&out);
 }

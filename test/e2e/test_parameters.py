@@ -429,6 +429,36 @@ def test_a_name_that_the_server_spells_otherwise_is_told(one):
     assert told == [f"application_name\0{spelt}\0".encode()]
 
 
+# -- what this pooler is ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
+def test_a_login_says_what_the_pool_is(pgweir, mode):
+    weir = pgweir(pool_mode=mode, max_prepared_statements=77, databases={
+        "app": "", "app2": "pool_mode=session"})
+    for _ in range(2):  # the second time by what the pool remembers
+        client = weir.client()
+        assert {name: value for name, value in client.parameters.items() if "bouncer" in name} == {
+            "pgbouncer.version": "1.26.1", "pgbouncer.pool_mode": mode,
+            "pgbouncer.max_prepared_statements": "77"}
+    assert weir.client(database="app2").parameters["pgbouncer.pool_mode"] == "session"
+    weir.admin("SET max_prepared_statements = 5")
+    assert weir.client().parameters["pgbouncer.max_prepared_statements"] == "5"
+    with weir.console() as console:
+        assert console.parameters["server_version"] == "1.26.1/bouncer"
+        assert [name for name in console.told if "." in name] == ["pgbouncer.version"]
+        assert console.query("SET extra_float_digits = 2").errors == []
+
+
+def test_a_server_that_is_a_pooler_too(pgweir):
+    behind = pgweir(pool_mode="statement", max_prepared_statements=1)
+    host, port = behind.address
+    weir = pgweir(databases={"app": f"host={host} port={port}"}, pool_mode="transaction")
+    client = weir.client()
+    assert len(client.told) == len(set(client.told))
+    assert client.parameters["pgbouncer.pool_mode"] == "transaction"
+
+
 # -- more than anybody needs -----------------------------------------------------------------------
 
 

@@ -308,6 +308,15 @@ static void hear_error(struct peer *peer, struct bytes message)
 	snprintf(peer->error, sizeof(peer->error), "%s %s", report.sqlstate, report.text);
 }
 
+/* What every login is told of the pooler itself. */
+static bool is_about_us(char type, struct bytes message)
+{
+	static const char name[] = "pgbouncer.";
+
+	return type == 'S' && message.count > FRAME_HEADER_SIZE + sizeof(name) &&
+	       memcmp(message.at + FRAME_HEADER_SIZE, name, sizeof(name) - 1) == 0;
+}
+
 const char *peer_hear(struct room *room, struct peer *peer)
 {
 	size_t heard = 0, count;
@@ -322,7 +331,8 @@ const char *peer_hear(struct room *room, struct peer *peer)
 	while ((count = next_message(peer, &type)) && heard < sizeof(peer->heard) - 2) {
 		if (type == 'E' && !peer->is_server)
 			hear_error(peer, bytes_of(peer->in.at, count));
-		peer->heard[heard++] = type;
+		if (!is_about_us(type, bytes_of(peer->in.at, count)))
+			peer->heard[heard++] = type;
 		buf_drop(&peer->in, count);
 	}
 	if (done == 0 || (done < 0 && errno != EAGAIN))

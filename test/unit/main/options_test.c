@@ -110,8 +110,8 @@ static const struct {
 } programs[] = {
 	{ "pgweir", PACKAGE_NAME " " PACKAGE_VERSION "\n" },
 	{ "/usr/sbin/pgweir", PACKAGE_NAME " " PACKAGE_VERSION "\n" },
-	{ "pgbouncer", "PgBouncer 1.26.0 (pgweir " PACKAGE_VERSION ")\n" },
-	{ "/usr/sbin/pgbouncer", "PgBouncer 1.26.0 (pgweir " PACKAGE_VERSION ")\n" },
+	{ "pgbouncer", "PgBouncer 1.26.1 (pgweir " PACKAGE_VERSION ")\n" },
+	{ "/usr/sbin/pgbouncer", "PgBouncer 1.26.1 (pgweir " PACKAGE_VERSION ")\n" },
 	{ "/opt/pgbouncer/pgweir", PACKAGE_NAME " " PACKAGE_VERSION "\n" },
 };
 
