@@ -18,6 +18,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* More than these take long: some fifty milliseconds. */
+#define SLOW_ITERATIONS 100000
+
 enum login_state {
 	STATE_START,
 	STATE_SENT,       /* a password or its md5 is on its way */
@@ -39,6 +42,7 @@ struct login {
 	struct derived *derived; /* CREDENTIALS_PLAIN in SCRAM */
 	struct job *job;         /* see derived_job() */
 	bool is_submitted;
+	bool is_slow;
 	char user[];
 };
 
@@ -196,6 +200,8 @@ static const struct scram_keys *keys_of(const struct login *login)
 	return derived_keys(login->derived);
 }
 
+bool login_is_slow(const struct login *login) { return login->is_slow; }
+
 static enum login_result send_final(struct login *login, struct buf *out, struct err *err)
 {
 	const struct scram_keys *keys = keys_of(login);
@@ -221,6 +227,7 @@ static enum login_result derive(struct login *login, const struct scram_challeng
 	const char *password = login->credentials.text;
 
 	/* Private: a server that sends another salt each time must not fill what is kept. */
+	login->is_slow = challenge->iterations > SLOW_ITERATIONS;
 	login->derived = verifiers_ask(login->verifiers, NULL, password,
 	                               bytes_of(challenge->salt, challenge->salt_count),
 	                               challenge->iterations, DERIVED_PRIVATE);

@@ -393,6 +393,10 @@ bool scram_client_read(struct scram *scram, struct bytes server_first,
 		return malformed(err, "no valid salt in server-first");
 	if (!take_attribute(&rest, 'i', &value) || !take_iterations(value, &challenge->iterations))
 		return malformed(err, "no acceptable iteration count in server-first");
+	if (challenge->iterations > SCRAM_SERVER_ITERATIONS_MAX)
+		return err_set(err, ERR_PROTOCOL,
+		               "the server asks for %u SCRAM iterations, more than %d",
+		               challenge->iterations, SCRAM_SERVER_ITERATIONS_MAX);
 	buf_add_byte(&scram->said, ',');
 	buf_add(&scram->said, server_first.at, server_first.count);
 	return (buf_ok(&scram->said) && buf_ok(&scram->joint)) || broken(err);

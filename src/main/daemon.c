@@ -19,6 +19,7 @@
 #include "pgweir/base/banned.h"
 
 #define WORKER_THREADS 2
+#define SLOW_WORKER_THREADS 1
 #define WORKER_JOBS 4096 /* key derivations that may wait */
 #define HANDSHAKE_THREADS_MAX 4
 #define LOOKUP_THREADS 2
@@ -222,6 +223,10 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return false;
 	stream_pool_init(&daemon->streams, daemon->config->pkt_buf);
 	daemon->workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
+	daemon->server_workers = workers_new(daemon->loop, WORKER_THREADS, WORKER_JOBS, err);
+	daemon->slow_workers = workers_new(daemon->loop, SLOW_WORKER_THREADS, WORKER_JOBS, err);
+	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
+		return false;
 	daemon->dialogues = dialogues_new(daemon->loop, handshake_threads(), err);
 	daemon->streams.dialogues = daemon->dialogues;
 	if (!daemon->dialogues)
@@ -252,7 +257,8 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.log = daemon->log,
 		.streams = &daemon->streams,
 		.resolver = daemon->resolver,
-		.workers = daemon->workers,
+		.workers = daemon->server_workers,
+		.slow_workers = daemon->slow_workers,
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
 		.tls = daemon->tls.server,
@@ -347,6 +353,8 @@ void daemon_free(struct daemon **daemonp)
 	listener_free(&daemon->listener);
 	dialogues_free(&daemon->dialogues);
 	workers_free(&daemon->workers);
+	workers_free(&daemon->server_workers);
+	workers_free(&daemon->slow_workers);
 	workers_free(&daemon->lookups);
 	workers_leave(&daemon->pam, OUTSIDE_LIMIT);
 	workers_leave(&daemon->ldap, OUTSIDE_LIMIT);

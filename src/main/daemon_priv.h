@@ -38,7 +38,8 @@ struct daemon {
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct loop *loop;
 	struct stream_pool streams;
-	struct workers *workers;     /* for keys to be derived */
+	struct workers *workers;     /* for keys to be derived, of clients */
+	struct workers *server_workers, *slow_workers; /* and of logins at servers */
 	struct dialogues *dialogues; /* for handshakes of TLS */
 	struct workers *lookups; /* for what waits on others */
 	struct workers *pam, *ldap;

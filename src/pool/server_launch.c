@@ -210,6 +210,7 @@ static bool login_step(struct server *server, enum login_result result, struct b
                        struct err *err)
 {
 	struct login *login = server->entrance->login;
+	const struct pools_with *with = &server->pool->pools->with;
 	struct job *job;
 
 	switch (result) {
@@ -225,7 +226,9 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		return false;
 	case LOGIN_WORK:
 		job = login_job(login);
-		if (job && workers_submit(server->pool->pools->with.workers, job, err)) {
+		if (job &&
+		    workers_submit(login_is_slow(login) ? with->slow_workers : with->workers, job,
+		                   err)) {
 			server->entrance->is_working = true;
 			stream_want(&server->stream, WANT_NOTHING);
 			return true;
@@ -234,7 +237,6 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		fail(server, ERR_FILES, "too many logins at once wait for their key");
 		return false;
 	case LOGIN_FAILED:
-
 		server_close(server, err);
 		return false;
 	}

@@ -25,10 +25,12 @@ fault. Where a test stands in another file it is named here.
   an unknown user who becomes auth_user
 """
 
+import select
+
 import pytest
 
 from .kit import fake
-from .kit.wire import Scram, message, query, refusal, sasl_initial, scram_secret, startup
+from .kit.wire import Scram, cstr, message, query, refusal, sasl_initial, scram_secret, startup
 
 LONG = b"x" * 60000
 SECRET = "correct horse"
@@ -84,9 +86,10 @@ def test_long_scram_proofs(pgweir, secret, bend):
     b"r=%smore,s=" + LONG + b",i=4096",
     b"r=%smore,s=c2FsdA==,i=" + b"4" * 60000,
     b"r=%smore,s=c2FsdA==,i=2147483647",
+    b"r=%smore,s=c2FsdA==,i=1000001",
     b"r=%smore,s=c2FsdA==,i=4096," + LONG,
     b"e=" + LONG,
-), ids=("nonce", "salt", "rounds", "work", "end", "error"))
+), ids=("nonce", "salt", "rounds", "work", "limit", "end", "error"))
 def test_long_scram_of_servers(pgweir, fake_server, says):
     far = fake_server()
     weir = pgweir(databases={"app": f"{far.entry} user=someone password=secret", "app2": ""})
@@ -97,6 +100,27 @@ def test_long_scram_of_servers(pgweir, fake_server, says):
     server.send(fake.auth(11, says.replace(b"%s", nonce)))
     assert client.read_refusal().text.startswith("server login failed: ")
     assert weir.client(database="app2").value("SELECT 1") == "1"
+
+
+def test_expensive_servers_hold_up_no_client(pgweir, fake_server):
+    """Keys for servers are derived by other threads than those of clients."""
+    far = fake_server()
+    entries = {f"far{number}": f"{far.entry} user=someone password=secret" for number in range(6)}
+    weir = pgweir(auth_type="plain", databases={**entries, "app2": "user=alice password=x"},
+                  userlist={"alice": scram_secret(SECRET), "bob": scram_secret(SECRET, b"salt" * 4),
+                            "admin": "admin secret"})
+    waiting = [weir.wire().startup("alice", name) for name in entries]
+    for client in waiting:
+        client.expect("R")
+        client.send(message("p", cstr(SECRET)))
+    servers = [far.accept() for _ in waiting]
+    for number, server in enumerate(servers):
+        server.send(fake.auth(10, b"SCRAM-SHA-256\0\0"))
+        nonce = server.expect("p").body.rpartition(b"r=")[2]
+        server.send(fake.auth(11, b"r=%smore,s=c2FsdDA%d,i=1000000" % (nonce, number)))
+    assert weir.client("bob", "app2", password=SECRET).value("SELECT 1") == "1"
+    answered, _, _ = select.select([server.sock for server in servers], [], [], 0)
+    assert len(answered) < len(servers)
 
 
 # -- errors of servers ----------------------------------------------------------------------------

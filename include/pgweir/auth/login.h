@@ -44,6 +44,12 @@ enum login_result login_answer(struct login *login, struct bytes body, struct bu
 struct job *login_job(struct login *login);
 void login_job_refused(struct login *login);
 
+/*
+ * Whether the job of LOGIN_WORK takes long: the server asks for far more iterations than
+ * PostgreSQL's 4096. It shall not hold a thread that others wait for.
+ */
+bool login_is_slow(const struct login *login);
+
 /* After on_work. */
 enum login_result login_resume(struct login *login, struct buf *out, struct err *err);
 

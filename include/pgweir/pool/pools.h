@@ -20,7 +20,8 @@ struct pools_with {
 	struct log *log;
 	struct stream_pool *streams;
 	struct resolver *resolver;
-	struct workers *workers;
+	struct workers *workers;      /* for keys of logins at servers; */
+	struct workers *slow_workers; /* for those that a server makes expensive */
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct tls_context *tls; /* at first: pools_set_tls() */
