@@ -94,7 +94,8 @@ static bool evict(struct server_list *idle, bool by_account, const struct pool *
 		                    : TAILQ_NEXT(server, database_node);
 	if (!server)
 		return false;
-	err_set(&err, ERR_SERVER_LOST, "evicted");
+	err_set(&err, ERR_SERVER_LOST,
+	        by_account ? "evicted for max_user_connections" : "evicted for max_db_connections");
 	server_close(server, &err);
 	return true;
 }

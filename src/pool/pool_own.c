@@ -103,7 +103,7 @@ static bool make_room(struct pool *pool, const struct borrower *borrower)
 		server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list);
 	if (!server)
 		return false;
-	err_set(&err, ERR_SERVER_LOST, "evicted");
+	err_set(&err, ERR_SERVER_LOST, "evicted for pool_size");
 	server_close(server, &err);
 	return !is_full(pool);
 }

@@ -235,7 +235,7 @@ def test_max_db_connections(pgweir, postgres, where):
     first.query("COMMIT")
     waiter.finish_login("carol")
     assert waiter.value("SELECT current_user") == "carol"
-    weir.wait_log("evicted")
+    weir.wait_log("closing because: evicted for max_db_connections")
 
 
 def test_max_db_connections_evicts_the_longest_unused(pgweir, postgres):
@@ -260,6 +260,7 @@ def test_max_user_connections(pgweir, postgres, where):
     first.query("COMMIT")
     waiter.finish_login("alice")
     assert waiter.value("SELECT current_database()") == "app3"
+    weir.wait_log("closing because: evicted for max_user_connections")
 
 
 def test_max_client_conn(pgweir):

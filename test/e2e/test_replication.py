@@ -351,6 +351,7 @@ def test_it_counts_in_the_pool(pgweir):
     first = weir.client("streamer", replication="database")
     weir.wait_pool(user="streamer", sv_active=1, sv_idle=1)
     second = weir.client("streamer", replication="database")  # the idle one has made room
+    weir.wait_log("closing because: evicted for pool_size")
     weir.wait_pool(user="streamer", sv_active=2, sv_idle=0)
     third = weir.wire().startup("streamer", replication="database")
     weir.wait_pool(user="streamer", cl_waiting=1)

@@ -56,13 +56,13 @@ END_TEST
 START_TEST(endings_note_counts_and_keeps_the_last)
 {
 	struct endings *endings = calloc(1, sizeof(*endings));
-	size_t row = ending_find(ERR_NONE, "evicted");
+	size_t row = ending_find(ERR_NONE, "evicted for pool_size");
 	char name[200];
 
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	endings_note(endings, ERR_NONE, "evicted", "one", "a");
-	endings_note(endings, ERR_NONE, "evicted", name, "b");
+	endings_note(endings, ERR_NONE, "evicted for pool_size", "one", "a");
+	endings_note(endings, ERR_NONE, "evicted for pool_size", name, "b");
 	ck_assert_uint_eq(endings->counts[row].count, 2);
 	ck_assert_uint_eq(strlen(endings->counts[row].database), ENDING_NAME_SIZE - 1);
 	ck_assert_str_eq(endings->counts[row].user, "b");
