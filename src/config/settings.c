@@ -179,7 +179,8 @@ const struct setting settings[] = {
 	                "which costs less than a call for each. 0, and where the system has "
 	                "none or forbids it (containers often do): one by one."),
 	SETTING(job_name, .initial = "pgbouncer", BOOT, GROUP(GENERIC),
-	        .help = "A name for this instance, for information only."),
+	        .help = "A name for this instance, for information only. service_name is another "
+	                "name of this setting."),
 	SETTING(late_begin, .initial = "0", LIVE, GROUP(GENERIC),
 	        .help =
 	            "In transaction mode, answers a plain BEGIN or START TRANSACTION at once and "
@@ -396,6 +397,9 @@ static int compare_name(const void *name, const void *setting)
 
 const struct setting *setting_find(const char *name)
 {
+	/* Windows' name for it, which is in old files. */
+	if (strcmp(name, "service_name") == 0)
+		name = "job_name";
 	return bsearch(name, settings, settings_count, sizeof(settings[0]), compare_name);
 }
 

@@ -40,6 +40,7 @@ START_TEST(config_has_defaults)
 	ck_assert_uint_eq(config->max_packet_size, 2147483647);
 	ck_assert(config->log_connections);
 	ck_assert_uint_eq(config->track_extra_parameters.count, 0);
+	ck_assert_str_eq(config->job_name, "pgbouncer");
 	ck_assert_int_eq(config->verbose, CONFIG_UNSET);
 	ck_assert_ptr_null(config->auth_file);
 	ck_assert_ptr_null(config->user);
@@ -349,6 +350,16 @@ START_TEST(config_draft_is_there_with_bad_lines_too)
 }
 END_TEST
 
+/* Windows' name for a setting, in a file that came from there. */
+START_TEST(config_knows_service_name)
+{
+	const struct config *config = parse("[pgbouncer]\nservice_name = pooler\n");
+
+	ck_assert_str_eq(config->job_name, "pooler");
+	config_unref(&config);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("config/config");
@@ -368,6 +379,7 @@ int main(void)
 	tcase_add_test(cases, config_check_query_has_three_answers);
 	tcase_add_test(cases, config_lists_have_names);
 	tcase_add_test(cases, config_draft_is_there_with_bad_lines_too);
+	tcase_add_test(cases, config_knows_service_name);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

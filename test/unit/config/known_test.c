@@ -12,7 +12,7 @@ static const struct {
 	const char *name;
 	const char *error;
 } cases[] = {
-	{ "service_name", "unknown setting \"service_name\"" },
+	{ "no_such_name", "unknown setting \"no_such_name\"" },
 	{ "defualt_pool_size",
 	  "unknown setting \"defualt_pool_size\": did you mean \"default_pool_size\"?" },
 	{ "auth_hba_fil", "unknown setting \"auth_hba_fil\": did you mean \"auth_hba_file\"?" },
