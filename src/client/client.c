@@ -65,6 +65,10 @@ static const struct client_step {
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
 };
 
+#define UNPROVEN_STATES                                                              \
+	(TO(CLIENT_STARTUP) | TO(CLIENT_PROOF) | TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | \
+	 TO(CLIENT_DELAYED))
+
 const char *client_state_name(const struct client *client)
 {
 	if (client->state == CLIENT_CANCELING)
@@ -86,6 +90,9 @@ void client_enter(struct client *client, enum client_state next)
 	clients->state_counts[client->state]--;
 	clients->state_counts[next]++;
 	client->state = next;
+	/* Behind these it has shown something: who it is, or a key. */
+	if (client->entrance && !(TO(next) & UNPROVEN_STATES))
+		unproven_remove(client->entrance);
 }
 
 const char *client_user(const struct client *client)
@@ -112,6 +119,7 @@ void client_entrance_free(struct client *client)
 	if (!entrance)
 		return;
 	guard_forget(client);
+	unproven_remove(entrance);
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	admission_free(entrance);

@@ -139,6 +139,15 @@ bool proof_same_options(const char *a, const char *b);
 void admission_free(struct client_entrance *entrance);
 
 /*
+ * Who has not logged in, and the files that are open. unproven_add(): one has come; the
+ * oldest of the others goes if files run short. unproven_is_short(): they do, so that this one
+ * must not be let in. unproven.c
+ */
+void unproven_add(struct client *client);
+void unproven_remove(struct client_entrance *entrance);
+bool unproven_is_short(const struct client *client);
+
+/*
  * What rules may ask of its connection.
  */
 static inline bool client_is_tls(const struct client *client)

@@ -98,6 +98,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
+	TAILQ_INIT(&clients->unproven);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
@@ -220,6 +221,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
 	client_login_begin(client);
+	unproven_add(client);
 	client->stream.is_secret = true; /* until it is in: a password may come */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");

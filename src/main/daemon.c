@@ -14,6 +14,8 @@
 #include "pgweir/auth/outside.h"
 #include "pgweir/config/origin.h"
 
+#include "pgweir/main/limits.h"
+
 #include "daemon_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -143,6 +145,14 @@ static void on_free(void *arg)
 	listener_retry(daemon->listener);
 }
 
+/* None is left: a client that has not logged in makes room for those who knock. */
+static void on_shortage(void *arg)
+{
+	struct daemon *daemon = arg;
+
+	clients_make_room(daemon->clients);
+}
+
 /* It may be of a client that the process before us still serves. */
 static bool on_strange_key(void *arg, struct bytes key)
 {
@@ -175,6 +185,7 @@ static bool make_listener(struct daemon *daemon, const struct activation *given,
 			     .given_count = is_given ? takeover->listener_count : given->count,
 			     .inherited = takeover->listeners,
 			     .inherited_count = is_given ? 0 : takeover->listener_count,
+			     .on_shortage = on_shortage,
 			     .log = daemon->logger,
 			 },
 	                 on_accept, daemon);
@@ -283,6 +294,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.on_free = on_free,
 		.on_strange_key = on_strange_key,
 		.arg = daemon,
+		.files_for_clients = limits_for_clients(),
 	    },
 	    daemon->config, daemon->users, err);
 	if (!daemon->clients)

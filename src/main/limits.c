@@ -33,6 +33,18 @@ bool limits_raise(struct limits *limits, struct err *err)
 	return true;
 }
 
+int limits_for_clients(void)
+{
+	struct rlimit files;
+	rlim_t kept;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY ||
+	    files.rlim_cur > INT_MAX)
+		return INT_MAX;
+	kept = files.rlim_cur / 8 < LIMITS_KEPT_MAX ? files.rlim_cur / 8 : LIMITS_KEPT_MAX;
+	return (int)(files.rlim_cur - kept);
+}
+
 static const char *format_limit(unsigned long limit, char *out, size_t size)
 {
 	if (limit == ULONG_MAX)

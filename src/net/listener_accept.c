@@ -50,6 +50,8 @@ static void rest(struct listener *listener, int failure)
 	update_doors(listener);
 	timer_set(&listener->rest, loop_line(listener->loop, REST_LIMIT, on_rest_over),
 	          loop_now(listener->loop));
+	if (listener->options.on_shortage)
+		listener->options.on_shortage(listener->arg);
 }
 
 /* Whether a callee has left this door open. */

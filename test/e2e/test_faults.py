@@ -642,6 +642,47 @@ def test_descriptors_exhausted(pgweir):
     assert len(weir.log) < 100000, "one warning is enough"
 
 
+def test_strangers_do_not_hold_all_descriptors(pgweir):
+    """64 files: 8 are kept for servers; who has not logged in makes room, the oldest first."""
+    weir = pgweir(open_files=(64, 64), pool_mode="transaction", default_pool_size=6,
+                  max_client_conn=1000, tcp_defer_accept=0, listen_backlog=1000)
+    strangers = [weir.wire() for _ in range(200)]
+    client = weir.client()
+    weir.wait_log("WARNING open files run short: for each new connection the oldest one")
+    closed = weir.log.count("closing because: not logged in when open files ran short")
+    wait_until(lambda: weir.open_files() <= 57)
+    strangers[0].wait_closed()
+    # Servers find descriptors.
+    clients = [client] + [weir.client() for _ in range(3)]
+    for each in clients:
+        assert each.query("BEGIN").status == "T"
+    assert len({each.value("SELECT pg_backend_pid()") for each in clients}) == 4
+    assert closed >= 200 - 57
+    assert {row["reason"]: row["is_error"] for row in weir.admin("SHOW ERRORS")}[
+        "not logged in when open files ran short"] == "yes"
+    # The youngest of them is still there.
+    strangers[-1].send(startup(user="alice", database="app"))
+    strangers[-1].finish_login("alice")
+    assert weir.log.count("WARNING open files run short") == 1
+
+
+def test_the_last_descriptors_are_for_servers(pgweir):
+    weir = pgweir(open_files=(64, 64), pool_mode="transaction", default_pool_size=5,
+                  max_client_conn=1000)
+    clients = []
+    with pytest.raises(Refused) as refused:
+        for _ in range(64):
+            clients.append(weir.client())
+    assert (refused.value.sqlstate, refused.value.text) == \
+        ("53300", "no more connections allowed (open files)")
+    for client in clients[:3]:
+        client.query("BEGIN")
+    assert len({client.value("SELECT pg_backend_pid()") for client in clients[:3]}) == 3
+    assert weir.admin("SHOW VERSION")
+    clients.pop().close()
+    wait_until(lambda: can_log_in(weir))
+
+
 def time_of_rest(seconds):
     """Lets time pass in which something must *not* happen."""
     time.sleep(seconds)

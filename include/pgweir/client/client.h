@@ -51,6 +51,9 @@ struct sql_unnamed;
 
 /* What there is only until a client is in. */
 struct client_entrance {
+	TAILQ_ENTRY(client_entrance) unproven; /* while it has not proven who it is, */
+	struct client *client;                 /* and then NULL */
+	bool is_high; /* its descriptor is one of those that are kept. Counted meanwhile */
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
 	struct entry *entry;

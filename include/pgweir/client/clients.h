@@ -32,6 +32,8 @@ struct clients_with {
 	/* A cancel request has a key that nobody here has. true: somebody else sees to it. */
 	bool (*on_strange_key)(void *arg, struct bytes key);
 	void *arg;
+	/* Clients get descriptors below this one; those above are for servers and consoles. */
+	int files_for_clients;
 };
 
 /* A walk that survives removals: take `next`, then move it on. */
@@ -59,6 +61,7 @@ struct emptying {
 };
 
 TAILQ_HEAD(delayed_list, delayed);
+TAILQ_HEAD(unproven_list, client_entrance);
 
 struct clients {
 	struct clients_with with;
@@ -75,6 +78,10 @@ struct clients {
 	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
 	unsigned int delayed_count;
 	struct failing *failing; /* their addresses */
+	struct unproven_list unproven; /* who has not logged in yet, the oldest first */
+	unsigned int high_count; /* of those, with a descriptor that is kept for others */
+	uint64_t evicted_count;  /* of those, closed as open files ran short */
+	usec_t shortage_told_at;       /* 0: never */
 	unsigned int count;      /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
 	uint64_t limit_hits;    /* clients refused by max_client_conn */
@@ -115,6 +122,9 @@ void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 
 /* Somebody came in: takes over the socket. */
 void clients_accept(struct clients *clients, int fd, const struct address *peer);
+
+/* Open files have run out: the oldest that has not logged in goes. false: there is none. */
+bool clients_make_room(struct clients *clients);
 
 /* NULL: there is none that is logged in. */
 struct client *clients_find(struct clients *clients, uint64_t id);

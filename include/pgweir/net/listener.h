@@ -42,6 +42,8 @@ struct listener_options {
 	 */
 	int *inherited; /* good until listener_open() */
 	unsigned int inherited_count;
+	/* Descriptors have run out. It may close some, and call listener_retry(). NULL: nobody. */
+	void (*on_shortage)(void *arg);
 	struct logger log; /* copied */
 };
 

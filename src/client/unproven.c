@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Connections that have not logged in, and the descriptors that they take.
+ *
+ * Anybody can open connections and say nothing for client_login_timeout. So when open files run
+ * short the oldest of those goes for each that comes, and the last files are kept for servers,
+ * consoles and cancel requests: a descriptor is always the lowest that is free, so one
+ * above `files_for_clients` says that all below are taken. As long as one that has not logged
+ * in has such a descriptor, files are short: the next may get a lower one that has just
+ * come free.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define TELL_PERIOD (60 * USEC_PER_SEC)
+
+void unproven_add(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_entrance *entrance = client->entrance;
+
+	TAILQ_INSERT_TAIL(&clients->unproven, entrance, unproven);
+	entrance->client = client;
+	entrance->is_high = client->stream.watch.fd >= clients->with.files_for_clients;
+	clients->high_count += entrance->is_high;
+	if (clients->high_count && TAILQ_FIRST(&clients->unproven) != entrance)
+		clients_make_room(clients);
+}
+
+void unproven_remove(struct client_entrance *entrance)
+{
+	if (!entrance->client)
+		return;
+	TAILQ_REMOVE(&entrance->client->clients->unproven, entrance, unproven);
+	entrance->client->clients->high_count -= entrance->is_high;
+	entrance->client = NULL;
+}
+
+static void tell(struct clients *clients)
+{
+	struct logger logger = { clients->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+
+	if (clients->shortage_told_at && now - clients->shortage_told_at < TELL_PERIOD)
+		return;
+	clients->shortage_told_at = now;
+	log_warning(&logger,
+	            "open files run short: for each new connection the oldest one that has not "
+	            "logged in is closed; raise the limit on open files, or lower "
+	            "client_login_timeout");
+}
+
+bool clients_make_room(struct clients *clients)
+{
+	struct client_entrance *oldest = TAILQ_FIRST(&clients->unproven);
+
+	if (!oldest)
+		return false;
+	tell(clients);
+	clients->evicted_count++;
+	client_close(oldest->client, "not logged in when open files ran short");
+	return true;
+}
+
+bool unproven_is_short(const struct client *client)
+{
+	int limit = client->clients->with.files_for_clients, fd = client->stream.watch.fd;
+
+	if (fd < limit)
+		return false;
+	/* It may have come at a worse time. */
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 || fd >= limit;
+}
