@@ -230,6 +230,10 @@ enum outcome command_drain(struct console_session *session, struct err *err);
  */
 bool command_database(struct console_session *session, const char *verb, struct database **database,
                       struct err *err);
+/* For struct hold: "PAUSE by admin@127.0.0.1", in `by`. */
+const char *command_by(const struct console_session *session, const char *command,
+                       char by[HOLD_BY_SIZE]);
+
 bool command_not_paused(struct console_session *session, struct err *err);
 
 /* Nothing is waited for any more. */
@@ -317,7 +321,8 @@ struct console_session {
 	struct prepared *statements;
 	struct portal *portals;
 	char tag[512];
-	char hint[160]; /* of the next error */
+	char hint[512];   /* of the next error */
+	char logged[768]; /* what the log has in place of its words; "": those */
 };
 
 /* Whether who asks is the user that we run as, by the Unix socket, and may do everything. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "pgweir/base/line.h"
+#include "pgweir/config/settings.h"
 #include "pgweir/net/channel.h"
 
 #include "pgweir/base/banned.h"
@@ -48,6 +50,17 @@ bool command_database(struct console_session *session, const char *verb, struct 
 	return *database || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
 }
 
+const char *command_by(const struct console_session *session, const char *command,
+                       char by[HOLD_BY_SIZE])
+{
+	const struct client *client = session->client;
+	char room[ADDRESS_TEXT_SIZE];
+
+	snprintf(by, HOLD_BY_SIZE, "%s by %.63s@%s", command, client_user(client),
+	         address_format_host(&client->peer, room, sizeof(room)));
+	return by;
+}
+
 /* ---- databases ---- */
 
 /* Whether there is something for RESUME to end. */
@@ -62,6 +75,33 @@ static void resume_all(const struct console_session *session)
 
 	console_resume(session->console);
 	with->drain_end(with->arg);
+}
+
+/* Names that a hint has room for. */
+#define NAMED_MAX 5
+
+/* After a KILL of all it is each database that is paused, and RESUME of all ends none of that. */
+static void refuse_resume(struct console_session *session, struct err *err)
+{
+	const struct database *database;
+	unsigned int count = 0;
+	struct line line = line_begin(session->hint, sizeof(session->hint));
+
+	err_set(err, ERR_STATE, "pooler is not paused/suspended");
+	TAILQ_FOREACH (database, &pools_of(session)->databases, node) {
+		if (!database->is_paused || count++ >= NAMED_MAX)
+			continue;
+		line_add(&line, count == 1 ? "Paused by name: \"" : ", \"");
+		line_add(&line, database->name);
+		line_add(&line, "\"");
+	}
+	if (count > NAMED_MAX) {
+		line_add(&line, " and ");
+		line_add_number(&line, count - NAMED_MAX);
+		line_add(&line, " more");
+	}
+	if (count)
+		line_add(&line, ". RESUME with a database's name ends that.");
 }
 
 static enum outcome run_resume(struct console_session *session, struct err *err)
@@ -83,7 +123,7 @@ static enum outcome run_resume(struct console_session *session, struct err *err)
 		if (words->count > 1)
 			err_set(err, ERR_STATE, "database %s is not paused", words->argument);
 		else
-			err_set(err, ERR_STATE, "pooler is not paused/suspended");
+			refuse_resume(session, err);
 		return OUTCOME_FAILED;
 	}
 	if (database)
@@ -131,10 +171,11 @@ static enum outcome run_reconnect(struct console_session *session, struct err *e
 static enum outcome run_kill(struct console_session *session, struct err *err)
 {
 	struct database *database;
+	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) || !command_database(session, "kill", &database, err))
 		return OUTCOME_FAILED;
-	pools_kill(pools_of(session), database);
+	pools_kill(pools_of(session), database, command_by(session, "KILL", by));
 	return OUTCOME_DONE;
 }
 
@@ -166,27 +207,74 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 
 /* ---- configuration ---- */
 
+/* As SHOW CONFIG has it: without what is hidden there. NULL: there is no such setting. */
+static const char *value_of(const struct console_session *session, const char *name,
+                            struct setting_shown *shown)
+{
+	const struct config *config = console_config(session->console);
+
+	for (size_t i = 0; setting_show(config, i, shown); i++) {
+		if (strcmp(shown->name, name) == 0)
+			return shown->value ? shown->value : "(unset)";
+	}
+	return NULL;
+}
+
+static void log_set(const struct console_session *session, const char *was)
+{
+	const char *name = words_of(session)->argument;
+	struct setting_shown shown;
+	const char *is = value_of(session, name, &shown);
+
+	if (is && *was)
+		log_info(&session->client->log, "SET %s = %s (was %s)", name, is, was);
+	else
+		log_info(&session->client->log, "SET %s", name); /* another name of a setting */
+}
+
+/* The reason may have a part of the value in it. */
+static void note_refusal(struct console_session *session, const struct err *why)
+{
+	const char *name = words_of(session)->argument;
+	const struct setting *setting = setting_find(name);
+
+	snprintf(session->logged, sizeof(session->logged), "SET %s failed: %s", name,
+	         setting && setting->hidden_with && strstr(why->text, setting->hidden_with)
+	             ? "(hidden: there is a password in the reason)"
+	             : why->text);
+}
+
 static enum outcome run_set(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
+	struct setting_shown shown;
+	const char *value = value_of(session, words->argument, &shown);
+	char was[sizeof(words->value)];
 	struct err why;
 
+	snprintf(was, sizeof(was), "%s", value ? value : "");
 	switch (with->set(with->arg, words->argument, words->value, &why)) {
 	case CONFIG_REFUSED:
 		session_notice(session, why.text, NULL);
+		note_refusal(session, &why);
 		err_set(err, ERR_PARAMETER, "SET failed");
 		return OUTCOME_FAILED;
 	case CONFIG_AT_RESTART:
+		log_info(&session->client->log, "SET %s: it is read at start only, and still %s",
+		         words->argument, was);
 		session_notice(session,
 		               "this setting is read at start only: put it into the file, "
 		               "it will be in force after a restart",
 		               NULL);
 		break;
 	case CONFIG_HELD:
+		log_info(&session->client->log, "SET %s: taken, but not in force yet",
+		         words->argument);
 		session_notice(session, why.text, NULL);
 		break;
 	case CONFIG_CHANGED:
+		log_set(session, was);
 		break;
 	}
 	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);

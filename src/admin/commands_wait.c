@@ -134,11 +134,12 @@ static enum outcome wait_for(struct console_session *session, const struct datab
 enum outcome command_pause(struct console_session *session, struct err *err)
 {
 	struct database *database;
+	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err) ||
 	    !command_database(session, "pause", &database, err))
 		return OUTCOME_FAILED;
-	pools_pause(session->console->with.pools, database);
+	pools_pause(session->console->with.pools, database, command_by(session, "PAUSE", by));
 	return wait_for(session, database, WAITING_PAUSE);
 }
 
@@ -146,6 +147,7 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
 	const struct database *database;
+	char by[HOLD_BY_SIZE];
 
 	if (!command_not_paused(session, err))
 		return OUTCOME_FAILED;
@@ -155,7 +157,7 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 			return OUTCOME_FAILED;
 		}
 	}
-	with->suspend(with->arg);
+	with->suspend(with->arg, command_by(session, "SUSPEND", by));
 	return wait_for(session, NULL, WAITING_SUSPEND);
 }
 

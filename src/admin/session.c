@@ -51,7 +51,8 @@ static void end_answer(struct console_session *session)
 
 void session_fail(struct console_session *session, const struct err *err)
 {
-	log_error(&session->client->log, "%s", err->text);
+	log_error(&session->client->log, "%s", *session->logged ? session->logged : err->text);
+	*session->logged = 0;
 	message_error(&session->out, &(struct report){ .severity = "ERROR",
 	                                               .sqlstate = err->sqlstate,
 	                                               .text = err->text,
@@ -200,9 +201,9 @@ static void log_command(struct console_session *session, const struct request *r
 	const struct command *command = request->command;
 	const struct words *words = &request->words;
 
-	if (command->role != CONSOLE_ADMIN)
-		return;
-	if (command->argument == ARG_NONE || command->argument == ARG_SETTING || words->count < 2)
+	if (command->role != CONSOLE_ADMIN || command->argument == ARG_SETTING)
+		return; /* SET says more when it is done */
+	if (command->argument == ARG_NONE || words->count < 2)
 		log_info(&session->client->log, "%s command issued", command->words);
 	else
 		log_info(&session->client->log, "%s '%s' command issued", command->words,

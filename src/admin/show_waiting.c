@@ -32,7 +32,8 @@ static const struct column waiting_columns[] = {
 	INT4(wait_us, "Microseconds of it."),
 	TEXT(reason, "Why: pool full, database limit, user limit, server login, server check, "
 	             "retry after failure, paused, database paused, suspended, served next."),
-	TEXT(detail, "The limit and what is used of it, or the last error; empty: nothing to add."),
+	TEXT(detail, "The limit, what is used of it, and who has held a server for longest; or who "
+	             "paused it, and when; or the last error; empty: nothing to add."),
 	TEXT(application_name, "As the client has it."),
 	TEXT(addr, "Where the client is, or unix."),
 	INT4(port, "Its port."),
@@ -135,7 +136,7 @@ static void fill(struct cursor *cursor, struct waiting_row *row, const struct bo
 	const char *name = params_find(client->params, "application_name");
 
 	buf_clear(&cursor->text);
-	pool_wait_explain(borrower->pool, reason, &cursor->text);
+	pool_wait_explain_all(borrower->pool, reason, &cursor->text);
 	snprintf(row->ptr_room, sizeof(row->ptr_room), "%p", (const void *)client);
 	row->database = client_database(client);
 	row->user = client_user(client);

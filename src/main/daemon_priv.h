@@ -86,7 +86,7 @@ const char *daemon_why_held(const struct daemon *daemon, const char *name);
 void daemon_forget_sets(struct daemon *daemon);
 
 /* SUSPEND begins, if nothing is held back by now; and its end, in whatever state it is. */
-void daemon_suspend(struct daemon *daemon);
+void daemon_suspend(struct daemon *daemon, const char *by);
 void daemon_go_on(struct daemon *daemon);
 
 /* DRAIN begins, or has another limit now; and its end. See emptying_begin(). drain.c */

@@ -254,7 +254,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
 	if (how == SHUTDOWN_SERVERS) {
 		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-		pools_pause(daemon->pools, NULL);
+		pools_pause(daemon->pools, NULL, "shutdown");
 		pools_refuse_waiting(daemon->pools, &err);
 	}
 	daemon->watch = (struct pools_watch){ .is_done = is_empty, .on_done = on_empty };
@@ -342,7 +342,7 @@ static void on_pause(int number, void *arg)
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR1, pausing all activity");
-	pools_pause(daemon->pools, NULL);
+	pools_pause(daemon->pools, NULL, "SIGUSR1");
 }
 
 static void on_resume(int number, void *arg)
@@ -402,7 +402,7 @@ static const char *why_held(void *arg, const char *name) { return daemon_why_hel
 
 static void shut_down(void *arg, enum shutdown_kind kind) { daemon_stop(arg, kind); }
 
-static void suspend(void *arg) { daemon_suspend(arg); }
+static void suspend(void *arg, const char *by) { daemon_suspend(arg, by); }
 
 static void go_on(void *arg) { daemon_go_on(arg); }
 

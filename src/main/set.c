@@ -165,8 +165,6 @@ enum config_change daemon_set(struct daemon *daemon, const char *name, const cha
 		.tls = tls_sets_hold(&daemon->tls),
 	};
 	result = change_one(&change, err);
-	if (result == CONFIG_REFUSED)
-		log_warning(&daemon->logger, "SET %s: %s", name, err->text);
 	parts_done(&change.parts);
 	config_unref(&change.wanted);
 	return result;

@@ -59,10 +59,10 @@ static void look(struct timer *timer)
 		          loop_now(daemon->loop));
 }
 
-void daemon_suspend(struct daemon *daemon)
+void daemon_suspend(struct daemon *daemon, const char *by)
 {
 	daemon->suspended_at = loop_now(daemon->loop);
-	pools_suspend(daemon->pools);
+	pools_suspend(daemon->pools, by);
 	look(&daemon->suspend);
 }
 

@@ -2,6 +2,8 @@
 /*
  * What an administrator may do to pools: PAUSE, RESUME, RECONNECT, KILL.
  */
+#include "pgweir/base/text.h"
+
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -24,8 +26,15 @@ static void wake(struct pool *pool, const char *reason)
 	pool_wake(pool);
 }
 
-void pools_pause(struct pools *pools, struct database *database)
+static void note_hold(const struct pools *pools, struct hold *hold, const char *by)
 {
+	hold->since = loop_now(pools->with.loop);
+	text_copy(hold->by, sizeof(hold->by), by);
+}
+
+void pools_pause(struct pools *pools, struct database *database, const char *by)
+{
+	note_hold(pools, database ? &database->hold : &pools->hold, by);
 	*(database ? &database->is_paused : &pools->is_paused) = true;
 	each_pool(pools, database, pool_rest, "pause mode");
 }
@@ -47,7 +56,6 @@ static void kill_pool(struct pool *pool, const char *reason)
 	struct err err;
 
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", reason);
-	pool->database->is_paused = true;
 	pool_expel(pool, &err);
 	pool_refuse(pool, &err);
 	pool_close_all(pool, reason);
@@ -55,10 +63,22 @@ static void kill_pool(struct pool *pool, const char *reason)
 	pools_keep_stats(pool);
 }
 
-void pools_kill(struct pools *pools, struct database *database)
+static void hold_killed(struct pools *pools, struct database *database, const char *by)
 {
+	database->is_paused = true;
+	note_hold(pools, &database->hold, by);
+}
+
+void pools_kill(struct pools *pools, struct database *database, const char *by)
+{
+	const struct pool *pool;
+
+	TAILQ_FOREACH (pool, &pools->list, node) {
+		if (!database)
+			hold_killed(pools, pool->database, by);
+	}
 	if (database)
-		database->is_paused = true;
+		hold_killed(pools, database, by);
 	each_pool(pools, database, kill_pool, "database removed");
 }
 

@@ -6,6 +6,8 @@
  *   at an errand of ours (reset, check, parameters) --> that ends first
  *   logging in --> closed: it can be had again
  */
+#include "pgweir/base/text.h"
+
 #include "pool_priv.h"
 #include "server_priv.h"
 
@@ -23,8 +25,10 @@ bool server_is_drained(const struct server *server)
 	        (server->frame_left == 0 && stream_unsent(&server->stream) == 0));
 }
 
-void pools_suspend(struct pools *pools)
+void pools_suspend(struct pools *pools, const char *by)
 {
+	pools->hold.since = loop_now(pools->with.loop);
+	text_copy(pools->hold.by, sizeof(pools->hold.by), by);
 	struct server *server, *next;
 	struct err err;
 

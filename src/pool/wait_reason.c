@@ -5,6 +5,8 @@
  * Asked in the order in which things stand in the way: what holds everybody back,
  * then what is on its way already, then the limits in the order of pool_grow.c.
  */
+#include <time.h>
+
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -188,6 +190,37 @@ void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct 
 		add_holder(longest_of_account(pool->account, pool->pools), out);
 		return;
 	default:
+		return;
+	}
+}
+
+/* ---- who holds all of it back ---- */
+
+static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
+{
+	time_t wall = (time_t)((wall_now() - (loop_now(pools->with.loop) - hold->since)) /
+	                       USEC_PER_SEC);
+	char text[64];
+	struct tm parts;
+
+	if (!*hold->by || !localtime_r(&wall, &parts) ||
+	    !strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %Z", &parts))
+		return;
+	buf_printf(out, "%s since %s", hold->by, text);
+}
+
+void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, struct buf *out)
+{
+	switch (reason) {
+	case WAIT_SUSPENDED:
+	case WAIT_PAUSED:
+		add_hold(pool->pools, &pool->pools->hold, out);
+		return;
+	case WAIT_DATABASE_PAUSED:
+		add_hold(pool->pools, &pool->database->hold, out);
+		return;
+	default:
+		pool_wait_explain(pool, reason, out);
 		return;
 	}
 }

@@ -28,7 +28,7 @@ def tags(weir, command):
 # -- grammar --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ("NONSENSE", "SHOW", "SHOW NONSENSE", "SHOW POOLS NOW", "SHOW POOLS;;",
+@pytest.mark.parametrize("text", ("NONSENSE", "SHOW", "SHOW NONSENSE", "SHOW VERSION NOW", "SHOW POOLS;;",
                                   "SHOW POOLS; SHOW POOLS", "PAUSE a b", "SELECT 1 + 1", "RELOAD app",
                                   "SET", "SET x", "KILL_CLIENT"))
 def test_what_is_no_command(weir, text):

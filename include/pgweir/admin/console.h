@@ -53,7 +53,7 @@ struct console_with {
 	 * SUSPEND: nobody is read any more, all connections come to rest between two
 	 * messages. pools->suspend says how far it is; whoever watches the pools is asked.
 	 */
-	void (*suspend)(void *arg);
+	void (*suspend)(void *arg, const char *by);
 	/* Its end. */
 	void (*go_on)(void *arg);
 	/*

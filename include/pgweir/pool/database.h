@@ -15,6 +15,14 @@
 
 TAILQ_HEAD(pool_list, pool);
 
+#define HOLD_BY_SIZE 128
+
+/* Since when something is held back, and by what: "PAUSE by admin@127.0.0.1". Zeroed: not known. */
+struct hold {
+	usec_t since;
+	char by[HOLD_BY_SIZE];
+};
+
 struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
@@ -34,6 +42,7 @@ struct database {
 	bool is_auto;               /* made by `*` */
 	bool is_paused;
 	bool is_disabled;
+	struct hold hold; /* good while it is paused */
 	struct timer rest; /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of it has been forgotten, or killed */
 	struct stats gone; /* and what it had counted: totals never shrink */

@@ -208,6 +208,9 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 /* Adds what there is to say of that: numbers, or the last error. */
 void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct buf *out);
 
+/* The same, and since when and by whom it is paused or suspended: for administrators. */
+void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, struct buf *out);
+
 /* Adds both in one line, "reason: what there is to say", and the last error if logins fail. */
 void pool_wait_tell(const struct borrower *borrower, struct buf *out);
 

@@ -77,6 +77,7 @@ struct pools {
 	uint64_t last_line_number; /* of those who have stood in a line */
 	struct endings endings;    /* how servers have ended */
 	bool is_paused;
+	struct hold hold; /* good while all is paused or suspended */
 	enum suspend_state suspend;
 	bool is_closing; /* freeing all: nothing new is begun */
 	bool is_ending;  /* nobody gets into a line any more */
@@ -154,11 +155,12 @@ const char *pools_tracked_at(const struct pools *pools, size_t index);
 
 /* ---- for the console; database NULL = all ---- */
 
-void pools_pause(struct pools *pools, struct database *database);
+/* `by`: what paused it, for SHOW WAITING; copied. */
+void pools_pause(struct pools *pools, struct database *database, const char *by);
 void pools_resume(struct pools *pools, struct database *database);
 void pools_reconnect(struct pools *pools, struct database *database);
 /* Closes all clients and servers of the database and leaves it paused. */
-void pools_kill(struct pools *pools, struct database *database);
+void pools_kill(struct pools *pools, struct database *database, const char *by);
 void pools_watch_start(struct pools *pools, struct pools_watch *watch);
 void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
 /* Whether everything is held back, by PAUSE or by SUSPEND. */
@@ -171,7 +173,7 @@ static inline bool pools_are_held(const struct pools *pools)
  * SUSPEND, for servers; whoever calls these does the same for clients. Begins it: nobody
  * is lent a server any more, and logins that are under way are given up.
  */
-void pools_suspend(struct pools *pools);
+void pools_suspend(struct pools *pools, const char *by);
 
 /* Halts each server that can be halted by now. true: all are, between two messages. */
 bool pools_drain(struct pools *pools);
