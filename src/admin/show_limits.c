@@ -93,7 +93,7 @@ static void max_client_conn(struct limit_row *row, const struct thing *thing)
 {
 	row->value = thing->config->max_client_conn;
 	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = thing->console->clients->count;
+	row->used = thing->console->clients->place_count;
 	row->hits = (int64_t)thing->console->clients->limit_hits;
 }
 
@@ -116,6 +116,15 @@ static void max_db_client_connections(struct limit_row *row, const struct thing 
 	row->hits = (int64_t)thing->database->client_limit_hits;
 }
 
+/* Of the console's own database, for those who are no administrators. */
+static void max_guests(struct limit_row *row, const struct thing *thing)
+{
+	row->value = config_max_db_client_connections(thing->config, NULL);
+	row->source = by_setting(row, thing->config, "max_db_client_connections");
+	row->used = thing->console->clients->guest_count;
+	row->hits = (int64_t)thing->console->clients->guest_limit_hits;
+}
+
 static void max_user_connections(struct limit_row *row, const struct thing *thing)
 {
 	row->value = config_max_user_connections(thing->config, thing->user);
@@ -130,7 +139,8 @@ static void max_user_client_connections(struct limit_row *row, const struct thin
 	row->value = config_max_user_client_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
 	                        CONFIG_INHERIT, "max_user_client_connections");
-	row->used = thing->account ? thing->account->client_count : 0;
+	row->used =
+	    thing->account ? thing->account->client_count - thing->account->exempt_count : 0;
 	row->hits = thing->account ? (int64_t)thing->account->client_limit_hits : 0;
 }
 
@@ -203,6 +213,7 @@ static const struct scope {
 	bool (*find)(struct cursor *cursor, struct thing *thing);
 	bool is_user;  /* the first name is a user's */
 	bool has_both; /* a database's, then a user's */
+	const char *name; /* of the database, if there is one thing only; or NULL */
 	struct {
 		const char *name;
 		void (*fill)(struct limit_row *row, const struct thing *thing);
@@ -213,6 +224,8 @@ static const struct scope {
 	  .find = find_database,
 	  .limits = { { "max_db_connections", max_db_connections },
 	              { "max_db_client_connections", max_db_client_connections } } },
+	{ .name = CONFIG_CONSOLE_DATABASE,
+	  .limits = { { "max_db_client_connections", max_guests } } },
 	{ .gather = gather_users,
 	  .find = find_user,
 	  .is_user = true,
@@ -268,7 +281,7 @@ static bool next_limit(struct cursor *cursor, void *at)
 		if (scope->find && !scope->find(cursor, &thing))
 			continue;
 		row->limit = scope->limits[limit].name;
-		row->database = scope->gather && !scope->is_user ? first : NULL;
+		row->database = scope->gather && !scope->is_user ? first : scope->name;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
 		scope->limits[limit].fill(row, &thing);
 		if (!cursor_argument(cursor) || is_hit(row))

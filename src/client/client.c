@@ -185,7 +185,11 @@ static void detach(struct client *client)
 	late_begin_forget(client);
 	slow_forget(client);
 	keys_remove(&clients->keys, client);
+	place_leave(client);
 	if (client->is_counted) {
+		client->clients->guest_count -= client->is_guest;
+		client->account->exempt_count -= client->is_exempt;
+		client->is_guest = client->is_exempt = false;
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;

@@ -34,6 +34,10 @@ void client_give_up(struct client *client, enum err_code code, const char *words
 
 void client_entrance_free(struct client *client);
 
+/* place.c: counts it for max_client_conn, if it is not for the console. false: it is refused. */
+bool place_hold(struct client *client);
+void place_leave(struct client *client);
+
 /* Ends it without a word of ours: it has been told by somebody else, and may read that. */
 void client_leave(struct client *client, const char *reason);
 

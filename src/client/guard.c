@@ -143,6 +143,7 @@ void guard_refuse(struct client *client, const struct err *err)
 	clients->delayed_count++;
 	client->entrance->delayed = delayed;
 	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
+	place_leave(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);
 	if (!stream_want(&client->stream, WANT_END))

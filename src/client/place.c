@@ -39,6 +39,43 @@ bool place_is_console(const struct client *client)
 	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
+bool place_hold(struct client *client)
+{
+	struct clients *clients = client->clients;
+	int limit = clients->config->max_client_conn;
+
+	if (client->has_place || place_is_console(client))
+		return true;
+	if (limit > 0 && clients->place_count >= (unsigned int)limit) {
+		clients->limit_hits++;
+		client_refuse(client, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+		return false;
+	}
+	client->has_place = true;
+	clients->place_count++;
+	return true;
+}
+
+void place_leave(struct client *client)
+{
+	client->clients->place_count -= client->has_place;
+	client->has_place = false;
+}
+
+/* The console's own database has no entry: the global limit is its own. */
+static bool count_guest(struct client *client)
+{
+	struct clients *clients = client->clients;
+	int limit = config_max_db_client_connections(clients->config, NULL);
+
+	client->is_guest = true;
+	if (++clients->guest_count <= (unsigned int)limit || limit <= 0)
+		return true;
+	clients->guest_limit_hits++;
+	client_refuse(client, ERR_LIMIT, "client connections exceeded (max_db_client_connections)");
+	return false;
+}
+
 /* It is one more of its user and its database now. */
 static bool count_in(struct client *client)
 {
@@ -52,8 +89,13 @@ static bool count_in(struct client *client)
 		database_count_client(client->database, 1);
 	pools_enter_account(client->account);
 	client->is_counted = true;
-	if (config_list_has(&config->admin_users, account->name))
+	if (client->entrance->role == CONSOLE_ADMIN) {
+		client->is_exempt = true;
+		account->exempt_count++;
 		return true;
+	}
+	if (client->entrance->role != CONSOLE_NOBODY && !count_guest(client))
+		return false;
 	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
 	user_limit = config_max_user_client_connections(config, account->entry);
 	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
@@ -62,7 +104,8 @@ static bool count_in(struct client *client)
 		              "client connections exceeded (max_db_client_connections)");
 		return false;
 	}
-	if (user_limit > 0 && account->client_count > (unsigned int)user_limit) {
+	if (user_limit > 0 &&
+	    account->client_count - account->exempt_count > (unsigned int)user_limit) {
 		account->client_limit_hits++;
 		client_refuse(client, ERR_LIMIT,
 		              "client connections exceeded (max_user_client_connections)");

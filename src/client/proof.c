@@ -77,16 +77,10 @@ bool proof_same_options(const char *a, const char *b)
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
-	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
 
-	if (!place_is_console(client) && clients->config->max_client_conn > 0 &&
-	    clients->count - clients->delayed_count >
-	        (unsigned int)clients->config->max_client_conn) {
-		clients->limit_hits++;
-		client_refuse(client, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+	if (!place_hold(client))
 		return false;
-	}
 	if (strlen(entrance->user) > CONFIG_USER_NAME_MAX) {
 		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
 		         entrance->user);

@@ -219,9 +219,11 @@ const struct setting settings[] = {
 	        .help = "A NOTICE for each client at the end of its login. Empty = none."),
 	SETTING(max_client_conn, .initial = "100", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help =
-	            "Clients at one time, those that are just logging in included. 0 = no limit."),
+	            "Clients at one time, those that are just logging in included, those of the "
+	            "console not. 0 = no limit."),
 	SETTING(max_db_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .help = "Clients on one database. 0 = no limit."),
+	        .help = "Clients on one database. On the console those of admin_users do not "
+	                "count. 0 = no limit."),
 	SETTING(max_db_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Server connections of one database, all its users together. "
 	                "0 = no limit."),
@@ -233,7 +235,8 @@ const struct setting settings[] = {
 	            "transaction and statement mode, and each server connection knows so many of "
 	            "them at a time. 0 = not followed: they fail in these modes."),
 	SETTING(max_user_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
-	        .help = "Clients of one user. 0 = no limit."),
+	        .help = "Clients of one user. At the console those of admin_users do not count. "
+	                "0 = no limit."),
 	SETTING(max_user_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Server connections of one user, all databases together. 0 = no limit."),
 	SETTING(min_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),

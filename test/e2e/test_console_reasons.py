@@ -222,7 +222,7 @@ def test_where_limits_come_from(pgweir):
 
 
 def test_what_is_used_and_hit(pgweir):
-    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_client_conn=3,
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_client_conn=2,
                   databases={"app": "max_db_client_connections=2", "app2": ""},
                   users={"bob": "max_user_client_connections=1"})
     first, second = weir.client(), weir.client()
@@ -232,7 +232,7 @@ def test_what_is_used_and_hit(pgweir):
     rows = limits(weir)
     assert (rows["pool_size", "app", "alice"]["used"], rows["pool_size", "app", "alice"]["hits"]) \
         == (1, 1)
-    assert rows["max_client_conn", None, None]["used"] == 3
+    assert rows["max_client_conn", None, None]["used"] == 2
     assert "max_client_conn" in refusal(weir.address).text
     weir.admin("SET max_client_conn = 10")
     assert "max_db_client_connections" in refusal(weir.address).text

@@ -4,6 +4,7 @@
 import pytest
 
 from .kit import fake
+from .kit.daemon import USERS
 from .kit.wait import wait_until
 from .kit.wire import Wire, parse, query, refusal, sync
 
@@ -269,11 +270,76 @@ def test_max_client_conn(pgweir):
     refused = refusal(weir.address)
     assert (refused.sqlstate, refused.text) == \
         ("53300", "no more connections allowed (max_client_conn)")
-    # The console lets its users in nevertheless; it counts, though.
+    # The console lets its users in nevertheless.
     weir.console().close()
     for client in clients:
         client.close()
     wait_until(lambda: lets_in(weir))
+
+
+def limit_of(weir, name, **wanted):
+    (row,) = [row for row in weir.admin("SHOW LIMITS") if row["limit"] == name
+              and all(row[key] == value for key, value in wanted.items())]
+    return row["value"], row["used"], row["hits"]
+
+
+def test_consoles_take_no_place(pgweir):
+    weir = pgweir(max_client_conn=2)
+    consoles = [weir.console(user) for user in ("admin", "stats", "admin")]
+    silent = [weir.wire() for _ in range(3)]  # nobody knows yet what they want
+    weir.client(), weir.client()
+    assert limit_of(weir, "max_client_conn") == (2, 2, 0)
+    assert refusal(weir.address).text == "no more connections allowed (max_client_conn)"
+    assert limit_of(weir, "max_client_conn") == (2, 2, 1)
+    assert all(console.query("SHOW VERSION").tags for console in consoles)
+    assert all(not wire.is_closed() for wire in silent)
+
+
+def test_a_failed_login_gives_its_place_back(pgweir):
+    weir = pgweir(max_client_conn=2, auth_type="scram-sha-256", auth_failure_delay=0)
+    for _ in range(5):
+        assert refusal(weir.address, "scram_user", password="wrong").sqlstate == "28P01"
+    wait_until(lambda: limit_of(weir, "max_client_conn") == (2, 0, 0))
+
+
+def test_administrators_are_exempt_at_the_console_only(pgweir):
+    weir = pgweir(max_user_client_connections=1, max_db_client_connections=2)
+    consoles = [weir.console() for _ in range(3)]
+    weir.wire().login("bob", "app"), weir.wire().login("carol", "app")
+    refused = refusal(weir.address, "admin", "app", USERS["admin"])
+    assert refused.text == "client connections exceeded (max_db_client_connections)"
+    weir.wire().login("alice", "app2")
+    assert refusal(weir.address, "alice", "app3").text == \
+        "client connections exceeded (max_user_client_connections)"
+    assert limit_of(weir, "max_user_client_connections", user="admin") == (1, 0, 0)
+    assert limit_of(weir, "max_db_client_connections", database="app") == (2, 2, 1)
+    for console in consoles:
+        console.close()
+
+
+def test_an_administrator_elsewhere_is_as_anybody(pgweir, postgres):
+    postgres.query("DO $$ BEGIN CREATE ROLE admin LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+    weir = pgweir(max_user_client_connections=1)
+    weir.console(), weir.console()
+    weir.wire().login("admin", "app", USERS["admin"])
+    assert refusal(weir.address, "admin", "app2", USERS["admin"]).text == \
+        "client connections exceeded (max_user_client_connections)"
+    assert limit_of(weir, "max_user_client_connections", user="admin") == (1, 1, 1)
+    weir.console()
+
+
+def test_stats_users_count_at_the_console(pgweir):
+    weir = pgweir(max_db_client_connections=1)
+    weir.console(), weir.console()
+    stats = weir.console("stats")
+    assert limit_of(weir, "max_db_client_connections", database="pgbouncer") == (1, 1, 0)
+    assert refusal(weir.address, "stats", "pgbouncer", USERS["stats"]).text == \
+        "client connections exceeded (max_db_client_connections)"
+    assert limit_of(weir, "max_db_client_connections", database="pgbouncer") == (1, 1, 1)
+    weir.client()  # of another database
+    stats.close()
+    wait_until(lambda: limit_of(weir, "max_db_client_connections", database="pgbouncer")[1] == 0)
+    weir.console("stats")
 
 
 def lets_in(weir, **kw):

@@ -84,7 +84,10 @@ struct clients {
 	usec_t shortage_told_at;       /* 0: never */
 	unsigned int count;      /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
-	uint64_t limit_hits;    /* clients refused by max_client_conn */
+	unsigned int place_count; /* those that count for max_client_conn */
+	uint64_t limit_hits;      /* clients refused by it */
+	unsigned int guest_count; /* at the console, administrators excepted */
+	uint64_t guest_limit_hits; /* of those: refused by max_db_client_connections */
 	struct endings endings; /* how clients have ended */
 	bool is_shutting_down;  /* only the console lets anyone in, and */
 	uint64_t shutdown_id;   /* who came before this id: 0 = nobody */
