@@ -123,6 +123,7 @@ static const struct ending others[ERR_CODES] = {
 	[ERR_FILES] = { "out of descriptors or threads", true },
 	[ERR_ADMIN_SHUTDOWN] = { "other: ended by an administrator", false },
 	[ERR_CANNOT_CONNECT] = { "other: not now", true },
+	[ERR_UNREACHABLE] = { "PostgreSQL cannot be reached (fail_fast)", true },
 	[ERR_QUERY_CANCELED] = { "other: query canceled", true },
 	[ERR_IDLE_TRANSACTION] = { "other: idle in a transaction", true },
 	[ERR_TRANSACTION_TIME] = { "other: transaction too long", true },

@@ -290,10 +290,11 @@ static void say_fatal(const struct client *client, const char *text, const char 
 
 void client_fatal(struct client *client, const struct err *err)
 {
-	client_fatal_detailed(client, err, NULL);
+	client_fatal_detailed(client, err, NULL, NULL);
 }
 
-void client_fatal_detailed(struct client *client, const struct err *err, const char *detail)
+void client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
+                           const char *hint)
 {
 	struct buf out = { 0 };
 	struct err told = *err; /* it may lie in what goes now */
@@ -311,7 +312,8 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	message_error(&out, &(struct report){ .severity = "FATAL",
 	                                      .sqlstate = told.sqlstate,
 	                                      .text = told.text,
-	                                      .detail = detail });
+	                                      .detail = detail,
+	                                      .hint = hint });
 	is_sent = buf_ok(&out) && stream_send(&client->stream, buf_bytes(&out));
 	buf_free(&out);
 	if (is_sent) {
@@ -343,8 +345,29 @@ void client_give_up(struct client *client, enum err_code code, const char *words
 
 	err_set(&err, code, "%s", words);
 	pool_wait_tell(&client->borrower, &reason);
-	client_fatal_detailed(client, &err, buf_ok(&reason) ? buf_text(&reason) : NULL);
+	client_fatal_detailed(client, &err, buf_ok(&reason) ? buf_text(&reason) : NULL, NULL);
 	buf_free(&reason);
+}
+
+void client_turn_away(struct client *client, const struct err *err)
+{
+	struct buf detail = { 0 };
+
+	if (err->code != ERR_UNREACHABLE) {
+		client_fatal(client, err);
+		return;
+	}
+	pool_unreachable_tell(client->borrower.pool, &detail);
+	client_fatal_detailed(client, err, buf_ok(&detail) ? buf_text(&detail) : NULL,
+	                      "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
+	buf_free(&detail);
+}
+
+void client_hurry(struct client *client)
+{
+	pool_hurry(&client->borrower,
+	           config_fail_fast(client->clients->config, client->database->entry,
+	                            client->account->entry));
 }
 
 /* ---- limits ---- */
@@ -465,6 +488,7 @@ void client_rearm(struct client *client)
 		client_login_begin(client);
 		return;
 	case CLIENT_NEWCOMER:
+		client_hurry(client);
 		client_newcomer_begin(client);
 		return;
 	case CLIENT_IDLE:
@@ -474,6 +498,7 @@ void client_rearm(struct client *client)
 		late_begin_arm(client);
 		return;
 	case CLIENT_WAITING:
+		client_hurry(client);
 		client_wait_begin(client);
 		return;
 	default:

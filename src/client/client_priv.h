@@ -26,8 +26,15 @@ void client_close(struct client *client, const char *reason);
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same, with more words for DETAIL and the log; they may be NULL. */
-void client_fatal_detailed(struct client *client, const struct err *err, const char *detail);
+/* The same, with more words for DETAIL and the log, and for HINT; both may be NULL. */
+void client_fatal_detailed(struct client *client, const struct err *err, const char *detail,
+                           const char *hint);
+
+/* Its pool does not let it wait. */
+void client_turn_away(struct client *client, const struct err *err);
+
+/* It is about to wait for a server, or waits: fail_fast as it is now. */
+void client_hurry(struct client *client);
 
 /* Ends one that waits in a line of its pool, and says why that took so long. */
 void client_give_up(struct client *client, enum err_code code, const char *words);

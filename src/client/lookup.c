@@ -256,11 +256,16 @@ static void ask(struct lookup *lookup)
 static void on_lent(struct borrower *borrower) { ask(LOOKUP_OF(borrower, borrower)); }
 
 /* The words of whoever ended us go to the clients; PostgreSQL's about auth_user do not. */
+static bool is_for_clients(const struct err *err)
+{
+	return err->code == ERR_ADMIN_SHUTDOWN || err->code == ERR_UNREACHABLE;
+}
+
 static void on_refused(struct borrower *borrower, const struct err *err)
 {
 	struct lookup *lookup = LOOKUP_OF(borrower, borrower);
 
-	if (err->code != ERR_ADMIN_SHUTDOWN) {
+	if (!is_for_clients(err)) {
 		fail(lookup, ERR_CONFIG, err->text);
 		return;
 	}
@@ -362,6 +367,8 @@ static bool begin(struct lookup *lookup, const struct question *question, struct
 		return err_set(err, ERR_MEMORY, "no memory for pool");
 	pool_join(pool, &lookup->borrower);
 	lookup->begun_at = loop_now(loop_of(lookups));
+	pool_hurry(&lookup->borrower,
+	           config_fail_fast(lookups->config, pool->database->entry, pool->account->entry));
 	if (pool_take(&lookup->borrower)) {
 		ask(lookup);
 		return true;
@@ -371,7 +378,7 @@ static bool begin(struct lookup *lookup, const struct question *question, struct
 		return true;
 	}
 	log_failure(lookup, why.text);
-	if (why.code == ERR_ADMIN_SHUTDOWN)
+	if (is_for_clients(&why))
 		*err = why;
 	else
 		err_set(err, ERR_CONFIG, "bouncer config error");

@@ -189,8 +189,9 @@ bool relay_get_server(struct client *client)
 		stream_want(&client->stream, WANT_END);
 		return false;
 	}
+	client_hurry(client);
 	if (!pool_ask(borrower, &err)) {
-		client_fatal(client, &err);
+		client_turn_away(client, &err);
 		return false;
 	}
 	client_enter(client, CLIENT_WAITING);
@@ -414,7 +415,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool is_to
 
 static void on_refused(struct borrower *borrower, const struct err *err)
 {
-	client_fatal(client_of(borrower), err);
+	client_turn_away(client_of(borrower), err);
 }
 
 static void on_welcome(struct borrower *borrower)

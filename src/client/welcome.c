@@ -188,7 +188,7 @@ static void ask_own(struct client *client)
 		.options = entrance->options,
 	};
 	if (!pool_ask_own(&client->borrower, &entrance->wish, &err)) {
-		client_fatal(client, &err);
+		client_turn_away(client, &err);
 		return;
 	}
 	client_enter(client, CLIENT_NEWCOMER);
@@ -209,6 +209,8 @@ void welcome_begin(struct client *client)
 	pool_join(pool, &client->borrower);
 	place_learn(client);
 	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
+	if (client->replication || !pool->has_welcome)
+		client_hurry(client);
 	if (client->replication) {
 		ask_own(client);
 		return;
@@ -218,7 +220,7 @@ void welcome_begin(struct client *client)
 		return;
 	}
 	if (!pool_await_welcome(&client->borrower, &err)) {
-		client_fatal(client, &err);
+		client_turn_away(client, &err);
 		return;
 	}
 	client_enter(client, CLIENT_NEWCOMER);

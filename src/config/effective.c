@@ -104,6 +104,12 @@ usec_t config_query_wait_timeout(const struct config *config,
 	                  config->query_wait_timeout);
 }
 
+bool config_fail_fast(const struct config *config, const struct config_database *database,
+                      const struct config_user *user)
+{
+	return first_said(SAID(user, fail_fast), SAID(database, fail_fast), config->fail_fast);
+}
+
 usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user)
 {
 	return first_said(SAID(user, client_idle_timeout), CONFIG_INHERIT,

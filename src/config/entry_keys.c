@@ -47,6 +47,7 @@ const struct entry_key database_keys[] = {
 	DATABASE(datestyle, .help = startup_help),
 	DATABASE(dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the entry's name",
 	         .help = "The database's name on the server."),
+	DATABASE(fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(host, .is_hosts = true,
 	         .help = "A name, an IPv4 or IPv6 address, or the directory of a Unix socket "
 	                 "(/path, or @name); or several of these, with commas and no blanks "
@@ -82,6 +83,7 @@ const size_t database_keys_count = sizeof(database_keys) / sizeof(database_keys[
 
 const struct entry_key user_keys[] = {
 	USER(client_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(idle_transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),

@@ -166,6 +166,11 @@ const struct setting settings[] = {
 	        .help = "How often the serial numbers of the hosts' DNS zones are asked for (a "
 	                "zone is what follows the first dot of a name). When one has grown, all "
 	                "names in the zone are looked up again. 0 = never."),
+	SETTING(fail_fast, .initial = "0", LIVE, GROUP(TIMEOUTS),
+	        .help = "Nobody waits for a database that cannot be reached: while a pool has no "
+	                "server and the last attempt to connect failed, clients that log in or ask "
+	                "for a server get an error at once. Attempts go on in the background, "
+	                "each server_login_retry. With several hosts, only when all have failed."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when nothing happens within a transaction for "
 	                "so long. 0 = never."),

@@ -29,7 +29,7 @@ static bool is_paused(const struct pool *pool)
 }
 
 /* Nobody is lent a server, and none is launched. */
-static bool is_held(const struct pool *pool)
+bool pool_is_held(const struct pool *pool)
 {
 	return is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
 }
@@ -161,6 +161,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	borrower->state = state;
 	borrower->waiting_since = loop_now(loop_of(pool));
 	borrower->line_number = ++pool->pools->last_line_number;
+	pool->hasty_count += borrower->is_hasty;
 	count_hits(pool);
 	TAILQ_INSERT_TAIL(line, borrower, line_node);
 	*count += 1;
@@ -184,6 +185,7 @@ void pool_give_up(struct borrower *borrower)
 	wait = loop_now(loop_of(pool)) - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
 	borrower->waited += wait;
+	pool->hasty_count -= borrower->is_hasty;
 	borrower->state = BORROWER_RESTING;
 }
 
@@ -206,7 +208,8 @@ bool pool_is_backing_off(const struct pool *pool)
 
 void pool_forgive(struct pool *pool)
 {
-	pool->is_failing = false;
+	pool->is_failing = pool->is_hopeful = false;
+	pool->probes_left = 0;
 	hosts_forgive(&pool->hosts);
 }
 
@@ -242,6 +245,8 @@ bool pool_await_welcome(struct borrower *borrower, struct err *err)
 	struct pool *pool = borrower->pool;
 
 	assert(!pool->has_welcome);
+	if (pool_turns_away(pool, borrower, err))
+		return false;
 	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 &&
 	    !pool_is_worth_waiting(&pool->failure))
 		return refuse_for_failure(pool, err);
@@ -255,7 +260,9 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 
 	if (pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !is_held(pool) &&
+	if (pool_turns_away(pool, borrower, err))
+		return false;
+	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !pool_is_held(pool) &&
 	    !(borrower->is_patient && pool_is_worth_waiting(&pool->failure)))
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);
@@ -310,7 +317,7 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || is_held(pool) || pool_own_goes_first(pool))
+	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_own_goes_first(pool))
 		return NULL;
 	server = idle_server(pool);
 	if (server)
@@ -468,15 +475,17 @@ void pool_serve(struct task *task)
 	if (!pool_is_current(pool))
 		pool_move_members(pool);
 	welcome_newcomers(pool);
-	if (!is_held(pool))
+	if (pool->hasty_count)
+		pool_turn_hasty_away(pool);
+	if (!pool_is_held(pool))
 		pool_grow_own(pool);
-	while (!is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
+	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = idle_server(pool))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);
 	}
-	if (!is_held(pool)) {
+	if (!pool_is_held(pool)) {
 		check_used(pool);
 		cancel_serve(pool);
 		pool_grow(pool);

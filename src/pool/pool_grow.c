@@ -207,7 +207,9 @@ void pool_grow(struct pool *pool)
 		if (!server_launch(pool, NULL))
 			return;
 	}
-	if (!pool_missing(pool) && wants_minimum(pool) && pool_may_try(pool) &&
-	    pool_passes_limits(pool, EVICT_NONE))
+	if (!pool_missing(pool) && (wants_minimum(pool) || pool_wants_probe(pool)) &&
+	    pool_may_try(pool) && pool_passes_limits(pool, EVICT_NONE)) {
+		pool->probes_left -= pool->probes_left > 0;
 		server_launch(pool, NULL);
+	}
 }

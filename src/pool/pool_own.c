@@ -30,6 +30,8 @@ bool pool_ask_own(struct borrower *borrower, struct server_wish *wish, struct er
 {
 	if (borrower->pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+	if (pool_turns_away(borrower->pool, borrower, err))
+		return false;
 	pool_stand(borrower, BORROWER_APART);
 	borrower->wish = wish;
 	return true;
@@ -52,6 +54,8 @@ static void move(struct borrower *borrower, enum borrower_state next, bool is_fi
 	else
 		TAILQ_INSERT_TAIL(line, borrower, line_node);
 	*count += 1;
+	if (borrower->is_hasty) /* nobody is turned away whose own server is being launched */
+		pool->hasty_count += next == BORROWER_EXPECTING ? -1u : 1;
 	borrower->state = next;
 }
 
@@ -136,7 +140,7 @@ void pool_own_login_done(struct server *server)
 
 	assert(borrower); /* else it would have been closed */
 	if (!pool->is_failing || pool_is_unreachable(pool)) {
-		pool->is_failing = false;
+		pool->is_failing = pool->is_hopeful = false;
 		server_host_done(server, true);
 	}
 	server_entrance_free(server);
@@ -157,6 +161,7 @@ void pool_own_login_failed(struct server *server, const struct err *err)
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		server_host_done(server, false);
 		pool->is_failing = !hosts_has_good(&pool->hosts);
+		pool->is_hopeful = false;
 		pool->failure = *err;
 	} else if (!is_ours && borrower) {
 		pool_give_up(borrower);

@@ -55,6 +55,19 @@ unsigned int pool_missing(const struct pool *pool);
 bool pool_is_unreachable(const struct pool *pool);
 bool pool_is_worth_waiting(const struct err *err);
 
+/* ---- fail_fast: pool_haste.c ---- */
+
+/* Whether this borrower need not take a place in a line: *err says why. */
+bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err);
+
+/* The same for all who stand in a line. Only if there are any: pool->hasty_count. */
+void pool_turn_hasty_away(struct pool *pool);
+
+/* Whether the pool tries to connect though nobody waits. */
+bool pool_wants_probe(const struct pool *pool);
+
+bool pool_is_held(const struct pool *pool);
+
 /* There may be room now for pools that wait at a limit of this pool's database or account. */
 void pool_unblock(struct pool *pool);
 

@@ -167,7 +167,7 @@ void pool_login_done(struct server *server)
 		pool->has_welcome = true;
 		pool_forget_greeting(pool);
 	}
-	pool->is_failing = false;
+	pool->is_failing = pool->is_hopeful = false;
 	server_host_done(server, true);
 	server_entrance_free(server);
 	timer_set(&server->life,
@@ -189,6 +189,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 		return; /* we ended it ourselves */
 	server_host_done(server, false);
 	pool->is_failing = !hosts_has_good(&pool->hosts);
+	pool->is_hopeful = false;
 	pool->failure = *err;
 	/* While there is a host that may be tried, those who wait are not told. */
 	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&

@@ -2,10 +2,13 @@
 """A database that is down: who waits for it, for how long, and what is said of it."""
 
 import re
+import signal
 
 import pytest
 
+from .kit import fake
 from .kit.account import free_port
+from .kit.wait import wait_until
 from .kit.wire import query, refusal
 
 SHORT = "0.3"
@@ -93,3 +96,173 @@ def test_who_got_in_in_time_is_not_ended_later(pgweir, fake_server):
     weir.reload(databases={"app": far.entry, "down": down()})
     refusal(weir.address, database="down")  # a whole query_wait_timeout has gone by
     assert not client.is_closed()
+
+
+# -- fail_fast ------------------------------------------------------------------------------------
+
+FAST = "PostgreSQL cannot be reached: connect failed: Connection refused (fail_fast)"
+AGAIN = r'database "app", host \S+ port \d+: (next try in \d+ s|it is being tried again)'
+
+
+def turned_away(refused, text=FAST):
+    assert (refused.severity, refused.sqlstate, refused.text) == ("FATAL", "57P03", text)
+    assert re.fullmatch(AGAIN, refused.fields["D"]), refused.fields
+    assert "fail_fast = 0" in refused.fields["H"]
+
+
+def errors(weir, reason):
+    return sum(row["count"] for row in weir.admin("SHOW ERRORS") if row["reason"] == reason)
+
+
+@pytest.mark.parametrize("settings", (
+    dict(fail_fast=1),
+    dict(databases={"app": down("fail_fast=1")}),
+    dict(users={"alice": "fail_fast=1"}),
+    dict(databases={"app": down("fail_fast=0")}, users={"alice": "fail_fast=1"}),
+), ids=("global", "database", "user", "user before database"))
+def test_nobody_waits_for_a_database_that_is_down(pgweir, settings):
+    weir = pgweir(**{"databases": {"app": down()}, "server_login_retry": LONG, **settings})
+    for _ in range(3):
+        turned_away(refusal(weir.address))
+    assert errors(weir, "PostgreSQL cannot be reached (fail_fast)") == 3
+    assert errors(weir, "server could not be reached") == 1
+
+
+def test_a_users_own_word_counts_for_that_user(pgweir):
+    """Two users in one pool: only one of them is in a hurry."""
+    weir = pgweir(databases={"app": down("user=carol")}, server_login_retry=LONG, fail_fast=1,
+                  users={"bob": "fail_fast=0 query_wait_timeout=1"})
+    patient = weir.wire().startup("bob")
+    wait_until(lambda: errors(weir, "server could not be reached"))
+    turned_away(refusal(weir.address))
+    assert weir.pool(user="carol")["cl_waiting"] == 1
+    assert patient.read_refusal().text == "query_wait_timeout"
+
+
+def test_clients_that_are_in_are_turned_away_too(pgweir, private_postgres):
+    server = private_postgres()
+    weir = pgweir(postgres=server, pool_mode="transaction", fail_fast=1, server_login_retry="0.1")
+    first, second, third = [weir.client() for _ in range(3)]
+    assert first.value("SELECT 1") == "1"
+    server.stop(signal.SIGQUIT)
+    weir.wait_pool(sv_idle=0, sv_active=0)
+    first.send(query("SELECT 1"))  # its attempt is the first one that fails
+    turned_away(first.read_refusal())
+    second.send(query("SELECT 1"))
+    turned_away(second.read_refusal())
+    server.start()
+    # No client asks meanwhile: the attempts are the pool's own.
+    weir.wait_pool(sv_idle=1)
+    assert third.value("SELECT 1") == "1"
+
+
+def test_a_server_that_lives_is_waited_for(pgweir, fake_server):
+    """Logins fail, but what is there still comes home."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", fail_fast=1,
+                  server_login_retry=LONG)
+    clients = [weir.wire().startup() for _ in range(3)]
+    server = far.accept().login()
+    for client in clients:
+        client.finish_login("alice")
+    clients[0].send(query("SELECT 1"))
+    server.expect("Q")
+    far.listener.close()
+    for client in clients[1:]:
+        client.send(query("SELECT 2"))
+    wait_until(lambda: errors(weir, "server could not be reached"))
+    weir.wait_pool(cl_waiting=2)
+    server.send(fake.answer("1"))
+    assert clients[0].read_result().rows == [["1"]]
+    server.expect("Q")
+    weir.wait_pool(cl_waiting=1)
+    server.close()  # the last one that lived: nobody is left to wait for
+    assert clients[1].read_refusal().sqlstate == "08006"
+    turned_away(clients[2].read_refusal())
+
+
+def test_another_host_is_not_given_up(pgweir, fake_server):
+    good = fake_server("127.0.0.2")
+    good.serve(lambda server: server.login().answer_queries())
+    weir = pgweir(databases={"app": f"host=127.0.0.9,127.0.0.2 port={good.port}"}, fail_fast=1,
+                  pool_mode="transaction", server_login_retry=LONG)
+    client = weir.client()
+    assert client.value("SELECT 1") == "1"
+    good.close()
+    weir.wait_pool(sv_idle=0, sv_active=0)
+    client.send(query("SELECT 1"))
+    turned_away(client.read_refusal())
+
+
+def test_a_pause_is_waited_for(pgweir):
+    """An administrator has stopped the work, and will say when it goes on."""
+    weir = pgweir(databases={"app": down()}, server_login_retry=LONG, fail_fast=1)
+    turned_away(refusal(weir.address))
+    weir.admin("PAUSE app")
+    client = weir.wire().startup()
+    weir.wait_pool(cl_waiting=1)
+    weir.admin("RESUME app")
+    turned_away(client.read_refusal())
+
+
+def test_a_refusal_is_told_as_ever(pgweir, fake_server):
+    far = fake_server()
+    far.serve(lambda server: server.send(fake.error("no entry for you", "28000", "FATAL")))
+    weir = pgweir(databases={"app": far.entry}, fail_fast=1, server_login_retry=LONG)
+    assert refusal(weir.address).text == "no entry for you"
+    assert refusal(weir.address).text.startswith("server login has been failing, cached error: ")
+
+
+def test_a_server_that_starts_up_is_not_waited_for(pgweir, fake_server):
+    far = fake_server()
+    far.serve(lambda server: server.send(fake.error("the database system is starting up", "57P03",
+                                                    "FATAL")))
+    weir = pgweir(databases={"app": far.entry}, fail_fast=1, server_login_retry=LONG)
+    turned_away(refusal(weir.address), "PostgreSQL cannot be reached: the database system is "
+                                       "starting up (fail_fast)")
+
+
+def test_a_reload_changes_it_for_those_who_wait(pgweir):
+    weir = pgweir(databases={"app": down()}, server_login_retry=LONG)
+    client = weir.wire().startup()
+    wait_until(lambda: errors(weir, "server could not be reached"))
+    weir.reload(fail_fast=1)
+    turned_away(client.read_refusal())
+    weir.reload(fail_fast=0)
+    client = weir.wire().startup()
+    weir.wait_pool(cl_waiting=1)
+    weir.reload(query_wait_timeout=SHORT)
+    assert client.read_refusal().text == "query_wait_timeout"
+
+
+def test_replication_does_not_wait_either(pgweir):
+    weir = pgweir(databases={"app": down()}, server_login_retry=LONG, fail_fast=1)
+    turned_away(refusal(weir.address, "streamer", replication="database"))
+
+
+def test_a_login_by_auth_query_does_not_wait_either(pgweir):
+    weir = pgweir(databases={"app": down()}, server_login_retry=LONG, auth_type="plain",
+                  auth_user="asker", auth_query="SELECT $1::text, 'secret'", fail_fast=1,
+                  userlist={"asker": "secret"})
+    for _ in range(2):
+        refused = weir.wire().startup().read_refusal()
+        assert (refused.sqlstate, refused.text) == ("57P03", FAST)
+    weir.wait_log("auth_query failed, on app by asker, for alice: " + re.escape(FAST))
+
+
+def test_it_comes_back_without_anybody_waiting(pgweir, fake_server):
+    port = free_port()
+    weir = pgweir(databases={"app": f"host=127.0.0.1 port={port}"}, server_login_retry="0.1",
+                  fail_fast=1)
+    turned_away(refusal(weir.address))
+    far = fake_server(port=port)
+    far.accept().login()  # nobody is there who could have asked for it
+    assert weir.client().parameters["server_version"] == "15.0"
+
+
+def test_the_attempts_are_no_more_than_without_it(pgweir, fake_server):
+    """However many are turned away: one attempt for each server_login_retry."""
+    weir = pgweir(databases={"app": down()}, server_login_retry=LONG, fail_fast=1)
+    for _ in range(30):
+        turned_away(refusal(weir.address))
+    assert errors(weir, "server could not be reached") == 1

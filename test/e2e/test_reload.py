@@ -576,6 +576,14 @@ def waiting_ends(s):
     assert first.query("COMMIT").tags == ["COMMIT"]
 
 
+def nobody_waits(s):
+    client = s.weir.wire().startup()
+    s.weir.wait_pool(cl_waiting=1)
+    yield
+    ends(client, "57P03",
+         "PostgreSQL cannot be reached: connect failed: Connection refused (fail_fast)")
+
+
 def a_transaction_ends(sqlstate, text):
     def scenario(s):
         client = s.client()
@@ -839,6 +847,7 @@ class Row:
 
 TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
 SMALL = dict(default_pool_size=1)
+CLOSED = {"app": "host=127.0.0.1 port={closed}"}
 NAMED = {"app": "host=db.zone.test"}
 
 BY_RULES = dict(auth_type="hba", auth_hba_file="{dir}/all.hba")
@@ -954,6 +963,7 @@ SETTINGS = (
     Row("cancel_wait_timeout", SHORT, a_waiting_cancel_ends, dict(SMALL, cancel_wait_timeout=0),
         databases={"app": "{far}"}),
     Row("client_idle_timeout", SHORT, resting_ends),
+    Row("fail_fast", "1", nobody_waits, dict(server_login_retry=900), CLOSED),
     Row("idle_transaction_timeout", SHORT,
         a_transaction_ends("25P03", "idle transaction timeout")),
     Row("transaction_timeout", SHORT, a_transaction_ends("25P04", "transaction timeout")),
@@ -1178,6 +1188,8 @@ def test_what_is_read_at_the_start_only(pgweir):
 
 
 DATABASE_KEYS = (
+    Row("fail_fast", "host=127.0.0.1 port=1 fail_fast=1", nobody_waits,
+        dict(server_login_retry=900), {"app": "host=127.0.0.1 port=1"}),
     Row("late_begin", "late_begin=1", begin_holds_no_server, SMALL),
     Row("max_db_client_connections", "max_db_client_connections=1", nobody_else_comes_in),
     Row("max_db_connections", "max_db_connections=2", a_second_user_is_served,
@@ -1194,6 +1206,7 @@ DATABASE_KEYS = (
 
 USER_KEYS = (
     Row("client_idle_timeout", "1", resting_ends),
+    Row("fail_fast", "1", nobody_waits, dict(server_login_retry=900), CLOSED),
     Row("idle_transaction_timeout", "1",
         a_transaction_ends("25P03", "idle transaction timeout")),
     Row("late_begin", "1", begin_holds_no_server, SMALL),

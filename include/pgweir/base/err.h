@@ -26,6 +26,7 @@ enum err_code {
 	ERR_FILES,            /* 53000: descriptors, threads */
 	ERR_ADMIN_SHUTDOWN,   /* 57P01: shutdown, KILL */
 	ERR_CANNOT_CONNECT,   /* 57P03: not now */
+	ERR_UNREACHABLE,      /* 57P03: no host can be reached, and fail_fast is on */
 	ERR_QUERY_CANCELED,   /* 57014: query_timeout */
 	ERR_IDLE_TRANSACTION, /* 25P03 */
 	ERR_TRANSACTION_TIME, /* 25P04 */

@@ -115,6 +115,7 @@ struct config {
 	int max_user_client_connections;
 	int max_prepared_statements; /* 0 = not followed */
 	bool late_begin;             /* ask for the effective value */
+	bool fail_fast;              /* likewise */
 	bool server_round_robin;
 	struct config_list track_extra_parameters;
 	struct config_list ignore_startup_parameters;

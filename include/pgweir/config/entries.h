@@ -44,6 +44,7 @@ struct config_database {
 	char *application_name;
 	enum pool_mode pool_mode;
 	int late_begin; /* 0 or 1 */
+	int fail_fast;  /* 0 or 1 */
 	int pool_size;  /* 0 = no limit */
 	int min_pool_size;
 	int reserve_pool_size;
@@ -59,6 +60,7 @@ struct config_user {
 	char *name;
 	enum pool_mode pool_mode;
 	int late_begin; /* 0 or 1 */
+	int fail_fast;  /* 0 or 1 */
 	int pool_size;  /* 0 = no limit */
 	int reserve_pool_size;
 	int max_user_connections;
@@ -137,6 +139,8 @@ usec_t config_transaction_timeout(const struct config *config, const struct conf
 usec_t config_query_wait_timeout(const struct config *config,
                                  const struct config_database *database,
                                  const struct config_user *user);
+bool config_fail_fast(const struct config *config, const struct config_database *database,
+                      const struct config_user *user);
 usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user);
 int config_max_user_client_connections(const struct config *config, const struct config_user *user);
 

@@ -93,6 +93,7 @@ struct borrower {
 	struct server *server;
 	enum borrower_state state;
 	bool is_patient;     /* waits for a server also while none can be reached */
+	bool is_hasty;       /* and this one never does: pool_hurry() */
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */
 	uint8_t waits_for;   /* enum ledger_wait: of its server's, before it says more */

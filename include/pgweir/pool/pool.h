@@ -68,6 +68,7 @@ struct pool {
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int apart_count, expecting_count;
 	unsigned int own_count; /* of server_count: those that serve one borrower only */
+	unsigned int hasty_count; /* of those in any of the lines: pool_haste.c */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
@@ -86,6 +87,8 @@ struct pool {
 	/* after logins that failed */
 	bool is_failing; /* at all hosts */
 	struct err failure;
+	unsigned int probes_left; /* attempts that are made though nobody waits: pool_haste.c */
+	bool is_hopeful; /* nobody has tried for long: who is hasty waits for this one attempt */
 	struct timer retry;   /* server_login_retry */
 	struct timer reserve; /* reserve_pool_timeout of the head of the line */
 	struct timer rest;    /* pool_idle_timeout */
@@ -152,6 +155,15 @@ bool pool_ask_own(struct borrower *borrower, struct server_wish *wish, struct er
 
 /* Gives up the place in whatever line it stands. */
 void pool_give_up(struct borrower *borrower);
+
+/*
+ * fail_fast, for one borrower: with it nobody waits for a host that cannot be reached. To
+ * ask fails, or a wait ends by on_refused(), with ERR_UNREACHABLE.
+ */
+void pool_hurry(struct borrower *borrower, bool is_hasty);
+
+/* Adds what there is to say of that: where, and when it is tried again. */
+void pool_unreachable_tell(const struct pool *pool, struct buf *out);
 
 /*
  * Brings the lent server's parameters to what `params` says. true: they are so

@@ -20,7 +20,7 @@ static const char text[] =
     "loud = pool_size=30 min_pool_size=31 reserve_pool_size=32 "
     "server_lifetime=33 max_db_connections=34 "
     "max_db_client_connections=35 query_wait_timeout=39 "
-    "pool_mode=transaction late_begin=1\n"
+    "pool_mode=transaction late_begin=1 fail_fast=1\n"
     "low = pool_size=0 min_pool_size=0 reserve_pool_size=0 "
     "server_lifetime=0 max_db_connections=0 "
     "max_db_client_connections=0 query_wait_timeout=0\n"
@@ -29,11 +29,12 @@ static const char text[] =
     "loud = pool_size=50 reserve_pool_size=52 max_user_connections=56 "
     "max_user_client_connections=57 query_timeout=58 "
     "query_wait_timeout=59 idle_transaction_timeout=60 "
-    "transaction_timeout=61 client_idle_timeout=62 pool_mode=session late_begin=0\n"
+    "transaction_timeout=61 client_idle_timeout=62 pool_mode=session late_begin=0 "
+    "fail_fast=0\n"
     "low = pool_size=0 reserve_pool_size=0 max_user_connections=0 "
     "max_user_client_connections=0 query_timeout=0 query_wait_timeout=0 "
     "idle_transaction_timeout=0 transaction_timeout=0 "
-    "client_idle_timeout=0 late_begin=-1\n";
+    "client_idle_timeout=0 late_begin=-1 fail_fast=0\n";
 
 static const struct {
 	const char *database, *user; /* NULL = no entry */
@@ -43,19 +44,21 @@ static const struct {
 	/* seconds */
 	int server_lifetime, query_timeout, query_wait_timeout;
 	int idle_transaction_timeout, transaction_timeout, client_idle_timeout;
-	int late_begin;
+	int late_begin, fail_fast;
 } cases[] = {
-	{ NULL, NULL, POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21, 22, 0 },
-	{ "silent", "silent", POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21,
-	  22, 0 },
-	{ "loud", NULL, POOL_MODE_TRANSACTION, 30, 31, 32, 34, 35, 16, 17, 33, 18, 39, 20, 21, 22,
-	  1 },
-	{ NULL, "loud", POOL_MODE_SESSION, 50, 11, 52, 14, 15, 56, 57, 13, 58, 59, 60, 61, 62, 0 },
-	{ "loud", "loud", POOL_MODE_SESSION, 50, 31, 52, 34, 35, 56, 57, 33, 58, 59, 60, 61, 62,
+	{ NULL, NULL, POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21, 22, 0,
 	  0 },
-	{ "low", NULL, POOL_MODE_STATEMENT, 0, 0, 0, 14, 15, 16, 17, 13, 18, 0, 20, 21, 22, 0 },
+	{ "silent", "silent", POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21,
+	  22, 0, 0 },
+	{ "loud", NULL, POOL_MODE_TRANSACTION, 30, 31, 32, 34, 35, 16, 17, 33, 18, 39, 20, 21, 22,
+	  1, 1 },
+	{ NULL, "loud", POOL_MODE_SESSION, 50, 11, 52, 14, 15, 56, 57, 13, 58, 59, 60, 61, 62, 0,
+	  0 },
+	{ "loud", "loud", POOL_MODE_SESSION, 50, 31, 52, 34, 35, 56, 57, 33, 58, 59, 60, 61, 62,
+	  0, 0 },
+	{ "low", NULL, POOL_MODE_STATEMENT, 0, 0, 0, 14, 15, 16, 17, 13, 18, 0, 20, 21, 22, 0, 0 },
 	{ "loud", "low", POOL_MODE_TRANSACTION, 0, 31, 0, 34, 35, 16, 17, 33, 18, 0, 20, 21, 22,
-	  1 },
+	  1, 0 },
 };
 
 START_TEST(effective_values)
@@ -78,6 +81,7 @@ START_TEST(effective_values)
 	CHECK(reserve_pool_size, database, user);
 	CHECK(min_pool_size, database);
 	CHECK(late_begin, database, user);
+	CHECK(fail_fast, database, user);
 	CHECK(max_db_connections, database);
 	CHECK(max_db_client_connections, database);
 	CHECK(max_user_connections, user);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * fail_fast: clients that do not wait for a host that cannot be reached.
+ *
+ * Such a client is turned away while no server of the pool lives and the last attempt to
+ * connect failed at all hosts. What holds everybody back on purpose (PAUSE, SUSPEND) is
+ * waited for all the same.
+ *
+ * Hard here: where nobody waits nobody tries, and the pool would never find out that the
+ * host is back. So a pool that has turned a client away goes on trying by itself, for
+ * PROBES_MAX attempts after the last such client. When these are over what it knows is
+ * old: the next client causes an attempt, and waits for its outcome.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define PROBES_MAX 240 /* an hour, with the default of server_login_retry */
+
+static unsigned int logins(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
+}
+
+/* ERR_FILES is our own trouble, and may be over with the next descriptor that is closed. */
+static bool is_out(const struct pool *pool)
+{
+	return pool_is_unreachable(pool) && pool->failure.code != ERR_FILES &&
+	       pool_live_count(pool) == 0 && !pool_is_held(pool);
+}
+
+static void fill_err(const struct pool *pool, struct err *err)
+{
+	err_set(err, ERR_UNREACHABLE, "PostgreSQL cannot be reached: %.200s (fail_fast)",
+	        pool->failure.text);
+}
+
+bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err)
+{
+	if (!borrower->is_hasty || !is_out(pool) || pool->is_hopeful)
+		return false;
+	if (pool->probes_left == 0 && logins(pool) == 0 && !pool_is_backing_off(pool)) {
+		pool->is_hopeful = true;
+		return false;
+	}
+	pool->probes_left = PROBES_MAX;
+	pool_wake(pool);
+	fill_err(pool, err);
+	return true;
+}
+
+static void turn_away(struct pool *pool, enum borrower_state state, const struct err *err)
+{
+	unsigned int *count;
+	struct borrower *borrower = TAILQ_FIRST(pool_line(pool, state, &count)), *next;
+
+	for (; borrower && pool->hasty_count; borrower = next) {
+		next = TAILQ_NEXT(borrower, line_node);
+		if (!borrower->is_hasty)
+			continue;
+		pool_give_up(borrower);
+		borrower->ops->on_refused(borrower, err);
+	}
+}
+
+void pool_turn_hasty_away(struct pool *pool)
+{
+	struct err err;
+
+	if (!is_out(pool) || pool->is_hopeful)
+		return;
+	pool->probes_left = PROBES_MAX;
+	fill_err(pool, &err);
+	turn_away(pool, BORROWER_NEWCOMER, &err);
+	turn_away(pool, BORROWER_WAITING, &err);
+	turn_away(pool, BORROWER_APART, &err);
+}
+
+bool pool_wants_probe(const struct pool *pool)
+{
+	return pool->probes_left && pool->is_failing && pool_live_count(pool) == 0 &&
+	       logins(pool) == 0 && pool_is_current(pool) && !pool->pools->is_leaving &&
+	       !pool->pools->is_ending &&
+	       (pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size);
+}
+
+void pool_hurry(struct borrower *borrower, bool is_hasty)
+{
+	struct pool *pool = borrower->pool;
+	unsigned int *count;
+
+	if (borrower->is_hasty == is_hasty)
+		return;
+	borrower->is_hasty = is_hasty;
+	if (borrower->state == BORROWER_EXPECTING || !pool_line(pool, borrower->state, &count))
+		return;
+	pool->hasty_count += is_hasty ? 1 : -1u;
+	pool_wake(pool);
+}
+
+void pool_unreachable_tell(const struct pool *pool, struct buf *out)
+{
+	usec_t now = loop_now(pool->pools->with.loop), due = pool_due(pool);
+
+	buf_printf(out, "database \"%s\", host %s port %d: ", pool->database->name,
+	           pool->hosts.text, pool->database->entry->port);
+	if (due > now)
+		buf_printf(out, "next try in %lld s",
+		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
+	else
+		buf_add_text(out, "it is being tried again");
+}
