@@ -18,6 +18,11 @@
 
 #define TELL_PERIOD (60 * USEC_PER_SEC)
 
+static bool is_high(const struct clients *clients, int fd)
+{
+	return clients->with.files_for_clients && fd >= clients->with.files_for_clients;
+}
+
 void unproven_add(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -25,7 +30,7 @@ void unproven_add(struct client *client)
 
 	TAILQ_INSERT_TAIL(&clients->unproven, entrance, unproven);
 	entrance->client = client;
-	entrance->is_high = client->stream.watch.fd >= clients->with.files_for_clients;
+	entrance->is_high = is_high(clients, client->stream.watch.fd);
 	clients->high_count += entrance->is_high;
 	if (clients->high_count && TAILQ_FIRST(&clients->unproven) != entrance)
 		clients_make_room(clients);
@@ -68,13 +73,13 @@ bool clients_make_room(struct clients *clients)
 
 bool unproven_is_short(const struct client *client)
 {
-	int limit = client->clients->with.files_for_clients, fd = client->stream.watch.fd;
+	int fd = client->stream.watch.fd;
 
-	if (fd < limit)
+	if (!is_high(client->clients, fd))
 		return false;
 	/* It may have come at a worse time. */
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd >= 0)
 		close(fd);
-	return fd < 0 || fd >= limit;
+	return fd < 0 || is_high(client->clients, fd);
 }

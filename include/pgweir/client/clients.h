@@ -32,7 +32,7 @@ struct clients_with {
 	/* A cancel request has a key that nobody here has. true: somebody else sees to it. */
 	bool (*on_strange_key)(void *arg, struct bytes key);
 	void *arg;
-	/* Clients get descriptors below this one; those above are for servers and consoles. */
+	/* Clients get descriptors below this one, the rest is for servers and consoles. 0 = all. */
 	int files_for_clients;
 };
 
