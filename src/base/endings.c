@@ -131,6 +131,7 @@ static const struct ending others[ERR_CODES] = {
 	[ERR_STATEMENT_NAME] = { "unknown prepared statement", true },
 	[ERR_STATEMENT_TWICE] = { "prepared statement named twice", true },
 	[ERR_UNSUPPORTED] = { "other: not supported", true },
+	[ERR_TOO_LONG] = { "other: too long", true },
 	[ERR_PARAMETER] = { "other: a bad parameter", true },
 	[ERR_NO_PARAMETER] = { "other: unknown parameter", true },
 	[ERR_SYNTAX] = { "other: syntax", true },

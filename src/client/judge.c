@@ -16,6 +16,7 @@
 #include "late_begin_priv.h"
 #include "prepared_priv.h"
 #include "sql_priv.h"
+#include "whole_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -113,9 +114,11 @@ static enum judgement wait_for(struct gather *gather, enum ledger_wait what)
 
 /* What concerns the statements of a client whose names are followed. */
 static enum judgement judge_prepared(struct client *client, const struct frame *frame,
-                                     struct bytes in, struct gather *gather, size_t *head)
+                                     struct bytes in, struct gather *gather, size_t *head,
+                                     enum whole whole)
 {
-	switch (prepared_judge(client, frame, in, gather, head)) {
+	switch (whole == WHOLE_TOO_LONG ? prepared_refuse_long(client, frame, gather)
+	                                : prepared_judge(client, frame, in, gather, head)) {
 	case PREPARED_PASS:
 		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
 		return JUDGE_SEND;
@@ -157,6 +160,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 {
 	unsigned char type = (unsigned char)frame->type;
 	struct server *server = client->borrower.server;
+	enum whole whole = WHOLE_ENOUGH;
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
 		return refuse(client, ERR_PROTOCOL, "unknown pkt");
@@ -173,6 +177,12 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	/* The rest of a COPY that has failed; a Flush of nothing. */
 	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
 		return JUDGE_DROP;
+	/* What has not come in full takes no server until it has. */
+	if (in.count < frame->length && names_statements(client, frame->type) &&
+	    prepared_follows(client))
+		whole = whole_judge(frame, in, client->clients->config->max_statement_size);
+	if (whole == WHOLE_MORE)
+		return JUDGE_MORE;
 	if (client->state != CLIENT_ACTIVE) {
 		enum judgement judgement = judge_without(client, frame, in, gather);
 
@@ -196,7 +206,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (prepared_follows(client)) {
 		watch(client, frame, in, gather);
 		if (names_statements(client, frame->type))
-			return judge_prepared(client, frame, in, gather, head);
+			return judge_prepared(client, frame, in, gather, head, whole);
 	}
 	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
 		return refuse(client, ERR_MEMORY, "out of memory");
@@ -219,7 +229,10 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct gather 
 				return JUDGE_MORE;
 			if (result == WIRE_BAD)
 				return refuse(client, ERR_PROTOCOL, "bad packet header");
+			if (whole_rests(client->seen, in->count, frame.length))
+				return JUDGE_MORE;
 			judgement = judge(client, &frame, *in, gather, &head);
+			client->seen = judgement == JUDGE_MORE ? (uint32_t)in->count : 0;
 			if (judgement > JUDGE_DROP)
 				return judgement;
 			client->frame_left = frame.length - (uint32_t)head;

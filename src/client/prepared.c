@@ -26,6 +26,7 @@
 #include "client_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
+#include "whole_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -156,6 +157,30 @@ enum prepared_result prepared_refuse(struct client *client, const struct err *er
 	return prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
+}
+
+enum prepared_result prepared_refuse_long(struct client *client, const struct frame *frame,
+                                          struct gather *gather)
+{
+	size_t most = client->clients->config->max_statement_size;
+	struct err err;
+
+	if (frame->type == 'P')
+		err_set(&err, ERR_TOO_LONG,
+		        "a prepared statement of %u bytes is longer than max_statement_size (%zu): "
+		        "prepare it without a name, or raise the setting",
+		        frame->length, most);
+	else if (frame->type == 'Q')
+		err_set(&err, ERR_TOO_LONG,
+		        "PREPARE, EXECUTE or DEALLOCATE of %u bytes is longer than "
+		        "max_statement_size (%zu): raise the setting",
+		        frame->length, most);
+	else
+		err_set(&err, ERR_TOO_LONG,
+		        "the name of a statement or a portal is longer than %zu bytes",
+		        WHOLE_NAMES_MAX);
+	return frame->type == 'Q' ? sql_refuse_query(client, &err, gather)
+	                          : prepared_refuse(client, &err, gather);
 }
 
 /*
@@ -418,9 +443,8 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 		return unnamed_drop(client, gather), PREPARED_PASS;
 	if (!*names.statement)
 		return unnamed_use(client, frame->type, gather);
-	if (frame->type == 'C')
-		return in.count < frame->length ? PREPARED_MORE
-		                                : judge_close(client, names.statement);
+	if (frame->type == 'C') /* more than a name is for PostgreSQL to refuse */
+		return names.count == length ? judge_close(client, names.statement) : PREPARED_PASS;
 	return judge_use(client, frame, &names, gather, head);
 }
 

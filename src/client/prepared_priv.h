@@ -53,11 +53,21 @@ bool prepared_inject(struct client *client, struct gather *gather, struct statem
 /* The change of a request that is made to fail: the client hears `err`. NULL: no memory. */
 struct refusal *prepared_refusal(const struct err *err);
 
+/*
+ * A message that must be kept whole and is longer than may be kept: the client hears so.
+ * PREPARED_DROP or END.
+ */
+enum prepared_result prepared_refuse_long(struct client *client, const struct frame *frame,
+                                          struct gather *gather);
+
 /* A message that fails in any case, for which the client hears `err`. PREPARED_DROP or END. */
 enum prepared_result prepared_refuse(struct client *client, const struct err *err,
                                      struct gather *gather);
 
 /* ---- the unnamed statement: unnamed.c ---- */
+
+/* Longer Parse messages of it pass in pieces and are not kept. */
+#define UNNAMED_KEPT_MAX ((uint32_t)64 * 1024)
 
 /* A Parse of it. What is kept of the text until unnamed_keep() lies in `in`. */
 enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,

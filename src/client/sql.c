@@ -97,23 +97,29 @@ bool sql_is_refused(const char *text, struct err *err)
 	return true;
 }
 
-/* A Query that fails in any case: the client hears why we do not want its own. */
-static enum prepared_result refuse_query(struct client *client, const char *reason,
-                                         struct gather *gather)
+enum prepared_result sql_refuse_query(struct client *client, const struct err *err,
+                                      struct gather *gather)
 {
 	static const char query[] = "Q\0\0\0\017EXECUTE \"\"";
-	struct refusal *refusal;
-	struct err err;
+	struct refusal *refusal = prepared_refusal(err);
 
 	_Static_assert(sizeof(query) == 1 + 017, "the length in the message");
-	set_err(&err, reason);
-	refusal = prepared_refusal(&err);
 	if (!refusal)
 		return PREPARED_END;
 	gather_run(gather, bytes_of(query, sizeof(query)));
 	return prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
+}
+
+/* A Query that cannot be followed. */
+static enum prepared_result refuse_query(struct client *client, const char *reason,
+                                         struct gather *gather)
+{
+	struct err err;
+
+	set_err(&err, reason);
+	return sql_refuse_query(client, &err, gather);
 }
 
 /* ---- changes ---- */
@@ -335,16 +341,10 @@ static enum prepared_result judge_query(const struct query *query)
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
 }
 
-/*
- * Whether a text has come in full and may be one of ours; else *result says what to do. A glance
- * at its first words spares most texts to be kept until they are whole.
- */
-static bool is_worth_reading(struct bytes have, bool is_whole, enum prepared_result *result)
+/* Whether a text may be one of ours: then it has come in full. See whole.c. */
+static bool is_worth_reading(struct bytes have, bool is_whole)
 {
-	enum wire_result glance = sql_glance(have, is_whole);
-
-	*result = glance == WIRE_BAD ? PREPARED_PASS : PREPARED_MORE;
-	return glance == WIRE_OK && is_whole;
+	return is_whole && sql_glance(have, true) == WIRE_OK;
 }
 
 enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
@@ -352,7 +352,6 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
-	enum prepared_result result;
 	struct sql_statement sql;
 	const char *text;
 
@@ -363,8 +362,8 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 		have.count = length;
 	if (sql_is_other(have))
 		return PREPARED_PASS;
-	if (!is_worth_reading(have, have.count == length, &result))
-		return result;
+	if (!is_worth_reading(have, have.count == length))
+		return PREPARED_PASS;
 	if (fields_text(have, &text) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, text, &sql);
@@ -444,13 +443,12 @@ static enum prepared_result judge_parse(struct client *client, const struct sql_
 enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
                                struct gather *gather)
 {
-	enum prepared_result result;
 	struct parse_fields parse;
 	struct sql_statement sql;
 
 	sql_forget(client);
-	if (!is_worth_reading(bytes_skip(body, 1), body.count == length, &result))
-		return result;
+	if (!is_worth_reading(bytes_skip(body, 1), body.count == length))
+		return PREPARED_PASS;
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, parse.query, &sql);

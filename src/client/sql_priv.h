@@ -22,6 +22,10 @@ struct sql_unnamed {
 bool sql_remember(struct client *client, const struct sql_statement *read,
                   struct statement *statement);
 
+/* A Query that fails in any case, for which the client hears `err`. PREPARED_DROP or END. */
+enum prepared_result sql_refuse_query(struct client *client, const struct err *err,
+                                      struct gather *gather);
+
 /* A Query. */
 enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
                                struct gather *gather);

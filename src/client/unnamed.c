@@ -23,9 +23,6 @@
 
 #include "pgweir/base/banned.h"
 
-/* Longer Parse messages pass in pieces and are not kept. */
-#define KEPT_MAX ((uint32_t)64 * 1024)
-
 struct unnamed {
 	struct ledger_change change; /* of every Parse of it that is under way */
 	struct ledger_change repeat; /* the same for those that we have added */
@@ -98,7 +95,7 @@ enum prepared_result unnamed_parse(struct client *client, const struct frame *fr
 
 	if (body.count > length)
 		body.count = length;
-	if (body.count < length && frame->length <= KEPT_MAX)
+	if (body.count < length && frame->length <= UNNAMED_KEPT_MAX)
 		return PREPARED_MORE;
 	if (!get(client))
 		return PREPARED_END;
@@ -110,7 +107,7 @@ enum prepared_result unnamed_parse(struct client *client, const struct frame *fr
 		return result;
 	if (!note_parse(client, LEDGER_FORWARD))
 		return PREPARED_END;
-	if (client->unnamed->is_here && frame->length <= KEPT_MAX &&
+	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		gather->unnamed = bytes_skip(body, 1);
 	return result == PREPARED_HEAD ? PREPARED_DROP : PREPARED_HEAD;

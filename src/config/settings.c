@@ -239,6 +239,12 @@ const struct setting settings[] = {
 	            "Statements that clients prepare by name (in the protocol) are followed in "
 	            "transaction and statement mode, and each server connection knows so many of "
 	            "them at a time. 0 = not followed: they fail in these modes."),
+	SETTING(max_statement_size, .initial = "16777216", .min = 1024, .max = 512 << 20, LIVE,
+	        GROUP(NETWORK),
+	        .help = "The longest message that prepares a statement by name, or is a PREPARE, "
+	                "EXECUTE or DEALLOCATE, where statements are followed: it is kept until it "
+	                "is whole. A longer one is refused. All others pass in pieces, of "
+	                "any length."),
 	SETTING(max_user_client_connections, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Clients of one user. At the console those of admin_users do not count. "
 	                "0 = no limit."),

@@ -4,7 +4,7 @@
 import pytest
 
 from .kit import fake
-from .kit.wire import Closed, cstr, message, parse, query, sync
+from .kit.wire import (Closed, bind, close, cstr, describe, execute, message, parse, query, sync)
 
 MB = 1024 * 1024
 
@@ -72,6 +72,83 @@ def test_parameters_that_a_server_does_not_answer(pgweir, fake_server):
     client.send(query("SELECT 1"))
     assert b"German" in server.expect("Q").body
     assert client.read_refusal().sqlstate == "08006"
+
+
+# -- what must be understood whole ------------------------------------------------------------------
+
+SMALL = "1MB"
+
+
+def long_parse(size, name="s"):
+    return parse("SELECT length('" + "x" * size + "')", name=name)
+
+
+def test_half_a_statement_holds_no_server(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_statement_size=SMALL)
+    slow, other = weir.client(), weir.client()
+    for whole in (long_parse(900000), query("/*" + "x" * 900000 + "*/ PREPARE t AS SELECT 1")):
+        slow.send(whole[:500000])
+        assert other.value("SELECT 'other'") == "other"
+        slow.send(whole[500000:-10])
+        assert other.value("SELECT 'other'") == "other"
+        assert weir.pool()["sv_active"] == 0
+        slow.send(whole[-10:], sync())
+        assert slow.read_result().types in ("1Z", "CZ")
+    assert slow.read_result().types == "Z"
+    assert slow.ask(bind(name="s"), execute(), sync()).rows == [["900000"]]
+    assert slow.value("EXECUTE t") == "1"
+
+
+TOO_LONG = {
+    "Parse": (lambda size: long_parse(size), "a prepared statement of"),
+    "PREPARE": (lambda size: query("PREPARE s AS SELECT '" + "x" * size + "'"), "PREPARE, EXECUTE"),
+    "an unnamed PREPARE": (lambda size: parse("PREPARE s AS SELECT '" + "x" * size + "'"),
+                           "a prepared statement of"),
+    "a portal's name": (lambda size: bind(portal="x" * size), "the name of a statement"),
+    "a statement's name": (lambda size: bind(name="x" * size), "the name of a statement"),
+    "a described name": (lambda size: describe("S", "x" * size), "the name of a statement"),
+    "a closed name": (lambda size: close("S", "x" * size), "the name of a statement"),
+}
+
+
+@pytest.mark.parametrize("make, text", TOO_LONG.values(), ids=TOO_LONG.keys())
+def test_what_is_too_long_is_refused_and_not_kept(pgweir, make, text):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_statement_size=SMALL)
+    client = weir.client()
+    client.value("SELECT 1")
+    before, size = weir.rss(), 24 * MB
+    sent = make(size)
+    client.send(sent[:2 * MB])
+    refusal = client.expect("E").fields
+    assert refusal["C"] == "54000" and refusal["M"].startswith(text)
+    client.send(sent[2 * MB:], sync())
+    if sent[:1] == b"Q":
+        client.expect("Z")
+    assert client.read_result().types == "Z"
+    assert weir.rss() - before < 8 * MB
+    assert client.value("SELECT 'on'") == "on"
+    assert weir.client().value("SELECT 'other'") == "other"
+
+
+@pytest.mark.parametrize("size", (300000, 3 * MB))
+@pytest.mark.parametrize("comment", ("/*{}*/", "--{}\n", " {}"), ids=("block", "line", "space"))
+def test_a_long_comment_in_front(pgweir, comment, size):
+    weir = pgweir(pool_mode="transaction", max_statement_size=SMALL)
+    client = weir.client()
+    front = comment.format((" " if comment == " {}" else "x") * size)
+    client.send(query(front + "SELECT 'far behind'"))
+    assert client.read_result().rows == [["far behind"]]
+    assert client.ask(parse(front + "SELECT 'far behind'"), bind(), execute(), sync()).rows == [
+        ["far behind"]]
+
+
+def test_statements_of_any_length_pass_in_pieces(pgweir):
+    weir = pgweir(pool_mode="transaction", max_statement_size=SMALL)
+    client = weir.client()
+    before = weir.rss()
+    assert client.value("SELECT length('" + "x" * 10 * MB + "')") == str(10 * MB)
+    assert client.ask(long_parse(10 * MB, name=""), bind(), execute(), sync()).rows == [[str(10 * MB)]]
+    assert weir.rss() - before < 8 * MB
 
 
 # -- what is half said ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from .kit.daemon import USERS
 from .kit.fake import answer as fake_answer
 from .kit.names import NameServer
 from .kit.wait import wait_until
-from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Refused, Scram, bind, cstr, execute,
+from .kit.wire import (CANCEL_REQUEST, SSL_REQUEST, Closed, Refused, Scram, bind, close, cstr, execute,
                        message, parse, query, refusal, sasl_initial, scram_secret, special,
                        startup, sync)
 from .test_tls import asked, encrypt, tls_client, trusting
@@ -629,6 +629,18 @@ def long_messages_are_refused(s):
     assert client.read_refusal().text == "bad packet header"
 
 
+def long_statements_are_refused(s):
+    client = s.client()
+    long = parse(f"SELECT length('{'x' * 70000}')", name="long")
+    assert client.ask(long, sync()).types == "1Z"
+    client.ask(close("S", "long"), sync())
+    yield
+    client.send(long[:66000])
+    client.expect("E")
+    client.send(long[66000:], sync())
+    assert client.read_result().types == "Z"
+
+
 def much_still_passes(s):
     """How many buffers one turn moves cannot be seen from outside."""
     client = s.client()
@@ -998,6 +1010,7 @@ SETTINGS = (
         is_recycled=True, secure=True),
     # network
     Row("max_packet_size", "2048", long_messages_are_refused),
+    Row("max_statement_size", "65536", long_statements_are_refused, dict(pool_mode="transaction")),
     Row("sbuf_loopcnt", "1", much_still_passes),
     Row("busy_poll", "1000000", it_looks_before_it_sleeps),
     Row("io_uring", "0", writes_go_one_by_one),

@@ -34,6 +34,7 @@ enum err_code {
 	ERR_STATEMENT_NAME,   /* 26000 */
 	ERR_STATEMENT_TWICE,  /* 42P05 */
 	ERR_UNSUPPORTED,      /* 0A000 */
+	ERR_TOO_LONG,         /* 54000 */
 	ERR_PARAMETER,        /* 22023: a value that is not one */
 	ERR_NO_PARAMETER,     /* 42704: no such setting */
 	ERR_SYNTAX,           /* 42601 */

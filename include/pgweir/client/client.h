@@ -86,6 +86,7 @@ struct client_entrance {
 struct client {
 	struct stream stream;
 	uint32_t frame_left; /* bytes of the present frame that are still to come */
+	uint32_t seen;       /* of the frame at the front so many bytes were not enough; or 0 */
 	enum client_state state : 8;
 	bool passes : 1;       /* the rest of the present frame goes to the server */
 	bool is_counted : 1;   /* in database and account */

@@ -211,6 +211,7 @@ struct config {
 	/* network */
 	size_t pkt_buf;
 	size_t max_packet_size;
+	size_t max_statement_size;
 	int listen_backlog;
 	int sbuf_loopcnt; /* 0 = no limit */
 	usec_t busy_poll;
