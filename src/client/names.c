@@ -327,6 +327,50 @@ struct ledger_change *names_go(struct client *client, const char *name)
 	return &change->base;
 }
 
+/* All names go. */
+struct names_leave {
+	struct ledger_change base;
+	struct names *names;
+	void *tree; /* of those that were there: ours until it is settled */
+	uint32_t loss_count;
+};
+
+static void settle_leave(struct ledger_change *base, bool is_done)
+{
+	struct names_leave *leave = (struct names_leave *)base;
+	struct names *names = leave->names;
+	bool is_back = !is_done && leave->loss_count == names->loss_count;
+
+	while (leave->tree) {
+		struct client_statement *entry = entry_of(*(char **)leave->tree);
+
+		tdelete(entry->name, &leave->tree, compare);
+		/* What has brought it came through, or will be taken back next. */
+		entry->is_confirmed = true;
+		if (!is_back || find(names, entry->name) || !add(names, entry))
+			free_name(entry);
+	}
+	ledger_open_end(&names->open);
+	free(leave);
+}
+
+struct ledger_change *names_go_all(struct client *client)
+{
+	struct names *names = get(client);
+	struct names_leave *leave = names ? calloc(1, sizeof(*leave)) : NULL;
+
+	if (!leave)
+		return NULL;
+	leave->base.settle = settle_leave;
+	leave->names = names;
+	leave->tree = names->tree;
+	leave->loss_count = names->loss_count;
+	names->tree = NULL;
+	names->count = 0;
+	ledger_open_begin(&names->open, &client->borrower.server->ledger);
+	return &leave->base;
+}
+
 bool names_are_unsure(const struct client *client)
 {
 	const struct names *names = client->names;

@@ -55,6 +55,9 @@ bool names_enter_scope(struct client *client, struct client_statement *entry);
  */
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry);
 
+/* All names are gone from now on, and come back if that fails. NULL: no memory. */
+struct ledger_change *names_go_all(struct client *client);
+
 /* Whether a batch that was sent may yet change what is found under the names. */
 bool names_are_unsure(const struct client *client);
 

@@ -267,7 +267,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	struct parse_fields parse;
 	struct statement *statement;
 	struct err err;
-	bool is_good;
+	bool is_good, is_forgetting;
 
 	if (in.count <= FRAME_HEADER_SIZE)
 		return frame->length > FRAME_HEADER_SIZE ? PREPARED_MORE : PREPARED_PASS;
@@ -278,7 +278,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS; /* PostgreSQL says what is wrong with it */
-	if (sql_is_refused(parse.query, &err))
+	if (sql_is_refused(parse.query, &err, &is_forgetting))
 		return prepared_refuse(client, &err, gather);
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
@@ -288,6 +288,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	statement = statement_of(names_store(client), text, scope);
 	if (!statement)
 		return PREPARED_END;
+	statement->is_forgetting = is_forgetting;
 	if (!known_is_sure(&client->borrower.server->known, statement)) {
 		statement_release(names_store(client), &statement);
 		return PREPARED_WAIT;
@@ -375,6 +376,8 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
+	if (names_statement(entry)->is_forgetting) /* what is said behind must not rely on any */
+		known_distrust(&client->borrower.server->known);
 	if (!prepared_inject(client, gather, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
 		return PREPARED_END;

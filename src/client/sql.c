@@ -80,18 +80,24 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	sql_read(bytes, sql);
 	if (sql->kind == SQL_OTHER || !is_unclear_encoding(client, bytes))
 		return;
+	if (sql->kind == SQL_FORGET) { /* the answer will tell */
+		sql->kind = SQL_OTHER;
+		return;
+	}
 	sql->kind = SQL_UNSURE;
 	sql->reason = "in this client_encoding";
 }
 
-bool sql_is_refused(const char *text, struct err *err)
+bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
 {
 	struct sql_statement sql;
 
+	*is_forgetting = false;
 	if (sql_glance(bytes_text(text), true) != WIRE_OK)
 		return false;
 	sql_read(bytes_text(text), &sql);
-	if (sql.kind == SQL_OTHER)
+	*is_forgetting = sql.kind == SQL_FORGET;
+	if (sql.kind == SQL_OTHER || sql.kind == SQL_FORGET)
 		return false;
 	set_err(err, "in a statement that has a name itself");
 	return true;
@@ -323,6 +329,26 @@ static bool has_failed(const struct server *server)
 	return server->status == 'E' && ledger_is_empty(&server->ledger);
 }
 
+/* All statements go: nothing that was believed before holds behind it. NULL: no memory. */
+static struct ledger_change *forget_all(struct client *client)
+{
+	known_distrust(&client->borrower.server->known);
+	return names_go_all(client);
+}
+
+static enum prepared_result judge_forget(struct client *client)
+{
+	struct ledger_change *change;
+
+	if (names_are_unsure(client))
+		return PREPARED_WAIT;
+	change = forget_all(client);
+	return change &&
+	               prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change)
+	           ? PREPARED_HEAD
+	           : PREPARED_END;
+}
+
 static enum prepared_result judge_query(const struct query *query)
 {
 	struct client *client = query->client;
@@ -331,6 +357,8 @@ static enum prepared_result judge_query(const struct query *query)
 
 	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
 		return PREPARED_PASS;
+	if (sql->kind == SQL_FORGET)
+		return judge_forget(client);
 	if (sql->kind == SQL_UNSURE)
 		return refuse_query(client, sql->reason, query->gather);
 	if (names_are_unsure(client))
@@ -430,6 +458,8 @@ static enum prepared_result judge_parse(struct client *client, const struct sql_
 		set_err(&err, sql->reason);
 		return prepared_refuse(client, &err, gather);
 	}
+	if (sql->kind == SQL_FORGET)
+		return sql_remember(client, sql, NULL) ? PREPARED_PASS : PREPARED_END;
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	entry = names_find(client, sql->name);
@@ -460,10 +490,13 @@ enum prepared_result sql_bind(struct client *client, const char *portal, const c
 {
 	struct err err;
 
-	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE) {
+	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
+	    client->sql->kind != SQL_FORGET) {
 		set_err(&err, "in a portal that has a name");
 		return prepared_refuse(client, &err, gather);
 	}
+	if (*portal && client->sql->kind == SQL_FORGET)
+		known_distrust(&client->borrower.server->known); /* its Execute is not looked at */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
 	return PREPARED_PASS;
@@ -485,6 +518,8 @@ enum prepared_result sql_execute(struct client *client, const char *portal, stru
 		if (!prepared_inject(client, gather, sql->statement, NULL))
 			return PREPARED_END;
 		change = rename_only(client, sql->name, sql->statement);
+	} else if (sql->kind == SQL_FORGET) {
+		change = forget_all(client);
 	} else {
 		change = set_stage(client, sql->kind, sql->name, sql->statement, gather);
 	}

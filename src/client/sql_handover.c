@@ -37,7 +37,8 @@ void sql_unnamed_read(struct client *client, struct record *record,
 	is_bound = record_flag(record, 'b');
 	record_text(record, 'q', read.name, sizeof(read.name));
 	number = record_number(record, 'z');
-	if (read.kind != SQL_PREPARE && read.kind != SQL_EXECUTE && read.kind != SQL_DEALLOCATE)
+	if (read.kind != SQL_PREPARE && read.kind != SQL_EXECUTE && read.kind != SQL_DEALLOCATE &&
+	    read.kind != SQL_FORGET)
 		record->is_bad = true;
 	if (!arrival || record->is_bad)
 		return;

@@ -38,8 +38,11 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
                                struct gather *gather);
 
-/* Whether a text may not be prepared under a name of the protocol; *err says why. */
-bool sql_is_refused(const char *text, struct err *err);
+/*
+ * Whether a text may not be prepared under a name of the protocol; *err says why. If it may:
+ * whether it throws all statements away.
+ */
+bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting);
 
 /* A Bind that concerns the unnamed portal or the unnamed statement. */
 enum prepared_result sql_bind(struct client *client, const char *portal, const char *statement,

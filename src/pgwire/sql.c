@@ -14,8 +14,8 @@
 
 #include "pgweir/base/banned.h"
 
-static const char *const first_words[] = { "prepare", "execute", "deallocate", "explain",
-	                                   "create" };
+static const char *const first_words[] = { "prepare", "execute", "deallocate",
+	                                   "discard", "explain", "create" };
 
 static bool is_first_word(struct bytes word)
 {
@@ -197,6 +197,25 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 	finish(scanner, statement, SQL_EXECUTE, token);
 }
 
+/* Behind ALL. What stands behind other statements is seen when it is answered. */
+static void read_forget(struct scanner *scanner, struct sql_statement *statement)
+{
+	struct token token = sql_token(scanner);
+
+	while (sql_token_is_sign(&token, ';'))
+		token = sql_token(scanner);
+	if (token.kind == TOKEN_END && !scanner->is_broken)
+		statement->kind = SQL_FORGET;
+}
+
+static void read_discard(struct scanner *scanner, struct sql_statement *statement)
+{
+	struct token token = sql_token(scanner);
+
+	if (sql_token_is(&token, "all"))
+		read_forget(scanner, statement);
+}
+
 static void read_deallocate(struct scanner *scanner, struct sql_statement *statement)
 {
 	struct token token = sql_token(scanner);
@@ -210,9 +229,10 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 			*scanner = ahead;
 		}
 	}
-	if (sql_token_is(&token, "all") || !take_name(scanner, statement, &token))
-		return;
-	finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
+	if (sql_token_is(&token, "all"))
+		read_forget(scanner, statement);
+	else if (take_name(scanner, statement, &token))
+		finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
 }
 
 /* CREATE ... TABLE ... AS EXECUTE */
@@ -272,6 +292,8 @@ static void read_one(struct scanner scanner, struct sql_statement *statement)
 		read_execute(&scanner, statement, false);
 	else if (sql_token_is(&token, "deallocate"))
 		read_deallocate(&scanner, statement);
+	else if (sql_token_is(&token, "discard"))
+		read_discard(&scanner, statement);
 	else if (sql_token_is(&token, "explain"))
 		read_explain(&scanner, statement);
 	else if (sql_token_is(&token, "create"))

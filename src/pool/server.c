@@ -330,6 +330,8 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 
 bool server_scope(struct server *server, struct bytes *scope)
 {
+	if (server->reports.count)
+		server_settle_reports(server);
 	return text_scope_read(&server->scope, server->pool->pools->with.params, server->params,
 	                       scope);
 }

@@ -70,6 +70,27 @@ DIALOGUES = {
     "DEALLOCATE ALL": [
         "PREPARE s AS SELECT 1", [parse("SELECT 2", "t"), sync()], "DEALLOCATE ALL", "EXECUTE s",
         "EXECUTE t", "PREPARE s AS SELECT 3", "EXECUTE s", "DISCARD ALL", "EXECUTE s"],
+    "DEALLOCATE ALL among other messages": [
+        [parse("SELECT 1", "s"), parse("SELECT 2", "t"), sync()],
+        [parse("DEALLOCATE ALL"), bind(), execute(), parse("SELECT 1", "s"), bind((), "s"), execute(),
+         sync()],
+        [bind((), "s"), execute(), sync()], [bind((), "t"), execute(), sync()],
+        [parse("DISCARD ALL"), bind(), execute(), sync()], [bind((), "s"), sync()],
+        [parse("SELECT 1", "s"), sync()],
+        [parse("DEALLOCATE ALL"), bind(), execute(), bind((), "s"), execute(), sync()],
+        [parse("SELECT 1", "s"), sync()], [bind((), "s"), execute(), sync()],
+        [parse("DEALLOCATE ALL"), bind((), "", "p"), execute("p"), parse("SELECT 1", "t"),
+         bind((), "t"), execute(), sync()]],
+    "DEALLOCATE ALL by a statement with a name": [
+        [parse("SELECT 1", "s"), parse("deallocate all", "d"), sync()],
+        [bind((), "d"), execute(), parse("SELECT 1", "t"), bind((), "t"), execute(), sync()],
+        [bind((), "s"), sync()], [bind((), "d"), sync()], [bind((), "t"), execute(), sync()]],
+    "DISCARD ALL that fails": [
+        [parse("SELECT 1", "s"), sync()], "BEGIN",
+        [parse("SELECT 2", "t"), parse("DISCARD ALL"), bind(), execute(), bind((), "s"), sync()],
+        "ROLLBACK", [bind((), "s"), execute(), sync()], [bind((), "t"), execute(), sync()],
+        [parse("SELECT 3", "s"), sync()], "BEGIN", "DISCARD ALL", "ROLLBACK",
+        [bind((), "s"), execute(), sync()]],
     "SQL's statements by the protocol": [
         "PREPARE s (int) AS SELECT $1 + 1",
         [describe("S", "s"), bind((1,), "s"), describe(), execute(), sync()],
@@ -111,6 +132,19 @@ def test_as_directly(weir, direct, says):
             text = f"SELECT {at}, {DIALOGUES[says].index(what)}"
             assert other.ask(parse(text), bind(), execute(), sync()).rows
             other.ask(close("S", "o"), parse(text, "o"), bind((), "o"), execute(), sync())
+
+
+@LIMITS
+def test_deallocate_all_in_one_write(weir, direct):
+    """By a Query, and what follows does not wait for its answer."""
+    client = weir.client()
+    for wire in (client, direct):
+        assert not wire.ask(parse("SELECT 1", "s"), parse("SELECT 2", "t"), sync()).errors
+        wire.send(query("DEALLOCATE ALL"), parse("SELECT 2", "s"), bind((), "s"), execute(), sync(),
+                  bind((), "t"), sync())
+    for _ in range(3):
+        assert said(client.read_result()) == said(direct.read_result())
+    assert ask(client, [bind((), "s"), execute(), sync()])[1] == [["2"]]
 
 
 def test_in_pieces(pgweir, postgres):

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SQL's own PREPARE, EXECUTE and DEALLOCATE, recognised by a small scanner: words,
+ * SQL's own PREPARE, EXECUTE, DEALLOCATE and DISCARD ALL, recognised by a small scanner: words,
  * quotes, comments and parentheses, no parser. It says where the statement's name
  * stands, or that it cannot tell; anything else is not its business.
  *
- * Source: PostgreSQL's manual, "Lexical Structure", "PREPARE", "EXECUTE", "DEALLOCATE".
+ * Source: PostgreSQL's manual, "Lexical Structure", "PREPARE", "EXECUTE", "DEALLOCATE", "DISCARD".
  */
 #ifndef PGWEIR_PGWIRE_SQL_H
 #define PGWEIR_PGWIRE_SQL_H
@@ -19,7 +19,8 @@ enum sql_kind {
 	SQL_PREPARE,    /* PREPARE name [(types)] AS body */
 	SQL_EXECUTE,    /* EXECUTE name, also behind EXPLAIN and CREATE TABLE AS */
 	SQL_DEALLOCATE, /* DEALLOCATE name; not ALL */
-	SQL_UNSURE      /* one of these, but what it does cannot be said with certainty */
+	SQL_UNSURE,     /* one of these, but what it does cannot be said with certainty */
+	SQL_FORGET      /* DEALLOCATE ALL, DISCARD ALL: all statements go */
 };
 
 struct sql_statement {

@@ -30,6 +30,7 @@ struct statement {
 	size_t owner_count;
 	size_t name_size;    /* bytes of its name on servers, zero included */
 	bool is_written;     /* the process that takes over has been told of it */
+	bool is_forgetting;  /* it throws all statements away: SQL_FORGET */
 	bool is_typed;       /* a server has said that no parameter's type is left open */
 	size_t message_size; /* bytes of the Parse message that makes a server know it */
 	size_t scope_size;   /* bytes of the scope, which lies behind the message */
