@@ -36,9 +36,20 @@ static bool is_ignored(const struct client *client, const char *name)
 	return config_list_has(&client->clients->config->ignore_startup_parameters, name);
 }
 
+/* As PostgreSQL does it to names that everybody may see, in whatever encoding they read them. */
+static void clean_ascii(char *text)
+{
+	for (; *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+}
+
 static bool note_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
+	struct buf *parameters = &client->entrance->parameters;
+	size_t at;
 	const char *tracked = pools_tracked(client->clients->with.pools, name);
 
 	if (!tracked && !is_parameter_name(name))
@@ -47,8 +58,11 @@ static bool note_parameter(struct client *client, const char *name, const char *
 		return err_set(err, ERR_LIMIT,
 		               "too many startup parameters: at most %d are taken",
 		               PARAMS_NAMES_MAX);
-	buf_add_cstr(&client->entrance->parameters, tracked ? tracked : name);
-	buf_add_cstr(&client->entrance->parameters, value);
+	buf_add_cstr(parameters, tracked ? tracked : name);
+	at = parameters->count;
+	buf_add_cstr(parameters, value);
+	if (tracked && strcmp(tracked, "application_name") == 0 && buf_ok(parameters))
+		clean_ascii(parameters->at + at);
 	return true;
 }
 

@@ -335,8 +335,11 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	if (server->params == params)
 		return true;
 	is_harmless = server_replay_text(server, params, text);
-	params_release(table, &server->params);
+	params_release(table, &server->before);
+	server->before = server->params;
 	server->params = params_hold(params);
+	if (text->count == 0 || (is_harmless && sends_now))
+		params_release(table, &server->before);
 	if (text->count == 0 && buf_ok(text))
 		return true;
 	if (!buf_ok(text))
@@ -349,13 +352,10 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	return is_ahead;
 }
 
-void pool_return(struct borrower *borrower)
+/* Borrower and server part. */
+static void part(struct borrower *borrower, struct server *server)
 {
-	struct server *server = borrower->server;
 	struct pool *pool = server->pool;
-	const struct config *config = pool->pools->config;
-	bool wants_reset = *config->server_reset_query &&
-	                   (server->has_session || config->server_reset_query_always);
 
 	assert(server->is_ready && server->status == 'I' && ledger_is_empty(&server->ledger));
 	borrower->server = NULL;
@@ -369,12 +369,75 @@ void pool_return(struct borrower *borrower)
 	server->passes = server->is_within = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
-	if (wants_reset && !server->is_close_needed && ledger_is_certain(&server->ledger)) {
+}
+
+/* Runs the reset query if it is due. false: it is not. */
+static bool reset(struct server *server)
+{
+	const struct config *config = server->pool->pools->config;
+	bool is_wanted = *config->server_reset_query &&
+	                 (server->has_session || config->server_reset_query_always);
+
+	if (!is_wanted || server->is_close_needed || !ledger_is_certain(&server->ledger))
+		return false;
+	server_enter(server, SERVER_RESETTING);
+	server_errand(server, ERRAND_RESET, config->server_reset_query);
+	return true;
+}
+
+void pool_return(struct borrower *borrower)
+{
+	struct server *server = borrower->server;
+
+	part(borrower, server);
+	if (!reset(server))
+		pool_home(server);
+}
+
+/* Sets back what former borrowers had set. false: there is nothing, or it could not be said. */
+static bool set_back(struct server *server)
+{
+	struct pools *pools = server->pool->pools;
+	const struct params *none = params_none(pools->with.params);
+	struct buf *text = &pools->errand_text;
+	bool is_due = false;
+
+	server_replay_text(server, none, text);
+	params_release(pools->with.params, &server->params);
+	if (!buf_ok(text))
+		server_set_close_needed(server, true);
+	else
+		is_due = text->count > 0 && !server->is_close_needed;
+	if (is_due) {
 		server_enter(server, SERVER_RESETTING);
-		server_errand(server, ERRAND_RESET, config->server_reset_query);
-		return;
+		server_errand(server, ERRAND_SET_BACK, buf_text(text));
 	}
-	pool_home(server);
+	buf_reuse(text, ERRAND_ROOM);
+	return is_due;
+}
+
+/*
+ * Its transaction took them all back, so the server is as before. But if it is the server that
+ * takes no parameters any more, nobody could use it: it shows that it can go back to its own.
+ */
+void pool_refuse_params(struct server *server)
+{
+	struct borrower *borrower = server->borrower;
+	struct params_table *table = server->pool->pools->with.params;
+	struct err err;
+
+	err_set(&err, ERR_PARAMETER, "invalid server parameter");
+	if (server->refusal)
+		err = *server->refusal;
+	free(server->refusal);
+	server->refusal = NULL;
+	params_release(table, &server->params);
+	server->params = server->before;
+	server->before = params_none(table);
+	part(borrower, server);
+	if (!reset(server) && !set_back(server))
+		pool_home(server);
+	borrower->ops->on_lost(borrower, &err, false);
 }
 
 /* ---- coming home ---- */

@@ -110,6 +110,9 @@ static void release(struct server *server)
 	buf_free(&server->ahead);
 	buf_free(&server->reports);
 	params_release(params, &server->params);
+	params_release(params, &server->before);
+	free(server->refusal);
+	server->refusal = NULL;
 	params_release(params, &server->baseline);
 	explicit_bzero(server->key, sizeof(server->key));
 }
@@ -466,7 +469,8 @@ static const struct {
 	[ERRAND_CONNECT] = { "connect_query", NULL },
 	[ERRAND_CHECK] = { "server_check_query", NULL },
 	[ERRAND_RESET] = { "server_reset_query", "reset query failed" },
-	[ERRAND_REPLAY] = { "parameters", "invalid server parameter" },
+	[ERRAND_REPLAY] = { "parameters", NULL },
+	[ERRAND_SET_BACK] = { "parameters", "invalid server parameter" },
 };
 
 void server_errand_done(struct server *server)
@@ -490,12 +494,18 @@ void server_errand_done(struct server *server)
 		pool_login_done(server);
 		return;
 	case ERRAND_REPLAY:
+		if (server->errand_failed) {
+			pool_refuse_params(server);
+			return;
+		}
+		params_release(server->pool->pools->with.params, &server->before);
 		server->borrower->ops->on_lent(server->borrower);
 		return;
 	case ERRAND_RESET:
 		server->has_session = false;
 		pool_home(server);
 		return;
+	case ERRAND_SET_BACK:
 	case ERRAND_CHECK:
 	case ERRAND_NONE:
 		pool_home(server);

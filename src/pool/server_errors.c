@@ -4,6 +4,7 @@
  *
  *   nobody asked, or FATAL --> the borrower's last word, or the reason of the server's end
  *   of an errand           --> the log's; the borrower's, when its parameters are refused
+ *                              (the server stays: it is as it was before)
  *   of a request           --> the borrower's: as it is, with the client's name of the
  *                              statement, in our words; or not at all: it is tried again
  *
@@ -11,6 +12,7 @@
  * missing. Severity and SQLSTATE come first; a name in the words is replaced only when
  * the whole error is there.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/pgwire/fields.h"
@@ -68,22 +70,20 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 	return FRAME_STOP;
 }
 
-bool server_errand_error(struct server *server, struct bytes body)
+void server_errand_error(struct server *server, struct bytes body)
 {
 	char room[ERROR_PREFIX];
 	struct report report;
-	struct err err;
 
 	read_error(body, room, sizeof(room), &report);
 	server->errand_failed = true;
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
-	if (server->errand != ERRAND_REPLAY)
-		return true;
-	/* The borrower is told what PostgreSQL found wrong with its parameters. */
-	err_set_foreign(&err, report.sqlstate, report.text);
-	server->errand = ERRAND_NONE;
-	server_close(server, &err);
-	return false;
+	if (server->errand != ERRAND_REPLAY || server->refusal)
+		return;
+	/* The borrower is told what PostgreSQL found wrong with its parameters, at the end. */
+	server->refusal = calloc(1, sizeof(*server->refusal));
+	if (server->refusal)
+		err_set_foreign(server->refusal, report.sqlstate, report.text);
 }
 
 /* ---- errors whose words are not the client's business ---- */

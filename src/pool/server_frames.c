@@ -120,8 +120,8 @@ static bool types_frame(struct server *server, struct bytes body)
 static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
                                     bool is_end)
 {
-	if (type == 'E' && !server_errand_error(server, body))
-		return FRAME_STOP;
+	if (type == 'E')
+		server_errand_error(server, body);
 	if (type == 'C')
 		complete_frame(server, body, false);
 	if (is_end) {

@@ -88,8 +88,8 @@ void server_close_by(struct server *server, struct bytes body);
 /* A FATAL error, or any that nobody asked for: the server is about to go. */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
-/* An errand has failed. false: the server is closing, for the borrower cannot be served. */
-bool server_errand_error(struct server *server, struct bytes body);
+/* An errand has failed. */
+void server_errand_error(struct server *server, struct bytes body);
 
 /* A request has failed, and all behind it up to the Sync. */
 enum frame_fate server_request_failed(struct server *server, struct bytes body,

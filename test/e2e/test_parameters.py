@@ -350,6 +350,63 @@ def test_many_parameters(one):
         assert not weir.client().value("SELECT coalesce(current_setting('weir.p99', true), '')")
 
 
+REFUSED = {"statement_timeout": "never", "work_mem": "1 yard", "DateStyle": "nonsense",
+           "no_such_parameter": "1", "session_authorization": "bob", "client_encoding": "KLINGON"}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_server_stays_when_it_refuses_a_value(one, name):
+    weir = one()
+    other = weir.client(TimeZone="Asia/Tokyo", work_mem="7MB")
+    pid = other.value(PID)
+    for _ in range(3):
+        client = weir.client(**{name: REFUSED[name], "lock_timeout": "3s"})
+        client.send(query("SELECT 1"))
+        refused = client.read_refusal()
+        assert refused.severity == "FATAL" and refused.sqlstate[:2] in ("22", "42"), refused
+        assert other.value("SHOW lock_timeout") == "0"
+        assert other.value("SHOW TimeZone") == "Asia/Tokyo"
+        assert other.value("SHOW work_mem") == "7MB"
+        assert weir.client().value("SHOW TimeZone") != "Asia/Tokyo"
+    assert other.value(PID) == pid
+
+
+def test_a_refused_value_in_session_mode(pgweir):
+    weir = pgweir(pool_mode="session", default_pool_size=1)
+    with weir.client() as first:
+        pid = first.value(PID)
+        first.query("SET lock_timeout = '7s'")
+    client = weir.client(statement_timeout="never")
+    client.send(query("SELECT 1"))
+    assert client.read_refusal().sqlstate == "22023"
+    second = weir.client()
+    assert second.value(PID) == pid
+    assert second.value("SHOW lock_timeout") == "0"
+
+
+def test_a_server_that_takes_no_parameters_any_more_goes(far_weir):
+    far, weir = far_weir
+    first = weir.wire().startup(TimeZone="CET")
+    server = far.accept().login()
+    first.finish_login("alice")
+    first.send(query("SELECT 1"))
+    server.expect("Q")
+    server.send(fake.complete("SET"), fake.parameter("TimeZone", "CET"), fake.ready())
+    server.expect("Q")
+    server.send(fake.answer("1"))
+    assert first.read_result().rows == [["1"]]
+    second = weir.wire().startup(TimeZone="EST")
+    second.finish_login("alice")
+    second.send(query("SELECT 2"))
+    assert b"EST" in server.expect("Q").body
+    server.send(fake.error("no", "42501"), fake.ready())
+    assert second.read_refusal().sqlstate == "42501"
+    assert server.expect("Q").body == b"SET \"TimeZone\"='GMT';\0"
+    server.send(fake.error("no", "42501"), fake.ready())
+    server.expect("X")
+    weir.wait_log("closing because: invalid server parameter")
+
+
 # -- in front of what the client says --------------------------------------------------------------
 
 
@@ -420,13 +477,35 @@ def test_names_change_with_the_client(one):
     assert clients[0].value("SHOW application_name") == "other"
 
 
-def test_a_name_that_the_server_spells_otherwise_is_told(one):
-    """PostgreSQL replaces what is not ASCII (since 16 by its hexadecimal form)."""
-    client = one().client(application_name="caf\u00e9")
-    told = [m.body for m in client.query("SELECT 1").messages if m.type == "S"]
+NAMES = {"UTF8": "caf\u00e9".encode(), "LATIN1": "caf\u00e9".encode("latin1"),
+         "control": b"a\tb\x7f\x1b[1m", "broken": b"\xff\xc3\xe2\x82"}
+ENCODINGS = {"LATIN1": "LATIN1"}
+
+
+@pytest.mark.parametrize("in_options", (False, True))
+@pytest.mark.parametrize("kind", NAMES)
+def test_a_name_that_is_not_ascii(one, postgres, kind, in_options):
+    weir = one()
+    name, encoding = NAMES[kind], ENCODINGS.get(kind, "UTF8")
+    clean = "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in name)
+    given = {"options": b"-c application_name=" + name.replace(b"\t", b"\\\t")} if in_options \
+        else {"application_name": name}
+    other = weir.client(application_name="other")
+    client = weir.client(client_encoding=encoding, **given)
+    assert client.parameters["application_name"] == clean
+    pid = client.value(PID)
+    for _ in range(3):
+        assert other.value("SHOW application_name") == "other"
+        assert client.value("SHOW application_name") == clean
+        assert (client.value(PID), other.value(PID)) == (pid, pid)
+    # What it sets later goes to PostgreSQL as it is, and comes back in PostgreSQL's spelling.
+    client.query(b"SET application_name = 'x\xc3\xa9'" if encoding == "UTF8"
+                 else b"SET application_name = 'x\xe9'")
     spelt = client.value("SHOW application_name")
-    assert spelt.startswith("caf") and spelt.isascii()
-    assert told == [f"application_name\0{spelt}\0".encode()]
+    assert spelt.startswith("x") and spelt.isascii()
+    assert other.value("SHOW application_name") == "other"
+    assert client.value("SHOW application_name") == spelt
+    assert client.value(PID) == pid
 
 
 # -- what this pooler is ---------------------------------------------------------------------------

@@ -174,6 +174,9 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out);
  */
 bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now);
 
+/* The server has not taken its borrower's parameters: the borrower hears why, the server stays. */
+void pool_refuse_params(struct server *server);
+
 /* Gives the server back. Only when it is ready and nothing is owed. */
 void pool_return(struct borrower *borrower);
 

@@ -52,7 +52,8 @@ enum errand_kind {
 	ERRAND_CONNECT, /* connect_query */
 	ERRAND_CHECK,   /* server_check_query */
 	ERRAND_RESET,   /* server_reset_query */
-	ERRAND_REPLAY   /* the borrower's parameters */
+	ERRAND_REPLAY,  /* the borrower's parameters */
+	ERRAND_SET_BACK /* its own, after a borrower whose parameters it did not take */
 };
 
 TAILQ_HEAD(server_list, server);
@@ -109,6 +110,8 @@ struct server {
 	struct known known;                /* the statements that are prepared there */
 	struct text_scope scope;                /* in which it prepares them: of `params` */
 	const struct params *params;       /* what is set there and is not its default */
+	const struct params *before;       /* `params` before ERRAND_REPLAY, while that runs */
+	struct err *refusal;               /* and why the server did not take them; or NULL */
 	const struct params *baseline;     /* what it reported at its login: its defaults */
 	struct buf reports;                /* of the borrower's work, and not in these two yet */
 	unsigned int report_count;         /* of those that nobody's work explains */
