@@ -376,6 +376,14 @@ void proof_begin(struct client *client)
 		proof_choose(client);
 }
 
+static bool is_answer(const struct frame *frame) { return frame->type == 'p' || frame->type == 'X'; }
+
+static void refuse_type(struct client *client, const struct frame *frame)
+{
+	client_refuse(client, ERR_PROTOCOL, "expected a password message, got type '%c'",
+	              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
+}
+
 /* One message of a client that has to prove itself. */
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
@@ -385,11 +393,6 @@ static void take_message(struct client *client, const struct frame *frame, struc
 
 	if (frame->type == 'X') {
 		client_close(client, "client close request");
-		return;
-	}
-	if (frame->type != 'p') {
-		client_refuse(client, ERR_PROTOCOL, "expected a password message, got type '%c'",
-		              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 		return;
 	}
 	result = entry_answer(client->entrance->entry, body, &out, &err);
@@ -408,8 +411,13 @@ bool proof_input(struct client *client, struct bytes in)
 			client_refuse(client, ERR_PROTOCOL, "bad packet header");
 			return false;
 		}
-		if (result == WIRE_MORE || in.count < frame.length)
+		/* What is no password is refused by its type: its length may mean nothing. */
+		if (result == WIRE_MORE || (is_answer(&frame) && in.count < frame.length))
 			break;
+		if (!is_answer(&frame)) {
+			refuse_type(client, &frame);
+			return false;
+		}
 		take_message(client, &frame, frame_body(in, &frame));
 		in = bytes_skip(in, frame.length);
 	}

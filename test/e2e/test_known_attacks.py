@@ -12,6 +12,19 @@ fault. Where a test stands in another file it is named here.
   over-long SCRAM fields of a client            here
   over-long SCRAM fields of a server            here
   ErrorResponse without SQLSTATE                here
+  a second startup packet (CVE-2026-107350)     here
+  options with an empty name (2026-107349)      here
+  lengths above 2^31, much data in one buffer   here
+  (2026-107348, 2026-6668)
+  a proof without a nonce (2026-19888)          here
+  endless iterations (2026-6669)                here: test_long_scram_of_servers,
+                                                test_expensive_servers_hold_up_no_client
+  malformed SCRAM, long nonces, errors without  here; test_login: test_bent_scram_*;
+  SQLSTATE (2026-6664 to 6666)                  test_server_login: test_bent_scram_of_servers
+  KILL_CLIENT by a stats user (2026-6667)       here: test_who_may_look_may_not_act
+  login packets of a server in pieces           here
+  NegotiateProtocolVersion twice                here; test_protocol
+  memory lost for each _pq_. option             unit test options_are_all_told, by the sanitizers
   a removed user with a cached verifier         here; test_login: test_a_removed_user_stays_outside
   a changed secret with a cached verifier       test_login: test_a_changed_secret_counts_at_once
   empty secrets                                 test_login: test_an_empty_secret_lets_nobody_in
@@ -26,6 +39,7 @@ fault. Where a test stands in another file it is named here.
 """
 
 import select
+import struct
 
 import pytest
 
@@ -123,6 +137,159 @@ def test_expensive_servers_hold_up_no_client(pgweir, fake_server):
     assert len(answered) < len(servers)
 
 
+FINALS = {
+    "no nonce": lambda final: final[:final.index(b",r=")] + final[final.index(b",p="):],
+    "empty nonce": lambda final: final[:final.index(b",r=") + 3] + final[final.index(b",p="):],
+    "binding only": lambda final: b"c=biws",
+    "proof only": lambda final: final[final.index(b",p=") + 1:],
+    "commas": lambda final: b",,,",
+}
+
+
+@pytest.mark.parametrize("bend", FINALS.values(), ids=FINALS)
+@pytest.mark.parametrize("user", ("alice", "mallory"))
+def test_proofs_without_a_nonce(pgweir, user, bend):
+    weir = pgweir(auth_type="scram-sha-256")
+    client = weir.wire().startup(user)
+    client.expect("R")
+    scram = Scram("alice secret")
+    client.send(sasl_initial(scram.first()))
+    client.send(message("p", bend(scram.final(client.expect("R").body[4:]))))
+    assert client.read_refusal().text == "SASL authentication failed"
+    assert weir.client(password="alice secret").value("SELECT 1") == "1"
+
+
+# -- startup packets ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("database", ("nowhere", "app"))
+@pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
+def test_a_second_startup_packet(pgweir, auth_type, database):
+    """Nobody becomes somebody else in the middle of a login."""
+    weir = pgweir(auth_type=auth_type)
+    for is_late in (False, True)[:1 + (auth_type == "scram-sha-256")]:
+        client = weir.wire().startup("alice", database)
+        client.expect("R")
+        scram = Scram("alice secret")
+        if is_late:
+            client.send(sasl_initial(scram.first()))
+            client.expect("R")
+        client.send(startup(user="admin", database="pgbouncer"))
+        refused = client.read_refusal()
+        assert (refused.sqlstate, refused.text) == (
+            "08P01", "expected a password message, got type '?'")
+    assert weir.client(password="alice secret").value("SELECT current_user") == "alice"
+
+
+@pytest.mark.parametrize("options", ("-c=", "-c =", "--=", "-c=x", "--=x -c work_mem=3MB",
+                                     "-c= " * 2000, "-c", "- -= -c=="))
+def test_options_without_a_name(pgweir, options):
+    weir = pgweir()
+    assert refusal(weir.address, options=options).text.startswith("unsupported options startup")
+    weir.reload(ignore_startup_parameters="options")
+    assert weir.client(options=options).value("SELECT 1") == "1"
+
+
+LENGTHS = (0, 3, 0x7fffffff, 0x80000000, 0x80000008, 0xfffffffb, 0xffffffff)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_nonsensical_lengths_of_clients(pgweir, length):
+    weir = pgweir(auth_type="scram-sha-256")
+    for code in (196608, 80877102, 80877103, 80877104):
+        client = weir.wire()
+        client.send(struct.pack("!II", length, code))
+        assert client.read_refusal().sqlstate == "08P01"
+    for kind in b"pQ\0":
+        client = weir.wire().startup()
+        client.expect("R")
+        client.send(bytes((kind,)) + struct.pack("!I", length))
+        assert client.read_refusal().sqlstate == "08P01"
+    assert weir.client(password="alice secret").value("SELECT 1") == "1"
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_nonsensical_lengths_of_servers(pgweir, fake_server, length):
+    far = fake_server()
+    weir = pgweir(databases={**dict.fromkeys("RSEKv", far.entry), "app2": ""})
+    for kind in "RSEKv":
+        client = weir.wire().startup(database=kind)
+        far.accept().send(kind.encode() + struct.pack("!I", length))
+        assert client.read_refusal().severity == "FATAL"
+    assert weir.client(database="app2").value("SELECT 1") == "1"
+
+
+@pytest.mark.parametrize("begins", (b"", message("p", b"x" * 69000)[:-1], None),
+                         ids=("in the line", "password", "startup"))
+def test_much_before_a_login(pgweir, fake_server, begins):
+    """What comes before a login stays in the system's buffers, or ends it."""
+    far = fake_server()
+    weir = pgweir(auth_type="plain" if begins else "trust", databases={"app": far.entry, "app2": ""})
+    client = weir.wire()
+    if begins is None:
+        client.send(startup(user="alice", search_path="x" * 9000)[:-1])
+    else:
+        client.startup()
+        if begins:
+            client.expect("R")
+            client.send(begins)
+        else:
+            far.accept()
+    before = weir.rss()
+    client.sock.settimeout(0.3)
+    try:
+        for _ in range(64):
+            client.sock.sendall(b"\x01" * 1024 * 1024)
+    except OSError:
+        pass
+    assert weir.rss() - before < 8 * 1024 * 1024
+    assert weir.client(database="app2", password="alice secret").value("SELECT 1") == "1"
+
+
+# -- logins at servers ----------------------------------------------------------------------------
+
+
+def test_a_servers_login_byte_by_byte(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": f"{far.entry} user=someone password=secret"})
+    client = weir.wire().startup()
+    server = far.accept()
+    server.send_slowly(fake.auth(3), 1)
+    assert server.expect("p").body == b"secret\0"
+    server.send_slowly(b"".join((fake.notice("hello"), fake.auth(0), fake.parameter("a", "b"),
+                                 message("K", fake.KEY), fake.ready())), 1)
+    assert client.finish_login("alice").parameters["a"] == "b"
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    server.send_slowly(fake.answer("1"), 1)
+    assert client.read_result().rows == [["1"]]
+
+
+@pytest.mark.parametrize("when", (1, 2))
+def test_a_server_that_negotiates_twice(pgweir, fake_server, when):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry, "app2": ""})
+    client = weir.wire().startup()
+    server = far.accept()
+    told = message("v", struct.pack("!II", 0x30000, 0))
+    server.send(*((told, told) if when == 1 else (told, fake.auth(0), told)))
+    assert client.read_refusal().text == "broken NegotiateProtocolVersion"
+    assert weir.client(database="app2").value("SELECT 1") == "1"
+
+
+def test_negotiation_comes_once_with_auth_query(pgweir):
+    weir = pgweir(auth_type="plain", auth_user="alice",
+                  auth_query="SELECT $1::text, 'known'::text")
+    weir.reload(userlist={"alice": "alice secret", "admin": "admin secret"})
+    client = weir.wire()
+    client.send(startup(version=0x30009, user="bob", database="app", **{"_pq_.x": "1"}))
+    kinds = [client.read().type, client.read().type]
+    client.send(message("p", cstr("known")))
+    while kinds[-1] not in "ZE":
+        kinds.append(client.read().type)
+    assert kinds.count("v") == 1 and kinds[0] == "v" and kinds[-1] == "Z"
+
+
 # -- errors of servers ----------------------------------------------------------------------------
 
 POOR = {"nothing": b"\0", "no code": b"SERROR\0Mfailed\0\0", "no text": b"SERROR\0C42601\0\0",
@@ -180,7 +347,7 @@ def test_nobody_else_at_the_console(pgweir, user):
 
 
 @pytest.mark.parametrize("command", (
-    "RELOAD", "SHUTDOWN", "PAUSE", "PAUSE app", "RESUME", "KILL app", "DISABLE app", "RECONNECT",
+    "KILL_CLIENT 1", "RELOAD", "SHUTDOWN", "PAUSE", "PAUSE app", "RESUME", "KILL app", "DISABLE app", "RECONNECT",
     "SET auth_type = 'trust'", "SUSPEND", "show version; SHUTDOWN", "  ;RELOAD"))
 def test_who_may_look_may_not_act(pgweir, command):
     weir = pgweir()
