@@ -315,6 +315,15 @@ def test_a_session_that_resets_has_its_own_defaults_again(pgweir, reset):
     assert client.value("SHOW work_mem") == "7MB"
 
 
+@pytest.mark.parametrize("name, own", (("TimeZone", "Asia/Tokyo"), ("work_mem", "7MB")))
+def test_a_session_that_resets_one_name_has_its_own_default_again(pgweir, name, own):
+    weir = pgweir(pool_mode="session", default_pool_size=1)
+    client = weir.client(TimeZone="Asia/Tokyo", work_mem="7MB")
+    client.query("SET TimeZone = 'Europe/Oslo'; SET work_mem = '8MB'")
+    client.query(f"RESET {name}")
+    assert client.value(f"SHOW {name}") == own
+
+
 def test_reset_goes_back_to_the_clients_own_default(one):
     weir = one()
     client = weir.client(DateStyle="SQL, DMY")
