@@ -19,6 +19,16 @@ bool credentials_from_secret(struct credentials *credentials, const struct secre
 	return true;
 }
 
+bool credentials_set_made_for(struct credentials *credentials,
+                              const struct scram_challenge *made_for)
+{
+	free(credentials->made_for);
+	credentials->made_for = malloc(sizeof(*made_for));
+	if (credentials->made_for)
+		*credentials->made_for = *made_for;
+	return credentials->made_for;
+}
+
 bool credentials_copy(struct credentials *to, const struct credentials *from)
 {
 	if (from->text && !(to->text = strdup(from->text)))
@@ -31,7 +41,12 @@ bool credentials_copy(struct credentials *to, const struct credentials *from)
 		}
 		*to->keys = *from->keys;
 	}
+	if (from->made_for && !credentials_set_made_for(to, from->made_for)) {
+		credentials_done(to);
+		return false;
+	}
 	to->kind = from->kind;
+	to->is_shown = from->is_shown;
 	return true;
 }
 
@@ -57,5 +72,6 @@ void credentials_done(struct credentials *credentials)
 	if (credentials->keys)
 		secret_wipe(credentials->keys, sizeof(*credentials->keys));
 	free(credentials->keys);
+	free(credentials->made_for);
 	*credentials = (struct credentials){ 0 };
 }

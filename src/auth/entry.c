@@ -293,22 +293,40 @@ bool entry_is_by(const struct entry *entry, const struct secret *secret)
 	return bytes_equal_secret(bytes_text(entry->secret.text), bytes_text(text));
 }
 
+/* The keys that its proof has revealed. */
+static bool take_keys(const struct entry *entry, struct credentials *credentials)
+{
+	struct scram_verifier verifier;
+	struct scram_challenge made_for;
+
+	if (!scram_verifier_parse(entry->secret.text, &verifier))
+		return false;
+	made_for.iterations = verifier.iterations;
+	made_for.salt_count = verifier.salt_count;
+	memcpy(made_for.salt, verifier.salt, verifier.salt_count);
+	credentials->keys = malloc(sizeof(*credentials->keys));
+	if (!credentials->keys || !credentials_set_made_for(credentials, &made_for)) {
+		credentials_done(credentials);
+		return false;
+	}
+	*credentials->keys = entry->keys;
+	credentials->kind = CREDENTIALS_KEYS;
+	return true;
+}
+
 bool entry_credentials(const struct entry *entry, struct credentials *credentials)
 {
 	struct secret sent = { SECRET_PLAIN, entry->password };
 
+	credentials->is_shown = true;
 	if (entry->outside && entry->password)
 		return credentials_from_secret(credentials, &sent);
 	if (entry->doom) /* it came in without a secret; the mock one is good for nothing */
 		return true;
 	if (entry->secret.kind != SECRET_PLAIN && entry->password)
 		return credentials_from_secret(credentials, &sent);
-	if (entry->secret.kind != SECRET_SCRAM || entry->method != ENTRY_SCRAM)
-		return credentials_from_secret(credentials, &entry->secret);
-	credentials->keys = malloc(sizeof(*credentials->keys));
-	if (!credentials->keys)
-		return false;
-	*credentials->keys = entry->keys;
-	credentials->kind = CREDENTIALS_KEYS;
-	return true;
+	if (entry->secret.kind == SECRET_SCRAM && entry->method == ENTRY_SCRAM)
+		return take_keys(entry, credentials);
+	credentials->is_shown = false;
+	return credentials_from_secret(credentials, &entry->secret);
 }

@@ -43,6 +43,7 @@ struct login {
 	struct job *job;         /* see derived_job() */
 	bool is_submitted;
 	bool is_slow;
+	const char *asked, *mismatch; /* static words, or NULL */
 	char user[];
 };
 
@@ -241,6 +242,15 @@ static enum login_result derive(struct login *login, const struct scram_challeng
 	return LOGIN_WORK;
 }
 
+/* Keys are of one salt and one number of rounds: with others they prove nothing. */
+static const char *compare(const struct scram_challenge *ours, const struct scram_challenge *theirs)
+{
+	if (!bytes_equal(bytes_of(ours->salt, ours->salt_count),
+	                 bytes_of(theirs->salt, theirs->salt_count)))
+		return "salt";
+	return ours->iterations == theirs->iterations ? NULL : "iteration count";
+}
+
 static enum login_result read_challenge(struct login *login, struct bytes data, struct buf *out,
                                         struct err *err)
 {
@@ -249,6 +259,8 @@ static enum login_result read_challenge(struct login *login, struct bytes data, 
 
 	if (!scram_client_read(&login->scram, data, &challenge, &why))
 		return fail(login, err, why.text);
+	if (login->credentials.made_for)
+		login->mismatch = compare(login->credentials.made_for, &challenge);
 	if (login->credentials.kind == CREDENTIALS_KEYS)
 		return send_final(login, out, err);
 	return derive(login, &challenge, out, err);
@@ -280,6 +292,16 @@ static const char *out_of_step(const struct login *login, uint32_t kind)
 	return "unexpected authentication request";
 }
 
+static const char *const asked_words[AUTH_SASL_FINAL + 1] = {
+	[AUTH_CLEARTEXT] = "a password in clear text",
+	[AUTH_MD5] = "md5",
+	[AUTH_SASL] = "SCRAM-SHA-256",
+};
+
+const char *login_asked(const struct login *login) { return login->asked; }
+
+const char *login_mismatch(const struct login *login) { return login->mismatch; }
+
 enum login_result login_answer(struct login *login, struct bytes body, struct buf *out,
                                struct err *err)
 {
@@ -289,6 +311,8 @@ enum login_result login_answer(struct login *login, struct bytes body, struct bu
 		return fail(login, err, "malformed authentication request");
 	if (request.kind > AUTH_SASL_FINAL || !(steps[login->state].kinds & ANSWERS(request.kind)))
 		return fail(login, err, out_of_step(login, request.kind));
+	if (login->state == STATE_START)
+		login->asked = asked_words[request.kind];
 	switch (request.kind) {
 	case AUTH_CLEARTEXT:
 		return send_cleartext(login, out, err);

@@ -84,7 +84,8 @@ static void free_all(struct users *users)
 	free(users);
 }
 
-static bool add_user(struct users *users, const struct buf *name, const struct buf *secret)
+static bool add_user(struct users *users, const struct buf *name, const struct buf *secret,
+                     unsigned long line)
 {
 	struct row *old, *row = malloc(sizeof(*row) + secret->count + name->count + 2);
 	char *at;
@@ -100,6 +101,7 @@ static bool add_user(struct users *users, const struct buf *name, const struct b
 	at[name->count] = 0;
 	row->user.name = at;
 	row->user.secret = secret_of(row->texts);
+	row->user.line = line;
 
 	HASH_FIND_STR(users->by_name, at, old);
 	if (old)
@@ -169,7 +171,7 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 		return false;
 	if (reader->name.count == 0)
 		return refuse(reader, err, "the name is empty");
-	if (!add_user(users, &reader->name, &reader->secret))
+	if (!add_user(users, &reader->name, &reader->secret, reader->line))
 		return err_set(err, ERR_MEMORY, "out of memory");
 	skip_line(reader);
 	return true;

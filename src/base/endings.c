@@ -83,6 +83,7 @@ static const struct {
 	{ "server ended the connection", { "server ended the connection", true } },
 	{ "server closed the connection during login",
 	  { "server closed the connection during login", true } },
+	{ "pgweir's own login", { "pgweir's own login refused", true } },
 	{ "connect timeout", { "connect timeout", true } },
 	{ "server check query timeout", { "server check query timeout", true } },
 	{ "server reset query timeout", { "server reset query timeout", true } },

@@ -53,9 +53,17 @@ bool err_set(struct err *err, enum err_code code, const char *format, ...)
 		return false;
 	err->code = code;
 	memcpy(err->sqlstate, sqlstates[code], sizeof(err->sqlstate));
+	err->detail[0] = 0;
 	va_start(args, format);
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	va_end(args);
+	return false;
+}
+
+bool err_detail(struct err *err, const char *text)
+{
+	if (err)
+		snprintf(err->detail, sizeof(err->detail), "%s", text);
 	return false;
 }
 

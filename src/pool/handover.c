@@ -76,13 +76,18 @@ static bool write_account(const struct account *account, struct channel *channel
 static void write_learnt(const struct pool *pool, struct buf *record)
 {
 	const struct credentials *learnt = &pool->learnt;
-	struct bytes keys = bytes_of("", 0);
+	struct bytes keys = bytes_of("", 0), salt = keys;
 
 	if (learnt->keys)
 		keys = bytes_of(learnt->keys, sizeof(*learnt->keys));
 	record_add_number(record, 'k', learnt->kind);
 	record_add_text(record, 't', learnt->text);
 	record_add_bytes(record, 'K', keys);
+	if (learnt->made_for)
+		salt = bytes_of(learnt->made_for->salt, learnt->made_for->salt_count);
+	record_add_number(record, 'o', learnt->is_shown);
+	record_add_number(record, 'n', learnt->made_for ? learnt->made_for->iterations : 0);
+	record_add_bytes(record, 'B', salt);
 	record_add_text(record, 'f', learnt->kind ? pool->account->secret : "");
 }
 
@@ -224,10 +229,11 @@ struct fields {
 	char account[CONFIG_USER_NAME_MAX + 1];
 	char stem[STATEMENT_STEM_MAX];
 	char shown[SECRET_MAX], secret[SECRET_MAX];
-	uint64_t last_id, last_number, number, kind;
+	uint64_t last_id, last_number, number, kind, iterations;
 	uint64_t server_hits, client_hits, size_hits, reserve_hits;
 	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome, is_typed;
-	struct bytes keys, welcome, baseline, text, scope;
+	bool is_shown;
+	struct bytes keys, salt, welcome, baseline, text, scope;
 	struct stats stats;
 };
 
@@ -262,9 +268,13 @@ static void read_learnt(struct record *record, struct fields *fields)
 	fields->kind = record_number(record, 'k');
 	record_text(record, 't', fields->shown, sizeof(fields->shown));
 	fields->keys = record_bytes(record, 'K', sizeof(struct scram_keys));
+	fields->is_shown = record_flag(record, 'o');
+	fields->iterations = record_number(record, 'n');
+	fields->salt = record_bytes(record, 'B', SCRAM_SALT_MAX);
 	record_text(record, 'f', fields->secret, sizeof(fields->secret));
 	if (fields->kind > CREDENTIALS_KEYS ||
-	    (fields->keys.count == sizeof(struct scram_keys)) != (fields->kind == CREDENTIALS_KEYS))
+	    (fields->keys.count == sizeof(struct scram_keys)) != (fields->kind == CREDENTIALS_KEYS) ||
+	    fields->iterations > SCRAM_ITERATIONS_MAX)
 		record->is_bad = true;
 }
 
@@ -344,7 +354,10 @@ static void take_account(struct pools_arrival *arrival, const struct fields *fie
 static void take_learnt(struct pool *pool, const struct fields *fields)
 {
 	const char *secret = pool->account->secret ? pool->account->secret : "";
-	struct credentials shown = { .kind = (enum credentials_kind)fields->kind };
+	struct credentials shown = { .kind = (enum credentials_kind)fields->kind,
+		                     .is_shown = fields->is_shown };
+	struct scram_challenge made_for = { .iterations = (unsigned int)fields->iterations,
+		                            .salt_count = fields->salt.count };
 	struct scram_keys keys;
 
 	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
@@ -353,6 +366,8 @@ static void take_learnt(struct pool *pool, const struct fields *fields)
 	if (shown.kind == CREDENTIALS_KEYS) {
 		memcpy(&keys, fields->keys.at, sizeof(keys));
 		shown.keys = &keys;
+		shown.made_for = fields->salt.count ? &made_for : NULL;
+		memcpy(made_for.salt, fields->salt.at, fields->salt.count);
 	} else {
 		shown.text = (char *)fields->shown;
 	}

@@ -235,6 +235,7 @@ static bool refuse_for_failure(const struct pool *pool, struct err *err)
 	        pool->failure.text);
 	if (pool->failure.code == ERR_FOREIGN)
 		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
+	err_detail(err, pool->failure.detail);
 	return false;
 }
 

@@ -152,6 +152,17 @@ void server_forget(struct server *server)
 	loop_defer(loop, &server->free_task);
 }
 
+/* SHOW ERRORS tells a login of ours that has failed from all else that PostgreSQL may refuse. */
+static void note_end(const struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
+
+	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "", err->text);
+	endings_note(&pool->pools->endings, *err->detail ? ERR_NOT_ALLOWED : err->code, words,
+	             pool->database->name, pool->account->name);
+}
+
 void server_close(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
@@ -163,8 +174,7 @@ void server_close(struct server *server, const struct err *err)
 	if (server->state == SERVER_CLOSING)
 		return;
 	log_close(server, &reason);
-	endings_note(&pool->pools->endings, reason.code, reason.text, pool->database->name,
-	             pool->account->name);
+	note_end(server, &reason);
 	if (!was_new)
 		say_goodbye(server);
 	server->borrower = NULL;

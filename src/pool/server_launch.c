@@ -237,6 +237,8 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		fail(server, ERR_FILES, "too many logins at once wait for their key");
 		return false;
 	case LOGIN_FAILED:
+		server_blame(server, err);
+		log_warning(&server->log, "%s: %s", err->text, err->detail);
 		server_close(server, err);
 		return false;
 	}
@@ -351,8 +353,10 @@ static enum frame_fate refused(struct server *server, struct bytes body)
 	if (is_misunderstanding(server, &report))
 		return ask_again(server), FRAME_STOP;
 	learn_protocol(server, true);
-	log_warning(&server->log, "server login failed: %s %s", report.severity, report.text);
 	err_set_foreign(&err, report.sqlstate, report.text);
+	server_blame(server, &err);
+	log_warning(&server->log, "server login failed: %s %s: %s", report.severity, report.text,
+	            err.detail);
 	server_close(server, &err);
 	return FRAME_STOP;
 }

@@ -68,6 +68,9 @@ void server_host_done(struct server *server, bool is_good);
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
                                    struct bytes in);
 
+/* Adds to the error of a login that failed whose login that was, where, and with what secret. */
+void server_blame(const struct server *server, struct err *err);
+
 /* Judges what was kept while a key was being derived. */
 void server_judge_kept(struct server *server);
 

@@ -20,10 +20,16 @@ struct credentials {
 	enum credentials_kind kind;
 	char *text;              /* PLAIN, MD5 */
 	struct scram_keys *keys; /* KEYS */
+	struct scram_challenge *made_for; /* KEYS: the salt and rounds of their secret; or NULL */
+	bool is_shown;                    /* a client has sent it, or its proof has revealed it */
 };
 
 /* What a stored secret is good for: plain and md5; nothing else. false: no memory. */
 bool credentials_from_secret(struct credentials *credentials, const struct secret *secret);
+
+/* Notes of which secret the keys are. Copied. false: no memory. */
+bool credentials_set_made_for(struct credentials *credentials,
+                              const struct scram_challenge *made_for);
 
 /* Fills *to (at rest before) with the like. false: no memory, *to is at rest. */
 bool credentials_copy(struct credentials *to, const struct credentials *from);

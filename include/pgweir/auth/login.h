@@ -40,6 +40,12 @@ void login_free(struct login **login);
 enum login_result login_answer(struct login *login, struct bytes body, struct buf *out,
                                struct err *err);
 
+/* What the server has asked for, in words; NULL: nothing yet. Static. */
+const char *login_asked(const struct login *login);
+
+/* What of its SCRAM challenge is not as in the secret that our keys are of; NULL: nothing. Static. */
+const char *login_mismatch(const struct login *login);
+
 /* As entry_job() and entry_job_refused(). */
 struct job *login_job(struct login *login);
 void login_job_refused(struct login *login);

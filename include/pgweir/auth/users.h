@@ -35,6 +35,7 @@ struct secret secret_of(const char *text);
 struct user {
 	const char *name;
 	struct secret secret;
+	unsigned long line; /* of auth_file, from 1 */
 };
 
 struct users;

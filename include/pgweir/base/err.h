@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #define ERR_TEXT_SIZE 512
+#define ERR_DETAIL_SIZE 384
 
 enum err_code {
 	ERR_NONE,
@@ -52,11 +53,15 @@ struct err {
 	enum err_code code;
 	char sqlstate[6];         /* as the code's row says; another only for ERR_FOREIGN */
 	char text[ERR_TEXT_SIZE]; /* longer words are cut */
+	char detail[ERR_DETAIL_SIZE]; /* what else a client is told; "" = nothing */
 };
 
 /* Fills *err (which may be NULL) and returns false, so that a failure is one line. */
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Adds a detail to an error that is set. Returns false. */
+bool err_detail(struct err *err, const char *text);
 
 /* An error that PostgreSQL sent: its SQLSTATE (five characters, else XX000) and its words. */
 bool err_set_foreign(struct err *err, const char *sqlstate, const char *text);

@@ -103,6 +103,17 @@ START_TEST(users_files)
 }
 END_TEST
 
+START_TEST(users_have_a_line)
+{
+	struct users *users =
+	    users_parse(bytes_text("; x\n\"a\" \"b\"\n\n\"c\" \"d\"\n\"a\" \"e\"\n"), "f", NULL);
+
+	ck_assert_uint_eq(users_find(users, "c")->line, 4);
+	ck_assert_uint_eq(users_find(users, "a")->line, 5);
+	users_release(&users);
+}
+END_TEST
+
 /* A line whose name, or secret, has `count` bytes. */
 static struct users *with_length(size_t name_count, size_t secret_count)
 {
@@ -214,6 +225,7 @@ int main(void)
 
 	tcase_add_loop_test(cases, secret_kinds, 0, COUNT_OF(secrets));
 	tcase_add_loop_test(cases, users_files, 0, COUNT_OF(files));
+	tcase_add_test(cases, users_have_a_line);
 	tcase_add_test(cases, users_lengths_have_limits);
 	tcase_add_test(cases, users_are_found_and_held);
 	tcase_add_test(cases, users_from_a_file);

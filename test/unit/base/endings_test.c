@@ -23,6 +23,8 @@ static const struct {
 	{ "something new", ERR_NONE, "other" },
 	{ "", ERR_NONE, "other" },
 	{ "password authentication failed for user \"x\"", ERR_FOREIGN, "refused by PostgreSQL" },
+	{ "pgweir's own login as \"x\" at y: password authentication failed", ERR_NOT_ALLOWED,
+	  "pgweir's own login refused" },
 	{ "password authentication failed", ERR_PASSWORD, "password authentication failed" },
 	{ "server login has been failing, cached error: x (server_login_retry)", ERR_FOREIGN,
 	  "server login has been failing" },

@@ -53,12 +53,29 @@ START_TEST(err_codes_all_have_a_sqlstate)
 }
 END_TEST
 
+START_TEST(a_detail_belongs_to_one_error)
+{
+	struct err err;
+
+	err_set(&err, ERR_PASSWORD, "no");
+	ck_assert_str_eq(err.detail, "");
+	ck_assert(!err_detail(&err, "because"));
+	err_prefix(&err, "oh ");
+	ck_assert_str_eq(err.text, "oh no");
+	ck_assert_str_eq(err.detail, "because");
+	err_set_foreign(&err, "28P01", "no");
+	ck_assert_str_eq(err.detail, "");
+	ck_assert(!err_detail(NULL, "nobody asks"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/err");
 	TCase *cases = tcase_create("err");
 
 	tcase_add_test(cases, err_has_code_and_words);
+	tcase_add_test(cases, a_detail_belongs_to_one_error);
 	tcase_add_test(cases, err_foreign_keeps_its_sqlstate);
 	tcase_add_test(cases, err_cuts_long_words);
 	tcase_add_test(cases, err_codes_all_have_a_sqlstate);
