@@ -582,12 +582,12 @@ def test_a_place_that_is_disabled(gate):
 
 
 def test_the_place_may_not_be_the_console(make_pgweir):
-    for settings in (dict(auth_dbname="pgbouncer"),
-                     dict(databases={"app": "auth_dbname=pgbouncer"})):
+    for status, settings in ((1, dict(auth_dbname="pgbouncer")),
+                             (0, dict(databases={"app": "auth_dbname=pgbouncer"}))):
         weir = make_pgweir(**settings)
         done = weir.run("--check", weir.ini)
-        assert done.returncode == 1
-        assert "the console's name" in done.stdout + done.stderr
+        assert done.returncode == status
+        assert "the console's name" in done.stderr
 
 
 def test_no_lookup_for_a_database_that_is_not_there(gate):
