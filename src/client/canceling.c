@@ -71,8 +71,37 @@ static void forward(struct client *client, struct bytes key)
 		client_close(client, err.text);
 }
 
+/* Who asks, in words. `client`: brought the request; NULL: another process of ours did. */
+static const char *say_asker(const struct client *client, const struct client *target, char *out,
+                             size_t size)
+{
+	struct line line = line_begin(out, size);
+
+	if (client)
+		address_add(&client->peer, &line);
+	else
+		line_add(&line, "the process that took over");
+	line_add(&line, " for client ");
+	address_add(&target->peer, &line);
+	line_add(&line, " (id ");
+	line_add_number(&line, target->id);
+	line_add(&line, ")");
+	return out;
+}
+
+/* It waits for a server, so there is none to send anything to. */
+static void cancel_waiting(const struct client *client, struct client *target)
+{
+	char asker[CANCEL_ASKER_SIZE];
+
+	log_info(&target->log, "cancel request while waiting for a server, asked by %s",
+	         say_asker(client, target, asker, sizeof(asker)));
+	relay_cancel_waiting(target);
+}
+
 static void cancel(struct client *client, struct client *target)
 {
+	char asker[CANCEL_ASKER_SIZE];
 	struct err err;
 
 	client_enter(client, CLIENT_CANCELING);
@@ -82,11 +111,13 @@ static void cancel(struct client *client, struct client *target)
 		return;
 	}
 	if (target->state == CLIENT_WAITING) {
-		relay_cancel_waiting(target);
+		cancel_waiting(client, target);
 		client_close(client, NULL);
 		return;
 	}
-	client->cancel = cancel_start(&target->borrower, on_end, client, &err);
+	client->cancel =
+	    cancel_start(&target->borrower, say_asker(client, target, asker, sizeof(asker)), on_end,
+	                 client, &err);
 	if (!client->cancel && client->state != CLIENT_CLOSED)
 		client_close(client, err.text);
 }
@@ -115,6 +146,7 @@ void clients_cancel(struct clients *clients, struct bytes key)
 {
 	struct client *target = find_target(clients, key);
 	struct logger log = { clients->with.log, NULL };
+	char asker[CANCEL_ASKER_SIZE];
 	struct err err;
 
 	if (!target) {
@@ -126,7 +158,8 @@ void clients_cancel(struct clients *clients, struct bytes key)
 	if (target->state == CLIENT_CONSOLE)
 		clients->with.door->cancel(target->console);
 	else if (target->state == CLIENT_WAITING)
-		relay_cancel_waiting(target);
-	else if (!cancel_start(&target->borrower, on_nothing, NULL, &err))
+		cancel_waiting(NULL, target);
+	else if (!cancel_start(&target->borrower, say_asker(NULL, target, asker, sizeof(asker)),
+	                       on_nothing, NULL, &err))
 		log_info(&target->log, "%s", err.text);
 }

@@ -107,7 +107,8 @@ const struct setting settings[] = {
 	                "processors to spare, and uses one of them while they are at work. 0 = it "
 	                "sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
-	        .help = "How long a cancel request may wait for its turn. 0 = for ever."),
+	        .help = "How long a cancel request may wait until it is sent: for its turn, and "
+	                "for its connection to PostgreSQL. 0 = for ever."),
 	SETTING(client_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes clients that hold no server and sent nothing for so long. "
 	                "0 = never."),

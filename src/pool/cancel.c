@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
 #include "pool_priv.h"
@@ -46,7 +47,8 @@ static void detach(struct cancel *cancel)
 		pool->cancel_waiting_count--;
 	}
 	pool->pools->cancel_count--;
-	timer_clear(&cancel->timer);
+	timer_clear(&cancel->wait);
+	timer_clear(&cancel->way);
 	dial_cancel(&cancel->dial);
 	stream_close(&cancel->stream);
 	cancel->server = NULL;
@@ -70,10 +72,33 @@ static void finish(struct cancel *cancel)
 		cancel->on_end(cancel->arg);
 }
 
-static void on_due(struct timer *timer)
+/* One line for each that was sent, or that ran out of time: who asked, and of which server. */
+static void tell(const struct cancel *cancel, const char *what)
 {
-	struct cancel *cancel = CANCEL_OF(timer, timer);
+	const struct server *server = cancel->server;
+	char address[ADDRESS_TEXT_SIZE];
 
+	log_info(&cancel->pool->log, "%s, asked by %s, for server %s, pid %u", what, cancel->asker,
+	         address_format(&cancel->address, address, sizeof(address)),
+	         server && server->key_size >= 4 ? load_be32((const char *)server->key) : 0);
+}
+
+/* It could not be sent in time. */
+static void on_wait_over(struct timer *timer)
+{
+	struct cancel *cancel = CANCEL_OF(timer, wait);
+
+	tell(cancel, "cancel request not sent within cancel_wait_timeout");
+	finish(cancel);
+}
+
+static void on_way_over(struct timer *timer)
+{
+	struct cancel *cancel = CANCEL_OF(timer, way);
+
+	tell(cancel, cancel->is_sent
+	                 ? "cancel request sent, and not dealt with within server_connect_timeout"
+	                 : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive some day: nobody else shall have that server then. */
 	if (cancel->is_sent && cancel->server)
 		server_set_close_needed(cancel->server, true);
@@ -91,7 +116,8 @@ static bool is_wanted(const struct cancel *cancel)
 
 static void fail(struct cancel *cancel, const struct err *err)
 {
-	log_info(&cancel->pool->log, "failed cancel request: %s", err->text);
+	log_info(&cancel->pool->log, "failed cancel request: %s, asked by %s", err->text,
+	         cancel->asker);
 	finish(cancel);
 }
 
@@ -107,6 +133,7 @@ static void say_key(struct cancel *cancel)
 	message_cancel(&out, bytes_of(cancel->server->key, cancel->server->key_size));
 	cancel->is_sent = true;
 	cancel->server->cancel_count++;
+	timer_clear(&cancel->wait);
 	if (!buf_ok(&out) || !stream_send(&cancel->stream, buf_bytes(&out)) ||
 	    !stream_want(&cancel->stream, WANT_INPUT))
 		finish(cancel);
@@ -135,6 +162,13 @@ static void act_on(struct cancel *cancel, enum securing securing, const struct e
 		say_key(cancel);
 }
 
+/* PostgreSQL says nothing; it closes when the signal has been sent. */
+static void delivered(struct cancel *cancel)
+{
+	tell(cancel, "cancel request delivered");
+	finish(cancel);
+}
+
 static void on_input(struct stream *stream)
 {
 	struct cancel *cancel = CANCEL_OF(stream, stream);
@@ -143,9 +177,8 @@ static void on_input(struct stream *stream)
 	struct err err;
 
 	if (cancel->is_sent) {
-		/* PostgreSQL says nothing; it closes when the signal has been sent. */
 		if (stream_read(stream, &in) == STREAM_END)
-			finish(cancel);
+			delivered(cancel);
 		return;
 	}
 	if (!is_wanted(cancel)) {
@@ -158,7 +191,15 @@ static void on_input(struct stream *stream)
 
 static void on_drained(struct stream *stream) { (void)stream; }
 
-static void on_gone(struct stream *stream) { finish(CANCEL_OF(stream, stream)); }
+static void on_gone(struct stream *stream)
+{
+	struct cancel *cancel = CANCEL_OF(stream, stream);
+
+	if (cancel->is_sent)
+		delivered(cancel);
+	else
+		finish(cancel);
+}
 
 static void on_secured(struct stream *stream, const struct err *err)
 {
@@ -210,9 +251,8 @@ static void launch(struct cancel *cancel)
 	TAILQ_INSERT_TAIL(&pool->cancels_active, cancel, node);
 	pool->cancel_active_count++;
 	cancel->is_active = true;
-	cancel->address = *peer;
-	timer_set(&cancel->timer,
-	          loop_line(pools->with.loop, pools->config->server_connect_timeout, on_due),
+	timer_set(&cancel->way,
+	          loop_line(pools->with.loop, pools->config->server_connect_timeout, on_way_over),
 	          loop_now(pools->with.loop));
 	if (address_is_unix(peer)) {
 		snprintf(path, sizeof(path), "%s", cancel->server->path);
@@ -235,8 +275,8 @@ void cancel_serve(struct pool *pool)
 	}
 }
 
-struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), void *arg,
-                            struct err *err)
+struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
+                            void *arg, struct err *err)
 {
 	struct pool *pool = target->pool;
 	struct server *server = target->server;
@@ -256,16 +296,18 @@ struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), 
 		return NULL;
 	}
 	*cancel = (struct cancel){
-		.pool = pool, .server = server, .target = target, .on_end = on_end, .arg = arg
+		.pool = pool, .server = server, .target = target, .on_end = on_end, .arg = arg,
+		.address = server->peer,
 	};
+	text_copy(cancel->asker, sizeof(cancel->asker), asker);
 	TAILQ_INSERT_TAIL(&pool->cancels_waiting, cancel, node);
 	pool->cancel_waiting_count++;
 	pool->cancel_count++;
 	pool->pools->cancel_count++;
-	timer_set(
-	    &cancel->timer,
-	    loop_line(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout, on_due),
-	    loop_now(pool->pools->with.loop));
+	timer_set(&cancel->wait,
+	          loop_line(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
+	                    on_wait_over),
+	          loop_now(pool->pools->with.loop));
 	cancel_serve(pool);
 	if (cancel->is_ended)
 		return NULL;
@@ -276,11 +318,15 @@ void cancel_rearm_waiting(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
 	struct timer_line *line =
-	    loop_line(pools->with.loop, pools->config->cancel_wait_timeout, on_due);
+	    loop_line(pools->with.loop, pools->config->cancel_wait_timeout, on_wait_over);
 	struct cancel *cancel;
 
 	TAILQ_FOREACH (cancel, &pool->cancels_waiting, node)
-		timer_change(&cancel->timer, line);
+		timer_change(&cancel->wait, line);
+	TAILQ_FOREACH (cancel, &pool->cancels_active, node) {
+		if (!cancel->is_sent)
+			timer_change(&cancel->wait, line);
+	}
 }
 
 void cancel_drop(struct cancel *cancel)

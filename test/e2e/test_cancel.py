@@ -2,6 +2,8 @@
 """Cancel requests hit their own query or nothing at all."""
 
 import os
+import re
+import socket
 import struct
 import threading
 
@@ -292,3 +294,111 @@ def test_cancel_in_the_crowd_never_hits_another(pgweir):
             worker.join(20)
     assert not wrong
     wait_until(lambda: weir.pool()["sv_active"] == 0)
+
+
+def asked(weir, client, cancel, what):
+    """The line that says what became of the cancel, who asked, and of which server."""
+    own, other = client.sock.getsockname(), cancel
+    return weir.wait_log(rf"LOG \S+ {what}, asked by {other[0]}:{other[1]} for client "
+                         rf"{own[0]}:{own[1]} \(id \d+\), for server (\S+), pid (\d+)$")
+
+
+def test_a_delivered_cancel_has_its_line(pgweir, postgres):
+    weir = pgweir(pool_mode="transaction")
+    client = weir.client()
+    client.send(query(SLEEP))
+    wait_asleep(postgres)
+    pid = postgres.value("SELECT pid FROM pg_stat_activity WHERE query = %s", SLEEP)
+    with Wire(weir.address) as cancel:
+        asker = cancel.sock.getsockname()
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        cancel.wait_closed()
+    assert client.read_result().error["C"] == "57014"
+    line = asked(weir, client, asker, "cancel request delivered")
+    assert line.groups() == (f"{postgres.host}:{postgres.port}", str(pid))
+
+
+def test_a_cancel_of_one_that_waits_has_its_line(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    holder, client = weir.client(), weir.client()
+    holder.query("BEGIN")
+    client.send(query("SELECT 1"))
+    weir.wait_pool(cl_waiting=1)
+    send_cancel(weir.address, client.key)
+    assert client.read_result().error["C"] == "57014"
+    own = client.sock.getsockname()
+    assert re.search(r"cancel request while waiting for a server, asked by 127\.0\.0\.1:\d+ for "
+                     rf"client 127\.0\.0\.1:{own[1]} \(id \d+\)", weir.log)
+
+
+def reset(wire):
+    """Closes it so that the far end sees it at once, whatever it reads."""
+    wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.sock.close()
+
+
+def held_cancel(scripted, **settings):
+    """A pool of one: a first cancel is at the server, so a second one has to wait."""
+    weir, client, server = scripted(default_pool_size=1, **settings)
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    first, second = Wire(weir.address), Wire(weir.address)
+    first.send(special(CANCEL_REQUEST, client.key))
+    caller = weir.far.accept_raw()
+    assert caller.read_startup() is None
+    second.send(special(CANCEL_REQUEST, client.key))
+    wait_until(lambda: weir.pool()["cl_waiting_cancel_req"] == 1)
+    return weir, client, server, first, caller, second
+
+
+def test_a_cancel_whose_connection_goes_is_sent_all_the_same(scripted):
+    weir, client, server, first, caller, second = held_cancel(scripted)
+    asker = second.sock.getsockname()
+    reset(second)
+    assert not weir.far.has_caller()
+    caller.close()
+    first.wait_closed()
+    late = weir.far.accept_raw()
+    assert late.read_startup() is None
+    assert late.cancel_key == caller.cancel_key
+    late.close()
+    asked(weir, client, asker, "cancel request delivered")
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+
+
+def test_one_that_is_too_late_has_its_line(scripted):
+    weir, client, server, first, caller, second = held_cancel(scripted, cancel_wait_timeout="0.3")
+    asker = second.sock.getsockname()
+    second.wait_closed()
+    line = asked(weir, client, asker, "cancel request not sent within cancel_wait_timeout")
+    assert line.group(1) == f"{weir.far.host}:{weir.far.port}"
+    # The first one was sent: it is not for this limit.
+    assert weir.pool()["sv_active_cancel"] == 1
+    caller.close()
+    first.wait_closed()
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+
+
+def test_the_limit_counts_while_it_gets_its_connection(scripted):
+    """Nobody accepts there any more: connecting could last for server_connect_timeout."""
+    weir, client, server = scripted(default_pool_size=1, cancel_wait_timeout="0.3",
+                                    server_connect_timeout="3600")
+    client.send(query("SELECT 1"))
+    server.expect("Q")
+    weir.far.listener.listen(0)
+    crowd = []
+    for _ in range(3):  # until the door is full
+        crowd.append(socket.socket())
+        crowd[-1].setblocking(False)
+        crowd[-1].connect_ex((weir.far.host, weir.far.port))
+    with Wire(weir.address) as cancel:
+        asker = cancel.sock.getsockname()
+        cancel.send(special(CANCEL_REQUEST, client.key))
+        cancel.wait_closed()
+    asked(weir, client, asker, "cancel request not sent within cancel_wait_timeout")
+    for each in crowd:
+        each.close()
+    server.send(fake.answer("1"))
+    assert client.read_result().rows == [["1"]]

@@ -9,6 +9,8 @@
 
 #include "pgweir/pool/server.h"
 
+#define CANCEL_ASKER_SIZE 192
+
 struct cancel {
 	TAILQ_ENTRY(cancel) node; /* in the pool's list of waiting or active ones */
 	struct pool *pool;
@@ -16,7 +18,8 @@ struct cancel {
 	const struct borrower *target; /* who asked; compared, never called */
 	struct dial dial;
 	struct stream stream;
-	struct timer timer; /* cancel_wait_timeout; then server_connect_timeout */
+	struct timer wait; /* cancel_wait_timeout, until it is sent */
+	struct timer way;  /* server_connect_timeout, from when it gets a connection to its end */
 	struct task end_task;
 	bool is_active; /* has a connection, or is getting one */
 	bool is_sent;   /* the key is out: it cannot be called back */
@@ -25,14 +28,15 @@ struct cancel {
 	void (*on_end)(void *arg);
 	void *arg;
 	struct address address;
+	char asker[CANCEL_ASKER_SIZE]; /* for the log */
 };
 
 /*
- * Cancels what `target`'s server is doing. NULL with *err (for the log): there is
+ * Cancels what `target`'s server is doing. `asker`: who asks, in words for the log. NULL with *err (for the log): there is
  * nothing to cancel. Else the caller may take it back by cancel_drop().
  */
-struct cancel *cancel_start(struct borrower *target, void (*on_end)(void *arg), void *arg,
-                            struct err *err);
+struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
+                            void *arg, struct err *err);
 
 /* on_end() will not come any more; what has been sent cannot be called back. */
 void cancel_drop(struct cancel *cancel);
