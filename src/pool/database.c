@@ -7,6 +7,7 @@
 
 #include "pgweir/base/text.h"
 
+#include "outage_priv.h"
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -89,6 +90,7 @@ void database_free(struct database *database)
 	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
 	timer_clear(&database->rest);
+	outages_done(&database->outages);
 	HASH_DEL(pools->database_table, database);
 	TAILQ_REMOVE(&pools->databases, database, node);
 	pools->database_count--;

@@ -162,6 +162,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	borrower->waiting_since = loop_now(loop_of(pool));
 	borrower->line_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
+	pool->database->waiting_count++;
 	count_hits(pool);
 	TAILQ_INSERT_TAIL(line, borrower, line_node);
 	*count += 1;
@@ -186,6 +187,7 @@ void pool_give_up(struct borrower *borrower)
 	pool->stats.wait_time += (uint64_t)wait;
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;
+	pool->database->waiting_count--;
 	borrower->state = BORROWER_RESTING;
 }
 

@@ -12,6 +12,7 @@
  */
 #include "pgweir/pool/pool.h"
 
+#include "outage_priv.h"
 #include "pool_priv.h"
 #include "server_priv.h"
 
@@ -154,6 +155,7 @@ void pool_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
 
+	server_outage_over(server);
 	if (server->replication) {
 		pool_own_login_done(server);
 		return;
@@ -181,12 +183,14 @@ void pool_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
+	if (err->code != ERR_ADMIN_SHUTDOWN) /* else we ended it ourselves */
+		server_outage(server, err);
 	if (server->replication) {
 		pool_own_login_failed(server, err);
 		return;
 	}
 	if (err->code == ERR_ADMIN_SHUTDOWN)
-		return; /* we ended it ourselves */
+		return;
 	server_host_done(server, false);
 	pool->is_failing = !hosts_has_good(&pool->hosts);
 	pool->is_hopeful = false;

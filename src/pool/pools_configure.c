@@ -5,6 +5,7 @@
  */
 #include "pgweir/pool/pools.h"
 
+#include "outage_priv.h"
 #include "pool_priv.h"
 #include "server_priv.h"
 
@@ -147,6 +148,8 @@ static void configure_database(struct database *database, const struct config *o
 	          config_database_same_server(before, after, database->name);
 	database->entry = after;
 	database->server_limit = config_max_db_connections(pools->config, after);
+	if (!is_same)
+		outages_done(&database->outages);
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "database removed");
 	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!after) {

@@ -48,6 +48,13 @@ bool error_is_fatal(struct bytes body)
 	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
 
+/* Its last words, be they for a client or for nobody. */
+static void log_end_of(const struct server *server, const struct report *report)
+{
+	log_warning(&server->log, "server said: %s %s: %s", report->severity, report->sqlstate,
+	            report->text);
+}
+
 void server_close_by(struct server *server, struct bytes body)
 {
 	char room[ERROR_PREFIX];
@@ -55,6 +62,7 @@ void server_close_by(struct server *server, struct bytes body)
 	struct err err;
 
 	read_error(body, room, sizeof(room), &report);
+	log_end_of(server, &report);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	err_prefix(&err, "server said: %s ", report.severity);
 	server_close(server, &err);
@@ -63,6 +71,12 @@ void server_close_by(struct server *server, struct bytes body)
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
 	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
+		char room[ERROR_PREFIX];
+		struct report report;
+
+		read_error(body, room, sizeof(room), &report);
+		if (!server->is_told)
+			log_end_of(server, &report);
 		server->is_told = true;
 		return FRAME_PASS;
 	}

@@ -138,7 +138,7 @@ def test_a_host_that_says_nothing(pgweir, everywhere, fake_server):
                   server_connect_timeout="5", server_login_retry=LONG)
     assert {hold(weir)[1] for _ in range(4)} == {TWO}
     assert mute.has_caller()
-    assert logged(weir, "no answer, another host is tried", 1)
+    assert logged(weir, "closing because: no answer, another host is tried", 1)
 
 
 def test_a_silent_host_with_one_server_only(pgweir, everywhere, fake_server):
@@ -160,9 +160,9 @@ def test_the_last_host_has_all_the_time(pgweir, fake_server):
     weir = pgweir(databases=entry([TWO, THREE], port), server_connect_timeout="2",
                   server_login_retry=LONG)
     weir.wire().startup()
-    weir.wait_log("127.0.0.2:.*no answer, another host is tried")
+    weir.wait_log("127.0.0.2:.*closing because: no answer, another host is tried")
     weir.wait_log("127.0.0.3:.*closing because: connect timeout")
-    assert weir.log.count("no answer") == 1
+    assert weir.log.count("closing because: no answer") == 1
 
 
 def test_a_host_that_comes_back_is_used_again(pgweir, fake_server):

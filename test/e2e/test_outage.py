@@ -266,3 +266,130 @@ def test_the_attempts_are_no_more_than_without_it(pgweir, fake_server):
     for _ in range(30):
         turned_away(refusal(weir.address))
     assert errors(weir, "server could not be reached") == 1
+
+
+# -- what the log says of hosts -------------------------------------------------------------------
+
+QUIET = dict(log_connections=0, log_disconnections=0, log_pooler_errors=0)
+
+
+def lines(weir, pattern):
+    return [line for line in weir.log.splitlines() if re.search(pattern, line)]
+
+
+def tried(weir, times):
+    """So many attempts to connect have failed."""
+    wait_until(lambda: errors(weir, "server could not be reached") >= times)
+
+
+def test_a_host_that_is_down_has_one_line(pgweir, fake_server):
+    port = free_port()
+    weir = pgweir(databases={"app": f"host=127.0.0.1 port={port}"}, server_login_retry="0.05",
+                  **QUIET)
+    client = weir.wire().startup()
+    weir.wait_log(rf" WARNING app: PostgreSQL at 127\.0\.0\.1:{port} cannot be reached: "
+                  r"Connection refused; 1 client waits$")
+    more = [weir.wire().startup(user) for user in ("bob", "carol", "alice")]
+    tried(weir, 10)
+    fake_server(port=port).serve(lambda server: server.login().answer_queries())
+    weir.wait_log(rf" LOG app: PostgreSQL at 127\.0\.0\.1:{port} answers again after \d+ s$")
+    for one, user in zip((client, *more), ("alice", "bob", "carol", "alice")):
+        one.finish_login(user)
+    assert len(lines(weir, "cannot be reached|answers again")) == 2
+
+
+def test_how_many_wait_is_said_of_all_users(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, server_login_retry=LONG, **QUIET)
+    waiting = [weir.wire().startup(user) for user in ("alice", "bob", "bob")]
+    weir.wait_pool(user="alice", cl_waiting=1)
+    weir.wait_pool(user="bob", cl_waiting=2)
+    far.accept().close()
+    far.accept().close()
+    for _ in range(2):  # once more, in an older protocol
+        far.accept().close()
+    weir.wait_log("app: PostgreSQL at .* cannot be reached: server closed the connection during "
+                  "login; 3 clients wait$")
+    tried(weir, 0)
+    assert len(waiting) == 3 and len(lines(weir, "cannot be reached")) == 1
+
+
+def test_a_host_that_comes_and_goes_has_few_lines(pgweir, fake_server):
+    port = free_port()
+    weir = pgweir(databases={"app": f"host=127.0.0.1 port={port}"}, server_login_retry="0.05",
+                  pool_mode="transaction", **QUIET)
+    for number in range(1, 6):
+        client = weir.wire().startup()
+        client.send(query("SELECT 1"))
+        tried(weir, number)
+        far = fake_server(port=port).serve(lambda server: server.login().answer_queries())
+        client.finish_login("alice")
+        assert client.read_result().rows == [["1"]]
+        far.close()
+        weir.wait_pool(sv_idle=0, sv_active=0)
+        weir.admin("RECONNECT")  # forgets the welcome, so that the next login needs a server
+        client.close()
+    assert len(lines(weir, "cannot be reached")) == 1
+    assert len(lines(weir, "answers again")) == 1
+
+
+def test_one_of_two_hosts_has_its_line(pgweir, fake_server):
+    """Nobody waits for it, and nobody else would say so."""
+    good = fake_server("127.0.0.2").serve(lambda server: server.login().answer_queries())
+    weir = pgweir(databases={"app": f"host=127.0.0.9,127.0.0.2 port={good.port}"},
+                  server_login_retry=LONG, **QUIET)
+    assert weir.client().value("SELECT 1") == "1"
+    weir.wait_log(rf"WARNING app: PostgreSQL at 127\.0\.0\.9:{good.port} cannot be reached: "
+                  "Connection refused; 1 client waits")
+    assert len(lines(weir, "cannot be reached")) == 1
+
+
+def test_names_and_sockets_are_named(make_pgweir):
+    port = free_port()
+    weir = make_pgweir(databases={"one": f"host=many.test port={port}",
+                                  "two": f"host=nowhere.invalid port={port}",
+                                  "three": f"host=/nonexistent port={port}"},
+                       server_login_retry=LONG, **QUIET)
+    weir.account.write(f"{weir.dir}/hosts", "127.0.0.9 many.test\n", 0o644)
+    weir.start(env={"CARES_HOSTS": f"{weir.dir}/hosts"})
+    waiting = [weir.wire().startup(database=name) for name in ("one", "two", "three")]
+    weir.wait_log(rf"one: PostgreSQL at many\.test \(127\.0\.0\.9:{port}\) cannot be reached: C")
+    weir.wait_log(rf"two: PostgreSQL at nowhere\.invalid:{port} cannot be reached: .*DNS")
+    weir.wait_log(rf"three: PostgreSQL at /nonexistent/\.s\.PGSQL\.{port} cannot be reached: No")
+    assert len(waiting) == 3
+
+
+def test_a_refusal_is_an_answer(pgweir, fake_server):
+    port = free_port()
+    weir = pgweir(databases={"app": f"host=127.0.0.1 port={port}"}, server_login_retry="0.05",
+                  **QUIET)
+    client = weir.wire().startup()
+    weir.wait_log("cannot be reached: Connection refused")
+    words = [fake.error("the database system is starting up", "57P03", "FATAL"),
+             fake.error("no entry for you", "28000", "FATAL")]
+    fake_server(port=port).serve(lambda server: server.send(words.pop(0)))
+    assert client.read_refusal().text == "no entry for you"
+    weir.wait_log("answers again after")
+    log = weir.log
+    assert log.index("starting up") < log.index("answers again")
+
+
+def test_a_secret_that_does_not_fit_has_a_line(pgweir, postgres):
+    weir = pgweir(userlist={"scram_user": postgres.secret("scram_user")}, **QUIET)
+    refusal(weir.address, "scram_user")
+    weir.wait_log(r" WARNING S-.*: app/scram_user@.* server login failed: wrong password type")
+
+
+@pytest.mark.parametrize("is_lent", (False, True), ids=("idle", "lent"))
+def test_the_last_words_of_a_server_are_in_the_log(pgweir, postgres, is_lent):
+    weir = pgweir(pool_mode="transaction", **QUIET)
+    client = weir.client()
+    if is_lent:
+        client.query("BEGIN")
+    pid = int(client.value("SELECT pg_backend_pid()"))
+    postgres.query("SELECT pg_terminate_backend(%s)", pid)
+    weir.wait_log(r" WARNING S-.*: app/alice@.* server said: FATAL 57P01: terminating connection "
+                  "due to administrator command$")
+    if is_lent:
+        assert client.read_refusal().sqlstate == "57P01"
+    assert len(lines(weir, "server said")) == 1

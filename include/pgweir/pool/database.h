@@ -23,6 +23,12 @@ struct hold {
 	char by[HOLD_BY_SIZE];
 };
 
+/* What is remembered of places that cannot be reached: pool/outage.c. At rest it is zeroed. */
+struct outages {
+	TAILQ_HEAD(outage_list, outage) list;
+	unsigned int count;
+};
+
 struct database {
 	UT_hash_handle hh; /* by name */
 	TAILQ_ENTRY(database) node;
@@ -35,6 +41,8 @@ struct database {
 	unsigned int server_count; /* all but CLOSING */
 	unsigned int busy_count;   /* LENT, CHECKING, RESETTING, CANCELED */
 	unsigned int close_needed_count;
+	unsigned int waiting_count; /* borrowers in any line of its pools */
+	struct outages outages;
 	unsigned int client_count;  /* counted by the client room */
 	int server_limit;           /* max_db_connections; 0 = none */
 	uint64_t server_limit_hits; /* pools that had to wait because of it */

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Outages: one WARNING when a host of an entry turns bad, one LOG when it answers again.
+ *
+ *   fails --> WARNING --> still fails --> a WARNING each REPEAT --> answers --> LOG
+ *
+ * Kept for each database, not for each pool: a hundred users' pools find out one after the
+ * other that one host is down.
+ *
+ * Hard here: to say neither too much nor too little. Attempts may fail each 50 ms, and a
+ * host may come and go as fast. So two WARNINGs of one place are SPACING apart at least;
+ * an outage that was over before its turn came is not told, but its failures are counted
+ * in the next line. Nothing runs by itself: a line is written when an attempt fails, so a
+ * host that nobody wants is not talked of.
+ */
+#include "outage_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/line.h"
+#include "pgweir/base/text.h"
+
+#include "pool_priv.h"
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define SPACING (60 * USEC_PER_SEC)
+#define REPEAT (300 * USEC_PER_SEC)
+#define OUTAGES_MAX 64 /* places of one database; the one that changed first is forgotten */
+
+static const char connect_words[] = "connect failed: ";
+
+/* ---- what is due ---- */
+
+static struct outage *find(const struct outages *outages, const char *where)
+{
+	struct outage *outage;
+
+	TAILQ_FOREACH (outage, &outages->list, node) {
+		if (strcmp(outage->where, where) == 0)
+			return outage;
+	}
+	return NULL;
+}
+
+static void forget(struct outages *outages, struct outage *outage)
+{
+	TAILQ_REMOVE(&outages->list, outage, node);
+	outages->count--;
+	free(outage);
+}
+
+static struct outage *add(struct outages *outages, const char *where)
+{
+	struct outage *outage = calloc(1, sizeof(*outage));
+
+	if (!outage)
+		return NULL;
+	if (!outages->list.tqh_last)
+		TAILQ_INIT(&outages->list);
+	if (outages->count == OUTAGES_MAX)
+		forget(outages, TAILQ_FIRST(&outages->list));
+	text_copy(outage->where, sizeof(outage->where), where);
+	TAILQ_INSERT_TAIL(&outages->list, outage, node);
+	outages->count++;
+	return outage;
+}
+
+struct outage *outages_failed(struct outages *outages, const char *where, usec_t now)
+{
+	struct outage *outage = find(outages, where);
+
+	if (!outage)
+		outage = add(outages, where);
+	if (!outage)
+		return NULL;
+	outage->failures++;
+	if (!outage->is_bad) {
+		outage->is_bad = true;
+		outage->is_said = false;
+		outage->since = now;
+	}
+	if (!outage->was_said || now - outage->said_at >= (outage->is_said ? REPEAT : SPACING))
+		return outage;
+	return NULL;
+}
+
+void outage_said(struct outage *outage, usec_t now)
+{
+	outage->is_said = outage->was_said = true;
+	outage->said_at = now;
+	outage->failures = 0;
+}
+
+bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t *lasted)
+{
+	struct outage *outage = outages->count ? find(outages, where) : NULL;
+
+	if (!outage || !outage->is_bad)
+		return false;
+	outage->is_bad = false;
+	*lasted = now - outage->since;
+	return outage->is_said;
+}
+
+void outages_done(struct outages *outages)
+{
+	while (outages->count)
+		forget(outages, TAILQ_FIRST(&outages->list));
+}
+
+/* ---- the lines ---- */
+
+/* A server's place: its host as the entry has it, and the address if that is another. */
+static const char *where_is(const struct server *server, char *out, size_t size)
+{
+	const struct hosts *hosts = &server->pool->hosts;
+	int port = server->pool->database->entry->port;
+	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
+	char address[ADDRESS_TEXT_SIZE];
+	struct line line = line_begin(out, size);
+
+	if (*server->path) {
+		line_add(&line, server->path);
+	} else if (server->peer.family != AF_INET && server->peer.family != AF_INET6) {
+		line_add(&line, *name ? name : "(no host)");
+		line_add(&line, ":");
+		line_add_number(&line, (uint64_t)port);
+	} else if (strcmp(address_format_host(&server->peer, address, sizeof(address)), name) == 0) {
+		address_add(&server->peer, &line);
+	} else {
+		line_add(&line, name);
+		line_add(&line, " (");
+		address_add(&server->peer, &line);
+		line_add(&line, ")");
+	}
+	return out;
+}
+
+static const char *reason_of(const struct err *err)
+{
+	size_t count = sizeof(connect_words) - 1;
+
+	return strncmp(err->text, connect_words, count) == 0 ? err->text + count : err->text;
+}
+
+/* It has answered, be it that it does not want us. */
+static bool is_answer(const struct err *err)
+{
+	return err->code == ERR_NOT_ALLOWED ||
+	       (err->code == ERR_FOREIGN && !pool_is_worth_waiting(err));
+}
+
+static void say(const struct server *server, const struct outage *outage, const struct err *err,
+                usec_t now)
+{
+	const struct database *database = server->pool->database;
+	struct logger log = { server->pool->pools->with.log, NULL };
+	unsigned int waiting = database->waiting_count;
+	struct log_entry entry;
+
+	if (!log_begin(&log, LOG_LEVEL_WARNING, &entry))
+		return;
+	line_add(&entry.line, database->name);
+	line_add(&entry.line, ": PostgreSQL at ");
+	line_add(&entry.line, outage->where);
+	line_add(&entry.line, " cannot be reached: ");
+	line_add(&entry.line, reason_of(err));
+	line_add(&entry.line, "; ");
+	line_add_number(&entry.line, waiting);
+	line_add(&entry.line, waiting == 1 ? " client waits" : " clients wait");
+	if (outage->was_said) {
+		line_add(&entry.line, "; ");
+		line_add_number(&entry.line, outage->failures);
+		line_add(&entry.line, " attempts failed in the last ");
+		line_add_number(&entry.line, (uint64_t)((now - outage->said_at) / USEC_PER_SEC));
+		line_add(&entry.line, " s");
+	}
+	log_end(&log, LOG_LEVEL_WARNING, &entry);
+}
+
+void server_outage(struct server *server, const struct err *err)
+{
+	usec_t now = loop_now(server->pool->pools->with.loop);
+	char where[OUTAGE_WHERE_SIZE];
+	struct outage *outage;
+
+	if (is_answer(err)) {
+		server_outage_over(server);
+		if (err->code != ERR_FOREIGN) /* PostgreSQL's own words are in the log already */
+			log_warning(&server->log, "%s", err->text);
+		return;
+	}
+	outage = outages_failed(&server->pool->database->outages,
+	                        where_is(server, where, sizeof(where)), now);
+	if (!outage)
+		return;
+	say(server, outage, err, now);
+	outage_said(outage, now);
+}
+
+void server_outage_over(struct server *server)
+{
+	struct database *database = server->pool->database;
+	struct logger log = { server->pool->pools->with.log, NULL };
+	char where[OUTAGE_WHERE_SIZE];
+	usec_t lasted;
+
+	if (database->outages.count == 0)
+		return;
+	if (outages_over(&database->outages, where_is(server, where, sizeof(where)),
+	                 loop_now(server->pool->pools->with.loop), &lasted))
+		log_info(&log, "%s: PostgreSQL at %s answers again after %lld s", database->name,
+		         where, (long long)(lasted / USEC_PER_SEC));
+}

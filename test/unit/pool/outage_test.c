@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/outage.c: when a line is due, by a clock that the cases turn.
+ */
+#include "../../../src/pool/outage_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../unit.h"
+
+/*
+ * A script, a word each.
+ *   f, F  an attempt fails, in silence or with a line     o, O  one comes through, likewise
+ *   +N    the clock goes on by so many seconds            =N    the last line had this number
+ *                                                               (failures; seconds)
+ */
+static const struct {
+	const char *says;
+	const char *script;
+} cases[] = {
+	{ "the first failure has a line", "F =1" },
+	{ "those behind it have none", "F f f f" },
+	{ "an attempt each 15 s: one line in five minutes", "F +15 f +15 f +255 f +14 f +1 F =5" },
+	{ "and then again", "F +300 F +300 F =1" },
+	{ "that it answers again has a line", "F +35 O =35" },
+	{ "but once only", "F O o o" },
+	{ "what never failed answers in silence", "o" },
+	{ "how long counts from the first failure", "F +300 F +10 O =310" },
+	{ "soon again: in silence", "F +1 O f o f o f o" },
+	{ "until a minute is over", "F +1 O f o f +58 o +1 F =3" },
+	{ "which counts while it is out too", "F O +1 f +30 f +29 F =3 +10 O =69" },
+	{ "long after: as the first time", "F O +3600 F =1 +5 O =5" },
+};
+
+START_TEST(lines_are_due)
+{
+	struct outages outages = { 0 };
+	usec_t now = 1000 * USEC_PER_SEC, lasted = 0;
+	long long number = 0;
+	struct outage *outage;
+
+	for (const char *at = cases[_i].script; *at; at++) {
+		const char *says = cases[_i].says;
+
+		switch (*at) {
+		case '+':
+			now += strtoll(at + 1, (char **)&at, 10) * USEC_PER_SEC;
+			at--;
+			break;
+		case '=':
+			ck_assert_msg(strtoll(at + 1, (char **)&at, 10) == number,
+			              "%s: %lld, at %s", says, number, at);
+			at--;
+			break;
+		case 'f':
+		case 'F':
+			outage = outages_failed(&outages, "here", now);
+			ck_assert_msg(!outage == (*at == 'f'), "%s: at %s", says, at);
+			if (!outage)
+				break;
+			number = outage->failures;
+			outage_said(outage, now);
+			break;
+		case 'o':
+		case 'O':
+			ck_assert_msg(outages_over(&outages, "here", now, &lasted) == (*at == 'O'),
+			              "%s: at %s", says, at);
+			number = lasted / USEC_PER_SEC;
+			break;
+		default:
+			break;
+		}
+	}
+	outages_done(&outages);
+}
+END_TEST
+
+START_TEST(each_place_for_itself)
+{
+	struct outages outages = { 0 };
+	usec_t lasted;
+	struct outage *one = outages_failed(&outages, "one", 1);
+
+	outage_said(one, 1);
+	ck_assert_ptr_nonnull(outages_failed(&outages, "other", 2));
+	ck_assert(!outages_over(&outages, "third", 3, &lasted));
+	ck_assert(outages_over(&outages, "one", 3, &lasted));
+	outages_done(&outages);
+	ck_assert_uint_eq(outages.count, 0);
+}
+END_TEST
+
+/* Names with ever new addresses are remembered to a limit only. */
+START_TEST(places_have_a_limit)
+{
+	struct outages outages = { 0 };
+	char where[16];
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(where, sizeof(where), "10.0.0.%d", i);
+		ck_assert_ptr_nonnull(outages_failed(&outages, where, i));
+	}
+	ck_assert_uint_eq(outages.count, 64);
+	outages_done(&outages);
+	ck_assert_uint_eq(outages.count, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/outage");
+	TCase *tcase = tcase_create("outage");
+
+	tcase_add_loop_test(tcase, lines_are_due, 0, COUNT_OF(cases));
+	tcase_add_test(tcase, each_place_for_itself);
+	tcase_add_test(tcase, places_have_a_limit);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
