@@ -211,6 +211,8 @@ void server_connect_due(struct timer *timer)
 		close_for(server, ERR_SERVER_LOST, "server reset query timeout");
 	else if (server->state == SERVER_LENT)
 		close_for(server, ERR_SERVER_LOST, "server parameters timeout");
+	else if (server->entrance && server->entrance->dial.is_active)
+		close_for(server, ERR_SERVER_CONNECT, "connect failed: Connection timed out");
 	else
 		close_for(server, ERR_SERVER_CONNECT, "connect timeout");
 }

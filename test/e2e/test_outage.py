@@ -3,6 +3,7 @@
 
 import re
 import signal
+import socket
 
 import pytest
 
@@ -393,3 +394,32 @@ def test_the_last_words_of_a_server_are_in_the_log(pgweir, postgres, is_lent):
     if is_lent:
         assert client.read_refusal().sqlstate == "57P01"
     assert len(lines(weir, "server said")) == 1
+
+
+@pytest.fixture
+def deaf_port():
+    """A port at which connection requests are dropped: its backlog is full."""
+    with socket.socket() as listener, socket.socket() as filler:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        filler.connect(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def test_a_request_to_connect_without_an_answer(pgweir, deaf_port):
+    weir = pgweir(databases={"app": f"host=127.0.0.1 port={deaf_port}"}, server_login_retry=LONG,
+                  server_connect_timeout=SHORT, query_wait_timeout=1)
+    ends_with(refusal(weir.address), "53300", "query_wait_timeout",
+              r"retry after failure: connect failed: Connection timed out; next try in \d+ s")
+    weir.wait_log(r"closing because: connect failed: Connection timed out \(age=0s\)")
+    weir.wait_log("WARNING app: PostgreSQL at .* cannot be reached: Connection timed out; 1 client")
+
+
+def test_a_login_without_an_answer(pgweir, fake_server):
+    """Connected, and then silence: another line than the one before."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry}, server_login_retry=LONG,
+                  server_connect_timeout=SHORT, query_wait_timeout=1)
+    ends_with(refusal(weir.address), "53300", "query_wait_timeout",
+              r"retry after failure: connect timeout; next try in \d+ s")
+    weir.wait_log("WARNING app: PostgreSQL at .* cannot be reached: connect timeout; 1 client")
