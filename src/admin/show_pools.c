@@ -38,7 +38,7 @@ static const struct column database_columns[] = {
 	INT4(current_connections, "Its server connections."),
 	INT4(max_client_connections, "Most clients; 0: no limit."),
 	INT4(current_client_connections, "Its clients."),
-	INT4(paused, "1: PAUSE or KILL holds it."),
+	INT4(paused, "1: PAUSE (of it, or of all) or KILL holds it."),
 	INT4(disabled, "1: DISABLE lets no new client in."),
 };
 
@@ -109,7 +109,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	row->load_balance_hosts = config_load_balance_hosts(database->entry);
 	row->current_connections = database->server_count;
 	row->current_client_connections = database->client_count;
-	row->paused = database->is_paused;
+	row->paused = database->is_paused || cursor->console->with.pools->is_paused;
 	row->disabled = database->is_disabled;
 	return true;
 }
@@ -225,7 +225,8 @@ static const struct column pool_columns[] = {
 	INT4(sv_idle, "Servers that can be lent at once."),
 	INT4(sv_used, "Servers that must be checked before."),
 	INT4(sv_tested, "Servers that are being checked or reset."),
-	INT4(sv_login, "Servers that are logging in."),
+	INT4(sv_login, "Servers that are logging in; for a minute after a login has failed at "
+	               "least 1."),
 	INT4(maxwait, "Seconds that the first in the line has waited."),
 	INT4(maxwait_us, "Microseconds of it."),
 	TEXT(pool_mode, "session, transaction or statement."),
@@ -275,6 +276,8 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 	row->sv_used += servers[SERVER_USED];
 	row->sv_tested += servers[SERVER_CHECKING] + servers[SERVER_RESETTING];
 	row->sv_login += servers[SERVER_CONNECTING] + servers[SERVER_LOGIN];
+	if (row->sv_login == 0 && pool_has_failed_lately(pool))
+		row->sv_login = 1;
 }
 
 /* What lookups need is shown with what clients of the same user need. */

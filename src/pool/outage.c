@@ -119,7 +119,8 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 	const struct hosts *hosts = &server->pool->hosts;
 	int port = server->pool->database->entry->port;
 	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
-	char address[ADDRESS_TEXT_SIZE];
+	char room[ADDRESS_TEXT_SIZE];
+	const char *address = address_format_host(&server->peer, room, sizeof(room));
 	struct line line = line_begin(out, size);
 
 	if (*server->path) {
@@ -128,7 +129,7 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 		line_add(&line, *name ? name : "(no host)");
 		line_add(&line, ":");
 		line_add_number(&line, (uint64_t)port);
-	} else if (strcmp(address_format_host(&server->peer, address, sizeof(address)), name) == 0) {
+	} else if (strcmp(address, name) == 0) {
 		address_add(&server->peer, &line);
 	} else {
 		line_add(&line, name);

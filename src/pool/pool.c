@@ -18,6 +18,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* For so long a failed login shows in SHOW POOLS, since monitors look once a minute at least. */
+#define FAILURE_SHOWN (60 * USEC_PER_SEC)
+
 /* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
 #define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
 
@@ -206,6 +209,11 @@ usec_t pool_due(const struct pool *pool) { return hosts_due(&pool->hosts, pool_r
 bool pool_is_backing_off(const struct pool *pool)
 {
 	return pool->is_failing && loop_now(loop_of(pool)) < pool_due(pool);
+}
+
+bool pool_has_failed_lately(const struct pool *pool)
+{
+	return pool->failed_at && loop_now(loop_of(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
 void pool_forgive(struct pool *pool)

@@ -183,8 +183,10 @@ void pool_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
-	if (err->code != ERR_ADMIN_SHUTDOWN) /* else we ended it ourselves */
+	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we ended it ourselves */
+		pool->failed_at = loop_now(pool->pools->with.loop);
 		server_outage(server, err);
+	}
 	if (server->replication) {
 		pool_own_login_failed(server, err);
 		return;

@@ -4,6 +4,7 @@
 import itertools
 import os
 import signal
+import socket
 
 import psycopg
 import pytest
@@ -161,6 +162,16 @@ def fake_server():
     yield make
     for server in made:
         server.close()
+
+
+@pytest.fixture
+def deaf_port():
+    """A port at which connection requests are dropped: its backlog is full."""
+    with socket.socket() as listener, socket.socket() as filler:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        filler.connect(listener.getsockname())
+        yield listener.getsockname()[1]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 
 import re
 import signal
-import socket
 
 import pytest
 
@@ -394,16 +393,6 @@ def test_the_last_words_of_a_server_are_in_the_log(pgweir, postgres, is_lent):
     if is_lent:
         assert client.read_refusal().sqlstate == "57P01"
     assert len(lines(weir, "server said")) == 1
-
-
-@pytest.fixture
-def deaf_port():
-    """A port at which connection requests are dropped: its backlog is full."""
-    with socket.socket() as listener, socket.socket() as filler:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        filler.connect(listener.getsockname())
-        yield listener.getsockname()[1]
 
 
 def test_a_request_to_connect_without_an_answer(pgweir, deaf_port):

@@ -87,6 +87,7 @@ struct pool {
 	/* after logins that failed */
 	bool is_failing; /* at all hosts */
 	struct err failure;
+	usec_t failed_at; /* when the last login failed; 0: none ever did */
 	unsigned int probes_left; /* attempts that are made though nobody waits: pool_haste.c */
 	bool is_hopeful; /* nobody has tried for long: who is hasty waits for this one attempt */
 	struct timer retry;   /* server_login_retry */
@@ -192,6 +193,9 @@ static inline unsigned int pool_shared_login_count(const struct pool *pool)
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN] -
 	       pool->expecting_count;
 }
+
+/* For monitors: a login has failed, so lately that one scrape a minute sees it. */
+bool pool_has_failed_lately(const struct pool *pool);
 
 /* How many servers a client could ever wait for: those that live. */
 static inline unsigned int pool_live_count(const struct pool *pool)
