@@ -342,10 +342,11 @@ void client_give_up(struct client *client, enum err_code code, const char *words
 {
 	struct buf reason = { 0 };
 	struct err err;
+	const char *hint;
 
 	err_set(&err, code, "%s", words);
-	pool_wait_tell(&client->borrower, &reason);
-	client_fatal_detailed(client, &err, buf_ok(&reason) ? buf_text(&reason) : NULL, NULL);
+	hint = pool_wait_tell(&client->borrower, &reason);
+	client_fatal_detailed(client, &err, buf_ok(&reason) ? buf_text(&reason) : NULL, hint);
 	buf_free(&reason);
 }
 

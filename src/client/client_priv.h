@@ -225,6 +225,9 @@ usec_t client_idle_since(const struct client *client);
 /* It is in, and asked for the console. console_door.c */
 void console_begin(struct client *client);
 
+/* One more than max_client_conn has come: refuses it. crowd.c */
+void crowd_refuse(struct client *client);
+
 /* Random bytes from the store. */
 void clients_random(struct clients *clients, void *out, size_t count);
 

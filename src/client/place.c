@@ -47,8 +47,7 @@ bool place_hold(struct client *client)
 	if (client->has_place || place_is_console(client))
 		return true;
 	if (limit > 0 && clients->place_count >= (unsigned int)limit) {
-		clients->limit_hits++;
-		client_refuse(client, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+		crowd_refuse(client);
 		return false;
 	}
 	client->has_place = true;

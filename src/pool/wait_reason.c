@@ -24,6 +24,16 @@ static const char *const names[WAIT_REASONS] = {
 	[WAIT_TURN] = "served next",
 };
 
+static const char *const hints[WAIT_REASONS] = {
+	[WAIT_SUSPENDED] = "RESUME in the console ends it.",
+	[WAIT_PAUSED] = "RESUME in the console ends it.",
+	[WAIT_DATABASE_PAUSED] = "RESUME of this database in the console ends it.",
+	[WAIT_POOL_FULL] = "Shorten what holds the servers, or raise default_pool_size, or pool_size "
+	                   "of the entry.",
+	[WAIT_DATABASE_LIMIT] = "Shorten what holds the servers, or raise max_db_connections.",
+	[WAIT_USER_LIMIT] = "Shorten what holds the servers, or raise max_user_connections.",
+};
+
 const char *wait_reason_name(enum wait_reason reason) { return names[reason]; }
 
 static unsigned int logins(const struct pool *pool)
@@ -242,7 +252,7 @@ static unsigned int place_of(const struct borrower *borrower)
 	return place;
 }
 
-void pool_wait_tell(const struct borrower *borrower, struct buf *out)
+const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 {
 	const struct pool *pool = borrower->pool;
 	enum wait_reason reason = pool_wait_reason(borrower, place_of(borrower));
@@ -255,4 +265,5 @@ void pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	if (pool->is_failing && reason != WAIT_RETRY && reason != WAIT_LOGIN)
 		buf_printf(out, "; the last login failed: %s", pool->failure.text);
 	buf_free(&more);
+	return hints[reason];
 }

@@ -86,6 +86,7 @@ struct clients {
 	unsigned int state_counts[CLIENT_STATES];
 	unsigned int place_count; /* those that count for max_client_conn */
 	uint64_t limit_hits;      /* clients refused by it */
+	usec_t limit_said_at;     /* when the log had that last; 0: never */
 	unsigned int guest_count; /* at the console, administrators excepted */
 	uint64_t guest_limit_hits; /* of those: refused by max_db_client_connections */
 	struct endings endings; /* how clients have ended */

@@ -230,8 +230,11 @@ void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct 
 /* The same, and since when and by whom it is paused or suspended: for administrators. */
 void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, struct buf *out);
 
-/* Adds both in one line, "reason: what there is to say", and the last error if logins fail. */
-void pool_wait_tell(const struct borrower *borrower, struct buf *out);
+/*
+ * Adds both in one line, "reason: what there is to say", and the last error if logins fail.
+ * Returns what could be changed about it, for HINT; NULL: nothing. Static.
+ */
+const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 
 /* Those who wait, however they do: `line` from 0; NULL: there is no such line. */
 struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line);

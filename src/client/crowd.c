@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * max_client_conn is reached: one more client is refused, and the log says who has most.
+ *
+ * Hard here: that client has not proved who it is. It hears how many there are, and no
+ * name. And there may be thousands like it a second, so whose clients are most is looked
+ * up once in SPACING, among the first ACCOUNTS_MAX users.
+ */
+#include <stdio.h>
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define SPACING (10 * USEC_PER_SEC)
+#define ACCOUNTS_MAX 10000
+
+/* The user who has most clients; NULL: nobody has any. */
+static const struct account *largest(const struct clients *clients)
+{
+	const struct account *account, *found = NULL;
+	unsigned int left = ACCOUNTS_MAX;
+
+	TAILQ_FOREACH (account, &clients->with.pools->accounts, node) {
+		if (account->client_count > (found ? found->client_count : 0))
+			found = account;
+		if (--left == 0)
+			break;
+	}
+	return found;
+}
+
+static void say(struct clients *clients, const char *detail)
+{
+	struct logger log = { clients->with.pools->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+	const struct account *account;
+
+	if (clients->limit_said_at && now - clients->limit_said_at < SPACING)
+		return;
+	clients->limit_said_at = now;
+	account = largest(clients);
+	if (account)
+		log_warning(&log, "max_client_conn is reached: %s; user %s has most of them: %u",
+		            detail, account->name, account->client_count);
+	else
+		log_warning(&log, "max_client_conn is reached: %s; no user is logged in", detail);
+}
+
+void crowd_refuse(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct err err;
+	char detail[64];
+
+	clients->limit_hits++;
+	snprintf(detail, sizeof(detail), "%u of %d", clients->place_count,
+	         clients->config->max_client_conn);
+	say(clients, detail);
+	err_set(&err, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+	client_fatal_detailed(client, &err, detail,
+	                      "Close clients that are idle, or raise max_client_conn.");
+}
