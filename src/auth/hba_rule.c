@@ -15,6 +15,8 @@
 #include "pgweir/auth/ldap_options.h"
 #include "pgweir/auth/outside.h"
 
+#include "pgweir/base/nearest.h"
+
 #include "pgweir/base/banned.h"
 
 #define TO(type) (1u << (type))
@@ -207,6 +209,18 @@ static bool is_outside(const struct hba_rule *rule, enum outside_method *method)
 	return rule->method == HBA_PAM || rule->method == HBA_LDAP;
 }
 
+static bool refuse_method(const char *word, struct err *err)
+{
+	struct nearest nearest = nearest_begin(word);
+
+	for (size_t i = 0; i < COUNT_OF(methods); i++)
+		nearest_offer(&nearest, methods[i].word);
+	if (nearest.found)
+		return err_set(err, ERR_CONFIG, "unknown method %s: did you mean %s?", word,
+		               nearest.found);
+	return err_set(err, ERR_CONFIG, "unknown method %s", word);
+}
+
 static bool read_method(struct hba_rule *rule, struct fields *fields, struct err *err)
 {
 	const struct rule_word *word = take_one(fields, "the method", err);
@@ -234,7 +248,7 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 		        methods[i].only);
 		return spoil(rule, &why, lets_nobody_in, err);
 	}
-	return err_set(err, ERR_CONFIG, "unknown method %s", word->text);
+	return refuse_method(word->text, err);
 }
 
 static bool take_map(struct hba_rule *rule, const char *value, const struct ident *ident,

@@ -92,3 +92,16 @@ bool err_prefix(struct err *err, const char *format, ...)
 	snprintf(err->text + used, sizeof(err->text) - used, "%s", words);
 	return false;
 }
+
+bool err_suffix(struct err *err, const char *format, ...)
+{
+	size_t used = err ? strlen(err->text) : 0;
+	va_list args;
+
+	if (!err)
+		return false;
+	va_start(args, format);
+	vsnprintf(err->text + used, sizeof(err->text) - used, format, args);
+	va_end(args);
+	return false;
+}

@@ -18,24 +18,30 @@ static bool is_same(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
+/* Letters changed, added, left out, or exchanged with the one beside them. */
 static size_t distance_of(const char *a, const char *b)
 {
-	size_t row[NEAREST_NAME_MAX + 1], count = strlen(b);
+	size_t rows[3][NEAREST_NAME_MAX + 1], count = strlen(b);
+	size_t *before = rows[0], *last = rows[1], *row = rows[2];
 
 	for (size_t j = 0; j <= count; j++)
-		row[j] = j;
+		last[j] = j;
 	for (size_t i = 1; a[i - 1]; i++) {
-		size_t corner = row[0];
+		size_t *oldest = before;
 
 		row[0] = i;
 		for (size_t j = 1; j <= count; j++) {
-			size_t changed = corner + !is_same(a[i - 1], b[j - 1]);
-
-			corner = row[j];
-			row[j] = least(changed, least(row[j], row[j - 1]) + 1);
+			row[j] = least(last[j - 1] + !is_same(a[i - 1], b[j - 1]),
+			               least(last[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) &&
+			    is_same(a[i - 2], b[j - 1]))
+				row[j] = least(row[j], before[j - 2] + 1);
 		}
+		before = last;
+		last = row;
+		row = oldest;
 	}
-	return row[count];
+	return last[count];
 }
 
 struct nearest nearest_begin(const char *wanted)

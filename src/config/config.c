@@ -144,6 +144,29 @@ static const struct {
 	{ INI_PEERS, "peer", entries_add_peer, entries_place_of_peer },
 };
 
+/*
+ * Whether the line is one of [pgbouncer], whose header is missing. An entry may have the name of a
+ * setting, but begins with key=value.
+ */
+static bool is_stray_setting(const struct load *load, const struct ini_pair *pair)
+{
+	const char *end = pair->value + strspn(pair->value, "abcdefghijklmnopqrstuvwxyz_");
+
+	return *pair->value && !load->reader.has_settings && setting_find(pair->name) &&
+	       (end == pair->value || end[strspn(end, " \t")] != '=');
+}
+
+/* Says so once: what follows is read as if the header were there. */
+static void load_stray(struct load *load, const struct ini_pair *pair, const char *section)
+{
+	problems_add(load->reader.problems, pair->place,
+	             "\"%s\" is a setting, not a %s: the line [pgbouncer] is missing before it",
+	             pair->name, section);
+	load->reader.section = INI_SETTINGS;
+	load->reader.has_settings = true;
+	load_setting(load, pair);
+}
+
 static void load_entry(struct load *load, const struct ini_pair *pair, size_t index)
 {
 	struct config_entries *entries = load->config->entries;
@@ -175,7 +198,11 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	if (pair->section == INI_SETTINGS)
 		load_setting(load, pair);
 	for (size_t i = 0; i < sizeof(entry_sections) / sizeof(entry_sections[0]); i++) {
-		if (entry_sections[i].section == pair->section)
+		if (entry_sections[i].section != pair->section)
+			continue;
+		if (is_stray_setting(load, pair))
+			load_stray(load, pair, entry_sections[i].what);
+		else
 			load_entry(load, pair, i);
 	}
 }

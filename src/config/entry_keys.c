@@ -13,6 +13,8 @@
 #include "pairs_priv.h"
 #include "value_priv.h"
 
+#include "pgweir/base/nearest.h"
+
 #include "pgweir/base/banned.h"
 
 /* clang-format off */
@@ -252,6 +254,14 @@ static bool put_time(usec_t *field, const struct entry_key *key, const char *tex
 	return true;
 }
 
+/* Adds the word that was probably meant. Returns false. */
+static bool hint_word(struct err *err, const char *text, const char *const *words)
+{
+	const char *near = value_near_word(text, words);
+
+	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
+}
+
 static bool put_pool_mode(enum pool_mode *field, const char *text, struct err *err)
 {
 	int at = value_word(text, value_pool_modes);
@@ -259,7 +269,8 @@ static bool put_pool_mode(enum pool_mode *field, const char *text, struct err *e
 	if (at < 0)
 		return err_set(err, ERR_CONFIG,
 		               "\"%s\" is not one of its values: session, transaction or statement",
-		               text);
+		               text) ||
+		       hint_word(err, text, value_pool_modes);
 	*field = (enum pool_mode)at;
 	return true;
 }
@@ -270,7 +281,9 @@ static bool put_load_balance(enum load_balance_hosts *field, const char *text, s
 
 	if (at < 0)
 		return err_set(err, ERR_CONFIG,
-		               "\"%s\" is not one of its values: round-robin or disable", text);
+		               "\"%s\" is not one of its values: round-robin or disable",
+		               text) ||
+		       hint_word(err, text, value_load_balances);
 	*field = (enum load_balance_hosts)at;
 	return true;
 }
@@ -309,8 +322,16 @@ static const struct entry_key *find_key(const struct entry_key *keys, size_t cou
 	return NULL;
 }
 
-static bool refuse_key(const char *name, struct err *err)
+static bool refuse_key(const struct entry_key *keys, size_t count, const char *name,
+                       struct err *err)
 {
+	struct nearest nearest = nearest_begin(name);
+
+	for (size_t i = 0; i < count; i++)
+		nearest_offer(&nearest, keys[i].name);
+	if (nearest.found)
+		return err_set(err, ERR_CONFIG, "unknown key \"%s\": did you mean \"%s\"?", name,
+		               nearest.found);
 	return err_set(err, ERR_CONFIG, "unknown key \"%s\"", name);
 }
 
@@ -324,7 +345,7 @@ bool entry_read(void *entry, const struct entry_key *keys, size_t count, char *t
 		const struct entry_key *key = find_key(keys, count, pairs.key);
 
 		if (!key)
-			return refuse_key(pairs.key, err);
+			return refuse_key(keys, count, pairs.key, err);
 		if (!put(entry, key, pairs.value, notes, err))
 			return err_prefix(err, "%s: ", key->name);
 	}

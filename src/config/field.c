@@ -119,6 +119,7 @@ static bool put_word(union field field, const struct setting *setting, const cha
 	int at = value_word(text, setting->words);
 	int absent = setting->absent ? value_word(text, setting->absent) : -1;
 	char known[128] = "";
+	const char *near;
 
 	if (absent >= 0)
 		return err_set(err, ERR_UNSUPPORTED, "pgweir was built without %s",
@@ -136,7 +137,9 @@ static bool put_word(union field field, const struct setting *setting, const cha
 		                   : " or ",
 		         *word);
 	}
-	return err_set(err, ERR_PARAMETER, "\"%s\" is not one of its values: %s", text, known);
+	err_set(err, ERR_PARAMETER, "\"%s\" is not one of its values: %s", text, known);
+	near = value_near_word(text, setting->words);
+	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
 }
 
 static bool put_text(union field field, const char *text, struct err *err)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/nearest.h"
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
@@ -28,6 +29,22 @@ static const struct {
 	{ "pgbouncer", INI_SETTINGS }, { "pgweir", INI_SETTINGS }, { "databases", INI_DATABASES },
 	{ "users", INI_USERS },        { "peers", INI_PEERS },
 };
+
+static void refuse_section(struct ini_reader *reader, struct place place, const char *name)
+{
+	struct nearest nearest = nearest_begin(name);
+
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+		nearest_offer(&nearest, sections[i].name);
+	if (nearest.found)
+		problems_add(reader->problems, place, "unknown section [%s]: did you mean [%s]?",
+		             name, nearest.found);
+	else
+		problems_add(reader->problems, place,
+		             "unknown section [%s]: there are [pgbouncer], [databases], [users] "
+		             "and [peers]",
+		             name);
+}
 
 static void read_section(struct ini_reader *reader, struct place place, char *line)
 {
@@ -48,11 +65,7 @@ static void read_section(struct ini_reader *reader, struct place place, char *li
 	if (reader->section == INI_SETTINGS)
 		reader->has_settings = true;
 	if (reader->section == INI_SKIPPED)
-		problems_add(
-		    reader->problems, place,
-		    "unknown section [%s]: there are [pgbouncer], [databases], [users] and "
-		    "[peers]",
-		    line);
+		refuse_section(reader, place, line);
 }
 
 static void read_include(struct ini_reader *reader, struct place place, char *line)

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/base/nearest.h"
+
 #include "pgweir/base/banned.h"
 
 const char *const value_pool_modes[] = {
@@ -95,6 +97,36 @@ static const struct unit byte_units[] = {
 	{ "B", 1 }, { "kB", 1 << 10 }, { "MB", 1 << 20 }, { "GB", 1 << 30 }, { NULL, 0 },
 };
 
+/* How people write units that are called otherwise here. */
+static const struct {
+	const char *written, *meant;
+} other_units[] = {
+	{ "m", "min" },    { "mins", "min" }, { "minute", "min" }, { "minutes", "min" },
+	{ "sec", "s" },    { "secs", "s" },   { "second", "s" },   { "seconds", "s" },
+	{ "hour", "h" },   { "hours", "h" },  { "hr", "h" },       { "day", "d" },
+	{ "days", "d" },   { "msec", "ms" },  { "usec", "us" },    { "k", "kB" },
+	{ "kib", "kB" },   { "mib", "MB" },   { "gib", "GB" },     { "bytes", "B" },
+	{ "m", "MB" },     { "g", "GB" },
+};
+
+/* Adds `: did you mean "5min"?`, if it is known what unit was meant. Returns false. */
+static bool hint_unit(struct err *err, const char *text, const struct unit *units)
+{
+	size_t count = strspn(text, "+-.0123456789");
+	const char *unit = text + count + strspn(text + count, " \t");
+
+	for (size_t i = 0; i < sizeof(other_units) / sizeof(other_units[0]); i++) {
+		const struct unit *known = units;
+
+		while (known->name && strcmp(known->name, other_units[i].meant) != 0)
+			known++;
+		if (count && known->name && strcasecmp(other_units[i].written, unit) == 0)
+			return err_suffix(err, ": did you mean \"%.*s%s\"?", (int)count, text,
+			                  known->name);
+	}
+	return false;
+}
+
 /* The size of the unit at the end of a number, blanks before it or not; 0: no such unit. */
 static int64_t unit_size(const char *text, const struct unit *unit, int64_t bare)
 {
@@ -128,7 +160,7 @@ bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct e
 		number = strtod(text, &end);
 		size = unit_size(end, time_units, unit);
 		if (end == text || size == 0)
-			return is_not(err, text, what);
+			return is_not(err, text, what) || hint_unit(err, text, time_units);
 	}
 	number *= (double)size;
 	if (number > (double)VALUE_TIME_MAX || number < -(double)VALUE_TIME_MAX)
@@ -147,7 +179,7 @@ bool value_bytes(const char *text, int64_t *value, struct err *err)
 	number = strtoll(text, &end, 0);
 	size = unit_size(end, byte_units, 1);
 	if (end == text || isspace((unsigned char)*text) || size == 0)
-		return is_not(err, text, what);
+		return is_not(err, text, what) || hint_unit(err, text, byte_units);
 	if (errno || number > INT64_MAX / size || number < INT64_MIN / size)
 		return err_set(err, ERR_PARAMETER, "\"%s\" is too large a size", text);
 	*value = number * size;
@@ -161,6 +193,24 @@ int value_word(const char *text, const char *const *words)
 			return i;
 	}
 	return -1;
+}
+
+const char *value_near_word(const char *text, const char *const *words)
+{
+	struct nearest nearest = nearest_begin(text);
+	const char *longer = NULL;
+	size_t count = strlen(text), longer_count = 0;
+
+	for (; *words; words++) {
+		nearest_offer(&nearest, *words);
+		if (count >= 3 && strncasecmp(*words, text, count) == 0) {
+			longer = *words;
+			longer_count++;
+		}
+	}
+	if (nearest.found)
+		return nearest.found;
+	return longer_count == 1 ? longer : NULL;
 }
 
 /* Cuts the next name off *at, in place; "" between two commas; NULL: no more. */

@@ -34,6 +34,9 @@ bool value_bytes(const char *text, int64_t *value, struct err *err);
 /* The place of `text` in `words` (up to NULL), in any case; -1: not one of them. */
 int value_word(const char *text, const char *const *words);
 
+/* The word that was probably meant, nearest or the only one that begins so; NULL: none. */
+const char *value_near_word(const char *text, const char *const *words);
+
 /* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
 extern const char *const value_pool_modes[];
 

@@ -69,6 +69,9 @@ bool err_set_foreign(struct err *err, const char *sqlstate, const char *text);
 /* Puts words in front of an error's words: "file:line: " and the like. Returns false. */
 bool err_prefix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same behind them. */
+bool err_suffix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The SQLSTATE of a code. Static. */
 const char *err_sqlstate(enum err_code code);
 

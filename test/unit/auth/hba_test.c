@@ -31,7 +31,8 @@ static const struct {
 	{ "local all all", "hba:1: the method is missing: the line ends before it" },
 	{ "local all all trust,md5", "hba:1: the method is a list" },
 	{ "local all all 127.0.0.1/32 trust", "hba:1: unknown method 127.0.0.1/32" },
-	{ "local all all Trust", "hba:1: unknown method Trust" },
+	{ "local all all Trust", "hba:1: unknown method Trust: did you mean trust?" },
+	{ "local all all md6", "hba:1: unknown method md6: did you mean md5?" },
 #if PGWEIR_LDAP
 	{ "local all all ldap", "hba:1: LDAP needs ldapserver or ldapurl" },
 	{ "local all all ldap ldapserver=a ldapprefix=b ldapbindpasswd=two words",

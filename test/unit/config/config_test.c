@@ -89,7 +89,7 @@ START_TEST(config_collects_every_problem)
 		"f.ini:2: setting \"listen_port\": must be from 0 to 65535",
 		"f.ini:3: unknown setting \"pool_sise\": did you mean \"pool_mode\"?",
 		("f.ini:4: setting \"auth_type\": \"cret\" is not one of its values: any, trust, "
-		 "plain, md5, scram-sha-256, hba, cert, pam or ldap"),
+		 "plain, md5, scram-sha-256, hba, cert, pam or ldap: did you mean \"cert\"?"),
 		("f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
 		 "comment needs a line of its own, or the value in quotes)"),
 		"f.ini:9: database \"pgbouncer\": this name is the console's",
@@ -133,6 +133,23 @@ START_TEST(config_warns_of_what_comes_twice)
 	ck_assert_str_eq(config_database_find(config, "a")->host, "two");
 	problems_done(&problems);
 	config_unref(&config);
+}
+END_TEST
+
+/* Without its header a setting would be an entry that has no pairs. */
+START_TEST(config_misses_a_header)
+{
+	static const char text[] = "[databases]\nlisten_addr = host=a\na = host=b\n"
+				   "listen_addr = *\nlisten_port = 6543\npool_mode = x\n";
+	struct problems problems = { 0 };
+
+	ck_assert_ptr_null(config_parse(bytes_text(text), "f.ini", &problems));
+	ck_assert_uint_eq(problems.count, 2);
+	ck_assert_str_eq(problems.texts[0],
+	                 "f.ini:4: \"listen_addr\" is a setting, not a database: the line "
+	                 "[pgbouncer] is missing before it");
+	ck_assert_ptr_nonnull(strstr(problems.texts[1], "f.ini:6: setting \"pool_mode\""));
+	problems_done(&problems);
 }
 END_TEST
 
@@ -369,6 +386,7 @@ int main(void)
 	tcase_add_test(cases, config_takes_the_last_of_each);
 	tcase_add_test(cases, config_collects_every_problem);
 	tcase_add_test(cases, config_warns_of_what_comes_twice);
+	tcase_add_test(cases, config_misses_a_header);
 	tcase_add_test(cases, config_takes_the_nearest_value);
 	tcase_add_test(cases, config_needs_its_section);
 	tcase_add_test(cases, config_loads_files);

@@ -40,8 +40,13 @@ static const struct {
 	{ "load_balance_hosts=random",
 	  "load_balance_hosts: \"random\" is not one of its values: round-robin or disable" },
 	{ "auth_user=a auth_query='SELECT a, b FROM c WHERE a = $1' auth_dbname=a", NULL },
-	{ "hots=a", "unknown key \"hots\"" },
-	{ "HOST=a", "unknown key \"HOST\"" },
+	{ "hots=a", "unknown key \"hots\": did you mean \"host\"?" },
+	{ "pol_size=3", "unknown key \"pol_size\": did you mean \"pool_size\"?" },
+	{ "pool_mode=transactions", "pool_mode: \"transactions\" is not one of its values: session, "
+	                            "transaction or statement: did you mean \"transaction\"?" },
+	{ "server_lifetime=5m", "server_lifetime: \"5m\" is not a duration (a number, or one with "
+	                        "us, ms, s, min, h or d): did you mean \"5min\"?" },
+	{ "HOST=a", "unknown key \"HOST\": did you mean \"host\"?" },
 	{ "query_timeout=5", "unknown key \"query_timeout\"" },
 	{ "password=my secret", "key=value is expected behind password " HINT },
 	{ "password=''", "password: there is no value (leave the key out for its default)" },

@@ -52,6 +52,18 @@ static const struct {
 	{ "pool_mode", "TRANSACTION", "transaction", NULL },
 	{ "pool_mode", "x", NULL,
 	  "\"x\" is not one of its values: session, transaction or statement" },
+	{ "pool_mode", "transactions", NULL,
+	  "\"transactions\" is not one of its values: session, transaction or statement: did you "
+	  "mean \"transaction\"?" },
+	{ "auth_type", "scram", NULL,
+	  "\"scram\" is not one of its values: any, trust, plain, md5, scram-sha-256, hba, cert, "
+	  "pam or ldap: did you mean \"scram-sha-256\"?" },
+	{ "server_idle_timeout", "5m", NULL,
+	  "\"5m\" is not a duration (a number, or one with us, ms, s, min, h or d): did you mean "
+	  "\"5min\"?" },
+	{ "pkt_buf", "8k", NULL,
+	  "\"8k\" is not a size (a number of bytes, or one with B, kB, MB or GB): did you mean "
+	  "\"8kB\"?" },
 	{ "auth_type", "scram-sha-256", "scram-sha-256", NULL },
 	{ "auth_type", "cert", "cert", NULL },
 #if PGWEIR_PAM

@@ -56,7 +56,7 @@ static const struct {
 	  "f:1: unknown section [nothing]: there are [pgbouncer], [databases], [users] and "
 	  "[peers]" },
 	{ "case of a section", "[Users]", "",
-	  "f:1: unknown section [Users]: there are [pgbouncer], [databases], [users] and [peers]" },
+	  "f:1: unknown section [Users]: did you mean [users]?" },
 	{ "section without end", "[users", "",
 	  "f:1: a section is written as [name], alone on its line" },
 	{ "section with more", "[users] x", "",
