@@ -8,10 +8,13 @@
  */
 #include "pgweir/main/check.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
@@ -20,6 +23,9 @@
 #include "pgweir/config/origin.h"
 #include "pgweir/main/ask.h"
 #include "pgweir/main/daemon.h"
+#include "pgweir/main/lint.h"
+#include "pgweir/main/preflight.h"
+#include "pgweir/main/privileges.h"
 #include "pgweir/main/tls_sets.h"
 #include "pgweir/net/range.h"
 
@@ -29,6 +35,7 @@ struct check {
 	const char *file;
 	const struct config *config;
 	struct problems problems;
+	struct users *users; /* NULL: they cannot be read */
 	size_t user_count, rule_count;
 	size_t change_count;
 };
@@ -59,15 +66,13 @@ static bool can_be_read(struct check *check, const char *setting, const char *pa
 static void judge_users(struct check *check)
 {
 	const struct config *config = check->config;
-	struct users *users;
 
 	if (config->auth_type == AUTH_TYPE_ANY || config->auth_type == AUTH_TYPE_PAM ||
-	    !config->auth_file || !*config->auth_file ||
-	    !can_be_read(check, "auth_file", config->auth_file))
-		return;
-	users = users_judge(config->auth_file, &check->problems);
-	check->user_count = users ? users_count(users) : 0;
-	users_release(&users);
+	    !config->auth_file || !*config->auth_file)
+		check->users = users_none();
+	else if (can_be_read(check, "auth_file", config->auth_file))
+		check->users = users_judge(config->auth_file, &check->problems);
+	check->user_count = check->users ? users_count(check->users) : 0;
 }
 
 static void judge_rules(struct check *check)
@@ -98,15 +103,63 @@ static void judge_proxies(struct check *check)
 	ranges_free(&proxies);
 }
 
-static void judge(struct check *check)
+/* What the daemon reads at the start as root, and at a RELOAD as itself. */
+static void judge_reload(struct check *check, const char *user)
 {
+	const struct config *config = check->config;
+	const struct {
+		const char *setting, *path;
+	} files[] = {
+		{ "conffile", check->file },
+		{ "auth_file", check->user_count ? config->auth_file : NULL },
+		{ "auth_hba_file", check->rule_count ? config->auth_hba_file : NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		const char *path = files[i].path;
+
+		if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0 && errno == EACCES)
+			problems_warn(&check->problems, config_place(config, files[i].setting),
+			              "user %s may not read %s: RELOAD will fail", user, path);
+	}
+}
+
+/* As the user that the daemon becomes. Who cannot become it judges by its own rights. */
+static void judge_start(struct check *check, const char *user)
+{
+	const struct config *config = check->config;
+	struct privileges own;
+	struct err err;
+
+	if (!user)
+		user = config->user;
+	if (!privileges_borrow(&own, user, &err)) {
+		problems_add(&check->problems, config_place(config, "user"), "user: %s", err.text);
+		return;
+	}
+	tls_sets_judge(config, report_tls, check);
+	preflight_files(config, &check->problems);
+	if (own.is_borrowed)
+		judge_reload(check, user);
+	privileges_return(&own);
+}
+
+static void judge(struct check *check, const char *user)
+{
+	bool is_whole;
+
 	check->config = config_draft(check->file, &check->problems);
 	if (!check->config)
 		return;
+	is_whole = !problems_any(&check->problems);
 	judge_users(check);
 	judge_rules(check);
-	tls_sets_judge(check->config, report_tls, check);
 	judge_proxies(check);
+	judge_start(check, user);
+	if (!is_whole)
+		return; /* an entry may be missing that the others need */
+	preflight_logins(check->config, check->users, &check->problems);
+	lint(check->config, check->users, &check->problems);
 }
 
 static void print_problems(const struct problems *problems)
@@ -296,7 +349,7 @@ bool check_file(const struct options *options)
 	struct check check = { .file = options->file };
 	bool is_good;
 
-	judge(&check);
+	judge(&check, options->user);
 	is_good = check.config && !problems_any(&check.problems);
 	print_problems(&check.problems);
 	if (is_good)
@@ -304,6 +357,7 @@ bool check_file(const struct options *options)
 	if (is_good && options->against)
 		is_good = compare(&check, options);
 	problems_done(&check.problems);
+	users_release(&check.users);
 	config_unref(&check.config);
 	return is_good;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "pgweir/auth/outside.h"
+#include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
 
 #include "pgweir/main/limits.h"
@@ -104,6 +105,15 @@ bool daemon_load(const char *file, const struct config **config, struct users **
 	users_release(users);
 	hba_release(hba);
 	return false;
+}
+
+unsigned long daemon_expected_files(const struct config *config)
+{
+	size_t pools = config_database_count(config) ? config_database_count(config) : 1;
+	unsigned long size =
+	    (unsigned long)config->default_pool_size + (unsigned long)config->reserve_pool_size;
+
+	return (unsigned long)config->max_client_conn + size * pools + 32;
 }
 
 void daemon_log_warnings(const struct logger *logger, const struct problems *problems)

@@ -46,15 +46,6 @@ static int dump_settings(void)
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* The most descriptors that may be open at once. */
-static unsigned long expected_files(const struct config *config)
-{
-	size_t pools = config_database_count(config) ? config_database_count(config) : 1;
-
-	return (unsigned long)config->max_client_conn +
-	       (unsigned long)(config->default_pool_size + config->reserve_pool_size) * pools + 32;
-}
-
 static bool has_pidfile(const struct config *config) { return config->pidfile && *config->pidfile; }
 
 static bool enter_background(const struct options *options, const struct config *config,
@@ -108,7 +99,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 	struct logger logger = { log, NULL };
 	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
 	bool takes_over = takeover->fd >= 0;
-	unsigned long expected = expected_files(config);
+	unsigned long expected = daemon_expected_files(config);
 	struct limits limits;
 	struct daemon *daemon;
 	bool is_up;

@@ -127,7 +127,7 @@ def test_values_out_of_range(make_pgweir):
 
 def test_auth_dbname_of_an_entry_that_is_the_console(make_pgweir):
     """It refuses only what needs the query."""
-    weir = make_pgweir(auth_type="plain", auth_user="postgres",
+    weir = make_pgweir(auth_type="plain", auth_user="alice",
                        databases={"app": "auth_dbname=pgbouncer", "*": ""})
     done = check(weir)
     assert done.returncode == 0 and 'auth_dbname: "pgbouncer" is the console\'s name' in done.stderr

@@ -37,6 +37,9 @@ bool daemon_load_proxies(const struct config *config, struct ranges **proxies, s
 /* The rules that *config names; *hba is NULL when it names none. false as above. */
 bool daemon_load_hba(const struct config *config, struct hba **hba, struct problems *problems);
 
+/* The most descriptors that may be open at once. */
+unsigned long daemon_expected_files(const struct config *config);
+
 /* Logs the warnings, and says how many more there were. */
 void daemon_log_warnings(const struct logger *logger, const struct problems *problems);
 

@@ -79,13 +79,33 @@ START_TEST(root_is_refused_and_can_be_given_up)
 	ck_assert(!privileges_drop(NULL, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "refusing to run as root"));
 	ck_assert(!privileges_drop("root", &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "refusing to run as root"));
+	ck_assert_ptr_nonnull(strstr(err.text, "refusing to run as root: user is root, which is root"));
 	ck_assert(privileges_drop("nobody", &err));
 	ck_assert_uint_eq(getuid(), getpwnam("nobody")->pw_uid);
 	ck_assert_uint_eq(getegid(), getpwnam("nobody")->pw_gid);
 	ck_assert(privileges_drop("nobody", NULL));
 	ck_assert(!privileges_drop("root", NULL));
 	_exit(0); /* the leak checker may not look at a process of another user */
+}
+END_TEST
+
+START_TEST(a_user_is_borrowed_and_given_back)
+{
+	struct privileges own;
+	struct err err;
+
+	ck_assert(privileges_borrow(&own, NULL, NULL));
+	privileges_return(&own);
+	ck_assert(!privileges_borrow(&own, "no-such-user", &err));
+	ck_assert_str_eq(err.text, "cannot switch to user no-such-user: no such user");
+	ck_assert(!privileges_borrow(&own, "root", &err));
+	ck_assert_ptr_nonnull(strstr(err.text, "user is root"));
+	ck_assert(privileges_borrow(&own, "nobody", &err));
+	if (getuid() == 0)
+		ck_assert_uint_eq(geteuid(), getpwnam("nobody")->pw_uid);
+	privileges_return(&own);
+	ck_assert_uint_eq(geteuid(), getuid());
+	ck_assert_uint_eq(getegid(), getgid());
 }
 END_TEST
 
@@ -156,6 +176,7 @@ int main(void)
 
 	tcase_add_test(cases, daemon_leaves_its_parent);
 	tcase_add_test(cases, root_is_refused_and_can_be_given_up);
+	tcase_add_test(cases, a_user_is_borrowed_and_given_back);
 	tcase_add_test(cases, users_that_are_not_there_are_refused);
 	tcase_add_test(cases, files_are_raised_to_the_hard_limit);
 	tcase_add_loop_test(cases, files_are_reported, 0, COUNT_OF(reports));

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Warnings: settings that undo each other, names that nobody has, files that others read.
+ */
+#include "pgweir/main/lint.h"
+
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "pgweir/config/entries.h"
+#include "pgweir/config/origin.h"
+#include "pgweir/config/peers.h"
+#include "pgweir/main/daemon.h"
+#include "pgweir/main/limits.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- settings that undo each other ---- */
+
+static bool reserve_has_no_time(const struct config *config)
+{
+	return config->reserve_pool_size > 0 && config->reserve_pool_timeout == 0;
+}
+
+static bool minimum_is_above_size(const struct config *config)
+{
+	return config->default_pool_size > 0 && config->min_pool_size > config->default_pool_size;
+}
+
+static bool notice_comes_too_late(const struct config *config)
+{
+	return config->query_wait_timeout > 0 &&
+	       config->query_wait_notify >= config->query_wait_timeout &&
+	       config_origin(config, "query_wait_notify").kind != ORIGIN_DEFAULT;
+}
+
+static bool query_outlives_transaction(const struct config *config)
+{
+	return config->transaction_timeout > 0 &&
+	       config->query_timeout >= config->transaction_timeout;
+}
+
+static bool idling_outlives_transaction(const struct config *config)
+{
+	return config->transaction_timeout > 0 &&
+	       config->idle_transaction_timeout >= config->transaction_timeout;
+}
+
+static bool login_outlives_wait(const struct config *config)
+{
+	return config->client_login_timeout > 0 &&
+	       config->server_connect_timeout > config->client_login_timeout;
+}
+
+static bool limit_has_no_delay(const struct config *config)
+{
+	return config->auth_failure_limit > 0 && config->auth_failure_delay == 0;
+}
+
+static bool rules_are_not_read(const struct config *config)
+{
+	return config->auth_type != AUTH_TYPE_HBA && *config->auth_hba_file;
+}
+
+static bool maps_are_not_read(const struct config *config)
+{
+	return config->auth_type != AUTH_TYPE_HBA && config->auth_ident_file &&
+	       *config->auth_ident_file;
+}
+
+static bool peers_have_no_id(const struct config *config)
+{
+	return config->peer_id == 0 && config_peer_count(config) > 0;
+}
+
+static bool proxies_are_off(const struct config *config)
+{
+	return config->proxy_protocol == PROXY_PROTOCOL_OFF &&
+	       config->proxy_protocol_from.count > 0;
+}
+
+static const struct {
+	bool (*is_so)(const struct config *config);
+	const char *setting; /* where it is said */
+	const char *says;
+} doubts[] = {
+	{ reserve_has_no_time, "reserve_pool_size",
+	  "is never used: reserve_pool_timeout is 0, which means no reserve" },
+	{ minimum_is_above_size, "min_pool_size",
+	  "is above default_pool_size, which no pool exceeds" },
+	{ notice_comes_too_late, "query_wait_notify",
+	  "never comes: query_wait_timeout closes the client first" },
+	{ query_outlives_transaction, "query_timeout",
+	  "never acts: transaction_timeout is not longer" },
+	{ idling_outlives_transaction, "idle_transaction_timeout",
+	  "never acts: transaction_timeout is not longer" },
+	{ login_outlives_wait, "server_connect_timeout",
+	  "is longer than client_login_timeout, which closes the first client before" },
+	{ limit_has_no_delay, "auth_failure_limit",
+	  "has no effect: it counts logins that wait for auth_failure_delay, which is 0" },
+	{ rules_are_not_read, "auth_hba_file", "is not read: auth_type is not hba" },
+	{ maps_are_not_read, "auth_ident_file", "is not read: auth_type is not hba" },
+	{ peers_have_no_id, "peer_id", "is not set, so nothing is forwarded to [peers]" },
+	{ proxies_are_off, "proxy_protocol_from", "has no effect: proxy_protocol is off" },
+};
+
+static void lint_pairs(const struct config *config, struct problems *problems)
+{
+	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
+		if (doubts[i].is_so(config))
+			problems_warn(problems, config_place(config, doubts[i].setting), "%s %s",
+			              doubts[i].setting, doubts[i].says);
+	}
+}
+
+static bool is_followed(const struct config *config, const char *name)
+{
+	static const char *const names[] = {
+		"application_name", "client_encoding",       "DateStyle",
+		"IntervalStyle",    "search_path",           "standard_conforming_strings",
+		"TimeZone",         "session_authorization", "default_transaction_read_only",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcasecmp(names[i], name) == 0)
+			return true;
+	}
+	for (size_t i = 0; i < config->track_extra_parameters.count; i++) {
+		if (strcasecmp(config->track_extra_parameters.names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void lint_ignored(const struct config *config, struct problems *problems)
+{
+	const struct config_list *list = &config->ignore_startup_parameters;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (is_followed(config, list->names[i]))
+			problems_warn(problems, config_place(config, "ignore_startup_parameters"),
+			              "ignore_startup_parameters drops %s, which would be followed "
+			              "for each client",
+			              list->names[i]);
+	}
+}
+
+static void lint_size(const struct config *config, const struct config_database *database,
+                      struct problems *problems)
+{
+	int size = config_pool_size(config, database, NULL);
+	int least = config_min_pool_size(config, database);
+
+	if (database->min_pool_size != CONFIG_INHERIT && size > 0 && least > size)
+		problems_warn(problems, database->place,
+		              "database \"%s\": min_pool_size %d is above its pool_size %d, which "
+		              "no pool exceeds",
+		              database->name, least, size);
+}
+
+static void lint_sizes(const struct config *config, struct problems *problems)
+{
+	const struct config_database *at = NULL;
+
+	while ((at = config_database_next(config, at)))
+		lint_size(config, at, problems);
+	if (config_database_auto(config))
+		lint_size(config, config_database_auto(config), problems);
+}
+
+/* ---- the console ---- */
+
+static void lint_console(const struct config *config, const struct users *users,
+                         const char *setting, const struct config_list *names,
+                         struct problems *problems)
+{
+	for (size_t i = 0; i < names->count; i++) {
+		if (!users_find(users, names->names[i]))
+			problems_warn(problems, config_place(config, setting),
+			              "%s: \"%s\" is not in auth_file: nobody can log in to the "
+			              "console by that name",
+			              setting, names->names[i]);
+	}
+}
+
+/* Whether the names of the console are looked up in auth_file and nowhere else. */
+static bool console_has_users(const struct config *config)
+{
+	bool is_asked = config_auth_user(config, NULL) && config_auth_dbname(config, NULL);
+
+	return config->auth_type != AUTH_TYPE_ANY && config->auth_type != AUTH_TYPE_PAM &&
+	       config->auth_type != AUTH_TYPE_LDAP && !is_asked;
+}
+
+/* ---- files ---- */
+
+static void lint_file(const struct config *config, const char *setting, const char *path,
+                      struct problems *problems)
+{
+	struct stat found;
+
+	if (path && *path && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
+	    (found.st_mode & (S_IROTH | S_IWOTH)))
+		problems_warn(problems, config_place(config, setting),
+		              "%s: everybody on this machine may %s %s, which has secrets in it "
+		              "(its mode is %04o)",
+		              setting, found.st_mode & S_IWOTH ? "change" : "read", path,
+		              (unsigned int)found.st_mode & 07777);
+}
+
+static void find_secret(const struct user *user, void *arg)
+{
+	if (user->secret.kind != SECRET_NONE)
+		*(bool *)arg = true;
+}
+
+static void lint_files(const struct config *config, const struct users *users,
+                       struct problems *problems)
+{
+	bool has_secrets = false;
+
+	if (users)
+		users_each(users, find_secret, &has_secrets);
+	if (has_secrets)
+		lint_file(config, "auth_file", config->auth_file, problems);
+	if (config->client_tls_sslmode != TLS_MODE_DISABLE)
+		lint_file(config, "client_tls_key_file", config->client_tls_key_file, problems);
+	if (config->server_tls_sslmode != TLS_MODE_DISABLE)
+		lint_file(config, "server_tls_key_file", config->server_tls_key_file, problems);
+}
+
+static void lint_descriptors(const struct config *config, struct problems *problems)
+{
+	unsigned long expected = daemon_expected_files(config);
+	struct limits limits;
+	struct err err;
+
+	if (limits_raise(&limits, &err) && expected > limits.files)
+		problems_warn(problems, config_place(config, "max_client_conn"),
+		              "max_client_conn: up to %lu files may be needed, but only %lu may be "
+		              "open here: raise the limit, or lower max_client_conn or pool sizes",
+		              expected, limits.files);
+}
+
+void lint(const struct config *config, const struct users *users, struct problems *problems)
+{
+	lint_pairs(config, problems);
+	lint_ignored(config, problems);
+	lint_sizes(config, problems);
+	if (users && console_has_users(config)) {
+		lint_console(config, users, "admin_users", &config->admin_users, problems);
+		lint_console(config, users, "stats_users", &config->stats_users, problems);
+	}
+	lint_files(config, users, problems);
+	lint_descriptors(config, problems);
+}

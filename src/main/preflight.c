@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Errors that only a start or a login would show.
+ *
+ * Hard here: a check must not be stricter than the start. A service manager may make the
+ * folders below /run and /var/log just before it, so there a missing one is only a warning.
+ */
+#include "pgweir/main/preflight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/config/origin.h"
+#include "pgweir/net/address.h"
+
+#include "pgweir/base/banned.h"
+
+static void complain(const struct config *config, struct problems *problems, const char *setting,
+                     const char *what, const char *path)
+{
+	problems_add(problems, config_place(config, setting), "%s: %s %s: %s", setting, what, path,
+	             strerror(errno));
+}
+
+/* ---- folders and files ---- */
+
+static bool is_made_by_others(const char *folder)
+{
+	static const char *const roots[] = { "/run/", "/var/run/", "/var/log/" };
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		if (strncmp(folder, roots[i], strlen(roots[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether files can be made in the folder. */
+static void judge_folder(const struct config *config, struct problems *problems,
+                         const char *setting, const char *folder)
+{
+	struct stat found;
+
+	if (stat(folder, &found) != 0 && errno == ENOENT && is_made_by_others(folder)) {
+		problems_warn(problems, config_place(config, setting),
+		              "%s: there is no folder %s: the service must make it before the "
+		              "start (RuntimeDirectory, LogsDirectory)",
+		              setting, folder);
+		return;
+	}
+	if (stat(folder, &found) != 0) {
+		complain(config, problems, setting, "cannot use the folder", folder);
+	} else if (!S_ISDIR(found.st_mode)) {
+		errno = ENOTDIR;
+		complain(config, problems, setting, "cannot use the folder", folder);
+	} else if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) {
+		complain(config, problems, setting, "cannot write in the folder", folder);
+	}
+}
+
+static void judge_folder_of(const struct config *config, struct problems *problems,
+                            const char *setting, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_MAX];
+
+	if (!slash)
+		snprintf(folder, sizeof(folder), ".");
+	else
+		snprintf(folder, sizeof(folder), "%.*s",
+		         slash == path ? 1 : (int)(slash - path), path);
+	judge_folder(config, problems, setting, folder);
+}
+
+static void judge_log(const struct config *config, struct problems *problems)
+{
+	const char *path = config->logfile;
+	struct stat found;
+
+	if (!*path)
+		return;
+	if (stat(path, &found) != 0) {
+		judge_folder_of(config, problems, "logfile", path);
+	} else if (S_ISDIR(found.st_mode)) {
+		errno = EISDIR;
+		complain(config, problems, "logfile", "cannot write", path);
+	} else if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
+		complain(config, problems, "logfile", "cannot write", path);
+	}
+}
+
+/* A running process may have one: a check is no start. */
+static void judge_pidfile(const struct config *config, struct problems *problems)
+{
+	char text[64] = "";
+	int64_t number;
+	FILE *file;
+
+	if (!*config->pidfile)
+		return;
+	judge_folder_of(config, problems, "pidfile", config->pidfile);
+	file = fopen(config->pidfile, "re");
+	if (!file)
+		return;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	if (!text_to_i64(text_trim(text), &number) || number <= 0)
+		problems_add(problems, config_place(config, "pidfile"),
+		             "pidfile: %s is there and holds no pid: remove it if it is stale",
+		             config->pidfile);
+}
+
+static void judge_group(const struct config *config, struct problems *problems)
+{
+	const char *name = config->unix_socket_group;
+	int64_t number;
+
+	if (*name && !getgrnam(name) &&
+	    !(text_to_i64(name, &number) && number >= 0 && number < UINT32_MAX))
+		problems_add(problems, config_place(config, "unix_socket_group"),
+		             "unix_socket_group: no such group: %s", name);
+}
+
+static void judge_socket(const struct config *config, struct problems *problems)
+{
+	const char *folder = config->unix_socket_dir;
+	struct sockaddr_un name;
+	socklen_t size;
+	struct stat found;
+	struct err err;
+	char path[PATH_MAX];
+
+	if (!*folder && config->listen_addr.count == 0)
+		problems_warn(problems, config_place(config, "listen_addr"),
+		              "neither listen_addr nor unix_socket_dir is set: clients need sockets "
+		              "from the service manager");
+	if (!*folder)
+		return;
+	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", folder, config->listen_port);
+	if (!address_unix_name(&name, &size, path, &err))
+		problems_add(problems, config_place(config, "unix_socket_dir"),
+		             "unix_socket_dir: %s", err.text);
+	if (*folder == '@')
+		return;
+	judge_folder(config, problems, "unix_socket_dir", folder);
+	judge_group(config, problems);
+	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode))
+		problems_add(problems, config_place(config, "unix_socket_dir"),
+		             "unix_socket_dir: %s is in the way: it is not a socket", path);
+}
+
+void preflight_files(const struct config *config, struct problems *problems)
+{
+	judge_socket(config, problems);
+	judge_log(config, problems);
+	judge_pidfile(config, problems);
+}
+
+/* ---- logins ---- */
+
+/* A part of the configuration that is judged in the same way for each entry. */
+struct judging {
+	const struct config *config;
+	const struct users *users;
+	struct problems *problems;
+};
+
+static struct place place_of(const struct judging *judging, const struct config_database *database,
+                             bool is_own, const char *setting)
+{
+	return is_own && database->place.file ? database->place
+	                                      : config_place(judging->config, setting);
+}
+
+/* Each entry, `*` too. */
+static void each_database(const struct judging *judging,
+                          void (*judge)(const struct judging *judging,
+                                        const struct config_database *database))
+{
+	const struct config_database *at = NULL;
+
+	while ((at = config_database_next(judging->config, at)))
+		judge(judging, at);
+	if (config_database_auto(judging->config))
+		judge(judging, config_database_auto(judging->config));
+}
+
+static void judge_forced(const struct judging *judging, const struct config_database *database)
+{
+	if (!database->user)
+		problems_add(judging->problems, place_of(judging, database, true, "auth_type"),
+		             "database \"%s\": auth_type = any needs user=", database->name);
+}
+
+static bool has_database(const struct config *config, const char *name)
+{
+	return config_database_find(config, name) || config_database_auto(config);
+}
+
+static void judge_place(const struct judging *judging, const struct config_database *database)
+{
+	const char *name = database->auth_dbname;
+
+	if (name && *name && strcmp(name, CONFIG_CONSOLE_DATABASE) != 0 &&
+	    !has_database(judging->config, name))
+		problems_add(judging->problems, database->place,
+		             "database \"%s\": auth_dbname: there is no database \"%s\"",
+		             database->name, name);
+}
+
+/* Peer and trust are usual there, so that no secret may be needed. */
+static bool is_local(const struct config_database *database)
+{
+	return !database->host || *database->host == '/' || *database->host == '@';
+}
+
+/* The user that runs auth_query logs in to PostgreSQL like any other. */
+static void judge_asker(const struct judging *judging, const struct config_database *database)
+{
+	const struct config *config = judging->config;
+	const char *user = config_auth_user(config, database);
+	const char *name = config_auth_dbname(config, database);
+	const struct config_database *runs_in = name ? config_database_find(config, name) : database;
+	const struct user *known = user && judging->users ? users_find(judging->users, user) : NULL;
+
+	if (!user || !judging->users || !config_auth_query(config, database))
+		return;
+	if (!runs_in)
+		runs_in = config_database_auto(config);
+	if (!runs_in || (known && known->secret.kind != SECRET_NONE))
+		return;
+	/* With the entry's own password nothing is needed of auth_file. */
+	if (runs_in->user && strcmp(runs_in->user, user) == 0 && runs_in->password)
+		return;
+	if (is_local(runs_in))
+		problems_warn(judging->problems,
+		              place_of(judging, database, database->auth_user, "auth_user"),
+		              "database \"%s\": auth_user \"%s\" has no secret in auth_file: "
+		              "PostgreSQL must let it in without one",
+		              database->name, user);
+	else
+		problems_add(judging->problems,
+		             place_of(judging, database, database->auth_user, "auth_user"),
+		             "database \"%s\": auth_user \"%s\" has no secret in auth_file, so "
+		             "auth_query cannot run",
+		             database->name, user);
+}
+
+static bool has_asker(const struct config *config)
+{
+	const struct config_database *at = NULL, *automatic = config_database_auto(config);
+
+	if (config_auth_user(config, NULL) || (automatic && config_auth_user(config, automatic)))
+		return true;
+	while ((at = config_database_next(config, at))) {
+		if (config_auth_user(config, at))
+			return true;
+	}
+	return false;
+}
+
+static void judge_query(const struct judging *judging)
+{
+	const struct config *config = judging->config;
+
+	if (config_origin(config, "auth_query").kind != ORIGIN_DEFAULT && *config->auth_query &&
+	    !has_asker(config))
+		problems_add(judging->problems, config_place(config, "auth_query"),
+		             "auth_query never runs: auth_user is not set");
+}
+
+static void judge_auth_dbname(const struct judging *judging)
+{
+	const char *name = config_auth_dbname(judging->config, NULL);
+
+	if (name && !has_database(judging->config, name))
+		problems_add(judging->problems, config_place(judging->config, "auth_dbname"),
+		             "auth_dbname: there is no database \"%s\"", name);
+}
+
+void preflight_logins(const struct config *config, const struct users *users,
+                      struct problems *problems)
+{
+	const struct judging judging = { config, users, problems };
+
+	switch (config->auth_type) {
+	case AUTH_TYPE_ANY:
+		each_database(&judging, judge_forced);
+		break;
+	case AUTH_TYPE_PAM:
+	case AUTH_TYPE_LDAP:
+		break;
+	default:
+		judge_query(&judging);
+		judge_auth_dbname(&judging);
+		each_database(&judging, judge_place);
+		each_database(&judging, judge_asker);
+	}
+}

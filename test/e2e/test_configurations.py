@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: ISC
+"""Configurations that people write, each through --check, a start and a login.
+
+What PgBouncer 1.26 does with each is written beside it. Where pgweir differs on purpose,
+doc/differences.md must say so: `differs` is a text that stands there.
+"""
+
+import os
+import re
+
+import pytest
+
+from .kit.wire import Refused, Wire
+
+SAME = "the same, but for the SQLSTATE"
+DOC = os.path.join(os.path.dirname(__file__), "..", "..", "doc", "differences.md")
+
+GOOD = ("alice", "app", "alice secret")
+UNKNOWN = ("unheard_of", "app", "x")
+OK = "ok"
+
+
+class Case:
+    """One configuration. Settings are added to those of the kit; {dir} and {ini} are filled in."""
+
+    def __init__(self, *, check=0, says=(), start="up", login=None, pgbouncer=SAME, differs=None,
+                 databases=None, users=None, userlist=None, entries=None, more="", ini=None,
+                 files=(), folders=(), mode=0o600, **settings):
+        self.check, self.says = check, (says,) if isinstance(says, str) else says
+        self.start, self.login = start, login
+        self.pgbouncer, self.differs = pgbouncer, differs
+        self.databases, self.users, self.userlist = databases, users, userlist
+        self.entries, self.more, self.ini = entries, more, ini
+        self.files, self.folders, self.mode = dict(files), folders, mode
+        self.settings = settings
+
+
+def warned(says, **kw):
+    """Good, but deserves a look."""
+    return Case(says="warning: .*" + says, **kw)
+
+
+def refused(says, start=None, **kw):
+    """No start: it says the same as --check, or other words."""
+    return Case(check=1, says=says, start=start or says, **kw)
+
+
+def login_fails(says, sqlstate, text, who=UNKNOWN, **kw):
+    """It starts, and a login fails as --check has said."""
+    return Case(check=1, says=says, login=[(who, (sqlstate, text))], **kw)
+
+
+CLAMPED = dict(pgbouncer="starts, and works by the value as it is",
+               differs="taken as the nearest in it")
+UNITS = dict(pgbouncer="refuses the line", differs="may have units")
+
+CASES = {
+    # -- values
+    "nothing unusual": Case(login=[(GOOD, OK)]),
+    "a negative size": warned('setting "default_pool_size": must be at least 0', **CLAMPED,
+                              default_pool_size=-1, login=[(GOOD, OK)]),
+    "a tiny buffer": warned("must be at least 512", **CLAMPED, pkt_buf=100, login=[(GOOD, OK)]),
+    "no iterations": warned("must be at least 1", **CLAMPED, scram_iterations=0,
+                            login=[(GOOD, OK)], auth_type="scram-sha-256"),
+    "verbose beyond": warned("must be from 0 to 3", **CLAMPED, verbose=5, login=[(GOOD, OK)]),
+    "a negative limit": warned("must be at least 0", **CLAMPED, max_client_conn=-5,
+                               login=[(GOOD, OK)]),
+    "a size of an entry beyond all": warned("2147483647 is used", **CLAMPED,
+                                            databases={"app": "pool_size=99999999999"},
+                                            login=[(GOOD, OK)]),
+    "a negative duration": refused("must be at least 0", server_idle_timeout=-5),
+    "a port that is none": refused("must be from 0 to 65535", listen_port=70000,
+                                   pgbouncer="does not check it", differs="and so is a port"),
+    "a peer_id beyond": refused("must be from 0 to 16383", peer_id=20000,
+                                pgbouncer="does not check it",
+                                differs="A `peer_id` above 16383 is refused"),
+    "no number": refused('"many" is not a whole number', default_pool_size="many"),
+    "no number in an entry": refused('"many" is not a whole number',
+                                     databases={"app": "pool_size=many"},
+                                     pgbouncer="takes it for 0", differs="in entries too"),
+    "port 0 of an entry": refused("port: must be from 1", databases={"app": "port=0"}),
+    "a word for a switch": Case(server_round_robin="on", login=[(GOOD, OK)],
+                                pgbouncer="refuses the line", differs="switches may be words"),
+    "a unit": Case(server_idle_timeout="5min", login=[(GOOD, OK)], **UNITS),
+    "a unit that is called otherwise": refused('did you mean "5min"', server_idle_timeout="5m"),
+    "a number in quotes with a comment": Case(default_pool_size='"5" ; five', **UNITS),
+    "a comment behind a number": refused("a comment needs a line of its own",
+                                         default_pool_size="5 ; five"),
+    "a mode in the plural": refused('did you mean "transaction"', pool_mode="transactions"),
+    "half of a word": refused('did you mean "scram-sha-256"', auth_type="scram"),
+    # -- the file
+    "an unknown setting": refused('did you mean "default_pool_size"', default_pool_sise=5),
+    "an unknown section": refused(r"unknown section \[datbases\]: did you mean \[databases\]",
+                                  more="[datbases]\nx = host=y\n"),
+    "a missing header": refused("is a setting, not a database: .*pgbouncer. is missing",
+                                ini="[databases]\napp =\nlisten_addr = 127.0.0.1\n"),
+    "no header at all": refused("a line before the first section", ini="listen_port = 6543\n"),
+    "no settings": refused("there is no .pgbouncer. section", ini="[databases]\n"),
+    "an empty file": refused("there is no .pgbouncer. section", ini=""),
+    "an include that is not there": refused("/nowhere: cannot open",
+                                            more="%include /nowhere\n"),
+    "settings that come again": warned("is set a second time", login=[(GOOD, OK)],
+                                       more="[pgbouncer]\nmax_client_conn = 40\n",
+                                       pgbouncer="forgets the first block of [pgbouncer]",
+                                       differs="A section may come again"),
+    "a database that comes again": warned('database "app" comes a second time',
+                                          login=[(GOOD, OK)], entries=("app",),
+                                          pgbouncer="takes the last, in silence",
+                                          differs="that comes twice is a WARNING"),
+    "the console's name": refused("this name is the console's", entries=("pgbouncer",)),
+    "a name in double quotes": Case(entries=('"my db"',), pgbouncer="refuses the line",
+                                    differs="names may\n  stand in double quotes"),
+    "an unknown key": refused('unknown key "hsot": did you mean "host"',
+                              databases={"app": "hsot=a"}),
+    "an unknown key of a user": refused('unknown key "pol_size": did you mean "pool_size"',
+                                        users={"alice": "pol_size=1"}),
+    "a peer without a number": refused("its id must be a number",
+                                       more="[peers]\nzero = host=a\n"),
+    "a peer without a host": refused("host is missing", more="[peers]\n1 = port=6432\n"),
+    # -- who may come in
+    "a broken list of users": refused("broken.txt:2: ", auth_file="{dir}/broken.txt",
+                                      files={"broken.txt": '"a" "b"\n"c\n'},
+                                      pgbouncer="logs it and keeps the lines before",
+                                      differs="the user list included"),
+    "rules without a file": refused("auth_type = hba needs auth_hba_file", auth_type="hba",
+                                    pgbouncer="starts, and lets nobody in",
+                                    differs="A bad line refuses the whole HBA"),
+    "rules that cannot be read": refused("cannot open", auth_type="hba", auth_hba_file="/nowhere",
+                                         pgbouncer="starts, and lets nobody in",
+                                         differs="an unreadable file used to lock everybody out"),
+    "an unknown method": refused("hba.conf:1: unknown method md6: did you mean md5",
+                                 auth_type="hba", auth_hba_file="{dir}/hba.conf",
+                                 files={"hba.conf": "host all all all md6\n"},
+                                 pgbouncer="skips the line", differs="Skipping it, as PgBouncer"),
+    "any user without one": login_fails("auth_type = any needs user=", "F0000",
+                                        "bouncer config error", auth_type="any"),
+    "any user": Case(auth_type="any", databases={"app": "user=alice"}, login=[(UNKNOWN, OK)]),
+    "auth_dbname that is not there": login_fails('there is no database "nosuch"', "F0000",
+                                                 "bouncer config error", auth_type="plain",
+                                                 auth_dbname="nosuch", auth_user="alice"),
+    "auth_dbname of an entry that is not there": login_fails(
+        'database "app": auth_dbname: there is no database "nosuch"', "F0000",
+        "bouncer config error", auth_type="plain", auth_user="alice",
+        databases={"app": "auth_dbname=nosuch"}),
+    "auth_dbname is the console": refused("is the console's name", auth_dbname="pgbouncer"),
+    "auth_dbname of an entry is the console": warned(
+        "auth_query cannot run for this entry", auth_type="plain", auth_user="alice",
+        databases={"app": "auth_dbname=pgbouncer"},
+        login=[(GOOD, OK), (UNKNOWN, ("F0000", "bouncer config error"))]),
+    "auth_user without a secret": Case(
+        check=1, says='auth_user "scram_user" has no secret in auth_file', auth_type="plain",
+        auth_user="scram_user", userlist={"alice": "alice secret"},
+        databases={"app": "user=alice"}, login=[(GOOD, OK)]),
+    "auth_query without auth_user": login_fails(
+        "auth_query never runs: auth_user is not set", "28P01", "password authentication failed",
+        auth_type="plain", auth_query="SELECT 1, 2", pgbouncer="no such user",
+        differs="sees a wrong password in place of"),
+    "a user without a secret": Case(auth_type="plain", stats_users="",
+                                    userlist={"alice": "", "admin": "x"},
+                                    login=[(("alice", "app", ""), ("28P01", "password"))]),
+    "a database that is not there": Case(login=[(("alice", "nosuch", None),
+                                                 ("3D000", "no such database"))],
+                                         pgbouncer="08P01, with the same text",
+                                         differs="3D000 for an unknown database"),
+    "certificates of clients without TLS": refused("auth_type = cert needs", auth_type="cert"),
+    "TLS without a certificate": refused("client_tls_cert_file and client_tls_key_file must be",
+                                         client_tls_sslmode="require"),
+    "a key that cannot be read": refused("client_tls_key_file: cannot read", files={"c.crt": ""},
+                                         client_tls_sslmode="require",
+                                         client_tls_cert_file="{own.cert}",
+                                         client_tls_key_file="/nowhere"),
+    "a client without TLS": Case(client_tls_sslmode="require", client_tls_cert_file="{own.cert}",
+                                 client_tls_key_file="{own.key}",
+                                 login=[(GOOD, ("28000", "SSL required"))],
+                                 pgbouncer="08P01, with the same text",
+                                 differs="28P01 and 28000 for logins"),
+    "a version of TLS that is none": refused('"legacy" is not one of', client_tls_sslmode="require",
+                                             client_tls_cert_file="{own.cert}",
+                                             client_tls_key_file="{own.key}",
+                                             client_tls_protocols="legacy"),
+    # -- what a start needs
+    "no folder for the socket": refused("unix_socket_dir: cannot use the folder /nonexistent",
+                                        "cannot listen on unix:/nonexistent",
+                                        unix_socket_dir="/nonexistent"),
+    "a folder of the service": Case(says="warning: .*the service must make it",
+                                    unix_socket_dir="/run/pgweir-of-no-service",
+                                    start="cannot listen on unix:/run/pgweir-of-no-service"),
+    "something in the socket's place": refused("is in the way: it is not a socket",
+                                               folders=(".s.PGSQL.{port}",)),
+    "no such group": refused("no such group: nosuchgroup", unix_socket_group="nosuchgroup"),
+    "no folder for the log": refused("logfile: cannot use the folder /nonexistent",
+                                     "cannot open", logfile="/nonexistent/x.log"),
+    "a log that is a folder": refused("logfile: cannot write", "cannot open", logfile="{dir}"),
+    "no folder for the pid file": refused("pidfile: cannot use the folder /nonexistent",
+                                          "cannot write pidfile", pidfile="/nonexistent/p"),
+    "a pid file without a pid": refused("holds no pid", pidfile="{dir}/p",
+                                        files={"p": "nothing\n"}),
+    "no such user": refused("cannot switch to user nobodyx: no such user", user="nobodyx"),
+    "to be root": refused("refusing to run as root: user is root", "only root may", user="root"),
+    "nowhere to listen": warned("neither listen_addr nor unix_socket_dir is set",
+                                listen_addr="", unix_socket_dir=""),
+    # -- what deserves a look
+    "an administrator nobody knows": warned('admin_users: "ghost" is not in auth_file',
+                                            admin_users="ghost", login=[(GOOD, OK)]),
+    "a list of users that all can read": warned("everybody on this machine may read",
+                                                auth_file="{dir}/open.txt", mode=0o644,
+                                                files={"open.txt": '"alice" "alice secret"\n'},
+                                                admin_users="", stats_users="",
+                                                login=[(GOOD, OK)]),
+    "a reserve without its time": warned("reserve_pool_size is never used", reserve_pool_size=5,
+                                         reserve_pool_timeout=0, login=[(GOOD, OK)]),
+    "what is followed is dropped": warned("ignore_startup_parameters drops search_path",
+                                          ignore_startup_parameters="extra_float_digits,search_path",
+                                          login=[(GOOD, OK)]),
+    "a minimum above the size": warned("min_pool_size is above default_pool_size",
+                                       min_pool_size=30),
+    "a minimum above the size of an entry": warned("min_pool_size 9 is above its pool_size 3",
+                                                   databases={"app": "min_pool_size=9 pool_size=3"}),
+    "rules that are not read": warned("auth_hba_file is not read", auth_hba_file="/etc/hba.conf",
+                                      login=[(GOOD, OK)]),
+    "a notice that comes too late": warned("query_wait_notify never comes", query_wait_notify=60,
+                                           query_wait_timeout=30),
+    "a limit that never acts": warned("query_timeout never acts", query_timeout=60,
+                                      transaction_timeout=30),
+    "more clients than files": warned("files may be needed", max_client_conn=2000000000,
+                                      login=[(GOOD, OK)]),
+    "peers without a number of ours": warned("nothing is forwarded",
+                                             more="[peers]\n1 = host=127.0.0.1\n"),
+    "a limit without its delay": warned("auth_failure_limit has no effect", auth_failure_limit=5,
+                                        pgbouncer="does not know the setting",
+                                        differs="`auth_failure_delay` and `auth_failure_limit`"),
+}
+
+
+def fill(weir, own, value):
+    return value.replace("{dir}", weir.dir).replace("{port}", str(weir.port)) \
+        .replace("{own.cert}", own.cert).replace("{own.key}", own.key) \
+        if isinstance(value, str) else value
+
+
+def write(weir, own, case):
+    """The files of a case; returns what the folder has in it."""
+    for name, text in case.files.items():
+        weir.account.write(f"{weir.dir}/{name}", text, case.mode)
+    for name in case.folders:
+        os.mkdir(weir.dir + "/" + fill(weir, own, name))
+    settings = {name: fill(weir, own, value) for name, value in case.settings.items()}
+    weir.configure(databases=case.databases, users=case.users, userlist=case.userlist, **settings)
+    text = weir.text()
+    entry = weir.sections["databases"].get("app") or "host=127.0.0.1"
+    if case.entries:
+        text += "[databases]\n" + "".join(f"{name} = {entry}\n" for name in case.entries)
+    text = case.ini if case.ini is not None else text + fill(weir, own, case.more)
+    weir.configure(ini=text)
+    return sorted(os.listdir(weir.dir))
+
+
+def log_in(weir, who):
+    user, database, password = who
+    try:
+        with Wire(weir.address) as wire:
+            wire.login(user, database, password).query("SELECT 1")
+    except Refused as error:
+        return error.sqlstate, error.text
+    return OK
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_configuration(make_pgweir, own, case):
+    weir = make_pgweir()
+    before = write(weir, own, case)
+
+    # --check: says it, and leaves no trace
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == case.check, done.stderr + done.stdout
+    for says in case.says:
+        assert re.search(says, done.stderr), done.stderr
+    if case.check == 0 and not case.says:
+        assert done.stderr == "", "there is something to say of what is usual"
+    assert sorted(os.listdir(weir.dir)) == before
+
+    # start
+    if case.start != "up":
+        failed = weir.run(weir.ini)
+        assert failed.returncode == 1
+        assert re.search(case.start, failed.stderr), failed.stderr
+        return
+    weir.start()
+
+    # login
+    for who, expected in case.login or ():
+        got = log_in(weir, who)
+        if expected == OK:
+            assert got == OK
+        else:
+            assert got[0] == expected[0] and expected[1] in got[1], got
+
+
+def test_each_difference_is_in_the_documentation():
+    with open(DOC, encoding="utf-8") as file:
+        text = file.read()
+    for name, case in CASES.items():
+        assert (case.pgbouncer == SAME) == (case.differs is None), name
+        assert case.differs is None or case.differs in text, (name, case.differs)
+    assert len(CASES) >= 60
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be two users")
+def test_root_judges_by_the_rights_of_the_user(make_pgweir, own, account):
+    """What root may read and write, the daemon may not: it would fail after the switch."""
+    weir = make_pgweir()
+    key, folder = f"{weir.dir}/root.key", f"{weir.dir}/roots"
+    with open(own.key, "rb") as good, open(key, "wb") as file:
+        file.write(good.read())
+    os.chmod(key, 0o600)
+    os.mkdir(folder, 0o700)
+    weir.configure(user=account.name, client_tls_sslmode="require", client_tls_cert_file=own.cert,
+                   client_tls_key_file=key, logfile=folder + "/x.log")
+    done = weir.run("--check", weir.ini, as_root=True)
+    assert done.returncode == 1
+    assert f"client_tls_key_file: cannot read {key}: Permission denied" in done.stderr
+    assert f"logfile: cannot write {folder}/x.log" in done.stderr \
+        or f"logfile: cannot write in the folder {folder}" in done.stderr
+    # the list of users is read by root at the start, and by the user at each RELOAD
+    weir.configure(client_tls_key_file=own.key, logfile="")
+    os.chown(weir.userlist, 0, 0)
+    done = weir.run("--check", weir.ini, as_root=True)
+    assert done.returncode == 0
+    assert f"user {account.name} may not read {weir.userlist}: RELOAD will fail" in done.stderr
+    # and root itself is refused, with the words of the start
+    weir.configure(user="root")
+    for args in (("--check", weir.ini), (weir.ini,)):
+        done = weir.run(*args, as_root=True)
+        assert done.returncode == 1
+        assert "refusing to run as root: user is root" in done.stderr
