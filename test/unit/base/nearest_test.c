@@ -18,7 +18,7 @@ static const struct {
 	{ "a letter left out", "POOL", "POOLS" },
 	{ "a letter too many", "CLIENTSS", "CLIENTS" },
 	{ "two letters swapped", "CLEINTS", "CLIENTS" },
-	{ "two letters swapped in a short name", "POSOL", "POOLS" },
+	{ "two letters swapped in a short name", "POOSL", "POOLS" },
 	{ "in lower case", "pols", "POOLS" },
 	{ "the nearer of two", "PEER_POOL", "PEER_POOLS" },
 	{ "nothing", "", NULL },
