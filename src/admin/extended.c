@@ -30,11 +30,16 @@ struct prepared {
 
 /* ---- statements and portals ---- */
 
+static const struct hash_key *table_secret(const struct console_session *session)
+{
+	return &session->console->with.pools->secret;
+}
+
 static struct prepared *statement_find(struct console_session *session, const char *name)
 {
 	struct prepared *statement;
 
-	HASH_FIND_STR(session->statements, name, statement);
+	TABLE_FIND_STR(hh, table_secret(session), session->statements, name, statement);
 	return statement;
 }
 
@@ -42,7 +47,7 @@ static struct portal *portal_find(struct console_session *session, const char *n
 {
 	struct portal *portal;
 
-	HASH_FIND_STR(session->portals, name, portal);
+	TABLE_FIND_STR(hh, table_secret(session), session->portals, name, portal);
 	return portal;
 }
 
@@ -148,7 +153,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 		return err_set(err, ERR_MEMORY, "out of memory");
 	memcpy(statement->name, fields.statement, strlen(fields.statement) + 1);
 	statement->request = request;
-	HASH_ADD_STR(session->statements, name, statement);
+	TABLE_ADD_STR(hh, table_secret(session), session->statements, statement->name, statement);
 	message_parse_complete(&session->out);
 	return true;
 }
@@ -201,7 +206,7 @@ static bool on_bind(struct console_session *session, struct bytes body, struct e
 	if (!portal)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	portal->binary = binary;
-	HASH_ADD_STR(session->portals, name, portal);
+	TABLE_ADD_STR(hh, table_secret(session), session->portals, portal->name, portal);
 	message_bind_complete(&session->out);
 	return true;
 }

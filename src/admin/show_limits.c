@@ -179,7 +179,7 @@ static bool find_user(struct cursor *cursor, struct thing *thing)
 	const struct pools *pools = cursor->console->with.pools;
 	const char *name = cursor->ordered.first;
 
-	HASH_FIND_STR(pools->account_table, name, thing->account);
+	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, name, thing->account);
 	thing->user = config_user_find(thing->config, name);
 	return true;
 }
@@ -211,8 +211,8 @@ static bool find_pool(struct cursor *cursor, struct thing *thing)
 static const struct scope {
 	void (*gather)(struct cursor *cursor); /* NULL: there is one, without a name */
 	bool (*find)(struct cursor *cursor, struct thing *thing);
-	bool is_user;  /* the first name is a user's */
-	bool has_both; /* a database's, then a user's */
+	bool is_user;     /* the first name is a user's */
+	bool has_both;    /* a database's, then a user's */
 	const char *name; /* of the database, if there is one thing only; or NULL */
 	struct {
 		const char *name;

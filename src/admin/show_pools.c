@@ -114,8 +114,10 @@ static bool next_database(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_databases = { "DATABASES", next_database, COLUMNS(database_columns),
-	                             "The databases and their limits.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_databases = {
+	"DATABASES",   next_database, COLUMNS(database_columns), "The databases and their limits.",
+	CONSOLE_STATS, SHOW_ALONE
+};
 
 /* ---- USERS ---- */
 
@@ -183,7 +185,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	if (!ordered_next(cursor, gather_users, &item))
 		return false;
 	entry = config_user_find(pools->config, item.first);
-	HASH_FIND_STR(pools->account_table, item.first, account);
+	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, item.first, account);
 	row->name = item.first;
 	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_room,
 	                           sizeof(row->pool_size_room));
@@ -197,8 +199,10 @@ static bool next_user(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_users = { "USERS", next_user, COLUMNS(user_columns),
-	                         "The users and their limits.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_users = {
+	"USERS",       next_user, COLUMNS(user_columns), "The users and their limits.",
+	CONSOLE_STATS, SHOW_ALONE
+};
 
 /* ---- POOLS ---- */
 
@@ -327,6 +331,9 @@ static bool next_pool(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_pools = { "POOLS", next_pool, COLUMNS(pool_columns),
-	                         "The pools: who is in them, and who waits.", CONSOLE_STATS,
+const struct show show_pools = { "POOLS",
+	                         next_pool,
+	                         COLUMNS(pool_columns),
+	                         "The pools: who is in them, and who waits.",
+	                         CONSOLE_STATS,
 	                         SHOW_OF_DATABASE };

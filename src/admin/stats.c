@@ -22,6 +22,7 @@ struct snapshots {
 
 struct history {
 	struct snapshots *table;
+	struct hash_key secret;
 	usec_t older_at, newer_at;
 	unsigned long tick;
 };
@@ -30,8 +31,10 @@ struct history *history_new(usec_t now)
 {
 	struct history *history = calloc(1, sizeof(*history));
 
-	if (history)
-		history->older_at = history->newer_at = now;
+	if (!history)
+		return NULL;
+	history->older_at = history->newer_at = now;
+	hash_key_draw(&history->secret);
 	return history;
 }
 
@@ -65,13 +68,13 @@ void history_note(struct history *history, const char *name, const struct stats 
 {
 	struct snapshots *snapshots;
 
-	HASH_FIND_STR(history->table, name, snapshots);
+	TABLE_FIND_STR(hh, &history->secret, history->table, name, snapshots);
 	if (!snapshots) {
 		snapshots = calloc(1, sizeof(*snapshots));
 		if (!snapshots)
 			return; /* its averages begin later */
 		text_copy(snapshots->name, sizeof(snapshots->name), name);
-		HASH_ADD_STR(history->table, name, snapshots);
+		TABLE_ADD_STR(hh, &history->secret, history->table, snapshots->name, snapshots);
 	}
 	snapshots->older = snapshots->newer;
 	snapshots->newer = *counted;
@@ -129,7 +132,7 @@ void history_average(const struct history *history, const char *name, const stru
 	static const struct stats nothing;
 	const struct snapshots *snapshots;
 
-	HASH_FIND_STR(history->table, name, snapshots);
+	TABLE_FIND_STR(hh, &history->secret, history->table, name, snapshots);
 	stats_average(snapshots ? &snapshots->older : &nothing, counted, now - history->older_at,
 	              average);
 }

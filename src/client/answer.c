@@ -19,7 +19,7 @@ struct answer {
 	struct answers *keeper; /* NULL: it is not kept */
 	struct timer timer;
 	unsigned int reference_count;
-	char *name; /* NULL: nobody */
+	char *name;   /* NULL: nobody */
 	char *secret; /* NULL: none */
 	size_t key_count;
 	char key[];
@@ -136,13 +136,14 @@ static struct answer *find(const struct answers *answers, const void *key, size_
 {
 	struct answer *answer;
 
-	HASH_FIND(hh, answers->table, key, count, answer);
+	TABLE_FIND(hh, &answers->secret, answers->table, key, count, answer);
 	return answer;
 }
 
 void answers_init(struct answers *answers, struct loop *loop)
 {
 	*answers = (struct answers){ .loop = loop };
+	hash_key_draw(&answers->secret);
 	TAILQ_INIT(&answers->list);
 }
 
@@ -156,7 +157,7 @@ void answers_keep(struct answers *answers, struct answer *answer, usec_t limit)
 	if (!line)
 		return;
 	answer_hold(answer)->keeper = answers;
-	HASH_ADD_KEYPTR(hh, answers->table, answer->key, answer->key_count, answer);
+	TABLE_ADD(hh, &answers->secret, answers->table, answer->key, answer->key_count, answer);
 	TAILQ_INSERT_TAIL(&answers->list, answer, node);
 	answers->count++;
 	answers->size += size_of(answer);

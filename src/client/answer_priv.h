@@ -17,7 +17,8 @@ struct key {
 bool key_make(struct key *key, const struct question *question);
 void key_done(struct key *key);
 
-/* name NULL: nobody; secret NULL: a user without one. One reference is the caller's. NULL: no memory. */
+/* name NULL: nobody; secret NULL: a user without one. One reference is the caller's. NULL: no
+ * memory. */
 struct answer *answer_new(const struct key *key, const char *name, const char *secret);
 
 TAILQ_HEAD(answer_list, answer);
@@ -26,6 +27,7 @@ TAILQ_HEAD(answer_list, answer);
 struct answers {
 	struct loop *loop;
 	struct answer *table;    /* by key */
+	struct hash_key secret;  /* of the table */
 	struct answer_list list; /* the oldest first */
 	unsigned int count;
 	size_t size; /* bytes of all */

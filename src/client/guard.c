@@ -56,7 +56,8 @@ static struct failing *find(const struct client *client)
 	struct network network;
 
 	if (network_of(&client->peer, &network))
-		HASH_FIND(hh, client->clients->failing, &network, sizeof(network), failing);
+		TABLE_FIND(hh, &client->clients->with.pools->secret, client->clients->failing,
+		           &network, sizeof(network), failing);
 	return failing;
 }
 
@@ -83,7 +84,8 @@ static struct failing *count_failure(struct client *client)
 		if (!failing)
 			return NULL;
 		failing->network = network;
-		HASH_ADD(hh, client->clients->failing, network, sizeof(network), failing);
+		TABLE_ADD(hh, &client->clients->with.pools->secret, client->clients->failing,
+		          &failing->network, sizeof(failing->network), failing);
 	}
 	if (failing)
 		failing->count++;

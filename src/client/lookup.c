@@ -350,8 +350,8 @@ static struct lookup *lookup_new(struct lookups *lookups, struct key *key)
 	lookup->borrower.is_patient = true;
 	TAILQ_INIT(&lookup->waits);
 	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
-	HASH_ADD_KEYPTR(hh, lookups->under_way, lookup->key.text.at, lookup->key.text.count,
-	                lookup);
+	TABLE_ADD(hh, &lookups->pools->secret, lookups->under_way, lookup->key.text.at,
+	          lookup->key.text.count, lookup);
 	lookup->may_be_joined = true;
 	return lookup;
 }
@@ -396,7 +396,8 @@ enum lookup_result lookups_ask(struct lookups *lookups, const struct question *q
 		return LOOKUP_FAILED;
 	}
 	*answer = answers_find(&lookups->answers, &key);
-	HASH_FIND(hh, lookups->under_way, key.text.at, key.text.count, lookup);
+	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key.text.at, key.text.count,
+	           lookup);
 	if (*answer || lookup) {
 		key_done(&key);
 	} else {

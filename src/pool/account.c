@@ -42,7 +42,7 @@ struct account *pools_account(struct pools *pools, const char *name)
 {
 	struct account *account;
 
-	HASH_FIND_STR(pools->account_table, name, account);
+	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, name, account);
 	if (account)
 		return account;
 	account = slab_take(&pools->account_slab);
@@ -52,7 +52,7 @@ struct account *pools_account(struct pools *pools, const char *name)
 	TAILQ_INIT(&account->blocked);
 	TAILQ_INIT(&account->idle);
 	account_configure(pools, account);
-	HASH_ADD_STR(pools->account_table, name, account);
+	TABLE_ADD_STR(hh, &pools->secret, pools->account_table, account->name, account);
 	TAILQ_INSERT_TAIL(&pools->accounts, account, node);
 	return account;
 }

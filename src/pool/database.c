@@ -73,7 +73,7 @@ struct database *database_add(struct pools *pools, const char *name,
 	database->server_limit = config_max_db_connections(pools->config, entry);
 	TAILQ_INIT(&database->blocked);
 	TAILQ_INIT(&database->idle);
-	HASH_ADD_STR(pools->database_table, name, database);
+	TABLE_ADD_STR(hh, &pools->secret, pools->database_table, database->name, database);
 	TAILQ_INSERT_TAIL(&pools->databases, database, node);
 	pools->database_count++;
 	return database;
@@ -112,7 +112,7 @@ struct database *pools_find_database(struct pools *pools, const char *name)
 {
 	struct database *database;
 
-	HASH_FIND_STR(pools->database_table, name, database);
+	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, name, database);
 	return database && database->entry ? database : NULL;
 }
 
@@ -124,7 +124,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 
 	if (database || !star || strlen(name) > CONFIG_DATABASE_NAME_MAX)
 		return database;
-	HASH_FIND_STR(pools->database_table, name, database);
+	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, name, database);
 	if (database)
 		return NULL; /* its old clients and servers are still leaving */
 	log_info(&log, "registered new auto-database: %s", name);

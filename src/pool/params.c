@@ -36,6 +36,7 @@ struct params {
 
 struct params_table {
 	struct params *maps;
+	struct hash_key secret;
 	struct buf text;    /* the map that is looked for */
 	struct buf changes; /* struct change, sorted */
 	struct params none; /* must be the last */
@@ -52,8 +53,10 @@ struct params_table *params_table_new(void)
 {
 	struct params_table *table = calloc(1, sizeof(*table));
 
-	if (table)
-		table->text.limit = PARAMS_SIZE_MAX;
+	if (!table)
+		return NULL;
+	table->text.limit = PARAMS_SIZE_MAX;
+	hash_key_draw(&table->secret);
 	return table;
 }
 
@@ -229,7 +232,7 @@ static struct params *find_or_add(struct params_table *table, unsigned int count
 	size_t starts_size = count * sizeof(uint32_t);
 	struct params *map;
 
-	HASH_FIND(hh, table->maps, text->at, text->count, map);
+	TABLE_FIND(hh, &table->secret, table->maps, text->at, text->count, map);
 	if (map)
 		return map;
 	map = calloc(1, sizeof(*map) + starts_size + text->count);
@@ -239,7 +242,7 @@ static struct params *find_or_add(struct params_table *table, unsigned int count
 	map->size = text->count;
 	memcpy(map->starts + count, text->at, text->count);
 	find_starts(map);
-	HASH_ADD_KEYPTR(hh, table->maps, text_of(map), map->size, map);
+	TABLE_ADD(hh, &table->secret, table->maps, text_of(map), map->size, map);
 	return map;
 }
 

@@ -21,11 +21,9 @@
  * reports and a client can change. What one does not report is not in its welcome.
  */
 static const char *const tracked[] = {
-	"DateStyle",           "client_encoding",
-	"TimeZone",            "standard_conforming_strings",
-	"application_name",    "IntervalStyle",
-	"search_path",         "default_transaction_read_only",
-	"scram_iterations",    SESSION_AUTHORIZATION,
+	"DateStyle",        "client_encoding",     "TimeZone",    "standard_conforming_strings",
+	"application_name", "IntervalStyle",       "search_path", "default_transaction_read_only",
+	"scram_iterations", SESSION_AUTHORIZATION,
 };
 #define TRACKED_COUNT (sizeof(tracked) / sizeof(tracked[0]))
 
@@ -197,8 +195,8 @@ struct pool *pools_find_pool(struct pools *pools, const char *database_name,
 	struct pool *pool = NULL;
 	const void *filed_by;
 
-	HASH_FIND_STR(pools->database_table, database_name, database);
-	HASH_FIND_STR(pools->account_table, account_name, account);
+	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, database_name, database);
+	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, account_name, account);
 	if (!database || !account)
 		return NULL;
 	filed_by = file_by(account, false);
@@ -336,6 +334,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		free(pools);
 		return NULL;
 	}
+	hash_key_draw(&pools->secret);
 	pools->with = *with;
 	pools->tls = with->tls ? tls_context_ref(with->tls) : NULL;
 	slab_init(&pools->server_slab, "server_cache", sizeof(struct server));

@@ -191,7 +191,7 @@ static void add_entries(struct pools *pools)
 	struct database *database;
 
 	while ((entry = config_database_next(pools->config, entry))) {
-		HASH_FIND_STR(pools->database_table, entry->name, database);
+		TABLE_FIND_STR(hh, &pools->secret, pools->database_table, entry->name, database);
 		if (!database)
 			database = database_add(pools, entry->name, entry, false);
 		if (database)

@@ -44,7 +44,8 @@ static struct statement *make(struct statements *statements, struct bytes key, s
 	store_be32(statement->message + 1, (uint32_t)(size - 1));
 	memcpy(statement->message + FRAME_HEADER_SIZE, name, name_size);
 	memcpy(statement->message + front, key.at, key.count);
-	HASH_ADD_KEYPTR(hh, statements->table, statement->message + front, key.count, statement);
+	TABLE_ADD(hh, &statements->secret, statements->table, statement->message + front, key.count,
+	          statement);
 	return statement;
 }
 
@@ -58,7 +59,7 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 	if (key.count > TEXT_MAX)
 		return NULL;
 	/* A text says itself where it ends, so equal keys have equal scopes. */
-	HASH_FIND(hh, statements->table, key.at, key.count, statement);
+	TABLE_FIND(hh, &statements->secret, statements->table, key.at, key.count, statement);
 	if (!statement && !name) {
 		next.number = ++statements->last_number;
 		name = &next;
@@ -169,6 +170,7 @@ bool statements_init(struct statements *statements)
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 	unsigned char random[STEM_SIZE];
 
+	hash_key_draw(&statements->secret);
 	_Static_assert(STEM_SIZE < STATEMENT_STEM_MAX, "its zero has room");
 	if (!digest_random(random, sizeof(random)))
 		return false;

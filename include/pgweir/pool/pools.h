@@ -61,6 +61,7 @@ struct pools {
 	struct tls_context *tls;     /* one reference; NULL: none is asked for */
 	struct statements statements;
 	struct socket_options server_sockets;
+	struct hash_key secret; /* of the next two tables */
 	struct database *database_table;
 	struct database_list databases;
 	unsigned int database_count;
@@ -87,8 +88,9 @@ struct pools {
 	struct pools_walk_list walks;
 	struct task watch_task, sweep_task;
 	struct peer_pools peers;
-	struct buf errand_text, errand_message; /* written anew for each errand, and kept for the next */
-	struct stats gone; /* of databases that have been forgotten: totals never shrink */
+	struct buf errand_text,
+	    errand_message; /* written anew for each errand, and kept for the next */
+	struct stats gone;  /* of databases that have been forgotten: totals never shrink */
 };
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,

@@ -40,12 +40,13 @@ struct statement {
 /* All that live. At rest ({0}) it owns nothing; all must have been released. */
 struct statements {
 	struct statement *table;
+	struct hash_key secret; /* of the table */
 	unsigned long long last_number;
 	char stem[STATEMENT_STEM_MAX]; /* of names that are given; "": they have none */
 	struct buf key;                /* the one that is looked for; empty between two calls */
 };
 
-/* Draws the stem. false: the system has no random numbers. */
+/* Draws stem and secret. false: the system has no random numbers. */
 bool statements_init(struct statements *statements);
 
 /*

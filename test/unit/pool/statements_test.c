@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../unit.h"
+#include "../colliding.h"
 
 static const struct bytes none = { "", 0 }; /* scope */
 
@@ -84,6 +85,28 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 }
 END_TEST
 
+START_TEST(statements_of_chosen_texts_make_no_long_chains)
+{
+	struct statement *all[COLLIDING_COUNT];
+	struct statements statements = { 0 };
+	struct colliding colliding;
+	char text[COLLIDING_SIZE + 3] = "";
+	unsigned int longest;
+
+	colliding_find(&colliding);
+	ck_assert(statements_init(&statements));
+	for (int i = 0; i < COLLIDING_COUNT; i++) {
+		colliding_text(&colliding, i, text);
+		all[i] = statement_of(&statements, bytes_of(text, sizeof(text)), none);
+	}
+	ck_assert_uint_eq(HASH_COUNT(statements.table), COLLIDING_COUNT);
+	COLLIDING_LONGEST(statements.table, longest);
+	ck_assert_uint_lt(longest, 20);
+	for (int i = 0; i < COLLIDING_COUNT; i++)
+		statement_release(&statements, &all[i]);
+}
+END_TEST
+
 START_TEST(statements_are_whole_parse_messages)
 {
 	static const char expected[] = "P\0\0\0\024PGBOUNCER_1\0x\0\0\0";
@@ -150,6 +173,8 @@ int main(void)
 	tcase_add_test(tcase, statements_with_the_types_that_were_found);
 	tcase_add_test(tcase, statements_never_give_a_number_twice);
 	tcase_add_test(tcase, statements_have_names_that_nobody_can_guess);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, statements_of_chosen_texts_make_no_long_chains);
 	tcase_add_test(tcase, statements_are_whole_parse_messages);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
