@@ -9,7 +9,8 @@ import pg8000
 import psycopg
 import pytest
 
-from .kit.wire import bind, describe, execute, parse, sync
+from .kit.fake import error, ready
+from .kit.wire import Wire, bind, close, describe, execute, message, parse, sync
 
 LIMITS = pytest.mark.parametrize("limit_of_statements", (200, 2))
 
@@ -194,3 +195,97 @@ def test_a_failed_batch_behind_which_a_known_text_is_parsed(pgweir):
                 + parse(texts["x"], "again") + bind(("1",), "z") + execute() + sync())
     assert client.read_result().error["C"] == "22P02"
     assert client.read_result().rows == [["3"]]
+
+
+def test_zero_while_clients_have_statements(pgweir):
+    """Those who have some are followed until they have closed the last one."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1)
+    client, other = weir.client(), weir.client()
+    assert not client.ask(parse("SELECT 7", "s"), sync()).errors
+    weir.admin("SET max_prepared_statements = 0")
+    # A second server, which has never heard of it; and it may prepare more.
+    other.query("BEGIN")
+    for _ in range(2):
+        assert client.ask(bind((), "s"), execute(), sync()).rows == [["7"]]
+        assert not client.ask(parse("SELECT 8", "t"), sync()).errors
+        assert client.ask(bind((), "t"), execute(), sync()).rows == [["8"]]
+        assert client.ask(close("S", "t"), sync()).types == "3Z"
+        other.query("COMMIT")
+    # What it prepares without having any is the server's own, under that very name.
+    assert client.ask(close("S", "s"), sync()).types == "3Z"
+    assert client.ask(bind((), "s"), sync()).error["C"] == "26000"
+    assert client.ask(parse("SELECT 9", "mine"), bind((), "mine"), execute(), sync()).rows == [["9"]]
+    held = [row["prepared_statements"] for row in weir.admin("SHOW CLIENTS")
+            if row["database"] == "app"]
+    assert held == [0, 0]
+    weir.admin("SET max_prepared_statements = 200")
+    assert not client.ask(parse("SELECT 10", "again"), sync()).errors
+    assert client.ask(bind((), "again"), execute(), sync()).rows == [["10"]]
+
+
+def test_wrong_names_are_errors_and_the_connection_lives(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    assert not client.ask(parse("SELECT 1", "s"), sync()).errors
+    for messages, sqlstate in (((bind((), "unknown"), execute()), "26000"),
+                               ((describe("S", "unknown"),), "26000"),
+                               ((parse("SELECT 2", "s"),), "42P05")):
+        got = client.ask(*messages, sync())
+        assert got.types == "EZ" and got.status == "I"
+        assert (got.error["S"], got.error["C"]) == ("ERROR", sqlstate)
+    assert client.ask(bind((), "s"), execute(), sync()).rows == [["1"]]
+
+
+# -- faults that PgBouncer has mended ------------------------------------------------------------
+
+
+def test_parse_and_close_mixed_without_sync(pgweir, postgres):
+    """Some are answered here and some there: in the order in which they were asked."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
+    client = weir.client()
+    with Wire((postgres.host, postgres.port)).login("alice", "app2") as direct:
+        for _ in range(2):
+            batch = [parse("SELECT 1", "a"), close("S", "a"), parse("SELECT 2", "a"), parse("SELECT 1", "b"),
+                     close("S", "none"), bind((), "a"), execute(), close("S", "b"), parse("SELECT 1", "b"),
+                     parse("SELECT 3", "c"), bind((), "b"), describe("S", "c"), execute(), close("S", "a"),
+                     close("S", "b"), close("S", "c"), parse("SELECT 1"), close("S", ""), sync()]
+            got, wanted = client.ask(*batch), direct.ask(*batch)
+            assert (got.types, got.rows) == (wanted.types, wanted.rows)
+
+
+# -- servers that say what no PostgreSQL says ----------------------------------------------------
+
+
+@pytest.mark.parametrize("body", (b"", b"\0", b"\0\1", b"\0\1\0\0\0", b"\0\0x", b"\xff\xff\0\0\0\x17"))
+@pytest.mark.parametrize("name", ("", "s"))
+def test_broken_descriptions(scripted, name, body):
+    _, client, server = scripted(pool_mode="transaction")
+    client.send(parse("SELECT $1", name), describe("S", name), sync())
+    server.expect("PDS")
+    server.send(message("1"), message("t", body))
+    assert "broken ParameterDescription" in client.read_refusal().text
+    server.wait_closed()
+
+
+def test_descriptions_of_all_sizes(scripted):
+    """The longest that there can be has to be understood whole."""
+    _, client, server = scripted(pool_mode="transaction")
+    for count in (0, 1, 65535):
+        types = count.to_bytes(2, "big") + b"\0\0\0\x17" * count
+        client.send(parse(f"SELECT {count}", f"s{count}"), describe("S", f"s{count}"), sync())
+        server.expect("PDS")
+        server.send(message("1"), message("t", types), message("n"), ready())
+        assert client.read_result().messages[1].body == types
+
+
+def test_types_of_a_parse_that_fails_behind_them(scripted):
+    """An error in place of the columns: the client knows the types all the same."""
+    _, client, server = scripted(pool_mode="transaction")
+    client.send(parse("SELECT $1", "s"), describe("S", "s"), sync())
+    server.expect("PDS")
+    server.send(message("1"), message("t", b"\0\1\0\0\0\x14"), error("no"), ready())
+    assert client.read_result().types == "1tEZ"
+    client.send(bind((), "s"), sync())
+    server.expect("BS")
+    server.send(message("E", b"\0"), ready())  # and an error that says nothing
+    assert client.read_result().types == "EZ"
