@@ -101,7 +101,7 @@ static void on_way_over(struct timer *timer)
 	                 : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive some day: nobody else shall have that server then. */
 	if (cancel->is_sent && cancel->server)
-		server_set_close_needed(cancel->server, true);
+		server_set_close_needed(cancel->server, "a cancel request may still arrive");
 	finish(cancel);
 }
 

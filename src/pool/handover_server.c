@@ -277,9 +277,10 @@ static void enter(struct server *server, const struct fields *fields)
 	/* The mode may be another one here. */
 	server->has_session =
 	    fields->has_session || (fields->is_lent && pool->limits.mode == POOL_MODE_SESSION);
-	server_set_close_needed(server, fields->is_close_needed || !is_at_host ||
-	                                    strcmp(place, fields->place) != 0 ||
-	                                    (!fields->is_lent && server_is_left_over(server)));
+	if (fields->is_close_needed || !is_at_host || strcmp(place, fields->place) != 0)
+		server_set_close_needed(server, SERVER_OUTDATED);
+	else if (!fields->is_lent && server_is_left_over(server))
+		server_set_close_needed(server, SERVER_LEFT_OVER);
 	timer_set(&server->life,
 	          loop_line(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
 	          server->connected_at);

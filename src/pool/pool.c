@@ -318,7 +318,7 @@ static struct server *idle_server(struct pool *pool)
 	while ((server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]))) {
 		if (!server->is_close_needed)
 			return server;
-		close_for(server, "database configuration changed");
+		close_for(server, server->close_reason);
 	}
 	return NULL;
 }
@@ -416,7 +416,7 @@ static bool set_back(struct server *server)
 	server_replay_text(server, none, text);
 	params_release(pools->with.params, &server->params);
 	if (!buf_ok(text))
-		server_set_close_needed(server, true);
+		server_set_close_needed(server, "out of memory");
 	else
 		is_due = text->count > 0 && !server->is_close_needed;
 	if (is_due) {
@@ -481,7 +481,7 @@ void pool_home(struct server *server)
 
 	server->used_at = loop_now(loop_of(pool));
 	if (server->is_close_needed) {
-		close_for(server, "database configuration changed");
+		close_for(server, server->close_reason);
 	} else if (server->is_told) {
 		close_for(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
@@ -520,7 +520,7 @@ static void check_used(struct pool *pool)
 	       (server = TAILQ_LAST(&pool->servers[SERVER_USED], server_list))) {
 		server_enter(server, SERVER_CHECKING);
 		if (server->is_close_needed)
-			close_for(server, "database configuration changed");
+			close_for(server, server->close_reason);
 		else if (query)
 			server_errand(server, ERRAND_CHECK, query);
 		else

@@ -108,8 +108,14 @@ void pool_close_all(struct pool *pool, const char *reason);
 bool server_is_left_over(const struct server *server);
 #define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
 
-/* It shall be closed when it comes home, or need not be. */
-void server_set_close_needed(struct server *server, bool is_needed);
+/*
+ * It shall be closed when it comes home, for this reason (a constant; the first one counts).
+ * NULL: it need not be.
+ */
+void server_set_close_needed(struct server *server, const char *reason);
+
+/* Where the entry or its servers' place are others now. */
+#define SERVER_OUTDATED "database configuration changed"
 
 /* ---- moving house: pool_move.c ---- */
 

@@ -80,16 +80,19 @@ void pool_file(struct pool *pool, struct server *server, enum server_state from)
 		return;
 	count_server(pool, -1);
 	pool->own_count -= server->replication != REPLICATION_NONE;
-	server_set_close_needed(server, false);
+	server_set_close_needed(server, NULL);
 	pool_unblock(pool);
 	pool_wake(pool);
 	pools_changed(pool->pools);
 }
 
-void server_set_close_needed(struct server *server, bool is_needed)
+void server_set_close_needed(struct server *server, const char *reason)
 {
+	bool is_needed = reason != NULL;
 	int change = (int)is_needed - (int)server->is_close_needed;
 
+	if (!reason || !server->close_reason)
+		server->close_reason = reason;
 	server->is_close_needed = is_needed;
 	server->pool->database->close_needed_count += (unsigned int)change;
 	server->pool->pools->close_needed_count += (unsigned int)change;
@@ -231,7 +234,7 @@ static void close_by_admin(struct server *server, const char *reason)
 /* A server for replication never comes home: it is closed at once. */
 static void need_close(struct server *server, const char *reason)
 {
-	server_set_close_needed(server, true);
+	server_set_close_needed(server, reason);
 	if (server->replication)
 		close_by_admin(server, reason);
 }

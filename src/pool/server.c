@@ -459,7 +459,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 	if (is_done || server->state == SERVER_CLOSING)
 		return;
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
-	server_set_close_needed(server, true);
+	server_set_close_needed(server, "parameters could not be set");
 }
 
 bool server_errand_ahead(struct server *server, const char *query)

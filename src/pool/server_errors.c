@@ -195,7 +195,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	/* Somebody has taken a name of ours: this server cannot learn that statement any more. */
 	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
-		server_set_close_needed(server, true);
+		server_set_close_needed(server, "a statement name of ours is taken");
 	if (!change) {
 		segment_drop(&server->segment);
 		return FRAME_PASS;

@@ -91,7 +91,7 @@ static void on_left(struct resolver_stay *stay)
 	                pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server));
 	struct err err;
 
-	server_set_close_needed(server, true);
+	server_set_close_needed(server, "its address has left DNS");
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "its address has left DNS");
 	switch (server->state) {
 	case SERVER_CONNECTING:

@@ -213,7 +213,7 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 static void check(struct server *server, bool is_done)
 {
 	if (!is_done)
-		server_set_close_needed(server, true);
+		server_set_close_needed(server, "its parameters are too many to follow");
 }
 
 /* Where a report belongs: in *params, as *pair, which may take it away there. */

@@ -219,6 +219,7 @@ def test_a_server_whose_cancel_never_ended_serves_nobody_else(scripted):
     server.send(fake.answer("1"))
     assert client.read_result().rows == [["1"]]
     server.wait_closed()
+    weir.wait_log("closing because: a cancel request may still arrive")
 
 
 def test_many_cancels_at_once(pgweir, postgres):

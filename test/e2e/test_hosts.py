@@ -297,7 +297,7 @@ def test_an_address_that_left_dns_retires_its_servers(make_pgweir, everywhere, h
     wait_until(lambda: sum(row["close_needed"] for row in weir.admin("SHOW SERVERS")) == 3)
     assert busy.value(WHERE) == TWO
     busy.query("COMMIT")
-    weir.wait_log("closing because: database configuration changed")
+    weir.wait_log("closing because: its address has left DNS")
     assert busy.value(WHERE) == THREE
 
 

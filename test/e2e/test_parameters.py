@@ -469,7 +469,7 @@ def test_a_name_that_cannot_be_set_harms_nobody(renamed):
     answered(client, server, fake.error("canceling statement due to user request", "57014"),
              fake.ready())
     server.expect("X")
-    weir.wait_log("parameters could not be set")
+    weir.wait_log("closing because: parameters could not be set")
     weir.wait_pool(sv_idle=0, sv_active=0)
 
 
@@ -640,6 +640,19 @@ def test_what_is_reported_at_rest_counts(far_weir):
             server.expect("Q")
         server.send(fake.answer("1"))
         assert client.read_result().rows == [["1"]]
+
+
+def test_a_server_with_too_many_names_serves_nobody_else(far_weir):
+    far, weir = far_weir
+    client = weir.wire().startup()
+    server = far.accept().login()
+    client.finish_login("alice")
+    client.send(query("SELECT a_function()"))
+    server.expect("Q")
+    server.send(*(fake.parameter(f"name{number}", "x") for number in range(501)), fake.answer("1"))
+    assert client.read_result().rows == [["1"]]
+    server.expect("X")
+    weir.wait_log("closing because: its parameters are too many to follow")
 
 
 def test_many_reports_of_one_query(far_weir):
