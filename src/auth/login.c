@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -44,6 +45,7 @@ struct login {
 	bool is_submitted;
 	bool is_slow;
 	const char *asked, *mismatch; /* static words, or NULL */
+	unsigned int allowed;         /* ANSWERS() of each first request that may come */
 	char user[];
 };
 
@@ -85,6 +87,34 @@ static enum login_result wrong_type(struct login *login, struct err *err)
 	return fail(login, err, "wrong password type");
 }
 
+/* server_require_auth: those that are named, or all, and of them none with ! in front. */
+static unsigned int allowed_by(const struct config_list *require)
+{
+	static const struct {
+		const char *name;
+		unsigned int kinds;
+	} methods[] = {
+		{ "password", ANSWERS(AUTH_CLEARTEXT) },
+		{ "md5", ANSWERS(AUTH_MD5) },
+		{ "scram-sha-256", ANSWERS(AUTH_SASL) },
+		{ "none", ANSWERS(AUTH_OK) },
+	};
+	unsigned int named = 0, without = 0;
+
+	for (size_t i = 0; require && i < require->count; i++) {
+		const char *name = require->names[i];
+		bool is_without = *name == '!';
+
+		for (size_t at = 0; at < sizeof(methods) / sizeof(methods[0]); at++) {
+			if (strcasecmp(methods[at].name, name + is_without) != 0)
+				continue;
+			named |= is_without ? 0 : methods[at].kinds;
+			without |= is_without ? methods[at].kinds : 0;
+		}
+	}
+	return (named ? named : steps[STATE_START].kinds) & ~without;
+}
+
 struct login *login_new(const struct login_who *who)
 {
 	size_t user_size = strlen(who->user) + 1;
@@ -96,6 +126,7 @@ struct login *login_new(const struct login_who *who)
 		free(login);
 		return NULL;
 	}
+	login->allowed = allowed_by(who->require);
 	login->verifiers = who->verifiers;
 	login->on_work = who->on_work;
 	login->arg = who->arg;
@@ -293,6 +324,7 @@ static const char *out_of_step(const struct login *login, uint32_t kind)
 }
 
 static const char *const asked_words[AUTH_SASL_FINAL + 1] = {
+	[AUTH_OK] = "nothing",
 	[AUTH_CLEARTEXT] = "a password in clear text",
 	[AUTH_MD5] = "md5",
 	[AUTH_SASL] = "SCRAM-SHA-256",
@@ -311,8 +343,11 @@ enum login_result login_answer(struct login *login, struct bytes body, struct bu
 		return fail(login, err, "malformed authentication request");
 	if (request.kind > AUTH_SASL_FINAL || !(steps[login->state].kinds & ANSWERS(request.kind)))
 		return fail(login, err, out_of_step(login, request.kind));
-	if (login->state == STATE_START)
+	if (login->state == STATE_START) {
 		login->asked = asked_words[request.kind];
+		if (!(login->allowed & ANSWERS(request.kind)))
+			return fail(login, err, "server_require_auth forbids how PostgreSQL asks");
+	}
 	switch (request.kind) {
 	case AUTH_CLEARTEXT:
 		return send_cleartext(login, out, err);

@@ -54,7 +54,7 @@ static void add_kind(struct buf *out, const struct setting *setting)
 	                 setting->type == SETTING_TIME;
 
 	buf_printf(out, "    kind: %s", kind_of(setting));
-	for (size_t i = 0; setting->type == SETTING_WORD && setting->words[i]; i++)
+	for (size_t i = 0; setting->words && setting->words[i]; i++)
 		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
 	if (has_range) {
 		buf_add_text(out, "\n    range: ");

@@ -113,21 +113,11 @@ static bool read_number(const struct setting *setting, const char *text, int64_t
 	return err_set(err, range.code, "%s", range.text);
 }
 
-static bool put_word(union field field, const struct setting *setting, const char *text,
-                     struct err *err)
+static bool refuse_word(const struct setting *setting, const char *text, struct err *err)
 {
-	int at = value_word(text, setting->words);
-	int absent = setting->absent ? value_word(text, setting->absent) : -1;
 	char known[128] = "";
 	const char *near;
 
-	if (absent >= 0)
-		return err_set(err, ERR_UNSUPPORTED, "pgweir was built without %s",
-		               setting->absent[absent]);
-	if (at >= 0) {
-		*field.word = (unsigned int)at;
-		return true;
-	}
 	for (const char *const *word = setting->words; *word; word++) {
 		size_t used = strlen(known);
 
@@ -140,6 +130,22 @@ static bool put_word(union field field, const struct setting *setting, const cha
 	err_set(err, ERR_PARAMETER, "\"%s\" is not one of its values: %s", text, known);
 	near = value_near_word(text, setting->words);
 	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
+}
+
+static bool put_word(union field field, const struct setting *setting, const char *text,
+                     struct err *err)
+{
+	int at = value_word(text, setting->words);
+	int absent = setting->absent ? value_word(text, setting->absent) : -1;
+
+	if (absent >= 0)
+		return err_set(err, ERR_UNSUPPORTED, "pgweir was built without %s",
+		               setting->absent[absent]);
+	if (at >= 0) {
+		*field.word = (unsigned int)at;
+		return true;
+	}
+	return refuse_word(setting, text, err);
 }
 
 static bool put_text(union field field, const char *text, struct err *err)
@@ -160,6 +166,15 @@ static bool put_list(union field field, const struct setting *setting, const cha
 
 	if (!value_list(text, setting->splits_at_blanks, &list, err))
 		return false;
+	for (size_t i = 0; setting->words && i < list.count; i++) {
+		const char *name = list.names[i];
+
+		if (value_word(name + (*name == '!'), setting->words) >= 0)
+			continue;
+		refuse_word(setting, name, err);
+		value_list_free(&list);
+		return false;
+	}
 	value_list_free(field.list);
 	*field.list = list;
 	return true;

@@ -51,8 +51,8 @@ static void setting_kind(struct buf *out, const struct setting *setting)
 	};
 
 	buf_add_text(out, kinds[setting->type]);
-	if (setting->type == SETTING_WORD) {
-		buf_add_byte(out, ' ');
+	if (setting->words) {
+		buf_add_text(out, setting->type == SETTING_LIST ? " of " : " ");
 		roff_words(out, setting->words);
 	}
 	if (setting->unit == USEC_PER_MS)

@@ -46,6 +46,7 @@ static const char *const log_formats[] = { "text", "json", NULL };
 static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
 	                                 "verify-ca", "verify-full", NULL };
+static const char *const required_methods[] = { "password", "md5", "scram-sha-256", "none", NULL };
 static const char *const tls_negotiations[] = { "postgres", "direct", NULL };
 
 const struct setting settings[] = {
@@ -312,6 +313,12 @@ const struct setting settings[] = {
 	        .help = "Closes unused servers of this age. 0 = each serves once."),
 	SETTING(server_login_retry, .initial = "15", LIVE, GROUP(CHECKS),
 	        .help = "The pause after a failed connection or login to a server."),
+	SETTING(server_require_auth, .initial = "", .words = required_methods,
+	        .splits_at_blanks = true, LIVE, GROUP(AUTH),
+	        .help = "How PostgreSQL may ask who we are, in the words of libpq's require_auth: "
+	                "it must be one of these ways, or none of those with ! in front. A server "
+	                "that asks in another way is not entered, and gets no password. none: it "
+	                "asks nothing. Empty = as it likes."),
 	SETTING(server_reset_query, .initial = "DISCARD ALL", LIVE, GROUP(CHECKS),
 	        .help = "Run when a session's server comes back. Empty = none."),
 	SETTING(server_reset_query_always, .initial = "0", LIVE, GROUP(CHECKS),

@@ -157,6 +157,7 @@ void server_say_startup(struct server *server)
 	entrance->login = login_new(&(struct login_who){
 	    .user = server->pool->account->name,
 	    .credentials = pool_credentials(server->pool),
+	    .require = &pools->config->server_require_auth,
 	    .binding = bytes_of(binding, binding_count),
 	    .verifiers = pools->with.verifiers,
 	    .on_work = on_work,

@@ -160,3 +160,44 @@ def test_it_is_known_across_a_take_over(pgweir, postgres):
     finally:
         postgres.query(f"ALTER ROLE scram_user PASSWORD '{secret}'")
     assert detail.endswith("; the salt of that secret is not the one that PostgreSQL has")
+
+
+# -- server_require_auth ---------------------------------------------------------------------------
+
+FORBIDDEN = "server login failed: server_require_auth forbids how PostgreSQL asks"
+ASKS = {"alice": "nothing", "md5_user": "md5", "plain_user": "a password in clear text",
+        "scram_user": "SCRAM-SHA-256"}
+
+
+@pytest.mark.parametrize("require, good", (
+    ("", {*ASKS}), ("scram-sha-256", {"scram_user"}), ("SCRAM-SHA-256, md5", {"scram_user", "md5_user"}),
+    ("!password", {"alice", "md5_user", "scram_user"}), ("!none !md5", {"plain_user", "scram_user"}),
+    ("none", {"alice"}), ("password,!password", set())))
+def test_how_postgresql_may_ask(pgweir, require, good):
+    weir = pgweir(server_require_auth=require)
+    for user, asks in ASKS.items():
+        if user in good:
+            assert weir.client(user).value("SELECT current_user") == user
+            continue
+        refused = refusal(weir.address, user)
+        assert (refused.sqlstate, refused.text) == ("28000", FORBIDDEN)
+        assert refused.fields["D"].endswith(f"; PostgreSQL asks for {asks}")
+
+
+def test_no_password_is_sent_to_who_may_not_ask(pgweir, fake_server):
+    far = fake_server()
+    weir = pgweir(databases={"app": f"{far.entry} user=someone password=secret"},
+                  server_require_auth="scram-sha-256")
+    client = weir.wire().startup()
+    with far.accept() as server:
+        server.send(fake.auth(3))
+        assert server.read_to_end() == []
+    assert client.read_refusal().text == FORBIDDEN
+
+
+@pytest.mark.parametrize("value", ("kerberos", "md5, !x", "!", "! md5", "scram"))
+def test_words_that_are_none(make_pgweir, value):
+    weir = make_pgweir(server_require_auth=value)
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 1
+    assert "is not one of its values: password, md5, scram-sha-256 or none" in done.stderr

@@ -268,6 +268,13 @@ def answers_are_kept(s):
     assert [ask(), ask()] == [1, 0]
 
 
+def a_way_of_asking_is_forbidden(s):
+    assert s.client("plain_user", "other").value("SELECT 1") == "1"
+    yield
+    assert refusal(s.weir.address, "plain_user").text == \
+        "server login failed: server_require_auth forbids how PostgreSQL asks"
+
+
 def a_rule_is_added(s):
     inside = s.client("limited")
     yield
@@ -925,6 +932,7 @@ SETTINGS = (
     Row("auth_failure_delay", "900", failures_wait, dict(auth_type="plain")),
     Row("auth_failure_limit", "2", failures_are_counted,
         dict(auth_type="plain", auth_failure_delay=900)),
+    Row("server_require_auth", "!password, !md5", a_way_of_asking_is_forbidden),
     Row("proxy_protocol", "accept", a_proxy_introduces, dict(proxy_protocol_from="127.0.0.1")),
     Row("proxy_protocol_from", "127.0.0.0/8, ::1", a_proxy_introduces,
         dict(proxy_protocol="accept", proxy_protocol_from="192.0.2.0/24")),

@@ -10,6 +10,7 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/auth/derived.h"
+#include "pgweir/config/config.h"
 
 enum login_result {
 	LOGIN_MORE,  /* send what is in `out` (it may be empty), wait for the next 'R' */
@@ -21,6 +22,7 @@ enum login_result {
 struct login_who {
 	const char *user;
 	const struct credentials *credentials;
+	const struct config_list *require; /* server_require_auth; NULL = empty. Not kept */
 	struct bytes binding; /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
 	struct verifiers *verifiers; /* must outlive the login's last step */
 	/* From the loop, never from within a call here: the work of LOGIN_WORK is done. */

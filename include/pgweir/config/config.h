@@ -133,6 +133,7 @@ struct config {
 	usec_t auth_failure_delay; /* 0 = none */
 	int auth_failure_limit;    /* 0 = none */
 	enum proxy_protocol proxy_protocol;
+	struct config_list server_require_auth; /* empty = any way */
 	struct config_list proxy_protocol_from; /* addresses, ranges, "unix" */
 	char *auth_ldap_options;                /* with a password in it, perhaps */
 	char *auth_pam_service;

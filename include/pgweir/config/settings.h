@@ -47,7 +47,8 @@ struct setting {
 	bool is_exact;            /* INT: no other value is near, such as a port's */
 	bool splits_at_blanks;    /* LIST: blanks separate names too, not only commas */
 	const char *refused;      /* TEXT: the one value that it may not have; NULL = none */
-	const char *const *words; /* WORD: the values in their order, up to NULL */
+	const char *const *words; /* WORD: the values in their order, up to NULL; LIST: the names
+	                             that it may have, each with or without ! in front */
 	const char *const
 	    *absent; /* WORD: what is not configured in, as people write it; up to NULL */
 	const char *hidden_with; /* TEXT: not shown when this is in it: a password is too */

@@ -77,6 +77,9 @@ static const struct {
 	{ "auth_type", "ldap", NULL, "pgweir was built without LDAP" },
 #endif
 	{ "listen_addr", "a, b", "a, b", NULL },
+	{ "server_require_auth", "MD5 !none", "MD5 !none", NULL },
+	{ "server_require_auth", "md5, x", NULL,
+	  "\"x\" is not one of its values: password, md5, scram-sha-256 or none" },
 	{ "server_reset_query", "''", "''", NULL },
 	{ "server_reset_query", "", "", NULL },
 };
@@ -142,6 +145,8 @@ END_TEST
 /* Another good value than the default, by type. */
 static const char *other_value(const struct setting *setting)
 {
+	if (setting->type == SETTING_LIST && setting->words)
+		return setting->words[0];
 	if (setting->type == SETTING_WORD)
 		return setting->words[strcmp(setting->words[0], setting->initial) == 0];
 	if (setting->type == SETTING_BOOL)
