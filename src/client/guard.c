@@ -6,7 +6,9 @@
  * Hard here: guesses that are under way together. Each is judged only if there is room
  * for its failure; otherwise a right one would be told from the wrong ones at once.
  * And those who wait must not become a burden: there is a bound on them all, past which
- * the one who has waited longest is told.
+ * the one who has waited longest is told, and the log says so. A flood from many networks
+ * shortens the delay in that way. What could hold it off, to judge nobody's proof while so
+ * many wait, would keep honest users out as long as it lasts.
  */
 #include <stdlib.h>
 
@@ -102,6 +104,8 @@ void guard_forget(struct client *client)
 	client->entrance->delayed = NULL;
 	TAILQ_REMOVE(&clients->delayed, delayed, node);
 	clients->delayed_count--;
+	if (clients->delayed_count <= DELAYED_MAX / 2)
+		clients->is_delay_cut = false;
 	if (delayed->failing && --delayed->failing->count == 0) {
 		HASH_DEL(clients->failing, delayed->failing);
 		free(delayed->failing);
@@ -126,6 +130,21 @@ static void set_timer(struct client *client, usec_t delay)
 		timer_set(&client->timer, loop_line(loop, delay, on_delay_due), loop_now(loop));
 }
 
+/* There are too many: the oldest is told. Said once for each time that it begins. */
+static void cut_delay(struct clients *clients)
+{
+	const struct logger log = { clients->with.log, NULL };
+
+	if (!clients->is_delay_cut)
+		log_warning(&log,
+		            "more than %d failed logins wait for auth_failure_delay: those who have "
+		            "waited longest are told early; auth_failure_limit bounds those of one "
+		            "address",
+		            DELAYED_MAX);
+	clients->is_delay_cut = true;
+	tell(TAILQ_FIRST(&clients->delayed)->client);
+}
+
 void guard_refuse(struct client *client, const struct err *err)
 {
 	struct clients *clients = client->clients;
@@ -137,7 +156,7 @@ void guard_refuse(struct client *client, const struct err *err)
 		return;
 	}
 	if (clients->delayed_count >= DELAYED_MAX)
-		tell(TAILQ_FIRST(&clients->delayed)->client);
+		cut_delay(clients);
 	delayed->client = client;
 	delayed->err = *err;
 	delayed->failing = count_failure(client);

@@ -96,6 +96,9 @@ def test_a_bounded_number_waits(weir):
     assert first.read_refusal().sqlstate == "28P01"
     wait_until(lambda: logins(daemon) == 256)
     assert not others[0].is_closed()
+    assert guess(daemon) and others[0].read_refusal().sqlstate == "28P01"
+    daemon.wait_log("WARNING more than 256 failed logins wait for auth_failure_delay")
+    assert daemon.log.count("more than 256 failed logins") == 1  # two have been told early
 
 
 # -- a few at a time ------------------------------------------------------------------------------

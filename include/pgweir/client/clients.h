@@ -77,6 +77,7 @@ struct clients {
 	struct keys keys;
 	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
 	unsigned int delayed_count;
+	bool is_delay_cut; /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */
 	struct unproven_list unproven; /* who has not logged in yet, the oldest first */
 	unsigned int high_count; /* of those, with a descriptor that is kept for others */
