@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * fail_fast (pool/pool_haste.c), with clients and a server that goes away in its login: how long
+ * the pool goes on trying when nobody waits, and what happens when it has given up.
+ */
+#include "../../lib/room.h"
+
+#include <string.h>
+
+#include "../unit.h"
+
+#define FAST "57P03 PostgreSQL cannot be reached: server closed the connection during login"
+
+struct stage {
+	struct room room;
+	struct peer client;
+};
+
+static struct pool *pool_of(struct stage *stage) { return TAILQ_FIRST(&stage->room.pools->list); }
+
+static void stage_open(struct stage *stage, const char *settings)
+{
+	*stage = (struct stage){ 0 };
+	room_open(&stage->room, settings, "");
+}
+
+static void stage_close(struct stage *stage)
+{
+	peer_close(&stage->client);
+	room_turn(&stage->room);
+	room_close(&stage->room);
+}
+
+static void come(struct stage *stage)
+{
+	peer_close(&stage->client);
+	stage->client = room_client(&stage->room);
+	peer_start(&stage->client, "u0", "d0");
+	room_turn(&stage->room);
+}
+
+static bool is_turned_away(struct stage *stage)
+{
+	return strcmp(peer_hear(&stage->room, &stage->client), "E.") == 0 &&
+	       strncmp(stage->client.error, FAST, strlen(FAST)) == 0;
+}
+
+static bool is_waiting(struct stage *stage)
+{
+	return *peer_hear(&stage->room, &stage->client) == '\0';
+}
+
+/* One attempt fails: in the new protocol, and then in the old one. false: there was none. */
+static bool fails_once(struct stage *stage)
+{
+	for (int i = 0; i < 2; i++) {
+		struct peer server = room_server(&stage->room);
+
+		if (server.fd < 0)
+			return false;
+		peer_close(&server);
+		room_turn(&stage->room);
+	}
+	return true;
+}
+
+/* Its gap is over. */
+static void let_time_pass(struct stage *stage)
+{
+	pool_of(stage)->hosts.list[0].self.failed_at -= 1000 * USEC_PER_SEC;
+	pool_wake(pool_of(stage));
+	room_turn(&stage->room);
+}
+
+START_TEST(nobody_waits)
+{
+	struct stage stage;
+
+	stage_open(&stage, "fail_fast = 1\nserver_login_retry = 900\n");
+	come(&stage);
+	ck_assert(is_waiting(&stage)); /* nothing is known yet */
+	ck_assert(fails_once(&stage));
+	ck_assert(is_turned_away(&stage));
+	come(&stage);
+	ck_assert(is_turned_away(&stage));
+	ck_assert(!fails_once(&stage));
+	stage_close(&stage);
+}
+END_TEST
+
+START_TEST(the_pool_tries_by_itself)
+{
+	struct stage stage;
+	unsigned int left;
+
+	stage_open(&stage, "fail_fast = 1\nserver_login_retry = 900\n");
+	come(&stage);
+	fails_once(&stage);
+	ck_assert(is_turned_away(&stage));
+	left = pool_of(&stage)->probes_left;
+	ck_assert_uint_gt(left, 0);
+	let_time_pass(&stage);
+	come(&stage); /* while the attempt is under way */
+	ck_assert(is_turned_away(&stage));
+	ck_assert(fails_once(&stage));
+	let_time_pass(&stage);
+	ck_assert(fails_once(&stage));
+	ck_assert_uint_eq(pool_of(&stage)->probes_left, left - 1); /* a client came in between */
+	stage_close(&stage);
+}
+END_TEST
+
+START_TEST(what_is_known_gets_old)
+{
+	struct stage stage;
+	struct peer server;
+
+	stage_open(&stage, "fail_fast = 1\nserver_login_retry = 900\n");
+	come(&stage);
+	fails_once(&stage);
+	ck_assert(is_turned_away(&stage));
+	pool_of(&stage)->probes_left = 0;
+	let_time_pass(&stage);
+	ck_assert(!fails_once(&stage)); /* it has given up */
+	come(&stage);
+	ck_assert(is_waiting(&stage));
+	ck_assert(fails_once(&stage));
+	ck_assert(is_turned_away(&stage));
+	pool_of(&stage)->probes_left = 0;
+	let_time_pass(&stage);
+	come(&stage);
+	server = room_server(&stage.room);
+	ck_assert(is_waiting(&stage));
+	peer_say(&server, "RSKZ");
+	ck_assert_str_eq(peer_hear(&stage.room, &stage.client), "RSKZ");
+	ck_assert_uint_eq(pool_of(&stage)->is_failing, false);
+	peer_close(&server);
+	stage_close(&stage);
+}
+END_TEST
+
+START_TEST(without_it_all_wait)
+{
+	struct stage stage;
+
+	stage_open(&stage, "server_login_retry = 900\n");
+	come(&stage);
+	ck_assert(fails_once(&stage));
+	ck_assert(is_waiting(&stage));
+	ck_assert_uint_eq(pool_of(&stage)->probes_left, 0);
+	stage_close(&stage);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/haste");
+	TCase *tcase = tcase_create("haste");
+
+	tcase_add_test(tcase, nobody_waits);
+	tcase_add_test(tcase, the_pool_tries_by_itself);
+	tcase_add_test(tcase, what_is_known_gets_old);
+	tcase_add_test(tcase, without_it_all_wait);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
