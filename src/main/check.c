@@ -26,6 +26,7 @@
 #include "pgweir/main/lint.h"
 #include "pgweir/main/preflight.h"
 #include "pgweir/main/privileges.h"
+#include "pgweir/main/roster.h"
 #include "pgweir/main/tls_sets.h"
 #include "pgweir/net/range.h"
 
@@ -36,6 +37,7 @@ struct check {
 	const struct config *config;
 	struct problems problems;
 	struct users *users; /* NULL: they cannot be read */
+	struct hba *hba;     /* NULL: there are no rules, or bad ones */
 	size_t user_count, rule_count;
 	size_t change_count;
 };
@@ -77,11 +79,8 @@ static void judge_users(struct check *check)
 
 static void judge_rules(struct check *check)
 {
-	struct hba *hba;
-
-	daemon_load_hba(check->config, &hba, &check->problems);
-	check->rule_count = hba ? hba_rule_count(hba) : 0;
-	hba_release(&hba);
+	daemon_load_hba(check->config, &check->hba, &check->problems);
+	check->rule_count = check->hba ? hba_rule_count(check->hba) : 0;
 }
 
 /* The words begin with the setting's name. */
@@ -314,6 +313,63 @@ static bool compare_databases(struct check *check, struct ask *ask, struct err *
 	return ok;
 }
 
+/* ---- users and rules ---- */
+
+static void on_user(void *arg, const char *const *values, size_t count)
+{
+	if (count && values[0])
+		roster_add(arg, values[0]);
+}
+
+static void add_user(const struct user *user, void *arg) { roster_add(arg, user->name); }
+
+/*
+ * Only names that are new can be seen from outside: the console also knows users of [users], and
+ * those who came by auth_query.
+ */
+static bool compare_users(struct check *check, struct ask *ask, struct err *err)
+{
+	struct roster running = ROSTER_EMPTY, fresh = ROSTER_EMPTY;
+	bool ok = ask_query(ask, "SHOW USERS", on_user, &running, err);
+	size_t added;
+
+	if (check->users)
+		users_each(check->users, add_user, &fresh);
+	added = ok ? roster_count_new(&running, &fresh) : 0;
+	if (added)
+		printf("auth_file: %zu users (%zu new)\n", check->user_count, added);
+	check->change_count += added > 0;
+	roster_done(&running);
+	roster_done(&fresh);
+	return ok;
+}
+
+#define COLUMN_RULE_TYPE 3 /* of SHOW HBA; those behind it are the rule's */
+#define COLUMN_RULE_COUNT 10
+
+static void on_rule(void *arg, const char *const *values, size_t count)
+{
+	if (count >= COLUMN_RULE_COUNT)
+		roster_add_rule(arg, values + COLUMN_RULE_TYPE, count - COLUMN_RULE_TYPE);
+}
+
+static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
+{
+	struct roster running = ROSTER_EMPTY, fresh = ROSTER_EMPTY;
+	struct buf count = { 0 };
+	bool ok = ask_query(ask, "SHOW HBA", on_rule, &running, err);
+
+	roster_add_rules(&fresh, check->hba);
+	if (ok && roster_compare(&running, &fresh, "rules", &count)) {
+		printf("auth_hba_file: %s\n", buf_text(&count));
+		check->change_count++;
+	}
+	buf_free(&count);
+	roster_done(&running);
+	roster_done(&fresh);
+	return ok;
+}
+
 static bool ask_running(struct ask *ask, const struct check *check, const struct options *options,
                         struct err *err)
 {
@@ -335,6 +391,7 @@ static bool compare(struct check *check, const struct options *options)
 		printf("a RELOAD with this file would change:\n");
 	ok = ok && ask_query(&ask, "SHOW CONFIG", on_setting, check, &err);
 	ok = ok && compare_databases(check, &ask, &err);
+	ok = ok && compare_users(check, &ask, &err) && compare_rules(check, &ask, &err);
 	if (!ok)
 		fprintf(stderr, "%s\n", err.text);
 	else if (!check->change_count)
@@ -358,6 +415,7 @@ bool check_file(const struct options *options)
 		is_good = compare(&check, options);
 	problems_done(&check.problems);
 	users_release(&check.users);
+	hba_release(&check.hba);
 	config_unref(&check.config);
 	return is_good;
 }

@@ -12,6 +12,7 @@
 #include "daemon_priv.h"
 
 #include "pgweir/config/origin.h"
+#include "pgweir/main/roster.h"
 
 #include "pgweir/base/banned.h"
 
@@ -95,12 +96,56 @@ static void tell_change(void *arg, const char *name, const char *line)
 		telling->tell(telling->arg, name, line);
 }
 
-static void tell_changes(struct daemon *daemon, const struct config *old,
+/* What a configuration names besides itself. */
+struct before {
+	const struct config *config;
+	struct users *users;
+	struct hba *hba;
+};
+
+static void before_done(struct before *before)
+{
+	config_unref(&before->config);
+	users_release(&before->users);
+	hba_release(&before->hba);
+}
+
+/* "auth_file: 7 users (1 new, 0 gone, 2 changed)", in the log too. */
+static void tell_count(struct daemon *daemon, struct telling *telling, const char *setting,
+                       struct buf *count)
+{
+	struct buf line = { 0 };
+
+	buf_printf(&line, "%s: %s", setting, buf_text(count));
+	log_info(&daemon->logger, "%s", buf_text(&line));
+	tell_change(telling, setting, buf_text(&line));
+	buf_free(&line);
+}
+
+static void tell_counts(struct daemon *daemon, const struct before *old, struct telling *telling)
+{
+	struct roster old_rules = ROSTER_EMPTY, fresh_rules = ROSTER_EMPTY;
+	struct buf count = { 0 };
+
+	if (roster_compare_users(old->users, daemon->users, &count))
+		tell_count(daemon, telling, "auth_file", &count);
+	buf_clear(&count);
+	roster_add_rules(&old_rules, old->hba);
+	roster_add_rules(&fresh_rules, daemon->hba);
+	if (roster_compare(&old_rules, &fresh_rules, "rules", &count))
+		tell_count(daemon, telling, "auth_hba_file", &count);
+	roster_done(&old_rules);
+	roster_done(&fresh_rules);
+	buf_free(&count);
+}
+
+static void tell_changes(struct daemon *daemon, const struct before *old,
                          const struct config *fresh, config_tell *tell, void *arg)
 {
 	struct telling telling = { .tell = tell, .arg = arg };
 
-	config_compare(old, fresh, tell_change, &telling);
+	config_compare(old->config, fresh, tell_change, &telling);
+	tell_counts(daemon, old, &telling);
 	if (telling.names.count)
 		log_info(&daemon->logger, "changed in the configuration: %s",
 		         buf_text(&telling.names));
@@ -141,7 +186,12 @@ static bool load_files(struct daemon *daemon, const struct config **config, stru
 static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
-	const struct config *fresh, *config, *old = config_ref(daemon->config);
+	struct before old = {
+		.config = config_ref(daemon->config),
+		.users = users_hold(daemon->users),
+		.hba = daemon->hba ? hba_hold(daemon->hba) : NULL,
+	};
+	const struct config *fresh, *config;
 	struct problems problems = { 0 };
 	struct buf differ = { 0 };
 	struct users *users;
@@ -153,7 +203,7 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 	tell_warnings(&problems, tell, tell_arg);
 	problems_done(&problems);
 	if (!is_done) {
-		config_unref(&old);
+		before_done(&old);
 		return false;
 	}
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
@@ -168,13 +218,13 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 		is_done = err_set(err, ERR_MEMORY, "out of memory");
 	}
 	if (is_done) {
-		tell_changes(daemon, old, fresh, tell, tell_arg);
+		tell_changes(daemon, &old, fresh, tell, tell_arg);
 	} else {
 		say_where(fresh, err);
 		log_error(&daemon->logger, "%s", err->text);
 	}
 	config_unref(&fresh);
-	config_unref(&old);
+	before_done(&old);
 	return is_done;
 }
 

@@ -253,6 +253,47 @@ def test_a_missing_userlist(make_pgweir):
     assert "/nowhere/userlist.txt" in done.stderr + done.stdout
 
 
+def counts(weir):
+    """What RELOAD says of users and rules."""
+    result = weir.ask_admin("RELOAD")
+    assert not result.errors
+    return [notice["M"] for notice in result.notices if notice["M"].startswith("auth_")]
+
+
+def against(weir):
+    done = weir.run("--check", "--against", weir.socket_path, weir.ini)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith("auth_")]
+
+
+def test_users_that_come_and_go(pgweir):
+    weir = pgweir()
+    users = dict(weir.users)
+    assert counts(weir) == [] and against(weir) == []
+    users.pop("bob")
+    users.update(alice="another", newcomer="x", further="y")
+    weir.configure(userlist=users)
+    assert against(weir) == [f"auth_file: {len(users)} users (2 new)"]
+    assert counts(weir) == [f"auth_file: {len(users)} users (2 new, 1 gone, 1 changed)"]
+    weir.wait_log(rf"LOG auth_file: {len(users)} users \(2 new, 1 gone, 1 changed\)")
+    weir.wait_log("changed in the configuration: auth_file")
+    assert counts(weir) == [] and against(weir) == []
+
+
+def test_rules_that_come_and_go(make_pgweir):
+    weir = make_pgweir()
+    rules = ["local all all trust", "host all all 127.0.0.1/32 trust", 'host "a b",c all all md5',
+             "local all all peer"]
+    weir.account.write(f"{weir.dir}/hba.conf", "\n".join(rules[:3]) + "\n")
+    weir.configure(auth_type="hba", auth_hba_file=f"{weir.dir}/hba.conf").start()
+    assert counts(weir) == [] and against(weir) == []
+    weir.account.write(f"{weir.dir}/hba.conf",
+                       "\n".join([*rules[:2], rules[3], rules[1], "host x all all reject"]) + "\n")
+    assert against(weir) == ["auth_hba_file: 5 rules (3 new, 1 gone)"]
+    assert counts(weir) == ["auth_hba_file: 5 rules (3 new, 1 gone)"]
+    assert counts(weir) == [] and against(weir) == []
+
+
 # -- reload ---------------------------------------------------------------------------------------
 
 

@@ -106,13 +106,13 @@ def test_what_a_reload_would_change(make_pgweir):
 def test_what_it_says_is_what_a_reload_says(make_pgweir):
     weir = make_pgweir().start()
     weir.admin("SET query_timeout = 9")
-    text = weir.text() + "pool_mode = statement\npidfile = /nowhere/pid\n"
+    text = weir.text() + f"pool_mode = statement\npidfile = {weir.dir}/pid\n"
     said = changes(weir, text)
     weir.configure(ini=text)
     answer = weir.ask_admin("RELOAD")
     assert answer.tags == ["RELOAD"]
     assert [notice["M"] for notice in answer.notices] == said
-    assert said == ["pidfile: empty -> /nowhere/pid (needs a restart)",
+    assert said == [f"pidfile: empty -> {weir.dir}/pid (needs a restart)",
                     "pool_mode: session -> statement", "query_timeout: 9 -> 0"]
     weir.wait_log("changed in the configuration: pidfile, pool_mode, query_timeout")
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Counting what came and went, in the time that sorting takes.
+ */
+#include "pgweir/main/roster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+#define RULE_COLUMNS 7 /* type, database, user_name, address, netmask, auth_method, options */
+
+void roster_add(struct roster *roster, const char *line)
+{
+	size_t room = roster->room ? 2 * roster->room : 64;
+	char **grown = roster->lines;
+
+	if (roster->count == roster->room) {
+		grown = realloc(roster->lines, room * sizeof(*grown));
+		if (grown)
+			roster->lines = grown, roster->room = room;
+	}
+	if (grown)
+		roster->lines[roster->count] = strdup(line);
+	if (!grown || !roster->lines[roster->count])
+		roster->is_whole = false;
+	else
+		roster->count++;
+}
+
+void roster_done(struct roster *roster)
+{
+	for (size_t i = 0; i < roster->count; i++)
+		free(roster->lines[i]);
+	free(roster->lines);
+	*roster = (struct roster)ROSTER_EMPTY;
+}
+
+/* ---- rules ---- */
+
+void roster_add_rule(struct roster *roster, const char *const *columns, size_t count)
+{
+	struct buf line = { 0 };
+
+	for (size_t i = 0; i < count && i < RULE_COLUMNS; i++)
+		buf_printf(&line, "%s\t", columns[i] ? columns[i] : "");
+	buf_text(&line);
+	if (buf_ok(&line))
+		roster_add(roster, line.at);
+	else
+		roster->is_whole = false;
+	buf_free(&line);
+}
+
+void roster_add_rules(struct roster *roster, const struct hba *hba)
+{
+	struct hba_lists lists = { 0 };
+	struct hba_row row;
+
+	for (size_t i = 0; hba && hba_row(hba, i, &row, &lists); i++) {
+		const char *const columns[RULE_COLUMNS] = {
+			row.type,    buf_text(&lists.database), buf_text(&lists.user), row.address,
+			row.netmask, row.method,                buf_text(&lists.options),
+		};
+
+		roster_add_rule(roster, columns, RULE_COLUMNS);
+		buf_free(&lists.database);
+		buf_free(&lists.user);
+		buf_free(&lists.options);
+	}
+}
+
+/* ---- counting ---- */
+
+static int compare_lines(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort(struct roster *roster)
+{
+	if (roster->count)
+		qsort(roster->lines, roster->count, sizeof(*roster->lines), compare_lines);
+}
+
+/* false: no memory for all lines. */
+static bool count(struct roster *old, struct roster *fresh, size_t *added, size_t *gone)
+{
+	size_t i = 0, j = 0;
+
+	*added = *gone = 0;
+	sort(old);
+	sort(fresh);
+	while (i < old->count || j < fresh->count) {
+		int order = i == old->count     ? 1
+		            : j == fresh->count ? -1
+		                                : strcmp(old->lines[i], fresh->lines[j]);
+
+		*gone += order < 0;
+		*added += order > 0;
+		i += order <= 0;
+		j += order >= 0;
+	}
+	return old->is_whole && fresh->is_whole;
+}
+
+size_t roster_count_new(struct roster *old, struct roster *fresh)
+{
+	size_t added, gone;
+
+	return count(old, fresh, &added, &gone) ? added : 0;
+}
+
+bool roster_compare(struct roster *old, struct roster *fresh, const char *what, struct buf *out)
+{
+	size_t added, gone;
+
+	if (!count(old, fresh, &added, &gone) || (gone == 0 && added == 0))
+		return false;
+	buf_printf(out, "%zu %s (%zu new, %zu gone)", fresh->count, what, added, gone);
+	return true;
+}
+
+struct census {
+	const struct users *old;
+	size_t added, changed, kept;
+};
+
+static void count_user(const struct user *user, void *arg)
+{
+	struct census *census = arg;
+	const struct user *before = users_find(census->old, user->name);
+	const char *secret = before && before->secret.text ? before->secret.text : "";
+
+	census->added += !before;
+	census->kept += before != NULL;
+	if (before && strcmp(secret, user->secret.text ? user->secret.text : "") != 0)
+		census->changed++;
+}
+
+bool roster_compare_users(const struct users *old, const struct users *fresh, struct buf *out)
+{
+	struct census census = { .old = old };
+	size_t gone;
+
+	users_each(fresh, count_user, &census);
+	gone = users_count(old) - census.kept;
+	if (census.added == 0 && gone == 0 && census.changed == 0)
+		return false;
+	buf_printf(out, "%zu users (%zu new, %zu gone, %zu changed)", users_count(fresh),
+	           census.added, gone, census.changed);
+	return true;
+}
