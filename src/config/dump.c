@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "known_priv.h"
 #include "value_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -96,6 +97,23 @@ static void add_help(struct buf *out, const char *text)
 	}
 }
 
+static void add_setting(struct buf *out, const struct setting *setting)
+{
+	buf_printf(out, "%s\n", setting->name);
+	add_help(out, setting->help);
+	add_kind(out, setting);
+}
+
+bool settings_dump_one(const char *name, struct buf *out, struct err *err)
+{
+	const struct setting *setting = setting_find(name);
+
+	if (!setting)
+		return known_refuse(name, err);
+	add_setting(out, setting);
+	return true;
+}
+
 void settings_dump(struct buf *out)
 {
 	for (int group = 0; group < SETTING_GROUPS; group++) {
@@ -104,9 +122,8 @@ void settings_dump(struct buf *out)
 		for (size_t i = 0; i < settings_count; i++) {
 			if (settings[i].group != (enum setting_group)group)
 				continue;
-			buf_printf(out, "\n%s\n", settings[i].name);
-			add_help(out, settings[i].help);
-			add_kind(out, &settings[i]);
+			buf_add_byte(out, '\n');
+			add_setting(out, &settings[i]);
 		}
 	}
 }

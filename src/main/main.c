@@ -34,12 +34,18 @@ static void log_problems(const struct logger *logger, const struct problems *pro
 }
 
 /* --dump-settings */
-static int dump_settings(void)
+static int dump_settings(const char *name)
 {
 	struct buf text = { 0 };
+	struct err err;
 	bool ok;
 
-	settings_dump(&text);
+	if (!name) {
+		settings_dump(&text);
+	} else if (!settings_dump_one(name, &text, &err)) {
+		fprintf(stderr, "%s\n", err.text);
+		return EXIT_FAILURE;
+	}
 	ok = buf_ok(&text) && fwrite(text.at, 1, text.count, stdout) == text.count &&
 	     fflush(stdout) == 0;
 	buf_free(&text);
@@ -190,7 +196,7 @@ int main(int argc, char **argv)
 	case OPTIONS_DRAIN:
 		return probe_drain(&options) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case OPTIONS_DUMP:
-		return dump_settings();
+		return dump_settings(options.setting);
 	case OPTIONS_RUN:
 		return start(&options);
 	}

@@ -43,7 +43,8 @@ static const struct row {
 	  "send the clients of that pgweir away, all within SECONDS if given, then end" },
 	{ AS_OPTION, "as", "NAME",
 	  "with --ready and --drain: ask as this user of the console, not as pgbouncer" },
-	{ DUMP_OPTION, "dump-settings", NULL, "print all settings with all about them, then end" },
+	{ DUMP_OPTION, "dump-settings", NULL,
+	  "print all settings with all about them, or the one named behind it, then end" },
 	{ 'V', "version", NULL, "print the version, then end" },
 	{ 'h', "help", NULL, "print this, then end" },
 };
@@ -159,6 +160,15 @@ static bool take_seconds(struct options *options, int count, char **words, struc
 	return true;
 }
 
+/* What may stand behind --dump-settings. */
+static bool take_setting(struct options *options, int count, char **words, struct err *err)
+{
+	if (count > 1)
+		return err_set(err, ERR_CONFIG, "%s: --dump-settings takes one name", words[1]);
+	options->setting = count ? words[0] : NULL;
+	return true;
+}
+
 bool options_parse(struct options *options, int argc, char **argv, struct err *err)
 {
 	char letters[2 * ROW_COUNT + 2];
@@ -174,10 +184,11 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 			return complain(letter, argv, err);
 		take_option(options, letter);
 		/* As soon as asked: what stands behind does not matter. */
-		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION ||
-		    options->action == OPTIONS_DUMP)
+		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
 			return true;
 	}
+	if (options->action == OPTIONS_DUMP)
+		return take_setting(options, argc - optind, argv + optind, err);
 	if (options->against && options->action != OPTIONS_CHECK)
 		return err_set(err, ERR_CONFIG, "option --against belongs to --check");
 	if (options->as && !options->socket)

@@ -70,6 +70,18 @@ def test_check_of_a_good_file_with_tls(make_pgweir, own):
 # -- --dump-settings ------------------------------------------------------------------------------
 
 
+def test_dump_of_one_setting(make_pgweir):
+    weir = make_pgweir()
+    done = weir.run("--dump-settings", "pool_mode")
+    assert done.returncode == 0
+    assert done.stdout.startswith("pool_mode\n    When a server goes back")
+    assert "kind: one of session, transaction, statement" in done.stdout
+    assert done.stdout in weir.run("--dump-settings").stdout
+    done = weir.run("--dump-settings", "pool_mod")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert 'unknown setting "pool_mod": did you mean "pool_mode"?' in done.stderr
+
+
 def test_dump_has_what_show_config_has(make_pgweir):
     weir = make_pgweir().start()
     done = weir.run("--dump-settings")

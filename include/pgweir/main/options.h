@@ -15,7 +15,7 @@ enum options_action {
 	OPTIONS_CHECK,   /* load and judge `file`, say so, end */
 	OPTIONS_READY,   /* ask the daemon behind `socket` whether it takes work, end */
 	OPTIONS_DRAIN,   /* drain it, within `seconds`, end */
-	OPTIONS_DUMP,    /* settings_dump() to stdout, end */
+	OPTIONS_DUMP,    /* settings_dump() to stdout, or only `setting`, end */
 	OPTIONS_HELP,    /* options_print_help() to stdout, end with 0 */
 	OPTIONS_VERSION, /* options_print_version() to stdout, end with 0 */
 };
@@ -26,6 +26,7 @@ struct options {
 	const char *against; /* --against: a Unix socket; NULL = not given */
 	const char *socket;  /* of --ready and --drain */
 	const char *as;      /* --as: who asks there; NULL = not given */
+	const char *setting; /* of --dump-settings; NULL = all */
 	const char *seconds; /* of --drain: its deadline; NULL = none */
 	const char *user;    /* -u, wins over the setting; NULL = not given */
 	bool daemon;

@@ -41,6 +41,7 @@ static const struct {
 	{ { "--drain", "/s" }, { .action = OPTIONS_DRAIN, .socket = "/s" } },
 	{ { "--drain", "/s", "30" }, { .action = OPTIONS_DRAIN, .socket = "/s", .seconds = "30" } },
 	{ { "--dump-settings" }, { .action = OPTIONS_DUMP } },
+	{ { "--dump-settings", "user" }, { .action = OPTIONS_DUMP, .setting = "user" } },
 	{ { "--", "-odd.ini" }, { .file = "-odd.ini" } },
 	{ { "-V" }, { .action = OPTIONS_VERSION } },
 	{ { "--version", "-x" }, { .action = OPTIONS_VERSION } },
@@ -58,6 +59,7 @@ START_TEST(options_are_understood)
 
 	ck_assert_msg(parse(&options, good[_i].words, &err), "%s: %s", good[_i].words[0], err.text);
 	ck_assert_int_eq(options.action, expected->action);
+	ck_assert(same(options.setting, expected->setting));
 	ck_assert(same(options.file, expected->file));
 	ck_assert(same(options.user, expected->user));
 	ck_assert(same(options.against, expected->against));
