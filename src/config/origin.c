@@ -85,11 +85,24 @@ struct place config_place(const struct config *config, const char *name)
 
 struct place config_place_of_text(const struct config *config, const char *text)
 {
-	size_t count = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+	size_t count = strspn(text, letters);
+	struct place first = { NULL, 0 };
 	char name[64];
 
-	snprintf(name, sizeof(name), "%.*s", (int)count, text);
-	return config_place(config, name);
+	for (bool is_first = true; *text; is_first = false) {
+		struct place place;
+
+		snprintf(name, sizeof(name), "%.*s", (int)count, text);
+		place = config_place(config, name);
+		if (place.line || (is_first && !setting_find(name)))
+			return place;
+		if (is_first)
+			first = place;
+		text += count + strcspn(text + count, letters);
+		count = strspn(text, letters);
+	}
+	return first;
 }
 
 bool origins_make(struct config *config, const struct config *old)

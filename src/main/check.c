@@ -173,13 +173,17 @@ static void print_problems(const struct problems *problems)
 		fprintf(stderr, "... and %zu more problems\n", problems->dropped_count);
 }
 
+static const char *plural(size_t count) { return count == 1 ? "" : "s"; }
+
 static void print_good(const struct check *check)
 {
-	printf("%s: the configuration is good: %zu databases%s, %zu users", check->file,
-	       config_database_count(check->config),
-	       config_database_auto(check->config) ? " and *" : "", check->user_count);
+	size_t count = config_database_count(check->config);
+
+	printf("%s: the configuration is good: %zu database%s%s, %zu user%s", check->file, count,
+	       plural(count), config_database_auto(check->config) ? " and *" : "",
+	       check->user_count, plural(check->user_count));
 	if (check->rule_count)
-		printf(", %zu rules", check->rule_count);
+		printf(", %zu rule%s", check->rule_count, plural(check->rule_count));
 	printf("\n");
 }
 
@@ -337,7 +341,8 @@ static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 		users_each(check->users, add_user, &fresh);
 	added = ok ? roster_count_new(&running, &fresh) : 0;
 	if (added)
-		printf("auth_file: %zu users (%zu new)\n", check->user_count, added);
+		printf("auth_file: %zu user%s (%zu new)\n", check->user_count,
+		       plural(check->user_count), added);
 	check->change_count += added > 0;
 	roster_done(&running);
 	roster_done(&fresh);
@@ -360,7 +365,7 @@ static bool compare_rules(struct check *check, struct ask *ask, struct err *err)
 	bool ok = ask_query(ask, "SHOW HBA", on_rule, &running, err);
 
 	roster_add_rules(&fresh, check->hba);
-	if (ok && roster_compare(&running, &fresh, "rules", &count)) {
+	if (ok && roster_compare(&running, &fresh, "rule", &count)) {
 		printf("auth_hba_file: %s\n", buf_text(&count));
 		check->change_count++;
 	}

@@ -319,6 +319,14 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	return true;
 }
 
+void daemon_say_where(const struct config *config, struct err *err)
+{
+	struct place place = config_place_of_text(config, err->text);
+
+	if (place.file && place.line)
+		err_prefix(err, "%s:%d: ", place.file, place.line);
+}
+
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
                           const struct activation *given, struct takeover *takeover,
@@ -344,8 +352,10 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !make_listener(daemon, given, takeover, err))
+	    !make_listener(daemon, given, takeover, err)) {
+		daemon_say_where(config, err);
 		daemon_free(&daemon);
+	}
 	return daemon;
 }
 

@@ -82,6 +82,9 @@ enum config_change daemon_set(struct daemon *daemon, const char *name, const cha
                               struct err *err);
 const char *daemon_why_held(const struct daemon *daemon, const char *name);
 
+/* What begins with a setting's name gets the line in front that set it. */
+void daemon_say_where(const struct config *config, struct err *err);
+
 /* What is in force is all that is wanted: at start and after a RELOAD. */
 void daemon_forget_sets(struct daemon *daemon);
 

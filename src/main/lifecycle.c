@@ -132,7 +132,7 @@ static void tell_counts(struct daemon *daemon, const struct before *old, struct 
 	buf_clear(&count);
 	roster_add_rules(&old_rules, old->hba);
 	roster_add_rules(&fresh_rules, daemon->hba);
-	if (roster_compare(&old_rules, &fresh_rules, "rules", &count))
+	if (roster_compare(&old_rules, &fresh_rules, "rule", &count))
 		tell_count(daemon, telling, "auth_hba_file", &count);
 	roster_done(&old_rules);
 	roster_done(&fresh_rules);
@@ -162,15 +162,6 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 		tell(arg, "warning", buf_text(&line));
 		buf_free(&line);
 	}
-}
-
-/* What begins with a setting's name gets the line in front that set it. */
-static void say_where(const struct config *config, struct err *err)
-{
-	struct place place = config_place_of_text(config, err->text);
-
-	if (place.file && place.line)
-		err_prefix(err, "%s:%d: ", place.file, place.line);
 }
 
 /* Reads all files. false: *err, and the log has it all. */
@@ -220,7 +211,7 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 	if (is_done) {
 		tell_changes(daemon, &old, fresh, tell, tell_arg);
 	} else {
-		say_where(fresh, err);
+		daemon_say_where(fresh, err);
 		log_error(&daemon->logger, "%s", err->text);
 	}
 	config_unref(&fresh);

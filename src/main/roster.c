@@ -118,7 +118,8 @@ bool roster_compare(struct roster *old, struct roster *fresh, const char *what, 
 
 	if (!count(old, fresh, &added, &gone) || (gone == 0 && added == 0))
 		return false;
-	buf_printf(out, "%zu %s (%zu new, %zu gone)", fresh->count, what, added, gone);
+	buf_printf(out, "%zu %s%s (%zu new, %zu gone)", fresh->count, what,
+	           fresh->count == 1 ? "" : "s", added, gone);
 	return true;
 }
 
@@ -148,7 +149,7 @@ bool roster_compare_users(const struct users *old, const struct users *fresh, st
 	gone = users_count(old) - census.kept;
 	if (census.added == 0 && gone == 0 && census.changed == 0)
 		return false;
-	buf_printf(out, "%zu users (%zu new, %zu gone, %zu changed)", users_count(fresh),
-	           census.added, gone, census.changed);
+	buf_printf(out, "%zu user%s (%zu new, %zu gone, %zu changed)", users_count(fresh),
+	           users_count(fresh) == 1 ? "" : "s", census.added, gone, census.changed);
 	return true;
 }

@@ -185,14 +185,18 @@ static bool take_key(struct making *making, BIO *bio)
 static bool load_own(struct making *making)
 {
 	const struct tls_options *options = making->options;
+	bool needs_own = options->role == TLS_ACCEPTS;
 	struct buf content = { 0 };
 	bool is_good;
 	BIO *bio;
 
 	if (is_set(options->cert_file) != is_set(options->key_file) ||
-	    (options->role == TLS_ACCEPTS && !is_set(options->cert_file)))
-		return err_set(making->err, ERR_UNFIT, "%s_cert_file and %s_key_file must be set",
-		               options->prefix, options->prefix);
+	    (needs_own && !is_set(options->cert_file)))
+		return err_set(making->err, ERR_UNFIT,
+		               "%s_cert_file and %s_key_file must be set%s%s%s", options->prefix,
+		               options->prefix, needs_own ? ": " : "",
+		               needs_own ? options->prefix : "",
+		               needs_own ? "_sslmode asks for them" : "");
 	if (!is_set(options->cert_file))
 		return true;
 	bio = open_file(making, "cert_file", options->cert_file, &content);

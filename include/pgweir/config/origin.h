@@ -24,7 +24,10 @@ struct origin config_origin(const struct config *config, const char *name);
  */
 struct place config_place(const struct config *config, const char *name);
 
-/* The same for words that begin with a setting's name. */
+/*
+ * The same for words that begin with a setting's name; if no line gave that one its value, the
+ * line of the next setting in the words that has one.
+ */
 struct place config_place_of_text(const struct config *config, const char *text);
 
 #endif

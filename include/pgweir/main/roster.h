@@ -28,7 +28,7 @@ void roster_add_rules(struct roster *roster, const struct hba *hba);
 void roster_add_rule(struct roster *roster, const char *const *columns, size_t count);
 
 /*
- * Adds "9 rules (2 new, 1 gone)" for these lists, which are sorted by it. false: they are the
+ * Adds "9 rules (2 new, 1 gone)" for these lists, which are sorted by it. what: "rule". false: they are the
  * same, or there was no memory, and nothing is added.
  */
 bool roster_compare(struct roster *old, struct roster *fresh, const char *what, struct buf *out);

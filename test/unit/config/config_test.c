@@ -153,6 +153,26 @@ START_TEST(config_misses_a_header)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	int line; /* 0: the file as a whole */
+} places[] = {
+	{ "client_tls_sslmode = require needs it", 2 },
+	{ "client_tls_cert_file and client_tls_key_file must be set", 0 },
+	{ "client_tls_cert_file must be set: client_tls_sslmode asks for it", 2 },
+	{ "cannot do what client_tls_sslmode wants", 0 },
+	{ "", 0 },
+};
+
+START_TEST(config_finds_the_line_of_words)
+{
+	const struct config *config = parse("[pgbouncer]\nclient_tls_sslmode = require\n");
+
+	ck_assert_int_eq(config_place_of_text(config, places[_i].text).line, places[_i].line);
+	config_unref(&config);
+}
+END_TEST
+
 START_TEST(config_takes_the_nearest_value)
 {
 	static const char text[] = "[pgbouncer]\nverbose = 5\ndefault_pool_size = -3\n"
@@ -387,6 +407,7 @@ int main(void)
 	tcase_add_test(cases, config_collects_every_problem);
 	tcase_add_test(cases, config_warns_of_what_comes_twice);
 	tcase_add_test(cases, config_misses_a_header);
+	tcase_add_loop_test(cases, config_finds_the_line_of_words, 0, COUNT_OF(places));
 	tcase_add_test(cases, config_takes_the_nearest_value);
 	tcase_add_test(cases, config_needs_its_section);
 	tcase_add_test(cases, config_loads_files);
