@@ -921,7 +921,7 @@ SETTINGS = (
     Row("auth_ldap_options", "ldapserver=a ldapprefix=b", nothing_happens),
     Row("auth_user", "streamer", a_stranger_is_known, dict(auth_query=EVERYBODY)),
     Row("auth_query", EVERYBODY, a_stranger_is_known,
-        dict(auth_user="streamer", auth_query="SELECT NULL::text, NULL::text")),
+        dict(auth_user="streamer", auth_query="SELECT NULL::text, $1::text")),
     Row("auth_dbname", "other", another_place_is_asked,
         dict(auth_user="streamer", auth_query=EVERYBODY)),
     Row("auth_query_cache", "900", answers_are_kept,
