@@ -148,7 +148,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (type == 'Z' && fields_ready(body, &server->status) != WIRE_OK)
 		return close_bad(server, "broken ReadyForQuery"), FRAME_STOP;
 	if (type == 'Z') {
-		server_settle_reports(server);
+		if (server->reports.count)
+			server_settle_reports(server);
 		server->report_count = 0;
 	}
 	if (type == 'E' && (ledger_is_empty(&server->ledger) || error_is_fatal(body)))

@@ -269,7 +269,7 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	}
 	buf_add_cstr(&server->reports, name);
 	buf_add_cstr(&server->reports, value);
-	if (server->reports.count >= REPORTS_ROOM) {
+	if (server->reports.count >= REPORTS_ROOM || !buf_ok(&server->reports)) {
 		server->has_flooded = true;
 		server_settle_reports(server);
 	}

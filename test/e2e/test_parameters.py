@@ -251,6 +251,16 @@ def test_ignored_startup_parameters(one):
     assert client.value("SHOW TimeZone") == "Asia/Tokyo"
 
 
+def test_what_the_console_says_of_followed_names(one):
+    weir = one(service_name="pooler")
+    config = {row["key"]: row for row in weir.admin("SHOW CONFIG")}
+    assert (config["track_extra_parameters"]["value"],
+            config["track_extra_parameters"]["default"]) == ("", "")
+    assert config["job_name"]["value"] == "pooler" and "service_name" not in config
+    users = {row["name"]: row["pool_size"] for row in weir.admin("SHOW USERS")}
+    assert users["alice"] == ""
+
+
 def test_a_followed_name_can_be_ignored(one):
     weir = one(ignore_startup_parameters="TimeZone application_name extra_float_digits")
     client = weir.client(TimeZone="Asia/Tokyo", application_name="mine", DateStyle="SQL, DMY")
