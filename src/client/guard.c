@@ -5,10 +5,10 @@
  *
  * Hard here: guesses that are under way together. Each is judged only if there is room
  * for its failure; otherwise a right one would be told from the wrong ones at once.
- * And those who wait must not become a burden: there is a bound on them all, past which
- * the one who has waited longest is told, and the log says so. A flood from many networks
- * shortens the delay in that way. What could hold it off, to judge nobody's proof while so
- * many wait, would keep honest users out as long as it lasts.
+ * And those who wait must not become a burden: their number is bounded, and past the bound
+ * the oldest is answered early, with a line in the log. So a flood from many networks
+ * shortens the delay. To judge no proof at all while the bound is reached would prevent
+ * that, but would lock honest users out.
  */
 #include <stdlib.h>
 
@@ -130,16 +130,15 @@ static void set_timer(struct client *client, usec_t delay)
 		timer_set(&client->timer, loop_line(loop, delay, on_delay_due), loop_now(loop));
 }
 
-/* There are too many: the oldest is told. Said once for each time that it begins. */
+/* Too many wait: answers the oldest. Logs the first of a run of these. */
 static void cut_delay(struct clients *clients)
 {
 	const struct logger log = { clients->with.log, NULL };
 
 	if (!clients->is_delay_cut)
 		log_warning(&log,
-		            "more than %d failed logins wait for auth_failure_delay: those who have "
-		            "waited longest are told early; auth_failure_limit bounds those of one "
-		            "address",
+		            "more than %d failed logins wait for auth_failure_delay: the oldest "
+		            "are answered early; auth_failure_limit bounds those of one address",
 		            DELAYED_MAX);
 	clients->is_delay_cut = true;
 	tell(TAILQ_FIRST(&clients->delayed)->client);

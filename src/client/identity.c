@@ -34,6 +34,14 @@ const char *identity_claimed(const struct client *client)
 	return identity ? identity->claimed : client->entrance->user;
 }
 
+const struct users *identity_likeness(const struct client *client)
+{
+	const struct identity *identity = client->entrance->identity;
+
+	return identity && identity->answer ? lookups_likeness(client->clients->lookups)
+	                                    : client->clients->users;
+}
+
 void identity_free(struct client_entrance *entrance)
 {
 	struct identity *identity = entrance->identity;

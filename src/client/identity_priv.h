@@ -18,6 +18,9 @@ enum identity_result {
 /* *secret is good as long as the client's entrance, and until a reload. */
 enum identity_result identity_find(struct client *client, struct secret *secret);
 
+/* Users of whom an unknown name imitates one. */
+const struct users *identity_likeness(const struct client *client);
+
 /* The name with which the client makes its proof: what it said, not what auth_query made of it. */
 const char *identity_claimed(const struct client *client);
 

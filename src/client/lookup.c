@@ -60,12 +60,70 @@ struct lookups {
 	struct lookup_list list;     /* all */
 	struct lookup *under_way;    /* those that may be joined, by key */
 	struct answers answers;
+	struct users *likeness; /* one user; NULL only while there is no memory */
+	bool has_likeness;      /* it is like an answer's */
 };
 
 #define LOOKUP_OF(member, field) \
 	((struct lookup *)((char *)(member)-offsetof(struct lookup, field)))
 
 static struct loop *loop_of(const struct lookups *lookups) { return lookups->pools->with.loop; }
+
+/* ---- what unknown names imitate ---- */
+
+/* As PostgreSQL makes secrets. */
+#define USUAL_ITERATIONS 4096
+
+/* One user with a made-up secret of the same kind. NULL: no memory. */
+static struct users *make_likeness(const struct secret *secret)
+{
+	struct scram_verifier like = { .iterations = USUAL_ITERATIONS,
+		                       .salt_count = SCRAM_SALT_SIZE };
+	struct scram_verifier verifier;
+	struct buf text = { 0 };
+	struct users *users;
+
+	buf_add_text(&text, "\"user\" \"");
+	if (secret->kind == SECRET_PLAIN)
+		buf_add_text(&text, "plain");
+	else if (secret->kind == SECRET_MD5)
+		buf_add_text(&text, "md500000000000000000000000000000000");
+	if (secret->kind == SECRET_SCRAM && scram_verifier_parse(secret->text, &verifier)) {
+		like.iterations = verifier.iterations;
+		like.salt_count = verifier.salt_count;
+	}
+	if (secret->kind == SECRET_SCRAM)
+		scram_verifier_text(&like, &text);
+	buf_add_text(&text, "\"\n");
+	users = buf_ok(&text) ? users_parse(buf_bytes(&text), "auth_query", NULL) : NULL;
+	buf_free(&text);
+	return users;
+}
+
+static const struct secret usual_secret = { .kind = SECRET_SCRAM, .text = "" };
+
+static void set_likeness(struct lookups *lookups, const struct secret *secret)
+{
+	struct users *users = make_likeness(secret);
+
+	if (!users)
+		return;
+	users_release(&lookups->likeness);
+	lookups->likeness = users;
+}
+
+/* The first one stays, so that the same name looks the same each time. */
+static void learn_likeness(struct lookups *lookups, const char *text)
+{
+	struct secret secret = secret_of(text);
+
+	if (lookups->has_likeness || secret.kind == SECRET_NONE)
+		return;
+	set_likeness(lookups, &secret);
+	lookups->has_likeness = true;
+}
+
+const struct users *lookups_likeness(const struct lookups *lookups) { return lookups->likeness; }
 
 /* ---- the end ---- */
 
@@ -146,6 +204,8 @@ static void judge(struct lookup *lookup)
 		fail(lookup, ERR_CONFIG, replies->why.text);
 		return;
 	}
+	if (name)
+		learn_likeness(lookups, replies->secret);
 	lookup->answer = answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
@@ -450,6 +510,7 @@ struct lookups *lookups_new(struct pools *pools, const struct config *config)
 	lookups->config = config;
 	TAILQ_INIT(&lookups->list);
 	answers_init(&lookups->answers, pools->with.loop);
+	set_likeness(lookups, &usual_secret);
 	return lookups;
 }
 
@@ -458,6 +519,7 @@ void lookups_configure(struct lookups *lookups, const struct config *config)
 	struct lookup *lookup, *next;
 
 	lookups->config = config;
+	lookups->has_likeness = false; /* auth_query may ask in another place now */
 	answers_forget_all(&lookups->answers);
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
@@ -471,6 +533,7 @@ void lookups_free(struct lookups **lookups)
 	    !TAILQ_EMPTY(&(*lookups)->list)) /* those that are done with, and wait for their task */
 		lookup_free(TAILQ_FIRST(&(*lookups)->list));
 	answers_forget_all(&(*lookups)->answers);
+	users_release(&(*lookups)->likeness);
 	free(*lookups);
 	*lookups = NULL;
 }

@@ -79,6 +79,13 @@ void lookups_give_up(struct lookup_wait *wait);
 /* A proof failed by this answer: whoever comes next asks anew. */
 void lookups_disown(struct lookups *lookups, const struct answer *answer);
 
+/*
+ * A user for unknown names to imitate: its secret is of the kind of auth_query's first
+ * answer since the start or a RELOAD, with the same iteration count and length of salt.
+ * Before that answer, of the kind that PostgreSQL makes. Borrowed.
+ */
+const struct users *lookups_likeness(const struct lookups *lookups);
+
 /* How many answers are kept. */
 unsigned int lookups_kept_count(const struct lookups *lookups);
 

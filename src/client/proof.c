@@ -181,7 +181,7 @@ static bool check_proof(struct client *client)
 	struct err err;
 
 	if (!identity_holds(client)) {
-		log_info(&client->log, "login refused, %s: the user's secret has changed meanwhile",
+		log_info(&client->log, "login refused, %s: the user's secret has changed during the login",
 		         entry_method_name(client->entrance->entry));
 		err_set(&err, ERR_PASSWORD, "password authentication failed");
 		guard_refuse(client, &err);
@@ -313,7 +313,7 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	    .method = method,
 	    .user = identity_claimed(client),
 	    .secret = is_known ? &secret : NULL,
-	    .users = clients->users,
+	    .users = identity_likeness(client),
 	    .is_proven = is_proven,
 	    .options = options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),

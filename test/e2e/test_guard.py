@@ -7,6 +7,7 @@ import pytest
 from .kit.wait import wait_until
 from .kit.wire import (GSSENC_REQUEST, SSL_REQUEST, Scram, cstr, md5_secret, message, refusal,
                        sasl_initial, scram_secret, special, startup)
+from .test_auth_query import Gate
 
 SECRET = "correct horse"
 TOO_MANY = "too many failed logins from this address, try again later"
@@ -215,6 +216,27 @@ def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
                                   ("scram-sha-256", "md5"))
     for user in ("alice", "bob", "mallory"):
         assert [derivations(user) for _ in range(3)] == 3 * [int(works)], user
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
+def test_nor_does_auth_query_show_who_exists(make_pgweir, postgres, auth_type, kind):
+    """Nobody is asked as those are whom auth_query knows, whatever the secrets in the file are."""
+    gate = Gate(make_pgweir, postgres)
+    for name in ("alice", "bob"):
+        gate.add(name, SECRETS[kind](name))
+    gate.add("nosecret", None)
+    daemon = gate.start(auth_type=auth_type, verbose=2)
+
+    def look(user):
+        since = len(daemon.log)
+        said = shape(daemon, user)
+        daemon.wait_log(f"{user}@.*closing because", since=since)
+        return said, daemon.log[since:].count("proof -> deriving")
+
+    known = look("alice")
+    for user in ("bob", "mallory", "nosecret", "alice", "mallory"):
+        assert look(user) == known, user
 
 
 def test_who_proves_itself_is_spared_the_work(pgweir):

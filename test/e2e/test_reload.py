@@ -1519,7 +1519,7 @@ def test_a_login_that_began_with_the_old_secret(pgweir, auth_type, kind):
     refused = late.read_to_end()
     assert [got.type for got in refused] == ["E"], "the old password was confirmed"
     assert refused[0].fields["C"] == "28P01"
-    weir.wait_log("login refused, .*: the user's secret has changed meanwhile")
+    weir.wait_log("login refused, .*: the user's secret has changed during the login")
     weir.admin("RECONNECT")
     weir.wait_pool("app", "scram_user", sv_idle=0)
     assert honest.value(WHO) == "scram_user"
