@@ -227,7 +227,13 @@ static void log_set(const struct console_session *session, const char *was)
 	const char *is = value_of(session, name, &shown);
 
 	if (is && *was)
-		log_info(&session->client->log, "SET %s = %s (was %s)", name, is, was);
+		log_event(&session->client->log, LOG_LEVEL_INFO,
+		          &(struct log_facts){ .event = "command",
+		                               .command = "SET",
+		                               .setting = name,
+		                               .value = is,
+		                               .was = was },
+		          "SET %s = %s (was %s)", name, is, was);
 	else
 		log_info(&session->client->log, "SET %s", name); /* another name of a setting */
 }

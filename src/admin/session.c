@@ -200,14 +200,16 @@ static void log_command(struct console_session *session, const struct request *r
 {
 	const struct command *command = request->command;
 	const struct words *words = &request->words;
+	const struct log_facts facts = { .event = "command", .command = command->words };
 
 	if (command->role != CONSOLE_ADMIN || command->argument == ARG_SETTING)
 		return; /* SET says more when it is done */
 	if (command->argument == ARG_NONE || words->count < 2)
-		log_info(&session->client->log, "%s command issued", command->words);
+		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
+		          command->words);
 	else
-		log_info(&session->client->log, "%s '%s' command issued", command->words,
-		         words->argument);
+		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s '%s' command issued",
+		          command->words, words->argument);
 }
 
 static enum outcome run_talk(struct console_session *session, const struct request *request)

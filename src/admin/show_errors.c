@@ -10,6 +10,7 @@
 
 struct error_row {
 	const char *type, *reason, *is_error, *last_time, *last_database, *last_user;
+	const char *last_message;
 	int64_t count;
 	char time_room[TIME_TEXT_SIZE];
 };
@@ -22,9 +23,10 @@ static const struct column error_columns[] = {
 	TEXT(reason, "How they ended."),
 	TEXT(is_error, "yes: somebody may wish to do something about it."),
 	COLUMN(struct error_row, VALUE_INT8, count, "How many, since the start."),
-	TEXT(last_time, "When that happened last."),
-	TEXT(last_database, "Whose database that was."),
-	TEXT(last_user, "And whose user."),
+	TEXT(last_time, "When the last one ended that way."),
+	TEXT(last_database, "Database of the last one."),
+	TEXT(last_user, "User of the last one."),
+	TEXT(last_message, "What was logged and told of the last one, with its detail."),
 };
 
 #undef TEXT
@@ -64,6 +66,7 @@ static bool next_error(struct cursor *cursor, void *at)
 	row->last_time = time_text(now - (wall_now() - count->wall_last), now, row->time_room);
 	row->last_database = count->database;
 	row->last_user = count->user;
+	row->last_message = count->message;
 	return true;
 }
 

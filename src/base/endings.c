@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "pgweir/base/line.h"
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
@@ -176,13 +177,41 @@ size_t ending_find(enum err_code code, const char *words)
 	return KNOWN_COUNT + code;
 }
 
-void endings_note(struct endings *endings, enum err_code code, const char *words,
-                  const char *database, const char *user)
+/* A character of UTF-8 that was cut in two is left out. */
+static void cut(char *text)
 {
-	struct ending_count *count = &endings->counts[ending_find(code, words)];
+	size_t count = strlen(text), tail = 0;
+
+	while (tail < count && tail < 3 && ((unsigned char)text[count - 1 - tail] & 0xc0) == 0x80)
+		tail++;
+	if (tail < count && (unsigned char)text[count - 1 - tail] >= 0xc0)
+		text[count - 1 - tail] = 0;
+}
+
+static void note_message(struct ending_count *count, const struct ending_told *told)
+{
+	struct line line = line_begin(count->message, sizeof(count->message));
+
+	line_add(&line, told->words);
+	if (told->detail) {
+		line_add(&line, ": ");
+		line_add(&line, told->detail);
+	}
+	if (line.count + 1 == sizeof(count->message))
+		cut(count->message);
+	for (char *at = count->message; *at; at++) {
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = ' ';
+	}
+}
+
+void endings_note(struct endings *endings, const struct ending_told *told)
+{
+	struct ending_count *count = &endings->counts[ending_find(told->code, told->words)];
 
 	count->count++;
 	count->wall_last = wall_now();
-	text_copy(count->database, sizeof(count->database), database);
-	text_copy(count->user, sizeof(count->user), user);
+	text_copy(count->database, sizeof(count->database), told->database);
+	text_copy(count->user, sizeof(count->user), told->user);
+	note_message(count, told);
 }

@@ -398,6 +398,9 @@ static void begin(const struct logger *logger, struct log_entry *entry)
 	entry->is_json = __atomic_load_n(&logger->log->is_json, __ATOMIC_RELAXED);
 	who->kind = who->database = who->user = NULL;
 	who->pointer = NULL;
+	who->application_name = NULL;
+	who->facts = NULL;
+	who->is_json = entry->is_json;
 	who->id = 0;
 	who->address = line_begin(who->room, sizeof(who->room));
 	if (logger->who)
@@ -487,6 +490,21 @@ void log_end(const struct logger *logger, enum log_level level, struct log_entry
 		pthread_cond_signal(&log->wake);
 	}
 	pthread_mutex_unlock(&log->lock);
+}
+
+void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,
+               const char *format, ...)
+{
+	struct log_entry entry;
+	va_list args;
+
+	if (!log_begin(logger, level, &entry))
+		return;
+	entry.who.facts = facts;
+	va_start(args, format);
+	line_vprintf(&entry.line, format, args);
+	va_end(args);
+	log_end(logger, level, &entry);
 }
 
 void log_write(const struct logger *logger, enum log_level level, const char *format, ...)

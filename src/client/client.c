@@ -136,7 +136,32 @@ void client_entrance_free(struct client *client)
 
 /* ---- the end ---- */
 
-static void log_close(const struct client *client, const char *reason)
+const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE])
+{
+	size_t count = 0;
+
+	for (; name && name[count] && count + 1 < CLIENT_PLAIN_SIZE; count++) {
+		char byte = name[count];
+
+		out[count] = byte < ' ' || byte > '~' || byte == '"' ? '?' : byte;
+	}
+	out[count] = 0;
+	return out;
+}
+
+void client_add_application_name(const struct client *client, struct line *line)
+{
+	const char *name = params_find(client->params, "application_name");
+	char room[CLIENT_PLAIN_SIZE];
+
+	if (!name || !*name)
+		return;
+	line_add(line, " application_name=\"");
+	line_add(line, client_plain(name, room));
+	line_add(line, "\"");
+}
+
+static void log_close(const struct client *client, const char *reason, const char *sqlstate)
 {
 	usec_t age = loop_now(client->clients->with.loop) - client->connected_at;
 	struct log_entry entry;
@@ -144,24 +169,36 @@ static void log_close(const struct client *client, const char *reason)
 	if (!reason || !client->clients->config->log_disconnections ||
 	    !log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
+	entry.who.facts = &(struct log_facts){ .event = "disconnect",
+		                               .sqlstate = sqlstate,
+		                               .reason = reason,
+		                               .has_duration = true,
+		                               .duration = age };
 	line_add(&entry.line, "closing because: ");
 	line_add(&entry.line, reason);
 	line_add(&entry.line, " (age=");
 	line_add_number(&entry.line, (uint64_t)(age / USEC_PER_SEC));
 	line_add(&entry.line, "s)");
+	if (!entry.is_json)
+		client_add_application_name(client, &entry.line);
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
 /* For SHOW ERRORS. */
-static void note_end(const struct client *client, enum err_code code, const char *reason)
+static void note_end(const struct client *client, enum err_code code, const char *reason,
+                     const char *detail)
 {
 	if (!reason && client->state == CLIENT_STARTUP)
 		reason = "left before the first message";
 	else if (!reason && (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING))
 		reason = "cancel request delivered";
 	if (reason)
-		endings_note(&client->clients->endings, code, reason, client_database(client),
-		             client_user(client));
+		endings_note(&client->clients->endings,
+		             &(struct ending_told){ .code = code,
+		                                    .words = reason,
+		                                    .detail = detail,
+		                                    .database = client_database(client),
+		                                    .user = client_user(client) });
 }
 
 /* It works for nobody and nobody works for it any more. */
@@ -223,8 +260,8 @@ void client_close(struct client *client, const char *reason)
 	if (client->state == CLIENT_CLOSED)
 		return;
 	if (client->state != CLIENT_LINGERING) {
-		log_close(client, reason);
-		note_end(client, ERR_NONE, reason);
+		log_close(client, reason, NULL);
+		note_end(client, ERR_NONE, reason, NULL);
 		detach(client);
 	}
 	timer_clear(&client->timer);
@@ -275,17 +312,27 @@ void client_leave(struct client *client, const char *reason)
 {
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
 		return;
-	log_close(client, reason);
-	note_end(client, ERR_NONE, reason);
+	log_close(client, reason, NULL);
+	note_end(client, ERR_NONE, reason, NULL);
 	linger(client);
 }
 
-static void say_fatal(const struct client *client, const char *text, const char *detail)
+static void say_fatal(const struct client *client, const struct err *err, const char *detail)
 {
+	const struct borrower *borrower = &client->borrower;
+	bool has_wait = borrower->pool && borrower->state != BORROWER_RESTING &&
+	                borrower->state != BORROWER_SERVED;
+	struct log_facts facts = { .event = "error",
+		                   .sqlstate = err->sqlstate,
+		                   .reason = err->text };
+
 	if (!client->clients->config->log_pooler_errors)
 		return;
-	log_warning(&client->log, "pooler error: %s%s%s", text, detail ? ": " : "",
-	            detail ? detail : "");
+	facts.has_wait = has_wait;
+	if (has_wait)
+		facts.wait = loop_now(client->clients->with.loop) - borrower->waiting_since;
+	log_event(&client->log, LOG_LEVEL_WARNING, &facts, "pooler error: %s%s%s", err->text,
+	          detail ? ": " : "", detail ? detail : "");
 }
 
 void client_fatal(struct client *client, const struct err *err)
@@ -306,9 +353,9 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 		client_close(client, told.text);
 		return;
 	}
-	say_fatal(client, told.text, detail);
-	log_close(client, told.text);
-	note_end(client, told.code, told.text);
+	say_fatal(client, &told, detail);
+	log_close(client, told.text, told.sqlstate);
+	note_end(client, told.code, told.text, detail);
 	message_error(&out, &(struct report){ .severity = "FATAL",
 	                                      .sqlstate = told.sqlstate,
 	                                      .text = told.text,

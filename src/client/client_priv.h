@@ -39,6 +39,16 @@ void client_hurry(struct client *client);
 /* Ends one that waits in a line of its pool, and says why that took so long. */
 void client_give_up(struct client *client, enum err_code code, const char *words);
 
+/* Adds ` application_name="..."`, if it has one: behind all that the contract has in a line. */
+void client_add_application_name(const struct client *client, struct line *line);
+
+/*
+ * A name of the client's own choice as others may read it: printable ASCII without quotes, a `?`
+ * for each other byte, CLIENT_PLAIN_SIZE - 1 bytes at most. "" for NULL. Returns `out`.
+ */
+#define CLIENT_PLAIN_SIZE 65
+const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE]);
+
 void client_entrance_free(struct client *client);
 
 /* place.c: counts it for max_client_conn, if it is not for the console. false: it is refused. */

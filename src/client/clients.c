@@ -30,6 +30,8 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 	who->database = client_database(client);
 	who->user = client_user(client);
 	address_add(&client->peer, &who->address);
+	if (who->is_json)
+		who->application_name = params_find(client->params, "application_name");
 }
 
 static void free_closed(struct task *task)

@@ -238,6 +238,7 @@ static void log_attempt(const struct client *client)
 
 	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
+	entry.who.facts = &(struct log_facts){ .event = "login_attempt" };
 	line_add(&entry.line, "login attempt: db=");
 	line_add(&entry.line, entrance->database);
 	line_add(&entry.line, " user=");

@@ -427,32 +427,16 @@ static void on_welcome(struct borrower *borrower)
 		client_judge_kept(client);
 }
 
-/* Characters of a name that others are told. */
-#define TOLD_MAX 64
-
-/* Only what is printable in every encoding, and does not end the quotes. */
-static void add_plain(struct buf *out, const char *text)
-{
-	for (int i = 0; text[i] && i < TOLD_MAX; i++) {
-		char byte = text[i];
-
-		buf_add_byte(out, byte < ' ' || byte > '~' || byte == '"' ? '?' : byte);
-	}
-}
-
 static void tell_who(const struct borrower *borrower, struct buf *out)
 {
 	const struct client *client = client_of_borrower(borrower);
 	const char *name = params_find(client->params, "application_name");
-	char room[ADDRESS_TEXT_SIZE];
+	char room[ADDRESS_TEXT_SIZE], plain[CLIENT_PLAIN_SIZE];
 
-	add_plain(out, client_user(client));
-	buf_printf(out, "@%s", address_format_host(&client->peer, room, sizeof(room)));
-	if (name && *name) {
-		buf_add_text(out, " \"");
-		add_plain(out, name);
-		buf_add_byte(out, '"');
-	}
+	buf_printf(out, "%s@", client_plain(client_user(client), plain));
+	buf_add_text(out, address_format_host(&client->peer, room, sizeof(room)));
+	if (name && *name)
+		buf_printf(out, " \"%s\"", client_plain(name, plain));
 	buf_printf(out, " (id %llu)", (unsigned long long)client->id);
 }
 

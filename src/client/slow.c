@@ -7,6 +7,7 @@
  * Parse is; what a Bind brings is not. A statement of which only a piece has come is noted as
  * far as it goes.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,14 +65,51 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 		note_prepared(client, body);
 }
 
+static void add_ms(struct line *line, usec_t duration)
+{
+	unsigned long long usec = (unsigned long long)duration;
+	char text[48];
+
+	snprintf(text, sizeof(text), "%llu.%03llu ms", usec / 1000, usec % 1000);
+	line_add(line, text);
+}
+
+/* The text is whatever the client wrote, so it stands last. */
+static void tell(const struct client *client, usec_t duration, usec_t wait)
+{
+	struct log_facts facts = { .event = "slow_statement",
+		                   .statement = client->slow,
+		                   .has_duration = true,
+		                   .duration = duration,
+		                   .has_wait = true,
+		                   .wait = wait };
+	struct log_entry entry;
+
+	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
+		return;
+	entry.who.facts = &facts;
+	line_add(&entry.line, "slow statement: ");
+	add_ms(&entry.line, duration);
+	if (wait) {
+		line_add(&entry.line, " (waiting ");
+		add_ms(&entry.line, wait);
+		line_add(&entry.line, ", running ");
+		add_ms(&entry.line, duration - wait);
+		line_add(&entry.line, ")");
+	}
+	if (!entry.is_json)
+		client_add_application_name(client, &entry.line);
+	line_add(&entry.line, ": ");
+	line_add(&entry.line, client->slow ? client->slow : "(text not known)");
+	log_end(&client->log, LOG_LEVEL_INFO, &entry);
+}
+
 void slow_end(struct client *client, usec_t duration, bool is_kept)
 {
 	usec_t limit = client->clients->config->log_min_duration;
-	unsigned long long usec = (unsigned long long)duration;
 
 	if (limit && duration >= limit)
-		log_info(&client->log, "slow statement: %llu.%03llu ms: %s", usec / 1000,
-		         usec % 1000, client->slow ? client->slow : "(text not known)");
+		tell(client, duration, client->borrower.waited);
 	if (is_kept)
 		client->is_slow_over = true;
 	else

@@ -135,10 +135,15 @@ static void log_close(struct server *server, const struct err *err)
 {
 	struct pools *pools = server->pool->pools;
 	usec_t age = loop_now(pools->with.loop) - server->connected_at;
+	struct log_facts facts = { .event = "disconnect",
+		                   .sqlstate = err->sqlstate,
+		                   .reason = err->text,
+		                   .has_duration = true,
+		                   .duration = age };
 
 	if (pools->config->log_disconnections)
-		log_info(&server->log, "closing because: %s (age=%llds)", err->text,
-		         (long long)(age / USEC_PER_SEC));
+		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
+		          err->text, (long long)(age / USEC_PER_SEC));
 }
 
 void server_forget(struct server *server)
@@ -155,12 +160,15 @@ void server_forget(struct server *server)
 /* SHOW ERRORS tells a login of ours that has failed from all else that PostgreSQL may refuse. */
 static void note_end(const struct server *server, const struct err *err)
 {
-	struct pool *pool = server->pool;
+	const struct pool *pool = server->pool;
 	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
 
 	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "", err->text);
-	endings_note(&pool->pools->endings, *err->detail ? ERR_NOT_ALLOWED : err->code, words,
-	             pool->database->name, pool->account->name);
+	endings_note(&pool->pools->endings,
+	             &(struct ending_told){ .code = *err->detail ? ERR_NOT_ALLOWED : err->code,
+	                                    .words = words,
+	                                    .database = pool->database->name,
+	                                    .user = pool->account->name });
 }
 
 void server_close(struct server *server, const struct err *err)

@@ -103,17 +103,18 @@ static void add_startup(struct buf *out, const struct server *server, uint32_t v
 
 static void log_connected(struct server *server)
 {
+	static const struct log_facts facts = { .event = "connect" };
 	struct address self;
 	char text[ADDRESS_TEXT_SIZE];
 
 	if (!server->pool->pools->config->log_connections)
 		return;
 	if (address_is_unix(&server->peer) || !address_of_self(&self, server->stream.watch.fd, 0)) {
-		log_info(&server->log, "new connection to server");
+		log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server");
 		return;
 	}
-	log_info(&server->log, "new connection to server (from %s)",
-	         address_format(&self, text, sizeof(text)));
+	log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server (from %s)",
+	          address_format(&self, text, sizeof(text)));
 }
 
 static uint32_t version_for(const struct server *server)

@@ -288,6 +288,33 @@ def test_the_table_is_bounded(pgweir):
     assert len(rows) == 1
 
 
+def last_message(weir, kind, reason):
+    return wait_until(lambda: endings(weir).get((kind, reason)))["last_message"]
+
+
+def test_the_last_message(pgweir):
+    """What was said of the last one, in one line: with the detail, without a secret."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.1",
+                  auth_type="scram-sha-256", databases={"app": "", "gone": "port=1 host=127.0.0.1"},
+                  client_login_timeout="0.2")
+    refusal(weir.address, "alice", "app", "sesame")
+    assert "authentication failed" in last_message(weir, "C", "SASL authentication failed")
+    holder = weir.client(password=USERS["alice"])
+    holder.query("BEGIN")
+    waits = weir.client(password=USERS["alice"])
+    waits.send(query("SELECT 1"))
+    waits.read_refusal()
+    assert re.fullmatch(f"query_wait_timeout: pool full: 1 server, pool_size 1; {HOLDER}",
+                        last_message(weir, "C", "query_wait_timeout"))
+    refusal(weir.address, "alice", "gone", USERS["alice"])
+    assert "Connection refused" in last_message(weir, "S", "server could not be reached")
+    refusal(weir.address, "alice", "no\nsuch\x1b", USERS["alice"])
+    assert last_message(weir, "C", "no such database") == "no such database: no such "
+    refusal(weir.address, "alice", "d" * 2000, USERS["alice"])
+    wait_until(lambda: len(last_message(weir, "C", "no such database")) == 255)
+    assert not any("sesame" in row["last_message"] for row in weir.admin("SHOW ERRORS"))
+
+
 # -- FDS ------------------------------------------------------------------------------------------
 
 

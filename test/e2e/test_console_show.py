@@ -68,7 +68,8 @@ state_since:t xact_since:t wait seconds xact_seconds statement:t""",
     "READY": "ready:t reason:t",
     "PENDING": "key:t value:t in_force:t reason:t",
     "DRAIN": "state:t clients working waiting closed:b cut:b seconds_left",
-    "ERRORS": """type:t reason:t is_error:t count:b last_time:t last_database:t last_user:t""",
+    "ERRORS": """type:t reason:t is_error:t count:b last_time:t last_database:t last_user:t
+last_message:t""",
     "COLUMNS": "item:t column:t type:t meaning:t",
     "STATE": "key:t value:t",
 }

@@ -59,6 +59,51 @@ def test_broken_utf8_is_made_harmless(pgweir):
     wait_object(weir, "login attempt", user="alice\ufffd\u00e4")
 
 
+def find_event(weir, event, **wanted):
+    def find():
+        for found in objects(weir):
+            if found.get("event") == event and wanted.items() <= found.items():
+                return found
+        return None
+    return wait_until(find, what=f"the event {event} with {wanted}")
+
+
+def test_events_have_their_facts(pgweir):
+    weir = pgweir(log_format="json", pool_mode="transaction", default_pool_size=1,
+                  query_wait_timeout="0.1")
+    find = lambda event, **wanted: find_event(weir, event, **wanted)
+    holder = weir.client(application_name="holder")
+    holder.query("BEGIN")
+    find("login_attempt", database="app", user="alice", addr="127.0.0.1")
+    find("connect", peer="server", addr="127.0.0.1")
+    waits = weir.client(application_name="worker-3")
+    waits.send(query("SELECT 1"))
+    waits.read_refusal()
+    who = dict(peer="client", database="app", user="alice", addr="127.0.0.1",
+               application_name="worker-3", sqlstate="53300", reason="query_wait_timeout")
+    error = find("error", level="WARNING", **who)
+    assert error["wait_ms"] >= 100 and "duration_ms" not in error
+    end = find("disconnect", level="LOG", **who)
+    assert end["duration_ms"] >= error["wait_ms"] and "application_name" not in end["message"]
+    weir.admin("SET query_timeout = 5")
+    find("command", command="SET", setting="query_timeout", value="5", was="0", user="admin")
+    weir.admin("RELOAD")
+    find("command", command="RELOAD")
+    holder.query("COMMIT")
+    holder.close()
+    end = find("disconnect", reason="client unexpected eof", application_name="holder")
+    assert "sqlstate" not in end
+
+
+def test_a_slow_statement_has_its_facts(pgweir):
+    weir = pgweir(log_format="json", log_min_duration="1us", pool_mode="transaction")
+    client = weir.client(application_name="worker-3")
+    client.query('SELECT \'a "b"\'')
+    found = find_event(weir, "slow_statement", statement='SELECT \'a "b"\'',
+                       application_name="worker-3")
+    assert found["duration_ms"] > 0 <= found["wait_ms"] and "sqlstate" not in found
+
+
 # -- what comes too often -------------------------------------------------------------------------
 
 
@@ -103,8 +148,32 @@ def test_a_slow_statement_is_told_and_a_quick_one_is_not(pgweir):
     assert "'quick'" not in weir.log
 
 
+def test_waiting_and_running_apart(pgweir):
+    weir = pgweir(log_min_duration="50ms", pool_mode="transaction", default_pool_size=1)
+    holder, client = weir.client(), weir.client(application_name="worker-3")
+    holder.query("BEGIN")
+    holder.send(query("SELECT pg_sleep(0.1)"))
+    client.send(query("SELECT 'waited'"))
+    weir.wait_pool(cl_waiting=1)
+    holder.read_result()
+    holder.query("COMMIT")
+    client.read_result()
+    told = weir.wait_log(r'slow statement: (\S+) ms \(waiting (\S+) ms, running (\S+) ms\)'
+                         r' application_name="worker-3": SELECT \'waited\'$')
+    whole, waiting, running = (float(number) for number in told.groups())
+    assert abs(whole - waiting - running) < 0.01 and waiting > running
+
+
+def test_the_application_name_stands_behind_the_end(pgweir):
+    weir = pgweir()
+    weir.client(application_name='a"b\nc').close()
+    weir.wait_log(r'closing because: client unexpected eof \(age=\d+s\) application_name="a\?b\?c"$')
+    weir.client().close()
+    weir.wait_log(r"closing because: client unexpected eof \(age=\d+s\)$")
+
+
 def test_values_of_parameters_are_never_told(pgweir):
-    weir = pgweir(log_min_duration="1us")
+    weir = pgweir(log_min_duration="1us", pool_mode="transaction")  # which follows names
     client = weir.client()
     client.ask(parse("SELECT $1::text /* one */", ""), bind(values=["sesame"]), execute(), sync())
     weir.wait_log(r"slow statement: .*SELECT \$1::text /\* one \*/$")

@@ -16,7 +16,8 @@
 #include "pgweir/base/err.h"
 
 #define ENDINGS_MAX 128
-#define ENDING_NAME_SIZE 64 /* longer names are cut */
+#define ENDING_NAME_SIZE 64     /* longer names are cut */
+#define ENDING_MESSAGE_SIZE 256 /* longer messages too */
 
 struct ending {
 	const char *name; /* what happened, in a few words */
@@ -28,6 +29,15 @@ struct ending_count {
 	usec_t wall_last;
 	char database[ENDING_NAME_SIZE]; /* of the last one */
 	char user[ENDING_NAME_SIZE];
+	char message[ENDING_MESSAGE_SIZE]; /* in one line */
+};
+
+/* One end. */
+struct ending_told {
+	enum err_code code;            /* ERR_NONE unless an error is the reason */
+	const char *words;             /* what is logged and told */
+	const char *detail;            /* and more of that; NULL: there is no more */
+	const char *database, *user;
 };
 
 /* Zeroed at first. One for clients, one for servers. */
@@ -41,7 +51,6 @@ const struct ending *ending_at(size_t index);
 /* The row for these words; code: ERR_NONE unless an error is the reason. */
 size_t ending_find(enum err_code code, const char *words);
 
-void endings_note(struct endings *endings, enum err_code code, const char *words,
-                  const char *database, const char *user);
+void endings_note(struct endings *endings, const struct ending_told *told);
 
 #endif

@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 #include "pgweir/base/line.h"
 
@@ -80,7 +81,23 @@ struct log_who {
 	uint64_t id;         /* as in SHOW; 0 = none. Not in the text */
 	const char *database, *user; /* both or none */
 	struct line address;         /* begins empty, in `room` */
+	bool is_json;                /* what only JSON has is worth looking for */
+	const char *application_name;  /* NULL or "": none. JSON only */
+	const struct log_facts *facts; /* of the line. JSON only */
 	char room[160];
+};
+
+/* What a program may want to know of an event, in JSON a member each. Zeroed: not known. */
+struct log_facts {
+	const char *event;     /* what happened, in one word of a table: doc/logging.md */
+	const char *sqlstate;  /* of the error */
+	const char *reason;    /* the words of the error, or of the end */
+	const char *statement; /* SQL */
+	const char *setting;   /* what was SET, and both of its values */
+	const char *value, *was;
+	const char *command; /* of the console */
+	bool has_duration, has_wait;
+	usec_t duration, wait;
 };
 
 /* Who is speaking. Lives inside the object that logs. */
@@ -107,6 +124,10 @@ struct log_entry {
 	struct log_who who; /* JSON: told apart */
 	char room[LOG_TEXT_MAX];
 };
+
+/* A line that has facts too. */
+void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,
+               const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* false: nobody wants it. */
 bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry);

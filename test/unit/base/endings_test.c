@@ -63,12 +63,43 @@ START_TEST(endings_note_counts_and_keeps_the_last)
 
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	endings_note(endings, ERR_NONE, "evicted for pool_size", "one", "a");
-	endings_note(endings, ERR_NONE, "evicted for pool_size", name, "b");
+	endings_note(endings, &(struct ending_told){ .words = "evicted for pool_size",
+	                                             .database = "one",
+	                                             .user = "a" });
+	ck_assert_str_eq(endings->counts[row].message, "evicted for pool_size");
+	endings_note(endings, &(struct ending_told){ .words = "evicted for pool_size",
+	                                             .detail = "a\nb\x1b",
+	                                             .database = name,
+	                                             .user = "b" });
 	ck_assert_uint_eq(endings->counts[row].count, 2);
 	ck_assert_uint_eq(strlen(endings->counts[row].database), ENDING_NAME_SIZE - 1);
 	ck_assert_str_eq(endings->counts[row].user, "b");
 	ck_assert(endings->counts[row].wall_last > 0);
+	ck_assert_str_eq(endings->counts[row].message, "evicted for pool_size: a b ");
+	free(endings);
+}
+END_TEST
+
+/* Cut at its limit, and not within a character. */
+START_TEST(a_long_message_is_cut)
+{
+	struct endings *endings = calloc(1, sizeof(*endings));
+	char words[2 * ENDING_MESSAGE_SIZE + 1];
+	size_t row;
+
+	for (size_t shift = 0; shift < 3; shift++) {
+		memset(words, 'x', shift);
+		for (size_t at = shift; at < 2 * ENDING_MESSAGE_SIZE; at++)
+			words[at] = "\xe2\x82\xac"[(at - shift) % 3];
+		words[2 * ENDING_MESSAGE_SIZE] = 0;
+		row = ending_find(ERR_FOREIGN, words);
+		endings_note(endings, &(struct ending_told){ .code = ERR_FOREIGN,
+		                                             .words = words,
+		                                             .database = "d",
+		                                             .user = "u" });
+		ck_assert_uint_ge(strlen(endings->counts[row].message), ENDING_MESSAGE_SIZE - 4);
+		ck_assert_uint_eq((strlen(endings->counts[row].message) - shift) % 3, 0);
+	}
 	free(endings);
 }
 END_TEST
@@ -81,6 +112,7 @@ int main(void)
 	tcase_add_loop_test(tests, ending_is_found_by_its_words, 0, COUNT_OF(cases));
 	tcase_add_test(tests, every_row_is_named_and_has_a_counter);
 	tcase_add_test(tests, endings_note_counts_and_keeps_the_last);
+	tcase_add_test(tests, a_long_message_is_cut);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

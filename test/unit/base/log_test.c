@@ -153,8 +153,82 @@ START_TEST(log_tells_of_a_client_in_text_and_json)
 	ck_assert_ptr_nonnull(
 	    strstr(text, ",\"level\":\"WARNING\",\"peer\":\"client\",\"pointer\":\"0x1\","
 	                 "\"id\":7,\"database\":\"d\\\"b\",\"user\":\"u\","
-	                 "\"address\":\"127.0.0.1:5\",\"message\":\"a\\nb\xef\xbf\xbd\"}\n"));
+	                 "\"address\":\"127.0.0.1:5\",\"addr\":\"127.0.0.1\","
+	                 "\"message\":\"a\\nb\xef\xbf\xbd\"}\n"));
 	ck_assert_ptr_nonnull(strstr(text, ",\"level\":\"LOG\",\"message\":\"c\"}\n"));
+	unlink(path);
+}
+END_TEST
+
+static void speak_with_a_name(const struct logger *logger, struct log_who *who)
+{
+	speak_as_client(logger, who);
+	who->application_name = who->is_json ? "na\"me" : "never looked at";
+}
+
+START_TEST(log_tells_facts_in_json)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096];
+	const struct log_facts facts = { .event = "slow_statement",
+		                         .sqlstate = "57014",
+		                         .statement = "SELECT '\n'",
+		                         .has_duration = true,
+		                         .duration = 1500012,
+		                         .has_wait = true,
+		                         .wait = 7 };
+	struct log *log = log_new();
+	struct logger client = { log, speak_with_a_name };
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	log_event(&client, LOG_LEVEL_INFO, &facts, "slow %d", 1);
+	log_event(&client, LOG_LEVEL_DEBUG, &facts, "nobody wants it");
+	ck_assert(log_configure(log, &(struct log_options){ .file = path, .is_json = true }, NULL));
+	log_event(&client, LOG_LEVEL_INFO, &facts, "slow %d", 2);
+	log_event(&client, LOG_LEVEL_INFO, &(struct log_facts){ .event = "connect" }, "c");
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	ck_assert_ptr_nonnull(strstr(text, "LOG C-0x1: d\"b/u@127.0.0.1:5 slow 1\n{\"time\":\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"application_name\":\"na\\\"me\","
+	                                   "\"event\":\"slow_statement\",\"sqlstate\":\"57014\","
+	                                   "\"statement\":\"SELECT '\\n'\","
+	                                   "\"duration_ms\":1500.012,\"wait_ms\":0.007,"
+	                                   "\"message\":\"slow 2\"}\n"));
+	ck_assert_ptr_nonnull(strstr(text, ",\"event\":\"connect\",\"message\":\"c\"}\n"));
+	unlink(path);
+}
+END_TEST
+
+static const struct host_case {
+	const char *address, *addr;
+} hosts[] = {
+	{ "127.0.0.1:5", "127.0.0.1" }, { "[::1]:5", "::1" },     { "unix(4711):6432", "unix" },
+	{ "unix:6432", "unix" },        { "nothing", "nothing" },
+};
+
+struct logger_from {
+	struct logger logger;
+	const struct host_case *host;
+};
+
+static void speak_from(const struct logger *logger, struct log_who *who)
+{
+	line_add(&who->address, ((const struct logger_from *)logger)->host->address);
+}
+
+START_TEST(log_tells_the_host_in_json)
+{
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[4096], wanted[64];
+	struct log *log = log_new();
+	struct logger_from from = { { log, speak_from }, &hosts[_i] };
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path, .is_json = true }, NULL));
+	log_info(&from.logger, "here");
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	snprintf(wanted, sizeof(wanted), "\"addr\":\"%s\",", hosts[_i].addr);
+	ck_assert_msg(strstr(text, wanted), "%s: %s", hosts[_i].address, text);
 	unlink(path);
 }
 END_TEST
@@ -358,6 +432,8 @@ int main(void)
 	TCase *cases = tcase_create("log");
 
 	tcase_add_test(cases, log_tells_of_a_client_in_text_and_json);
+	tcase_add_test(cases, log_tells_facts_in_json);
+	tcase_add_loop_test(cases, log_tells_the_host_in_json, 0, COUNT_OF(hosts));
 	tcase_add_test(cases, log_suppresses_what_comes_too_often);
 	tcase_add_test(cases, log_gives_the_journal_its_priorities);
 	tcase_add_test(cases, log_line_has_the_contracts_shape);
