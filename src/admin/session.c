@@ -11,6 +11,7 @@
  */
 #include "admin_priv.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,9 +50,32 @@ static void end_answer(struct console_session *session)
 	message_ready(&session->out, session->status);
 }
 
+/* Bytes of an error that are logged; and if it quotes a query: those of psql's \d are long. */
+#define LOGGED_MAX 700
+#define QUOTED_MAX 160
+
+/* In one line. */
+static void log_failure(const struct console_session *session, const char *text, size_t max)
+{
+	char line[LOGGED_MAX + sizeof("...")];
+	size_t count = 0;
+
+	while (*text && count < max) {
+		bool is_blank = isspace((unsigned char)*text);
+
+		line[count++] = is_blank ? ' ' : *text;
+		text += is_blank ? strspn(text, " \t\r\n\f\v") : 1;
+	}
+	while (*text && count && ((unsigned char)line[count - 1] & 0x80))
+		count--; /* a character may have been cut in two */
+	snprintf(line + count, sizeof(line) - count, "%s", *text ? "..." : "");
+	log_error(&session->client->log, "%s", line);
+}
+
 void session_fail(struct console_session *session, const struct err *err)
 {
-	log_error(&session->client->log, "%s", *session->logged ? session->logged : err->text);
+	log_failure(session, *session->logged ? session->logged : err->text,
+	            err->code == ERR_SYNTAX ? QUOTED_MAX : LOGGED_MAX);
 	*session->logged = 0;
 	message_error(&session->out, &(struct report){ .severity = "ERROR",
 	                                               .sqlstate = err->sqlstate,

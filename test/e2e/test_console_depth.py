@@ -312,6 +312,19 @@ def test_errors_are_logged(weir, console):
     weir.wait_log("ERROR C-.*invalid command 'NONSENSE', use SHOW HELP;")
 
 
+def test_a_long_query_is_one_short_line_in_the_log(weir, console):
+    r"""psql's \d, \l and \du are of many lines; who asked reads more of it than the log has."""
+    sql = 'SELECT n.nspname as "Schema",\n  c.relname\n\tas "Name"' + ",\n  x" * 100 + " FROM y"
+    said = console.query(sql).error["M"]
+    assert said.startswith(f"invalid command '{sql[:100]}") and len(said) > 300
+    line = weir.wait_log("^.*ERROR C-.* (invalid command .*)$").group(1)
+    assert line.startswith("invalid command 'SELECT n.nspname as \"Schema\", c.relname as \"Name\", x")
+    assert line.endswith("...") and len(line) == 163
+    console.query("SELECT '" + "\u00e4" * 300 + "'")
+    weir.wait_log("invalid command 'SELECT '...$")
+    assert all(line[:2] == "20" for line in weir.log.splitlines())
+
+
 # -- slow readers ---------------------------------------------------------------------------------
 
 
