@@ -123,7 +123,7 @@ static void judge_reload(struct check *check, const char *user)
 	}
 }
 
-/* As the user that the daemon becomes. Who cannot become it judges by its own rights. */
+/* As the user that the daemon becomes. Without root, by the rights of the process. */
 static void judge_start(struct check *check, const char *user)
 {
 	const struct config *config = check->config;
@@ -329,7 +329,7 @@ static void add_user(const struct user *user, void *arg) { roster_add(arg, user-
 
 /*
  * Only names that are new can be seen from outside: the console also knows users of [users], and
- * those who came by auth_query.
+ * those that auth_query has found.
  */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {

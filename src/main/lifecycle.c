@@ -65,7 +65,7 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	return true;
 }
 
-/* All problems of a reload go to the log, the first one to whoever asked for it. */
+/* All problems of a reload go to the log, the first one into *err too. */
 static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
 {
 	const struct logger *logger = &daemon->logger;
@@ -152,7 +152,7 @@ static void tell_changes(struct daemon *daemon, const struct before *old,
 	buf_free(&telling.names);
 }
 
-/* Who asked for the reload reads the warnings too. */
+/* The console that asked for the reload gets the warnings too. */
 static void tell_warnings(const struct problems *problems, config_tell *tell, void *arg)
 {
 	for (size_t i = 0; tell && i < problems->warning_count; i++) {

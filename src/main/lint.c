@@ -83,7 +83,7 @@ static bool proxies_are_off(const struct config *config)
 
 static const struct {
 	bool (*is_so)(const struct config *config);
-	const char *setting; /* where it is said */
+	const char *setting; /* whose line is named */
 	const char *says;
 } doubts[] = {
 	{ reserve_has_no_time, "reserve_pool_size",

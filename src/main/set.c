@@ -41,7 +41,7 @@ static const struct config *mix(const struct change *change, part_set held)
 	return mixed;
 }
 
-/* Whether a part fits by now, and then it is not held any more. */
+/* Makes the part, if it fits now; then it is not held any more. */
 static bool try_part(struct change *change, enum part part, struct err *err)
 {
 	const struct config *mixed = mix(change, change->held & ~BIT(part));

@@ -117,7 +117,7 @@ CASES = {
     "a peer without a number": refused("its id must be a number",
                                        more="[peers]\nzero = host=a\n"),
     "a peer without a host": refused("host is missing", more="[peers]\n1 = port=6432\n"),
-    # -- who may come in
+    # -- logins
     "a broken list of users": refused("broken.txt:2: ", auth_file="{dir}/broken.txt",
                                       files={"broken.txt": '"a" "b"\n"c\n'},
                                       pgbouncer="logs it and keeps the lines before",
@@ -297,9 +297,16 @@ def test_configuration(make_pgweir, own, case):
             assert got[0] == expected[0] and expected[1] in got[1], got
 
 
+# What clients meet after the login, and is tested elsewhere.
+FURTHER = ("Errors about the names of prepared statements are PostgreSQL's own",
+           "`SET max_prepared_statements = 0`", "When PostgreSQL refuses the login of `auth_user`")
+
+
 def test_each_difference_is_in_the_documentation():
     with open(DOC, encoding="utf-8") as file:
         text = file.read()
+    for anchor in FURTHER:
+        assert anchor in text, anchor
     for name, case in CASES.items():
         assert (case.pgbouncer == SAME) == (case.differs is None), name
         assert case.differs is None or case.differs in text, (name, case.differs)

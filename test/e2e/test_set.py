@@ -34,7 +34,7 @@ def put(weir, name, text):
 
 
 def put_held(weir, name, text, why):
-    """One that does not fit yet: it is said at once, in the log, and later in SHOW PENDING."""
+    """One that does not fit yet: the NOTICE, the log and SHOW PENDING have it."""
     since, before = len(weir.log), value(weir, name)
     notice = put(weir, name, text)
     assert notice and "taken, but not in force" in notice and why in notice, notice

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Who may come in, as lists of lines, to count what a reload changes.
+ * Users and rules as lists of lines, to count what a reload changes.
  */
 #ifndef PGWEIR_MAIN_ROSTER_H
 #define PGWEIR_MAIN_ROSTER_H
@@ -28,8 +28,8 @@ void roster_add_rules(struct roster *roster, const struct hba *hba);
 void roster_add_rule(struct roster *roster, const char *const *columns, size_t count);
 
 /*
- * Adds "9 rules (2 new, 1 gone)" for these lists, which are sorted by it. what: "rule". false: they are the
- * same, or there was no memory, and nothing is added.
+ * Adds "9 rules (2 new, 1 gone)" for these lists, and sorts them. what: "rule". false: they are
+ * the same, or there was no memory, and nothing is added.
  */
 bool roster_compare(struct roster *old, struct roster *fresh, const char *what, struct buf *out);
 
