@@ -14,9 +14,9 @@ struct column_row {
 
 static const struct column column_columns[] = {
 	COLUMN(struct column_row, VALUE_TEXT, item, "The SHOW that has it."),
-	COLUMN(struct column_row, VALUE_TEXT, column, "Its name."),
-	COLUMN(struct column_row, VALUE_TEXT, type, "Its type."),
-	COLUMN(struct column_row, VALUE_TEXT, meaning, "What it says."),
+	COLUMN(struct column_row, VALUE_TEXT, column, "Name of the column."),
+	COLUMN(struct column_row, VALUE_TEXT, type, "Type of the column."),
+	COLUMN(struct column_row, VALUE_TEXT, meaning, "What the column says."),
 };
 
 static bool next_column(struct cursor *cursor, void *at)

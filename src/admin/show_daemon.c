@@ -72,8 +72,9 @@ _Static_assert(sizeof(struct config_row) <= ROW_SIZE_MAX, "a row is too large");
 
 static const struct column config_columns[] = {
 	COLUMN(struct config_row, VALUE_TEXT, key, "Name of the setting."),
-	COLUMN(struct config_row, VALUE_TEXT, value, "Its value."),
-	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Its default." },
+	COLUMN(struct config_row, VALUE_TEXT, value, "Value of the setting."),
+	{ "default", VALUE_TEXT, offsetof(struct config_row, initial),
+	  "Default of the setting." },
 	COLUMN(struct config_row, VALUE_TEXT, changeable,
 	       "Whether RELOAD and SET change it; else it takes a restart."),
 };
@@ -109,7 +110,7 @@ _Static_assert(sizeof(struct setting_row) <= ROW_SIZE_MAX, "a row is too large")
 
 static const struct column setting_columns[] = {
 	COLUMN(struct setting_row, VALUE_TEXT, name, "Name of the setting."),
-	COLUMN(struct setting_row, VALUE_TEXT, setting, "Its value; NULL: it has none."),
+	COLUMN(struct setting_row, VALUE_TEXT, setting, "Value of the setting; NULL: it has none."),
 	COLUMN(struct setting_row, VALUE_TEXT, description, "What it does."),
 };
 
@@ -162,7 +163,7 @@ static const struct column pending_columns[] = {
 	COLUMN(struct pending_row, VALUE_TEXT, key, "Name of the setting."),
 	COLUMN(struct pending_row, VALUE_TEXT, value, "The value that it was SET to."),
 	COLUMN(struct pending_row, VALUE_TEXT, in_force, "The value that is in force."),
-	COLUMN(struct pending_row, VALUE_TEXT, reason, "Why not the new one."),
+	COLUMN(struct pending_row, VALUE_TEXT, reason, "Why the new value is not in force."),
 };
 
 static bool same_value(const char *a, const char *b)
@@ -389,7 +390,8 @@ struct dns_row {
 static const struct column dns_columns[] = {
 	COLUMN(struct dns_row, VALUE_TEXT, hostname, "Name of a server's host."),
 	COLUMN(struct dns_row, VALUE_INT8, ttl, "Seconds for which its addresses still count."),
-	COLUMN(struct dns_row, VALUE_TEXT, addrs, "Its addresses; none: it was not found."),
+	COLUMN(struct dns_row, VALUE_TEXT, addrs,
+	       "Addresses of that host; none: it was not found."),
 };
 
 static bool next_dns(struct cursor *cursor, void *at)
@@ -422,7 +424,7 @@ struct zone_row {
 
 static const struct column zone_columns[] = {
 	COLUMN(struct zone_row, VALUE_TEXT, zonename, "What follows the first dot of its names."),
-	COLUMN(struct zone_row, VALUE_INT8, serial, "Its serial number; 0: not known yet."),
+	COLUMN(struct zone_row, VALUE_INT8, serial, "Serial number of the zone; 0: not known yet."),
 	COLUMN(struct zone_row, VALUE_INT4, count, "Names of servers' hosts in it."),
 };
 

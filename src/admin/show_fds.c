@@ -23,22 +23,24 @@ _Static_assert(sizeof(struct fd_row) <= ROW_SIZE_MAX, "a row is too large");
 #define INT4(field, help) COLUMN(struct fd_row, VALUE_INT4, field, help)
 
 static const struct column fd_columns[] = {
-	INT4(fd, "Its number in this process."),
+	INT4(fd, "Number of the socket's descriptor in this process."),
 	TEXT(task, "pooler: it listens; client; server."),
 	TEXT(user, "User that logged in."),
 	TEXT(database, "Name of the database."),
 	TEXT(addr, "Address of the far end, or where it listens; or unix."),
-	INT4(port, "And the port."),
+	INT4(port, "Port of the far end, or that it listens at."),
 	COLUMN(struct fd_row, VALUE_INT8, cancel,
 	       "The first eight bytes of its cancel key; 0: not for you."),
 	INT4(link, "The socket that it is linked to; 0: none."),
-	TEXT(client_encoding, "As it is set there."),
+	TEXT(client_encoding, "client_encoding, as it is set there."),
 	TEXT(std_strings, "standard_conforming_strings, as it is set there."),
-	TEXT(datestyle, "As it is set there."),
-	TEXT(timezone, "As it is set there."),
+	TEXT(datestyle, "DateStyle, as it is set there."),
+	TEXT(timezone, "TimeZone, as it is set there."),
 	TEXT(password, "The user's secret; NULL: there is none, or not for you."),
-	COLUMN(struct fd_row, VALUE_BYTEA, scram_client_key, "The same, as SCRAM has it."),
-	COLUMN(struct fd_row, VALUE_BYTEA, scram_server_key, "And the server's half."),
+	COLUMN(struct fd_row, VALUE_BYTEA, scram_client_key,
+	       "The client's key of SCRAM; NULL: there is none, or not for you."),
+	COLUMN(struct fd_row, VALUE_BYTEA, scram_server_key,
+	       "The server's key of SCRAM; NULL: there is none, or not for you."),
 };
 
 #undef TEXT

@@ -26,13 +26,14 @@ _Static_assert(sizeof(struct limit_row) <= ROW_SIZE_MAX, "a row is too large");
 
 static const struct column limit_columns[] = {
 	COLUMN(struct limit_row, VALUE_TEXT, limit, "Name of the limit."),
-	COLUMN(struct limit_row, VALUE_TEXT, database, "Of this database; NULL: of all together."),
-	COLUMN(struct limit_row, VALUE_TEXT, user, "Of this user; NULL: of all together."),
+	COLUMN(struct limit_row, VALUE_TEXT, database,
+	       "Database that it is for; NULL: all together."),
+	COLUMN(struct limit_row, VALUE_TEXT, user, "User that it is for; NULL: all together."),
 	COLUMN(struct limit_row, VALUE_INT4, value, "The value in force; 0: no limit."),
 	COLUMN(struct limit_row, VALUE_TEXT, source,
-	       "Who said so: file and line, of the database or of the user if it is theirs; SET; "
-	       "or default."),
-	COLUMN(struct limit_row, VALUE_INT4, used, "What is used of it."),
+	       "Where the value is from: file and line, of the database or of the user if it is "
+	       "theirs; SET; or default."),
+	COLUMN(struct limit_row, VALUE_INT4, used, "How much of it is used."),
 	COLUMN(struct limit_row, VALUE_INT8, hits,
 	       "How often somebody had to wait, or was refused, because of it."),
 };

@@ -26,8 +26,9 @@ struct peer_row {
 
 static const struct column peer_columns[] = {
 	COLUMN(struct peer_row, VALUE_INT4, peer_id, "Number of the peer."),
-	COLUMN(struct peer_row, VALUE_TEXT, host, "Its host, or the directory of its Unix socket."),
-	COLUMN(struct peer_row, VALUE_INT4, port, "Its port."),
+	COLUMN(struct peer_row, VALUE_TEXT, host,
+	       "Host of the peer, or the directory of its Unix socket."),
+	COLUMN(struct peer_row, VALUE_INT4, port, "Port of the peer."),
 	COLUMN(struct peer_row, VALUE_INT4, pool_size,
 	       "Cancel requests that may be on their way to it at once; 0: no limit."),
 };

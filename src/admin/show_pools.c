@@ -32,12 +32,12 @@ static const struct column database_columns[] = {
 	INT4(min_pool_size, "Server connections that are kept."),
 	INT4(reserve_pool_size, "Additional connections for those who wait long."),
 	INT4(server_lifetime, "Seconds after which a server connection is replaced."),
-	TEXT(pool_mode, "Its own pool_mode; NULL: as set for all."),
+	TEXT(pool_mode, "The database's own pool_mode; NULL: as set for all."),
 	TEXT(load_balance_hosts, "How one of several hosts is chosen; NULL: there is one."),
 	INT4(max_connections, "Most server connections of the database; 0: no limit."),
-	INT4(current_connections, "Its server connections."),
+	INT4(current_connections, "Server connections of the database."),
 	INT4(max_client_connections, "Most clients; 0: no limit."),
-	INT4(current_client_connections, "Its clients."),
+	INT4(current_client_connections, "Clients of the database."),
 	INT4(paused, "1: PAUSE (of it, or of all) or KILL holds it."),
 	INT4(disabled, "1: DISABLE lets no new client in."),
 };
@@ -136,7 +136,7 @@ static const struct column user_columns[] = {
 	TEXT(name, "Name of the user."),
 	TEXT(pool_size, "Server connections of each of its pools; empty: as set elsewhere."),
 	TEXT(reserve_pool_size, "Additional connections for those who wait long."),
-	TEXT(pool_mode, "Its own pool_mode; NULL: as set elsewhere."),
+	TEXT(pool_mode, "The user's own pool_mode; NULL: as set elsewhere."),
 	INT4(max_user_connections, "Most server connections in its name; 0: no limit."),
 	INT4(current_connections, "Server connections in its name."),
 	INT4(max_user_client_connections, "Most clients of this name; 0: no limit."),
@@ -232,7 +232,7 @@ static const struct column pool_columns[] = {
 	INT4(sv_login, "Servers that are logging in; for a minute after a login has failed at "
 	               "least 1."),
 	INT4(maxwait, "Seconds that the first in the line has waited."),
-	INT4(maxwait_us, "Microseconds of it."),
+	INT4(maxwait_us, "Microseconds of maxwait, beyond its whole seconds."),
 	TEXT(pool_mode, "session, transaction or statement."),
 	TEXT(load_balance_hosts, "How one of several hosts is chosen; NULL: there is one."),
 };

@@ -16,7 +16,7 @@ struct ready_row {
 
 static const struct column ready_columns[] = {
 	COLUMN(struct ready_row, VALUE_TEXT, ready, "Whether new work is taken: yes or no."),
-	COLUMN(struct ready_row, VALUE_TEXT, reason, "Why not."),
+	COLUMN(struct ready_row, VALUE_TEXT, reason, "Why no new work is taken; empty if it is."),
 };
 
 /* Each database that has a name is paused or disabled, and there is no `*` for others. */
@@ -83,10 +83,14 @@ static const struct column drain_columns[] = {
 	COLUMN(struct drain_row, VALUE_TEXT, state,
 	       "no, draining, overdue (the deadline has passed), drained (no client is left)."),
 	COLUMN(struct drain_row, VALUE_INT4, clients, "Clients that are left."),
-	COLUMN(struct drain_row, VALUE_INT4, working, "Of these, who have a server."),
-	COLUMN(struct drain_row, VALUE_INT4, waiting, "Of these, who wait for one."),
-	COLUMN(struct drain_row, VALUE_INT8, closed, "Who were closed between two transactions."),
-	COLUMN(struct drain_row, VALUE_INT8, cut, "Who were closed because of the deadline."),
+	COLUMN(struct drain_row, VALUE_INT4, working,
+	       "Clients that are left and have a server."),
+	COLUMN(struct drain_row, VALUE_INT4, waiting,
+	       "Clients that are left and wait for a server."),
+	COLUMN(struct drain_row, VALUE_INT8, closed,
+	       "Clients that were closed between two transactions."),
+	COLUMN(struct drain_row, VALUE_INT8, cut,
+	       "Clients that were closed because of the deadline."),
 	COLUMN(struct drain_row, VALUE_INT4, seconds_left,
 	       "Until the deadline; -1: there is none."),
 };

@@ -22,9 +22,9 @@ _Static_assert(sizeof(struct hba_show_row) <= ROW_SIZE_MAX, "a row is too large"
 
 static const struct column hba_columns[] = {
 	COLUMN(struct hba_show_row, VALUE_INT4, rule_number,
-	       "Its place: of all rules that match a client, the first one counts."),
-	HBA_TEXT(file_name, "The file it stands in."),
-	COLUMN(struct hba_show_row, VALUE_INT4, line_number, "And the line."),
+	       "Place of the rule: of all that match a client, the first one counts."),
+	HBA_TEXT(file_name, "File that the line is in."),
+	COLUMN(struct hba_show_row, VALUE_INT4, line_number, "Line in that file."),
 	HBA_TEXT(type, "local, host, hostssl, ..."),
 	HBA_TEXT(database, "The databases, as an array."),
 	HBA_TEXT(user_name, "The users, as an array."),
@@ -94,9 +94,10 @@ struct ident_show_row {
 };
 
 static const struct column ident_columns[] = {
-	COLUMN(struct ident_show_row, VALUE_INT4, map_number, "Its place."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, file_name, "The file it stands in."),
-	COLUMN(struct ident_show_row, VALUE_INT4, line_number, "And the line."),
+	COLUMN(struct ident_show_row, VALUE_INT4, map_number,
+	       "Place of the line among all, from 1."),
+	COLUMN(struct ident_show_row, VALUE_TEXT, file_name, "File that the line is in."),
+	COLUMN(struct ident_show_row, VALUE_INT4, line_number, "Line in that file."),
 	COLUMN(struct ident_show_row, VALUE_TEXT, map_name, "The map it belongs to."),
 	COLUMN(struct ident_show_row, VALUE_TEXT, sys_name,
 	       "The system user, or the name in a certificate."),

@@ -19,25 +19,32 @@ _Static_assert(sizeof(struct stats_row) <= ROW_SIZE_MAX, "a row is too large");
 	}
 #define TOTAL(name, field, help)                                                   \
 	{                                                                          \
-		name, VALUE_NUMERIC, offsetof(struct stats_row, total.field), help \
+		name, VALUE_NUMERIC, offsetof(struct stats_row, total.field), \
+		    help ", since the start."                             \
 	}
 #define AVERAGE(name, field, help)                                                   \
 	{                                                                            \
 		name, VALUE_NUMERIC, offsetof(struct stats_row, average.field), help \
 	}
 
-#define ASSIGNMENTS "Times that a server was lent to a client."
-#define XACTS "Transactions."
-#define QUERIES "Queries: a pipeline up to its end counts as one."
-#define RECEIVED "Bytes from clients."
-#define SENT "Bytes from servers."
-#define XACT_TIME "Microseconds in transactions, waiting included."
-#define QUERY_TIME "Microseconds in queries, waiting included."
-#define WAIT_TIME "Microseconds that clients waited for a server."
-#define CLIENT_PARSES "Prepared statements that clients made."
-#define SERVER_PARSES "Prepared statements that were made at servers."
-#define BINDS "Prepared statements that were bound."
-#define LOGINS "Clients that logged in."
+#define ASSIGNMENTS "Times that a server was lent to a client"
+#define XACTS "Transactions"
+#define QUERIES "Queries: a pipeline up to its end counts as one"
+#define RECEIVED "Bytes from clients"
+#define SENT "Bytes from servers"
+#define XACT_TIME "Microseconds in transactions, waiting included"
+#define QUERY_TIME "Microseconds in queries, waiting included"
+#define WAIT_TIME "Microseconds that clients waited for a server"
+#define CLIENT_PARSES "Prepared statements that clients made"
+#define SERVER_PARSES "Prepared statements that were made at servers"
+#define BINDS "Prepared statements that were bound"
+#define LOGINS "Clients that logged in"
+
+/* Of averages. */
+#define PER_SECOND ", per second."
+#define XACT_TIME_EACH "Microseconds in one transaction, waiting included."
+#define QUERY_TIME_EACH "Microseconds in one query, waiting included."
+#define WAIT_TIME_EACH "Microseconds that a client waited until a server was lent to it."
 
 static const struct column stats_columns[] = {
 	DATABASE,
@@ -53,18 +60,18 @@ static const struct column stats_columns[] = {
 	TOTAL("total_server_parse_count", server_parse_count, SERVER_PARSES),
 	TOTAL("total_bind_count", bind_count, BINDS),
 	TOTAL("total_client_login_count", client_login_count, LOGINS),
-	AVERAGE("avg_server_assignment_count", assignment_count, ASSIGNMENTS),
-	AVERAGE("avg_xact_count", xact_count, XACTS),
-	AVERAGE("avg_query_count", query_count, QUERIES),
-	AVERAGE("avg_recv", client_bytes, RECEIVED),
-	AVERAGE("avg_sent", server_bytes, SENT),
-	AVERAGE("avg_xact_time", xact_time, XACT_TIME),
-	AVERAGE("avg_query_time", query_time, QUERY_TIME),
-	AVERAGE("avg_wait_time", wait_time, WAIT_TIME),
-	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES),
-	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES),
-	AVERAGE("avg_bind_count", bind_count, BINDS),
-	AVERAGE("avg_client_login_count", client_login_count, LOGINS),
+	AVERAGE("avg_server_assignment_count", assignment_count, ASSIGNMENTS PER_SECOND),
+	AVERAGE("avg_xact_count", xact_count, XACTS PER_SECOND),
+	AVERAGE("avg_query_count", query_count, QUERIES PER_SECOND),
+	AVERAGE("avg_recv", client_bytes, RECEIVED PER_SECOND),
+	AVERAGE("avg_sent", server_bytes, SENT PER_SECOND),
+	AVERAGE("avg_xact_time", xact_time, XACT_TIME_EACH),
+	AVERAGE("avg_query_time", query_time, QUERY_TIME_EACH),
+	AVERAGE("avg_wait_time", wait_time, WAIT_TIME_EACH),
+	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES PER_SECOND),
+	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES PER_SECOND),
+	AVERAGE("avg_bind_count", bind_count, BINDS PER_SECOND),
+	AVERAGE("avg_client_login_count", client_login_count, LOGINS PER_SECOND),
 };
 
 static const struct column totals_columns[] = {
@@ -85,18 +92,18 @@ static const struct column totals_columns[] = {
 
 static const struct column averages_columns[] = {
 	DATABASE,
-	AVERAGE("server_assignment_count", assignment_count, ASSIGNMENTS),
-	AVERAGE("xact_count", xact_count, XACTS),
-	AVERAGE("query_count", query_count, QUERIES),
-	AVERAGE("bytes_received", client_bytes, RECEIVED),
-	AVERAGE("bytes_sent", server_bytes, SENT),
-	AVERAGE("xact_time", xact_time, XACT_TIME),
-	AVERAGE("query_time", query_time, QUERY_TIME),
-	AVERAGE("wait_time", wait_time, WAIT_TIME),
-	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES),
-	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES),
-	AVERAGE("avg_bind_count", bind_count, BINDS),
-	AVERAGE("avg_client_login_count", client_login_count, LOGINS),
+	AVERAGE("server_assignment_count", assignment_count, ASSIGNMENTS PER_SECOND),
+	AVERAGE("xact_count", xact_count, XACTS PER_SECOND),
+	AVERAGE("query_count", query_count, QUERIES PER_SECOND),
+	AVERAGE("bytes_received", client_bytes, RECEIVED PER_SECOND),
+	AVERAGE("bytes_sent", server_bytes, SENT PER_SECOND),
+	AVERAGE("xact_time", xact_time, XACT_TIME_EACH),
+	AVERAGE("query_time", query_time, QUERY_TIME_EACH),
+	AVERAGE("wait_time", wait_time, WAIT_TIME_EACH),
+	AVERAGE("avg_client_parse_count", client_parse_count, CLIENT_PARSES PER_SECOND),
+	AVERAGE("avg_server_parse_count", server_parse_count, SERVER_PARSES PER_SECOND),
+	AVERAGE("avg_bind_count", bind_count, BINDS PER_SECOND),
+	AVERAGE("avg_client_login_count", client_login_count, LOGINS PER_SECOND),
 };
 
 /* ---- one row a database ---- */

@@ -27,18 +27,18 @@ _Static_assert(sizeof(struct waiting_row) <= ROW_SIZE_MAX, "a row is too large")
 static const struct column waiting_columns[] = {
 	TEXT(database, "The database that it wants a server of."),
 	TEXT(user, "The user that it logged in as."),
-	INT4(place, "Its place in the line of its pool, from 1."),
+	INT4(place, "The client's place in the line of its pool, from 1."),
 	INT4(wait, "Seconds that it has waited."),
-	INT4(wait_us, "Microseconds of it."),
+	INT4(wait_us, "Microseconds of wait, beyond its whole seconds."),
 	TEXT(reason, "Why: pool full, database limit, user limit, server login, server check, "
 	             "retry after failure, paused, database paused, suspended, served next."),
 	TEXT(detail, "The limit, what is used of it, and who has held a server for longest; or who "
 	             "paused it, and when; or the last error; empty: nothing to add."),
 	TEXT(application_name, "As the client has it."),
 	TEXT(addr, "Where the client is, or unix."),
-	INT4(port, "Its port."),
+	INT4(port, "Port of the client."),
 	TEXT(ptr, "The client's name in the log."),
-	INT4(id, "Its id, for KILL_CLIENT."),
+	INT4(id, "The client's id, for KILL_CLIENT."),
 };
 
 #undef TEXT

@@ -82,6 +82,14 @@ def test_a_file_that_is_not_there(weir):
     assert weir.ini + ".not" in done.stderr + done.stdout
 
 
+def test_one_is_not_many(make_pgweir):
+    weir = make_pgweir(databases={"app": ""}, userlist={"admin": "secret"})
+    assert check(weir).stdout == f"{weir.ini}: the configuration is good: 1 database, 1 user\n"
+    weir.configure(databases={"app": "", "*": "", "b": ""}, userlist={"admin": "a", "alice": "b"})
+    assert check(weir).stdout == \
+        f"{weir.ini}: the configuration is good: 2 databases and *, 2 users\n"
+
+
 # -- warnings -------------------------------------------------------------------------------------
 
 

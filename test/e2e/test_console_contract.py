@@ -128,3 +128,7 @@ def test_columns_explain_all_of_them(weir):
         told.setdefault(row["item"], []).append((row["column"], names[row["type"]]))
         assert len(row["meaning"]) > 5, row
     assert told == {item: columns_of(item) for item in SHOWS}
+    # Each is read by itself: by SHOW COLUMNS table, or in one of a thousand rows.
+    leaning = re.compile(r"(And|Its|It|Of these|The same|Microseconds of it|Who|Why not)\b")
+    assert [row for row in rows if leaning.match(row["meaning"])] == []
+    assert all(row["meaning"][0].isalnum() and row["meaning"].endswith(".") for row in rows)

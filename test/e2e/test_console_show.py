@@ -115,7 +115,7 @@ def by(rows, key, value):
 
 def test_version(weir):
     (row,) = weir.admin("SHOW VERSION")
-    assert re.fullmatch(r"PgBouncer 1\.26\.0 \(pgweir \d+\.\d+\.\d+\S*\)", row["version"])
+    assert re.fullmatch(r"PgBouncer 1\.26\.1 \(pgweir \d+\.\d+\.\d+\S*\)", row["version"])
 
 
 def test_help(weir):
