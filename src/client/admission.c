@@ -277,7 +277,8 @@ bool admission_is_by(const struct client *client, enum entry_method method, cons
 	const struct hba_rule *rule;
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
-	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) && methods[hba_rule_method(rule)] == method &&
+	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) &&
+	       methods[hba_rule_method(rule)] == method &&
 	       proof_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

@@ -181,7 +181,8 @@ static bool check_proof(struct client *client)
 	struct err err;
 
 	if (!identity_holds(client)) {
-		log_info(&client->log, "login refused, %s: the user's secret has changed during the login",
+		log_info(&client->log,
+		         "login refused, %s: the user's secret has changed during the login",
 		         entry_method_name(client->entrance->entry));
 		err_set(&err, ERR_PASSWORD, "password authentication failed");
 		guard_refuse(client, &err);

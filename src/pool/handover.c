@@ -273,7 +273,8 @@ static void read_learnt(struct record *record, struct fields *fields)
 	fields->salt = record_bytes(record, 'B', SCRAM_SALT_MAX);
 	record_text(record, 'f', fields->secret, sizeof(fields->secret));
 	if (fields->kind > CREDENTIALS_KEYS ||
-	    (fields->keys.count == sizeof(struct scram_keys)) != (fields->kind == CREDENTIALS_KEYS) ||
+	    (fields->keys.count == sizeof(struct scram_keys)) !=
+	        (fields->kind == CREDENTIALS_KEYS) ||
 	    fields->iterations > SCRAM_ITERATIONS_MAX)
 		record->is_bad = true;
 }

@@ -18,8 +18,8 @@ enum credentials_kind {
 /* At rest zeroed. */
 struct credentials {
 	enum credentials_kind kind;
-	char *text;              /* PLAIN, MD5 */
-	struct scram_keys *keys; /* KEYS */
+	char *text;                       /* PLAIN, MD5 */
+	struct scram_keys *keys;          /* KEYS */
 	struct scram_challenge *made_for; /* KEYS: the salt and rounds of their secret; or NULL */
 	bool is_shown;                    /* a client has sent it, or its proof has revealed it */
 };

@@ -45,7 +45,7 @@ enum login_result login_answer(struct login *login, struct bytes body, struct bu
 /* What the server has asked for, in words; NULL: nothing yet. Static. */
 const char *login_asked(const struct login *login);
 
-/* What of its SCRAM challenge is not as in the secret that our keys are of; NULL: nothing. Static. */
+/* What differs in its SCRAM challenge from the secret that our keys are of; NULL: nothing. */
 const char *login_mismatch(const struct login *login);
 
 /* As entry_job() and entry_job_refused(). */

@@ -51,8 +51,8 @@ enum err_code {
 
 struct err {
 	enum err_code code;
-	char sqlstate[6];         /* as the code's row says; another only for ERR_FOREIGN */
-	char text[ERR_TEXT_SIZE]; /* longer words are cut */
+	char sqlstate[6];             /* as the code's row says; another only for ERR_FOREIGN */
+	char text[ERR_TEXT_SIZE];     /* longer words are cut */
 	char detail[ERR_DETAIL_SIZE]; /* what else a client is told; "" = nothing */
 };
 

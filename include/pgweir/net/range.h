@@ -33,7 +33,7 @@ enum range_result range_parse(struct range *range, const char *text, struct err 
 /* Reads a mask such as 255.255.255.0. RANGE_OK, RANGE_LOOSE or RANGE_BAD. */
 enum range_result range_set_mask(struct range *range, const char *text, struct err *err);
 
-/* An IPv4 address that is written as IPv6 (::ffff:10.0.0.1) is what it stands for, here and there. */
+/* An IPv4 address that is written as IPv6 (::ffff:10.0.0.1) is that IPv4 address, on both sides. */
 bool range_has(const struct range *range, const struct address *address);
 
 #endif

@@ -108,7 +108,7 @@ START_TEST(bad_lines)
 }
 END_TEST
 
-#define OUTSIDE_OF_MASK                                                                       \
+#define OUTSIDE_OF_MASK                                                                     \
 	"the address has bits outside of its mask: the range begins at 10.0.0.0: the rule " \
 	"matches nobody"
 

@@ -34,8 +34,9 @@ START_TEST(settings_are_whole)
 	              setting->name);
 	ck_assert_msg(is_ranged == (setting->max > setting->min) || setting->type == SETTING_TIME,
 	              "%s", setting->name);
-	ck_assert_msg(setting->type == SETTING_WORD ? setting->words != NULL
-	                                            : !setting->words || setting->type == SETTING_LIST,
+	ck_assert_msg(setting->type == SETTING_WORD
+	                  ? setting->words != NULL
+	                  : !setting->words || setting->type == SETTING_LIST,
 	              "%s", setting->name);
 	ck_assert_msg(setting->initial || setting->type == SETTING_TEXT ||
 	                  setting->type == SETTING_INT,
