@@ -14,7 +14,7 @@ LINES = {
     "unknown setting": ("defualt_pool_size = 3", "{ini}:{line}: .*defualt_pool_size"),
     "bad unit": ("query_timeout = 5 parsecs", "{ini}:{line}: .*query_timeout"),
     "bad number": ("default_pool_size = many", "{ini}:{line}: .*default_pool_size"),
-    "number too large": ("max_client_conn = 99999999999999", "{ini}:{line}: .*max_client_conn"),
+    "number too large": ("listen_port = 99999", "{ini}:{line}: .*listen_port"),
     "bad word": ("pool_mode = sometimes", "{ini}:{line}: .*pool_mode"),
     "unclosed quote": ("[databases]\nquoted = host='a", "{ini}:.*quoted"),
     "no equals sign": ("default_pool_size", "{ini}:{line}: "),
