@@ -33,7 +33,7 @@ def test_version(weir, option):
 def test_version_under_the_other_name(weir, account):
     other = account.own(shutil.copy(weir.binary, f"{weir.dir}/pgbouncer"), 0o755)
     done = weir.run("--version", binary=other)
-    assert re.match(r"PgBouncer 1\.26\.0 \(pgweir \d+\.\d+\.\d+\S*\)$", done.stdout.splitlines()[0])
+    assert re.match(r"PgBouncer 1\.26\.1 \(pgweir \d+\.\d+\.\d+\S*\)$", done.stdout.splitlines()[0])
 
 
 @pytest.mark.parametrize("option", ("--help", "-h"))
