@@ -76,6 +76,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 {
 	struct clients *clients = client->clients;
 	const char *name = config_auth_dbname(clients->config, entry);
+	struct err err;
 
 	if (!name && !entry)
 		return ASKING_NOBODY; /* it cannot run in the console's database */
@@ -84,8 +85,10 @@ static enum asking find_place(struct client *client, const struct config_databas
 	*place = pools_database(clients->with.pools, name ? name : client->entrance->database);
 	if (!*place && !name)
 		return ASKING_NOBODY;
-	if (!*place)
-		return misconfigured(client, "auth_dbname is not in [databases]");
+	if (!*place) {
+		err_set(&err, ERR_CONFIG, "auth_dbname \"%s\" is not in [databases]", name);
+		return misconfigured(client, err.text);
+	}
 	if (name && (*place)->is_disabled) {
 		client_refuse(client, ERR_CANNOT_CONNECT,
 		              "authentication database \"%s\" is disabled", (*place)->name);

@@ -392,7 +392,11 @@ static void on_resume(int number, void *arg)
 	bool is_held = pools_are_held(daemon->pools) || daemon->clients->emptying.is_on;
 
 	(void)number;
-	if (!is_held || daemon->clients->is_shutting_down) {
+	if (daemon->clients->is_shutting_down) {
+		log_info(&daemon->logger, "got SIGUSR2 while shutting down, ignoring");
+		return;
+	}
+	if (!is_held) {
 		log_info(&daemon->logger, "got SIGUSR2, but not paused");
 		return;
 	}

@@ -281,8 +281,11 @@ static void on_pool_rest(struct timer *timer)
 {
 	struct pool *pool = (struct pool *)((char *)timer - offsetof(struct pool, rest));
 
-	if (pool_is_empty(pool))
-		pools_forget_pool(pool);
+	if (!pool_is_empty(pool))
+		return;
+	log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name,
+	         pool->account->name);
+	pools_forget_pool(pool);
 }
 
 static struct timer_line *rest_line(const struct pool *pool)

@@ -569,7 +569,7 @@ def test_a_place_that_is_not_there(gate):
     weir = gate.start(auth_dbname="nowhere")
     refused = refusal(weir.address, password=SECRET)
     assert told(refused) == ("FATAL", "F0000", CONFIG_ERROR)
-    weir.wait_log("auth_dbname is not in")
+    weir.wait_log(r"auth_query cannot be run: auth_dbname \"nowhere\" is not in \[databases\]$")
 
 
 def test_a_place_that_is_disabled(gate):

@@ -370,6 +370,20 @@ def test_sigusr_pauses_and_resumes(weir):
     assert state() == "no"
 
 
+def test_sigusr2_while_shutting_down(weir):
+    weir.start()
+    client = weir.client()
+    client.query("SELECT 1")
+    weir.signal(signal.SIGUSR2)
+    weir.wait_log("got SIGUSR2, but not paused$")
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("got SIGTERM, shutting down")
+    weir.signal(signal.SIGUSR2)
+    weir.wait_log("got SIGUSR2 while shutting down, ignoring$")
+    client.close()
+    assert weir.wait_exit() == 0
+
+
 def test_signals_that_must_not_hurt(weir):
     weir.start()
     for number in (signal.SIGPIPE, signal.SIGUSR2, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR1,

@@ -658,4 +658,5 @@ def test_pool_idle_timeout(pgweir):
     weir.client().query("SELECT 1")
     weir.disconnect()
     wait_until(lambda: not any(row["database"] == "app" for row in weir.admin("SHOW POOLS")))
+    weir.wait_log("LOG app/alice cleaning up idle pool app/alice$")
     assert weir.client().value("SELECT 1") == "1"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: ISC
 """Every time limit does what it says, says who it was, and hurts nobody else."""
 
+import socket
+
 import pytest
 
 from .kit.wait import wait_until
@@ -187,6 +189,24 @@ def test_client_login_timeout_is_over_after_the_login(pgweir):
     client = weir.client()
     client.query("SELECT pg_sleep(1)")
     assert client.value("SELECT 1") == "1"
+
+
+def test_a_host_that_drops_what_is_sent_to_it(pgweir, fake_server):
+    """Its door is full, so that connecting has no answer at all: that is no login that is slow."""
+    far = fake_server()
+    far.listener.listen(0)
+    crowd = []
+    for _ in range(3):
+        crowd.append(socket.socket())
+        crowd[-1].setblocking(False)
+        crowd[-1].connect_ex((far.host, far.port))
+    weir = pgweir(server_connect_timeout=SHORT, databases={"app": far.entry},
+                  server_login_retry="3600")
+    weir.wire().startup()
+    weir.wait_log("closing because: connect failed: Connection timed out ")
+    assert "connect timeout" not in weir.log
+    for each in crowd:
+        each.close()
 
 
 def test_server_connect_timeout_covers_the_login(pgweir, fake_server):
