@@ -22,6 +22,7 @@ static const struct {
 	{ "client close request", { "client said good-bye", false } },
 	{ "client unexpected eof", { "client broke off", true } },
 	{ "left before the first message", { "left before the first message", false } },
+	{ "left before proving who it is", { "left before proving who it is", false } },
 	{ "cancel request delivered", { "cancel request delivered", false } },
 	{ "failed cancel request", { "cancel request for nobody", true } },
 	{ "cancel request for idle client", { "cancel request for idle client", false } },

@@ -165,6 +165,9 @@ void admission_free(struct client_entrance *entrance);
  * must not be let in. unproven.c
  */
 void unproven_add(struct client *client);
+
+/* Whether it has tried to prove nothing so far. client_stream.c */
+bool client_is_nobody(const struct client *client);
 void unproven_remove(struct client_entrance *entrance);
 bool unproven_is_short(const struct client *client);
 

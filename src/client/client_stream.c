@@ -45,11 +45,18 @@ void client_judge_kept(struct client *client)
 		consume(client, in);
 }
 
+bool client_is_nobody(const struct client *client)
+{
+	const struct client_entrance *entrance = client->entrance;
+
+	return entrance && entrance->client && !entrance->has_answered;
+}
+
 static void on_end(struct client *client)
 {
-	bool is_silent = client->state == CLIENT_STARTUP && !client->stream.error;
+	bool is_silent = client_is_nobody(client) && !client->stream.error;
 
-	/* Monitors connect and go; that is not worth a line. */
+	/* Monitors connect and go, after their startup packet as well; that is not worth a line. */
 	if (stream_is_flooded(&client->stream))
 		client_close(client, "too many TLS key updates");
 	else
@@ -123,9 +130,6 @@ static void on_drained(struct stream *stream)
 	emptying_look(client);
 }
 
-static void on_gone(struct stream *stream)
-{
-	client_close(CLIENT_OF(stream, stream), "client unexpected eof");
-}
+static void on_gone(struct stream *stream) { on_end(CLIENT_OF(stream, stream)); }
 
 const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone, client_tls_done };

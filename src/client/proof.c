@@ -215,6 +215,8 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		derive(client, err);
 		return;
 	case ENTRY_REFUSED:
+		if (client->entrance->is_unknown)
+			log_info(&client->log, "no such user: %s", client->entrance->user);
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
 		identity_failed(client);
@@ -279,7 +281,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		*is_known = true;
 		return true;
 	case IDENTITY_UNKNOWN:
-		log_info(&client->log, "no such user: %s", client->entrance->user);
+		client->entrance->is_unknown = true; /* that is said when it has failed */
 		return true;
 	case IDENTITY_RENAMED:
 		proof_choose(client);
@@ -394,9 +396,10 @@ static void take_message(struct client *client, const struct frame *frame, struc
 	struct err err;
 
 	if (frame->type == 'X') {
-		client_close(client, "client close request");
+		client_close(client, client_is_nobody(client) ? NULL : "client close request");
 		return;
 	}
+	client->entrance->has_answered = true;
 	result = entry_answer(client->entrance->entry, body, &out, &err);
 	secret_wipe((char *)body.at, body.count); /* it lies in a buffer of the stream's */
 	act_on(client, result, &out, &err);

@@ -283,7 +283,8 @@ def test_a_name_server_that_says_nothing_holds_nobody_up(rules):
     lists = {row["list"]: row["items"] for row in weir.admin("SHOW LISTS")}
     assert lists["login_clients"] == 1
     waiting.close()
-    weir.wait_log("closing because: client unexpected eof")
+    wait_until(lambda: [row["reason"] for row in weir.admin("SHOW ERRORS")] ==
+               ["left before proving who it is"])
     mute.close()
 
 

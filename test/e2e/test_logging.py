@@ -5,7 +5,7 @@ import json
 import re
 
 from .kit.wait import LIMIT, wait_until
-from .kit.wire import bind, execute, parse, query, refusal, startup, sync
+from .kit.wire import bind, execute, message, parse, query, refusal, startup, sync
 
 
 def objects(weir):
@@ -227,6 +227,38 @@ def test_as_many_endings_as_beginnings(pgweir):
     # one that was still being connected has an end, and had no beginning yet
     assert (set(re.findall(r"(S-0x\w+): \S+ new connection", weir.log)) <=
             set(re.findall(r"(S-0x\w+): \S+ closing because: ", weir.log)))
+
+
+def test_who_leaves_before_proving_anything_is_no_error(pgweir):
+    """As pg_isready does, and psql before it asks for the password."""
+    weir = pgweir(auth_type="scram-sha-256")
+    for user in ("alice", "nobody_knows"):
+        with weir.wire() as probe:
+            probe.startup(user)
+            probe.expect("R")
+    with weir.wire() as probe:
+        probe.startup("polite")
+        probe.expect("R")
+        probe.send(message("X"))
+        probe.wait_closed()
+    rows = wait_until(lambda: [row for row in weir.admin("SHOW ERRORS") if row["count"] == 3])
+    assert [(row["reason"], row["is_error"]) for row in rows] == \
+        [("left before proving who it is", "no")]
+    for user in ("alice", "nobody_knows", "polite"):
+        lines = [line for line in weir.log.splitlines() if f"/{user}@" in line]
+        assert len(lines) == 1 and "login attempt: " in lines[0]
+    # Who has tried is told of as ever.
+    assert refusal(weir.address, "nobody_knows", password="guess").sqlstate == "28P01"
+    assert "no such user: nobody_knows" in weir.log and "closing because:" in weir.log
+
+
+def test_probes_of_the_command_line_are_no_errors(pgweir):
+    weir = pgweir()
+    for args in (["--ready", weir.socket_path], ["--drain", weir.socket_path],
+                 ["--check", weir.ini, "--against", weir.socket_path]):
+        assert weir.run(*args).returncode == 0, args
+    assert [(row["reason"], row["is_error"]) for row in weir.admin("SHOW ERRORS")] == \
+        [("client said good-bye", "no")]
 
 
 def test_a_kill_loses_no_line(make_pgweir):

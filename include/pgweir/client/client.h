@@ -53,6 +53,8 @@ struct sql_unnamed;
 struct client_entrance {
 	TAILQ_ENTRY(client_entrance) unproven; /* while it has not proven who it is, */
 	struct client *client;                 /* and then NULL */
+	bool is_unknown;   /* there is no such user */
+	bool has_answered; /* what it was asked for its proof */
 	bool is_high; /* its descriptor is one of those that are kept. Counted meanwhile */
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
