@@ -6,15 +6,33 @@
 
 #include <string.h>
 
+#include "pgweir/base/text.h"
+
 #include "pgweir/base/banned.h"
 
-/* Whether there is a byte below blank, or 0x7f, in any of the eight. */
+/* Whether there is a byte below blank, 0x7f, or one that is not ASCII in any of the eight. */
 static bool has_control(uint64_t word)
 {
 	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
 	uint64_t erased = word ^ (ones * 0x7f);
 
-	return (((word - ones * ' ') & ~word) | ((erased - ones) & ~erased)) & tops;
+	return ((word - ones * ' ') | ((erased - ones) & ~erased) | word) & tops;
+}
+
+/*
+ * Bytes of the character here that may be written as they are; 0: its first byte may not. Terminals
+ * take U+0080 to U+009F for commands as well, in UTF-8 and as single bytes: so of bytes that are
+ * no UTF-8 those below 0xa0 are spelled out.
+ */
+static size_t count_harmless(const char *text, size_t room)
+{
+	unsigned char byte = (unsigned char)*text;
+	uint32_t point = 0;
+	size_t count = text_utf8(text, room, &point);
+
+	if (!count)
+		return byte >= 0xa0;
+	return point == '\t' || (point >= ' ' && point < 0x7f) || point >= 0xa0 ? count : 0;
 }
 
 /* How many bytes can be written as they are, at least: looked at eight at a time. */
@@ -39,13 +57,16 @@ void log_text_add(struct buf *out, const char *text, size_t count)
 {
 	const char *from = text, *end = text + count;
 
-	for (text += count_plain(text, count); text < end; text++) {
+	for (text += count_plain(text, count); text < end;) {
+		size_t harmless = count_harmless(text, (size_t)(end - text));
 		unsigned char byte = (unsigned char)*text;
 
-		if ((byte >= ' ' && byte != 0x7f) || byte == '\t')
+		if (harmless) {
+			text += harmless;
 			continue;
+		}
 		buf_add(out, from, (size_t)(text - from));
-		from = text + 1;
+		from = ++text;
 		if (byte == '\n')
 			buf_add(out, "\n\t", 2);
 		else

@@ -54,3 +54,30 @@ char *text_trim(char *text)
 	text[count] = 0;
 	return text;
 }
+
+/*
+ * Hard here: the text may be anything that a peer sends. Overlong forms, halves of pairs and
+ * what is above U+10FFFF are not UTF-8, although they look like it.
+ */
+size_t text_utf8(const char *text, size_t room, uint32_t *point)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *at = (const unsigned char *)text;
+	size_t count = at[0] < 0x80   ? 1
+	               : at[0] < 0xc2 ? 0
+	               : at[0] < 0xe0 ? 2
+	               : at[0] < 0xf0 ? 3
+	                              : 4;
+
+	if (count == 0 || at[0] > 0xf4 || count > room)
+		return 0;
+	*point = count == 1 ? at[0] : at[0] & (0x7fu >> count);
+	for (size_t i = 1; i < count; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		*point = *point << 6 | (at[i] & 0x3f);
+	}
+	if (*point < least[count] || *point > 0x10ffff || (*point >= 0xd800 && *point < 0xe000))
+		return 0;
+	return count;
+}

@@ -18,6 +18,12 @@ bool text_to_i64(const char *text, int64_t *value);
 /* Lower-case hexadecimal of `count` bytes with a zero behind: out has 2 * count + 1 bytes. */
 void text_hex(char *out, const void *bytes, size_t count);
 
+/*
+ * How many bytes of well-formed UTF-8 begin a text of `room` bytes, at least one; 0: none. *point
+ * is what they say.
+ */
+size_t text_utf8(const char *text, size_t room, uint32_t *point);
+
 /* Cuts blanks, tabs and line ends off both sides, in place; returns the new start. */
 char *text_trim(char *text);
 

@@ -71,7 +71,8 @@ END_TEST
 /* Lines are looked at eight bytes at a time: a byte must be found wherever it stands. */
 START_TEST(log_spells_out_control_bytes_everywhere)
 {
-	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ', '~', '\t', '\x80', '\xff' };
+	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ', '~', '\t', '\xa0', '\xff',
+		                      '\x80', '\x9b', '\x9f' };
 	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], said[32], wanted[64];
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
@@ -89,16 +90,45 @@ START_TEST(log_spells_out_control_bytes_everywhere)
 		log_flush(log);
 		read_file(path, text, sizeof(text));
 		for (size_t i = 0; i < sizeof(bytes); i++) {
-			bool is_plain = i >= 3;
+			bool is_plain = i >= 3 && i < 8;
 
 			snprintf(wanted, sizeof(wanted),
 			         is_plain ? "LOG %.*s%c%.*s\n" : "LOG %.*s\\x%02x%.*s\n", (int)at,
-			         "xxxxxxxxxxxxxxxxxxxx", bytes[i], (int)(19 - at),
+			         "xxxxxxxxxxxxxxxxxxxx", (unsigned char)bytes[i], (int)(19 - at),
 			         "xxxxxxxxxxxxxxxxxxxx");
 			ck_assert_ptr_nonnull(strstr(text, wanted));
 		}
 	}
 	log_free(&log);
+	unlink(path);
+}
+END_TEST
+
+/* The same commands of a terminal, as UTF-8; and what only looks like them. */
+START_TEST(log_spells_out_controls_in_utf8)
+{
+	static const struct {
+		const char *said, *written;
+	} lines[] = {
+		{ "a \xc2\x9b" "31m b", "LOG a \\xc2\\x9b31m b\n" },
+		{ "a \xc2\x80\xc2\x9f", "LOG a \\xc2\\x80\\xc2\\x9f\n" },
+		{ "a \xc2\xa0 \xc3\x9b \xe2\x82\xac", "LOG a \xc2\xa0 \xc3\x9b \xe2\x82\xac\n" },
+		{ "a \xf0\x9f\x90\x98 b", "LOG a \xf0\x9f\x90\x98 b\n" },
+		{ "a \xe2\x9b b", "LOG a \xe2\\x9b b\n" },
+		{ "a \xe0\x82\x9b b", "LOG a \xe0\\x82\\x9b b\n" },
+	};
+	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192];
+	struct log *log = log_new();
+	struct logger logger = { log, NULL };
+
+	make_path(path);
+	ck_assert(log_configure(log, &(struct log_options){ .file = path }, NULL));
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		log_info(&logger, "%s", lines[i].said);
+	log_free(&log);
+	read_file(path, text, sizeof(text));
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		ck_assert_msg(strstr(text, lines[i].written) != NULL, "%s", lines[i].written);
 	unlink(path);
 }
 END_TEST
@@ -438,6 +468,7 @@ int main(void)
 	tcase_add_test(cases, log_gives_the_journal_its_priorities);
 	tcase_add_test(cases, log_line_has_the_contracts_shape);
 	tcase_add_test(cases, log_spells_out_control_bytes_everywhere);
+	tcase_add_test(cases, log_spells_out_controls_in_utf8);
 	tcase_add_test(cases, log_cuts_what_is_too_long);
 	tcase_add_test(cases, log_writes_the_line_before_it_returns);
 	tcase_add_test(cases, log_writes_a_storm_in_batches);
