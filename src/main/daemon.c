@@ -16,6 +16,7 @@
 #include "pgweir/config/origin.h"
 
 #include "pgweir/main/limits.h"
+#include "pgweir/main/processors.h"
 
 #include "daemon_priv.h"
 
@@ -229,12 +230,11 @@ static bool make_resolver(struct daemon *daemon, struct err *err)
  */
 static unsigned int handshake_threads(void)
 {
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned int processors = processors_count("");
 
 	if (processors <= 2)
 		return 1;
-	return processors > HANDSHAKE_THREADS_MAX ? HANDSHAKE_THREADS_MAX
-	                                          : (unsigned int)processors - 1;
+	return processors > HANDSHAKE_THREADS_MAX ? HANDSHAKE_THREADS_MAX : processors - 1;
 }
 
 static bool make_ground(struct daemon *daemon, struct err *err)
