@@ -27,6 +27,7 @@
 
 #include "pgweir/base/banned.h"
 
+#define READ_OFF_MAX 16 /* reads of what nobody will look at */
 #define LINGER_LIMIT (5 * USEC_PER_SEC)
 
 #define TO(state) (1u << (state))
@@ -372,6 +373,41 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	detach(client);
 	client_entrance_free(client);
 	bury(client);
+}
+
+/* Whether it would understand a message of ours now. */
+static bool listens(const struct client *client)
+{
+	switch (client->state) {
+	case CLIENT_STARTUP: /* it may have asked for TLS */
+	case CLIENT_CANCELING:
+	case CLIENT_ROUTING:
+	case CLIENT_LINGERING:
+	case CLIENT_CLOSED:
+		return false;
+	default:
+		return !is_within_frame(client) && !stream_is_shaking(&client->stream);
+	}
+}
+
+/* What has come and was not read would turn the close into a reset, which swallows our words. */
+static void read_off(const struct client *client)
+{
+	char room[4096];
+
+	for (int i = 0; i < READ_OFF_MAX; i++) {
+		if (recv(client->stream.watch.fd, room, sizeof(room), MSG_DONTWAIT) <= 0)
+			return;
+	}
+}
+
+void client_dismiss(struct client *client, struct bytes words, const char *reason)
+{
+	if (listens(client) && stream_send(&client->stream, words)) {
+		stream_push(&client->stream);
+		read_off(client);
+	}
+	client_close(client, reason);
 }
 
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)

@@ -166,6 +166,9 @@ void admission_free(struct client_entrance *entrance);
  */
 void unproven_add(struct client *client);
 
+/* Closes it with a message, as far as the socket takes that at once. client.c */
+void client_dismiss(struct client *client, struct bytes words, const char *reason);
+
 /* Whether it has tried to prove nothing so far. client_stream.c */
 bool client_is_nobody(const struct client *client);
 void unproven_remove(struct client_entrance *entrance);

@@ -10,6 +10,7 @@
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/config/entries.h"
+#include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
 #include "late_begin_priv.h"
@@ -111,18 +112,30 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	return clients;
 }
 
+static void dismiss_all(struct clients *clients)
+{
+	const char *text = "pooler is shutting down";
+	struct client *client;
+	struct buf words = { 0 };
+	struct err err;
+
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", text);
+	message_err(&words, "FATAL", &err);
+	while ((client = TAILQ_FIRST(&clients->list)))
+		client_dismiss(client, buf_bytes(&words), text);
+	buf_free(&words);
+}
+
 void clients_free(struct clients **clientsp)
 {
 	struct clients *clients = *clientsp;
-	struct client *client;
 
 	if (!clients)
 		return;
 	*clientsp = NULL;
 	stop_rearming(clients);
 	emptying_stop(clients);
-	while ((client = TAILQ_FIRST(&clients->list)))
-		client_close(client, "pooler is shutting down");
+	dismiss_all(clients);
 	lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: ISC
 """Every command of the console: what it does, what it answers, who may."""
 
+import signal
+
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import Refused, Wire, query, refusal
+from .kit.wire import Closed, Refused, Wire, query, refusal
 
 
 @pytest.fixture
@@ -370,9 +372,32 @@ def test_shutdown(weir):
     client.query("BEGIN")
     console = weir.console()
     console.send(query("SHUTDOWN"))
-    console.wait_closed()
     assert weir.wait_exit() == 0
-    client.wait_closed()
+    for wire in (client, console):
+        refused = wire.read_refusal()
+        assert (refused.severity, refused.sqlstate, refused.text) == \
+            ("FATAL", "57P01", "pooler is shutting down")
+        wire.wait_closed()
+
+
+def test_what_clients_are_told_at_an_immediate_end(pgweir):
+    """As far as they can understand it: not in the middle of a row."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    idle, busy, amid, stranger = weir.client(), weir.client(), weir.client(), weir.wire()
+    busy.send(query("SELECT pg_sleep(600)"))
+    amid.send(query("SELECT repeat('x', 100000000)"))
+    weir.wait_pool(sv_active=2)
+    busy.send(query("SELECT 'this is not read any more'"))
+    assert amid.read().type == "T"
+    weir.signal(signal.SIGQUIT)
+    assert weir.wait_exit() == 0
+    for wire in (idle, busy):
+        refused = wire.read_refusal()
+        assert (refused.sqlstate, refused.text) == ("57P01", "pooler is shutting down")
+        wire.wait_closed()
+    with pytest.raises(Closed):
+        amid.read()
+    assert stranger.read_to_end() == []
 
 
 def test_shutdown_wait_for_clients(weir):

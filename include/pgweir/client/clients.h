@@ -107,7 +107,7 @@ struct clients {
 struct clients *clients_new(const struct clients_with *with, const struct config *config,
                             struct users *users, struct err *err);
 
-/* Closes all clients at once, without a word. */
+/* Closes all clients at once; they are told so as far as their sockets take it. */
 void clients_free(struct clients **clients);
 
 /*
