@@ -353,6 +353,10 @@ const struct setting settings[] = {
 	            "TLS with servers by TCP. allow and prefer: when the server has it. require: "
 	            "always, with whatever certificate. verify-ca: its certificate must be good. "
 	            "verify-full: and be that of the host."),
+	SETTING(shutdown_drain, .initial = "0", LIVE, GROUP(CHECKS),
+	        .help = "At SIGTERM clients are sent away as by DRAIN, each between two of its "
+	                "transactions, all within so long; then the process ends. 0 = it waits "
+	                "until they leave by themselves."),
 	SETTING(so_reuseport, .initial = "0", BOOT, GROUP(NETWORK),
 	        .help = "Lets several processes listen on the same port."),
 	SETTING(stats_period, .initial = "60", .min = USEC_PER_SEC, .unit = USEC_PER_SEC, LIVE,

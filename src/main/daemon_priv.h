@@ -53,6 +53,7 @@ struct daemon {
 	struct notify notify;
 	struct timer watchdog; /* on if the service manager has asked for it */
 	enum shutdown_state shutdown;
+	bool is_draining_to_end; /* shutdown_drain: it ends when the clients have gone */
 	struct pools_watch watch; /* on while shutdown is not NONE */
 	struct timer suspend;     /* on while a SUSPEND drains */
 	usec_t suspended_at;

@@ -243,8 +243,11 @@ static bool is_empty(struct pools_watch *watch)
 {
 	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
 
-	return daemon->shutdown == SHUTDOWN_SERVERS ? daemon->pools->server_count == 0
-	                                            : daemon->clients->count == 0;
+	if (daemon->shutdown == SHUTDOWN_SERVERS)
+		return daemon->pools->server_count == 0;
+	/* A console, or who has not logged in, does not hold up what has a deadline. */
+	return daemon->clients->count == 0 ||
+	       (daemon->is_draining_to_end && daemon->clients->emptying.is_done);
 }
 
 static void on_empty(struct pools_watch *watch)
@@ -346,6 +349,19 @@ static void on_hangup(int number, void *arg)
 		log_error(&daemon->logger, "reload failed: the old configuration stays in force");
 }
 
+/* The process ends with the last client, and there is none when the limit has passed. */
+static void drain_and_stop(struct daemon *daemon, usec_t limit)
+{
+	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
+	log_info(&daemon->logger,
+	         "got SIGTERM, shutting down, sending clients away within %lld s (shutdown_drain)",
+	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
+	stop_gracefully(daemon, SHUTDOWN_CLIENTS);
+	daemon->is_draining_to_end = true;
+	emptying_begin(daemon->clients, limit);
+	pools_changed(daemon->pools);
+}
+
 static void on_terminate(int number, void *arg)
 {
 	struct daemon *daemon = arg;
@@ -354,6 +370,10 @@ static void on_terminate(int number, void *arg)
 	if (daemon->clients->is_shutting_down) {
 		log_info(&daemon->logger, "got %s while shutting down, fast exit", name);
 		stop_now(daemon);
+		return;
+	}
+	if (number == SIGTERM && daemon->config->shutdown_drain) {
+		drain_and_stop(daemon, daemon->config->shutdown_drain);
 		return;
 	}
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=waiting for %s to disconnect",

@@ -70,7 +70,6 @@ def test_probes_ask_at_the_socket(where):
         assert f'["pgweir", "--ready", "{socket}"]' in read("container/Containerfile")
     else:
         assert container()["readinessProbe"]["exec"]["command"] == ["pgweir", "--ready", socket]
-        assert f"--drain {socket} " in container()["lifecycle"]["preStop"]["exec"]["command"][2]
 
 
 def test_the_deployment_fits_together():
@@ -85,6 +84,18 @@ def test_the_deployment_fits_together():
     assert things["Service"]["spec"]["ports"][0]["targetPort"] in ports
     mounts = {mount["name"] for mount in container()["volumeMounts"]}
     assert mounts == {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
-    command = container()["lifecycle"]["preStop"]["exec"]["command"][2]
-    pause, deadline = int(re.search(r"sleep (\d+)", command)[1]), int(command.split()[-1])
-    assert pause + deadline < spec["template"]["spec"]["terminationGracePeriodSeconds"]
+    program, pause = container()["lifecycle"]["preStop"]["exec"]["command"]
+    deadline = seconds_of(settings_of(INIS["kubernetes"]())["shutdown_drain"])
+    assert program == "sleep"
+    assert int(pause) + deadline < spec["template"]["spec"]["terminationGracePeriodSeconds"]
+
+
+def seconds_of(text):
+    return int(re.fullmatch(r"(\d+)s", text)[1])
+
+
+def test_compose_waits_for_the_drain():
+    service = yaml.safe_load(read("container/compose.yaml"))["services"]["pgweir"]
+    assert seconds_of(settings_of(INIS["compose"]())["shutdown_drain"]) < \
+        seconds_of(service["stop_grace_period"])
+    assert "STOPSIGNAL SIGTERM" in read("container/Containerfile")

@@ -16,6 +16,7 @@ from .test_tls import tls_client
 
 DRAINING = ("FATAL", "57P01", "pooler is draining")
 OVERDUE = ("FATAL", "57P01", "the deadline of DRAIN has passed")
+ENDED = ("FATAL", "57P01", "pooler is shutting down")
 NOT_NOW = ("FATAL", "57P03", "pooler is draining")
 
 
@@ -371,6 +372,54 @@ def test_resume_after_its_end(weir):
     weir.ask_admin("DRAIN")
     assert weir.ask_admin("RESUME").tags == ["RESUME"]
     assert weir.client().value("SELECT 1") == "1"
+
+
+# -- SIGTERM with shutdown_drain ------------------------------------------------------------------
+
+
+def test_sigterm_drains_and_ends(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, shutdown_drain="60s")
+    idle, busy, console = weir.client(), weir.client(), weir.console()
+    busy.query("BEGIN")
+    weir.signal(signal.SIGTERM)
+    weir.wait_log(r"got SIGTERM, shutting down, sending clients away within 60 s \(shutdown_drain\)")
+    assert told(idle) == DRAINING
+    assert busy.value("SELECT 1") == "1"
+    weir.signal(signal.SIGUSR2)
+    weir.wait_log("got SIGUSR2 while shutting down, ignoring")
+    assert weir.process.poll() is None
+    busy.send(query("COMMIT"))
+    assert busy.read_result().tags == ["COMMIT"]
+    assert told(busy) == DRAINING
+    # The console that is open does not hold it up, and is told.
+    assert weir.wait_exit() == 0
+    assert told(console) == ENDED
+
+
+def test_sigterm_has_a_deadline(pgweir):
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, shutdown_drain="300ms")
+    client = weir.client()
+    client.query("BEGIN")
+    weir.signal(signal.SIGTERM)
+    assert told(client) == OVERDUE
+    assert weir.wait_exit() == 0
+
+
+def test_sigterm_with_nobody_there(pgweir):
+    weir = pgweir(shutdown_drain=3600)
+    weir.signal(signal.SIGTERM)
+    assert weir.wait_exit() == 0
+
+
+def test_a_second_sigterm_ends_at_once(pgweir):
+    weir = pgweir(pool_mode="transaction", shutdown_drain=3600)
+    client = weir.client()
+    client.query("BEGIN")
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("draining: 1 clients left")
+    weir.signal(signal.SIGTERM)
+    assert told(client) == ENDED
+    assert weir.wait_exit() == 0
 
 
 def test_a_cancel_request_ends_it(weir):

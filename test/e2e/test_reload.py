@@ -12,6 +12,7 @@ import ctypes
 import dataclasses
 import os
 import re
+import signal
 import socket
 import ssl
 
@@ -564,6 +565,15 @@ def a_query_ends(s):
     ends(client, "57014", "query timeout")
 
 
+def sigterm_sends_clients_away(s):
+    client = s.client()
+    yield
+    s.bystanders.judge(False)
+    s.bystanders.judge = lambda _: None  # they are sent away too, now
+    s.weir.signal(signal.SIGTERM)
+    assert client.read_refusal().text == "pooler is draining"
+
+
 def a_suspension_gives_up(s):
     """Somebody in the middle of a message is not waited for any longer."""
     client, console = s.client(), s.weir.console()
@@ -977,6 +987,7 @@ SETTINGS = (
     Row("query_wait_notify", "1", told_to_wait, dict(SMALL, query_wait_notify=0)),
     Row("login_notify_message", "hello, you", greeted),
     # time limits
+    Row("shutdown_drain", "3600", sigterm_sends_clients_away),
     Row("suspend_timeout", SHORT, a_suspension_gives_up),
     Row("query_timeout", SHORT, a_query_ends),
     Row("query_wait_timeout", SHORT, waiting_ends, SMALL),
