@@ -149,8 +149,7 @@ static void count_hits(struct pool *pool)
 	if (limits->size <= 0 || pool->server_count < (unsigned int)limits->size)
 		return;
 	pool->size_hits++;
-	if (limits->reserve_size > 0 &&
-	    pool->server_count >= (unsigned int)(limits->size + limits->reserve_size))
+	if (limits->reserve_size > 0 && pool->server_count >= pool_limits_most(limits))
 		pool->reserve_hits++;
 }
 

@@ -54,7 +54,7 @@ static bool may_use_reserve(struct pool *pool)
 
 	if (limits->reserve_size <= 0 || limits->reserve_after <= 0 || !head)
 		return false;
-	if (pool->server_count >= (unsigned int)(limits->size + limits->reserve_size))
+	if (pool->server_count >= pool_limits_most(limits))
 		return false;
 	if (now - head->waiting_since < limits->reserve_after) {
 		timer_set(&pool->reserve,

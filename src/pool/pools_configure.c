@@ -114,7 +114,7 @@ static void judge_sessions(struct pool *pool)
 /* Used and idle servers above the size go, the longest unused first. */
 static void shrink(struct pool *pool)
 {
-	unsigned int most = (unsigned int)(pool->limits.size + pool->limits.reserve_size);
+	unsigned int most = pool_limits_most(&pool->limits);
 	struct server *server;
 	struct err err;
 

@@ -427,3 +427,16 @@ def test_reload_under_load(pgweir):
         weir.reload(default_pool_size=2 + turn % 2, databases={"app": f"pool_size={1 + turn % 3}"})
         for number, client in enumerate(clients):
             assert client.read_result().rows == [[str(number)]]
+
+
+def test_the_largest_reserve(pgweir):
+    """The sum of the two limits is more than an int holds."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, reserve_pool_size=2147483647,
+                  reserve_pool_timeout="0.1")
+    first, second = weir.client(), weir.client()
+    first.query("BEGIN")
+    assert second.value("SELECT 'from the reserve'") == "from the reserve"
+    weir.reload(default_pool_size=2147483647)
+    assert second.value("SELECT 'still'") == "still"
+    expected = weir.wait_log(r"max expected fd use: (\d+)").group(1)
+    assert int(expected) > 2147483647

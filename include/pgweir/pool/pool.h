@@ -41,6 +41,12 @@ struct pool_limits {
 	struct timer_line *connect;          /* server_connect_timeout */
 };
 
+/* Servers with those of the reserve, where there is a limit. */
+static inline unsigned int pool_limits_most(const struct pool_limits *limits)
+{
+	return (unsigned int)limits->size + (unsigned int)limits->reserve_size;
+}
+
 struct pool {
 	struct pools *pools;
 	struct database *database;
