@@ -70,7 +70,8 @@ void server_close_by(struct server *server, struct bytes body)
 
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
-	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE) {
+	/* An error that is no good-bye answers nothing: it is out of step. */
+	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE && error_is_fatal(body)) {
 		char room[ERROR_PREFIX];
 		struct report report;
 

@@ -88,7 +88,10 @@ bool error_is_fatal(struct bytes body);
 /* Closes the server: its error is the reason. */
 void server_close_by(struct server *server, struct bytes body);
 
-/* A FATAL error, or any that nobody asked for: the server is about to go. */
+/*
+ * A FATAL error is the last word of a server, and passed on. Another one that nobody asked
+ * for ends it: it is out of step.
+ */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
 /* An errand has failed. */

@@ -299,3 +299,16 @@ def test_much_each_way_in_turn(pgweir, table, mode):
             with cursor.copy(f"COPY {table} (t) TO STDOUT") as copy:
                 assert sum(len(piece) for piece in copy) == turn * MUCH
             assert cursor.execute("SELECT 'between'").fetchone() == ("between",)
+
+
+def test_what_waits_is_told_of_a_copy(pgweir, table):
+    """PREPARE waits until nothing is owed; a COPY waits for it: that must not be for ever."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    for begin in (query(f"COPY {table} FROM STDIN"),
+                  parse(f"COPY {table} FROM STDIN") + bind() + execute() + sync()):
+        client = weir.client()
+        client.send(begin + query("PREPARE s AS SELECT 1"))
+        got = client.read_to_end()
+        assert "G" in [each.type for each in got]
+        assert got[-1].fields["M"] == "out of step after a COPY that failed"
+    assert weir.client().value("SELECT 'next'") == "next"

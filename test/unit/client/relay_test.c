@@ -101,6 +101,10 @@ static const struct {
 	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1. a< aQ 2^ 2<Q 2CZ a<CZ" },
 	{ "a server answers what nobody asked", "pool_mode=transaction",
 	  "a^ 1^ a<RSKZ 1Z 1<X. a< aQ 2^ 2<Q" },
+	{ "an ERROR that nobody asked for, to a session", "pool_mode=session",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1E a<E. 1<X." },
+	{ "an ERROR that nobody asked for, in a transaction", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZ 1E a<E. 1<X." },
 	{ "a server answers twice", "pool_mode=transaction",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZZ a<CZ 1<X. bQ 2^ 2<Q 2CZ b<CZ" },
 	{ "a server answers with the wrong thing", "pool_mode=transaction",
@@ -156,6 +160,12 @@ static const struct {
 	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q b^00d cQ 2- 1CZ a<CZ 1<X. 2^ b<RSKZ c< bX 2<X. 3^ 3<Q" },
 	{ "but not before", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q cQ b^00d 2- 1CZ a<CZ 1<Q 2- 1CZ c<CZ 1<X. 2^ b<RSKZ" },
+	{ "one idle server makes room, the others stay", "pool_mode=transaction\ndefault_pool_size=3",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
+	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
+	{ "of the database too", "pool_mode=transaction\nmax_db_connections=3",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
+	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
 	{ "an idle one of another pool makes room", "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ b^10d 1<X. 2^ b<RSKZ" },
 	{ "no statement mode for it", "pool_mode=statement",
@@ -169,6 +179,13 @@ static const struct {
 	{ "an idle server of another pool is evicted",
 	  "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ b^10 1<X. 2^ b<RSKZ bQ 2<Q 2CZ b<CZ aQ 2<X. 3^ 3<Q" },
+	{ "one that somebody waits for is not evicted",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^10 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ 3CZ a<CZ 3<Q "
+	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
+	{ "nor for a user's limit", "pool_mode=transaction\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^01 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ 3CZ a<CZ 3<Q "
+	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
 	{ "a busy one is waited for", "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ aQ b^10 2- 1<Q 1Cz 2- aQ 1<Q 1CZ a<CZCZ 1<X. 2^ b<RSKZ" },
 	{ "another database has its own limit", "pool_mode=transaction\nmax_db_connections=1",
