@@ -200,6 +200,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
+	} else if (!server->request_at) {
+		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
 	}
 	if (type == 'Q')
 		unnamed_drop(client, gather);

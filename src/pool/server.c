@@ -267,7 +267,16 @@ void server_life_due(struct timer *timer)
 
 void server_query_due(struct timer *timer)
 {
-	close_for(SERVER_OF(timer, timer), ERR_QUERY_CANCELED, "query timeout");
+	struct server *server = SERVER_OF(timer, timer);
+
+	/* All was answered, and what is missing is the client's Sync: no query runs. */
+	if (server->state == SERVER_LENT && ledger_is_empty(&server->ledger)) {
+		server->request_at = 0;
+		timer_set(timer, server->pool->limits.idle_transaction,
+		          loop_now(server->pool->pools->with.loop));
+		return;
+	}
+	close_for(server, ERR_QUERY_CANCELED, "query timeout");
 }
 
 void server_idle_transaction_due(struct timer *timer)

@@ -289,3 +289,42 @@ def test_types_of_a_parse_that_fails_behind_them(scripted):
     server.expect("BS")
     server.send(message("E", b"\0"), ready())  # and an error that says nothing
     assert client.read_result().types == "EZ"
+
+
+# -- what is answered here among what is answered there --------------------------------------------
+
+MIXED = {
+    "Parse and Close": [("P", "s"), ("C", "s"), ("P", "s"), ("C", "s")],
+    "two names": [("P", "s"), ("P", "t"), ("C", "s"), ("C", "t")],
+    "known behind new": [("P", "new"), ("P", "s"), ("C", "new"), ("C", "s")],
+    "Close of nothing": [("C", "s"), ("P", "s"), ("C", "none"), ("C", "s"), ("C", "s")],
+    "with a use between": [("P", "s"), ("B", "s"), ("C", "s"), ("E", ""), ("P", "s"), ("D", "s")],
+    "with an error": [("P", "s"), ("C", "s"), ("P", "bad"), ("C", "s"), ("P", "s")],
+    "an error at the end": [("C", "s"), ("P", "s"), ("B", "s"), ("C", "s"), ("B", "s")],
+    "a name twice": [("P", "s"), ("P", "t"), ("P", "s"), ("C", "t")],
+}
+
+
+def mixed(batch):
+    texts = {"new": "SELECT 'new'", "bad": "SELEC"}
+    make = {"P": lambda name: parse(texts.get(name, "SELECT 1"), name=name),
+            "C": lambda name: close("S", name), "B": lambda name: bind(name=name),
+            "D": lambda name: describe("S", name), "E": lambda name: execute()}
+    return [make[kind](name) for kind, name in batch]
+
+
+@pytest.mark.parametrize("ends", (sync(), None), ids=("Sync", "Flush"))
+@pytest.mark.parametrize("batch", MIXED.values(), ids=MIXED.keys())
+def test_answers_come_in_the_order_of_the_questions(pgweir, postgres, batch, ends):
+    """Parse and Close without Sync between them: some are known here, others are asked for."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    weir.client().ask(parse("SELECT 1", name="other"), sync())  # its text is known from now on
+    with Wire((postgres.host, postgres.port)).login("alice", "app") as direct:
+        said = []
+        for client in (direct, weir.client()):
+            for _ in range(3):
+                for part in mixed(batch):
+                    client.send(part, *([] if ends else [message("H")]))
+                said.append(client.ask(sync()).types)
+                client.query("DEALLOCATE ALL")
+    assert said[3:] == said[:3]

@@ -12,6 +12,7 @@ import struct
 import psycopg
 import pytest
 
+from .kit import fake
 from .kit.account import drop_place
 from .kit.wait import wait_until
 from .kit.wire import message, parse, query, refusal, send_cancel, sync
@@ -486,6 +487,30 @@ def test_the_client_vanishes_while_it_waits(pgweir, fake_server):
     client.reset()
     server.wait_closed()
     weir.wait_pool(user="streamer", cl_waiting=0, sv_login=0)
+
+
+LOGIN = fake.auth(0), fake.parameter("server_version", "15.0"), message("K", fake.KEY), fake.ready()
+
+
+@pytest.mark.parametrize("said", range(len(LOGIN)))
+@pytest.mark.parametrize("cut", (0, 3))
+@pytest.mark.parametrize("leaves", ("close", "reset"))
+def test_the_client_vanishes_while_its_server_logs_in(pgweir, fake_server, said, cut, leaves):
+    """What the server still says has nobody to go to; PgBouncer wrote to who was freed."""
+    far = fake_server()
+    weir = pgweir(databases={"app": far.entry})
+    client = weir.wire().startup("streamer", replication="database")
+    server = far.accept()
+    whole = b"".join(LOGIN[:said + 1])
+    server.send(whole[:len(whole) - len(LOGIN[said]) + cut])
+    weir.one_turn()
+    getattr(client, leaves)()
+    try:
+        server.send(whole[len(whole) - len(LOGIN[said]) + cut:], *LOGIN[said + 1:])
+    except OSError:
+        pass  # it was closed before
+    server.wait_closed()
+    weir.wait_pool(user="streamer", cl_waiting=0, sv_login=0, sv_active=0)
 
 
 def test_the_walsender_is_terminated(pgweir, slot, postgres):

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from .kit.wait import wait_until
-from .kit.wire import Wire, parse, query, startup, sync
+from .kit.wire import Wire, bind, execute, flush, parse, query, startup, sync
 
 SHORT = "0.3"
 
@@ -264,3 +264,31 @@ def test_units(pgweir, unit, setting):
     client = weir.client()
     client.query("BEGIN")
     ends_with(client, "25P03", "idle transaction timeout")
+
+
+def test_query_timeout_is_for_queries(pgweir):
+    """Where none runs, another limit ends the client, if any."""
+    weir = pgweir(pool_mode="transaction", query_timeout="0.1", idle_transaction_timeout="0.4")
+    begun, flushed, failed = weir.client(), weir.client(), weir.client()
+    begun.query("BEGIN")
+    flushed.send(parse("SELECT 1"), bind(), execute(), flush())
+    flushed.expect("12DC")
+    failed.send(parse("SELEC"), flush())
+    failed.expect("E")
+    for client in (begun, flushed, failed):
+        refusal = client.read_refusal()
+        assert (refusal.sqlstate, refusal.text) == ("25P03", "idle transaction timeout")
+
+
+def test_query_timeout_counts_from_the_query(pgweir):
+    """In a batch that rests without a Sync, what comes later has its whole time, and no more."""
+    weir = pgweir(pool_mode="transaction", query_timeout="0.3")
+    client, other = weir.client(), weir.client()
+    client.send(parse("SELECT 1"), bind(), execute(), flush())
+    client.expect("12DC")
+    for _ in range(4):
+        other.value("SELECT pg_sleep(0.1)")
+    client.send(parse("SELECT 2"), bind(), execute(), flush())
+    client.expect("12DC")
+    client.send(parse("SELECT pg_sleep(60)"), bind(), execute(), flush())
+    assert client.read_refusal().text == "query timeout"
