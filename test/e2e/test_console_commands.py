@@ -382,7 +382,7 @@ def test_shutdown(weir):
 
 def test_what_clients_are_told_at_an_immediate_end(pgweir):
     """As far as they can understand it: not in the middle of a row."""
-    weir = pgweir(pool_mode="transaction", default_pool_size=2)
+    weir = pgweir(pool_mode="transaction", default_pool_size=2, tcp_defer_accept=0)
     idle, busy, amid, stranger = weir.client(), weir.client(), weir.client(), weir.wire()
     busy.send(query("SELECT pg_sleep(600)"))
     amid.send(query("SELECT repeat('x', 100000000)"))
