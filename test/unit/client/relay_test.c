@@ -17,7 +17,8 @@
  * u0 into d0, "a^21" as u2 into d1, "a^00p" and "a^00d" for physical and logical
  * replication; "1^" accepts a server and lets it in, "1^?" does
  * not; "1-": no server is dialled. "1." closes. "a~" and "1~" wait until something is
- * heard, and "1~^" until a server is dialled. A space ends a line.
+ * heard, and "1~^" until a server is dialled. A space ends a line; a '+' before it joins
+ * the line to the next one: what both say is read in one turn of the loop, in this order.
  */
 static const struct {
 	const char *says;
@@ -160,7 +161,8 @@ static const struct {
 	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q b^00d cQ 2- 1CZ a<CZ 1<X. 2^ b<RSKZ c< bX 2<X. 3^ 3<Q" },
 	{ "but not before", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q cQ b^00d 2- 1CZ a<CZ 1<Q 2- 1CZ c<CZ 1<X. 2^ b<RSKZ" },
-	{ "one idle server makes room, the others stay", "pool_mode=transaction\ndefault_pool_size=3",
+	{ "one idle server makes room, the others stay",
+	  "pool_mode=transaction\ndefault_pool_size=3",
 	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
 	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
 	{ "of the database too", "pool_mode=transaction\nmax_db_connections=3",
@@ -181,10 +183,10 @@ static const struct {
 	  "a^00 1^ a<RSKZ b^10 1<X. 2^ b<RSKZ bQ 2<Q 2CZ b<CZ aQ 2<X. 3^ 3<Q" },
 	{ "one that somebody waits for is not evicted",
 	  "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^10 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ 3CZ a<CZ 3<Q "
+	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^10 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ+ 3CZ a<CZ 3<Q "
 	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
 	{ "nor for a user's limit", "pool_mode=transaction\nmax_user_connections=1",
-	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^01 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ 3CZ a<CZ 3<Q "
+	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^01 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ+ 3CZ a<CZ 3<Q "
 	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
 	{ "a busy one is waited for", "pool_mode=transaction\nmax_db_connections=1",
 	  "a^00 1^ a<RSKZ aQ b^10 2- 1<Q 1Cz 2- aQ 1<Q 1CZ a<CZCZ 1<X. 2^ b<RSKZ" },
@@ -325,7 +327,7 @@ static const char *await(struct stage *stage, struct peer *peer)
 	return heard;
 }
 
-static void play_line(struct stage *stage, const char *says, const char *line)
+static void play(struct stage *stage, const char *says, const char *line)
 {
 	struct peer *peer = peer_of(stage, line[0]);
 	const char *heard;
@@ -346,13 +348,33 @@ static void play_line(struct stage *stage, const char *says, const char *line)
 	} else {
 		ck_assert_msg(peer_say(peer, line + 1), "%s: \"%s\": it is gone", says, line);
 	}
+}
+
+static void play_line(struct stage *stage, const char *says, const char *line)
+{
+	play(stage, says, line);
 	room_turn(&stage->room);
+}
+
+static void play_script(struct stage *stage, const char *says, char *script)
+{
+	char *line, *end, *rest = NULL;
+
+	for (line = strtok_r(script, " ", &rest); line; line = strtok_r(NULL, " ", &rest)) {
+		end = line + strlen(line) - 1;
+		if (*end != '+') {
+			play_line(stage, says, line);
+			continue;
+		}
+		*end = 0;
+		play(stage, says, line);
+	}
 }
 
 START_TEST(relay_plays)
 {
 	struct stage stage = { 0 };
-	char script[512], *line, *rest = NULL;
+	char script[512];
 
 	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
 		stage.clients[i].fd = stage.servers[i].fd = -1;
@@ -360,8 +382,7 @@ START_TEST(relay_plays)
 	}
 	room_open(&stage.room, cases[_i].settings, "");
 	snprintf(script, sizeof(script), "%s", cases[_i].script);
-	for (line = strtok_r(script, " ", &rest); line; line = strtok_r(NULL, " ", &rest))
-		play_line(&stage, cases[_i].says, line);
+	play_script(&stage, cases[_i].says, script);
 	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
 		peer_close(&stage.clients[i]);
 		peer_close(&stage.servers[i]);
