@@ -81,9 +81,10 @@ const struct setting settings[] = {
 	        .initial = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE "
 	                   "rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin",
 	        LIVE, GROUP(AUTH),
-	        .help = "The query that says name and secret of a user who is not in auth_file; "
-	                "$1 is the name. Two columns; no row, or NULL for a secret: the user "
-	                "cannot come in. Empty = nobody is asked."),
+	        .help = "The query that looks up a user who is not in auth_file; $1 is the name. "
+	                "Two columns: name and secret. No row, or NULL for the name: there is no "
+	                "such user. NULL for the secret: the user has no password, and can log in "
+	                "by trust, peer and cert only. Empty = users are not looked up."),
 	SETTING(auth_query_cache, .initial = "0", LIVE, GROUP(AUTH),
 	        .help = "How long an answer of auth_query is kept for further logins of the same "
 	                "user. A login that fails by a kept answer, and RELOAD, make it ask anew. "
@@ -109,7 +110,7 @@ const struct setting settings[] = {
 	                "sleeps at once."),
 	SETTING(cancel_wait_timeout, .initial = "10", LIVE, GROUP(TIMEOUTS),
 	        .help = "How long a cancel request may wait until it is sent: for its turn, and "
-	                "for its connection to PostgreSQL. 0 = for ever."),
+	                "for its connection to PostgreSQL. 0 = no limit."),
 	SETTING(client_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes clients that hold no server and sent nothing for so long. "
 	                "0 = never."),
@@ -169,10 +170,10 @@ const struct setting settings[] = {
 	                "zone is what follows the first dot of a name). When one has grown, all "
 	                "names in the zone are looked up again. 0 = never."),
 	SETTING(fail_fast, .initial = "0", LIVE, GROUP(TIMEOUTS),
-	        .help = "Nobody waits for a database that cannot be reached: while a pool has no "
-	                "server and the last attempt to connect failed, clients that log in or ask "
-	                "for a server get an error at once. Attempts go on in the background, "
-	                "each server_login_retry. With several hosts, only when all have failed."),
+	        .help = "Clients do not wait for a database that cannot be reached: while a pool "
+	                "has no server and the last attempt to connect failed, clients that log in "
+	                "or need a server get an error at once. Attempts go on in the background, "
+	                "every server_login_retry. With several hosts, only when all have failed."),
 	SETTING(idle_transaction_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS),
 	        .help = "Closes client and server when nothing happens within a transaction for "
 	                "so long. 0 = never."),
@@ -200,7 +201,8 @@ const struct setting settings[] = {
 	                "empty = no TCP."),
 	SETTING(listen_backlog, .initial = "128", .max = INT32_MAX, BOOT, GROUP(NETWORK),
 	        .help = "New connections that the system may hold for us."),
-	SETTING(listen_port, .initial = "6432", .max = 65535, .is_exact = true, BOOT, GROUP(GENERIC),
+	SETTING(listen_port, .initial = "6432", .max = 65535, .is_exact = true, BOOT,
+	        GROUP(GENERIC),
 	        .help = "The TCP port, and the end of the Unix socket's name. 0 = no TCP."),
 	SETTING(log_connections, .initial = "1", LIVE, GROUP(LOG),
 	        .help = "Logs logins and new server connections."),
@@ -238,9 +240,9 @@ const struct setting settings[] = {
 	        GROUP(NETWORK), .help = "A connection that sends a longer message is closed."),
 	SETTING(max_prepared_statements, .initial = "200", .max = 1000000, LIVE, GROUP(GENERIC),
 	        .help =
-	            "Statements that clients prepare by name (in the protocol) are followed in "
-	            "transaction and statement mode, and each server connection knows so many of "
-	            "them at a time. 0 = not followed: they fail in these modes."),
+	            "Statements that clients prepare by name, in the protocol or by PREPARE, are "
+	            "followed in transaction and statement mode, and each server connection knows "
+	            "so many of them at a time. 0 = not followed: they fail in these modes."),
 	SETTING(max_statement_size, .initial = "16777216", .min = 1024, .max = 512 << 20, LIVE,
 	        GROUP(NETWORK),
 	        .help = "The longest message that prepares a statement by name, or is a PREPARE, "
@@ -281,7 +283,7 @@ const struct setting settings[] = {
 	        .help = "A client that waits for a server for so long is told so by a NOTICE. "
 	                "0 = off."),
 	SETTING(query_wait_timeout, .initial = "120", LIVE, GROUP(TIMEOUTS),
-	        .help = "How long a query, or a login, may wait for a server. 0 = for ever."),
+	        .help = "How long a query, or a login, may wait for a server. 0 = no limit."),
 	SETTING(reserve_pool_size, .initial = "0", .max = INT32_MAX, LIVE, GROUP(GENERIC),
 	        .help = "Further server connections for clients that wait for long."),
 	SETTING(reserve_pool_timeout, .initial = "5", LIVE, GROUP(GENERIC),
@@ -315,10 +317,11 @@ const struct setting settings[] = {
 	        .help = "The pause after a failed connection or login to a server."),
 	SETTING(server_require_auth, .initial = "", .words = required_methods,
 	        .splits_at_blanks = true, LIVE, GROUP(AUTH),
-	        .help = "How PostgreSQL may ask who we are, in the words of libpq's require_auth: "
-	                "it must be one of these ways, or none of those with ! in front. A server "
-	                "that asks in another way is not entered, and gets no password. none: it "
-	                "asks nothing. Empty = as it likes."),
+	        .help = "How PostgreSQL may authenticate pgweir, in the words of libpq's "
+	                "require_auth: by one of these methods, or by none of those with ! in "
+	                "front. A server that asks for another method gets no password, and the "
+	                "connection to it fails. none: the server asks for nothing. "
+	                "Empty = all methods."),
 	SETTING(server_reset_query, .initial = "DISCARD ALL", LIVE, GROUP(CHECKS),
 	        .help = "Run when a session's server comes back. Empty = none."),
 	SETTING(server_reset_query_always, .initial = "0", LIVE, GROUP(CHECKS),
@@ -354,8 +357,8 @@ const struct setting settings[] = {
 	            "always, with whatever certificate. verify-ca: its certificate must be good. "
 	            "verify-full: and be that of the host."),
 	SETTING(shutdown_drain, .initial = "0", LIVE, GROUP(CHECKS),
-	        .help = "At SIGTERM clients are sent away as by DRAIN, each between two of its "
-	                "transactions, all within so long; then the process ends. 0 = it waits "
+	        .help = "At SIGTERM clients are disconnected as by DRAIN, each between two of its "
+	                "transactions, all within this time; then the process ends. 0 = it waits "
 	                "until they leave by themselves."),
 	SETTING(so_reuseport, .initial = "0", BOOT, GROUP(NETWORK),
 	        .help = "Lets several processes listen on the same port."),
@@ -405,8 +408,8 @@ const struct setting settings[] = {
 	            "empty = none."),
 	SETTING(unix_socket_group, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "The group of the socket file, by name or number."),
-	SETTING(unix_socket_mode, .initial = "0777", .max = 0777, .is_exact = true, BOOT, GROUP(GENERIC),
-	        .help = "The permissions of the socket file."),
+	SETTING(unix_socket_mode, .initial = "0777", .max = 0777, .is_exact = true, BOOT,
+	        GROUP(GENERIC), .help = "The permissions of the socket file."),
 	SETTING(user, BOOT, GROUP(GENERIC),
 	        .help = "The system user to become at start: pgweir does not run as root."),
 	SETTING(verbose, .max = 3, LIVE, GROUP(LOG),

@@ -30,7 +30,7 @@ static const struct row {
 	  "take over from a running process, which ends; without one, just start" },
 	{ 'u', "user", "NAME",
 	  "switch to this user, whatever the setting says; with --ready, --drain and --against: "
-	  "the system user whom that pgweir runs as" },
+	  "the system user that pgweir runs as there" },
 	{ 'v', "verbose", NULL, "say more; may be given several times" },
 	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
 	{ AGAINST_OPTION, "against", "SOCKET",
