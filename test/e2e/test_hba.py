@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from .kit.names import NameServer
+from .kit.wait import wait_until
 from .kit.wire import Refused, Wire, cstr, md5_secret, message, refusal, scram_secret
 
 SECRET = "correct horse"

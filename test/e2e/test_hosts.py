@@ -269,6 +269,9 @@ def test_a_cancel_ends_the_query_at_its_host(pgweir, everywhere):
     for number, client in enumerate(clients, 1):
         client.send(query("SELECT pg_sleep(60)"))
         weir.wait_pool(sv_active=number)
+    # A server that has not begun yet would not notice the cancel.
+    wait_until(lambda: everywhere.value(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == len(clients))
     for client in clients:
         send_cancel(weir.address, client.key)
         assert client.read_result().error["C"] == "57014"

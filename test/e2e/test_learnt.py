@@ -7,6 +7,7 @@ Two entries may lead to two clusters of two owners, and a user of one name may b
 import pytest
 
 from .kit.fake import complete, ready, row
+from .kit.wait import wait_until
 from .kit.wire import Closed, message, query, refusal, scram_secret
 
 FILE = {"asker": "asker secret", "admin": "admin secret"}
@@ -119,7 +120,8 @@ def test_a_forced_user_has_what_is_configured_for_it(two, fake_server):
     weir.client("bob", "one", password=WORDS["one"])
     refused = refusal(weir.address, "asker", "three", password="asker secret")
     assert "wrong password type" in refused.text
-    assert asked and not any(asked)
+    wait_until(lambda: asked)
+    assert not any(asked)
 
 
 def test_kill_forgets_no_password_that_is_in_use(two):
