@@ -3,7 +3,7 @@
  * A hash with a secret key, for tables whose keys a client or a server chooses: without the
  * key nobody can choose many that fall into one chain.
  *
- * Source: SipHash-2-4, by J.-P. Aumasson and D. J. Bernstein.
+ * Source: SipHash-1-3, by J.-P. Aumasson and D. J. Bernstein.
  */
 #ifndef PGWEIR_BASE_HASH_H
 #define PGWEIR_BASE_HASH_H

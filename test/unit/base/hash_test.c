@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/hash.c: the published vectors of SipHash-2-4, and keys.
+ * base/hash.c: SipHash-1-3 beside another implementation of it, and keys.
  */
 #include "pgweir/base/hash.h"
 
 #include "../unit.h"
 
-/* Of the bytes 0, 1, 2, ... under the key of the bytes 0 to 15; the lowest byte first. */
+/*
+ * Of the bytes 0, 1, 2, ... under a key of zeros: what CPython 3.11 says with PYTHONHASHSEED=0
+ * to hash(bytes(range(count))).
+ */
 static const struct {
 	size_t count;
 	uint64_t hash;
 } vectors[] = {
-	{ 0, UINT64_C(0x726fdb47dd0e0e31) },  { 1, UINT64_C(0x74f839c593dc67fd) },
-	{ 2, UINT64_C(0x0d6c8009d9a94f5a) },  { 3, UINT64_C(0x85676696d7fb7e2d) },
-	{ 7, UINT64_C(0xab0200f58b01d137) },  { 8, UINT64_C(0x93f5f5799a932462) },
-	{ 9, UINT64_C(0x9e0082df0ba9e4b0) },  { 15, UINT64_C(0xa129ca6149be45e5) },
-	{ 16, UINT64_C(0x3f2acc7f57c29bdb) }, { 63, UINT64_C(0x958a324ceb064572) },
+	{ 1, UINT64_C(0x68a914128e01e473) }, { 2, UINT64_C(0x010bac45c41e3669) },
+	{ 3, UINT64_C(0x4d4c9a4a8ef6e0ad) }, { 7, UINT64_C(0x2f098ab0c751325a) },
+	{ 8, UINT64_C(0xead411e67ebe2eea) }, { 9, UINT64_C(0x75927f9d95124362) },
+	{ 15, UINT64_C(0xf30eb725bb91c9ea) }, { 16, UINT64_C(0x8972188433a5c5b7) },
+	{ 63, UINT64_C(0x385d3e39e5f37359) },
 };
 
-START_TEST(hash_is_as_published)
+START_TEST(hash_is_as_elsewhere)
 {
-	static const struct hash_key key = { { UINT64_C(0x0706050403020100),
-		                               UINT64_C(0x0f0e0d0c0b0a0908) } };
+	static const struct hash_key key = { { 0, 0 } };
 	unsigned char bytes[64];
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
@@ -47,7 +49,7 @@ int main(void)
 	Suite *suite = suite_create("base/hash");
 	TCase *tcase = tcase_create("hash");
 
-	tcase_add_loop_test(tcase, hash_is_as_published, 0, COUNT_OF(vectors));
+	tcase_add_loop_test(tcase, hash_is_as_elsewhere, 0, COUNT_OF(vectors));
 	tcase_add_test(tcase, hash_keys_differ);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
