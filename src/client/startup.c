@@ -229,6 +229,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 		client_refuse(client, ERR_NOT_ALLOWED, "SSL required");
 		return false;
 	}
+	buf_reserve(&client->entrance->parameters, packet.count); /* at once, not bit by bit */
 	if (!take_pairs(client, packet, &err)) {
 		client_fatal(client, &err);
 		return false;

@@ -52,6 +52,8 @@ bool welcome_key(struct client *client)
 	return is_added;
 }
 
+#define BEHIND_GREETING 64 /* bytes that follow it in most logins: the key, ReadyForQuery */
+
 /* Names of ours. A server that is a pooler has them too, and they are not the client's business. */
 #define OWN_PREFIX "pgbouncer."
 
@@ -61,13 +63,11 @@ static bool is_own(const char *name)
 }
 
 /* What this pool is, for drivers that look for it. */
-static void add_about(struct buf *out, const struct client *client)
+static void add_about(struct buf *out, const struct pool *pool, enum pool_mode mode)
 {
-	enum pool_mode mode =
-	    client->replication ? POOL_MODE_SESSION : client->borrower.pool->limits.mode;
 	char count[16];
 
-	snprintf(count, sizeof(count), "%d", client->clients->config->max_prepared_statements);
+	snprintf(count, sizeof(count), "%d", pool->pools->config->max_prepared_statements);
 	message_parameter(out, OWN_PREFIX "version", VERSION_COMPATIBLE);
 	message_parameter(out, OWN_PREFIX "pool_mode", pool_mode_name(mode));
 	message_parameter(out, OWN_PREFIX "max_prepared_statements", count);
@@ -115,6 +115,7 @@ static struct bytes greet(struct pool *pool, const struct params *params)
 	message_auth_ok(greeting);
 	add_reported(greeting, pool, params);
 	add_tracked(greeting, pool, params);
+	add_about(greeting, pool, pool->limits.mode);
 	pool->greeting_for = params_hold(params);
 	return buf_bytes(greeting);
 }
@@ -126,7 +127,6 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 
 	if (!welcome_key(client))
 		return;
-	add_about(out, client);
 	message_key(out, client_key(client));
 	if (*notice)
 		message_notice(
@@ -152,6 +152,7 @@ void welcome_send(struct client *client)
 	struct bytes greeting = greet(pool, client->params);
 	struct buf out = { 0 };
 
+	buf_reserve(&out, greeting.count + BEHIND_GREETING);
 	buf_add(&out, greeting.at, greeting.count);
 	if (!buf_ok(&pool->greeting)) {
 		pool_forget_greeting(pool);
@@ -172,6 +173,7 @@ void welcome_send_own(struct client *client)
 		if (!is_own(name))
 			message_parameter(&out, name, value);
 	}
+	add_about(&out, client->borrower.pool, POOL_MODE_SESSION);
 	say(client, &out, CLIENT_ACTIVE);
 	buf_free(&out);
 }
