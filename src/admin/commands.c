@@ -211,7 +211,8 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 static const char *value_of(const struct console_session *session, const char *name,
                             struct setting_shown *shown)
 {
-	const struct config *config = console_config(session->console);
+	const struct console_with *with = &session->console->with;
+	const struct config *config = with->wanted(with->arg);
 
 	for (size_t i = 0; setting_show(config, i, shown); i++) {
 		if (strcmp(shown->name, name) == 0)
@@ -220,22 +221,31 @@ static const char *value_of(const struct console_session *session, const char *n
 	return NULL;
 }
 
-static void log_set(const struct console_session *session, const char *was)
+/* The name of the setting: a setting may have another one too. */
+static const char *own_name(const char *name)
 {
-	const char *name = words_of(session)->argument;
+	const struct setting *setting = setting_find(name);
+
+	return setting ? setting->name : name;
+}
+
+/* As the NOTICEs of RELOAD have it. */
+static const char *or_empty(const char *value) { return *value ? value : "empty"; }
+
+/* more: what else there is to say of it. */
+static void log_set(const struct console_session *session, const char *was, const char *more)
+{
+	const char *name = own_name(words_of(session)->argument);
 	struct setting_shown shown;
 	const char *is = value_of(session, name, &shown);
 
-	if (is && *was)
-		log_event(&session->client->log, LOG_LEVEL_INFO,
-		          &(struct log_facts){ .event = "command",
-		                               .command = "SET",
-		                               .setting = name,
-		                               .value = is,
-		                               .was = was },
-		          "SET %s = %s (was %s)", name, is, was);
-	else
-		log_info(&session->client->log, "SET %s", name); /* another name of a setting */
+	if (!is)
+		is = "";
+	log_event(
+	    &session->client->log, LOG_LEVEL_INFO,
+	    &(struct log_facts){
+		.event = "command", .command = "SET", .setting = name, .value = is, .was = was },
+	    "SET %s = %s (was %s)%s", name, or_empty(is), or_empty(was), more);
 }
 
 /* The reason may have a part of the value in it. */
@@ -255,7 +265,7 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 	const struct console_with *with = &session->console->with;
 	const struct words *words = words_of(session);
 	struct setting_shown shown;
-	const char *value = value_of(session, words->argument, &shown);
+	const char *value = value_of(session, own_name(words->argument), &shown);
 	char was[sizeof(words->value)];
 	struct err why;
 
@@ -275,12 +285,11 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 		               NULL);
 		break;
 	case CONFIG_HELD:
-		log_info(&session->client->log, "SET %s: taken, but not in force yet",
-		         words->argument);
+		log_set(session, was, ": taken, but not in force yet");
 		session_notice(session, why.text, NULL);
 		break;
 	case CONFIG_CHANGED:
-		log_set(session, was);
+		log_set(session, was, "");
 		break;
 	}
 	snprintf(session->tag, sizeof(session->tag), "SET %s=%s", words->argument, words->value);
@@ -389,6 +398,16 @@ static void add_help(struct buf *text, const char *front, const char *words, con
 	buf_printf(text, "\t%-34s%s\n", usage, help);
 }
 
+/* Those for this role. */
+static void add_commands(struct buf *text, enum console_role role)
+{
+	for (size_t i = 0; i < commands_count; i++) {
+		if (commands[i].role == role)
+			add_help(text, "", commands[i].words, argument_names[commands[i].argument],
+			         commands[i].help);
+	}
+}
+
 static enum outcome run_help(struct console_session *session, struct err *err)
 {
 	struct buf text = { 0 };
@@ -399,10 +418,9 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 		add_help(&text, "SHOW ", shows[i]->item, show_argument_name(shows[i]->argument),
 		         shows[i]->help);
 	add_help(&text, "SHOW ", "name", "", "One setting by its name.");
+	add_commands(&text, CONSOLE_STATS);
 	buf_add_text(&text, "To act, for admin_users:\n");
-	for (size_t i = 0; i < commands_count; i++)
-		add_help(&text, "", commands[i].words, argument_names[commands[i].argument],
-		         commands[i].help);
+	add_commands(&text, CONSOLE_ADMIN);
 	buf_add_text(&text,
 	             "What stands in [ ] may be left out; without [db] all databases are meant. A "
 	             "name with other characters than letters, digits and _ is written in double "

@@ -40,12 +40,21 @@ def test_set_is_logged_with_both_values(weir):
     weir.wait_log(WHO + r"SET query_timeout = 90 \(was 5\)$")
     weir.admin("SET auth_user = lookup")
     weir.wait_log(WHO + r"SET auth_user = lookup \(was \(unset\)\)$")
+    weir.admin("SET login_notify_message = hello")
+    weir.wait_log(WHO + r"SET login_notify_message = hello \(was empty\)$")
+    weir.admin("SET login_notify_message = ''")
+    weir.wait_log(WHO + r"SET login_notify_message = empty \(was hello\)$")
+    weir.admin("SET client_tls_sslmode = require")
+    weir.wait_log(WHO + r"SET client_tls_sslmode = require \(was disable\): taken, but not in "
+                  r"force yet$")
     assert "SET command issued" not in weir.log
 
 
 def test_a_set_that_changes_nothing_is_logged_as_that(weir):
     weir.admin("SET listen_port = 1")
     weir.wait_log(WHO + rf"SET listen_port: it is read at start only, and still {weir.port}$")
+    weir.admin("SET service_name = other")
+    weir.wait_log(WHO + "SET service_name: it is read at start only, and still pgbouncer$")
     weir.ask_admin("SET default_pool_size = many")
     weir.wait_log(r"ERROR C-.*@\S+ SET default_pool_size failed: .*many")
     weir.ask_admin("SET default_pol_size = 3")
