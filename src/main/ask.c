@@ -95,7 +95,8 @@ static bool find_by_file(struct ask_whom *whom, const char *file, const char *ow
 	bool ok;
 
 	if (!config) {
-		err_set(err, ERR_CONFIG, "%s", problems.count ? problems.texts[0] : "out of memory");
+		err_set(err, ERR_CONFIG, "%s",
+		        problems.count ? problems.texts[0] : "out of memory");
 		problems_done(&problems);
 		return false;
 	}
@@ -162,23 +163,23 @@ static const char *name_user(uid_t uid, char *out, size_t size)
 	return out;
 }
 
-/* Before anything is said. */
+/* Before anything is sent. */
 static bool look_at_peer(const struct ask *ask, const struct ask_whom *whom, struct err *err)
 {
 	uid_t peer = address_peer_uid(ask->fd);
+	uid_t owner = whom->owner == ASK_OWNER_UNKNOWN ? geteuid() : whom->owner;
 	char name[128], own[128];
 
 	if (is_believed(whom, peer))
 		return true;
-	return err_set(err, ERR_NOT_ALLOWED,
-	               "system user %s listens there, who is neither root nor %s, and anybody can "
-	               "have put a socket there: %s",
-	               name_user(peer, name, sizeof(name)),
-	               name_user(whom->owner == ASK_OWNER_UNKNOWN ? geteuid() : whom->owner, own,
-	                         sizeof(own)),
-	               whom->is_strict
-	                   ? "remove it, or set unix_socket_dir to a folder of pgweir's own"
-	                   : "name the user that pgweir runs as with -u, if it is that one");
+	return err_set(
+	    err, ERR_NOT_ALLOWED,
+	    "system user %s listens there, who is %s%s, and anybody can have put a "
+	    "socket there: %s",
+	    name_user(peer, name, sizeof(name)), owner == 0 ? "not root" : "neither root nor ",
+	    owner == 0 ? "" : name_user(owner, own, sizeof(own)),
+	    whom->is_strict ? "remove it, or set unix_socket_dir to a folder of pgweir's own"
+			    : "name the user that pgweir runs as with -u, if it is that one");
 }
 
 static bool send_all(struct ask *ask, struct buf *out, struct err *err)

@@ -467,6 +467,7 @@ def test_whom_root_believes(pgweir, account):
     weir = pgweir()
     done = weir.run("--ready", weir.socket_path, as_root=True)
     assert done.returncode == 1 and "-u, if it is that one" in done.stderr
+    assert "who is not root, and anybody can have put a socket there" in done.stderr
     assert weir.run("--ready", weir.socket_path, "-u", account.name, as_root=True).returncode == 0
     weir.configure(user=account.name)
     assert weir.run("--ready", weir.ini, as_root=True).returncode == 0
