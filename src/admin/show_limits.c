@@ -117,7 +117,7 @@ static void max_db_client_connections(struct limit_row *row, const struct thing 
 	row->hits = (int64_t)thing->database->client_limit_hits;
 }
 
-/* Of the console's own database, for those who are no administrators. */
+/* Of the console's own database, for users that are not in admin_users. */
 static void max_guests(struct limit_row *row, const struct thing *thing)
 {
 	row->value = config_max_db_client_connections(thing->config, NULL);

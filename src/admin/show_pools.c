@@ -334,6 +334,6 @@ static bool next_pool(struct cursor *cursor, void *at)
 const struct show show_pools = { "POOLS",
 	                         next_pool,
 	                         COLUMNS(pool_columns),
-	                         "The pools: who is in them, and who waits.",
+	                         "The pools: their clients and servers, and how long clients wait.",
 	                         CONSOLE_STATS,
 	                         SHOW_OF_DATABASE };

@@ -32,8 +32,8 @@ static const struct column waiting_columns[] = {
 	INT4(wait_us, "Microseconds of wait, beyond its whole seconds."),
 	TEXT(reason, "Why: pool full, database limit, user limit, server login, server check, "
 	             "retry after failure, paused, database paused, suspended, served next."),
-	TEXT(detail, "The limit, what is used of it, and who has held a server for longest; or who "
-	             "paused it, and when; or the last error; empty: nothing to add."),
+	TEXT(detail, "The limit, what is used of it, and the client that has held a server for "
+	             "longest; or who paused it, and when; or the last error; or empty."),
 	TEXT(application_name, "As the client has it."),
 	TEXT(addr, "Where the client is, or unix."),
 	INT4(port, "Port of the client."),
@@ -164,5 +164,5 @@ static bool next_waiting(struct cursor *cursor, void *row)
 const struct show show_waiting = { .item = "WAITING",
 	                           .next = next_waiting,
 	                           .columns = COLUMNS(waiting_columns),
-	                           .help = "Who waits for a server, for how long, and why.",
+	                           .help = "Clients that wait for a server, for how long, and why.",
 	                           .argument = SHOW_OF_DATABASE };

@@ -3,8 +3,8 @@
  * Entry by SCRAM: what scram.c computes, as the messages of a login.
  *
  * Hard here: the keys of a plain secret are derived between the client's proof and our
- * verdict on it, so that the exchange rests in STATE_SASL_WORK meanwhile. Keys that are at
- * hand spare that to who proves itself. Who fails gets its verdict as late as somebody who
+ * verdict on it; until then the exchange is in STATE_SASL_WORK. If the keys are at hand, a
+ * right proof needs no derivation. A wrong one gets its verdict as late as that of a user who
  * does not exist: after a derivation.
  */
 #include "entry_priv.h"

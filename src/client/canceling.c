@@ -71,7 +71,7 @@ static void forward(struct client *client, struct bytes key)
 		client_close(client, err.text);
 }
 
-/* Who asks, in words. `client`: brought the request; NULL: another process of ours did. */
+/* Where it came from, in words. `client`: brought the request; NULL: another process of ours. */
 static const char *say_asker(const struct client *client, const struct client *target, char *out,
                              size_t size)
 {

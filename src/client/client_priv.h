@@ -160,19 +160,19 @@ bool proof_same_options(const char *a, const char *b);
 void admission_free(struct client_entrance *entrance);
 
 /*
- * Who has not logged in, and the files that are open. unproven_add(): one has come; the
- * oldest of the others goes if files run short. unproven_is_short(): they do, so that this one
- * must not be let in. unproven.c
+ * Clients that have not logged in, and the files that are open. unproven_add(): one more; the
+ * oldest of the others is closed if files run short. unproven_is_short(): files run short, and
+ * this one must be refused. unproven.c
  */
 void unproven_add(struct client *client);
+void unproven_remove(struct client_entrance *entrance);
+bool unproven_is_short(const struct client *client);
 
 /* Closes it with a message, as far as the socket takes that at once. client.c */
 void client_dismiss(struct client *client, struct bytes words, const char *reason);
 
-/* Whether it has tried to prove nothing so far. client_stream.c */
+/* Whether it has not answered an authentication request yet. client_stream.c */
 bool client_is_nobody(const struct client *client);
-void unproven_remove(struct client_entrance *entrance);
-bool unproven_is_short(const struct client *client);
 
 /*
  * What rules may ask of its connection.

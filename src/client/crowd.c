@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * max_client_conn is reached: one more client is refused, and the log says who has most.
+ * max_client_conn is reached: one more client is refused, and the log names the user with most
+ * clients.
  *
- * Hard here: that client has not proved who it is. It hears how many there are, and no
- * name. And there may be thousands like it a second, so whose clients are most is looked
+ * Hard here: that client has not logged in, so its error has the number of clients and no
+ * name. And there may be thousands of them a second, so the user with most clients is looked
  * up once in SPACING, among the first ACCOUNTS_MAX users.
  */
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #define SPACING (10 * USEC_PER_SEC)
 #define ACCOUNTS_MAX 10000
 
-/* The user who has most clients; NULL: nobody has any. */
+/* The user with most clients; NULL: there are no clients. */
 static const struct account *largest(const struct clients *clients)
 {
 	const struct account *account, *found = NULL;

@@ -20,7 +20,7 @@ struct gather {
 	const char *segment;  /* where a batch began that may be said again. heal.c */
 	bool is_rowed;        /* its first statement is described anew before it runs */
 	bool is_again;        /* it is being said again */
-	enum ledger_wait waits_for; /* JUDGE_WAIT: of the server's, before more is said */
+	enum ledger_wait waits_for; /* JUDGE_WAIT: what the client waits for before it sends more */
 	char room[GATHER_ROOM];
 };
 

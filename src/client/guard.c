@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Who failed to log in is told so late (auth_failure_delay), and while so many of one
- * address wait for that, nobody else of it is let in or judged (auth_failure_limit).
+ * The error of a failed login is delayed (auth_failure_delay), and while so many failures of
+ * one address are delayed, all its other logins are refused unseen (auth_failure_limit).
  *
  * Hard here: guesses that are under way together. Each is judged only if there is room
- * for its failure; otherwise a right one would be told from the wrong ones at once.
- * And those who wait must not become a burden: their number is bounded, and past the bound
- * the oldest is answered early, with a line in the log. So a flood from many networks
- * shortens the delay. To judge no proof at all while the bound is reached would prevent
- * that, but would lock honest users out.
+ * for its failure; otherwise a right one could be told from the wrong ones at once.
+ * The number of delayed logins is bounded, and past the bound the oldest is answered early,
+ * with a line in the log. So a flood from many networks shortens the delay. To judge no proof
+ * at all while the bound is reached would prevent that, but would lock honest users out.
  */
 #include <stdlib.h>
 

@@ -97,7 +97,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 	return ASKING_YES;
 }
 
-/* What is said of the database that it asks for; NULL: the console, or there is none. */
+/* The entry of the database that it asks for; NULL: the console, or there is none. */
 static const struct config_database *entry_of(const struct client *client)
 {
 	const struct config *config = client->clients->config;

@@ -376,7 +376,7 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
-	if (names_statement(entry)->is_forgetting) /* what is said behind must not rely on any */
+	if (names_statement(entry)->is_forgetting) /* what comes behind must not rely on any */
 		known_distrust(&client->borrower.server->known);
 	if (!prepared_inject(client, gather, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))

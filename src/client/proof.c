@@ -281,7 +281,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		*is_known = true;
 		return true;
 	case IDENTITY_UNKNOWN:
-		client->entrance->is_unknown = true; /* that is said when it has failed */
+		client->entrance->is_unknown = true; /* logged when the login has failed */
 		return true;
 	case IDENTITY_RENAMED:
 		proof_choose(client);

@@ -237,7 +237,7 @@ void relay_cancel_waiting(struct client *client)
 	go_on_without(client);
 }
 
-/* Nothing is said behind what was gathered: the server is to answer it all. */
+/* Nothing follows what was gathered: the server is to answer all of it. */
 static void send_whole(struct server *server, struct gather *gather)
 {
 	static const char flush[] = { 'H', 0, 0, 0, 4 };

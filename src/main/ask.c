@@ -359,7 +359,7 @@ void ask_close(struct ask *ask)
 
 	if (ask->fd >= 0 && ask->is_in) {
 		message_end(&out, message_begin(&out, 'X'));
-		send_all(ask, &out, &err); /* if it fails, so be it: we leave */
+		send_all(ask, &out, &err); /* best effort: the connection is closed anyway */
 	}
 	if (ask->fd >= 0)
 		close(ask->fd);

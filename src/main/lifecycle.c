@@ -245,7 +245,7 @@ static bool is_empty(struct pools_watch *watch)
 
 	if (daemon->shutdown == SHUTDOWN_SERVERS)
 		return daemon->pools->server_count == 0;
-	/* A console, or who has not logged in, does not hold up what has a deadline. */
+	/* Consoles and unfinished logins do not hold up a shutdown that has a deadline. */
 	return daemon->clients->count == 0 ||
 	       (daemon->is_draining_to_end && daemon->clients->emptying.is_done);
 }

@@ -2,8 +2,8 @@
 /*
  * Ranges of addresses, bit by bit.
  *
- * An address with bits outside of its mask is told apart: it is a mistake, and some take
- * it for the whole range where others take it for nobody.
+ * An address with bits outside of its mask is distinguished: it is a mistake, which PostgreSQL
+ * takes for the whole range and PgBouncer for no address.
  */
 #include "pgweir/net/range.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Outages: what is said in the log of places (a host of an entry, or an address of it) that
+ * Outages: the lines in the log about places (a host of an entry, or an address of it) that
  * cannot be reached.
  */
 #ifndef PGWEIR_POOL_OUTAGE_PRIV_H

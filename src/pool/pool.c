@@ -404,7 +404,7 @@ void pool_return(struct borrower *borrower)
 		pool_home(server);
 }
 
-/* Sets back what former borrowers had set. false: there is nothing, or it could not be said. */
+/* Sets back what former borrowers had set. false: there is nothing, or it failed. */
 static bool set_back(struct server *server)
 {
 	struct pools *pools = server->pool->pools;

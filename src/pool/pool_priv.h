@@ -60,7 +60,7 @@ bool pool_is_worth_waiting(const struct err *err);
 /* Whether this borrower need not take a place in a line: *err says why. */
 bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err);
 
-/* The same for all who stand in a line. Only if there are any: pool->hasty_count. */
+/* The same for all that wait in the pool's line. Only if there are any: pool->hasty_count. */
 void pool_turn_hasty_away(struct pool *pool);
 
 /* Whether the pool tries to connect though nobody waits. */
@@ -109,7 +109,7 @@ bool server_is_left_over(const struct server *server);
 #define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
 
 /*
- * It shall be closed when it comes home, for this reason (a constant; the first one counts).
+ * It is to be closed when it comes home, for this reason (a constant; the first one counts).
  * NULL: it need not be.
  */
 void server_set_close_needed(struct server *server, const char *reason);

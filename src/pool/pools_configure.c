@@ -87,8 +87,8 @@ static void rearm_servers(struct pool *pool)
 }
 
 /*
- * The mode may have changed: who is lent a server in session mode may leave anything in it,
- * and one that rests as a session has left it is for no transaction of others.
+ * The mode may have changed: a client in session mode may leave anything on its server, and an
+ * idle server as a session has left it must not serve other clients' transactions.
  */
 static void judge_sessions(struct pool *pool)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Whose login has failed: what is said beside PostgreSQL's words, or ours.
+ * Whose login has failed: what is added to PostgreSQL's error, or to ours.
  *
- * A wrong password of a client and one of ours have the same words. So it is said that this
- * was our login, where, for which entry, with what secret and where that is from; what
+ * A wrong password of a client and one of ours have the same error. So the DETAIL says that
+ * this was our login, at which address, for which entry, and with what secret from where; what
  * PostgreSQL asked for, and what in its SCRAM challenge shows that the secret is not the one
  * it has. Never the secret itself.
  */

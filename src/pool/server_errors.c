@@ -95,7 +95,7 @@ void server_errand_error(struct server *server, struct bytes body)
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
 	if (server->errand != ERRAND_REPLAY || server->refusal)
 		return;
-	/* The borrower is told what PostgreSQL found wrong with its parameters, at the end. */
+	/* Kept for the borrower: PostgreSQL's error about its parameters is sent at the end. */
 	server->refusal = calloc(1, sizeof(*server->refusal));
 	if (server->refusal)
 		err_set_foreign(server->refusal, report.sqlstate, report.text);
@@ -156,8 +156,9 @@ static bool say_renamed(struct server *server, struct bytes body,
 }
 
 /*
- * A statement's result would have other columns now, or the statement is gone. If that was the very
- * first of what was said since the server was idle, it is said again to the statement made anew.
+ * A statement's result would have other columns now, or the statement is gone. If that was the
+ * first message since the server was idle, the statement is prepared again and the message is
+ * repeated.
  */
 static bool tries_again(struct server *server)
 {

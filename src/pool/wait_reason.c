@@ -91,7 +91,7 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 
 /* ---- who holds what is waited for ---- */
 
-/* Pools that are looked at for who has held a server of them for longest. */
+/* Pools that are searched for the client that has held a server for longest. */
 #define HOLDER_POOLS_MAX 64
 
 /* Servers are filed in the order of being lent. One may be left without its client for a turn. */

@@ -54,7 +54,7 @@ void login_job_refused(struct login *login);
 
 /*
  * Whether the job of LOGIN_WORK takes long: the server asks for far more iterations than
- * PostgreSQL's 4096. It shall not hold a thread that others wait for.
+ * PostgreSQL's 4096. It must not occupy a thread that others wait for.
  */
 bool login_is_slow(const struct login *login);
 

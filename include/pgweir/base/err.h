@@ -53,7 +53,7 @@ struct err {
 	enum err_code code;
 	char sqlstate[6];             /* as the code's row says; another only for ERR_FOREIGN */
 	char text[ERR_TEXT_SIZE];     /* longer words are cut */
-	char detail[ERR_DETAIL_SIZE]; /* what else a client is told; "" = nothing */
+	char detail[ERR_DETAIL_SIZE]; /* the DETAIL for a client; "" = none */
 };
 
 /* Fills *err (which may be NULL) and returns false, so that a failure is one line. */

@@ -55,7 +55,7 @@ struct client_entrance {
 	struct client *client;                 /* and then NULL */
 	bool is_unknown;   /* there is no such user */
 	bool has_answered; /* what it was asked for its proof */
-	bool is_high; /* its descriptor is one of those that are kept. Counted meanwhile */
+	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
 	struct entry *entry;
@@ -64,7 +64,7 @@ struct client_entrance {
 	unsigned int method;     /* enum entry_method: how it proves who it is */
 	char *outside;           /* by which options it does so outside; NULL: it does not */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
-	struct buf parameters;   /* that its session shall have: name\0value\0 */
+	struct buf parameters;   /* of its startup packet: name\0value\0 */
 	unsigned int parameter_count;
 	unsigned int minor;      /* of the protocol that was asked for */
 	bool was_tls_answered;   /* SSLRequest, or a ClientHello */

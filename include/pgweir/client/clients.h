@@ -79,7 +79,7 @@ struct clients {
 	unsigned int delayed_count;
 	bool is_delay_cut; /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */
-	struct unproven_list unproven; /* who has not logged in yet, the oldest first */
+	struct unproven_list unproven; /* clients that have not logged in, the oldest first */
 	unsigned int high_count; /* of those, with a descriptor that is kept for others */
 	uint64_t evicted_count;  /* of those, closed as open files ran short */
 	usec_t shortage_told_at;       /* 0: never */
@@ -107,7 +107,7 @@ struct clients {
 struct clients *clients_new(const struct clients_with *with, const struct config *config,
                             struct users *users, struct err *err);
 
-/* Closes all clients at once; they are told so as far as their sockets take it. */
+/* Closes all clients at once, with an error as far as their sockets take it. */
 void clients_free(struct clients **clients);
 
 /*

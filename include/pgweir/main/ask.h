@@ -23,10 +23,10 @@ struct ask {
 #define ASK_PATH_SIZE 512 /* more than a socket's path may have: what is too long is still seen */
 
 /*
- * Who is asked. Anybody may listen at a path in a folder that everybody can write to, so the
- * system user who listens there is looked at before anything is sent. Believed are root, the
- * user of this process and `owner`. Beyond them, unless `is_strict`: any user, where nobody
- * but that user and root can have put the socket there.
+ * Which daemon is asked. In a directory that everybody can write to, any process may listen,
+ * so the system user of the listening process is checked before anything is sent. Trusted are
+ * root, the user of this process and `owner`, and unless `is_strict` any other user, if only
+ * that user and root can have put the socket there.
  */
 struct ask_whom {
 	char path[ASK_PATH_SIZE]; /* of the Unix socket */

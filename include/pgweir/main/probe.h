@@ -14,7 +14,8 @@
 bool probe_ready(const struct options *options);
 
 /*
- * --drain: DRAIN, to its end; how it goes is said on stderr. false: it did not come to that end; stderr says why.
+ * --drain: DRAIN, to its end, with its progress on stderr. false: it did not come to its end;
+ * stderr has the reason.
  */
 bool probe_drain(const struct options *options);
 

@@ -59,7 +59,7 @@ bool address_of_peer(struct address *address, int fd, uint16_t unix_port);
 bool address_of_self(struct address *address, int fd, uint16_t unix_port);
 
 /*
- * The system user at the far end of a connected Unix socket: for who has connected, the one
+ * The system user at the far end of a connected Unix socket; on the connecting side, the one
  * that listens there. (uid_t)-1: not known.
  */
 uid_t address_peer_uid(int fd);

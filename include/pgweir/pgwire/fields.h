@@ -32,7 +32,7 @@ enum wire_result fields_negotiation(struct bytes body, struct negotiation *negot
 
 enum wire_result fields_ready(struct bytes body, char *state);
 
-/* ParameterDescription: whether it is one. Parse has types in the very same form. */
+/* ParameterDescription: whether it is one. Parse has types in the same form. */
 enum wire_result fields_types(struct bytes body);
 
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */

@@ -19,7 +19,7 @@ enum sql_kind {
 	SQL_PREPARE,    /* PREPARE name [(types)] AS body */
 	SQL_EXECUTE,    /* EXECUTE name, also behind EXPLAIN and CREATE TABLE AS */
 	SQL_DEALLOCATE, /* DEALLOCATE name; not ALL */
-	SQL_UNSURE,     /* one of these, but what it does cannot be said with certainty */
+	SQL_UNSURE,     /* one of these, but what it does is not certain */
 	SQL_FORGET      /* DEALLOCATE ALL, DISCARD ALL: all statements go */
 };
 

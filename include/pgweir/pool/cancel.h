@@ -32,8 +32,9 @@ struct cancel {
 };
 
 /*
- * Cancels what `target`'s server is doing. `asker`: who asks, in words for the log. NULL with *err (for the log): there is
- * nothing to cancel. Else the caller may take it back by cancel_drop().
+ * Cancels what `target`'s server is doing. `asker`: where the request came from, for the log.
+ * NULL with *err (for the log): there is nothing to cancel. Else the caller may take it back by
+ * cancel_drop().
  */
 struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
                             void *arg, struct err *err);

@@ -95,8 +95,8 @@ enum ledger_verdict {
 };
 
 /*
- * What one who has more to say may have to wait for. Each comes with the server's own
- * answers: whoever begins to wait has it answer what it was asked (ledger_flush()).
+ * What a borrower may have to wait for before it sends more. Each comes with the server's
+ * answers, so a borrower that begins to wait makes it answer what it was asked: ledger_flush().
  */
 enum ledger_wait {
 	LEDGER_WAIT_NOT,   /* for nothing */
@@ -280,8 +280,8 @@ static inline bool ledger_knows_status(const struct ledger *ledger)
 }
 
 /*
- * Whether there is an end to this waiting. Also where the server waits itself: it asked
- * for the data of a COPY, and has all that was said.
+ * Whether this wait is over. Also where the server itself waits: it asked for the data of a
+ * COPY, and has received all that was sent.
  */
 static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wait wait)
 {

@@ -95,7 +95,7 @@ struct pool {
 	struct err failure;
 	usec_t failed_at; /* when the last login failed; 0: none ever did */
 	unsigned int probes_left; /* attempts that are made though nobody waits: pool_haste.c */
-	bool is_hopeful; /* nobody has tried for long: who is hasty waits for this one attempt */
+	bool is_hopeful; /* no attempt for long: clients with fail_fast wait for this one */
 	struct timer retry;   /* server_login_retry */
 	struct timer reserve; /* reserve_pool_timeout of the head of the line */
 	struct timer rest;    /* pool_idle_timeout */

@@ -89,7 +89,7 @@ struct pools {
 	struct task watch_task, sweep_task;
 	struct peer_pools peers;
 	struct buf errand_text,
-	    errand_message; /* written anew for each errand, and kept for the next */
+	    errand_message; /* rewritten for each errand, and kept for the next */
 	struct stats gone;  /* of databases that have been forgotten: totals never shrink */
 };
 

@@ -2,8 +2,8 @@
 /*
  * Statements: the texts that clients prepare by name, each held once however many
  * clients and servers know it. On every server a statement has the same name,
- * PGBOUNCER_<stem>_<number>; a number is never given twice. The stem is random, of the
- * process that has given the name: nobody shall guess what others have prepared.
+ * PGBOUNCER_<stem>_<number>; a number is never given twice. The stem is random,
+ * one for each process, so that clients cannot guess the names of others' statements.
  *
  * The same text is another statement if the types of its parameters are given
  * differently, or if it is prepared in another scope: under parameters of the session
