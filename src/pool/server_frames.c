@@ -122,7 +122,8 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 {
 	if (type == 'E')
 		server_errand_error(server, body);
-	if (type == 'C')
+	/* What our own parameters are set by resets no others than those that it names. */
+	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_errand_done(server);

@@ -291,6 +291,17 @@ def test_constants(pgweir, name, settings, text, expected):
             assert client.ask(bind((), "s"), execute(), sync()).rows == [[value]]
 
 
+def test_constants_by_what_no_server_reports(pgweir):
+    """Each client has a parameter that is reset for the other: that RESET is of no other name."""
+    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    clients = [weir.client(options=options) for options in (
+        "-c array_nulls=off -c lock_timeout=5s", "-c array_nulls=on -c statement_timeout=50s")]
+    for text in ("SELECT ('{null}'::text[])[1] IS NULL", "SELECT ('{a,null}'::text[])[2] IS NULL"):
+        for client, value in zip(clients, "ft"):
+            got = client.ask(parse(text, text), bind((), text), execute(), sync())
+            assert got.rows == [[value]], got
+
+
 def test_a_parameter_is_set_meanwhile(pgweir):
     """The server knows the statement as it was; the client's own and those of others do not mix."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
