@@ -528,6 +528,7 @@ void server_errand_done(struct server *server)
 			return;
 		}
 		params_release(server->pool->pools->with.params, &server->before);
+		timer_clear(&server->timer);
 		server->borrower->ops->on_lent(server->borrower);
 		return;
 	case ERRAND_RESET:

@@ -292,3 +292,12 @@ def test_query_timeout_counts_from_the_query(pgweir):
     client.expect("12DC")
     client.send(parse("SELECT pg_sleep(60)"), bind(), execute(), flush())
     assert client.read_refusal().text == "query timeout"
+
+
+def test_a_session_that_was_reset_may_rest(pgweir):
+    """Its own parameters are set again: how long that may take is no limit of what follows."""
+    weir = pgweir(pool_mode="session", server_connect_timeout="0.5")
+    client = weir.client(options="-c lock_timeout=5s")
+    client.query("RESET ALL")
+    weir.client().query("SELECT pg_sleep(0.7)")
+    assert client.value("SHOW lock_timeout") == "5s"
