@@ -154,6 +154,8 @@ bool statement_write(struct statement *statement, struct channel *channel)
 		record_add_bytes(&record, 's', statement_scope(statement));
 	if (statement->is_typed)
 		record_add_number(&record, 'T', true);
+	if (statement->is_forgetting)
+		record_add_number(&record, 'F', true);
 	statement->is_written = send_it(channel, HANDOVER_STATEMENT, &record);
 	return statement->is_written;
 }
@@ -232,7 +234,7 @@ struct fields {
 	uint64_t last_id, last_number, number, kind, iterations;
 	uint64_t server_hits, client_hits, size_hits, reserve_hits;
 	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome, is_typed;
-	bool is_shown;
+	bool is_forgetting, is_shown;
 	struct bytes keys, salt, welcome, baseline, text, scope;
 	struct stats stats;
 };
@@ -309,6 +311,8 @@ static void read_statement(struct record *record, struct fields *fields)
 		fields->scope = record_bytes(record, 's', PARAMS_SIZE_MAX);
 	if (record_has(record, 'T'))
 		fields->is_typed = record_flag(record, 'T');
+	if (record_has(record, 'F'))
+		fields->is_forgetting = record_flag(record, 'F');
 	if (!params_check(fields->scope))
 		record->is_bad = true;
 }
@@ -417,6 +421,7 @@ static void take_statement(struct pools_arrival *arrival, const struct fields *f
 		return;
 	}
 	arrived->statement->is_typed |= fields->is_typed;
+	arrived->statement->is_forgetting |= fields->is_forgetting;
 	arrived->is_called_so = statement_is_called(arrived->statement, &name);
 	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 }

@@ -72,6 +72,14 @@ def test_prepared_statements_and_parameters(weir):
     assert client.ask(bind([], "plus"), execute(), sync()).rows == [["new"]]
 
 
+def test_a_statement_that_takes_all_others_away(weir):
+    client = weir.client()
+    client.ask(parse("SELECT 1", "s"), parse("DEALLOCATE ALL", "all"), sync())
+    assert weir.take_over().wait(15) == 0
+    got = client.ask(bind([], "all"), execute(), parse("SELECT 1", "t"), bind([], "t"), execute(), sync())
+    assert got.rows == [["1"]], got.errors
+
+
 def test_who_waits_keeps_its_turn(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     holder, first, second = weir.client(), weir.client(), weir.client()
