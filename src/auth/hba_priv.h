@@ -14,7 +14,7 @@
 enum hba_where {
 	WHERE_ALL, /* and that of HBA_LOCAL */
 	WHERE_RANGE,
-	WHERE_NOBODY, /* a range whose address has bits outside of its mask */
+	WHERE_NOBODY, /* a range whose address has bits outside of its mask, but for reject */
 	WHERE_SAME_HOST,
 	WHERE_SAME_NET,
 	WHERE_NAME,  /* the host's name is `host` */
@@ -32,7 +32,7 @@ struct hba_rule {
 	char *host;         /* NAME, SUFFIX */
 	char **maps;        /* of `map=`, any of which will do */
 	size_t map_count;
-	char *flaw;         /* why nobody comes in by it; NULL: somebody may */
+	char *flaw;         /* why nobody comes in by it, or what is wrong with a reject; or NULL */
 	struct buf options; /* of pam and ldap: see hba_rule_options(); may hold a password */
 };
 

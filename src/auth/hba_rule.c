@@ -95,6 +95,7 @@ static bool spoil(struct hba_rule *rule, const struct err *why, const char *end,
 }
 
 static const char matches_nobody[] = "the rule matches nobody";
+static const char rejects_all[] = "the rule rejects that whole range";
 static const char lets_nobody_in[] = "the rule lets nobody in";
 
 /* ---- fields ---- */
@@ -167,18 +168,19 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
 
-/* The range is read, or why not. */
-static bool take_range(struct hba_rule *rule, enum range_result result, struct err *err)
+/* The range is read, or why not. *why: what is wrong with a loose one. */
+static bool take_range(struct hba_rule *rule, enum range_result result, struct err *why,
+                       struct err *err)
 {
-	struct err why = *err;
-
-	if (result != RANGE_LOOSE)
-		return result == RANGE_OK;
-	rule->where = WHERE_NOBODY;
-	return spoil(rule, &why, matches_nobody, err);
+	if (result == RANGE_LOOSE) {
+		rule->where = WHERE_NOBODY;
+		*why = *err;
+	}
+	return result == RANGE_OK || result == RANGE_LOOSE;
 }
 
-static bool read_address(struct hba_rule *rule, struct fields *fields, struct err *err)
+static bool read_address(struct hba_rule *rule, struct fields *fields, struct err *why,
+                         struct err *err)
 {
 	const struct rule_word *word = take_one(fields, "the address", err);
 	enum range_result result;
@@ -198,7 +200,7 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 		word = take_one(fields, "the mask", err);
 		result = word ? range_set_mask(&rule->range, word->text, err) : RANGE_BAD;
 	}
-	return take_range(rule, result, err);
+	return take_range(rule, result, why, err);
 }
 
 /* ---- method and options ---- */
@@ -378,6 +380,22 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 
 /* ---- the whole ---- */
 
+/*
+ * A range whose address has bits outside of its mask. Where it would let somebody in, it has
+ * nobody in it, as in PgBouncer; for reject it is the whole range, as in PostgreSQL. So
+ * nobody comes in by the mistake.
+ */
+static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err *err)
+{
+	bool is_reject = rule->method == HBA_REJECT;
+
+	if (is_reject)
+		rule->where = WHERE_RANGE;
+	free(rule->flaw); /* that of the address comes first */
+	rule->flaw = NULL;
+	return spoil(rule, why, is_reject ? rejects_all : matches_nobody, err);
+}
+
 bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
                    struct err *err)
 {
@@ -385,13 +403,15 @@ bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const st
 	                                           PATTERN_BIT(PATTERN_SAME_USER) |
 	                                           PATTERN_BIT(PATTERN_REPLICATION);
 	struct fields fields = { .line = line, .ident = ident };
+	struct err why;
 
 	*rule = (struct hba_rule){ .place = line->place, .where = WHERE_ALL };
 	return read_type(rule, &fields, err) &&
 	       read_names(&rule->databases, &fields, "the database", database_words, err) &&
 	       read_names(&rule->users, &fields, "the user", PATTERN_BIT(PATTERN_ALL), err) &&
-	       (rule->type == HBA_LOCAL || read_address(rule, &fields, err)) &&
-	       read_method(rule, &fields, err) && read_options(rule, &fields, err);
+	       (rule->type == HBA_LOCAL || read_address(rule, &fields, &why, err)) &&
+	       read_method(rule, &fields, err) && read_options(rule, &fields, err) &&
+	       (rule->where != WHERE_NOBODY || judge_loose(rule, &why, err));
 }
 
 void hba_rule_done(struct hba_rule *rule)

@@ -399,6 +399,8 @@ LOOSE = "the address has bits outside of its mask: the range begins at 127.0.0.0
 FLAWED = {
     "host app alice 127.0.0.1 255.0.0.0 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
     "host app alice 127.0.0.1/8 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
+    "host app alice 127.0.0.1/8 reject\n": (f"{LOOSE}: the rule rejects that whole range",
+                                            "login rejected: a rule rejects"),
     "host app alice all peer\n": ("method peer is only possible with local: the rule lets nobody in",
                                   "login rejected: a rule lets nobody in from host "),
     "host app alice all cert\n": ("method cert is only possible with hostssl: the rule lets nobody in",

@@ -108,9 +108,9 @@ START_TEST(bad_lines)
 }
 END_TEST
 
-#define OUTSIDE_OF_MASK                                                                     \
-	"the address has bits outside of its mask: the range begins at 10.0.0.0: the rule " \
-	"matches nobody"
+#define OUTSIDE_OF_MASK "the address has bits outside of its mask: the range begins at 10.0.0.0: "
+#define MATCHES_NOBODY OUTSIDE_OF_MASK "the rule matches nobody"
+#define REJECTS_ALL OUTSIDE_OF_MASK "the rule rejects that whole range"
 
 static const struct {
 	const char *text, *flaw;
@@ -122,10 +122,11 @@ static const struct {
 	  "method cert is only possible with hostssl: the rule lets nobody in", true },
 	{ "hostnossl all all all cert map=m",
 	  "method cert is only possible with hostssl: the rule lets nobody in", true },
-	{ "host all all 10.1.0.0/8 md5", OUTSIDE_OF_MASK, false },
-	{ "host all all 10.1.0.0 255.0.0.0 md5", OUTSIDE_OF_MASK, false },
-	{ "host all all 10.1.0.0/8 reject", OUTSIDE_OF_MASK, false },
-	{ "host all all 10.1.0.0/8 peer", OUTSIDE_OF_MASK, false },
+	{ "host all all 10.1.0.0/8 md5", MATCHES_NOBODY, false },
+	{ "host all all 10.1.0.0 255.0.0.0 md5", MATCHES_NOBODY, false },
+	{ "host all all 10.1.0.0/8 reject", REJECTS_ALL, true },
+	{ "host all all 10.9.9.9 255.0.0.0 reject", REJECTS_ALL, true },
+	{ "host all all 10.1.0.0/8 peer", MATCHES_NOBODY, false },
 #if PGWEIR_LDAP
 	{ "host all all all ldap ldapserver=a ldapprefix=b ldapbasedn=c",
 	  "ldapprefix and ldapsuffix exclude all options of a search: the rule lets nobody in",
