@@ -261,6 +261,9 @@ bool request_read_talk(struct bytes text, struct request *request);
 /* What may have been meant by a text that was not understood, as a sentence; "": no idea. */
 void request_suggest(struct bytes text, char *out, size_t size);
 
+/* What the log has of a text that was not understood and may have a password in it; else "". */
+void request_hide(struct bytes text, char *out, size_t size);
+
 /* Whether it can be answered: what it names is there. */
 bool request_check(const struct request *request, const struct console_session *session,
                    struct err *err);

@@ -139,6 +139,7 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
 	if (!request_read(bytes_text(fields.query), &request, err)) {
 		request_suggest(bytes_text(fields.query), session->hint, sizeof(session->hint));
+		request_hide(bytes_text(fields.query), session->logged, sizeof(session->logged));
 		return false;
 	}
 	if (!fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))

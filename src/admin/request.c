@@ -205,6 +205,36 @@ void request_suggest(struct bytes text, char *out, size_t size)
 		suggest_show(words.argument, out, size);
 }
 
+/* A setting that holds one, or a SET of which only the form is wrong. */
+static bool may_have_password(struct bytes text, const struct token *first)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		const char *word = settings[i].hidden_with;
+
+		if (word && memmem(text.at, text.count, word, strlen(word)))
+			return true;
+	}
+	return token_is(first, "SET");
+}
+
+void request_hide(struct bytes text, char *out, size_t size)
+{
+	struct token first, second;
+	struct bytes rest = text;
+	char name[64];
+
+	*out = 0;
+	token_next(&rest, &first);
+	token_next(&rest, &second);
+	if (!may_have_password(text, &first))
+		return;
+	if (first.kind != TOKEN_WORD || !token_copy(&second, name, sizeof(name)) ||
+	    !setting_find(name))
+		*name = 0;
+	snprintf(out, size, "invalid command '%s%s%s...', use SHOW HELP;", *name ? "SET " : "",
+	         name, *name ? " " : "");
+}
+
 /* ---- what is there ---- */
 
 /*

@@ -80,8 +80,10 @@ bool simple_query(struct console_session *session, struct bytes body)
 		return true;
 	}
 	session->is_simple = true;
-	if (err.code == ERR_SYNTAX)
+	if (err.code == ERR_SYNTAX) {
 		request_suggest(bytes_text(text), session->hint, sizeof(session->hint));
+		request_hide(bytes_text(text), session->logged, sizeof(session->logged));
+	}
 	session_fail(session, &err);
 	return true;
 }

@@ -6,8 +6,9 @@ import signal
 
 import pytest
 
+from .kit.daemon import USERS
 from .kit.wait import wait_until
-from .kit.wire import query
+from .kit.wire import Wire, parse, query, sync
 
 WHO = r"LOG C-0x\w+: pgbouncer/admin@127\.0\.0\.1:\d+ "
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+"
@@ -68,6 +69,19 @@ def test_a_password_within_a_setting_is_not_logged(weir):
     weir.ask_admin("SET query_timeout = 7")
     weir.wait_log("SET query_timeout = 7")
     assert len(re.findall("SET auth_ldap_options", weir.log)) == 3
+    assert "sesame" not in weir.log
+
+
+@pytest.mark.parametrize("text", ("SET auth_ldap_options 'ldapbindpasswd=sesame'",
+                                  "SET auth_ldap_options = 'ldapbindpasswd=sesame' more",
+                                  "SETT auth_ldap_options = 'ldapbindpasswd=sesame'",
+                                  "SET auth_ldap_optoins 'ldapbindpassword=sesame'"))
+def test_a_password_within_a_command_that_is_wrong_is_not_logged(weir, text):
+    line = r"ERROR C-.*@\S+ invalid command '(SET auth_ldap_options )?\.\.\.'"
+    with Wire(weir.address).login("admin", "pgbouncer", USERS["admin"]) as console:
+        assert "sesame" in console.query(text).error["M"]
+        assert console.ask(parse(text), sync()).errors
+    assert wait_until(lambda: len(re.findall(line, weir.log)) == 2)
     assert "sesame" not in weir.log
 
 
