@@ -115,6 +115,11 @@ static unsigned int allowed_by(const struct config_list *require)
 	return (named ? named : steps[STATE_START].kinds) & ~without;
 }
 
+bool login_may_enter_unasked(const struct config_list *require)
+{
+	return allowed_by(require) & ANSWERS(AUTH_OK);
+}
+
 struct login *login_new(const struct login_who *who)
 {
 	size_t user_size = strlen(who->user) + 1;

@@ -17,9 +17,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "pgweir/auth/login.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
+#include "pgweir/config/settings.h"
 #include "pgweir/net/address.h"
 
 #include "pgweir/base/banned.h"
@@ -102,13 +104,20 @@ static void judge_log(const struct config *config, struct problems *problems)
 static void judge_pidfile(const struct config *config, struct problems *problems)
 {
 	char text[64] = "";
+	struct stat found;
 	int64_t number;
 	FILE *file;
 
 	if (!*config->pidfile)
 		return;
 	judge_folder_of(config, problems, "pidfile", config->pidfile);
-	file = fopen(config->pidfile, "re");
+	/* A pipe without a writer would hold us up. */
+	if (stat(config->pidfile, &found) != 0)
+		return;
+	file = S_ISREG(found.st_mode) ? fopen(config->pidfile, "re") : NULL;
+	if (!S_ISREG(found.st_mode))
+		problems_add(problems, config_place(config, "pidfile"),
+		             "pidfile: %s is in the way: it is not a file", config->pidfile);
 	if (!file)
 		return;
 	if (!fgets(text, sizeof(text), file))
@@ -207,21 +216,19 @@ static bool has_database(const struct config *config, const char *name)
 	return config_database_find(config, name) || config_database_auto(config);
 }
 
+/* Without auth_user nothing is looked up there, so that nothing fails. */
 static void judge_place(const struct judging *judging, const struct config_database *database)
 {
+	static const char format[] = "database \"%s\": auth_dbname: there is no database \"%s\"";
 	const char *name = database->auth_dbname;
 
-	if (name && *name && strcmp(name, CONFIG_CONSOLE_DATABASE) != 0 &&
-	    !has_database(judging->config, name))
-		problems_add(judging->problems, database->place,
-		             "database \"%s\": auth_dbname: there is no database \"%s\"",
-		             database->name, name);
-}
-
-/* Peer and trust are usual there, so that no secret may be needed. */
-static bool is_local(const struct config_database *database)
-{
-	return !database->host || *database->host == '/' || *database->host == '@';
+	if (!name || !*name || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
+	    has_database(judging->config, name))
+		return;
+	if (config_auth_user(judging->config, database))
+		problems_add(judging->problems, database->place, format, database->name, name);
+	else
+		problems_warn(judging->problems, database->place, format, database->name, name);
 }
 
 /* The user that runs auth_query logs in to PostgreSQL like any other. */
@@ -242,7 +249,8 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 	/* With the entry's own password nothing is needed of auth_file. */
 	if (runs_in->user && strcmp(runs_in->user, user) == 0 && runs_in->password)
 		return;
-	if (is_local(runs_in))
+	/* By trust, peer or a certificate. */
+	if (login_may_enter_unasked(&config->server_require_auth))
 		problems_warn(judging->problems,
 		              place_of(judging, database, database->auth_user, "auth_user"),
 		              "database \"%s\": auth_user \"%s\" has no secret in auth_file: "
@@ -251,8 +259,9 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 	else
 		problems_add(judging->problems,
 		             place_of(judging, database, database->auth_user, "auth_user"),
-		             "database \"%s\": auth_user \"%s\" has no secret in auth_file, so "
-		             "auth_query cannot run",
+		             "database \"%s\": auth_user \"%s\" has no secret in auth_file, and "
+		             "server_require_auth forbids a login without one: auth_query "
+		             "cannot run",
 		             database->name, user);
 }
 
@@ -269,23 +278,34 @@ static bool has_asker(const struct config *config)
 	return false;
 }
 
+/* The default's text may be in a file too: then nobody has meant anything by it. */
+static bool has_own_query(const struct config *config)
+{
+	return *config->auth_query &&
+	       strcmp(config->auth_query, setting_find("auth_query")->initial) != 0;
+}
+
 static void judge_query(const struct judging *judging)
 {
 	const struct config *config = judging->config;
 
-	if (config_origin(config, "auth_query").kind != ORIGIN_DEFAULT && *config->auth_query &&
-	    !has_asker(config))
+	if (has_own_query(config) && !has_asker(config))
 		problems_add(judging->problems, config_place(config, "auth_query"),
 		             "auth_query never runs: auth_user is not set");
 }
 
 static void judge_auth_dbname(const struct judging *judging)
 {
-	const char *name = config_auth_dbname(judging->config, NULL);
+	static const char format[] = "auth_dbname: there is no database \"%s\"";
+	const struct config *config = judging->config;
+	const char *name = config_auth_dbname(config, NULL);
 
-	if (name && !has_database(judging->config, name))
-		problems_add(judging->problems, config_place(judging->config, "auth_dbname"),
-		             "auth_dbname: there is no database \"%s\"", name);
+	if (!name || has_database(config, name))
+		return;
+	if (has_asker(config))
+		problems_add(judging->problems, config_place(config, "auth_dbname"), format, name);
+	else
+		problems_warn(judging->problems, config_place(config, "auth_dbname"), format, name);
 }
 
 void preflight_logins(const struct config *config, const struct users *users,

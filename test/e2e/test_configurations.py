@@ -147,14 +147,28 @@ CASES = {
         "auth_query cannot run for this entry", auth_type="plain", auth_user="alice",
         databases={"app": "auth_dbname=pgbouncer"},
         login=[(GOOD, OK), (UNKNOWN, ("F0000", "bouncer config error"))]),
-    "auth_user without a secret": Case(
-        check=1, says='auth_user "scram_user" has no secret in auth_file', auth_type="plain",
-        auth_user="scram_user", userlist={"alice": "alice secret"},
+    "auth_dbname that nobody needs": warned('there is no database "nosuch"', auth_dbname="nosuch",
+                                            login=[(GOOD, OK)]),
+    "auth_dbname of an entry that nobody needs": warned(
+        'there is no database "nosuch"', databases={"app": "auth_dbname=nosuch"},
+        login=[(GOOD, OK)]),
+    "auth_user without a secret": warned(
+        'auth_user "scram_user" has no secret in auth_file: PostgreSQL must let it in without one',
+        auth_type="plain", auth_user="scram_user", userlist={"alice": "alice secret"},
         databases={"app": "user=alice"}, login=[(GOOD, OK)]),
+    "auth_user that cannot do without a secret": Case(
+        check=1, says="server_require_auth forbids a login without one", auth_type="plain",
+        auth_user="scram_user", userlist={"alice": "alice secret"}, server_require_auth="!none",
+        databases={"app": "user=alice"}, pgbouncer="does not know the setting",
+        differs="server_require_auth"),
     "auth_query without auth_user": login_fails(
         "auth_query never runs: auth_user is not set", "28P01", "password authentication failed",
         auth_type="plain", auth_query="SELECT 1, 2", pgbouncer="no such user",
         differs="sees a wrong password in place of"),
+    "auth_query of the sample without auth_user": Case(
+        auth_type="plain", login=[(GOOD, OK)],
+        auth_query="SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword "
+                   "END FROM pg_authid WHERE rolname=$1 AND rolcanlogin"),
     "a user without a secret": Case(auth_type="plain", stats_users="",
                                     userlist={"alice": "", "admin": "x"},
                                     login=[(("alice", "app", ""), ("28P01", "password"))]),
@@ -196,6 +210,8 @@ CASES = {
                                           "cannot write pidfile", pidfile="/nonexistent/p"),
     "a pid file without a pid": refused("holds no pid", pidfile="{dir}/p",
                                         files={"p": "nothing\n"}),
+    "a folder for a pid file": refused("is in the way: it is not a file", "cannot read pidfile",
+                                       pidfile="{dir}/p", folders=("p",)),
     "no such user": refused("cannot switch to user nobodyx: no such user", user="nobodyx"),
     "to be root": refused("refusing to run as root: user is root", "only root may", user="root"),
     "nowhere to listen": warned("neither listen_addr nor unix_socket_dir is set",
@@ -295,6 +311,144 @@ def test_configuration(make_pgweir, own, case):
             assert got == OK
         else:
             assert got[0] == expected[0] and expected[1] in got[1], got
+
+
+# PgBouncer's sample with each setting uncommented; files and users are those of the test.
+SAMPLE = """
+[databases]
+foodb =
+bardb = host=localhost dbname=bazdb
+forcedb = host=localhost port=300 user=baz password=foo client_encoding=UNICODE datestyle=ISO \
+connect_query='SELECT 1'
+nondefaultdb = pool_size=50 min_pool_size=0 reserve_pool_size=10 reserve_pool=10 pool_mode=session \
+max_db_connections=0 max_db_client_connections=0 server_lifetime=3600 query_wait_timeout=120 \
+load_balance_hosts=round-robin timezone=GMT application_name=x
+lookups = auth_user=bar auth_dbname=foodb auth_query='SELECT 1, 2'
+* = host=testserver
+
+[users]
+user1 = pool_size=5 reserve_pool_size=2 pool_mode=transaction max_user_connections=50 \
+max_user_client_connections=0 query_timeout=0 query_wait_timeout=120 idle_transaction_timeout=0 \
+transaction_timeout=0 client_idle_timeout=0
+
+[peers]
+1 = host=host1.example.com
+2 = host=/tmp/pgbouncer-2 port=5555 pool_size=2
+
+[pgbouncer]
+conffile = {ini}
+auth_file = {userlist}
+user = {user}
+service_name = pgbouncer
+pidfile = /var/run/pgbouncer-of-nobody/pgbouncer.pid
+listen_addr = 127.0.0.1
+listen_port = 6432
+unix_socket_dir = /tmp
+unix_socket_mode = 0777
+unix_socket_group =
+peer_id = 0
+pool_mode = session
+max_client_conn = 100
+default_pool_size = 20
+min_pool_size = 0
+reserve_pool_size = 0
+reserve_pool_timeout = 5
+max_db_connections = 0
+max_db_client_connections = 0
+max_user_connections = 0
+max_user_client_connections = 0
+server_round_robin = 0
+track_extra_parameters = IntervalStyle
+ignore_startup_parameters =
+disable_pqexec = 0
+application_name_add_host = 0
+stats_period = 60
+max_prepared_statements = 200
+scram_iterations = 4096
+auth_type = md5
+auth_hba_file =
+auth_ident_file =
+auth_user =
+auth_query = SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin
+auth_dbname =
+auth_ldap_options =
+logfile = /var/log/pgbouncer-of-nobody/pgbouncer.log
+syslog = 0
+syslog_ident = pgbouncer
+syslog_facility = daemon
+log_connections = 1
+log_disconnections = 1
+log_pooler_errors = 1
+log_stats = 1
+verbose = 0
+admin_users =
+stats_users =
+server_reset_query = DISCARD ALL
+server_reset_query_always = 0
+server_check_query = <empty>
+server_check_delay = 30
+server_fast_close = 0
+server_lifetime = 3600
+server_idle_timeout = 600
+server_connect_timeout = 15
+server_login_retry = 15
+client_login_timeout = 60
+autodb_idle_timeout = 3600
+pool_idle_timeout = 0
+dns_max_ttl = 15
+dns_nxdomain_ttl = 15
+dns_zone_check_period = 0
+resolv_conf =
+query_wait_notify = 5
+login_notify_message =
+suspend_timeout = 10
+query_timeout = 0
+query_wait_timeout = 120
+cancel_wait_timeout = 10
+client_idle_timeout = 0
+idle_transaction_timeout = 0
+transaction_timeout = 0
+client_tls_sslmode = disable
+client_tls_key_file =
+client_tls_cert_file =
+client_tls_ca_file =
+client_tls_protocols = secure
+client_tls_ciphers = default
+client_tls13_ciphers =
+client_tls_dheparams = auto
+client_tls_ecdhcurve = auto
+server_tls_sslmode = prefer
+server_tls_ca_file =
+server_tls_key_file =
+server_tls_cert_file =
+server_tls_protocols = secure
+server_tls_ciphers = default
+server_tls13_ciphers =
+pkt_buf = 4096
+max_packet_size = 2147483647
+listen_backlog = 128
+sbuf_loopcnt = 5
+so_reuseport = 0
+tcp_defer_accept = 1
+tcp_socket_buffer = 0
+tcp_keepalive = 1
+tcp_keepcnt = 0
+tcp_keepidle = 0
+tcp_keepintvl = 0
+tcp_user_timeout = 0
+"""
+
+
+def test_each_setting_of_the_sample_is_taken(make_pgweir, account):
+    weir = make_pgweir()
+    weir.configure(ini=SAMPLE.format(ini=weir.ini, userlist=weir.userlist, user=account.name))
+    done = weir.run("--check", weir.ini)
+    assert done.returncode == 0, done.stderr
+    told = "".join(done.stderr.splitlines())
+    for says in ("pidfile: there is no folder", "logfile: there is no folder",
+                 'auth_user "bar" has no secret', "peer_id is not set"):
+        assert says in told
+    assert told.count("warning: ") == 4, done.stderr
 
 
 # What clients meet after the login, and is tested elsewhere.

@@ -32,6 +32,9 @@ struct login_who {
 
 struct login;
 
+/* Whether a server that asks for no proof may be entered, by server_require_auth. */
+bool login_may_enter_unasked(const struct config_list *require);
+
 /* Copies all it needs. NULL: no memory. */
 struct login *login_new(const struct login_who *who);
 
