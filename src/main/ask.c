@@ -122,12 +122,17 @@ bool ask_find(struct ask_whom *whom, const char *target, const char *owner, stru
 
 /* ---- who listens there ---- */
 
+/* In a folder of that user its group may write: what they put there is not by that user. */
 static bool is_closed_to_others(const char *folder, uid_t user)
 {
+	mode_t open = S_IWOTH;
 	struct stat found;
 
-	return stat(folder, &found) == 0 && !(found.st_mode & S_IWOTH) &&
-	       (found.st_uid == 0 || found.st_uid == user);
+	if (stat(folder, &found) != 0 || (found.st_uid != 0 && found.st_uid != user))
+		return false;
+	if (found.st_uid != user && found.st_gid != 0)
+		open |= S_IWGRP;
+	return !(found.st_mode & open);
 }
 
 /* Whether only that user and root can put a socket there: asked of each folder up to the root. */

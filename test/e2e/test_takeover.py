@@ -489,6 +489,12 @@ def test_whom_root_believes(pgweir, account):
         other = pgweir(unix_socket_dir=safe)
         path = f"{safe}/.s.PGSQL.{other.port}"
         assert other.run("--ready", path, as_root=True).returncode == 0
+        # A group of root's folder may have put it there too; one of the owner's could not as them.
+        os.chmod(safe, 0o775)
+        assert other.run("--ready", path, as_root=True).returncode == 0
+        os.chown(place, 0, account.gid)
+        os.chmod(place, 0o775)
+        assert other.run("--ready", path, as_root=True).returncode == 1
         os.chmod(place, 0o1777)
         assert other.run("--ready", path, as_root=True).returncode == 1
         other.stop()
