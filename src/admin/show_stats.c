@@ -106,6 +106,12 @@ static const struct column averages_columns[] = {
 	AVERAGE("avg_client_login_count", client_login_count, LOGINS PER_SECOND),
 };
 
+/* The contract says which columns there are: a counter that has none is a decision. */
+#define COLUMN_COUNT(columns) (sizeof(columns) / sizeof(columns[0]))
+_Static_assert(COLUMN_COUNT(stats_columns) == 1 + 2 * STATS_FIELDS, "a counter has no column");
+_Static_assert(COLUMN_COUNT(totals_columns) == 1 + STATS_FIELDS, "a counter has no column");
+_Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter has no column");
+
 /* ---- one row a database ---- */
 
 static void gather(struct cursor *cursor)
@@ -159,33 +165,17 @@ static const struct column total_columns[] = {
 	COLUMN(struct total_row, VALUE_NUMERIC, value, "All databases together."),
 };
 
-/* In the order of struct stats. */
-static const char *const counters[2 * STATS_FIELDS] = {
-	"total_server_assignment_count",
-	"total_xact_count",
-	"total_query_count",
-	"total_client_bytes",
-	"total_server_bytes",
-	"total_xact_time",
-	"total_query_time",
-	"total_wait_time",
-	"total_ps_client_parse_count",
-	"total_ps_server_parse_count",
-	"total_ps_bind_count",
-	"total_client_login_count",
-	"avg_server_assignment_count",
-	"avg_xact_count",
-	"avg_query_count",
-	"avg_client_bytes",
-	"avg_server_bytes",
-	"avg_xact_time",
-	"avg_query_time",
-	"avg_wait_time",
-	"avg_ps_client_parse_count",
-	"avg_ps_server_parse_count",
-	"avg_ps_bind_count",
-	"avg_client_login_count",
+#define TOTAL_NAME(field, letter, name, ...) "total_" name,
+#define AVERAGE_NAME(field, letter, name, ...) "avg_" name,
+
+/* clang-format off */
+static const char *const counters[] = {
+	STATS_COUNTERS(TOTAL_NAME, TOTAL_NAME)
+	STATS_COUNTERS(AVERAGE_NAME, AVERAGE_NAME)
 };
+/* clang-format on */
+_Static_assert(sizeof(counters) / sizeof(counters[0]) == 2 * STATS_FIELDS,
+               "each counter has two rows");
 
 static bool next_total(struct cursor *cursor, void *at)
 {

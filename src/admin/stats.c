@@ -111,19 +111,14 @@ static uint64_t per_one(uint64_t before, uint64_t after, uint64_t count_before,
 	return count ? grown(before, after) / count : 0;
 }
 
+#define AVERAGE_COUNT(field, ...) average->field = per_second(before->field, after->field, time);
+#define AVERAGE_TIME(field, letter, name, count) \
+	average->field = per_one(before->field, after->field, before->count, after->count);
+
 void stats_average(const struct stats *before, const struct stats *after, usec_t time,
                    struct stats *average)
 {
-	const uint64_t *from = (const uint64_t *)before, *to = (const uint64_t *)after;
-
-	for (unsigned int i = 0; i < STATS_FIELDS; i++)
-		((uint64_t *)average)[i] = per_second(from[i], to[i], time);
-	average->xact_time =
-	    per_one(before->xact_time, after->xact_time, before->xact_count, after->xact_count);
-	average->query_time =
-	    per_one(before->query_time, after->query_time, before->query_count, after->query_count);
-	average->wait_time = per_one(before->wait_time, after->wait_time, before->assignment_count,
-	                             after->assignment_count);
+	STATS_COUNTERS(AVERAGE_COUNT, AVERAGE_TIME)
 }
 
 void history_average(const struct history *history, const char *name, const struct stats *counted,

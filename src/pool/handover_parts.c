@@ -6,6 +6,9 @@
 
 #include "pgweir/base/banned.h"
 
+/* As many counters as there can be letters. */
+#define COUNTERS_SIZE_MAX (256 * (RECORD_HEADER_SIZE + sizeof(uint64_t)))
+
 void params_write(struct buf *record, char tag, const struct params *params)
 {
 	record_add_bytes(record, tag, params_text(params));
@@ -49,14 +52,43 @@ void address_read(struct record *record, char tag, struct address *address)
 		record->is_bad = true;
 }
 
+/*
+ * Each counter has its letter, and the reader leaves out those that it does not know: a new
+ * one needs no other HANDOVER_VERSION.
+ */
+#define WRITE_COUNTER(field, letter, ...) record_add_number(&counters, letter, stats->field);
+
 void handover_write_stats(struct buf *record, const struct stats *stats)
 {
-	for (unsigned int i = 0; i < STATS_FIELDS; i++)
-		record_add_number(record, 'S', ((const uint64_t *)stats)[i]);
+	struct buf counters = { 0 };
+
+	STATS_COUNTERS(WRITE_COUNTER, WRITE_COUNTER)
+	if (!buf_ok(&counters))
+		record->is_broken = true;
+	record_add_bytes(record, 'S', buf_bytes(&counters));
+	buf_free(&counters);
 }
+
+#define READ_COUNTER(field, letter, ...) \
+	case letter:                     \
+		stats->field = value;    \
+		break;
 
 void handover_read_stats(struct record *record, struct stats *stats)
 {
-	for (unsigned int i = 0; i < STATS_FIELDS; i++)
-		((uint64_t *)stats)[i] = record_number(record, 'S');
+	struct record counters = { .rest = record_bytes(record, 'S', COUNTERS_SIZE_MAX) };
+	uint64_t value;
+	char letter;
+
+	*stats = (struct stats){ 0 };
+	while (counters.rest.count && !counters.is_bad) {
+		letter = *counters.rest.at;
+		value = record_number(&counters, letter);
+		switch (letter) {
+			STATS_COUNTERS(READ_COUNTER, READ_COUNTER)
+		default:
+			break;
+		}
+	}
+	record->is_bad |= counters.is_bad;
 }

@@ -231,7 +231,7 @@ def test_a_server_is_entered_with_what_a_client_has_shown(make_pgweir):
 class Successor:
     """The process that comes, scripted."""
 
-    def __init__(self, weir, command="TAKEOVER 2"):
+    def __init__(self, weir, command="TAKEOVER 3"):
         uid = os.geteuid()
         if weir.account.is_other:
             os.seteuid(weir.account.uid)
@@ -372,21 +372,21 @@ def refused(weir, command):
 
 
 def test_refusals(weir):
-    assert refused(weir, "TAKEOVER 1") == \
-        "it hands over by version 2, and was asked for version 1: stop it, then start the other"
-    assert weir.ask_admin("TAKEOVER 2").error["C"] == "42501"
+    assert refused(weir, "TAKEOVER 2") == \
+        "it hands over by version 3, and was asked for version 2: stop it, then start the other"
+    assert weir.ask_admin("TAKEOVER 3").error["C"] == "42501"
     with Successor(weir, None) as successor:
         weir.admin("SUSPEND")
-        assert successor.wire.query("TAKEOVER 2").error["M"] == \
+        assert successor.wire.query("TAKEOVER 3").error["M"] == \
             "everything is suspended: RESUME first"
         weir.admin("RESUME")
     with Successor(weir) as successor:
         successor.read_until("z")
-        assert refused(weir, "TAKEOVER 2") == "another process is taking over already"
+        assert refused(weir, "TAKEOVER 3") == "another process is taking over already"
     client = weir.client()
     assert client.value("SELECT 1") == "1"
     weir.admin("SHUTDOWN WAIT_FOR_CLIENTS")
-    assert refused(weir, "TAKEOVER 2") == "pooler is shutting down"
+    assert refused(weir, "TAKEOVER 3") == "pooler is shutting down"
 
 
 def test_nobody_to_take_over_from(make_pgweir):
@@ -434,6 +434,35 @@ def heard(listener, connections):
 
 
 as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be two users")
+
+
+@as_root_only
+def test_one_of_another_version(make_pgweir, account):
+    """The new process ends and says why; the socket's file stays the other one's."""
+    weir = make_pgweir()
+    refusal = ("it hands over by version 1, and was asked for version 3: stop it, then start the "
+               "other")
+    asked = []
+
+    def answer(listener):
+        listener.accept()[0].close()  # it looks whether somebody is there
+        with listener.accept()[0] as there:
+            there.settimeout(LIMIT)
+            there.recv(1000)
+            there.sendall(message("R", struct.pack("!I", 0)) + message("Z", b"I"))
+            asked.append(there.recv(1000))
+            there.sendall(message("E", f"SERROR\0C22023\0M{refusal}\0\0".encode()))
+            asked.append(there.recv(1000))
+
+    with stranger(weir.socket_path, account.name) as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        done = weir.run("-R", weir.ini)
+        thread.join(LIMIT)
+        assert os.path.exists(weir.socket_path)
+    assert asked == [query("TAKEOVER 3"), b""]
+    assert done.returncode == 1
+    assert f"cannot take over: the running process does not hand over: {refusal}" in done.stderr
 
 
 @as_root_only

@@ -8,19 +8,42 @@
 
 #include <stdint.h>
 
+/*
+ * All counters, each once: the struct, SHOW TOTALS, the averages and the hand-over are made
+ * from this list.
+ *
+ * COUNT(field, letter, name) is averaged by the second, TIME(field, letter, name, count) by
+ * what is counted in another field. The letter names it in a hand-over: it is never changed,
+ * and never given again. The name is that of SHOW TOTALS.
+ */
+#define STATS_COUNTERS(COUNT, TIME)                                      \
+	/* a server was lent to a client */                              \
+	COUNT(assignment_count, 'a', "server_assignment_count")          \
+	COUNT(xact_count, 'x', "xact_count")                             \
+	/* batches: a simple query, or a pipeline up to its end */       \
+	COUNT(query_count, 'q', "query_count")                           \
+	/* from clients, forwarded */                                    \
+	COUNT(client_bytes, 'c', "client_bytes")                         \
+	/* from servers, all after their login */                        \
+	COUNT(server_bytes, 's', "server_bytes")                         \
+	/* first packet of a transaction to its end; waiting included */ \
+	TIME(xact_time, 'X', "xact_time", xact_count)                    \
+	/* batch start to its last ReadyForQuery; waiting included */    \
+	TIME(query_time, 'Q', "query_time", query_count)                 \
+	/* in the waiting line, also for a first login */                \
+	TIME(wait_time, 'W', "wait_time", assignment_count)              \
+	/* named Parse received */                                       \
+	COUNT(client_parse_count, 'p', "ps_client_parse_count")          \
+	/* Parse sent to a server */                                     \
+	COUNT(server_parse_count, 'P', "ps_server_parse_count")          \
+	/* named Bind received */                                        \
+	COUNT(bind_count, 'b', "ps_bind_count")                          \
+	COUNT(client_login_count, 'l', "client_login_count")
+
+#define STATS_FIELD(field, ...) uint64_t field;
+
 struct stats {
-	uint64_t assignment_count; /* a server was lent to a client */
-	uint64_t xact_count;
-	uint64_t query_count;  /* batches: a simple query, or a pipeline up to its end */
-	uint64_t client_bytes; /* from clients, forwarded */
-	uint64_t server_bytes; /* from servers, all after their login */
-	uint64_t xact_time;    /* first packet of a transaction to its end; waiting included */
-	uint64_t query_time;   /* batch start to its last ReadyForQuery; waiting included */
-	uint64_t wait_time;    /* in the waiting line, also for a first login */
-	uint64_t client_parse_count; /* named Parse received */
-	uint64_t server_parse_count; /* Parse sent to a server */
-	uint64_t bind_count;         /* named Bind received */
-	uint64_t client_login_count;
+	STATS_COUNTERS(STATS_FIELD, STATS_FIELD)
 };
 
 #define STATS_FIELDS (sizeof(struct stats) / sizeof(uint64_t))
