@@ -255,8 +255,9 @@ def test_who_has_not_been_welcomed_is_refused(pgweir, fake_server):
     weir = pgweir(databases={"app": f"host=127.0.0.1 port={far.port}"})
     newcomer = weir.wire().startup()
     weir.wait_pool(cl_waiting=1)
-    weir.ask_admin("DRAIN")
+    console = drain(weir)
     assert told(newcomer) == NOT_NOW
+    assert console.read_result().tags == ["DRAIN"]
 
 
 def test_cancel_requests_come_through(weir):
@@ -551,7 +552,12 @@ def test_ready(weir):
     ("PAUSE", "paused"), ("DRAIN", "draining"), ("SHUTDOWN WAIT_FOR_CLIENTS", "shutting down")))
 def test_not_ready(weir, command, reason):
     client = weir.client()
-    weir.ask_admin(command)
+    if command == "DRAIN":
+        console = drain(weir)
+        assert told(client) == DRAINING
+        assert console.read_result().tags == ["DRAIN"]
+    else:
+        weir.ask_admin(command)
     assert probe(weir) == (1, f"not ready: {reason}")
     client.close()
 
@@ -686,10 +692,12 @@ def test_who_knocked_before_a_port_is_left_is_told_to_try_again(make_pgweir):
     weir = make_pgweir(so_reuseport=1, pool_mode="transaction")
     weir.console_address = weir.socket_path
     weir.start()
-    weir.client().query("SELECT 1")
+    first = weir.client()
+    first.query("SELECT 1")
     assert ready(weir) == ("yes", "")
     late = knockers(weir)
     weir._console.send(query("DRAIN"))
     weir.signal(signal.SIGCONT)
+    assert told(first) == DRAINING
     assert {told(client) for client in late} <= {NOT_NOW, DRAINING}
     assert weir._console.read_result().tags == ["DRAIN"]

@@ -262,14 +262,17 @@ def test_probes_of_the_command_line_are_no_errors(pgweir):
 
 
 def test_a_kill_loses_no_line(make_pgweir):
-    """What a client was told is in the log by then: also if nothing else is done afterwards."""
+    """
+    What a client was told is in the log by then: also if nothing else is done afterwards.
+    A writer that is late loses most of these, so a few are enough.
+    """
     weir = make_pgweir(postgres=None, databases={"app": "host=127.0.0.1 port=1"})
     said = []
-    for number in range(50):
+    for number in range(12):
         weir.start()
         assert refusal(weir.address, database=f"none{number}").sqlstate == "3D000"
         weir.process.kill()
         weir.process.wait(LIMIT)
         said.append(f"closing because: no such database: none{number} (age" in weir.log)
-    assert said == [True] * 50
+    assert said == [True] * 12
     weir.start()

@@ -337,7 +337,8 @@ def test_bytes_behind_an_encryption_request(weir, code, text):
     wire = weir.wire()
     wire.send(special(code) + startup(user="alice", database="app"))
     assert wire.take(1) in (b"N", b"E")
-    wire.buffer = b"E" + wire.buffer if wire.buffer[:1] not in (b"E", b"") else wire.buffer
+    if wire.buffer[:1] not in (b"E", b""):
+        wire.buffer[:0] = b"E"
     last = wire.read_to_end()
     assert last and last[-1].type == "E", last
     assert last[-1].fields["M"] == text

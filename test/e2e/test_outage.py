@@ -31,8 +31,8 @@ def ends_with(refused, sqlstate, text, detail=DOWN):
 
 @pytest.mark.parametrize("settings", (
     dict(query_wait_timeout=SHORT),
-    dict(databases={"app": down("query_wait_timeout=1")}, query_wait_timeout=0),
-    dict(users={"alice": "query_wait_timeout=1"}, query_wait_timeout=0),
+    dict(databases={"app": down(f"query_wait_timeout={SHORT}")}, query_wait_timeout=0),
+    dict(users={"alice": f"query_wait_timeout={SHORT}"}, query_wait_timeout=0),
 ), ids=("global", "database", "user"))
 def test_a_first_client_waits_as_long_as_a_query_may(pgweir, settings):
     weir = pgweir(**{"databases": {"app": down()}, "server_login_retry": LONG, **settings})
@@ -42,7 +42,7 @@ def test_a_first_client_waits_as_long_as_a_query_may(pgweir, settings):
 
 @pytest.mark.parametrize("settings", (
     dict(query_timeout=SHORT),
-    dict(users={"alice": "query_timeout=1"}, query_wait_timeout=5),
+    dict(users={"alice": f"query_timeout={SHORT}"}, query_wait_timeout=5),
 ), ids=("global", "user"))
 def test_a_first_client_waits_no_longer_than_query_timeout(pgweir, settings):
     weir = pgweir(databases={"app": down()}, server_login_retry=LONG, **settings)

@@ -325,8 +325,8 @@ ANSWERS = {"P": message("1"), "B": message("2"), "D": message("n"), "E": fake.co
     (parse(""), "1", 70000, 200),
     (parse(""), "1", 70000, 0),
     (close("P", ""), "3", 70000, 200),
-    (parse("") + bind() + describe() + execute(), "12nC", 30000, 200),
-    (parse("", name="s") + close("S", "s"), "13", 40000, 0),
+    (parse("") + bind() + describe() + execute(), "12nC", 18000, 200),
+    (parse("", name="s") + close("S", "s"), "13", 35000, 0),
 ], ids=("Parse", "Parse, not followed", "Close", "PBDE", "names, not followed"))
 def test_longer_than_what_may_be_owed(scripted, part, types, count, follows):
     """One Sync for all of it: nothing else would make a server answer, and wake who waits."""
@@ -354,14 +354,15 @@ def test_full_of_what_is_answered_here(scripted, count):
 
 
 def test_psycopg_with_more_than_may_be_owed(pgweir):
-    """30 000 rows, each a Parse or Bind, Describe and Execute of its own, and one Sync."""
+    """Rows of which each is a Parse or Bind, Describe and Execute of its own, and one Sync."""
+    count = LEDGER_MAX // 3 + 500
     connection = pgweir(pool_mode="transaction").connect()
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE many_test (n int)")
-        cursor.executemany("INSERT INTO many_test VALUES (%s)", [(n,) for n in range(30000)])
-        assert cursor.rowcount == 30000
+        cursor.executemany("INSERT INTO many_test VALUES (%s)", [(n,) for n in range(count)])
+        assert cursor.rowcount == count
         with connection.pipeline():
-            cursors = [connection.execute("SELECT %s::int", [n]) for n in range(30000)]
-        assert [each.fetchone()[0] for each in cursors] == list(range(30000))
-        assert cursor.execute("SELECT count(*) FROM many_test").fetchone() == (30000,)
+            cursors = [connection.execute("SELECT %s::int", [n]) for n in range(count)]
+        assert [each.fetchone()[0] for each in cursors] == list(range(count))
+        assert cursor.execute("SELECT count(*) FROM many_test").fetchone() == (count,)
         cursor.execute("DROP TABLE many_test")

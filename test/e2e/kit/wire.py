@@ -214,8 +214,11 @@ class Channel:
     def __init__(self, sock, limit=LIMIT):
         self.sock = sock
         self.limit = limit
-        self.buffer = b""
+        self.buffer = bytearray()  # of which the front can be deleted without a copy of the rest
         sock.settimeout(limit)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            # As libpq and PostgreSQL do; else a second send waits for a delayed ACK.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):
         return self
@@ -236,8 +239,6 @@ class Channel:
 
     def send_slowly(self, data, size=1):
         """In pieces of `size` bytes, each in a packet of its own."""
-        if self.sock.family != socket.AF_UNIX:
-            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for at in range(0, len(data), size):
             self.sock.sendall(data[at:at + size])
 
@@ -253,7 +254,8 @@ class Channel:
             if not more:
                 raise Closed(f"closed with {len(self.buffer)} bytes unread")
             self.buffer += more
-        taken, self.buffer = self.buffer[:size], self.buffer[size:]
+        taken = bytes(self.buffer[:size])
+        del self.buffer[:size]
         return taken
 
     def read(self):
