@@ -377,7 +377,7 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
 	if (names_statement(entry)->is_forgetting) /* what comes behind must not rely on any */
-		known_distrust(&client->borrower.server->known);
+		known_distrust_sent(&client->borrower.server->known);
 	if (!prepared_inject(client, gather, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
 		return PREPARED_END;

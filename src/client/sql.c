@@ -332,7 +332,7 @@ static bool has_failed(const struct server *server)
 /* All statements go: nothing that was believed before holds behind it. NULL: no memory. */
 static struct ledger_change *forget_all(struct client *client)
 {
-	known_distrust(&client->borrower.server->known);
+	known_distrust_sent(&client->borrower.server->known);
 	return names_go_all(client);
 }
 
@@ -496,7 +496,7 @@ enum prepared_result sql_bind(struct client *client, const char *portal, const c
 		return prepared_refuse(client, &err, gather);
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
-		known_distrust(&client->borrower.server->known); /* its Execute is not looked at */
+		known_distrust_sent(&client->borrower.server->known); /* its Execute is not looked at */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
 	return PREPARED_PASS;

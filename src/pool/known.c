@@ -180,6 +180,14 @@ void known_distrust(struct known *known)
 		entry->is_spoilt |= entry->is_confirmed;
 }
 
+void known_distrust_sent(struct known *known)
+{
+	struct known_statement *entry;
+
+	TAILQ_FOREACH (entry, &known->list, node)
+		entry->is_spoilt = true;
+}
+
 unsigned int known_count(const struct known *known) { return HASH_COUNT(known->table); }
 
 void known_each(const struct known *known,
@@ -229,6 +237,7 @@ struct known_change {
 	struct known *known;
 	struct statement *statement; /* one owner */
 	uint32_t loss_count;         /* when it was made */
+	bool was_spoilt;
 };
 
 static struct ledger_change *make_change(struct known *known, struct statement *statement,
@@ -287,8 +296,10 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 	if (!is_done && change->loss_count == change->known->loss_count &&
 	    !find(change->known, change->statement)) {
 		entry = learn(change->known, change->statement);
-		if (entry)
+		if (entry) {
 			entry->is_confirmed = true;
+			entry->is_spoilt = change->was_spoilt;
+		}
 	}
 	free_change(change);
 }
@@ -296,9 +307,12 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 struct ledger_change *known_forget(struct known *known, struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_forget);
+	struct known_statement *entry = find(known, statement);
 
-	if (change)
-		forget(known, find(known, statement));
+	if (!change)
+		return NULL;
+	((struct known_change *)change)->was_spoilt = entry && entry->is_spoilt;
+	forget(known, entry);
 	return change;
 }
 

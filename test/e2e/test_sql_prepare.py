@@ -85,6 +85,12 @@ DIALOGUES = {
         [parse("SELECT 1", "s"), parse("deallocate all", "d"), sync()],
         [bind((), "d"), execute(), parse("SELECT 1", "t"), bind((), "t"), execute(), sync()],
         [bind((), "s"), sync()], [bind((), "d"), sync()], [bind((), "t"), execute(), sync()]],
+    "DEALLOCATE ALL behind what has just been parsed": [
+        [parse("SELECT 1", "s"), parse("DEALLOCATE ALL"), bind(), execute(), parse("SELECT 1", "s"),
+         bind((), "s"), execute(), sync()],
+        [bind((), "s"), execute(), sync()],
+        [parse("SELECT 2", "t"), parse("DEALLOCATE ALL", "d"), bind((), "d"), execute(),
+         parse("SELECT 2", "u"), bind((), "u"), execute(), sync()]],
     "DISCARD ALL that fails": [
         [parse("SELECT 1", "s"), sync()], "BEGIN",
         [parse("SELECT 2", "t"), parse("DISCARD ALL"), bind(), execute(), bind((), "s"), sync()],

@@ -72,6 +72,12 @@ bool known_is_spoilt(const struct known *known, const struct statement *statemen
  */
 void known_distrust(struct known *known);
 
+/*
+ * Something that takes statements away is sent: what was sent before it is not believed
+ * behind it, confirmed or not.
+ */
+void known_distrust_sent(struct known *known);
+
 unsigned int known_count(const struct known *known);
 
 /* Each statement that is known and confirmed, the longest unused first. */

@@ -18,7 +18,7 @@ static const struct bytes none = { "", 0 }; /* scope */
  *   <1  a reply of the server   =ab these are known, the longest unused first
  *   ?a  is sure                 /a  is not                %a  is spoilt
  *   D   a Describe of a is sent  tb  it has found the types of b
- *   X   none is believed any more
+ *   X   none is believed any more   Y   nor what is sent behind this
  *   bba b is called as a        bb-  b is not known
  */
 static const struct {
@@ -54,6 +54,9 @@ static const struct {
 	  "+a -a +a <1 S /a <3 /a <1 ?a" },
 	{ "spoilt until it is parsed again", "+a <1 ~a %a *a <3 <1 =a ?a" },
 	{ "and still if that is skipped", "+a <1 ~a +b *a <E %a =a" },
+	{ "and if a Close of it is skipped", "+a <1 ~a +b -a =b <E =a %a" },
+	{ "what a message that is sent takes away", "+a <1 +b Y %a %b <1 %b *b ! =b <3 <1 =b" },
+	{ "and does not, if it is skipped", "+a <1 +b +c Y <1 *a <E =ab %a %b" },
 	{ "none is believed any more", "+a +b <1 X %a <1 *a =ab" },
 	{ "a statement with the types that another was found to have",
 	  "+a <1 bb- D tb bba aaa =a" },
@@ -161,6 +164,9 @@ static void step(struct stage *stage, const char *word, const char *says)
 		break;
 	case 'X':
 		known_distrust(known);
+		break;
+	case 'Y':
+		known_distrust_sent(known);
 		break;
 	case '~':
 		known_spoil(known, statement);
