@@ -111,6 +111,7 @@ static void release(struct server *server)
 	buf_free(&server->reports);
 	params_release(params, &server->params);
 	params_release(params, &server->before);
+	params_release(params, &server->forgotten);
 	free(server->refusal);
 	server->refusal = NULL;
 	params_release(params, &server->baseline);

@@ -306,10 +306,14 @@ void server_forget_rest(struct server *server, bool is_all)
 	size_t count = 0;
 
 	server_settle_reports(server);
+	server->is_rest_unknown = true;
+	if (!is_all && server->forgotten == server->params)
+		return; /* one RESET of many, and nothing was set since the one before */
 	while (params_next(server->params, &at, &name, &value)) {
 		if (!params_seek(server->baseline, &seek, name, &normal))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : UNKNOWN };
 	}
 	check(server, params_change_all(table, &server->params, rest, count));
-	server->is_rest_unknown = true;
+	params_release(table, &server->forgotten);
+	server->forgotten = params_hold(server->params);
 }

@@ -111,6 +111,7 @@ struct server {
 	struct text_scope scope;                /* in which it prepares them: of `params` */
 	const struct params *params;       /* what is set there and is not its default */
 	const struct params *before;       /* `params` before ERRAND_REPLAY, while that runs */
+	const struct params *forgotten;    /* `params` behind the last RESET; held, or NULL */
 	const char *close_reason;          /* of is_close_needed; NULL: none */
 	struct err *refusal;               /* and why the server did not take them; or NULL */
 	const struct params *baseline;     /* what it reported at its login: its defaults */

@@ -57,6 +57,7 @@ static void done(struct dummy *dummy)
 
 	params_release(table, &dummy->server.baseline);
 	params_release(table, &dummy->server.params);
+	params_release(table, &dummy->server.forgotten);
 	ledger_done(&dummy->server.ledger);
 	buf_free(&dummy->server.reports);
 	ck_assert_uint_eq(params_table_count(table), 0);
@@ -539,6 +540,34 @@ START_TEST(server_forgets_the_rest)
 }
 END_TEST
 
+/* One text may have a hundred thousand of them. */
+START_TEST(server_resets_are_little_work)
+{
+	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } }, none[MAP_MAX] = { { 0 } };
+	const size_t count = 1000;
+	struct dummy dummy;
+	char name[16];
+
+	make(&dummy, zone, none);
+	for (int i = 0; i < 400; i++) {
+		snprintf(name, sizeof(name), "n%03d", i);
+		ck_assert(params_change(dummy.pools.with.params, &dummy.server.params, name, "x"));
+	}
+	compare_count = 0;
+	for (size_t i = 0; i < count; i++)
+		server_forget_rest(&dummy.server, false);
+	ck_assert_uint_lt(compare_count / count, 16);
+	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "\001");
+	/* What was set since is forgotten as well, and DISCARD ALL leaves nothing. */
+	ck_assert(params_change(dummy.pools.with.params, &dummy.server.params, "n399", "y"));
+	server_forget_rest(&dummy.server, false);
+	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "\001");
+	server_forget_rest(&dummy.server, true);
+	ck_assert_uint_eq(params_count(dummy.server.params), 0);
+	done(&dummy);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/server_params");
@@ -554,6 +583,7 @@ int main(void)
 	tcase_add_test(tcase, server_reports_at_rest_have_an_end);
 	tcase_add_test(tcase, server_reports_too_many_names);
 	tcase_add_loop_test(tcase, server_forgets_the_rest, 0, COUNT_OF(resets));
+	tcase_add_test(tcase, server_resets_are_little_work);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
