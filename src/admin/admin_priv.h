@@ -112,7 +112,7 @@ struct cursor {
 	struct waiting_walk waiting;
 	struct limits_walk limits;
 	enum console_role role; /* of the session */
-	bool is_owner; /* the session is of the user that we run as, by the Unix socket */
+	bool is_owner;          /* the session is of the user that we run as, by the Unix socket */
 	bool has_more; /* `next` found none, but has not looked at all there is: ask again later */
 	unsigned int look_count; /* since the last row */
 	size_t index;

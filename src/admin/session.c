@@ -77,11 +77,11 @@ void session_fail(struct console_session *session, const struct err *err)
 	log_failure(session, *session->logged ? session->logged : err->text,
 	            err->code == ERR_SYNTAX ? QUOTED_MAX : LOGGED_MAX);
 	*session->logged = 0;
-	message_error(&session->out, &(struct report){ .severity = "ERROR",
-	                                               .sqlstate = err->sqlstate,
-	                                               .text = err->text,
-	                                               .hint = *session->hint ? session->hint
-	                                                                      : NULL });
+	message_error(&session->out,
+	              &(struct report){ .severity = "ERROR",
+	                                .sqlstate = err->sqlstate,
+	                                .text = err->text,
+	                                .hint = *session->hint ? session->hint : NULL });
 	*session->hint = 0;
 	session->is_skipping = !session->is_simple;
 	end_answer(session);

@@ -26,7 +26,7 @@ static bool next_version(struct cursor *cursor, void *row)
 	return cursor->index++ == 0;
 }
 
-const struct show show_version = { "VERSION", next_version, COLUMNS(version_columns),
+const struct show show_version = { "VERSION",      next_version,  COLUMNS(version_columns),
 	                           "The version.", CONSOLE_STATS, SHOW_ALONE };
 
 /* ---- STATE ---- */
@@ -57,9 +57,12 @@ static bool next_state(struct cursor *cursor, void *at)
 }
 
 const struct show show_state = {
-	"STATE", next_state, COLUMNS(state_columns),
+	"STATE",
+	next_state,
+	COLUMNS(state_columns),
 	"Whether the whole daemon is paused or suspended; active: no, in a DRAIN too.",
-	CONSOLE_STATS, SHOW_ALONE
+	CONSOLE_STATS,
+	SHOW_ALONE
 };
 
 /* ---- CONFIG ---- */
@@ -73,8 +76,7 @@ _Static_assert(sizeof(struct config_row) <= ROW_SIZE_MAX, "a row is too large");
 static const struct column config_columns[] = {
 	COLUMN(struct config_row, VALUE_TEXT, key, "Name of the setting."),
 	COLUMN(struct config_row, VALUE_TEXT, value, "Value of the setting."),
-	{ "default", VALUE_TEXT, offsetof(struct config_row, initial),
-	  "Default of the setting." },
+	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
 	COLUMN(struct config_row, VALUE_TEXT, changeable,
 	       "Whether RELOAD and SET change it; else it takes a restart."),
 };
@@ -97,8 +99,10 @@ static bool next_config(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_config = { "CONFIG", next_config, COLUMNS(config_columns),
-	                          "All settings with their values.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_config = {
+	"CONFIG",      next_config, COLUMNS(config_columns), "All settings with their values.",
+	CONSOLE_STATS, SHOW_ALONE
+};
 
 /* ---- ALL, and one setting ---- */
 
@@ -127,9 +131,12 @@ static bool next_described(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_all = { "ALL", next_described, COLUMNS(setting_columns),
+const struct show show_all = { "ALL",
+	                       next_described,
+	                       COLUMNS(setting_columns),
 	                       "All settings with their values, as PostgreSQL shows its own.",
-	                       CONSOLE_STATS, SHOW_ALONE };
+	                       CONSOLE_STATS,
+	                       SHOW_ALONE };
 
 static bool next_setting(struct cursor *cursor, void *at)
 {
@@ -190,9 +197,12 @@ static bool next_pending(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_pending = { "PENDING", next_pending, COLUMNS(pending_columns),
+const struct show show_pending = { "PENDING",
+	                           next_pending,
+	                           COLUMNS(pending_columns),
 	                           "Settings whose new value waits for another SET that fits it.",
-	                           CONSOLE_STATS, SHOW_ALONE };
+	                           CONSOLE_STATS,
+	                           SHOW_ALONE };
 
 /* ---- LISTS ---- */
 
@@ -316,8 +326,10 @@ static bool next_list(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_lists = { "LISTS", next_list, COLUMNS(list_columns),
-	                         "How many there are of each thing.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_lists = {
+	"LISTS",       next_list, COLUMNS(list_columns), "How many there are of each thing.",
+	CONSOLE_STATS, SHOW_ALONE
+};
 
 /* ---- MEM ---- */
 
@@ -377,8 +389,9 @@ static bool next_mem(struct cursor *cursor, void *at)
 	return slab.name != NULL;
 }
 
-const struct show show_mem = { "MEM", next_mem, COLUMNS(mem_columns), "The caches of objects.",
-	                       CONSOLE_STATS, SHOW_ALONE };
+const struct show show_mem = {
+	"MEM", next_mem, COLUMNS(mem_columns), "The caches of objects.", CONSOLE_STATS, SHOW_ALONE
+};
 
 /* ---- DNS_HOSTS ---- */
 
@@ -412,8 +425,9 @@ static bool next_dns(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_dns_hosts = { "DNS_HOSTS", next_dns, COLUMNS(dns_columns),
-	                             "Names that were looked up.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_dns_hosts = { "DNS_HOSTS",          next_dns,
+	                             COLUMNS(dns_columns), "Names that were looked up.",
+	                             CONSOLE_STATS,        SHOW_ALONE };
 
 /* ---- DNS_ZONES ---- */
 
@@ -441,6 +455,7 @@ static bool next_zone(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_dns_zones = { "DNS_ZONES", next_zone, COLUMNS(zone_columns),
-	                             "Zones whose serial numbers are watched.", CONSOLE_STATS,
-	                             SHOW_ALONE };
+const struct show show_dns_zones = {
+	"DNS_ZONES",   next_zone, COLUMNS(zone_columns), "Zones whose serial numbers are watched.",
+	CONSOLE_STATS, SHOW_ALONE
+};

@@ -47,9 +47,12 @@ static bool next_peer(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_peers = { "PEERS", next_peer, COLUMNS(peer_columns),
+const struct show show_peers = { "PEERS",
+	                         next_peer,
+	                         COLUMNS(peer_columns),
 	                         "Other instances, whose cancel requests are passed on.",
-	                         CONSOLE_STATS, SHOW_ALONE };
+	                         CONSOLE_STATS,
+	                         SHOW_ALONE };
 
 /* ---- PEER_POOLS ---- */
 
@@ -88,6 +91,9 @@ static bool next_peer_pool(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_peer_pools = { "PEER_POOLS", next_peer_pool, COLUMNS(peer_pool_columns),
+const struct show show_peer_pools = { "PEER_POOLS",
+	                              next_peer_pool,
+	                              COLUMNS(peer_pool_columns),
 	                              "Cancel requests on their way to other instances.",
-	                              CONSOLE_STATS, SHOW_ALONE };
+	                              CONSOLE_STATS,
+	                              SHOW_ALONE };

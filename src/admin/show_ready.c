@@ -67,9 +67,12 @@ static bool next_ready(struct cursor *cursor, void *at)
 	return cursor->index++ == 0;
 }
 
-const struct show show_ready = { "READY", next_ready, COLUMNS(ready_columns),
+const struct show show_ready = { "READY",
+	                         next_ready,
+	                         COLUMNS(ready_columns),
 	                         "Whether new work is taken now, and if not, why.",
-	                         CONSOLE_STATS, SHOW_ALONE };
+	                         CONSOLE_STATS,
+	                         SHOW_ALONE };
 
 /* ---- DRAIN ---- */
 
@@ -83,8 +86,7 @@ static const struct column drain_columns[] = {
 	COLUMN(struct drain_row, VALUE_TEXT, state,
 	       "no, draining, overdue (the deadline has passed), drained (no client is left)."),
 	COLUMN(struct drain_row, VALUE_INT4, clients, "Clients that are left."),
-	COLUMN(struct drain_row, VALUE_INT4, working,
-	       "Clients that are left and have a server."),
+	COLUMN(struct drain_row, VALUE_INT4, working, "Clients that are left and have a server."),
 	COLUMN(struct drain_row, VALUE_INT4, waiting,
 	       "Clients that are left and wait for a server."),
 	COLUMN(struct drain_row, VALUE_INT8, closed,
@@ -124,5 +126,7 @@ static bool next_drain(struct cursor *cursor, void *at)
 	return cursor->index++ == 0;
 }
 
-const struct show show_drain = { "DRAIN", next_drain, COLUMNS(drain_columns), "How a DRAIN stands.",
-	                         CONSOLE_STATS, SHOW_ALONE };
+const struct show show_drain = {
+	"DRAIN",       next_drain, COLUMNS(drain_columns), "How a DRAIN stands.",
+	CONSOLE_STATS, SHOW_ALONE
+};

@@ -82,9 +82,12 @@ static bool next_rule(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_hba = { "HBA", next_rule, COLUMNS(hba_columns),
+const struct show show_hba = { "HBA",
+	                       next_rule,
+	                       COLUMNS(hba_columns),
 	                       "The rules of auth_hba_file, if auth_type is hba.",
-	                       CONSOLE_STATS, SHOW_ALONE };
+	                       CONSOLE_STATS,
+	                       SHOW_ALONE };
 
 /* ---- IDENT ---- */
 
@@ -121,6 +124,9 @@ static bool next_mapping(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_ident = { "IDENT", next_mapping, COLUMNS(ident_columns),
+const struct show show_ident = { "IDENT",
+	                         next_mapping,
+	                         COLUMNS(ident_columns),
 	                         "The maps of auth_ident_file, if auth_type is hba.",
-	                         CONSOLE_STATS, SHOW_ALONE };
+	                         CONSOLE_STATS,
+	                         SHOW_ALONE };

@@ -182,12 +182,10 @@ static bool next_client(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_clients = { "CLIENTS",
-	                           next_client,
-	                           { socket_columns, CONNECTION_COLUMNS },
-	                           "The clients.",
-	                           CONSOLE_STATS,
-	                           SHOW_OF_DATABASE };
+const struct show show_clients = {
+	"CLIENTS",      next_client,   { socket_columns, CONNECTION_COLUMNS },
+	"The clients.", CONSOLE_STATS, SHOW_OF_DATABASE
+};
 
 /* ---- servers ---- */
 
@@ -320,8 +318,11 @@ static bool next_socket(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_sockets = { "SOCKETS", next_socket, COLUMNS(socket_columns),
-	                           "Clients and servers, with their buffers.", CONSOLE_STATS,
+const struct show show_sockets = { "SOCKETS",
+	                           next_socket,
+	                           COLUMNS(socket_columns),
+	                           "Clients and servers, with their buffers.",
+	                           CONSOLE_STATS,
 	                           SHOW_OF_DATABASE };
 
 static bool next_active_socket(struct cursor *cursor, void *at)
@@ -335,7 +336,8 @@ static bool next_active_socket(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_active_sockets = { "ACTIVE_SOCKETS", next_active_socket,
-	                                  COLUMNS(socket_columns),
-	                                  "Those of them with something under way.",
-	                                  CONSOLE_STATS, SHOW_OF_DATABASE };
+const struct show show_active_sockets = {
+	"ACTIVE_SOCKETS",        next_active_socket,
+	COLUMNS(socket_columns), "Those of them with something under way.",
+	CONSOLE_STATS,           SHOW_OF_DATABASE
+};

@@ -17,10 +17,10 @@ _Static_assert(sizeof(struct stats_row) <= ROW_SIZE_MAX, "a row is too large");
 	{                                                                                     \
 		"database", VALUE_TEXT, offsetof(struct stats_row, database), "The database." \
 	}
-#define TOTAL(name, field, help)                                                   \
-	{                                                                          \
+#define TOTAL(name, field, help)                                              \
+	{                                                                     \
 		name, VALUE_NUMERIC, offsetof(struct stats_row, total.field), \
-		    help ", since the start."                             \
+		    help ", since the start."                                 \
 	}
 #define AVERAGE(name, field, help)                                                   \
 	{                                                                            \
@@ -144,14 +144,20 @@ static bool next_stats(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_stats = { "STATS", next_stats, COLUMNS(stats_columns),
-	                         "What was counted, and its averages.", CONSOLE_STATS, SHOW_ALONE };
-const struct show show_stats_totals = { "STATS_TOTALS", next_stats, COLUMNS(totals_columns),
-	                                "What was counted since the start.",
-	                                CONSOLE_STATS, SHOW_ALONE };
-const struct show show_stats_averages = { "STATS_AVERAGES", next_stats, COLUMNS(averages_columns),
+const struct show show_stats = {
+	"STATS",       next_stats, COLUMNS(stats_columns), "What was counted, and its averages.",
+	CONSOLE_STATS, SHOW_ALONE
+};
+const struct show show_stats_totals = {
+	"STATS_TOTALS", next_stats, COLUMNS(totals_columns), "What was counted since the start.",
+	CONSOLE_STATS,  SHOW_ALONE
+};
+const struct show show_stats_averages = { "STATS_AVERAGES",
+	                                  next_stats,
+	                                  COLUMNS(averages_columns),
 	                                  "Averages per second, or per query.",
-	                                  CONSOLE_STATS, SHOW_ALONE };
+	                                  CONSOLE_STATS,
+	                                  SHOW_ALONE };
 
 /* ---- one row a counter ---- */
 
@@ -196,5 +202,7 @@ static bool next_total(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_totals = { "TOTALS", next_total, COLUMNS(total_columns),
-	                          "All databases together.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_totals = {
+	"TOTALS",      next_total, COLUMNS(total_columns), "All databases together.",
+	CONSOLE_STATS, SHOW_ALONE
+};

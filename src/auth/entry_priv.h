@@ -41,8 +41,8 @@ struct entry {
 	struct scram_keys keys; /* STATE_SASL_*: the user's, client_key only at the end */
 	char *password;         /* what the client sent in the clear */
 	struct derived *derived;
-	struct job *job; /* see derived_job() */
-	bool is_submitted; /* and so a derivation was done for it */
+	struct job *job;         /* see derived_job() */
+	bool is_submitted;       /* and so a derivation was done for it */
 	struct outside *outside; /* PAM, LDAP */
 	usec_t deadline;
 	const char *user;

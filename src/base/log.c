@@ -484,8 +484,7 @@ void log_end(const struct logger *logger, enum log_level level, struct log_entry
 	if (is_taken && (!log->has_writer || level == LOG_LEVEL_FATAL)) {
 		wait_idle(log);
 		write_pending(log);
-	} else if (log->is_asleep &&
-	           (log->pending.count || was_over != log->limit.is_over)) {
+	} else if (log->is_asleep && (log->pending.count || was_over != log->limit.is_over)) {
 		log->is_asleep = false;
 		pthread_cond_signal(&log->wake);
 	}

@@ -29,9 +29,9 @@
 static bool is_remote(unsigned long type)
 {
 	static const unsigned long types[] = {
-		NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC,
-		CEPH_SUPER_MAGIC, FUSE_SUPER_MAGIC, AFS_SUPER_MAGIC,  CODA_SUPER_MAGIC,
-		V9FS_MAGIC,
+		NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  CIFS_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC, CEPH_SUPER_MAGIC, FUSE_SUPER_MAGIC,
+		AFS_SUPER_MAGIC,  CODA_SUPER_MAGIC, V9FS_MAGIC,
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {

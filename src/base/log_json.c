@@ -78,10 +78,10 @@ static void add_facts(struct buf *out, const struct log_facts *facts)
 	const struct {
 		const char *name, *text;
 	} texts[] = {
-		{ "event", facts->event },       { "sqlstate", facts->sqlstate },
-		{ "reason", facts->reason },     { "command", facts->command },
-		{ "setting", facts->setting },   { "value", facts->value },
-		{ "was", facts->was },           { "statement", facts->statement },
+		{ "event", facts->event },     { "sqlstate", facts->sqlstate },
+		{ "reason", facts->reason },   { "command", facts->command },
+		{ "setting", facts->setting }, { "value", facts->value },
+		{ "was", facts->was },         { "statement", facts->statement },
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -66,7 +66,7 @@ static const struct client_step {
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
 };
 
-#define UNPROVEN_STATES                                                              \
+#define UNPROVEN_STATES                                                                     \
 	(TO(CLIENT_STARTUP) | TO(CLIENT_PROOF) | TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | \
 	 TO(CLIENT_DELAYED))
 

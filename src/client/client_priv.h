@@ -65,7 +65,7 @@ bool client_send(struct client *client, struct bytes bytes);
 
 bool startup_input(struct client *client, struct bytes in); /* startup.c */
 /* What its startup packet said of its session becomes its parameters. false: it was refused. */
-bool startup_settle(struct client *client);                 /* startup.c */
+bool startup_settle(struct client *client); /* startup.c */
 /* While all is suspended: its startup packet has to wait, and it is read no further. */
 bool startup_holds(struct client *client);                  /* suspend.c */
 bool proof_input(struct client *client, struct bytes in);   /* proof.c */

@@ -15,11 +15,11 @@ struct gather {
 	struct server *server; /* to whom; NULL: what is gathered goes nowhere */
 	struct iovec pieces[GATHER_PIECES];
 	int count;
-	size_t used;          /* of room */
-	struct bytes unnamed; /* a Parse message's text that may have to be kept. unnamed.c */
-	const char *segment;  /* where a batch began that may be said again. heal.c */
-	bool is_rowed;        /* its first statement is described anew before it runs */
-	bool is_again;        /* it is being said again */
+	size_t used;                /* of room */
+	struct bytes unnamed;       /* a Parse message's text that may have to be kept. unnamed.c */
+	const char *segment;        /* where a batch began that may be said again. heal.c */
+	bool is_rowed;              /* its first statement is described anew before it runs */
+	bool is_again;              /* it is being said again */
 	enum ledger_wait waits_for; /* JUDGE_WAIT: what the client waits for before it sends more */
 	char room[GATHER_ROOM];
 };

@@ -380,7 +380,10 @@ void proof_begin(struct client *client)
 		proof_choose(client);
 }
 
-static bool is_answer(const struct frame *frame) { return frame->type == 'p' || frame->type == 'X'; }
+static bool is_answer(const struct frame *frame)
+{
+	return frame->type == 'p' || frame->type == 'X';
+}
 
 static void refuse_type(struct client *client, const struct frame *frame)
 {

@@ -278,8 +278,8 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 			return judgement;
 		if (!send_gathered(client, gather))
 			return JUDGE_END;
-	} while (judgement == JUDGE_WAIT && in->count < left &&
-	         client->stream.want == WANT_INPUT && server_has_room(client->borrower.server) &&
+	} while (judgement == JUDGE_WAIT && in->count < left && client->stream.want == WANT_INPUT &&
+	         server_has_room(client->borrower.server) &&
 	         ledger_ends_wait(&client->borrower.server->ledger, gather->waits_for));
 	return judgement;
 }

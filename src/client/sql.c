@@ -496,7 +496,8 @@ enum prepared_result sql_bind(struct client *client, const char *portal, const c
 		return prepared_refuse(client, &err, gather);
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
-		known_distrust_sent(&client->borrower.server->known); /* its Execute is not looked at */
+		known_distrust_sent(
+		    &client->borrower.server->known); /* its Execute is not looked at */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
 	return PREPARED_PASS;

@@ -55,8 +55,7 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	if (!tracked && !is_parameter_name(name))
 		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
 	if (client->entrance->parameter_count++ == PARAMS_NAMES_MAX)
-		return err_set(err, ERR_LIMIT,
-		               "too many startup parameters: at most %d are taken",
+		return err_set(err, ERR_LIMIT, "too many startup parameters: at most %d are taken",
 		               PARAMS_NAMES_MAX);
 	buf_add_cstr(parameters, tracked ? tracked : name);
 	at = parameters->count;
@@ -77,8 +76,8 @@ bool startup_settle(struct client *client)
 {
 	struct buf *parameters = &client->entrance->parameters;
 
-	if (buf_ok(parameters) && params_add_text(client->clients->with.params, &client->params,
-	                                          buf_bytes(parameters))) {
+	if (buf_ok(parameters) &&
+	    params_add_text(client->clients->with.params, &client->params, buf_bytes(parameters))) {
 		buf_free(parameters);
 		return true;
 	}

@@ -231,8 +231,7 @@ void unnamed_keep(struct client *client, const struct gather *gather)
 	if (!gather->unnamed.count)
 		return;
 	statement_release(unnamed->statements, &unnamed->statement);
-	unnamed->statement =
-	    statement_of(unnamed->statements, gather->unnamed, bytes_of("", 0));
+	unnamed->statement = statement_of(unnamed->statements, gather->unnamed, bytes_of("", 0));
 	unnamed->has_text = unnamed->statement != NULL;
 }
 

@@ -127,8 +127,8 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 	if (!put_setting(load->config, pair->name, pair->value, &note, &err))
 		problems_add(load->reader.problems, pair->place, "%s", err.text);
 	else if (note.code != ERR_NONE)
-		problems_warn(load->reader.problems, pair->place, "setting \"%s\": %s",
-		              pair->name, note.text);
+		problems_warn(load->reader.problems, pair->place, "setting \"%s\": %s", pair->name,
+		              note.text);
 }
 
 /* The sections of entries. */
@@ -182,9 +182,9 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 	if (!entry_sections[index].add(entries, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->place, "%s", err.text);
 	else
-		*entry_sections[index].place_of(entries, pair->name) = (struct place){
-			entries_file_name(entries, pair->place.file), pair->place.line
-		};
+		*entry_sections[index].place_of(entries, pair->name) =
+		    (struct place){ entries_file_name(entries, pair->place.file),
+			            pair->place.line };
 	if (notes.count)
 		problems_warn(problems, pair->place, "%s \"%s\": %s", entry_sections[index].what,
 		              pair->name, buf_text(&notes));

@@ -194,8 +194,8 @@ add_note(struct buf *notes, const struct entry_key *key, const char *format, ...
 	va_end(args);
 }
 
-static bool put_text(char **field, const struct entry_key *key, const char *text,
-                     struct buf *notes, struct err *err)
+static bool put_text(char **field, const struct entry_key *key, const char *text, struct buf *notes,
+                     struct err *err)
 {
 	char *copy;
 
@@ -233,8 +233,8 @@ static bool put_int(int *field, const struct entry_key *key, const char *text, s
 	if (!value_int(text, 10, &value, err))
 		return false;
 	if (value > max && key->low != LOW_REFUSED) {
-		add_note(notes, key, "must be from %lld to %lld, %lld is used",
-		         (long long)key->min, (long long)max, (long long)max);
+		add_note(notes, key, "must be from %lld to %lld, %lld is used", (long long)key->min,
+		         (long long)max, (long long)max);
 		value = max;
 	}
 	if (value > max || (key->low == LOW_REFUSED && value < key->min))
@@ -281,8 +281,7 @@ static bool put_load_balance(enum load_balance_hosts *field, const char *text, s
 
 	if (at < 0)
 		return err_set(err, ERR_CONFIG,
-		               "\"%s\" is not one of its values: round-robin or disable",
-		               text) ||
+		               "\"%s\" is not one of its values: round-robin or disable", text) ||
 		       hint_word(err, text, value_load_balances);
 	*field = (enum load_balance_hosts)at;
 	return true;

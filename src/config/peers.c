@@ -93,8 +93,8 @@ static bool add_peer(struct config_entries *entries, const char *name, char *tex
 	peer = peer_new(id);
 	if (!peer)
 		return err_set(err, ERR_MEMORY, "no memory");
-	ok = entry_read(peer, peer_keys, peer_keys_count, text, notes, err) &&
-	     judge_host(peer, err);
+	ok =
+	    entry_read(peer, peer_keys, peer_keys_count, text, notes, err) && judge_host(peer, err);
 	if (ok && !file_peer(entries, peer))
 		ok = err_set(err, ERR_MEMORY, "no memory");
 	if (!ok)
@@ -105,7 +105,8 @@ static bool add_peer(struct config_entries *entries, const char *name, char *tex
 bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
                       struct buf *notes, struct err *err)
 {
-	return add_peer(entries, name, text, notes, err) || err_prefix(err, "peer \"%.64s\": ", name);
+	return add_peer(entries, name, text, notes, err) ||
+	       err_prefix(err, "peer \"%.64s\": ", name);
 }
 
 struct place *entries_place_of_peer(struct config_entries *entries, const char *name)

@@ -101,12 +101,12 @@ static const struct unit byte_units[] = {
 static const struct {
 	const char *written, *meant;
 } other_units[] = {
-	{ "m", "min" },    { "mins", "min" }, { "minute", "min" }, { "minutes", "min" },
-	{ "sec", "s" },    { "secs", "s" },   { "second", "s" },   { "seconds", "s" },
-	{ "hour", "h" },   { "hours", "h" },  { "hr", "h" },       { "day", "d" },
-	{ "days", "d" },   { "msec", "ms" },  { "usec", "us" },    { "k", "kB" },
-	{ "kib", "kB" },   { "mib", "MB" },   { "gib", "GB" },     { "bytes", "B" },
-	{ "m", "MB" },     { "g", "GB" },
+	{ "m", "min" },  { "mins", "min" }, { "minute", "min" }, { "minutes", "min" },
+	{ "sec", "s" },  { "secs", "s" },   { "second", "s" },   { "seconds", "s" },
+	{ "hour", "h" }, { "hours", "h" },  { "hr", "h" },       { "day", "d" },
+	{ "days", "d" }, { "msec", "ms" },  { "usec", "us" },    { "k", "kB" },
+	{ "kib", "kB" }, { "mib", "MB" },   { "gib", "GB" },     { "bytes", "B" },
+	{ "m", "MB" },   { "g", "GB" },
 };
 
 /* Adds `: did you mean "5min"?`, if it is known what unit was meant. Returns false. */

@@ -38,10 +38,10 @@ struct daemon {
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct loop *loop;
 	struct stream_pool streams;
-	struct workers *workers;     /* for keys to be derived, of clients */
+	struct workers *workers;                       /* for keys to be derived, of clients */
 	struct workers *server_workers, *slow_workers; /* and of logins at servers */
-	struct dialogues *dialogues; /* for handshakes of TLS */
-	struct workers *lookups; /* for what waits on others */
+	struct dialogues *dialogues;                   /* for handshakes of TLS */
+	struct workers *lookups;                       /* for what waits on others */
 	struct workers *pam, *ldap;
 	struct verifiers *verifiers;
 	struct params_table *params;
@@ -53,7 +53,7 @@ struct daemon {
 	struct notify notify;
 	struct timer watchdog; /* on if the service manager has asked for it */
 	enum shutdown_state shutdown;
-	bool is_draining_to_end; /* shutdown_drain: it ends when the clients have gone */
+	bool is_draining_to_end;  /* shutdown_drain: it ends when the clients have gone */
 	struct pools_watch watch; /* on while shutdown is not NONE */
 	struct timer suspend;     /* on while a SUSPEND drains */
 	usec_t suspended_at;

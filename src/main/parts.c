@@ -19,14 +19,14 @@ static const struct {
 	                    "auth_ldap_options", "auth_pam_service" } },
 	[PART_CLIENT_TLS] = { "client_tls_...",
 	                      { "client_tls_sslmode", "client_tls_ca_file", "client_tls_cert_file",
-	                        "client_tls_key_file", "client_tls_protocols",
-	                        "client_tls_ciphers", "client_tls13_ciphers",
-	                        "client_tls_dheparams", "client_tls_ecdhcurve" } },
+	                        "client_tls_key_file", "client_tls_protocols", "client_tls_ciphers",
+	                        "client_tls13_ciphers", "client_tls_dheparams",
+	                        "client_tls_ecdhcurve" } },
 	[PART_SERVER_TLS] = { "server_tls_...",
 	                      { "server_tls_sslmode", "server_tls_negotiation",
-	                        "server_tls_ca_file", "server_tls_cert_file",
-	                        "server_tls_key_file", "server_tls_protocols",
-	                        "server_tls_ciphers", "server_tls13_ciphers" } },
+	                        "server_tls_ca_file", "server_tls_cert_file", "server_tls_key_file",
+	                        "server_tls_protocols", "server_tls_ciphers",
+	                        "server_tls13_ciphers" } },
 	[PART_PROXIES] = { "proxy_protocol", { "proxy_protocol", "proxy_protocol_from" } },
 };
 
@@ -45,10 +45,7 @@ const char *const *part_settings(enum part part) { return rows[part].settings; }
 
 const char *part_name(enum part part) { return rows[part].name; }
 
-static bool same_text(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "") == 0;
-}
+static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
 
 /* ---- logins ---- */
 
@@ -102,8 +99,8 @@ static struct users *make_users(const struct config *config, struct err *err)
 static bool make_logins(struct parts *parts, const struct config *fresh,
                         const struct config *running, const struct logger *logger, struct err *err)
 {
-	bool has_same_users =
-	    fresh->auth_type == running->auth_type && same_text(fresh->auth_file, running->auth_file);
+	bool has_same_users = fresh->auth_type == running->auth_type &&
+	                      same_text(fresh->auth_file, running->auth_file);
 	struct users *users;
 	struct hba *hba;
 

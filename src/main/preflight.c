@@ -78,8 +78,8 @@ static void judge_folder_of(const struct config *config, struct problems *proble
 	if (!slash)
 		snprintf(folder, sizeof(folder), ".");
 	else
-		snprintf(folder, sizeof(folder), "%.*s",
-		         slash == path ? 1 : (int)(slash - path), path);
+		snprintf(folder, sizeof(folder), "%.*s", slash == path ? 1 : (int)(slash - path),
+		         path);
 	judge_folder(config, problems, setting, folder);
 }
 
@@ -150,9 +150,10 @@ static void judge_socket(const struct config *config, struct problems *problems)
 	char path[PATH_MAX];
 
 	if (!*folder && config->listen_addr.count == 0)
-		problems_warn(problems, config_place(config, "listen_addr"),
-		              "neither listen_addr nor unix_socket_dir is set: clients need sockets "
-		              "from the service manager");
+		problems_warn(
+		    problems, config_place(config, "listen_addr"),
+		    "neither listen_addr nor unix_socket_dir is set: clients need sockets "
+		    "from the service manager");
 	if (!*folder)
 		return;
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", folder, config->listen_port);
@@ -237,7 +238,8 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 	const struct config *config = judging->config;
 	const char *user = config_auth_user(config, database);
 	const char *name = config_auth_dbname(config, database);
-	const struct config_database *runs_in = name ? config_database_find(config, name) : database;
+	const struct config_database *runs_in =
+	    name ? config_database_find(config, name) : database;
 	const struct user *known = user && judging->users ? users_find(judging->users, user) : NULL;
 
 	if (!user || !judging->users || !config_auth_query(config, database))

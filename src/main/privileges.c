@@ -85,8 +85,8 @@ bool privileges_borrow(struct privileges *own, const char *user, struct err *err
 		return refuse_root(user, err);
 	if (geteuid() != 0)
 		return true;
-	own->group_count = getgroups((int)(sizeof(own->groups) / sizeof(own->groups[0])),
-	                             own->groups);
+	own->group_count =
+	    getgroups((int)(sizeof(own->groups) / sizeof(own->groups[0])), own->groups);
 	if (own->group_count < 0 || initgroups(entry->pw_name, entry->pw_gid) != 0 ||
 	    setegid(entry->pw_gid) != 0 || seteuid(entry->pw_uid) != 0)
 		return err_set(err, ERR_SYSTEM, "cannot switch to user %s: %s", user,
@@ -97,8 +97,7 @@ bool privileges_borrow(struct privileges *own, const char *user, struct err *err
 
 void privileges_return(const struct privileges *own)
 {
-	if (own->is_borrowed &&
-	    (seteuid(0) != 0 || setegid(own->group) != 0 ||
-	     setgroups((size_t)own->group_count, own->groups) != 0))
+	if (own->is_borrowed && (seteuid(0) != 0 || setegid(own->group) != 0 ||
+	                         setgroups((size_t)own->group_count, own->groups) != 0))
 		abort(); /* root may do that */
 }

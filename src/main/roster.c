@@ -60,8 +60,13 @@ void roster_add_rules(struct roster *roster, const struct hba *hba)
 
 	for (size_t i = 0; hba && hba_row(hba, i, &row, &lists); i++) {
 		const char *const columns[RULE_COLUMNS] = {
-			row.type,    buf_text(&lists.database), buf_text(&lists.user), row.address,
-			row.netmask, row.method,                buf_text(&lists.options),
+			row.type,
+			buf_text(&lists.database),
+			buf_text(&lists.user),
+			row.address,
+			row.netmask,
+			row.method,
+			buf_text(&lists.options),
 		};
 
 		roster_add_rule(roster, columns, RULE_COLUMNS);

@@ -34,8 +34,7 @@ static const struct config *mix(const struct change *change, part_set held)
 
 		if (!(held & BIT(part)))
 			continue;
-		mixed =
-		    config_keep(before, change->daemon->config, part_settings((enum part)part));
+		mixed = config_keep(before, change->daemon->config, part_settings((enum part)part));
 		config_unref(&before);
 	}
 	return mixed;
@@ -154,8 +153,7 @@ enum config_change daemon_set(struct daemon *daemon, const char *name, const cha
                               struct err *err)
 {
 	struct change change = { .daemon = daemon, .name = name, .held = daemon->held };
-	enum config_change result =
-	    config_with(daemon->wanted, name, value, &change.wanted, err);
+	enum config_change result = config_with(daemon->wanted, name, value, &change.wanted, err);
 
 	if (result != CONFIG_CHANGED)
 		return result;

@@ -192,11 +192,10 @@ static bool load_own(struct making *making)
 
 	if (is_set(options->cert_file) != is_set(options->key_file) ||
 	    (needs_own && !is_set(options->cert_file)))
-		return err_set(making->err, ERR_UNFIT,
-		               "%s_cert_file and %s_key_file must be set%s%s%s", options->prefix,
-		               options->prefix, needs_own ? ": " : "",
-		               needs_own ? options->prefix : "",
-		               needs_own ? "_sslmode asks for them" : "");
+		return err_set(
+		    making->err, ERR_UNFIT, "%s_cert_file and %s_key_file must be set%s%s%s",
+		    options->prefix, options->prefix, needs_own ? ": " : "",
+		    needs_own ? options->prefix : "", needs_own ? "_sslmode asks for them" : "");
 	if (!is_set(options->cert_file))
 		return true;
 	bio = open_file(making, "cert_file", options->cert_file, &content);

@@ -46,12 +46,12 @@ struct tls {
 	 * each TLS_UPDATE_BYTES of data.
 	 */
 	unsigned int update_count;
-	bool is_flooded;     /* there were too many: it is broken */
+	bool is_flooded; /* there were too many: it is broken */
 	usec_t forgiven_at;
 	size_t opened_bytes; /* since one was forgiven for them */
-	unsigned int desk; /* in the shared room, counted from 1; 0: it has none */
-	struct bytes in; /* during a call: what may be read */
-	struct buf *out; /* during a call: what is written */
+	unsigned int desk;   /* in the shared room, counted from 1; 0: it has none */
+	struct bytes in;     /* during a call: what may be read */
+	struct buf *out;     /* during a call: what is written */
 };
 
 /* ---- tls_context.c ---- */

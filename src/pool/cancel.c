@@ -296,7 +296,11 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 		return NULL;
 	}
 	*cancel = (struct cancel){
-		.pool = pool, .server = server, .target = target, .on_end = on_end, .arg = arg,
+		.pool = pool,
+		.server = server,
+		.target = target,
+		.on_end = on_end,
+		.arg = arg,
 		.address = server->peer,
 	};
 	text_copy(cancel->asker, sizeof(cancel->asker), asker);

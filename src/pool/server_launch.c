@@ -228,9 +228,8 @@ static bool login_step(struct server *server, enum login_result result, struct b
 		return false;
 	case LOGIN_WORK:
 		job = login_job(login);
-		if (job &&
-		    workers_submit(login_is_slow(login) ? with->slow_workers : with->workers, job,
-		                   err)) {
+		if (job && workers_submit(login_is_slow(login) ? with->slow_workers : with->workers,
+		                          job, err)) {
 			server->entrance->is_working = true;
 			stream_want(&server->stream, WANT_NOTHING);
 			return true;

@@ -246,9 +246,8 @@ static bool file_now(struct server *server, const char *name, const char *value)
 		pair.value = NULL;
 		is_session = true;
 	}
-	check(server,
-	      params_change(table, is_session ? &server->params : &server->baseline, pair.name,
-	                    pair.value));
+	check(server, params_change(table, is_session ? &server->params : &server->baseline,
+	                            pair.name, pair.value));
 	return is_news;
 }
 

@@ -28,8 +28,9 @@ static const char *const hints[WAIT_REASONS] = {
 	[WAIT_SUSPENDED] = "RESUME in the console ends it.",
 	[WAIT_PAUSED] = "RESUME in the console ends it.",
 	[WAIT_DATABASE_PAUSED] = "RESUME of this database in the console ends it.",
-	[WAIT_POOL_FULL] = "Shorten what holds the servers, or raise default_pool_size, or pool_size "
-	                   "of the entry.",
+	[WAIT_POOL_FULL] =
+	    "Shorten what holds the servers, or raise default_pool_size, or pool_size "
+	    "of the entry.",
 	[WAIT_DATABASE_LIMIT] = "Shorten what holds the servers, or raise max_db_connections.",
 	[WAIT_USER_LIMIT] = "Shorten what holds the servers, or raise max_user_connections.",
 };
@@ -208,8 +209,8 @@ void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct 
 
 static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
 {
-	time_t wall = (time_t)((wall_now() - (loop_now(pools->with.loop) - hold->since)) /
-	                       USEC_PER_SEC);
+	time_t wall =
+	    (time_t)((wall_now() - (loop_now(pools->with.loop) - hold->since)) / USEC_PER_SEC);
 	char text[64];
 	struct tm parts;
 

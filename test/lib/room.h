@@ -70,7 +70,8 @@ void peer_message(const struct peer *peer, struct buf *out, char type);
 
 /*
  * Turns, and reads all that has come: the types of the messages, '^' a startup
- * packet, '.' the end. ParameterStatus of names of ours (pgbouncer.*) is left out. Good until the next call.
+ * packet, '.' the end. ParameterStatus of names of ours (pgbouncer.*) is left out. Good until the
+ * next call.
  */
 const char *peer_hear(struct room *room, struct peer *peer);
 

@@ -32,7 +32,7 @@
 #define SCRAM_NONCE_SIZE 33 /* room for a nonce of ours: 18 random bytes as text */
 #define SCRAM_NONCE_MAX 256
 #define SCRAM_MESSAGE_MAX 2048
-#define SCRAM_ITERATIONS_MAX 10000000 /* more would hold a thread for many seconds */
+#define SCRAM_ITERATIONS_MAX 10000000       /* more would hold a thread for many seconds */
 #define SCRAM_SERVER_ITERATIONS_MAX 1000000 /* what a server may ask of us */
 
 /* What a password becomes: all that both roles need. */

@@ -34,9 +34,9 @@ struct ending_count {
 
 /* One end. */
 struct ending_told {
-	enum err_code code;            /* ERR_NONE unless an error is the reason */
-	const char *words;             /* what is logged and told */
-	const char *detail;            /* and more of that; NULL: there is no more */
+	enum err_code code; /* ERR_NONE unless an error is the reason */
+	const char *words;  /* what is logged and told */
+	const char *detail; /* and more of that; NULL: there is no more */
 	const char *database, *user;
 };
 

@@ -6,9 +6,9 @@
  *
  * A line is written before the call returns as long as lines are few and that takes no
  * time; else by a thread of the log's own, many lines with one write, so that a slow disk
- * does not hold up the loop. Lines that find LOG_PENDING_MAX bytes still waiting are counted and dropped, and
- * the log says how many. FATAL lines, and lines before log_start(), are written
- * before the call returns. log_free() writes all that waits.
+ * does not hold up the loop. Lines that find LOG_PENDING_MAX bytes still waiting are counted and
+ * dropped, and the log says how many. FATAL lines, and lines before log_start(), are written before
+ * the call returns. log_free() writes all that waits.
  *
  * Where stderr is the journal of systemd, what goes there has its priority in front in
  * place of time and level ("<4>text"), as the journal has those itself.
@@ -79,9 +79,9 @@ struct log_who {
 	const char *kind;    /* "client", "server", "peer", "pool"; NULL: the daemon itself */
 	const void *pointer; /* NULL: not told */
 	uint64_t id;         /* as in SHOW; 0 = none. Not in the text */
-	const char *database, *user; /* both or none */
-	struct line address;         /* begins empty, in `room` */
-	bool is_json;                /* what only JSON has is worth looking for */
+	const char *database, *user;   /* both or none */
+	struct line address;           /* begins empty, in `room` */
+	bool is_json;                  /* what only JSON has is worth looking for */
 	const char *application_name;  /* NULL or "": none. JSON only */
 	const struct log_facts *facts; /* of the line. JSON only */
 	char room[160];

@@ -7,8 +7,8 @@
 #define PGWEIR_BASE_VERSION_H
 
 #define VERSION_COMPATIBLE "1.26.1"
-#define VERSION_OWN PACKAGE_NAME " " PACKAGE_VERSION                      /* pgweir X.Y.Z */
-#define VERSION_SHOW "PgBouncer " VERSION_COMPATIBLE " (" VERSION_OWN ")" /* as SHOW VERSION says \
-	                                                                   */
+#define VERSION_OWN PACKAGE_NAME " " PACKAGE_VERSION /* pgweir X.Y.Z */
+/* As SHOW VERSION says it. */
+#define VERSION_SHOW "PgBouncer " VERSION_COMPATIBLE " (" VERSION_OWN ")"
 
 #endif

@@ -53,8 +53,8 @@ struct sql_unnamed;
 struct client_entrance {
 	TAILQ_ENTRY(client_entrance) unproven; /* while it has not proven who it is, */
 	struct client *client;                 /* and then NULL */
-	bool is_unknown;   /* there is no such user */
-	bool has_answered; /* what it was asked for its proof */
+	bool is_unknown;                       /* there is no such user */
+	bool has_answered;                     /* what it was asked for its proof */
 	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
 	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
 	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
@@ -66,11 +66,11 @@ struct client_entrance {
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	struct buf parameters;   /* of its startup packet: name\0value\0 */
 	unsigned int parameter_count;
-	unsigned int minor;      /* of the protocol that was asked for */
-	bool was_tls_answered;   /* SSLRequest, or a ClientHello */
-	char *certificate_name;  /* of its certificate, or NULL */
-	bool has_certificate;    /* it has shown one, and that is good */
-	bool is_introduced;      /* no PROXY header comes any more */
+	unsigned int minor;     /* of the protocol that was asked for */
+	bool was_tls_answered;  /* SSLRequest, or a ClientHello */
+	char *certificate_name; /* of its certificate, or NULL */
+	bool has_certificate;   /* it has shown one, and that is good */
+	bool is_introduced;     /* no PROXY header comes any more */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
@@ -117,7 +117,7 @@ struct client {
 	struct sql_unnamed *sql; /* what that does to names, or NULL. client/sql.c */
 	char *slow; /* what its batch, or the last one of its transaction, began with, or NULL.
 	             * client/slow.c */
-	struct timer timer;      /* the limit of its state */
+	struct timer timer; /* the limit of its state */
 
 	struct database *database;
 	struct account *account;      /* it logged in as */

@@ -77,22 +77,22 @@ struct clients {
 	struct keys keys;
 	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
 	unsigned int delayed_count;
-	bool is_delay_cut; /* they were more than are kept waiting, and that was logged */
+	bool is_delay_cut;       /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */
 	struct unproven_list unproven; /* clients that have not logged in, the oldest first */
-	unsigned int high_count; /* of those, with a descriptor that is kept for others */
-	uint64_t evicted_count;  /* of those, closed as open files ran short */
+	unsigned int high_count;       /* of those, with a descriptor that is kept for others */
+	uint64_t evicted_count;        /* of those, closed as open files ran short */
 	usec_t shortage_told_at;       /* 0: never */
-	unsigned int count;      /* all, the closed ones not */
+	unsigned int count;            /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
-	unsigned int place_count; /* those that count for max_client_conn */
-	uint64_t limit_hits;      /* clients refused by it */
-	usec_t limit_said_at;     /* when the log had that last; 0: never */
-	unsigned int guest_count; /* at the console, administrators excepted */
+	unsigned int place_count;  /* those that count for max_client_conn */
+	uint64_t limit_hits;       /* clients refused by it */
+	usec_t limit_said_at;      /* when the log had that last; 0: never */
+	unsigned int guest_count;  /* at the console, administrators excepted */
 	uint64_t guest_limit_hits; /* of those: refused by max_db_client_connections */
-	struct endings endings; /* how clients have ended */
-	bool is_shutting_down;  /* only the console lets anyone in, and */
-	uint64_t shutdown_id;   /* who came before this id: 0 = nobody */
+	struct endings endings;    /* how clients have ended */
+	bool is_shutting_down;     /* only the console lets anyone in, and */
+	uint64_t shutdown_id;      /* who came before this id: 0 = nobody */
 	struct emptying emptying;
 	struct slab slab;
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */

@@ -177,7 +177,7 @@ struct config {
 	usec_t dns_nxdomain_ttl;
 	usec_t dns_zone_check_period; /* 0 = off */
 	char *resolv_conf;            /* "" = the system's */
-	usec_t shutdown_drain; /* 0 = SIGTERM sends nobody away */
+	usec_t shutdown_drain;        /* 0 = SIGTERM sends nobody away */
 	usec_t suspend_timeout;
 	usec_t takeover_timeout;  /* 0 = no limit */
 	usec_t query_wait_notify; /* 0 = off */

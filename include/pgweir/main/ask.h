@@ -30,8 +30,9 @@ struct ask {
  */
 struct ask_whom {
 	char path[ASK_PATH_SIZE]; /* of the Unix socket */
-	const char *user; /* of the console; NULL: pgbouncer, as the system user of the daemon may */
-	uid_t owner;      /* the system user that the daemon is known to run as */
+	const char
+	    *user;   /* of the console; NULL: pgbouncer, as the system user of the daemon may */
+	uid_t owner; /* the system user that the daemon is known to run as */
 	bool is_strict;
 };
 

@@ -16,7 +16,10 @@ struct roster {
 };
 
 /* Start with ROSTER_EMPTY. */
-#define ROSTER_EMPTY { .is_whole = true }
+#define ROSTER_EMPTY             \
+	{                        \
+		.is_whole = true \
+	}
 
 void roster_add(struct roster *roster, const char *line);
 void roster_done(struct roster *roster);

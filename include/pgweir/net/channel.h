@@ -61,9 +61,9 @@ enum handover_kind {
 struct channel {
 	int fd;
 	usec_t deadline; /* by clock_now() */
-	bool is_broken; /* something has failed: nothing is sent any more */
-	bool is_deaf;   /* receiving has failed: nothing is received either */
-	struct err err; /* good when it is broken */
+	bool is_broken;  /* something has failed: nothing is sent any more */
+	bool is_deaf;    /* receiving has failed: nothing is received either */
+	struct err err;  /* good when it is broken */
 };
 
 /* Sends one message, and with it a descriptor unless that is -1. false: it is broken. */

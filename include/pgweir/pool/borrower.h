@@ -53,8 +53,8 @@ struct borrower_ops {
 	void (*on_again)(struct borrower *borrower, struct bytes batch);
 	/*
 	 * The lent server takes bytes again, after server_send() had to keep some; or
-	 * what the borrower waits for (waits_for) has come; or the rest of a frame that nobody asked for has come,
-	 * and with that it may be returned.
+	 * what the borrower waits for (waits_for) has come; or the rest of a frame that nobody
+	 * asked for has come, and with that it may be returned.
 	 */
 	void (*on_room)(struct borrower *borrower);
 	/* The lent server is gone; borrower->server is NULL. is_told: it said so itself,
@@ -99,7 +99,7 @@ struct borrower {
 	uint8_t waits_for;   /* enum ledger_wait: of its server's, before it says more */
 	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
 	usec_t waiting_since;            /* good while it waits for whatever it may be */
-	usec_t waited; /* in lines, since its owner set this to 0 */
+	usec_t waited;                   /* in lines, since its owner set this to 0 */
 	union {
 		uint64_t line_number;     /* good in NEWCOMER and WAITING: grows along a line */
 		struct server_wish *wish; /* good in APART and EXPECTING */

@@ -50,7 +50,7 @@ struct database {
 	bool is_auto;               /* made by `*` */
 	bool is_paused;
 	bool is_disabled;
-	struct hold hold; /* good while it is paused */
+	struct hold hold;  /* good while it is paused */
 	struct timer rest; /* autodb_idle_timeout */
 	bool has_gone;     /* a pool of it has been forgotten, or killed */
 	struct stats gone; /* and what it had counted: totals never shrink */
@@ -69,9 +69,9 @@ struct account {
 	unsigned int exempt_count; /* of them: those that no limit of clients is for */
 	int server_limit;          /* max_user_connections; 0 = none */
 	uint64_t server_limit_hits, client_limit_hits; /* as those of a database */
-	struct credentials credentials; /* what the secret is good for */
-	char *secret;                   /* as auth_file has it; NULL: not there */
-	unsigned int secret_version;    /* another one after each change of the secret */
+	struct credentials credentials;                /* what the secret is good for */
+	char *secret;                                  /* as auth_file has it; NULL: not there */
+	unsigned int secret_version; /* another one after each change of the secret */
 	char name[CONFIG_USER_NAME_MAX + 1];
 };
 

@@ -117,20 +117,21 @@ struct ledger {
 	uint32_t room;                /* entries in the ring: a power of two */
 	uint32_t head;                /* where the oldest lies */
 	uint32_t count;
-	uint32_t ready_count;     /* entries that a ReadyForQuery ends */
-	uint32_t segment;         /* Syncs that were noted: what lies between two fails together */
-	bool is_copying;          /* the entry at the head has brought the server into COPY IN */
-	bool is_copy_open;        /* and, as far as we know, still reads CopyData */
-	bool is_skipping;         /* the server ignores everything up to the next Sync */
-	bool has_data;            /* CopyData was sent since the last Query or Execute */
-	bool is_skip_unsure;      /* ... or not, if a Sync before is answered after all */
-	bool is_open;             /* of the extended protocol, and no Sync behind it yet */
-	bool is_held_back;        /* the server may keep answers until it hears Flush or Sync */
-	bool is_doubtful;         /* nobody can tell any more what is owed */
-	bool has_result;          /* the query at the head has had a result, or an error */
-	uint8_t both;             /* enum ledger_both, of the query at the head */
-	uint32_t copy_sync_count; /* Syncs within the copy at the head, which ignores what it reads */
-	uint32_t unsure_count;    /* Syncs that may be answered yet, or never */
+	uint32_t ready_count; /* entries that a ReadyForQuery ends */
+	uint32_t segment;     /* Syncs that were noted: what lies between two fails together */
+	bool is_copying;      /* the entry at the head has brought the server into COPY IN */
+	bool is_copy_open;    /* and, as far as we know, still reads CopyData */
+	bool is_skipping;     /* the server ignores everything up to the next Sync */
+	bool has_data;        /* CopyData was sent since the last Query or Execute */
+	bool is_skip_unsure;  /* ... or not, if a Sync before is answered after all */
+	bool is_open;         /* of the extended protocol, and no Sync behind it yet */
+	bool is_held_back;    /* the server may keep answers until it hears Flush or Sync */
+	bool is_doubtful;     /* nobody can tell any more what is owed */
+	bool has_result;      /* the query at the head has had a result, or an error */
+	uint8_t both;         /* enum ledger_both, of the query at the head */
+	uint32_t
+	    copy_sync_count;   /* Syncs within the copy at the head, which ignores what it reads */
+	uint32_t unsure_count; /* Syncs that may be answered yet, or never */
 };
 
 void ledger_done(struct ledger *ledger);

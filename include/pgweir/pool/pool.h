@@ -73,7 +73,7 @@ struct pool {
 	struct borrower_list expecting; /* those of them whose server is being launched */
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
 	unsigned int apart_count, expecting_count;
-	unsigned int own_count; /* of server_count: those that serve one borrower only */
+	unsigned int own_count;   /* of server_count: those that serve one borrower only */
 	unsigned int hasty_count; /* of those in any of the lines: pool_haste.c */
 
 	struct cancel_list cancels_waiting;
@@ -93,9 +93,9 @@ struct pool {
 	/* after logins that failed */
 	bool is_failing; /* at all hosts */
 	struct err failure;
-	usec_t failed_at; /* when the last login failed; 0: none ever did */
+	usec_t failed_at;         /* when the last login failed; 0: none ever did */
 	unsigned int probes_left; /* attempts that are made though nobody waits: pool_haste.c */
-	bool is_hopeful; /* no attempt for long: clients with fail_fast wait for this one */
+	bool is_hopeful;      /* no attempt for long: clients with fail_fast wait for this one */
 	struct timer retry;   /* server_login_retry */
 	struct timer reserve; /* reserve_pool_timeout of the head of the line */
 	struct timer rest;    /* pool_idle_timeout */

@@ -108,7 +108,7 @@ struct server {
 	struct ledger_change ahead_change; /* of that query */
 	struct segment segment;            /* what the borrower may say again */
 	struct known known;                /* the statements that are prepared there */
-	struct text_scope scope;                /* in which it prepares them: of `params` */
+	struct text_scope scope;           /* in which it prepares them: of `params` */
 	const struct params *params;       /* what is set there and is not its default */
 	const struct params *before;       /* `params` before ERRAND_REPLAY, while that runs */
 	const struct params *forgotten;    /* `params` behind the last RESET; held, or NULL */

@@ -14,9 +14,9 @@ static const struct {
 	size_t count;
 	uint64_t hash;
 } vectors[] = {
-	{ 1, UINT64_C(0x68a914128e01e473) }, { 2, UINT64_C(0x010bac45c41e3669) },
-	{ 3, UINT64_C(0x4d4c9a4a8ef6e0ad) }, { 7, UINT64_C(0x2f098ab0c751325a) },
-	{ 8, UINT64_C(0xead411e67ebe2eea) }, { 9, UINT64_C(0x75927f9d95124362) },
+	{ 1, UINT64_C(0x68a914128e01e473) },  { 2, UINT64_C(0x010bac45c41e3669) },
+	{ 3, UINT64_C(0x4d4c9a4a8ef6e0ad) },  { 7, UINT64_C(0x2f098ab0c751325a) },
+	{ 8, UINT64_C(0xead411e67ebe2eea) },  { 9, UINT64_C(0x75927f9d95124362) },
 	{ 15, UINT64_C(0xf30eb725bb91c9ea) }, { 16, UINT64_C(0x8972188433a5c5b7) },
 	{ 63, UINT64_C(0x385d3e39e5f37359) },
 };

@@ -71,8 +71,8 @@ END_TEST
 /* Lines are looked at eight bytes at a time: a byte must be found wherever it stands. */
 START_TEST(log_spells_out_control_bytes_everywhere)
 {
-	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ', '~', '\t', '\xa0', '\xff',
-		                      '\x80', '\x9b', '\x9f' };
+	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ',    '~',   '\t',
+		                      '\xa0', '\xff', '\x80', '\x9b', '\x9f' };
 	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], said[32], wanted[64];
 	struct log *log = log_new();
 	struct logger logger = { log, NULL };
@@ -110,7 +110,9 @@ START_TEST(log_spells_out_controls_in_utf8)
 	static const struct {
 		const char *said, *written;
 	} lines[] = {
-		{ "a \xc2\x9b" "31m b", "LOG a \\xc2\\x9b31m b\n" },
+		{ "a \xc2\x9b"
+		  "31m b",
+		  "LOG a \\xc2\\x9b31m b\n" },
 		{ "a \xc2\x80\xc2\x9f", "LOG a \\xc2\\x80\\xc2\\x9f\n" },
 		{ "a \xc2\xa0 \xc3\x9b \xe2\x82\xac", "LOG a \xc2\xa0 \xc3\x9b \xe2\x82\xac\n" },
 		{ "a \xf0\x9f\x90\x98 b", "LOG a \xf0\x9f\x90\x98 b\n" },

@@ -54,11 +54,11 @@ static const struct {
 	  1, 1 },
 	{ NULL, "loud", POOL_MODE_SESSION, 50, 11, 52, 14, 15, 56, 57, 13, 58, 59, 60, 61, 62, 0,
 	  0 },
-	{ "loud", "loud", POOL_MODE_SESSION, 50, 31, 52, 34, 35, 56, 57, 33, 58, 59, 60, 61, 62,
-	  0, 0 },
+	{ "loud", "loud", POOL_MODE_SESSION, 50, 31, 52, 34, 35, 56, 57, 33, 58, 59, 60, 61, 62, 0,
+	  0 },
 	{ "low", NULL, POOL_MODE_STATEMENT, 0, 0, 0, 14, 15, 16, 17, 13, 18, 0, 20, 21, 22, 0, 0 },
-	{ "loud", "low", POOL_MODE_TRANSACTION, 0, 31, 0, 34, 35, 16, 17, 33, 18, 0, 20, 21, 22,
-	  1, 0 },
+	{ "loud", "low", POOL_MODE_TRANSACTION, 0, 31, 0, 34, 35, 16, 17, 33, 18, 0, 20, 21, 22, 1,
+	  0 },
 };
 
 START_TEST(effective_values)

@@ -42,8 +42,9 @@ static const struct {
 	{ "auth_user=a auth_query='SELECT a, b FROM c WHERE a = $1' auth_dbname=a", NULL },
 	{ "hots=a", "unknown key \"hots\": did you mean \"host\"?" },
 	{ "pol_size=3", "unknown key \"pol_size\": did you mean \"pool_size\"?" },
-	{ "pool_mode=transactions", "pool_mode: \"transactions\" is not one of its values: session, "
-	                            "transaction or statement: did you mean \"transaction\"?" },
+	{ "pool_mode=transactions",
+	  "pool_mode: \"transactions\" is not one of its values: session, "
+	  "transaction or statement: did you mean \"transaction\"?" },
 	{ "server_lifetime=5m", "server_lifetime: \"5m\" is not a duration (a number, or one with "
 	                        "us, ms, s, min, h or d): did you mean \"5min\"?" },
 	{ "HOST=a", "unknown key \"HOST\": did you mean \"host\"?" },
@@ -90,9 +91,8 @@ START_TEST(entry_read_takes_what_is_doubtful)
 	struct err err = { 0 };
 
 	entry_reset(&entry, database_keys, database_keys_count);
-	ck_assert_msg(
-	    entry_read(&entry, database_keys, database_keys_count, text, &notes, &err), "%s",
-	    err.text);
+	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, &notes, &err),
+	              "%s", err.text);
 	ck_assert_str_eq(buf_text(&notes), doubts[_i].notes);
 	ck_assert_int_eq(entry.pool_size, doubts[_i].pool_size);
 	config_entry_free(&entry, database_keys, database_keys_count);
@@ -110,8 +110,8 @@ START_TEST(entry_read_fills_a_database)
 	struct err err = { 0 };
 
 	entry_reset(&entry, database_keys, database_keys_count);
-	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, NULL, &err), "%s",
-	              err.text);
+	ck_assert_msg(entry_read(&entry, database_keys, database_keys_count, text, NULL, &err),
+	              "%s", err.text);
 	ck_assert_str_eq(entry.host, "i"); /* the last one counts */
 	ck_assert_str_eq(entry.dbname, "d");
 	ck_assert_str_eq(entry.user, "u");
@@ -139,7 +139,8 @@ START_TEST(entry_read_fills_a_user)
 	struct err err = { 0 };
 
 	entry_reset(&entry, user_keys, user_keys_count);
-	ck_assert_msg(entry_read(&entry, user_keys, user_keys_count, text, NULL, &err), "%s", err.text);
+	ck_assert_msg(entry_read(&entry, user_keys, user_keys_count, text, NULL, &err), "%s",
+	              err.text);
 	ck_assert_int_eq(entry.pool_size, CONFIG_INHERIT);
 	ck_assert_int_eq(entry.reserve_pool_size, 3);
 	ck_assert_int_eq(entry.max_user_connections, 5);

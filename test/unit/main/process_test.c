@@ -79,7 +79,8 @@ START_TEST(root_is_refused_and_can_be_given_up)
 	ck_assert(!privileges_drop(NULL, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "refusing to run as root"));
 	ck_assert(!privileges_drop("root", &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "refusing to run as root: user is root, which is root"));
+	ck_assert_ptr_nonnull(
+	    strstr(err.text, "refusing to run as root: user is root, which is root"));
 	ck_assert(privileges_drop("nobody", &err));
 	ck_assert_uint_eq(getuid(), getpwnam("nobody")->pw_uid);
 	ck_assert_uint_eq(getegid(), getpwnam("nobody")->pw_gid);

@@ -180,11 +180,11 @@ static const struct dialogue {
 static enum ledger_kind kind_of(char type)
 {
 	static const enum ledger_kind kinds[128] = {
-		['Q'] = LEDGER_QUERY,     ['F'] = LEDGER_FUNCTION, ['P'] = LEDGER_PARSE,
-		['B'] = LEDGER_BIND,      ['D'] = LEDGER_DESCRIBE, ['E'] = LEDGER_EXECUTE,
-		['t'] = LEDGER_TYPES,
-		['C'] = LEDGER_CLOSE,     ['S'] = LEDGER_SYNC,     ['H'] = LEDGER_NONE,
-		['d'] = LEDGER_COPY_DATA, ['c'] = LEDGER_COPY_END, ['f'] = LEDGER_COPY_END,
+		['Q'] = LEDGER_QUERY,    ['F'] = LEDGER_FUNCTION,  ['P'] = LEDGER_PARSE,
+		['B'] = LEDGER_BIND,     ['D'] = LEDGER_DESCRIBE,  ['E'] = LEDGER_EXECUTE,
+		['t'] = LEDGER_TYPES,    ['C'] = LEDGER_CLOSE,     ['S'] = LEDGER_SYNC,
+		['H'] = LEDGER_NONE,     ['d'] = LEDGER_COPY_DATA, ['c'] = LEDGER_COPY_END,
+		['f'] = LEDGER_COPY_END,
 	};
 
 	return kinds[(unsigned char)type];

@@ -194,8 +194,7 @@ START_TEST(params_change_all_at_random)
 			names[i][1] = values[i][1] = 0;
 			pairs[i] = (struct params_pair){ names[i],
 				                         values[i][0] == '2' ? NULL : values[i] };
-			ck_assert(
-			    params_change(table, &single, pairs[i].name, pairs[i].value));
+			ck_assert(params_change(table, &single, pairs[i].name, pairs[i].value));
 		}
 		ck_assert(params_change_all(table, &together, pairs, count));
 		ck_assert_ptr_eq(single, together);

@@ -421,8 +421,8 @@ START_TEST(server_files_reports_when_its_work_is_done)
 	check_maps(&dummy, reports[_i].says, reports[_i].baseline, reports[_i].have);
 	server_settle_reports(&dummy.server);
 	ck_assert_str_eq(params_find(dummy.server.baseline, "is_superuser"), "gone");
-	ck_assert(params_change(dummy.pools.with.params, &dummy.server.baseline, "is_superuser",
-	                        NULL));
+	ck_assert(
+	    params_change(dummy.pools.with.params, &dummy.server.baseline, "is_superuser", NULL));
 	if (strcmp(reports[_i].report.name, "is_superuser") != 0)
 		check_maps(&dummy, reports[_i].says, reports[_i].baseline_after,
 		           reports[_i].have_after);
@@ -433,7 +433,8 @@ END_TEST
 /* A megabyte of reports: what is kept and what is compared do not grow with what was sent. */
 START_TEST(server_reports_are_little_work)
 {
-	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } }, none[MAP_MAX] = { { 0 } };
+	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } },
+				 none[MAP_MAX] = { { 0 } };
 	const size_t count = 100000;
 	struct dummy dummy;
 	char name[16], value[16];
@@ -543,7 +544,8 @@ END_TEST
 /* One text may have a hundred thousand of them. */
 START_TEST(server_resets_are_little_work)
 {
-	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } }, none[MAP_MAX] = { { 0 } };
+	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } },
+				 none[MAP_MAX] = { { 0 } };
 	const size_t count = 1000;
 	struct dummy dummy;
 	char name[16];
