@@ -97,7 +97,9 @@ static void log_change(const struct change *change, const struct err why[PARTS])
 			         part_name((enum part)part));
 	}
 	if (touched < PARTS && change->held & BIT(touched))
-		log_warning(logger, "SET %s: not in force: %s; %s as before until it fits",
+		log_warning(logger,
+		            "SET %s: not in force: %s; %s: the old values stay in force until the "
+		            "new ones fit",
 		            change->name, why[touched].text, part_name(touched));
 }
 
@@ -144,7 +146,9 @@ static enum config_change change_one(struct change *change, struct err *err)
 		return CONFIG_REFUSED;
 	if (touched == PARTS || !(change->held & BIT(touched)))
 		return CONFIG_CHANGED;
-	err_set(err, ERR_UNFIT, "taken, but not in force: %s; %s as before until it fits",
+	err_set(err, ERR_UNFIT,
+	        "taken, but not in force: %s; %s: the old values stay in force until the new ones "
+	        "fit (SHOW PENDING)",
 	        why[touched].text, part_name(touched));
 	return CONFIG_HELD;
 }
