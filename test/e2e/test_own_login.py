@@ -27,6 +27,7 @@ def told(daemon, user, secret, **kw):
     (row,) = [row for row in weir.admin("SHOW ERRORS") if row["type"] == "S"]
     assert (row["reason"], row["is_error"]) == ("pgweir's own login refused", "yes")
     assert (row["last_database"], row["last_user"]) == ("app", user)
+    assert start in row["last_message"]
     early = refusal(weir.address, user, password="scram secret")  # within server_login_retry
     assert early.text.startswith("server login has been failing") or early.text == refused.text
     assert early.fields["D"] == detail
