@@ -14,7 +14,8 @@
 #define PROBLEM_TEXT_MAX 2048
 
 /* `file:line: ` and the words; NULL: no memory. The caller frees. */
-static char *make_text(struct place place, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static char *make_text(struct place place, const char *format,
+                                                             va_list args)
 {
 	struct buf text = { .limit = PROBLEM_TEXT_MAX };
 

@@ -78,13 +78,14 @@ def test_pg8000(weir):
 
 @LIMITS
 def test_pgbench(weir, postgres):
+    # In the database where others make the same tables as the same user.
     made = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(postgres.port), "-U", "postgres",
-                           "-i", "-q", "app2"], capture_output=True, text=True, timeout=60)
+                           "-i", "-q", "app3"], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
-    postgres.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC", dbname="app2")
+    postgres.query("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC", dbname="app3")
     # pgbench prepares and waits: no more clients than servers.
     done = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(weir.port), "-U", "alice", "-n",
-                           "-M", "prepared", "-c", "2", "-t", "50", "app2"],
+                           "-M", "prepared", "-c", "2", "-t", "50", "app3"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "transactions actually processed: 100/100" in done.stdout
