@@ -128,10 +128,10 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 {
 	static const struct scram_keys keys = { { 1 }, { 2 }, { 3 } };
 	struct credentials credentials[] = {
-		{ CREDENTIALS_NONE, NULL, NULL },
-		{ CREDENTIALS_PLAIN, (char *)secrets[0].text, NULL },
-		{ CREDENTIALS_MD5, (char *)secrets[1].text, NULL },
-		{ CREDENTIALS_KEYS, NULL, (struct scram_keys *)&keys },
+		{ .kind = CREDENTIALS_NONE },
+		{ .kind = CREDENTIALS_PLAIN, .text = (char *)secrets[0].text },
+		{ .kind = CREDENTIALS_MD5, .text = (char *)secrets[1].text },
+		{ .kind = CREDENTIALS_KEYS, .keys = (struct scram_keys *)&keys },
 	};
 	bool is_done = false, is_scram = false;
 	struct buf out = { 0 }, message = { 0 };
