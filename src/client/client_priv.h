@@ -76,7 +76,7 @@ bool console_input(struct client *client, struct bytes in); /* console_door.c */
  * Takes the PROXY header from the front of *in, if there is and may be one.
  * WIRE_BAD: it is closed. introduction.c
  */
-enum wire_result introduction_take(struct client *client, struct bytes *in);
+enum wire_result proxy_header_read(struct client *client, struct bytes *in);
 
 /* ---- guard.c ---- */
 

@@ -324,7 +324,7 @@ static bool judge_packet(struct client *client, struct bytes *in)
 
 bool startup_input(struct client *client, struct bytes in)
 {
-	enum wire_result result = introduction_take(client, &in);
+	enum wire_result result = proxy_header_read(client, &in);
 
 	if (result == WIRE_BAD || (result == WIRE_OK && !judge_packet(client, &in)))
 		return false;

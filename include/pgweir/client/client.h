@@ -66,11 +66,11 @@ struct client_entrance {
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	struct buf parameters;   /* of its startup packet: name\0value\0 */
 	unsigned int parameter_count;
-	unsigned int minor;     /* of the protocol that was asked for */
-	bool was_tls_answered;  /* SSLRequest, or a ClientHello */
-	char *certificate_name; /* of its certificate, or NULL */
-	bool has_certificate;   /* it has shown one, and that is good */
-	bool is_introduced;     /* no PROXY header comes any more */
+	unsigned int minor;        /* of the protocol that was asked for */
+	bool was_tls_answered;     /* SSLRequest, or a ClientHello */
+	char *certificate_name;    /* of its certificate, or NULL */
+	bool has_certificate;      /* it has shown one, and that is good */
+	bool is_proxy_header_done; /* no PROXY header comes any more */
 	bool was_gss_refused;
 	enum console_role role; /* CONSOLE_NOBODY: not for the console */
 	char *database;         /* as asked for */
