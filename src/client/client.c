@@ -123,7 +123,7 @@ void client_entrance_free(struct client *client)
 	unproven_remove(entrance);
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
-	admission_free(entrance);
+	hba_check_free(entrance);
 	secret_free(&entrance->outside);
 	identity_free(entrance);
 	buf_free(&entrance->unknown);

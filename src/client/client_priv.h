@@ -149,15 +149,15 @@ void place_let_in(struct client *client);
 /* ---- admission.c ---- */
 
 /* auth_type hba: finds its rule, now or later, and asks for what that says. admission.c */
-void admission_decide(struct client *client);
+void hba_check_decide(struct client *client);
 
 /* Whether the rules in force let it in by this method and options, by what is known of it. */
-bool admission_is_by(const struct client *client, enum entry_method method, const char *options);
+bool hba_check_is_by(const struct client *client, enum entry_method method, const char *options);
 
 /* Whether both are the same, or none. */
 bool proof_same_options(const char *a, const char *b);
 
-void admission_free(struct client_entrance *entrance);
+void hba_check_free(struct client_entrance *entrance);
 
 /*
  * Clients that have not logged in, and the files that are open. unproven_add(): one more; the

@@ -170,7 +170,7 @@ static bool is_still_asked(const struct client *client)
 	if (client->entrance->generation == client->clients->generation)
 		return true;
 	if (type == AUTH_TYPE_HBA)
-		return admission_is_by(client, method, client->entrance->outside);
+		return hba_check_is_by(client, method, client->entrance->outside);
 	return methods[type] == method &&
 	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
 }
@@ -349,7 +349,7 @@ void proof_choose(struct client *client)
 	enum auth_type type = client->clients->config->auth_type;
 
 	if (type == AUTH_TYPE_HBA)
-		admission_decide(client);
+		hba_check_decide(client);
 	else
 		proof_ask(client, methods[type], type == AUTH_TYPE_CERT && is_named_so(client),
 		          options_of(client->clients->config));

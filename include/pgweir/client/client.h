@@ -40,7 +40,7 @@ enum client_state {
 	CLIENT_STATES
 };
 
-struct admission;
+struct hba_check;
 struct delayed;
 struct identity;
 struct entry;
@@ -56,7 +56,7 @@ struct client_entrance {
 	bool is_unknown;                       /* there is no such user */
 	bool has_answered;                     /* what it was asked for its proof */
 	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
-	struct admission *admission; /* of auth_type hba; NULL: nothing had to be found out */
+	struct hba_check *hba_check; /* of auth_type hba; NULL: nothing had to be found out */
 	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
 	struct entry *entry;
 	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */

@@ -27,13 +27,13 @@
 /* Finds the name of a system user on a helper thread. */
 struct name_job {
 	struct job job;
-	struct admission *owner;
+	struct hba_check *owner;
 	uid_t uid;
 	char *name; /* NULL: there is none */
 };
 
 /* What has been found out for one client. */
-struct admission {
+struct hba_check {
 	struct client *client;
 	struct reverse reverse;
 	struct name_job *job; /* NULL: none is under way */
@@ -62,7 +62,7 @@ static const char *options_of(const struct client *client, const struct hba_rule
 static struct hba_facts facts_of(const struct client *client)
 {
 	const struct client_entrance *entrance = client->entrance;
-	const struct admission *admission = entrance->admission;
+	const struct hba_check *hba_check = entrance->hba_check;
 
 	return (struct hba_facts){
 		.peer = &client->peer,
@@ -70,60 +70,60 @@ static struct hba_facts facts_of(const struct client *client)
 		.user = entrance->user,
 		.is_tls = client_is_tls(client),
 		.is_physical = client_is_physical(client),
-		.is_host_known = admission && admission->is_host_known,
-		.host = admission ? admission->host : NULL,
+		.is_host_known = hba_check && hba_check->is_host_known,
+		.host = hba_check ? hba_check->host : NULL,
 	};
 }
 
 /* NULL: no memory; it has been told so. */
-static struct admission *admission_of(struct client *client)
+static struct hba_check *hba_check_of(struct client *client)
 {
 	struct client_entrance *entrance = client->entrance;
 
-	if (!entrance->admission)
-		entrance->admission = calloc(1, sizeof(*entrance->admission));
-	if (entrance->admission)
-		entrance->admission->client = client;
+	if (!entrance->hba_check)
+		entrance->hba_check = calloc(1, sizeof(*entrance->hba_check));
+	if (entrance->hba_check)
+		entrance->hba_check->client = client;
 	else
 		client_refuse(client, ERR_MEMORY, "out of memory");
-	return entrance->admission;
+	return entrance->hba_check;
 }
 
-void admission_free(struct client_entrance *entrance)
+void hba_check_free(struct client_entrance *entrance)
 {
-	struct admission *admission = entrance->admission;
+	struct hba_check *hba_check = entrance->hba_check;
 
-	entrance->admission = NULL;
-	if (!admission)
+	entrance->hba_check = NULL;
+	if (!hba_check)
 		return;
-	reverse_cancel(&admission->reverse);
-	if (admission->job)
-		workers_abandon(&admission->job->job);
-	free(admission->host);
-	free(admission->system_user);
-	free(admission);
+	reverse_cancel(&hba_check->reverse);
+	if (hba_check->job)
+		workers_abandon(&hba_check->job->job);
+	free(hba_check->host);
+	free(hba_check->system_user);
+	free(hba_check);
 }
 
 /* ---- names ---- */
 
 static void on_host(struct reverse *reverse, const char *host)
 {
-	struct admission *admission =
-	    (struct admission *)((char *)reverse - offsetof(struct admission, reverse));
+	struct hba_check *hba_check =
+	    (struct hba_check *)((char *)reverse - offsetof(struct hba_check, reverse));
 
-	admission->is_host_known = true;
-	admission->host = host ? strdup(host) : NULL;
-	proof_look_done(admission->client); /* the rules are asked again */
+	hba_check->is_host_known = true;
+	hba_check->host = host ? strdup(host) : NULL;
+	proof_look_done(hba_check->client); /* the rules are asked again */
 }
 
 static void look_host_up(struct client *client)
 {
-	struct admission *admission = admission_of(client);
+	struct hba_check *hba_check = hba_check_of(client);
 	struct err err;
 
-	if (!admission)
+	if (!hba_check)
 		return;
-	if (reverse_start(client->clients->with.resolver, &admission->reverse, &client->peer,
+	if (reverse_start(client->clients->with.resolver, &hba_check->reverse, &client->peer,
 	                  on_host, &err))
 		proof_look(client);
 	else
@@ -144,42 +144,42 @@ static void run_name(struct job *job)
 static void done_name(struct job *job)
 {
 	struct name_job *work = (struct name_job *)job;
-	struct admission *admission = job->is_abandoned ? NULL : work->owner;
+	struct hba_check *hba_check = job->is_abandoned ? NULL : work->owner;
 
 	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
-	if (admission) {
-		admission->job = NULL;
-		admission->is_system_user_known = true;
-		admission->system_user = work->name;
+	if (hba_check) {
+		hba_check->job = NULL;
+		hba_check->is_system_user_known = true;
+		hba_check->system_user = work->name;
 	} else {
 		free(work->name);
 	}
 	free(work);
-	if (admission)
-		proof_look_done(admission->client);
+	if (hba_check)
+		proof_look_done(hba_check->client);
 }
 
 static void look_system_user_up(struct client *client)
 {
-	struct admission *admission = admission_of(client);
+	struct hba_check *hba_check = hba_check_of(client);
 	struct err err;
 
-	if (!admission)
+	if (!hba_check)
 		return;
-	admission->job = calloc(1, sizeof(*admission->job));
-	if (!admission->job) {
+	hba_check->job = calloc(1, sizeof(*hba_check->job));
+	if (!hba_check->job) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	*admission->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
-		                             .owner = admission,
+	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
+		                             .owner = hba_check,
 		                             .uid = client->peer.un.uid };
-	if (workers_submit(client->clients->with.lookups, &admission->job->job, &err)) {
+	if (workers_submit(client->clients->with.lookups, &hba_check->job->job, &err)) {
 		proof_look(client);
 		return;
 	}
-	free(admission->job);
-	admission->job = NULL;
+	free(hba_check->job);
+	hba_check->job = NULL;
 	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
 }
 
@@ -221,7 +221,7 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 
 static void follow(struct client *client, const struct hba_rule *rule)
 {
-	const struct admission *admission = client->entrance->admission;
+	const struct hba_check *hba_check = client->entrance->hba_check;
 	enum hba_method method = hba_rule_method(rule);
 	struct place place = hba_rule_place(rule);
 	bool is_proven = false;
@@ -237,7 +237,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 		refuse(client, "login rejected: a rule lets nobody in from");
 		return;
 	}
-	if (method == HBA_PEER && !(admission && admission->is_system_user_known)) {
+	if (method == HBA_PEER && !(hba_check && hba_check->is_system_user_known)) {
 		look_system_user_up(client);
 		return;
 	}
@@ -246,13 +246,13 @@ static void follow(struct client *client, const struct hba_rule *rule)
 		return;
 	}
 	if (method == HBA_PEER)
-		is_proven = is_named(client, rule, admission->system_user);
+		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (method == HBA_CERT)
 		is_proven = is_named(client, rule, client_certificate_name(client));
 	proof_ask(client, methods[method], is_proven, options_of(client, rule));
 }
 
-void admission_decide(struct client *client)
+void hba_check_decide(struct client *client)
 {
 	const struct hba *hba = client->clients->hba;
 	const struct hba_facts facts = facts_of(client);
@@ -271,7 +271,7 @@ void admission_decide(struct client *client)
 	}
 }
 
-bool admission_is_by(const struct client *client, enum entry_method method, const char *options)
+bool hba_check_is_by(const struct client *client, enum entry_method method, const char *options)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
