@@ -20,7 +20,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "identity_priv.h"
+#include "auth_query_priv.h"
 #include "late_begin_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
@@ -125,7 +125,7 @@ void client_entrance_free(struct client *client)
 	entry_free(&entrance->entry);
 	hba_check_free(entrance);
 	secret_free(&entrance->outside);
-	identity_free(entrance);
+	auth_query_free(entrance);
 	buf_free(&entrance->unknown);
 	buf_free(&entrance->parameters);
 	free(entrance->database);

@@ -14,7 +14,7 @@
 
 #include "client_priv.h"
 #include "late_begin_priv.h"
-#include "lookup_priv.h"
+#include "auth_lookup_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -103,7 +103,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	TAILQ_INIT(&clients->delayed);
 	TAILQ_INIT(&clients->unproven);
 	TAILQ_INIT(&clients->walks);
-	clients->lookups = lookups_new(with->pools, config);
+	clients->lookups = auth_lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
 	if (!clients->lookups || !has_keys) {
 		err_set(err, ERR_MEMORY, "out of memory");
@@ -136,7 +136,7 @@ void clients_free(struct clients **clientsp)
 	stop_rearming(clients);
 	emptying_stop(clients);
 	dismiss_all(clients);
-	lookups_free(&clients->lookups);
+	auth_lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
@@ -160,7 +160,7 @@ void clients_configure(struct clients *clients, const struct config *config, str
 	clients->users = users_hold(users);
 	clients->generation++;
 	if (clients->lookups)
-		lookups_configure(clients->lookups, config);
+		auth_lookups_configure(clients->lookups, config);
 	start_rearming(clients);
 	config_unref(&old);
 	users_release(&old_users);

@@ -10,7 +10,7 @@
 
 #include "pgweir/auth/digest.h"
 
-#include "identity_priv.h"
+#include "auth_query_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -180,7 +180,7 @@ static bool check_proof(struct client *client)
 {
 	struct err err;
 
-	if (!identity_holds(client)) {
+	if (!auth_query_holds(client)) {
 		log_info(&client->log,
 		         "login refused, %s: the user's secret has changed during the login",
 		         entry_method_name(client->entrance->entry));
@@ -219,7 +219,7 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 			log_info(&client->log, "no such user: %s", client->entrance->user);
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
-		identity_failed(client);
+		auth_query_failed(client);
 		guard_refuse(client, err);
 		return;
 	case ENTRY_OK:
@@ -276,18 +276,18 @@ static bool note_method(struct client *client, enum entry_method method, const c
 /* Who it is. false: not now, or never. */
 static bool know(struct client *client, struct secret *secret, bool *is_known)
 {
-	switch (identity_find(client, secret)) {
-	case IDENTITY_FOUND:
+	switch (auth_query_find(client, secret)) {
+	case AUTH_QUERY_FOUND:
 		*is_known = true;
 		return true;
-	case IDENTITY_UNKNOWN:
+	case AUTH_QUERY_UNKNOWN:
 		client->entrance->is_unknown = true; /* logged when the login has failed */
 		return true;
-	case IDENTITY_RENAMED:
+	case AUTH_QUERY_RENAMED:
 		proof_choose(client);
 		return false;
-	case IDENTITY_LOOKING:
-	case IDENTITY_OVER:
+	case AUTH_QUERY_LOOKING:
+	case AUTH_QUERY_OVER:
 		break;
 	}
 	return false;
@@ -315,9 +315,9 @@ void proof_ask(struct client *client, enum entry_method method, bool is_proven, 
 	}
 	entrance->entry = entry_new(&(struct entry_who){
 	    .method = method,
-	    .user = identity_claimed(client),
+	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
-	    .users = identity_likeness(client),
+	    .users = auth_query_likeness(client),
 	    .is_proven = is_proven,
 	    .options = options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),

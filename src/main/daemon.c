@@ -26,8 +26,8 @@
 #define SLOW_WORKER_THREADS 1
 #define WORKER_JOBS 4096 /* key derivations that may wait */
 #define HANDSHAKE_THREADS_MAX 4
-#define LOOKUP_THREADS 2
-#define LOOKUP_JOBS 4096
+#define AUTH_LOOKUP_THREADS 2
+#define AUTH_LOOKUP_JOBS 4096
 #define PAM_THREADS 4
 #define LDAP_THREADS 8
 #define OUTSIDE_JOBS 1024            /* logins that may wait for one of these threads */
@@ -256,7 +256,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	if (!daemon->streams.outbox)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	outbox_use_ring(daemon->streams.outbox, daemon->config->io_uring);
-	daemon->lookups = workers_new(daemon->loop, LOOKUP_THREADS, LOOKUP_JOBS, err);
+	daemon->lookups = workers_new(daemon->loop, AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
 	daemon->pam = workers_new(daemon->loop, PAM_THREADS, OUTSIDE_JOBS, err);
 	daemon->ldap = workers_new(daemon->loop, LDAP_THREADS, OUTSIDE_JOBS, err);
 	if (!daemon->lookups || !daemon->pam || !daemon->ldap)

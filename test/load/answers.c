@@ -20,8 +20,8 @@ struct due *answers_expect(struct answers *answers, enum due_kind kind)
 {
 	struct due *due;
 
-	assert(answers->count < ANSWERS_MAX);
-	due = &answers->due[(answers->first + answers->count++) % ANSWERS_MAX];
+	assert(answers->count < AUTH_CACHE_MAX);
+	due = &answers->due[(answers->first + answers->count++) % AUTH_CACHE_MAX];
 	*due = (struct due){ .kind = kind };
 	return due;
 }
@@ -41,7 +41,7 @@ struct due *answers_next(struct answers *answers)
 
 static void answers_drop_first(struct answers *answers)
 {
-	answers->first = (answers->first + 1) % ANSWERS_MAX;
+	answers->first = (answers->first + 1) % AUTH_CACHE_MAX;
 	answers->count--;
 }
 

@@ -13,7 +13,7 @@
 
 #include "tally.h"
 
-#define ANSWERS_MAX 64 /* due at once */
+#define AUTH_CACHE_MAX 64 /* due at once */
 #define TAG_SIZE 32
 #define WORDS_SIZE 96
 
@@ -47,7 +47,7 @@ struct due {
 
 /* Lives inside its client. {0} is an empty one. */
 struct answers {
-	struct due due[ANSWERS_MAX]; /* a ring */
+	struct due due[AUTH_CACHE_MAX]; /* a ring */
 	unsigned int first;
 	unsigned int count;
 	bool was_cancelled;      /* the last may_be_cancelled was */

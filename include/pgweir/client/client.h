@@ -42,7 +42,7 @@ enum client_state {
 
 struct hba_check;
 struct delayed;
-struct identity;
+struct auth_query;
 struct entry;
 struct client_statement;
 struct late_begin;
@@ -56,8 +56,8 @@ struct client_entrance {
 	bool is_unknown;                       /* there is no such user */
 	bool has_answered;                     /* what it was asked for its proof */
 	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
-	struct hba_check *hba_check; /* of auth_type hba; NULL: nothing had to be found out */
-	struct identity *identity;   /* what auth_query said; NULL: it was not asked */
+	struct hba_check *hba_check;   /* of auth_type hba; NULL: nothing had to be found out */
+	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */
 	struct entry *entry;
 	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */

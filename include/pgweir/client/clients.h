@@ -65,15 +65,15 @@ TAILQ_HEAD(unproven_list, client_entrance);
 
 struct clients {
 	struct clients_with with;
-	const struct config *config; /* one reference */
-	struct users *users;         /* one reference */
-	struct lookups *lookups;     /* of users who are not in auth_file */
-	struct tls_context *tls;     /* one reference; NULL: no TLS */
-	struct hba *hba;             /* one reference; NULL unless auth_type is hba */
-	struct ranges *proxies;      /* who may send PROXY headers; NULL: nobody */
-	unsigned int generation;     /* counts clients_configure() */
-	struct client_list list;     /* in the order of their ids */
-	struct client_list closed;   /* freed at the end of the turn */
+	const struct config *config;  /* one reference */
+	struct users *users;          /* one reference */
+	struct auth_lookups *lookups; /* of users who are not in auth_file */
+	struct tls_context *tls;      /* one reference; NULL: no TLS */
+	struct hba *hba;              /* one reference; NULL unless auth_type is hba */
+	struct ranges *proxies;       /* who may send PROXY headers; NULL: nobody */
+	unsigned int generation;      /* counts clients_configure() */
+	struct client_list list;      /* in the order of their ids */
+	struct client_list closed;    /* freed at the end of the turn */
 	struct keys keys;
 	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
 	unsigned int delayed_count;

@@ -607,7 +607,7 @@ END_TEST
 /* ---- a model of a backend ---- */
 
 #define REQUESTS_MAX 160
-#define REPLIES_MAX 4096
+#define AUTH_REPLY_MAX 4096
 
 /*
  * plan: what becomes of it. A letter for each statement of a Query, one for the
@@ -626,7 +626,7 @@ struct model {
 	size_t statement;
 	bool is_copying, is_skipping;
 	int data_count;
-	char replies[REPLIES_MAX];
+	char replies[AUTH_REPLY_MAX];
 	size_t reply_count;
 };
 
@@ -634,7 +634,7 @@ static void emit(struct model *model, const char *types)
 {
 	size_t count = strlen(types);
 
-	ck_assert(model->reply_count + count <= REPLIES_MAX);
+	ck_assert(model->reply_count + count <= AUTH_REPLY_MAX);
 	memcpy(model->replies + model->reply_count, types, count);
 	model->reply_count += count;
 }

@@ -5,7 +5,7 @@
  * Each has a timer of its own, so that a secret is wiped when its time is over, whether
  * anybody asks or not. When there are too many the oldest ones go.
  */
-#include "answer_priv.h"
+#include "auth_cache_priv.h"
 
 #include <stdlib.h>
 
@@ -13,10 +13,10 @@
 
 #include "pgweir/base/banned.h"
 
-struct answer {
+struct auth_answer {
 	UT_hash_handle hh; /* while it is kept */
-	TAILQ_ENTRY(answer) node;
-	struct answers *keeper; /* NULL: it is not kept */
+	TAILQ_ENTRY(auth_answer) node;
+	struct auth_cache *keeper; /* NULL: it is not kept */
 	struct timer timer;
 	unsigned int reference_count;
 	char *name;   /* NULL: nobody */
@@ -25,11 +25,11 @@ struct answer {
 	char key[];
 };
 
-bool key_make(struct key *key, const struct question *question)
+bool auth_lookup_key_make(struct auth_lookup_key *key, const struct question *question)
 {
 	size_t query_at, user_at;
 
-	*key = (struct key){ 0 };
+	*key = (struct auth_lookup_key){ 0 };
 	buf_add_cstr(&key->text, question->database->name);
 	buf_add_cstr(&key->text, question->auth_user);
 	query_at = key->text.count;
@@ -37,7 +37,7 @@ bool key_make(struct key *key, const struct question *question)
 	user_at = key->text.count;
 	buf_add_cstr(&key->text, question->user);
 	if (!buf_ok(&key->text)) {
-		key_done(key);
+		auth_lookup_key_done(key);
 		return false;
 	}
 	key->query = key->text.at + query_at;
@@ -45,15 +45,16 @@ bool key_make(struct key *key, const struct question *question)
 	return true;
 }
 
-void key_done(struct key *key)
+void auth_lookup_key_done(struct auth_lookup_key *key)
 {
 	buf_free(&key->text);
-	*key = (struct key){ 0 };
+	*key = (struct auth_lookup_key){ 0 };
 }
 
-struct answer *answer_new(const struct key *key, const char *name, const char *secret)
+struct auth_answer *auth_answer_new(const struct auth_lookup_key *key, const char *name,
+                                    const char *secret)
 {
-	struct answer *answer = calloc(1, sizeof(*answer) + key->text.count);
+	struct auth_answer *answer = calloc(1, sizeof(*answer) + key->text.count);
 
 	if (!answer)
 		return NULL;
@@ -65,19 +66,19 @@ struct answer *answer_new(const struct key *key, const char *name, const char *s
 	answer->name = strdup(name);
 	answer->secret = secret ? strdup(secret) : NULL;
 	if (!answer->name || (secret && !answer->secret))
-		answer_release(&answer);
+		auth_answer_release(&answer);
 	return answer;
 }
 
-struct answer *answer_hold(struct answer *answer)
+struct auth_answer *auth_answer_hold(struct auth_answer *answer)
 {
 	answer->reference_count++;
 	return answer;
 }
 
-void answer_release(struct answer **answer)
+void auth_answer_release(struct auth_answer **answer)
 {
-	struct answer *old = *answer;
+	struct auth_answer *old = *answer;
 
 	*answer = NULL;
 	if (!old || --old->reference_count > 0)
@@ -87,11 +88,11 @@ void answer_release(struct answer **answer)
 	free(old);
 }
 
-const char *answer_name(const struct answer *answer) { return answer->name; }
+const char *auth_answer_name(const struct auth_answer *answer) { return answer->name; }
 
-const char *answer_secret(const struct answer *answer) { return answer->secret; }
+const char *auth_answer_secret(const struct auth_answer *answer) { return answer->secret; }
 
-bool answer_is_for(const struct answer *answer, const struct question *question)
+bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question)
 {
 	struct bytes rest = bytes_of(answer->key, answer->key_count);
 	const char *const texts[] = { question->database->name, question->auth_user,
@@ -108,15 +109,15 @@ bool answer_is_for(const struct answer *answer, const struct question *question)
 
 /* ---- keeping ---- */
 
-static size_t size_of(const struct answer *answer)
+static size_t size_of(const struct auth_answer *answer)
 {
 	return sizeof(*answer) + answer->key_count + (answer->name ? strlen(answer->name) : 0) +
 	       (answer->secret ? strlen(answer->secret) : 0);
 }
 
-static void forget(struct answer *answer)
+static void forget(struct auth_answer *answer)
 {
-	struct answers *answers = answer->keeper;
+	struct auth_cache *answers = answer->keeper;
 
 	HASH_DEL(answers->table, answer);
 	TAILQ_REMOVE(&answers->list, answer, node);
@@ -124,64 +125,64 @@ static void forget(struct answer *answer)
 	answers->size -= size_of(answer);
 	answer->keeper = NULL;
 	timer_clear(&answer->timer);
-	answer_release(&answer);
+	auth_answer_release(&answer);
 }
 
 static void on_due(struct timer *timer)
 {
-	forget((struct answer *)((char *)timer - offsetof(struct answer, timer)));
+	forget((struct auth_answer *)((char *)timer - offsetof(struct auth_answer, timer)));
 }
 
-static struct answer *find(const struct answers *answers, const void *key, size_t count)
+static struct auth_answer *find(const struct auth_cache *answers, const void *key, size_t count)
 {
-	struct answer *answer;
+	struct auth_answer *answer;
 
 	TABLE_FIND(hh, &answers->secret, answers->table, key, count, answer);
 	return answer;
 }
 
-void answers_init(struct answers *answers, struct loop *loop)
+void auth_cache_init(struct auth_cache *answers, struct loop *loop)
 {
-	*answers = (struct answers){ .loop = loop };
+	*answers = (struct auth_cache){ .loop = loop };
 	hash_key_draw(&answers->secret);
 	TAILQ_INIT(&answers->list);
 }
 
-void answers_keep(struct answers *answers, struct answer *answer, usec_t limit)
+void auth_cache_keep(struct auth_cache *answers, struct auth_answer *answer, usec_t limit)
 {
 	struct timer_line *line = loop_line(answers->loop, limit, on_due);
-	struct answer *same = find(answers, answer->key, answer->key_count);
+	struct auth_answer *same = find(answers, answer->key, answer->key_count);
 
 	if (same)
 		forget(same);
 	if (!line)
 		return;
-	answer_hold(answer)->keeper = answers;
+	auth_answer_hold(answer)->keeper = answers;
 	TABLE_ADD(hh, &answers->secret, answers->table, answer->key, answer->key_count, answer);
 	TAILQ_INSERT_TAIL(&answers->list, answer, node);
 	answers->count++;
 	answers->size += size_of(answer);
 	timer_set(&answer->timer, line, loop_now(answers->loop));
-	while (answers->count > ANSWERS_MAX || answers->size > ANSWERS_SIZE_MAX)
+	while (answers->count > AUTH_CACHE_MAX || answers->size > AUTH_CACHE_SIZE_MAX)
 		forget(TAILQ_FIRST(&answers->list));
 }
 
-struct answer *answers_find(struct answers *answers, const struct key *key)
+struct auth_answer *auth_cache_find(struct auth_cache *answers, const struct auth_lookup_key *key)
 {
-	struct answer *answer = find(answers, key->text.at, key->text.count);
+	struct auth_answer *answer = find(answers, key->text.at, key->text.count);
 
-	return answer ? answer_hold(answer) : NULL;
+	return answer ? auth_answer_hold(answer) : NULL;
 }
 
-void answers_forget(struct answers *answers, const struct answer *answer)
+void auth_cache_forget(struct auth_cache *answers, const struct auth_answer *answer)
 {
 	if (answer->keeper == answers)
-		forget((struct answer *)answer);
+		forget((struct auth_answer *)answer);
 }
 
-void answers_forget_all(struct answers *answers)
+void auth_cache_forget_all(struct auth_cache *answers)
 {
-	struct answer *answer;
+	struct auth_answer *answer;
 
 	while ((answer = TAILQ_FIRST(&answers->list)))
 		forget(answer);

@@ -3,11 +3,11 @@
  * What a server replies to auth_query.
  *
  * Hard here: whatever is not exactly an answer must never become one. So there is one
- * way to REPLIES_USER: a row of two columns with a name, none that differs from it, and a
+ * way to AUTH_REPLY_USER: a row of two columns with a name, none that differs from it, and a
  * query that came to its end without an error. A secret that is NULL is that of a user who
  * has none.
  */
-#include "replies_priv.h"
+#include "auth_reply_priv.h"
 
 #include <stdlib.h>
 
@@ -19,9 +19,9 @@
 
 #define FRAME_MAX ((uint32_t)USER_SECRET_MAX + 8 * 1024) /* a row, or the words of an error */
 
-static void fail(struct replies *replies, const char *reason)
+static void fail(struct auth_reply *replies, const char *reason)
 {
-	replies->verdict = REPLIES_BAD;
+	replies->verdict = AUTH_REPLY_BAD;
 	err_set(&replies->why, ERR_CONFIG, "%s", reason);
 }
 
@@ -38,11 +38,11 @@ static bool same(struct bytes value, const char *text)
 	return value.at && text ? bytes_equal(value, bytes_text(text)) : !value.at && !text;
 }
 
-static void first_row(struct replies *replies, struct bytes name, struct bytes secret)
+static void first_row(struct auth_reply *replies, struct bytes name, struct bytes secret)
 {
 	replies->has_row = true;
 	if (!name.at)
-		replies->verdict = REPLIES_NOBODY;
+		replies->verdict = AUTH_REPLY_NOBODY;
 	else if (name.count == 0)
 		fail(replies, "the name in its row is empty");
 	else if (!copy(name, USER_NAME_MAX, &replies->name))
@@ -50,10 +50,10 @@ static void first_row(struct replies *replies, struct bytes name, struct bytes s
 	else if (secret.at && !copy(secret, USER_SECRET_MAX, &replies->secret))
 		fail(replies, "the secret in its row is too long");
 	else
-		replies->verdict = REPLIES_USER;
+		replies->verdict = AUTH_REPLY_USER;
 }
 
-static void take_row(struct replies *replies, struct bytes body)
+static void take_row(struct auth_reply *replies, struct bytes body)
 {
 	struct bytes name = { 0 }, secret = { 0 };
 	struct row_walk walk;
@@ -75,23 +75,23 @@ static void take_row(struct replies *replies, struct bytes body)
  * A name that PostgreSQL cannot read (class 22: bytes that are not of its encoding, a
  * number that is none) is nobody's. All else is a fault of the query, or of its rights.
  */
-static void take_error(struct replies *replies, struct bytes body)
+static void take_error(struct auth_reply *replies, struct bytes body)
 {
 	struct report report = { .sqlstate = "", .text = "" };
 
 	replies->is_done = true;
 	fields_report(body, &report);
 	if (strncmp(report.sqlstate, "22", 2) == 0) {
-		replies->verdict = REPLIES_NOBODY;
+		replies->verdict = AUTH_REPLY_NOBODY;
 		return;
 	}
-	replies->verdict = REPLIES_BAD;
+	replies->verdict = AUTH_REPLY_BAD;
 	err_set_foreign(&replies->why, report.sqlstate, report.text);
 }
 
-static void take_frame(struct replies *replies, char type, struct bytes body)
+static void take_frame(struct auth_reply *replies, char type, struct bytes body)
 {
-	if (replies->verdict == REPLIES_BAD)
+	if (replies->verdict == AUTH_REPLY_BAD)
 		return; /* it does not get better */
 	switch (type) {
 	case 'D':
@@ -114,7 +114,7 @@ static void take_frame(struct replies *replies, char type, struct bytes body)
 	}
 }
 
-void replies_take(struct replies *replies, struct bytes bytes)
+void auth_reply_take(struct auth_reply *replies, struct bytes bytes)
 {
 	struct bytes in;
 
@@ -144,19 +144,19 @@ void replies_take(struct replies *replies, struct bytes bytes)
 		buf_drop(&replies->kept, replies->kept.count - in.count);
 }
 
-enum replies_verdict replies_end(struct replies *replies)
+enum auth_reply_verdict auth_reply_end(struct auth_reply *replies)
 {
-	if (replies->verdict != REPLIES_BAD && !replies->is_done)
+	if (replies->verdict != AUTH_REPLY_BAD && !replies->is_done)
 		fail(replies, "it did not come to its end");
-	else if (replies->verdict == REPLIES_NONE)
-		replies->verdict = REPLIES_NOBODY; /* no row */
+	else if (replies->verdict == AUTH_REPLY_NONE)
+		replies->verdict = AUTH_REPLY_NOBODY; /* no row */
 	return replies->verdict;
 }
 
-void replies_done(struct replies *replies)
+void auth_reply_done(struct auth_reply *replies)
 {
 	buf_wipe(&replies->kept);
 	secret_free(&replies->name);
 	secret_free(&replies->secret);
-	*replies = (struct replies){ 0 };
+	*replies = (struct auth_reply){ 0 };
 }

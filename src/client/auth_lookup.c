@@ -21,53 +21,56 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "answer_priv.h"
-#include "replies_priv.h"
+#include "auth_cache_priv.h"
+#include "auth_reply_priv.h"
 
 #include "pgweir/base/banned.h"
 
-enum lookup_state {
-	LOOKUP_WAITING, /* for a server */
-	LOOKUP_ASKING,  /* the query is under way */
-	LOOKUP_DONE     /* those who wait are told at the end of the turn */
+enum auth_lookup_state {
+	AUTH_LOOKUP_WAITING, /* for a server */
+	AUTH_LOOKUP_ASKING,  /* the query is under way */
+	AUTH_LOOKUP_DONE     /* those who wait are told at the end of the turn */
 };
 
-TAILQ_HEAD(lookup_wait_list, lookup_wait);
-TAILQ_HEAD(lookup_list, lookup);
+TAILQ_HEAD(auth_wait_list, auth_wait);
+TAILQ_HEAD(auth_lookup_list, auth_lookup);
 
-struct lookup {
-	UT_hash_handle hh;        /* by key, while others may join */
-	TAILQ_ENTRY(lookup) node; /* among all */
-	struct lookups *lookups;
+struct auth_lookup {
+	UT_hash_handle hh;             /* by key, while others may join */
+	TAILQ_ENTRY(auth_lookup) node; /* among all */
+	struct auth_lookups *lookups;
 	struct borrower borrower;
 	struct timer timer; /* client_login_timeout, so that nobody joins a query that hangs; while
 	                     * it waits for a server query_wait_timeout, if that is over first */
 	usec_t begun_at;
 	struct task task;
-	struct lookup_wait_list waits;
-	struct replies replies;
-	struct answer *answer;
+	struct auth_wait_list waits;
+	struct auth_reply replies;
+	struct auth_answer *answer;
 	struct err err; /* DONE without an answer */
-	enum lookup_state state;
+	enum auth_lookup_state state;
 	bool may_be_joined;
 	bool was_lost;
-	struct key key;
+	struct auth_lookup_key key;
 };
 
-struct lookups {
+struct auth_lookups {
 	struct pools *pools;
-	const struct config *config; /* borrowed */
-	struct lookup_list list;     /* all */
-	struct lookup *under_way;    /* those that may be joined, by key */
-	struct answers answers;
+	const struct config *config;   /* borrowed */
+	struct auth_lookup_list list;  /* all */
+	struct auth_lookup *under_way; /* those that may be joined, by key */
+	struct auth_cache answers;
 	struct users *likeness; /* one user; NULL only while there is no memory */
 	bool has_likeness;      /* it is like an answer's */
 };
 
-#define LOOKUP_OF(member, field) \
-	((struct lookup *)((char *)(member)-offsetof(struct lookup, field)))
+#define AUTH_LOOKUP_OF(member, field) \
+	((struct auth_lookup *)((char *)(member)-offsetof(struct auth_lookup, field)))
 
-static struct loop *loop_of(const struct lookups *lookups) { return lookups->pools->with.loop; }
+static struct loop *loop_of(const struct auth_lookups *lookups)
+{
+	return lookups->pools->with.loop;
+}
 
 /* ---- what unknown names imitate ---- */
 
@@ -102,7 +105,7 @@ static struct users *make_likeness(const struct secret *secret)
 
 static const struct secret usual_secret = { .kind = SECRET_SCRAM, .text = "" };
 
-static void set_likeness(struct lookups *lookups, const struct secret *secret)
+static void set_likeness(struct auth_lookups *lookups, const struct secret *secret)
 {
 	struct users *users = make_likeness(secret);
 
@@ -113,7 +116,7 @@ static void set_likeness(struct lookups *lookups, const struct secret *secret)
 }
 
 /* The first one stays, so that the same name looks the same each time. */
-static void learn_likeness(struct lookups *lookups, const char *text)
+static void learn_likeness(struct auth_lookups *lookups, const char *text)
 {
 	struct secret secret = secret_of(text);
 
@@ -123,49 +126,52 @@ static void learn_likeness(struct lookups *lookups, const char *text)
 	lookups->has_likeness = true;
 }
 
-const struct users *lookups_likeness(const struct lookups *lookups) { return lookups->likeness; }
+const struct users *auth_lookups_likeness(const struct auth_lookups *lookups)
+{
+	return lookups->likeness;
+}
 
 /* ---- the end ---- */
 
-static void leave_table(struct lookup *lookup)
+static void leave_table(struct auth_lookup *lookup)
 {
 	if (lookup->may_be_joined)
 		HASH_DEL(lookup->lookups->under_way, lookup);
 	lookup->may_be_joined = false;
 }
 
-static void lookup_free(struct lookup *lookup)
+static void auth_lookup_free(struct auth_lookup *lookup)
 {
 	leave_table(lookup);
 	TAILQ_REMOVE(&lookup->lookups->list, lookup, node);
 	timer_clear(&lookup->timer);
 	loop_undefer(loop_of(lookup->lookups), &lookup->task);
 	pool_leave(&lookup->borrower);
-	replies_done(&lookup->replies);
-	answer_release(&lookup->answer);
-	key_done(&lookup->key);
+	auth_reply_done(&lookup->replies);
+	auth_answer_release(&lookup->answer);
+	auth_lookup_key_done(&lookup->key);
 	free(lookup);
 }
 
 static void tell(struct task *task)
 {
-	struct lookup *lookup = LOOKUP_OF(task, task);
-	struct lookup_wait *wait;
+	struct auth_lookup *lookup = AUTH_LOOKUP_OF(task, task);
+	struct auth_wait *wait;
 
 	while ((wait = TAILQ_FIRST(&lookup->waits))) {
 		TAILQ_REMOVE(&lookup->waits, wait, node);
 		wait->lookup = NULL;
 		wait->on_answer(wait, lookup->answer, &lookup->err);
 	}
-	lookup_free(lookup);
+	auth_lookup_free(lookup);
 }
 
 /* Whatever came of it: the server goes back, those who wait are told. */
-static void end(struct lookup *lookup)
+static void end(struct auth_lookup *lookup)
 {
-	if (lookup->state == LOOKUP_DONE)
+	if (lookup->state == AUTH_LOOKUP_DONE)
 		return;
-	lookup->state = LOOKUP_DONE;
+	lookup->state = AUTH_LOOKUP_DONE;
 	leave_table(lookup);
 	timer_clear(&lookup->timer);
 	pool_leave(&lookup->borrower);
@@ -173,7 +179,7 @@ static void end(struct lookup *lookup)
 	loop_defer(loop_of(lookup->lookups), &lookup->task);
 }
 
-static void log_failure(const struct lookup *lookup, const char *reason)
+static void log_failure(const struct auth_lookup *lookup, const char *reason)
 {
 	const struct logger log = { lookup->lookups->pools->with.log, NULL };
 	const struct pool *pool = lookup->borrower.pool;
@@ -186,37 +192,38 @@ static void log_failure(const struct lookup *lookup, const char *reason)
  * It failed for a reason that is not the client's business: that is in the log. code:
  * whether to try again makes sense.
  */
-static void fail(struct lookup *lookup, enum err_code code, const char *reason)
+static void fail(struct auth_lookup *lookup, enum err_code code, const char *reason)
 {
 	log_failure(lookup, reason);
 	err_set(&lookup->err, code, "bouncer config error");
 	end(lookup);
 }
 
-static void judge(struct lookup *lookup)
+static void judge(struct auth_lookup *lookup)
 {
-	struct lookups *lookups = lookup->lookups;
-	struct replies *replies = &lookup->replies;
-	enum replies_verdict verdict = replies_end(replies);
-	const char *name = verdict == REPLIES_USER ? replies->name : NULL;
+	struct auth_lookups *lookups = lookup->lookups;
+	struct auth_reply *replies = &lookup->replies;
+	enum auth_reply_verdict verdict = auth_reply_end(replies);
+	const char *name = verdict == AUTH_REPLY_USER ? replies->name : NULL;
 
-	if (verdict == REPLIES_BAD) {
+	if (verdict == AUTH_REPLY_BAD) {
 		fail(lookup, ERR_CONFIG, replies->why.text);
 		return;
 	}
 	if (name)
 		learn_likeness(lookups, replies->secret);
-	lookup->answer = answer_new(&lookup->key, name, replies->secret);
+	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
 	else if (lookup->may_be_joined && name) /* else a RELOAD has come since */
-		answers_keep(&lookups->answers, lookup->answer, lookups->config->auth_query_cache);
+		auth_cache_keep(&lookups->answers, lookup->answer,
+		                lookups->config->auth_query_cache);
 	end(lookup);
 }
 
 /* ---- the query ---- */
 
-static void add_query(struct buf *out, const struct key *key)
+static void add_query(struct buf *out, const struct auth_lookup_key *key)
 {
 	size_t at = message_begin(out, 'P');
 
@@ -235,7 +242,7 @@ static void add_query(struct buf *out, const struct key *key)
 	message_end(out, at);
 	at = message_begin(out, 'E');
 	buf_add_cstr(out, "");
-	buf_add_be32(out, REPLIES_ROWS_MAX);
+	buf_add_be32(out, AUTH_REPLY_ROWS_MAX);
 	message_end(out, at);
 	message_sync(out);
 }
@@ -256,12 +263,13 @@ static bool note(struct server *server)
 
 static void on_due(struct timer *timer)
 {
-	fail(LOOKUP_OF(timer, timer), ERR_CANNOT_CONNECT, "no answer within client_login_timeout");
+	fail(AUTH_LOOKUP_OF(timer, timer), ERR_CANNOT_CONNECT,
+	     "no answer within client_login_timeout");
 }
 
 static void on_wait_due(struct timer *timer)
 {
-	struct lookup *lookup = LOOKUP_OF(timer, timer);
+	struct auth_lookup *lookup = AUTH_LOOKUP_OF(timer, timer);
 	struct buf reason = { 0 };
 
 	buf_add_text(&reason, "query_wait_timeout: ");
@@ -272,7 +280,7 @@ static void on_wait_due(struct timer *timer)
 	end(lookup);
 }
 
-static void arm(struct lookup *lookup)
+static void arm(struct auth_lookup *lookup)
 {
 	const struct config *config = lookup->lookups->config;
 	const struct pool *pool = lookup->borrower.pool;
@@ -290,10 +298,10 @@ static void arm(struct lookup *lookup)
 
 /* ---- the query, once there is a server ---- */
 
-static void ask(struct lookup *lookup)
+static void ask(struct auth_lookup *lookup)
 {
 	struct borrower *borrower = &lookup->borrower;
-	struct lookups *lookups = lookup->lookups;
+	struct auth_lookups *lookups = lookup->lookups;
 	usec_t now = loop_now(loop_of(lookups));
 	struct buf out = { 0 };
 
@@ -301,7 +309,7 @@ static void ask(struct lookup *lookup)
 	/* No client was here, but an auth_query itself may have set something. */
 	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
 		return;
-	lookup->state = LOOKUP_ASKING;
+	lookup->state = AUTH_LOOKUP_ASKING;
 	add_query(&out, &lookup->key);
 	server_begin_query(borrower->server, now, now);
 	if (!buf_ok(&out) || !note(borrower->server))
@@ -313,7 +321,7 @@ static void ask(struct lookup *lookup)
 
 /* ---- what the pool says ---- */
 
-static void on_lent(struct borrower *borrower) { ask(LOOKUP_OF(borrower, borrower)); }
+static void on_lent(struct borrower *borrower) { ask(AUTH_LOOKUP_OF(borrower, borrower)); }
 
 /* The words of whoever ended us go to the clients; PostgreSQL's about auth_user do not. */
 static bool is_for_clients(const struct err *err)
@@ -323,7 +331,7 @@ static bool is_for_clients(const struct err *err)
 
 static void on_refused(struct borrower *borrower, const struct err *err)
 {
-	struct lookup *lookup = LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
 
 	if (!is_for_clients(err)) {
 		fail(lookup, ERR_CONFIG, err->text);
@@ -337,19 +345,19 @@ static void on_welcome(struct borrower *borrower) { (void)borrower; /* nobody as
 
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct lookup *lookup = LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
 
-	if (lookup->state == LOOKUP_ASKING)
-		replies_take(&lookup->replies, bytes);
+	if (lookup->state == AUTH_LOOKUP_ASKING)
+		auth_reply_take(&lookup->replies, bytes);
 	return true;
 }
 
 static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
-	struct lookup *lookup = LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
 
 	(void)status; /* not 'I': the server is closed when we leave it */
-	if (is_settled && lookup->state == LOOKUP_ASKING)
+	if (is_settled && lookup->state == AUTH_LOOKUP_ASKING)
 		judge(lookup);
 }
 
@@ -357,17 +365,17 @@ static void on_nothing(struct borrower *borrower) { (void)borrower; }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)
 {
-	struct lookup *lookup = LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
 	struct err why;
 
 	(void)is_told;
-	if (lookup->was_lost || lookup->state == LOOKUP_DONE) {
+	if (lookup->was_lost || lookup->state == AUTH_LOOKUP_DONE) {
 		fail(lookup, ERR_CANNOT_CONNECT, err->text);
 		return;
 	}
 	lookup->was_lost = true;
-	lookup->state = LOOKUP_WAITING;
-	replies_done(&lookup->replies);
+	lookup->state = AUTH_LOOKUP_WAITING;
+	auth_reply_done(&lookup->replies);
 	if (pool_ask(borrower, &why))
 		arm(lookup);
 	else
@@ -380,7 +388,7 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 	buf_add_text(out, "auth_query");
 }
 
-static const struct borrower_ops lookup_borrower_ops = {
+static const struct borrower_ops auth_lookup_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
 	.on_welcome = on_welcome,
@@ -396,17 +404,18 @@ static const struct borrower_ops lookup_borrower_ops = {
 /* ---- asking ---- */
 
 /* Takes over the key. NULL: no memory, and the key is gone. */
-static struct lookup *lookup_new(struct lookups *lookups, struct key *key)
+static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
+                                           struct auth_lookup_key *key)
 {
-	struct lookup *lookup = calloc(1, sizeof(*lookup));
+	struct auth_lookup *lookup = calloc(1, sizeof(*lookup));
 
 	if (!lookup) {
-		key_done(key);
+		auth_lookup_key_done(key);
 		return NULL;
 	}
 	lookup->lookups = lookups;
 	lookup->key = *key;
-	lookup->borrower.ops = &lookup_borrower_ops;
+	lookup->borrower.ops = &auth_lookup_borrower_ops;
 	lookup->borrower.is_patient = true;
 	TAILQ_INIT(&lookup->waits);
 	TAILQ_INSERT_TAIL(&lookups->list, lookup, node);
@@ -417,9 +426,9 @@ static struct lookup *lookup_new(struct lookups *lookups, struct key *key)
 }
 
 /* false: *err is what the client may be told. */
-static bool begin(struct lookup *lookup, const struct question *question, struct err *err)
+static bool begin(struct auth_lookup *lookup, const struct question *question, struct err *err)
 {
-	struct lookups *lookups = lookup->lookups;
+	struct auth_lookups *lookups = lookup->lookups;
 	struct pool *pool = pools_lookup_pool(question->database, question->auth_user);
 	struct err why;
 
@@ -445,94 +454,98 @@ static bool begin(struct lookup *lookup, const struct question *question, struct
 	return false;
 }
 
-enum lookup_result lookups_ask(struct lookups *lookups, const struct question *question,
-                               struct lookup_wait *wait, struct answer **answer, struct err *err)
+enum auth_lookup_result auth_lookups_ask(struct auth_lookups *lookups,
+                                         const struct question *question, struct auth_wait *wait,
+                                         struct auth_answer **answer, struct err *err)
 {
-	struct lookup *lookup;
-	struct key key;
+	struct auth_lookup *lookup;
+	struct auth_lookup_key key;
 
-	if (!key_make(&key, question)) {
+	if (!auth_lookup_key_make(&key, question)) {
 		err_set(err, ERR_MEMORY, "out of memory");
-		return LOOKUP_FAILED;
+		return AUTH_LOOKUP_FAILED;
 	}
-	*answer = answers_find(&lookups->answers, &key);
+	*answer = auth_cache_find(&lookups->answers, &key);
 	TABLE_FIND(hh, &lookups->pools->secret, lookups->under_way, key.text.at, key.text.count,
 	           lookup);
 	if (*answer || lookup) {
-		key_done(&key);
+		auth_lookup_key_done(&key);
 	} else {
-		lookup = lookup_new(lookups, &key);
+		lookup = auth_lookup_new(lookups, &key);
 		if (!lookup) {
 			err_set(err, ERR_MEMORY, "out of memory");
-			return LOOKUP_FAILED;
+			return AUTH_LOOKUP_FAILED;
 		}
 		if (!begin(lookup, question, err)) {
-			lookup_free(lookup);
-			return LOOKUP_FAILED;
+			auth_lookup_free(lookup);
+			return AUTH_LOOKUP_FAILED;
 		}
 	}
 	if (*answer)
-		return LOOKUP_KEPT;
+		return AUTH_LOOKUP_KEPT;
 	wait->lookup = lookup;
 	TAILQ_INSERT_TAIL(&lookup->waits, wait, node);
-	return LOOKUP_WAITS;
+	return AUTH_LOOKUP_WAITS;
 }
 
-void lookups_give_up(struct lookup_wait *wait)
+void auth_lookups_give_up(struct auth_wait *wait)
 {
-	struct lookup *lookup = wait->lookup;
+	struct auth_lookup *lookup = wait->lookup;
 
 	if (!lookup)
 		return;
 	TAILQ_REMOVE(&lookup->waits, wait, node);
 	wait->lookup = NULL;
 	/* One that is done is freed when all have been told. */
-	if (TAILQ_EMPTY(&lookup->waits) && lookup->state != LOOKUP_DONE)
-		lookup_free(lookup);
+	if (TAILQ_EMPTY(&lookup->waits) && lookup->state != AUTH_LOOKUP_DONE)
+		auth_lookup_free(lookup);
 }
 
-void lookups_disown(struct lookups *lookups, const struct answer *answer)
+void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer *answer)
 {
-	answers_forget(&lookups->answers, answer);
+	auth_cache_forget(&lookups->answers, answer);
 }
 
-unsigned int lookups_kept_count(const struct lookups *lookups) { return lookups->answers.count; }
+unsigned int auth_lookups_kept_count(const struct auth_lookups *lookups)
+{
+	return lookups->answers.count;
+}
 
 /* ---- all of them ---- */
 
-struct lookups *lookups_new(struct pools *pools, const struct config *config)
+struct auth_lookups *auth_lookups_new(struct pools *pools, const struct config *config)
 {
-	struct lookups *lookups = calloc(1, sizeof(*lookups));
+	struct auth_lookups *lookups = calloc(1, sizeof(*lookups));
 
 	if (!lookups)
 		return NULL;
 	lookups->pools = pools;
 	lookups->config = config;
 	TAILQ_INIT(&lookups->list);
-	answers_init(&lookups->answers, pools->with.loop);
+	auth_cache_init(&lookups->answers, pools->with.loop);
 	set_likeness(lookups, &usual_secret);
 	return lookups;
 }
 
-void lookups_configure(struct lookups *lookups, const struct config *config)
+void auth_lookups_configure(struct auth_lookups *lookups, const struct config *config)
 {
-	struct lookup *lookup, *next;
+	struct auth_lookup *lookup, *next;
 
 	lookups->config = config;
 	lookups->has_likeness = false; /* auth_query may ask in another place now */
-	answers_forget_all(&lookups->answers);
+	auth_cache_forget_all(&lookups->answers);
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
 }
 
-void lookups_free(struct lookups **lookups)
+void auth_lookups_free(struct auth_lookups **lookups)
 {
 	if (!*lookups)
 		return;
 	while (
 	    !TAILQ_EMPTY(&(*lookups)->list)) /* those that are done with, and wait for their task */
-		lookup_free(TAILQ_FIRST(&(*lookups)->list));
-	answers_forget_all(&(*lookups)->answers);
+		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
+	auth_cache_forget_all(&(*lookups)->answers);
 	users_release(&(*lookups)->likeness);
 	free(*lookups);
 	*lookups = NULL;

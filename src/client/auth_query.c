@@ -9,50 +9,50 @@
  * for rules, rights and pools; but auth_file knows its own users better, and nobody gets
  * into one of them, or into auth_user, by an answer for another name.
  */
-#include "identity_priv.h"
+#include "auth_query_priv.h"
 
 #include <stdlib.h>
 
-#include "lookup_priv.h"
+#include "auth_lookup_priv.h"
 
 #include "pgweir/base/banned.h"
 
 /* What auth_query said of one client. */
-struct identity {
+struct auth_query {
 	struct client *client;
-	struct lookup_wait wait;
-	struct answer *answer; /* NULL: it has not come yet */
-	bool is_kept;          /* it was at hand: it may be out of date */
-	bool is_refused;       /* it says who, but nobody may become that one */
-	char *claimed;         /* the name that was asked for */
+	struct auth_wait wait;
+	struct auth_answer *answer; /* NULL: it has not come yet */
+	bool is_kept;               /* it was at hand: it may be out of date */
+	bool is_refused;            /* it says who, but nobody may become that one */
+	char *claimed;              /* the name that was asked for */
 };
 
-const char *identity_claimed(const struct client *client)
+const char *auth_query_claimed(const struct client *client)
 {
-	const struct identity *identity = client->entrance->identity;
+	const struct auth_query *auth_query = client->entrance->auth_query;
 
-	return identity ? identity->claimed : client->entrance->user;
+	return auth_query ? auth_query->claimed : client->entrance->user;
 }
 
-const struct users *identity_likeness(const struct client *client)
+const struct users *auth_query_likeness(const struct client *client)
 {
-	const struct identity *identity = client->entrance->identity;
+	const struct auth_query *auth_query = client->entrance->auth_query;
 
-	return identity && identity->answer ? lookups_likeness(client->clients->lookups)
-	                                    : client->clients->users;
+	return auth_query && auth_query->answer ? auth_lookups_likeness(client->clients->lookups)
+	                                        : client->clients->users;
 }
 
-void identity_free(struct client_entrance *entrance)
+void auth_query_free(struct client_entrance *entrance)
 {
-	struct identity *identity = entrance->identity;
+	struct auth_query *auth_query = entrance->auth_query;
 
-	entrance->identity = NULL;
-	if (!identity)
+	entrance->auth_query = NULL;
+	if (!auth_query)
 		return;
-	lookups_give_up(&identity->wait);
-	answer_release(&identity->answer);
-	free(identity->claimed);
-	free(identity);
+	auth_lookups_give_up(&auth_query->wait);
+	auth_answer_release(&auth_query->answer);
+	free(auth_query->claimed);
+	free(auth_query);
 }
 
 /* ---- the question ---- */
@@ -118,7 +118,7 @@ static enum asking make_question(struct client *client, struct question *questio
 		return ASKING_NOBODY; /* and it is not told that there is no such database */
 	question->auth_user = config_auth_user(config, entry);
 	question->query = config_auth_query(config, entry);
-	question->user = identity_claimed(client);
+	question->user = auth_query_claimed(client);
 	if (!question->auth_user || !question->query)
 		return ASKING_NOBODY;
 	return find_place(client, entry, &question->database);
@@ -142,148 +142,149 @@ static bool rename_user(struct client *client, const char *name)
 }
 
 /* Nobody becomes one of these by an answer for another name. */
-static bool is_reserved(const struct identity *identity, const char *name)
+static bool is_reserved(const struct auth_query *auth_query, const char *name)
 {
-	const struct clients *clients = identity->client->clients;
-	const char *auth_user = config_auth_user(clients->config, entry_of(identity->client));
+	const struct clients *clients = auth_query->client->clients;
+	const char *auth_user = config_auth_user(clients->config, entry_of(auth_query->client));
 
 	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
 }
 
 /* The answer has come. false: the client is done with. */
-static bool adopt(struct identity *identity)
+static bool adopt(struct auth_query *auth_query)
 {
-	struct client *client = identity->client;
-	const char *name = answer_name(identity->answer);
+	struct client *client = auth_query->client;
+	const char *name = auth_answer_name(auth_query->answer);
 
 	if (!name || strcmp(name, client->entrance->user) == 0)
 		return true;
-	if (strcmp(name, identity->claimed) != 0 && is_reserved(identity, name)) {
+	if (strcmp(name, auth_query->claimed) != 0 && is_reserved(auth_query, name)) {
 		log_error(&client->log,
 		          "auth_query says that %s is %s, who is in auth_file or is auth_user: "
 		          "refused",
-		          identity->claimed, name);
-		identity->is_refused = true;
+		          auth_query->claimed, name);
+		auth_query->is_refused = true;
 		return true;
 	}
 	return rename_user(client, name);
 }
 
-static void on_answer(struct lookup_wait *wait, struct answer *answer, const struct err *err)
+static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const struct err *err)
 {
-	struct identity *identity =
-	    (struct identity *)((char *)wait - offsetof(struct identity, wait));
-	struct client *client = identity->client;
+	struct auth_query *auth_query =
+	    (struct auth_query *)((char *)wait - offsetof(struct auth_query, wait));
+	struct client *client = auth_query->client;
 
 	if (!answer) {
 		client_fatal(client, err);
 		return;
 	}
-	identity->answer = answer_hold(answer);
-	identity->is_kept = false;
+	auth_query->answer = auth_answer_hold(answer);
+	auth_query->is_kept = false;
 	client_enter(client, CLIENT_PROOF);
-	if (adopt(identity))
+	if (adopt(auth_query))
 		proof_look_done(client);
 }
 
 /* NULL: no memory. */
-static struct identity *identity_of(struct client *client)
+static struct auth_query *auth_query_of(struct client *client)
 {
 	struct client_entrance *entrance = client->entrance;
-	struct identity *identity = entrance->identity;
+	struct auth_query *auth_query = entrance->auth_query;
 
-	if (identity)
-		return identity;
-	identity = calloc(1, sizeof(*identity));
-	if (!identity)
+	if (auth_query)
+		return auth_query;
+	auth_query = calloc(1, sizeof(*auth_query));
+	if (!auth_query)
 		return NULL;
-	identity->client = client;
-	identity->wait.on_answer = on_answer;
-	identity->claimed = strdup(entrance->user);
-	if (!identity->claimed) {
-		free(identity);
+	auth_query->client = client;
+	auth_query->wait.on_answer = on_answer;
+	auth_query->claimed = strdup(entrance->user);
+	if (!auth_query->claimed) {
+		free(auth_query);
 		return NULL;
 	}
-	entrance->identity = identity;
-	return identity;
+	entrance->auth_query = auth_query;
+	return auth_query;
 }
 
-static enum identity_result ask(struct client *client, const struct question *question)
+static enum auth_query_result ask(struct client *client, const struct question *question)
 {
-	struct identity *identity = identity_of(client);
-	struct lookups *lookups = client->clients->lookups;
+	struct auth_query *auth_query = auth_query_of(client);
+	struct auth_lookups *lookups = client->clients->lookups;
 	struct err err;
 
-	if (!identity) {
+	if (!auth_query) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
-		return IDENTITY_OVER;
+		return AUTH_QUERY_OVER;
 	}
-	answer_release(&identity->answer);
-	identity->is_refused = false;
-	switch (lookups_ask(lookups, question, &identity->wait, &identity->answer, &err)) {
-	case LOOKUP_KEPT:
-		identity->is_kept = true;
-		return adopt(identity) ? IDENTITY_RENAMED : IDENTITY_OVER;
-	case LOOKUP_WAITS:
+	auth_answer_release(&auth_query->answer);
+	auth_query->is_refused = false;
+	switch (auth_lookups_ask(lookups, question, &auth_query->wait, &auth_query->answer, &err)) {
+	case AUTH_LOOKUP_KEPT:
+		auth_query->is_kept = true;
+		return adopt(auth_query) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
+	case AUTH_LOOKUP_WAITS:
 		proof_look(client);
-		return IDENTITY_LOOKING;
-	case LOOKUP_FAILED:
+		return AUTH_QUERY_LOOKING;
+	case AUTH_LOOKUP_FAILED:
 		break;
 	}
 	client_fatal(client, &err);
-	return IDENTITY_OVER;
+	return AUTH_QUERY_OVER;
 }
 
-enum identity_result identity_find(struct client *client, struct secret *secret)
+enum auth_query_result auth_query_find(struct client *client, struct secret *secret)
 {
 	const struct user *user = users_find(client->clients->users, client->entrance->user);
-	const struct identity *identity = client->entrance->identity;
+	const struct auth_query *auth_query = client->entrance->auth_query;
 	struct question question;
 
 	if (user) {
 		*secret = user->secret;
-		return IDENTITY_FOUND;
+		return AUTH_QUERY_FOUND;
 	}
 	switch (make_question(client, &question)) {
 	case ASKING_NOBODY:
-		return IDENTITY_UNKNOWN;
+		return AUTH_QUERY_UNKNOWN;
 	case ASKING_OVER:
-		return IDENTITY_OVER;
+		return AUTH_QUERY_OVER;
 	case ASKING_YES:
 		break;
 	}
-	if (!identity || !identity->answer || !answer_is_for(identity->answer, &question))
+	if (!auth_query || !auth_query->answer ||
+	    !auth_answer_is_for(auth_query->answer, &question))
 		return ask(client, &question);
-	if (identity->is_refused || !answer_name(identity->answer))
-		return IDENTITY_UNKNOWN;
-	*secret = secret_of(answer_secret(identity->answer));
-	return IDENTITY_FOUND;
+	if (auth_query->is_refused || !auth_answer_name(auth_query->answer))
+		return AUTH_QUERY_UNKNOWN;
+	*secret = secret_of(auth_answer_secret(auth_query->answer));
+	return AUTH_QUERY_FOUND;
 }
 
 /* ---- afterwards ---- */
 
-bool identity_holds(struct client *client)
+bool auth_query_holds(struct client *client)
 {
 	const struct client_entrance *entrance = client->entrance;
-	const struct identity *identity = entrance->identity;
+	const struct auth_query *auth_query = entrance->auth_query;
 	const struct clients *clients = client->clients;
 	const struct user *user = users_find(clients->users, entrance->user);
 	struct question question;
 
 	if (clients->config->auth_type == AUTH_TYPE_ANY || entrance->outside)
 		return true;
-	if (!identity || !identity->answer)
+	if (!auth_query || !auth_query->answer)
 		return user && entry_is_by(entrance->entry, &user->secret);
 	if (entrance->generation == clients->generation)
 		return true;
 	return !user && make_question(client, &question) == ASKING_YES &&
-	       answer_is_for(identity->answer, &question);
+	       auth_answer_is_for(auth_query->answer, &question);
 }
 
-void identity_failed(struct client *client)
+void auth_query_failed(struct client *client)
 {
-	const struct identity *identity = client->entrance->identity;
+	const struct auth_query *auth_query = client->entrance->auth_query;
 
-	if (identity && identity->answer && identity->is_kept)
-		lookups_disown(client->clients->lookups, identity->answer);
+	if (auth_query && auth_query->answer && auth_query->is_kept)
+		auth_lookups_disown(client->clients->lookups, auth_query->answer);
 }

@@ -3,7 +3,7 @@
  * Fuzzing what a server replies to auth_query. The first byte says in pieces of
  * which size the rest comes; the verdict must be the same as for all of it at once.
  */
-#include "../../src/client/replies_priv.h"
+#include "../../src/client/auth_reply_priv.h"
 
 #include <assert.h>
 
@@ -11,22 +11,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool same(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : !a && !b; }
 
-static enum replies_verdict take_all(struct replies *replies, struct bytes in, size_t piece)
+static enum auth_reply_verdict take_all(struct auth_reply *replies, struct bytes in, size_t piece)
 {
-	enum replies_verdict verdict;
+	enum auth_reply_verdict verdict;
 
 	while (in.count) {
 		size_t count = piece < in.count ? piece : in.count;
 
-		replies_take(replies, bytes_of(in.at, count));
+		auth_reply_take(replies, bytes_of(in.at, count));
 		in = bytes_skip(in, count);
 	}
-	verdict = replies_end(replies);
-	assert(verdict == replies->verdict && verdict != REPLIES_NONE);
+	verdict = auth_reply_end(replies);
+	assert(verdict == replies->verdict && verdict != AUTH_REPLY_NONE);
 	/* An answer needs an end, a row, a name and a secret; a refusal needs its reason. */
-	if (verdict == REPLIES_USER)
+	if (verdict == AUTH_REPLY_USER)
 		assert(replies->is_done && replies->has_row && replies->name && replies->secret);
-	if (verdict == REPLIES_BAD)
+	if (verdict == AUTH_REPLY_BAD)
 		assert(replies->why.code != ERR_NONE);
 	return verdict;
 }
@@ -34,7 +34,7 @@ static enum replies_verdict take_all(struct replies *replies, struct bytes in, s
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes in = bytes_of(data, size);
-	struct replies whole = { 0 }, cut = { 0 };
+	struct auth_reply whole = { 0 }, cut = { 0 };
 	size_t piece = size ? (size_t)data[0] + 1 : 1;
 
 	if (size)
@@ -42,9 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_all(&whole, in, size);
 	take_all(&cut, in, piece);
 	assert(whole.verdict == cut.verdict && whole.why.code == cut.why.code);
-	if (whole.verdict == REPLIES_USER)
+	if (whole.verdict == AUTH_REPLY_USER)
 		assert(same(whole.name, cut.name) && same(whole.secret, cut.secret));
-	replies_done(&whole);
-	replies_done(&cut);
+	auth_reply_done(&whole);
+	auth_reply_done(&cut);
 	return 0;
 }
