@@ -119,7 +119,7 @@ void client_entrance_free(struct client *client)
 
 	if (!entrance)
 		return;
-	guard_forget(client);
+	throttle_forget(client);
 	unproven_remove(entrance);
 	client->entrance = NULL;
 	entry_free(&entrance->entry);

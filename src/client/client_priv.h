@@ -81,13 +81,13 @@ enum wire_result proxy_header_read(struct client *client, struct bytes *in);
 /* ---- guard.c ---- */
 
 /* Whether one more of its address may try to log in. false: it has been refused. */
-bool guard_admits(struct client *client);
+bool throttle_admits(struct client *client);
 
 /* Its login has failed: it is told so, after auth_failure_delay. In CLIENT_PROOF. */
-void guard_refuse(struct client *client, const struct err *err);
+void throttle_refuse(struct client *client, const struct err *err);
 
 /* It goes, or has been told. */
-void guard_forget(struct client *client);
+void throttle_forget(struct client *client);
 
 /* ---- client_tls.c ---- */
 

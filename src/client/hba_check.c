@@ -197,7 +197,7 @@ static void refuse(struct client *client, const char *words)
 	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
 	        client->entrance->user, client->entrance->database,
 	        client_is_tls(client) ? "TLS encryption" : "no encryption");
-	guard_refuse(client, &err);
+	throttle_refuse(client, &err);
 }
 
 /* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */

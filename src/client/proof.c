@@ -185,7 +185,7 @@ static bool check_proof(struct client *client)
 		         "login refused, %s: the user's secret has changed during the login",
 		         entry_method_name(client->entrance->entry));
 		err_set(&err, ERR_PASSWORD, "password authentication failed");
-		guard_refuse(client, &err);
+		throttle_refuse(client, &err);
 		return false;
 	}
 	if (!is_still_asked(client)) {
@@ -201,7 +201,7 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 {
 	struct entry *entry = client->entrance->entry;
 
-	if ((result == ENTRY_OK || result == ENTRY_REFUSED) && !guard_admits(client))
+	if ((result == ENTRY_OK || result == ENTRY_REFUSED) && !throttle_admits(client))
 		return;
 	/* Before the server's own proof of SCRAM: that would say that an old password was one. */
 	if (result == ENTRY_OK && !check_proof(client))
@@ -220,7 +220,7 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
 		         entry_reason(entry));
 		auth_query_failed(client);
-		guard_refuse(client, err);
+		throttle_refuse(client, err);
 		return;
 	case ENTRY_OK:
 		if (place_take(client))
@@ -360,7 +360,7 @@ void proof_begin(struct client *client)
 	struct clients *clients = client->clients;
 	bool is_console_owner = place_is_console(client) && place_is_owner(client);
 
-	if (!check_names(client) || !guard_admits(client))
+	if (!check_names(client) || !throttle_admits(client))
 		return;
 	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
 	if (clients->emptying.is_on && !place_is_console(client)) {

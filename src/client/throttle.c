@@ -62,7 +62,7 @@ static struct failing *find(const struct client *client)
 	return failing;
 }
 
-bool guard_admits(struct client *client)
+bool throttle_admits(struct client *client)
 {
 	int limit = client->clients->config->auth_failure_limit;
 	const struct failing *failing = limit > 0 ? find(client) : NULL;
@@ -93,7 +93,7 @@ static struct failing *count_failure(struct client *client)
 	return failing;
 }
 
-void guard_forget(struct client *client)
+void throttle_forget(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct delayed *delayed = client->entrance->delayed;
@@ -143,7 +143,7 @@ static void cut_delay(struct clients *clients)
 	tell(TAILQ_FIRST(&clients->delayed)->client);
 }
 
-void guard_refuse(struct client *client, const struct err *err)
+void throttle_refuse(struct client *client, const struct err *err)
 {
 	struct clients *clients = client->clients;
 	usec_t delay = clients->config->auth_failure_delay;
