@@ -94,7 +94,7 @@ static void max_client_conn(struct limit_row *row, const struct thing *thing)
 {
 	row->value = thing->config->max_client_conn;
 	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = thing->console->clients->place_count;
+	row->used = thing->console->clients->admitted_count;
 	row->hits = (int64_t)thing->console->clients->limit_hits;
 }
 

@@ -103,7 +103,7 @@ static const struct config_database *entry_of(const struct client *client)
 	const struct config *config = client->clients->config;
 	const struct config_database *entry;
 
-	if (place_is_console(client))
+	if (admit_is_console(client))
 		return NULL;
 	entry = config_database_find(config, client->entrance->database);
 	return entry ? entry : config_database_auto(config);
@@ -114,7 +114,7 @@ static enum asking make_question(struct client *client, struct question *questio
 	const struct config *config = client->clients->config;
 	const struct config_database *entry = entry_of(client);
 
-	if (!entry && !place_is_console(client))
+	if (!entry && !admit_is_console(client))
 		return ASKING_NOBODY; /* and it is not told that there is no such database */
 	question->auth_user = config_auth_user(config, entry);
 	question->query = config_auth_query(config, entry);
@@ -138,7 +138,7 @@ static bool rename_user(struct client *client, const char *name)
 	}
 	free(entrance->user);
 	entrance->user = copy;
-	return !place_is_console(client) || place_take_role(client);
+	return !admit_is_console(client) || admit_console_role(client);
 }
 
 /* Nobody becomes one of these by an answer for another name. */

@@ -225,7 +225,7 @@ static void detach(struct client *client)
 	late_begin_forget(client);
 	slow_forget(client);
 	keys_remove(&clients->keys, client);
-	place_leave(client);
+	admit_uncount(client);
 	if (client->is_counted) {
 		client->clients->guest_count -= client->is_guest;
 		client->account->exempt_count -= client->is_exempt;

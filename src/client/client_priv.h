@@ -52,8 +52,8 @@ const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE]);
 void client_entrance_free(struct client *client);
 
 /* place.c: counts it for max_client_conn, if it is not for the console. false: it is refused. */
-bool place_hold(struct client *client);
-void place_leave(struct client *client);
+bool admit_hold(struct client *client);
+void admit_uncount(struct client *client);
 
 /* Ends it without a word of ours: it has been told by somebody else, and may read that. */
 void client_leave(struct client *client, const char *reason);
@@ -129,22 +129,22 @@ void proof_went_on(struct client *client);
 /* ---- place.c ---- */
 
 /* Whether it asks for the console. */
-bool place_is_console(const struct client *client);
+bool admit_is_console(const struct client *client);
 
 /* Whether it is whoever runs us, who may enter the console without a proof. */
-bool place_is_owner(const struct client *client);
+bool admit_is_owner(const struct client *client);
 
 /* What its user may do on the console. false: nothing, it has been told so. */
-bool place_take_role(struct client *client);
+bool admit_console_role(struct client *client);
 
 /* It is who it says it is: one more of its user and database. false: too many, it was told so. */
-bool place_take(struct client *client);
+bool admit_count(struct client *client);
 
 /* With what it proved itself we may enter a server in its name. */
-void place_learn(struct client *client);
+void admit_learn_secret(struct client *client);
 
 /* It has its place: it gets what it asked for, or is told why not. */
-void place_let_in(struct client *client);
+void admit_enter(struct client *client);
 
 /* ---- admission.c ---- */
 

@@ -269,8 +269,8 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 	file_by_id(clients, client);
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
-	client->has_place = true;
-	clients->place_count++;
+	client->is_admitted = true;
+	clients->admitted_count++;
 	client_enter(client, CLIENT_PROOF);
 	client_entrance_free(client);
 	client_enter(client, CLIENT_IDLE);

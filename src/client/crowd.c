@@ -55,7 +55,7 @@ void crowd_refuse(struct client *client)
 	char detail[64];
 
 	clients->limit_hits++;
-	snprintf(detail, sizeof(detail), "%u of %d", clients->place_count,
+	snprintf(detail, sizeof(detail), "%u of %d", clients->admitted_count,
 	         clients->config->max_client_conn);
 	say(clients, detail);
 	err_set(&err, ERR_LIMIT, "no more connections allowed (max_client_conn)");

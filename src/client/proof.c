@@ -79,7 +79,7 @@ static bool check_names(struct client *client)
 {
 	struct client_entrance *entrance = client->entrance;
 
-	if (!place_hold(client))
+	if (!admit_hold(client))
 		return false;
 	if (strlen(entrance->user) > CONFIG_USER_NAME_MAX) {
 		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
@@ -87,7 +87,7 @@ static bool check_names(struct client *client)
 		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
 		return false;
 	}
-	return !place_is_console(client) || place_take_role(client);
+	return !admit_is_console(client) || admit_console_role(client);
 }
 
 /* ---- the proof ---- */
@@ -223,8 +223,8 @@ static void act_on(struct client *client, enum entry_result result, struct buf *
 		throttle_refuse(client, err);
 		return;
 	case ENTRY_OK:
-		if (place_take(client))
-			place_let_in(client);
+		if (admit_count(client))
+			admit_enter(client);
 	}
 }
 
@@ -358,12 +358,12 @@ void proof_choose(struct client *client)
 void proof_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
-	bool is_console_owner = place_is_console(client) && place_is_owner(client);
+	bool is_console_owner = admit_is_console(client) && admit_is_owner(client);
 
 	if (!check_names(client) || !throttle_admits(client))
 		return;
 	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
-	if (clients->emptying.is_on && !place_is_console(client)) {
+	if (clients->emptying.is_on && !admit_is_console(client)) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
 		return;
 	}
@@ -371,7 +371,7 @@ void proof_begin(struct client *client)
 		log_attempt(client);
 	client_enter(client, CLIENT_PROOF);
 	if (is_console_owner) {
-		if (place_take(client))
+		if (admit_count(client))
 			console_begin(client);
 		return;
 	}

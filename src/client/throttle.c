@@ -162,7 +162,7 @@ void throttle_refuse(struct client *client, const struct err *err)
 	clients->delayed_count++;
 	client->entrance->delayed = delayed;
 	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
-	place_leave(client);
+	admit_uncount(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);
 	if (!stream_want(&client->stream, WANT_END))

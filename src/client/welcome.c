@@ -209,7 +209,7 @@ void welcome_begin(struct client *client)
 	}
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
-	place_learn(client);
+	admit_learn_secret(client);
 	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
 	if (client->replication || !pool->has_welcome)
 		client_hurry(client);

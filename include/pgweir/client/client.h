@@ -92,7 +92,7 @@ struct client {
 	enum client_state state : 8;
 	bool passes : 1;       /* the rest of the present frame goes to the server */
 	bool is_counted : 1;   /* in database and account */
-	bool has_place : 1;    /* counts for max_client_conn */
+	bool is_admitted : 1;  /* counts for max_client_conn */
 	bool is_exempt : 1;    /* an administrator at the console: counts for no limit */
 	bool is_guest : 1;     /* somebody else there: counts for the limits of that database */
 	bool is_busy : 1;      /* the console works for it: no message now */

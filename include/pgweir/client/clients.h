@@ -85,14 +85,14 @@ struct clients {
 	usec_t shortage_told_at;       /* 0: never */
 	unsigned int count;            /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
-	unsigned int place_count;  /* those that count for max_client_conn */
-	uint64_t limit_hits;       /* clients refused by it */
-	usec_t limit_said_at;      /* when the log had that last; 0: never */
-	unsigned int guest_count;  /* at the console, administrators excepted */
-	uint64_t guest_limit_hits; /* of those: refused by max_db_client_connections */
-	struct endings endings;    /* how clients have ended */
-	bool is_shutting_down;     /* only the console lets anyone in, and */
-	uint64_t shutdown_id;      /* who came before this id: 0 = nobody */
+	unsigned int admitted_count; /* those that count for max_client_conn */
+	uint64_t limit_hits;         /* clients refused by it */
+	usec_t limit_said_at;        /* when the log had that last; 0: never */
+	unsigned int guest_count;    /* at the console, administrators excepted */
+	uint64_t guest_limit_hits;   /* of those: refused by max_db_client_connections */
+	struct endings endings;      /* how clients have ended */
+	bool is_shutting_down;       /* only the console lets anyone in, and */
+	uint64_t shutdown_id;        /* who came before this id: 0 = nobody */
 	struct emptying emptying;
 	struct slab slab;
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */

@@ -28,37 +28,37 @@ static enum console_role role_of(const struct clients *clients, const char *user
 	return CONSOLE_NOBODY;
 }
 
-bool place_is_owner(const struct client *client)
+bool admit_is_owner(const struct client *client)
 {
 	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
 	       strcmp(client->entrance->user, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
-bool place_is_console(const struct client *client)
+bool admit_is_console(const struct client *client)
 {
 	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
-bool place_hold(struct client *client)
+bool admit_hold(struct client *client)
 {
 	struct clients *clients = client->clients;
 	int limit = clients->config->max_client_conn;
 
-	if (client->has_place || place_is_console(client))
+	if (client->is_admitted || admit_is_console(client))
 		return true;
-	if (limit > 0 && clients->place_count >= (unsigned int)limit) {
+	if (limit > 0 && clients->admitted_count >= (unsigned int)limit) {
 		crowd_refuse(client);
 		return false;
 	}
-	client->has_place = true;
-	clients->place_count++;
+	client->is_admitted = true;
+	clients->admitted_count++;
 	return true;
 }
 
-void place_leave(struct client *client)
+void admit_uncount(struct client *client)
 {
-	client->clients->place_count -= client->has_place;
-	client->has_place = false;
+	client->clients->admitted_count -= client->is_admitted;
+	client->is_admitted = false;
 }
 
 /* The console's own database has no entry: the global limit is its own. */
@@ -113,19 +113,19 @@ static bool count_in(struct client *client)
 	return true;
 }
 
-bool place_take_role(struct client *client)
+bool admit_console_role(struct client *client)
 {
 	struct client_entrance *entrance = client->entrance;
 
 	entrance->role =
-	    place_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
+	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
 	if (entrance->role != CONSOLE_NOBODY)
 		return true;
 	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
 	return false;
 }
 
-bool place_take(struct client *client)
+bool admit_count(struct client *client)
 {
 	struct pools *pools = client->clients->with.pools;
 	const struct client_entrance *entrance = client->entrance;
@@ -136,12 +136,12 @@ bool place_take(struct client *client)
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
-	if (!place_is_console(client))
+	if (!admit_is_console(client))
 		client->database = pools_database(pools, entrance->database);
 	return count_in(client) && startup_settle(client);
 }
 
-void place_let_in(struct client *client)
+void admit_enter(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
@@ -170,7 +170,7 @@ void place_let_in(struct client *client)
 	}
 }
 
-void place_learn(struct client *client)
+void admit_learn_secret(struct client *client)
 {
 	const struct entry *entry = client->entrance->entry;
 	struct credentials shown = { 0 };
