@@ -255,8 +255,9 @@ static int64_t count_login_clients(const struct console *console)
 {
 	const unsigned int *counts = console->clients->state_counts;
 
-	return (int64_t)counts[CLIENT_STARTUP] + counts[CLIENT_PROOF] + counts[CLIENT_LOOKING] +
-	       counts[CLIENT_DERIVING] + counts[CLIENT_DELAYED] + counts[CLIENT_NEWCOMER];
+	return (int64_t)counts[CLIENT_STARTUP] + counts[CLIENT_AUTHENTICATION] +
+	       counts[CLIENT_LOOKING] + counts[CLIENT_DERIVING] + counts[CLIENT_DELAYED] +
+	       counts[CLIENT_NEWCOMER];
 }
 
 static int64_t count_free_servers(const struct console *console)

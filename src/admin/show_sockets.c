@@ -261,7 +261,7 @@ static const char *client_socket_state(const struct client *client)
 {
 	switch (client->state) {
 	case CLIENT_STARTUP:
-	case CLIENT_PROOF:
+	case CLIENT_AUTHENTICATION:
 	case CLIENT_DERIVING:
 	case CLIENT_DELAYED:
 		return "cl_login";

@@ -159,7 +159,7 @@ void admit_enter(struct client *client)
 		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
 		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
-	} else if (unproven_is_short(client)) {
+	} else if (unauthenticated_is_short(client)) {
 		clients->limit_hits++;
 		client_refuse(client, ERR_LIMIT, "no more connections allowed (open files)");
 	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {

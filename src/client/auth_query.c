@@ -181,9 +181,9 @@ static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const 
 	}
 	auth_query->answer = auth_answer_hold(answer);
 	auth_query->is_kept = false;
-	client_enter(client, CLIENT_PROOF);
+	client_enter(client, CLIENT_AUTHENTICATION);
 	if (adopt(auth_query))
-		proof_look_done(client);
+		authentication_look_done(client);
 }
 
 /* NULL: no memory. */
@@ -225,7 +225,7 @@ static enum auth_query_result ask(struct client *client, const struct question *
 		auth_query->is_kept = true;
 		return adopt(auth_query) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
 	case AUTH_LOOKUP_WAITS:
-		proof_look(client);
+		authentication_look(client);
 		return AUTH_QUERY_LOOKING;
 	case AUTH_LOOKUP_FAILED:
 		break;

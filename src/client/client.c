@@ -39,13 +39,14 @@ static const struct client_step {
 	unsigned int next; /* TO() of each state that may follow */
 } steps[CLIENT_STATES] = {
 	[CLIENT_STARTUP] = { "startup", NULL,
-	                     TO(CLIENT_PROOF) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
+	                     TO(CLIENT_AUTHENTICATION) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
 	                         TO(CLIENT_CONSOLE) | END },
-	[CLIENT_PROOF] = { "proof", NULL,
-	                   TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
-	                       TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) | END },
-	[CLIENT_LOOKING] = { "looking", NULL, TO(CLIENT_PROOF) | END },
-	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_PROOF) | END },
+	[CLIENT_AUTHENTICATION] = { "proof", NULL,
+	                            TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
+	                                TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) |
+	                                END },
+	[CLIENT_LOOKING] = { "looking", NULL, TO(CLIENT_AUTHENTICATION) | END },
+	[CLIENT_DERIVING] = { "deriving", NULL, TO(CLIENT_AUTHENTICATION) | END },
 	[CLIENT_DELAYED] = { "delayed", NULL, END },
 	[CLIENT_NEWCOMER] = { "newcomer", "waiting", TO(CLIENT_IDLE) | TO(CLIENT_ACTIVE) | END },
 	[CLIENT_IDLE] = { "idle", "idle",
@@ -66,9 +67,9 @@ static const struct client_step {
 	[CLIENT_CLOSED] = { "closed", NULL, 0 },
 };
 
-#define UNPROVEN_STATES                                                                     \
-	(TO(CLIENT_STARTUP) | TO(CLIENT_PROOF) | TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | \
-	 TO(CLIENT_DELAYED))
+#define UNPROVEN_STATES                                                        \
+	(TO(CLIENT_STARTUP) | TO(CLIENT_AUTHENTICATION) | TO(CLIENT_LOOKING) | \
+	 TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED))
 
 const char *client_state_name(const struct client *client)
 {
@@ -93,7 +94,7 @@ void client_enter(struct client *client, enum client_state next)
 	client->state = next;
 	/* Behind these it has shown something: who it is, or a key. */
 	if (client->entrance && !(TO(next) & UNPROVEN_STATES))
-		unproven_remove(client->entrance);
+		unauthenticated_remove(client->entrance);
 }
 
 const char *client_user(const struct client *client)
@@ -120,7 +121,7 @@ void client_entrance_free(struct client *client)
 	if (!entrance)
 		return;
 	throttle_forget(client);
-	unproven_remove(entrance);
+	unauthenticated_remove(entrance);
 	client->entrance = NULL;
 	entry_free(&entrance->entry);
 	hba_check_free(entrance);
@@ -568,7 +569,7 @@ void client_rearm(struct client *client)
 
 	switch (client->state) {
 	case CLIENT_STARTUP:
-	case CLIENT_PROOF:
+	case CLIENT_AUTHENTICATION:
 	case CLIENT_LOOKING:
 	case CLIENT_DERIVING:
 		client_login_begin(client);

@@ -67,10 +67,10 @@ bool startup_input(struct client *client, struct bytes in); /* startup.c */
 /* What its startup packet said of its session becomes its parameters. false: it was refused. */
 bool startup_settle(struct client *client); /* startup.c */
 /* While all is suspended: its startup packet has to wait, and it is read no further. */
-bool startup_holds(struct client *client);                  /* suspend.c */
-bool proof_input(struct client *client, struct bytes in);   /* proof.c */
-bool relay_input(struct client *client, struct bytes in);   /* relay.c */
-bool console_input(struct client *client, struct bytes in); /* console_door.c */
+bool startup_holds(struct client *client);                         /* suspend.c */
+bool authentication_input(struct client *client, struct bytes in); /* proof.c */
+bool relay_input(struct client *client, struct bytes in);          /* relay.c */
+bool console_input(struct client *client, struct bytes in);        /* console_door.c */
 
 /*
  * Takes the PROXY header from the front of *in, if there is and may be one.
@@ -83,7 +83,7 @@ enum wire_result proxy_header_read(struct client *client, struct bytes *in);
 /* Whether one more of its address may try to log in. false: it has been refused. */
 bool throttle_admits(struct client *client);
 
-/* Its login has failed: it is told so, after auth_failure_delay. In CLIENT_PROOF. */
+/* Its login has failed: it is told so, after auth_failure_delay. In CLIENT_AUTHENTICATION. */
 void throttle_refuse(struct client *client, const struct err *err);
 
 /* It goes, or has been told. */
@@ -107,24 +107,25 @@ void client_tls_done(struct stream *stream, const struct err *err);
 void client_judge_kept(struct client *client);
 
 /* Its user and database are known: begins the proof. proof.c */
-void proof_begin(struct client *client);
+void authentication_begin(struct client *client);
 
 /* Chooses what it is asked for, by auth_type. */
-void proof_choose(struct client *client);
+void authentication_choose(struct client *client);
 
 /*
  * Asks for that. is_proven: ENTRY_PEER, ENTRY_CERT: it is who it says. options: ENTRY_PAM,
  * ENTRY_LDAP: see auth/outside.h; else NULL.
  */
-void proof_ask(struct client *client, enum entry_method method, bool is_proven,
-               const char *options);
+void authentication_ask(struct client *client, enum entry_method method, bool is_proven,
+                        const char *options);
 
-/* Waits for what is being looked up for that; it is known now: goes on with proof_choose(). */
-void proof_look(struct client *client);
-void proof_look_done(struct client *client);
+/* Waits for what is being looked up for that; it is known now: goes on with
+ * authentication_choose(). */
+void authentication_look(struct client *client);
+void authentication_look_done(struct client *client);
 
 /* It was in another state, and is back: looks at what has come meanwhile. */
-void proof_went_on(struct client *client);
+void authentication_went_on(struct client *client);
 
 /* ---- place.c ---- */
 
@@ -155,18 +156,18 @@ void hba_check_decide(struct client *client);
 bool hba_check_is_by(const struct client *client, enum entry_method method, const char *options);
 
 /* Whether both are the same, or none. */
-bool proof_same_options(const char *a, const char *b);
+bool authentication_same_options(const char *a, const char *b);
 
 void hba_check_free(struct client_entrance *entrance);
 
 /*
- * Clients that have not logged in, and the files that are open. unproven_add(): one more; the
- * oldest of the others is closed if files run short. unproven_is_short(): files run short, and
- * this one must be refused. unproven.c
+ * Clients that have not logged in, and the files that are open. unauthenticated_add(): one more;
+ * the oldest of the others is closed if files run short. unauthenticated_is_short(): files run
+ * short, and this one must be refused. unproven.c
  */
-void unproven_add(struct client *client);
-void unproven_remove(struct client_entrance *entrance);
-bool unproven_is_short(const struct client *client);
+void unauthenticated_add(struct client *client);
+void unauthenticated_remove(struct client_entrance *entrance);
+bool unauthenticated_is_short(const struct client *client);
 
 /* Closes it with a message, as far as the socket takes that at once. client.c */
 void client_dismiss(struct client *client, struct bytes words, const char *reason);

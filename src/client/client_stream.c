@@ -20,7 +20,7 @@ bool client_send(struct client *client, struct bytes bytes)
 
 /* What each state does with what comes; NULL: it is thrown away. */
 static bool (*const inputs[CLIENT_STATES])(struct client *client, struct bytes in) = {
-	[CLIENT_STARTUP] = startup_input, [CLIENT_PROOF] = proof_input,
+	[CLIENT_STARTUP] = startup_input, [CLIENT_AUTHENTICATION] = authentication_input,
 	[CLIENT_IDLE] = relay_input,      [CLIENT_LATE] = relay_input,
 	[CLIENT_ACTIVE] = relay_input,    [CLIENT_CONSOLE] = console_input,
 };

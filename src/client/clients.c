@@ -101,7 +101,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
-	TAILQ_INIT(&clients->unproven);
+	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = auth_lookups_new(with->pools, config);
 	clients_configure(clients, config, users);
@@ -236,7 +236,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	clients->count++;
 	clients->state_counts[CLIENT_STARTUP]++;
 	client_login_begin(client);
-	unproven_add(client);
+	unauthenticated_add(client);
 	client->stream.is_secret = true; /* until it is in: a password may come */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");
@@ -271,7 +271,7 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 	clients->state_counts[CLIENT_STARTUP]++;
 	client->is_admitted = true;
 	clients->admitted_count++;
-	client_enter(client, CLIENT_PROOF);
+	client_enter(client, CLIENT_AUTHENTICATION);
 	client_entrance_free(client);
 	client_enter(client, CLIENT_IDLE);
 	return client;

@@ -2,7 +2,7 @@
 /*
  * auth_type hba: by which rule a client may come in, and so what it is asked for.
  *
- *   find the rule --> proof_ask()
+ *   find the rule --> authentication_ask()
  *     ^       |
  *     |       +--> look up its host's name, or its system user's --+
  *     +------------------------------------------------------------+
@@ -113,7 +113,7 @@ static void on_host(struct reverse *reverse, const char *host)
 
 	hba_check->is_host_known = true;
 	hba_check->host = host ? strdup(host) : NULL;
-	proof_look_done(hba_check->client); /* the rules are asked again */
+	authentication_look_done(hba_check->client); /* the rules are asked again */
 }
 
 static void look_host_up(struct client *client)
@@ -125,7 +125,7 @@ static void look_host_up(struct client *client)
 		return;
 	if (reverse_start(client->clients->with.resolver, &hba_check->reverse, &client->peer,
 	                  on_host, &err))
-		proof_look(client);
+		authentication_look(client);
 	else
 		client_fatal(client, &err);
 }
@@ -156,7 +156,7 @@ static void done_name(struct job *job)
 	}
 	free(work);
 	if (hba_check)
-		proof_look_done(hba_check->client);
+		authentication_look_done(hba_check->client);
 }
 
 static void look_system_user_up(struct client *client)
@@ -175,7 +175,7 @@ static void look_system_user_up(struct client *client)
 		                             .owner = hba_check,
 		                             .uid = client->peer.un.uid };
 	if (workers_submit(client->clients->with.lookups, &hba_check->job->job, &err)) {
-		proof_look(client);
+		authentication_look(client);
 		return;
 	}
 	free(hba_check->job);
@@ -249,7 +249,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (method == HBA_CERT)
 		is_proven = is_named(client, rule, client_certificate_name(client));
-	proof_ask(client, methods[method], is_proven, options_of(client, rule));
+	authentication_ask(client, methods[method], is_proven, options_of(client, rule));
 }
 
 void hba_check_decide(struct client *client)
@@ -279,6 +279,6 @@ bool hba_check_is_by(const struct client *client, enum entry_method method, cons
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
 	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) &&
 	       methods[hba_rule_method(rule)] == method &&
-	       proof_same_options(options, options_of(client, rule)) &&
+	       authentication_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

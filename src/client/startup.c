@@ -233,7 +233,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 		client_fatal(client, &err);
 		return false;
 	}
-	proof_begin(client);
+	authentication_begin(client);
 	return client->state != CLIENT_LINGERING && client->state != CLIENT_CLOSED;
 }
 

@@ -21,8 +21,8 @@
 #include "pgweir/pool/pools.h"
 
 enum client_state {
-	CLIENT_STARTUP,  /* its first packets are on their way */
-	CLIENT_PROOF,    /* it has to prove who it is */
+	CLIENT_STARTUP,        /* its first packets are on their way */
+	CLIENT_AUTHENTICATION, /* it has to prove who it is */
 	CLIENT_LOOKING,  /* its host's name, its system user's, or its user is looked up for that */
 	CLIENT_DERIVING, /* a helper thread derives a key for that */
 	CLIENT_DELAYED,  /* could not prove it, and will be told so later */
@@ -51,10 +51,10 @@ struct sql_unnamed;
 
 /* What there is only until a client is in. */
 struct client_entrance {
-	TAILQ_ENTRY(client_entrance) unproven; /* while it has not proven who it is, */
-	struct client *client;                 /* and then NULL */
-	bool is_unknown;                       /* there is no such user */
-	bool has_answered;                     /* what it was asked for its proof */
+	TAILQ_ENTRY(client_entrance) unauthenticated; /* while it has not proven who it is, */
+	struct client *client;                        /* and then NULL */
+	bool is_unknown;                              /* there is no such user */
+	bool has_answered;                            /* what it was asked for its proof */
 	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
 	struct hba_check *hba_check;   /* of auth_type hba; NULL: nothing had to be found out */
 	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */

@@ -61,7 +61,7 @@ struct emptying {
 };
 
 TAILQ_HEAD(delayed_list, delayed);
-TAILQ_HEAD(unproven_list, client_entrance);
+TAILQ_HEAD(unauthenticated_list, client_entrance);
 
 struct clients {
 	struct clients_with with;
@@ -79,11 +79,12 @@ struct clients {
 	unsigned int delayed_count;
 	bool is_delay_cut;       /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */
-	struct unproven_list unproven; /* clients that have not logged in, the oldest first */
-	unsigned int high_count;       /* of those, with a descriptor that is kept for others */
-	uint64_t evicted_count;        /* of those, closed as open files ran short */
-	usec_t shortage_told_at;       /* 0: never */
-	unsigned int count;            /* all, the closed ones not */
+	struct unauthenticated_list
+	    unauthenticated;     /* clients that have not logged in, the oldest first */
+	unsigned int high_count; /* of those, with a descriptor that is kept for others */
+	uint64_t evicted_count;  /* of those, closed as open files ran short */
+	usec_t shortage_told_at; /* 0: never */
+	unsigned int count;      /* all, the closed ones not */
 	unsigned int state_counts[CLIENT_STATES];
 	unsigned int admitted_count; /* those that count for max_client_conn */
 	uint64_t limit_hits;         /* clients refused by it */

@@ -23,24 +23,24 @@ static bool is_high(const struct clients *clients, int fd)
 	return clients->with.files_for_clients && fd >= clients->with.files_for_clients;
 }
 
-void unproven_add(struct client *client)
+void unauthenticated_add(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
 
-	TAILQ_INSERT_TAIL(&clients->unproven, entrance, unproven);
+	TAILQ_INSERT_TAIL(&clients->unauthenticated, entrance, unauthenticated);
 	entrance->client = client;
 	entrance->is_high = is_high(clients, client->stream.watch.fd);
 	clients->high_count += entrance->is_high;
-	if (clients->high_count && TAILQ_FIRST(&clients->unproven) != entrance)
+	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != entrance)
 		clients_make_room(clients);
 }
 
-void unproven_remove(struct client_entrance *entrance)
+void unauthenticated_remove(struct client_entrance *entrance)
 {
 	if (!entrance->client)
 		return;
-	TAILQ_REMOVE(&entrance->client->clients->unproven, entrance, unproven);
+	TAILQ_REMOVE(&entrance->client->clients->unauthenticated, entrance, unauthenticated);
 	entrance->client->clients->high_count -= entrance->is_high;
 	entrance->client = NULL;
 }
@@ -61,7 +61,7 @@ static void tell(struct clients *clients)
 
 bool clients_make_room(struct clients *clients)
 {
-	struct client_entrance *oldest = TAILQ_FIRST(&clients->unproven);
+	struct client_entrance *oldest = TAILQ_FIRST(&clients->unauthenticated);
 
 	if (!oldest)
 		return false;
@@ -71,7 +71,7 @@ bool clients_make_room(struct clients *clients)
 	return true;
 }
 
-bool unproven_is_short(const struct client *client)
+bool unauthenticated_is_short(const struct client *client)
 {
 	int fd = client->stream.watch.fd;
 

@@ -69,7 +69,7 @@ static const char *options_of(const struct config *config)
 	}
 }
 
-bool proof_same_options(const char *a, const char *b)
+bool authentication_same_options(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
@@ -95,25 +95,25 @@ static bool check_names(struct client *client)
 static void act_on(struct client *client, enum entry_result result, struct buf *out,
                    struct err *err);
 
-void proof_look(struct client *client)
+void authentication_look(struct client *client)
 {
 	client_enter(client, CLIENT_LOOKING);
 	stream_want(&client->stream, WANT_END);
 }
 
-void proof_look_done(struct client *client)
+void authentication_look_done(struct client *client)
 {
 	if (client->state == CLIENT_LOOKING)
-		client_enter(client, CLIENT_PROOF);
-	proof_choose(client);
-	proof_went_on(client);
+		client_enter(client, CLIENT_AUTHENTICATION);
+	authentication_choose(client);
+	authentication_went_on(client);
 }
 
-void proof_went_on(struct client *client)
+void authentication_went_on(struct client *client)
 {
 	if (is_over(client))
 		return;
-	if (client->state == CLIENT_PROOF)
+	if (client->state == CLIENT_AUTHENTICATION)
 		stream_want(&client->stream, WANT_INPUT);
 	client_judge_kept(client);
 }
@@ -125,11 +125,11 @@ static void on_work(void *arg)
 	struct err err;
 	enum entry_result result;
 
-	client_enter(client, CLIENT_PROOF);
+	client_enter(client, CLIENT_AUTHENTICATION);
 	result = entry_resume(client->entrance->entry, &out, &err);
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);
-	proof_went_on(client);
+	authentication_went_on(client);
 }
 
 /* Who waits for others has threads that only they wait for. */
@@ -172,7 +172,8 @@ static bool is_still_asked(const struct client *client)
 	if (type == AUTH_TYPE_HBA)
 		return hba_check_is_by(client, method, client->entrance->outside);
 	return methods[type] == method &&
-	       proof_same_options(client->entrance->outside, options_of(client->clients->config));
+	       authentication_same_options(client->entrance->outside,
+	                                   options_of(client->clients->config));
 }
 
 /* It has proven what it was asked for. false: that is not what counts now; it is done with. */
@@ -284,7 +285,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		client->entrance->is_unknown = true; /* logged when the login has failed */
 		return true;
 	case AUTH_QUERY_RENAMED:
-		proof_choose(client);
+		authentication_choose(client);
 		return false;
 	case AUTH_QUERY_LOOKING:
 	case AUTH_QUERY_OVER:
@@ -293,7 +294,8 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 	return false;
 }
 
-void proof_ask(struct client *client, enum entry_method method, bool is_proven, const char *options)
+void authentication_ask(struct client *client, enum entry_method method, bool is_proven,
+                        const char *options)
 {
 	struct clients *clients = client->clients;
 	struct client_entrance *entrance = client->entrance;
@@ -344,18 +346,19 @@ static bool is_named_so(const struct client *client)
 	return name && strcmp(name, client->entrance->user) == 0;
 }
 
-void proof_choose(struct client *client)
+void authentication_choose(struct client *client)
 {
 	enum auth_type type = client->clients->config->auth_type;
 
 	if (type == AUTH_TYPE_HBA)
 		hba_check_decide(client);
 	else
-		proof_ask(client, methods[type], type == AUTH_TYPE_CERT && is_named_so(client),
-		          options_of(client->clients->config));
+		authentication_ask(client, methods[type],
+		                   type == AUTH_TYPE_CERT && is_named_so(client),
+		                   options_of(client->clients->config));
 }
 
-void proof_begin(struct client *client)
+void authentication_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
 	bool is_console_owner = admit_is_console(client) && admit_is_owner(client);
@@ -369,7 +372,7 @@ void proof_begin(struct client *client)
 	}
 	if (clients->config->log_connections)
 		log_attempt(client);
-	client_enter(client, CLIENT_PROOF);
+	client_enter(client, CLIENT_AUTHENTICATION);
 	if (is_console_owner) {
 		if (admit_count(client))
 			console_begin(client);
@@ -377,7 +380,7 @@ void proof_begin(struct client *client)
 	}
 	welcome_negotiate(client);
 	if (!is_over(client))
-		proof_choose(client);
+		authentication_choose(client);
 }
 
 static bool is_answer(const struct frame *frame)
@@ -409,9 +412,9 @@ static void take_message(struct client *client, const struct frame *frame, struc
 	buf_wipe(&out);
 }
 
-bool proof_input(struct client *client, struct bytes in)
+bool authentication_input(struct client *client, struct bytes in)
 {
-	while (in.count && client->state == CLIENT_PROOF) {
+	while (in.count && client->state == CLIENT_AUTHENTICATION) {
 		struct frame frame;
 		enum wire_result result = frame_peek(in, PROOF_MESSAGE_MAX, &frame);
 
@@ -435,7 +438,7 @@ bool proof_input(struct client *client, struct bytes in)
 		client_close(client, "out of memory");
 		return false;
 	}
-	if (client->state == CLIENT_PROOF)
+	if (client->state == CLIENT_AUTHENTICATION)
 		return true;
 	client_judge_kept(client);
 	return client->stream.want == WANT_INPUT && !is_over(client);
