@@ -172,12 +172,12 @@ void admit_enter(struct client *client)
 
 void admit_learn_secret(struct client *client)
 {
-	const struct entry *entry = client->entrance->entry;
+	const struct auth_server *entry = client->entrance->auth;
 	struct credentials shown = { 0 };
 
 	if (client->database->entry->user)
 		return;
-	if (entry_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
+	if (auth_server_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
 		pool_learn(client->borrower.pool, &shown);
 	credentials_done(&shown);
 }

@@ -98,7 +98,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 }
 
 /* The entry of the database that it asks for; NULL: the console, or there is none. */
-static const struct config_database *entry_of(const struct client *client)
+static const struct config_database *auth_server_of(const struct client *client)
 {
 	const struct config *config = client->clients->config;
 	const struct config_database *entry;
@@ -112,7 +112,7 @@ static const struct config_database *entry_of(const struct client *client)
 static enum asking make_question(struct client *client, struct question *question)
 {
 	const struct config *config = client->clients->config;
-	const struct config_database *entry = entry_of(client);
+	const struct config_database *entry = auth_server_of(client);
 
 	if (!entry && !admit_is_console(client))
 		return ASKING_NOBODY; /* and it is not told that there is no such database */
@@ -145,7 +145,8 @@ static bool rename_user(struct client *client, const char *name)
 static bool is_reserved(const struct auth_query *auth_query, const char *name)
 {
 	const struct clients *clients = auth_query->client->clients;
-	const char *auth_user = config_auth_user(clients->config, entry_of(auth_query->client));
+	const char *auth_user =
+	    config_auth_user(clients->config, auth_server_of(auth_query->client));
 
 	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
 }
@@ -274,7 +275,7 @@ bool auth_query_holds(struct client *client)
 	if (clients->config->auth_type == AUTH_TYPE_ANY || entrance->outside)
 		return true;
 	if (!auth_query || !auth_query->answer)
-		return user && entry_is_by(entrance->entry, &user->secret);
+		return user && auth_server_is_by(entrance->auth, &user->secret);
 	if (entrance->generation == clients->generation)
 		return true;
 	return !user && make_question(client, &question) == ASKING_YES &&

@@ -45,15 +45,15 @@ void client_login_begin(struct client *client)
 /* ---- who it is ---- */
 
 /* What is asked of it, by setting. */
-static const enum entry_method methods[] = {
-	[AUTH_TYPE_ANY] = ENTRY_ANY,
-	[AUTH_TYPE_TRUST] = ENTRY_TRUST,
-	[AUTH_TYPE_PLAIN] = ENTRY_PLAIN,
-	[AUTH_TYPE_MD5] = ENTRY_MD5,
-	[AUTH_TYPE_SCRAM_SHA_256] = ENTRY_SCRAM,
-	[AUTH_TYPE_CERT] = ENTRY_CERT,
-	[AUTH_TYPE_PAM] = ENTRY_PAM,
-	[AUTH_TYPE_LDAP] = ENTRY_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
+static const enum auth_server_method methods[] = {
+	[AUTH_TYPE_ANY] = AUTH_METHOD_ANY,
+	[AUTH_TYPE_TRUST] = AUTH_METHOD_TRUST,
+	[AUTH_TYPE_PLAIN] = AUTH_METHOD_PLAIN,
+	[AUTH_TYPE_MD5] = AUTH_METHOD_MD5,
+	[AUTH_TYPE_SCRAM_SHA_256] = AUTH_METHOD_SCRAM,
+	[AUTH_TYPE_CERT] = AUTH_METHOD_CERT,
+	[AUTH_TYPE_PAM] = AUTH_METHOD_PAM,
+	[AUTH_TYPE_LDAP] = AUTH_METHOD_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
 };
 
 /* And by what, where somebody else judges it. */
@@ -92,7 +92,7 @@ static bool check_names(struct client *client)
 
 /* ---- the proof ---- */
 
-static void act_on(struct client *client, enum entry_result result, struct buf *out,
+static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err);
 
 void authentication_look(struct client *client)
@@ -123,10 +123,10 @@ static void on_work(void *arg)
 	struct client *client = arg;
 	struct buf out = { 0 };
 	struct err err;
-	enum entry_result result;
+	enum auth_server_result result;
 
 	client_enter(client, CLIENT_AUTHENTICATION);
-	result = entry_resume(client->entrance->entry, &out, &err);
+	result = auth_server_resume(client->entrance->auth, &out, &err);
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);
 	authentication_went_on(client);
@@ -137,10 +137,10 @@ static struct workers *workers_for(const struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
 
-	switch ((enum entry_method)client->entrance->method) {
-	case ENTRY_PAM:
+	switch ((enum auth_server_method)client->entrance->method) {
+	case AUTH_METHOD_PAM:
 		return with->pam;
-	case ENTRY_LDAP:
+	case AUTH_METHOD_LDAP:
 		return with->ldap;
 	default:
 		return with->workers;
@@ -149,15 +149,15 @@ static struct workers *workers_for(const struct client *client)
 
 static void derive(struct client *client, struct err *err)
 {
-	struct entry *entry = client->entrance->entry;
-	struct job *job = entry_job(entry);
+	struct auth_server *entry = client->entrance->auth;
+	struct job *job = auth_server_job(entry);
 
 	if (job && workers_submit(workers_for(client), job, err)) {
 		client_enter(client, CLIENT_DERIVING);
 		stream_want(&client->stream, WANT_END);
 		return;
 	}
-	entry_job_refused(entry);
+	auth_server_job_refused(entry);
 	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
 }
 
@@ -165,7 +165,7 @@ static void derive(struct client *client, struct err *err)
 static bool is_still_asked(const struct client *client)
 {
 	enum auth_type type = client->clients->config->auth_type;
-	enum entry_method method = (enum entry_method)client->entrance->method;
+	enum auth_server_method method = (enum auth_server_method)client->entrance->method;
 
 	if (client->entrance->generation == client->clients->generation)
 		return true;
@@ -184,7 +184,7 @@ static bool check_proof(struct client *client)
 	if (!auth_query_holds(client)) {
 		log_info(&client->log,
 		         "login refused, %s: the user's secret has changed during the login",
-		         entry_method_name(client->entrance->entry));
+		         auth_server_method_name(client->entrance->auth));
 		err_set(&err, ERR_PASSWORD, "password authentication failed");
 		throttle_refuse(client, &err);
 		return false;
@@ -197,33 +197,33 @@ static bool check_proof(struct client *client)
 	return true;
 }
 
-static void act_on(struct client *client, enum entry_result result, struct buf *out,
+static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err)
 {
-	struct entry *entry = client->entrance->entry;
+	struct auth_server *entry = client->entrance->auth;
 
-	if ((result == ENTRY_OK || result == ENTRY_REFUSED) && !throttle_admits(client))
+	if ((result == AUTH_SERVER_OK || result == AUTH_SERVER_REFUSED) && !throttle_admits(client))
 		return;
 	/* Before the server's own proof of SCRAM: that would say that an old password was one. */
-	if (result == ENTRY_OK && !check_proof(client))
+	if (result == AUTH_SERVER_OK && !check_proof(client))
 		return;
-	if (result != ENTRY_REFUSED && out->count && !client_send(client, buf_bytes(out)))
+	if (result != AUTH_SERVER_REFUSED && out->count && !client_send(client, buf_bytes(out)))
 		return;
 	switch (result) {
-	case ENTRY_MORE:
+	case AUTH_SERVER_MORE:
 		return;
-	case ENTRY_WORK:
+	case AUTH_SERVER_WORK:
 		derive(client, err);
 		return;
-	case ENTRY_REFUSED:
+	case AUTH_SERVER_REFUSED:
 		if (client->entrance->is_unknown)
 			log_info(&client->log, "no such user: %s", client->entrance->user);
-		log_info(&client->log, "login refused, %s: %s", entry_method_name(entry),
-		         entry_reason(entry));
+		log_info(&client->log, "login refused, %s: %s", auth_server_method_name(entry),
+		         auth_server_reason(entry));
 		auth_query_failed(client);
 		throttle_refuse(client, err);
 		return;
-	case ENTRY_OK:
+	case AUTH_SERVER_OK:
 		if (admit_count(client))
 			admit_enter(client);
 	}
@@ -262,7 +262,7 @@ usec_t client_login_due(const struct client *client)
 }
 
 /* What is kept until it is in. false: no memory. */
-static bool note_method(struct client *client, enum entry_method method, const char *options)
+static bool note_method(struct client *client, enum auth_server_method method, const char *options)
 {
 	struct client_entrance *entrance = client->entrance;
 
@@ -294,7 +294,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 	return false;
 }
 
-void authentication_ask(struct client *client, enum entry_method method, bool is_proven,
+void authentication_ask(struct client *client, enum auth_server_method method, bool is_proven,
                         const char *options)
 {
 	struct clients *clients = client->clients;
@@ -309,13 +309,13 @@ void authentication_ask(struct client *client, enum entry_method method, bool is
 	struct err err;
 
 	/* Whoever is judged elsewhere need not be known here. */
-	if (method != ENTRY_ANY && !options && !know(client, &secret, &is_known))
+	if (method != AUTH_METHOD_ANY && !options && !know(client, &secret, &is_known))
 		return;
 	if (!note_method(client, method, options)) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	entrance->entry = entry_new(&(struct entry_who){
+	entrance->auth = auth_server_new(&(struct auth_server_who){
 	    .method = method,
 	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
@@ -330,11 +330,11 @@ void authentication_ask(struct client *client, enum entry_method method, bool is
 	    .on_work = on_work,
 	    .arg = client,
 	});
-	if (!entrance->entry) {
+	if (!entrance->auth) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	act_on(client, entry_start(entrance->entry, &out, &err), &out, &err);
+	act_on(client, auth_server_start(entrance->auth, &out, &err), &out, &err);
 	buf_wipe(&out);
 }
 
@@ -398,7 +398,7 @@ static void refuse_type(struct client *client, const struct frame *frame)
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
 	struct buf out = { 0 };
-	enum entry_result result;
+	enum auth_server_result result;
 	struct err err;
 
 	if (frame->type == 'X') {
@@ -406,7 +406,7 @@ static void take_message(struct client *client, const struct frame *frame, struc
 		return;
 	}
 	client->entrance->has_answered = true;
-	result = entry_answer(client->entrance->entry, body, &out, &err);
+	result = auth_server_answer(client->entrance->auth, body, &out, &err);
 	secret_wipe((char *)body.at, body.count); /* it lies in a buffer of the stream's */
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
-#include "pgweir/auth/entry.h"
+#include "pgweir/auth/auth_server.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
@@ -123,7 +123,7 @@ void client_entrance_free(struct client *client)
 	throttle_forget(client);
 	unauthenticated_remove(entrance);
 	client->entrance = NULL;
-	entry_free(&entrance->entry);
+	auth_server_free(&entrance->auth);
 	hba_check_free(entrance);
 	secret_free(&entrance->outside);
 	auth_query_free(entrance);

@@ -5,7 +5,7 @@
 #ifndef PGWEIR_CLIENT_CLIENT_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_PRIV_H
 
-#include "pgweir/auth/entry.h"
+#include "pgweir/auth/auth_server.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/pgwire/frame.h"
 
@@ -113,10 +113,10 @@ void authentication_begin(struct client *client);
 void authentication_choose(struct client *client);
 
 /*
- * Asks for that. is_proven: ENTRY_PEER, ENTRY_CERT: it is who it says. options: ENTRY_PAM,
- * ENTRY_LDAP: see auth/outside.h; else NULL.
+ * Asks for that. is_proven: AUTH_METHOD_PEER, AUTH_METHOD_CERT: it is who it says. options:
+ * AUTH_METHOD_PAM, AUTH_METHOD_LDAP: see auth/outside.h; else NULL.
  */
-void authentication_ask(struct client *client, enum entry_method method, bool is_proven,
+void authentication_ask(struct client *client, enum auth_server_method method, bool is_proven,
                         const char *options);
 
 /* Waits for what is being looked up for that; it is known now: goes on with
@@ -153,7 +153,8 @@ void admit_enter(struct client *client);
 void hba_check_decide(struct client *client);
 
 /* Whether the rules in force let it in by this method and options, by what is known of it. */
-bool hba_check_is_by(const struct client *client, enum entry_method method, const char *options);
+bool hba_check_is_by(const struct client *client, enum auth_server_method method,
+                     const char *options);
 
 /* Whether both are the same, or none. */
 bool authentication_same_options(const char *a, const char *b);

@@ -41,10 +41,11 @@ struct hba_check {
 	bool is_host_known, is_system_user_known; /* NULL above counts then */
 };
 
-static const enum entry_method methods[] = {
-	[HBA_TRUST] = ENTRY_TRUST, [HBA_PASSWORD] = ENTRY_PLAIN, [HBA_MD5] = ENTRY_MD5,
-	[HBA_SCRAM] = ENTRY_SCRAM, [HBA_PEER] = ENTRY_PEER,      [HBA_CERT] = ENTRY_CERT,
-	[HBA_PAM] = ENTRY_PAM,     [HBA_LDAP] = ENTRY_LDAP,
+static const enum auth_server_method methods[] = {
+	[HBA_TRUST] = AUTH_METHOD_TRUST, [HBA_PASSWORD] = AUTH_METHOD_PLAIN,
+	[HBA_MD5] = AUTH_METHOD_MD5,     [HBA_SCRAM] = AUTH_METHOD_SCRAM,
+	[HBA_PEER] = AUTH_METHOD_PEER,   [HBA_CERT] = AUTH_METHOD_CERT,
+	[HBA_PAM] = AUTH_METHOD_PAM,     [HBA_LDAP] = AUTH_METHOD_LDAP,
 };
 
 /* What the rule says of it, or for all rules the settings. */
@@ -271,7 +272,8 @@ void hba_check_decide(struct client *client)
 	}
 }
 
-bool hba_check_is_by(const struct client *client, enum entry_method method, const char *options)
+bool hba_check_is_by(const struct client *client, enum auth_server_method method,
+                     const char *options)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;

@@ -161,7 +161,7 @@ void throttle_refuse(struct client *client, const struct err *err)
 	TAILQ_INSERT_TAIL(&clients->delayed, delayed, node);
 	clients->delayed_count++;
 	client->entrance->delayed = delayed;
-	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
+	auth_server_free(&client->entrance->auth); /* what it knew is not needed any more */
 	admit_uncount(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);

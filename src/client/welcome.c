@@ -210,7 +210,7 @@ void welcome_begin(struct client *client)
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
 	admit_learn_secret(client);
-	entry_free(&client->entrance->entry); /* what it knew is not needed any more */
+	auth_server_free(&client->entrance->auth); /* what it knew is not needed any more */
 	if (client->replication || !pool->has_welcome)
 		client_hurry(client);
 	if (client->replication) {

@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/auth/login.h"
+#include "pgweir/auth/auth_client.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
@@ -252,7 +252,7 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 	if (runs_in->user && strcmp(runs_in->user, user) == 0 && runs_in->password)
 		return;
 	/* By trust, peer or a certificate. */
-	if (login_may_enter_unasked(&config->server_require_auth))
+	if (auth_client_may_enter_unasked(&config->server_require_auth))
 		problems_warn(judging->problems,
 		              place_of(judging, database, database->auth_user, "auth_user"),
 		              "database \"%s\": auth_user \"%s\" has no secret in auth_file: "

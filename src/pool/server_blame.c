@@ -82,12 +82,12 @@ static void add_place(const struct server *server, struct buf *out)
 }
 
 /* What PostgreSQL wants is not what there is. */
-static void add_asked(const struct login *login, bool is_wrong_type, struct buf *out)
+static void add_asked(const struct auth_client *login, bool is_wrong_type, struct buf *out)
 {
-	const char *mismatch = login_mismatch(login);
+	const char *mismatch = auth_client_mismatch(login);
 
-	if (is_wrong_type && login_asked(login))
-		buf_printf(out, "; PostgreSQL asks for %s", login_asked(login));
+	if (is_wrong_type && auth_client_asked(login))
+		buf_printf(out, "; PostgreSQL asks for %s", auth_client_asked(login));
 	if (mismatch)
 		buf_printf(out, "; the %s of that secret is not the one that PostgreSQL has",
 		           mismatch);
@@ -96,7 +96,7 @@ static void add_asked(const struct login *login, bool is_wrong_type, struct buf 
 void server_blame(const struct server *server, struct err *err)
 {
 	const struct pool *pool = server->pool;
-	const struct login *login = server->entrance ? server->entrance->login : NULL;
+	const struct auth_client *login = server->entrance ? server->entrance->auth : NULL;
 	bool is_ours = err->code != ERR_FOREIGN;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
 

@@ -55,7 +55,7 @@ void server_entrance_free(struct server *server)
 	timer_clear(&entrance->patience);
 	server->pool->test_count -= entrance->is_test;
 	resolver_cancel(&entrance->ask);
-	login_free(&entrance->login);
+	auth_client_free(&entrance->auth);
 	buf_free(&entrance->parameters);
 	free(entrance);
 }
@@ -155,7 +155,7 @@ void server_say_startup(struct server *server)
 	server->stream.ops = &server_stream_ops;
 	entrance->asked = version_for(server);
 	add_startup(&out, server, entrance->asked);
-	entrance->login = login_new(&(struct login_who){
+	entrance->auth = auth_client_new(&(struct auth_client_who){
 	    .user = server->pool->account->name,
 	    .credentials = pool_credentials(server->pool),
 	    .require = &pools->config->server_require_auth,
@@ -165,7 +165,7 @@ void server_say_startup(struct server *server)
 	    .arg = server,
 	});
 	server_enter(server, SERVER_LOGIN);
-	if (!entrance->login || !buf_ok(&out))
+	if (!entrance->auth || !buf_ok(&out))
 		fail(server, ERR_MEMORY, "out of memory");
 	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
 	         !stream_want(&server->stream, WANT_INPUT))
@@ -208,36 +208,37 @@ struct server *server_launch(struct pool *pool, struct borrower *own)
 /* ---- the login ---- */
 
 /* Goes on with what the login says. false: the server is closing. */
-static bool login_step(struct server *server, enum login_result result, struct buf *out,
+static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
                        struct err *err)
 {
-	struct login *login = server->entrance->login;
+	struct auth_client *login = server->entrance->auth;
 	const struct pools_with *with = &server->pool->pools->with;
 	struct job *job;
 
 	switch (result) {
-	case LOGIN_OK:
+	case AUTH_CLIENT_OK:
 		stream_gather(&server->stream); /* no more secrets */
-		login_free(&server->entrance->login);
+		auth_client_free(&server->entrance->auth);
 		return true;
-	case LOGIN_MORE:
+	case AUTH_CLIENT_MORE:
 		if (buf_ok(out) &&
 		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
 			return true;
 		fail(server, ERR_SERVER_CONNECT, "server closed the connection during login");
 		return false;
-	case LOGIN_WORK:
-		job = login_job(login);
-		if (job && workers_submit(login_is_slow(login) ? with->slow_workers : with->workers,
-		                          job, err)) {
+	case AUTH_CLIENT_WORK:
+		job = auth_client_job(login);
+		if (job &&
+		    workers_submit(auth_client_is_slow(login) ? with->slow_workers : with->workers,
+		                   job, err)) {
 			server->entrance->is_working = true;
 			stream_want(&server->stream, WANT_NOTHING);
 			return true;
 		}
-		login_job_refused(login);
+		auth_client_job_refused(login);
 		fail(server, ERR_FILES, "too many logins at once wait for their key");
 		return false;
-	case LOGIN_FAILED:
+	case AUTH_CLIENT_FAILED:
 		server_blame(server, err);
 		log_warning(&server->log, "%s: %s", err->text, err->detail);
 		server_close(server, err);
@@ -251,10 +252,10 @@ static void on_work(void *arg)
 	struct server *server = arg;
 	struct buf out = { 0 };
 	struct err err;
-	enum login_result result;
+	enum auth_client_result result;
 
 	server->entrance->is_working = false;
-	result = login_resume(server->entrance->login, &out, &err);
+	result = auth_client_resume(server->entrance->auth, &out, &err);
 	if (login_step(server, result, &out, &err) && !server->entrance->is_working) {
 		stream_want(&server->stream, WANT_INPUT);
 		server_judge_kept(server);
@@ -266,13 +267,13 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 {
 	struct buf out = { 0 };
 	struct err err;
-	enum login_result result;
+	enum auth_client_result result;
 	bool goes_on;
 
-	if (!server->entrance->login)
+	if (!server->entrance->auth)
 		return fail(server, ERR_PROTOCOL, "server asks again after it let us in"),
 		       FRAME_STOP;
-	result = login_answer(server->entrance->login, body, &out, &err);
+	result = auth_client_answer(server->entrance->auth, body, &out, &err);
 	goes_on = login_step(server, result, &out, &err);
 	buf_wipe(&out);
 	return goes_on ? FRAME_EAT : FRAME_STOP;
@@ -300,7 +301,7 @@ static void ask_again(struct server *server)
 
 	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
 	entrance->is_again = true;
-	login_free(&entrance->login);
+	auth_client_free(&entrance->auth);
 	stream_close(&server->stream);
 	server_enter(server, SERVER_CONNECTING);
 	server_dial_again(server);
@@ -394,7 +395,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	const char *connect_query = server->pool->database->entry->connect_query;
 
-	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->login)
+	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->auth)
 		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
 	if (!params_add_text(server->pool->pools->with.params, &server->baseline,
 	                     buf_bytes(&server->entrance->parameters)))

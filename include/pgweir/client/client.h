@@ -43,7 +43,7 @@ enum client_state {
 struct hba_check;
 struct delayed;
 struct auth_query;
-struct entry;
+struct auth_server;
 struct client_statement;
 struct late_begin;
 struct names;
@@ -58,10 +58,10 @@ struct client_entrance {
 	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
 	struct hba_check *hba_check;   /* of auth_type hba; NULL: nothing had to be found out */
 	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */
-	struct entry *entry;
+	struct auth_server *auth;
 	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
-	unsigned int method;     /* enum entry_method: how it proves who it is */
+	unsigned int method;     /* enum auth_method: how it proves who it is */
 	char *outside;           /* by which options it does so outside; NULL: it does not */
 	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
 	struct buf parameters;   /* of its startup packet: name\0value\0 */

@@ -18,7 +18,7 @@
 #ifndef PGWEIR_POOL_SERVER_H
 #define PGWEIR_POOL_SERVER_H
 
-#include "pgweir/auth/login.h"
+#include "pgweir/auth/auth_client.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/net/dial.h"
@@ -65,9 +65,9 @@ struct server_entrance {
 	struct server *server;
 	struct timer patience; /* for its host's first word, while there is another host */
 	bool is_test;          /* its host had failed: nobody counts on it. In pool->test_count */
-	struct login *login;   /* until AuthenticationOk */
-	bool is_working;       /* a key is being derived on a helper thread */
-	bool has_spoken;       /* its first message has come */
+	struct auth_client *auth; /* until AuthenticationOk */
+	bool is_working;          /* a key is being derived on a helper thread */
+	bool has_spoken;          /* its first message has come */
 	bool is_again;         /* it did not understand a newer protocol: asked once more for 3.0 */
 	uint32_t asked;        /* the version of the protocol that it was asked for */
 	struct buf parameters; /* ParameterStatus so far: name\0value\0 */

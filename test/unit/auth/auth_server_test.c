@@ -3,7 +3,7 @@
  * auth/entry.c: each method with each kind of secret, and a client that is
  * right, wrong, empty or nobody. Jobs are run by hand.
  */
-#include "pgweir/auth/entry.h"
+#include "pgweir/auth/auth_server.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -25,7 +25,7 @@ struct client {
 
 struct stage {
 	struct verifiers *verifiers;
-	struct entry *entry;
+	struct auth_server *entry;
 	struct buf out;
 	struct err err;
 	int job_count;
@@ -133,58 +133,59 @@ static bool client_answers(struct client *client, struct stage *stage, struct bu
 	return true;
 }
 
-static enum entry_result work(struct stage *stage)
+static enum auth_server_result work(struct stage *stage)
 {
-	struct job *job = entry_job(stage->entry);
+	struct job *job = auth_server_job(stage->entry);
 
 	stage->job_count++;
 	job->run(job);
 	job->done(job);
 	ck_assert_int_eq(stage->call_count, stage->job_count);
-	return entry_resume(stage->entry, &stage->out, &stage->err);
+	return auth_server_resume(stage->entry, &stage->out, &stage->err);
 }
 
-static void stage_open(struct stage *stage, enum entry_method method, const struct secret *secret)
+static void stage_open(struct stage *stage, enum auth_server_method method,
+                       const struct secret *secret)
 {
-	struct entry_who who = { .method = method,
-		                 .user = "bo",
-		                 .secret = secret,
-		                 .iterations = ITERATIONS,
-		                 .verifiers = stage->verifiers,
-		                 .on_work = count_call,
-		                 .arg = stage };
+	struct auth_server_who who = { .method = method,
+		                       .user = "bo",
+		                       .secret = secret,
+		                       .iterations = ITERATIONS,
+		                       .verifiers = stage->verifiers,
+		                       .on_work = count_call,
+		                       .arg = stage };
 
-	stage->entry = entry_new(&who);
+	stage->entry = auth_server_new(&who);
 	ck_assert_ptr_nonnull(stage->entry);
 }
 
 static void stage_close(struct stage *stage)
 {
-	entry_free(&stage->entry);
+	auth_server_free(&stage->entry);
 	ck_assert_ptr_null(stage->entry);
 	buf_free(&stage->out);
 }
 
 /* The whole dialogue; the entry stays open for the test to look at. */
-static enum entry_result play(struct stage *stage, struct client *client)
+static enum auth_server_result play(struct stage *stage, struct client *client)
 {
-	enum entry_result result = entry_start(stage->entry, &stage->out, &stage->err);
+	enum auth_server_result result = auth_server_start(stage->entry, &stage->out, &stage->err);
 
 	for (int turn = 0; turn < 10; turn++) {
 		struct buf reply = { 0 };
 
-		if (result == ENTRY_WORK) {
+		if (result == AUTH_SERVER_WORK) {
 			result = work(stage);
 			continue;
 		}
-		if (client_answers(client, stage, &reply) && result == ENTRY_MORE)
-			result =
-			    entry_answer(stage->entry, buf_bytes(&reply), &stage->out, &stage->err);
+		if (client_answers(client, stage, &reply) && result == AUTH_SERVER_MORE)
+			result = auth_server_answer(stage->entry, buf_bytes(&reply), &stage->out,
+			                            &stage->err);
 		buf_free(&reply);
-		if (result == ENTRY_OK || result == ENTRY_REFUSED)
+		if (result == AUTH_SERVER_OK || result == AUTH_SERVER_REFUSED)
 			break;
 	}
-	if (stage->out.count) { /* server-final comes with ENTRY_OK */
+	if (stage->out.count) { /* server-final comes with AUTH_SERVER_OK */
 		struct buf reply = { 0 };
 
 		client_answers(client, stage, &reply);
@@ -201,7 +202,7 @@ static enum entry_result play(struct stage *stage, struct client *client)
 #define EMPTY "empty password returned by client"
 
 static const struct {
-	enum entry_method method;
+	enum auth_server_method method;
 	int secret; /* enum secret_kind, or NOBODY */
 	const char *password;
 	const char *refused; /* NULL: comes in */
@@ -209,45 +210,45 @@ static const struct {
 	enum credentials_kind credentials;
 	int job_count;
 } cases[] = {
-	{ ENTRY_ANY, SECRET_PLAIN, "", NULL, 0, CREDENTIALS_PLAIN, 0 },
-	{ ENTRY_ANY, NOBODY, "", NULL, 0, CREDENTIALS_NONE, 0 },
-	{ ENTRY_TRUST, SECRET_PLAIN, "", NULL, 0, CREDENTIALS_PLAIN, 0 },
-	{ ENTRY_TRUST, SECRET_MD5, "", NULL, 0, CREDENTIALS_MD5, 0 },
-	{ ENTRY_TRUST, SECRET_SCRAM, "", NULL, 0, CREDENTIALS_NONE, 0 },
-	{ ENTRY_TRUST, SECRET_NONE, "", NULL, 0, CREDENTIALS_NONE, 0 },
-	{ ENTRY_TRUST, NOBODY, "", TRUST_FAILED, ERR_NOT_ALLOWED, 0, 0 },
+	{ AUTH_METHOD_ANY, SECRET_PLAIN, "", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ AUTH_METHOD_ANY, NOBODY, "", NULL, 0, CREDENTIALS_NONE, 0 },
+	{ AUTH_METHOD_TRUST, SECRET_PLAIN, "", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ AUTH_METHOD_TRUST, SECRET_MD5, "", NULL, 0, CREDENTIALS_MD5, 0 },
+	{ AUTH_METHOD_TRUST, SECRET_SCRAM, "", NULL, 0, CREDENTIALS_NONE, 0 },
+	{ AUTH_METHOD_TRUST, SECRET_NONE, "", NULL, 0, CREDENTIALS_NONE, 0 },
+	{ AUTH_METHOD_TRUST, NOBODY, "", TRUST_FAILED, ERR_NOT_ALLOWED, 0, 0 },
 
-	{ ENTRY_PLAIN, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
-	{ ENTRY_PLAIN, SECRET_PLAIN, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, SECRET_PLAIN, "", EMPTY, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, SECRET_MD5, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
-	{ ENTRY_PLAIN, SECRET_MD5, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, SECRET_MD5, "", EMPTY, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_PLAIN, 1 },
-	{ ENTRY_PLAIN, SECRET_SCRAM, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 1 },
-	{ ENTRY_PLAIN, SECRET_SCRAM, "", EMPTY, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, SECRET_NONE, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, SECRET_NONE, "", EMPTY, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_PLAIN, NOBODY, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_PLAIN, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_PLAIN, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_MD5, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_MD5, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_MD5, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_PLAIN, 1 },
+	{ AUTH_METHOD_PLAIN, SECRET_SCRAM, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 1 },
+	{ AUTH_METHOD_PLAIN, SECRET_SCRAM, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_NONE, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, SECRET_NONE, "", EMPTY, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_PLAIN, NOBODY, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
 
-	{ ENTRY_MD5, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
-	{ ENTRY_MD5, SECRET_PLAIN, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_MD5, SECRET_MD5, "secret", NULL, 0, CREDENTIALS_MD5, 0 },
-	{ ENTRY_MD5, SECRET_MD5, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_MD5, SECRET_MD5, "", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_MD5, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_KEYS, 0 },
-	{ ENTRY_MD5, SECRET_SCRAM, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_MD5, SECRET_NONE, "", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_MD5, NOBODY, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_MD5, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 0 },
+	{ AUTH_METHOD_MD5, SECRET_PLAIN, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_MD5, SECRET_MD5, "secret", NULL, 0, CREDENTIALS_MD5, 0 },
+	{ AUTH_METHOD_MD5, SECRET_MD5, "wrong", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_MD5, SECRET_MD5, "", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_MD5, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_KEYS, 0 },
+	{ AUTH_METHOD_MD5, SECRET_SCRAM, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_MD5, SECRET_NONE, "", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_MD5, NOBODY, "secret", PASSWORD_FAILED, ERR_PASSWORD, 0, 0 },
 
-	{ ENTRY_SCRAM, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 1 },
-	{ ENTRY_SCRAM, SECRET_PLAIN, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 1 },
-	{ ENTRY_SCRAM, SECRET_PLAIN, "", SASL_FAILED, ERR_PASSWORD, 0, 1 },
-	{ ENTRY_SCRAM, SECRET_MD5, "secret", SASL_FAILED, ERR_PASSWORD, 0, 1 },
-	{ ENTRY_SCRAM, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_KEYS, 0 },
-	{ ENTRY_SCRAM, SECRET_SCRAM, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 0 },
-	{ ENTRY_SCRAM, SECRET_NONE, "", SASL_FAILED, ERR_PASSWORD, 0, 1 },
-	{ ENTRY_SCRAM, NOBODY, "secret", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ AUTH_METHOD_SCRAM, SECRET_PLAIN, "secret", NULL, 0, CREDENTIALS_PLAIN, 1 },
+	{ AUTH_METHOD_SCRAM, SECRET_PLAIN, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ AUTH_METHOD_SCRAM, SECRET_PLAIN, "", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ AUTH_METHOD_SCRAM, SECRET_MD5, "secret", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ AUTH_METHOD_SCRAM, SECRET_SCRAM, "secret", NULL, 0, CREDENTIALS_KEYS, 0 },
+	{ AUTH_METHOD_SCRAM, SECRET_SCRAM, "wrong", SASL_FAILED, ERR_PASSWORD, 0, 0 },
+	{ AUTH_METHOD_SCRAM, SECRET_NONE, "", SASL_FAILED, ERR_PASSWORD, 0, 1 },
+	{ AUTH_METHOD_SCRAM, NOBODY, "secret", SASL_FAILED, ERR_PASSWORD, 0, 1 },
 };
 
 static void check_credentials(struct stage *stage, const struct client *client,
@@ -255,7 +256,7 @@ static void check_credentials(struct stage *stage, const struct client *client,
 {
 	struct credentials credentials = { 0 };
 
-	ck_assert(entry_credentials(stage->entry, &credentials));
+	ck_assert(auth_server_credentials(stage->entry, &credentials));
 	ck_assert_int_eq(credentials.kind, kind);
 	if (kind == CREDENTIALS_PLAIN)
 		ck_assert_str_eq(credentials.text, "secret");
@@ -265,7 +266,7 @@ static void check_credentials(struct stage *stage, const struct client *client,
 	credentials_done(&credentials);
 }
 
-START_TEST(entry_methods_and_secrets)
+START_TEST(auth_server_methods_and_secrets)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct client client = { .password = cases[_i].password };
@@ -273,16 +274,16 @@ START_TEST(entry_methods_and_secrets)
 	struct buf text = { 0 };
 	struct secret secret =
 	    secret_of(is_nobody ? NULL : secret_text((enum secret_kind)cases[_i].secret, &text));
-	enum entry_result result;
+	enum auth_server_result result;
 
 	stage_open(&stage, cases[_i].method, is_nobody ? NULL : &secret);
 	result = play(&stage, &client);
-	ck_assert_int_eq(result, cases[_i].refused ? ENTRY_REFUSED : ENTRY_OK);
+	ck_assert_int_eq(result, cases[_i].refused ? AUTH_SERVER_REFUSED : AUTH_SERVER_OK);
 	ck_assert_int_eq(stage.job_count, cases[_i].job_count);
 	if (cases[_i].refused) {
 		ck_assert_str_eq(stage.err.text, cases[_i].refused);
 		ck_assert_int_eq(stage.err.code, cases[_i].code);
-		ck_assert_str_ne(entry_reason(stage.entry), "");
+		ck_assert_str_ne(auth_server_reason(stage.entry), "");
 		ck_assert(!client.has_checked);
 	} else {
 		check_credentials(&stage, &client, cases[_i].credentials);
@@ -299,20 +300,24 @@ END_TEST
 
 /* What somebody else has proven: a name counts only for a user who is known. */
 static const struct {
-	enum entry_method method;
+	enum auth_server_method method;
 	bool is_known, is_proven;
 	const char *refused; /* NULL: let in */
 } proven[] = {
-	{ ENTRY_PEER, true, true, NULL },         { ENTRY_PEER, true, false, PEER_FAILED },
-	{ ENTRY_PEER, false, true, PEER_FAILED }, { ENTRY_PEER, false, false, PEER_FAILED },
-	{ ENTRY_CERT, true, true, NULL },         { ENTRY_CERT, true, false, CERT_FAILED },
-	{ ENTRY_CERT, false, true, CERT_FAILED }, { ENTRY_CERT, false, false, CERT_FAILED },
+	{ AUTH_METHOD_PEER, true, true, NULL },
+	{ AUTH_METHOD_PEER, true, false, PEER_FAILED },
+	{ AUTH_METHOD_PEER, false, true, PEER_FAILED },
+	{ AUTH_METHOD_PEER, false, false, PEER_FAILED },
+	{ AUTH_METHOD_CERT, true, true, NULL },
+	{ AUTH_METHOD_CERT, true, false, CERT_FAILED },
+	{ AUTH_METHOD_CERT, false, true, CERT_FAILED },
+	{ AUTH_METHOD_CERT, false, false, CERT_FAILED },
 };
 
-START_TEST(entry_proven_elsewhere)
+START_TEST(auth_server_proven_elsewhere)
 {
 	struct secret secret = secret_of("");
-	struct entry *entry = entry_new(&(struct entry_who){
+	struct auth_server *entry = auth_server_new(&(struct auth_server_who){
 	    .method = proven[_i].method,
 	    .user = "alice",
 	    .secret = proven[_i].is_known ? &secret : NULL,
@@ -321,17 +326,17 @@ START_TEST(entry_proven_elsewhere)
 	struct buf out = { 0 };
 	struct err err = { 0 };
 
-	ck_assert_int_eq(entry_start(entry, &out, &err),
-	                 proven[_i].refused ? ENTRY_REFUSED : ENTRY_OK);
+	ck_assert_int_eq(auth_server_start(entry, &out, &err),
+	                 proven[_i].refused ? AUTH_SERVER_REFUSED : AUTH_SERVER_OK);
 	ck_assert_str_eq(err.text, proven[_i].refused ? proven[_i].refused : "");
 	ck_assert_uint_eq(out.count, 0);
-	entry_free(&entry);
+	auth_server_free(&entry);
 }
 END_TEST
 
 /* Plays `method` with a secret of that kind and returns how many jobs it took. */
-static int jobs_of(struct verifiers *verifiers, enum entry_method method, enum secret_kind kind,
-                   const char *password)
+static int jobs_of(struct verifiers *verifiers, enum auth_server_method method,
+                   enum secret_kind kind, const char *password)
 {
 	struct stage stage = { .verifiers = verifiers };
 	struct client client = { .password = password };
@@ -345,16 +350,16 @@ static int jobs_of(struct verifiers *verifiers, enum entry_method method, enum s
 	return stage.job_count;
 }
 
-START_TEST(entry_derives_once)
+START_TEST(auth_server_derives_once)
 {
 	struct verifiers *verifiers = verifiers_new(10, NULL);
 
-	ck_assert_int_eq(jobs_of(verifiers, ENTRY_SCRAM, SECRET_PLAIN, "wrong"), 1);
-	ck_assert_int_eq(jobs_of(verifiers, ENTRY_SCRAM, SECRET_PLAIN, "secret"), 0);
-	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "wrong"), 1);
-	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "wrong"), 1);
-	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "secret"), 1);
-	ck_assert_int_eq(jobs_of(verifiers, ENTRY_PLAIN, SECRET_SCRAM, "secret"), 0);
+	ck_assert_int_eq(jobs_of(verifiers, AUTH_METHOD_SCRAM, SECRET_PLAIN, "wrong"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, AUTH_METHOD_SCRAM, SECRET_PLAIN, "secret"), 0);
+	ck_assert_int_eq(jobs_of(verifiers, AUTH_METHOD_PLAIN, SECRET_SCRAM, "wrong"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, AUTH_METHOD_PLAIN, SECRET_SCRAM, "wrong"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, AUTH_METHOD_PLAIN, SECRET_SCRAM, "secret"), 1);
+	ck_assert_int_eq(jobs_of(verifiers, AUTH_METHOD_PLAIN, SECRET_SCRAM, "secret"), 0);
 	ck_assert_uint_eq(verifiers_count(verifiers), 2);
 	verifiers_free(&verifiers);
 }
@@ -366,13 +371,13 @@ static void offered_salt(struct verifiers *verifiers, const struct secret *secre
 	struct stage stage = { .verifiers = verifiers };
 	struct client client = { .password = "x" };
 
-	stage_open(&stage, ENTRY_SCRAM, secret);
+	stage_open(&stage, AUTH_METHOD_SCRAM, secret);
 	play(&stage, &client);
 	memcpy(out, client.salt, 64);
 	stage_close(&stage);
 }
 
-START_TEST(entry_offers_stable_salts)
+START_TEST(auth_server_offers_stable_salts)
 {
 	struct verifiers *verifiers = verifiers_new(10, NULL);
 	struct secret plain = secret_of("secret"), other = secret_of("changed");
@@ -393,100 +398,103 @@ END_TEST
 
 static const struct {
 	const char *says;
-	enum entry_method method;
+	enum auth_server_method method;
 	struct bytes body;
 	const char *text;
 	const char *reason;
 } broken[] = {
 	{ "no zero",
-	  ENTRY_PLAIN,
+	  AUTH_METHOD_PLAIN,
 	  { "secret", 6 },
 	  "invalid password packet",
 	  "malformed password packet" },
 	{ "two texts",
-	  ENTRY_MD5,
+	  AUTH_METHOD_MD5,
 	  { "a\0b\0", 4 },
 	  "invalid password packet",
 	  "malformed password packet" },
 	{ "no SASLInitialResponse",
-	  ENTRY_SCRAM,
+	  AUTH_METHOD_SCRAM,
 	  { "secret\0", 7 },
 	  SASL_FAILED,
 	  "malformed SASLInitialResponse" },
 	{ "another mechanism",
-	  ENTRY_SCRAM,
+	  AUTH_METHOD_SCRAM,
 	  { "PLAIN\0\0\0\0\1x", 11 },
 	  "client selected an invalid SASL authentication mechanism",
 	  "invalid SASL mechanism" },
 	{ "no initial data",
-	  ENTRY_SCRAM,
+	  AUTH_METHOD_SCRAM,
 	  { "SCRAM-SHA-256\0\377\377\377\377", 18 },
 	  SASL_FAILED,
 	  "malformed SASLInitialResponse" },
 	{ "channel binding",
-	  ENTRY_SCRAM,
+	  AUTH_METHOD_SCRAM,
 	  { "SCRAM-SHA-256\0\0\0\0\40p=tls-server-end-point,,n=,r=abc", 50 },
 	  SASL_FAILED,
 	  "client binds to a channel, but has not chosen SCRAM-SHA-256-PLUS" },
 };
 
-START_TEST(entry_broken_messages)
+START_TEST(auth_server_broken_messages)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct secret secret = secret_of("secret");
 
 	stage_open(&stage, broken[_i].method, &secret);
-	ck_assert_int_eq(entry_start(stage.entry, &stage.out, &stage.err), ENTRY_MORE);
-	ck_assert_int_eq(entry_answer(stage.entry, broken[_i].body, &stage.out, &stage.err),
-	                 ENTRY_REFUSED);
+	ck_assert_int_eq(auth_server_start(stage.entry, &stage.out, &stage.err), AUTH_SERVER_MORE);
+	ck_assert_int_eq(auth_server_answer(stage.entry, broken[_i].body, &stage.out, &stage.err),
+	                 AUTH_SERVER_REFUSED);
 	ck_assert_str_eq(stage.err.text, broken[_i].text);
 	ck_assert_int_eq(stage.err.code, ERR_PROTOCOL);
-	ck_assert_str_eq(entry_reason(stage.entry), broken[_i].reason);
+	ck_assert_str_eq(auth_server_reason(stage.entry), broken[_i].reason);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
 }
 END_TEST
 
 /* A client that talks while its keys are derived, or before it was asked. */
-START_TEST(entry_unexpected_messages)
+START_TEST(auth_server_unexpected_messages)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct buf text = { 0 };
 	struct secret secret = secret_of(secret_text(SECRET_SCRAM, &text));
 	struct job *job;
 
-	stage_open(&stage, ENTRY_PLAIN, &secret);
-	entry_start(stage.entry, &stage.out, &stage.err);
-	ck_assert_int_eq(entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
-	                 ENTRY_WORK);
-	job = entry_job(stage.entry);
-	ck_assert_int_eq(entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
-	                 ENTRY_REFUSED);
+	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
+	auth_server_start(stage.entry, &stage.out, &stage.err);
+	ck_assert_int_eq(
+	    auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    AUTH_SERVER_WORK);
+	job = auth_server_job(stage.entry);
+	ck_assert_int_eq(
+	    auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    AUTH_SERVER_REFUSED);
 	stage_close(&stage);
 	ck_assert(job->is_abandoned);
 	job->done(job);
 	ck_assert_int_eq(stage.call_count, 0);
 
-	stage_open(&stage, ENTRY_PLAIN, &secret);
-	ck_assert_int_eq(entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
-	                 ENTRY_REFUSED);
+	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
+	ck_assert_int_eq(
+	    auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    AUTH_SERVER_REFUSED);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
 	buf_free(&text);
 }
 END_TEST
 
-START_TEST(entry_whose_job_is_refused)
+START_TEST(auth_server_whose_job_is_refused)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct buf text = { 0 };
 	struct secret secret = secret_of(secret_text(SECRET_SCRAM, &text));
 
-	stage_open(&stage, ENTRY_PLAIN, &secret);
-	entry_start(stage.entry, &stage.out, &stage.err);
-	entry_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err);
-	ck_assert_ptr_nonnull(entry_job(stage.entry));
-	entry_job_refused(stage.entry);
+	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
+	auth_server_start(stage.entry, &stage.out, &stage.err);
+	auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err);
+	ck_assert_ptr_nonnull(auth_server_job(stage.entry));
+	auth_server_job_refused(stage.entry);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
 	buf_free(&text);
@@ -498,13 +506,13 @@ int main(void)
 	Suite *suite = suite_create("auth/entry");
 	TCase *tests = tcase_create("entry");
 
-	tcase_add_loop_test(tests, entry_methods_and_secrets, 0, COUNT_OF(cases));
-	tcase_add_loop_test(tests, entry_proven_elsewhere, 0, COUNT_OF(proven));
-	tcase_add_test(tests, entry_derives_once);
-	tcase_add_test(tests, entry_offers_stable_salts);
-	tcase_add_loop_test(tests, entry_broken_messages, 0, COUNT_OF(broken));
-	tcase_add_test(tests, entry_unexpected_messages);
-	tcase_add_test(tests, entry_whose_job_is_refused);
+	tcase_add_loop_test(tests, auth_server_methods_and_secrets, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, auth_server_proven_elsewhere, 0, COUNT_OF(proven));
+	tcase_add_test(tests, auth_server_derives_once);
+	tcase_add_test(tests, auth_server_offers_stable_salts);
+	tcase_add_loop_test(tests, auth_server_broken_messages, 0, COUNT_OF(broken));
+	tcase_add_test(tests, auth_server_unexpected_messages);
+	tcase_add_test(tests, auth_server_whose_job_is_refused);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

@@ -3,8 +3,8 @@
  * auth/login.c: each request with each kind of credentials, and servers that lie.
  * Jobs are run by hand.
  */
-#include "pgweir/auth/login.h"
-#include "pgweir/auth/entry.h"
+#include "pgweir/auth/auth_client.h"
+#include "pgweir/auth/auth_server.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -19,7 +19,7 @@
 
 struct stage {
 	struct verifiers *verifiers;
-	struct login *login;
+	struct auth_client *login;
 	struct buf out;
 	struct err err;
 	int call_count;
@@ -29,27 +29,27 @@ static void count_call(void *arg) { ((struct stage *)arg)->call_count++; }
 
 static void stage_open(struct stage *stage, const struct credentials *credentials)
 {
-	struct login_who who = { .user = "bo",
-		                 .credentials = credentials,
-		                 .verifiers = stage->verifiers,
-		                 .on_work = count_call,
-		                 .arg = stage };
+	struct auth_client_who who = { .user = "bo",
+		                       .credentials = credentials,
+		                       .verifiers = stage->verifiers,
+		                       .on_work = count_call,
+		                       .arg = stage };
 
-	stage->login = login_new(&who);
+	stage->login = auth_client_new(&who);
 	ck_assert_ptr_nonnull(stage->login);
 }
 
 static void stage_close(struct stage *stage)
 {
-	login_free(&stage->login);
+	auth_client_free(&stage->login);
 	ck_assert_ptr_null(stage->login);
 	buf_free(&stage->out);
 }
 
-static enum login_result say(struct stage *stage, struct bytes body)
+static enum auth_client_result say(struct stage *stage, struct bytes body)
 {
 	buf_clear(&stage->out);
-	return login_answer(stage->login, body, &stage->out, &stage->err);
+	return auth_client_answer(stage->login, body, &stage->out, &stage->err);
 }
 
 /* The body of the one message that was sent. */
@@ -106,16 +106,16 @@ static const struct {
 	  FAILED("malformed authentication request") },
 };
 
-START_TEST(login_first_requests)
+START_TEST(auth_client_first_requests)
 {
 	struct stage stage = { 0 };
-	enum login_result result;
+	enum auth_client_result result;
 
 	stage_open(&stage, firsts[_i].credentials);
 	result = say(&stage, firsts[_i].body);
-	ck_assert_msg(result == (firsts[_i].failed ? LOGIN_FAILED : LOGIN_MORE), "%s",
+	ck_assert_msg(result == (firsts[_i].failed ? AUTH_CLIENT_FAILED : AUTH_CLIENT_MORE), "%s",
 	              firsts[_i].says);
-	if (result == LOGIN_FAILED) {
+	if (result == AUTH_CLIENT_FAILED) {
 		ck_assert_str_eq(stage.err.text, firsts[_i].failed);
 		ck_assert_int_eq(stage.err.code, ERR_NOT_ALLOWED);
 		ck_assert_uint_eq(stage.out.count, 0);
@@ -124,37 +124,37 @@ START_TEST(login_first_requests)
 }
 END_TEST
 
-START_TEST(login_without_any_proof)
+START_TEST(auth_client_without_any_proof)
 {
 	struct stage stage = { 0 };
 
 	stage_open(&stage, &none);
-	ck_assert_int_eq(say(&stage, OK_BODY), LOGIN_OK);
+	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_OK);
 	ck_assert_uint_eq(stage.out.count, 0);
-	ck_assert_int_eq(say(&stage, OK_BODY), LOGIN_FAILED);
+	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_FAILED);
 	stage_close(&stage);
 }
 END_TEST
 
-START_TEST(login_with_cleartext)
+START_TEST(auth_client_with_cleartext)
 {
 	struct stage stage = { 0 };
 
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\3", 4)), LOGIN_MORE);
+	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\3", 4)), AUTH_CLIENT_MORE);
 	ck_assert(bytes_equal(sent(&stage), bytes_of("secret\0", 7)));
-	ck_assert_int_eq(say(&stage, OK_BODY), LOGIN_OK);
+	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_OK);
 	stage_close(&stage);
 
 	stage_open(&stage, &plain);
 	say(&stage, bytes_of("\0\0\0\3", 4));
-	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\3", 4)), LOGIN_FAILED); /* only once */
+	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\3", 4)), AUTH_CLIENT_FAILED); /* only once */
 	ck_assert_uint_eq(stage.out.count, 0);
 	stage_close(&stage);
 }
 END_TEST
 
-START_TEST(login_with_md5)
+START_TEST(auth_client_with_md5)
 {
 	char inner[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
 	struct credentials stored = { .kind = CREDENTIALS_MD5, .text = inner };
@@ -164,9 +164,9 @@ START_TEST(login_with_md5)
 	ck_assert(digest_md5(bytes_of(inner + 3, 32), bytes_text("salt"), answer));
 	for (int i = 0; i < 2; i++) {
 		stage_open(&stage, i ? &stored : &plain);
-		ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\5salt", 8)), LOGIN_MORE);
+		ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\5salt", 8)), AUTH_CLIENT_MORE);
 		ck_assert(bytes_equal(sent(&stage), bytes_of(answer, MD5_TEXT_SIZE)));
-		ck_assert_int_eq(say(&stage, OK_BODY), LOGIN_OK);
+		ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_OK);
 		stage_close(&stage);
 	}
 }
@@ -186,14 +186,14 @@ static void server_begin(struct server *server)
 }
 
 /* Up to the request that follows server-first. */
-static enum login_result server_challenges(struct server *server, struct stage *stage)
+static enum auth_client_result server_challenges(struct server *server, struct stage *stage)
 {
 	struct buf first = { 0 }, message = { 0 };
 	const char *mechanism;
-	enum login_result result;
+	enum auth_client_result result;
 	struct bytes data;
 
-	ck_assert_int_eq(say(stage, SASL_BODY), LOGIN_MORE);
+	ck_assert_int_eq(say(stage, SASL_BODY), AUTH_CLIENT_MORE);
 	ck_assert_int_eq(fields_sasl_initial(sent(stage), &mechanism, &data), WIRE_OK);
 	ck_assert_str_eq(mechanism, SCRAM_MECHANISM);
 	ck_assert(scram_server_first(&server->scram, data, bytes_text("0123456789abcdef"),
@@ -205,14 +205,14 @@ static enum login_result server_challenges(struct server *server, struct stage *
 	return result;
 }
 
-static enum login_result work(struct stage *stage)
+static enum auth_client_result work(struct stage *stage)
 {
-	struct job *job = login_job(stage->login);
+	struct job *job = auth_client_job(stage->login);
 
 	job->run(job);
 	job->done(job);
 	ck_assert_int_eq(stage->call_count, 1);
-	return login_resume(stage->login, &stage->out, &stage->err);
+	return auth_client_resume(stage->login, &stage->out, &stage->err);
 }
 
 static bool server_believes(struct server *server, struct stage *stage)
@@ -223,10 +223,10 @@ static bool server_believes(struct server *server, struct stage *stage)
 	return scram_server_check(&server->scram, server->keys.stored_key, client_key, NULL);
 }
 
-static enum login_result server_proves(struct server *server, struct stage *stage)
+static enum auth_client_result server_proves(struct server *server, struct stage *stage)
 {
 	struct buf final = { 0 }, message = { 0 };
-	enum login_result result;
+	enum auth_client_result result;
 
 	ck_assert(scram_server_final(&server->scram, server->keys.server_key, &final, NULL));
 	message_auth_sasl_final(&message, buf_bytes(&final));
@@ -237,51 +237,51 @@ static enum login_result server_proves(struct server *server, struct stage *stag
 }
 
 /* A whole login; returns whether a derivation was needed. */
-static bool login_by_scram(struct verifiers *verifiers, const struct credentials *credentials)
+static bool auth_client_by_scram(struct verifiers *verifiers, const struct credentials *credentials)
 {
 	struct stage stage = { .verifiers = verifiers };
 	struct server server;
-	enum login_result result;
+	enum auth_client_result result;
 	bool had_work;
 
 	server_begin(&server);
 	stage_open(&stage, credentials);
 	result = server_challenges(&server, &stage);
-	had_work = result == LOGIN_WORK;
+	had_work = result == AUTH_CLIENT_WORK;
 	if (had_work)
 		result = work(&stage);
-	ck_assert_int_eq(result, LOGIN_MORE);
+	ck_assert_int_eq(result, AUTH_CLIENT_MORE);
 	ck_assert(server_believes(&server, &stage));
-	ck_assert_int_eq(server_proves(&server, &stage), LOGIN_MORE);
+	ck_assert_int_eq(server_proves(&server, &stage), AUTH_CLIENT_MORE);
 	ck_assert_uint_eq(stage.out.count, 0);
-	ck_assert_int_eq(say(&stage, OK_BODY), LOGIN_OK);
+	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_OK);
 	stage_close(&stage);
 	scram_done(&server.scram);
 	return had_work;
 }
 
-START_TEST(login_by_scram_derives_once)
+START_TEST(auth_client_by_scram_derives_once)
 {
 	struct verifiers *verifiers = verifiers_new(10, NULL);
 
-	ck_assert(login_by_scram(verifiers, &plain));
-	ck_assert(!login_by_scram(verifiers, &plain));
+	ck_assert(auth_client_by_scram(verifiers, &plain));
+	ck_assert(!auth_client_by_scram(verifiers, &plain));
 	ck_assert_uint_eq(verifiers_count(verifiers), 1);
 	verifiers_free(&verifiers);
 }
 END_TEST
 
-START_TEST(login_by_captured_keys)
+START_TEST(auth_client_by_captured_keys)
 {
 	struct server server;
 	struct credentials keys = { .kind = CREDENTIALS_KEYS, .keys = &server.keys };
 
 	server_begin(&server);
-	ck_assert(!login_by_scram(NULL, &keys));
+	ck_assert(!auth_client_by_scram(NULL, &keys));
 }
 END_TEST
 
-START_TEST(login_with_keys_elsewhere)
+START_TEST(auth_client_with_keys_elsewhere)
 {
 	struct server server;
 	struct credentials keys = { .kind = CREDENTIALS_KEYS, .keys = &server.keys };
@@ -289,7 +289,7 @@ START_TEST(login_with_keys_elsewhere)
 
 	server_begin(&server);
 	stage_open(&stage, &keys);
-	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\5salt", 8)), LOGIN_FAILED);
+	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\5salt", 8)), AUTH_CLIENT_FAILED);
 	ck_assert_str_eq(stage.err.text, FAILED("wrong password type"));
 	stage_close(&stage);
 }
@@ -303,9 +303,9 @@ static void expect_after_final(struct bytes body, const char *failed)
 
 	server_begin(&server);
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(server_challenges(&server, &stage), LOGIN_WORK);
-	ck_assert_int_eq(work(&stage), LOGIN_MORE);
-	ck_assert_int_eq(say(&stage, body), LOGIN_FAILED);
+	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
+	ck_assert_int_eq(work(&stage), AUTH_CLIENT_MORE);
+	ck_assert_int_eq(say(&stage, body), AUTH_CLIENT_FAILED);
 	ck_assert_str_eq(stage.err.text, failed);
 	ck_assert_uint_eq(verifiers_count(stage.verifiers), 0);
 	stage_close(&stage);
@@ -313,7 +313,7 @@ static void expect_after_final(struct bytes body, const char *failed)
 	verifiers_free(&stage.verifiers);
 }
 
-START_TEST(login_wants_the_servers_proof)
+START_TEST(auth_client_wants_the_servers_proof)
 {
 	expect_after_final(OK_BODY, FAILED("failed to verify server signature"));
 	expect_after_final(bytes_of("\0\0\0\14v=AAAA", 10),
@@ -326,39 +326,39 @@ START_TEST(login_wants_the_servers_proof)
 }
 END_TEST
 
-START_TEST(login_ok_before_the_challenge_does_not_count)
+START_TEST(auth_client_ok_before_the_challenge_does_not_count)
 {
 	struct stage stage = { 0 };
 
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(say(&stage, SASL_BODY), LOGIN_MORE);
-	ck_assert_int_eq(say(&stage, OK_BODY), LOGIN_FAILED);
+	ck_assert_int_eq(say(&stage, SASL_BODY), AUTH_CLIENT_MORE);
+	ck_assert_int_eq(say(&stage, OK_BODY), AUTH_CLIENT_FAILED);
 	stage_close(&stage);
 }
 END_TEST
 
-START_TEST(login_refuses_a_bad_challenge)
+START_TEST(auth_client_refuses_a_bad_challenge)
 {
 	struct stage stage = { 0 };
 
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(say(&stage, SASL_BODY), LOGIN_MORE);
-	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\13r=x,s=AAAA,i=1", 18)), LOGIN_FAILED);
+	ck_assert_int_eq(say(&stage, SASL_BODY), AUTH_CLIENT_MORE);
+	ck_assert_int_eq(say(&stage, bytes_of("\0\0\0\13r=x,s=AAAA,i=1", 18)), AUTH_CLIENT_FAILED);
 	ck_assert_str_eq(stage.err.text,
 	                 FAILED("malformed SCRAM message: no valid nonce in server-first"));
 	stage_close(&stage);
 }
 END_TEST
 
-START_TEST(login_with_a_wrong_password)
+START_TEST(auth_client_with_a_wrong_password)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct server server;
 
 	server_begin(&server);
 	stage_open(&stage, &wrong);
-	ck_assert_int_eq(server_challenges(&server, &stage), LOGIN_WORK);
-	ck_assert_int_eq(work(&stage), LOGIN_MORE);
+	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
+	ck_assert_int_eq(work(&stage), AUTH_CLIENT_MORE);
 	ck_assert(!server_believes(&server, &stage));
 	stage_close(&stage);
 	scram_done(&server.scram);
@@ -366,7 +366,7 @@ START_TEST(login_with_a_wrong_password)
 }
 END_TEST
 
-START_TEST(login_that_goes_while_it_works)
+START_TEST(auth_client_that_goes_while_it_works)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct server server;
@@ -374,8 +374,8 @@ START_TEST(login_that_goes_while_it_works)
 
 	server_begin(&server);
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(server_challenges(&server, &stage), LOGIN_WORK);
-	job = login_job(stage.login);
+	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
+	job = auth_client_job(stage.login);
 	stage_close(&stage);
 	job->run(job);
 	job->done(job);
@@ -384,9 +384,9 @@ START_TEST(login_that_goes_while_it_works)
 
 	server_begin(&server);
 	stage_open(&stage, &plain);
-	ck_assert_int_eq(server_challenges(&server, &stage), LOGIN_WORK);
-	ck_assert_ptr_nonnull(login_job(stage.login));
-	login_job_refused(stage.login);
+	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
+	ck_assert_ptr_nonnull(auth_client_job(stage.login));
+	auth_client_job_refused(stage.login);
 	stage_close(&stage);
 	scram_done(&server.scram);
 	verifiers_free(&stage.verifiers);
@@ -398,18 +398,18 @@ int main(void)
 	Suite *suite = suite_create("auth/login");
 	TCase *cases = tcase_create("login");
 
-	tcase_add_loop_test(cases, login_first_requests, 0, COUNT_OF(firsts));
-	tcase_add_test(cases, login_without_any_proof);
-	tcase_add_test(cases, login_with_cleartext);
-	tcase_add_test(cases, login_with_md5);
-	tcase_add_test(cases, login_by_scram_derives_once);
-	tcase_add_test(cases, login_by_captured_keys);
-	tcase_add_test(cases, login_with_keys_elsewhere);
-	tcase_add_test(cases, login_wants_the_servers_proof);
-	tcase_add_test(cases, login_ok_before_the_challenge_does_not_count);
-	tcase_add_test(cases, login_refuses_a_bad_challenge);
-	tcase_add_test(cases, login_with_a_wrong_password);
-	tcase_add_test(cases, login_that_goes_while_it_works);
+	tcase_add_loop_test(cases, auth_client_first_requests, 0, COUNT_OF(firsts));
+	tcase_add_test(cases, auth_client_without_any_proof);
+	tcase_add_test(cases, auth_client_with_cleartext);
+	tcase_add_test(cases, auth_client_with_md5);
+	tcase_add_test(cases, auth_client_by_scram_derives_once);
+	tcase_add_test(cases, auth_client_by_captured_keys);
+	tcase_add_test(cases, auth_client_with_keys_elsewhere);
+	tcase_add_test(cases, auth_client_wants_the_servers_proof);
+	tcase_add_test(cases, auth_client_ok_before_the_challenge_does_not_count);
+	tcase_add_test(cases, auth_client_refuses_a_bad_challenge);
+	tcase_add_test(cases, auth_client_with_a_wrong_password);
+	tcase_add_test(cases, auth_client_that_goes_while_it_works);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);
 }

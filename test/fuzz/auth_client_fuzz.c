@@ -7,11 +7,11 @@
  * each behind its length in two bytes. A '+' in a message stands for the nonce that was said
  * last, which no fuzzer can guess.
  *
- * Nobody may come in by luck: ENTRY_OK of a method that asks for a proof is a failure,
- * and so is LOGIN_OK of a server that has not proven itself in SCRAM.
+ * Nobody may come in by luck: AUTH_SERVER_OK of a method that asks for a proof is a failure,
+ * and so is AUTH_CLIENT_OK of a server that has not proven itself in SCRAM.
  */
-#include "pgweir/auth/entry.h"
-#include "pgweir/auth/login.h"
+#include "pgweir/auth/auth_server.h"
+#include "pgweir/auth/auth_client.h"
 
 #include <assert.h>
 #include <string.h>
@@ -86,13 +86,13 @@ static bool next_message(struct bytes *in, struct bytes said, struct buf *messag
 
 static void enter(struct bytes in, unsigned int choice, struct verifiers *verifiers)
 {
-	enum entry_method method = (enum entry_method)(choice % (ENTRY_CERT + 1));
-	bool is_done = false, asks = method >= ENTRY_PLAIN && method <= ENTRY_SCRAM;
-	size_t secret = choice / (ENTRY_CERT + 1) % (SECRET_COUNT + 1);
+	enum auth_method method = (enum auth_method)(choice % (AUTH_METHOD_CERT + 1));
+	bool is_done = false, asks = method >= AUTH_METHOD_PLAIN && method <= AUTH_METHOD_SCRAM;
+	size_t secret = choice / (AUTH_METHOD_CERT + 1) % (SECRET_COUNT + 1);
 	struct buf out = { 0 }, message = { 0 };
-	enum entry_result result;
+	enum auth_server_result result;
 	struct err err;
-	struct entry *entry = entry_new(&(struct entry_who){
+	struct auth_server *entry = entry_new(&(struct auth_server_who){
 	    .method = method,
 	    .user = "somebody",
 	    .secret = secret < SECRET_COUNT ? &secrets[secret] : NULL,
@@ -103,17 +103,17 @@ static void enter(struct bytes in, unsigned int choice, struct verifiers *verifi
 	});
 
 	result = entry_start(entry, &out, &err);
-	while (result == ENTRY_MORE && next_message(&in, buf_bytes(&out), &message)) {
+	while (result == AUTH_SERVER_MORE && next_message(&in, buf_bytes(&out), &message)) {
 		buf_clear(&out);
 		result = entry_answer(entry, buf_bytes(&message), &out, &err);
-		while (result == ENTRY_WORK) {
+		while (result == AUTH_SERVER_WORK) {
 			is_done = false;
 			run_job(entry_job(entry), &is_done);
 			result = entry_resume(entry, &out, &err);
 		}
 	}
-	assert(result != ENTRY_OK || !asks);
-	assert(result != ENTRY_REFUSED || entry_reason(entry));
+	assert(result != AUTH_SERVER_OK || !asks);
+	assert(result != AUTH_SERVER_REFUSED || entry_reason(entry));
 	entry_free(&entry);
 	buf_free(&out);
 	buf_free(&message);
@@ -135,9 +135,9 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 	};
 	bool is_done = false, is_scram = false;
 	struct buf out = { 0 }, message = { 0 };
-	enum login_result result = LOGIN_MORE;
+	enum auth_client_result result = AUTH_CLIENT_MORE;
 	struct err err;
-	struct login *login = login_new(&(struct login_who){
+	struct auth_client *login = auth_client_new(&(struct auth_client_who){
 	    .user = "somebody",
 	    .credentials = &credentials[choice % 4],
 	    .verifiers = verifiers,
@@ -145,18 +145,18 @@ static void log_in(struct bytes in, unsigned int choice, struct verifiers *verif
 	    .arg = &is_done,
 	});
 
-	while (result == LOGIN_MORE && next_message(&in, buf_bytes(&out), &message)) {
+	while (result == AUTH_CLIENT_MORE && next_message(&in, buf_bytes(&out), &message)) {
 		is_scram = is_scram || begins_sasl(&message);
 		buf_clear(&out);
-		result = login_answer(login, buf_bytes(&message), &out, &err);
-		while (result == LOGIN_WORK) {
+		result = auth_client_answer(login, buf_bytes(&message), &out, &err);
+		while (result == AUTH_CLIENT_WORK) {
 			is_done = false;
-			run_job(login_job(login), &is_done);
-			result = login_resume(login, &out, &err);
+			run_job(auth_client_job(login), &is_done);
+			result = auth_client_resume(login, &out, &err);
 		}
 	}
-	assert(result != LOGIN_OK || !is_scram);
-	login_free(&login);
+	assert(result != AUTH_CLIENT_OK || !is_scram);
+	auth_client_free(&login);
 	buf_free(&out);
 	buf_free(&message);
 }

@@ -8,7 +8,7 @@
  * Hard here: the server is not trusted either. It may ask once, in the one order
  * that there is, and in SCRAM its AuthenticationOk counts only after its own proof.
  */
-#include "pgweir/auth/login.h"
+#include "pgweir/auth/auth_client.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 /* More than these take long: some fifty milliseconds. */
 #define SLOW_ITERATIONS 100000
 
-enum login_state {
+enum auth_client_state {
 	STATE_START,
 	STATE_SENT,       /* a password or its md5 is on its way */
 	STATE_SASL_FIRST, /* sent client-first: server-first comes */
@@ -33,8 +33,8 @@ enum login_state {
 	STATES
 };
 
-struct login {
-	enum login_state state;
+struct auth_client {
+	enum auth_client_state state;
 	struct verifiers *verifiers;
 	void (*on_work)(void *arg);
 	void *arg;
@@ -52,7 +52,7 @@ struct login {
 #define TO(state) (1u << (state))
 #define ANSWERS(kind) (1u << (kind))
 
-static const struct login_step {
+static const struct auth_client_step {
 	unsigned int next;  /* TO() of each state that may follow */
 	unsigned int kinds; /* ANSWERS() of each request that may come */
 } steps[STATES] = {
@@ -69,20 +69,20 @@ static const struct login_step {
 };
 
 /* The only place that writes login->state. */
-static void enter(struct login *login, enum login_state next)
+static void enter(struct auth_client *login, enum auth_client_state next)
 {
 	assert(steps[login->state].next & TO(next));
 	login->state = next;
 }
 
-static enum login_result fail(struct login *login, struct err *err, const char *reason)
+static enum auth_client_result fail(struct auth_client *login, struct err *err, const char *reason)
 {
 	enter(login, STATE_ENDED);
 	err_set(err, ERR_NOT_ALLOWED, "server login failed: %s", reason);
-	return LOGIN_FAILED;
+	return AUTH_CLIENT_FAILED;
 }
 
-static enum login_result wrong_type(struct login *login, struct err *err)
+static enum auth_client_result wrong_type(struct auth_client *login, struct err *err)
 {
 	return fail(login, err, "wrong password type");
 }
@@ -115,15 +115,15 @@ static unsigned int allowed_by(const struct config_list *require)
 	return (named ? named : steps[STATE_START].kinds) & ~without;
 }
 
-bool login_may_enter_unasked(const struct config_list *require)
+bool auth_client_may_enter_unasked(const struct config_list *require)
 {
 	return allowed_by(require) & ANSWERS(AUTH_OK);
 }
 
-struct login *login_new(const struct login_who *who)
+struct auth_client *auth_client_new(const struct auth_client_who *who)
 {
 	size_t user_size = strlen(who->user) + 1;
-	struct login *login = calloc(1, sizeof(*login) + user_size);
+	struct auth_client *login = calloc(1, sizeof(*login) + user_size);
 
 	if (!login)
 		return NULL;
@@ -140,9 +140,9 @@ struct login *login_new(const struct login_who *who)
 	return login;
 }
 
-void login_free(struct login **login)
+void auth_client_free(struct auth_client **login)
 {
-	struct login *old = *login;
+	struct auth_client *old = *login;
 
 	*login = NULL;
 	if (!old)
@@ -156,17 +156,18 @@ void login_free(struct login **login)
 
 /* ---- the password itself, and md5 ---- */
 
-static enum login_result send_cleartext(struct login *login, struct buf *out, struct err *err)
+static enum auth_client_result send_cleartext(struct auth_client *login, struct buf *out,
+                                              struct err *err)
 {
 	if (login->credentials.kind != CREDENTIALS_PLAIN)
 		return wrong_type(login, err);
 	message_password(out, login->credentials.text);
 	enter(login, STATE_SENT);
-	return LOGIN_MORE;
+	return AUTH_CLIENT_MORE;
 }
 
-static enum login_result send_md5(struct login *login, struct bytes salt, struct buf *out,
-                                  struct err *err)
+static enum auth_client_result send_md5(struct auth_client *login, struct bytes salt,
+                                        struct buf *out, struct err *err)
 {
 	const char *secret = login->credentials.text;
 	char made[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
@@ -186,7 +187,7 @@ static enum login_result send_md5(struct login *login, struct bytes salt, struct
 	message_password(out, answer);
 	secret_wipe(answer, sizeof(answer));
 	enter(login, STATE_SENT);
-	return LOGIN_MORE;
+	return AUTH_CLIENT_MORE;
 }
 
 /* ---- SCRAM ---- */
@@ -202,8 +203,8 @@ static bool offers(struct bytes names, const char *mechanism)
 	return false;
 }
 
-static enum login_result send_first(struct login *login, struct bytes names, struct buf *out,
-                                    struct err *err)
+static enum auth_client_result send_first(struct auth_client *login, struct bytes names,
+                                          struct buf *out, struct err *err)
 {
 	struct buf first = { 0 };
 	struct err why;
@@ -226,20 +227,21 @@ static enum login_result send_first(struct login *login, struct bytes names, str
 		enter(login, STATE_SASL_FIRST);
 	}
 	buf_free(&first);
-	return ok ? LOGIN_MORE : fail(login, err, why.text);
+	return ok ? AUTH_CLIENT_MORE : fail(login, err, why.text);
 }
 
 /* NULL: they have not been derived, or that failed. */
-static const struct scram_keys *keys_of(const struct login *login)
+static const struct scram_keys *keys_of(const struct auth_client *login)
 {
 	if (login->credentials.kind == CREDENTIALS_KEYS)
 		return login->credentials.keys;
 	return derived_keys(login->derived);
 }
 
-bool login_is_slow(const struct login *login) { return login->is_slow; }
+bool auth_client_is_slow(const struct auth_client *login) { return login->is_slow; }
 
-static enum login_result send_final(struct login *login, struct buf *out, struct err *err)
+static enum auth_client_result send_final(struct auth_client *login, struct buf *out,
+                                          struct err *err)
 {
 	const struct scram_keys *keys = keys_of(login);
 	struct buf final = { 0 };
@@ -254,12 +256,13 @@ static enum login_result send_final(struct login *login, struct buf *out, struct
 		enter(login, STATE_SASL_FINAL);
 	}
 	buf_wipe(&final);
-	return ok ? LOGIN_MORE : fail(login, err, why.text);
+	return ok ? AUTH_CLIENT_MORE : fail(login, err, why.text);
 }
 
 /* The keys for this challenge: at hand, or to be derived. */
-static enum login_result derive(struct login *login, const struct scram_challenge *challenge,
-                                struct buf *out, struct err *err)
+static enum auth_client_result derive(struct auth_client *login,
+                                      const struct scram_challenge *challenge, struct buf *out,
+                                      struct err *err)
 {
 	const char *password = login->credentials.text;
 
@@ -275,7 +278,7 @@ static enum login_result derive(struct login *login, const struct scram_challeng
 	if (!derived_job(login->derived, password, &login->job, login->on_work, login->arg))
 		return fail(login, err, "out of memory");
 	enter(login, STATE_WORK);
-	return LOGIN_WORK;
+	return AUTH_CLIENT_WORK;
 }
 
 /* Keys are of one salt and one number of rounds: with others they prove nothing. */
@@ -287,8 +290,8 @@ static const char *compare(const struct scram_challenge *ours, const struct scra
 	return ours->iterations == theirs->iterations ? NULL : "iteration count";
 }
 
-static enum login_result read_challenge(struct login *login, struct bytes data, struct buf *out,
-                                        struct err *err)
+static enum auth_client_result read_challenge(struct auth_client *login, struct bytes data,
+                                              struct buf *out, struct err *err)
 {
 	struct scram_challenge challenge;
 	struct err why;
@@ -302,7 +305,8 @@ static enum login_result read_challenge(struct login *login, struct bytes data, 
 	return derive(login, &challenge, out, err);
 }
 
-static enum login_result read_signature(struct login *login, struct bytes data, struct err *err)
+static enum auth_client_result read_signature(struct auth_client *login, struct bytes data,
+                                              struct err *err)
 {
 	struct err why;
 
@@ -313,13 +317,13 @@ static enum login_result read_signature(struct login *login, struct bytes data, 
 	if (login->derived)
 		derived_keep(login->verifiers, login->derived);
 	enter(login, STATE_PROVEN);
-	return LOGIN_MORE;
+	return AUTH_CLIENT_MORE;
 }
 
 /* ---- what comes ---- */
 
 /* Why a request may not come now. */
-static const char *out_of_step(const struct login *login, uint32_t kind)
+static const char *out_of_step(const struct auth_client *login, uint32_t kind)
 {
 	if (kind == AUTH_OK)
 		return "failed to verify server signature"; /* it has not sent any */
@@ -335,12 +339,12 @@ static const char *const asked_words[AUTH_SASL_FINAL + 1] = {
 	[AUTH_SASL] = "SCRAM-SHA-256",
 };
 
-const char *login_asked(const struct login *login) { return login->asked; }
+const char *auth_client_asked(const struct auth_client *login) { return login->asked; }
 
-const char *login_mismatch(const struct login *login) { return login->mismatch; }
+const char *auth_client_mismatch(const struct auth_client *login) { return login->mismatch; }
 
-enum login_result login_answer(struct login *login, struct bytes body, struct buf *out,
-                               struct err *err)
+enum auth_client_result auth_client_answer(struct auth_client *login, struct bytes body,
+                                           struct buf *out, struct err *err)
 {
 	struct auth_request request;
 
@@ -366,19 +370,20 @@ enum login_result login_answer(struct login *login, struct bytes body, struct bu
 		return read_signature(login, request.data, err);
 	default:
 		enter(login, STATE_ENDED);
-		return LOGIN_OK;
+		return AUTH_CLIENT_OK;
 	}
 }
 
-struct job *login_job(struct login *login)
+struct job *auth_client_job(struct auth_client *login)
 {
 	login->is_submitted = true;
 	return login->job;
 }
 
-void login_job_refused(struct login *login) { derived_job_drop(&login->job, false); }
+void auth_client_job_refused(struct auth_client *login) { derived_job_drop(&login->job, false); }
 
-enum login_result login_resume(struct login *login, struct buf *out, struct err *err)
+enum auth_client_result auth_client_resume(struct auth_client *login, struct buf *out,
+                                           struct err *err)
 {
 	assert(login->state == STATE_WORK);
 	return send_final(login, out, err);

@@ -12,7 +12,7 @@
  * Such an entry is "doomed": it has a reason from the start, and a mock secret, and
  * the reason counts only when all the work is done.
  */
-#include "entry_priv.h"
+#include "auth_server_priv.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -25,59 +25,62 @@
 
 #define TO(state) (1u << (state))
 
-static const struct entry_step {
+static const struct auth_server_step {
 	unsigned int next; /* TO() of each state that may follow */
-	enum entry_result (*on_answer)(struct entry *entry, struct bytes body, struct buf *out,
-	                               struct err *err);
+	enum auth_server_result (*on_answer)(struct auth_server *entry, struct bytes body,
+	                                     struct buf *out, struct err *err);
 } steps[STATES] = {
 	[STATE_START] = { TO(STATE_PASSWORD) | TO(STATE_MD5) | TO(STATE_SASL_FIRST) |
 	                      TO(STATE_ENDED),
 	                  NULL },
 	[STATE_PASSWORD] = { TO(STATE_WORK) | TO(STATE_OUTSIDE) | TO(STATE_ENDED),
-	                     entry_read_password },
-	[STATE_MD5] = { TO(STATE_ENDED), entry_read_md5 },
-	[STATE_SASL_FIRST] = { TO(STATE_SASL_FINAL) | TO(STATE_ENDED), entry_read_client_first },
-	[STATE_SASL_FINAL] = { TO(STATE_SASL_WORK) | TO(STATE_ENDED), entry_read_client_final },
+	                     auth_server_read_password },
+	[STATE_MD5] = { TO(STATE_ENDED), auth_server_read_md5 },
+	[STATE_SASL_FIRST] = { TO(STATE_SASL_FINAL) | TO(STATE_ENDED),
+	                       auth_server_read_client_first },
+	[STATE_SASL_FINAL] = { TO(STATE_SASL_WORK) | TO(STATE_ENDED),
+	                       auth_server_read_client_final },
 	[STATE_WORK] = { TO(STATE_ENDED), NULL },
 	[STATE_SASL_WORK] = { TO(STATE_ENDED), NULL },
 	[STATE_OUTSIDE] = { TO(STATE_ENDED), NULL },
 	[STATE_ENDED] = { 0, NULL },
 };
 
-void entry_enter(struct entry *entry, enum entry_state next)
+void auth_server_enter(struct auth_server *entry, enum auth_server_state next)
 {
 	assert(steps[entry->state].next & TO(next));
 	entry->state = next;
 }
 
-enum entry_result entry_refuse(struct entry *entry, struct err *err, enum err_code code,
-                               const char *words, const char *reason)
+enum auth_server_result auth_server_refuse(struct auth_server *entry, struct err *err,
+                                           enum err_code code, const char *words,
+                                           const char *reason)
 {
-	entry_enter(entry, STATE_ENDED);
+	auth_server_enter(entry, STATE_ENDED);
 	text_copy(entry->reason, sizeof(entry->reason), reason);
 	err_set(err, code, "%s", words);
-	return ENTRY_REFUSED;
+	return AUTH_SERVER_REFUSED;
 }
 
-enum entry_result entry_refuse_memory(struct entry *entry, struct err *err)
+enum auth_server_result auth_server_refuse_memory(struct auth_server *entry, struct err *err)
 {
-	return entry_refuse(entry, err, ERR_MEMORY, "out of memory", "out of memory");
+	return auth_server_refuse(entry, err, ERR_MEMORY, "out of memory", "out of memory");
 }
 
-enum entry_result entry_accept(struct entry *entry)
+enum auth_server_result auth_server_accept(struct auth_server *entry)
 {
-	entry_enter(entry, STATE_ENDED);
-	return ENTRY_OK;
+	auth_server_enter(entry, STATE_ENDED);
+	return AUTH_SERVER_OK;
 }
 
 /* ---- a life ---- */
 
-static bool is_outside(enum entry_method method)
+static bool is_outside(enum auth_server_method method)
 {
-	return method == ENTRY_PAM || method == ENTRY_LDAP;
+	return method == AUTH_METHOD_PAM || method == AUTH_METHOD_LDAP;
 }
 
-static const char *doom_of(const struct entry_who *who)
+static const char *doom_of(const struct auth_server_who *who)
 {
 	if (is_outside(who->method))
 		return NULL;
@@ -90,18 +93,18 @@ static const char *doom_of(const struct entry_who *who)
 
 static void on_outside(void *arg)
 {
-	struct entry *entry = arg;
+	struct auth_server *entry = arg;
 
 	entry->on_work(entry->arg);
 }
 
-static bool make_outside(struct entry *entry, const struct entry_who *who)
+static bool make_outside(struct auth_server *entry, const struct auth_server_who *who)
 {
 	if (!is_outside(who->method))
 		return true;
 	entry->deadline = who->deadline;
 	entry->outside = outside_new(&(struct outside_who){
-	    .method = who->method == ENTRY_PAM ? OUTSIDE_PAM : OUTSIDE_LDAP,
+	    .method = who->method == AUTH_METHOD_PAM ? OUTSIDE_PAM : OUTSIDE_LDAP,
 	    .user = who->user,
 	    .options = who->options,
 	    .host = who->host,
@@ -111,10 +114,10 @@ static bool make_outside(struct entry *entry, const struct entry_who *who)
 	return entry->outside;
 }
 
-static struct entry *make(const struct entry_who *who, const char *secret)
+static struct auth_server *make(const struct auth_server_who *who, const char *secret)
 {
 	size_t secret_size = strlen(secret) + 1, user_size = strlen(who->user) + 1;
-	struct entry *entry = calloc(1, sizeof(*entry) + secret_size + user_size);
+	struct auth_server *entry = calloc(1, sizeof(*entry) + secret_size + user_size);
 
 	if (!entry)
 		return NULL;
@@ -133,19 +136,20 @@ static struct entry *make(const struct entry_who *who, const char *secret)
 	entry->secret = secret_of(entry->texts);
 	scram_bind(&entry->scram, who->binding);
 	if (!make_outside(entry, who))
-		entry_free(&entry);
+		auth_server_free(&entry);
 	return entry;
 }
 
-static bool asks_for_secret(enum entry_method method)
+static bool asks_for_secret(enum auth_server_method method)
 {
-	return method == ENTRY_PLAIN || method == ENTRY_MD5 || method == ENTRY_SCRAM;
+	return method == AUTH_METHOD_PLAIN || method == AUTH_METHOD_MD5 ||
+	       method == AUTH_METHOD_SCRAM;
 }
 
-struct entry *entry_new(const struct entry_who *who)
+struct auth_server *auth_server_new(const struct auth_server_who *who)
 {
 	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
-	struct entry *entry = NULL;
+	struct auth_server *entry = NULL;
 	struct buf mock = { 0 };
 
 	if (!doom_of(who) || !asks_for_secret(who->method))
@@ -156,9 +160,9 @@ struct entry *entry_new(const struct entry_who *who)
 	return entry;
 }
 
-void entry_free(struct entry **entry)
+void auth_server_free(struct auth_server **entry)
 {
-	struct entry *old = *entry;
+	struct auth_server *old = *entry;
 
 	*entry = NULL;
 	if (!old)
@@ -172,16 +176,16 @@ void entry_free(struct entry **entry)
 	free(old);
 }
 
-const char *entry_reason(const struct entry *entry) { return entry->reason; }
+const char *auth_server_reason(const struct auth_server *entry) { return entry->reason; }
 
-const char *entry_method_name(const struct entry *entry)
+const char *auth_server_method_name(const struct auth_server *entry)
 {
 	static const char *const names[] = {
-		[ENTRY_TRUST] = "trust",         [ENTRY_ANY] = "any",
-		[ENTRY_PLAIN] = "plain",         [ENTRY_MD5] = "md5",
-		[ENTRY_SCRAM] = "scram-sha-256", [ENTRY_PEER] = "peer",
-		[ENTRY_CERT] = "cert",           [ENTRY_PAM] = "pam",
-		[ENTRY_LDAP] = "ldap",
+		[AUTH_METHOD_TRUST] = "trust",         [AUTH_METHOD_ANY] = "any",
+		[AUTH_METHOD_PLAIN] = "plain",         [AUTH_METHOD_MD5] = "md5",
+		[AUTH_METHOD_SCRAM] = "scram-sha-256", [AUTH_METHOD_PEER] = "peer",
+		[AUTH_METHOD_CERT] = "cert",           [AUTH_METHOD_PAM] = "pam",
+		[AUTH_METHOD_LDAP] = "ldap",
 	};
 
 	return names[entry->method];
@@ -190,58 +194,61 @@ const char *entry_method_name(const struct entry *entry)
 /* ---- the first word ---- */
 
 /* Somebody else has looked at who it is. */
-static enum entry_result judge_proven(struct entry *entry, const char *words, struct err *err)
+static enum auth_server_result judge_proven(struct auth_server *entry, const char *words,
+                                            struct err *err)
 {
 	if (!entry->is_known)
-		return entry_refuse(entry, err, ERR_NOT_ALLOWED, words, entry->doom);
+		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, words, entry->doom);
 	if (!entry->is_proven)
-		return entry_refuse(entry, err, ERR_NOT_ALLOWED, words,
-		                    "the name is not this user's");
-	return entry_accept(entry);
+		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, words,
+		                          "the name is not this user's");
+	return auth_server_accept(entry);
 }
 
-enum entry_result entry_start(struct entry *entry, struct buf *out, struct err *err)
+enum auth_server_result auth_server_start(struct auth_server *entry, struct buf *out,
+                                          struct err *err)
 {
 	switch (entry->method) {
-	case ENTRY_ANY:
-		return entry_accept(entry);
-	case ENTRY_TRUST:
+	case AUTH_METHOD_ANY:
+		return auth_server_accept(entry);
+	case AUTH_METHOD_TRUST:
 		if (!entry->is_known)
-			return entry_refuse(entry, err, ERR_NOT_ALLOWED,
-			                    "\"trust\" authentication failed", entry->doom);
-		return entry_accept(entry);
-	case ENTRY_PEER:
+			return auth_server_refuse(entry, err, ERR_NOT_ALLOWED,
+			                          "\"trust\" authentication failed", entry->doom);
+		return auth_server_accept(entry);
+	case AUTH_METHOD_PEER:
 		return judge_proven(entry, "unix socket login rejected", err);
-	case ENTRY_CERT:
+	case AUTH_METHOD_CERT:
 		return judge_proven(entry, "certificate authentication failed", err);
-	case ENTRY_PLAIN:
-	case ENTRY_PAM:
-	case ENTRY_LDAP:
+	case AUTH_METHOD_PLAIN:
+	case AUTH_METHOD_PAM:
+	case AUTH_METHOD_LDAP:
 		message_auth_cleartext(out);
-		entry_enter(entry, STATE_PASSWORD);
-		return ENTRY_MORE;
-	case ENTRY_MD5:
-		return entry->secret.kind == SECRET_SCRAM ? entry_ask_sasl(entry, out)
-		                                          : entry_ask_md5(entry, out, err);
+		auth_server_enter(entry, STATE_PASSWORD);
+		return AUTH_SERVER_MORE;
+	case AUTH_METHOD_MD5:
+		return entry->secret.kind == SECRET_SCRAM ? auth_server_ask_sasl(entry, out)
+		                                          : auth_server_ask_md5(entry, out, err);
 	default:
-		return entry_ask_sasl(entry, out);
+		return auth_server_ask_sasl(entry, out);
 	}
 }
 
-enum entry_result entry_answer(struct entry *entry, struct bytes body, struct buf *out,
-                               struct err *err)
+enum auth_server_result auth_server_answer(struct auth_server *entry, struct bytes body,
+                                           struct buf *out, struct err *err)
 {
 	if (!steps[entry->state].on_answer)
-		return entry_refuse(entry, err, ERR_PROTOCOL, "unexpected password packet",
-		                    "a password packet that nobody asked for");
+		return auth_server_refuse(entry, err, ERR_PROTOCOL, "unexpected password packet",
+		                          "a password packet that nobody asked for");
 	return steps[entry->state].on_answer(entry, body, out, err);
 }
 
 /* ---- work ---- */
 
-enum entry_result entry_derive(struct entry *entry, const char *password, struct bytes salt,
-                               unsigned int iterations, enum derived_keep keep,
-                               enum entry_state state, struct err *err)
+enum auth_server_result auth_server_derive(struct auth_server *entry, const char *password,
+                                           struct bytes salt, unsigned int iterations,
+                                           enum derived_keep keep, enum auth_server_state state,
+                                           struct err *err)
 {
 	const char *owner = entry->doom ? NULL : entry->user;
 
@@ -250,16 +257,16 @@ enum entry_result entry_derive(struct entry *entry, const char *password, struct
 		keep = DERIVED_PRIVATE;
 	entry->derived = verifiers_ask(entry->verifiers, owner, password, salt, iterations, keep);
 	if (!entry->derived)
-		return entry_refuse_memory(entry, err);
+		return auth_server_refuse_memory(entry, err);
 	if (derived_keys(entry->derived))
-		return ENTRY_OK;
+		return AUTH_SERVER_OK;
 	if (!derived_job(entry->derived, password, &entry->job, entry->on_work, entry->arg))
-		return entry_refuse_memory(entry, err);
-	entry_enter(entry, state);
-	return ENTRY_WORK;
+		return auth_server_refuse_memory(entry, err);
+	auth_server_enter(entry, state);
+	return AUTH_SERVER_WORK;
 }
 
-struct job *entry_job(struct entry *entry)
+struct job *auth_server_job(struct auth_server *entry)
 {
 	if (entry->outside)
 		return outside_job(entry->outside);
@@ -267,26 +274,27 @@ struct job *entry_job(struct entry *entry)
 	return entry->job;
 }
 
-void entry_job_refused(struct entry *entry)
+void auth_server_job_refused(struct auth_server *entry)
 {
 	if (entry->outside)
 		outside_refused(entry->outside);
 	derived_job_drop(&entry->job, false);
 }
 
-enum entry_result entry_resume(struct entry *entry, struct buf *out, struct err *err)
+enum auth_server_result auth_server_resume(struct auth_server *entry, struct buf *out,
+                                           struct err *err)
 {
 	assert(entry->state == STATE_WORK || entry->state == STATE_SASL_WORK ||
 	       entry->state == STATE_OUTSIDE);
 	if (entry->state == STATE_OUTSIDE)
-		return entry_check_outside(entry, err);
-	return entry->state == STATE_WORK ? entry_check_derived(entry, err)
-	                                  : entry_check_derived_proof(entry, out, err);
+		return auth_server_check_outside(entry, err);
+	return entry->state == STATE_WORK ? auth_server_check_derived(entry, err)
+	                                  : auth_server_check_derived_proof(entry, out, err);
 }
 
 /* ---- afterwards ---- */
 
-bool entry_is_by(const struct entry *entry, const struct secret *secret)
+bool auth_server_is_by(const struct auth_server *entry, const struct secret *secret)
 {
 	const char *text = secret->text ? secret->text : "";
 
@@ -294,7 +302,7 @@ bool entry_is_by(const struct entry *entry, const struct secret *secret)
 }
 
 /* The keys that its proof has revealed. */
-static bool take_keys(const struct entry *entry, struct credentials *credentials)
+static bool take_keys(const struct auth_server *entry, struct credentials *credentials)
 {
 	struct scram_verifier verifier;
 	struct scram_challenge made_for;
@@ -314,7 +322,7 @@ static bool take_keys(const struct entry *entry, struct credentials *credentials
 	return true;
 }
 
-bool entry_credentials(const struct entry *entry, struct credentials *credentials)
+bool auth_server_credentials(const struct auth_server *entry, struct credentials *credentials)
 {
 	struct secret sent = { SECRET_PLAIN, entry->password };
 
@@ -325,7 +333,7 @@ bool entry_credentials(const struct entry *entry, struct credentials *credential
 		return true;
 	if (entry->secret.kind != SECRET_PLAIN && entry->password)
 		return credentials_from_secret(credentials, &sent);
-	if (entry->secret.kind == SECRET_SCRAM && entry->method == ENTRY_SCRAM)
+	if (entry->secret.kind == SECRET_SCRAM && entry->method == AUTH_METHOD_SCRAM)
 		return take_keys(entry, credentials);
 	credentials->is_shown = false;
 	return credentials_from_secret(credentials, &entry->secret);
