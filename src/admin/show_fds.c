@@ -145,7 +145,7 @@ static bool next_server(struct cursor *cursor, struct fd_row *row)
 		    server->borrower ? client_of_borrower(server->borrower) : NULL;
 
 		cursor->pools.next_server = TAILQ_NEXT(server, all_node);
-		if (server->state == SERVER_CLOSING || server->entrance ||
+		if (server->state == SERVER_CLOSING || server->login ||
 		    !is_for_others(&server->stream))
 			continue;
 		fill_address(row, &server->peer, "server", server->stream.watch.fd);

@@ -31,12 +31,12 @@ static enum console_role role_of(const struct clients *clients, const char *user
 bool admit_is_owner(const struct client *client)
 {
 	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
-	       strcmp(client->entrance->user, CONFIG_CONSOLE_DATABASE) == 0;
+	       strcmp(client->login->user, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
 bool admit_is_console(const struct client *client)
 {
-	return strcmp(client->entrance->database, CONFIG_CONSOLE_DATABASE) == 0;
+	return strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0;
 }
 
 bool admit_hold(struct client *client)
@@ -88,12 +88,12 @@ static bool count_in(struct client *client)
 		database_count_client(client->database, 1);
 	pools_enter_account(client->account);
 	client->is_counted = true;
-	if (client->entrance->role == CONSOLE_ADMIN) {
+	if (client->login->role == CONSOLE_ADMIN) {
 		client->is_exempt = true;
 		account->exempt_count++;
 		return true;
 	}
-	if (client->entrance->role != CONSOLE_NOBODY && !count_guest(client))
+	if (client->login->role != CONSOLE_NOBODY && !count_guest(client))
 		return false;
 	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
 	user_limit = config_max_user_client_connections(config, account->entry);
@@ -115,11 +115,11 @@ static bool count_in(struct client *client)
 
 bool admit_console_role(struct client *client)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
-	entrance->role =
-	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, entrance->user);
-	if (entrance->role != CONSOLE_NOBODY)
+	login->role =
+	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, login->user);
+	if (login->role != CONSOLE_NOBODY)
 		return true;
 	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
 	return false;
@@ -128,30 +128,29 @@ bool admit_console_role(struct client *client)
 bool admit_count(struct client *client)
 {
 	struct pools *pools = client->clients->with.pools;
-	const struct client_entrance *entrance = client->entrance;
+	const struct client_login *login = client->login;
 
 	client->stream.is_secret = false;
-	client->account = pools_account(pools, entrance->user);
+	client->account = pools_account(pools, login->user);
 	if (!client->account) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
 	if (!admit_is_console(client))
-		client->database = pools_database(pools, entrance->database);
+		client->database = pools_database(pools, login->database);
 	return count_in(client) && startup_settle(client);
 }
 
 void admit_enter(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
-	if (entrance->role != CONSOLE_NOBODY) {
+	if (login->role != CONSOLE_NOBODY) {
 		console_begin(client);
 	} else if (!client->database) {
-		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
-		         entrance->user);
-		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", entrance->database);
+		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
+		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", login->database);
 	} else if (client->database->is_disabled) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
 		              client->database->name);
@@ -172,7 +171,7 @@ void admit_enter(struct client *client)
 
 void admit_learn_secret(struct client *client)
 {
-	const struct auth_server *entry = client->entrance->auth;
+	const struct auth_server *entry = client->login->auth;
 	struct credentials shown = { 0 };
 
 	if (client->database->entry->user)

@@ -29,24 +29,24 @@ struct auth_query {
 
 const char *auth_query_claimed(const struct client *client)
 {
-	const struct auth_query *auth_query = client->entrance->auth_query;
+	const struct auth_query *auth_query = client->login->auth_query;
 
-	return auth_query ? auth_query->claimed : client->entrance->user;
+	return auth_query ? auth_query->claimed : client->login->user;
 }
 
 const struct users *auth_query_likeness(const struct client *client)
 {
-	const struct auth_query *auth_query = client->entrance->auth_query;
+	const struct auth_query *auth_query = client->login->auth_query;
 
 	return auth_query && auth_query->answer ? auth_lookups_likeness(client->clients->lookups)
 	                                        : client->clients->users;
 }
 
-void auth_query_free(struct client_entrance *entrance)
+void auth_query_free(struct client_login *login)
 {
-	struct auth_query *auth_query = entrance->auth_query;
+	struct auth_query *auth_query = login->auth_query;
 
-	entrance->auth_query = NULL;
+	login->auth_query = NULL;
 	if (!auth_query)
 		return;
 	auth_lookups_give_up(&auth_query->wait);
@@ -82,7 +82,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 		return ASKING_NOBODY; /* it cannot run in the console's database */
 	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return misconfigured(client, "auth_dbname is the console's name");
-	*place = pools_database(clients->with.pools, name ? name : client->entrance->database);
+	*place = pools_database(clients->with.pools, name ? name : client->login->database);
 	if (!*place && !name)
 		return ASKING_NOBODY;
 	if (!*place) {
@@ -105,7 +105,7 @@ static const struct config_database *auth_server_of(const struct client *client)
 
 	if (admit_is_console(client))
 		return NULL;
-	entry = config_database_find(config, client->entrance->database);
+	entry = config_database_find(config, client->login->database);
 	return entry ? entry : config_database_auto(config);
 }
 
@@ -129,15 +129,15 @@ static enum asking make_question(struct client *client, struct question *questio
 /* It is somebody else from now on. false: it is done with. */
 static bool rename_user(struct client *client, const char *name)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 	char *copy = strdup(name);
 
 	if (!copy) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
-	free(entrance->user);
-	entrance->user = copy;
+	free(login->user);
+	login->user = copy;
 	return !admit_is_console(client) || admit_console_role(client);
 }
 
@@ -157,7 +157,7 @@ static bool adopt(struct auth_query *auth_query)
 	struct client *client = auth_query->client;
 	const char *name = auth_answer_name(auth_query->answer);
 
-	if (!name || strcmp(name, client->entrance->user) == 0)
+	if (!name || strcmp(name, client->login->user) == 0)
 		return true;
 	if (strcmp(name, auth_query->claimed) != 0 && is_reserved(auth_query, name)) {
 		log_error(&client->log,
@@ -190,8 +190,8 @@ static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const 
 /* NULL: no memory. */
 static struct auth_query *auth_query_of(struct client *client)
 {
-	struct client_entrance *entrance = client->entrance;
-	struct auth_query *auth_query = entrance->auth_query;
+	struct client_login *login = client->login;
+	struct auth_query *auth_query = login->auth_query;
 
 	if (auth_query)
 		return auth_query;
@@ -200,12 +200,12 @@ static struct auth_query *auth_query_of(struct client *client)
 		return NULL;
 	auth_query->client = client;
 	auth_query->wait.on_answer = on_answer;
-	auth_query->claimed = strdup(entrance->user);
+	auth_query->claimed = strdup(login->user);
 	if (!auth_query->claimed) {
 		free(auth_query);
 		return NULL;
 	}
-	entrance->auth_query = auth_query;
+	login->auth_query = auth_query;
 	return auth_query;
 }
 
@@ -237,8 +237,8 @@ static enum auth_query_result ask(struct client *client, const struct question *
 
 enum auth_query_result auth_query_find(struct client *client, struct secret *secret)
 {
-	const struct user *user = users_find(client->clients->users, client->entrance->user);
-	const struct auth_query *auth_query = client->entrance->auth_query;
+	const struct user *user = users_find(client->clients->users, client->login->user);
+	const struct auth_query *auth_query = client->login->auth_query;
 	struct question question;
 
 	if (user) {
@@ -266,17 +266,17 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 
 bool auth_query_holds(struct client *client)
 {
-	const struct client_entrance *entrance = client->entrance;
-	const struct auth_query *auth_query = entrance->auth_query;
+	const struct client_login *login = client->login;
+	const struct auth_query *auth_query = login->auth_query;
 	const struct clients *clients = client->clients;
-	const struct user *user = users_find(clients->users, entrance->user);
+	const struct user *user = users_find(clients->users, login->user);
 	struct question question;
 
-	if (clients->config->auth_type == AUTH_TYPE_ANY || entrance->outside)
+	if (clients->config->auth_type == AUTH_TYPE_ANY || login->outside)
 		return true;
 	if (!auth_query || !auth_query->answer)
-		return user && auth_server_is_by(entrance->auth, &user->secret);
-	if (entrance->generation == clients->generation)
+		return user && auth_server_is_by(login->auth, &user->secret);
+	if (login->generation == clients->generation)
 		return true;
 	return !user && make_question(client, &question) == ASKING_YES &&
 	       auth_answer_is_for(auth_query->answer, &question);
@@ -284,7 +284,7 @@ bool auth_query_holds(struct client *client)
 
 void auth_query_failed(struct client *client)
 {
-	const struct auth_query *auth_query = client->entrance->auth_query;
+	const struct auth_query *auth_query = client->login->auth_query;
 
 	if (auth_query && auth_query->answer && auth_query->is_kept)
 		auth_lookups_disown(client->clients->lookups, auth_query->answer);

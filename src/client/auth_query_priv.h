@@ -15,7 +15,7 @@ enum auth_query_result {
 	AUTH_QUERY_OVER     /* the client is done with: it was told why */
 };
 
-/* *secret is good as long as the client's entrance, and until a reload. */
+/* *secret is good as long as the client's login, and until a reload. */
 enum auth_query_result auth_query_find(struct client *client, struct secret *secret);
 
 /* Users of whom an unknown name imitates one. */
@@ -30,6 +30,6 @@ bool auth_query_holds(struct client *client);
 /* Its proof has failed. */
 void auth_query_failed(struct client *client);
 
-void auth_query_free(struct client_entrance *entrance);
+void auth_query_free(struct client_login *login);
 
 #endif

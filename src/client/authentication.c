@@ -77,13 +77,12 @@ bool authentication_same_options(const char *a, const char *b)
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
 	if (!admit_hold(client))
 		return false;
-	if (strlen(entrance->user) > CONFIG_USER_NAME_MAX) {
-		log_info(&client->log, "login failed: db=%s user=%s", entrance->database,
-		         entrance->user);
+	if (strlen(login->user) > CONFIG_USER_NAME_MAX) {
+		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
 		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
 		return false;
 	}
@@ -126,7 +125,7 @@ static void on_work(void *arg)
 	enum auth_server_result result;
 
 	client_enter(client, CLIENT_AUTHENTICATION);
-	result = auth_server_resume(client->entrance->auth, &out, &err);
+	result = auth_server_resume(client->login->auth, &out, &err);
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);
 	authentication_went_on(client);
@@ -137,7 +136,7 @@ static struct workers *workers_for(const struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
 
-	switch ((enum auth_server_method)client->entrance->method) {
+	switch ((enum auth_server_method)client->login->method) {
 	case AUTH_METHOD_PAM:
 		return with->pam;
 	case AUTH_METHOD_LDAP:
@@ -149,7 +148,7 @@ static struct workers *workers_for(const struct client *client)
 
 static void derive(struct client *client, struct err *err)
 {
-	struct auth_server *entry = client->entrance->auth;
+	struct auth_server *entry = client->login->auth;
 	struct job *job = auth_server_job(entry);
 
 	if (job && workers_submit(workers_for(client), job, err)) {
@@ -165,14 +164,14 @@ static void derive(struct client *client, struct err *err)
 static bool is_still_asked(const struct client *client)
 {
 	enum auth_type type = client->clients->config->auth_type;
-	enum auth_server_method method = (enum auth_server_method)client->entrance->method;
+	enum auth_server_method method = (enum auth_server_method)client->login->method;
 
-	if (client->entrance->generation == client->clients->generation)
+	if (client->login->generation == client->clients->generation)
 		return true;
 	if (type == AUTH_TYPE_HBA)
-		return hba_check_is_by(client, method, client->entrance->outside);
+		return hba_check_is_by(client, method, client->login->outside);
 	return methods[type] == method &&
-	       authentication_same_options(client->entrance->outside,
+	       authentication_same_options(client->login->outside,
 	                                   options_of(client->clients->config));
 }
 
@@ -184,7 +183,7 @@ static bool check_proof(struct client *client)
 	if (!auth_query_holds(client)) {
 		log_info(&client->log,
 		         "login refused, %s: the user's secret has changed during the login",
-		         auth_server_method_name(client->entrance->auth));
+		         auth_server_method_name(client->login->auth));
 		err_set(&err, ERR_PASSWORD, "password authentication failed");
 		throttle_refuse(client, &err);
 		return false;
@@ -200,7 +199,7 @@ static bool check_proof(struct client *client)
 static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err)
 {
-	struct auth_server *entry = client->entrance->auth;
+	struct auth_server *entry = client->login->auth;
 
 	if ((result == AUTH_SERVER_OK || result == AUTH_SERVER_REFUSED) && !throttle_admits(client))
 		return;
@@ -216,8 +215,8 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 		derive(client, err);
 		return;
 	case AUTH_SERVER_REFUSED:
-		if (client->entrance->is_unknown)
-			log_info(&client->log, "no such user: %s", client->entrance->user);
+		if (client->login->is_unknown)
+			log_info(&client->log, "no such user: %s", client->login->user);
 		log_info(&client->log, "login refused, %s: %s", auth_server_method_name(entry),
 		         auth_server_reason(entry));
 		auth_query_failed(client);
@@ -236,7 +235,7 @@ static void log_attempt(const struct client *client)
 		[REPLICATION_PHYSICAL] = "yes",
 		[REPLICATION_LOGICAL] = "database",
 	};
-	const struct client_entrance *entrance = client->entrance;
+	const struct client_login *login = client->login;
 	char tls[TLS_TEXT_SIZE];
 	struct log_entry entry;
 
@@ -244,9 +243,9 @@ static void log_attempt(const struct client *client)
 		return;
 	entry.who.facts = &(struct log_facts){ .event = "login_attempt" };
 	line_add(&entry.line, "login attempt: db=");
-	line_add(&entry.line, entrance->database);
+	line_add(&entry.line, login->database);
 	line_add(&entry.line, " user=");
-	line_add(&entry.line, entrance->user);
+	line_add(&entry.line, login->user);
 	line_add(&entry.line, " tls=");
 	line_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
 	line_add(&entry.line, " replication=");
@@ -264,14 +263,14 @@ usec_t client_login_due(const struct client *client)
 /* What is kept until it is in. false: no memory. */
 static bool note_method(struct client *client, enum auth_server_method method, const char *options)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
-	entrance->method = method;
-	entrance->generation = client->clients->generation;
-	secret_free(&entrance->outside);
+	login->method = method;
+	login->generation = client->clients->generation;
+	secret_free(&login->outside);
 	if (options)
-		entrance->outside = strdup(options);
-	return !options || entrance->outside;
+		login->outside = strdup(options);
+	return !options || login->outside;
 }
 
 /* Who it is. false: not now, or never. */
@@ -282,7 +281,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		*is_known = true;
 		return true;
 	case AUTH_QUERY_UNKNOWN:
-		client->entrance->is_unknown = true; /* logged when the login has failed */
+		client->login->is_unknown = true; /* logged when the login has failed */
 		return true;
 	case AUTH_QUERY_RENAMED:
 		authentication_choose(client);
@@ -298,7 +297,7 @@ void authentication_ask(struct client *client, enum auth_server_method method, b
                         const char *options)
 {
 	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 	struct secret secret;
 	bool is_known = false;
 	char host[ADDRESS_TEXT_SIZE];
@@ -315,7 +314,7 @@ void authentication_ask(struct client *client, enum auth_server_method method, b
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	entrance->auth = auth_server_new(&(struct auth_server_who){
+	login->auth = auth_server_new(&(struct auth_server_who){
 	    .method = method,
 	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
@@ -330,11 +329,11 @@ void authentication_ask(struct client *client, enum auth_server_method method, b
 	    .on_work = on_work,
 	    .arg = client,
 	});
-	if (!entrance->auth) {
+	if (!login->auth) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	act_on(client, auth_server_start(entrance->auth, &out, &err), &out, &err);
+	act_on(client, auth_server_start(login->auth, &out, &err), &out, &err);
 	buf_wipe(&out);
 }
 
@@ -343,7 +342,7 @@ static bool is_named_so(const struct client *client)
 {
 	const char *name = client_certificate_name(client);
 
-	return name && strcmp(name, client->entrance->user) == 0;
+	return name && strcmp(name, client->login->user) == 0;
 }
 
 void authentication_choose(struct client *client)
@@ -405,8 +404,8 @@ static void take_message(struct client *client, const struct frame *frame, struc
 		client_close(client, client_is_nobody(client) ? NULL : "client close request");
 		return;
 	}
-	client->entrance->has_answered = true;
-	result = auth_server_answer(client->entrance->auth, body, &out, &err);
+	client->login->has_answered = true;
+	result = auth_server_answer(client->login->auth, body, &out, &err);
 	secret_wipe((char *)body.at, body.count); /* it lies in a buffer of the stream's */
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);

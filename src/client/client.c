@@ -93,15 +93,15 @@ void client_enter(struct client *client, enum client_state next)
 	clients->state_counts[next]++;
 	client->state = next;
 	/* Behind these it has shown something: who it is, or a key. */
-	if (client->entrance && !(TO(next) & UNPROVEN_STATES))
-		unauthenticated_remove(client->entrance);
+	if (client->login && !(TO(next) & UNPROVEN_STATES))
+		unauthenticated_remove(client->login);
 }
 
 const char *client_user(const struct client *client)
 {
 	if (client->account)
 		return client->account->name;
-	return client->entrance && client->entrance->user ? client->entrance->user : "(nouser)";
+	return client->login && client->login->user ? client->login->user : "(nouser)";
 }
 
 const char *client_database(const struct client *client)
@@ -110,30 +110,29 @@ const char *client_database(const struct client *client)
 		return client->database->name;
 	if (client->state == CLIENT_CONSOLE)
 		return CONFIG_CONSOLE_DATABASE;
-	return client->entrance && client->entrance->database ? client->entrance->database
-	                                                      : "(nodb)";
+	return client->login && client->login->database ? client->login->database : "(nodb)";
 }
 
-void client_entrance_free(struct client *client)
+void client_login_free(struct client *client)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
-	if (!entrance)
+	if (!login)
 		return;
 	throttle_forget(client);
-	unauthenticated_remove(entrance);
-	client->entrance = NULL;
-	auth_server_free(&entrance->auth);
-	hba_check_free(entrance);
-	secret_free(&entrance->outside);
-	auth_query_free(entrance);
-	buf_free(&entrance->unknown);
-	buf_free(&entrance->parameters);
-	free(entrance->database);
-	free(entrance->user);
-	free(entrance->certificate_name);
-	free(entrance->options);
-	free(entrance);
+	unauthenticated_remove(login);
+	client->login = NULL;
+	auth_server_free(&login->auth);
+	hba_check_free(login);
+	secret_free(&login->outside);
+	auth_query_free(login);
+	buf_free(&login->unknown);
+	buf_free(&login->parameters);
+	free(login->database);
+	free(login->user);
+	free(login->certificate_name);
+	free(login->options);
+	free(login);
 }
 
 /* ---- the end ---- */
@@ -192,7 +191,7 @@ static void note_end(const struct client *client, enum err_code code, const char
 {
 	if (!reason && client->state == CLIENT_STARTUP)
 		reason = "left before the first message";
-	else if (!reason && client->entrance && client->entrance->client)
+	else if (!reason && client->login && client->login->client)
 		reason = "left before proving who it is";
 	else if (!reason && (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING))
 		reason = "cancel request delivered";
@@ -269,7 +268,7 @@ void client_close(struct client *client, const char *reason)
 		detach(client);
 	}
 	timer_clear(&client->timer);
-	client_entrance_free(client);
+	client_login_free(client);
 	bury(client);
 }
 
@@ -280,7 +279,7 @@ void client_forget(struct client *client)
 	log_debug(&client->log, "handed over");
 	loop_close_later(loop, stream_take_socket(&client->stream));
 	detach(client);
-	client_entrance_free(client);
+	client_login_free(client);
 	bury(client);
 }
 
@@ -292,7 +291,7 @@ static void linger(struct client *client)
 	struct loop *loop = client->clients->with.loop;
 
 	detach(client);
-	client_entrance_free(client);
+	client_login_free(client);
 	client_enter(client, CLIENT_LINGERING);
 	timer_set(&client->timer, loop_line(loop, LINGER_LIMIT, on_linger_due), loop_now(loop));
 	if (stream_is_halted(&client->stream))
@@ -372,7 +371,7 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 		return;
 	}
 	detach(client);
-	client_entrance_free(client);
+	client_login_free(client);
 	bury(client);
 }
 

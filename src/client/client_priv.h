@@ -49,7 +49,7 @@ void client_add_application_name(const struct client *client, struct line *line)
 #define CLIENT_PLAIN_SIZE 65
 const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE]);
 
-void client_entrance_free(struct client *client);
+void client_login_free(struct client *client);
 
 /* place.c: counts it for max_client_conn, if it is not for the console. false: it is refused. */
 bool admit_hold(struct client *client);
@@ -159,7 +159,7 @@ bool hba_check_is_by(const struct client *client, enum auth_server_method method
 /* Whether both are the same, or none. */
 bool authentication_same_options(const char *a, const char *b);
 
-void hba_check_free(struct client_entrance *entrance);
+void hba_check_free(struct client_login *login);
 
 /*
  * Clients that have not logged in, and the files that are open. unauthenticated_add(): one more;
@@ -167,7 +167,7 @@ void hba_check_free(struct client_entrance *entrance);
  * short, and this one must be refused. unproven.c
  */
 void unauthenticated_add(struct client *client);
-void unauthenticated_remove(struct client_entrance *entrance);
+void unauthenticated_remove(struct client_login *login);
 bool unauthenticated_is_short(const struct client *client);
 
 /* Closes it with a message, as far as the socket takes that at once. client.c */
@@ -187,7 +187,7 @@ static inline bool client_is_tls(const struct client *client)
 /* The name in its certificate, which was verified; NULL: it has none, or more than one. */
 static inline const char *client_certificate_name(const struct client *client)
 {
-	return client->entrance ? client->entrance->certificate_name : NULL;
+	return client->login ? client->login->certificate_name : NULL;
 }
 
 /* Whether it asks for physical replication. */

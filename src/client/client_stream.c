@@ -47,9 +47,9 @@ void client_judge_kept(struct client *client)
 
 bool client_is_nobody(const struct client *client)
 {
-	const struct client_entrance *entrance = client->entrance;
+	const struct client_login *login = client->login;
 
-	return entrance && entrance->client && !entrance->has_answered;
+	return login && login->client && !login->has_answered;
 }
 
 static void on_end(struct client *client)

@@ -32,17 +32,17 @@ static bool secure(struct client *client, struct bytes early)
 
 bool client_tls_asked(struct client *client, bool has_more)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
 	if (has_more) {
 		client_refuse(client, ERR_PROTOCOL, "received unencrypted data after SSL request");
 		return false;
 	}
-	if (entrance->was_tls_answered || stream_is_encrypted(&client->stream)) {
+	if (login->was_tls_answered || stream_is_encrypted(&client->stream)) {
 		client_close(client, "asked twice for the same encryption");
 		return false;
 	}
-	entrance->was_tls_answered = true;
+	login->was_tls_answered = true;
 	if (!may_encrypt(client))
 		return client_send(client, bytes_of("N", 1));
 	if (!stream_keep(&client->stream, (struct bytes){ 0 }) ||
@@ -53,10 +53,10 @@ bool client_tls_asked(struct client *client, bool has_more)
 
 bool client_tls_hello(struct client *client, struct bytes hello)
 {
-	if (!may_encrypt(client) || client->entrance->was_tls_answered ||
+	if (!may_encrypt(client) || client->login->was_tls_answered ||
 	    stream_is_encrypted(&client->stream))
 		return true;
-	client->entrance->was_tls_answered = true;
+	client->login->was_tls_answered = true;
 	return secure(client, hello);
 }
 
@@ -76,8 +76,8 @@ static void note_certificate(struct client *client)
 	struct bytes list;
 	unsigned int count = 0;
 
-	client->entrance->has_certificate = tls_peer_names(&client->stream, &names);
-	if (client->entrance->has_certificate) {
+	client->login->has_certificate = tls_peer_names(&client->stream, &names);
+	if (client->login->has_certificate) {
 		list = buf_bytes(&names);
 		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
 			if (strcmp(kind, "CN") != 0)
@@ -87,7 +87,7 @@ static void note_certificate(struct client *client)
 		}
 	}
 	if (count == 1)
-		client->entrance->certificate_name = strdup(found);
+		client->login->certificate_name = strdup(found);
 	buf_free(&names);
 }
 

@@ -206,8 +206,8 @@ static struct client *make(struct clients *clients, int fd, const struct address
 
 	if (!client)
 		return NULL;
-	client->entrance = calloc(1, sizeof(*client->entrance));
-	if (!client->entrance) {
+	client->login = calloc(1, sizeof(*client->login));
+	if (!client->login) {
 		slab_put(&clients->slab, client);
 		return NULL;
 	}
@@ -218,7 +218,7 @@ static struct client *make(struct clients *clients, int fd, const struct address
 	client->peer = *peer;
 	client->connected_at = loop_now(clients->with.loop);
 	client->id = pools_next_id(clients->with.pools);
-	client->entrance->unknown.limit = 64 * 1024;
+	client->login->unknown.limit = 64 * 1024;
 	stream_open(&client->stream, clients->with.loop, clients->with.streams, fd,
 	            &client_stream_ops);
 	return client;
@@ -272,7 +272,7 @@ struct client *clients_revive(struct clients *clients, int fd, const struct addr
 	client->is_admitted = true;
 	clients->admitted_count++;
 	client_enter(client, CLIENT_AUTHENTICATION);
-	client_entrance_free(client);
+	client_login_free(client);
 	client_enter(client, CLIENT_IDLE);
 	return client;
 }

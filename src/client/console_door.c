@@ -11,11 +11,11 @@
 void console_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
-	enum console_role role = client->entrance->role;
+	enum console_role role = client->login->role;
 
 	if (!welcome_key(client))
 		return;
-	client_entrance_free(client);
+	client_login_free(client);
 	timer_clear(&client->timer);
 	client_enter(client, CLIENT_CONSOLE);
 	client->console = clients->with.door->open(clients->with.door->arg, client, role);

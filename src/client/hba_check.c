@@ -62,13 +62,13 @@ static const char *options_of(const struct client *client, const struct hba_rule
 
 static struct hba_facts facts_of(const struct client *client)
 {
-	const struct client_entrance *entrance = client->entrance;
-	const struct hba_check *hba_check = entrance->hba_check;
+	const struct client_login *login = client->login;
+	const struct hba_check *hba_check = login->hba_check;
 
 	return (struct hba_facts){
 		.peer = &client->peer,
-		.database = entrance->database,
-		.user = entrance->user,
+		.database = login->database,
+		.user = login->user,
 		.is_tls = client_is_tls(client),
 		.is_physical = client_is_physical(client),
 		.is_host_known = hba_check && hba_check->is_host_known,
@@ -79,22 +79,22 @@ static struct hba_facts facts_of(const struct client *client)
 /* NULL: no memory; it has been told so. */
 static struct hba_check *hba_check_of(struct client *client)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
-	if (!entrance->hba_check)
-		entrance->hba_check = calloc(1, sizeof(*entrance->hba_check));
-	if (entrance->hba_check)
-		entrance->hba_check->client = client;
+	if (!login->hba_check)
+		login->hba_check = calloc(1, sizeof(*login->hba_check));
+	if (login->hba_check)
+		login->hba_check->client = client;
 	else
 		client_refuse(client, ERR_MEMORY, "out of memory");
-	return entrance->hba_check;
+	return login->hba_check;
 }
 
-void hba_check_free(struct client_entrance *entrance)
+void hba_check_free(struct client_login *login)
 {
-	struct hba_check *hba_check = entrance->hba_check;
+	struct hba_check *hba_check = login->hba_check;
 
-	entrance->hba_check = NULL;
+	login->hba_check = NULL;
 	if (!hba_check)
 		return;
 	reverse_cancel(&hba_check->reverse);
@@ -196,7 +196,7 @@ static void refuse(struct client *client, const char *words)
 	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
 	        words, client_is_physical(client) ? "replication from host" : "host",
 	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
-	        client->entrance->user, client->entrance->database,
+	        client->login->user, client->login->database,
 	        client_is_tls(client) ? "TLS encryption" : "no encryption");
 	throttle_refuse(client, &err);
 }
@@ -204,7 +204,7 @@ static void refuse(struct client *client, const char *words)
 /* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */
 static bool is_named(const struct client *client, const struct hba_rule *rule, const char *name)
 {
-	return name && hba_rule_admits(client->clients->hba, rule, name, client->entrance->user);
+	return name && hba_rule_admits(client->clients->hba, rule, name, client->login->user);
 }
 
 static bool has_certificate(const struct client *client, const struct hba_rule *rule)
@@ -213,7 +213,7 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	case HBA_CERT_ANY:
 		return true;
 	case HBA_CERT_VALID:
-		return client->entrance->has_certificate;
+		return client->login->has_certificate;
 	case HBA_CERT_NAMED:
 		return is_named(client, rule, client_certificate_name(client));
 	}
@@ -222,7 +222,7 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 
 static void follow(struct client *client, const struct hba_rule *rule)
 {
-	const struct hba_check *hba_check = client->entrance->hba_check;
+	const struct hba_check *hba_check = client->login->hba_check;
 	enum hba_method method = hba_rule_method(rule);
 	struct place place = hba_rule_place(rule);
 	bool is_proven = false;

@@ -61,7 +61,7 @@ static enum wire_result take(struct client *client, struct bytes *in)
 	}
 	if (result == WIRE_MORE)
 		return WIRE_MORE;
-	client->entrance->is_proxy_header_done = true;
+	client->login->is_proxy_header_done = true;
 	set_peer(client, &proxy);
 	*in = bytes_skip(*in, proxy.length);
 	return WIRE_OK;
@@ -73,10 +73,10 @@ enum wire_result proxy_header_read(struct client *client, struct bytes *in)
 	enum proxy_protocol wanted = clients->config->proxy_protocol;
 	bool is_trusted;
 
-	if (client->entrance->is_proxy_header_done || in->count == 0)
+	if (client->login->is_proxy_header_done || in->count == 0)
 		return WIRE_OK;
 	if (wanted == PROXY_PROTOCOL_OFF) {
-		client->entrance->is_proxy_header_done = true;
+		client->login->is_proxy_header_done = true;
 		return WIRE_OK;
 	}
 	is_trusted = ranges_have(clients->proxies, &client->peer);
@@ -88,6 +88,6 @@ enum wire_result proxy_header_read(struct client *client, struct bytes *in)
 	if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
 		return refuse(client, ERR_NOT_ALLOWED,
 		              "no PROXY header, and proxy_protocol = require");
-	client->entrance->is_proxy_header_done = true;
+	client->login->is_proxy_header_done = true;
 	return WIRE_OK;
 }

@@ -48,13 +48,13 @@ static void clean_ascii(char *text)
 static bool note_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
-	struct buf *parameters = &client->entrance->parameters;
+	struct buf *parameters = &client->login->parameters;
 	size_t at;
 	const char *tracked = pools_tracked(client->clients->with.pools, name);
 
 	if (!tracked && !is_parameter_name(name))
 		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
-	if (client->entrance->parameter_count++ == PARAMS_NAMES_MAX)
+	if (client->login->parameter_count++ == PARAMS_NAMES_MAX)
 		return err_set(err, ERR_LIMIT, "too many startup parameters: at most %d are taken",
 		               PARAMS_NAMES_MAX);
 	buf_add_cstr(parameters, tracked ? tracked : name);
@@ -74,7 +74,7 @@ static bool take_parameter(struct client *client, const char *name, const char *
 
 bool startup_settle(struct client *client)
 {
-	struct buf *parameters = &client->entrance->parameters;
+	struct buf *parameters = &client->login->parameters;
 
 	if (buf_ok(parameters) &&
 	    params_add_text(client->clients->with.params, &client->params, buf_bytes(parameters))) {
@@ -96,9 +96,9 @@ static bool take_options(struct client *client, const char *name, const char *va
 
 	(void)name;
 	if (client->replication) {
-		free(client->entrance->options);
-		client->entrance->options = strdup(value);
-		return client->entrance->options || err_set(err, ERR_MEMORY, "out of memory");
+		free(client->login->options);
+		client->login->options = strdup(value);
+		return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
 	}
 	while (is_good && (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
 		if (ignores && !pools_tracked(client->clients->with.pools, option))
@@ -123,18 +123,18 @@ static bool take_replication(struct client *client, const char *name, const char
 static bool take_user(struct client *client, const char *name, const char *value, struct err *err)
 {
 	(void)name;
-	free(client->entrance->user);
-	client->entrance->user = strdup(value);
-	return client->entrance->user || err_set(err, ERR_MEMORY, "out of memory");
+	free(client->login->user);
+	client->login->user = strdup(value);
+	return client->login->user || err_set(err, ERR_MEMORY, "out of memory");
 }
 
 static bool take_database(struct client *client, const char *name, const char *value,
                           struct err *err)
 {
 	(void)name;
-	free(client->entrance->database);
-	client->entrance->database = strdup(value);
-	return client->entrance->database || err_set(err, ERR_MEMORY, "out of memory");
+	free(client->login->database);
+	client->login->database = strdup(value);
+	return client->login->database || err_set(err, ERR_MEMORY, "out of memory");
 }
 
 static bool take_application_name(struct client *client, const char *name, const char *value,
@@ -169,7 +169,7 @@ static const struct {
 static bool take_pair(struct client *client, const char *name, const char *value, struct err *err)
 {
 	if (strncmp(name, "_pq_.", 5) == 0) {
-		buf_add_cstr(&client->entrance->unknown, name);
+		buf_add_cstr(&client->login->unknown, name);
 		return true;
 	}
 	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
@@ -210,10 +210,10 @@ static bool take_pairs(struct client *client, struct bytes packet, struct err *e
 	if (!has_application_name && client->clients->config->application_name_add_host &&
 	    !take_application_name(client, "application_name", "", err))
 		return false;
-	if (!client->entrance->user || !*client->entrance->user)
+	if (!client->login->user || !*client->login->user)
 		return err_set(err, ERR_NOT_ALLOWED, "no username supplied");
-	if (!client->entrance->database || !*client->entrance->database)
-		return take_database(client, "database", client->entrance->user, err);
+	if (!client->login->database || !*client->login->database)
+		return take_database(client, "database", client->login->user, err);
 	return true;
 }
 
@@ -223,12 +223,12 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 {
 	struct err err;
 
-	client->entrance->minor = minor;
+	client->login->minor = minor;
 	if (client_tls_is_missing(client)) {
 		client_refuse(client, ERR_NOT_ALLOWED, "SSL required");
 		return false;
 	}
-	buf_reserve(&client->entrance->parameters, packet.count); /* at once, not bit by bit */
+	buf_reserve(&client->login->parameters, packet.count); /* at once, not bit by bit */
 	if (!take_pairs(client, packet, &err)) {
 		client_fatal(client, &err);
 		return false;
@@ -245,11 +245,11 @@ static bool refuse_gss(struct client *client, bool has_more)
 		              "received unencrypted data after GSSAPI encryption request");
 		return false;
 	}
-	if (client->entrance->was_gss_refused) {
+	if (client->login->was_gss_refused) {
 		client_close(client, "asked twice for the same encryption");
 		return false;
 	}
-	client->entrance->was_gss_refused = true;
+	client->login->was_gss_refused = true;
 	return client_send(client, bytes_of("N", 1));
 }
 

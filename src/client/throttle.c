@@ -96,11 +96,11 @@ static struct failing *count_failure(struct client *client)
 void throttle_forget(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct delayed *delayed = client->entrance->delayed;
+	struct delayed *delayed = client->login->delayed;
 
 	if (!delayed)
 		return;
-	client->entrance->delayed = NULL;
+	client->login->delayed = NULL;
 	TAILQ_REMOVE(&clients->delayed, delayed, node);
 	clients->delayed_count--;
 	if (clients->delayed_count <= DELAYED_MAX / 2)
@@ -112,7 +112,7 @@ void throttle_forget(struct client *client)
 	free(delayed);
 }
 
-static void tell(struct client *client) { client_fatal(client, &client->entrance->delayed->err); }
+static void tell(struct client *client) { client_fatal(client, &client->login->delayed->err); }
 
 static void on_delay_due(struct timer *timer) { tell(CLIENT_OF(timer, timer)); }
 
@@ -160,8 +160,8 @@ void throttle_refuse(struct client *client, const struct err *err)
 	delayed->failing = count_failure(client);
 	TAILQ_INSERT_TAIL(&clients->delayed, delayed, node);
 	clients->delayed_count++;
-	client->entrance->delayed = delayed;
-	auth_server_free(&client->entrance->auth); /* what it knew is not needed any more */
+	client->login->delayed = delayed;
+	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
 	admit_uncount(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);

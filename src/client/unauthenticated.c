@@ -26,23 +26,23 @@ static bool is_high(const struct clients *clients, int fd)
 void unauthenticated_add(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 
-	TAILQ_INSERT_TAIL(&clients->unauthenticated, entrance, unauthenticated);
-	entrance->client = client;
-	entrance->is_high = is_high(clients, client->stream.watch.fd);
-	clients->high_count += entrance->is_high;
-	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != entrance)
+	TAILQ_INSERT_TAIL(&clients->unauthenticated, login, unauthenticated);
+	login->client = client;
+	login->is_high = is_high(clients, client->stream.watch.fd);
+	clients->high_count += login->is_high;
+	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != login)
 		clients_make_room(clients);
 }
 
-void unauthenticated_remove(struct client_entrance *entrance)
+void unauthenticated_remove(struct client_login *login)
 {
-	if (!entrance->client)
+	if (!login->client)
 		return;
-	TAILQ_REMOVE(&entrance->client->clients->unauthenticated, entrance, unauthenticated);
-	entrance->client->clients->high_count -= entrance->is_high;
-	entrance->client = NULL;
+	TAILQ_REMOVE(&login->client->clients->unauthenticated, login, unauthenticated);
+	login->client->clients->high_count -= login->is_high;
+	login->client = NULL;
 }
 
 static void tell(struct clients *clients)
@@ -61,7 +61,7 @@ static void tell(struct clients *clients)
 
 bool clients_make_room(struct clients *clients)
 {
-	struct client_entrance *oldest = TAILQ_FIRST(&clients->unauthenticated);
+	struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
 
 	if (!oldest)
 		return false;

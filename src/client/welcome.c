@@ -16,8 +16,8 @@
 
 void welcome_negotiate(struct client *client)
 {
-	unsigned int minor = client->entrance->minor;
-	const struct buf *unknown = &client->entrance->unknown;
+	unsigned int minor = client->login->minor;
+	const struct buf *unknown = &client->login->unknown;
 	uint32_t agreed = startup_agreed(minor);
 	struct buf out = { 0 };
 
@@ -34,7 +34,7 @@ void welcome_negotiate(struct client *client)
 bool welcome_key(struct client *client)
 {
 	struct clients *clients = client->clients;
-	bool is_long = startup_agreed(client->entrance->minor) == PROTOCOL_3_2;
+	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
 	unsigned char room[KEY_LONG_SIZE];
 	struct bytes key = bytes_of(room, is_long ? KEY_LONG_SIZE : KEY_SIZE);
 	bool is_added;
@@ -133,7 +133,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 		    out,
 		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
 	message_ready(out, 'I');
-	client_entrance_free(client);
+	client_login_free(client);
 	timer_clear(&client->timer);
 	client_enter(client, next);
 	client->borrower.pool->stats.client_login_count++;
@@ -181,15 +181,15 @@ void welcome_send_own(struct client *client)
 /* Replication: its own server has to let it in. */
 static void ask_own(struct client *client)
 {
-	struct client_entrance *entrance = client->entrance;
+	struct client_login *login = client->login;
 	struct err err;
 
-	entrance->wish = (struct server_wish){
+	login->wish = (struct server_wish){
 		.replication = (enum replication)client->replication,
 		.params = client->params,
-		.options = entrance->options,
+		.options = login->options,
 	};
-	if (!pool_ask_own(&client->borrower, &entrance->wish, &err)) {
+	if (!pool_ask_own(&client->borrower, &login->wish, &err)) {
 		client_turn_away(client, &err);
 		return;
 	}
@@ -210,7 +210,7 @@ void welcome_begin(struct client *client)
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
 	admit_learn_secret(client);
-	auth_server_free(&client->entrance->auth); /* what it knew is not needed any more */
+	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
 	if (client->replication || !pool->has_welcome)
 		client_hurry(client);
 	if (client->replication) {

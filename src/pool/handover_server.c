@@ -30,7 +30,7 @@ bool server_may_leave(const struct server *server)
 	                (server->state == SERVER_LENT && server->borrower);
 
 	return is_there && is_plain(&server->stream) && server->replication == REPLICATION_NONE &&
-	       server->errand == ERRAND_NONE && server->is_ready && !server->entrance &&
+	       server->errand == ERRAND_NONE && server->is_ready && !server->login &&
 	       !server->frame_left && !stream_kept(&server->stream).count &&
 	       !stream_unsent(&server->stream) && ledger_is_at_rest(&server->ledger) &&
 	       !server->is_within && !server->is_cut && !server->is_told && !server->cancel_count &&

@@ -143,7 +143,7 @@ void pool_own_login_done(struct server *server)
 		pool->is_failing = pool->is_hopeful = false;
 		server_host_done(server, true);
 	}
-	server_entrance_free(server);
+	server_login_free(server);
 	pool_give_up(borrower);
 	pool_lend(server, borrower);
 	server->request_at = 0;

@@ -165,8 +165,8 @@ void pool_login_done(struct server *server)
 	}
 	if (!pool->has_welcome) {
 		buf_free(&pool->welcome);
-		pool->welcome = server->entrance->parameters;
-		server->entrance->parameters = (struct buf){ 0 };
+		pool->welcome = server->login->parameters;
+		server->login->parameters = (struct buf){ 0 };
 		params_release(pool->pools->with.params, &pool->baseline);
 		pool->baseline = params_hold(server->baseline);
 		pool->has_welcome = true;
@@ -174,7 +174,7 @@ void pool_login_done(struct server *server)
 	}
 	pool->is_failing = pool->is_hopeful = false;
 	server_host_done(server, true);
-	server_entrance_free(server);
+	server_login_free(server);
 	timer_set(&server->life,
 	          loop_line(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
 	          server->connected_at);

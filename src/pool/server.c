@@ -96,7 +96,7 @@ static void release(struct server *server)
 {
 	struct params_table *params = server->pool->pools->with.params;
 
-	server_entrance_free(server);
+	server_login_free(server);
 	resolver_leave(&server->stay);
 	cancel_forget_server(server);
 	timer_clear(&server->life);
@@ -220,7 +220,7 @@ void server_connect_due(struct timer *timer)
 		close_for(server, ERR_SERVER_LOST, "server reset query timeout");
 	else if (server->state == SERVER_LENT)
 		close_for(server, ERR_SERVER_LOST, "server parameters timeout");
-	else if (server->entrance && server->entrance->dial.is_active)
+	else if (server->login && server->login->dial.is_active)
 		close_for(server, ERR_SERVER_CONNECT, "connect failed: Connection timed out");
 	else
 		close_for(server, ERR_SERVER_CONNECT, "connect timeout");

@@ -96,7 +96,7 @@ static void add_asked(const struct auth_client *login, bool is_wrong_type, struc
 void server_blame(const struct server *server, struct err *err)
 {
 	const struct pool *pool = server->pool;
-	const struct auth_client *login = server->entrance ? server->entrance->auth : NULL;
+	const struct auth_client *login = server->login ? server->login->auth : NULL;
 	bool is_ours = err->code != ERR_FOREIGN;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
 

@@ -45,7 +45,7 @@ static void set_test(struct server *server, bool is_test)
 {
 	if (!is_test || server->replication)
 		return; /* nobody else counts on one that is launched for one borrower */
-	server->entrance->is_test = true;
+	server->login->is_test = true;
 	server->pool->test_count++;
 	pool_wake(server->pool); /* those who wait need another one */
 }
@@ -54,9 +54,9 @@ static void set_test(struct server *server, bool is_test)
 
 static void on_patience(struct timer *timer)
 {
-	struct server_entrance *entrance =
-	    (struct server_entrance *)((char *)timer - offsetof(struct server_entrance, patience));
-	struct server *server = entrance->server;
+	struct server_login *login =
+	    (struct server_login *)((char *)timer - offsetof(struct server_login, patience));
+	struct server *server = login->server;
 	struct err err;
 
 	if (!hosts_has_other(&server->pool->hosts, server->host, place_of(server)))
@@ -71,7 +71,7 @@ static void set_patience(struct server *server)
 
 	if (limit <= 0 || limit > PATIENCE_MAX)
 		limit = PATIENCE_MAX;
-	timer_set(&server->entrance->patience, loop_line(loop_of(server), limit, on_patience),
+	timer_set(&server->login->patience, loop_line(loop_of(server), limit, on_patience),
 	          loop_now(loop_of(server)));
 }
 
@@ -114,9 +114,9 @@ static void on_left(struct resolver_stay *stay)
 static void on_address(struct resolver_ask *ask, const struct address *address,
                        const struct err *err)
 {
-	struct server_entrance *entrance =
-	    (struct server_entrance *)((char *)ask - offsetof(struct server_entrance, ask));
-	struct server *server = entrance->server;
+	struct server_login *login =
+	    (struct server_login *)((char *)ask - offsetof(struct server_login, ask));
+	struct server *server = login->server;
 	struct pools *pools = server->pool->pools;
 	struct hosts *hosts = &server->pool->hosts;
 	struct hosts_when when = when_of(server);
@@ -141,7 +141,7 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	               &server->peer, on_left);
 	set_test(server, is_test);
 	set_patience(server);
-	dial_start(&entrance->dial, pools->with.loop, &server->peer, &pools->server_sockets,
+	dial_start(&login->dial, pools->with.loop, &server->peer, &pools->server_sockets,
 	           server_connected);
 }
 
@@ -163,13 +163,13 @@ bool server_find_host(struct server *server, struct err *err)
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
 		               pool->database->name);
 	if (!is_unix(host))
-		return resolver_start(pool->pools->with.resolver, &server->entrance->ask, host,
+		return resolver_start(pool->pools->with.resolver, &server->login->ask, host,
 		                      (uint16_t)port, on_address, err);
 	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
 	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
 	set_test(server, hosts_pick_self(&pool->hosts, server->host, when.now));
 	set_patience(server);
-	dial_start_unix(&server->entrance->dial, loop_of(server), server->path, server_connected);
+	dial_start_unix(&server->login->dial, loop_of(server), server->path, server_connected);
 	return true;
 }
 
@@ -192,12 +192,12 @@ bool server_find_again(struct server *server, const char *host)
 
 void server_dial_again(struct server *server)
 {
-	struct server_entrance *entrance = server->entrance;
+	struct server_login *login = server->login;
 
 	if (address_is_unix(&server->peer))
-		dial_start_unix(&entrance->dial, loop_of(server), server->path, server_connected);
+		dial_start_unix(&login->dial, loop_of(server), server->path, server_connected);
 	else
-		dial_start(&entrance->dial, loop_of(server), &server->peer,
+		dial_start(&login->dial, loop_of(server), &server->peer,
 		           &server->pool->pools->server_sockets, server_connected);
 }
 
@@ -211,7 +211,7 @@ void server_learn_protocol(struct server *server, enum host_protocol protocol)
 	hosts_learn_protocol(&server->pool->hosts, server->host, place_of(server), protocol);
 }
 
-void server_heard(struct server *server) { timer_clear(&server->entrance->patience); }
+void server_heard(struct server *server) { timer_clear(&server->login->patience); }
 
 void server_host_done(struct server *server, bool is_good)
 {

@@ -44,20 +44,20 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 		line_add(&who->address, "(not connected)");
 }
 
-void server_entrance_free(struct server *server)
+void server_login_free(struct server *server)
 {
-	struct server_entrance *entrance = server->entrance;
+	struct server_login *login = server->login;
 
-	if (!entrance)
+	if (!login)
 		return;
-	server->entrance = NULL;
-	dial_cancel(&entrance->dial);
-	timer_clear(&entrance->patience);
-	server->pool->test_count -= entrance->is_test;
-	resolver_cancel(&entrance->ask);
-	auth_client_free(&entrance->auth);
-	buf_free(&entrance->parameters);
-	free(entrance);
+	server->login = NULL;
+	dial_cancel(&login->dial);
+	timer_clear(&login->patience);
+	server->pool->test_count -= login->is_test;
+	resolver_cancel(&login->ask);
+	auth_client_free(&login->auth);
+	buf_free(&login->parameters);
+	free(login);
 }
 
 /* ---- connecting ---- */
@@ -119,7 +119,7 @@ static void log_connected(struct server *server)
 
 static uint32_t version_for(const struct server *server)
 {
-	bool is_old = server->entrance->is_again || server_protocol(server) == HOST_OLD;
+	bool is_old = server->login->is_again || server_protocol(server) == HOST_OLD;
 
 	return is_old ? PROTOCOL_3_0 : PROTOCOL_3_2;
 }
@@ -128,9 +128,9 @@ static void on_work(void *arg);
 
 void server_connected(struct dial *dial, int fd, const struct err *err)
 {
-	struct server_entrance *entrance =
-	    (struct server_entrance *)((char *)dial - offsetof(struct server_entrance, dial));
-	struct server *server = entrance->server;
+	struct server_login *login =
+	    (struct server_login *)((char *)dial - offsetof(struct server_login, dial));
+	struct server *server = login->server;
 	struct pools *pools = server->pool->pools;
 
 	if (fd < 0) {
@@ -146,16 +146,16 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 
 void server_say_startup(struct server *server)
 {
-	struct server_entrance *entrance = server->entrance;
+	struct server_login *login = server->login;
 	struct pools *pools = server->pool->pools;
 	unsigned char binding[TLS_BINDING_MAX];
 	size_t binding_count = tls_channel_binding(&server->stream, binding);
 	struct buf out = { 0 };
 
 	server->stream.ops = &server_stream_ops;
-	entrance->asked = version_for(server);
-	add_startup(&out, server, entrance->asked);
-	entrance->auth = auth_client_new(&(struct auth_client_who){
+	login->asked = version_for(server);
+	add_startup(&out, server, login->asked);
+	login->auth = auth_client_new(&(struct auth_client_who){
 	    .user = server->pool->account->name,
 	    .credentials = pool_credentials(server->pool),
 	    .require = &pools->config->server_require_auth,
@@ -165,7 +165,7 @@ void server_say_startup(struct server *server)
 	    .arg = server,
 	});
 	server_enter(server, SERVER_LOGIN);
-	if (!entrance->auth || !buf_ok(&out))
+	if (!login->auth || !buf_ok(&out))
 		fail(server, ERR_MEMORY, "out of memory");
 	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
 	         !stream_want(&server->stream, WANT_INPUT))
@@ -189,15 +189,15 @@ struct server *server_launch(struct pool *pool, struct borrower *own)
 	if (own)
 		pool_own_launched(server, own);
 	server_name(server);
-	server->entrance = calloc(1, sizeof(*server->entrance));
+	server->login = calloc(1, sizeof(*server->login));
 	server->connected_at = server->used_at = loop_now(loop);
 	server->connect_wall = wall_now();
 	timer_set(&server->timer, pool->limits.connect, server->connected_at);
-	if (!server->entrance) {
+	if (!server->login) {
 		fail(server, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
-	server->entrance->server = server;
+	server->login->server = server;
 	if (!server_find_host(server, &err)) {
 		server_close(server, &err);
 		return NULL;
@@ -211,14 +211,14 @@ struct server *server_launch(struct pool *pool, struct borrower *own)
 static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
                        struct err *err)
 {
-	struct auth_client *login = server->entrance->auth;
+	struct auth_client *login = server->login->auth;
 	const struct pools_with *with = &server->pool->pools->with;
 	struct job *job;
 
 	switch (result) {
 	case AUTH_CLIENT_OK:
 		stream_gather(&server->stream); /* no more secrets */
-		auth_client_free(&server->entrance->auth);
+		auth_client_free(&server->login->auth);
 		return true;
 	case AUTH_CLIENT_MORE:
 		if (buf_ok(out) &&
@@ -231,7 +231,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		if (job &&
 		    workers_submit(auth_client_is_slow(login) ? with->slow_workers : with->workers,
 		                   job, err)) {
-			server->entrance->is_working = true;
+			server->login->is_working = true;
 			stream_want(&server->stream, WANT_NOTHING);
 			return true;
 		}
@@ -254,9 +254,9 @@ static void on_work(void *arg)
 	struct err err;
 	enum auth_client_result result;
 
-	server->entrance->is_working = false;
-	result = auth_client_resume(server->entrance->auth, &out, &err);
-	if (login_step(server, result, &out, &err) && !server->entrance->is_working) {
+	server->login->is_working = false;
+	result = auth_client_resume(server->login->auth, &out, &err);
+	if (login_step(server, result, &out, &err) && !server->login->is_working) {
 		stream_want(&server->stream, WANT_INPUT);
 		server_judge_kept(server);
 	}
@@ -270,10 +270,10 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	enum auth_client_result result;
 	bool goes_on;
 
-	if (!server->entrance->auth)
+	if (!server->login->auth)
 		return fail(server, ERR_PROTOCOL, "server asks again after it let us in"),
 		       FRAME_STOP;
-	result = auth_client_answer(server->entrance->auth, body, &out, &err);
+	result = auth_client_answer(server->login->auth, body, &out, &err);
 	goes_on = login_step(server, result, &out, &err);
 	buf_wipe(&out);
 	return goes_on ? FRAME_EAT : FRAME_STOP;
@@ -284,24 +284,24 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 /* Its first word has come, and was none of trouble with the protocol. */
 static void learn_protocol(struct server *server, bool is_error)
 {
-	struct server_entrance *entrance = server->entrance;
+	struct server_login *login = server->login;
 
-	if (entrance->has_spoken)
+	if (login->has_spoken)
 		return;
-	entrance->has_spoken = true;
-	if (entrance->asked != PROTOCOL_3_0)
+	login->has_spoken = true;
+	if (login->asked != PROTOCOL_3_0)
 		server_learn_protocol(server, HOST_NEGOTIATES);
-	else if (entrance->is_again && !is_error)
+	else if (login->is_again && !is_error)
 		server_learn_protocol(server, HOST_OLD);
 }
 
 static void ask_again(struct server *server)
 {
-	struct server_entrance *entrance = server->entrance;
+	struct server_login *login = server->login;
 
 	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
-	entrance->is_again = true;
-	auth_client_free(&entrance->auth);
+	login->is_again = true;
+	auth_client_free(&login->auth);
 	stream_close(&server->stream);
 	server_enter(server, SERVER_CONNECTING);
 	server_dial_again(server);
@@ -309,9 +309,9 @@ static void ask_again(struct server *server)
 
 bool server_asks_again(struct server *server)
 {
-	const struct server_entrance *entrance = server->entrance;
+	const struct server_login *login = server->login;
 
-	if (!entrance || entrance->has_spoken || entrance->asked == PROTOCOL_3_0 ||
+	if (!login || login->has_spoken || login->asked == PROTOCOL_3_0 ||
 	    server_protocol(server) != HOST_UNTRIED)
 		return false;
 	ask_again(server);
@@ -324,9 +324,9 @@ bool server_asks_again(struct server *server)
  */
 static bool is_misunderstanding(const struct server *server, const struct report *report)
 {
-	const struct server_entrance *entrance = server->entrance;
+	const struct server_login *login = server->login;
 
-	if (entrance->has_spoken || entrance->asked == PROTOCOL_3_0)
+	if (login->has_spoken || login->asked == PROTOCOL_3_0)
 		return false;
 	return strncmp(report->sqlstate, "0A", 2) == 0 ||
 	       (strncmp(report->sqlstate, "08", 2) == 0 && server_protocol(server) == HOST_UNTRIED);
@@ -334,11 +334,11 @@ static bool is_misunderstanding(const struct server *server, const struct report
 
 static enum frame_fate negotiation_frame(struct server *server, struct bytes body)
 {
-	const struct server_entrance *entrance = server->entrance;
+	const struct server_login *login = server->login;
 	struct negotiation told;
 
-	if (entrance->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
-	    told.version > entrance->asked || told.count)
+	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
+	    told.version > login->asked || told.count)
 		return fail(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"), FRAME_STOP;
 	learn_protocol(server, false);
 	return FRAME_EAT;
@@ -366,7 +366,7 @@ static enum frame_fate refused(struct server *server, struct bytes body)
 static enum frame_fate report_frame(struct server *server, struct bytes body)
 {
 	const char *name, *value;
-	struct buf *parameters = &server->entrance->parameters;
+	struct buf *parameters = &server->login->parameters;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
 		return fail(server, ERR_PROTOCOL, "broken ParameterStatus"), FRAME_STOP;
@@ -395,10 +395,10 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	const char *connect_query = server->pool->database->entry->connect_query;
 
-	if (fields_ready(body, &server->status) != WIRE_OK || server->entrance->auth)
+	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
 		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
 	if (!params_add_text(server->pool->pools->with.params, &server->baseline,
-	                     buf_bytes(&server->entrance->parameters)))
+	                     buf_bytes(&server->login->parameters)))
 		return fail(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
 	server->report_count = 0;
 	server->is_ready = true;
@@ -415,7 +415,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 {
 	struct bytes body = frame_body(in, frame);
 
-	if (server->entrance->is_working)
+	if (server->login->is_working)
 		return FRAME_STAY;
 	server_heard(server);
 	if (frame->type == 'E')

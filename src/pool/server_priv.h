@@ -104,7 +104,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 /* ---- the end of a login, errands, parameters ---- */
 
 /* Ends what there is only during a login. */
-void server_entrance_free(struct server *server);
+void server_login_free(struct server *server);
 
 /* It cannot be used any more: closed at the end of the turn, when what it said has been read. */
 void server_break(struct server *server);

@@ -50,11 +50,11 @@ struct names;
 struct sql_unnamed;
 
 /* What there is only until a client is in. */
-struct client_entrance {
-	TAILQ_ENTRY(client_entrance) unauthenticated; /* while it has not proven who it is, */
-	struct client *client;                        /* and then NULL */
-	bool is_unknown;                              /* there is no such user */
-	bool has_answered;                            /* what it was asked for its proof */
+struct client_login {
+	TAILQ_ENTRY(client_login) unauthenticated; /* while it has not proven who it is, */
+	struct client *client;                     /* and then NULL */
+	bool is_unknown;                           /* there is no such user */
+	bool has_answered;                         /* what it was asked for its proof */
 	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
 	struct hba_check *hba_check;   /* of auth_type hba; NULL: nothing had to be found out */
 	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */
@@ -122,7 +122,7 @@ struct client {
 	struct database *database;
 	struct account *account;      /* it logged in as */
 	const struct params *startup; /* `params` as they were given at the start */
-	struct client_entrance *entrance;
+	struct client_login *login;
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */

@@ -61,7 +61,7 @@ struct emptying {
 };
 
 TAILQ_HEAD(delayed_list, delayed);
-TAILQ_HEAD(unauthenticated_list, client_entrance);
+TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
 	struct clients_with with;

@@ -59,7 +59,7 @@ enum errand_kind {
 TAILQ_HEAD(server_list, server);
 
 /* What there is only until the server has logged in. */
-struct server_entrance {
+struct server_login {
 	struct dial dial;
 	struct resolver_ask ask;
 	struct server *server;
@@ -117,7 +117,7 @@ struct server {
 	const struct params *baseline;     /* what it reported at its login: its defaults */
 	struct buf reports;                /* of the borrower's work, and not in these two yet */
 	unsigned int report_count;         /* of those that nobody's work explains */
-	struct server_entrance *entrance;  /* until it has logged in, else NULL */
+	struct server_login *login;        /* until it has logged in, else NULL */
 	struct timer timer;                /* the limit of its state */
 	struct timer life;                 /* server_lifetime */
 	struct timer xact;                 /* transaction_timeout */
