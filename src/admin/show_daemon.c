@@ -226,10 +226,10 @@ static int64_t count_users(const struct console *console)
 {
 	const struct pools *pools = console->with.pools;
 	int64_t count = (int64_t)users_count(pools->users);
-	const struct account *account;
+	const struct role *role;
 
-	TAILQ_FOREACH (account, &pools->accounts, node)
-		count += !users_find(pools->users, account->name);
+	TAILQ_FOREACH (role, &pools->roles, node)
+		count += !users_find(pools->users, role->name);
 	return count;
 }
 
@@ -352,7 +352,7 @@ static void fill_mem(const struct console *console, size_t index, struct slab *s
 {
 	const struct pools *pools = console->with.pools;
 	const struct slab caches[] = {
-		pools->account_slab,
+		pools->role_slab,
 		{ .name = "credentials_cache" },
 		pools->database_slab,
 		{ .name = "peer_cache",

@@ -149,7 +149,7 @@ static bool next_server(struct cursor *cursor, struct fd_row *row)
 		    !is_for_others(&server->stream))
 			continue;
 		fill_address(row, &server->peer, "server", server->stream.watch.fd);
-		row->user = server->pool->account->name;
+		row->user = server->pool->role->name;
 		row->database = server->pool->database->name;
 		row->link = client ? client->stream.watch.fd : 0;
 		fill_params(row, server->params, server->baseline);

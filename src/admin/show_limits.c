@@ -44,7 +44,7 @@ struct thing {
 	const struct config *config;
 	const struct database *database;
 	const struct config_database *entry;
-	const struct account *account;
+	const struct role *role;
 	const struct config_user *user; /* of [users] */
 	const struct pool *pool;
 };
@@ -131,8 +131,8 @@ static void max_user_connections(struct limit_row *row, const struct thing *thin
 	row->value = config_max_user_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_connections), CONFIG_INHERIT,
 	                        "max_user_connections");
-	row->used = thing->account ? thing->account->server_count : 0;
-	row->hits = thing->account ? (int64_t)thing->account->server_limit_hits : 0;
+	row->used = thing->role ? thing->role->server_count : 0;
+	row->hits = thing->role ? (int64_t)thing->role->server_limit_hits : 0;
 }
 
 static void max_user_client_connections(struct limit_row *row, const struct thing *thing)
@@ -140,9 +140,8 @@ static void max_user_client_connections(struct limit_row *row, const struct thin
 	row->value = config_max_user_client_connections(thing->config, thing->user);
 	row->source = source_of(row, thing, SAID(thing->user, max_user_client_connections),
 	                        CONFIG_INHERIT, "max_user_client_connections");
-	row->used =
-	    thing->account ? thing->account->client_count - thing->account->exempt_count : 0;
-	row->hits = thing->account ? (int64_t)thing->account->client_limit_hits : 0;
+	row->used = thing->role ? thing->role->client_count - thing->role->exempt_count : 0;
+	row->hits = thing->role ? (int64_t)thing->role->client_limit_hits : 0;
 }
 
 static void pool_size(struct limit_row *row, const struct thing *thing)
@@ -180,7 +179,7 @@ static bool find_user(struct cursor *cursor, struct thing *thing)
 	const struct pools *pools = cursor->console->with.pools;
 	const char *name = cursor->ordered.first;
 
-	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, name, thing->account);
+	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, name, thing->role);
 	thing->user = config_user_find(thing->config, name);
 	return true;
 }
@@ -192,7 +191,7 @@ static void gather_pools(struct cursor *cursor)
 	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
 		if (pool->database->entry && !pool->is_for_lookups)
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                             pool->account->name, pool });
+			                                             pool->role->name, pool });
 	}
 }
 
@@ -204,7 +203,7 @@ static bool find_pool(struct cursor *cursor, struct thing *thing)
 		return false;
 	thing->database = thing->pool->database;
 	thing->entry = thing->database->entry;
-	thing->user = thing->pool->account->entry;
+	thing->user = thing->pool->role->entry;
 	return true;
 }
 

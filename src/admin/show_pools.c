@@ -156,13 +156,13 @@ void gather_users(struct cursor *cursor)
 {
 	const struct pools *pools = cursor->console->with.pools;
 	const struct config_user *entry = NULL;
-	const struct account *account;
+	const struct role *role;
 
 	users_each(pools->users, offer_user, cursor);
 	while ((entry = config_user_next(pools->config, entry)))
 		ordered_offer(cursor, (struct ordered_item){ entry->name, "", NULL });
-	TAILQ_FOREACH (account, &pools->accounts, node)
-		ordered_offer(cursor, (struct ordered_item){ account->name, "", NULL });
+	TAILQ_FOREACH (role, &pools->roles, node)
+		ordered_offer(cursor, (struct ordered_item){ role->name, "", NULL });
 }
 
 /* A size as the contract has it: nine wide, or empty. */
@@ -178,14 +178,14 @@ static bool next_user(struct cursor *cursor, void *at)
 {
 	const struct pools *pools = cursor->console->with.pools;
 	const struct config_user *entry;
-	const struct account *account;
+	const struct role *role;
 	struct user_row *row = at;
 	struct ordered_item item;
 
 	if (!ordered_next(cursor, gather_users, &item))
 		return false;
 	entry = config_user_find(pools->config, item.first);
-	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, item.first, account);
+	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, item.first, role);
 	row->name = item.first;
 	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_room,
 	                           sizeof(row->pool_size_room));
@@ -194,8 +194,8 @@ static bool next_user(struct cursor *cursor, void *at)
 	row->pool_mode = entry ? pool_mode_name(entry->pool_mode) : NULL;
 	row->max_user_connections = config_max_user_connections(pools->config, entry);
 	row->max_user_client_connections = config_max_user_client_connections(pools->config, entry);
-	row->current_connections = account ? account->server_count : 0;
-	row->current_client_connections = account ? account->client_count : 0;
+	row->current_connections = role ? role->server_count : 0;
+	row->current_client_connections = role ? role->client_count : 0;
 	return true;
 }
 
@@ -247,7 +247,7 @@ static void gather_pools(struct cursor *cursor)
 	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
 		if (cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                             pool->account->name, pool });
+			                                             pool->role->name, pool });
 	}
 	if (cursor_wants(cursor, CONFIG_CONSOLE_DATABASE))
 		ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE,

@@ -205,7 +205,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	const void *client = server->borrower ? client_of_borrower(server->borrower) : NULL;
 
 	row->type = "S";
-	row->user = server->pool->account->name;
+	row->user = server->pool->role->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
 	row->state = server->state == SERVER_LENT && !server->borrower

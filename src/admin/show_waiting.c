@@ -63,7 +63,7 @@ static void gather(struct cursor *cursor)
 		if (!pool->is_for_lookups && has_waiters(pool) &&
 		    cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
-			                                             pool->account->name, pool });
+			                                             pool->role->name, pool });
 	}
 }
 

@@ -81,31 +81,30 @@ static bool count_in(struct client *client)
 	const struct clients *clients = client->clients;
 	const struct config *config = clients->config;
 	struct database *database = client->database;
-	struct account *account = client->account;
+	struct role *role = client->role;
 	int database_limit, user_limit;
 
 	if (database)
 		database_count_client(client->database, 1);
-	pools_enter_account(client->account);
+	pools_enter_role(client->role);
 	client->is_counted = true;
-	if (client->login->role == CONSOLE_ADMIN) {
+	if (client->login->console_role == CONSOLE_ADMIN) {
 		client->is_exempt = true;
-		account->exempt_count++;
+		role->exempt_count++;
 		return true;
 	}
-	if (client->login->role != CONSOLE_NOBODY && !count_guest(client))
+	if (client->login->console_role != CONSOLE_NOBODY && !count_guest(client))
 		return false;
 	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
-	user_limit = config_max_user_client_connections(config, account->entry);
+	user_limit = config_max_user_client_connections(config, role->entry);
 	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
 		database->client_limit_hits++;
 		client_refuse(client, ERR_LIMIT,
 		              "client connections exceeded (max_db_client_connections)");
 		return false;
 	}
-	if (user_limit > 0 &&
-	    account->client_count - account->exempt_count > (unsigned int)user_limit) {
-		account->client_limit_hits++;
+	if (user_limit > 0 && role->client_count - role->exempt_count > (unsigned int)user_limit) {
+		role->client_limit_hits++;
 		client_refuse(client, ERR_LIMIT,
 		              "client connections exceeded (max_user_client_connections)");
 		return false;
@@ -117,9 +116,9 @@ bool admit_console_role(struct client *client)
 {
 	struct client_login *login = client->login;
 
-	login->role =
+	login->console_role =
 	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, login->user);
-	if (login->role != CONSOLE_NOBODY)
+	if (login->console_role != CONSOLE_NOBODY)
 		return true;
 	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
 	return false;
@@ -131,8 +130,8 @@ bool admit_count(struct client *client)
 	const struct client_login *login = client->login;
 
 	client->stream.is_secret = false;
-	client->account = pools_account(pools, login->user);
-	if (!client->account) {
+	client->role = pools_role(pools, login->user);
+	if (!client->role) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
@@ -146,7 +145,7 @@ void admit_enter(struct client *client)
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
 
-	if (login->role != CONSOLE_NOBODY) {
+	if (login->console_role != CONSOLE_NOBODY) {
 		console_begin(client);
 	} else if (!client->database) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);

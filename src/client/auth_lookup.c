@@ -185,7 +185,7 @@ static void log_failure(const struct auth_lookup *lookup, const char *reason)
 	const struct pool *pool = lookup->borrower.pool;
 
 	log_error(&log, "auth_query failed, on %s by %s, for %s: %s", pool->database->name,
-	          pool->account->name, lookup->key.user, reason);
+	          pool->role->name, lookup->key.user, reason);
 }
 
 /*
@@ -286,8 +286,7 @@ static void arm(struct auth_lookup *lookup)
 	const struct pool *pool = lookup->borrower.pool;
 	struct loop *loop = loop_of(lookup->lookups);
 	usec_t login = config->client_login_timeout, since = lookup->borrower.waiting_since;
-	usec_t wait =
-	    config_query_wait_timeout(config, pool->database->entry, pool->account->entry);
+	usec_t wait = config_query_wait_timeout(config, pool->database->entry, pool->role->entry);
 
 	if (lookup->borrower.state == BORROWER_WAITING && wait &&
 	    (!login || since + wait < lookup->begun_at + login))
@@ -437,7 +436,7 @@ static bool begin(struct auth_lookup *lookup, const struct question *question, s
 	pool_join(pool, &lookup->borrower);
 	lookup->begun_at = loop_now(loop_of(lookups));
 	pool_hurry(&lookup->borrower,
-	           config_fail_fast(lookups->config, pool->database->entry, pool->account->entry));
+	           config_fail_fast(lookups->config, pool->database->entry, pool->role->entry));
 	if (pool_take(&lookup->borrower)) {
 		ask(lookup);
 		return true;

@@ -99,8 +99,8 @@ void client_enter(struct client *client, enum client_state next)
 
 const char *client_user(const struct client *client)
 {
-	if (client->account)
-		return client->account->name;
+	if (client->role)
+		return client->role->name;
 	return client->login && client->login->user ? client->login->user : "(nouser)";
 }
 
@@ -228,12 +228,12 @@ static void detach(struct client *client)
 	admit_uncount(client);
 	if (client->is_counted) {
 		client->clients->guest_count -= client->is_guest;
-		client->account->exempt_count -= client->is_exempt;
+		client->role->exempt_count -= client->is_exempt;
 		client->is_guest = client->is_exempt = false;
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;
-		pools_leave_account(clients->with.pools, &client->account);
+		pools_leave_role(clients->with.pools, &client->role);
 	}
 	client->is_counted = false;
 }
@@ -453,7 +453,7 @@ void client_hurry(struct client *client)
 {
 	pool_hurry(&client->borrower,
 	           config_fail_fast(client->clients->config, client->database->entry,
-	                            client->account->entry));
+	                            client->role->entry));
 }
 
 /* ---- limits ---- */
@@ -465,7 +465,7 @@ static void on_idle_due(struct timer *timer)
 
 static usec_t idle_limit(const struct client *client)
 {
-	return config_client_idle_timeout(client->clients->config, client->account->entry);
+	return config_client_idle_timeout(client->clients->config, client->role->entry);
 }
 
 void client_idle_begin(struct client *client)
@@ -510,8 +510,8 @@ static void arm_wait(struct client *client, usec_t since)
 	const struct config *config = client->clients->config;
 	struct loop *loop = client->clients->with.loop;
 	usec_t wait =
-	    config_query_wait_timeout(config, client->database->entry, client->account->entry);
-	usec_t query = config_query_timeout(config, client->account->entry);
+	    config_query_wait_timeout(config, client->database->entry, client->role->entry);
+	usec_t query = config_query_timeout(config, client->role->entry);
 
 	if (query && (!wait || query < wait))
 		timer_set(&client->timer, loop_line(loop, query, on_query_due), since);

@@ -11,7 +11,7 @@
 void console_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
-	enum console_role role = client->login->role;
+	enum console_role role = client->login->console_role;
 
 	if (!welcome_key(client))
 		return;

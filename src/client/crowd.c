@@ -5,7 +5,7 @@
  *
  * Hard here: that client has not logged in, so its error has the number of clients and no
  * name. And there may be thousands of them a second, so the user with most clients is looked
- * up once in SPACING, among the first ACCOUNTS_MAX users.
+ * up once in SPACING, among the first ROLES_MAX users.
  */
 #include <stdio.h>
 
@@ -14,17 +14,17 @@
 #include "pgweir/base/banned.h"
 
 #define SPACING (10 * USEC_PER_SEC)
-#define ACCOUNTS_MAX 10000
+#define ROLES_MAX 10000
 
 /* The user with most clients; NULL: there are no clients. */
-static const struct account *largest(const struct clients *clients)
+static const struct role *largest(const struct clients *clients)
 {
-	const struct account *account, *found = NULL;
-	unsigned int left = ACCOUNTS_MAX;
+	const struct role *role, *found = NULL;
+	unsigned int left = ROLES_MAX;
 
-	TAILQ_FOREACH (account, &clients->with.pools->accounts, node) {
-		if (account->client_count > (found ? found->client_count : 0))
-			found = account;
+	TAILQ_FOREACH (role, &clients->with.pools->roles, node) {
+		if (role->client_count > (found ? found->client_count : 0))
+			found = role;
 		if (--left == 0)
 			break;
 	}
@@ -35,15 +35,15 @@ static void say(struct clients *clients, const char *detail)
 {
 	struct logger log = { clients->with.pools->with.log, NULL };
 	usec_t now = loop_now(clients->with.loop);
-	const struct account *account;
+	const struct role *role;
 
 	if (clients->limit_said_at && now - clients->limit_said_at < SPACING)
 		return;
 	clients->limit_said_at = now;
-	account = largest(clients);
-	if (account)
+	role = largest(clients);
+	if (role)
 		log_warning(&log, "max_client_conn is reached: %s; user %s has most of them: %u",
-		            detail, account->name, account->client_count);
+		            detail, role->name, role->client_count);
 	else
 		log_warning(&log, "max_client_conn is reached: %s; no user is logged in", detail);
 }

@@ -120,8 +120,8 @@ static void write_session(const struct client *client, struct buf *record)
 
 	record_add_number(record, 'i', client->id);
 	record_add_text(record, 'd', client->database->name);
-	record_add_text(record, 'u', client->account->name);
-	record_add_text(record, 'U', borrower->pool->account->name);
+	record_add_text(record, 'u', client->role->name);
+	record_add_text(record, 'U', borrower->pool->role->name);
 	record_add_number(record, 'L', borrower->server != NULL);
 	address_write(record, 'P', &client->peer);
 	params_write(record, 'v', client->params);
@@ -221,7 +221,7 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 struct fields {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	char account[CONFIG_USER_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
 	char pool[CONFIG_USER_NAME_MAX + 1];
 	uint64_t id, line_number;
 	struct address peer;
@@ -234,7 +234,7 @@ static void read_session(struct record *record, struct fields *fields)
 {
 	fields->id = record_number(record, 'i');
 	record_text(record, 'd', fields->database, sizeof(fields->database));
-	record_text(record, 'u', fields->account, sizeof(fields->account));
+	record_text(record, 'u', fields->role, sizeof(fields->role));
 	record_text(record, 'U', fields->pool, sizeof(fields->pool));
 	fields->is_lent = record_flag(record, 'L');
 	address_read(record, 'P', &fields->peer);
@@ -304,11 +304,11 @@ static bool enter_house(struct client *client, const struct fields *fields)
 	struct pool *pool = arrival_pool(pools, fields->database, fields->pool);
 
 	client->database = pools_database(pools, fields->database);
-	client->account = pools_account(pools, fields->account);
-	if (!pool || !client->database || !client->account)
+	client->role = pools_role(pools, fields->role);
+	if (!pool || !client->database || !client->role)
 		return false;
 	database_count_client(client->database, 1);
-	pools_enter_account(client->account);
+	pools_enter_role(client->role);
 	client->is_counted = true;
 	pool_join(pool, &client->borrower);
 	return true;

@@ -85,7 +85,7 @@ static void on_transaction_due(struct timer *timer)
 void late_begin_arm(struct client *client)
 {
 	const struct config *config = client->clients->config;
-	const struct config_user *user = client->borrower.pool->account->entry;
+	const struct config_user *user = client->borrower.pool->role->entry;
 	struct loop *loop = client->clients->with.loop;
 	usec_t idle = config_idle_transaction_timeout(config, user);
 	usec_t whole = config_transaction_timeout(config, user);

@@ -200,7 +200,7 @@ static void ask_own(struct client *client)
 
 void welcome_begin(struct client *client)
 {
-	struct pool *pool = pools_pool(client->database, client->account->name);
+	struct pool *pool = pools_pool(client->database, client->role->name);
 	struct err err;
 
 	if (!pool) {

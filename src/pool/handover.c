@@ -62,14 +62,14 @@ static bool write_database(const struct database *database, struct channel *chan
 	return send_it(channel, HANDOVER_DATABASE, &record);
 }
 
-static bool write_account(const struct account *account, struct channel *channel)
+static bool write_role(const struct role *role, struct channel *channel)
 {
 	struct buf record = { 0 };
 
-	record_add_text(&record, 'u', account->name);
-	record_add_number(&record, 's', account->server_limit_hits);
-	record_add_number(&record, 'c', account->client_limit_hits);
-	return send_it(channel, HANDOVER_ACCOUNT, &record);
+	record_add_text(&record, 'u', role->name);
+	record_add_number(&record, 's', role->server_limit_hits);
+	record_add_number(&record, 'c', role->client_limit_hits);
+	return send_it(channel, HANDOVER_ROLE, &record);
 }
 
 /* What clients have shown, and for which secret of auth_file. */
@@ -88,7 +88,7 @@ static void write_learnt(const struct pool *pool, struct buf *record)
 	record_add_number(record, 'o', learnt->is_shown);
 	record_add_number(record, 'n', learnt->made_for ? learnt->made_for->iterations : 0);
 	record_add_bytes(record, 'B', salt);
-	record_add_text(record, 'f', learnt->kind ? pool->account->secret : "");
+	record_add_text(record, 'f', learnt->kind ? pool->role->secret : "");
 }
 
 static bool write_pool(const struct pool *pool, struct channel *channel)
@@ -96,7 +96,7 @@ static bool write_pool(const struct pool *pool, struct channel *channel)
 	struct buf record = { .is_secret = true };
 
 	record_add_text(&record, 'd', pool->database->name);
-	record_add_text(&record, 'u', pool->account->name);
+	record_add_text(&record, 'u', pool->role->name);
 	record_add_number(&record, 'l', pool->is_for_lookups);
 	record_add_number(&record, 'W', pool->has_welcome);
 	record_add_bytes(&record, 'w', buf_bytes(&pool->welcome));
@@ -122,7 +122,7 @@ static bool has_news(const struct database *database)
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 {
 	const struct database *database;
-	const struct account *account;
+	const struct role *role;
 	const struct pool *pool;
 	bool ok = write_global(pools, channel);
 
@@ -130,9 +130,9 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 		if (ok && database->entry && (is_first || has_news(database)))
 			ok = write_database(database, channel);
 	}
-	TAILQ_FOREACH (account, &pools->accounts, node) {
-		if (ok && (is_first || account->client_count))
-			ok = write_account(account, channel);
+	TAILQ_FOREACH (role, &pools->roles, node) {
+		if (ok && (is_first || role->client_count))
+			ok = write_role(role, channel);
 	}
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		if (ok && pool->database->entry && (is_first || pool_has_news(pool)))
@@ -180,7 +180,7 @@ void pools_let_go(struct pools *pools)
 {
 	struct server *server, *next;
 	struct database *database;
-	struct account *account;
+	struct role *role;
 	struct pool *pool;
 
 	pools->is_leaving = true;
@@ -194,8 +194,8 @@ void pools_let_go(struct pools *pools)
 		database->gone = (struct stats){ 0 };
 		database->server_limit_hits = database->client_limit_hits = 0;
 	}
-	TAILQ_FOREACH (account, &pools->accounts, node)
-		account->server_limit_hits = account->client_limit_hits = 0;
+	TAILQ_FOREACH (role, &pools->roles, node)
+		role->server_limit_hits = role->client_limit_hits = 0;
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		pool->stats = (struct stats){ 0 };
 		pool->size_hits = pool->reserve_hits = 0;
@@ -228,7 +228,7 @@ struct arrived_statement {
 /* What any of the records here says. */
 struct fields {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	char account[CONFIG_USER_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
 	char stem[STATEMENT_STEM_MAX];
 	char shown[SECRET_MAX], secret[SECRET_MAX];
 	uint64_t last_id, last_number, number, kind, iterations;
@@ -258,9 +258,9 @@ static void read_database(struct record *record, struct fields *fields)
 	handover_read_stats(record, &fields->stats);
 }
 
-static void read_account(struct record *record, struct fields *fields)
+static void read_role(struct record *record, struct fields *fields)
 {
-	record_text(record, 'u', fields->account, sizeof(fields->account));
+	record_text(record, 'u', fields->role, sizeof(fields->role));
 	fields->server_hits = record_number(record, 's');
 	fields->client_hits = record_number(record, 'c');
 }
@@ -284,7 +284,7 @@ static void read_learnt(struct record *record, struct fields *fields)
 static void read_pool(struct record *record, struct fields *fields)
 {
 	record_text(record, 'd', fields->database, sizeof(fields->database));
-	record_text(record, 'u', fields->account, sizeof(fields->account));
+	record_text(record, 'u', fields->role, sizeof(fields->role));
 	fields->is_for_lookups = record_flag(record, 'l');
 	fields->has_welcome = record_flag(record, 'W');
 	fields->welcome = record_bytes(record, 'w', WELCOME_MAX);
@@ -345,20 +345,20 @@ static void take_database(struct pools_arrival *arrival, const struct fields *fi
 	database->is_disabled = fields->is_disabled;
 }
 
-static void take_account(struct pools_arrival *arrival, const struct fields *fields)
+static void take_role(struct pools_arrival *arrival, const struct fields *fields)
 {
-	struct account *account = pools_account(arrival->pools, fields->account);
+	struct role *role = pools_role(arrival->pools, fields->role);
 
-	if (!account)
+	if (!role)
 		return;
-	account->server_limit_hits += fields->server_hits;
-	account->client_limit_hits += fields->client_hits;
+	role->server_limit_hits += fields->server_hits;
+	role->client_limit_hits += fields->client_hits;
 }
 
 /* What was shown there counts here for the same secret, and where nobody has shown more. */
 static void take_learnt(struct pool *pool, const struct fields *fields)
 {
-	const char *secret = pool->account->secret ? pool->account->secret : "";
+	const char *secret = pool->role->secret ? pool->role->secret : "";
 	struct credentials shown = { .kind = (enum credentials_kind)fields->kind,
 		                     .is_shown = fields->is_shown };
 	struct scram_challenge made_for = { .iterations = (unsigned int)fields->iterations,
@@ -384,7 +384,7 @@ static void take_pool(struct pools_arrival *arrival, const struct fields *fields
 {
 	struct database *database = pools_database(arrival->pools, fields->database);
 	struct pool *pool =
-	    database ? pools_very_pool(database, fields->account, fields->is_for_lookups) : NULL;
+	    database ? pools_very_pool(database, fields->role, fields->is_for_lookups) : NULL;
 
 	if (!pool)
 		return;
@@ -434,7 +434,7 @@ static const struct kind {
 } kinds[] = {
 	{ HANDOVER_GLOBAL, false, read_global, take_global },
 	{ HANDOVER_DATABASE, true, read_database, take_database },
-	{ HANDOVER_ACCOUNT, false, read_account, take_account },
+	{ HANDOVER_ROLE, false, read_role, take_role },
 	{ HANDOVER_POOL, true, read_pool, take_pool },
 	{ HANDOVER_STATEMENT, false, read_statement, take_statement },
 };
@@ -516,11 +516,11 @@ bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number)
 	return arrived && arrived->is_called_so;
 }
 
-struct pool *arrival_pool(struct pools *pools, const char *database_name, const char *account)
+struct pool *arrival_pool(struct pools *pools, const char *database_name, const char *role)
 {
 	struct database *database = pools_database(pools, database_name);
 
-	return database ? pools_very_pool(database, account, false) : NULL;
+	return database ? pools_very_pool(database, role, false) : NULL;
 }
 
 void pools_arrival_done(struct pools_arrival *arrival)

@@ -72,7 +72,7 @@ bool server_write(struct server *server, struct channel *channel)
 	name_place(server->pool, place, sizeof(place));
 	record_add_number(&record, 'i', server->id);
 	record_add_text(&record, 'd', server->pool->database->name);
-	record_add_text(&record, 'u', server->pool->account->name);
+	record_add_text(&record, 'u', server->pool->role->name);
 	record_add_number(&record, 'l', server->pool->is_for_lookups);
 	record_add_number(&record, 'L', server->state == SERVER_LENT);
 	record_add_number(&record, 'U', server->state == SERVER_USED);
@@ -123,7 +123,7 @@ void server_let_go(struct server *server)
 
 struct fields {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	char account[CONFIG_USER_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
 	char place[PLACE_MAX_SIZE];
 	char host[HOST_NAME_MAX_SIZE];
 	char path[sizeof(((struct server *)0)->path)];
@@ -165,7 +165,7 @@ static bool read_server(struct bytes body, struct fields *fields)
 
 	fields->id = record_number(&record, 'i');
 	record_text(&record, 'd', fields->database, sizeof(fields->database));
-	record_text(&record, 'u', fields->account, sizeof(fields->account));
+	record_text(&record, 'u', fields->role, sizeof(fields->role));
 	fields->is_for_lookups = record_flag(&record, 'l');
 	fields->is_lent = record_flag(&record, 'L');
 	fields->is_used = record_flag(&record, 'U');
@@ -310,7 +310,7 @@ void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 	if (*fd >= 0 && read_server(body, &fields))
 		database = pools_database(pools, fields.database);
 	if (database)
-		pool = pools_very_pool(database, fields.account, fields.is_for_lookups);
+		pool = pools_very_pool(database, fields.role, fields.is_for_lookups);
 	if (pool)
 		server = pools_add_server(pool);
 	if (!server)
@@ -342,12 +342,12 @@ void server_rejoin(struct server *server, struct borrower *borrower)
 void pools_take_end(struct pools_arrival *arrival)
 {
 	struct pools *pools = arrival->pools;
-	struct account *account, *next;
+	struct role *role, *next;
 
 	close_lent(arrival);
 	arrival->is_later = true;
-	for (account = TAILQ_FIRST(&pools->accounts); account; account = next) {
-		next = TAILQ_NEXT(account, node);
-		account_forget_unused(pools, account);
+	for (role = TAILQ_FIRST(&pools->roles); role; role = next) {
+		next = TAILQ_NEXT(role, node);
+		role_forget_unused(pools, role);
 	}
 }

@@ -83,19 +83,19 @@ static bool has_room(struct pool *pool)
  * Closes the longest unused of these that belongs to a pool without a line. spared: not one
  * of this pool's; or NULL.
  */
-static bool evict(struct server_list *idle, bool by_account, const struct pool *spared)
+static bool evict(struct server_list *idle, bool by_role, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(idle);
 	struct err err;
 
 	/* Idle servers of a pool with a line are about to be lent; there are few such moments. */
 	while (server && (server->pool == spared || server->pool->waiting_count))
-		server = by_account ? TAILQ_NEXT(server, account_node)
-		                    : TAILQ_NEXT(server, database_node);
+		server =
+		    by_role ? TAILQ_NEXT(server, role_node) : TAILQ_NEXT(server, database_node);
 	if (!server)
 		return false;
 	err_set(&err, ERR_SERVER_LOST,
-	        by_account ? "evicted for max_user_connections" : "evicted for max_db_connections");
+	        by_role ? "evicted for max_user_connections" : "evicted for max_db_connections");
 	server_close(server, &err);
 	return true;
 }
@@ -105,13 +105,13 @@ static bool fits(unsigned int count, int limit)
 	return limit <= 0 || count < (unsigned int)limit;
 }
 
-static void block(struct pool *pool, bool by_account)
+static void block(struct pool *pool, bool by_role)
 {
-	if (by_account && !pool->is_account_blocked) {
-		pool->is_account_blocked = true;
-		pool->account->server_limit_hits++;
-		TAILQ_INSERT_TAIL(&pool->account->blocked, pool, account_blocked);
-	} else if (!by_account && !pool->is_database_blocked) {
+	if (by_role && !pool->is_role_blocked) {
+		pool->is_role_blocked = true;
+		pool->role->server_limit_hits++;
+		TAILQ_INSERT_TAIL(&pool->role->blocked, pool, role_blocked);
+	} else if (!by_role && !pool->is_database_blocked) {
 		pool->is_database_blocked = true;
 		pool->database->server_limit_hits++;
 		TAILQ_INSERT_TAIL(&pool->database->blocked, pool, database_blocked);
@@ -122,15 +122,15 @@ bool pool_passes_limits(struct pool *pool, enum eviction eviction)
 {
 	const struct pool *spared = eviction == EVICT_OTHERS ? pool : NULL;
 	struct database *database = pool->database;
-	struct account *account = pool->account;
+	struct role *role = pool->role;
 
 	if (!fits(database->server_count, database->server_limit) &&
 	    (eviction == EVICT_NONE || !evict(&database->idle, false, spared))) {
 		block(pool, false);
 		return false;
 	}
-	if (!fits(account->server_count, account->server_limit) &&
-	    (eviction == EVICT_NONE || !evict(&account->idle, true, spared))) {
+	if (!fits(role->server_count, role->server_limit) &&
+	    (eviction == EVICT_NONE || !evict(&role->idle, true, spared))) {
 		block(pool, true);
 		return false;
 	}
@@ -141,9 +141,9 @@ void pool_leave_blocked(struct pool *pool)
 {
 	if (pool->is_database_blocked)
 		TAILQ_REMOVE(&pool->database->blocked, pool, database_blocked);
-	if (pool->is_account_blocked)
-		TAILQ_REMOVE(&pool->account->blocked, pool, account_blocked);
-	pool->is_database_blocked = pool->is_account_blocked = false;
+	if (pool->is_role_blocked)
+		TAILQ_REMOVE(&pool->role->blocked, pool, role_blocked);
+	pool->is_database_blocked = pool->is_role_blocked = false;
 }
 
 static void unblock(struct pool *first)
@@ -158,7 +158,7 @@ static void unblock(struct pool *first)
 void pool_unblock(struct pool *pool)
 {
 	unblock(TAILQ_FIRST(&pool->database->blocked));
-	unblock(TAILQ_FIRST(&pool->account->blocked));
+	unblock(TAILQ_FIRST(&pool->role->blocked));
 }
 
 void pool_pass_on(struct pool *pool)
@@ -168,8 +168,8 @@ void pool_pass_on(struct pool *pool)
 	pool->is_unblocked = false;
 	if (!pool->is_database_blocked)
 		unblock(TAILQ_FIRST(&pool->database->blocked));
-	if (!pool->is_account_blocked)
-		unblock(TAILQ_FIRST(&pool->account->blocked));
+	if (!pool->is_role_blocked)
+		unblock(TAILQ_FIRST(&pool->role->blocked));
 }
 
 /* ---- growing ---- */

@@ -14,8 +14,8 @@ bool pool_is_current(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 
-	return entry && (!entry->user || pool->is_for_lookups ||
-	                 strcmp(entry->user, pool->account->name) == 0);
+	return entry &&
+	       (!entry->user || pool->is_for_lookups || strcmp(entry->user, pool->role->name) == 0);
 }
 
 /* What it waits for, it waits for there. */

@@ -131,9 +131,9 @@ void pool_configure(struct pool *pool);
 /* ---- accounts: account.c ---- */
 
 /* Looks the account up in the configuration and among the users. */
-void account_configure(struct pools *pools, struct account *account);
-void account_free(struct pools *pools, struct account *account);
-void account_forget_unused(struct pools *pools, struct account *account);
+void role_configure(struct pools *pools, struct role *role);
+void role_free(struct pools *pools, struct role *role);
+void role_forget_unused(struct pools *pools, struct role *role);
 
 /* ---- databases: database.c ---- */
 

@@ -43,7 +43,7 @@ static void count_server(struct pool *pool, int change)
 {
 	pool->server_count += (unsigned int)change;
 	pool->database->server_count += (unsigned int)change;
-	pool->account->server_count += (unsigned int)change;
+	pool->role->server_count += (unsigned int)change;
 	pool->pools->server_count += (unsigned int)change;
 }
 
@@ -54,10 +54,10 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 {
 	if (was && !is) {
 		TAILQ_REMOVE(&pool->database->idle, server, database_node);
-		TAILQ_REMOVE(&pool->account->idle, server, account_node);
+		TAILQ_REMOVE(&pool->role->idle, server, role_node);
 	} else if (is && !was) {
 		TAILQ_INSERT_TAIL(&pool->database->idle, server, database_node);
-		TAILQ_INSERT_TAIL(&pool->account->idle, server, account_node);
+		TAILQ_INSERT_TAIL(&pool->role->idle, server, role_node);
 	}
 }
 
@@ -113,7 +113,7 @@ static const struct credentials *shown_to(const struct pool *pool)
 
 const struct credentials *pool_credentials(const struct pool *pool)
 {
-	const struct credentials *file = &pool->account->credentials;
+	const struct credentials *file = &pool->role->credentials;
 	const struct credentials *shown = shown_to(pool);
 
 	if (pool->credentials.kind != CREDENTIALS_NONE)
@@ -136,13 +136,13 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 {
 	struct pool *twin = (struct pool *)pools_twin(pool);
 
-	if (pool->account->credentials.kind == CREDENTIALS_PLAIN)
+	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
 		return; /* auth_file knows better */
 	if (credentials_equal(&pool->learnt, shown))
 		return;
 	credentials_done(&pool->learnt);
 	credentials_copy(&pool->learnt, shown);
-	pool->learnt_version = pool->account->secret_version;
+	pool->learnt_version = pool->role->secret_version;
 	try_again(pool);
 	if (twin)
 		try_again(twin);

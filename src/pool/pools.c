@@ -142,19 +142,18 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 
 	who->kind = "pool";
 	who->database = pool->database->name;
-	who->user = pool->account->name;
+	who->user = pool->role->name;
 }
 
 /* Two addresses that nobody else has: one user may have two pools on one database. */
-static const void *file_by(const struct account *account, bool is_for_lookups)
+static const void *file_by(const struct role *role, bool is_for_lookups)
 {
-	if (!account)
+	if (!role)
 		return NULL;
-	return is_for_lookups ? (const void *)&account->credentials : account;
+	return is_for_lookups ? (const void *)&role->credentials : role;
 }
 
-static struct pool *add_pool(struct database *database, struct account *account,
-                             bool is_for_lookups)
+static struct pool *add_pool(struct database *database, struct role *role, bool is_for_lookups)
 {
 	struct pools *pools = database->pools;
 	struct pool *pool = slab_take(&pools->pool_slab);
@@ -163,9 +162,9 @@ static struct pool *add_pool(struct database *database, struct account *account,
 		return NULL;
 	pool->pools = pools;
 	pool->database = database;
-	pool->account = account;
+	pool->role = role;
 	pool->is_for_lookups = is_for_lookups;
-	pool->filed_by = file_by(account, is_for_lookups);
+	pool->filed_by = file_by(role, is_for_lookups);
 	pool->log = (struct logger){ pools->with.log, tell_who };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pool_serve;
@@ -181,39 +180,38 @@ static struct pool *add_pool(struct database *database, struct account *account,
 	HASH_ADD_PTR(database->pool_table, filed_by, pool);
 	TAILQ_INSERT_TAIL(&pools->list, pool, node);
 	database->pool_count++;
-	account->pool_count++;
+	role->pool_count++;
 	pools->pool_count++;
 	pool_configure(pool);
 	return pool;
 }
 
-struct pool *pools_find_pool(struct pools *pools, const char *database_name,
-                             const char *account_name)
+struct pool *pools_find_pool(struct pools *pools, const char *database_name, const char *role_name)
 {
 	struct database *database;
-	struct account *account;
+	struct role *role;
 	struct pool *pool = NULL;
 	const void *filed_by;
 
 	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, database_name, database);
-	TABLE_FIND_STR(hh, &pools->secret, pools->account_table, account_name, account);
-	if (!database || !account)
+	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, role_name, role);
+	if (!database || !role)
 		return NULL;
-	filed_by = file_by(account, false);
+	filed_by = file_by(role, false);
 	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
 	return pool;
 }
 
 struct pool *pools_very_pool(struct database *database, const char *user, bool is_for_lookups)
 {
-	struct account *account = pools_account(database->pools, user);
-	const void *filed_by = file_by(account, is_for_lookups);
+	struct role *role = pools_role(database->pools, user);
+	const void *filed_by = file_by(role, is_for_lookups);
 	struct pool *pool;
 
-	if (!account)
+	if (!role)
 		return NULL;
 	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
-	return pool ? pool : add_pool(database, account, is_for_lookups);
+	return pool ? pool : add_pool(database, role, is_for_lookups);
 }
 
 struct pool *pools_pool(struct database *database, const char *user)
@@ -229,7 +227,7 @@ struct pool *pools_lookup_pool(struct database *database, const char *user)
 
 const struct pool *pools_twin(const struct pool *pool)
 {
-	const void *filed_by = file_by(pool->account, !pool->is_for_lookups);
+	const void *filed_by = file_by(pool->role, !pool->is_for_lookups);
 	const struct pool *twin;
 
 	HASH_FIND_PTR(pool->database->pool_table, &filed_by, twin);
@@ -266,8 +264,8 @@ void pools_forget_pool(struct pool *pool)
 	TAILQ_REMOVE(&pools->list, pool, node);
 	pool->database->pool_count--;
 	pools->pool_count--;
-	pool->account->pool_count--;
-	account_forget_unused(pools, pool->account);
+	pool->role->pool_count--;
+	role_forget_unused(pools, pool->role);
 	slab_put(&pools->pool_slab, pool);
 }
 
@@ -283,8 +281,7 @@ static void on_pool_rest(struct timer *timer)
 
 	if (!pool_is_empty(pool))
 		return;
-	log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name,
-	         pool->account->name);
+	log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name, pool->role->name);
 	pools_forget_pool(pool);
 }
 
@@ -343,11 +340,11 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	slab_init(&pools->server_slab, "server_cache", sizeof(struct server));
 	slab_init(&pools->pool_slab, "pool_cache", sizeof(struct pool));
 	slab_init(&pools->database_slab, "db_cache", sizeof(struct database));
-	slab_init(&pools->account_slab, "user_cache", sizeof(struct account));
+	slab_init(&pools->role_slab, "user_cache", sizeof(struct role));
 	slab_init(&pools->cancel_slab, "cancel_cache", sizeof(struct cancel));
 	peer_pools_init(&pools->peers);
 	TAILQ_INIT(&pools->databases);
-	TAILQ_INIT(&pools->accounts);
+	TAILQ_INIT(&pools->roles);
 	TAILQ_INIT(&pools->list);
 	TAILQ_INIT(&pools->servers);
 	TAILQ_INIT(&pools->watches);
@@ -377,8 +374,8 @@ void pools_free(struct pools **poolsp)
 	peer_pools_done(pools);
 	while (!TAILQ_EMPTY(&pools->databases))
 		database_free(TAILQ_FIRST(&pools->databases));
-	while (!TAILQ_EMPTY(&pools->accounts))
-		account_free(pools, TAILQ_FIRST(&pools->accounts));
+	while (!TAILQ_EMPTY(&pools->roles))
+		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->watch_task);
 	loop_undefer(pools->with.loop, &pools->sweep_task);
 	buf_free(&pools->errand_text);
@@ -386,7 +383,7 @@ void pools_free(struct pools **poolsp)
 	slab_done(&pools->server_slab);
 	slab_done(&pools->pool_slab);
 	slab_done(&pools->database_slab);
-	slab_done(&pools->account_slab);
+	slab_done(&pools->role_slab);
 	slab_done(&pools->cancel_slab);
 	config_unref(&pools->config);
 	users_release(&pools->users);

@@ -24,7 +24,7 @@ static void configure_credentials(struct pool *pool)
 	struct secret secret;
 
 	/* Keys that were shown for another secret than that of today are nobody's. */
-	if (pool->learnt_version != pool->account->secret_version)
+	if (pool->learnt_version != pool->role->secret_version)
 		credentials_done(&pool->learnt);
 	credentials_done(&pool->credentials);
 	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
@@ -47,7 +47,7 @@ void pool_configure(struct pool *pool)
 {
 	const struct config *config = pool->pools->config;
 	const struct config_database *entry = pool->database->entry;
-	const struct config_user *user = pool->account->entry;
+	const struct config_user *user = pool->role->entry;
 	usec_t check = config->server_check_delay;
 
 	if (config->server_idle_timeout && check >= config->server_idle_timeout)
@@ -204,7 +204,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	const struct config *old = pools->config;
 	struct users *old_users = pools->users;
 	struct database *database;
-	struct account *account;
+	struct role *role;
 
 	pools->config = config_ref(config);
 	pools->users = users_hold(users);
@@ -216,8 +216,8 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 		.tcp_user_timeout = (int)(config->tcp_user_timeout / USEC_PER_MS),
 		.tcp_socket_buffer = (int)config->tcp_socket_buffer,
 	};
-	TAILQ_FOREACH (account, &pools->accounts, node)
-		account_configure(pools, account);
+	TAILQ_FOREACH (role, &pools->roles, node)
+		role_configure(pools, role);
 	TAILQ_FOREACH (database, &pools->databases, node)
 		configure_database(database, old);
 	add_entries(pools);

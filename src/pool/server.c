@@ -169,7 +169,7 @@ static void note_end(const struct server *server, const struct err *err)
 	             &(struct ending_told){ .code = *err->detail ? ERR_NOT_ALLOWED : err->code,
 	                                    .words = words,
 	                                    .database = pool->database->name,
-	                                    .user = pool->account->name });
+	                                    .user = pool->role->name });
 }
 
 void server_close(struct server *server, const struct err *err)

@@ -45,7 +45,7 @@ static void add_lack(const struct user *user, struct buf *out)
 static void add_secret(const struct pool *pool, struct buf *out)
 {
 	const struct credentials *credentials = pool_credentials(pool);
-	const struct user *user = users_find(pool->pools->users, pool->account->name);
+	const struct user *user = users_find(pool->pools->users, pool->role->name);
 
 	if (credentials->kind == CREDENTIALS_NONE) {
 		add_lack(user, out);
@@ -100,7 +100,7 @@ void server_blame(const struct server *server, struct err *err)
 	bool is_ours = err->code != ERR_FOREIGN;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
 
-	buf_printf(&words, "pgweir's own login as \"%s\" at ", pool->account->name);
+	buf_printf(&words, "pgweir's own login as \"%s\" at ", pool->role->name);
 	add_place(server, &words);
 	buf_printf(&words, ", for the entry \"%s\"", pool->database->name);
 	if (is_ours || strncmp(err->sqlstate, "28", 2) == 0) {

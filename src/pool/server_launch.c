@@ -37,7 +37,7 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 	who->pointer = server;
 	who->id = server->id;
 	who->database = server->pool->database->name;
-	who->user = server->pool->account->name;
+	who->user = server->pool->role->name;
 	if (server->peer.family)
 		address_add(&server->peer, &who->address);
 	else
@@ -84,7 +84,7 @@ static void add_startup(struct buf *out, const struct server *server, uint32_t v
 	const struct {
 		const char *name, *value;
 	} pairs[] = {
-		{ "user", pool->account->name },
+		{ "user", pool->role->name },
 		{ "database", config_database_dbname(entry, pool->database->name) },
 		{ "client_encoding", entry->client_encoding },
 		{ "DateStyle", entry->datestyle },
@@ -156,7 +156,7 @@ void server_say_startup(struct server *server)
 	login->asked = version_for(server);
 	add_startup(&out, server, login->asked);
 	login->auth = auth_client_new(&(struct auth_client_who){
-	    .user = server->pool->account->name,
+	    .user = server->pool->role->name,
 	    .credentials = pool_credentials(server->pool),
 	    .require = &pools->config->server_require_auth,
 	    .binding = bytes_of(binding, binding_count),

@@ -83,7 +83,7 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 		return WAIT_POOL_FULL;
 	if (pool->is_database_blocked)
 		return WAIT_DATABASE_LIMIT;
-	if (pool->is_account_blocked)
+	if (pool->is_role_blocked)
 		return WAIT_USER_LIMIT;
 	if (pool_is_backing_off(pool))
 		return WAIT_RETRY;
@@ -122,8 +122,7 @@ static const struct server *longest_of_database(const struct database *database)
 	return longest;
 }
 
-static const struct server *longest_of_account(const struct account *account,
-                                               const struct pools *pools)
+static const struct server *longest_of_role(const struct role *role, const struct pools *pools)
 {
 	const struct server *longest = NULL;
 	const struct pool *pool;
@@ -131,7 +130,7 @@ static const struct server *longest_of_account(const struct account *account,
 	if (pools->pool_count > HOLDER_POOLS_MAX)
 		return NULL;
 	TAILQ_FOREACH (pool, &pools->list, node) {
-		if (pool->account == account)
+		if (pool->role == role)
 			longest = longer(longest, longest_lent(pool));
 	}
 	return longest;
@@ -196,9 +195,9 @@ void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct 
 		add_holder(longest_of_database(pool->database), out);
 		return;
 	case WAIT_USER_LIMIT:
-		add_servers(pool->account->server_count, out);
-		buf_printf(out, ", max_user_connections %d", pool->account->server_limit);
-		add_holder(longest_of_account(pool->account, pool->pools), out);
+		add_servers(pool->role->server_count, out);
+		buf_printf(out, ", max_user_connections %d", pool->role->server_limit);
+		add_holder(longest_of_role(pool->role, pool->pools), out);
 		return;
 	default:
 		return;

@@ -72,8 +72,8 @@ struct client_login {
 	bool has_certificate;      /* it has shown one, and that is good */
 	bool is_proxy_header_done; /* no PROXY header comes any more */
 	bool was_gss_refused;
-	enum console_role role; /* CONSOLE_NOBODY: not for the console */
-	char *database;         /* as asked for */
+	enum console_role console_role; /* CONSOLE_NOBODY: not for the console */
+	char *database;                 /* as asked for */
 	char *user;
 	char *options;           /* of a replication client, as given; NULL: none */
 	struct server_wish wish; /* of a replication client */
@@ -120,7 +120,7 @@ struct client {
 	struct timer timer; /* the limit of its state */
 
 	struct database *database;
-	struct account *account;      /* it logged in as */
+	struct role *role;            /* it logged in as */
 	const struct params *startup; /* `params` as they were given at the start */
 	struct client_login *login;
 	union {

@@ -41,7 +41,7 @@ enum handover_kind {
 	HANDOVER_GO = 'G',
 	HANDOVER_GLOBAL = 'g',
 	HANDOVER_DATABASE = 'd',
-	HANDOVER_ACCOUNT = 'a',
+	HANDOVER_ROLE = 'a',
 	HANDOVER_POOL = 'p',
 	HANDOVER_STATEMENT = 't', /* before the first that knows it */
 	HANDOVER_SERVER = 's', /* with its descriptor; one that is lent stands before its client */

@@ -57,15 +57,15 @@ struct database {
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 
-struct account {
+struct role {
 	UT_hash_handle hh; /* by name */
-	TAILQ_ENTRY(account) node;
+	TAILQ_ENTRY(role) node;
 	const struct config_user *entry; /* of [users]; NULL: none */
 	struct pool_list blocked;        /* pools that wait for max_user_connections */
 	struct server_list idle;
 	unsigned int server_count;
 	unsigned int pool_count;   /* pools that log in as it */
-	unsigned int client_count; /* logged in under this name: pools_enter_account() */
+	unsigned int client_count; /* logged in under this name: pools_enter_role() */
 	unsigned int exempt_count; /* of them: those that no limit of clients is for */
 	int server_limit;          /* max_user_connections; 0 = none */
 	uint64_t server_limit_hits, client_limit_hits; /* as those of a database */
@@ -76,6 +76,6 @@ struct account {
 };
 
 TAILQ_HEAD(database_list, database);
-TAILQ_HEAD(account_list, account);
+TAILQ_HEAD(role_list, role);
 
 #endif

@@ -69,7 +69,7 @@ bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number);
 void server_rejoin(struct server *server, struct borrower *borrower);
 
 /* The pool that a borrower had there, by its very names. NULL: no memory, or no such database. */
-struct pool *arrival_pool(struct pools *pools, const char *database, const char *account);
+struct pool *arrival_pool(struct pools *pools, const char *database, const char *role);
 
 /* The last server has nobody who would take it: closed. */
 void pools_take_end(struct pools_arrival *arrival);

@@ -50,11 +50,11 @@ static inline unsigned int pool_limits_most(const struct pool_limits *limits)
 struct pool {
 	struct pools *pools;
 	struct database *database;
-	struct account *account; /* the user that its servers log in as */
-	UT_hash_handle hh;       /* in its database, by `filed_by` */
-	const void *filed_by;    /* the address of the account; for lookups, of its credentials */
-	bool is_for_lookups;     /* see pools_lookup_pool() */
-	TAILQ_ENTRY(pool) node;  /* among all pools */
+	struct role *role;      /* the user that its servers log in as */
+	UT_hash_handle hh;      /* in its database, by `filed_by` */
+	const void *filed_by;   /* the address of the account; for lookups, of its credentials */
+	bool is_for_lookups;    /* see pools_lookup_pool() */
+	TAILQ_ENTRY(pool) node; /* among all pools */
 	struct logger log;
 	struct pool_limits limits;
 	struct credentials credentials; /* from the entry's password; else the account's count */
@@ -102,8 +102,8 @@ struct pool {
 
 	TAILQ_ENTRY(pool)
 	database_blocked; /* wants a server, but a limit of its database forbids it */
-	TAILQ_ENTRY(pool) account_blocked;
-	bool is_database_blocked, is_account_blocked;
+	TAILQ_ENTRY(pool) role_blocked;
+	bool is_database_blocked, is_role_blocked;
 	bool is_unblocked;  /* just woken because there may be room at a limit */
 	bool has_come_home; /* a server has, while some waited; pool_serve() looks */
 	usec_t

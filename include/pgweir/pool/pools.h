@@ -65,8 +65,8 @@ struct pools {
 	struct database *database_table;
 	struct database_list databases;
 	unsigned int database_count;
-	struct account *account_table;
-	struct account_list accounts;
+	struct role *role_table;
+	struct role_list roles;
 	struct pool_list list;
 	unsigned int pool_count;
 	struct server_list servers; /* all, in the order of their ids */
@@ -83,7 +83,7 @@ struct pools {
 	bool is_closing; /* freeing all: nothing new is begun */
 	bool is_ending;  /* nobody gets into a line any more */
 	bool is_leaving; /* another process has taken over: no server for min_pool_size */
-	struct slab server_slab, pool_slab, database_slab, account_slab, cancel_slab;
+	struct slab server_slab, pool_slab, database_slab, role_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
 	struct task watch_task, sweep_task;
@@ -113,10 +113,10 @@ struct database *pools_database(struct pools *pools, const char *name);
 struct database *pools_find_database(struct pools *pools, const char *name);
 
 /* The pool of these names in which clients work; NULL: there is none. */
-struct pool *pools_find_pool(struct pools *pools, const char *database, const char *account);
+struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
 
 /* The account of this name. NULL: no memory. */
-struct account *pools_account(struct pools *pools, const char *name);
+struct role *pools_role(struct pools *pools, const char *name);
 
 /*
  * The pool in which a client that proved to be `user` on `database` works: of
@@ -139,8 +139,8 @@ const struct pool *pools_twin(const struct pool *pool);
  * A client works under this name, or does not any more. An account that nobody
  * uses and no file names is forgotten: with auth_type = any its name is any word.
  */
-void pools_enter_account(struct account *account);
-void pools_leave_account(struct pools *pools, struct account **account);
+void pools_enter_role(struct role *role);
+void pools_leave_role(struct pools *pools, struct role **role);
 
 /* A client of the database comes (1) or goes (-1). */
 void database_count_client(struct database *database, int change);

@@ -80,8 +80,8 @@ struct server {
 	TAILQ_ENTRY(server) node; /* in its pool's list of its state */
 	TAILQ_ENTRY(server)
 	database_node; /* IDLE, USED: in its database's list, longest unused first */
-	TAILQ_ENTRY(server) account_node; /* the same, of its user */
-	TAILQ_ENTRY(server) all_node;     /* among all servers, by id */
+	TAILQ_ENTRY(server) role_node; /* the same, of its user */
+	TAILQ_ENTRY(server) all_node;  /* among all servers, by id */
 	enum server_state state;
 	enum errand_kind errand;
 	bool errand_failed;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Accounts: what is known of a user's name, and what auth_file says of it. What clients
+ * have shown belongs to their pool: the same name may be another user elsewhere.
+ */
+#include "pgweir/pool/pools.h"
+
+#include <stdlib.h>
+
+#include "pgweir/base/text.h"
+
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static void forget_secret(struct role *role)
+{
+	if (role->secret)
+		explicit_bzero(role->secret, strlen(role->secret));
+	free(role->secret);
+	role->secret = NULL;
+}
+
+void role_configure(struct pools *pools, struct role *role)
+{
+	const struct user *user = users_find(pools->users, role->name);
+
+	role->entry = config_user_find(pools->config, role->name);
+	role->server_limit = config_max_user_connections(pools->config, role->entry);
+	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
+		return; /* what clients have shown is as good as it was */
+	role->secret_version++;
+	credentials_done(&role->credentials);
+	forget_secret(role);
+	role->secret = user ? strdup(user->secret.text) : NULL;
+	if (user)
+		credentials_from_secret(&role->credentials, &user->secret);
+}
+
+struct role *pools_role(struct pools *pools, const char *name)
+{
+	struct role *role;
+
+	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, name, role);
+	if (role)
+		return role;
+	role = slab_take(&pools->role_slab);
+	if (!role)
+		return NULL;
+	text_copy(role->name, sizeof(role->name), name);
+	TAILQ_INIT(&role->blocked);
+	TAILQ_INIT(&role->idle);
+	role_configure(pools, role);
+	TABLE_ADD_STR(hh, &pools->secret, pools->role_table, role->name, role);
+	TAILQ_INSERT_TAIL(&pools->roles, role, node);
+	return role;
+}
+
+void role_free(struct pools *pools, struct role *role)
+{
+	HASH_DEL(pools->role_table, role);
+	TAILQ_REMOVE(&pools->roles, role, node);
+	credentials_done(&role->credentials);
+	forget_secret(role);
+	slab_put(&pools->role_slab, role);
+}
+
+void role_forget_unused(struct pools *pools, struct role *role)
+{
+	if (!role->client_count && !role->pool_count && !role->entry && !role->secret)
+		role_free(pools, role);
+}
+
+void pools_enter_role(struct role *role) { role->client_count++; }
+
+void pools_leave_role(struct pools *pools, struct role **rolep)
+{
+	struct role *role = *rolep;
+
+	*rolep = NULL;
+	role->client_count--;
+	role_forget_unused(pools, role);
+}
