@@ -66,7 +66,7 @@ const char *command_by(const struct console_session *session, const char *comman
 /* Whether there is something for RESUME to end. */
 static bool is_held(const struct console_session *session)
 {
-	return pools_are_held(pools_of(session)) || session->console->clients->emptying.is_on;
+	return pools_are_held(pools_of(session)) || session->console->clients->drain.is_on;
 }
 
 static void resume_all(const struct console_session *session)

@@ -46,11 +46,11 @@ static bool is_done(const struct console_session *session)
 	const struct database *database = database_of(waiting, pools);
 
 	if (waiting->kind == WAITING_DRAIN)
-		return !clients->emptying.is_on || emptying_left(clients) == 0;
+		return !clients->drain.is_on || drain_left(clients) == 0;
 	if (*waiting->database && !database)
 		return true;
 	if (waiting->kind == WAITING_SUSPEND)
-		return pools->suspend != SUSPEND_DRAINING;
+		return pools->suspend != SUSPEND_QUIESCING;
 	if (waiting->kind == WAITING_CLOSE)
 		return (database ? database->close_needed_count : pools->close_needed_count) == 0;
 	return !is_paused(waiting, pools) ||
@@ -69,7 +69,7 @@ static bool has_come(const struct console_session *session)
 	case WAITING_SUSPEND:
 		return pools->suspend == SUSPEND_DONE;
 	case WAITING_DRAIN:
-		return session->console->clients->emptying.is_on;
+		return session->console->clients->drain.is_on;
 	case WAITING_CLOSE:
 		break;
 	}
@@ -182,7 +182,7 @@ static void on_tick(struct timer *timer)
 	timer_set(timer, loop_line(loop, TICK_PERIOD, on_tick), loop_now(loop));
 	if (stream_unsent(&session->client->stream))
 		return;
-	emptying_describe(session->console->clients, text, sizeof(text));
+	drain_describe(session->console->clients, text, sizeof(text));
 	session_notice(session, text, NULL);
 	session_later(session);
 }
@@ -192,7 +192,7 @@ static bool take_seconds(const struct words *words, usec_t *limit, struct err *e
 	unsigned long seconds;
 	char *end;
 
-	*limit = EMPTYING_NO_LIMIT;
+	*limit = DRAIN_NO_LIMIT;
 	if (words->count < 2)
 		return true;
 	seconds = strtoul(words->argument, &end, 10);

@@ -44,7 +44,7 @@ static bool next_state(struct cursor *cursor, void *at)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
 	const struct pools *pools = cursor->console->with.pools;
-	bool is_draining = cursor->console->clients->emptying.is_on;
+	bool is_draining = cursor->console->clients->drain.is_on;
 	const bool values[] = { !pools_are_held(pools) && !is_draining, pools->is_paused,
 		                pools->suspend != SUSPEND_NONE };
 	struct state_row *row = at;

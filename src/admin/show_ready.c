@@ -43,7 +43,7 @@ static bool is_ready(const struct console *console, const char **why)
 		const char *words;
 	} hindrances[] = {
 		{ with->is_shutting_down(with->arg), "shutting down" },
-		{ console->clients->emptying.is_on, "draining" },
+		{ console->clients->drain.is_on, "draining" },
 		{ pools->is_paused, "paused" },
 		{ pools->suspend != SUSPEND_NONE, "suspended" },
 		{ is_all_shut(pools), "every database is paused or disabled" },
@@ -97,31 +97,31 @@ static const struct column drain_columns[] = {
 	       "Until the deadline; -1: there is none."),
 };
 
-static const char *drain_state(const struct emptying *emptying)
+static const char *drain_state(const struct drain *drain)
 {
-	if (!emptying->is_on)
+	if (!drain->is_on)
 		return "no";
-	if (emptying->is_done)
+	if (drain->is_done)
 		return "drained";
-	return emptying->is_overdue ? "overdue" : "draining";
+	return drain->is_overdue ? "overdue" : "draining";
 }
 
 static bool next_drain(struct cursor *cursor, void *at)
 {
 	const struct clients *clients = cursor->console->clients;
-	const struct emptying *emptying = &clients->emptying;
+	const struct drain *drain = &clients->drain;
 	const unsigned int *counts = clients->state_counts;
-	usec_t left = emptying->is_on ? emptying_time_left(clients) : EMPTYING_NO_LIMIT;
+	usec_t left = drain->is_on ? drain_time_left(clients) : DRAIN_NO_LIMIT;
 
 	*(struct drain_row *)at = (struct drain_row){
-		.state = drain_state(emptying),
-		.clients = emptying_left(clients),
+		.state = drain_state(drain),
+		.clients = drain_left(clients),
 		.working = counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
 		.waiting = counts[CLIENT_WAITING] + counts[CLIENT_NEWCOMER],
-		.closed = (int64_t)emptying->closed_count,
-		.cut = (int64_t)emptying->cut_count,
+		.closed = (int64_t)drain->closed_count,
+		.cut = (int64_t)drain->cut_count,
 		.seconds_left =
-		    left == EMPTYING_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,
+		    left == DRAIN_NO_LIMIT ? -1 : (left + USEC_PER_SEC - 1) / USEC_PER_SEC,
 	};
 	return cursor->index++ == 0;
 }

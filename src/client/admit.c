@@ -153,7 +153,7 @@ void admit_enter(struct client *client)
 	} else if (client->database->is_disabled) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
 		              client->database->name);
-	} else if (clients->emptying.is_on) {
+	} else if (clients->drain.is_on) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
 		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");

@@ -365,7 +365,7 @@ void authentication_begin(struct client *client)
 	if (!check_names(client) || !throttle_admits(client))
 		return;
 	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
-	if (clients->emptying.is_on && !admit_is_console(client)) {
+	if (clients->drain.is_on && !admit_is_console(client)) {
 		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
 		return;
 	}

@@ -252,7 +252,7 @@ static void bury(struct client *client)
 	TAILQ_REMOVE(&clients->list, client, node);
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
-	emptying_gone(client);
+	drain_gone(client);
 	loop_defer(clients->with.loop, &clients->free_task);
 	pools_changed(clients->with.pools);
 	clients->with.on_free(clients->with.arg);

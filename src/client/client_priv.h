@@ -252,13 +252,13 @@ void clients_random(struct clients *clients, void *out, size_t count);
 /* ---- emptying.c ---- */
 
 /* While it is on: closes a client that has come to rest, or whose time is up. */
-void emptying_look(struct client *client);
+void drain_look(struct client *client);
 
 /* It is closed. */
-void emptying_gone(struct client *client);
+void drain_gone(struct client *client);
 
 /* All of them go: no timer and no task stays. */
-void emptying_stop(struct clients *clients);
+void drain_stop(struct clients *clients);
 
 /* ---- limits ---- */
 

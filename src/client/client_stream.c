@@ -89,7 +89,7 @@ static void on_input(struct stream *stream)
 	struct client *client = CLIENT_OF(stream, stream);
 
 	take_input(client);
-	emptying_look(client);
+	drain_look(client);
 }
 
 static void go_on(struct client *client)
@@ -122,14 +122,14 @@ static void go_on(struct client *client)
 	}
 }
 
-static void on_drained(struct stream *stream)
+static void on_flushed(struct stream *stream)
 {
 	struct client *client = CLIENT_OF(stream, stream);
 
 	go_on(client);
-	emptying_look(client);
+	drain_look(client);
 }
 
 static void on_gone(struct stream *stream) { on_end(CLIENT_OF(stream, stream)); }
 
-const struct stream_ops client_stream_ops = { on_input, on_drained, on_gone, client_tls_done };
+const struct stream_ops client_stream_ops = { on_input, on_flushed, on_gone, client_tls_done };

@@ -134,7 +134,7 @@ void clients_free(struct clients **clientsp)
 		return;
 	*clientsp = NULL;
 	stop_rearming(clients);
-	emptying_stop(clients);
+	drain_stop(clients);
 	dismiss_all(clients);
 	auth_lookups_free(&clients->lookups);
 	loop_undefer(clients->with.loop, &clients->free_task);

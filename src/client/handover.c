@@ -386,7 +386,7 @@ static void start(struct client *client)
 
 	client->is_arriving = false;
 	if (stream_unsent(&client->stream))
-		return; /* on_drained() goes on */
+		return; /* on_flushed() goes on */
 	if (!stream_want(&client->stream, WANT_INPUT)) {
 		client_close(client, "cannot watch the connection");
 		return;

@@ -103,12 +103,12 @@ static bool is_session(const struct client *client)
 static void go_on_without(struct client *client)
 {
 	if (stream_unsent(&client->stream)) {
-		stream_want(&client->stream, WANT_NOTHING); /* on_drained() goes on */
+		stream_want(&client->stream, WANT_NOTHING); /* on_flushed() goes on */
 		return;
 	}
 	if (stream_want(&client->stream, WANT_INPUT))
 		client_judge_kept(client);
-	emptying_look(client);
+	drain_look(client);
 }
 
 /* Back to being without a server. */
@@ -169,7 +169,7 @@ static void on_lent(struct borrower *borrower)
 	if (client->request_at)
 		server_begin_query(borrower->server, client->request_at, client->xact_at);
 	go_on(client);
-	emptying_look(client);
+	drain_look(client);
 }
 
 bool relay_get_server(struct client *client)
@@ -384,7 +384,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 		return;
 	if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
 		go_on(client);
-	emptying_look(client);
+	drain_look(client);
 }
 
 static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower)); }

@@ -30,13 +30,13 @@ static bool is_drained(const struct client *client)
 
 	if (!stream_is_halted(&client->stream))
 		return false;
-	if (server && !server_is_drained(server))
+	if (server && !server_is_quiescent(server))
 		return false;
 	return client->stream.tls ||
 	       (client->frame_left == 0 && stream_unsent(&client->stream) == 0);
 }
 
-bool clients_drain(struct clients *clients)
+bool clients_quiesce(struct clients *clients)
 {
 	struct client *client;
 	bool is_done = true;
@@ -51,7 +51,7 @@ bool clients_drain(struct clients *clients)
 	return is_done;
 }
 
-void clients_drop_undrained(struct clients *clients, const struct err *err)
+void clients_drop_busy(struct clients *clients, const struct err *err)
 {
 	struct clients_walk walk;
 	struct client *client;

@@ -93,7 +93,7 @@ void daemon_forget_sets(struct daemon *daemon);
 void daemon_suspend(struct daemon *daemon, const char *by);
 void daemon_go_on(struct daemon *daemon);
 
-/* DRAIN begins, or has another limit now; and its end. See emptying_begin(). drain.c */
+/* DRAIN begins, or has another limit now; and its end. See drain_begin(). drain.c */
 void daemon_drain(struct daemon *daemon, usec_t limit);
 void daemon_drain_end(struct daemon *daemon);
 

@@ -12,16 +12,16 @@
 
 void daemon_drain(struct daemon *daemon, usec_t limit)
 {
-	emptying_begin(daemon->clients, limit);
+	drain_begin(daemon->clients, limit);
 	listener_step_aside(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 
 void daemon_drain_end(struct daemon *daemon)
 {
-	if (!daemon->clients->emptying.is_on)
+	if (!daemon->clients->drain.is_on)
 		return;
-	emptying_end(daemon->clients);
+	drain_end(daemon->clients);
 	listener_step_back(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=ready");
 }

@@ -247,7 +247,7 @@ static bool is_empty(struct pools_watch *watch)
 		return daemon->pools->server_count == 0;
 	/* Consoles and unfinished logins do not hold up a shutdown that has a deadline. */
 	return daemon->clients->count == 0 ||
-	       (daemon->is_draining_to_end && daemon->clients->emptying.is_done);
+	       (daemon->is_draining_to_end && daemon->clients->drain.is_done);
 }
 
 static void on_empty(struct pools_watch *watch)
@@ -358,7 +358,7 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	stop_gracefully(daemon, SHUTDOWN_CLIENTS);
 	daemon->is_draining_to_end = true;
-	emptying_begin(daemon->clients, limit);
+	drain_begin(daemon->clients, limit);
 	pools_changed(daemon->pools);
 }
 
@@ -409,7 +409,7 @@ static void on_pause(int number, void *arg)
 static void on_resume(int number, void *arg)
 {
 	struct daemon *daemon = arg;
-	bool is_held = pools_are_held(daemon->pools) || daemon->clients->emptying.is_on;
+	bool is_held = pools_are_held(daemon->pools) || daemon->clients->drain.is_on;
 
 	(void)number;
 	if (daemon->clients->is_shutting_down) {
@@ -475,9 +475,9 @@ static bool may_hand_over(void *arg, struct err *err) { return handover_may_star
 
 static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
 
-static void drain(void *arg, usec_t limit) { daemon_drain(arg, limit); }
+static void on_drain(void *arg, usec_t limit) { daemon_drain(arg, limit); }
 
-static void drain_end(void *arg) { daemon_drain_end(arg); }
+static void on_drain_end(void *arg) { daemon_drain_end(arg); }
 
 static int listening(void *arg, size_t index, struct address *address)
 {
@@ -521,8 +521,8 @@ bool lifecycle_make_console(struct daemon *daemon, struct err *err)
 		.go_on = go_on,
 		.may_hand_over = may_hand_over,
 		.hand_over = hand_over,
-		.drain = drain,
-		.drain_end = drain_end,
+		.drain = on_drain,
+		.drain_end = on_drain_end,
 		.listening = listening,
 		.status = tell_status,
 		.is_shutting_down = is_shutting_down,

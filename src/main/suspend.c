@@ -38,16 +38,16 @@ static void drop_undrained(struct daemon *daemon)
 	struct err err;
 
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "suspend_timeout");
-	clients_drop_undrained(daemon->clients, &err);
-	pools_drop_undrained(daemon->pools, &err);
+	clients_drop_busy(daemon->clients, &err);
+	pools_drop_busy(daemon->pools, &err);
 }
 
 static void look(struct timer *timer)
 {
 	struct daemon *daemon = (struct daemon *)((char *)timer - offsetof(struct daemon, suspend));
-	bool is_done = pools_drain(daemon->pools);
+	bool is_done = pools_quiesce(daemon->pools);
 
-	is_done &= clients_drain(daemon->clients);
+	is_done &= clients_quiesce(daemon->clients);
 	if (!is_done && is_late(daemon)) {
 		drop_undrained(daemon);
 		is_done = true;

@@ -151,7 +151,7 @@ static void on_ready(struct watch *watch, unsigned int what)
 		}
 		if (!stream->out) {
 			stream_update(stream);
-			stream->ops->on_drained(stream);
+			stream->ops->on_flushed(stream);
 			return; /* it may be closed by now; what is readable will be told again */
 		}
 	}

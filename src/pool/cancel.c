@@ -189,7 +189,7 @@ static void on_input(struct stream *stream)
 	act_on(cancel, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_drained(struct stream *stream) { (void)stream; }
+static void on_flushed(struct stream *stream) { (void)stream; }
 
 static void on_gone(struct stream *stream)
 {
@@ -209,7 +209,7 @@ static void on_secured(struct stream *stream, const struct err *err)
 		say_key(CANCEL_OF(stream, stream));
 }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone, on_secured };
+static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
 
 static void on_connected(struct dial *dial, int fd, const struct err *failure)
 {

@@ -138,11 +138,11 @@ static void on_input(struct stream *stream)
 		finish(FORWARD_OF(stream, stream));
 }
 
-static void on_drained(struct stream *stream) { (void)stream; }
+static void on_flushed(struct stream *stream) { (void)stream; }
 
 static void on_gone(struct stream *stream) { finish(FORWARD_OF(stream, stream)); }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone, NULL };
+static const struct stream_ops ops = { on_input, on_flushed, on_gone, NULL };
 
 static void on_connected(struct dial *dial, int fd, const struct err *err)
 {

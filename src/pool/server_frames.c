@@ -474,7 +474,7 @@ static void on_input(struct stream *stream)
 	} while (result == STREAM_DATA && !server->has_flooded && (rounds == 0 || --rounds > 0));
 }
 
-static void on_drained(struct stream *stream)
+static void on_flushed(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
 
@@ -493,4 +493,4 @@ static void on_gone(struct stream *stream)
 		on_end(server);
 }
 
-const struct stream_ops server_stream_ops = { on_input, on_drained, on_gone, NULL };
+const struct stream_ops server_stream_ops = { on_input, on_flushed, on_gone, NULL };

@@ -39,7 +39,7 @@ static void on_input(struct stream *stream)
 	act_on(server, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_drained(struct stream *stream) { (void)stream; }
+static void on_flushed(struct stream *stream) { (void)stream; }
 
 static void on_gone(struct stream *stream) { on_input(stream); }
 
@@ -71,7 +71,7 @@ static void on_secured(struct stream *stream, const struct err *failure)
 	server_say_startup(server);
 }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone, on_secured };
+static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
 
 void server_secure(struct server *server)
 {

@@ -18,7 +18,7 @@ static bool is_logging_in(const struct server *server)
 	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 }
 
-bool server_is_drained(const struct server *server)
+bool server_is_quiescent(const struct server *server)
 {
 	return stream_is_halted(&server->stream) &&
 	       (server->stream.tls ||
@@ -32,7 +32,7 @@ void pools_suspend(struct pools *pools, const char *by)
 	struct server *server, *next;
 	struct err err;
 
-	pools->suspend = SUSPEND_DRAINING;
+	pools->suspend = SUSPEND_QUIESCING;
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "suspend mode");
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
 		next = TAILQ_NEXT(server, all_node);
@@ -41,7 +41,7 @@ void pools_suspend(struct pools *pools, const char *by)
 	}
 }
 
-static bool drain(struct server *server)
+static bool quiesce(struct server *server)
 {
 	if (!stream_is_open(&server->stream))
 		return true;
@@ -49,26 +49,26 @@ static bool drain(struct server *server)
 		return false;
 	if (!stream_is_halted(&server->stream))
 		stream_halt(&server->stream, server->frame_left);
-	return server_is_drained(server);
+	return server_is_quiescent(server);
 }
 
-bool pools_drain(struct pools *pools)
+bool pools_quiesce(struct pools *pools)
 {
 	struct server *server;
 	bool is_done = true;
 
 	TAILQ_FOREACH (server, &pools->servers, all_node)
-		is_done &= drain(server);
+		is_done &= quiesce(server);
 	return is_done;
 }
 
-void pools_drop_undrained(struct pools *pools, const struct err *err)
+void pools_drop_busy(struct pools *pools, const struct err *err)
 {
 	struct server *server, *next;
 
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
 		next = TAILQ_NEXT(server, all_node);
-		if (stream_is_open(&server->stream) && !server_is_drained(server))
+		if (stream_is_open(&server->stream) && !server_is_quiescent(server))
 			server_close(server, err);
 	}
 }

@@ -62,7 +62,7 @@ struct console_with {
 	 */
 	bool (*may_hand_over)(void *arg, struct err *err);
 	void (*hand_over)(void *arg, int fd);
-	/* DRAIN, with its limit (see emptying_begin()), and its end: nothing, if there is none. */
+	/* DRAIN, with its limit (see drain_begin()), and its end: nothing, if there is none. */
 	void (*drain)(void *arg, usec_t limit);
 	void (*drain_end)(void *arg);
 	/* The listening sockets: see listener_fd(). */

@@ -46,7 +46,7 @@ TAILQ_HEAD(clients_walk_list, clients_walk);
 struct failing;
 
 /* DRAIN: clients are sent away, each between two of its transactions. client/emptying.c */
-struct emptying {
+struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: nobody is waited for any more */
 	bool is_done;    /* the last one has gone */
@@ -94,7 +94,7 @@ struct clients {
 	struct endings endings;      /* how clients have ended */
 	bool is_shutting_down;       /* only the console lets anyone in, and */
 	uint64_t shutdown_id;        /* who came before this id: 0 = nobody */
-	struct emptying emptying;
+	struct drain drain;
 	struct slab slab;
 	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */
 	struct task free_task;
@@ -142,31 +142,31 @@ void clients_cancel(struct clients *clients, struct bytes key);
 void clients_kill(struct client *client);
 
 /*
- * SUSPEND, for clients; for servers see pools.h. clients_drain() halts each that can be
+ * SUSPEND, for clients; for servers see pools.h. clients_quiesce() halts each that can be
  * halted by now; true: all are, between two messages, and so are their servers.
  */
-bool clients_drain(struct clients *clients);
-void clients_drop_undrained(struct clients *clients, const struct err *err);
+bool clients_quiesce(struct clients *clients);
+void clients_drop_busy(struct clients *clients, const struct err *err);
 void clients_go_on(struct clients *clients);
 
 /*
  * DRAIN: nobody is let in any more but by the console, and all who are in are closed between
- * two transactions (57P01), the others after `limit` (EMPTYING_NO_LIMIT: never; 0: at once).
- * While it goes on: with another limit from now. It stays so until emptying_end(), however
+ * two transactions (57P01), the others after `limit` (DRAIN_NO_LIMIT: never; 0: at once).
+ * While it goes on: with another limit from now. It stays so until drain_end(), however
  * many are left. Whoever watches the pools is asked when somebody has gone.
  */
-#define EMPTYING_NO_LIMIT ((usec_t)-1)
-void emptying_begin(struct clients *clients, usec_t limit);
-void emptying_end(struct clients *clients);
+#define DRAIN_NO_LIMIT ((usec_t)-1)
+void drain_begin(struct clients *clients, usec_t limit);
+void drain_end(struct clients *clients);
 
 /* How many it waits for: those who are in, and those who are being told. */
-unsigned int emptying_left(const struct clients *clients);
+unsigned int drain_left(const struct clients *clients);
 
-/* Until the deadline; EMPTYING_NO_LIMIT: there is none. */
-usec_t emptying_time_left(const struct clients *clients);
+/* Until the deadline; DRAIN_NO_LIMIT: there is none. */
+usec_t drain_time_left(const struct clients *clients);
 
 /* How it stands, in words for people. */
-void emptying_describe(const struct clients *clients, char *text, size_t size);
+void drain_describe(const struct clients *clients, char *text, size_t size);
 
 void clients_walk_start(struct clients *clients, struct clients_walk *walk);
 void clients_walk_stop(struct clients *clients, struct clients_walk *walk);

@@ -44,7 +44,7 @@ struct stream_ops {
 	/* There is something to read, or the end has come: call stream_read(). */
 	void (*on_input)(struct stream *stream);
 	/* All unsent output has gone out, after stream_send() could not send it at once. */
-	void (*on_drained)(struct stream *stream);
+	void (*on_flushed)(struct stream *stream);
 	/* The far end is gone; comes only under WANT_END, or when sending failed later on. */
 	void (*on_gone)(struct stream *stream);
 	/*
@@ -136,7 +136,7 @@ struct bytes stream_kept(const struct stream *stream);
 
 /*
  * Sends the pieces in order, in one write if the socket takes them. What it
- * does not take is copied and goes out later, before on_drained().
+ * does not take is copied and goes out later, before on_flushed().
  * false: no memory, or the connection broke (stream->error); close it.
  */
 bool stream_send(struct stream *stream, struct bytes bytes);

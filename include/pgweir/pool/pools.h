@@ -50,7 +50,7 @@ TAILQ_HEAD(pools_walk_list, pools_walk);
 /* SUSPEND: nothing is read any more, and everything stands between two messages. */
 enum suspend_state {
 	SUSPEND_NONE,
-	SUSPEND_DRAINING, /* some are still within a message */
+	SUSPEND_QUIESCING, /* some are still within a message */
 	SUSPEND_DONE
 };
 
@@ -178,10 +178,10 @@ static inline bool pools_are_held(const struct pools *pools)
 void pools_suspend(struct pools *pools, const char *by);
 
 /* Halts each server that can be halted by now. true: all are, between two messages. */
-bool pools_drain(struct pools *pools);
+bool pools_quiesce(struct pools *pools);
 
-/* Closes those that pools_drain() waits for. */
-void pools_drop_undrained(struct pools *pools, const struct err *err);
+/* Closes those that pools_quiesce() waits for. */
+void pools_drop_busy(struct pools *pools, const struct err *err);
 
 /* All of it is over. */
 void pools_go_on(struct pools *pools);

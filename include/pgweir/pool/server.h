@@ -207,7 +207,7 @@ void server_close(struct server *server, const struct err *err);
  * Nothing more is read from it, and it stands between two messages with nothing unsent.
  * Encryption is no matter: what cannot be handed to another process can rest anywhere.
  */
-bool server_is_drained(const struct server *server);
+bool server_is_quiescent(const struct server *server);
 
 /* For log and SHOW. */
 const char *server_state_name(enum server_state state); /* as SHOW SERVERS has it */

@@ -44,7 +44,7 @@ static void on_input(struct stream *stream)
 	stream_read(stream, &in);
 }
 
-static void on_drained(struct stream *stream) { ((struct end *)stream)->drained++; }
+static void on_flushed(struct stream *stream) { ((struct end *)stream)->drained++; }
 
 static void on_gone(struct stream *stream)
 {
@@ -52,7 +52,7 @@ static void on_gone(struct stream *stream)
 	stream_close(stream);
 }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone, NULL };
+static const struct stream_ops ops = { on_input, on_flushed, on_gone, NULL };
 
 static void run_act(struct task *task)
 {

@@ -111,7 +111,7 @@ static void on_input(struct stream *stream)
 	} while (result == STREAM_DATA);
 }
 
-static void on_drained(struct stream *stream) { (void)stream; }
+static void on_flushed(struct stream *stream) { (void)stream; }
 
 static void on_gone(struct stream *stream) { ((struct end *)stream)->has_ended = true; }
 
@@ -133,7 +133,7 @@ static void on_secured(struct stream *stream, const struct err *err)
 	stream_want(stream, WANT_INPUT);
 }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone, on_secured };
+static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
 
 /* ---- the wire ---- */
 

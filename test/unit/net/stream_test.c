@@ -33,7 +33,7 @@ struct end {
 	struct stream_pool pool;
 	struct task stop;
 	int far;
-	enum act on_input, on_drained, on_gone;
+	enum act on_input, on_flushed, on_gone;
 	enum stream_result last;
 	char events[64];
 	size_t event_count;
@@ -65,10 +65,10 @@ static void on_input(struct stream *stream)
 	act(STREAM_OF(stream), 'i', STREAM_OF(stream)->on_input);
 }
 
-static void on_drained(struct stream *stream)
+static void on_flushed(struct stream *stream)
 {
 	ck_assert_uint_eq(stream_unsent(stream), 0);
-	act(STREAM_OF(stream), 'd', STREAM_OF(stream)->on_drained);
+	act(STREAM_OF(stream), 'd', STREAM_OF(stream)->on_flushed);
 }
 
 static void on_gone(struct stream *stream)
@@ -76,7 +76,7 @@ static void on_gone(struct stream *stream)
 	act(STREAM_OF(stream), 'g', STREAM_OF(stream)->on_gone);
 }
 
-static const struct stream_ops ops = { on_input, on_drained, on_gone, NULL };
+static const struct stream_ops ops = { on_input, on_flushed, on_gone, NULL };
 
 static void count_turn(struct task *task)
 {
@@ -527,7 +527,7 @@ START_TEST(stream_closes_within_a_callback)
 	size_t count;
 
 	make(&end);
-	end.on_input = end.on_drained = end.on_gone = ACT_CLOSE;
+	end.on_input = end.on_flushed = end.on_gone = ACT_CLOSE;
 	if (_i == 0) {
 		ck_assert(stream_want(&end.stream, WANT_INPUT));
 		say(&end, "x", 1);
@@ -546,14 +546,14 @@ START_TEST(stream_closes_within_a_callback)
 }
 END_TEST
 
-START_TEST(stream_sends_from_on_drained)
+START_TEST(stream_sends_from_on_flushed)
 {
 	struct end end;
 	char last;
 	size_t count, heard;
 
 	make(&end);
-	end.on_drained = ACT_SEND;
+	end.on_flushed = ACT_SEND;
 	count = send_until_full(&end);
 	heard = hear(&end, 0, count);
 	turn(&end, 3);
@@ -678,7 +678,7 @@ int main(void)
 	tcase_add_test(cases, stream_cuts_pieces_anywhere);
 	tcase_add_loop_test(cases, stream_sends_while_it_does_not_want_to_read, 0, 3);
 	tcase_add_loop_test(cases, stream_closes_within_a_callback, 0, 3);
-	tcase_add_test(cases, stream_sends_from_on_drained);
+	tcase_add_test(cases, stream_sends_from_on_flushed);
 	tcase_add_test(cases, stream_says_that_sending_broke);
 	tcase_add_loop_test(cases, stream_tells_when_the_unsent_cannot_go, 0, 3);
 	tcase_add_loop_test(cases, stream_is_reset, 0, 3);

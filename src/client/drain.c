@@ -2,8 +2,8 @@
 /*
  * DRAIN: clients are sent away, each at a moment at which nothing of its work is cut.
  *
- *   emptying_begin() --> all are looked at once, some each turn: who rests goes
- *   a transaction ends, bytes came, bytes went --> emptying_look(): the same for one
+ *   drain_begin() --> all are looked at once, some each turn: who rests goes
+ *   a transaction ends, bytes came, bytes went --> drain_look(): the same for one
  *   the deadline --> all are looked at again: whoever is there goes
  *
  * Hard here: a client at rest may have spoken already, with its words still on the way.
@@ -23,7 +23,7 @@
 #define REPORT_PERIOD (10 * USEC_PER_SEC)
 
 #define CLIENTS_OF(part, field) \
-	((struct clients *)((char *)(part)-offsetof(struct clients, emptying.field)))
+	((struct clients *)((char *)(part)-offsetof(struct clients, drain.field)))
 
 /* The states of those who have been let in, and are no clients of the console. */
 static const bool is_inside[CLIENT_STATES] = {
@@ -31,9 +31,9 @@ static const bool is_inside[CLIENT_STATES] = {
 	[CLIENT_WAITING] = true,  [CLIENT_PREPARING] = true, [CLIENT_ACTIVE] = true,
 };
 
-unsigned int emptying_left(const struct clients *clients)
+unsigned int drain_left(const struct clients *clients)
 {
-	unsigned int count = clients->emptying.leaving_count;
+	unsigned int count = clients->drain.leaving_count;
 
 	for (size_t i = 0; i < CLIENT_STATES; i++)
 		count += is_inside[i] ? clients->state_counts[i] : 0;
@@ -58,23 +58,23 @@ static bool is_at_rest(const struct client *client)
 static void send_off(struct client *client, enum err_code code, const char *words)
 {
 	client->is_leaving = true;
-	client->clients->emptying.leaving_count++;
+	client->clients->drain.leaving_count++;
 	client_refuse(client, code, "%s", words);
 }
 
-void emptying_look(struct client *client)
+void drain_look(struct client *client)
 {
-	struct emptying *emptying = &client->clients->emptying;
+	struct drain *drain = &client->clients->drain;
 
-	if (!emptying->is_on || !is_inside[client->state])
+	if (!drain->is_on || !is_inside[client->state])
 		return;
 	if (client->state == CLIENT_NEWCOMER) {
 		send_off(client, ERR_CANNOT_CONNECT, "pooler is draining");
 	} else if (is_at_rest(client)) {
-		emptying->closed_count++;
+		drain->closed_count++;
 		send_off(client, ERR_ADMIN_SHUTDOWN, "pooler is draining");
-	} else if (emptying->is_overdue) {
-		emptying->cut_count++;
+	} else if (drain->is_overdue) {
+		drain->cut_count++;
 		send_off(client, ERR_ADMIN_SHUTDOWN, "the deadline of DRAIN has passed");
 	}
 }
@@ -83,21 +83,21 @@ void emptying_look(struct client *client)
 
 static void stop_walk(struct clients *clients)
 {
-	if (!clients->emptying.task.is_waiting)
+	if (!clients->drain.task.is_waiting)
 		return;
-	loop_undefer(clients->with.loop, &clients->emptying.task);
-	clients_walk_stop(clients, &clients->emptying.walk);
+	loop_undefer(clients->with.loop, &clients->drain.task);
+	clients_walk_stop(clients, &clients->drain.walk);
 }
 
 static void look_at_some(struct task *task)
 {
 	struct clients *clients = CLIENTS_OF(task, task);
-	struct clients_walk *walk = &clients->emptying.walk;
+	struct clients_walk *walk = &clients->drain.walk;
 	struct client *client;
 
 	for (int i = 0; i < LOOKED_AT_A_TURN && (client = walk->next); i++) {
 		walk->next = TAILQ_NEXT(client, node);
-		emptying_look(client);
+		drain_look(client);
 	}
 	if (walk->next)
 		loop_defer(clients->with.loop, task);
@@ -108,40 +108,40 @@ static void look_at_some(struct task *task)
 static void look_at_all(struct clients *clients)
 {
 	stop_walk(clients);
-	clients->emptying.task.run = look_at_some;
-	clients_walk_start(clients, &clients->emptying.walk);
-	loop_defer(clients->with.loop, &clients->emptying.task);
+	clients->drain.task.run = look_at_some;
+	clients_walk_start(clients, &clients->drain.walk);
+	loop_defer(clients->with.loop, &clients->drain.task);
 }
 
 /* ---- what is said of it ---- */
 
-usec_t emptying_time_left(const struct clients *clients)
+usec_t drain_time_left(const struct clients *clients)
 {
-	const struct emptying *emptying = &clients->emptying;
+	const struct drain *drain = &clients->drain;
 	usec_t now = loop_now(clients->with.loop);
 
-	if (!emptying->limit)
-		return EMPTYING_NO_LIMIT;
-	if (emptying->is_overdue || now >= emptying->began_at + emptying->limit)
+	if (!drain->limit)
+		return DRAIN_NO_LIMIT;
+	if (drain->is_overdue || now >= drain->began_at + drain->limit)
 		return 0;
-	return emptying->began_at + emptying->limit - now;
+	return drain->began_at + drain->limit - now;
 }
 
-void emptying_describe(const struct clients *clients, char *text, size_t size)
+void drain_describe(const struct clients *clients, char *text, size_t size)
 {
 	const unsigned int *counts = clients->state_counts;
-	usec_t left = emptying_time_left(clients);
+	usec_t left = drain_time_left(clients);
 	char deadline[64] = "no deadline";
 
-	if (left != EMPTYING_NO_LIMIT)
+	if (left != DRAIN_NO_LIMIT)
 		snprintf(deadline, sizeof(deadline), "%lld s left",
 		         (long long)((left + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	snprintf(text, size,
 	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
 	         " closed between transactions, %" PRIu64 " at the deadline; %s",
-	         emptying_left(clients), counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
-	         counts[CLIENT_WAITING], clients->emptying.closed_count,
-	         clients->emptying.cut_count, deadline);
+	         drain_left(clients), counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
+	         counts[CLIENT_WAITING], clients->drain.closed_count, clients->drain.cut_count,
+	         deadline);
 }
 
 static void report(const struct clients *clients)
@@ -149,7 +149,7 @@ static void report(const struct clients *clients)
 	const struct logger log = { clients->with.log, NULL };
 	char text[256];
 
-	emptying_describe(clients, text, sizeof(text));
+	drain_describe(clients, text, sizeof(text));
 	log_info(&log, "%s", text);
 }
 
@@ -165,26 +165,26 @@ static void on_report(struct timer *timer)
 /* Says so when the last one has gone. */
 static void look_for_end(struct clients *clients)
 {
-	struct emptying *emptying = &clients->emptying;
+	struct drain *drain = &clients->drain;
 	const struct logger log = { clients->with.log, NULL };
 
-	if (!emptying->is_on || emptying->is_done || emptying_left(clients))
+	if (!drain->is_on || drain->is_done || drain_left(clients))
 		return;
-	emptying->is_done = true;
-	timer_clear(&emptying->report);
-	timer_clear(&emptying->deadline);
+	drain->is_done = true;
+	timer_clear(&drain->report);
+	timer_clear(&drain->deadline);
 	log_info(&log,
 	         "drained: no client is left; %" PRIu64 " closed between transactions, %" PRIu64
 	         " at the deadline",
-	         emptying->closed_count, emptying->cut_count);
+	         drain->closed_count, drain->cut_count);
 }
 
-void emptying_gone(struct client *client)
+void drain_gone(struct client *client)
 {
 	struct clients *clients = client->clients;
 
 	if (client->is_leaving)
-		clients->emptying.leaving_count--;
+		clients->drain.leaving_count--;
 	client->is_leaving = false;
 	look_for_end(clients);
 }
@@ -197,51 +197,50 @@ static void on_deadline(struct timer *timer)
 	const struct logger log = { clients->with.log, NULL };
 
 	log_warning(&log, "the deadline of DRAIN has passed: closing the %u clients left",
-	            emptying_left(clients) - clients->emptying.leaving_count);
-	clients->emptying.is_overdue = true;
+	            drain_left(clients) - clients->drain.leaving_count);
+	clients->drain.is_overdue = true;
 	look_at_all(clients);
 }
 
-void emptying_begin(struct clients *clients, usec_t limit)
+void drain_begin(struct clients *clients, usec_t limit)
 {
-	struct emptying *emptying = &clients->emptying;
+	struct drain *drain = &clients->drain;
 	struct loop *loop = clients->with.loop;
 	usec_t now = loop_now(loop);
 
-	if (!emptying->is_on)
-		emptying->closed_count = emptying->cut_count = 0;
-	emptying->is_on = true;
-	emptying->is_done = false;
-	emptying->is_overdue = limit == 0;
-	emptying->began_at = now;
-	emptying->limit = limit == EMPTYING_NO_LIMIT ? 0 : limit ? limit : 1;
+	if (!drain->is_on)
+		drain->closed_count = drain->cut_count = 0;
+	drain->is_on = true;
+	drain->is_done = false;
+	drain->is_overdue = limit == 0;
+	drain->began_at = now;
+	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
 	report(clients);
-	timer_set(&emptying->report, loop_line(loop, REPORT_PERIOD, on_report), now);
-	timer_set(&emptying->deadline, limit ? loop_line(loop, emptying->limit, on_deadline) : NULL,
-	          now);
+	timer_set(&drain->report, loop_line(loop, REPORT_PERIOD, on_report), now);
+	timer_set(&drain->deadline, limit ? loop_line(loop, drain->limit, on_deadline) : NULL, now);
 	look_at_all(clients);
 	look_for_end(clients);
 }
 
-void emptying_end(struct clients *clients)
+void drain_end(struct clients *clients)
 {
-	struct emptying *emptying = &clients->emptying;
+	struct drain *drain = &clients->drain;
 	const struct logger log = { clients->with.log, NULL };
 
-	if (!emptying->is_on)
+	if (!drain->is_on)
 		return;
-	if (!emptying->is_done)
+	if (!drain->is_done)
 		log_info(&log, "DRAIN was ended, clients may come again");
 	else
 		log_info(&log, "clients may come again after DRAIN");
-	emptying_stop(clients);
-	emptying->is_on = emptying->is_overdue = false;
+	drain_stop(clients);
+	drain->is_on = drain->is_overdue = false;
 	pools_changed(clients->with.pools);
 }
 
-void emptying_stop(struct clients *clients)
+void drain_stop(struct clients *clients)
 {
 	stop_walk(clients);
-	timer_clear(&clients->emptying.report);
-	timer_clear(&clients->emptying.deadline);
+	timer_clear(&clients->drain.report);
+	timer_clear(&clients->drain.deadline);
 }
