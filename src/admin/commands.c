@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/net/channel.h"
 
@@ -85,23 +85,23 @@ static void refuse_resume(struct console_session *session, struct err *err)
 {
 	const struct database *database;
 	unsigned int count = 0;
-	struct line line = line_begin(session->hint, sizeof(session->hint));
+	struct strbuf line = strbuf_begin(session->hint, sizeof(session->hint));
 
 	err_set(err, ERR_STATE, "pooler is not paused/suspended");
 	TAILQ_FOREACH (database, &pools_of(session)->databases, node) {
 		if (!database->is_paused || count++ >= NAMED_MAX)
 			continue;
-		line_add(&line, count == 1 ? "Paused by name: \"" : ", \"");
-		line_add(&line, database->name);
-		line_add(&line, "\"");
+		strbuf_add(&line, count == 1 ? "Paused by name: \"" : ", \"");
+		strbuf_add(&line, database->name);
+		strbuf_add(&line, "\"");
 	}
 	if (count > NAMED_MAX) {
-		line_add(&line, " and ");
-		line_add_number(&line, count - NAMED_MAX);
-		line_add(&line, " more");
+		strbuf_add(&line, " and ");
+		strbuf_add_number(&line, count - NAMED_MAX);
+		strbuf_add(&line, " more");
 	}
 	if (count)
-		line_add(&line, ". RESUME with a database's name ends that.");
+		strbuf_add(&line, ". RESUME with a database's name ends that.");
 }
 
 static enum outcome run_resume(struct console_session *session, struct err *err)

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"
@@ -191,12 +191,12 @@ static void cut(char *text)
 
 static void note_message(struct ending_count *count, const struct ending_told *told)
 {
-	struct line line = line_begin(count->message, sizeof(count->message));
+	struct strbuf line = strbuf_begin(count->message, sizeof(count->message));
 
-	line_add(&line, told->words);
+	strbuf_add(&line, told->words);
 	if (told->detail) {
-		line_add(&line, ": ");
-		line_add(&line, told->detail);
+		strbuf_add(&line, ": ");
+		strbuf_add(&line, told->detail);
 	}
 	if (line.count + 1 == sizeof(count->message))
 		cut(count->message);

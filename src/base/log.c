@@ -271,16 +271,17 @@ bool log_wants(const struct log *log, enum log_level level)
 static void new_second(struct log *log, time_t second)
 {
 	struct tm local;
-	struct line line = line_begin(log->stamp, sizeof(log->stamp));
+	struct strbuf line = strbuf_begin(log->stamp, sizeof(log->stamp));
 	char words[64];
 
 	localtime_r(&second, &local);
-	line_add_bytes(&line, words, strftime(words, sizeof(words), "%Y-%m-%d %H:%M:%S.", &local));
+	strbuf_add_bytes(&line, words,
+	                 strftime(words, sizeof(words), "%Y-%m-%d %H:%M:%S.", &local));
 	log->fraction_at = line.count;
-	line_add(&line, "000 ");
-	line_add_bytes(&line, words, strftime(words, sizeof(words), "%Z [", &local));
-	line_add_number(&line, (uint64_t)(log->pid ? log->pid : (long)getpid()));
-	line_add(&line, "] ");
+	strbuf_add(&line, "000 ");
+	strbuf_add_bytes(&line, words, strftime(words, sizeof(words), "%Z [", &local));
+	strbuf_add_number(&line, (uint64_t)(log->pid ? log->pid : (long)getpid()));
+	strbuf_add(&line, "] ");
 	log->stamp_count = line.count;
 	log->second = second;
 }
@@ -332,7 +333,7 @@ static void add_record(struct log *log, enum log_level level, const struct log_w
 }
 
 /* Called with the lock held: the log speaks for itself. */
-static void add_own(struct log *log, enum log_level level, const struct line *line)
+static void add_own(struct log *log, enum log_level level, const struct strbuf *line)
 {
 	static const struct log_who nobody;
 
@@ -342,10 +343,10 @@ static void add_own(struct log *log, enum log_level level, const struct line *li
 static void add_lost(struct log *log)
 {
 	char words[80];
-	struct line line = line_begin(words, sizeof(words));
+	struct strbuf line = strbuf_begin(words, sizeof(words));
 
-	line_add_number(&line, log->lost_count);
-	line_add(&line, " log lines lost: the log is written too slowly");
+	strbuf_add_number(&line, log->lost_count);
+	strbuf_add(&line, " log lines lost: the log is written too slowly");
 	log->lost_count = 0;
 	add_own(log, LOG_LEVEL_WARNING, &line);
 }
@@ -355,7 +356,7 @@ static void add_suppressed(struct log *log)
 {
 	time_t now = clock_now() / USEC_PER_SEC;
 	char words[LOG_KIND_TEXT + 64];
-	struct line line = line_begin(words, sizeof(words));
+	struct strbuf line = strbuf_begin(words, sizeof(words));
 	enum log_level level;
 
 	if (!log_limit_is_due(&log->limit, now)) {
@@ -365,36 +366,36 @@ static void add_suppressed(struct log *log)
 	}
 	while (log_limit_next(&log->limit, now, &level, &line)) {
 		add_own(log, level, &line);
-		line = line_begin(words, sizeof(words));
+		line = strbuf_begin(words, sizeof(words));
 	}
 }
 
 /* As the contract has it. */
-static void add_who(struct line *line, const struct log_who *who)
+static void add_who(struct strbuf *line, const struct log_who *who)
 {
 	if (who->pointer) {
-		line_add(line, *who->kind == 'c' ? "C-" : "S-");
-		line_add_pointer(line, who->pointer);
-		line_add(line, ": ");
+		strbuf_add(line, *who->kind == 'c' ? "C-" : "S-");
+		strbuf_add_pointer(line, who->pointer);
+		strbuf_add(line, ": ");
 	}
 	if (who->database) {
-		line_add(line, who->database);
-		line_add(line, "/");
-		line_add(line, who->user);
+		strbuf_add(line, who->database);
+		strbuf_add(line, "/");
+		strbuf_add(line, who->user);
 	}
 	if (who->address.count) {
 		if (who->database)
-			line_add(line, "@");
-		line_add_bytes(line, who->address.at, who->address.count);
+			strbuf_add(line, "@");
+		strbuf_add_bytes(line, who->address.at, who->address.count);
 	}
-	line_add(line, " ");
+	strbuf_add(line, " ");
 }
 
 static void begin(const struct logger *logger, struct log_entry *entry)
 {
 	struct log_who *who = &entry->who;
 
-	entry->line = line_begin(entry->room, sizeof(entry->room));
+	entry->line = strbuf_begin(entry->room, sizeof(entry->room));
 	entry->is_json = __atomic_load_n(&logger->log->is_json, __ATOMIC_RELAXED);
 	who->kind = who->database = who->user = NULL;
 	who->pointer = NULL;
@@ -402,7 +403,7 @@ static void begin(const struct logger *logger, struct log_entry *entry)
 	who->facts = NULL;
 	who->is_json = entry->is_json;
 	who->id = 0;
-	who->address = line_begin(who->room, sizeof(who->room));
+	who->address = strbuf_begin(who->room, sizeof(who->room));
 	if (logger->who)
 		logger->who(logger, who);
 	if (logger->who && !entry->is_json)
@@ -501,7 +502,7 @@ void log_event(const struct logger *logger, enum log_level level, const struct l
 		return;
 	entry.who.facts = facts;
 	va_start(args, format);
-	line_vprintf(&entry.line, format, args);
+	strbuf_vprintf(&entry.line, format, args);
 	va_end(args);
 	log_end(logger, level, &entry);
 }
@@ -513,7 +514,7 @@ void log_write(const struct logger *logger, enum log_level level, const char *fo
 
 	begin(logger, &entry);
 	va_start(args, format);
-	line_vprintf(&entry.line, format, args);
+	strbuf_vprintf(&entry.line, format, args);
 	va_end(args);
 	log_end(logger, level, &entry);
 }

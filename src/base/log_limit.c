@@ -69,7 +69,7 @@ bool log_limit_passes(struct log_limit *limit, enum log_level level, struct byte
 	return false;
 }
 
-bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level, struct line *line)
+bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level, struct strbuf *line)
 {
 	while (limit->is_over && limit->kind_count) {
 		struct log_kind *kind = &limit->kinds[--limit->kind_count];
@@ -77,10 +77,10 @@ bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level, 
 		if (kind->count <= limit->per_second)
 			continue;
 		*level = kind->level;
-		line_add_number(line, kind->count - limit->per_second);
-		line_add(line, " more suppressed: ");
-		line_add(line, kind->text);
-		line_add(line, "...");
+		strbuf_add_number(line, kind->count - limit->per_second);
+		strbuf_add(line, " more suppressed: ");
+		strbuf_add(line, kind->text);
+		strbuf_add(line, "...");
 		return true;
 	}
 	limit->is_over = false;

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "pgweir/base/bytes.h"
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 #include "pgweir/base/log.h"
 
 #define LOG_KINDS 64
@@ -42,7 +42,8 @@ static inline bool log_limit_is_due(const struct log_limit *limit, time_t now)
 }
 
 /* "N more suppressed: words". false: all has been said; a new second begins with `now`. */
-bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level, struct line *line);
+bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level,
+                    struct strbuf *line);
 
 /* Begins a new second, if it is one, and nothing is due. */
 void log_limit_turn(struct log_limit *limit, time_t now);

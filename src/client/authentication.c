@@ -242,14 +242,14 @@ static void log_attempt(const struct client *client)
 	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
 	entry.who.facts = &(struct log_facts){ .event = "login_attempt" };
-	line_add(&entry.line, "login attempt: db=");
-	line_add(&entry.line, login->database);
-	line_add(&entry.line, " user=");
-	line_add(&entry.line, login->user);
-	line_add(&entry.line, " tls=");
-	line_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
-	line_add(&entry.line, " replication=");
-	line_add(&entry.line, replication[client->replication]);
+	strbuf_add(&entry.line, "login attempt: db=");
+	strbuf_add(&entry.line, login->database);
+	strbuf_add(&entry.line, " user=");
+	strbuf_add(&entry.line, login->user);
+	strbuf_add(&entry.line, " tls=");
+	strbuf_add(&entry.line, *tls_text(&client->stream, tls, sizeof(tls)) ? tls : "no");
+	strbuf_add(&entry.line, " replication=");
+	strbuf_add(&entry.line, replication[client->replication]);
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 

@@ -75,17 +75,17 @@ static void forward(struct client *client, struct bytes key)
 static const char *say_asker(const struct client *client, const struct client *target, char *out,
                              size_t size)
 {
-	struct line line = line_begin(out, size);
+	struct strbuf line = strbuf_begin(out, size);
 
 	if (client)
 		address_add(&client->peer, &line);
 	else
-		line_add(&line, "the process that took over");
-	line_add(&line, " for client ");
+		strbuf_add(&line, "the process that took over");
+	strbuf_add(&line, " for client ");
 	address_add(&target->peer, &line);
-	line_add(&line, " (id ");
-	line_add_number(&line, target->id);
-	line_add(&line, ")");
+	strbuf_add(&line, " (id ");
+	strbuf_add_number(&line, target->id);
+	strbuf_add(&line, ")");
 	return out;
 }
 

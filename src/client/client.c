@@ -150,16 +150,16 @@ const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE])
 	return out;
 }
 
-void client_add_application_name(const struct client *client, struct line *line)
+void client_add_application_name(const struct client *client, struct strbuf *line)
 {
 	const char *name = params_find(client->params, "application_name");
 	char room[CLIENT_PLAIN_SIZE];
 
 	if (!name || !*name)
 		return;
-	line_add(line, " application_name=\"");
-	line_add(line, client_plain(name, room));
-	line_add(line, "\"");
+	strbuf_add(line, " application_name=\"");
+	strbuf_add(line, client_plain(name, room));
+	strbuf_add(line, "\"");
 }
 
 static void log_close(const struct client *client, const char *reason, const char *sqlstate)
@@ -175,11 +175,11 @@ static void log_close(const struct client *client, const char *reason, const cha
 		                               .reason = reason,
 		                               .has_duration = true,
 		                               .duration = age };
-	line_add(&entry.line, "closing because: ");
-	line_add(&entry.line, reason);
-	line_add(&entry.line, " (age=");
-	line_add_number(&entry.line, (uint64_t)(age / USEC_PER_SEC));
-	line_add(&entry.line, "s)");
+	strbuf_add(&entry.line, "closing because: ");
+	strbuf_add(&entry.line, reason);
+	strbuf_add(&entry.line, " (age=");
+	strbuf_add_number(&entry.line, (uint64_t)(age / USEC_PER_SEC));
+	strbuf_add(&entry.line, "s)");
 	if (!entry.is_json)
 		client_add_application_name(client, &entry.line);
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);

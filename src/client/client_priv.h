@@ -40,7 +40,7 @@ void client_hurry(struct client *client);
 void client_give_up(struct client *client, enum err_code code, const char *words);
 
 /* Adds ` application_name="..."`, if it has one: behind all that the contract has in a line. */
-void client_add_application_name(const struct client *client, struct line *line);
+void client_add_application_name(const struct client *client, struct strbuf *line);
 
 /*
  * A name of the client's own choice as others may read it: printable ASCII without quotes, a `?`

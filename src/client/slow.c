@@ -65,13 +65,13 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 		note_prepared(client, body);
 }
 
-static void add_ms(struct line *line, usec_t duration)
+static void add_ms(struct strbuf *line, usec_t duration)
 {
 	unsigned long long usec = (unsigned long long)duration;
 	char text[48];
 
 	snprintf(text, sizeof(text), "%llu.%03llu ms", usec / 1000, usec % 1000);
-	line_add(line, text);
+	strbuf_add(line, text);
 }
 
 /* The text is whatever the client wrote, so it stands last. */
@@ -88,19 +88,19 @@ static void tell(const struct client *client, usec_t duration, usec_t wait)
 	if (!log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
 	entry.who.facts = &facts;
-	line_add(&entry.line, "slow statement: ");
+	strbuf_add(&entry.line, "slow statement: ");
 	add_ms(&entry.line, duration);
 	if (wait) {
-		line_add(&entry.line, " (waiting ");
+		strbuf_add(&entry.line, " (waiting ");
 		add_ms(&entry.line, wait);
-		line_add(&entry.line, ", running ");
+		strbuf_add(&entry.line, ", running ");
 		add_ms(&entry.line, duration - wait);
-		line_add(&entry.line, ")");
+		strbuf_add(&entry.line, ")");
 	}
 	if (!entry.is_json)
 		client_add_application_name(client, &entry.line);
-	line_add(&entry.line, ": ");
-	line_add(&entry.line, client->slow ? client->slow : "(text not known)");
+	strbuf_add(&entry.line, ": ");
+	strbuf_add(&entry.line, client->slow ? client->slow : "(text not known)");
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 

@@ -175,62 +175,62 @@ bool address_equal(const struct address *a, const struct address *b)
 /* ---- to text ---- */
 
 /* Said at each connection: inet_ntop() would take a printf for it. */
-static void add_ipv4(const struct in_addr *in, struct line *line)
+static void add_ipv4(const struct in_addr *in, struct strbuf *line)
 {
 	const unsigned char *part = (const unsigned char *)&in->s_addr;
 
 	for (int i = 0; i < 4; i++) {
 		if (i > 0)
-			line_add_bytes(line, ".", 1);
-		line_add_number(line, part[i]);
+			strbuf_add_bytes(line, ".", 1);
+		strbuf_add_number(line, part[i]);
 	}
 }
 
-static void add_ipv6(const struct sockaddr_in6 *in6, struct line *line)
+static void add_ipv6(const struct sockaddr_in6 *in6, struct strbuf *line)
 {
 	char text[INET6_ADDRSTRLEN] = "";
 
 	inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-	line_add(line, text);
+	strbuf_add(line, text);
 	if (in6->sin6_scope_id) {
-		line_add_bytes(line, "%", 1);
-		line_add_number(line, in6->sin6_scope_id);
+		strbuf_add_bytes(line, "%", 1);
+		strbuf_add_number(line, in6->sin6_scope_id);
 	}
 }
 
-static void add_host(const struct address *address, struct line *line)
+static void add_host(const struct address *address, struct strbuf *line)
 {
 	if (address->family == AF_UNIX)
-		line_add(line, "unix");
+		strbuf_add(line, "unix");
 	else if (address->family == AF_INET)
 		add_ipv4(&address->in.sin_addr, line);
 	else if (address->family == AF_INET6)
 		add_ipv6(&address->in6, line);
 	else
-		line_add(line, "nowhere");
+		strbuf_add(line, "nowhere");
 }
 
-void address_add(const struct address *address, struct line *line)
+void address_add(const struct address *address, struct strbuf *line)
 {
 	bool has_brackets = address->family == AF_INET6;
 
 	if (has_brackets)
-		line_add_bytes(line, "[", 1);
+		strbuf_add_bytes(line, "[", 1);
 	add_host(address, line);
 	if (has_brackets)
-		line_add_bytes(line, "]", 1);
+		strbuf_add_bytes(line, "]", 1);
 	if (address->family == AF_UNIX) {
-		line_add_bytes(line, "(", 1);
-		line_add_number(line, (uint64_t)address->un.pid);
-		line_add_bytes(line, ")", 1);
+		strbuf_add_bytes(line, "(", 1);
+		strbuf_add_number(line, (uint64_t)address->un.pid);
+		strbuf_add_bytes(line, ")", 1);
 	}
-	line_add_bytes(line, ":", 1);
-	line_add_number(line, address_port(address));
+	strbuf_add_bytes(line, ":", 1);
+	strbuf_add_number(line, address_port(address));
 }
 
 const char *address_format_host(const struct address *address, char *out, size_t size)
 {
-	struct line line = line_begin(out, size);
+	struct strbuf line = strbuf_begin(out, size);
 
 	add_host(address, &line);
 	return out;
@@ -238,7 +238,7 @@ const char *address_format_host(const struct address *address, char *out, size_t
 
 const char *address_format(const struct address *address, char *out, size_t size)
 {
-	struct line line = line_begin(out, size);
+	struct strbuf line = strbuf_begin(out, size);
 
 	address_add(address, &line);
 	return out;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 #include "pgweir/base/text.h"
 
 #include "pool_priv.h"
@@ -121,21 +121,21 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
 	char room[ADDRESS_TEXT_SIZE];
 	const char *address = address_format_host(&server->peer, room, sizeof(room));
-	struct line line = line_begin(out, size);
+	struct strbuf line = strbuf_begin(out, size);
 
 	if (*server->path) {
-		line_add(&line, server->path);
+		strbuf_add(&line, server->path);
 	} else if (server->peer.family != AF_INET && server->peer.family != AF_INET6) {
-		line_add(&line, *name ? name : "(no host)");
-		line_add(&line, ":");
-		line_add_number(&line, (uint64_t)port);
+		strbuf_add(&line, *name ? name : "(no host)");
+		strbuf_add(&line, ":");
+		strbuf_add_number(&line, (uint64_t)port);
 	} else if (strcmp(address, name) == 0) {
 		address_add(&server->peer, &line);
 	} else {
-		line_add(&line, name);
-		line_add(&line, " (");
+		strbuf_add(&line, name);
+		strbuf_add(&line, " (");
 		address_add(&server->peer, &line);
-		line_add(&line, ")");
+		strbuf_add(&line, ")");
 	}
 	return out;
 }
@@ -164,20 +164,20 @@ static void say(const struct server *server, const struct outage *outage, const 
 
 	if (!log_begin(&log, LOG_LEVEL_WARNING, &entry))
 		return;
-	line_add(&entry.line, database->name);
-	line_add(&entry.line, ": PostgreSQL at ");
-	line_add(&entry.line, outage->where);
-	line_add(&entry.line, " cannot be reached: ");
-	line_add(&entry.line, reason_of(err));
-	line_add(&entry.line, "; ");
-	line_add_number(&entry.line, waiting);
-	line_add(&entry.line, waiting == 1 ? " client waits" : " clients wait");
+	strbuf_add(&entry.line, database->name);
+	strbuf_add(&entry.line, ": PostgreSQL at ");
+	strbuf_add(&entry.line, outage->where);
+	strbuf_add(&entry.line, " cannot be reached: ");
+	strbuf_add(&entry.line, reason_of(err));
+	strbuf_add(&entry.line, "; ");
+	strbuf_add_number(&entry.line, waiting);
+	strbuf_add(&entry.line, waiting == 1 ? " client waits" : " clients wait");
 	if (outage->was_said) {
-		line_add(&entry.line, "; ");
-		line_add_number(&entry.line, outage->failures);
-		line_add(&entry.line, " attempts failed in the last ");
-		line_add_number(&entry.line, (uint64_t)((now - outage->said_at) / USEC_PER_SEC));
-		line_add(&entry.line, " s");
+		strbuf_add(&entry.line, "; ");
+		strbuf_add_number(&entry.line, outage->failures);
+		strbuf_add(&entry.line, " attempts failed in the last ");
+		strbuf_add_number(&entry.line, (uint64_t)((now - outage->said_at) / USEC_PER_SEC));
+		strbuf_add(&entry.line, " s");
 	}
 	log_end(&log, LOG_LEVEL_WARNING, &entry);
 }

@@ -268,7 +268,7 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 
 	who->kind = "peer";
 	who->pointer = forward;
-	line_add(&who->address, forward->pool->name);
+	strbuf_add(&who->address, forward->pool->name);
 }
 
 struct forward *forward_start(struct pools *pools, int id, struct bytes key,

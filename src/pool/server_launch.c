@@ -41,7 +41,7 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 	if (server->peer.family)
 		address_add(&server->peer, &who->address);
 	else
-		line_add(&who->address, "(not connected)");
+		strbuf_add(&who->address, "(not connected)");
 }
 
 void server_login_free(struct server *server)

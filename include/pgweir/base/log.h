@@ -25,7 +25,7 @@
 
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 
 enum log_level {
 	LOG_LEVEL_FATAL,
@@ -80,7 +80,7 @@ struct log_who {
 	const void *pointer; /* NULL: not told */
 	uint64_t id;         /* as in SHOW; 0 = none. Not in the text */
 	const char *database, *user;   /* both or none */
-	struct line address;           /* begins empty, in `room` */
+	struct strbuf address;         /* begins empty, in `room` */
 	bool is_json;                  /* what only JSON has is worth looking for */
 	const char *application_name;  /* NULL or "": none. JSON only */
 	const struct log_facts *facts; /* of the line. JSON only */
@@ -113,13 +113,13 @@ bool log_wants(const struct log *log, enum log_level level);
  * A line put together from pieces, for what is said at each connection:
  *
  *	if (log_begin(&logger, LOG_LEVEL_INFO, &entry)) {
- *		line_add(&entry.line, "...");
+ *		strbuf_add(&entry.line, "...");
  *		log_end(&logger, LOG_LEVEL_INFO, &entry);
  *	}
  */
 struct log_entry {
-	struct line line; /* has the speaker's prefix, if the log is text */
-	size_t text_at;   /* the bytes of that */
+	struct strbuf line; /* has the speaker's prefix, if the log is text */
+	size_t text_at;     /* the bytes of that */
 	bool is_json;
 	struct log_who who; /* JSON: told apart */
 	char room[LOG_TEXT_MAX];

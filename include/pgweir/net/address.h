@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 
 /* What a Unix socket is known by: the process there when it connected. */
 struct address_unix {
@@ -78,7 +78,7 @@ bool address_equal_host(const struct address *a, const struct address *b);
 bool address_equal(const struct address *a, const struct address *b);
 
 /* Adds it to a line as address_format() writes it. */
-void address_add(const struct address *address, struct line *line);
+void address_add(const struct address *address, struct strbuf *line);
 
 /*
  * Text into `out` of `size` bytes (cut when short), which is returned.

@@ -40,7 +40,7 @@ START_TEST(log_limit_says_how_many_more)
 {
 	struct log_limit limit = { .per_second = 2, .second = 5 };
 	char words[128];
-	struct line line = line_begin(words, sizeof(words));
+	struct strbuf line = strbuf_begin(words, sizeof(words));
 	enum log_level level;
 
 	for (int i = 0; i < 10; i++)

@@ -21,7 +21,7 @@ static void speak(const struct logger *logger, struct log_who *who)
 	who->kind = "pool";
 	who->database = "db";
 	who->user = "user";
-	line_add(&who->address, "unix");
+	strbuf_add(&who->address, "unix");
 }
 
 static size_t read_file(const char *path, char *out, size_t size)
@@ -164,7 +164,7 @@ static void speak_as_client(const struct logger *logger, struct log_who *who)
 	who->id = 7;
 	who->database = "d\"b";
 	who->user = "u";
-	line_add(&who->address, "127.0.0.1:5");
+	strbuf_add(&who->address, "127.0.0.1:5");
 }
 
 START_TEST(log_tells_of_a_client_in_text_and_json)
@@ -245,7 +245,7 @@ struct logger_from {
 
 static void speak_from(const struct logger *logger, struct log_who *who)
 {
-	line_add(&who->address, ((const struct logger_from *)logger)->host->address);
+	strbuf_add(&who->address, ((const struct logger_from *)logger)->host->address);
 }
 
 START_TEST(log_tells_the_host_in_json)

@@ -2,20 +2,20 @@
 /*
  * Lines from pieces.
  */
-#include "pgweir/base/line.h"
+#include "pgweir/base/strbuf.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "pgweir/base/banned.h"
 
-struct line line_begin(char *out, size_t size)
+struct strbuf strbuf_begin(char *out, size_t size)
 {
 	out[0] = 0;
-	return (struct line){ .at = out, .size = size };
+	return (struct strbuf){ .at = out, .size = size };
 }
 
-void line_add_bytes(struct line *line, const char *bytes, size_t count)
+void strbuf_add_bytes(struct strbuf *line, const char *bytes, size_t count)
 {
 	size_t room = line->size - 1 - line->count;
 
@@ -26,10 +26,13 @@ void line_add_bytes(struct line *line, const char *bytes, size_t count)
 	line->at[line->count] = 0;
 }
 
-void line_add(struct line *line, const char *text) { line_add_bytes(line, text, strlen(text)); }
+void strbuf_add(struct strbuf *line, const char *text)
+{
+	strbuf_add_bytes(line, text, strlen(text));
+}
 
 /* The digits are made from the last to the first; by a fixed base, so that nothing is divided. */
-void line_add_number(struct line *line, uint64_t number)
+void strbuf_add_number(struct strbuf *line, uint64_t number)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -38,10 +41,10 @@ void line_add_number(struct line *line, uint64_t number)
 		digits[--at] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number);
-	line_add_bytes(line, digits + at, sizeof(digits) - at);
+	strbuf_add_bytes(line, digits + at, sizeof(digits) - at);
 }
 
-void line_add_pointer(struct line *line, const void *pointer)
+void strbuf_add_pointer(struct strbuf *line, const void *pointer)
 {
 	uintptr_t number = (uintptr_t)pointer;
 	char digits[2 + 2 * sizeof(number)];
@@ -53,10 +56,10 @@ void line_add_pointer(struct line *line, const void *pointer)
 	} while (number);
 	digits[--at] = 'x';
 	digits[--at] = '0';
-	line_add_bytes(line, digits + at, sizeof(digits) - at);
+	strbuf_add_bytes(line, digits + at, sizeof(digits) - at);
 }
 
-void line_vprintf(struct line *line, const char *format, va_list args)
+void strbuf_vprintf(struct strbuf *line, const char *format, va_list args)
 {
 	size_t room = line->size - line->count;
 	int count = vsnprintf(line->at + line->count, room, format, args);
