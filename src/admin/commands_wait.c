@@ -179,7 +179,7 @@ static void on_tick(struct timer *timer)
 	struct loop *loop = session->console->with.loop;
 	char text[256];
 
-	timer_set(timer, loop_line(loop, TICK_PERIOD, on_tick), loop_now(loop));
+	timer_set(timer, loop_timer_queue(loop, TICK_PERIOD, on_tick), loop_now(loop));
 	if (stream_unsent(&session->client->stream))
 		return;
 	drain_describe(session->console->clients, text, sizeof(text));

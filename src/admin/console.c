@@ -142,7 +142,7 @@ void console_configure(struct console *console)
 {
 	usec_t period = console_config(console)->stats_period;
 
-	timer_set(&console->tick, loop_line(console->with.loop, period, on_tick),
+	timer_set(&console->tick, loop_timer_queue(console->with.loop, period, on_tick),
 	          console->ticked_at);
 }
 

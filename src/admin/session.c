@@ -149,7 +149,7 @@ void session_later(struct console_session *session)
 {
 	struct loop *loop = session->console->with.loop;
 
-	timer_set(&session->turn, loop_line(loop, 1, on_turn), loop_now(loop));
+	timer_set(&session->turn, loop_timer_queue(loop, 1, on_turn), loop_now(loop));
 }
 
 /* One piece of rows. true: there may be more of them. */

@@ -150,7 +150,7 @@ void auth_cache_init(struct auth_cache *answers, struct loop *loop)
 
 void auth_cache_keep(struct auth_cache *answers, struct auth_answer *answer, usec_t limit)
 {
-	struct timer_line *line = loop_line(answers->loop, limit, on_due);
+	struct timer_queue *line = loop_timer_queue(answers->loop, limit, on_due);
 	struct auth_answer *same = find(answers, answer->key, answer->key_count);
 
 	if (same)

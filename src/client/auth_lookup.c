@@ -290,9 +290,9 @@ static void arm(struct auth_lookup *lookup)
 
 	if (lookup->borrower.state == BORROWER_WAITING && wait &&
 	    (!login || since + wait < lookup->begun_at + login))
-		timer_set(&lookup->timer, loop_line(loop, wait, on_wait_due), since);
+		timer_set(&lookup->timer, loop_timer_queue(loop, wait, on_wait_due), since);
 	else
-		timer_set(&lookup->timer, loop_line(loop, login, on_due), lookup->begun_at);
+		timer_set(&lookup->timer, loop_timer_queue(loop, login, on_due), lookup->begun_at);
 }
 
 /* ---- the query, once there is a server ---- */

@@ -36,10 +36,10 @@ void client_login_begin(struct client *client)
 {
 	struct clients *clients = client->clients;
 
-	timer_set(
-	    &client->timer,
-	    loop_line(clients->with.loop, clients->config->client_login_timeout, on_login_due),
-	    client->connected_at);
+	timer_set(&client->timer,
+	          loop_timer_queue(clients->with.loop, clients->config->client_login_timeout,
+	                           on_login_due),
+	          client->connected_at);
 }
 
 /* ---- who it is ---- */

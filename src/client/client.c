@@ -293,7 +293,8 @@ static void linger(struct client *client)
 	detach(client);
 	client_login_free(client);
 	client_enter(client, CLIENT_LINGERING);
-	timer_set(&client->timer, loop_line(loop, LINGER_LIMIT, on_linger_due), loop_now(loop));
+	timer_set(&client->timer, loop_timer_queue(loop, LINGER_LIMIT, on_linger_due),
+	          loop_now(loop));
 	if (stream_is_halted(&client->stream))
 		stream_go_on(&client->stream);
 	stream_push(&client->stream);
@@ -474,14 +475,15 @@ void client_idle_begin(struct client *client)
 	usec_t limit = idle_limit(client);
 
 	if (limit || timer_is_set(&client->timer))
-		timer_set(&client->timer, loop_line(loop, limit, on_idle_due), loop_now(loop));
+		timer_set(&client->timer, loop_timer_queue(loop, limit, on_idle_due),
+		          loop_now(loop));
 }
 
 void client_idle_resume(struct client *client, usec_t since)
 {
 	struct loop *loop = client->clients->with.loop;
 
-	timer_set(&client->timer, loop_line(loop, idle_limit(client), on_idle_due), since);
+	timer_set(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due), since);
 }
 
 usec_t client_idle_since(const struct client *client)
@@ -514,9 +516,9 @@ static void arm_wait(struct client *client, usec_t since)
 	usec_t query = config_query_timeout(config, client->role->entry);
 
 	if (query && (!wait || query < wait))
-		timer_set(&client->timer, loop_line(loop, query, on_query_due), since);
+		timer_set(&client->timer, loop_timer_queue(loop, query, on_query_due), since);
 	else
-		timer_set(&client->timer, loop_line(loop, wait, on_wait_due), since);
+		timer_set(&client->timer, loop_timer_queue(loop, wait, on_wait_due), since);
 }
 
 /* Its login still has its own limit: the one that ends first counts. */
@@ -558,7 +560,7 @@ void client_wait_begin(struct client *client)
 		return;
 	/* The notice comes first, if its time comes first. */
 	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
-		timer_set(&client->timer, loop_line(loop, notify, on_notify_due),
+		timer_set(&client->timer, loop_timer_queue(loop, notify, on_notify_due),
 		          client->request_at);
 }
 
@@ -578,7 +580,8 @@ void client_rearm(struct client *client)
 		client_newcomer_begin(client);
 		return;
 	case CLIENT_IDLE:
-		timer_change(&client->timer, loop_line(loop, idle_limit(client), on_idle_due));
+		timer_change(&client->timer,
+		             loop_timer_queue(loop, idle_limit(client), on_idle_due));
 		return;
 	case CLIENT_LATE:
 		late_begin_arm(client);

@@ -158,7 +158,7 @@ static void on_report(struct timer *timer)
 	struct clients *clients = CLIENTS_OF(timer, report);
 
 	report(clients);
-	timer_set(timer, loop_line(clients->with.loop, REPORT_PERIOD, on_report),
+	timer_set(timer, loop_timer_queue(clients->with.loop, REPORT_PERIOD, on_report),
 	          loop_now(clients->with.loop));
 }
 
@@ -216,8 +216,9 @@ void drain_begin(struct clients *clients, usec_t limit)
 	drain->began_at = now;
 	drain->limit = limit == DRAIN_NO_LIMIT ? 0 : limit ? limit : 1;
 	report(clients);
-	timer_set(&drain->report, loop_line(loop, REPORT_PERIOD, on_report), now);
-	timer_set(&drain->deadline, limit ? loop_line(loop, drain->limit, on_deadline) : NULL, now);
+	timer_set(&drain->report, loop_timer_queue(loop, REPORT_PERIOD, on_report), now);
+	timer_set(&drain->deadline,
+	          limit ? loop_timer_queue(loop, drain->limit, on_deadline) : NULL, now);
 	look_at_all(clients);
 	look_for_end(clients);
 }

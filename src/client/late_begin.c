@@ -92,10 +92,10 @@ void late_begin_arm(struct client *client)
 	usec_t since = client->late->answered_at;
 
 	if (whole && (!idle || client->xact_at + whole < since + idle))
-		timer_set(&client->timer, loop_line(loop, whole, on_transaction_due),
+		timer_set(&client->timer, loop_timer_queue(loop, whole, on_transaction_due),
 		          client->xact_at);
 	else if (idle)
-		timer_set(&client->timer, loop_line(loop, idle, on_idle_due), since);
+		timer_set(&client->timer, loop_timer_queue(loop, idle, on_idle_due), since);
 	else
 		timer_clear(&client->timer);
 }

@@ -123,10 +123,11 @@ static void set_timer(struct client *client, usec_t delay)
 	usec_t limit = client->clients->config->client_login_timeout;
 
 	if (limit && client->connected_at + limit < loop_now(loop) + delay)
-		timer_set(&client->timer, loop_line(loop, limit, on_delay_due),
+		timer_set(&client->timer, loop_timer_queue(loop, limit, on_delay_due),
 		          client->connected_at);
 	else
-		timer_set(&client->timer, loop_line(loop, delay, on_delay_due), loop_now(loop));
+		timer_set(&client->timer, loop_timer_queue(loop, delay, on_delay_due),
+		          loop_now(loop));
 }
 
 /* Too many wait: answers the oldest. Logs the first of a run of these. */

@@ -24,7 +24,7 @@ struct loop {
 	struct task_list tasks;
 	void (*at_turn_end)(void *arg);
 	void *at_turn_end_arg;
-	struct timer_line *lines;
+	struct timer_queue *lines;
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to be closed when the kernel has been told */
 	size_t leaving_count, leaving_room;

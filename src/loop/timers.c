@@ -31,7 +31,7 @@ struct line_key {
 	void (*on_due)(struct timer *timer);
 };
 
-struct timer_line {
+struct timer_queue {
 	struct line_key key;
 	struct loop *loop;
 	struct timer_list timers; /* in the order of their `due` */
@@ -43,7 +43,7 @@ struct timer_line {
 	UT_hash_handle hh;
 };
 
-static void line_arm(struct timer_line *line)
+static void line_arm(struct timer_queue *line)
 {
 	const struct timer *head = TAILQ_FIRST(&line->timers);
 	usec_t wait;
@@ -60,7 +60,7 @@ static void line_arm(struct timer_line *line)
 	                                                           wait % USEC_PER_SEC }) == 0;
 }
 
-static size_t count_due(const struct timer_line *line, usec_t now)
+static size_t count_due(const struct timer_queue *line, usec_t now)
 {
 	const struct timer *timer;
 	size_t count = 0;
@@ -75,7 +75,7 @@ static size_t count_due(const struct timer_line *line, usec_t now)
 
 static void on_line_due(int fd, short events, void *arg)
 {
-	struct timer_line *line = arg;
+	struct timer_queue *line = arg;
 	usec_t now = loop_now(line->loop);
 	size_t count = count_due(line, now);
 	struct timer *timer;
@@ -94,9 +94,9 @@ static void on_line_due(int fd, short events, void *arg)
 	line_arm(line);
 }
 
-static struct timer_line *line_new(struct loop *loop, const struct line_key *key)
+static struct timer_queue *line_new(struct loop *loop, const struct line_key *key)
 {
-	struct timer_line *line = calloc(1, sizeof(*line));
+	struct timer_queue *line = calloc(1, sizeof(*line));
 
 	if (!line)
 		return NULL;
@@ -114,10 +114,11 @@ static struct timer_line *line_new(struct loop *loop, const struct line_key *key
 	return NULL;
 }
 
-struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(struct timer *timer))
+struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
+                                     void (*on_due)(struct timer *timer))
 {
 	struct line_key key = { limit, on_due };
-	struct timer_line *line;
+	struct timer_queue *line;
 
 	if (limit <= 0)
 		return NULL;
@@ -125,7 +126,7 @@ struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(str
 	return line ? line : line_new(loop, &key);
 }
 
-void timer_set(struct timer *timer, struct timer_line *line, usec_t from)
+void timer_set(struct timer *timer, struct timer_queue *line, usec_t from)
 {
 	struct timer *before;
 	usec_t due;
@@ -151,9 +152,9 @@ void timer_set(struct timer *timer, struct timer_line *line, usec_t from)
 	}
 }
 
-void timer_change(struct timer *timer, struct timer_line *line)
+void timer_change(struct timer *timer, struct timer_queue *line)
 {
-	const struct timer_line *old = timer->line;
+	const struct timer_queue *old = timer->line;
 
 	if (!line)
 		timer_clear(timer);
@@ -171,7 +172,7 @@ void timer_clear(struct timer *timer)
 
 void timers_free(struct loop *loop)
 {
-	struct timer_line *line, *next;
+	struct timer_queue *line, *next;
 
 	HASH_ITER (hh, loop->lines, line, next) {
 		assert(TAILQ_EMPTY(&line->timers));

@@ -243,7 +243,7 @@ static void look(struct timer *timer)
 	}
 	if (daemon->pools->suspend == SUSPEND_NONE)
 		clients_calm(daemon->clients);
-	timer_set(timer, loop_line(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
+	timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look), loop_now(daemon->loop));
 	obey_requests(handover);
 }
 
@@ -270,7 +270,7 @@ static void move(struct handover *handover)
 	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
 	         clients_served_count(daemon->clients));
 	timer_set(&handover->deadline,
-	          loop_line(daemon->loop, daemon->config->takeover_timeout, on_deadline),
+	          loop_timer_queue(daemon->loop, daemon->config->takeover_timeout, on_deadline),
 	          loop_now(daemon->loop));
 	look(&handover->look);
 }

@@ -325,7 +325,7 @@ static void on_watchdog(struct timer *timer)
 	    (struct daemon *)((char *)timer - offsetof(struct daemon, watchdog));
 
 	notify_send(&daemon->notify, "WATCHDOG=1");
-	timer_set(timer, loop_line(daemon->loop, daemon->notify.watchdog / 2, on_watchdog),
+	timer_set(timer, loop_timer_queue(daemon->loop, daemon->notify.watchdog / 2, on_watchdog),
 	          loop_now(daemon->loop));
 }
 

@@ -55,7 +55,7 @@ static void look(struct timer *timer)
 	if (is_done)
 		finish(daemon);
 	else
-		timer_set(timer, loop_line(daemon->loop, LOOK_PERIOD, look),
+		timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look),
 		          loop_now(daemon->loop));
 }
 

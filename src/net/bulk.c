@@ -49,7 +49,7 @@ static struct bulk_room *room_new(struct loop *loop)
 	struct bulk_room *room = calloc(1, sizeof(*room));
 
 	if (room)
-		room->line = loop_line(loop, BULK_PAUSE, on_pause);
+		room->line = loop_timer_queue(loop, BULK_PAUSE, on_pause);
 	if (room && !room->line)
 		bulk_room_free(&room);
 	return room;

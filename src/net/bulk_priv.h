@@ -23,7 +23,7 @@ struct bulk {
 };
 
 struct bulk_room {
-	struct timer_line *line; /* of their pauses */
+	struct timer_queue *line; /* of their pauses */
 	struct bulk seats[BULK_SEATS];
 };
 

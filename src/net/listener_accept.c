@@ -48,7 +48,7 @@ static void rest(struct listener *listener, int failure)
 	listener->has_warned = true;
 	listener->is_resting = true;
 	update_doors(listener);
-	timer_set(&listener->rest, loop_line(listener->loop, REST_LIMIT, on_rest_over),
+	timer_set(&listener->rest, loop_timer_queue(listener->loop, REST_LIMIT, on_rest_over),
 	          loop_now(listener->loop));
 	if (listener->options.on_shortage)
 		listener->options.on_shortage(listener->arg);

@@ -201,7 +201,7 @@ static void keep(struct resolver_name *name, usec_t ttl)
 	struct resolver *resolver = name->resolver;
 
 	if (ttl > 0 && !resolver->is_ending)
-		timer_set(&name->expiry, loop_line(resolver->loop, ttl, on_expired),
+		timer_set(&name->expiry, loop_timer_queue(resolver->loop, ttl, on_expired),
 		          loop_now(resolver->loop));
 	name->is_known = timer_is_set(&name->expiry);
 	if (!TAILQ_EMPTY(&name->asks))

@@ -38,7 +38,7 @@ static void wait_period(struct resolver_zone *zone)
 {
 	struct resolver *resolver = zone->resolver;
 
-	timer_set(&zone->timer, loop_line(resolver->loop, resolver->zone_period, on_due),
+	timer_set(&zone->timer, loop_timer_queue(resolver->loop, resolver->zone_period, on_due),
 	          loop_now(resolver->loop));
 }
 

@@ -251,9 +251,10 @@ static void launch(struct cancel *cancel)
 	TAILQ_INSERT_TAIL(&pool->cancels_active, cancel, node);
 	pool->cancel_active_count++;
 	cancel->is_active = true;
-	timer_set(&cancel->way,
-	          loop_line(pools->with.loop, pools->config->server_connect_timeout, on_way_over),
-	          loop_now(pools->with.loop));
+	timer_set(
+	    &cancel->way,
+	    loop_timer_queue(pools->with.loop, pools->config->server_connect_timeout, on_way_over),
+	    loop_now(pools->with.loop));
 	if (address_is_unix(peer)) {
 		snprintf(path, sizeof(path), "%s", cancel->server->path);
 		dial_start_unix(&cancel->dial, pools->with.loop, path, on_connected);
@@ -309,8 +310,8 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	pool->cancel_count++;
 	pool->pools->cancel_count++;
 	timer_set(&cancel->wait,
-	          loop_line(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
-	                    on_wait_over),
+	          loop_timer_queue(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
+	                           on_wait_over),
 	          loop_now(pool->pools->with.loop));
 	cancel_serve(pool);
 	if (cancel->is_ended)
@@ -321,8 +322,8 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 void cancel_rearm_waiting(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
-	struct timer_line *line =
-	    loop_line(pools->with.loop, pools->config->cancel_wait_timeout, on_wait_over);
+	struct timer_queue *line =
+	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_wait_over);
 	struct cancel *cancel;
 
 	TAILQ_FOREACH (cancel, &pool->cancels_waiting, node)

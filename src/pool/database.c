@@ -28,18 +28,19 @@ static bool is_unused(const struct database *database)
 	return true;
 }
 
-static struct timer_line *rest_line(const struct database *database)
+static struct timer_queue *rest_line(const struct database *database)
 {
 	const struct pools *pools = database->pools;
 
 	if (!database->is_auto || database->client_count || database->server_count)
 		return NULL;
-	return loop_line(pools->with.loop, pools->config->autodb_idle_timeout, on_database_rest);
+	return loop_timer_queue(pools->with.loop, pools->config->autodb_idle_timeout,
+	                        on_database_rest);
 }
 
 void database_rest(struct database *database)
 {
-	struct timer_line *line = rest_line(database);
+	struct timer_queue *line = rest_line(database);
 
 	if (line)
 		timer_set(&database->rest, line, loop_now(database->pools->with.loop));

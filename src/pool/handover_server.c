@@ -282,7 +282,7 @@ static void enter(struct server *server, const struct fields *fields)
 	else if (!fields->is_lent && server_is_left_over(server))
 		server_set_close_needed(server, SERVER_LEFT_OVER);
 	timer_set(&server->life,
-	          loop_line(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
+	          loop_timer_queue(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
 	          server->connected_at);
 }
 

@@ -124,7 +124,7 @@ static void set_limit(struct forward *forward, usec_t limit)
 {
 	struct loop *loop = forward->pool->pools->with.loop;
 
-	timer_set(&forward->timer, loop_line(loop, limit, on_due), loop_now(loop));
+	timer_set(&forward->timer, loop_timer_queue(loop, limit, on_due), loop_now(loop));
 }
 
 /* ---- on its way ---- */
@@ -340,8 +340,8 @@ void peer_pools_done(struct pools *pools)
 
 void peer_pools_configure(struct pools *pools)
 {
-	struct timer_line *line =
-	    loop_line(pools->with.loop, pools->config->cancel_wait_timeout, on_due);
+	struct timer_queue *line =
+	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_due);
 	struct peer_pool *pool, *next;
 	struct forward *forward;
 

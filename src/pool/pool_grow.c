@@ -32,7 +32,7 @@ bool pool_may_try(struct pool *pool)
 		return true;
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
-	timer_set(&pool->retry, loop_line(loop_of(pool), pool_retry_gap(pool), on_retry),
+	timer_set(&pool->retry, loop_timer_queue(loop_of(pool), pool_retry_gap(pool), on_retry),
 	          pool_due(pool) - pool_retry_gap(pool));
 	return false;
 }
@@ -58,7 +58,7 @@ static bool may_use_reserve(struct pool *pool)
 		return false;
 	if (now - head->waiting_since < limits->reserve_after) {
 		timer_set(&pool->reserve,
-		          loop_line(loop_of(pool), limits->reserve_after, on_reserve),
+		          loop_timer_queue(loop_of(pool), limits->reserve_after, on_reserve),
 		          head->waiting_since);
 		return false;
 	}

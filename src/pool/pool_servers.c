@@ -176,7 +176,7 @@ void pool_login_done(struct server *server)
 	server_host_done(server, true);
 	server_login_free(server);
 	timer_set(&server->life,
-	          loop_line(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
+	          loop_timer_queue(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
 	          server->connected_at);
 	pool_home(server);
 	pool_wake(pool);

@@ -285,14 +285,14 @@ static void on_pool_rest(struct timer *timer)
 	pools_forget_pool(pool);
 }
 
-static struct timer_line *rest_line(const struct pool *pool)
+static struct timer_queue *rest_line(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 	const struct pools *pools = pool->pools;
 
 	if (entry && entry->user && pool->limits.min_size)
 		return NULL; /* it shall have servers without clients */
-	return loop_line(pools->with.loop, pools->config->pool_idle_timeout, on_pool_rest);
+	return loop_timer_queue(pools->with.loop, pools->config->pool_idle_timeout, on_pool_rest);
 }
 
 void pool_rearm(struct pool *pool)

@@ -11,10 +11,10 @@
 
 #include "pgweir/base/banned.h"
 
-static struct timer_line *line(const struct pool *pool, usec_t limit,
-                               void (*on_due)(struct timer *timer))
+static struct timer_queue *line(const struct pool *pool, usec_t limit,
+                                void (*on_due)(struct timer *timer))
 {
-	return loop_line(pool->pools->with.loop, limit, on_due);
+	return loop_timer_queue(pool->pools->with.loop, limit, on_due);
 }
 
 /* The entry's own password, or a forced user's secret from auth_file. */

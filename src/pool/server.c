@@ -258,7 +258,7 @@ void server_life_due(struct timer *timer)
 	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
 		return; /* pool_home() looks at its age */
 	if (pool->lifetime_close_at && now < pool->lifetime_close_at + spacing) {
-		timer_set(timer, loop_line(loop, spacing, server_life_due),
+		timer_set(timer, loop_timer_queue(loop, spacing, server_life_due),
 		          pool->lifetime_close_at);
 		return;
 	}
@@ -291,12 +291,12 @@ void server_transaction_due(struct timer *timer)
 }
 
 /* Replication goes on for as long as it goes on: a stream, or a base backup, is no query. */
-static struct timer_line *query_limit(const struct server *server)
+static struct timer_queue *query_limit(const struct server *server)
 {
 	return server->replication ? NULL : server->pool->limits.query;
 }
 
-static struct timer_line *transaction_limit(const struct server *server)
+static struct timer_queue *transaction_limit(const struct server *server)
 {
 	return server->replication ? NULL : server->pool->limits.transaction;
 }
@@ -336,10 +336,10 @@ void server_rearm(struct server *server)
 	if (server->state == SERVER_LENT && server->xact_at)
 		timer_set(&server->xact, transaction_limit(server), server->xact_at);
 	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
-		timer_set(
-		    &server->life,
-		    loop_line(server->pool->pools->with.loop, limits->lifetime, server_life_due),
-		    server->connected_at);
+		timer_set(&server->life,
+		          loop_timer_queue(server->pool->pools->with.loop, limits->lifetime,
+		                           server_life_due),
+		          server->connected_at);
 }
 
 /* ---- sending ---- */

@@ -71,7 +71,7 @@ static void set_patience(struct server *server)
 
 	if (limit <= 0 || limit > PATIENCE_MAX)
 		limit = PATIENCE_MAX;
-	timer_set(&server->login->patience, loop_line(loop_of(server), limit, on_patience),
+	timer_set(&server->login->patience, loop_timer_queue(loop_of(server), limit, on_patience),
 	          loop_now(loop_of(server)));
 }
 

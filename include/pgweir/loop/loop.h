@@ -58,10 +58,7 @@ char *loop_scratch(struct loop *loop);
 
 /* ---- descriptors ---- */
 
-enum watch_what {
-	WATCH_READ = 1,
-	WATCH_WRITE = 2
-};
+enum watch_what { WATCH_READ = 1, WATCH_WRITE = 2 };
 
 /*
  * One descriptor that is watched. Lives inside its owner, who owns the
@@ -80,7 +77,8 @@ struct watch {
 void watch_init(struct watch *watch, struct loop *loop, int fd,
                 void (*on_ready)(struct watch *watch, unsigned int what));
 
-/* Watches for `what` from now on (0 = nothing). Free when nothing changes. false: the kernel refused. */
+/* Watches for `what` from now on (0 = nothing). Free when nothing changes. false: the kernel
+ * refused. */
 bool watch_set(struct watch *watch, unsigned int what);
 
 /* Stops watching: before close(). Safe on a zeroed watch. */
@@ -99,7 +97,7 @@ void loop_close_later(struct loop *loop, int fd);
  * due. Setting and clearing a timer is a step in a list: no system call, and no
  * cost that grows with how many there are. Owned by the loop, kept to its end.
  */
-struct timer_line;
+struct timer_queue;
 
 /*
  * One point in time. Lives inside its owner; at rest it is zeroed. It is off
@@ -108,29 +106,27 @@ struct timer_line;
 struct timer {
 	TAILQ_ENTRY(timer) node;
 	usec_t due;
-	struct timer_line *line; /* NULL: off */
+	struct timer_queue *line; /* NULL: off */
 };
 
 /*
  * The line for this limit (microseconds, > 0) and purpose; the same arguments
  * give the same line. NULL: limit is 0 or less (no limit), or no memory.
  */
-struct timer_line *loop_line(struct loop *loop, usec_t limit, void (*on_due)(struct timer *timer));
+struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
+                                     void (*on_due)(struct timer *timer));
 
 /* Due at `from` + the line's limit. Set anew if it was on. A NULL line clears it. */
-void timer_set(struct timer *timer, struct timer_line *line, usec_t from);
+void timer_set(struct timer *timer, struct timer_queue *line, usec_t from);
 
 /*
  * Its limit has changed: due as if it had been set with this line when it was set;
  * one that was off counts from now. A NULL line clears it.
  */
-void timer_change(struct timer *timer, struct timer_line *line);
+void timer_change(struct timer *timer, struct timer_queue *line);
 void timer_clear(struct timer *timer);
 
-static inline bool timer_is_set(const struct timer *timer)
-{
-	return timer->line != NULL;
-}
+static inline bool timer_is_set(const struct timer *timer) { return timer->line != NULL; }
 
 /* ---- the end of the turn ---- */
 

@@ -33,12 +33,12 @@ struct pool_limits {
 	int min_size;
 	usec_t reserve_after;
 	usec_t lifetime;
-	struct timer_line *idle;             /* server_idle_timeout */
-	struct timer_line *check;            /* server_check_delay, when there is a check query */
-	struct timer_line *query;            /* query_timeout */
-	struct timer_line *idle_transaction; /* idle_transaction_timeout */
-	struct timer_line *transaction;      /* transaction_timeout */
-	struct timer_line *connect;          /* server_connect_timeout */
+	struct timer_queue *idle;             /* server_idle_timeout */
+	struct timer_queue *check;            /* server_check_delay, when there is a check query */
+	struct timer_queue *query;            /* query_timeout */
+	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
+	struct timer_queue *transaction;      /* transaction_timeout */
+	struct timer_queue *connect;          /* server_connect_timeout */
 };
 
 /* Servers with those of the reserve, where there is a limit. */

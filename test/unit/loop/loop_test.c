@@ -142,7 +142,7 @@ struct dated {
 	int *count;
 	int number;
 	struct dated *clears; /* another, or NULL */
-	struct timer_line *again;
+	struct timer_queue *again;
 	usec_t again_from;
 	int stop_at;
 };
@@ -165,7 +165,7 @@ static void on_dated(struct timer *timer)
 START_TEST(timers_of_a_line_come_in_the_order_of_their_due_time)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, 20 * USEC_PER_MS, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, 20 * USEC_PER_MS, on_dated);
 	int order[4], count = 0;
 	struct dated timers[4];
 	/* Set in the order of their number; due by `from`. */
@@ -190,14 +190,15 @@ END_TEST
 START_TEST(timer_lines_are_found_by_limit_and_purpose)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, USEC_PER_SEC, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, USEC_PER_SEC, on_dated);
 
 	ck_assert_ptr_nonnull(line);
-	ck_assert_ptr_eq(line, loop_line(loop, USEC_PER_SEC, on_dated));
-	ck_assert_ptr_ne(line, loop_line(loop, 2 * USEC_PER_SEC, on_dated));
-	ck_assert_ptr_ne(line, loop_line(loop, USEC_PER_SEC, (void (*)(struct timer *))abort));
-	ck_assert_ptr_null(loop_line(loop, 0, on_dated));
-	ck_assert_ptr_null(loop_line(loop, -1, on_dated));
+	ck_assert_ptr_eq(line, loop_timer_queue(loop, USEC_PER_SEC, on_dated));
+	ck_assert_ptr_ne(line, loop_timer_queue(loop, 2 * USEC_PER_SEC, on_dated));
+	ck_assert_ptr_ne(line,
+	                 loop_timer_queue(loop, USEC_PER_SEC, (void (*)(struct timer *))abort));
+	ck_assert_ptr_null(loop_timer_queue(loop, 0, on_dated));
+	ck_assert_ptr_null(loop_timer_queue(loop, -1, on_dated));
 	loop_free(&loop);
 }
 END_TEST
@@ -205,7 +206,7 @@ END_TEST
 START_TEST(timer_cleared_or_without_line_does_not_come)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, USEC_PER_MS, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, USEC_PER_MS, on_dated);
 	int order[8], count = 0;
 	struct dated timers[4];
 	usec_t now = loop_now(loop);
@@ -239,7 +240,7 @@ START_TEST(timer_set_anew_within_its_callback_comes_again)
 	};
 
 	/* From a time long past: due at once each time, and yet each in a turn of its own. */
-	timer.again = loop_line(loop, USEC_PER_MS, on_dated);
+	timer.again = loop_timer_queue(loop, USEC_PER_MS, on_dated);
 	timer_set(&timer.timer, timer.again, timer.again_from);
 	loop_run(loop);
 	ck_assert_int_eq(count, 5);
@@ -252,7 +253,7 @@ END_TEST
 START_TEST(timer_due_earlier_than_the_armed_one_comes_first)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, USEC_PER_MS, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, USEC_PER_MS, on_dated);
 	int order[1], count = 0;
 	struct dated late = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
 	struct dated early = late;
@@ -271,8 +272,8 @@ END_TEST
 START_TEST(timer_whose_limit_changes_counts_from_when_it_was_set)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, USEC_PER_SEC, on_dated);
-	struct timer_line *longer = loop_line(loop, 5 * USEC_PER_SEC, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, USEC_PER_SEC, on_dated);
+	struct timer_queue *longer = loop_timer_queue(loop, 5 * USEC_PER_SEC, on_dated);
 	struct timer timer = { .line = NULL };
 	usec_t from = loop_now(loop) - 100, before;
 
@@ -296,7 +297,7 @@ END_TEST
 START_TEST(timer_beyond_the_end_of_time_is_harmless)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, INT64_MAX, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, INT64_MAX, on_dated);
 	struct timer timer = { 0 };
 
 	timer_set(&timer, line, loop_now(loop));
@@ -340,7 +341,7 @@ END_TEST
 static unsigned long polls_until_timer(usec_t poll, usec_t limit)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, limit, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, limit, on_dated);
 	struct noted noted = { 0 };
 	int order[1], count = 0, pair[2];
 	struct dated timer = { .loop = loop, .order = order, .count = &count, .stop_at = 1 };
@@ -379,7 +380,7 @@ END_TEST
 START_TEST(timers_alone_are_waited_for)
 {
 	struct loop *loop = make_loop();
-	struct timer_line *line = loop_line(loop, USEC_PER_MS, on_dated);
+	struct timer_queue *line = loop_timer_queue(loop, USEC_PER_MS, on_dated);
 	int order[2], count = 0;
 	struct dated timers[] = {
 		{ .loop = loop, .number = 0, .order = order, .count = &count, .stop_at = 1 },

@@ -91,7 +91,7 @@ static void stop(struct timer *timer)
 /* Longer than a pause. */
 static void rest(struct stage *stage)
 {
-	timer_set(&stage->limit, loop_line(stage->loop, 20 * BULK_PAUSE, stop),
+	timer_set(&stage->limit, loop_timer_queue(stage->loop, 20 * BULK_PAUSE, stop),
 	          loop_now(stage->loop));
 	loop_run(stage->loop);
 }
