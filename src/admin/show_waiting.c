@@ -48,7 +48,7 @@ static bool has_waiters(struct pool *pool)
 {
 	struct borrower_list *list;
 
-	for (unsigned int line = 0; (list = pool_waiting_line(pool, line)); line++) {
+	for (unsigned int line = 0; (list = pool_wait_queue_at(pool, line)); line++) {
 		if (!TAILQ_EMPTY(list))
 			return true;
 	}
@@ -70,12 +70,12 @@ static void gather(struct cursor *cursor)
 /* Goes to the first one in the present line behind the last one shown. */
 static void enter_line(struct waiting_walk *walk)
 {
-	struct borrower_list *list = pool_waiting_line(walk->pool, walk->line);
+	struct borrower_list *list = pool_wait_queue_at(walk->pool, walk->line);
 
 	walk->place = 0;
 	walk->next = TAILQ_FIRST(list);
-	while (walk->next && walk->next->line_number <= walk->last) {
-		walk->next = TAILQ_NEXT(walk->next, line_node);
+	while (walk->next && walk->next->wait_number <= walk->last) {
+		walk->next = TAILQ_NEXT(walk->next, wait_node);
 		walk->place++;
 	}
 }
@@ -114,14 +114,14 @@ static const struct borrower *take(struct cursor *cursor)
 			return NULL;
 		borrower = walk->next;
 		if (borrower) {
-			walk->next = TAILQ_NEXT(borrower, line_node);
-			walk->last = borrower->line_number;
+			walk->next = TAILQ_NEXT(borrower, wait_node);
+			walk->last = borrower->wait_number;
 			walk->place++;
 			return borrower;
 		}
 		walk->line++;
 		walk->last = 0;
-		if (pool_waiting_line(walk->pool, walk->line))
+		if (pool_wait_queue_at(walk->pool, walk->line))
 			enter_line(walk);
 		else
 			*walk = (struct waiting_walk){ 0 };

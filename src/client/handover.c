@@ -132,7 +132,7 @@ static void write_session(const struct client *client, struct buf *record)
 	record_add_number(record, 'x', (uint64_t)client->xact_at);
 	record_add_number(record, 'e', (uint64_t)client_idle_since(client));
 	record_add_number(record, 'w', is_waiting ? (uint64_t)borrower->waiting_since : 0);
-	record_add_number(record, 'l', is_waiting ? borrower->line_number : 0);
+	record_add_number(record, 'l', is_waiting ? borrower->wait_number : 0);
 	record_add_number(record, 'n', client->was_notified);
 	record_add_number(record, 'S', client->is_skipping);
 	record_add_bytes(record, 'I', stream_kept(&client->stream));
@@ -223,7 +223,7 @@ struct fields {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	char role[CONFIG_USER_NAME_MAX + 1];
 	char pool[CONFIG_USER_NAME_MAX + 1];
-	uint64_t id, line_number;
+	uint64_t id, wait_number;
 	struct address peer;
 	struct bytes params, startup, key, kept, unsent;
 	usec_t connected_at, request_at, xact_at, idle_since, waiting_since;
@@ -246,7 +246,7 @@ static void read_session(struct record *record, struct fields *fields)
 	fields->xact_at = record_time(record, 'x');
 	fields->idle_since = record_time(record, 'e');
 	fields->waiting_since = record_time(record, 'w');
-	fields->line_number = record_number(record, 'l');
+	fields->wait_number = record_number(record, 'l');
 	fields->was_notified = record_flag(record, 'n');
 	fields->is_skipping = record_flag(record, 'S');
 	fields->kept = record_bytes(record, 'I', CHANNEL_MESSAGE_MAX);
@@ -327,7 +327,7 @@ static bool fill(struct client *client, const struct fields *fields)
 	client->is_skipping = fields->is_skipping;
 	client->was_notified = fields->was_notified;
 	client->borrower.waiting_since = fields->waiting_since;
-	client->borrower.line_number = fields->line_number;
+	client->borrower.wait_number = fields->wait_number;
 	return keys_add(&clients->keys, client, fields->key);
 }
 
@@ -403,8 +403,8 @@ static int by_line(const void *one, const void *other)
 {
 	const struct client *a = *(struct client *const *)one, *b = *(struct client *const *)other;
 
-	return (a->borrower.line_number > b->borrower.line_number) -
-	       (a->borrower.line_number < b->borrower.line_number);
+	return (a->borrower.wait_number > b->borrower.wait_number) -
+	       (a->borrower.wait_number < b->borrower.wait_number);
 }
 
 void clients_start(struct clients *clients)

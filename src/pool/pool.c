@@ -110,7 +110,8 @@ void pool_expel(struct pool *pool, const struct err *err)
 
 /* ---- the line ---- */
 
-struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, unsigned int **count)
+struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
+                                      unsigned int **count)
 {
 	switch (state) {
 	case BORROWER_NEWCOMER:
@@ -131,14 +132,15 @@ struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, un
 	}
 }
 
-struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line)
+struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 {
 	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
 		                                      BORROWER_APART, BORROWER_EXPECTING };
 	unsigned int *count;
 
-	return line < sizeof(states) / sizeof(states[0]) ? pool_line(pool, states[line], &count)
-	                                                 : NULL;
+	return line < sizeof(states) / sizeof(states[0])
+	           ? pool_wait_queue(pool, states[line], &count)
+	           : NULL;
 }
 
 /* For SHOW LIMITS: somebody has to wait because of these. */
@@ -157,16 +159,16 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 {
 	struct pool *pool = borrower->pool;
 	unsigned int *count;
-	struct borrower_list *line = pool_line(pool, state, &count);
+	struct borrower_list *line = pool_wait_queue(pool, state, &count);
 
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
 	borrower->waiting_since = loop_now(loop_of(pool));
-	borrower->line_number = ++pool->pools->last_line_number;
+	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
 	pool->database->waiting_count++;
 	count_hits(pool);
-	TAILQ_INSERT_TAIL(line, borrower, line_node);
+	TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
 	pool_wake(pool);
 }
@@ -180,10 +182,10 @@ void pool_give_up(struct borrower *borrower)
 
 	if (borrower->state == BORROWER_EXPECTING)
 		pool_own_give_up(borrower);
-	line = pool_line(pool, borrower->state, &count);
+	line = pool_wait_queue(pool, borrower->state, &count);
 	if (!line)
 		return;
-	TAILQ_REMOVE(line, borrower, line_node);
+	TAILQ_REMOVE(line, borrower, wait_node);
 	*count -= 1;
 	wait = loop_now(loop_of(pool)) - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;

@@ -52,10 +52,10 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 static void turn_away(struct pool *pool, enum borrower_state state, const struct err *err)
 {
 	unsigned int *count;
-	struct borrower *borrower = TAILQ_FIRST(pool_line(pool, state, &count)), *next;
+	struct borrower *borrower = TAILQ_FIRST(pool_wait_queue(pool, state, &count)), *next;
 
 	for (; borrower && pool->hasty_count; borrower = next) {
-		next = TAILQ_NEXT(borrower, line_node);
+		next = TAILQ_NEXT(borrower, wait_node);
 		if (!borrower->is_hasty)
 			continue;
 		pool_give_up(borrower);
@@ -92,7 +92,8 @@ void pool_hurry(struct borrower *borrower, bool is_hasty)
 	if (borrower->is_hasty == is_hasty)
 		return;
 	borrower->is_hasty = is_hasty;
-	if (borrower->state == BORROWER_EXPECTING || !pool_line(pool, borrower->state, &count))
+	if (borrower->state == BORROWER_EXPECTING ||
+	    !pool_wait_queue(pool, borrower->state, &count))
 		return;
 	pool->hasty_count += is_hasty ? 1 : -1u;
 	pool_wake(pool);

@@ -44,15 +44,15 @@ static void move(struct borrower *borrower, enum borrower_state next, bool is_fi
 {
 	struct pool *pool = borrower->pool;
 	unsigned int *from_count, *count;
-	struct borrower_list *from = pool_line(pool, borrower->state, &from_count);
-	struct borrower_list *line = pool_line(pool, next, &count);
+	struct borrower_list *from = pool_wait_queue(pool, borrower->state, &from_count);
+	struct borrower_list *line = pool_wait_queue(pool, next, &count);
 
-	TAILQ_REMOVE(from, borrower, line_node);
+	TAILQ_REMOVE(from, borrower, wait_node);
 	*from_count -= 1;
 	if (is_first)
-		TAILQ_INSERT_HEAD(line, borrower, line_node);
+		TAILQ_INSERT_HEAD(line, borrower, wait_node);
 	else
-		TAILQ_INSERT_TAIL(line, borrower, line_node);
+		TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
 	if (borrower->is_hasty) /* nobody is turned away whose own server is being launched */
 		pool->hasty_count += next == BORROWER_EXPECTING ? -1u : 1;

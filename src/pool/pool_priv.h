@@ -34,7 +34,8 @@ void pool_own_give_up(struct borrower *borrower);
 void pool_own_refuse(struct pool *pool, const struct err *err);
 
 /* The line for a state of waiting, and its count; NULL: there is none. */
-struct borrower_list *pool_line(struct pool *pool, enum borrower_state state, unsigned int **count);
+struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
+                                      unsigned int **count);
 void pool_stand(struct borrower *borrower, enum borrower_state state);
 void pool_lend(struct server *server, struct borrower *borrower);
 

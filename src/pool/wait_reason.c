@@ -244,7 +244,7 @@ static unsigned int place_of(const struct borrower *borrower)
 	unsigned int place = 1, limit = borrower->pool->server_count + 1;
 
 	while (place <= limit) {
-		borrower = TAILQ_PREV(borrower, borrower_list, line_node);
+		borrower = TAILQ_PREV(borrower, borrower_list, wait_node);
 		if (!borrower)
 			break;
 		place++;

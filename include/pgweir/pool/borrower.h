@@ -97,11 +97,11 @@ struct borrower {
 	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
 	bool is_mid_answer;  /* lost its server with half a message received */
 	uint8_t waits_for;   /* enum ledger_wait: of its server's, before it says more */
-	TAILQ_ENTRY(borrower) line_node; /* in the list of the pool's for what it waits for */
+	TAILQ_ENTRY(borrower) wait_node; /* in the list of the pool's for what it waits for */
 	usec_t waiting_since;            /* good while it waits for whatever it may be */
 	usec_t waited;                   /* in lines, since its owner set this to 0 */
 	union {
-		uint64_t line_number;     /* good in NEWCOMER and WAITING: grows along a line */
+		uint64_t wait_number;     /* good in NEWCOMER and WAITING: grows along a line */
 		struct server_wish *wish; /* good in APART and EXPECTING */
 	};
 	TAILQ_ENTRY(borrower) node; /* in the pool's members */

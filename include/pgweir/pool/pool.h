@@ -243,7 +243,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, str
 const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 
 /* Those who wait, however they do: `line` from 0; NULL: there is no such line. */
-struct borrower_list *pool_waiting_line(struct pool *pool, unsigned int line);
+struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 
 /* ---- for pools.c, server.c and cancel.c ---- */
 
