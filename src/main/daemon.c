@@ -248,9 +248,9 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	daemon->slow_workers = workers_new(daemon->loop, SLOW_WORKER_THREADS, WORKER_JOBS, err);
 	if (!daemon->workers || !daemon->server_workers || !daemon->slow_workers)
 		return false;
-	daemon->dialogues = dialogues_new(daemon->loop, handshake_threads(), err);
-	daemon->streams.dialogues = daemon->dialogues;
-	if (!daemon->dialogues)
+	daemon->handshakes = handshakes_new(daemon->loop, handshake_threads(), err);
+	daemon->streams.handshakes = daemon->handshakes;
+	if (!daemon->handshakes)
 		return false;
 	daemon->streams.outbox = outbox_new(daemon->loop, &daemon->logger);
 	if (!daemon->streams.outbox)
@@ -383,7 +383,7 @@ void daemon_free(struct daemon **daemonp)
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);
 	listener_free(&daemon->listener);
-	dialogues_free(&daemon->dialogues);
+	handshakes_free(&daemon->handshakes);
 	workers_free(&daemon->workers);
 	workers_free(&daemon->server_workers);
 	workers_free(&daemon->slow_workers);

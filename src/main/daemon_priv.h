@@ -8,7 +8,7 @@
 #include "pgweir/admin/console.h"
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
-#include "pgweir/loop/dialogues.h"
+#include "pgweir/loop/handshakes.h"
 #include "pgweir/main/daemon.h"
 #include "pgweir/main/notify.h"
 #include "pgweir/main/parts.h"
@@ -40,7 +40,7 @@ struct daemon {
 	struct stream_pool streams;
 	struct workers *workers;                       /* for keys to be derived, of clients */
 	struct workers *server_workers, *slow_workers; /* and of logins at servers */
-	struct dialogues *dialogues;                   /* for handshakes of TLS */
+	struct handshakes *handshakes;                 /* for handshakes of TLS */
 	struct workers *lookups;                       /* for what waits on others */
 	struct workers *pam, *ldap;
 	struct verifiers *verifiers;

@@ -47,7 +47,7 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
 	pool->spare = NULL;
 	pool->spare_size = 0;
-	pool->dialogues = NULL;
+	pool->handshakes = NULL;
 	pool->outbox = NULL;
 	pool->bulk_room = NULL;
 	pool->room = NULL;

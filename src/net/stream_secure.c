@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "pgweir/loop/dialogues.h"
+#include "pgweir/loop/handshakes.h"
 
 #include "kept_priv.h"
 #include "socket_calls_priv.h"
@@ -35,7 +35,7 @@
 #define RECORD_TYPE_MOST 24
 
 struct handshake {
-	struct dialogue dialogue;
+	struct handshake_job handshake_job;
 	struct stream *stream; /* NULL: closed meanwhile */
 	struct tls *tls;       /* the stream's, or ours when that has closed */
 	struct buf heard;      /* of the far end, and not used up */
@@ -150,7 +150,8 @@ static bool has_to_wait(void) { return errno == EAGAIN || errno == EINTR; }
 static unsigned int speak(struct handshake *handshake)
 {
 	struct buf *said = &handshake->said;
-	ssize_t done = said->count ? socket_send(handshake->dialogue.fd, said->at, said->count) : 0;
+	ssize_t done =
+	    said->count ? socket_send(handshake->handshake_job.fd, said->at, said->count) : 0;
 
 	if (done > 0)
 		buf_drop(said, (size_t)done);
@@ -182,9 +183,9 @@ static bool is_due(const struct handshake *handshake)
 	       (!handshake->has_begun && tls_context_role(handshake->tls->context) == TLS_CONNECTS);
 }
 
-static unsigned int go_on(struct dialogue *dialogue)
+static unsigned int go_on(struct handshake_job *handshake_job)
 {
-	struct handshake *handshake = (struct handshake *)dialogue;
+	struct handshake *handshake = (struct handshake *)handshake_job;
 	char *room;
 	ssize_t done;
 
@@ -192,7 +193,7 @@ static unsigned int go_on(struct dialogue *dialogue)
 		return speak(handshake);
 	if (!is_due(handshake)) {
 		room = buf_reserve(&handshake->heard, HEARD_SIZE);
-		done = room ? socket_receive(dialogue->fd, room, HEARD_SIZE) : 0;
+		done = room ? socket_receive(handshake_job->fd, room, HEARD_SIZE) : 0;
 		if (done < 0 && has_to_wait())
 			return WATCH_READ;
 		if (done <= 0)
@@ -257,18 +258,18 @@ static void clean_up(struct handshake *handshake)
 	if (handshake->stream)
 		handshake->stream->tls = NULL;
 	else
-		close(handshake->dialogue.fd);
+		close(handshake->handshake_job.fd);
 	tls_free(&tls);
 	handshake_free(handshake);
 }
 
-static void on_over(struct dialogue *dialogue)
+static void on_over(struct handshake_job *handshake_job)
 {
-	struct handshake *handshake = (struct handshake *)dialogue;
+	struct handshake *handshake = (struct handshake *)handshake_job;
 	struct stream *stream = handshake->stream;
 	struct err err = handshake->err; /* it goes with the stream */
 
-	if (dialogue->is_abandoned) {
+	if (handshake_job->is_abandoned) {
 		clean_up(handshake);
 		return;
 	}
@@ -302,8 +303,8 @@ static bool hand_over(struct stream *stream, struct handshake *handshake, struct
 	watch_set(&stream->watch, 0);
 	has_work = handshake->said.count || is_due(handshake);
 	handshake->is_held =
-	    dialogue_begin(stream->pool->dialogues, &handshake->dialogue,
-	                   has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
+	    handshakes_begin(stream->pool->handshakes, &handshake->handshake_job,
+	                     has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
 	return handshake->is_held;
 }
 
@@ -313,7 +314,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	struct handshake *handshake = calloc(1, sizeof(*handshake));
 	struct tls *tls = tls_new(context, name);
 
-	assert(!stream->tls && !stream->in && stream->pool->dialogues);
+	assert(!stream->tls && !stream->in && stream->pool->handshakes);
 	if (!handshake || !tls || !make_room(stream->pool)) {
 		free(handshake);
 		tls_free(&tls);
@@ -321,7 +322,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	}
 	stream_push(stream);
 	*handshake = (struct handshake){
-		.dialogue = { .fd = stream->watch.fd, .go_on = go_on, .done = on_over },
+		.handshake_job = { .fd = stream->watch.fd, .go_on = go_on, .done = on_over },
 		.stream = stream,
 		.tls = tls,
 	};
@@ -453,7 +454,7 @@ bool secure_close(struct stream *stream)
 	if (handshake && handshake->is_held) {
 		handshake->stream = NULL;
 		stream->tls = NULL;
-		dialogue_abandon(&handshake->dialogue);
+		handshakes_abandon(&handshake->handshake_job);
 		return false;
 	}
 	secure_goodbye(stream);

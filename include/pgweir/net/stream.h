@@ -32,7 +32,7 @@
 
 struct stream;
 struct bulk_room;
-struct dialogues;
+struct handshakes;
 struct kept;
 struct outbox;
 struct secure_room;
@@ -72,11 +72,11 @@ struct stream_pool {
 	struct slab kept;
 	size_t first_size; /* bytes that a kept buffer has from the start (pkt_buf) */
 	void *spare; /* buffers of that size for the next; each begins with the next one's place */
-	size_t spare_size;           /* bytes in them */
-	struct dialogues *dialogues; /* for handshakes; borrowed. NULL: there are none */
-	struct outbox *outbox;       /* of those that gather; borrowed. NULL: nobody does */
-	struct bulk_room *bulk_room; /* of those in which much flows; made for the first */
-	struct secure_room *room;    /* of the encrypted ones; made for the first of them */
+	size_t spare_size;             /* bytes in them */
+	struct handshakes *handshakes; /* for handshakes; borrowed. NULL: there are none */
+	struct outbox *outbox;         /* of those that gather; borrowed. NULL: nobody does */
+	struct bulk_room *bulk_room;   /* of those in which much flows; made for the first */
+	struct secure_room *room;      /* of the encrypted ones; made for the first of them */
 };
 
 /* What a message touches lies together: behind it comes the watch, whose end is libevent's. */

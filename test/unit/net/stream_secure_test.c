@@ -21,7 +21,7 @@
 #undef ERR_STATE
 
 #include "pgweir/base/buf.h"
-#include "pgweir/loop/dialogues.h"
+#include "pgweir/loop/handshakes.h"
 #include "pgweir/net/tls.h"
 
 #include "../unit.h"
@@ -39,7 +39,7 @@ struct end {
 
 struct stage {
 	struct loop *loop;
-	struct dialogues *dialogues;
+	struct handshakes *handshakes;
 	struct stream_pool pool;
 	struct task task;
 	struct tls_context *accepts, *connects;
@@ -217,9 +217,9 @@ static void make(struct stage *stage, size_t cut, const char *protocols)
 
 	*stage = (struct stage){ .task.run = turn, .cut = cut, .left = SIZE_MAX };
 	stage->loop = loop_new(&err);
-	stage->dialogues = dialogues_new(stage->loop, 2, &err);
+	stage->handshakes = handshakes_new(stage->loop, 2, &err);
 	stream_pool_init(&stage->pool, 4096);
-	stage->pool.dialogues = stage->dialogues;
+	stage->pool.handshakes = stage->handshakes;
 	stage->accepts = make_context(TLS_ACCEPTS, protocols);
 	stage->connects = make_context(TLS_CONNECTS, protocols);
 	open_end(stage, &stage->here);
@@ -257,7 +257,7 @@ static void done(struct stage *stage)
 	close_end(&stage->here);
 	close_end(&stage->there);
 	loop_undefer(stage->loop, &stage->task);
-	dialogues_free(&stage->dialogues);
+	handshakes_free(&stage->handshakes);
 	ck_assert_uint_eq(stage->pool.kept.used_count, 0);
 	stream_pool_done(&stage->pool);
 	tls_context_unref(&stage->accepts);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/ledger.c: dialogues with PostgreSQL's real behaviour as the judge, and a
+ * pool/ledger.c: handshakes with PostgreSQL's real behaviour as the judge, and a
  * small model of a backend that is sent thousands of random pipelines.
  */
 #include "pgweir/pool/ledger.h"
@@ -9,7 +9,7 @@
 
 #include "../unit.h"
 
-/* ---- dialogues ---- */
+/* ---- handshakes ---- */
 
 /*
  * A dialogue: after '>' requests as on the wire, after '<' replies. Behind one
@@ -17,12 +17,12 @@
  *   request: '~' is ours
  *   reply:   '!' mismatch, '?' doubt    '~' is ours, '.' ours and the last of it
  */
-static const struct dialogue {
+static const struct handshake_job {
 	const char *says;
 	const char *script;
 	size_t left; /* entries at the end */
 	bool is_unsure;
-} dialogues[] = {
+} handshakes[] = {
 	/* simple */
 	{ "nothing is owed: no reply fits", "<Z!", 0, 0 },
 	{ "nothing is owed: no row fits", "<D!", 0, 0 },
@@ -190,15 +190,17 @@ static enum ledger_kind kind_of(char type)
 	return kinds[(unsigned char)type];
 }
 
-static void expect_request(struct ledger *ledger, const struct dialogue *dialogue, const char *at)
+static void expect_request(struct ledger *ledger, const struct handshake_job *handshake_job,
+                           const char *at)
 {
 	enum ledger_fate fate = at[1] == '~' ? LEDGER_SWALLOW : LEDGER_FORWARD;
 
 	ck_assert_msg(ledger_add(ledger, kind_of(*at), fate) == LEDGER_SENT,
-	              "%s: request at \"%s\"", dialogue->says, at);
+	              "%s: request at \"%s\"", handshake_job->says, at);
 }
 
-static void expect_reply(struct ledger *ledger, const struct dialogue *dialogue, const char *at)
+static void expect_reply(struct ledger *ledger, const struct handshake_job *handshake_job,
+                         const char *at)
 {
 	enum ledger_verdict expected = at[1] == '!'                   ? LEDGER_MISMATCH
 	                               : at[1] == '?'                 ? LEDGER_DOUBT
@@ -207,40 +209,41 @@ static void expect_reply(struct ledger *ledger, const struct dialogue *dialogue,
 	bool is_end;
 	enum ledger_verdict verdict = ledger_reply(ledger, *at == '\\' ? 0 : *at, &is_end);
 
-	ck_assert_msg(verdict == expected, "%s: reply at \"%s\" is %d", dialogue->says, at,
+	ck_assert_msg(verdict == expected, "%s: reply at \"%s\" is %d", handshake_job->says, at,
 	              verdict);
 	if (expected == LEDGER_OURS)
-		ck_assert_msg(is_end == (at[1] == '.'), "%s: end at \"%s\"", dialogue->says, at);
+		ck_assert_msg(is_end == (at[1] == '.'), "%s: end at \"%s\"", handshake_job->says,
+		              at);
 }
 
-static void play(struct ledger *ledger, const struct dialogue *dialogue)
+static void play(struct ledger *ledger, const struct handshake_job *handshake_job)
 {
 	bool is_request = true;
 
-	for (const char *at = dialogue->script; *at; at++) {
+	for (const char *at = handshake_job->script; *at; at++) {
 		if (*at == '>' || *at == '<')
 			is_request = *at == '>';
 		else if (strchr("!?~.", *at))
 			continue;
 		else if (is_request)
-			expect_request(ledger, dialogue, at);
+			expect_request(ledger, handshake_job, at);
 		else
-			expect_reply(ledger, dialogue, at);
+			expect_reply(ledger, handshake_job, at);
 	}
-	ck_assert_msg(ledger->count == dialogue->left, "%s: %u are left", dialogue->says,
+	ck_assert_msg(ledger->count == handshake_job->left, "%s: %u are left", handshake_job->says,
 	              ledger->count);
-	ck_assert_msg(ledger_is_certain(ledger) == !dialogue->is_unsure, "%s: %u are unsure",
-	              dialogue->says, ledger->unsure_count);
+	ck_assert_msg(ledger_is_certain(ledger) == !handshake_job->is_unsure, "%s: %u are unsure",
+	              handshake_job->says, ledger->unsure_count);
 }
 
 START_TEST(ledger_plays)
 {
 	struct ledger ledger = { 0 };
 
-	play(&ledger, &dialogues[_i]);
+	play(&ledger, &handshakes[_i]);
 	ledger_clear(&ledger);
 	ck_assert(ledger_is_empty(&ledger));
-	play(&ledger, &dialogues[_i]); /* it remembers nothing */
+	play(&ledger, &handshakes[_i]); /* it remembers nothing */
 	ledger_done(&ledger);
 	ck_assert_ptr_null(ledger.ring);
 }
@@ -249,12 +252,12 @@ END_TEST
 /* The same at every place in the ring. */
 START_TEST(ledger_plays_wherever_the_head_is)
 {
-	for (size_t i = 0; i < COUNT_OF(dialogues) * 8; i++) {
+	for (size_t i = 0; i < COUNT_OF(handshakes) * 8; i++) {
 		struct ledger ledger = { 0 };
 
 		for (size_t shift = 0; shift <= i % 8; shift++)
-			play(&ledger, &(struct dialogue){ "shift", ">S<Z", 0, false });
-		play(&ledger, &dialogues[i / 8]);
+			play(&ledger, &(struct handshake_job){ "shift", ">S<Z", 0, false });
+		play(&ledger, &handshakes[i / 8]);
 		ledger_done(&ledger);
 	}
 }
@@ -934,7 +937,7 @@ int main(void)
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
 	tcase_add_test(cases, ledger_waits_for_room);
-	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
+	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(handshakes));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);
 	tcase_add_loop_test(cases, ledger_takes_many_syncs_in_a_copy, 0, 2);

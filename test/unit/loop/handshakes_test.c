@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/dialogues.c: helper threads wait for sockets by themselves, and the loop hears of the
+ * loop/handshakes.c: helper threads wait for sockets by themselves, and the loop hears of the
  * end.
  */
-#include "pgweir/loop/dialogues.h"
+#include "pgweir/loop/handshakes.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct counter {
 
 /* Reads `left` bytes, one at a time, and says each again. */
 struct echo {
-	struct dialogue dialogue;
+	struct handshake_job handshake_job;
 	struct counter *counter;
 	int far;
 	unsigned int left;
@@ -45,9 +45,9 @@ static void note_thread(struct echo *echo)
 	echo->was_elsewhere = !pthread_equal(pthread_self(), echo->counter->thread);
 }
 
-static unsigned int go_on(struct dialogue *dialogue)
+static unsigned int go_on(struct handshake_job *handshake_job)
 {
-	struct echo *echo = (struct echo *)dialogue;
+	struct echo *echo = (struct echo *)handshake_job;
 
 	echo->calls++;
 	note_thread(echo);
@@ -56,25 +56,25 @@ static unsigned int go_on(struct dialogue *dialogue)
 	if (echo->gate)
 		sem_wait(echo->gate);
 	if (echo->has_to_say) {
-		ck_assert_int_eq(send(dialogue->fd, &echo->byte, 1, MSG_NOSIGNAL), 1);
+		ck_assert_int_eq(send(handshake_job->fd, &echo->byte, 1, MSG_NOSIGNAL), 1);
 		echo->has_to_say = false;
 		return --echo->left ? WATCH_READ : 0;
 	}
-	if (recv(dialogue->fd, &echo->byte, 1, 0) != 1)
+	if (recv(handshake_job->fd, &echo->byte, 1, 0) != 1)
 		return 0; /* the end */
 	echo->has_to_say = true;
 	return WATCH_WRITE;
 }
 
-static void done(struct dialogue *dialogue)
+static void done(struct handshake_job *handshake_job)
 {
-	struct echo *echo = (struct echo *)dialogue;
+	struct echo *echo = (struct echo *)handshake_job;
 	struct counter *counter = echo->counter;
 
 	ck_assert(pthread_equal(pthread_self(), counter->thread));
-	close(dialogue->fd);
+	close(handshake_job->fd);
 	counter->done_count++;
-	counter->abandoned_count += dialogue->is_abandoned;
+	counter->abandoned_count += handshake_job->is_abandoned;
 	if (counter->done_count == counter->stop_at)
 		loop_stop(counter->loop);
 }
@@ -91,7 +91,7 @@ static struct echo make_echo(struct counter *counter, unsigned int bytes)
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	fcntl(pair[0], F_SETFL, O_NONBLOCK);
-	return (struct echo){ .dialogue = { .fd = pair[0], .go_on = go_on, .done = done },
+	return (struct echo){ .handshake_job = { .fd = pair[0], .go_on = go_on, .done = done },
 		              .counter = counter,
 		              .far = pair[1],
 		              .left = bytes };
@@ -110,15 +110,15 @@ static char hear(const struct echo *echo)
 	return byte;
 }
 
-START_TEST(dialogues_are_held_elsewhere_and_end_in_the_loop)
+START_TEST(handshakes_run_on_threads_and_end_in_the_loop)
 {
 	struct counter counter = make_counter(50);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 3, NULL);
+	struct handshakes *handshakes = handshakes_new(counter.loop, 3, NULL);
 	struct echo echoes[50];
 
 	for (int i = 0; i < 50; i++) {
 		echoes[i] = make_echo(&counter, 2);
-		ck_assert(dialogue_begin(dialogues, &echoes[i].dialogue, WATCH_READ, NULL));
+		ck_assert(handshakes_begin(handshakes, &echoes[i].handshake_job, WATCH_READ, NULL));
 	}
 	for (int round = 0; round < 2; round++) {
 		for (int i = 49; i >= 0; i--)
@@ -133,8 +133,8 @@ START_TEST(dialogues_are_held_elsewhere_and_end_in_the_loop)
 		close(echoes[i].far);
 	}
 	ck_assert_uint_eq(counter.abandoned_count, 0);
-	dialogues_free(&dialogues);
-	ck_assert_ptr_null(dialogues);
+	handshakes_free(&handshakes);
+	ck_assert_ptr_null(handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -142,16 +142,16 @@ END_TEST
 START_TEST(who_has_to_speak_first_does)
 {
 	struct counter counter = make_counter(1);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 1, NULL);
+	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
 	struct echo echo = make_echo(&counter, 1);
 
 	echo.has_to_say = true;
 	echo.byte = '!';
-	ck_assert(dialogue_begin(dialogues, &echo.dialogue, WATCH_WRITE, NULL));
+	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_WRITE, NULL));
 	loop_run(counter.loop);
 	ck_assert_int_eq(hear(&echo), '!');
 	close(echo.far);
-	dialogues_free(&dialogues);
+	handshakes_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -159,15 +159,15 @@ END_TEST
 START_TEST(the_far_ends_end_is_told)
 {
 	struct counter counter = make_counter(1);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 1, NULL);
+	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
 	struct echo echo = make_echo(&counter, 9);
 
-	ck_assert(dialogue_begin(dialogues, &echo.dialogue, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, NULL));
 	close(echo.far);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
 	ck_assert_uint_eq(counter.abandoned_count, 0);
-	dialogues_free(&dialogues);
+	handshakes_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -175,18 +175,18 @@ END_TEST
 START_TEST(what_is_abandoned_while_it_waits_goes_no_further)
 {
 	struct counter counter = make_counter(1);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 2, NULL);
+	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
 	struct echo echo = make_echo(&counter, 9);
 	char byte;
 
-	ck_assert(dialogue_begin(dialogues, &echo.dialogue, WATCH_READ, NULL));
-	dialogue_abandon(&echo.dialogue);
+	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, NULL));
+	handshakes_abandon(&echo.handshake_job);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 0);
 	ck_assert_uint_eq(counter.abandoned_count, 1);
 	ck_assert_int_eq(recv(echo.far, &byte, 1, 0), 0);
 	close(echo.far);
-	dialogues_free(&dialogues);
+	handshakes_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -194,7 +194,7 @@ END_TEST
 START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 {
 	struct counter counter = make_counter(1);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 2, NULL);
+	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
 	struct echo echo = make_echo(&counter, 9);
 	sem_t gate, begun;
 
@@ -203,15 +203,15 @@ START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 	echo.gate = &gate;
 	echo.begun = &begun;
 	say(&echo, 'x');
-	ck_assert(dialogue_begin(dialogues, &echo.dialogue, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, NULL));
 	sem_wait(&begun);
-	dialogue_abandon(&echo.dialogue);
+	handshakes_abandon(&echo.handshake_job);
 	sem_post(&gate);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
 	ck_assert_uint_eq(counter.abandoned_count, 1);
 	close(echo.far);
-	dialogues_free(&dialogues);
+	handshakes_free(&handshakes);
 	loop_free(&counter.loop);
 }
 END_TEST
@@ -219,14 +219,14 @@ END_TEST
 START_TEST(what_is_left_at_the_end_is_cleaned_up)
 {
 	struct counter counter = make_counter(0);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 2, NULL);
+	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
 	struct echo waits = make_echo(&counter, 9), is_over = make_echo(&counter, 1);
 
-	ck_assert(dialogue_begin(dialogues, &waits.dialogue, WATCH_READ, NULL));
-	ck_assert(dialogue_begin(dialogues, &is_over.dialogue, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &waits.handshake_job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &is_over.handshake_job, WATCH_READ, NULL));
 	say(&is_over, 'x');
 	hear(&is_over);
-	dialogues_free(&dialogues);
+	handshakes_free(&handshakes);
 	ck_assert_uint_eq(counter.done_count, 2);
 	ck_assert_uint_eq(counter.abandoned_count, 2);
 	close(waits.far);
@@ -238,14 +238,14 @@ END_TEST
 START_TEST(what_cannot_be_waited_for_is_refused)
 {
 	struct counter counter = make_counter(0);
-	struct dialogues *dialogues = dialogues_new(counter.loop, 1, NULL);
-	struct echo echo = { .dialogue = { .fd = -1, .go_on = go_on, .done = done },
+	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
+	struct echo echo = { .handshake_job = { .fd = -1, .go_on = go_on, .done = done },
 		             .counter = &counter };
 	struct err err = { 0 };
 
-	ck_assert(!dialogue_begin(dialogues, &echo.dialogue, WATCH_READ, &err));
+	ck_assert(!handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, &err));
 	ck_assert_str_eq(err.text, "cannot watch the connection: Bad file descriptor");
-	dialogues_free(&dialogues);
+	handshakes_free(&handshakes);
 	ck_assert_uint_eq(counter.done_count, 0);
 	loop_free(&counter.loop);
 }
@@ -257,7 +257,7 @@ int main(void)
 	TCase *cases = tcase_create("dialogues");
 
 	tcase_set_timeout(cases, 20);
-	tcase_add_test(cases, dialogues_are_held_elsewhere_and_end_in_the_loop);
+	tcase_add_test(cases, handshakes_run_on_threads_and_end_in_the_loop);
 	tcase_add_test(cases, who_has_to_speak_first_does);
 	tcase_add_test(cases, the_far_ends_end_is_told);
 	tcase_add_test(cases, what_is_abandoned_while_it_waits_goes_no_further);

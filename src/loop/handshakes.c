@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Dialogues.
+ *
+ *   begin --> epoll --> go_on() on a thread --> epoll --> ... --> over --> eventfd --> done()
+ *
+ * Hard here: a socket is handed to one thread at a time (EPOLLONESHOT), and as soon as it is
+ * waited for again another one may have it. Nobody can take a dialogue out of a thread's
+ * hands; so who abandons one shuts its connection down, and the thread that is told of
+ * that brings it home.
+ */
+#include "pgweir/loop/handshakes.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "thread_priv.h"
+
+#include "pgweir/base/banned.h"
+
+TAILQ_HEAD(handshake_list, handshake_job);
+
+struct handshakes {
+	struct watch watch; /* on an eventfd: some dialogue is over */
+	int epoll_fd;       /* what the threads wait for */
+	int end_fd;         /* an eventfd: the end has come */
+	unsigned int thread_max;
+	unsigned int thread_count; /* started */
+	pthread_t *threads;
+
+	pthread_mutex_t lock; /* guards all below */
+	struct handshake_list held;
+	struct handshake_list over;
+};
+
+/*
+ * Whoever is told by the kernel has it only when this is through (take()): neither thread
+ * uses it, or its descriptor, while the other one does.
+ */
+static bool wait_for(const struct handshakes *handshakes, int operation,
+                     struct handshake_job *handshake_job, unsigned int what)
+{
+	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = handshake_job };
+
+	if (what & WATCH_READ)
+		event.events |= EPOLLIN;
+	if (what & WATCH_WRITE)
+		event.events |= EPOLLOUT;
+	if (epoll_ctl(handshakes->epoll_fd, operation, handshake_job->fd, &event) != 0)
+		return false;
+	__atomic_store_n(&handshake_job->is_waiting, true, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void move(struct handshakes *handshakes, struct handshake_job *handshake_job)
+{
+	bool is_first;
+
+	pthread_mutex_lock(&handshakes->lock);
+	is_first = TAILQ_EMPTY(&handshakes->over);
+	TAILQ_REMOVE(&handshakes->held, handshake_job, node);
+	TAILQ_INSERT_TAIL(&handshakes->over, handshake_job, node);
+	pthread_mutex_unlock(&handshakes->lock);
+	if (is_first)
+		eventfd_write(handshakes->watch.fd, 1);
+}
+
+/* ---- on the helper threads ---- */
+
+static void go_on(struct handshakes *handshakes, struct handshake_job *handshake_job)
+{
+	unsigned int what = 0;
+
+	if (!__atomic_load_n(&handshake_job->is_abandoned, __ATOMIC_RELAXED))
+		what = handshake_job->go_on(handshake_job);
+	if (what && wait_for(handshakes, EPOLL_CTL_MOD, handshake_job, what))
+		return;
+	epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_DEL, handshake_job->fd, NULL);
+	move(handshakes, handshake_job);
+}
+
+static struct handshake_job *take(const struct epoll_event *event)
+{
+	struct handshake_job *handshake_job = event->data.ptr;
+
+	while (!__atomic_load_n(&handshake_job->is_waiting, __ATOMIC_ACQUIRE))
+		sched_yield(); /* the other thread is between two instructions */
+	__atomic_store_n(&handshake_job->is_waiting, false, __ATOMIC_RELAXED);
+	return handshake_job;
+}
+
+static void *hold(void *arg)
+{
+	struct handshakes *handshakes = arg;
+	struct epoll_event event;
+	int count;
+
+	/* One by one, so that what waits goes to whichever thread has time. */
+	while ((count = epoll_wait(handshakes->epoll_fd, &event, 1, -1)) >= 0 || errno == EINTR) {
+		if (count > 0 && !event.data.ptr)
+			break; /* the end */
+		if (count > 0)
+			go_on(handshakes, take(&event));
+	}
+	return NULL;
+}
+
+/* ---- on the loop's thread ---- */
+
+static void finish(struct handshakes *handshakes, struct handshake_list *list, bool is_end)
+{
+	struct handshake_list taken = TAILQ_HEAD_INITIALIZER(taken);
+	struct handshake_job *handshake_job;
+
+	pthread_mutex_lock(&handshakes->lock);
+	TAILQ_CONCAT(&taken, list, node);
+	pthread_mutex_unlock(&handshakes->lock);
+	while ((handshake_job = TAILQ_FIRST(&taken))) {
+		TAILQ_REMOVE(&taken, handshake_job, node);
+		if (is_end)
+			handshake_job->is_abandoned = true;
+		handshake_job->done(handshake_job);
+	}
+}
+
+static void on_over(struct watch *watch, unsigned int what)
+{
+	struct handshakes *handshakes = (struct handshakes *)watch;
+	eventfd_t count;
+
+	(void)what;
+	eventfd_read(watch->fd, &count);
+	finish(handshakes, &handshakes->over, false);
+}
+
+static void close_all(const struct handshakes *handshakes)
+{
+	const int fds[] = { handshakes->watch.fd, handshakes->epoll_fd, handshakes->end_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+static bool make_descriptors(struct handshakes *handshakes, struct loop *loop)
+{
+	struct epoll_event end = { .events = EPOLLIN, .data.ptr = NULL };
+
+	watch_init(&handshakes->watch, loop, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_over);
+	handshakes->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	handshakes->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (handshakes->watch.fd >= 0 && handshakes->epoll_fd >= 0 && handshakes->end_fd >= 0 &&
+	    epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_ADD, handshakes->end_fd, &end) == 0)
+		return true;
+	close_all(handshakes);
+	return false;
+}
+
+struct handshakes *handshakes_new(struct loop *loop, unsigned int threads, struct err *err)
+{
+	struct handshakes *handshakes = calloc(1, sizeof(*handshakes));
+
+	_Static_assert(offsetof(struct handshakes, watch) == 0, "on_over() counts on it");
+	if (!handshakes || !(handshakes->threads = calloc(threads, sizeof(pthread_t))) ||
+	    !make_descriptors(handshakes, loop)) {
+		err_set(err, ERR_FILES, "cannot prepare helper threads: %s", strerror(errno));
+		if (handshakes)
+			free(handshakes->threads);
+		free(handshakes);
+		return NULL;
+	}
+	handshakes->thread_max = threads;
+	pthread_mutex_init(&handshakes->lock, NULL);
+	TAILQ_INIT(&handshakes->held);
+	TAILQ_INIT(&handshakes->over);
+	return handshakes;
+}
+
+void handshakes_free(struct handshakes **handshakesp)
+{
+	struct handshakes *handshakes = *handshakesp;
+
+	if (!handshakes)
+		return;
+	eventfd_write(handshakes->end_fd, 1);
+	for (unsigned int i = 0; i < handshakes->thread_count; i++)
+		pthread_join(handshakes->threads[i], NULL);
+	finish(handshakes, &handshakes->over, true);
+	finish(handshakes, &handshakes->held, true);
+	watch_done(&handshakes->watch);
+	close_all(handshakes);
+	pthread_mutex_destroy(&handshakes->lock);
+	free(handshakes->threads);
+	free(handshakes);
+	*handshakesp = NULL;
+}
+
+/* One thread at least; that no more can be had only makes it slower. */
+static bool has_threads(struct handshakes *handshakes, struct err *err)
+{
+	while (handshakes->thread_count < handshakes->thread_max) {
+		if (!thread_start(&handshakes->threads[handshakes->thread_count], hold, handshakes,
+		                  err))
+			return handshakes->thread_count > 0;
+		handshakes->thread_count++;
+	}
+	return true;
+}
+
+bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *handshake_job,
+                      unsigned int what, struct err *err)
+{
+	if (!watch_set(&handshakes->watch, WATCH_READ))
+		return err_set(err, ERR_FILES, "cannot watch for what helper threads do");
+	if (!has_threads(handshakes, err))
+		return false;
+	handshake_job->is_abandoned = false;
+	handshake_job->is_waiting = false;
+	pthread_mutex_lock(&handshakes->lock);
+	TAILQ_INSERT_TAIL(&handshakes->held, handshake_job, node);
+	pthread_mutex_unlock(&handshakes->lock);
+	if (wait_for(handshakes, EPOLL_CTL_ADD, handshake_job, what))
+		return true;
+	err_set(err, ERR_FILES, "cannot watch the connection: %s", strerror(errno));
+	pthread_mutex_lock(&handshakes->lock);
+	TAILQ_REMOVE(&handshakes->held, handshake_job, node);
+	pthread_mutex_unlock(&handshakes->lock);
+	return false;
+}
+
+void handshakes_abandon(struct handshake_job *handshake_job)
+{
+	__atomic_store_n(&handshake_job->is_abandoned, true, __ATOMIC_RELAXED);
+	shutdown(handshake_job->fd, SHUT_RDWR);
+}
