@@ -221,7 +221,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->remote_pid = backend_pid(server);
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
-	row->prepared_statements = known_count(&server->known);
+	row->prepared_statements = server_statements_count(&server->statements);
 	row->id = (int64_t)server->id;
 	row->pkt_remain = server->frame_left;
 }

@@ -348,7 +348,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	read_session(&record, &fields);
 	if (record.is_bad || *fd < 0)
 		return;
-	is_known = fields.id && fields.id <= arrival->known_id;
+	is_known = fields.id && fields.id <= arrival->server_statements_id;
 	client = clients_revive(clients, *fd, &fields.peer, is_known ? fields.id : 0);
 	if (!client)
 		return;

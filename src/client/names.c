@@ -215,7 +215,7 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
 	/* Let PostgreSQL judge whether its result still has the columns that the client knows. */
-	if (statement->is_typed && known_use_as(&server->known, statement, &name))
+	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
 		return true;
 	statement = statement_scoped(statement, scope);
 	if (!statement)
@@ -226,9 +226,9 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 
 struct name_description {
 	struct description base;
-	struct known *known;            /* the server's */
-	struct client_statement *entry; /* counted in its use_count */
-	struct statement *statement;    /* that is described; one owner */
+	struct server_statements *known; /* the server's */
+	struct client_statement *entry;  /* counted in its use_count */
+	struct statement *statement;     /* that is described; one owner */
 	uint32_t parse_number;
 };
 
@@ -240,7 +240,8 @@ static bool on_types(struct description *base, struct bytes types)
 
 	if (!typed)
 		return false;
-	known_typed(description->known, description->statement, typed, description->parse_number);
+	server_statements_typed(description->known, description->statement, typed,
+	                        description->parse_number);
 	statement_release(typed->statements, &typed);
 	if (names_statement(entry)->is_typed)
 		return true; /* the first description counts */
@@ -266,10 +267,10 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 
 	if (!description)
 		return NULL;
-	description->known = &client->borrower.server->known;
+	description->known = &client->borrower.server->statements;
 	description->entry = entry;
 	description->statement = statement_hold(statement);
-	description->parse_number = known_parse_number(description->known, statement);
+	description->parse_number = server_statements_parse_number(description->known, statement);
 	description->base.base =
 	    (struct ledger_change){ settle_description, statement, entry->name };
 	description->base.on_types = on_types;

@@ -73,11 +73,12 @@ static bool evict(struct client *client, struct gather *gather)
 	int limit = client->clients->config->max_prepared_statements;
 	struct statement *oldest;
 
-	while ((oldest = known_oldest(&server->known, limit > 0 ? (unsigned int)limit : 1))) {
+	while ((oldest = server_statements_oldest(&server->statements,
+	                                          limit > 0 ? (unsigned int)limit : 1))) {
 		struct ledger_change *change;
 
 		prepared_gather_close(gather, statement_name(oldest));
-		change = known_forget(&server->known, oldest);
+		change = server_statements_forget(&server->statements, oldest);
 		if (!change || !prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
 			return false;
 	}
@@ -90,7 +91,7 @@ static bool repeat(struct client *client, struct gather *gather, struct statemen
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse;
 
-	if (!known_repeat(&server->known, statement, &close, &parse))
+	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
 		return false;
 	prepared_gather_close(gather, statement_name(statement));
 	gather_parse(client, gather, statement);
@@ -107,17 +108,17 @@ bool prepared_inject(struct client *client, struct gather *gather, struct statem
 	struct server *server = client->borrower.server;
 	struct ledger_change *change;
 
-	if (name && known_use_as(&server->known, statement, name))
+	if (name && server_statements_use_as(&server->statements, statement, name))
 		return true;
 	if (name)
 		*name = statement_name(statement);
-	if (known_is_spoilt(&server->known, statement))
+	if (server_statements_is_spoilt(&server->statements, statement))
 		return repeat(client, gather, statement);
-	if (known_use(&server->known, statement))
+	if (server_statements_use(&server->statements, statement))
 		return true;
 	if (!evict(client, gather))
 		return false;
-	change = known_learn(&server->known, statement);
+	change = server_statements_learn(&server->statements, statement);
 	if (!change)
 		return false;
 	gather_parse(client, gather, statement);
@@ -219,12 +220,12 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse, *change;
 
-	if (!known_is_spoilt(&server->known, statement) && server->status != 'E' &&
+	if (!server_statements_is_spoilt(&server->statements, statement) && server->status != 'E' &&
 	    ledger_knows_status(&server->ledger)) {
 		change = names_come(client, name, statement, NULL);
 		return change && prepared_note(server, LEDGER_PARSE, LEDGER_ANSWER, change);
 	}
-	if (!known_repeat(&server->known, statement, &close, &parse))
+	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
 		return false;
 	prepared_gather_close(gather, statement_name(statement));
 	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
@@ -248,7 +249,7 @@ static bool parse_new(struct client *client, const char *name, struct statement 
 
 	if (!evict(client, gather))
 		return false;
-	learned = known_learn(&server->known, statement);
+	learned = server_statements_learn(&server->statements, statement);
 	if (!learned)
 		return false;
 	change = names_come(client, name, statement, learned);
@@ -289,7 +290,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (!statement)
 		return PREPARED_END;
 	statement->is_forgetting = is_forgetting;
-	if (!known_is_sure(&client->borrower.server->known, statement)) {
+	if (!server_statements_is_sure(&client->borrower.server->statements, statement)) {
 		statement_release(names_store(client), &statement);
 		return PREPARED_WAIT;
 	}
@@ -298,7 +299,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 		statement_release(names_store(client), &statement);
 		return refuse_twice(client, parse.statement, text, gather);
 	}
-	is_good = known_use(&client->borrower.server->known, statement)
+	is_good = server_statements_use(&client->borrower.server->statements, statement)
 	              ? parse_known(client, parse.statement, statement, gather)
 	              : parse_new(client, parse.statement, statement, gather);
 	statement_release(names_store(client), &statement); /* whoever knows it holds it */
@@ -370,14 +371,15 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 		return PREPARED_WAIT;
 	if (entry && !names_enter_scope(client, entry))
 		return PREPARED_END;
-	if (entry && !known_is_sure(&client->borrower.server->known, names_statement(entry)))
+	if (entry && !server_statements_is_sure(&client->borrower.server->statements,
+	                                        names_statement(entry)))
 		return PREPARED_WAIT;
 	if (frame->type == 'B')
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, gather);
 	if (names_statement(entry)->is_forgetting) /* what comes behind must not rely on any */
-		known_distrust_sent(&client->borrower.server->known);
+		server_statements_distrust_sent(&client->borrower.server->statements);
 	if (!prepared_inject(client, gather, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
 		return PREPARED_END;

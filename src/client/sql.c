@@ -305,9 +305,9 @@ static enum prepared_result execute_known(const struct query *query, struct clie
 
 	if (!names_enter_scope(client, entry))
 		return PREPARED_END;
-	is_there = known_use(&server->known, names_statement(entry)) &&
-	           !known_is_spoilt(&server->known, names_statement(entry));
-	if (!known_is_sure(&server->known, names_statement(entry)))
+	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
+	           !server_statements_is_spoilt(&server->statements, names_statement(entry));
+	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->gather);
@@ -332,7 +332,7 @@ static bool has_failed(const struct server *server)
 /* All statements go: nothing that was believed before holds behind it. NULL: no memory. */
 static struct ledger_change *forget_all(struct client *client)
 {
-	known_distrust_sent(&client->borrower.server->known);
+	server_statements_distrust_sent(&client->borrower.server->statements);
 	return names_go_all(client);
 }
 
@@ -423,7 +423,7 @@ static enum prepared_result parse_execute(struct client *client, const struct sq
 
 	if (!names_enter_scope(client, entry))
 		return PREPARED_END;
-	if (!known_is_sure(&server->known, names_statement(entry)))
+	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!prepared_inject(client, gather, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
@@ -496,8 +496,8 @@ enum prepared_result sql_bind(struct client *client, const char *portal, const c
 		return prepared_refuse(client, &err, gather);
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
-		known_distrust_sent(
-		    &client->borrower.server->known); /* its Execute is not looked at */
+		server_statements_distrust_sent(
+		    &client->borrower.server->statements); /* its Execute is not looked at */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
 	return PREPARED_PASS;
@@ -514,7 +514,7 @@ enum prepared_result sql_execute(struct client *client, const char *portal, stru
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
-		if (!known_is_sure(&server->known, sql->statement))
+		if (!server_statements_is_sure(&server->statements, sql->statement))
 			return PREPARED_WAIT;
 		if (!prepared_inject(client, gather, sql->statement, NULL))
 			return PREPARED_END;

@@ -13,7 +13,7 @@
 #include "entries_priv.h"
 #include "field_priv.h"
 #include "ini_priv.h"
-#include "known_priv.h"
+#include "suggest_priv.h"
 #include "origin_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -94,7 +94,7 @@ static bool put_setting(struct config *config, const char *name, const char *val
 	const struct setting *setting = setting_find(name);
 
 	if (!setting)
-		return known_refuse(name, err);
+		return suggest_refuse(name, err);
 	return field_put_near(config, setting, value, note, err) ||
 	       err_prefix(err, "setting \"%s\": ", name);
 }

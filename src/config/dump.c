@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "known_priv.h"
+#include "suggest_priv.h"
 #include "value_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -109,7 +109,7 @@ bool settings_dump_one(const char *name, struct buf *out, struct err *err)
 	const struct setting *setting = setting_find(name);
 
 	if (!setting)
-		return known_refuse(name, err);
+		return suggest_refuse(name, err);
 	add_setting(out, setting);
 	return true;
 }

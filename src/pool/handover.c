@@ -324,7 +324,7 @@ static void take_global(struct pools_arrival *arrival, const struct fields *fiel
 	stats_add(&pools->gone, &fields->stats);
 	if (arrival->is_later)
 		return;
-	arrival->known_id = pools->last_id = fields->last_id;
+	arrival->server_statements_id = pools->last_id = fields->last_id;
 	pools->statements.last_number = fields->last_number + NUMBERS_LEFT;
 	pools->is_paused = fields->is_paused;
 }

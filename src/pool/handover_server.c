@@ -48,7 +48,7 @@ static void name_place(const struct pool *pool, char *out, size_t size)
 	         entry ? config_database_dbname(entry, pool->database->name) : "");
 }
 
-struct known_out {
+struct server_statements_out {
 	struct channel *channel;
 	struct buf *record;
 	bool ok;
@@ -56,7 +56,7 @@ struct known_out {
 
 static void write_known(void *arg, struct statement *statement, bool is_spoilt)
 {
-	struct known_out *out = arg;
+	struct server_statements_out *out = arg;
 
 	out->ok = out->ok && statement_write(statement, out->channel);
 	record_add_number(out->record, is_spoilt ? 'N' : 'n', statement_number(statement));
@@ -67,7 +67,7 @@ bool server_write(struct server *server, struct channel *channel)
 	const struct hosts *hosts = &server->pool->hosts;
 	char place[PLACE_MAX_SIZE];
 	struct buf record = { .is_secret = true };
-	struct known_out out = { channel, &record, true };
+	struct server_statements_out out = { channel, &record, true };
 
 	name_place(server->pool, place, sizeof(place));
 	record_add_number(&record, 'i', server->id);
@@ -94,7 +94,7 @@ bool server_write(struct server *server, struct channel *channel)
 	record_add_number(&record, 'x', (uint64_t)server->xact_at);
 	record_add_number(&record, 'w', (uint64_t)server->connect_wall);
 	record_add_number(&record, 'W', (uint64_t)server->request_wall);
-	known_each(&server->known, write_known, &out);
+	server_statements_each(&server->statements, write_known, &out);
 	server->is_leaving = out.ok && channel_send_record(channel, HANDOVER_SERVER, &record,
 	                                                   server->stream.watch.fd);
 	buf_wipe(&record);
@@ -235,7 +235,7 @@ static void fill_known(struct server *server, const struct pools_arrival *arriva
 
 		/* The same text may have another name here: then it is not known by that. */
 		if (statement && arrival_has_name(arrival, number))
-			known_restore(&server->known, statement, is_spoilt);
+			server_statements_restore(&server->statements, statement, is_spoilt);
 	}
 }
 
@@ -245,7 +245,7 @@ static void keep_id(struct server *server, const struct pools_arrival *arrival, 
 	struct pools *pools = server->pool->pools;
 	struct server *before;
 
-	if (id == 0 || id > arrival->known_id)
+	if (id == 0 || id > arrival->server_statements_id)
 		return;
 	server->id = id;
 	TAILQ_REMOVE(&pools->servers, server, all_node);

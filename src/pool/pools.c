@@ -111,7 +111,7 @@ struct server *pools_add_server(struct pool *pool)
 	server->pool = pool;
 	server->id = pools_next_id(pools);
 	server->params = server->before = server->baseline = params_none(pools->with.params);
-	known_init(&server->known, &pools->statements, &server->ledger);
+	server_statements_init(&server->statements, &pools->statements, &server->ledger);
 	TAILQ_INSERT_TAIL(&pools->servers, server, all_node);
 	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, node);
 	pool->server_counts[SERVER_CONNECTING]++;

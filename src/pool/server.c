@@ -103,7 +103,7 @@ static void release(struct server *server)
 	timer_clear(&server->xact);
 	stream_close(&server->stream);
 	ledger_done(&server->ledger);
-	known_done(&server->known);
+	server_statements_done(&server->statements);
 	text_scope_done(&server->scope, params);
 	segment_done(&server->segment);
 	buf_free(&server->instead);

@@ -131,7 +131,7 @@ static struct bytes find_ours(const struct server *server, struct bytes body,
 	const char *at = find_name(body, name);
 
 	if (!at && statement) {
-		name = known_other_name(&server->known, statement);
+		name = server_statements_other_name(&server->statements, statement);
 		at = find_name(body, name);
 	}
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);
@@ -176,13 +176,13 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
                             const struct statement *statement)
 {
 	if (strcmp(sqlstate, "0A000") == 0) {
-		known_spoil(&server->known, statement);
+		server_statements_spoil(&server->statements, statement);
 		return true;
 	}
 	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)
 		return false;
 	/* By a DO block or a function, which has a tag of its own: it may have been all of them. */
-	known_distrust(&server->known);
+	server_statements_distrust(&server->statements);
 	return true;
 }
 

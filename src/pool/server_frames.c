@@ -91,13 +91,13 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	bool is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
 
 	if (is_discard || bytes_equal(body, bytes_of("DEALLOCATE ALL", 15))) {
-		known_forget_confirmed(&server->known);
+		server_statements_forget_confirmed(&server->statements);
 		if (server->borrower && server->errand == ERRAND_NONE)
 			server->borrower->ops->on_deallocated(server->borrower);
 	}
 	/* Behind another statement in one text: it may have been any of those of others. */
 	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
-		known_distrust(&server->known);
+		server_statements_distrust(&server->statements);
 	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))

@@ -48,7 +48,7 @@ struct arrived_statement;
 struct pools_arrival {
 	struct pools *pools;
 	bool is_later;                        /* the first round is over */
-	uint64_t known_id;                    /* ids up to here are those of the other process */
+	uint64_t server_statements_id;        /* ids up to here are those of the other process */
 	struct arrived_statement *statements; /* by their numbers there */
 	struct server *lent;                  /* has come, and waits for its client */
 };

@@ -25,7 +25,7 @@
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pool/borrower.h"
-#include "pgweir/pool/known.h"
+#include "pgweir/pool/server_statements.h"
 #include "pgweir/pool/ledger.h"
 #include "pgweir/pool/params.h"
 #include "pgweir/pool/text_scope.h"
@@ -105,22 +105,22 @@ struct server {
 	struct ledger ledger;
 	struct buf instead; /* what the borrower is told in the place of the present frame */
 	struct buf ahead;   /* a query of ours that goes in front of what is sent next */
-	struct ledger_change ahead_change; /* of that query */
-	struct segment segment;            /* what the borrower may say again */
-	struct known known;                /* the statements that are prepared there */
-	struct text_scope scope;           /* in which it prepares them: of `params` */
-	const struct params *params;       /* what is set there and is not its default */
-	const struct params *before;       /* `params` before ERRAND_REPLAY, while that runs */
-	const struct params *forgotten;    /* `params` behind the last RESET; held, or NULL */
-	const char *close_reason;          /* of is_close_needed; NULL: none */
-	struct err *refusal;               /* and why the server did not take them; or NULL */
-	const struct params *baseline;     /* what it reported at its login: its defaults */
-	struct buf reports;                /* of the borrower's work, and not in these two yet */
-	unsigned int report_count;         /* of those that nobody's work explains */
-	struct server_login *login;        /* until it has logged in, else NULL */
-	struct timer timer;                /* the limit of its state */
-	struct timer life;                 /* server_lifetime */
-	struct timer xact;                 /* transaction_timeout */
+	struct ledger_change ahead_change;   /* of that query */
+	struct segment segment;              /* what the borrower may say again */
+	struct server_statements statements; /* the statements that are prepared there */
+	struct text_scope scope;             /* in which it prepares them: of `params` */
+	const struct params *params;         /* what is set there and is not its default */
+	const struct params *before;         /* `params` before ERRAND_REPLAY, while that runs */
+	const struct params *forgotten;      /* `params` behind the last RESET; held, or NULL */
+	const char *close_reason;            /* of is_close_needed; NULL: none */
+	struct err *refusal;                 /* and why the server did not take them; or NULL */
+	const struct params *baseline;       /* what it reported at its login: its defaults */
+	struct buf reports;                  /* of the borrower's work, and not in these two yet */
+	unsigned int report_count;           /* of those that nobody's work explains */
+	struct server_login *login;          /* until it has logged in, else NULL */
+	struct timer timer;                  /* the limit of its state */
+	struct timer life;                   /* server_lifetime */
+	struct timer xact;                   /* transaction_timeout */
 	struct task free_task;
 	unsigned int host;         /* which of its pool's hosts it went to */
 	struct resolver_stay stay; /* at its address, if that came by a name */

@@ -2,7 +2,7 @@
 /*
  * config/known.c: names that are no setting's, and those that are near them.
  */
-#include "../../../src/config/known_priv.h"
+#include "../../../src/config/suggest_priv.h"
 
 #include "../unit.h"
 
@@ -19,10 +19,10 @@ static const struct {
 	{ "zzz", "unknown setting \"zzz\"" },
 };
 
-START_TEST(known_refuse_answers)
+START_TEST(suggest_refuse_answers)
 {
 	struct err err = { 0 };
-	bool ok = known_refuse(cases[_i].name, &err);
+	bool ok = suggest_refuse(cases[_i].name, &err);
 
 	ck_assert_msg(ok == !cases[_i].error, "%s", cases[_i].name);
 	ck_assert_str_eq(err.text, cases[_i].error ? cases[_i].error : "");
@@ -33,19 +33,19 @@ START_TEST(unknown_names_have_a_code_of_their_own)
 {
 	struct err err;
 
-	known_refuse("no_such_thing", &err);
+	suggest_refuse("no_such_thing", &err);
 	ck_assert_int_eq(err.code, ERR_NO_PARAMETER);
 }
 END_TEST
 
-START_TEST(known_nearest_of_a_setting_is_itself)
+START_TEST(suggest_nearest_of_a_setting_is_itself)
 {
 	for (size_t i = 0; i < settings_count; i++) {
 		struct err err;
 
-		known_refuse(settings[i].name, &err);
+		suggest_refuse(settings[i].name, &err);
 		ck_assert_int_eq(err.code, ERR_NO_PARAMETER);
-		ck_assert_str_eq(known_nearest(settings[i].name), settings[i].name);
+		ck_assert_str_eq(suggest_nearest(settings[i].name), settings[i].name);
 	}
 }
 END_TEST
@@ -55,9 +55,9 @@ int main(void)
 	Suite *suite = suite_create("config/known");
 	TCase *tcase = tcase_create("known");
 
-	tcase_add_loop_test(tcase, known_refuse_answers, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, suggest_refuse_answers, 0, COUNT_OF(cases));
 	tcase_add_test(tcase, unknown_names_have_a_code_of_their_own);
-	tcase_add_test(tcase, known_nearest_of_a_setting_is_itself);
+	tcase_add_test(tcase, suggest_nearest_of_a_setting_is_itself);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

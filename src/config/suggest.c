@@ -2,14 +2,14 @@
 /*
  * Names that are no setting's: mostly somebody's slip, so the nearest one is told.
  */
-#include "known_priv.h"
+#include "suggest_priv.h"
 
 #include "pgweir/base/nearest.h"
 #include "pgweir/config/settings.h"
 
 #include "pgweir/base/banned.h"
 
-const char *known_nearest(const char *name)
+const char *suggest_nearest(const char *name)
 {
 	struct nearest nearest = nearest_begin(name);
 
@@ -18,9 +18,9 @@ const char *known_nearest(const char *name)
 	return nearest.found;
 }
 
-bool known_refuse(const char *name, struct err *err)
+bool suggest_refuse(const char *name, struct err *err)
 {
-	const char *nearest = known_nearest(name);
+	const char *nearest = suggest_nearest(name);
 
 	if (nearest)
 		return err_set(err, ERR_NO_PARAMETER,

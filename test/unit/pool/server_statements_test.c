@@ -2,7 +2,7 @@
 /*
  * pool/known.c, with a ledger that confirms and takes back.
  */
-#include "pgweir/pool/known.h"
+#include "pgweir/pool/server_statements.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,26 +74,26 @@ static const struct {
 struct stage {
 	struct statements statements;
 	struct ledger ledger;
-	struct known known;
+	struct server_statements known;
 	struct statement *all[3];
 	uint32_t parse_number; /* of the last Describe */
 };
 
 static void expect(struct stage *stage, const char *names, const char *says)
 {
-	struct known_list *list = &stage->known.list;
-	unsigned int count = known_count(&stage->known);
+	struct server_statements_list *list = &stage->known.list;
+	unsigned int count = server_statements_count(&stage->known);
 	char have[8] = "";
 
 	ck_assert_uint_lt(count, sizeof(have));
 	for (unsigned int i = 0; i < count; i++) {
-		const struct statement *oldest = known_oldest(&stage->known, 0);
+		const struct statement *oldest = server_statements_oldest(&stage->known, 0);
 
 		ck_assert(!TAILQ_EMPTY(list));
 		for (int which = 0; which < 3; which++)
 			if (stage->all[which] == oldest)
 				have[i] = (char)('a' + which);
-		known_use(&stage->known, oldest); /* goes round once */
+		server_statements_use(&stage->known, oldest); /* goes round once */
 	}
 	ck_assert_msg(strcmp(have, names) == 0, "%s: \"%s\" instead of \"%s\"", says, have, names);
 }
@@ -118,7 +118,7 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 {
 	struct ledger_change *close, *parse;
 
-	ck_assert(known_repeat(&stage->known, statement, &close, &parse));
+	ck_assert(server_statements_repeat(&stage->known, statement, &close, &parse));
 	ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD, close);
 	ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD, parse);
 }
@@ -127,31 +127,31 @@ static void send_repeat(struct stage *stage, struct statement *statement)
 static void expect_name(struct stage *stage, const char *word, const char *says)
 {
 	struct bytes name, other;
-	bool is_known = known_use_as(&stage->known, stage->all[word[1] - 'a'], &name);
+	bool is_known = server_statements_use_as(&stage->known, stage->all[word[1] - 'a'], &name);
 
 	ck_assert_msg(is_known == (word[2] != '-'), "%s: %s", says, word);
 	if (!is_known)
 		return;
 	ck_assert_msg(bytes_equal(name, statement_name(stage->all[word[2] - 'a'])), "%s: %s", says,
 	              word);
-	other = known_other_name(&stage->known, stage->all[word[1] - 'a']);
+	other = server_statements_other_name(&stage->known, stage->all[word[1] - 'a']);
 	ck_assert(word[1] == word[2] || bytes_equal(other, name));
 }
 
 static void step(struct stage *stage, const char *word, const char *says)
 {
-	struct known *known = &stage->known;
+	struct server_statements *known = &stage->known;
 	struct statement *statement =
 	    strchr("abc", word[1]) && word[1] ? stage->all[word[1] - 'a'] : NULL;
 
 	switch (word[0]) {
 	case '+':
 		ledger_add_change(&stage->ledger, LEDGER_PARSE, LEDGER_FORWARD,
-		                  known_learn(known, statement));
+		                  server_statements_learn(known, statement));
 		break;
 	case '-':
 		ledger_add_change(&stage->ledger, LEDGER_CLOSE, LEDGER_FORWARD,
-		                  known_forget(known, statement));
+		                  server_statements_forget(known, statement));
 		break;
 	case '*':
 		send_repeat(stage, statement);
@@ -160,28 +160,28 @@ static void step(struct stage *stage, const char *word, const char *says)
 		ledger_add(&stage->ledger, LEDGER_SYNC, LEDGER_FORWARD);
 		break;
 	case '!':
-		known_forget_confirmed(known);
+		server_statements_forget_confirmed(known);
 		break;
 	case 'X':
-		known_distrust(known);
+		server_statements_distrust(known);
 		break;
 	case 'Y':
-		known_distrust_sent(known);
+		server_statements_distrust_sent(known);
 		break;
 	case '~':
-		known_spoil(known, statement);
+		server_statements_spoil(known, statement);
 		break;
 	case 'D':
-		stage->parse_number = known_parse_number(known, stage->all[0]);
+		stage->parse_number = server_statements_parse_number(known, stage->all[0]);
 		break;
 	case 't':
-		known_typed(known, stage->all[0], statement, stage->parse_number);
+		server_statements_typed(known, stage->all[0], statement, stage->parse_number);
 		break;
 	case 'b':
 		expect_name(stage, word, says);
 		break;
 	case '.':
-		ck_assert(known_use(known, statement));
+		ck_assert(server_statements_use(known, statement));
 		break;
 	case '<':
 		reply(stage, word[1], says);
@@ -191,21 +191,21 @@ static void step(struct stage *stage, const char *word, const char *says)
 		break;
 	case '?':
 	case '/':
-		ck_assert_msg(known_is_sure(known, statement) == (word[0] == '?'), "%s: %s", says,
-		              word);
+		ck_assert_msg(server_statements_is_sure(known, statement) == (word[0] == '?'),
+		              "%s: %s", says, word);
 		break;
 	case '%':
-		ck_assert_msg(known_is_spoilt(known, statement), "%s: %s", says, word);
+		ck_assert_msg(server_statements_is_spoilt(known, statement), "%s: %s", says, word);
 	}
 }
 
-START_TEST(known_plays)
+START_TEST(server_statements_plays)
 {
 	static const char *const texts[] = { "a\0\0\0", "b\0\0\0", "c\0\0\0" };
 	struct stage stage = { 0 };
 	char script[128], *word, *rest = NULL;
 
-	known_init(&stage.known, &stage.statements, &stage.ledger);
+	server_statements_init(&stage.known, &stage.statements, &stage.ledger);
 	for (int i = 0; i < 3; i++)
 		stage.all[i] = statement_of(&stage.statements, bytes_of(texts[i], 4), none);
 	snprintf(script, sizeof(script), "%s", cases[_i].script);
@@ -213,25 +213,25 @@ START_TEST(known_plays)
 		step(&stage, word, cases[_i].says);
 	ledger_done(&stage.ledger);
 	ck_assert_uint_eq(stage.known.open.count, 0);
-	known_done(&stage.known);
+	server_statements_done(&stage.known);
 	for (int i = 0; i < 3; i++)
 		statement_release(&stage.statements, &stage.all[i]);
 	ck_assert_uint_eq(HASH_COUNT(stage.statements.table), 0);
 }
 END_TEST
 
-START_TEST(known_lets_the_oldest_go)
+START_TEST(server_statements_lets_the_oldest_go)
 {
 	struct stage stage = { 0 };
 
-	known_init(&stage.known, &stage.statements, &stage.ledger);
+	server_statements_init(&stage.known, &stage.statements, &stage.ledger);
 	stage.all[0] = statement_of(&stage.statements, bytes_of("a\0\0\0", 4), none);
-	ck_assert_ptr_null(known_oldest(&stage.known, 1));
+	ck_assert_ptr_null(server_statements_oldest(&stage.known, 1));
 	step(&stage, "+a", "");
-	ck_assert_ptr_eq(known_oldest(&stage.known, 1), stage.all[0]);
-	ck_assert_ptr_null(known_oldest(&stage.known, 2));
+	ck_assert_ptr_eq(server_statements_oldest(&stage.known, 1), stage.all[0]);
+	ck_assert_ptr_null(server_statements_oldest(&stage.known, 2));
 	ledger_done(&stage.ledger);
-	known_done(&stage.known);
+	server_statements_done(&stage.known);
 	statement_release(&stage.statements, &stage.all[0]);
 }
 END_TEST
@@ -241,8 +241,8 @@ int main(void)
 	Suite *suite = suite_create("pool/known");
 	TCase *tcase = tcase_create("known");
 
-	tcase_add_loop_test(tcase, known_plays, 0, COUNT_OF(cases));
-	tcase_add_test(tcase, known_lets_the_oldest_go);
+	tcase_add_loop_test(tcase, server_statements_plays, 0, COUNT_OF(cases));
+	tcase_add_test(tcase, server_statements_lets_the_oldest_go);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

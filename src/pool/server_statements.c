@@ -8,16 +8,16 @@
  * in one batch leave what was there before. Where the server has thrown all away
  * meanwhile (DEALLOCATE ALL) there is nothing to be put back.
  */
-#include "pgweir/pool/known.h"
+#include "pgweir/pool/server_statements.h"
 
 #include <stdlib.h>
 
 #include "pgweir/base/banned.h"
 
-struct known_statement {
+struct server_statements_statement {
 	UT_hash_handle hh;       /* by the statement's address */
 	UT_hash_handle typed_hh; /* by that of `typed` */
-	TAILQ_ENTRY(known_statement) node;
+	TAILQ_ENTRY(server_statements_statement) node;
 	struct statement *statement; /* one owner */
 	struct statement *typed;     /* what it is there, with the types; one owner, or NULL */
 	const void *change;          /* that it is still to be confirmed by */
@@ -26,32 +26,34 @@ struct known_statement {
 	bool is_spoilt;
 };
 
-void known_init(struct known *known, struct statements *statements, const struct ledger *ledger)
+void server_statements_init(struct server_statements *known, struct statements *statements,
+                            const struct ledger *ledger)
 {
-	*known = (struct known){ .statements = statements, .ledger = ledger };
+	*known = (struct server_statements){ .statements = statements, .ledger = ledger };
 	TAILQ_INIT(&known->list);
 }
 
-static struct known_statement *find(const struct known *known, const struct statement *statement)
+static struct server_statements_statement *find(const struct server_statements *known,
+                                                const struct statement *statement)
 {
-	struct known_statement *entry;
+	struct server_statements_statement *entry;
 
 	HASH_FIND_PTR(known->table, &statement, entry);
 	return entry;
 }
 
 /* One that is known by another name. */
-static struct known_statement *find_typed(const struct known *known,
-                                          const struct statement *statement)
+static struct server_statements_statement *find_typed(const struct server_statements *known,
+                                                      const struct statement *statement)
 {
-	struct known_statement *entry;
+	struct server_statements_statement *entry;
 
 	HASH_FIND(typed_hh, known->typed_table, &statement, sizeof(statement), entry);
 	return entry;
 }
 
 /* Of which types its parameters are is not known any more. */
-static void forget_types(struct known *known, struct known_statement *entry)
+static void forget_types(struct server_statements *known, struct server_statements_statement *entry)
 {
 	if (!entry->typed)
 		return;
@@ -59,7 +61,7 @@ static void forget_types(struct known *known, struct known_statement *entry)
 	statement_release(known->statements, &entry->typed);
 }
 
-static void forget(struct known *known, struct known_statement *entry)
+static void forget(struct server_statements *known, struct server_statements_statement *entry)
 {
 	if (!entry)
 		return;
@@ -70,15 +72,16 @@ static void forget(struct known *known, struct known_statement *entry)
 	free(entry);
 }
 
-void known_done(struct known *known)
+void server_statements_done(struct server_statements *known)
 {
 	while (!TAILQ_EMPTY(&known->list))
 		forget(known, TAILQ_FIRST(&known->list));
 }
 
-static struct known_statement *learn(struct known *known, struct statement *statement)
+static struct server_statements_statement *learn(struct server_statements *known,
+                                                 struct statement *statement)
 {
-	struct known_statement *entry = calloc(1, sizeof(*entry));
+	struct server_statements_statement *entry = calloc(1, sizeof(*entry));
 
 	if (!entry)
 		return NULL;
@@ -89,7 +92,7 @@ static struct known_statement *learn(struct known *known, struct statement *stat
 	return entry;
 }
 
-static void use(struct known *known, struct known_statement *entry)
+static void use(struct server_statements *known, struct server_statements_statement *entry)
 {
 	if (TAILQ_NEXT(entry, node)) {
 		TAILQ_REMOVE(&known->list, entry, node);
@@ -97,18 +100,19 @@ static void use(struct known *known, struct known_statement *entry)
 	}
 }
 
-bool known_use(struct known *known, const struct statement *statement)
+bool server_statements_use(struct server_statements *known, const struct statement *statement)
 {
-	struct known_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find(known, statement);
 
 	if (entry)
 		use(known, entry);
 	return entry;
 }
 
-bool known_use_as(struct known *known, const struct statement *statement, struct bytes *name)
+bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
+                              struct bytes *name)
 {
-	struct known_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -119,24 +123,26 @@ bool known_use_as(struct known *known, const struct statement *statement, struct
 	return true;
 }
 
-struct bytes known_other_name(const struct known *known, const struct statement *statement)
+struct bytes server_statements_other_name(const struct server_statements *known,
+                                          const struct statement *statement)
 {
-	const struct known_statement *entry = find_typed(known, statement);
+	const struct server_statements_statement *entry = find_typed(known, statement);
 
 	return entry ? statement_name(entry->statement) : bytes_of("", 0);
 }
 
-uint32_t known_parse_number(const struct known *known, const struct statement *statement)
+uint32_t server_statements_parse_number(const struct server_statements *known,
+                                        const struct statement *statement)
 {
-	const struct known_statement *entry = find(known, statement);
+	const struct server_statements_statement *entry = find(known, statement);
 
 	return entry ? entry->parse_number : 0;
 }
 
-void known_typed(struct known *known, const struct statement *statement, struct statement *typed,
-                 uint32_t parse_number)
+void server_statements_typed(struct server_statements *known, const struct statement *statement,
+                             struct statement *typed, uint32_t parse_number)
 {
-	struct known_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find(known, statement);
 
 	if (!entry || entry->parse_number != parse_number || entry->typed || typed == statement ||
 	    find_typed(known, typed))
@@ -145,9 +151,10 @@ void known_typed(struct known *known, const struct statement *statement, struct 
 	HASH_ADD_KEYPTR(typed_hh, known->typed_table, &entry->typed, sizeof(entry->typed), entry);
 }
 
-bool known_is_sure(const struct known *known, const struct statement *statement)
+bool server_statements_is_sure(const struct server_statements *known,
+                               const struct statement *statement)
 {
-	const struct known_statement *entry = find(known, statement);
+	const struct server_statements_statement *entry = find(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -155,9 +162,9 @@ bool known_is_sure(const struct known *known, const struct statement *statement)
 	       !ledger_open_is_unsure(&known->open, known->ledger);
 }
 
-void known_spoil(struct known *known, const struct statement *statement)
+void server_statements_spoil(struct server_statements *known, const struct statement *statement)
 {
-	struct known_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -165,35 +172,40 @@ void known_spoil(struct known *known, const struct statement *statement)
 		entry->is_spoilt = true;
 }
 
-bool known_is_spoilt(const struct known *known, const struct statement *statement)
+bool server_statements_is_spoilt(const struct server_statements *known,
+                                 const struct statement *statement)
 {
-	const struct known_statement *entry = find(known, statement);
+	const struct server_statements_statement *entry = find(known, statement);
 
 	return entry && entry->is_spoilt;
 }
 
-void known_distrust(struct known *known)
+void server_statements_distrust(struct server_statements *known)
 {
-	struct known_statement *entry;
+	struct server_statements_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
 		entry->is_spoilt |= entry->is_confirmed;
 }
 
-void known_distrust_sent(struct known *known)
+void server_statements_distrust_sent(struct server_statements *known)
 {
-	struct known_statement *entry;
+	struct server_statements_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
 		entry->is_spoilt = true;
 }
 
-unsigned int known_count(const struct known *known) { return HASH_COUNT(known->table); }
-
-void known_each(const struct known *known,
-                void (*see)(void *arg, struct statement *statement, bool is_spoilt), void *arg)
+unsigned int server_statements_count(const struct server_statements *known)
 {
-	const struct known_statement *entry;
+	return HASH_COUNT(known->table);
+}
+
+void server_statements_each(const struct server_statements *known,
+                            void (*see)(void *arg, struct statement *statement, bool is_spoilt),
+                            void *arg)
+{
+	const struct server_statements_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node) {
 		if (entry->is_confirmed)
@@ -201,9 +213,11 @@ void known_each(const struct known *known,
 	}
 }
 
-void known_restore(struct known *known, struct statement *statement, bool is_spoilt)
+void server_statements_restore(struct server_statements *known, struct statement *statement,
+                               bool is_spoilt)
 {
-	struct known_statement *entry = find(known, statement) ? NULL : learn(known, statement);
+	struct server_statements_statement *entry =
+	    find(known, statement) ? NULL : learn(known, statement);
 
 	if (!entry)
 		return;
@@ -211,18 +225,18 @@ void known_restore(struct known *known, struct statement *statement, bool is_spo
 	entry->is_spoilt = is_spoilt;
 }
 
-struct statement *known_oldest(struct known *known, unsigned int limit)
+struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit)
 {
-	return known_count(known) < limit ? NULL : TAILQ_FIRST(&known->list)->statement;
+	return server_statements_count(known) < limit ? NULL : TAILQ_FIRST(&known->list)->statement;
 }
 
-void known_forget_confirmed(struct known *known)
+void server_statements_forget_confirmed(struct server_statements *known)
 {
-	struct known_statement *entry = TAILQ_FIRST(&known->list);
+	struct server_statements_statement *entry = TAILQ_FIRST(&known->list);
 
 	known->loss_count++;
 	while (entry) {
-		struct known_statement *next = TAILQ_NEXT(entry, node);
+		struct server_statements_statement *next = TAILQ_NEXT(entry, node);
 
 		if (entry->is_confirmed)
 			forget(known, entry);
@@ -232,18 +246,19 @@ void known_forget_confirmed(struct known *known)
 
 /* ---- changes ---- */
 
-struct known_change {
+struct server_statements_change {
 	struct ledger_change base;
-	struct known *known;
+	struct server_statements *known;
 	struct statement *statement; /* one owner */
 	uint32_t loss_count;         /* when it was made */
 	bool was_spoilt;
 };
 
-static struct ledger_change *make_change(struct known *known, struct statement *statement,
+static struct ledger_change *make_change(struct server_statements *known,
+                                         struct statement *statement,
                                          void (*settle)(struct ledger_change *, bool))
 {
-	struct known_change *change = calloc(1, sizeof(*change));
+	struct server_statements_change *change = calloc(1, sizeof(*change));
 
 	if (!change)
 		return NULL;
@@ -255,7 +270,7 @@ static struct ledger_change *make_change(struct known *known, struct statement *
 	return &change->base;
 }
 
-static void free_change(struct known_change *change)
+static void free_change(struct server_statements_change *change)
 {
 	ledger_open_end(&change->known->open);
 	statement_release(change->known->statements, &change->statement);
@@ -264,8 +279,8 @@ static void free_change(struct known_change *change)
 
 static void settle_learn(struct ledger_change *base, bool is_done)
 {
-	struct known_change *change = (struct known_change *)base;
-	struct known_statement *entry = find(change->known, change->statement);
+	struct server_statements_change *change = (struct server_statements_change *)base;
+	struct server_statements_statement *entry = find(change->known, change->statement);
 
 	if (!is_done)
 		forget(change->known, entry);
@@ -274,13 +289,14 @@ static void settle_learn(struct ledger_change *base, bool is_done)
 	free_change(change);
 }
 
-struct ledger_change *known_learn(struct known *known, struct statement *statement)
+struct ledger_change *server_statements_learn(struct server_statements *known,
+                                              struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_learn);
-	struct known_statement *entry = change ? learn(known, statement) : NULL;
+	struct server_statements_statement *entry = change ? learn(known, statement) : NULL;
 
 	if (change && !entry) {
-		free_change((struct known_change *)change);
+		free_change((struct server_statements_change *)change);
 		return NULL;
 	}
 	if (entry)
@@ -290,8 +306,8 @@ struct ledger_change *known_learn(struct known *known, struct statement *stateme
 
 static void settle_forget(struct ledger_change *base, bool is_done)
 {
-	struct known_change *change = (struct known_change *)base;
-	struct known_statement *entry;
+	struct server_statements_change *change = (struct server_statements_change *)base;
+	struct server_statements_statement *entry;
 
 	if (!is_done && change->loss_count == change->known->loss_count &&
 	    !find(change->known, change->statement)) {
@@ -304,14 +320,15 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 	free_change(change);
 }
 
-struct ledger_change *known_forget(struct known *known, struct statement *statement)
+struct ledger_change *server_statements_forget(struct server_statements *known,
+                                               struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_forget);
-	struct known_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find(known, statement);
 
 	if (!change)
 		return NULL;
-	((struct known_change *)change)->was_spoilt = entry && entry->is_spoilt;
+	((struct server_statements_change *)change)->was_spoilt = entry && entry->is_spoilt;
 	forget(known, entry);
 	return change;
 }
@@ -320,10 +337,10 @@ struct ledger_change *known_forget(struct known *known, struct statement *statem
  * A Close and a Parse that belong together: it is not confirmed meanwhile, and stays
  * known unless only the Close came through.
  */
-struct known_repeat {
+struct server_statements_repeat {
 	struct ledger_change close;
 	struct ledger_change parse;
-	struct known *known;
+	struct server_statements *known;
 	struct statement *statement; /* one owner */
 	uint32_t loss_count;         /* when it was made */
 	bool was_spoilt;
@@ -331,7 +348,7 @@ struct known_repeat {
 	unsigned int settled_count;
 };
 
-static void settle_one(struct known_repeat *repeat)
+static void settle_one(struct server_statements_repeat *repeat)
 {
 	if (++repeat->settled_count < 2)
 		return;
@@ -342,8 +359,9 @@ static void settle_one(struct known_repeat *repeat)
 
 static void settle_repeat_close(struct ledger_change *change, bool is_done)
 {
-	struct known_repeat *repeat =
-	    (struct known_repeat *)((char *)change - offsetof(struct known_repeat, close));
+	struct server_statements_repeat *repeat =
+	    (struct server_statements_repeat *)((char *)change -
+	                                        offsetof(struct server_statements_repeat, close));
 
 	repeat->is_closed = is_done;
 	settle_one(repeat);
@@ -351,10 +369,11 @@ static void settle_repeat_close(struct ledger_change *change, bool is_done)
 
 static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 {
-	struct known_repeat *repeat =
-	    (struct known_repeat *)((char *)change - offsetof(struct known_repeat, parse));
+	struct server_statements_repeat *repeat =
+	    (struct server_statements_repeat *)((char *)change -
+	                                        offsetof(struct server_statements_repeat, parse));
 
-	struct known_statement *entry = find(repeat->known, repeat->statement);
+	struct server_statements_statement *entry = find(repeat->known, repeat->statement);
 	bool is_lost = repeat->is_closed || repeat->loss_count != repeat->known->loss_count;
 
 	if (!is_done && is_lost)
@@ -366,11 +385,11 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 	settle_one(repeat);
 }
 
-bool known_repeat(struct known *known, struct statement *statement, struct ledger_change **close,
-                  struct ledger_change **parse)
+bool server_statements_repeat(struct server_statements *known, struct statement *statement,
+                              struct ledger_change **close, struct ledger_change **parse)
 {
-	struct known_repeat *repeat = calloc(1, sizeof(*repeat));
-	struct known_statement *entry = find(known, statement);
+	struct server_statements_repeat *repeat = calloc(1, sizeof(*repeat));
+	struct server_statements_statement *entry = find(known, statement);
 
 	if (!repeat)
 		return false;
