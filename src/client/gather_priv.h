@@ -17,8 +17,8 @@ struct gather {
 	int count;
 	size_t used;                /* of room */
 	struct bytes unnamed;       /* a Parse message's text that may have to be kept. unnamed.c */
-	const char *segment;        /* where a batch began that may be said again. heal.c */
-	bool is_rowed;              /* its first statement is described anew before it runs */
+	const char *replay;         /* where a batch began that may be said again. heal.c */
+	bool is_described;          /* its first statement is described anew before it runs */
 	bool is_again;              /* it is being said again */
 	enum ledger_wait waits_for; /* JUDGE_WAIT: what the client waits for before it sends more */
 	char room[GATHER_ROOM];
@@ -29,8 +29,8 @@ static inline void gather_begin(struct gather *gather)
 	gather->server = NULL;
 	gather->count = 0;
 	gather->used = 0;
-	gather->segment = NULL;
-	gather->is_rowed = gather->is_again = false;
+	gather->replay = NULL;
+	gather->is_described = gather->is_again = false;
 	gather->waits_for = LEDGER_WAIT_NOT;
 	gather->unnamed = bytes_of(NULL, 0);
 }

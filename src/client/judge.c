@@ -12,7 +12,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "heal_priv.h"
+#include "replan_priv.h"
 #include "late_begin_priv.h"
 #include "prepared_priv.h"
 #include "sql_priv.h"
@@ -150,9 +150,9 @@ static void watch(struct client *client, const struct frame *frame, struct bytes
 {
 	struct server *server = client->borrower.server;
 
-	segment_drop(&server->segment);
-	if (gather->segment || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
-		heal_watch(client, frame, in, gather);
+	replay_drop(&server->replay);
+	if (gather->replay || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
+		replan_watch(client, frame, in, gather);
 }
 
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
@@ -192,7 +192,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	}
 	if (ledger_is_full(&server->ledger))
 		return wait_for(gather, LEDGER_WAIT_ROOM);
-	if (server->segment.is_failed)
+	if (server->replay.is_failed)
 		return wait_for(gather, LEDGER_WAIT_READY);
 	if (client->clients->config->log_min_duration)
 		slow_note(client, frame, in);

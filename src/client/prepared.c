@@ -112,7 +112,7 @@ bool prepared_inject(struct client *client, struct gather *gather, struct statem
 		return true;
 	if (name)
 		*name = statement_name(statement);
-	if (server_statements_is_spoilt(&server->statements, statement))
+	if (server_statements_is_stale(&server->statements, statement))
 		return repeat(client, gather, statement);
 	if (server_statements_use(&server->statements, statement))
 		return true;
@@ -220,7 +220,7 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse, *change;
 
-	if (!server_statements_is_spoilt(&server->statements, statement) && server->status != 'E' &&
+	if (!server_statements_is_stale(&server->statements, statement) && server->status != 'E' &&
 	    ledger_knows_status(&server->ledger)) {
 		change = names_come(client, name, statement, NULL);
 		return change && prepared_note(server, LEDGER_PARSE, LEDGER_ANSWER, change);

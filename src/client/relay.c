@@ -23,7 +23,7 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "heal_priv.h"
+#include "replan_priv.h"
 #include "judge_priv.h"
 #include "late_begin_priv.h"
 #include "names_priv.h"
@@ -323,7 +323,7 @@ bool relay_input(struct client *client, struct bytes in)
 
 /* ---- from the server ---- */
 
-static void on_again(struct borrower *borrower, struct bytes batch)
+static void on_retry(struct borrower *borrower, struct bytes batch)
 {
 	struct client *client = client_of(borrower);
 	struct gather gather;
@@ -447,7 +447,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_bytes = on_bytes,
 	.on_ready = on_ready,
 	.on_deallocated = on_deallocated,
-	.on_again = on_again,
+	.on_retry = on_retry,
 	.on_room = on_room,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,

@@ -306,7 +306,7 @@ static enum prepared_result execute_known(const struct query *query, struct clie
 	if (!names_enter_scope(client, entry))
 		return PREPARED_END;
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
-	           !server_statements_is_spoilt(&server->statements, names_statement(entry));
+	           !server_statements_is_stale(&server->statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!is_there && is_unclear(client))

@@ -27,7 +27,7 @@ struct unnamed {
 	struct ledger_change change; /* of every Parse of it that is under way */
 	struct ledger_change repeat; /* the same for those that we have added */
 	uint32_t open_count;         /* how many these are */
-	uint32_t segment;            /* of the last one */
+	uint32_t sync_epoch;         /* of the last one */
 	uint32_t number;             /* of the client's own ones, all of them */
 	struct statements *statements;
 	struct statement *statement; /* the text that was kept, freed between reads only */
@@ -80,7 +80,7 @@ static bool note_parse(struct client *client, enum ledger_fate fate)
 	unnamed->is_here = true;
 	unnamed->open_count++;
 	unnamed->number += fate == LEDGER_FORWARD;
-	unnamed->segment = server->ledger.segment;
+	unnamed->sync_epoch = server->ledger.sync_epoch;
 	return prepared_note(server, LEDGER_PARSE, fate,
 	                     fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
 }
@@ -204,7 +204,7 @@ enum prepared_result unnamed_use(struct client *client, char type, struct gather
 
 	/* Behind a Sync that is not answered yet nobody can tell whether it was parsed. */
 	if (unnamed && unnamed->open_count &&
-	    unnamed->segment != client->borrower.server->ledger.segment)
+	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return PREPARED_WAIT;
 	if (type == 'B')
 		gather->unnamed = bytes_of(NULL, 0);

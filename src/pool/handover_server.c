@@ -34,7 +34,7 @@ bool server_may_leave(const struct server *server)
 	       !server->frame_left && !stream_kept(&server->stream).count &&
 	       !stream_unsent(&server->stream) && ledger_is_at_rest(&server->ledger) &&
 	       !server->is_within && !server->is_cut && !server->is_told && !server->cancel_count &&
-	       !server->pool->cancel_waiting_count && !server->segment.is_failed &&
+	       !server->pool->cancel_waiting_count && !server->replay.is_failed &&
 	       !server->instead.count && !server->free_task.is_waiting;
 }
 
@@ -54,12 +54,12 @@ struct server_statements_out {
 	bool ok;
 };
 
-static void write_known(void *arg, struct statement *statement, bool is_spoilt)
+static void write_known(void *arg, struct statement *statement, bool is_stale)
 {
 	struct server_statements_out *out = arg;
 
 	out->ok = out->ok && statement_write(statement, out->channel);
-	record_add_number(out->record, is_spoilt ? 'N' : 'n', statement_number(statement));
+	record_add_number(out->record, is_stale ? 'N' : 'n', statement_number(statement));
 }
 
 bool server_write(struct server *server, struct channel *channel)
@@ -148,12 +148,12 @@ static void read_times(struct record *record, struct fields *fields)
 }
 
 /* The next statement of the list at the end. false: no more. */
-static bool next_known(struct record *record, uint64_t *number, bool *is_spoilt)
+static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
 {
-	*is_spoilt = record_has(record, 'N');
-	if (!*is_spoilt && !record_has(record, 'n'))
+	*is_stale = record_has(record, 'N');
+	if (!*is_stale && !record_has(record, 'n'))
 		return false;
-	*number = record_number(record, *is_spoilt ? 'N' : 'n');
+	*number = record_number(record, *is_stale ? 'N' : 'n');
 	return !record->is_bad;
 }
 
@@ -161,7 +161,7 @@ static bool read_server(struct bytes body, struct fields *fields)
 {
 	struct record record = { .rest = body };
 	uint64_t number;
-	bool is_spoilt;
+	bool is_stale;
 
 	fields->id = record_number(&record, 'i');
 	record_text(&record, 'd', fields->database, sizeof(fields->database));
@@ -182,7 +182,7 @@ static bool read_server(struct bytes body, struct fields *fields)
 	fields->key = record_bytes(&record, 'k', SERVER_KEY_MAX);
 	read_times(&record, fields);
 	fields->known = record.rest;
-	while (next_known(&record, &number, &is_spoilt))
+	while (next_known(&record, &number, &is_stale))
 		;
 	return record_is_whole(&record) && params_check(fields->params) &&
 	       params_check(fields->baseline) &&
@@ -228,14 +228,14 @@ static void fill_known(struct server *server, const struct pools_arrival *arriva
 {
 	struct record record = { .rest = list };
 	uint64_t number;
-	bool is_spoilt;
+	bool is_stale;
 
-	while (next_known(&record, &number, &is_spoilt)) {
+	while (next_known(&record, &number, &is_stale)) {
 		struct statement *statement = arrival_statement(arrival, number);
 
 		/* The same text may have another name here: then it is not known by that. */
 		if (statement && arrival_has_name(arrival, number))
-			server_statements_restore(&server->statements, statement, is_spoilt);
+			server_statements_restore(&server->statements, statement, is_stale);
 	}
 }
 

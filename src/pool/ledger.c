@@ -207,7 +207,7 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	if (kind == LEDGER_QUERY || kind == LEDGER_EXECUTE || kind == LEDGER_COPY_END)
 		ledger->has_data = false;
 	*is_noted = push(ledger, kind, fate, change);
-	ledger->segment += kind == LEDGER_SYNC && *is_noted;
+	ledger->sync_epoch += kind == LEDGER_SYNC && *is_noted;
 	return *is_noted ? LEDGER_SENT : LEDGER_NO_MEMORY;
 }
 

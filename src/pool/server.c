@@ -105,7 +105,7 @@ static void release(struct server *server)
 	ledger_done(&server->ledger);
 	server_statements_done(&server->statements);
 	text_scope_done(&server->scope, params);
-	segment_done(&server->segment);
+	replay_done(&server->replay);
 	buf_free(&server->instead);
 	buf_free(&server->ahead);
 	buf_free(&server->reports);

@@ -162,9 +162,9 @@ static bool say_renamed(struct server *server, struct bytes body,
  */
 static bool tries_again(struct server *server)
 {
-	if (!server->segment.count || !ledger_swallow_sync(&server->ledger))
+	if (!server->replay.count || !ledger_swallow_sync(&server->ledger))
 		return false;
-	server->segment.is_failed = true;
+	server->replay.is_failed = true;
 	return true;
 }
 
@@ -176,7 +176,7 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
                             const struct statement *statement)
 {
 	if (strcmp(sqlstate, "0A000") == 0) {
-		server_statements_spoil(&server->statements, statement);
+		server_statements_mark_stale(&server->statements, statement);
 		return true;
 	}
 	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)
@@ -199,7 +199,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
 		server_set_close_needed(server, "a statement name of ours is taken");
 	if (!change) {
-		segment_drop(&server->segment);
+		replay_drop(&server->replay);
 		return FRAME_PASS;
 	}
 	if (verdict == LEDGER_REPLACED) {
@@ -215,7 +215,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 			fate = FRAME_REPLACE;
 	}
 	if (fate != FRAME_EAT)
-		segment_drop(&server->segment);
+		replay_drop(&server->replay);
 	change->settle(change, false);
 	return fate;
 }

@@ -171,7 +171,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		                             : "unexpected message from server: out of step"),
 		       FRAME_STOP;
 	if (type != 'E')
-		segment_drop(&server->segment);
+		replay_drop(&server->replay);
 	if (type == 'Z')
 		return FRAME_READY;
 	if (type == 'E')
@@ -245,7 +245,7 @@ static void ready(struct server *server)
 /* The answer to a Sync of ours has come, or to one whose batch is said again. */
 static void settled(struct server *server)
 {
-	bool is_again = server->segment.is_failed;
+	bool is_again = server->replay.is_failed;
 
 	if (server->state != SERVER_LENT || !server->borrower)
 		return;
@@ -253,9 +253,9 @@ static void settled(struct server *server)
 		ready(server);
 		return;
 	}
-	server->segment.is_failed = false;
-	server->borrower->ops->on_again(server->borrower,
-	                                bytes_of(server->segment.at, server->segment.count));
+	server->replay.is_failed = false;
+	server->borrower->ops->on_retry(server->borrower,
+	                                bytes_of(server->replay.at, server->replay.count));
 }
 
 /* ---- what we say in the server's place ---- */

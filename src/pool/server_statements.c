@@ -23,7 +23,7 @@ struct server_statements_statement {
 	const void *change;          /* that it is still to be confirmed by */
 	uint32_t parse_number;
 	bool is_confirmed;
-	bool is_spoilt;
+	bool is_stale;
 };
 
 void server_statements_init(struct server_statements *known, struct statements *statements,
@@ -116,7 +116,7 @@ bool server_statements_use_as(struct server_statements *known, const struct stat
 
 	if (!entry)
 		entry = find_typed(known, statement);
-	if (!entry || entry->is_spoilt)
+	if (!entry || entry->is_stale)
 		return false;
 	use(known, entry);
 	*name = statement_name(entry->statement);
@@ -162,22 +162,23 @@ bool server_statements_is_sure(const struct server_statements *known,
 	       !ledger_open_is_unsure(&known->open, known->ledger);
 }
 
-void server_statements_spoil(struct server_statements *known, const struct statement *statement)
+void server_statements_mark_stale(struct server_statements *known,
+                                  const struct statement *statement)
 {
 	struct server_statements_statement *entry = find(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
 	if (entry)
-		entry->is_spoilt = true;
+		entry->is_stale = true;
 }
 
-bool server_statements_is_spoilt(const struct server_statements *known,
-                                 const struct statement *statement)
+bool server_statements_is_stale(const struct server_statements *known,
+                                const struct statement *statement)
 {
 	const struct server_statements_statement *entry = find(known, statement);
 
-	return entry && entry->is_spoilt;
+	return entry && entry->is_stale;
 }
 
 void server_statements_distrust(struct server_statements *known)
@@ -185,7 +186,7 @@ void server_statements_distrust(struct server_statements *known)
 	struct server_statements_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
-		entry->is_spoilt |= entry->is_confirmed;
+		entry->is_stale |= entry->is_confirmed;
 }
 
 void server_statements_distrust_sent(struct server_statements *known)
@@ -193,7 +194,7 @@ void server_statements_distrust_sent(struct server_statements *known)
 	struct server_statements_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
-		entry->is_spoilt = true;
+		entry->is_stale = true;
 }
 
 unsigned int server_statements_count(const struct server_statements *known)
@@ -202,19 +203,19 @@ unsigned int server_statements_count(const struct server_statements *known)
 }
 
 void server_statements_each(const struct server_statements *known,
-                            void (*see)(void *arg, struct statement *statement, bool is_spoilt),
+                            void (*see)(void *arg, struct statement *statement, bool is_stale),
                             void *arg)
 {
 	const struct server_statements_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node) {
 		if (entry->is_confirmed)
-			see(arg, entry->statement, entry->is_spoilt);
+			see(arg, entry->statement, entry->is_stale);
 	}
 }
 
 void server_statements_restore(struct server_statements *known, struct statement *statement,
-                               bool is_spoilt)
+                               bool is_stale)
 {
 	struct server_statements_statement *entry =
 	    find(known, statement) ? NULL : learn(known, statement);
@@ -222,7 +223,7 @@ void server_statements_restore(struct server_statements *known, struct statement
 	if (!entry)
 		return;
 	entry->is_confirmed = true;
-	entry->is_spoilt = is_spoilt;
+	entry->is_stale = is_stale;
 }
 
 struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit)
@@ -251,7 +252,7 @@ struct server_statements_change {
 	struct server_statements *known;
 	struct statement *statement; /* one owner */
 	uint32_t loss_count;         /* when it was made */
-	bool was_spoilt;
+	bool was_stale;
 };
 
 static struct ledger_change *make_change(struct server_statements *known,
@@ -314,7 +315,7 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 		entry = learn(change->known, change->statement);
 		if (entry) {
 			entry->is_confirmed = true;
-			entry->is_spoilt = change->was_spoilt;
+			entry->is_stale = change->was_stale;
 		}
 	}
 	free_change(change);
@@ -328,7 +329,7 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
 
 	if (!change)
 		return NULL;
-	((struct server_statements_change *)change)->was_spoilt = entry && entry->is_spoilt;
+	((struct server_statements_change *)change)->was_stale = entry && entry->is_stale;
 	forget(known, entry);
 	return change;
 }
@@ -343,7 +344,7 @@ struct server_statements_repeat {
 	struct server_statements *known;
 	struct statement *statement; /* one owner */
 	uint32_t loss_count;         /* when it was made */
-	bool was_spoilt;
+	bool was_stale;
 	bool is_closed;
 	unsigned int settled_count;
 };
@@ -381,7 +382,7 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 	else if (entry && (!is_done || entry->change == repeat))
 		entry->is_confirmed = true;
 	if (entry && !is_done && !is_lost)
-		entry->is_spoilt = repeat->was_spoilt;
+		entry->is_stale = repeat->was_stale;
 	settle_one(repeat);
 }
 
@@ -396,8 +397,8 @@ bool server_statements_repeat(struct server_statements *known, struct statement 
 	if (entry) {
 		forget_types(known, entry);
 		entry->parse_number = ++known->parse_count;
-		repeat->was_spoilt = entry->is_spoilt;
-		entry->is_confirmed = entry->is_spoilt = false;
+		repeat->was_stale = entry->is_stale;
+		entry->is_confirmed = entry->is_stale = false;
 		entry->change = repeat;
 	}
 	repeat->close.settle = settle_repeat_close;

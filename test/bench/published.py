@@ -82,7 +82,7 @@ def bulk_read(bench, case, target):
         sock.close()
     rows = BULK_ROWS * BULK_TIMES
     figures = {"rows_s": rows / took,
-               "segment_bytes": _field(info, TCP_INFO_BYTES_RECEIVED) / _field(
+               "replay_bytes": _field(info, TCP_INFO_BYTES_RECEIVED) / _field(
                    info, TCP_INFO_DATA_SEGMENTS_IN)}
     if before is not None:
         figures["cpu_ms_per_million"] = (place.cpu_ns(target, process) - before) / rows

@@ -25,7 +25,7 @@ METRICS = {
     "kept_percent": ("% that many clients keep", "{:.1f}"),
     "rows_s": ("rows/s", "{:.0f}"),
     "cpu_ms_per_million": ("CPU ms/million rows", "{:.1f}"),
-    "segment_bytes": ("bytes in a TCP segment", "{:.0f}"),
+    "replay_bytes": ("bytes in a TCP segment", "{:.0f}"),
     "login_bytes": ("bytes/client, logged in", "{:.0f}"),
     "query_bytes": ("bytes/client, after a query", "{:.0f}"),
     "names_mb": ("MB in all", "{:.1f}"),

@@ -50,7 +50,7 @@ struct borrower_ops {
 	 * What the borrower had said in that batch (segment.h) has come to nothing, and the
 	 * server is ready for it once more. Good during the call.
 	 */
-	void (*on_again)(struct borrower *borrower, struct bytes batch);
+	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/*
 	 * The lent server takes bytes again, after server_send() had to keep some; or
 	 * what the borrower waits for (waits_for) has come; or the rest of a frame that nobody

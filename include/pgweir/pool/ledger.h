@@ -68,12 +68,12 @@ struct ledger_change {
  * How many changes of one thing are not settled. While what was sent before the
  * last Sync may still fail, nobody can tell what holds behind it: whoever needs
  * to know waits for that Sync's answer. Some changes need not know, so there may be
- * open ones of several segments; they are settled segment by segment.
+ * open ones of several epochs; they are settled sync_epoch by sync_epoch.
  */
 struct ledger_open {
 	uint32_t count;       /* all */
-	uint32_t older_count; /* those before `segment` */
-	uint32_t segment;     /* of the last one */
+	uint32_t older_count; /* those before `sync_epoch` */
+	uint32_t sync_epoch;  /* of the last one */
 };
 
 /* Where a query that has brought the server into COPY BOTH stands: see ledger.c. */
@@ -118,7 +118,7 @@ struct ledger {
 	uint32_t head;                /* where the oldest lies */
 	uint32_t count;
 	uint32_t ready_count; /* entries that a ReadyForQuery ends */
-	uint32_t segment;     /* Syncs that were noted: what lies between two fails together */
+	uint32_t sync_epoch;  /* Syncs that were noted: what lies between two fails together */
 	bool is_copying;      /* the entry at the head has brought the server into COPY IN */
 	bool is_copy_open;    /* and, as far as we know, still reads CopyData */
 	bool is_skipping;     /* the server ignores everything up to the next Sync */
@@ -206,10 +206,10 @@ static inline bool ledger_passes_plain(struct ledger *ledger, char type)
 
 static inline void ledger_open_begin(struct ledger_open *open, const struct ledger *ledger)
 {
-	if (open->segment != ledger->segment)
+	if (open->sync_epoch != ledger->sync_epoch)
 		open->older_count = open->count;
 	open->count++;
-	open->segment = ledger->segment;
+	open->sync_epoch = ledger->sync_epoch;
 }
 
 /* One is settled. */
@@ -224,7 +224,7 @@ static inline void ledger_open_end(struct ledger_open *open)
 static inline bool ledger_open_is_unsure(const struct ledger_open *open,
                                          const struct ledger *ledger)
 {
-	return open->older_count || (open->count && open->segment != ledger->segment);
+	return open->older_count || (open->count && open->sync_epoch != ledger->sync_epoch);
 }
 
 enum ledger_send {

@@ -29,7 +29,7 @@
 #include "pgweir/pool/ledger.h"
 #include "pgweir/pool/params.h"
 #include "pgweir/pool/text_scope.h"
-#include "pgweir/pool/segment.h"
+#include "pgweir/pool/replay.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
 
@@ -106,7 +106,7 @@ struct server {
 	struct buf instead; /* what the borrower is told in the place of the present frame */
 	struct buf ahead;   /* a query of ours that goes in front of what is sent next */
 	struct ledger_change ahead_change;   /* of that query */
-	struct segment segment;              /* what the borrower may say again */
+	struct replay replay;                /* what the borrower may say again */
 	struct server_statements statements; /* the statements that are prepared there */
 	struct text_scope scope;             /* in which it prepares them: of `params` */
 	const struct params *params;         /* what is set there and is not its default */

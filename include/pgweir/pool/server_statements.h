@@ -40,7 +40,7 @@ bool server_statements_use(struct server_statements *known, const struct stateme
 /*
  * The same, also if the server knows it by another name, of a statement whose types were left
  * open and which it has found to be these: *name is how to call it there. false also
- * where server_statements_is_spoilt() holds.
+ * where server_statements_is_stale() holds.
  */
 bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
                               struct bytes *name);
@@ -69,9 +69,10 @@ bool server_statements_is_sure(const struct server_statements *known,
  * The server knows it, but cannot run it any more ("cached plan must not change
  * result type"): it has to be told again, by server_statements_repeat().
  */
-void server_statements_spoil(struct server_statements *known, const struct statement *statement);
-bool server_statements_is_spoilt(const struct server_statements *known,
-                                 const struct statement *statement);
+void server_statements_mark_stale(struct server_statements *known,
+                                  const struct statement *statement);
+bool server_statements_is_stale(const struct server_statements *known,
+                                const struct statement *statement);
 
 /*
  * Something that was not seen has taken statements away, or put others in their place: none
@@ -89,12 +90,12 @@ unsigned int server_statements_count(const struct server_statements *known);
 
 /* Each statement that is known and confirmed, the longest unused first. */
 void server_statements_each(const struct server_statements *known,
-                            void (*see)(void *arg, struct statement *statement, bool is_spoilt),
+                            void (*see)(void *arg, struct statement *statement, bool is_stale),
                             void *arg);
 
 /* It was known so to another process. The last one is the one that was used last. */
 void server_statements_restore(struct server_statements *known, struct statement *statement,
-                               bool is_spoilt);
+                               bool is_stale);
 
 /* The one to let go for another; NULL: fewer than `limit` are known. */
 struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit);

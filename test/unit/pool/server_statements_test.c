@@ -169,7 +169,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 		server_statements_distrust_sent(known);
 		break;
 	case '~':
-		server_statements_spoil(known, statement);
+		server_statements_mark_stale(known, statement);
 		break;
 	case 'D':
 		stage->parse_number = server_statements_parse_number(known, stage->all[0]);
@@ -195,7 +195,7 @@ static void step(struct stage *stage, const char *word, const char *says)
 		              "%s: %s", says, word);
 		break;
 	case '%':
-		ck_assert_msg(server_statements_is_spoilt(known, statement), "%s: %s", says, word);
+		ck_assert_msg(server_statements_is_stale(known, statement), "%s: %s", says, word);
 	}
 }
 

@@ -2,8 +2,8 @@
 /*
  * "cached plan must not change result type", healed.
  */
-#ifndef PGWEIR_CLIENT_HEAL_PRIV_H
-#define PGWEIR_CLIENT_HEAL_PRIV_H
+#ifndef PGWEIR_CLIENT_REPLAN_PRIV_H
+#define PGWEIR_CLIENT_REPLAN_PRIV_H
 
 #include "gather_priv.h"
 
@@ -13,9 +13,9 @@
 /*
  * A frame is about to be judged that goes to the client's server: keeps what may
  * have to be said again. Only needed for a Bind that meets a server at rest, and
- * for what comes behind one (gather->segment).
+ * for what comes behind one (gather->replay).
  */
-void heal_watch(struct client *client, const struct frame *frame, struct bytes in,
-                struct gather *gather);
+void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
+                  struct gather *gather);
 
 #endif

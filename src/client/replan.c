@@ -5,12 +5,12 @@
  *
  * Hard here: to do it only where it cannot be noticed. The Bind must be the first
  * that the server hears since it was idle, the whole batch must be at hand and its Sync
- * be all that is owed (pool/segment.h, ledger_swallow_sync()). And the client must
+ * be all that is owed (pool/replay.h, ledger_swallow_sync()). And the client must
  * ask anew, in the same batch and before it runs the statement, what columns there
  * are: one that trusts what it was told before would take the rows for others. For
  * such a client the error is the truth.
  */
-#include "heal_priv.h"
+#include "replan_priv.h"
 
 #include "pgweir/pgwire/fields.h"
 
@@ -33,42 +33,42 @@ static void begin(const struct server *server, const struct frame *frame, struct
 	    ledger_is_empty(&server->ledger) && ledger_is_certain(&server->ledger) &&
 	    !server->ledger.is_open && !server->ledger.is_skipping &&
 	    read_names(frame, in, &names) && *names.statement)
-		gather->segment = in.at;
+		gather->replay = in.at;
 }
 
 /* Right behind the Bind: Describe of its portal. */
 static bool is_description(const struct gather *gather, const struct frame *frame, struct bytes in)
 {
-	const char *portal = gather->segment + FRAME_HEADER_SIZE;
+	const char *portal = gather->replay + FRAME_HEADER_SIZE;
 	struct object_names names;
 
 	return frame->type == 'D' && read_names(frame, in, &names) && names.target == 'P' &&
 	       strcmp(names.portal, portal) == 0;
 }
 
-void heal_watch(struct client *client, const struct frame *frame, struct bytes in,
-                struct gather *gather)
+void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
+                  struct gather *gather)
 {
 	struct server *server = client->borrower.server;
 
-	if (!gather->segment) {
+	if (!gather->replay) {
 		begin(server, frame, in, gather);
 		return;
 	}
-	if (!gather->is_rowed) {
-		gather->is_rowed = is_description(gather, frame, in);
-		if (!gather->is_rowed)
-			gather->segment = NULL;
+	if (!gather->is_described) {
+		gather->is_described = is_description(gather, frame, in);
+		if (!gather->is_described)
+			gather->replay = NULL;
 		return;
 	}
 	if (frame->type == 'S' && in.count >= frame->length) {
-		segment_keep(
-		    &server->segment,
-		    bytes_of(gather->segment, (size_t)(in.at + frame->length - gather->segment)));
-		gather->segment = NULL;
-		gather->is_rowed = false;
+		replay_keep(
+		    &server->replay,
+		    bytes_of(gather->replay, (size_t)(in.at + frame->length - gather->replay)));
+		gather->replay = NULL;
+		gather->is_described = false;
 	} else if (!strchr("PBDEC", frame->type)) {
-		gather->segment = NULL;
-		gather->is_rowed = false;
+		gather->replay = NULL;
+		gather->is_described = false;
 	}
 }
