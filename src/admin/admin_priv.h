@@ -49,7 +49,7 @@ void ordered_offer(struct cursor *cursor, struct ordered_item item);
  * The next item behind the last one, in the order of names; `gather` is called now
  * and then to offer all that there are. false: no more.
  */
-bool ordered_next(struct cursor *cursor, void (*gather)(struct cursor *cursor),
+bool ordered_next(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                   struct ordered_item *item);
 
 /* ---- SHOW: show.c ---- */

@@ -79,20 +79,20 @@ void ordered_offer(struct cursor *cursor, struct ordered_item item)
 	}
 }
 
-static void refill(struct cursor *cursor, void (*gather)(struct cursor *cursor))
+static void refill(struct cursor *cursor, void (*collect)(struct cursor *cursor))
 {
 	struct ordered_batch *batch = &cursor->console->batch;
 	struct ordered *ordered = &cursor->ordered;
 
 	batch->count = 0;
-	gather(cursor);
+	collect(cursor);
 	qsort(batch->items, batch->count, sizeof(batch->items[0]), compare_items);
 	ordered->at = 0;
 	ordered->count = batch->count;
 	ordered->is_last_batch = batch->count < ORDERED_BATCH;
 }
 
-bool ordered_next(struct cursor *cursor, void (*gather)(struct cursor *cursor),
+bool ordered_next(struct cursor *cursor, void (*collect)(struct cursor *cursor),
                   struct ordered_item *item)
 {
 	struct ordered *ordered = &cursor->ordered;
@@ -101,7 +101,7 @@ bool ordered_next(struct cursor *cursor, void (*gather)(struct cursor *cursor),
 		if (ordered->at == ordered->count) {
 			if (ordered->is_last_batch)
 				return false;
-			refill(cursor, gather);
+			refill(cursor, collect);
 			if (ordered->count == 0)
 				return false;
 		}

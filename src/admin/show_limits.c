@@ -184,7 +184,7 @@ static bool find_user(struct cursor *cursor, struct thing *thing)
 	return true;
 }
 
-static void gather_pools(struct cursor *cursor)
+static void collect_pools(struct cursor *cursor)
 {
 	const struct pool *pool;
 
@@ -209,7 +209,7 @@ static bool find_pool(struct cursor *cursor, struct thing *thing)
 
 /* Kinds of things, each with its limits, up to NULL. */
 static const struct scope {
-	void (*gather)(struct cursor *cursor); /* NULL: there is one, without a name */
+	void (*collect)(struct cursor *cursor); /* NULL: there is one, without a name */
 	bool (*find)(struct cursor *cursor, struct thing *thing);
 	bool is_user;     /* the first name is a user's */
 	bool has_both;    /* a database's, then a user's */
@@ -220,18 +220,18 @@ static const struct scope {
 	} limits[3];
 } scopes[] = {
 	{ .limits = { { "max_client_conn", max_client_conn } } },
-	{ .gather = gather_databases,
+	{ .collect = collect_databases,
 	  .find = find_database,
 	  .limits = { { "max_db_connections", max_db_connections },
 	              { "max_db_client_connections", max_db_client_connections } } },
 	{ .name = CONFIG_CONSOLE_DATABASE,
 	  .limits = { { "max_db_client_connections", max_guests } } },
-	{ .gather = gather_users,
+	{ .collect = collect_users,
 	  .find = find_user,
 	  .is_user = true,
 	  .limits = { { "max_user_connections", max_user_connections },
 	              { "max_user_client_connections", max_user_client_connections } } },
-	{ .gather = gather_pools,
+	{ .collect = collect_pools,
 	  .find = find_pool,
 	  .has_both = true,
 	  .limits = { { "pool_size", pool_size }, { "reserve_pool_size", reserve_pool_size } } },
@@ -252,7 +252,7 @@ static const struct scope *next_thing(struct cursor *cursor)
 			return scope;
 		walk->limit = 0;
 		walk->is_within =
-		    scope->gather ? ordered_next(cursor, scope->gather, &item) : !walk->is_within;
+		    scope->collect ? ordered_next(cursor, scope->collect, &item) : !walk->is_within;
 		if (walk->is_within)
 			return scope;
 		cursor->ordered = (struct ordered){ 0 };
@@ -281,7 +281,7 @@ static bool next_limit(struct cursor *cursor, void *at)
 		if (scope->find && !scope->find(cursor, &thing))
 			continue;
 		row->limit = scope->limits[limit].name;
-		row->database = scope->gather && !scope->is_user ? first : scope->name;
+		row->database = scope->collect && !scope->is_user ? first : scope->name;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
 		scope->limits[limit].fill(row, &thing);
 		if (!cursor_argument(cursor) || is_hit(row))

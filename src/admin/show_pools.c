@@ -52,7 +52,7 @@ static bool is_at_rest(const struct database *database)
 	       !database->is_paused && !database->is_disabled;
 }
 
-void gather_databases(struct cursor *cursor)
+void collect_databases(struct cursor *cursor)
 {
 	const struct database *database;
 
@@ -92,7 +92,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	const struct database *database;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, gather_databases, &item))
+	if (!ordered_next(cursor, collect_databases, &item))
 		return false;
 	database = item.object;
 	if (!database) {
@@ -152,7 +152,7 @@ static void offer_user(const struct user *user, void *arg)
 }
 
 /* Those of auth_file, those of [users], and those who came otherwise. */
-void gather_users(struct cursor *cursor)
+void collect_users(struct cursor *cursor)
 {
 	const struct pools *pools = cursor->console->with.pools;
 	const struct config_user *entry = NULL;
@@ -182,7 +182,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	struct user_row *row = at;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, gather_users, &item))
+	if (!ordered_next(cursor, collect_users, &item))
 		return false;
 	entry = config_user_find(pools->config, item.first);
 	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, item.first, role);
@@ -240,7 +240,7 @@ static const struct column pool_columns[] = {
 #undef TEXT
 #undef INT4
 
-static void gather_pools(struct cursor *cursor)
+static void collect_pools(struct cursor *cursor)
 {
 	const struct pool *pool;
 
@@ -306,7 +306,7 @@ static bool next_pool(struct cursor *cursor, void *at)
 	struct ordered_item item;
 	usec_t wait;
 
-	if (!ordered_next(cursor, gather_pools, &item))
+	if (!ordered_next(cursor, collect_pools, &item))
 		return false;
 	row->database = item.first;
 	row->user = item.second;

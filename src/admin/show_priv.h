@@ -30,8 +30,8 @@ extern const struct show show_transactions;
 extern const struct show show_ready, show_drain;
 
 /* All users: those of auth_file, those of [users], and those who came otherwise. show_pools.c */
-void gather_users(struct cursor *cursor);
-void gather_databases(struct cursor *cursor);
+void collect_users(struct cursor *cursor);
+void collect_databases(struct cursor *cursor);
 
 /* A moment of the monotonic clock, as SHOW writes it. show_sockets.c */
 #define TIME_TEXT_SIZE 48

@@ -114,7 +114,7 @@ _Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter ha
 
 /* ---- one row a database ---- */
 
-static void gather(struct cursor *cursor)
+static void collect(struct cursor *cursor)
 {
 	const struct database *database;
 
@@ -132,7 +132,7 @@ static bool next_stats(struct cursor *cursor, void *at)
 	struct stats_row *row = at;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, gather, &item))
+	if (!ordered_next(cursor, collect, &item))
 		return false;
 	row->database = item.first;
 	if (item.object)

@@ -55,7 +55,7 @@ static bool has_waiters(struct pool *pool)
 	return false;
 }
 
-static void gather(struct cursor *cursor)
+static void collect(struct cursor *cursor)
 {
 	struct pool *pool;
 
@@ -95,7 +95,7 @@ static bool find_pool(struct cursor *cursor)
 		}
 	}
 	*walk = (struct waiting_walk){ 0 };
-	if (!ordered_next(cursor, gather, &item))
+	if (!ordered_next(cursor, collect, &item))
 		return false;
 	walk->is_within = true;
 	walk->pool = (struct pool *)item.object;

@@ -163,7 +163,7 @@ void admit_enter(struct client *client)
 	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");
 	} else {
-		stream_gather(&client->stream);
+		stream_defer(&client->stream);
 		welcome_begin(client);
 	}
 }

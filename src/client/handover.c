@@ -353,7 +353,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (!client)
 		return;
 	*fd = -1;
-	stream_gather(&client->stream);
+	stream_defer(&client->stream);
 	is_good = enter_house(client, &fields);
 	if (is_good && fields.is_lent)
 		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;

@@ -66,7 +66,7 @@ static void count_batch(struct client *client, char status)
 
 /* A Query of a client without a server, where BEGIN may be late. JUDGE_SEND: it needs one. */
 static enum judgement judge_late(struct client *client, const struct frame *frame, struct bytes in,
-                                 struct gather *gather)
+                                 struct batch *batch)
 {
 	enum late_result result = late_begin_judge(client, frame, in);
 
@@ -77,7 +77,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 	if (result == LATE_GONE)
 		return JUDGE_END;
 	/* What PostgreSQL does with any Query. */
-	unnamed_drop(client, gather);
+	unnamed_drop(client, batch);
 	sql_forget(client);
 	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
 	if (result == LATE_BEGUN)
@@ -89,10 +89,10 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 
 /* A frame of a client without a server. JUDGE_SEND: it has one now. */
 static enum judgement judge_without(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct gather *gather)
+                                    struct bytes in, struct batch *batch)
 {
 	if (frame->type == 'Q' && (client->late || client->borrower.pool->limits.late_begin)) {
-		enum judgement judgement = judge_late(client, frame, in, gather);
+		enum judgement judgement = judge_late(client, frame, in, batch);
 
 		if (judgement != JUDGE_SEND)
 			return judgement;
@@ -101,24 +101,24 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
 		           ? JUDGE_END
 		           : JUDGE_WAIT;
-	if (client->late && !late_begin_send(client, frame->type, gather))
+	if (client->late && !late_begin_send(client, frame->type, batch))
 		return refuse(client, ERR_MEMORY, "out of memory");
 	return JUDGE_SEND;
 }
 
-static enum judgement wait_for(struct gather *gather, enum ledger_wait what)
+static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 {
-	gather->waits_for = what;
+	batch->waits_for = what;
 	return JUDGE_WAIT;
 }
 
 /* What concerns the statements of a client whose names are followed. */
 static enum judgement judge_prepared(struct client *client, const struct frame *frame,
-                                     struct bytes in, struct gather *gather, size_t *head,
+                                     struct bytes in, struct batch *batch, size_t *head,
                                      enum whole whole)
 {
-	switch (whole == WHOLE_TOO_LONG ? prepared_refuse_long(client, frame, gather)
-	                                : prepared_judge(client, frame, in, gather, head)) {
+	switch (whole == WHOLE_TOO_LONG ? prepared_refuse_long(client, frame, batch)
+	                                : prepared_judge(client, frame, in, batch, head)) {
 	case PREPARED_PASS:
 		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
 		return JUDGE_SEND;
@@ -129,9 +129,9 @@ static enum judgement judge_prepared(struct client *client, const struct frame *
 	case PREPARED_MORE:
 		return JUDGE_MORE;
 	case PREPARED_WAIT:
-		return wait_for(gather, LEDGER_WAIT_READY);
+		return wait_for(batch, LEDGER_WAIT_READY);
 	case PREPARED_WAIT_EMPTY:
-		return wait_for(gather, LEDGER_WAIT_EMPTY);
+		return wait_for(batch, LEDGER_WAIT_EMPTY);
 	case PREPARED_END:
 		break;
 	}
@@ -146,17 +146,17 @@ static bool names_statements(const struct client *client, char type)
 
 /* Keeps what may have to be said again; what is kept is dropped when more is said. */
 static void watch(struct client *client, const struct frame *frame, struct bytes in,
-                  struct gather *gather)
+                  struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 
 	replay_drop(&server->replay);
-	if (gather->replay || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
-		replan_watch(client, frame, in, gather);
+	if (batch->replay || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
+		replan_watch(client, frame, in, batch);
 }
 
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
-                            struct gather *gather, size_t *head)
+                            struct batch *batch, size_t *head)
 {
 	unsigned char type = (unsigned char)frame->type;
 	struct server *server = client->borrower.server;
@@ -184,19 +184,19 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (whole == WHOLE_MORE)
 		return JUDGE_MORE;
 	if (client->state != CLIENT_ACTIVE) {
-		enum judgement judgement = judge_without(client, frame, in, gather);
+		enum judgement judgement = judge_without(client, frame, in, batch);
 
 		if (judgement != JUDGE_SEND)
 			return judgement;
 		server = client->borrower.server;
 	}
 	if (ledger_is_full(&server->ledger))
-		return wait_for(gather, LEDGER_WAIT_ROOM);
+		return wait_for(batch, LEDGER_WAIT_ROOM);
 	if (server->replay.is_failed)
-		return wait_for(gather, LEDGER_WAIT_READY);
+		return wait_for(batch, LEDGER_WAIT_READY);
 	if (client->clients->config->log_min_duration)
 		slow_note(client, frame, in);
-	gather->server = server;
+	batch->server = server;
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
@@ -204,18 +204,18 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
 	}
 	if (type == 'Q')
-		unnamed_drop(client, gather);
+		unnamed_drop(client, batch);
 	if (prepared_follows(client)) {
-		watch(client, frame, in, gather);
+		watch(client, frame, in, batch);
 		if (names_statements(client, frame->type))
-			return judge_prepared(client, frame, in, gather, head, whole);
+			return judge_prepared(client, frame, in, batch, head, whole);
 	}
 	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
 		return refuse(client, ERR_MEMORY, "out of memory");
 	return JUDGE_SEND;
 }
 
-enum judgement judge_all(struct client *client, struct bytes *in, struct gather *gather)
+enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch)
 {
 	uint32_t max = (uint32_t)client->clients->config->max_packet_size;
 
@@ -233,7 +233,7 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct gather 
 				return refuse(client, ERR_PROTOCOL, "bad packet header");
 			if (whole_rests(client->seen, in->count, frame.length))
 				return JUDGE_MORE;
-			judgement = judge(client, &frame, *in, gather, &head);
+			judgement = judge(client, &frame, *in, batch, &head);
 			client->seen = judgement == JUDGE_MORE ? (uint32_t)in->count : 0;
 			if (judgement > JUDGE_DROP)
 				return judgement;
@@ -243,7 +243,7 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct gather 
 		}
 		count = client->frame_left < in->count ? client->frame_left : in->count;
 		if (client->passes)
-			gather_run(gather, bytes_of(in->at, count));
+			batch_run(batch, bytes_of(in->at, count));
 		client->frame_left -= (uint32_t)count;
 		*in = bytes_skip(*in, count);
 	}

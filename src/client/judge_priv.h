@@ -3,7 +3,7 @@
 #ifndef PGWEIR_CLIENT_JUDGE_PRIV_H
 #define PGWEIR_CLIENT_JUDGE_PRIV_H
 
-#include "gather_priv.h"
+#include "batch_priv.h"
 
 #include "pgweir/client/client.h"
 
@@ -20,7 +20,7 @@ enum judgement {
  * Judges frames until something stops it, and gathers what is to be sent. *in goes
  * forward to what is left.
  */
-enum judgement judge_all(struct client *client, struct bytes *in, struct gather *gather);
+enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch);
 
 /* ---- relay.c ---- */
 

@@ -199,16 +199,16 @@ static bool note(struct server *server, enum ledger_kind kind, struct ledger_cha
 }
 
 /* Lets the transaction fail there as it has failed here. */
-static bool fail_again(struct server *server, struct gather *gather)
+static bool fail_again(struct server *server, struct batch *batch)
 {
 	static const char query[] = "Q\0\0\0\053ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"";
 
 	_Static_assert(sizeof(query) == 1 + 053, "the length in the message");
-	gather_run(gather, bytes_of(query, sizeof(query)));
+	batch_run(batch, bytes_of(query, sizeof(query)));
 	return server_note_change(server, LEDGER_QUERY, LEDGER_HUSH, NULL) == LEDGER_SENT;
 }
 
-bool late_begin_send(struct client *client, char type, struct gather *gather)
+bool late_begin_send(struct client *client, char type, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct late_begin *late = client->late;
@@ -216,16 +216,16 @@ bool late_begin_send(struct client *client, char type, struct gather *gather)
 
 	client->late = NULL;
 	late->server = server;
-	gather->server = server;
-	gather_run(gather,
-	           bytes_of(late->messages, (size_t)late->size - (is_query ? CLOSE_SIZE : 0)));
+	batch->server = server;
+	batch_run(batch,
+	          bytes_of(late->messages, (size_t)late->size - (is_query ? CLOSE_SIZE : 0)));
 	if (!note(server, LEDGER_PARSE, NULL) || !note(server, LEDGER_BIND, NULL)) {
 		settle(&late->change, false);
 		return false;
 	}
 	return note(server, LEDGER_EXECUTE, &late->change) && note(server, LEDGER_CLOSE, NULL) &&
 	       (is_query || note(server, LEDGER_CLOSE, NULL)) &&
-	       (!has_failed || fail_again(server, gather));
+	       (!has_failed || fail_again(server, batch));
 }
 
 /* ---- the end ---- */

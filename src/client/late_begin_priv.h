@@ -5,7 +5,7 @@
 #ifndef PGWEIR_CLIENT_LATE_BEGIN_PRIV_H
 #define PGWEIR_CLIENT_LATE_BEGIN_PRIV_H
 
-#include "gather_priv.h"
+#include "batch_priv.h"
 
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
@@ -29,7 +29,7 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
  * The client has a server: its BEGIN goes in front of its first frame, which is of this
  * type. Not for a client without one (client->late). false: no memory.
  */
-bool late_begin_send(struct client *client, char type, struct gather *gather);
+bool late_begin_send(struct client *client, char type, struct batch *batch);
 
 /* The first statement behind BEGIN was refused here: the transaction has failed. CLIENT_LATE. */
 void late_begin_fail(struct client *client);

@@ -31,7 +31,7 @@
 #include "pgweir/base/banned.h"
 
 /* A statement's name on servers is short; a portal's name may be long. */
-#define HEAD_MAX GATHER_ROOM
+#define HEAD_MAX BATCH_ROOM
 
 bool prepared_follows(const struct client *client)
 {
@@ -49,25 +49,25 @@ bool prepared_note(struct server *server, enum ledger_kind kind, enum ledger_fat
 	return server_note_change(server, kind, fate, change) != LEDGER_NO_MEMORY;
 }
 
-void prepared_gather_close(struct gather *gather, struct bytes name)
+void prepared_batch_close(struct batch *batch, struct bytes name)
 {
 	char front[FRAME_HEADER_SIZE + 1] = { 'C', 0, 0, 0, 0, 'S' };
 
 	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
-	gather_copy(gather, bytes_of(front, sizeof(front)));
-	gather_copy(gather, bytes_of(name.at, name.count + 1));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_copy(batch, bytes_of(name.at, name.count + 1));
 }
 
 /* The text lies in the statement, which a client's name or the server's entry keeps alive. */
-static void gather_parse(struct client *client, struct gather *gather,
-                         const struct statement *statement)
+static void batch_parse(struct client *client, struct batch *batch,
+                        const struct statement *statement)
 {
-	gather_run(gather, bytes_of(statement->message, statement->message_size));
+	batch_run(batch, bytes_of(statement->message, statement->message_size));
 	client->borrower.pool->stats.server_parse_count++;
 }
 
 /* Makes room for one more statement on the server. */
-static bool evict(struct client *client, struct gather *gather)
+static bool evict(struct client *client, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	int limit = client->clients->config->max_prepared_statements;
@@ -77,7 +77,7 @@ static bool evict(struct client *client, struct gather *gather)
 	                                          limit > 0 ? (unsigned int)limit : 1))) {
 		struct ledger_change *change;
 
-		prepared_gather_close(gather, statement_name(oldest));
+		prepared_batch_close(batch, statement_name(oldest));
 		change = server_statements_forget(&server->statements, oldest);
 		if (!change || !prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
 			return false;
@@ -86,15 +86,15 @@ static bool evict(struct client *client, struct gather *gather)
 }
 
 /* The server throws the statement away and learns it anew. */
-static bool repeat(struct client *client, struct gather *gather, struct statement *statement)
+static bool repeat(struct client *client, struct batch *batch, struct statement *statement)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse;
 
 	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
 		return false;
-	prepared_gather_close(gather, statement_name(statement));
-	gather_parse(client, gather, statement);
+	prepared_batch_close(batch, statement_name(statement));
+	batch_parse(client, batch, statement);
 	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
 		parse->settle(parse, false);
 		return false;
@@ -102,7 +102,7 @@ static bool repeat(struct client *client, struct gather *gather, struct statemen
 	return prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
 }
 
-bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement,
+bool prepared_inject(struct client *client, struct batch *batch, struct statement *statement,
                      struct bytes *name)
 {
 	struct server *server = client->borrower.server;
@@ -113,15 +113,15 @@ bool prepared_inject(struct client *client, struct gather *gather, struct statem
 	if (name)
 		*name = statement_name(statement);
 	if (server_statements_is_stale(&server->statements, statement))
-		return repeat(client, gather, statement);
+		return repeat(client, batch, statement);
 	if (server_statements_use(&server->statements, statement))
 		return true;
-	if (!evict(client, gather))
+	if (!evict(client, batch))
 		return false;
 	change = server_statements_learn(&server->statements, statement);
 	if (!change)
 		return false;
-	gather_parse(client, gather, statement);
+	batch_parse(client, batch, statement);
 	return prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, change);
 }
 
@@ -146,7 +146,7 @@ struct refusal *prepared_refusal(const struct err *err)
 
 /* It is a Parse of a text with a name of no letters, which no state of a server makes right. */
 enum prepared_result prepared_refuse(struct client *client, const struct err *err,
-                                     struct gather *gather)
+                                     struct batch *batch)
 {
 	static const char parse[] = "P\0\0\0\035" SCRATCH_NAME "\0EXECUTE \"\"\0\0";
 	struct refusal *refusal = prepared_refusal(err);
@@ -154,14 +154,14 @@ enum prepared_result prepared_refuse(struct client *client, const struct err *er
 	_Static_assert(sizeof(parse) == 1 + 035, "the length in the message");
 	if (!refusal)
 		return PREPARED_END;
-	gather_copy(gather, bytes_of(parse, sizeof(parse)));
+	batch_copy(batch, bytes_of(parse, sizeof(parse)));
 	return prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
 }
 
 enum prepared_result prepared_refuse_long(struct client *client, const struct frame *frame,
-                                          struct gather *gather)
+                                          struct batch *batch)
 {
 	size_t most = client->clients->config->max_statement_size;
 	struct err err;
@@ -180,8 +180,8 @@ enum prepared_result prepared_refuse_long(struct client *client, const struct fr
 		err_set(&err, ERR_TOO_LONG,
 		        "the name of a statement or a portal is longer than %zu bytes",
 		        WHOLE_NAMES_MAX);
-	return frame->type == 'Q' ? sql_refuse_query(client, &err, gather)
-	                          : prepared_refuse(client, &err, gather);
+	return frame->type == 'Q' ? sql_refuse_query(client, &err, batch)
+	                          : prepared_refuse(client, &err, batch);
 }
 
 /*
@@ -189,7 +189,7 @@ enum prepared_result prepared_refuse_long(struct client *client, const struct fr
  * text, or with the transaction: so it is asked, under a name that goes at once.
  */
 static enum prepared_result refuse_twice(struct client *client, const char *name, struct bytes text,
-                                         struct gather *gather)
+                                         struct batch *batch)
 {
 	static const char trial[] = SCRATCH_NAME;
 	struct server *server = client->borrower.server;
@@ -198,16 +198,16 @@ static enum prepared_result refuse_twice(struct client *client, const char *name
 
 	err_set(&err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists", name);
 	store_be32(front + 1, (uint32_t)(4 + sizeof(trial) + text.count));
-	prepared_gather_close(gather, bytes_of(trial, sizeof(trial) - 1));
-	gather_copy(gather, bytes_of(front, sizeof(front)));
-	gather_copy(gather, bytes_of(trial, sizeof(trial)));
-	gather_run(gather, text);
-	prepared_gather_close(gather, bytes_of(trial, sizeof(trial) - 1));
+	prepared_batch_close(batch, bytes_of(trial, sizeof(trial) - 1));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_copy(batch, bytes_of(trial, sizeof(trial)));
+	batch_run(batch, text);
+	prepared_batch_close(batch, bytes_of(trial, sizeof(trial) - 1));
 	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL) ||
 	    !prepared_note(server, LEDGER_PARSE, LEDGER_INJECT, NULL) ||
 	    !prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, NULL))
 		return PREPARED_END;
-	return prepared_refuse(client, &err, gather);
+	return prepared_refuse(client, &err, batch);
 }
 
 /*
@@ -215,7 +215,7 @@ static enum prepared_result refuse_twice(struct client *client, const char *name
  * else it is asked again: in a transaction that has failed it must refuse.
  */
 static bool parse_known(struct client *client, const char *name, struct statement *statement,
-                        struct gather *gather)
+                        struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *close, *parse, *change;
@@ -227,7 +227,7 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 	}
 	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
 		return false;
-	prepared_gather_close(gather, statement_name(statement));
+	prepared_batch_close(batch, statement_name(statement));
 	if (!prepared_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
 		parse->settle(parse, false);
 		return false;
@@ -237,17 +237,17 @@ static bool parse_known(struct client *client, const char *name, struct statemen
 		parse->settle(parse, false);
 		return false;
 	}
-	gather_parse(client, gather, statement);
+	batch_parse(client, batch, statement);
 	return prepared_note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
 }
 
 static bool parse_new(struct client *client, const char *name, struct statement *statement,
-                      struct gather *gather)
+                      struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct ledger_change *learned, *change;
 
-	if (!evict(client, gather))
+	if (!evict(client, batch))
 		return false;
 	learned = server_statements_learn(&server->statements, statement);
 	if (!learned)
@@ -257,12 +257,12 @@ static bool parse_new(struct client *client, const char *name, struct statement 
 		learned->settle(learned, false);
 		return false;
 	}
-	gather_parse(client, gather, statement);
+	batch_parse(client, batch, statement);
 	return prepared_note(server, LEDGER_PARSE, LEDGER_FORWARD, change);
 }
 
 static enum prepared_result judge_parse(struct client *client, const struct frame *frame,
-                                        struct bytes in, struct gather *gather)
+                                        struct bytes in, struct batch *batch)
 {
 	struct bytes body, text, scope;
 	struct parse_fields parse;
@@ -273,14 +273,14 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	if (in.count <= FRAME_HEADER_SIZE)
 		return frame->length > FRAME_HEADER_SIZE ? PREPARED_MORE : PREPARED_PASS;
 	if (in.at[FRAME_HEADER_SIZE] == 0)
-		return unnamed_parse(client, frame, in, gather);
+		return unnamed_parse(client, frame, in, batch);
 	if (in.count < frame->length)
 		return PREPARED_MORE;
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS; /* PostgreSQL says what is wrong with it */
 	if (sql_is_refused(parse.query, &err, &is_forgetting))
-		return prepared_refuse(client, &err, gather);
+		return prepared_refuse(client, &err, batch);
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	text = bytes_skip(body, strlen(parse.statement) + 1);
@@ -297,11 +297,11 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 	client->borrower.pool->stats.client_parse_count++;
 	if (names_find(client, parse.statement)) {
 		statement_release(names_store(client), &statement);
-		return refuse_twice(client, parse.statement, text, gather);
+		return refuse_twice(client, parse.statement, text, batch);
 	}
 	is_good = server_statements_use(&client->borrower.server->statements, statement)
-	              ? parse_known(client, parse.statement, statement, gather)
-	              : parse_new(client, parse.statement, statement, gather);
+	              ? parse_known(client, parse.statement, statement, batch)
+	              : parse_new(client, parse.statement, statement, batch);
 	statement_release(names_store(client), &statement); /* whoever knows it holds it */
 	return is_good ? PREPARED_DROP : PREPARED_END;
 }
@@ -311,7 +311,7 @@ static enum prepared_result judge_parse(struct client *client, const struct fram
 /* A message whose statement's name is ours now: what stands before the rest. */
 static enum prepared_result replace_head(const struct frame *frame,
                                          const struct object_names *names, struct bytes name,
-                                         struct gather *gather, size_t *head)
+                                         struct batch *batch, size_t *head)
 {
 	size_t portal_size = names->portal ? strlen(names->portal) + 1 : 0;
 	size_t front_size = FRAME_HEADER_SIZE + (names->target ? 1 : 0);
@@ -320,10 +320,10 @@ static enum prepared_result replace_head(const struct frame *frame,
 	*head = FRAME_HEADER_SIZE + names->count;
 	store_be32(front + 1, (uint32_t)(frame->length - 1 - *head + front_size + portal_size +
 	                                 name.count + 1));
-	gather_copy(gather, bytes_of(front, front_size));
+	batch_copy(batch, bytes_of(front, front_size));
 	if (portal_size)
-		gather_run(gather, bytes_of(names->portal, portal_size));
-	gather_copy(gather, bytes_of(name.at, name.count + 1));
+		batch_run(batch, bytes_of(names->portal, portal_size));
+	batch_copy(batch, bytes_of(name.at, name.count + 1));
 	return PREPARED_HEAD;
 }
 
@@ -334,14 +334,14 @@ bool prepared_is_ours(const char *name)
 
 /* None of the client's names. It may be SQL's PREPARE, but never what others have prepared. */
 static enum prepared_result judge_unknown(struct client *client, const char *name,
-                                          struct gather *gather)
+                                          struct batch *batch)
 {
 	struct err err;
 
 	if (!prepared_is_ours(name))
 		return PREPARED_PASS; /* PostgreSQL says that there is no such statement */
 	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
-	return prepared_refuse(client, &err, gather);
+	return prepared_refuse(client, &err, batch);
 }
 
 /* Notes a Bind or a Describe. false: no memory. */
@@ -361,7 +361,7 @@ static bool note_use(struct client *client, char type, struct client_statement *
 }
 
 static enum prepared_result judge_use(struct client *client, const struct frame *frame,
-                                      const struct object_names *names, struct gather *gather,
+                                      const struct object_names *names, struct batch *batch,
                                       size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
@@ -377,13 +377,13 @@ static enum prepared_result judge_use(struct client *client, const struct frame 
 	if (frame->type == 'B')
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
-		return judge_unknown(client, names->statement, gather);
+		return judge_unknown(client, names->statement, batch);
 	if (names_statement(entry)->is_forgetting) /* what comes behind must not rely on any */
 		server_statements_distrust_sent(&client->borrower.server->statements);
-	if (!prepared_inject(client, gather, names_statement(entry), &name) ||
+	if (!prepared_inject(client, batch, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
 		return PREPARED_END;
-	return replace_head(frame, names, name, gather, head);
+	return replace_head(frame, names, name, batch, head);
 }
 
 static enum prepared_result judge_close(struct client *client, const char *name)
@@ -408,7 +408,7 @@ static bool is_use_of_unnamed(const struct frame *frame, const struct object_nam
 }
 
 enum prepared_result prepared_judge(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct gather *gather, size_t *head)
+                                    struct bytes in, struct batch *batch, size_t *head)
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
@@ -419,9 +419,9 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 	if (client->borrower.server->ledger.is_skipping)
 		return PREPARED_PASS; /* the server will not even look at it */
 	if (frame->type == 'P')
-		return judge_parse(client, frame, in, gather);
+		return judge_parse(client, frame, in, batch);
 	if (frame->type == 'Q')
-		return sql_query(client, frame, in, gather);
+		return sql_query(client, frame, in, batch);
 	if (have.count > length)
 		have.count = length;
 	switch (fields_names(frame->type, have, length, &names)) {
@@ -433,24 +433,24 @@ enum prepared_result prepared_judge(struct client *client, const struct frame *f
 		break;
 	}
 	if (frame->type == 'E')
-		return client->sql ? sql_execute(client, names.portal, gather) : PREPARED_PASS;
+		return client->sql ? sql_execute(client, names.portal, batch) : PREPARED_PASS;
 	if (frame->type == 'C' && names.statement && !*names.statement)
-		unnamed_drop(client, gather);
+		unnamed_drop(client, batch);
 	if (is_use_of_unnamed(frame, &names))
-		result = unnamed_use(client, frame->type, gather);
+		result = unnamed_use(client, frame->type, batch);
 	if (result == PREPARED_PASS && frame->type == 'B' && client->sql)
-		result = sql_bind(client, names.portal, names.statement, gather);
+		result = sql_bind(client, names.portal, names.statement, batch);
 	if (result != PREPARED_PASS)
 		return result;
 	if (!names.statement || !*names.statement || names.target == 'P')
 		return PREPARED_PASS;
 	if (!*names.statement && frame->type == 'C')
-		return unnamed_drop(client, gather), PREPARED_PASS;
+		return unnamed_drop(client, batch), PREPARED_PASS;
 	if (!*names.statement)
-		return unnamed_use(client, frame->type, gather);
+		return unnamed_use(client, frame->type, batch);
 	if (frame->type == 'C') /* more than a name is for PostgreSQL to refuse */
 		return names.count == length ? judge_close(client, names.statement) : PREPARED_PASS;
-	return judge_use(client, frame, &names, gather, head);
+	return judge_use(client, frame, &names, batch, head);
 }
 
 const char *prepared_text(const struct client *client, const char *name)

@@ -6,7 +6,7 @@
 #ifndef PGWEIR_CLIENT_PREPARED_PRIV_H
 #define PGWEIR_CLIENT_PREPARED_PRIV_H
 
-#include "gather_priv.h"
+#include "batch_priv.h"
 
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
@@ -29,7 +29,7 @@ bool prepared_follows(const struct client *client);
  * what has come of the frame and behind it.
  */
 enum prepared_result prepared_judge(struct client *client, const struct frame *frame,
-                                    struct bytes in, struct gather *gather, size_t *head);
+                                    struct bytes in, struct batch *batch, size_t *head);
 
 /* ---- for sql.c and unnamed.c ---- */
 
@@ -41,13 +41,13 @@ bool prepared_note(struct server *server, enum ledger_kind kind, enum ledger_fat
                    struct ledger_change *change);
 
 /* Close of a statement under its name on servers: a zero is behind it. Not noted. */
-void prepared_gather_close(struct gather *gather, struct bytes name);
+void prepared_batch_close(struct batch *batch, struct bytes name);
 
 /*
  * The server learns the statement in front of what needs it, if it does not know it. name: how
  * it is called there; NULL: it must be by its own name.
  */
-bool prepared_inject(struct client *client, struct gather *gather, struct statement *statement,
+bool prepared_inject(struct client *client, struct batch *batch, struct statement *statement,
                      struct bytes *name);
 
 /* The change of a request that is made to fail: the client hears `err`. NULL: no memory. */
@@ -58,11 +58,11 @@ struct refusal *prepared_refusal(const struct err *err);
  * PREPARED_DROP or END.
  */
 enum prepared_result prepared_refuse_long(struct client *client, const struct frame *frame,
-                                          struct gather *gather);
+                                          struct batch *batch);
 
 /* A message that fails in any case, for which the client hears `err`. PREPARED_DROP or END. */
 enum prepared_result prepared_refuse(struct client *client, const struct err *err,
-                                     struct gather *gather);
+                                     struct batch *batch);
 
 /* ---- the unnamed statement: unnamed.c ---- */
 
@@ -71,16 +71,16 @@ enum prepared_result prepared_refuse(struct client *client, const struct err *er
 
 /* A Parse of it. What is kept of the text until unnamed_keep() lies in `in`. */
 enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
-                                   struct bytes in, struct gather *gather);
+                                   struct bytes in, struct batch *batch);
 
 /* A Bind or Describe of it. PREPARED_PASS: what it needs stands in front; HEAD: and it is noted. */
-enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather);
+enum prepared_result unnamed_use(struct client *client, char type, struct batch *batch);
 
 /* A Close of it, or a Query: there is none any more. */
-void unnamed_drop(struct client *client, struct gather *gather);
+void unnamed_drop(struct client *client, struct batch *batch);
 
 /* What was read has been judged and sent: a text that was not bound yet is kept. */
-void unnamed_keep(struct client *client, const struct gather *gather);
+void unnamed_keep(struct client *client, const struct batch *batch);
 
 /* The server is given back: it may get another's. */
 void unnamed_away(struct client *client);

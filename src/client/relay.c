@@ -238,26 +238,26 @@ void relay_cancel_waiting(struct client *client)
 }
 
 /* Nothing follows what was gathered: the server is to answer all of it. */
-static void send_whole(struct server *server, struct gather *gather)
+static void send_whole(struct server *server, struct batch *batch)
 {
 	static const char flush[] = { 'H', 0, 0, 0, 4 };
 
 	if (ledger_flush(&server->ledger))
-		gather_run(gather, bytes_of(flush, sizeof(flush)));
-	gather_send(gather);
+		batch_run(batch, bytes_of(flush, sizeof(flush)));
+	batch_send(batch);
 	server_push(server);
 }
 
 /* Sends what was gathered, and answers what needs nobody else. false: the client is gone. */
-static bool send_gathered(struct client *client, struct gather *gather)
+static bool send_gathered(struct client *client, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 
-	gather->server = server;
-	if (gather->waits_for == LEDGER_WAIT_NOT)
-		gather_send(gather);
+	batch->server = server;
+	if (batch->waits_for == LEDGER_WAIT_NOT)
+		batch_send(batch);
 	else
-		send_whole(server, gather);
+		send_whole(server, batch);
 	server->is_cut = client->frame_left && client->passes;
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
@@ -265,41 +265,41 @@ static bool send_gathered(struct client *client, struct gather *gather)
 }
 
 /* Judges and sends. What we answer ourselves may be what the rest waited for. */
-static enum judgement judge_and_send(struct client *client, struct bytes *in, struct gather *gather)
+static enum judgement judge_and_send(struct client *client, struct bytes *in, struct batch *batch)
 {
 	enum judgement judgement;
 	size_t left;
 
 	do {
 		left = in->count;
-		gather->waits_for = LEDGER_WAIT_NOT;
-		judgement = judge_all(client, in, gather);
+		batch->waits_for = LEDGER_WAIT_NOT;
+		judgement = judge_all(client, in, batch);
 		if (judgement == JUDGE_END || client->state != CLIENT_ACTIVE)
 			return judgement;
-		if (!send_gathered(client, gather))
+		if (!send_gathered(client, batch))
 			return JUDGE_END;
 	} while (judgement == JUDGE_WAIT && in->count < left && client->stream.want == WANT_INPUT &&
 	         server_has_room(client->borrower.server) &&
-	         ledger_ends_wait(&client->borrower.server->ledger, gather->waits_for));
+	         ledger_ends_wait(&client->borrower.server->ledger, batch->waits_for));
 	return judgement;
 }
 
 bool relay_input(struct client *client, struct bytes in)
 {
-	struct gather gather;
+	struct batch batch;
 	enum judgement judgement;
 	struct server *server;
 
-	gather_begin(&gather);
+	batch_begin(&batch);
 	if (client->late && client->state == CLIENT_ACTIVE &&
-	    !late_begin_send(client, in.at[0], &gather)) {
+	    !late_begin_send(client, in.at[0], &batch)) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;
 	}
-	judgement = judge_and_send(client, &in, &gather);
+	judgement = judge_and_send(client, &in, &batch);
 	if (judgement == JUDGE_END)
 		return false;
-	unnamed_keep(client, &gather);
+	unnamed_keep(client, &batch);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
@@ -316,27 +316,27 @@ bool relay_input(struct client *client, struct bytes in)
 			give_back(client); /* the rest of a frame was all that was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
-	client->borrower.waits_for = gather.waits_for;
+	client->borrower.waits_for = batch.waits_for;
 	stream_want(&client->stream, WANT_NOTHING);
 	return false;
 }
 
 /* ---- from the server ---- */
 
-static void on_retry(struct borrower *borrower, struct bytes batch)
+static void on_retry(struct borrower *borrower, struct bytes messages)
 {
 	struct client *client = client_of(borrower);
-	struct gather gather;
+	struct batch batch;
 
-	gather_begin(&gather);
-	gather.is_again = true;
-	if (judge_all(client, &batch, &gather) == JUDGE_END)
+	batch_begin(&batch);
+	batch.is_again = true;
+	if (judge_all(client, &messages, &batch) == JUDGE_END)
 		return;
-	assert(batch.count == 0); /* it was judged before, and nothing is owed any more */
-	if (batch.count)
+	assert(messages.count == 0); /* it was judged before, and nothing is owed any more */
+	if (messages.count)
 		client_refuse(client, ERR_INTERNAL, "a batch cannot be sent again");
-	else if (send_gathered(client, &gather))
-		unnamed_keep(client, &gather);
+	else if (send_gathered(client, &batch))
+		unnamed_keep(client, &batch);
 }
 
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)

@@ -25,21 +25,21 @@ static bool read_names(const struct frame *frame, struct bytes in, struct object
 
 /* A Bind of a named statement to a server at which nothing is under way. */
 static void begin(const struct server *server, const struct frame *frame, struct bytes in,
-                  struct gather *gather)
+                  struct batch *batch)
 {
 	struct object_names names;
 
-	if (frame->type == 'B' && !gather->is_again && server->status == 'I' &&
+	if (frame->type == 'B' && !batch->is_again && server->status == 'I' &&
 	    ledger_is_empty(&server->ledger) && ledger_is_certain(&server->ledger) &&
 	    !server->ledger.is_open && !server->ledger.is_skipping &&
 	    read_names(frame, in, &names) && *names.statement)
-		gather->replay = in.at;
+		batch->replay = in.at;
 }
 
 /* Right behind the Bind: Describe of its portal. */
-static bool is_description(const struct gather *gather, const struct frame *frame, struct bytes in)
+static bool is_description(const struct batch *batch, const struct frame *frame, struct bytes in)
 {
-	const char *portal = gather->replay + FRAME_HEADER_SIZE;
+	const char *portal = batch->replay + FRAME_HEADER_SIZE;
 	struct object_names names;
 
 	return frame->type == 'D' && read_names(frame, in, &names) && names.target == 'P' &&
@@ -47,28 +47,28 @@ static bool is_description(const struct gather *gather, const struct frame *fram
 }
 
 void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
-                  struct gather *gather)
+                  struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 
-	if (!gather->replay) {
-		begin(server, frame, in, gather);
+	if (!batch->replay) {
+		begin(server, frame, in, batch);
 		return;
 	}
-	if (!gather->is_described) {
-		gather->is_described = is_description(gather, frame, in);
-		if (!gather->is_described)
-			gather->replay = NULL;
+	if (!batch->is_described) {
+		batch->is_described = is_description(batch, frame, in);
+		if (!batch->is_described)
+			batch->replay = NULL;
 		return;
 	}
 	if (frame->type == 'S' && in.count >= frame->length) {
 		replay_keep(
 		    &server->replay,
-		    bytes_of(gather->replay, (size_t)(in.at + frame->length - gather->replay)));
-		gather->replay = NULL;
-		gather->is_described = false;
+		    bytes_of(batch->replay, (size_t)(in.at + frame->length - batch->replay)));
+		batch->replay = NULL;
+		batch->is_described = false;
 	} else if (!strchr("PBDEC", frame->type)) {
-		gather->replay = NULL;
-		gather->is_described = false;
+		batch->replay = NULL;
+		batch->is_described = false;
 	}
 }

@@ -5,7 +5,7 @@
 #ifndef PGWEIR_CLIENT_REPLAN_PRIV_H
 #define PGWEIR_CLIENT_REPLAN_PRIV_H
 
-#include "gather_priv.h"
+#include "batch_priv.h"
 
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
@@ -16,6 +16,6 @@
  * for what comes behind one (gather->replay).
  */
 void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
-                  struct gather *gather);
+                  struct batch *batch);
 
 #endif

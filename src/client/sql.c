@@ -104,7 +104,7 @@ bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
 }
 
 enum prepared_result sql_refuse_query(struct client *client, const struct err *err,
-                                      struct gather *gather)
+                                      struct batch *batch)
 {
 	static const char query[] = "Q\0\0\0\017EXECUTE \"\"";
 	struct refusal *refusal = prepared_refusal(err);
@@ -112,7 +112,7 @@ enum prepared_result sql_refuse_query(struct client *client, const struct err *e
 	_Static_assert(sizeof(query) == 1 + 017, "the length in the message");
 	if (!refusal)
 		return PREPARED_END;
-	gather_run(gather, bytes_of(query, sizeof(query)));
+	batch_run(batch, bytes_of(query, sizeof(query)));
 	return prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
 	           ? PREPARED_DROP
 	           : PREPARED_END;
@@ -120,12 +120,12 @@ enum prepared_result sql_refuse_query(struct client *client, const struct err *e
 
 /* A Query that cannot be followed. */
 static enum prepared_result refuse_query(struct client *client, const char *reason,
-                                         struct gather *gather)
+                                         struct batch *batch)
 {
 	struct err err;
 
 	set_err(&err, reason);
-	return sql_refuse_query(client, &err, gather);
+	return sql_refuse_query(client, &err, batch);
 }
 
 /* ---- changes ---- */
@@ -184,44 +184,44 @@ static struct statement *make_statement(const struct client *client,
 
 /* ---- what is said to the server ---- */
 
-static bool close_scratch(struct client *client, struct gather *gather)
+static bool close_scratch(struct client *client, struct batch *batch)
 {
-	prepared_gather_close(gather, bytes_text(SCRATCH_NAME));
+	prepared_batch_close(batch, bytes_text(SCRATCH_NAME));
 	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
 /* Makes the scratch name taken, by nothing at all: that works in a failed transaction too. */
-static bool take_scratch(struct client *client, struct gather *gather)
+static bool take_scratch(struct client *client, struct batch *batch)
 {
 	static const char parse[] = "P\0\0\0\023" SCRATCH_NAME "\0\0\0";
 
-	if (!close_scratch(client, gather))
+	if (!close_scratch(client, batch))
 		return false;
-	gather_run(gather, bytes_of(parse, sizeof(parse)));
+	batch_run(batch, bytes_of(parse, sizeof(parse)));
 	return prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
 }
 
 /* The message with another name in its text. */
-static void gather_renamed(struct gather *gather, char type, struct bytes body, struct bytes token,
-                           struct bytes name)
+static void batch_renamed(struct batch *batch, char type, struct bytes body, struct bytes token,
+                          struct bytes name)
 {
 	const char *behind = token.at + token.count, *end = body.at + body.count;
 	char front[FRAME_HEADER_SIZE] = { type };
 
 	store_be32(front + 1, (uint32_t)(4 + body.count - token.count + name.count + 2));
-	gather_copy(gather, bytes_of(front, sizeof(front)));
-	gather_run(gather, bytes_of(body.at, (size_t)(token.at - body.at)));
-	gather_copy(gather, bytes_of("\"", 1));
-	gather_copy(gather, name);
-	gather_copy(gather, bytes_of("\"", 1));
-	gather_run(gather, bytes_of(behind, (size_t)(end - behind)));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_run(batch, bytes_of(body.at, (size_t)(token.at - body.at)));
+	batch_copy(batch, bytes_of("\"", 1));
+	batch_copy(batch, name);
+	batch_copy(batch, bytes_of("\"", 1));
+	batch_run(batch, bytes_of(behind, (size_t)(end - behind)));
 }
 
-static bool guard(struct client *client, struct gather *gather)
+static bool guard(struct client *client, struct batch *batch)
 {
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 
-	gather_run(gather, bytes_of(sync, sizeof(sync)));
+	batch_run(batch, bytes_of(sync, sizeof(sync)));
 	return prepared_note(client->borrower.server, LEDGER_SYNC, LEDGER_GUARD, NULL);
 }
 
@@ -230,12 +230,12 @@ static bool guard(struct client *client, struct gather *gather)
  * under the scratch name what it would do under the client's. NULL: no memory.
  */
 static struct ledger_change *set_stage(struct client *client, enum sql_kind kind, const char *name,
-                                       struct statement *statement, struct gather *gather)
+                                       struct statement *statement, struct batch *batch)
 {
 	bool is_there = names_find(client, name);
 	struct ledger_change *change;
 
-	if (!(is_there ? take_scratch(client, gather) : close_scratch(client, gather)))
+	if (!(is_there ? take_scratch(client, batch) : close_scratch(client, batch)))
 		return NULL;
 	if (kind == SQL_PREPARE && !is_there)
 		change = names_come(client, name, statement, NULL);
@@ -255,7 +255,7 @@ static const char no_sync[] = "behind messages without a Sync";
 /* A Query that was read. */
 struct query {
 	struct client *client;
-	struct gather *gather;
+	struct batch *batch;
 	struct bytes body;
 	const struct sql_statement *sql;
 };
@@ -280,7 +280,7 @@ static enum prepared_result on_stage(const struct query *query)
 	struct ledger_change *change;
 
 	if (is_unclear(client))
-		return refuse_query(client, no_sync, query->gather);
+		return refuse_query(client, no_sync, query->batch);
 	if (!ledger_is_empty(&client->borrower.server->ledger))
 		return PREPARED_WAIT_EMPTY;
 	if (sql->kind == SQL_PREPARE) {
@@ -288,13 +288,13 @@ static enum prepared_result on_stage(const struct query *query)
 		if (!statement)
 			return PREPARED_END;
 	}
-	change = set_stage(client, sql->kind, sql->name, statement, query->gather);
+	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
 	statement_release(names_store(client), &statement);
 	if (!change ||
 	    !prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change))
 		return PREPARED_END;
-	gather_renamed(query->gather, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
-	return guard(client, query->gather) ? PREPARED_DROP : PREPARED_END;
+	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
+	return guard(client, query->batch) ? PREPARED_DROP : PREPARED_END;
 }
 
 static enum prepared_result execute_known(const struct query *query, struct client_statement *entry)
@@ -310,17 +310,17 @@ static enum prepared_result execute_known(const struct query *query, struct clie
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return PREPARED_WAIT;
 	if (!is_there && is_unclear(client))
-		return refuse_query(client, no_sync, query->gather);
+		return refuse_query(client, no_sync, query->batch);
 	if (!is_there && !ledger_is_empty(&server->ledger))
 		return PREPARED_WAIT_EMPTY;
-	if (!prepared_inject(client, query->gather, names_statement(entry), NULL))
+	if (!prepared_inject(client, query->batch, names_statement(entry), NULL))
 		return PREPARED_END;
 	entry->use_count++;
 	if (!prepared_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
 		return PREPARED_END;
-	gather_renamed(query->gather, 'Q', query->body, query->sql->token,
-	               statement_name(names_statement(entry)));
-	return is_there || guard(client, query->gather) ? PREPARED_DROP : PREPARED_END;
+	batch_renamed(query->batch, 'Q', query->body, query->sql->token,
+	              statement_name(names_statement(entry)));
+	return is_there || guard(client, query->batch) ? PREPARED_DROP : PREPARED_END;
 }
 
 /* Whether PostgreSQL refuses whatever is not the transaction's end. */
@@ -360,7 +360,7 @@ static enum prepared_result judge_query(const struct query *query)
 	if (sql->kind == SQL_FORGET)
 		return judge_forget(client);
 	if (sql->kind == SQL_UNSURE)
-		return refuse_query(client, sql->reason, query->gather);
+		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
 		return PREPARED_WAIT;
 	entry = names_find(client, sql->name);
@@ -376,7 +376,7 @@ static bool is_worth_reading(struct bytes have, bool is_whole)
 }
 
 enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
-                               struct gather *gather)
+                               struct batch *batch)
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
@@ -395,7 +395,7 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 	if (fields_text(have, &text) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, text, &sql);
-	return judge_query(&(struct query){ client, gather, have, &sql });
+	return judge_query(&(struct query){ client, batch, have, &sql });
 }
 
 /* ---- the extended protocol ---- */
@@ -417,7 +417,7 @@ bool sql_remember(struct client *client, const struct sql_statement *read,
 
 static enum prepared_result parse_execute(struct client *client, const struct sql_statement *sql,
                                           struct client_statement *entry, struct bytes body,
-                                          struct gather *gather)
+                                          struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 
@@ -425,15 +425,15 @@ static enum prepared_result parse_execute(struct client *client, const struct sq
 		return PREPARED_END;
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
 		return PREPARED_WAIT;
-	if (!prepared_inject(client, gather, names_statement(entry), NULL) ||
+	if (!prepared_inject(client, batch, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
 		return PREPARED_END;
-	gather_renamed(gather, 'P', body, sql->token, statement_name(names_statement(entry)));
+	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
 	return PREPARED_HEAD;
 }
 
 static enum prepared_result parse_on_stage(struct client *client, const struct sql_statement *sql,
-                                           struct bytes body, struct gather *gather)
+                                           struct bytes body, struct batch *batch)
 {
 	struct statement *statement = NULL;
 	bool is_good;
@@ -442,12 +442,12 @@ static enum prepared_result parse_on_stage(struct client *client, const struct s
 		return PREPARED_END;
 	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
-	gather_renamed(gather, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
+	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
 	return is_good ? PREPARED_HEAD : PREPARED_END;
 }
 
 static enum prepared_result judge_parse(struct client *client, const struct sql_statement *sql,
-                                        struct bytes body, struct gather *gather)
+                                        struct bytes body, struct batch *batch)
 {
 	struct client_statement *entry;
 	struct err err;
@@ -456,7 +456,7 @@ static enum prepared_result judge_parse(struct client *client, const struct sql_
 		return PREPARED_PASS;
 	if (sql->kind == SQL_UNSURE) {
 		set_err(&err, sql->reason);
-		return prepared_refuse(client, &err, gather);
+		return prepared_refuse(client, &err, batch);
 	}
 	if (sql->kind == SQL_FORGET)
 		return sql_remember(client, sql, NULL) ? PREPARED_PASS : PREPARED_END;
@@ -464,14 +464,14 @@ static enum prepared_result judge_parse(struct client *client, const struct sql_
 		return PREPARED_WAIT;
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
-		return parse_execute(client, sql, entry, body, gather);
+		return parse_execute(client, sql, entry, body, batch);
 	if (sql->kind == SQL_PREPARE || entry || prepared_is_ours(sql->name))
-		return parse_on_stage(client, sql, body, gather);
+		return parse_on_stage(client, sql, body, batch);
 	return PREPARED_PASS;
 }
 
 enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
-                               struct gather *gather)
+                               struct batch *batch)
 {
 	struct parse_fields parse;
 	struct sql_statement sql;
@@ -482,18 +482,18 @@ enum prepared_result sql_parse(struct client *client, struct bytes body, size_t 
 	if (fields_parse(body, &parse) != WIRE_OK)
 		return PREPARED_PASS;
 	read_text(client, parse.query, &sql);
-	return judge_parse(client, &sql, body, gather);
+	return judge_parse(client, &sql, body, batch);
 }
 
 enum prepared_result sql_bind(struct client *client, const char *portal, const char *statement,
-                              struct gather *gather)
+                              struct batch *batch)
 {
 	struct err err;
 
 	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
 	    client->sql->kind != SQL_FORGET) {
 		set_err(&err, "in a portal that has a name");
-		return prepared_refuse(client, &err, gather);
+		return prepared_refuse(client, &err, batch);
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
 		server_statements_distrust_sent(
@@ -503,7 +503,7 @@ enum prepared_result sql_bind(struct client *client, const char *portal, const c
 	return PREPARED_PASS;
 }
 
-enum prepared_result sql_execute(struct client *client, const char *portal, struct gather *gather)
+enum prepared_result sql_execute(struct client *client, const char *portal, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct sql_unnamed *sql = client->sql;
@@ -516,13 +516,13 @@ enum prepared_result sql_execute(struct client *client, const char *portal, stru
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!server_statements_is_sure(&server->statements, sql->statement))
 			return PREPARED_WAIT;
-		if (!prepared_inject(client, gather, sql->statement, NULL))
+		if (!prepared_inject(client, batch, sql->statement, NULL))
 			return PREPARED_END;
 		change = rename_only(client, sql->name, sql->statement);
 	} else if (sql->kind == SQL_FORGET) {
 		change = forget_all(client);
 	} else {
-		change = set_stage(client, sql->kind, sql->name, sql->statement, gather);
+		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
 	}
 	return change && prepared_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
 	           ? PREPARED_HEAD

@@ -24,11 +24,11 @@ bool sql_remember(struct client *client, const struct sql_statement *read,
 
 /* A Query that fails in any case, for which the client hears `err`. PREPARED_DROP or END. */
 enum prepared_result sql_refuse_query(struct client *client, const struct err *err,
-                                      struct gather *gather);
+                                      struct batch *batch);
 
 /* A Query. */
 enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
-                               struct gather *gather);
+                               struct batch *batch);
 
 /*
  * A Parse of the unnamed statement: `body` is what has come of `length` bytes, with at least
@@ -36,7 +36,7 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
  * be noted; PREPARED_DROP: it is refused.
  */
 enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
-                               struct gather *gather);
+                               struct batch *batch);
 
 /*
  * Whether a text may not be prepared under a name of the protocol; *err says why. If it may:
@@ -46,10 +46,10 @@ bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting);
 
 /* A Bind that concerns the unnamed portal or the unnamed statement. */
 enum prepared_result sql_bind(struct client *client, const char *portal, const char *statement,
-                              struct gather *gather);
+                              struct batch *batch);
 
 /* An Execute; PREPARED_HEAD: it has been noted. */
-enum prepared_result sql_execute(struct client *client, const char *portal, struct gather *gather);
+enum prepared_result sql_execute(struct client *client, const char *portal, struct batch *batch);
 
 /* The server is given back: the portals are gone. */
 void sql_leave(struct client *client);

@@ -86,7 +86,7 @@ static bool note_parse(struct client *client, enum ledger_fate fate)
 }
 
 enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
-                                   struct bytes in, struct gather *gather)
+                                   struct bytes in, struct batch *batch)
 {
 	size_t length = frame->length - FRAME_HEADER_SIZE;
 	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
@@ -99,36 +99,36 @@ enum prepared_result unnamed_parse(struct client *client, const struct frame *fr
 		return PREPARED_MORE;
 	if (!get(client))
 		return PREPARED_END;
-	result = sql_parse(client, body, length, gather);
+	result = sql_parse(client, body, length, batch);
 	if (result != PREPARED_PASS && result != PREPARED_HEAD && result != PREPARED_DROP)
 		return result;
-	unnamed_drop(client, gather);
+	unnamed_drop(client, batch);
 	if (result == PREPARED_DROP)
 		return result;
 	if (!note_parse(client, LEDGER_FORWARD))
 		return PREPARED_END;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
-		gather->unnamed = bytes_skip(body, 1);
+		batch->unnamed = bytes_skip(body, 1);
 	return result == PREPARED_HEAD ? PREPARED_DROP : PREPARED_HEAD;
 }
 
 /* The server learns the text anew, in front of what needs it. PREPARED_PASS: it has been noted. */
-static enum prepared_result inject(struct client *client, struct gather *gather)
+static enum prepared_result inject(struct client *client, struct batch *batch)
 {
 	const struct statement *statement = client->unnamed->statement;
 	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1; /* an empty name is left */
 	struct bytes body =
 	    bytes_of(statement->message + skipped, statement->message_size - skipped);
-	enum prepared_result result = sql_parse(client, body, body.count, gather);
+	enum prepared_result result = sql_parse(client, body, body.count, batch);
 	char front[FRAME_HEADER_SIZE] = { 'P' };
 
 	if (result == PREPARED_DROP)
 		return PREPARED_PASS; /* nothing behind the refusal is run */
 	if (result == PREPARED_PASS) {
 		store_be32(front + 1, (uint32_t)(4 + body.count));
-		gather_copy(gather, bytes_of(front, sizeof(front)));
-		gather_run(gather, body);
+		batch_copy(batch, bytes_of(front, sizeof(front)));
+		batch_run(batch, body);
 		result = PREPARED_HEAD;
 	}
 	if (result != PREPARED_HEAD)
@@ -137,11 +137,11 @@ static enum prepared_result inject(struct client *client, struct gather *gather)
 }
 
 /* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
-static bool empty(struct client *client, struct gather *gather)
+static bool empty(struct client *client, struct batch *batch)
 {
 	static const char message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
 
-	gather_copy(gather, bytes_of(message, sizeof(message)));
+	batch_copy(batch, bytes_of(message, sizeof(message)));
 	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
@@ -197,7 +197,7 @@ static enum prepared_result note_description(struct client *client)
 	           : PREPARED_END;
 }
 
-enum prepared_result unnamed_use(struct client *client, char type, struct gather *gather)
+enum prepared_result unnamed_use(struct client *client, char type, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 	enum prepared_result result = PREPARED_PASS;
@@ -207,31 +207,31 @@ enum prepared_result unnamed_use(struct client *client, char type, struct gather
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return PREPARED_WAIT;
 	if (type == 'B')
-		gather->unnamed = bytes_of(NULL, 0);
+		batch->unnamed = bytes_of(NULL, 0);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
-		result = inject(client, gather);
+		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
-		result = empty(client, gather) ? PREPARED_PASS : PREPARED_END;
+		result = empty(client, batch) ? PREPARED_PASS : PREPARED_END;
 	return type == 'D' && result == PREPARED_PASS ? note_description(client) : result;
 }
 
-void unnamed_drop(struct client *client, struct gather *gather)
+void unnamed_drop(struct client *client, struct batch *batch)
 {
-	gather->unnamed = bytes_of(NULL, 0);
+	batch->unnamed = bytes_of(NULL, 0);
 	if (!client->unnamed)
 		return;
 	client->unnamed->has_text = false;
 	client->unnamed->is_here = false;
 }
 
-void unnamed_keep(struct client *client, const struct gather *gather)
+void unnamed_keep(struct client *client, const struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 
-	if (!gather->unnamed.count)
+	if (!batch->unnamed.count)
 		return;
 	statement_release(unnamed->statements, &unnamed->statement);
-	unnamed->statement = statement_of(unnamed->statements, gather->unnamed, bytes_of("", 0));
+	unnamed->statement = statement_of(unnamed->statements, batch->unnamed, bytes_of("", 0));
 	unnamed->has_text = unnamed->statement != NULL;
 }
 

@@ -415,7 +415,7 @@ bool stream_has_unread(const struct stream *stream)
 
 size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }
 
-void stream_gather(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
+void stream_defer(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
 
 void stream_finish(struct stream *stream)
 {

@@ -320,7 +320,7 @@ void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 	fill(server, &fields);
 	stream_open(&server->stream, pools->with.loop, pools->with.streams, *fd,
 	            &server_stream_ops);
-	stream_gather(&server->stream);
+	stream_defer(&server->stream);
 	*fd = -1;
 	fill_known(server, arrival, fields.known);
 	enter(server, &fields);

@@ -217,7 +217,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 
 	switch (result) {
 	case AUTH_CLIENT_OK:
-		stream_gather(&server->stream); /* no more secrets */
+		stream_defer(&server->stream); /* no more secrets */
 		auth_client_free(&server->login->auth);
 		return true;
 	case AUTH_CLIENT_MORE:

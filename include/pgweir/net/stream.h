@@ -5,7 +5,7 @@
  * owns no buffer.
  *
  * Reading goes through the loop's scratch buffer. Writing is tried at once, or at the end
- * of the turn (stream_gather()).
+ * of the turn (stream_defer()).
  * Whether we want to read is said in one place, stream_want(); whether we want
  * to write follows from what is unsent.
  *
@@ -148,7 +148,7 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count);
  * unsent, and a connection that is found broken tells on_gone(). Nothing secret
  * should be sent like that: a copy of it stays for a while.
  */
-void stream_gather(struct stream *stream);
+void stream_defer(struct stream *stream);
 
 /* Sends what waits for the end of the turn now. */
 void stream_push(struct stream *stream);

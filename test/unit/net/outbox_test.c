@@ -89,7 +89,7 @@ static struct stage *make(int with_ring)
 	for (size_t i = 0; i < ENDS; i++) {
 		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
 		stream_open(&stage->ends[i].stream, stage->loop, &stage->pool, pair[0], &ops);
-		stream_gather(&stage->ends[i].stream);
+		stream_defer(&stage->ends[i].stream);
 		stage->ends[i].far = pair[1];
 	}
 	return stage;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Gathering.
+ */
+#include "batch_priv.h"
+
+#include <assert.h>
+
+#include "pgweir/base/banned.h"
+
+bool batch_send(struct batch *batch)
+{
+	int count = batch->count;
+
+	batch->count = 0;
+	batch->used = 0;
+	if (count == 0 || !batch->server)
+		return true;
+	if (count == 1)
+		return server_send(batch->server,
+		                   bytes_of(batch->pieces[0].iov_base, batch->pieces[0].iov_len));
+	return server_sendv(batch->server, batch->pieces, count);
+}
+
+void batch_run(struct batch *batch, struct bytes bytes)
+{
+	struct iovec *last = batch->count ? &batch->pieces[batch->count - 1] : NULL;
+
+	if (bytes.count == 0)
+		return;
+	if (last && (char *)last->iov_base + last->iov_len == bytes.at) {
+		last->iov_len += bytes.count;
+		return;
+	}
+	if (batch->count == BATCH_PIECES)
+		batch_send(batch);
+	batch->pieces[batch->count++] = (struct iovec){ (void *)bytes.at, bytes.count };
+}
+
+void batch_copy(struct batch *batch, struct bytes bytes)
+{
+	assert(bytes.count <= BATCH_ROOM);
+	if (batch->used + bytes.count > BATCH_ROOM || batch->count == BATCH_PIECES)
+		batch_send(batch);
+	memcpy(batch->room + batch->used, bytes.at, bytes.count);
+	batch_run(batch, bytes_of(batch->room + batch->used, bytes.count));
+	batch->used += bytes.count;
+}
