@@ -224,7 +224,7 @@ static void detach(struct client *client)
 	unnamed_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
-	keys_remove(&clients->keys, client);
+	cancel_keys_remove(&clients->keys, client);
 	admit_uncount(client);
 	if (client->is_counted) {
 		client->clients->guest_count -= client->is_guest;

@@ -223,8 +223,8 @@ void slow_end(struct client *client, usec_t duration, bool is_kept);
 void slow_forget(struct client *client);
 
 /* A CancelRequest came. canceling.c */
-void canceling_begin(struct client *client, struct bytes key);
-void canceling_end(struct client *client);
+void cancel_request_begin(struct client *client, struct bytes key);
+void cancel_request_end(struct client *client);
 
 /*
  * A client of another process of ours, which has logged in there: half made, in CLIENT_IDLE.

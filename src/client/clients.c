@@ -97,7 +97,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
 	slab_init(&clients->late_slab, "late_begin_cache", late_begin_size());
-	has_keys = keys_init(&clients->keys);
+	has_keys = cancel_keys_init(&clients->keys);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
 	TAILQ_INIT(&clients->delayed);
@@ -141,7 +141,7 @@ void clients_free(struct clients **clientsp)
 	free_closed(&clients->free_task);
 	slab_done(&clients->slab);
 	slab_done(&clients->late_slab);
-	keys_done(&clients->keys);
+	cancel_keys_done(&clients->keys);
 	config_unref(&clients->config);
 	users_release(&clients->users);
 	tls_context_unref(&clients->tls);

@@ -240,7 +240,7 @@ static void read_session(struct record *record, struct fields *fields)
 	address_read(record, 'P', &fields->peer);
 	fields->params = record_bytes(record, 'v', PARAMS_SIZE_MAX);
 	fields->startup = record_bytes(record, 's', PARAMS_SIZE_MAX);
-	fields->key = record_bytes(record, 'k', KEY_LONG_SIZE);
+	fields->key = record_bytes(record, 'k', CANCEL_KEY_LONG_SIZE);
 	fields->connected_at = record_time(record, 't');
 	fields->request_at = record_time(record, 'q');
 	fields->xact_at = record_time(record, 'x');
@@ -252,7 +252,7 @@ static void read_session(struct record *record, struct fields *fields)
 	fields->kept = record_bytes(record, 'I', CHANNEL_MESSAGE_MAX);
 	fields->unsent = record_bytes(record, 'O', CHANNEL_MESSAGE_MAX);
 	if (!params_check(fields->params) || !params_check(fields->startup) ||
-	    (fields->key.count != KEY_SIZE && fields->key.count != KEY_LONG_SIZE))
+	    (fields->key.count != CANCEL_KEY_SIZE && fields->key.count != CANCEL_KEY_LONG_SIZE))
 		record->is_bad = true;
 }
 
@@ -328,7 +328,7 @@ static bool fill(struct client *client, const struct fields *fields)
 	client->was_notified = fields->was_notified;
 	client->borrower.waiting_since = fields->waiting_since;
 	client->borrower.wait_number = fields->wait_number;
-	return keys_add(&clients->keys, client, fields->key);
+	return cancel_keys_add(&clients->keys, client, fields->key);
 }
 
 static void take_server(struct client *client, struct pools_arrival *arrival)

@@ -280,7 +280,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	case STARTUP_GSS_REQUEST:
 		return refuse_gss(client, has_more);
 	case STARTUP_CANCEL:
-		canceling_begin(client, startup_cancel_key(packet));
+		cancel_request_begin(client, startup_cancel_key(packet));
 		return false;
 	case STARTUP_VERSION_2:
 		client_refuse(client, ERR_PROTOCOL, "old V2 protocol not supported");

@@ -16,7 +16,7 @@
 
 #include "pgweir/base/log.h"
 #include "pgweir/client/console_door.h"
-#include "pgweir/client/key.h"
+#include "pgweir/client/cancel_key.h"
 #include "pgweir/net/stream.h"
 #include "pgweir/pool/pools.h"
 
@@ -103,7 +103,7 @@ struct client {
 	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
 	bool is_slow_over : 1; /* `slow` began a batch that has ended */
 	uint8_t replication;   /* enum replication: not NONE has a server of its own */
-	uint8_t key_size;      /* KEY_SIZE, KEY_LONG_SIZE, or 0: it has no key */
+	uint8_t key_size;      /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: it has no key */
 	struct clients *clients;
 	struct logger log;
 	usec_t request_at; /* the present batch's begin; 0 = none */
@@ -133,7 +133,7 @@ struct client {
 	usec_t connected_at;
 	struct client *key_next; /* in its chain. client/keys.c */
 	union {
-		unsigned char key[KEY_SIZE];
+		unsigned char key[CANCEL_KEY_SIZE];
 		unsigned char *long_key; /* if it is longer than that; the table's */
 	};
 	struct address peer;
@@ -142,7 +142,7 @@ struct client {
 /* Its cancel key; empty until it is in. */
 static inline struct bytes client_key(const struct client *client)
 {
-	return bytes_of(client->key_size > KEY_SIZE ? client->long_key : client->key,
+	return bytes_of(client->key_size > CANCEL_KEY_SIZE ? client->long_key : client->key,
 	                client->key_size);
 }
 

@@ -7,7 +7,7 @@
 
 #include "pgweir/auth/hba.h"
 #include "pgweir/client/client.h"
-#include "pgweir/client/keys.h"
+#include "pgweir/client/cancel_keys.h"
 #include "pgweir/net/ranges.h"
 #include "pgweir/net/tls.h"
 
@@ -74,7 +74,7 @@ struct clients {
 	unsigned int generation;      /* counts clients_configure() */
 	struct client_list list;      /* in the order of their ids */
 	struct client_list closed;    /* freed at the end of the turn */
-	struct keys keys;
+	struct cancel_keys keys;
 	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
 	unsigned int delayed_count;
 	bool is_delay_cut;       /* they were more than are kept waiting, and that was logged */

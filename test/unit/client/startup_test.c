@@ -140,14 +140,14 @@ static const struct {
 	uint32_t told; /* in NegotiateProtocolVersion; 0: there is none */
 	size_t key_size;
 } versions[] = {
-	{ "3.0", 0, "", "RSKZ", 0, KEY_SIZE },
-	{ "3.0 with an option", 0, "_pq_.x", "vRSKZ", PROTOCOL_3_0, KEY_SIZE },
-	{ "3.1, which is nobody's", 1, "", "vRSKZ", PROTOCOL_3_0, KEY_SIZE },
-	{ "3.2", 2, "", "RSKZ", 0, KEY_LONG_SIZE },
-	{ "3.2 with an option", 2, "_pq_.x", "vRSKZ", PROTOCOL_3_2, KEY_LONG_SIZE },
-	{ "3.3", 3, "", "vRSKZ", PROTOCOL_3_2, KEY_LONG_SIZE },
+	{ "3.0", 0, "", "RSKZ", 0, CANCEL_KEY_SIZE },
+	{ "3.0 with an option", 0, "_pq_.x", "vRSKZ", PROTOCOL_3_0, CANCEL_KEY_SIZE },
+	{ "3.1, which is nobody's", 1, "", "vRSKZ", PROTOCOL_3_0, CANCEL_KEY_SIZE },
+	{ "3.2", 2, "", "RSKZ", 0, CANCEL_KEY_LONG_SIZE },
+	{ "3.2 with an option", 2, "_pq_.x", "vRSKZ", PROTOCOL_3_2, CANCEL_KEY_LONG_SIZE },
+	{ "3.3", 3, "", "vRSKZ", PROTOCOL_3_2, CANCEL_KEY_LONG_SIZE },
 	{ "3.9999, a probe of libpq's", 9999, "_pq_.test_protocol_negotiation", "vRSKZ",
-	  PROTOCOL_3_2, KEY_LONG_SIZE },
+	  PROTOCOL_3_2, CANCEL_KEY_LONG_SIZE },
 };
 
 /* All that has come, by now, in one piece. */

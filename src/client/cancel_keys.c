@@ -5,7 +5,7 @@
  * Our keys are random, so some of their bytes serve as the hash; those that say something to
  * peers (key.h) are left out.
  */
-#include "pgweir/client/keys.h"
+#include "pgweir/client/cancel_keys.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,15 +18,15 @@
 #define CHAINS_FIRST 64
 #define HASH_AT 3 /* behind the id, and before the TTL */
 
-bool keys_init(struct keys *keys)
+bool cancel_keys_init(struct cancel_keys *keys)
 {
-	*keys = (struct keys){ .chain_count = CHAINS_FIRST };
-	slab_init(&keys->long_slab, "long_key_cache", KEY_LONG_SIZE);
+	*keys = (struct cancel_keys){ .chain_count = CHAINS_FIRST };
+	slab_init(&keys->long_slab, "long_key_cache", CANCEL_KEY_LONG_SIZE);
 	keys->chains = calloc(keys->chain_count, sizeof(struct client *));
 	return keys->chains != NULL;
 }
 
-void keys_done(struct keys *keys)
+void cancel_keys_done(struct cancel_keys *keys)
 {
 	assert(keys->count == 0);
 	free(keys->chains);
@@ -34,7 +34,7 @@ void keys_done(struct keys *keys)
 	slab_done(&keys->long_slab);
 }
 
-static struct client **chain_of(const struct keys *keys, struct bytes key)
+static struct client **chain_of(const struct cancel_keys *keys, struct bytes key)
 {
 	uint32_t hash;
 
@@ -47,11 +47,11 @@ static bool is_equal(struct bytes a, struct bytes b)
 	return a.count == b.count && memcmp(a.at, b.at, a.count) == 0;
 }
 
-struct client *keys_find(const struct keys *keys, struct bytes key)
+struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key)
 {
 	struct client *client;
 
-	if (key.count < KEY_SIZE)
+	if (key.count < CANCEL_KEY_SIZE)
 		return NULL;
 	client = *chain_of(keys, key);
 	while (client && !is_equal(client_key(client), key))
@@ -59,7 +59,7 @@ struct client *keys_find(const struct keys *keys, struct bytes key)
 	return client;
 }
 
-static void link_in(struct keys *keys, struct client *client)
+static void link_in(struct cancel_keys *keys, struct client *client)
 {
 	struct client **chain = chain_of(keys, client_key(client));
 
@@ -68,7 +68,7 @@ static void link_in(struct keys *keys, struct client *client)
 }
 
 /* Without memory for that the chains just become longer. */
-static void grow(struct keys *keys)
+static void grow(struct cancel_keys *keys)
 {
 	size_t old_count = keys->chain_count;
 	struct client **old = keys->chains;
@@ -89,11 +89,12 @@ static void grow(struct keys *keys)
 	free(old);
 }
 
-bool keys_add(struct keys *keys, struct client *client, struct bytes key)
+bool cancel_keys_add(struct cancel_keys *keys, struct client *client, struct bytes key)
 {
-	bool is_long = key.count > KEY_SIZE;
+	bool is_long = key.count > CANCEL_KEY_SIZE;
 
-	assert(!client->key_size && (key.count == KEY_SIZE || key.count == KEY_LONG_SIZE));
+	assert(!client->key_size &&
+	       (key.count == CANCEL_KEY_SIZE || key.count == CANCEL_KEY_LONG_SIZE));
 	if (is_long) {
 		client->long_key = slab_take(&keys->long_slab);
 		if (!client->long_key)
@@ -101,13 +102,13 @@ bool keys_add(struct keys *keys, struct client *client, struct bytes key)
 	}
 	memcpy(is_long ? client->long_key : client->key, key.at, key.count);
 	client->key_size = (uint8_t)key.count;
-	if (keys->count++ >= KEYS_CHAIN * keys->chain_count)
+	if (keys->count++ >= CANCEL_KEYS_CHAIN * keys->chain_count)
 		grow(keys);
 	link_in(keys, client);
 	return true;
 }
 
-void keys_remove(struct keys *keys, struct client *client)
+void cancel_keys_remove(struct cancel_keys *keys, struct client *client)
 {
 	struct client **at;
 
@@ -117,7 +118,7 @@ void keys_remove(struct keys *keys, struct client *client)
 	while (*at != client)
 		at = &(*at)->key_next;
 	*at = client->key_next;
-	if (client->key_size > KEY_SIZE)
+	if (client->key_size > CANCEL_KEY_SIZE)
 		slab_put(&keys->long_slab, client->long_key);
 	explicit_bzero(client->key, sizeof(client->key));
 	client->key_next = NULL;

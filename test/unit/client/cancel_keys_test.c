@@ -3,7 +3,7 @@
  * client/keys.c: clients are found by the whole of their keys, however many there are and
  * whichever of them leave.
  */
-#include "pgweir/client/keys.h"
+#include "pgweir/client/cancel_keys.h"
 
 #include <string.h>
 
@@ -14,29 +14,30 @@
 #define CLIENTS 3000 /* more than the first chains are made for */
 
 /* The same for the same number; some are long. is_alike: all fall into one chain. */
-static struct bytes key_of(unsigned char room[KEY_LONG_SIZE], unsigned int number, bool is_alike)
+static struct bytes key_of(unsigned char room[CANCEL_KEY_LONG_SIZE], unsigned int number,
+                           bool is_alike)
 {
-	memset(room, 0x55, KEY_LONG_SIZE);
+	memset(room, 0x55, CANCEL_KEY_LONG_SIZE);
 	memcpy(room + (is_alike ? 0 : 3), &number, is_alike ? 3 : sizeof(number));
-	return bytes_of(room, number % 3 ? KEY_SIZE : KEY_LONG_SIZE);
+	return bytes_of(room, number % 3 ? CANCEL_KEY_SIZE : CANCEL_KEY_LONG_SIZE);
 }
 
-static struct client *find(const struct keys *keys, unsigned int number, bool is_alike)
+static struct client *find(const struct cancel_keys *keys, unsigned int number, bool is_alike)
 {
-	unsigned char room[KEY_LONG_SIZE];
+	unsigned char room[CANCEL_KEY_LONG_SIZE];
 
-	return keys_find(keys, key_of(room, number, is_alike));
+	return cancel_keys_find(keys, key_of(room, number, is_alike));
 }
 
-static void fill(struct keys *keys, struct client *clients, bool is_alike)
+static void fill(struct cancel_keys *keys, struct client *clients, bool is_alike)
 {
-	unsigned char room[KEY_LONG_SIZE];
+	unsigned char room[CANCEL_KEY_LONG_SIZE];
 
-	ck_assert(keys_init(keys));
+	ck_assert(cancel_keys_init(keys));
 	memset(clients, 0, CLIENTS * sizeof(*clients));
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		ck_assert_ptr_null(find(keys, i, is_alike));
-		ck_assert(keys_add(keys, &clients[i], key_of(room, i, is_alike)));
+		ck_assert(cancel_keys_add(keys, &clients[i], key_of(room, i, is_alike)));
 	}
 }
 
@@ -52,12 +53,12 @@ START_TEST(keys_are_found)
 {
 	static struct client clients[CLIENTS];
 	bool is_alike = families[_i].is_alike;
-	unsigned char room[KEY_LONG_SIZE];
-	struct keys keys;
+	unsigned char room[CANCEL_KEY_LONG_SIZE];
+	struct cancel_keys keys;
 
 	fill(&keys, clients, is_alike);
 	ck_assert_uint_eq(keys.count, CLIENTS);
-	ck_assert_uint_ge(keys.chain_count * KEYS_CHAIN, CLIENTS);
+	ck_assert_uint_ge(keys.chain_count * CANCEL_KEYS_CHAIN, CLIENTS);
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		struct bytes key = key_of(room, i, is_alike);
 
@@ -66,8 +67,8 @@ START_TEST(keys_are_found)
 		ck_assert(memcmp(client_key(&clients[i]).at, key.at, key.count) == 0);
 	}
 	for (unsigned int i = 0; i < CLIENTS; i++)
-		keys_remove(&keys, &clients[i]);
-	keys_done(&keys);
+		cancel_keys_remove(&keys, &clients[i]);
+	cancel_keys_done(&keys);
 }
 END_TEST
 
@@ -75,46 +76,46 @@ START_TEST(keys_go)
 {
 	static struct client clients[CLIENTS];
 	bool is_alike = families[_i].is_alike;
-	struct keys keys;
+	struct cancel_keys keys;
 
 	fill(&keys, clients, is_alike);
 	for (unsigned int i = 0; i < CLIENTS; i += 2) {
-		keys_remove(&keys, &clients[i]);
+		cancel_keys_remove(&keys, &clients[i]);
 		ck_assert_uint_eq(client_key(&clients[i]).count, 0);
 	}
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		ck_assert_msg(find(&keys, i, is_alike) == (i % 2 ? &clients[i] : NULL), "%s",
 		              families[_i].says);
 	for (unsigned int i = 0; i < CLIENTS; i++)
-		keys_remove(&keys, &clients[i]); /* safe for who has none */
+		cancel_keys_remove(&keys, &clients[i]); /* safe for who has none */
 	ck_assert_uint_eq(keys.count, 0);
 	ck_assert_uint_eq(keys.long_slab.used_count, 0);
-	keys_done(&keys);
+	cancel_keys_done(&keys);
 }
 END_TEST
 
 /* What is longer or shorter, or differs in one byte, is another key. */
 START_TEST(keys_count_whole)
 {
-	static const size_t sizes[] = { KEY_SIZE, KEY_LONG_SIZE };
-	unsigned char room[KEY_LONG_SIZE + 1] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+	static const size_t sizes[] = { CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE };
+	unsigned char room[CANCEL_KEY_LONG_SIZE + 1] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
 	struct client client = { 0 };
-	struct keys keys;
+	struct cancel_keys keys;
 
-	ck_assert(keys_init(&keys));
-	ck_assert_ptr_null(keys_find(&keys, bytes_of(NULL, 0)));
-	ck_assert(keys_add(&keys, &client, bytes_of(room, sizes[_i])));
+	ck_assert(cancel_keys_init(&keys));
+	ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(NULL, 0)));
+	ck_assert(cancel_keys_add(&keys, &client, bytes_of(room, sizes[_i])));
 	for (size_t count = 0; count <= sizeof(room); count++)
-		ck_assert_ptr_eq(keys_find(&keys, bytes_of(room, count)),
+		ck_assert_ptr_eq(cancel_keys_find(&keys, bytes_of(room, count)),
 		                 count == sizes[_i] ? &client : NULL);
 	for (size_t at = 0; at < sizes[_i]; at++) {
 		room[at] ^= 4;
-		ck_assert_ptr_null(keys_find(&keys, bytes_of(room, sizes[_i])));
+		ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(room, sizes[_i])));
 		room[at] ^= 4;
 	}
-	keys_remove(&keys, &client);
-	ck_assert_ptr_null(keys_find(&keys, bytes_of(room, sizes[_i])));
-	keys_done(&keys);
+	cancel_keys_remove(&keys, &client);
+	ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(room, sizes[_i])));
+	cancel_keys_done(&keys);
 }
 END_TEST
 
@@ -122,16 +123,16 @@ END_TEST
 START_TEST(keys_leave_a_twin)
 {
 	struct client one = { 0 }, other = { 0 };
-	struct bytes key = bytes_of("abcdefgh", KEY_SIZE);
-	struct keys keys;
+	struct bytes key = bytes_of("abcdefgh", CANCEL_KEY_SIZE);
+	struct cancel_keys keys;
 
-	ck_assert(keys_init(&keys));
-	ck_assert(keys_add(&keys, &one, key) && keys_add(&keys, &other, key));
-	keys_remove(&keys, &one);
-	ck_assert_ptr_eq(keys_find(&keys, key), &other);
-	keys_remove(&keys, &other);
-	ck_assert_ptr_null(keys_find(&keys, key));
-	keys_done(&keys);
+	ck_assert(cancel_keys_init(&keys));
+	ck_assert(cancel_keys_add(&keys, &one, key) && cancel_keys_add(&keys, &other, key));
+	cancel_keys_remove(&keys, &one);
+	ck_assert_ptr_eq(cancel_keys_find(&keys, key), &other);
+	cancel_keys_remove(&keys, &other);
+	ck_assert_ptr_null(cancel_keys_find(&keys, key));
+	cancel_keys_done(&keys);
 }
 END_TEST
 

@@ -31,25 +31,25 @@ static void on_forward_end(void *arg)
  */
 static struct client *find_target(struct clients *clients, struct bytes key)
 {
-	unsigned char own[KEY_LONG_SIZE];
+	unsigned char own[CANCEL_KEY_LONG_SIZE];
 	struct client *target;
 
-	if (key.count < KEY_SIZE || key.count > sizeof(own))
+	if (key.count < CANCEL_KEY_SIZE || key.count > sizeof(own))
 		return NULL;
-	target = keys_find(&clients->keys, key);
+	target = cancel_keys_find(&clients->keys, key);
 	if (target || !clients->config->peer_id)
 		return target;
 	memcpy(own, key.at, key.count);
-	key_set_ttl(own, KEY_TTL_MAX);
-	return keys_find(&clients->keys, bytes_of(own, key.count));
+	cancel_key_set_ttl(own, CANCEL_KEY_TTL_MAX);
+	return cancel_keys_find(&clients->keys, bytes_of(own, key.count));
 }
 
 static bool is_for_peer(const struct clients *clients, struct bytes key)
 {
 	int own = clients->config->peer_id;
 
-	return own && key.count >= KEY_SIGNED_SIZE && key.count <= FORWARD_KEY_MAX &&
-	       key_peer(key) != own;
+	return own && key.count >= CANCEL_KEY_SIGNED_SIZE && key.count <= FORWARD_KEY_MAX &&
+	       cancel_key_peer(key) != own;
 }
 
 static void forward(struct client *client, struct bytes key)
@@ -57,14 +57,14 @@ static void forward(struct client *client, struct bytes key)
 	unsigned char sent[FORWARD_KEY_MAX];
 	struct err err;
 
-	if (key_ttl(key) == 0) {
+	if (cancel_key_ttl(key) == 0) {
 		client_close(client, "failed cancel request: passed on too often");
 		return;
 	}
 	memcpy(sent, key.at, key.count);
-	key_set_ttl(sent, key_ttl(key) - 1);
+	cancel_key_set_ttl(sent, cancel_key_ttl(key) - 1);
 	client_enter(client, CLIENT_ROUTING);
-	client->forward = forward_start(client->clients->with.pools, key_peer(key),
+	client->forward = forward_start(client->clients->with.pools, cancel_key_peer(key),
 	                                bytes_of(sent, key.count), on_forward_end, client, &err);
 	explicit_bzero(sent, sizeof(sent));
 	if (!client->forward)
@@ -122,7 +122,7 @@ static void cancel(struct client *client, struct client *target)
 		client_close(client, err.text);
 }
 
-void canceling_begin(struct client *client, struct bytes key)
+void cancel_request_begin(struct client *client, struct bytes key)
 {
 	struct clients *clients = client->clients;
 	struct client *target = find_target(clients, key);

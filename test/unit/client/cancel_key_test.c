@@ -2,7 +2,7 @@
 /*
  * client/key.c: where the id and the TTL stand in a cancel key, and that all else is left alone.
  */
-#include "pgweir/client/key.h"
+#include "pgweir/client/cancel_key.h"
 
 #include <string.h>
 
@@ -22,29 +22,29 @@ static const struct {
 
 START_TEST(key_is_signed)
 {
-	unsigned char key[KEY_SIGNED_SIZE];
+	unsigned char key[CANCEL_KEY_SIGNED_SIZE];
 	struct bytes bytes = bytes_of(key, sizeof(key));
 
 	memset(key, 0xf0, sizeof(key));
-	key_sign(key, keys[_i].id);
+	cancel_key_sign(key, keys[_i].id);
 	ck_assert_msg(memcmp(key, keys[_i].signed_as, sizeof(key)) == 0, "%s", keys[_i].says);
-	ck_assert_int_eq(key_peer(bytes), keys[_i].id);
-	ck_assert_uint_eq(key_ttl(bytes), KEY_TTL_MAX);
+	ck_assert_int_eq(cancel_key_peer(bytes), keys[_i].id);
+	ck_assert_uint_eq(cancel_key_ttl(bytes), CANCEL_KEY_TTL_MAX);
 }
 END_TEST
 
 START_TEST(key_counts_down)
 {
-	unsigned char key[KEY_SIGNED_SIZE] = { 1, 2, 3, 4, 5, 6, 7, 0xff };
+	unsigned char key[CANCEL_KEY_SIGNED_SIZE] = { 1, 2, 3, 4, 5, 6, 7, 0xff };
 	struct bytes bytes = bytes_of(key, sizeof(key));
 
-	for (unsigned int ttl = KEY_TTL_MAX; ttl-- > 0;) {
-		key_set_ttl(key, ttl);
-		ck_assert_uint_eq(key_ttl(bytes), ttl);
+	for (unsigned int ttl = CANCEL_KEY_TTL_MAX; ttl-- > 0;) {
+		cancel_key_set_ttl(key, ttl);
+		ck_assert_uint_eq(cancel_key_ttl(bytes), ttl);
 		ck_assert_uint_eq(key[7], 0xfc + ttl);
 	}
 	ck_assert(memcmp(key, "\1\2\3\4\5\6\7", 7) == 0);
-	ck_assert_int_eq(key_peer(bytes), 2 + 3 * 256);
+	ck_assert_int_eq(cancel_key_peer(bytes), 2 + 3 * 256);
 }
 END_TEST
 
@@ -52,10 +52,10 @@ START_TEST(key_of_another_length)
 {
 	unsigned char key[32] = { 0, 9, 1 };
 
-	for (size_t count = 0; count < KEY_SIGNED_SIZE; count++)
-		ck_assert_int_eq(key_peer(bytes_of(key, count)), 0);
-	ck_assert_int_eq(key_peer(bytes_of(key, sizeof(key))), 265);
-	ck_assert_int_eq(key_peer(bytes_of(NULL, 0)), 0);
+	for (size_t count = 0; count < CANCEL_KEY_SIGNED_SIZE; count++)
+		ck_assert_int_eq(cancel_key_peer(bytes_of(key, count)), 0);
+	ck_assert_int_eq(cancel_key_peer(bytes_of(key, sizeof(key))), 265);
+	ck_assert_int_eq(cancel_key_peer(bytes_of(NULL, 0)), 0);
 }
 END_TEST
 

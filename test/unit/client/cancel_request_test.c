@@ -322,7 +322,7 @@ END_TEST
 
 /* The key is read off the client itself. */
 static struct peer log_in(struct room *room, struct peer *server, uint32_t version,
-                          unsigned char key[KEY_LONG_SIZE], size_t *key_size)
+                          unsigned char key[CANCEL_KEY_LONG_SIZE], size_t *key_size)
 {
 	struct peer client = room_client(room);
 	struct buf packet = { 0 };
@@ -364,12 +364,12 @@ static bool reaches_server(struct stage *stage, const unsigned char *key, size_t
 static const struct {
 	uint32_t version;
 	size_t key_size;
-} keys[] = { { PROTOCOL_3_0, KEY_SIZE }, { PROTOCOL_3_2, KEY_LONG_SIZE } };
+} keys[] = { { PROTOCOL_3_0, CANCEL_KEY_SIZE }, { PROTOCOL_3_2, CANCEL_KEY_LONG_SIZE } };
 
 /* Each byte of it counts, and all of them are wanted. */
 static void check_key_is_whole(struct stage *stage, const unsigned char *key, size_t size)
 {
-	unsigned char other[KEY_LONG_SIZE + 1] = { 0 };
+	unsigned char other[CANCEL_KEY_LONG_SIZE + 1] = { 0 };
 
 	ck_assert(reaches_server(stage, key, size));
 	for (size_t count = 0; count <= size + 1; count++) {
@@ -388,7 +388,7 @@ START_TEST(own_keys_are_recognised)
 {
 	struct stage stage;
 	struct peer server = { .fd = -1 }, old, signed_by_us;
-	unsigned char old_key[KEY_LONG_SIZE], key[KEY_LONG_SIZE];
+	unsigned char old_key[CANCEL_KEY_LONG_SIZE], key[CANCEL_KEY_LONG_SIZE];
 	size_t size;
 
 	open_stage(&stage, "");
@@ -396,8 +396,8 @@ START_TEST(own_keys_are_recognised)
 	reload(&stage, "peer_id = 513", "");
 	signed_by_us = log_in(&stage.room, &server, keys[_i].version, key, &size);
 	ck_assert_uint_eq(size, keys[_i].key_size);
-	ck_assert_int_eq(key_peer(bytes_of(key, size)), 513);
-	ck_assert_uint_eq(key_ttl(bytes_of(key, size)), KEY_TTL_MAX);
+	ck_assert_int_eq(cancel_key_peer(bytes_of(key, size)), 513);
+	ck_assert_uint_eq(cancel_key_ttl(bytes_of(key, size)), CANCEL_KEY_TTL_MAX);
 	ck_assert_uint_eq(key[0] & 0x80, 0);
 
 	peer_say(&old, "Q");
@@ -413,14 +413,14 @@ START_TEST(own_keys_are_recognised)
 
 	peer_say(&signed_by_us, "Q");
 	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
-	for (unsigned int ttl = 0; ttl <= KEY_TTL_MAX; ttl++) {
-		key_set_ttl(key, ttl);
+	for (unsigned int ttl = 0; ttl <= CANCEL_KEY_TTL_MAX; ttl++) {
+		cancel_key_set_ttl(key, ttl);
 		ck_assert(reaches_server(&stage, key, size));
 	}
 	check_key_is_whole(&stage, key, size);
 	reload(&stage, "peer_id = 0", "");
 	check_key_is_whole(&stage, key, size);
-	key_set_ttl(key, 0);
+	cancel_key_set_ttl(key, 0);
 	ck_assert(!reaches_server(&stage, key, size));
 	peer_close(&signed_by_us);
 	peer_close(&server);
