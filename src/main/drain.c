@@ -13,7 +13,7 @@
 void daemon_drain(struct daemon *daemon, usec_t limit)
 {
 	drain_begin(daemon->clients, limit);
-	listener_step_aside(daemon->listener);
+	listener_unlisten(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 

@@ -2,7 +2,7 @@
 /*
  * Bulk.
  *
- *   much has come --> a seat, lowat = BULK_LEAST --> read, read, read ... --> pause, or we
+ *   much has come --> a slot, lowat = BULK_LEAST --> read, read, read ... --> pause, or we
  *                                                                         answer: lowat = 1
  *
  * Hard here: nothing tells that what came last was the last. So the pause ends it, and then the
@@ -18,7 +18,7 @@
 
 #define BULK_OF(timer) ((struct bulk *)(timer)) /* its first member */
 
-void bulk_room_free(struct bulk_room **room)
+void bulk_slots_free(struct bulk_slots **room)
 {
 	free(*room);
 	*room = NULL;
@@ -32,11 +32,11 @@ static bool set_least(const struct stream *stream, int least)
 /* The kernel looks at once whether that much is there now. */
 void bulk_end(struct stream *stream)
 {
-	struct bulk *bulk = &stream->pool->bulk_room->seats[stream->seat - 1];
+	struct bulk *bulk = &stream->pool->bulk_slots->slots[stream->slot - 1];
 
 	timer_clear(&bulk->pause);
 	bulk->stream = NULL;
-	stream->seat = 0;
+	stream->slot = 0;
 	stream->flow = 0;
 	set_least(stream, 1);
 }
@@ -44,42 +44,42 @@ void bulk_end(struct stream *stream)
 static void on_pause(struct timer *timer) { bulk_end(BULK_OF(timer)->stream); }
 
 /* NULL: no memory. */
-static struct bulk_room *room_new(struct loop *loop)
+static struct bulk_slots *room_new(struct loop *loop)
 {
-	struct bulk_room *room = calloc(1, sizeof(*room));
+	struct bulk_slots *room = calloc(1, sizeof(*room));
 
 	if (room)
 		room->line = loop_timer_queue(loop, BULK_PAUSE, on_pause);
 	if (room && !room->line)
-		bulk_room_free(&room);
+		bulk_slots_free(&room);
 	return room;
 }
 
 /* Unless all are taken. */
-static void take_seat(struct bulk_room *room, struct stream *stream)
+static void take_slot(struct bulk_slots *room, struct stream *stream)
 {
 	unsigned int i = 0;
 
-	while (i < BULK_SEATS && room->seats[i].stream)
+	while (i < BULK_SLOTS && room->slots[i].stream)
 		i++;
-	if (i == BULK_SEATS || !set_least(stream, BULK_LEAST))
+	if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
 		return;
-	room->seats[i].stream = stream;
-	stream->seat = i + 1;
+	room->slots[i].stream = stream;
+	stream->slot = i + 1;
 }
 
 void bulk_go_on(struct stream *stream)
 {
 	struct loop *loop = stream->watch.loop;
-	struct bulk_room **room = &stream->pool->bulk_room;
+	struct bulk_slots **room = &stream->pool->bulk_slots;
 
 	stream->flow = 0; /* unless it sits it is asked again when as much has come */
 	if (!*room)
 		*room = room_new(loop);
-	if (*room && !stream->seat)
-		take_seat(*room, stream);
-	if (!stream->seat)
+	if (*room && !stream->slot)
+		take_slot(*room, stream);
+	if (!stream->slot)
 		return;
 	stream->flow = BULK_BEGIN;
-	timer_set(&(*room)->seats[stream->seat - 1].pause, (*room)->line, loop_now(loop));
+	timer_set(&(*room)->slots[stream->slot - 1].pause, (*room)->line, loop_now(loop));
 }

@@ -15,24 +15,24 @@
 #define BULK_PAUSE ((usec_t)1000)
 
 /* So many streams at once; others are read as ever. */
-#define BULK_SEATS 15
+#define BULK_SLOTS 15
 
 struct bulk {
 	struct timer pause; /* on while it has a stream */
 	struct stream *stream;
 };
 
-struct bulk_room {
+struct bulk_slots {
 	struct timer_queue *line; /* of their pauses */
-	struct bulk seats[BULK_SEATS];
+	struct bulk slots[BULK_SLOTS];
 };
 
-void bulk_room_free(struct bulk_room **room);
+void bulk_slots_free(struct bulk_slots **room);
 
 /* What came has made it BULK_BEGIN, or more, since the last answer. */
 void bulk_go_on(struct stream *stream);
 
-/* Whatever comes is told at once again. Only of a stream that has a seat. */
+/* Whatever comes is told at once again. Only of a stream that has a slot. */
 void bulk_end(struct stream *stream);
 
 /* Something has come. */
@@ -47,7 +47,7 @@ static inline void bulk_came(struct stream *stream, size_t count)
 static inline void bulk_answered(struct stream *stream)
 {
 	stream->flow = 0;
-	if (stream->seat)
+	if (stream->slot)
 		bulk_end(stream);
 }
 

@@ -20,74 +20,75 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- doors ---- */
+/* ---- sockets ---- */
 
 /* Takes over `fd`, also when it fails. `address` NULL: the Unix socket. */
-static bool add_door(struct listener *listener, int fd, const struct address *address,
-                     struct err *err)
+static bool add_socket(struct listener *listener, int fd, const struct address *address,
+                       struct err *err)
 {
-	struct door *door = calloc(1, sizeof(*door));
+	struct listen_socket *listen_socket = calloc(1, sizeof(*listen_socket));
 
-	_Static_assert(offsetof(struct door, watch) == 0, "listener_on_knock() counts on it");
-	if (!door) {
+	_Static_assert(offsetof(struct listen_socket, watch) == 0,
+	               "listener_on_knock() counts on it");
+	if (!listen_socket) {
 		close(fd);
 		return err_set(err, ERR_MEMORY, "no memory for a listening socket");
 	}
-	door->listener = listener;
+	listen_socket->listener = listener;
 	if (address)
-		door->address = *address;
-	watch_init(&door->watch, listener->loop, fd, listener_on_knock);
-	TAILQ_INSERT_TAIL(&listener->doors, door, node);
-	listener->door_count++;
-	if (listener_wants_clients(listener) && !watch_set(&door->watch, WATCH_READ))
+		listen_socket->address = *address;
+	watch_init(&listen_socket->watch, listener->loop, fd, listener_on_ready);
+	TAILQ_INSERT_TAIL(&listener->sockets, listen_socket, node);
+	listener->socket_count++;
+	if (listener_wants_clients(listener) && !watch_set(&listen_socket->watch, WATCH_READ))
 		return err_set(err, ERR_SYSTEM, "cannot watch a listening socket");
 	return true;
 }
 
 /* What stays of it is its address. */
-static void shut_door(struct listener *listener, struct door *door)
+static void close_socket(struct listener *listener, struct listen_socket *listen_socket)
 {
-	watch_done(&door->watch);
-	close(door->watch.fd);
-	TAILQ_REMOVE(&listener->doors, door, node);
-	listener->door_count--;
+	watch_done(&listen_socket->watch);
+	close(listen_socket->watch.fd);
+	TAILQ_REMOVE(&listener->sockets, listen_socket, node);
+	listener->socket_count--;
 }
 
-static void remove_door(struct listener *listener, struct door *door)
+static void remove_socket(struct listener *listener, struct listen_socket *listen_socket)
 {
-	shut_door(listener, door);
-	free(door);
+	close_socket(listener, listen_socket);
+	free(listen_socket);
 }
 
 static void forget_aside(struct listener *listener)
 {
-	struct door *door;
+	struct listen_socket *listen_socket;
 
-	while ((door = TAILQ_FIRST(&listener->aside))) {
-		TAILQ_REMOVE(&listener->aside, door, node);
-		free(door);
+	while ((listen_socket = TAILQ_FIRST(&listener->aside))) {
+		TAILQ_REMOVE(&listener->aside, listen_socket, node);
+		free(listen_socket);
 	}
 }
 
-static void close_doors(struct listener *listener, bool with_unix)
+static void close_sockets(struct listener *listener, bool with_unix)
 {
-	struct door *door = TAILQ_FIRST(&listener->doors), *next;
+	struct listen_socket *listen_socket = TAILQ_FIRST(&listener->sockets), *next;
 
-	for (; door; door = next) {
-		next = TAILQ_NEXT(door, node);
-		if (with_unix || door->address.family != AF_UNSPEC)
-			remove_door(listener, door);
+	for (; listen_socket; listen_socket = next) {
+		next = TAILQ_NEXT(listen_socket, node);
+		if (with_unix || listen_socket->address.family != AF_UNSPEC)
+			remove_socket(listener, listen_socket);
 	}
 }
 
-/* From within listener_let_all_in() it has begun already. */
+/* From within listener_accept_all() it has begun already. */
 void listener_close_tcp(struct listener *listener)
 {
 	if (listener->is_closing)
 		return;
 	listener->is_closing = true;
-	listener_let_all_in(listener);
-	close_doors(listener, false);
+	listener_accept_all(listener);
+	close_sockets(listener, false);
 	forget_aside(listener);
 	listener->is_closing = false;
 }
@@ -106,10 +107,10 @@ bool listener_is_given(const struct listener *listener)
 
 static bool is_open_already(const struct listener *listener, const struct address *address)
 {
-	const struct door *door;
+	const struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (door, &listener->doors, node) {
-		if (address_equal(&door->address, address) && address_port(address) != 0)
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+		if (address_equal(&listen_socket->address, address) && address_port(address) != 0)
 			return true;
 	}
 	return false;
@@ -134,7 +135,7 @@ static void open_address(struct listener *listener, const struct address *addres
 	}
 	if (!address_of_self(&bound, fd, 0))
 		bound = *address;
-	if (add_door(listener, fd, &bound, &err))
+	if (add_socket(listener, fd, &bound, &err))
 		log_info(&listener->options.log, "listening on %s",
 		         address_format(&bound, text, sizeof(text)));
 	else
@@ -205,36 +206,36 @@ static bool open_tcp(struct listener *listener, struct err *err)
 		open_word(listener, word);
 	}
 	free(list);
-	if (was_asked && listener->door_count == 0)
+	if (was_asked && listener->socket_count == 0)
 		return err_set(err, ERR_CONFIG, "cannot listen on any address of listen_addr = %s",
 		               listener->addresses);
 	return true;
 }
 
-void listener_step_aside(struct listener *listener)
+void listener_unlisten(struct listener *listener)
 {
-	struct door *door, *next;
+	struct listen_socket *listen_socket, *next;
 
 	if (!listener->options.reuse_port || listener->options.given_count || listener->is_closing)
 		return;
 	listener->is_closing = true;
-	listener_let_all_in(listener);
+	listener_accept_all(listener);
 	listener->is_closing = false;
-	for (door = TAILQ_FIRST(&listener->doors); door; door = next) {
-		next = TAILQ_NEXT(door, node);
-		if (door->address.family == AF_UNSPEC)
+	for (listen_socket = TAILQ_FIRST(&listener->sockets); listen_socket; listen_socket = next) {
+		next = TAILQ_NEXT(listen_socket, node);
+		if (listen_socket->address.family == AF_UNSPEC)
 			continue;
-		shut_door(listener, door);
-		TAILQ_INSERT_TAIL(&listener->aside, door, node);
+		close_socket(listener, listen_socket);
+		TAILQ_INSERT_TAIL(&listener->aside, listen_socket, node);
 	}
 }
 
 void listener_step_back(struct listener *listener)
 {
-	struct door *door;
+	struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (door, &listener->aside, node)
-		open_address(listener, &door->address);
+	TAILQ_FOREACH (listen_socket, &listener->aside, node)
+		open_address(listener, &listen_socket->address);
 	forget_aside(listener);
 }
 
@@ -259,7 +260,7 @@ static bool open_unix(struct listener *listener, struct err *err)
 	listener->unix_path = path;
 	if (path[0] != '@')
 		lstat(path, &listener->unix_file);
-	if (!add_door(listener, fd, NULL, err))
+	if (!add_socket(listener, fd, NULL, err))
 		return false;
 	log_info(&listener->options.log, "listening on unix:%s", path);
 	return true;
@@ -295,7 +296,7 @@ static bool open_given(struct listener *listener, struct err *err)
 		if (!listener_judge_given(listener->options.given[i], &given[i], err))
 			return false;
 		is_unix = given[i].address.family == AF_UNSPEC;
-		if (!add_door(listener, given[i].fd, is_unix ? NULL : &given[i].address, err))
+		if (!add_socket(listener, given[i].fd, is_unix ? NULL : &given[i].address, err))
 			return false;
 		log_info(&listener->options.log,
 		         "listening on %s%s (opened by the service manager)",
@@ -318,7 +319,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 
 	if (!listener)
 		return NULL;
-	TAILQ_INIT(&listener->doors);
+	TAILQ_INIT(&listener->sockets);
 	TAILQ_INIT(&listener->aside);
 	listener->loop = loop;
 	listener->burst = 1;
@@ -351,7 +352,7 @@ bool listener_open(struct listener *listener, struct err *err)
 	} else if (open_tcp(listener, err) && open_unix(listener, err)) {
 		return true;
 	}
-	close_doors(listener, true);
+	close_sockets(listener, true);
 	remove_unix_file(listener);
 	return false;
 }
@@ -361,7 +362,7 @@ void listener_free(struct listener **listener)
 	if (!*listener)
 		return;
 	timer_clear(&(*listener)->rest);
-	close_doors(*listener, true);
+	close_sockets(*listener, true);
 	forget_aside(*listener);
 	remove_unix_file(*listener);
 	free((*listener)->addresses);
@@ -374,31 +375,31 @@ void listener_free(struct listener **listener)
 void listener_set_options(struct listener *listener, const struct socket_options *socket,
                           int tcp_defer_accept)
 {
-	struct door *door;
+	struct listen_socket *listen_socket;
 
 	listener->options.socket = *socket;
 	if (listener->options.reuse_port)
 		tcp_defer_accept = 0; /* see listener_new() */
 	listener->options.tcp_defer_accept = tcp_defer_accept;
-	TAILQ_FOREACH (door, &listener->doors, node) {
-		if (door->address.family == AF_UNSPEC)
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+		if (listen_socket->address.family == AF_UNSPEC)
 			continue;
-		socket_options_apply(door->watch.fd, socket);
-		setsockopt(door->watch.fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &tcp_defer_accept,
-		           sizeof(tcp_defer_accept));
+		socket_options_apply(listen_socket->watch.fd, socket);
+		setsockopt(listen_socket->watch.fd, IPPROTO_TCP, TCP_DEFER_ACCEPT,
+		           &tcp_defer_accept, sizeof(tcp_defer_accept));
 	}
 }
 
-unsigned int listener_count(const struct listener *listener) { return listener->door_count; }
+unsigned int listener_count(const struct listener *listener) { return listener->socket_count; }
 
 int listener_fd(const struct listener *listener, size_t index, struct address *address)
 {
-	const struct door *door;
+	const struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (door, &listener->doors, node) {
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
 		if (index-- == 0) {
-			*address = door->address;
-			return door->watch.fd;
+			*address = listen_socket->address;
+			return listen_socket->watch.fd;
 		}
 	}
 	return -1;
@@ -406,11 +407,11 @@ int listener_fd(const struct listener *listener, size_t index, struct address *a
 
 uint16_t listener_port(const struct listener *listener)
 {
-	const struct door *door;
+	const struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (door, &listener->doors, node) {
-		if (door->address.family != AF_UNSPEC)
-			return address_port(&door->address);
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node) {
+		if (listen_socket->address.family != AF_UNSPEC)
+			return address_port(&listen_socket->address);
 	}
 	return 0;
 }

@@ -3,7 +3,7 @@
  * How clients come in.
  *
  *   door (one socket) --> accept4() --> on_accept()
- *        \-- no descriptor left --> all doors rest --> timer, or listener_retry()
+ *        \-- no descriptor left --> all sockets rest --> timer, or listener_retry()
  *
  * Hard here: a listening socket that cannot be served stays readable, and would
  * make the loop spin; so while the listener rests nobody watches it. A listener
@@ -29,12 +29,12 @@ bool listener_wants_clients(const struct listener *listener)
 	return !listener->is_paused && !listener->is_resting;
 }
 
-static void update_doors(struct listener *listener)
+static void update_sockets(struct listener *listener)
 {
-	struct door *door;
+	struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (door, &listener->doors, node)
-		watch_set(&door->watch, listener_wants_clients(listener) ? WATCH_READ : 0);
+	TAILQ_FOREACH (listen_socket, &listener->sockets, node)
+		watch_set(&listen_socket->watch, listener_wants_clients(listener) ? WATCH_READ : 0);
 }
 
 static void on_rest_over(struct timer *timer) { listener_retry(LISTENER_OF(timer, rest)); }
@@ -47,7 +47,7 @@ static void rest(struct listener *listener, int failure)
 		            strerror(failure));
 	listener->has_warned = true;
 	listener->is_resting = true;
-	update_doors(listener);
+	update_sockets(listener);
 	timer_set(&listener->rest, loop_timer_queue(listener->loop, REST_LIMIT, on_rest_over),
 	          loop_now(listener->loop));
 	if (listener->options.on_shortage)
@@ -55,23 +55,23 @@ static void rest(struct listener *listener, int failure)
 }
 
 /* Whether a callee has left this door open. */
-static bool has_door(const struct listener *listener, const struct door *door)
+static bool has_socket(const struct listener *listener, const struct listen_socket *listen_socket)
 {
-	const struct door *open;
+	const struct listen_socket *open;
 
-	TAILQ_FOREACH (open, &listener->doors, node) {
-		if (open == door)
+	TAILQ_FOREACH (open, &listener->sockets, node) {
+		if (open == listen_socket)
 			return true;
 	}
 	return false;
 }
 
 /* Who came in. false: gone already. */
-static bool identify(const struct door *door, int fd, const struct sockaddr_storage *name,
-                     socklen_t size, struct address *peer)
+static bool identify(const struct listen_socket *listen_socket, int fd,
+                     const struct sockaddr_storage *name, socklen_t size, struct address *peer)
 {
-	if (door->address.family == AF_UNSPEC)
-		return address_of_peer(peer, fd, door->listener->options.port);
+	if (listen_socket->address.family == AF_UNSPEC)
+		return address_of_peer(peer, fd, listen_socket->listener->options.port);
 	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
 }
 
@@ -99,14 +99,14 @@ static void all_are_in(struct listener *listener)
 }
 
 /* Lets one in. false: enough for this turn, and the door may be gone. */
-static bool accept_one(struct door *door)
+static bool accept_one(struct listen_socket *listen_socket)
 {
-	struct listener *listener = door->listener;
+	struct listener *listener = listen_socket->listener;
 	struct sockaddr_storage name;
 	socklen_t size = sizeof(name);
 	struct address peer;
-	int fd =
-	    accept4(door->watch.fd, (struct sockaddr *)&name, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = accept4(listen_socket->watch.fd, (struct sockaddr *)&name, &size,
+	                 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0 && is_passing(errno))
 		return true;
@@ -117,27 +117,27 @@ static bool accept_one(struct door *door)
 			rest(listener, errno);
 		return false;
 	}
-	if (!identify(door, fd, &name, size, &peer)) {
+	if (!identify(listen_socket, fd, &name, size, &peer)) {
 		close(fd);
 		return true;
 	}
 	admit(listener, fd, &peer);
-	return listener_wants_clients(listener) && has_door(listener, door);
+	return listener_wants_clients(listener) && has_socket(listener, listen_socket);
 }
 
-void listener_on_knock(struct watch *watch, unsigned int what)
+void listener_on_ready(struct watch *watch, unsigned int what)
 {
-	struct door *door = (struct door *)watch;
-	struct listener *listener = door->listener;
+	struct listen_socket *listen_socket = (struct listen_socket *)watch;
+	struct listener *listener = listen_socket->listener;
 	unsigned long turn = loop_turn_count(listener->loop);
-	bool is_rush = turn - listener->knocked_at <= 1;
+	bool is_rush = turn - listener->accepted_at <= 1;
 	int count = 0;
 
 	(void)what;
-	listener->knocked_at = turn;
+	listener->accepted_at = turn;
 	/* As many as came together lately: an accept() too many is a system call for nothing. */
 	while (count < listener->burst) {
-		if (!accept_one(door)) {
+		if (!accept_one(listen_socket)) {
 			listener->burst = listener->has_warned ? ACCEPT_PER_TURN
 			                  : count              ? count
 			                                       : 1;
@@ -149,16 +149,16 @@ void listener_on_knock(struct watch *watch, unsigned int what)
 		listener->burst *= 2;
 }
 
-void listener_let_all_in(struct listener *listener)
+void listener_accept_all(struct listener *listener)
 {
-	struct door *door = TAILQ_FIRST(&listener->doors), *next;
+	struct listen_socket *listen_socket = TAILQ_FIRST(&listener->sockets), *next;
 	int count = 0;
 
 	if (listener->options.given_count)
 		return;
-	for (; door; door = next) {
-		next = TAILQ_NEXT(door, node);
-		while (door->address.family != AF_UNSPEC && accept_one(door)) {
+	for (; listen_socket; listen_socket = next) {
+		next = TAILQ_NEXT(listen_socket, node);
+		while (listen_socket->address.family != AF_UNSPEC && accept_one(listen_socket)) {
 			if (++count == LAST_CALL_MAX)
 				return;
 		}
@@ -168,13 +168,13 @@ void listener_let_all_in(struct listener *listener)
 void listener_pause(struct listener *listener)
 {
 	listener->is_paused = true;
-	update_doors(listener);
+	update_sockets(listener);
 }
 
 void listener_resume(struct listener *listener)
 {
 	listener->is_paused = false;
-	update_doors(listener);
+	update_sockets(listener);
 }
 
 void listener_retry(struct listener *listener)
@@ -183,5 +183,5 @@ void listener_retry(struct listener *listener)
 		return;
 	timer_clear(&listener->rest);
 	listener->is_resting = false;
-	update_doors(listener);
+	update_sockets(listener);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Listeners, inside: their doors, who comes in by them, and how a listening socket is made.
+ * Listeners, inside: their sockets, who comes in by them, and how a listening socket is made.
  */
 #ifndef PGWEIR_NET_LISTENER_PRIV_H
 #define PGWEIR_NET_LISTENER_PRIV_H
@@ -11,16 +11,16 @@
 #include "pgweir/net/listener.h"
 
 /* One listening socket. */
-struct door {
+struct listen_socket {
 	struct watch watch;
 	struct listener *listener;
 	struct address address; /* nowhere: the Unix socket */
-	TAILQ_ENTRY(door) node;
+	TAILQ_ENTRY(listen_socket) node;
 };
 
 struct listener {
 	struct loop *loop;
-	unsigned long knocked_at;        /* the turn in which somebody came in last */
+	unsigned long accepted_at;       /* the turn in which somebody came in last */
 	int burst;                       /* how many to let in at one knock */
 	struct listener_options options; /* its texts are ours */
 	char *addresses;
@@ -30,9 +30,9 @@ struct listener {
 	struct stat unix_file; /* what we made there */
 	listener_on_accept *on_accept;
 	void *arg;
-	TAILQ_HEAD(, door) doors;
-	TAILQ_HEAD(, door) aside; /* closed for now: their addresses */
-	unsigned int door_count;
+	TAILQ_HEAD(, listen_socket) sockets;
+	TAILQ_HEAD(, listen_socket) aside; /* closed for now: their addresses */
+	unsigned int socket_count;
 	unsigned long accepted_count;
 	struct timer rest;
 	bool is_file_ours;
@@ -44,17 +44,17 @@ struct listener {
 
 /* ---- coming in: listener_accept.c ---- */
 
-/* Whether its doors are to be watched: it neither pauses nor rests. */
+/* Whether its sockets are to be watched: it neither pauses nor rests. */
 bool listener_wants_clients(const struct listener *listener);
 
 /* Of a door's watch, which is its first member. */
-void listener_on_knock(struct watch *watch, unsigned int what);
+void listener_on_ready(struct watch *watch, unsigned int what);
 
 /*
  * Whoever is connected by now, and waits to be accepted: the kernel would reset them with the
  * socket. What the service manager gave us it keeps open, and they wait for who comes next.
  */
-void listener_let_all_in(struct listener *listener);
+void listener_accept_all(struct listener *listener);
 
 /* ---- sockets of our own: listener_bind.c ---- */
 

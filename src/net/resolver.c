@@ -124,7 +124,7 @@ static bool has_address(const struct resolver_name *name, const struct address *
 
 static void mark_left(struct resolver_name *name)
 {
-	struct resolver_stay *stay;
+	struct resolver_watch *stay;
 
 	TAILQ_FOREACH (stay, &name->stays, node) {
 		stay->has_left = !has_address(name, &stay->address);
@@ -133,9 +133,9 @@ static void mark_left(struct resolver_name *name)
 	}
 }
 
-static struct resolver_stay *first_left(const struct resolver_name *name)
+static struct resolver_watch *first_left(const struct resolver_name *name)
 {
-	struct resolver_stay *stay;
+	struct resolver_watch *stay;
 
 	TAILQ_FOREACH (stay, &name->stays, node) {
 		if (stay->has_left)
@@ -148,13 +148,13 @@ static struct resolver_stay *first_left(const struct resolver_name *name)
 static void tell_left(struct task *task)
 {
 	struct resolver_name *name = NAME_OF(task, left_task);
-	struct resolver_stay *stay;
+	struct resolver_watch *stay;
 
 	name->is_answering = true;
 	while ((stay = first_left(name))) {
 		TAILQ_REMOVE(&name->stays, stay, node);
 		stay->name = NULL;
-		stay->on_left(stay);
+		stay->on_removed(stay);
 	}
 	name->is_answering = false;
 	if (!name->is_stale) {
@@ -165,7 +165,7 @@ static void tell_left(struct task *task)
 	name_refresh(name);
 }
 
-void resolver_leave(struct resolver_stay *stay)
+void resolver_watch_end(struct resolver_watch *stay)
 {
 	struct resolver_name *name = stay->name;
 
@@ -391,8 +391,9 @@ void resolver_cancel(struct resolver_ask *ask)
 	tidy(name);
 }
 
-void resolver_enter(struct resolver *resolver, struct resolver_stay *stay, const char *host,
-                    const struct address *address, void (*on_left)(struct resolver_stay *stay))
+void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *stay, const char *host,
+                          const struct address *address,
+                          void (*on_removed)(struct resolver_watch *stay))
 {
 	struct resolver_name *name;
 	struct address numeric;
@@ -403,7 +404,8 @@ void resolver_enter(struct resolver *resolver, struct resolver_stay *stay, const
 		name = filed_name(resolver, host, &err);
 	if (!name)
 		return;
-	*stay = (struct resolver_stay){ .on_left = on_left, .name = name, .address = *address };
+	*stay =
+	    (struct resolver_watch){ .on_removed = on_removed, .name = name, .address = *address };
 	TAILQ_INSERT_TAIL(&name->stays, stay, node);
 }
 

@@ -16,7 +16,7 @@
 #include "pgweir/net/reverse.h"
 
 TAILQ_HEAD(ask_list, resolver_ask);
-TAILQ_HEAD(stay_list, resolver_stay);
+TAILQ_HEAD(stay_list, resolver_watch);
 TAILQ_HEAD(name_list, resolver_name);
 TAILQ_HEAD(reverse_list, reverse_query);
 

@@ -24,7 +24,7 @@
 #include "pgweir/base/buf.h"
 
 #include "bulk_priv.h"
-#include "kept_priv.h"
+#include "bufpool_priv.h"
 #include "outbox_priv.h"
 #include "socket_calls_priv.h"
 #include "tls_priv.h"
@@ -89,13 +89,13 @@ static bool keep_input(struct stream *stream, char *at, size_t count)
 	bool ok;
 
 	if (!stream->is_secret)
-		return kept_add(stream->pool, &stream->in, at, count);
+		return bufpool_add(stream->pool, &stream->in, at, count);
 	if (!stream->in)
 		stream->in = slab_take(&stream->pool->kept);
 	if (!stream->in)
 		return false;
 	stream->in->buf.is_secret = true;
-	ok = kept_add(stream->pool, &stream->in, at, count);
+	ok = bufpool_add(stream->pool, &stream->in, at, count);
 	explicit_bzero(at, count);
 	return ok;
 }
@@ -107,7 +107,7 @@ static void read_ahead(struct stream *stream)
 	ssize_t done;
 	bool is_full;
 
-	if (kept_count(stream->in) >= STREAM_AHEAD_MAX) {
+	if (bufpool_count(stream->in) >= STREAM_AHEAD_MAX) {
 		stop_reading(stream);
 		return;
 	}
@@ -124,8 +124,8 @@ static void read_ahead(struct stream *stream)
 
 static bool flush(struct stream *stream)
 {
-	struct kept *out = stream->out;
-	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, kept_count(out));
+	struct stream_buf *out = stream->out;
+	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, bufpool_count(out));
 
 	if (done < 0) {
 		if (errno == EAGAIN || errno == EINTR)
@@ -134,8 +134,8 @@ static bool flush(struct stream *stream)
 		return false;
 	}
 	out->begin += (size_t)done;
-	if (kept_count(out) == 0)
-		kept_free(stream->pool, &stream->out);
+	if (bufpool_count(out) == 0)
+		bufpool_free(stream->pool, &stream->out);
 	return true;
 }
 
@@ -179,11 +179,11 @@ int stream_take_socket(struct stream *stream)
 	int fd = stream->watch.fd;
 
 	stream_push(stream);
-	if (stream->seat)
+	if (stream->slot)
 		bulk_end(stream);
 	watch_done(&stream->watch);
-	kept_free(stream->pool, &stream->in);
-	kept_free(stream->pool, &stream->out);
+	bufpool_free(stream->pool, &stream->in);
+	bufpool_free(stream->pool, &stream->out);
 	stream->watch.fd = -1;
 	stream->ops = NULL;
 	return fd;
@@ -213,12 +213,12 @@ static char *make_room(struct stream *stream, size_t *kept)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
 
-	*kept = kept_count(stream->in);
+	*kept = bufpool_count(stream->in);
 	if (*kept == 0)
 		return scratch;
 	if (*kept + STREAM_READ_SIZE <= LOOP_SCRATCH_SIZE) {
 		memcpy(scratch, stream->in->buf.at + stream->in->begin, *kept);
-		kept_free(stream->pool, &stream->in);
+		bufpool_free(stream->pool, &stream->in);
 		return scratch;
 	}
 	buf_drop(&stream->in->buf, stream->in->begin);
@@ -264,10 +264,10 @@ bool stream_keep(struct stream *stream, struct bytes rest)
 {
 	if (stream->in) {
 		/* The bytes lie in the kept buffer itself. */
-		assert(rest.count <= kept_count(stream->in));
+		assert(rest.count <= bufpool_count(stream->in));
 		stream->in->begin = stream->in->buf.count - rest.count;
 		if (rest.count == 0)
-			kept_free(stream->pool, &stream->in);
+			bufpool_free(stream->pool, &stream->in);
 		return true;
 	}
 	if (rest.count == 0)
@@ -279,7 +279,7 @@ struct bytes stream_kept(const struct stream *stream)
 {
 	if (!stream->in)
 		return (struct bytes){ 0 };
-	return bytes_of(stream->in->buf.at + stream->in->begin, kept_count(stream->in));
+	return bytes_of(stream->in->buf.at + stream->in->begin, bufpool_count(stream->in));
 }
 
 static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent)
@@ -290,8 +290,8 @@ static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 		sent -= skip;
 		if (skip == pieces[i].iov_len)
 			continue;
-		if (!kept_add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
-		              pieces[i].iov_len - skip)) {
+		if (!bufpool_add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
+		                 pieces[i].iov_len - skip)) {
 			stream->error = ENOMEM;
 			return false;
 		}
@@ -302,7 +302,7 @@ static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 /* Nobody is called back: when there is no memory, reading finds the end. */
 void stream_leave_unsent(struct stream *stream, struct bytes rest)
 {
-	if (!kept_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
+	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
 		shutdown(stream->watch.fd, SHUT_RDWR);
 }
 
@@ -396,7 +396,7 @@ struct bytes stream_unsent_bytes(const struct stream *stream)
 {
 	if (!stream->out)
 		return (struct bytes){ 0 };
-	return bytes_of(stream->out->buf.at + stream->out->begin, kept_count(stream->out));
+	return bytes_of(stream->out->buf.at + stream->out->begin, bufpool_count(stream->out));
 }
 
 bool stream_has_hung_up(const struct stream *stream)
@@ -413,7 +413,7 @@ bool stream_has_unread(const struct stream *stream)
 	return ioctl(stream->watch.fd, FIONREAD, &count) == 0 && count > 0;
 }
 
-size_t stream_unsent(const struct stream *stream) { return kept_count(stream->out); }
+size_t stream_unsent(const struct stream *stream) { return bufpool_count(stream->out); }
 
 void stream_defer(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
 

@@ -19,7 +19,7 @@
 
 #include "pgweir/loop/handshakes.h"
 
-#include "kept_priv.h"
+#include "bufpool_priv.h"
 #include "socket_calls_priv.h"
 #include "tls_priv.h"
 
@@ -57,7 +57,7 @@ bool stream_is_shaking(const struct stream *stream)
 	return stream->tls && stream->tls->handshake;
 }
 
-void secure_room_free(struct secure_room **room)
+void tls_slots_free(struct tls_slots **room)
 {
 	if (!*room)
 		return;
@@ -81,21 +81,21 @@ static struct buf *clear_out(struct stream *stream)
  * A stream at work keeps its buffers, since making them costs as much as half a record;
  * one at rest owns none. Whoever has worked longest makes room for a newcomer.
  */
-static void take_desk(struct stream *stream)
+static void take_tls_slot(struct stream *stream)
 {
-	struct secure_room *room = stream->pool->room;
+	struct tls_slots *room = stream->pool->room;
 	struct tls *tls = stream->tls, *old;
 
-	if (tls->desk)
+	if (tls->slot)
 		return;
-	old = room->desks[room->next_desk];
+	old = room->slots[room->next_slot];
 	if (old) {
 		tls_drop_buffers(old);
-		old->desk = 0;
+		old->slot = 0;
 	}
-	room->desks[room->next_desk] = tls;
-	room->next_desk = (room->next_desk + 1) % SECURE_DESKS;
-	tls->desk = room->next_desk ? room->next_desk : SECURE_DESKS;
+	room->slots[room->next_slot] = tls;
+	room->next_slot = (room->next_slot + 1) % SECURE_DESKS;
+	tls->slot = room->next_slot ? room->next_slot : SECURE_DESKS;
 	tls_keep_buffers(tls);
 }
 
@@ -215,7 +215,7 @@ static bool keep_early(struct stream *stream, struct bytes heard)
 
 	if (heard.count == 0)
 		return true;
-	take_desk(stream);
+	take_tls_slot(stream);
 	count = tls_open(stream->tls, heard, scratch, LOOP_SCRATCH_SIZE, out);
 	if (out->count && !stream_send_raw(stream, buf_bytes(out)))
 		return false;
@@ -299,7 +299,7 @@ static bool hand_over(struct stream *stream, struct handshake *handshake, struct
 	buf_add(&handshake->said, unsent.at, unsent.count);
 	if (!buf_ok(&handshake->said) || !buf_ok(&handshake->heard))
 		return err_set(err, ERR_MEMORY, "no memory for TLS");
-	kept_free(stream->pool, &stream->out);
+	bufpool_free(stream->pool, &stream->out);
 	watch_set(&stream->watch, 0);
 	has_work = handshake->said.count || is_due(handshake);
 	handshake->is_held =
@@ -340,19 +340,19 @@ bool stream_secure_like(struct stream *stream, const struct stream *other, struc
 
 /* ---- bytes ---- */
 
-static void leave_desk(struct stream *stream)
+static void leave_tls_slot(struct stream *stream)
 {
 	struct tls *tls = stream->tls;
 
-	if (tls->desk)
-		stream->pool->room->desks[tls->desk - 1] = NULL;
-	tls->desk = 0;
+	if (tls->slot)
+		stream->pool->room->slots[tls->slot - 1] = NULL;
+	tls->slot = 0;
 }
 
 ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 {
 	struct tls *tls = stream->tls;
-	struct secure_room *room = stream->pool->room;
+	struct tls_slots *room = stream->pool->room;
 	struct buf *out;
 	ssize_t done;
 	size_t count;
@@ -362,7 +362,7 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 		errno = EPROTO;
 		return tls->end == TLS_BROKEN ? -1 : 0;
 	}
-	take_desk(stream);
+	take_tls_slot(stream);
 	tls_forgive_updates(tls, loop_now(stream->watch.loop));
 	done = socket_receive(stream->watch.fd, room->in, SECURE_READ_SIZE);
 	*is_full = done == (ssize_t)SECURE_READ_SIZE;
@@ -386,7 +386,7 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 /* What is gathered becomes a record. */
 static bool seal_gathered(struct stream *stream, size_t *gathered)
 {
-	struct secure_room *room = stream->pool->room;
+	struct tls_slots *room = stream->pool->room;
 	struct bytes record = bytes_of(room->gathered, *gathered);
 
 	*gathered = 0;
@@ -396,7 +396,7 @@ static bool seal_gathered(struct stream *stream, size_t *gathered)
 /* Small pieces share a record; whole records are taken from where they lie. */
 static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gathered)
 {
-	struct secure_room *room = stream->pool->room;
+	struct tls_slots *room = stream->pool->room;
 
 	while (piece.count) {
 		size_t whole = *gathered ? 0 : piece.count - piece.count % TLS_RECORD_MAX;
@@ -422,7 +422,7 @@ bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	size_t gathered = 0;
 
 	if (is_good) {
-		take_desk(stream);
+		take_tls_slot(stream);
 		clear_out(stream);
 	}
 	for (int i = 0; is_good && i < count; i++)
@@ -458,7 +458,7 @@ bool secure_close(struct stream *stream)
 		return false;
 	}
 	secure_goodbye(stream);
-	leave_desk(stream);
+	leave_tls_slot(stream);
 	if (handshake)
 		handshake_free(handshake);
 	tls_free(&stream->tls);

@@ -49,7 +49,7 @@ struct tls {
 	bool is_flooded; /* there were too many: it is broken */
 	usec_t forgiven_at;
 	size_t opened_bytes; /* since one was forgiven for them */
-	unsigned int desk;   /* in the shared room, counted from 1; 0: it has none */
+	unsigned int slot;   /* in the shared room, counted from 1; 0: it has none */
 	struct bytes in;     /* during a call: what may be read */
 	struct buf *out;     /* during a call: what is written */
 };
@@ -136,14 +136,14 @@ bool secure_close(struct stream *stream);
 #define SECURE_DESKS 32
 
 /* Buffers that all encrypted streams of a loop share. */
-struct secure_room {
-	struct tls *desks[SECURE_DESKS]; /* NULL: free */
-	unsigned int next_desk;          /* whose turn it is to give way */
+struct tls_slots {
+	struct tls *slots[SECURE_DESKS]; /* NULL: free */
+	unsigned int next_slot;          /* whose turn it is to give way */
 	char in[SECURE_READ_SIZE];
 	char gathered[TLS_RECORD_MAX];
 	struct buf out;
 };
-void secure_room_free(struct secure_room **room);
+void tls_slots_free(struct tls_slots **room);
 
 /* ---- stream.c ---- */
 

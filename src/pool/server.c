@@ -97,7 +97,7 @@ static void release(struct server *server)
 	struct params_table *params = server->pool->pools->with.params;
 
 	server_login_free(server);
-	resolver_leave(&server->stay);
+	resolver_watch_end(&server->stay);
 	cancel_forget_server(server);
 	timer_clear(&server->life);
 	timer_clear(&server->xact);

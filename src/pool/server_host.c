@@ -82,7 +82,7 @@ static bool is_between_transactions(const struct server *server)
 	return server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE;
 }
 
-static void on_left(struct resolver_stay *stay)
+static void on_removed(struct resolver_watch *stay)
 {
 	struct server *server = SERVER_OF(stay, stay);
 	struct pool *pool = server->pool;
@@ -137,8 +137,8 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	}
 	server->peer = *picked;
 	address_set_port(&server->peer, ask->port);
-	resolver_enter(pools->with.resolver, &server->stay, hosts->list[server->host].name,
-	               &server->peer, on_left);
+	resolver_watch_begin(pools->with.resolver, &server->stay, hosts->list[server->host].name,
+	                     &server->peer, on_removed);
 	set_test(server, is_test);
 	set_patience(server);
 	dial_start(&login->dial, pools->with.loop, &server->peer, &pools->server_sockets,
@@ -182,8 +182,8 @@ bool server_find_again(struct server *server, const char *host)
 		if (strcmp(hosts->list[server->host].name, host) != 0)
 			continue;
 		if (!is_unix(host))
-			resolver_enter(pools->with.resolver, &server->stay, host, &server->peer,
-			               on_left);
+			resolver_watch_begin(pools->with.resolver, &server->stay, host,
+			                     &server->peer, on_removed);
 		return true;
 	}
 	server->host = 0;

@@ -98,7 +98,7 @@ void listener_close_tcp(struct listener *listener);
  * Leaves a port that others share (reuse_port), so that the kernel deals new connections to
  * them: closes as above, until listener_step_back(). A port of our own stays open.
  */
-void listener_step_aside(struct listener *listener);
+void listener_unlisten(struct listener *listener);
 void listener_step_back(struct listener *listener);
 
 /* For connections from now on. A port that others share is without tcp_defer_accept. */

@@ -53,13 +53,13 @@ struct resolver_ask {
 };
 
 /* Somebody who is connected to an address of a name. Lives inside it; at rest it is zeroed. */
-struct resolver_stay {
+struct resolver_watch {
 	/*
 	 * Comes at most once, from the loop: the name has other addresses now. The stay
 	 * is at rest again, and its owner may be freed. Nothing comes when a lookup fails.
 	 */
-	void (*on_left)(struct resolver_stay *stay);
-	TAILQ_ENTRY(resolver_stay) node;
+	void (*on_removed)(struct resolver_watch *stay);
+	TAILQ_ENTRY(resolver_watch) node;
 	struct resolver_name *name; /* NULL: at rest */
 	struct address address;
 	bool has_left;
@@ -98,11 +98,12 @@ void resolver_cancel(struct resolver_ask *ask);
  * From now on somebody is at this address of the name `host`. Nothing happens for
  * a numeric host, or without memory.
  */
-void resolver_enter(struct resolver *resolver, struct resolver_stay *stay, const char *host,
-                    const struct address *address, void (*on_left)(struct resolver_stay *stay));
+void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *stay, const char *host,
+                          const struct address *address,
+                          void (*on_removed)(struct resolver_watch *stay));
 
-/* on_left() will not come. Safe at rest. */
-void resolver_leave(struct resolver_stay *stay);
+/* on_removed() will not come. Safe at rest. */
+void resolver_watch_end(struct resolver_watch *stay);
 
 /* Forgets all that is known; queries under way go on. */
 void resolver_forget(struct resolver *resolver);

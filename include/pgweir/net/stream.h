@@ -31,11 +31,11 @@
 #define STREAM_UNLIMITED UINT32_MAX
 
 struct stream;
-struct bulk_room;
+struct bulk_slots;
 struct handshakes;
-struct kept;
+struct stream_buf;
 struct outbox;
-struct secure_room;
+struct tls_slots;
 struct tls;
 struct tls_context;
 
@@ -75,22 +75,22 @@ struct stream_pool {
 	size_t spare_size;             /* bytes in them */
 	struct handshakes *handshakes; /* for handshakes; borrowed. NULL: there are none */
 	struct outbox *outbox;         /* of those that gather; borrowed. NULL: nobody does */
-	struct bulk_room *bulk_room;   /* of those in which much flows; made for the first */
-	struct secure_room *room;      /* of the encrypted ones; made for the first of them */
+	struct bulk_slots *bulk_slots; /* of those in which much flows; made for the first */
+	struct tls_slots *room;        /* of the encrypted ones; made for the first of them */
 };
 
 /* What a message touches lies together: behind it comes the watch, whose end is libevent's. */
 struct stream {
 	const struct stream_ops *ops;
 	struct stream_pool *pool;
-	struct kept *in;  /* kept input, or NULL */
-	struct kept *out; /* unsent output (encrypted, if the stream is), or NULL */
-	struct tls *tls;  /* NULL: a plain stream */
+	struct stream_buf *in;  /* kept input, or NULL */
+	struct stream_buf *out; /* unsent output (encrypted, if the stream is), or NULL */
+	struct tls *tls;        /* NULL: a plain stream */
 	enum stream_want want : 4;
 	bool is_secret : 1;      /* kept input is wiped when it is let go; the owner sets it */
 	bool gathers : 1;        /* short output goes out at the end of the turn */
 	unsigned int letter : 8; /* its number in the outbox, from 1; 0: it has none there */
-	unsigned int seat : 4;   /* its number among those in which much flows; 0: none */
+	unsigned int slot : 4;   /* its number among those in which much flows; 0: none */
 	int error : 12;          /* errno of what broke the connection, or 0 */
 	uint32_t flow;           /* bytes that have come since we last sent something */
 	uint32_t allowance;      /* bytes that may still be read; STREAM_UNLIMITED unless halted */

@@ -122,14 +122,14 @@ struct server {
 	struct timer life;                   /* server_lifetime */
 	struct timer xact;                   /* transaction_timeout */
 	struct task free_task;
-	unsigned int host;         /* which of its pool's hosts it went to */
-	struct resolver_stay stay; /* at its address, if that came by a name */
-	struct address peer;       /* where it is connected to */
-	char path[108];            /* and how, if that is a Unix socket */
-	usec_t connected_at;       /* launched */
-	usec_t used_at;            /* last ready in full, returned, or logged in */
-	usec_t lent_at;            /* good while it is lent */
-	usec_t request_at;         /* the present query's start; 0 = none */
+	unsigned int host;          /* which of its pool's hosts it went to */
+	struct resolver_watch stay; /* at its address, if that came by a name */
+	struct address peer;        /* where it is connected to */
+	char path[108];             /* and how, if that is a Unix socket */
+	usec_t connected_at;        /* launched */
+	usec_t used_at;             /* last ready in full, returned, or logged in */
+	usec_t lent_at;             /* good while it is lent */
+	usec_t request_at;          /* the present query's start; 0 = none */
 	usec_t xact_at; /* the present transaction's start; good while it is lent and at work */
 	int64_t connect_wall; /* the same two by the wall clock, for SHOW */
 	int64_t request_wall;

@@ -11,7 +11,7 @@
 #include "../../../src/net/bulk_priv.h"
 #include "../unit.h"
 
-#define ENDS (BULK_SEATS + 2)
+#define ENDS (BULK_SLOTS + 2)
 #define PIECE ((size_t)32 * 1024)
 
 struct end {
@@ -173,10 +173,10 @@ START_TEST(bulk_has_a_number_of_seats)
 	for (size_t i = 0; i < ENDS; i++)
 		flow(&stage->ends[i], BULK_BEGIN);
 	for (size_t i = 0; i < ENDS; i++)
-		ck_assert_int_eq(least(&stage->ends[i]), i < BULK_SEATS ? BULK_LEAST : 1);
+		ck_assert_int_eq(least(&stage->ends[i]), i < BULK_SLOTS ? BULK_LEAST : 1);
 	ck_assert(stream_send(&stage->ends[3].stream, bytes_of("!", 1)));
-	flow(&stage->ends[BULK_SEATS], BULK_BEGIN);
-	ck_assert_int_eq(least(&stage->ends[BULK_SEATS]), BULK_LEAST);
+	flow(&stage->ends[BULK_SLOTS], BULK_BEGIN);
+	ck_assert_int_eq(least(&stage->ends[BULK_SLOTS]), BULK_LEAST);
 	rest(stage);
 	for (size_t i = 0; i < ENDS; i++)
 		ck_assert_int_eq(least(&stage->ends[i]), 1);

@@ -176,7 +176,7 @@ START_TEST(a_shared_port_is_left_and_taken_again)
 
 	wait_outside(&house, near, 3);
 	port = listener_port(house.listener);
-	listener_step_aside(house.listener);
+	listener_unlisten(house.listener);
 	ck_assert_uint_eq(house.count, 3);
 	ck_assert_uint_eq(listener_count(house.listener), 0);
 	ck_assert_int_lt(knock_tcp("127.0.0.1", port), 0);
@@ -187,7 +187,7 @@ START_TEST(a_shared_port_is_left_and_taken_again)
 	ck_assert_int_ge(near[0], 0);
 	house.stop_at = 4;
 	loop_run(house.loop);
-	listener_step_aside(house.listener);
+	listener_unlisten(house.listener);
 	listener_close_tcp(house.listener); /* for good */
 	listener_step_back(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 0);
@@ -204,7 +204,7 @@ START_TEST(a_port_of_our_own_stays_open)
 	set_up(&house);
 	house.options.addresses = "127.0.0.1";
 	ck_assert(open_house(&house, NULL));
-	listener_step_aside(house.listener);
+	listener_unlisten(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 1);
 	listener_step_back(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 1);

@@ -468,20 +468,20 @@ END_TEST
 /* ---- those who stay ---- */
 
 struct guest {
-	struct resolver_stay stay;
+	struct resolver_watch stay;
 	struct scene *scene;
 	unsigned int told;
 	struct guest *takes_along;
 };
 
-static void on_left(struct resolver_stay *stay)
+static void on_removed(struct resolver_watch *stay)
 {
 	struct guest *guest = (struct guest *)stay;
 
 	ck_assert_ptr_null(stay->name);
 	guest->told++;
 	if (guest->takes_along)
-		resolver_leave(&guest->takes_along->stay);
+		resolver_watch_end(&guest->takes_along->stay);
 	if (++guest->scene->left == guest->scene->left_stop)
 		loop_stop(guest->scene->loop);
 }
@@ -492,7 +492,7 @@ static void enter(struct guest *guest, struct scene *scene, const char *host, co
 
 	ck_assert(address_parse(&address, where, 5432));
 	guest->scene = scene;
-	resolver_enter(scene->resolver, &guest->stay, host, &address, on_left);
+	resolver_watch_begin(scene->resolver, &guest->stay, host, &address, on_removed);
 }
 
 START_TEST(who_stays_is_told_that_the_address_has_gone)
@@ -508,8 +508,8 @@ START_TEST(who_stays_is_told_that_the_address_has_gone)
 	enter(&gone, &scene, "moving.test", "127.0.0.1");
 	enter(&elsewhere, &scene, "moving.test", "127.0.0.7");
 	there.takes_along = &also;
-	resolver_leave(&gone.stay);
-	resolver_leave(&gone.stay);
+	resolver_watch_end(&gone.stay);
+	resolver_watch_end(&gone.stay);
 	resolver_forget(scene.resolver);
 	scene.moving = "127.0.0.7";
 	scene.left_stop = 1;
@@ -519,7 +519,7 @@ START_TEST(who_stays_is_told_that_the_address_has_gone)
 	ck_assert_uint_eq(also.told + gone.told + elsewhere.told, 0);
 	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
 	resolver_cancel(&asked.ask);
-	resolver_leave(&elsewhere.stay);
+	resolver_watch_end(&elsewhere.stay);
 	tear_down(&scene);
 }
 END_TEST
@@ -535,7 +535,7 @@ START_TEST(a_failure_moves_nobody)
 	ask_now(&scene, &asked, "none.test");
 	ask_now(&scene, &asked, "127.0.0.1"); /* another turn */
 	ck_assert_uint_eq(guest.told, 0);
-	resolver_leave(&guest.stay);
+	resolver_watch_end(&guest.stay);
 	enter(&guest, &scene, "10.0.0.1", "127.0.0.1");
 	ck_assert_ptr_null(guest.stay.name);
 	tear_down(&scene);
@@ -616,7 +616,7 @@ START_TEST(a_zone_goes_with_its_names)
 	enter(&guest, &scene, "one.test", "127.0.0.1");
 	resolver_forget(scene.resolver);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
-	resolver_leave(&guest.stay);
+	resolver_watch_end(&guest.stay);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
 	ask_now(&scene, &asked, "one.test");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);

@@ -5,7 +5,7 @@
  * Hard here: something is kept with every query that waits, so a buffer that is let go stays for
  * the next, in a chain through the buffers themselves; but not what held a secret.
  */
-#include "kept_priv.h"
+#include "bufpool_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +43,13 @@ static bool give_spare(struct stream_pool *pool, const struct buf *buf)
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
-	slab_init(&pool->kept, "iobuf_cache", sizeof(struct kept));
+	slab_init(&pool->kept, "iobuf_cache", sizeof(struct stream_buf));
 	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
 	pool->spare = NULL;
 	pool->spare_size = 0;
 	pool->handshakes = NULL;
 	pool->outbox = NULL;
-	pool->bulk_room = NULL;
+	pool->bulk_slots = NULL;
 	pool->room = NULL;
 }
 
@@ -60,11 +60,11 @@ void stream_pool_done(struct stream_pool *pool)
 	while ((at = take_spare(pool)))
 		free(at);
 	slab_done(&pool->kept);
-	bulk_room_free(&pool->bulk_room);
-	secure_room_free(&pool->room);
+	bulk_slots_free(&pool->bulk_slots);
+	tls_slots_free(&pool->room);
 }
 
-void kept_free(struct stream_pool *pool, struct kept **kept)
+void bufpool_free(struct stream_pool *pool, struct stream_buf **kept)
 {
 	if (!*kept)
 		return;
@@ -82,7 +82,7 @@ static void begin_small(struct stream_pool *pool, struct buf *buf)
 		buf_reserve(buf, pool->first_size);
 }
 
-bool kept_add(struct stream_pool *pool, struct kept **kept, const void *at, size_t count)
+bool bufpool_add(struct stream_pool *pool, struct stream_buf **kept, const void *at, size_t count)
 {
 	if (!*kept) {
 		*kept = slab_take(&pool->kept);
