@@ -88,7 +88,7 @@ extern const struct show show_setting;
 
 /* Where SHOW WAITING stands: within the line of the pool that `ordered` names. */
 struct waiting_walk {
-	bool is_within;
+	bool is_mid_response;
 	struct pool *pool; /* both good within one turn only */
 	struct borrower *next;
 	unsigned int line, place;
@@ -98,7 +98,7 @@ struct waiting_walk {
 /* Where SHOW LIMITS stands: which kind of things, and which of their limits. */
 struct limits_walk {
 	size_t scope, limit;
-	bool is_within;
+	bool is_mid_response;
 };
 
 /* Where a SHOW stands. Survives whatever is removed meanwhile. At rest zeroed. */
@@ -140,7 +140,7 @@ const char *cursor_argument(const struct cursor *cursor);
 bool cursor_wants(const struct cursor *cursor, const char *database);
 
 /* The turn ends: lets go what would not survive it. */
-void cursor_rest(struct cursor *cursor);
+void cursor_suspend(struct cursor *cursor);
 
 /* ---- small talk: small_talk.c ---- */
 

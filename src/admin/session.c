@@ -162,7 +162,7 @@ static bool add_piece(struct console_session *session)
 	while (session->out.count < PIECE_SIZE && buf_ok(&session->out)) {
 		if (session->row_limit && session->row_count >= session->row_limit) {
 			message_portal_suspended(&session->out);
-			cursor_rest(&portal->cursor);
+			cursor_suspend(&portal->cursor);
 			session->portal = NULL;
 			session->state = SESSION_FULL;
 			return false;
@@ -197,7 +197,7 @@ static void add_rows(struct console_session *session)
 		}
 	}
 	if (session->state == SESSION_ROWS)
-		cursor_rest(&session->portal->cursor);
+		cursor_suspend(&session->portal->cursor);
 }
 
 static void on_turn(struct timer *timer)

@@ -123,7 +123,7 @@ bool cursor_wants(const struct cursor *cursor, const char *database)
 	return !wanted || strcmp(wanted, database) == 0;
 }
 
-void cursor_rest(struct cursor *cursor)
+void cursor_suspend(struct cursor *cursor)
 {
 	cursor->ordered.at = cursor->ordered.count = 0;
 	cursor->ordered.is_last_batch = false;

@@ -258,8 +258,8 @@ static usec_t longest_wait(const struct pool *pool, usec_t now)
 {
 	const struct borrower *const first[] = { TAILQ_FIRST(&pool->waiting),
 		                                 TAILQ_FIRST(&pool->newcomers),
-		                                 TAILQ_FIRST(&pool->apart),
-		                                 TAILQ_FIRST(&pool->expecting) };
+		                                 TAILQ_FIRST(&pool->wait_dedicated),
+		                                 TAILQ_FIRST(&pool->connect_dedicated) };
 	usec_t since = now;
 
 	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
@@ -287,8 +287,8 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 /* What lookups need is shown with what clients of the same user need. */
 static usec_t add_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 {
-	unsigned int waiting =
-	    pool->waiting_count + pool->newcomer_count + pool->apart_count + pool->expecting_count;
+	unsigned int waiting = pool->waiting_count + pool->newcomer_count +
+	                       pool->wait_dedicated_count + pool->connect_dedicated_count;
 
 	row->cl_waiting += waiting;
 	row->cl_active += pool->member_count - waiting;
@@ -300,7 +300,7 @@ static usec_t add_pool(struct pool_row *row, const struct pool *pool, usec_t now
 
 static bool next_pool(struct cursor *cursor, void *at)
 {
-	const struct pool *pool, *twin;
+	const struct pool *pool, *sibling;
 	usec_t now = loop_now(cursor->console->with.loop);
 	struct pool_row *row = at;
 	struct ordered_item item;
@@ -317,9 +317,9 @@ static bool next_pool(struct cursor *cursor, void *at)
 		return true;
 	}
 	wait = add_pool(row, pool, now);
-	twin = pools_twin(pool);
-	if (twin) {
-		usec_t other = add_pool(row, twin, now);
+	sibling = pools_lookup_sibling(pool);
+	if (sibling) {
+		usec_t other = add_pool(row, sibling, now);
 
 		wait = wait > other ? wait : other;
 	}

@@ -362,12 +362,12 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 
 static void on_nothing(struct borrower *borrower) { (void)borrower; }
 
-static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)
+static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
 	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
 	struct err why;
 
-	(void)is_told;
+	(void)got_fatal;
 	if (lookup->was_lost || lookup->state == AUTH_LOOKUP_DONE) {
 		fail(lookup, ERR_CANNOT_CONNECT, err->text);
 		return;

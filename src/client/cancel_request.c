@@ -133,8 +133,8 @@ void cancel_request_begin(struct client *client, struct bytes key)
 		cancel(client, target);
 	else if (is_for_peer(clients, key))
 		forward(client, key);
-	else if (clients->with.on_strange_key &&
-	         clients->with.on_strange_key(clients->with.arg, key))
+	else if (clients->with.on_unknown_cancel_key &&
+	         clients->with.on_unknown_cancel_key(clients->with.arg, key))
 		client_close(client, NULL);
 	else
 		client_close(client, "failed cancel request");
@@ -150,8 +150,8 @@ void clients_cancel(struct clients *clients, struct bytes key)
 	struct err err;
 
 	if (!target) {
-		if (!clients->with.on_strange_key ||
-		    !clients->with.on_strange_key(clients->with.arg, key))
+		if (!clients->with.on_unknown_cancel_key ||
+		    !clients->with.on_unknown_cancel_key(clients->with.arg, key))
 			log_info(&log, "failed cancel request");
 		return;
 	}

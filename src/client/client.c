@@ -217,7 +217,7 @@ static void detach(struct client *client)
 	if (client->state == CLIENT_ROUTING && client->forward)
 		forward_drop(client->forward);
 	client->console = NULL;
-	client->borrower.is_mid_message = client->frame_left && client->passes;
+	client->borrower.is_mid_message = client->frame_left && client->forwards_rest;
 	pool_leave(&client->borrower);
 	sql_forget(client);
 	names_free(client); /* the ledger has taken back what was under way */
@@ -238,7 +238,7 @@ static void detach(struct client *client)
 	client->is_counted = false;
 }
 
-static void bury(struct client *client)
+static void client_retire(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct clients_walk *walk;
@@ -269,7 +269,7 @@ void client_close(struct client *client, const char *reason)
 	}
 	timer_clear(&client->timer);
 	client_login_free(client);
-	bury(client);
+	client_retire(client);
 }
 
 void client_forget(struct client *client)
@@ -280,7 +280,7 @@ void client_forget(struct client *client)
 	loop_close_later(loop, stream_take_socket(&client->stream));
 	detach(client);
 	client_login_free(client);
-	bury(client);
+	client_retire(client);
 }
 
 static void on_linger_due(struct timer *timer) { client_close(CLIENT_OF(timer, timer), NULL); }
@@ -309,7 +309,7 @@ static bool is_within_frame(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
-	return server ? server->is_within : client->borrower.is_mid_answer;
+	return server ? server->is_mid_response : client->borrower.is_mid_answer;
 }
 
 void client_leave(struct client *client, const char *reason)
@@ -373,7 +373,7 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	}
 	detach(client);
 	client_login_free(client);
-	bury(client);
+	client_retire(client);
 }
 
 /* Whether it would understand a message of ours now. */

@@ -211,7 +211,7 @@ void welcome_negotiate(struct client *client);
 bool welcome_key(struct client *client);
 void welcome_begin(struct client *client);
 void welcome_send(struct client *client);
-void welcome_send_own(struct client *client); /* from the server that logged in for it */
+void welcome_send_dedicated(struct client *client); /* from the server that logged in for it */
 
 /*
  * slow.c: a frame of a batch, of which `in` has the header and more or less of the body; the

@@ -238,11 +238,11 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 			if (judgement > JUDGE_DROP)
 				return judgement;
 			client->frame_left = frame.length - (uint32_t)head;
-			client->passes = judgement == JUDGE_SEND;
+			client->forwards_rest = judgement == JUDGE_SEND;
 			*in = bytes_skip(*in, head);
 		}
 		count = client->frame_left < in->count ? client->frame_left : in->count;
-		if (client->passes)
+		if (client->forwards_rest)
 			batch_run(batch, bytes_of(in->at, count));
 		client->frame_left -= (uint32_t)count;
 		*in = bytes_skip(*in, count);

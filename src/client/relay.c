@@ -124,8 +124,8 @@ static bool give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || !server->is_ready || server->status != 'I' || server->is_within ||
-	    stream_unsent(&server->stream))
+	if (client->frame_left || !server->is_ready || server->status != 'I' ||
+	    server->is_mid_response || stream_unsent(&server->stream))
 		return false;
 	if (!ledger_is_certain(&server->ledger)) {
 		server_make_certain(server);
@@ -153,7 +153,7 @@ static void on_lent(struct borrower *borrower)
 	struct client *client = client_of(borrower);
 
 	if (client->state == CLIENT_NEWCOMER) {
-		welcome_send_own(client);
+		welcome_send_dedicated(client);
 		if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT)
 			client_judge_kept(client);
 		return;
@@ -227,7 +227,7 @@ void relay_cancel_waiting(struct client *client)
 		return;
 	if (!client->is_skipping) {
 		client->frame_left = frame.length;
-		client->passes = false;
+		client->forwards_rest = false;
 	}
 	if (!client->late) {
 		rest(client);
@@ -258,7 +258,7 @@ static bool send_gathered(struct client *client, struct batch *batch)
 		batch_send(batch);
 	else
 		send_whole(server, batch);
-	server->is_cut = client->frame_left && client->passes;
+	server->is_mid_request = client->frame_left && client->forwards_rest;
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
 	return client->state == CLIENT_ACTIVE;
@@ -403,11 +403,11 @@ static void on_room(struct borrower *borrower)
 		go_on(client);
 }
 
-static void on_lost(struct borrower *borrower, const struct err *err, bool is_told)
+static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
 	struct client *client = client_of(borrower);
 
-	if (is_told)
+	if (got_fatal)
 		client_leave(client, err->text);
 	else
 		client_fatal(client, err);

@@ -10,7 +10,7 @@
 
 #include "pgweir/base/banned.h"
 
-static bool is_apart(const struct client *client)
+static bool is_dedicated(const struct client *client)
 {
 	switch (client->state) {
 	case CLIENT_CONSOLE:
@@ -42,7 +42,7 @@ bool clients_quiesce(struct clients *clients)
 	bool is_done = true;
 
 	TAILQ_FOREACH (client, &clients->list, node) {
-		if (is_apart(client) || client->state == CLIENT_STARTUP)
+		if (is_dedicated(client) || client->state == CLIENT_STARTUP)
 			continue;
 		if (!stream_is_halted(&client->stream))
 			stream_halt(&client->stream, client->frame_left);
@@ -59,7 +59,7 @@ void clients_drop_busy(struct clients *clients, const struct err *err)
 	clients_walk_start(clients, &walk);
 	while ((client = walk.next)) {
 		walk.next = TAILQ_NEXT(client, node);
-		if (!is_apart(client) && client->state != CLIENT_STARTUP && !is_drained(client))
+		if (!is_dedicated(client) && client->state != CLIENT_STARTUP && !is_drained(client))
 			client_fatal(client, err);
 	}
 	clients_walk_stop(clients, &walk);

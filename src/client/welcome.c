@@ -162,7 +162,7 @@ void welcome_send(struct client *client)
 	buf_free(&out);
 }
 
-void welcome_send_own(struct client *client)
+void welcome_send_dedicated(struct client *client)
 {
 	const struct params *reported = client->borrower.server->baseline;
 	const char *at = NULL, *name, *value;
@@ -189,7 +189,7 @@ static void ask_own(struct client *client)
 		.params = client->params,
 		.options = login->options,
 	};
-	if (!pool_ask_own(&client->borrower, &login->wish, &err)) {
+	if (!pool_ask_dedicated(&client->borrower, &login->wish, &err)) {
 		client_turn_away(client, &err);
 		return;
 	}

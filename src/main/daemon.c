@@ -165,7 +165,7 @@ static void on_shortage(void *arg)
 }
 
 /* It may be of a client that the process before us still serves. */
-static bool on_strange_key(void *arg, struct bytes key)
+static bool on_unknown_cancel_key(void *arg, struct bytes key)
 {
 	struct daemon *daemon = arg;
 
@@ -302,7 +302,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.pools = daemon->pools,
 		.door = console_door(daemon->console),
 		.on_free = on_free,
-		.on_strange_key = on_strange_key,
+		.on_unknown_cancel_key = on_unknown_cancel_key,
 		.arg = daemon,
 		.files_for_clients = limits_for_clients(),
 	    },

@@ -272,7 +272,7 @@ void lifecycle_stop_watching(struct daemon *daemon)
  * Who has connected before is a client to wait for, also if its login is not over, or if the
  * kernel has not handed it over yet. For servers only nobody is waited for.
  */
-static void shut_the_door(struct daemon *daemon, enum shutdown_state how)
+static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 {
 	struct clients *clients = daemon->clients;
 	bool is_first = !clients->is_shutting_down;
@@ -293,7 +293,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	lifecycle_stop_watching(daemon);
 	daemon_go_on(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
-	shut_the_door(daemon, how);
+	stop_accepting(daemon, how);
 	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
 	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
 	if (how == SHUTDOWN_SERVERS) {

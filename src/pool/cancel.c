@@ -30,7 +30,7 @@ static void free_now(struct task *task)
 
 	slab_put(&pools->cancel_slab, cancel);
 	pool->cancel_count--;
-	pool_rest_if_empty(pool);
+	pool_arm_expiry(pool);
 }
 
 /* Takes it off its list and closes all it has. */

@@ -38,7 +38,7 @@ static struct timer_queue *rest_line(const struct database *database)
 	                        on_database_rest);
 }
 
-void database_rest(struct database *database)
+void database_arm_expiry(struct database *database)
 {
 	struct timer_queue *line = rest_line(database);
 
@@ -57,7 +57,7 @@ void database_count_client(struct database *database, int change)
 	if (change > 0)
 		timer_clear(&database->rest);
 	else
-		database_rest(database);
+		database_arm_expiry(database);
 }
 
 struct database *database_add(struct pools *pools, const char *name,
@@ -106,7 +106,7 @@ static void on_database_rest(struct timer *timer)
 	if (!database->is_paused && !database->is_disabled && is_unused(database))
 		database_free(database);
 	else
-		database_rest(database);
+		database_arm_expiry(database);
 }
 
 struct database *pools_find_database(struct pools *pools, const char *name)
@@ -131,7 +131,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 	log_info(&log, "registered new auto-database: %s", name);
 	database = database_add(pools, name, star, true);
 	if (database)
-		database_rest(database);
+		database_arm_expiry(database);
 	return database;
 }
 

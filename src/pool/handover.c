@@ -384,7 +384,7 @@ static void take_pool(struct pools_arrival *arrival, const struct fields *fields
 {
 	struct database *database = pools_database(arrival->pools, fields->database);
 	struct pool *pool =
-	    database ? pools_very_pool(database, fields->role, fields->is_for_lookups) : NULL;
+	    database ? pools_exact_pool(database, fields->role, fields->is_for_lookups) : NULL;
 
 	if (!pool)
 		return;
@@ -399,7 +399,7 @@ static void take_pool(struct pools_arrival *arrival, const struct fields *fields
 	params_release(arrival->pools->with.params, &pool->baseline);
 	params_read(arrival->pools, fields->baseline, &pool->baseline);
 	pool->has_welcome = buf_ok(&pool->welcome);
-	pool_rest_if_empty(pool);
+	pool_arm_expiry(pool);
 }
 
 static void take_statement(struct pools_arrival *arrival, const struct fields *fields)
@@ -520,7 +520,7 @@ struct pool *arrival_pool(struct pools *pools, const char *database_name, const 
 {
 	struct database *database = pools_database(pools, database_name);
 
-	return database ? pools_very_pool(database, role, false) : NULL;
+	return database ? pools_exact_pool(database, role, false) : NULL;
 }
 
 void pools_arrival_done(struct pools_arrival *arrival)

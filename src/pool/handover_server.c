@@ -33,9 +33,10 @@ bool server_may_leave(const struct server *server)
 	       server->errand == ERRAND_NONE && server->is_ready && !server->login &&
 	       !server->frame_left && !stream_kept(&server->stream).count &&
 	       !stream_unsent(&server->stream) && ledger_is_at_rest(&server->ledger) &&
-	       !server->is_within && !server->is_cut && !server->is_told && !server->cancel_count &&
-	       !server->pool->cancel_waiting_count && !server->replay.is_failed &&
-	       !server->instead.count && !server->free_task.is_waiting;
+	       !server->is_mid_response && !server->is_mid_request && !server->got_fatal &&
+	       !server->cancel_count && !server->pool->cancel_waiting_count &&
+	       !server->replay.is_failed && !server->replacement.count &&
+	       !server->free_task.is_waiting;
 }
 
 /* Where a server of this pool goes, in words that are compared. */
@@ -310,7 +311,7 @@ void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 	if (*fd >= 0 && read_server(body, &fields))
 		database = pools_database(pools, fields.database);
 	if (database)
-		pool = pools_very_pool(database, fields.role, fields.is_for_lookups);
+		pool = pools_exact_pool(database, fields.role, fields.is_for_lookups);
 	if (pool)
 		server = pools_add_server(pool);
 	if (!server)

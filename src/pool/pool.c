@@ -90,7 +90,7 @@ void pool_leave(struct borrower *borrower)
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
 	borrower->pool = NULL;
-	pool_rest_if_empty(pool);
+	pool_arm_expiry(pool);
 }
 
 void pool_expel(struct pool *pool, const struct err *err)
@@ -120,12 +120,12 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 	case BORROWER_WAITING:
 		*count = &pool->waiting_count;
 		return &pool->waiting;
-	case BORROWER_APART:
-		*count = &pool->apart_count;
-		return &pool->apart;
-	case BORROWER_EXPECTING:
-		*count = &pool->expecting_count;
-		return &pool->expecting;
+	case BORROWER_WAIT_DEDICATED:
+		*count = &pool->wait_dedicated_count;
+		return &pool->wait_dedicated;
+	case BORROWER_CONNECT_DEDICATED:
+		*count = &pool->connect_dedicated_count;
+		return &pool->connect_dedicated;
 	default:
 		*count = NULL;
 		return NULL;
@@ -135,7 +135,8 @@ struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state sta
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 {
 	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
-		                                      BORROWER_APART, BORROWER_EXPECTING };
+		                                      BORROWER_WAIT_DEDICATED,
+		                                      BORROWER_CONNECT_DEDICATED };
 	unsigned int *count;
 
 	return line < sizeof(states) / sizeof(states[0])
@@ -180,8 +181,8 @@ void pool_give_up(struct borrower *borrower)
 	struct borrower_list *line;
 	usec_t wait;
 
-	if (borrower->state == BORROWER_EXPECTING)
-		pool_own_give_up(borrower);
+	if (borrower->state == BORROWER_CONNECT_DEDICATED)
+		pool_dedicated_give_up(borrower);
 	line = pool_wait_queue(pool, borrower->state, &count);
 	if (!line)
 		return;
@@ -329,7 +330,7 @@ struct server *pool_take(struct borrower *borrower)
 	struct pool *pool = borrower->pool;
 	struct server *server;
 
-	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_own_goes_first(pool))
+	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool))
 		return NULL;
 	server = idle_server(pool);
 	if (server)
@@ -378,7 +379,7 @@ static void part(struct borrower *borrower, struct server *server)
 	timer_clear(&server->xact);
 	server->xact_at = 0;
 	/* Of a frame that nobody asked for the rest may still come. */
-	server->passes = server->is_within = false;
+	server->forwards_rest = server->is_mid_response = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
 }
@@ -483,7 +484,7 @@ void pool_home(struct server *server)
 	server->used_at = loop_now(loop_of(pool));
 	if (server->is_close_needed) {
 		close_for(server, server->close_reason);
-	} else if (server->is_told) {
+	} else if (server->got_fatal) {
 		close_for(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
 		close_for(server, "out of step after a COPY that failed");
@@ -502,7 +503,7 @@ void pool_home(struct server *server)
 	} else {
 		server_enter(server, SERVER_IDLE);
 	}
-	if (pool->waiting_count || pool->newcomer_count || pool->apart_count) {
+	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count) {
 		pool->has_come_home = true;
 		pool_wake(pool);
 	} else {
@@ -553,7 +554,7 @@ void pool_serve(struct task *task)
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
 	if (!pool_is_held(pool))
-		pool_grow_own(pool);
+		pool_grow_dedicated(pool);
 	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
 	       (server = idle_server(pool))) {
 		pool_give_up(borrower);

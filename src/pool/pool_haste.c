@@ -73,7 +73,7 @@ void pool_turn_hasty_away(struct pool *pool)
 	fill_err(pool, &err);
 	turn_away(pool, BORROWER_NEWCOMER, &err);
 	turn_away(pool, BORROWER_WAITING, &err);
-	turn_away(pool, BORROWER_APART, &err);
+	turn_away(pool, BORROWER_WAIT_DEDICATED, &err);
 }
 
 bool pool_wants_probe(const struct pool *pool)
@@ -92,7 +92,7 @@ void pool_hurry(struct borrower *borrower, bool is_hasty)
 	if (borrower->is_hasty == is_hasty)
 		return;
 	borrower->is_hasty = is_hasty;
-	if (borrower->state == BORROWER_EXPECTING ||
+	if (borrower->state == BORROWER_CONNECT_DEDICATED ||
 	    !pool_wait_queue(pool, borrower->state, &count))
 		return;
 	pool->hasty_count += is_hasty ? 1 : -1u;

@@ -61,5 +61,5 @@ void pool_move_members(struct pool *pool)
 		if (borrower->state == BORROWER_RESTING)
 			move(borrower, to);
 	}
-	pool_rest_if_empty(pool);
+	pool_arm_expiry(pool);
 }

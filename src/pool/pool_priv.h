@@ -14,24 +14,24 @@ void pool_serve(struct task *task);
 void pool_grow(struct pool *pool);
 
 /* Launches servers for those who need one of their own. pool_own.c */
-void pool_grow_own(struct pool *pool);
+void pool_grow_dedicated(struct pool *pool);
 
 /* Whether the first of those goes before whoever asks for an idle server now. */
-bool pool_own_goes_first(const struct pool *pool);
+bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* The pool of this very user, whatever user the entry forces. NULL: no memory. pools.c */
-struct pool *pools_very_pool(struct database *database, const char *user, bool is_for_lookups);
+struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups);
 
 /* A server that is launched for `borrower`: it is the pool's, and nobody else's. */
-void pool_own_launched(struct server *server, struct borrower *borrower);
-void pool_own_login_done(struct server *server);
-void pool_own_login_failed(struct server *server, const struct err *err);
+void pool_dedicated_launched(struct server *server, struct borrower *borrower);
+void pool_dedicated_login_done(struct server *server);
+void pool_dedicated_login_failed(struct server *server, const struct err *err);
 
 /* It waits no more for what was being launched for it, which is closed. */
-void pool_own_give_up(struct borrower *borrower);
+void pool_dedicated_give_up(struct borrower *borrower);
 
 /* Refuses all of those who wait for a server of their own. */
-void pool_own_refuse(struct pool *pool, const struct err *err);
+void pool_dedicated_refuse(struct pool *pool, const struct err *err);
 
 /* The line for a state of waiting, and its count; NULL: there is none. */
 struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
@@ -89,7 +89,7 @@ void pool_forgive(struct pool *pool); /* it may try at once */
 void pool_refuse(struct pool *pool, const struct err *err);
 
 /* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */
-void pool_rest_if_empty(struct pool *pool);
+void pool_arm_expiry(struct pool *pool);
 
 /* pool_idle_timeout has changed. */
 void pool_rearm(struct pool *pool);
@@ -145,7 +145,7 @@ struct database *database_add(struct pools *pools, const char *name,
 void database_free(struct database *database);
 
 /* One made by `*` that nobody uses: autodb_idle_timeout begins. */
-void database_rest(struct database *database);
+void database_arm_expiry(struct database *database);
 
 /* autodb_idle_timeout has changed, or whether `*` made it. */
 void database_rearm(struct database *database);

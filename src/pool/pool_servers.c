@@ -79,7 +79,7 @@ void pool_file(struct pool *pool, struct server *server, enum server_state from)
 	if (to != SERVER_CLOSING)
 		return;
 	count_server(pool, -1);
-	pool->own_count -= server->replication != REPLICATION_NONE;
+	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	server_set_close_needed(server, NULL);
 	pool_unblock(pool);
 	pool_wake(pool);
@@ -103,12 +103,12 @@ void server_set_close_needed(struct server *server, const char *reason)
 /* What clients of this user on this database have shown. */
 static const struct credentials *shown_to(const struct pool *pool)
 {
-	const struct pool *twin;
+	const struct pool *sibling;
 
 	if (!pool->is_for_lookups || pool->learnt.kind != CREDENTIALS_NONE)
 		return &pool->learnt;
-	twin = pools_twin(pool);
-	return twin ? &twin->learnt : &pool->learnt;
+	sibling = pools_lookup_sibling(pool);
+	return sibling ? &sibling->learnt : &pool->learnt;
 }
 
 const struct credentials *pool_credentials(const struct pool *pool)
@@ -134,7 +134,7 @@ static void try_again(struct pool *pool)
 
 void pool_learn(struct pool *pool, const struct credentials *shown)
 {
-	struct pool *twin = (struct pool *)pools_twin(pool);
+	struct pool *sibling = (struct pool *)pools_lookup_sibling(pool);
 
 	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
 		return; /* auth_file knows better */
@@ -144,8 +144,8 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 	credentials_copy(&pool->learnt, shown);
 	pool->learnt_version = pool->role->secret_version;
 	try_again(pool);
-	if (twin)
-		try_again(twin);
+	if (sibling)
+		try_again(sibling);
 }
 
 void pool_forget_greeting(struct pool *pool)
@@ -160,7 +160,7 @@ void pool_login_done(struct server *server)
 
 	server_outage_over(server);
 	if (server->replication) {
-		pool_own_login_done(server);
+		pool_dedicated_login_done(server);
 		return;
 	}
 	if (!pool->has_welcome) {
@@ -191,7 +191,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 		server_outage(server, err);
 	}
 	if (server->replication) {
-		pool_own_login_failed(server, err);
+		pool_dedicated_login_failed(server, err);
 		return;
 	}
 	if (err->code == ERR_ADMIN_SHUTDOWN)
@@ -239,7 +239,7 @@ static void need_close(struct server *server, const char *reason)
 		close_by_admin(server, reason);
 }
 
-void pool_rest(struct pool *pool, const char *reason)
+void pool_close_idle(struct pool *pool, const char *reason)
 {
 	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED, SERVER_CONNECTING,
 		                                     SERVER_LOGIN };
@@ -260,7 +260,7 @@ void pool_recycle(struct pool *pool, const char *reason)
 	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
 		                                     SERVER_CANCELED };
 
-	pool_rest(pool, reason);
+	pool_close_idle(pool, reason);
 	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)
 		each_in(pool, working[i], need_close, reason);
 	if (pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION)

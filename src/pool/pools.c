@@ -130,7 +130,7 @@ void pools_remove_server(struct server *server)
 	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, node);
 	pool->server_counts[SERVER_CLOSING]--;
 	slab_put(&pools->server_slab, server);
-	pool_rest_if_empty(pool);
+	pool_arm_expiry(pool);
 }
 
 /* ---- pools ---- */
@@ -173,8 +173,8 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	TAILQ_INIT(&pool->members);
 	TAILQ_INIT(&pool->waiting);
 	TAILQ_INIT(&pool->newcomers);
-	TAILQ_INIT(&pool->apart);
-	TAILQ_INIT(&pool->expecting);
+	TAILQ_INIT(&pool->wait_dedicated);
+	TAILQ_INIT(&pool->connect_dedicated);
 	TAILQ_INIT(&pool->cancels_waiting);
 	TAILQ_INIT(&pool->cancels_active);
 	HASH_ADD_PTR(database->pool_table, filed_by, pool);
@@ -202,7 +202,7 @@ struct pool *pools_find_pool(struct pools *pools, const char *database_name, con
 	return pool;
 }
 
-struct pool *pools_very_pool(struct database *database, const char *user, bool is_for_lookups)
+struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups)
 {
 	struct role *role = pools_role(database->pools, user);
 	const void *filed_by = file_by(role, is_for_lookups);
@@ -216,22 +216,22 @@ struct pool *pools_very_pool(struct database *database, const char *user, bool i
 
 struct pool *pools_pool(struct database *database, const char *user)
 {
-	return pools_very_pool(database, database->entry->user ? database->entry->user : user,
-	                       false);
+	return pools_exact_pool(database, database->entry->user ? database->entry->user : user,
+	                        false);
 }
 
 struct pool *pools_lookup_pool(struct database *database, const char *user)
 {
-	return pools_very_pool(database, user, true);
+	return pools_exact_pool(database, user, true);
 }
 
-const struct pool *pools_twin(const struct pool *pool)
+const struct pool *pools_lookup_sibling(const struct pool *pool)
 {
 	const void *filed_by = file_by(pool->role, !pool->is_for_lookups);
-	const struct pool *twin;
+	const struct pool *sibling;
 
-	HASH_FIND_PTR(pool->database->pool_table, &filed_by, twin);
-	return twin;
+	HASH_FIND_PTR(pool->database->pool_table, &filed_by, sibling);
+	return sibling;
 }
 
 void pools_keep_stats(struct pool *pool)
@@ -301,7 +301,7 @@ void pool_rearm(struct pool *pool)
 		timer_change(&pool->rest, rest_line(pool));
 }
 
-void pool_rest_if_empty(struct pool *pool)
+void pool_arm_expiry(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
 	const struct config_database *entry = pool->database->entry;
@@ -315,7 +315,7 @@ void pool_rest_if_empty(struct pool *pool)
 	if (entry && !pool_is_current(pool))
 		pools_sweep_later(pools); /* nobody will come to it */
 	timer_set(&pool->rest, rest_line(pool), loop_now(pools->with.loop));
-	database_rest(pool->database);
+	database_arm_expiry(pool->database);
 }
 
 /* ---- all of them ---- */

@@ -36,7 +36,7 @@ void pools_pause(struct pools *pools, struct database *database, const char *by)
 {
 	note_hold(pools, database ? &database->hold : &pools->hold, by);
 	*(database ? &database->is_paused : &pools->is_paused) = true;
-	each_pool(pools, database, pool_rest, "pause mode");
+	each_pool(pools, database, pool_close_idle, "pause mode");
 }
 
 void pools_resume(struct pools *pools, struct database *database)
@@ -89,6 +89,6 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err)
 	pools->is_ending = true;
 	TAILQ_FOREACH (pool, &pools->list, node) {
 		pool_refuse(pool, err);
-		pool_own_refuse(pool, err);
+		pool_dedicated_refuse(pool, err);
 	}
 }

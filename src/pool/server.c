@@ -106,8 +106,8 @@ static void release(struct server *server)
 	server_statements_done(&server->statements);
 	text_scope_done(&server->scope, params);
 	replay_done(&server->replay);
-	buf_free(&server->instead);
-	buf_free(&server->ahead);
+	buf_free(&server->replacement);
+	buf_free(&server->prefix);
 	buf_free(&server->reports);
 	params_release(params, &server->params);
 	params_release(params, &server->before);
@@ -123,7 +123,7 @@ static void say_goodbye(struct server *server)
 	struct buf out = { 0 };
 
 	/* Within a frame, Terminate would be taken for the rest of it, and might make it whole. */
-	if (!stream_is_open(&server->stream) || server->stream.error || server->is_cut ||
+	if (!stream_is_open(&server->stream) || server->stream.error || server->is_mid_request ||
 	    stream_unsent(&server->stream))
 		return;
 	message_terminate(&out);
@@ -178,7 +178,7 @@ void server_close(struct server *server, const struct err *err)
 	struct borrower *borrower = server->borrower;
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* it may lie in what goes now */
-	bool is_told = server->is_told;
+	bool got_fatal = server->got_fatal;
 
 	if (server->state == SERVER_CLOSING)
 		return;
@@ -192,12 +192,12 @@ void server_close(struct server *server, const struct err *err)
 		pool_login_failed(server, &reason);
 	if (!borrower)
 		return;
-	borrower->is_mid_answer = server->is_within;
+	borrower->is_mid_answer = server->is_mid_response;
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	pool->served_count--;
 	cancel_forget_target(borrower, pool);
-	borrower->ops->on_lost(borrower, &reason, is_told);
+	borrower->ops->on_lost(borrower, &reason, got_fatal);
 }
 
 static void close_for(struct server *server, enum err_code code, const char *reason)
@@ -392,19 +392,19 @@ void server_break(struct server *server)
 /* Sends what was put ahead, and the rest behind it, with one write if they are few. */
 static bool send_behind(struct server *server, const struct iovec *pieces, int count)
 {
-	struct iovec all[SEND_BEHIND_MAX] = { { server->ahead.at, server->ahead.count } };
+	struct iovec all[SEND_BEHIND_MAX] = { { server->prefix.at, server->prefix.count } };
 	bool is_one = count < SEND_BEHIND_MAX, is_sent;
 
 	for (int i = 0; is_one && i < count; i++)
 		all[1 + i] = pieces[i];
 	is_sent = stream_sendv(&server->stream, all, is_one ? 1 + count : 1);
-	buf_reuse(&server->ahead, AHEAD_ROOM);
+	buf_reuse(&server->prefix, AHEAD_ROOM);
 	return is_sent && (is_one || stream_sendv(&server->stream, pieces, count));
 }
 
 bool server_send(struct server *server, struct bytes bytes)
 {
-	if (server->ahead.count)
+	if (server->prefix.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
 	server->pool->stats.client_bytes += bytes.count;
 	if (stream_send(&server->stream, bytes))
@@ -417,8 +417,8 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
 		server->pool->stats.client_bytes += pieces[i].iov_len;
-	if (server->ahead.count ? send_behind(server, pieces, count)
-	                        : stream_sendv(&server->stream, pieces, count))
+	if (server->prefix.count ? send_behind(server, pieces, count)
+	                         : stream_sendv(&server->stream, pieces, count))
 		return true;
 	server_break(server);
 	return false;
@@ -426,7 +426,7 @@ bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 
 void server_push(struct server *server)
 {
-	if (server->ahead.count)
+	if (server->prefix.count)
 		server_sendv(server, NULL, 0);
 }
 
@@ -472,7 +472,7 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 
 static void settle_ahead(struct ledger_change *change, bool is_done)
 {
-	struct server *server = SERVER_OF(change, ahead_change);
+	struct server *server = SERVER_OF(change, prefix_change);
 
 	if (is_done || server->state == SERVER_CLOSING)
 		return;
@@ -482,10 +482,10 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 
 bool server_errand_ahead(struct server *server, const char *query)
 {
-	server->ahead_change = (struct ledger_change){ .settle = settle_ahead };
-	message_query(&server->ahead, query);
-	if (buf_ok(&server->ahead) && server_note_change(server, LEDGER_QUERY, LEDGER_HUSH,
-	                                                 &server->ahead_change) == LEDGER_SENT)
+	server->prefix_change = (struct ledger_change){ .settle = settle_ahead };
+	message_query(&server->prefix, query);
+	if (buf_ok(&server->prefix) && server_note_change(server, LEDGER_QUERY, LEDGER_HUSH,
+	                                                  &server->prefix_change) == LEDGER_SENT)
 		return true;
 	server_break(server);
 	return false;

@@ -76,9 +76,9 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 		struct report report;
 
 		read_error(body, room, sizeof(room), &report);
-		if (!server->is_told)
+		if (!server->got_fatal)
 			log_end_of(server, &report);
-		server->is_told = true;
+		server->got_fatal = true;
 		return FRAME_PASS;
 	}
 	server_close_by(server, body);
@@ -108,10 +108,10 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 {
 	const struct refusal *refusal = (const struct refusal *)change;
 
-	message_error(&server->instead, &(struct report){ .severity = "ERROR",
-	                                                  .verbatim = "ERROR",
-	                                                  .sqlstate = refusal->err.sqlstate,
-	                                                  .text = refusal->err.text });
+	message_error(&server->replacement, &(struct report){ .severity = "ERROR",
+	                                                      .verbatim = "ERROR",
+	                                                      .sqlstate = refusal->err.sqlstate,
+	                                                      .text = refusal->err.text });
 }
 
 /* Where a name of ours is in an error. NULL: nowhere. */
@@ -147,11 +147,11 @@ static bool say_renamed(struct server *server, struct bytes body,
 
 	if (!name.count)
 		return false;
-	frame = message_begin(&server->instead, 'E');
-	buf_add(&server->instead, body.at, (size_t)(at - body.at));
-	buf_add_text(&server->instead, change->name);
-	buf_add(&server->instead, behind, (size_t)(end - behind));
-	message_end(&server->instead, frame);
+	frame = message_begin(&server->replacement, 'E');
+	buf_add(&server->replacement, body.at, (size_t)(at - body.at));
+	buf_add_text(&server->replacement, change->name);
+	buf_add(&server->replacement, behind, (size_t)(end - behind));
+	message_end(&server->replacement, frame);
 	return true;
 }
 

@@ -166,7 +166,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_DOUBT)
 		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return close_bad(server, server->is_told
+		return close_bad(server, server->got_fatal
 		                             ? "server ended the connection"
 		                             : "unexpected message from server: out of step"),
 		       FRAME_STOP;
@@ -208,13 +208,14 @@ static enum frame_fate judge(struct server *server, const struct frame *frame, s
 
 /* ---- runs ---- */
 
-/* A run of bytes that go to the borrower; hands it on. is_within: it ends in the middle of a frame.
+/* A run of bytes that go to the borrower; hands it on. is_mid_response: it ends in the middle of a
+ * frame.
  */
-static void pass(struct server *server, const char *from, const char *to, bool is_within)
+static void pass(struct server *server, const char *from, const char *to, bool is_mid_response)
 {
 	if (from == to || !server->borrower)
 		return;
-	server->is_within = is_within;
+	server->is_mid_response = is_mid_response;
 	if (!server->borrower->ops->on_bytes(server->borrower,
 	                                     bytes_of(from, (size_t)(to - from))) &&
 	    server->state == SERVER_LENT)
@@ -262,9 +263,10 @@ static void settled(struct server *server)
 
 static void say_instead(struct server *server)
 {
-	if (server->borrower && buf_ok(&server->instead))
-		pass(server, server->instead.at, server->instead.at + server->instead.count, false);
-	buf_free(&server->instead);
+	if (server->borrower && buf_ok(&server->replacement))
+		pass(server, server->replacement.at,
+		     server->replacement.at + server->replacement.count, false);
+	buf_free(&server->replacement);
 }
 
 /* What is due when a frame has not been passed on. */
@@ -324,7 +326,7 @@ static void tell_room(struct server *server, bool was_within)
 		return;
 	if (borrower->waits_for != LEDGER_WAIT_NOT
 	        ? !ledger_ends_wait(&server->ledger, borrower->waits_for)
-	        : !was_within || server->is_within || !server->is_ready)
+	        : !was_within || server->is_mid_response || !server->is_ready)
 		return;
 	borrower->ops->on_room(borrower);
 }
@@ -372,7 +374,7 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 static bool consume(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* what lies from here to in.at is to be passed on */
-	bool was_within = server->is_within;
+	bool was_within = server->is_mid_response;
 
 	while (in.count) {
 		struct frame frame;
@@ -397,20 +399,20 @@ static bool consume(struct server *server, struct bytes in)
 			if (fate == FRAME_STAY)
 				break;
 			server->frame_left = frame.length;
-			server->passes = fate == FRAME_PASS || fate == FRAME_READY;
+			server->forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
-			fate = server->passes ? FRAME_PASS : FRAME_EAT;
+			fate = server->forwards_rest ? FRAME_PASS : FRAME_EAT;
 		}
 		count = server->frame_left < in.count ? server->frame_left : in.count;
-		if (!server->passes) {
+		if (!server->forwards_rest) {
 			pass(server, run, in.at, false);
 			run = in.at + count;
 		}
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
-		if (fate == FRAME_READY || server->is_told) {
+		if (fate == FRAME_READY || server->got_fatal) {
 			/* A last word goes out at once: what comes behind it may end us. */
-			pass(server, run, in.at, server->frame_left && server->passes);
+			pass(server, run, in.at, server->frame_left && server->forwards_rest);
 			run = in.at;
 		}
 		if (fate == FRAME_READY && server->state == SERVER_LENT)
@@ -424,7 +426,7 @@ static bool consume(struct server *server, struct bytes in)
 		if (server->state == SERVER_CLOSING)
 			return false;
 	}
-	pass(server, run, in.at, server->frame_left && server->passes);
+	pass(server, run, in.at, server->frame_left && server->forwards_rest);
 	if (server->state == SERVER_CLOSING)
 		return false;
 	keep(server, in);
@@ -442,7 +444,7 @@ static void on_end(struct server *server)
 		return;
 	if (server->state == SERVER_LOGIN)
 		err_set(&err, ERR_SERVER_CONNECT, "server closed the connection during login");
-	else if (server->is_told)
+	else if (server->got_fatal)
 		err_set(&err, ERR_SERVER_LOST, "server ended the connection");
 	else
 		err_set(&err, ERR_SERVER_LOST, "server conn crashed?");

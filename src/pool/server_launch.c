@@ -187,7 +187,7 @@ struct server *server_launch(struct pool *pool, struct borrower *own)
 	if (!server)
 		return NULL;
 	if (own)
-		pool_own_launched(server, own);
+		pool_dedicated_launched(server, own);
 	server_name(server);
 	server->login = calloc(1, sizeof(*server->login));
 	server->connected_at = server->used_at = loop_now(loop);

@@ -70,7 +70,7 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 
 	if (holds_all(pool, &reason))
 		return reason;
-	if (borrower->state == BORROWER_EXPECTING)
+	if (borrower->state == BORROWER_CONNECT_DEDICATED)
 		return WAIT_LOGIN;
 	if (pool_is_backing_off(pool) && pool_live_count(pool) == 0)
 		return WAIT_RETRY;

@@ -90,20 +90,20 @@ struct client {
 	uint32_t frame_left; /* bytes of the present frame that are still to come */
 	uint32_t seen;       /* of the frame at the front so many bytes were not enough; or 0 */
 	enum client_state state : 8;
-	bool passes : 1;       /* the rest of the present frame goes to the server */
-	bool is_counted : 1;   /* in database and account */
-	bool is_admitted : 1;  /* counts for max_client_conn */
-	bool is_exempt : 1;    /* an administrator at the console: counts for no limit */
-	bool is_guest : 1;     /* somebody else there: counts for the limits of that database */
-	bool is_busy : 1;      /* the console works for it: no message now */
-	bool was_notified : 1; /* of its waiting */
-	bool is_leaving : 1;   /* DRAIN sends it away */
-	bool is_written : 1;   /* written down for another process: client/handover.h */
-	bool is_arriving : 1;  /* taken up from one, and not at work yet */
-	bool is_skipping : 1;  /* was told of an error of ours: nothing counts up to its Sync */
-	bool is_slow_over : 1; /* `slow` began a batch that has ended */
-	uint8_t replication;   /* enum replication: not NONE has a server of its own */
-	uint8_t key_size;      /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: it has no key */
+	bool forwards_rest : 1; /* the rest of the present frame goes to the server */
+	bool is_counted : 1;    /* in database and account */
+	bool is_admitted : 1;   /* counts for max_client_conn */
+	bool is_exempt : 1;     /* an administrator at the console: counts for no limit */
+	bool is_guest : 1;      /* somebody else there: counts for the limits of that database */
+	bool is_busy : 1;       /* the console works for it: no message now */
+	bool was_notified : 1;  /* of its waiting */
+	bool is_leaving : 1;    /* DRAIN sends it away */
+	bool is_written : 1;    /* written down for another process: client/handover.h */
+	bool is_arriving : 1;   /* taken up from one, and not at work yet */
+	bool is_skipping : 1;   /* was told of an error of ours: nothing counts up to its Sync */
+	bool is_slow_over : 1;  /* `slow` began a batch that has ended */
+	uint8_t replication;    /* enum replication: not NONE has a server of its own */
+	uint8_t key_size;       /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: it has no key */
 	struct clients *clients;
 	struct logger log;
 	usec_t request_at; /* the present batch's begin; 0 = none */

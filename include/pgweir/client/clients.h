@@ -30,7 +30,7 @@ struct clients_with {
 	/* A descriptor has come free. */
 	void (*on_free)(void *arg);
 	/* A cancel request has a key that nobody here has. true: somebody else sees to it. */
-	bool (*on_strange_key)(void *arg, struct bytes key);
+	bool (*on_unknown_cancel_key)(void *arg, struct bytes key);
 	void *arg;
 	/* Clients get descriptors below this one, the rest is for servers and consoles. 0 = all. */
 	int files_for_clients;

@@ -57,9 +57,9 @@ struct borrower_ops {
 	 * asked for has come, and with that it may be returned.
 	 */
 	void (*on_room)(struct borrower *borrower);
-	/* The lent server is gone; borrower->server is NULL. is_told: it said so itself,
+	/* The lent server is gone; borrower->server is NULL. got_fatal: it said so itself,
 	 * by a FATAL message that has been passed on. */
-	void (*on_lost)(struct borrower *borrower, const struct err *err, bool is_told);
+	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);
 	/* An administrator, or a limit of the server's, ends it. It may hold a server. */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
 	/* Adds who it is, in printable ASCII: other clients and the log read it. */
@@ -67,12 +67,12 @@ struct borrower_ops {
 };
 
 enum borrower_state {
-	BORROWER_RESTING,   /* wants nothing */
-	BORROWER_NEWCOMER,  /* waits for the pool's welcome */
-	BORROWER_WAITING,   /* stands in the line for a server */
-	BORROWER_APART,     /* stands in the line of those who need a server of their own */
-	BORROWER_EXPECTING, /* that server is being launched */
-	BORROWER_SERVED     /* has a server */
+	BORROWER_RESTING,           /* wants nothing */
+	BORROWER_NEWCOMER,          /* waits for the pool's welcome */
+	BORROWER_WAITING,           /* stands in the line for a server */
+	BORROWER_WAIT_DEDICATED,    /* stands in the line of those who need a server of their own */
+	BORROWER_CONNECT_DEDICATED, /* that server is being launched */
+	BORROWER_SERVED             /* has a server */
 };
 
 /*

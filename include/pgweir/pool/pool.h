@@ -66,15 +66,15 @@ struct pool {
 	unsigned int server_count; /* all but CLOSING */
 	unsigned int test_count;   /* logins at a host that had failed: nobody counts on them */
 
-	struct borrower_list members;   /* all borrowers */
-	struct borrower_list waiting;   /* the line for servers */
-	struct borrower_list newcomers; /* waiting for the welcome */
-	struct borrower_list apart;     /* the line of those who need a server of their own */
-	struct borrower_list expecting; /* those of them whose server is being launched */
+	struct borrower_list members;        /* all borrowers */
+	struct borrower_list waiting;        /* the line for servers */
+	struct borrower_list newcomers;      /* waiting for the welcome */
+	struct borrower_list wait_dedicated; /* the line of those who need a server of their own */
+	struct borrower_list connect_dedicated; /* those of them whose server is being launched */
 	unsigned int member_count, waiting_count, newcomer_count, served_count;
-	unsigned int apart_count, expecting_count;
-	unsigned int own_count;   /* of server_count: those that serve one borrower only */
-	unsigned int hasty_count; /* of those in any of the lines: pool_haste.c */
+	unsigned int wait_dedicated_count, connect_dedicated_count;
+	unsigned int dedicated_count; /* of server_count: those that serve one borrower only */
+	unsigned int hasty_count;     /* of those in any of the lines: pool_haste.c */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
@@ -158,7 +158,7 @@ bool pool_ask(struct borrower *borrower, struct err *err);
  * else. What the wish says must last until on_lent() or on_refused(). When
  * PostgreSQL refuses that server, its words are for this borrower only.
  */
-bool pool_ask_own(struct borrower *borrower, struct server_wish *wish, struct err *err);
+bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err);
 
 /* Gives up the place in whatever line it stands. */
 void pool_give_up(struct borrower *borrower);
@@ -190,14 +190,14 @@ void pool_return(struct borrower *borrower);
 /* Servers that may serve whoever comes, those that are being launched included. */
 static inline unsigned int pool_shared_count(const struct pool *pool)
 {
-	return pool->server_count - pool->own_count;
+	return pool->server_count - pool->dedicated_count;
 }
 
 /* Logins under way for those servers. */
 static inline unsigned int pool_shared_login_count(const struct pool *pool)
 {
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN] -
-	       pool->expecting_count;
+	       pool->connect_dedicated_count;
 }
 
 /* For monitors: a login has failed, so lately that one scrape a minute sees it. */
@@ -270,7 +270,7 @@ void pool_home(struct server *server);
 void pool_recycle(struct pool *pool, const char *reason);
 
 /* Closes what is idle or logging in, for PAUSE. */
-void pool_rest(struct pool *pool, const char *reason);
+void pool_close_idle(struct pool *pool, const char *reason);
 
 /* All members are expelled. */
 void pool_expel(struct pool *pool, const struct err *err);

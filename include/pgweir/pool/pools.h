@@ -133,7 +133,7 @@ struct pool *pools_lookup_pool(struct database *database, const char *user);
 
 /* The other pool of the same user on the same database, where one of them is for lookups; or NULL.
  */
-const struct pool *pools_twin(const struct pool *pool);
+const struct pool *pools_lookup_sibling(const struct pool *pool);
 
 /*
  * A client works under this name, or does not any more. An account that nobody

@@ -89,23 +89,23 @@ struct server {
 	bool has_session;     /* lent in session mode, and not reset since */
 	bool is_rest_unknown; /* a RESET ran: parameters that it does not report may be anything */
 	bool is_ready;        /* ReadyForQuery was the last, and nothing was sent since */
-	bool is_cut;          /* of the borrower's last frame only a part has been sent */
-	bool is_told;         /* it has said good-bye by a FATAL error */
-	bool is_within;       /* the borrower has got the beginning of a frame, and not its end */
+	bool is_mid_request;  /* of the borrower's last frame only a part has been sent */
+	bool got_fatal;       /* it has said good-bye by a FATAL error */
+	bool is_mid_response; /* the borrower has got the beginning of a frame, and not its end */
 	bool is_leaving;      /* written down for another process: pool/handover.h */
 	bool has_flooded;     /* it reported so much in this turn that it must wait for the next */
 	bool is_tls_direct;   /* TLS began without asking; says something while it is encrypted */
 	char status;          /* 'I', 'T', 'E' of its last ReadyForQuery */
-	bool passes;          /* where the rest of the present frame goes: on, or away */
+	bool forwards_rest;   /* where the rest of the present frame goes: on, or away */
 	uint32_t frame_left;  /* bytes of the present frame that are still to come */
 	unsigned int cancel_count; /* cancels on their way to it */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* for whom alone it is being launched; else NULL */
 	enum replication replication; /* NONE: it serves whoever comes */
 	struct ledger ledger;
-	struct buf instead; /* what the borrower is told in the place of the present frame */
-	struct buf ahead;   /* a query of ours that goes in front of what is sent next */
-	struct ledger_change ahead_change;   /* of that query */
+	struct buf replacement; /* what the borrower is told in the place of the present frame */
+	struct buf prefix;      /* a query of ours that goes in front of what is sent next */
+	struct ledger_change prefix_change;  /* of that query */
 	struct replay replay;                /* what the borrower may say again */
 	struct server_statements statements; /* the statements that are prepared there */
 	struct text_scope scope;             /* in which it prepares them: of `params` */

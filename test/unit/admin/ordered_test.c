@@ -48,7 +48,7 @@ static size_t go_through(size_t rest)
 		ck_assert_str_gt(item.first, last);
 		memcpy(last, item.first, 6);
 		if (++count % rest == 0)
-			cursor_rest(&cursor);
+			cursor_suspend(&cursor);
 	}
 	return count;
 }
@@ -87,7 +87,7 @@ START_TEST(what_goes_meanwhile_is_not_touched)
 
 	for (size_t i = 0; i < 10; i++)
 		ck_assert(ordered_next(&cursor, collect, &item));
-	cursor_rest(&cursor);
+	cursor_suspend(&cursor);
 	/* Even those that are left lie elsewhere now. */
 	item_count = 3;
 	items[0] = (struct ordered_item){ strdup("00003"), "", NULL };

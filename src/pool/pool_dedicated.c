@@ -2,7 +2,7 @@
 /*
  * Servers of one's own: for replication, which can share nothing.
  *
- *   pool_ask_own --> APART --> EXPECTING (its server logs in) --> SERVED
+ *   pool_ask_dedicated --> APART --> EXPECTING (its server logs in) --> SERVED
  *                      ^            |
  *                      +------------+  could not be reached, or not yet
  *
@@ -26,13 +26,13 @@ static bool is_full(const struct pool *pool)
 	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
 }
 
-bool pool_ask_own(struct borrower *borrower, struct server_wish *wish, struct err *err)
+bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err)
 {
 	if (borrower->pool->pools->is_ending)
 		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 	if (pool_turns_away(borrower->pool, borrower, err))
 		return false;
-	pool_stand(borrower, BORROWER_APART);
+	pool_stand(borrower, BORROWER_WAIT_DEDICATED);
 	borrower->wish = wish;
 	return true;
 }
@@ -55,17 +55,17 @@ static void move(struct borrower *borrower, enum borrower_state next, bool is_fi
 		TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
 	if (borrower->is_hasty) /* nobody is turned away whose own server is being launched */
-		pool->hasty_count += next == BORROWER_EXPECTING ? -1u : 1;
+		pool->hasty_count += next == BORROWER_CONNECT_DEDICATED ? -1u : 1;
 	borrower->state = next;
 }
 
-void pool_own_launched(struct server *server, struct borrower *borrower)
+void pool_dedicated_launched(struct server *server, struct borrower *borrower)
 {
 	server->replication = borrower->wish->replication;
-	server->pool->own_count++;
+	server->pool->dedicated_count++;
 	server->expected_by = borrower;
 	borrower->wish->expected = server;
-	move(borrower, BORROWER_EXPECTING, false);
+	move(borrower, BORROWER_CONNECT_DEDICATED, false);
 }
 
 /* The two know each other no more; the borrower is first in the line again. */
@@ -77,7 +77,7 @@ static struct borrower *part(struct server *server)
 		return NULL;
 	server->expected_by = NULL;
 	borrower->wish->expected = NULL;
-	move(borrower, BORROWER_APART, true);
+	move(borrower, BORROWER_WAIT_DEDICATED, true);
 	return borrower;
 }
 
@@ -112,19 +112,19 @@ static bool make_room(struct pool *pool, const struct borrower *borrower)
 	return !is_full(pool);
 }
 
-bool pool_own_goes_first(const struct pool *pool)
+bool pool_dedicated_goes_first(const struct pool *pool)
 {
-	const struct borrower *borrower = TAILQ_FIRST(&pool->apart);
+	const struct borrower *borrower = TAILQ_FIRST(&pool->wait_dedicated);
 
 	return borrower && is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
 }
 
-void pool_grow_own(struct pool *pool)
+void pool_grow_dedicated(struct pool *pool)
 {
 	struct borrower *borrower;
 
-	while ((borrower = TAILQ_FIRST(&pool->apart)) && pool_may_login(pool) && may_try(pool) &&
-	       make_room(pool, borrower) && pool_passes_limits(pool, EVICT_ANY)) {
+	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
+	       may_try(pool) && make_room(pool, borrower) && pool_passes_limits(pool, EVICT_ANY)) {
 		pool_leave_blocked(pool);
 		if (!server_launch(pool, borrower))
 			return;
@@ -133,7 +133,7 @@ void pool_grow_own(struct pool *pool)
 
 /* ---- how it ended ---- */
 
-void pool_own_login_done(struct server *server)
+void pool_dedicated_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = part(server);
@@ -151,7 +151,7 @@ void pool_own_login_done(struct server *server)
 	borrower->ops->on_lent(borrower);
 }
 
-void pool_own_login_failed(struct server *server, const struct err *err)
+void pool_dedicated_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = part(server);
@@ -169,18 +169,18 @@ void pool_own_login_failed(struct server *server, const struct err *err)
 	}
 }
 
-void pool_own_refuse(struct pool *pool, const struct err *err)
+void pool_dedicated_refuse(struct pool *pool, const struct err *err)
 {
 	struct borrower *borrower;
 
-	while ((borrower = TAILQ_FIRST(&pool->apart)) ||
-	       (borrower = TAILQ_FIRST(&pool->expecting))) {
+	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) ||
+	       (borrower = TAILQ_FIRST(&pool->connect_dedicated))) {
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);
 	}
 }
 
-void pool_own_give_up(struct borrower *borrower)
+void pool_dedicated_give_up(struct borrower *borrower)
 {
 	struct server *server = borrower->wish->expected;
 	struct err err;
