@@ -5,7 +5,7 @@
  *
  * Hard here: to do it only where it cannot be noticed. The Bind must be the first
  * that the server hears since it was idle, the whole batch must be at hand and its Sync
- * be all that is owed (pool/replay.h, ledger_swallow_sync()). And the client must
+ * be all that is owed (pool/replay.h, ledger_drop_sync()). And the client must
  * ask anew, in the same batch and before it runs the statement, what columns there
  * are: one that trusts what it was told before would take the rows for others. For
  * such a client the error is the truth.

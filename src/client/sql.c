@@ -13,7 +13,7 @@
  *
  * Hard here: what is injected before a Query may fail, and then the server ignores
  * the Query and waits for a Sync, which the client does not send. So there is one of
- * ours behind it: see LEDGER_GUARD. In the extended protocol nothing happens before
+ * ours behind it: see LEDGER_SYNC_GUARD. In the extended protocol nothing happens before
  * the Execute, so what the unnamed statement is about is kept until then.
  */
 #include "sql_priv.h"
@@ -222,7 +222,7 @@ static bool guard(struct client *client, struct batch *batch)
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 
 	batch_run(batch, bytes_of(sync, sizeof(sync)));
-	return prepared_note(client->borrower.server, LEDGER_SYNC, LEDGER_GUARD, NULL);
+	return prepared_note(client->borrower.server, LEDGER_SYNC, LEDGER_SYNC_GUARD, NULL);
 }
 
 /*

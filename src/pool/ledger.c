@@ -330,10 +330,10 @@ static void skip_to_sync(struct ledger *ledger)
 }
 
 static const enum ledger_verdict error_verdicts[] = {
-	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
+	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_INTERNAL] = LEDGER_ANSWERED,
 	[LEDGER_INJECT] = LEDGER_PASS,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_BEGIN] = LEDGER_LOST,
-	[LEDGER_HUSH] = LEDGER_EAT,         [LEDGER_GUARD] = LEDGER_PASS,
+	[LEDGER_REPLACE] = LEDGER_REPLACED, [LEDGER_BEGIN] = LEDGER_FATAL,
+	[LEDGER_IGNORE] = LEDGER_DROP,      [LEDGER_SYNC_GUARD] = LEDGER_PASS,
 };
 
 static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate)
@@ -383,11 +383,11 @@ static bool fits(const struct ledger *ledger, char type)
 
 /* What a reply that fits, and is no error, means. */
 static const enum ledger_verdict verdicts[] = {
-	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_SWALLOW] = LEDGER_OURS,
-	[LEDGER_INJECT] = LEDGER_EAT,       [LEDGER_ANSWER] = LEDGER_MISMATCH,
+	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_INTERNAL] = LEDGER_ANSWERED,
+	[LEDGER_INJECT] = LEDGER_DROP,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
 	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
-	[LEDGER_BEGIN] = LEDGER_EAT,        [LEDGER_HUSH] = LEDGER_EAT,
-	[LEDGER_GUARD] = LEDGER_PASS,
+	[LEDGER_BEGIN] = LEDGER_DROP,       [LEDGER_IGNORE] = LEDGER_DROP,
+	[LEDGER_SYNC_GUARD] = LEDGER_PASS,
 };
 
 /* A ReadyForQuery has come. */
@@ -397,7 +397,7 @@ static void on_ready(struct ledger *ledger, enum ledger_kind kind)
 
 	if (!head)
 		ledger->is_open = false;
-	else if (kind == LEDGER_QUERY && head->fate == LEDGER_GUARD)
+	else if (kind == LEDGER_QUERY && head->fate == LEDGER_SYNC_GUARD)
 		head->fate = LEDGER_INJECT;
 }
 
@@ -452,7 +452,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	return type == 'Z' && fate == LEDGER_REPLACE ? LEDGER_PASS : verdicts[fate];
 }
 
-bool ledger_swallow_sync(struct ledger *ledger)
+bool ledger_drop_sync(struct ledger *ledger)
 {
 	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
 

@@ -462,7 +462,7 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 		          loop_now(server->pool->pools->with.loop));
 	message_query(out, query);
 	is_sent = buf_ok(out) &&
-	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_SWALLOW) == LEDGER_SENT &&
+	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) == LEDGER_SENT &&
 	          stream_send(&server->stream, buf_bytes(out));
 	buf_reuse(out, ERRAND_ROOM);
 	if (!is_sent)
@@ -484,7 +484,7 @@ bool server_errand_ahead(struct server *server, const char *query)
 {
 	server->prefix_change = (struct ledger_change){ .settle = settle_ahead };
 	message_query(&server->prefix, query);
-	if (buf_ok(&server->prefix) && server_note_change(server, LEDGER_QUERY, LEDGER_HUSH,
+	if (buf_ok(&server->prefix) && server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE,
 	                                                  &server->prefix_change) == LEDGER_SENT)
 		return true;
 	server_break(server);

@@ -162,7 +162,7 @@ static bool say_renamed(struct server *server, struct bytes body,
  */
 static bool tries_again(struct server *server)
 {
-	if (!server->replay.count || !ledger_swallow_sync(&server->ledger))
+	if (!server->replay.count || !ledger_drop_sync(&server->ledger))
 		return false;
 	server->replay.is_failed = true;
 	return true;
@@ -210,11 +210,11 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 		                is_belief_wrong(server, body, report.sqlstate, change->statement);
 
 		if (is_wrong && tries_again(server))
-			fate = FRAME_EAT;
+			fate = FRAME_DROP;
 		else if (say_renamed(server, body, change))
 			fate = FRAME_REPLACE;
 	}
-	if (fate != FRAME_EAT)
+	if (fate != FRAME_DROP)
 		replay_drop(&server->replay);
 	change->settle(change, false);
 	return fate;

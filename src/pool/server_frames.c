@@ -76,10 +76,10 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	if (!server_report(server, name, value, &is_news))
 		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
 	if (server->state != SERVER_LENT)
-		return FRAME_EAT;
+		return FRAME_DROP;
 	/* The answer to our own SET is the client's business only when it is another spelling. */
-	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_hushed(&server->ledger))
-	           ? FRAME_EAT
+	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_ignored(&server->ledger))
+	           ? FRAME_DROP
 	           : FRAME_PASS;
 }
 
@@ -127,9 +127,9 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 		complete_frame(server, body, false);
 	if (is_end) {
 		server_errand_done(server);
-		return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_EAT;
+		return server->state == SERVER_CLOSING ? FRAME_STOP : FRAME_DROP;
 	}
-	return FRAME_EAT;
+	return FRAME_DROP;
 }
 
 /* Whether the borrower has said more than what was answered, or is about to. */
@@ -142,7 +142,7 @@ static bool has_more(const struct server *server)
 /* An answer, by the ledger. `body` is empty for what does not need to be understood. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
-	bool is_end, is_hushed = type == 'Z' && ledger_owes_hushed(&server->ledger);
+	bool is_end, is_hushed = type == 'Z' && ledger_owes_ignored(&server->ledger);
 	bool is_followed;
 	enum ledger_verdict verdict;
 
@@ -157,11 +157,11 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 		return server_unasked_error(server, body);
 	is_followed = ledger_is_followed(&server->ledger);
 	verdict = ledger_reply(&server->ledger, type, &is_end);
-	if (verdict == LEDGER_LOST)
+	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
-	if (verdict == LEDGER_EAT)
-		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_EAT;
-	if (verdict == LEDGER_OURS)
+	if (verdict == LEDGER_DROP)
+		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
+	if (verdict == LEDGER_ANSWERED)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
 		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
@@ -198,9 +198,9 @@ static enum frame_fate judge(struct server *server, const struct frame *frame, s
 		return parameter_frame(server, body);
 	case 'N':
 		return server->state == SERVER_LENT && server->errand == ERRAND_NONE ? FRAME_PASS
-		                                                                     : FRAME_EAT;
+		                                                                     : FRAME_DROP;
 	case 'A':
-		return server->state == SERVER_LENT ? FRAME_PASS : FRAME_EAT;
+		return server->state == SERVER_LENT ? FRAME_PASS : FRAME_DROP;
 	default:
 		return answer_frame(server, frame->type, body);
 	}
@@ -401,7 +401,7 @@ static bool consume(struct server *server, struct bytes in)
 			server->frame_left = frame.length;
 			server->forwards_rest = fate == FRAME_PASS || fate == FRAME_READY;
 		} else {
-			fate = server->forwards_rest ? FRAME_PASS : FRAME_EAT;
+			fate = server->forwards_rest ? FRAME_PASS : FRAME_DROP;
 		}
 		count = server->frame_left < in.count ? server->frame_left : in.count;
 		if (!server->forwards_rest) {

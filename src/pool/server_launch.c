@@ -276,7 +276,7 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	result = auth_client_answer(server->login->auth, body, &out, &err);
 	goes_on = login_step(server, result, &out, &err);
 	buf_wipe(&out);
-	return goes_on ? FRAME_EAT : FRAME_STOP;
+	return goes_on ? FRAME_DROP : FRAME_STOP;
 }
 
 /* ---- its protocol ---- */
@@ -341,7 +341,7 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 	    told.version > login->asked || told.count)
 		return fail(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"), FRAME_STOP;
 	learn_protocol(server, false);
-	return FRAME_EAT;
+	return FRAME_DROP;
 }
 
 /* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
@@ -374,7 +374,7 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
 	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
-		return FRAME_EAT;
+		return FRAME_DROP;
 	fail(server, ERR_PROTOCOL, "too many parameters");
 	return FRAME_STOP;
 }
@@ -387,7 +387,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 		return fail(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
 	server->key_size = (uint16_t)key.count;
 	memcpy(server->key, key.at, key.count);
-	return FRAME_EAT;
+	return FRAME_DROP;
 }
 
 /* It is ready for the first time. */
@@ -407,7 +407,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 		server_errand(server, ERRAND_CONNECT, connect_query);
 	else
 		pool_login_done(server);
-	return FRAME_EAT;
+	return FRAME_DROP;
 }
 
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
@@ -433,7 +433,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	case 'Z':
 		return first_ready(server, body);
 	case 'N':
-		return FRAME_EAT;
+		return FRAME_DROP;
 	default:
 		fail(server, ERR_PROTOCOL, "unexpected message from server during login");
 		return FRAME_STOP;

@@ -255,7 +255,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 static bool is_at_work(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
-	       !ledger_is_empty(&server->ledger) && !ledger_owes_hushed(&server->ledger);
+	       !ledger_is_empty(&server->ledger) && !ledger_owes_ignored(&server->ledger);
 }
 
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news)

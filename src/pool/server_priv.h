@@ -12,7 +12,7 @@
 enum frame_fate {
 	FRAME_PASS,    /* to the borrower */
 	FRAME_READY,   /* the same, and then on_ready() */
-	FRAME_EAT,     /* it was for us */
+	FRAME_DROP,    /* it was for us */
 	FRAME_SETTLED, /* the same, a ReadyForQuery: perhaps nothing more is owed */
 	FRAME_REPLACE, /* the same, and the borrower is refused in its place */
 	FRAME_STAY,    /* not now: it stays where it is, and nothing more is read */

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (data[i] & 0x80) {
 			enum ledger_send send =
 			    ledger_add(&ledger, (enum ledger_kind)(data[i] % LEDGER_KINDS),
-			               data[i] & 0x40 ? LEDGER_SWALLOW : LEDGER_FORWARD);
+			               data[i] & 0x40 ? LEDGER_INTERNAL : LEDGER_FORWARD);
 
 			assert(send != LEDGER_NO_MEMORY);
 			assert(ledger.count <= before + 1);

@@ -36,17 +36,17 @@ enum ledger_kind {
 
 /* For whom the replies to an entry are. */
 enum ledger_fate {
-	LEDGER_FORWARD, /* the client's */
-	LEDGER_SWALLOW, /* we asked, and wait for the answer */
+	LEDGER_FORWARD,  /* the client's */
+	LEDGER_INTERNAL, /* we asked, and wait for the answer */
 	LEDGER_INJECT, /* we asked on the client's behalf: success is ours, an error is the client's
 	                */
 	LEDGER_ANSWER, /* was not sent: we answer in its place, when its turn comes */
 	LEDGER_REPLACE, /* sent so that it fails: the client gets an error of ours instead */
 	LEDGER_BEGIN,   /* of a BEGIN in front of all: success is ours, after an error nothing else
 	                 * counts */
-	LEDGER_HUSH,    /* we asked, and nobody waits for the answer, be it an error */
-	LEDGER_GUARD    /* a Sync behind a Query, in case what was injected before it fails: its
-	                 * answer is the client's if the Query was skipped, else nobody's */
+	LEDGER_IGNORE,  /* we asked, and nobody waits for the answer, be it an error */
+	LEDGER_SYNC_GUARD /* a Sync behind a Query, in case what was injected before it fails: its
+	                   * answer is the client's if the Query was skipped, else nobody's */
 };
 
 struct statement;
@@ -85,11 +85,11 @@ enum ledger_both {
 
 enum ledger_verdict {
 	LEDGER_PASS,     /* it goes to the client */
-	LEDGER_OURS,     /* it answers what we asked; ledger_reply.is_end: the last of it */
-	LEDGER_EAT,      /* it answers what was injected: nobody waits for it */
+	LEDGER_ANSWERED, /* it answers what we asked; ledger_reply.is_end: the last of it */
+	LEDGER_DROP,     /* it answers what was injected: nobody waits for it */
 	LEDGER_REPLACED, /* an error in whose place the client gets what ledger_take_failed() says
 	                  */
-	LEDGER_LOST,     /* an error behind which the server can do nothing for anyone */
+	LEDGER_FATAL,    /* an error behind which the server can do nothing for anyone */
 	LEDGER_MISMATCH, /* out of step */
 	LEDGER_DOUBT     /* in step or not, nobody can tell any more: see ledger.c */
 };
@@ -167,9 +167,9 @@ static inline bool ledger_is_full(const struct ledger *ledger)
 }
 
 /* Whether the next answer is to a query of ours that nobody waits for. */
-static inline bool ledger_owes_hushed(const struct ledger *ledger)
+static inline bool ledger_owes_ignored(const struct ledger *ledger)
 {
-	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_HUSH;
+	return ledger->count && ledger->ring[ledger->head].fate == LEDGER_IGNORE;
 }
 
 /* Whether rows (DataRow, CopyData) are due to the client: what ledger_reply() would say, in short.
@@ -246,7 +246,7 @@ enum ledger_send ledger_add_change(struct ledger *ledger, enum ledger_kind kind,
  * A batch that failed will be sent again: the answer to its Sync is nobody's. false: that
  * Sync is not all that is owed, or nobody can tell.
  */
-bool ledger_swallow_sync(struct ledger *ledger);
+bool ledger_drop_sync(struct ledger *ledger);
 
 /* Whether the turn of a LEDGER_ANSWER has come: takes it off. *type: the reply's type byte. */
 bool ledger_answer(struct ledger *ledger, char *type);
@@ -306,7 +306,7 @@ static inline bool ledger_flush(struct ledger *ledger)
  * Judges a reply by its type byte. Not for what comes at any time:
  * NoticeResponse, ParameterStatus, NotificationResponse.
  *
- * *is_end (for LEDGER_OURS): the entry has been answered in full. An error ends
+ * *is_end (for LEDGER_ANSWERED): the entry has been answered in full. An error ends
  * a Query only with its ReadyForQuery, and all others at once, without is_end.
  */
 enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end);

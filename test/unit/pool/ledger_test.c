@@ -193,7 +193,7 @@ static enum ledger_kind kind_of(char type)
 static void expect_request(struct ledger *ledger, const struct handshake_job *handshake_job,
                            const char *at)
 {
-	enum ledger_fate fate = at[1] == '~' ? LEDGER_SWALLOW : LEDGER_FORWARD;
+	enum ledger_fate fate = at[1] == '~' ? LEDGER_INTERNAL : LEDGER_FORWARD;
 
 	ck_assert_msg(ledger_add(ledger, kind_of(*at), fate) == LEDGER_SENT,
 	              "%s: request at \"%s\"", handshake_job->says, at);
@@ -204,14 +204,14 @@ static void expect_reply(struct ledger *ledger, const struct handshake_job *hand
 {
 	enum ledger_verdict expected = at[1] == '!'                   ? LEDGER_MISMATCH
 	                               : at[1] == '?'                 ? LEDGER_DOUBT
-	                               : at[1] == '~' || at[1] == '.' ? LEDGER_OURS
+	                               : at[1] == '~' || at[1] == '.' ? LEDGER_ANSWERED
 	                                                              : LEDGER_PASS;
 	bool is_end;
 	enum ledger_verdict verdict = ledger_reply(ledger, *at == '\\' ? 0 : *at, &is_end);
 
 	ck_assert_msg(verdict == expected, "%s: reply at \"%s\" is %d", handshake_job->says, at,
 	              verdict);
-	if (expected == LEDGER_OURS)
+	if (expected == LEDGER_ANSWERED)
 		ck_assert_msg(is_end == (at[1] == '.'), "%s: end at \"%s\"", handshake_job->says,
 		              at);
 }
@@ -437,7 +437,7 @@ static struct ledger guarded(enum ledger_fate fate)
 	ledger_add(&ledger, LEDGER_PARSE, LEDGER_INJECT);
 	ck_assert(ledger.is_open);
 	ledger_add(&ledger, LEDGER_QUERY, fate);
-	ledger_add(&ledger, LEDGER_SYNC, LEDGER_GUARD);
+	ledger_add(&ledger, LEDGER_SYNC, LEDGER_SYNC_GUARD);
 	return ledger;
 }
 
@@ -446,10 +446,10 @@ START_TEST(ledger_guards_a_query)
 	struct ledger ledger = guarded(LEDGER_FORWARD);
 
 	replies_are(&ledger, "1CZZ",
-	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_PASS, LEDGER_PASS, LEDGER_EAT });
+	            (enum ledger_verdict[]){ LEDGER_DROP, LEDGER_PASS, LEDGER_PASS, LEDGER_DROP });
 	ledger = guarded(LEDGER_FORWARD);
 	replies_are(&ledger, "1EZZ",
-	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_PASS, LEDGER_PASS, LEDGER_EAT });
+	            (enum ledger_verdict[]){ LEDGER_DROP, LEDGER_PASS, LEDGER_PASS, LEDGER_DROP });
 	ledger = guarded(LEDGER_FORWARD);
 	replies_are(&ledger, "EZ", (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_PASS });
 }
@@ -476,7 +476,7 @@ START_TEST(ledger_begins_late)
 
 	ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
 	replies_are(&ledger, "12C3CZ",
-	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT, LEDGER_EAT, LEDGER_EAT,
+	            (enum ledger_verdict[]){ LEDGER_DROP, LEDGER_DROP, LEDGER_DROP, LEDGER_DROP,
 	                                     LEDGER_PASS, LEDGER_PASS });
 	for (size_t i = 0; i < COUNT_OF(failures); i++) {
 		const char *at = failures[i];
@@ -484,25 +484,25 @@ START_TEST(ledger_begins_late)
 		ledger = begun();
 		ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
 		for (; *at != 'E'; at++)
-			ck_assert_int_eq(ledger_reply(&ledger, *at, &is_end), LEDGER_EAT);
-		ck_assert_int_eq(ledger_reply(&ledger, *at, &is_end), LEDGER_LOST);
+			ck_assert_int_eq(ledger_reply(&ledger, *at, &is_end), LEDGER_DROP);
+		ck_assert_int_eq(ledger_reply(&ledger, *at, &is_end), LEDGER_FATAL);
 		ledger_done(&ledger);
 	}
 }
 END_TEST
 
-START_TEST(ledger_hushes_a_query)
+START_TEST(ledger_ignores_a_query)
 {
 	struct ledger ledger = begun();
 
-	ledger_add(&ledger, LEDGER_QUERY, LEDGER_HUSH);
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_IGNORE);
 	ledger_add(&ledger, LEDGER_QUERY, LEDGER_FORWARD);
 	replies_are(&ledger, "12C3EZEZ",
-	            (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT, LEDGER_EAT, LEDGER_EAT,
-	                                     LEDGER_EAT, LEDGER_EAT, LEDGER_PASS, LEDGER_PASS });
+	            (enum ledger_verdict[]){ LEDGER_DROP, LEDGER_DROP, LEDGER_DROP, LEDGER_DROP,
+	                                     LEDGER_DROP, LEDGER_DROP, LEDGER_PASS, LEDGER_PASS });
 	ledger = (struct ledger){ 0 };
-	ledger_add(&ledger, LEDGER_QUERY, LEDGER_HUSH);
-	replies_are(&ledger, "CZ", (enum ledger_verdict[]){ LEDGER_EAT, LEDGER_EAT });
+	ledger_add(&ledger, LEDGER_QUERY, LEDGER_IGNORE);
+	replies_are(&ledger, "CZ", (enum ledger_verdict[]){ LEDGER_DROP, LEDGER_DROP });
 }
 END_TEST
 
@@ -526,15 +526,15 @@ START_TEST(ledger_swallows_the_sync_of_a_failure)
 		ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
 		if (more)
 			ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
-		ck_assert(!ledger_swallow_sync(&ledger));
+		ck_assert(!ledger_drop_sync(&ledger));
 		ledger_reply(&ledger, 'E', &is_end);
-		ck_assert_int_eq(ledger_swallow_sync(&ledger), !more);
+		ck_assert_int_eq(ledger_drop_sync(&ledger), !more);
 		if (more)
 			replies_are(&ledger, "ZZ",
 			            (enum ledger_verdict[]){ LEDGER_PASS, LEDGER_PASS });
 	}
-	replies_are(&ledger, "Z", (enum ledger_verdict[]){ LEDGER_EAT });
-	ck_assert(!ledger_swallow_sync(&ledger));
+	replies_are(&ledger, "Z", (enum ledger_verdict[]){ LEDGER_DROP });
+	ck_assert(!ledger_drop_sync(&ledger));
 }
 END_TEST
 
@@ -932,7 +932,7 @@ int main(void)
 	tcase_add_loop_test(cases, ledger_settles_changes, 0, COUNT_OF(change_cases));
 	tcase_add_test(cases, ledger_guards_a_query);
 	tcase_add_test(cases, ledger_begins_late);
-	tcase_add_test(cases, ledger_hushes_a_query);
+	tcase_add_test(cases, ledger_ignores_a_query);
 	tcase_add_test(cases, ledger_replaces_a_query);
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
