@@ -14,26 +14,26 @@
 
 #include "pgweir/base/banned.h"
 
-enum standing { STANDING_OUT, STANDING_DUE, STANDING_GOOD };
+enum standing { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
 
 /* ---- standing ---- */
 
-static enum standing place_standing(const struct host_place *place, usec_t now, usec_t gap)
+static enum standing address_health(const struct host_addr *place, usec_t now, usec_t gap)
 {
 	if (!place->has_failed)
-		return STANDING_GOOD;
-	return now >= place->failed_at + gap ? STANDING_DUE : STANDING_OUT;
+		return HEALTH_UP;
+	return now >= place->failed_at + gap ? HEALTH_RETRY : HEALTH_DOWN;
 }
 
 /* That of its best address, unless the host itself is worse. */
 static enum standing host_standing(const struct host *host, usec_t now, usec_t gap)
 {
-	enum standing self = place_standing(&host->self, now, gap), best = STANDING_OUT;
+	enum standing self = address_health(&host->self, now, gap), best = HEALTH_DOWN;
 
 	if (host->count == 0)
 		return self;
 	for (unsigned int i = 0; i < host->count; i++) {
-		enum standing one = place_standing(&host->list[i], now, gap);
+		enum standing one = address_health(&host->list[i], now, gap);
 
 		best = one > best ? one : best;
 	}
@@ -47,7 +47,7 @@ static usec_t host_due(const struct host *host, usec_t gap)
 	usec_t first = host->count ? INT64_MAX : 0;
 
 	for (unsigned int i = 0; i < host->count; i++) {
-		const struct host_place *place = &host->list[i];
+		const struct host_addr *place = &host->list[i];
 		usec_t due = place->has_failed ? place->failed_at + gap : 0;
 
 		first = due < first ? due : first;
@@ -67,7 +67,7 @@ usec_t hosts_due(const struct hosts *hosts, usec_t gap)
 	return first;
 }
 
-static struct host_place *find_place(struct host *host, const struct address *address)
+static struct host_addr *find_place(struct host *host, const struct address *address)
 {
 	for (unsigned int i = 0; address && i < host->count; i++) {
 		if (address_equal_host(&host->list[i].address, address))
@@ -79,7 +79,7 @@ static struct host_place *find_place(struct host *host, const struct address *ad
 bool hosts_has_good(const struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
-		if (host_standing(&hosts->list[i], 0, INT64_MAX / 2) == STANDING_GOOD)
+		if (host_standing(&hosts->list[i], 0, INT64_MAX / 2) == HEALTH_UP)
 			return true;
 	}
 	return false;
@@ -89,9 +89,9 @@ bool hosts_has_other(const struct hosts *hosts, unsigned int index, const struct
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
-		const struct host_place *own = i == index ? find_place(host, address) : NULL;
+		const struct host_addr *own = i == index ? find_place(host, address) : NULL;
 
-		if (!own && host_standing(host, 0, INT64_MAX / 2) == STANDING_GOOD)
+		if (!own && host_standing(host, 0, INT64_MAX / 2) == HEALTH_UP)
 			return true;
 		for (unsigned int at = 0; own && at < host->count; at++) {
 			if (&host->list[at] != own && !host->list[at].has_failed)
@@ -131,10 +131,10 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 {
 	bool takes_turns = hosts->how == LOAD_BALANCE_ROUND_ROBIN;
 	bool may_test = takes_turns && when->may_test;
-	unsigned int chosen = look_for(hosts, may_test ? STANDING_DUE : STANDING_GOOD, when);
+	unsigned int chosen = look_for(hosts, may_test ? HEALTH_RETRY : HEALTH_UP, when);
 
 	if (chosen == hosts->count)
-		chosen = look_for(hosts, STANDING_DUE, when);
+		chosen = look_for(hosts, HEALTH_RETRY, when);
 	if (chosen == hosts->count)
 		chosen = nearest(hosts, when->gap);
 	hosts->next = takes_turns ? (chosen + 1) % hosts->count : chosen;
@@ -142,7 +142,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 }
 
 /* Another one may not try it until its gap is over again. */
-static bool begin_test(struct host_place *place, usec_t now)
+static bool begin_test(struct host_addr *place, usec_t now)
 {
 	if (place->has_failed)
 		place->failed_at = now;
@@ -169,7 +169,7 @@ static bool is_same_list(const struct host *host, const struct address *addresse
 /* The addresses that stay keep what is known of them. */
 static bool learn(struct host *host, const struct address *addresses, unsigned int count)
 {
-	struct host_place *list;
+	struct host_addr *list;
 
 	if (is_same_list(host, addresses, count))
 		return true;
@@ -177,7 +177,7 @@ static bool learn(struct host *host, const struct address *addresses, unsigned i
 	if (!list)
 		return false;
 	for (unsigned int i = 0; i < count; i++) {
-		const struct host_place *known = find_place(host, &addresses[i]);
+		const struct host_addr *known = find_place(host, &addresses[i]);
 
 		if (known != &host->self)
 			list[i] = *known;
@@ -189,16 +189,16 @@ static bool learn(struct host *host, const struct address *addresses, unsigned i
 	return true;
 }
 
-static struct host_place *look_in(struct host *host, const struct address *next,
-                                  enum standing least, const struct hosts_when *when)
+static struct host_addr *look_in(struct host *host, const struct address *next, enum standing least,
+                                 const struct hosts_when *when)
 {
-	struct host_place *from = find_place(host, next);
+	struct host_addr *from = find_place(host, next);
 	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
 
 	for (unsigned int i = 0; i < host->count; i++) {
-		struct host_place *place = &host->list[(start + i) % host->count];
+		struct host_addr *place = &host->list[(start + i) % host->count];
 
-		if (place_standing(place, when->now, when->gap) >= least)
+		if (address_health(place, when->now, when->gap) >= least)
 			return place;
 	}
 	return NULL;
@@ -210,16 +210,16 @@ const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
                                  bool *is_test)
 {
 	struct host *host = &hosts->list[index];
-	struct host_place *place;
+	struct host_addr *place;
 
 	if (count == 0 || !learn(host, addresses, count))
 		return NULL;
 	host->self.has_failed = false; /* its name was found */
-	place = look_in(host, next, when->may_test ? STANDING_DUE : STANDING_GOOD, when);
+	place = look_in(host, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
 	if (!place)
-		place = look_in(host, next, STANDING_DUE, when);
+		place = look_in(host, next, HEALTH_RETRY, when);
 	if (!place)
-		place = look_in(host, next, STANDING_OUT, when);
+		place = look_in(host, next, HEALTH_DOWN, when);
 	*is_test = begin_test(place, when->now);
 	return &place->address;
 }
@@ -229,7 +229,7 @@ const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
 void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
                   usec_t now)
 {
-	struct host_place *place;
+	struct host_addr *place;
 
 	if (index >= hosts->count)
 		return;
@@ -261,13 +261,13 @@ enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int index,
 	                            : HOST_UNTRIED;
 }
 
-static void forgive(struct host_place *place)
+static void forgive(struct host_addr *place)
 {
 	place->has_failed = false;
 	place->protocol = HOST_UNTRIED;
 }
 
-void hosts_forgive(struct hosts *hosts)
+void hosts_reset(struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
@@ -311,7 +311,7 @@ bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_ho
 	struct bytes host;
 
 	if (hosts->text && strcmp(hosts->text, text) == 0 && hosts->how == how) {
-		hosts_forgive(hosts);
+		hosts_reset(hosts);
 		return true;
 	}
 	for (const char *list = text; config_host_next(&list, &host);)

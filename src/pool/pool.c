@@ -218,11 +218,11 @@ bool pool_has_failed_lately(const struct pool *pool)
 	return pool->failed_at && loop_now(loop_of(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
-void pool_forgive(struct pool *pool)
+void pool_reset_retry(struct pool *pool)
 {
 	pool->is_failing = pool->is_hopeful = false;
 	pool->probes_left = 0;
-	hosts_forgive(&pool->hosts);
+	hosts_reset(&pool->hosts);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */

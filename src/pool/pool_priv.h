@@ -85,7 +85,7 @@ void pool_leave_blocked(struct pool *pool);
 usec_t pool_retry_gap(const struct pool *pool);
 usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
 bool pool_is_backing_off(const struct pool *pool);
-void pool_forgive(struct pool *pool); /* it may try at once */
+void pool_reset_retry(struct pool *pool); /* it may try at once */
 void pool_refuse(struct pool *pool, const struct err *err);
 
 /* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */

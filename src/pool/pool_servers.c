@@ -128,7 +128,7 @@ static void try_again(struct pool *pool)
 {
 	if (!pool->is_failing)
 		return;
-	pool_forgive(pool);
+	pool_reset_retry(pool);
 	pool_wake(pool);
 }
 
@@ -267,7 +267,7 @@ void pool_recycle(struct pool *pool, const char *reason)
 		each_in(pool, SERVER_LENT, fast_close, reason);
 	pool->has_welcome = false;
 	buf_free(&pool->welcome);
-	pool_forgive(pool);
+	pool_reset_retry(pool);
 	pool_wake(pool);
 }
 

@@ -40,7 +40,7 @@ static void configure_hosts(struct pool *pool)
 
 	if (!hosts_configure(&pool->hosts, list, entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
-	pool_forgive(pool); /* what failed may have been mended */
+	pool_reset_retry(pool); /* what failed may have been mended */
 }
 
 void pool_configure(struct pool *pool)

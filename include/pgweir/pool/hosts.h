@@ -22,7 +22,7 @@ enum host_protocol {
 	HOST_OLD         /* it does not understand them: it is asked for 3.0 */
 };
 
-struct host_place {
+struct host_addr {
 	struct address address; /* port 0 */
 	usec_t failed_at;       /* good if has_failed; or when its probation began */
 	bool has_failed;        /* and nobody got in since */
@@ -30,9 +30,9 @@ struct host_place {
 };
 
 struct host {
-	const char *name;        /* "" = there is none */
-	struct host_place self;  /* a Unix socket, or a name that was not found: no address */
-	struct host_place *list; /* the addresses of the last lookup; NULL: none yet */
+	const char *name;       /* "" = there is none */
+	struct host_addr self;  /* a Unix socket, or a name that was not found: no address */
+	struct host_addr *list; /* the addresses of the last lookup; NULL: none yet */
 	unsigned int count;
 };
 
@@ -62,7 +62,7 @@ bool hosts_configure(struct hosts *hosts, const char *text, enum load_balance_ho
 void hosts_done(struct hosts *hosts);
 
 /* All may be tried at once, and in a new protocol. */
-void hosts_forgive(struct hosts *hosts);
+void hosts_reset(struct hosts *hosts);
 
 /* The host for the next connection. There is always one. */
 unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when);

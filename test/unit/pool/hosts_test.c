@@ -168,7 +168,7 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	ck_assert(hosts_has_good(&scene.hosts));
 	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
-	hosts_forgive(&scene.hosts);
+	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
 	hosts_done(&scene.hosts);
@@ -255,7 +255,7 @@ START_TEST(hosts_remember_protocols)
 	ck_assert_ptr_nonnull(hosts_pick(&hosts, 1, other, 2, first, &when, &is_test));
 	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_NEGOTIATES);
 
-	hosts_forgive(&hosts);
+	hosts_reset(&hosts);
 	ck_assert_int_eq(hosts_protocol(&hosts, 0, NULL), HOST_UNTRIED);
 	ck_assert_int_eq(hosts_protocol(&hosts, 1, second), HOST_UNTRIED);
 	hosts_done(&hosts);
