@@ -52,7 +52,7 @@ struct thing {
 /* ---- who said so ---- */
 
 static const char *by_place(struct limit_row *row, const char *whose, const char *name,
-                            struct place place)
+                            struct source_pos place)
 {
 	snprintf(row->source_room, sizeof(row->source_room), "%s:%d (%s %s)",
 	         place.file ? place.file : "?", place.line, whose, name);

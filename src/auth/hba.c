@@ -91,7 +91,7 @@ static struct hba *load(const char *path, struct bytes text, struct ident *ident
 	};
 
 	if (!load.hba) {
-		problems_add(problems, (struct place){ path, 0 }, "no memory");
+		problems_add(problems, (struct source_pos){ path, 0 }, "no memory");
 		ident_free(&ident);
 		return NULL;
 	}
@@ -104,7 +104,7 @@ static struct hba *load(const char *path, struct bytes text, struct ident *ident
 	load.hba->files = load.reader.files;
 	load.hba->file_count = load.reader.file_count;
 	if (load.hba->count == 0 && !problems_any(problems))
-		problems_add(problems, (struct place){ path ? path : "hba", 0 },
+		problems_add(problems, (struct source_pos){ path ? path : "hba", 0 },
 		             "there is no rule in it: nobody could come in");
 	if (problems_any(problems))
 		hba_release(&load.hba);
@@ -131,7 +131,7 @@ const char *hba_rule_flaw(const struct hba_rule *rule) { return rule->flaw; }
 
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule) { return rule->client_cert; }
 
-struct place hba_rule_place(const struct hba_rule *rule) { return rule->place; }
+struct source_pos hba_rule_source_pos(const struct hba_rule *rule) { return rule->place; }
 
 const char *hba_rule_options(const struct hba_rule *rule)
 {

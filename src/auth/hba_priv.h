@@ -22,7 +22,7 @@ enum hba_where {
 };
 
 struct hba_rule {
-	struct place place;
+	struct source_pos place;
 	enum hba_type type;
 	enum hba_method method;
 	enum hba_client_cert client_cert;

@@ -17,7 +17,7 @@
 #include "pgweir/base/banned.h"
 
 struct mapping {
-	struct place place;
+	struct source_pos place;
 	char *map;
 	struct pattern system_user;
 	struct pattern user;
@@ -108,7 +108,7 @@ static struct ident *load(const char *path, struct bytes text, const char *name,
 	size_t count = problems->count + problems->dropped_count;
 
 	if (!load.ident) {
-		problems_add(problems, (struct place){ name, 0 }, "no memory");
+		problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
 		return NULL;
 	}
 	if (path)

@@ -23,7 +23,7 @@
 /* The words of a line as they are found. */
 struct words {
 	struct rule_reader *reader;
-	struct place place;
+	struct source_pos place;
 	struct buf text; /* each with a zero behind it */
 	struct rule_word *at;
 	size_t count, room, field_count;
@@ -136,7 +136,7 @@ static bool read_whole(FILE *file, struct buf *text)
 /* A copy of a file's name that lives as long as the reader. NULL: complained of. */
 static const char *keep_name(struct rule_reader *reader, const char *path)
 {
-	struct place place = { path, 0 };
+	struct source_pos place = { path, 0 };
 	char **grown, *name;
 
 	if (reader->file_count == RULEFILE_FILES_MAX) {
@@ -161,7 +161,7 @@ static void read_file(struct rule_reader *reader, const char *path, struct words
 	struct buf text = { .limit = RULEFILE_BYTES_MAX + READ_PIECE + 1 };
 	const char *name;
 	FILE *file = fopen(path, "re");
-	struct place place = { path, 0 };
+	struct source_pos place = { path, 0 };
 
 	if (!file && errno == ENOENT && may_be_missing)
 		return;
@@ -315,7 +315,7 @@ static bool take_include(struct words *words)
 	return false;
 }
 
-static void read_line(struct rule_reader *reader, struct place place, char *line)
+static void read_line(struct rule_reader *reader, struct source_pos place, char *line)
 {
 	struct words words = { .reader = reader, .place = place, .text.limit = RULEFILE_BYTES_MAX };
 
@@ -355,12 +355,12 @@ static char *end_of_line(char *line, char *end, int *line_count)
 static void read_text(struct rule_reader *reader, char *text, size_t count, const char *name,
                       struct words *into)
 {
-	struct place place = { name, 1 };
+	struct source_pos place = { name, 1 };
 	char *line = text, *end = text + count;
-	struct place before;
+	struct source_pos before;
 
 	if (memchr(text, 0, count)) {
-		problems_add(reader->problems, (struct place){ name, 0 },
+		problems_add(reader->problems, (struct source_pos){ name, 0 },
 		             "a zero byte: this is not a text file");
 		return;
 	}

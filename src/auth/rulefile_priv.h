@@ -23,7 +23,8 @@ struct rule_word {
 
 /* One line with at least one word; good during the call only. */
 struct rule_line {
-	struct place place; /* of its begin; the file's name is good as long as the reader is */
+	struct source_pos
+	    place; /* of its begin; the file's name is good as long as the reader is */
 	const struct rule_word *words; /* field by field */
 	size_t word_count, field_count;
 };

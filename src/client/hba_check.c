@@ -224,7 +224,7 @@ static void follow(struct client *client, const struct hba_rule *rule)
 {
 	const struct hba_check *hba_check = client->login->hba_check;
 	enum hba_method method = hba_rule_method(rule);
-	struct place place = hba_rule_place(rule);
+	struct source_pos place = hba_rule_source_pos(rule);
 	bool is_proven = false;
 
 	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, hba_method_name(method));

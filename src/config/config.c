@@ -137,11 +137,11 @@ static const struct {
 	const char *what;
 	bool (*add)(struct config_entries *entries, const char *name, char *text, struct buf *notes,
 	            struct err *err);
-	struct place *(*place_of)(struct config_entries *entries, const char *name);
+	struct source_pos *(*place_of)(struct config_entries *entries, const char *name);
 } entry_sections[] = {
-	{ INI_DATABASES, "database", entries_add_database, entries_place_of_database },
-	{ INI_USERS, "user", entries_add_user, entries_place_of_user },
-	{ INI_PEERS, "peer", entries_add_peer, entries_place_of_peer },
+	{ INI_DATABASES, "database", entries_add_database, entries_source_pos_of_database },
+	{ INI_USERS, "user", entries_add_user, entries_source_pos_of_user },
+	{ INI_PEERS, "peer", entries_add_peer, entries_source_pos_of_peer },
 };
 
 /*
@@ -170,7 +170,7 @@ static void load_stray(struct load *load, const struct ini_pair *pair, const cha
 static void load_entry(struct load *load, const struct ini_pair *pair, size_t index)
 {
 	struct config_entries *entries = load->config->entries;
-	const struct place *before = entry_sections[index].place_of(entries, pair->name);
+	const struct source_pos *before = entry_sections[index].place_of(entries, pair->name);
 	struct problems *problems = load->reader.problems;
 	struct buf notes = { 0 };
 	struct err err;
@@ -183,8 +183,8 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 		problems_add(problems, pair->place, "%s", err.text);
 	else
 		*entry_sections[index].place_of(entries, pair->name) =
-		    (struct place){ entries_file_name(entries, pair->place.file),
-			            pair->place.line };
+		    (struct source_pos){ entries_file_name(entries, pair->place.file),
+			                 pair->place.line };
 	if (notes.count)
 		problems_warn(problems, pair->place, "%s \"%s\": %s", entry_sections[index].what,
 		              pair->name, buf_text(&notes));
@@ -210,7 +210,7 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 /* Judges the whole. */
 static void load_judge(struct load *load, const char *name)
 {
-	struct place place = { name, 0 };
+	struct source_pos place = { name, 0 };
 
 	/* a file that could not be read has been complained of already */
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
@@ -231,7 +231,7 @@ static bool load_begin(struct load *load, const char *name, struct problems *pro
 {
 	*load = (struct load){ .reader = { .pair = load_pair, .problems = problems },
 		               .config = config_new() };
-	return load->config || problems_add(problems, (struct place){ name, 0 }, "no memory");
+	return load->config || problems_add(problems, (struct source_pos){ name, 0 }, "no memory");
 }
 
 static void load_file(struct load *load, const char *path)
@@ -242,7 +242,7 @@ static void load_file(struct load *load, const char *path)
 		return;
 	load->config->conffile = strdup(path);
 	if (!load->config->conffile)
-		problems_add(load->reader.problems, (struct place){ path, 0 }, "no memory");
+		problems_add(load->reader.problems, (struct source_pos){ path, 0 }, "no memory");
 }
 
 const struct config *config_load(const char *path, struct problems *problems)

@@ -182,7 +182,7 @@ bool entries_add_user(struct config_entries *entries, const char *name, char *te
 	return err_prefix(err, "user \"%s\": ", name);
 }
 
-struct place *entries_place_of_database(struct config_entries *entries, const char *name)
+struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name)
 {
 	struct config_database *database;
 
@@ -193,7 +193,7 @@ struct place *entries_place_of_database(struct config_entries *entries, const ch
 	return database ? &database->place : NULL;
 }
 
-struct place *entries_place_of_user(struct config_entries *entries, const char *name)
+struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name)
 {
 	struct config_user *user;
 

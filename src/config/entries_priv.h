@@ -40,9 +40,9 @@ bool entries_add_peer(struct config_entries *entries, const char *name, char *te
  * Where the entry of this name stands, to be read and written; NULL: there is none. A file's
  * name is as entries_file_name() has it.
  */
-struct place *entries_place_of_database(struct config_entries *entries, const char *name);
-struct place *entries_place_of_user(struct config_entries *entries, const char *name);
-struct place *entries_place_of_peer(struct config_entries *entries, const char *name);
+struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name);
+struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name);
+struct source_pos *entries_source_pos_of_peer(struct config_entries *entries, const char *name);
 
 /* A copy of the name that lasts as long as the entries; NULL: no memory. */
 const char *entries_file_name(struct config_entries *entries, const char *file);

@@ -30,7 +30,7 @@ static const struct {
 	{ "users", INI_USERS },        { "peers", INI_PEERS },
 };
 
-static void refuse_section(struct ini_reader *reader, struct place place, const char *name)
+static void refuse_section(struct ini_reader *reader, struct source_pos place, const char *name)
 {
 	struct nearest nearest = nearest_begin(name);
 
@@ -46,7 +46,7 @@ static void refuse_section(struct ini_reader *reader, struct place place, const 
 		             name);
 }
 
-static void read_section(struct ini_reader *reader, struct place place, char *line)
+static void read_section(struct ini_reader *reader, struct source_pos place, char *line)
 {
 	char *end = strchr(line, ']');
 
@@ -68,7 +68,7 @@ static void read_section(struct ini_reader *reader, struct place place, char *li
 		refuse_section(reader, place, line);
 }
 
-static void read_include(struct ini_reader *reader, struct place place, char *line)
+static void read_include(struct ini_reader *reader, struct source_pos place, char *line)
 {
 	static const char word[] = "%include";
 	size_t count = sizeof(word) - 1;
@@ -112,7 +112,7 @@ static char *take_quoted(char **at)
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || (c && strchr("_.-*", c)); }
 
-static void read_pair(struct ini_reader *reader, struct place place, char *line)
+static void read_pair(struct ini_reader *reader, struct source_pos place, char *line)
 {
 	struct ini_pair pair = { reader->section, place, line, NULL };
 	char *at = line, *end;
@@ -146,7 +146,7 @@ static void read_pair(struct ini_reader *reader, struct place place, char *line)
 	reader->pair(reader, &pair);
 }
 
-static void read_line(struct ini_reader *reader, struct place place, char *line, size_t count)
+static void read_line(struct ini_reader *reader, struct source_pos place, char *line, size_t count)
 {
 	if (memchr(line, 0, count)) {
 		problems_add(reader->problems, place, "a zero byte: this is not a text file");
@@ -172,7 +172,7 @@ static void read_line(struct ini_reader *reader, struct place place, char *line,
 static void read_lines(struct ini_reader *reader, char *text, size_t count, const char *name)
 {
 	static const char byte_order_mark[] = "\xEF\xBB\xBF";
-	struct place place = { name, 0 };
+	struct source_pos place = { name, 0 };
 	char *line = text, *end = text + count;
 
 	if (strncmp(text, byte_order_mark, 3) == 0)
@@ -191,7 +191,7 @@ static void read_lines(struct ini_reader *reader, char *text, size_t count, cons
 
 static bool may_read(struct ini_reader *reader, const char *name, size_t count)
 {
-	struct place place = { name, 0 };
+	struct source_pos place = { name, 0 };
 
 	if (count > INI_BYTES_MAX - reader->byte_count)
 		return problems_add(reader->problems, place, "more than %zu MB of configuration",
@@ -220,7 +220,7 @@ static bool read_whole(FILE *file, struct buf *text)
 void ini_read_file(struct ini_reader *reader, const char *path)
 {
 	struct buf text = { .limit = INI_BYTES_MAX + READ_PIECE + 1 };
-	struct place place = { path, 0 };
+	struct source_pos place = { path, 0 };
 	FILE *file;
 	bool is_read;
 
@@ -258,6 +258,7 @@ void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *na
 	if (buf_ok(&copy))
 		read_lines(reader, copy.at, copy.count, name);
 	else
-		problems_add(reader->problems, (struct place){ name, 0 }, "no memory to read it");
+		problems_add(reader->problems, (struct source_pos){ name, 0 },
+		             "no memory to read it");
 	buf_wipe(&copy);
 }

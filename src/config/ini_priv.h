@@ -24,7 +24,7 @@ enum ini_section {
 /* One `name = value`, unquoted and trimmed; good during the call only. */
 struct ini_pair {
 	enum ini_section section;
-	struct place place;
+	struct source_pos place;
 	const char *name;
 	char *value; /* the rest of the line; may be written into */
 };

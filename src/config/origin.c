@@ -72,29 +72,29 @@ static const char *main_file(const struct config *config)
 	return origin.kind == ORIGIN_FILE ? origin.file : config->conffile;
 }
 
-struct place config_place(const struct config *config, const char *name)
+struct source_pos config_source_pos(const struct config *config, const char *name)
 {
 	const struct origin *origin = find(config, name);
 
 	if (origin && origin->kind == ORIGIN_FILE)
-		return (struct place){ origin->file, origin->line };
+		return (struct source_pos){ origin->file, origin->line };
 	if (origin && origin->kind == ORIGIN_SET)
-		return (struct place){ NULL, 0 };
-	return (struct place){ main_file(config), 0 };
+		return (struct source_pos){ NULL, 0 };
+	return (struct source_pos){ main_file(config), 0 };
 }
 
-struct place config_place_of_text(const struct config *config, const char *text)
+struct source_pos config_source_pos_of_text(const struct config *config, const char *text)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
 	size_t count = strspn(text, letters);
-	struct place first = { NULL, 0 };
+	struct source_pos first = { NULL, 0 };
 	char name[64];
 
 	for (bool is_first = true; *text; is_first = false) {
-		struct place place;
+		struct source_pos place;
 
 		snprintf(name, sizeof(name), "%.*s", (int)count, text);
-		place = config_place(config, name);
+		place = config_source_pos(config, name);
 		if (place.line || (is_first && !setting_find(name)))
 			return place;
 		if (is_first)
@@ -113,7 +113,7 @@ bool origins_make(struct config *config, const struct config *old)
 	return config->origins != NULL;
 }
 
-void origins_note_file(struct config *config, const char *name, struct place place)
+void origins_note_file(struct config *config, const char *name, struct source_pos place)
 {
 	struct origin *origin = find(config, name);
 	const char *file = entries_file_name(config->entries, place.file);
@@ -135,7 +135,7 @@ void origins_take(struct config *config, const struct config *from, const char *
 	struct origin origin = config_origin(from, name);
 
 	if (origin.kind == ORIGIN_FILE)
-		origins_note_file(config, name, (struct place){ origin.file, origin.line });
+		origins_note_file(config, name, (struct source_pos){ origin.file, origin.line });
 	else
 		*find(config, name) = origin;
 }

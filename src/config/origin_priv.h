@@ -11,7 +11,7 @@
 bool origins_make(struct config *config, const struct config *old);
 
 /* Without memory, or for what is no setting, nothing is noted. */
-void origins_note_file(struct config *config, const char *name, struct place place);
+void origins_note_file(struct config *config, const char *name, struct source_pos place);
 void origins_note_set(struct config *config, const char *name);
 
 /* The value was taken from another snapshot, whose entries may go. */

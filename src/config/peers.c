@@ -109,7 +109,7 @@ bool entries_add_peer(struct config_entries *entries, const char *name, char *te
 	       err_prefix(err, "peer \"%.64s\": ", name);
 }
 
-struct place *entries_place_of_peer(struct config_entries *entries, const char *name)
+struct source_pos *entries_source_pos_of_peer(struct config_entries *entries, const char *name)
 {
 	struct config_peer *peer;
 	struct err err;

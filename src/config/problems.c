@@ -14,8 +14,8 @@
 #define PROBLEM_TEXT_MAX 2048
 
 /* `file:line: ` and the words; NULL: no memory. The caller frees. */
-__attribute__((format(printf, 2, 0))) static char *make_text(struct place place, const char *format,
-                                                             va_list args)
+__attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos place,
+                                                             const char *format, va_list args)
 {
 	struct buf text = { .limit = PROBLEM_TEXT_MAX };
 
@@ -42,7 +42,7 @@ static void file_text(char **texts, size_t *count, size_t *dropped_count, char *
 	}
 }
 
-bool problems_add(struct problems *problems, struct place place, const char *format, ...)
+bool problems_add(struct problems *problems, struct source_pos place, const char *format, ...)
 {
 	va_list args;
 
@@ -53,7 +53,7 @@ bool problems_add(struct problems *problems, struct place place, const char *for
 	return false;
 }
 
-void problems_warn(struct problems *problems, struct place place, const char *format, ...)
+void problems_warn(struct problems *problems, struct source_pos place, const char *format, ...)
 {
 	va_list args;
 

@@ -47,8 +47,8 @@ struct check {
 /* A problem that belongs to a setting. */
 static void complain(struct check *check, const char *setting, const char *text)
 {
-	problems_add(&check->problems, config_place(check->config, setting), "setting \"%s\": %s",
-	             setting, text);
+	problems_add(&check->problems, config_source_pos(check->config, setting),
+	             "setting \"%s\": %s", setting, text);
 }
 
 static bool can_be_read(struct check *check, const char *setting, const char *path)
@@ -86,7 +86,7 @@ static void judge_rules(struct check *check)
 /* The words begin with the setting's name. */
 static void report_setting(struct check *check, const struct err *err)
 {
-	problems_add(&check->problems, config_place_of_text(check->config, err->text), "%s",
+	problems_add(&check->problems, config_source_pos_of_text(check->config, err->text), "%s",
 	             err->text);
 }
 
@@ -118,7 +118,7 @@ static void judge_reload(struct check *check, const char *user)
 		const char *path = files[i].path;
 
 		if (path && faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0 && errno == EACCES)
-			problems_warn(&check->problems, config_place(config, files[i].setting),
+			problems_warn(&check->problems, config_source_pos(config, files[i].setting),
 			              "user %s may not read %s: RELOAD will fail", user, path);
 	}
 }
@@ -133,7 +133,8 @@ static void judge_start(struct check *check, const char *user)
 	if (!user)
 		user = config->user;
 	if (!privileges_borrow(&own, user, &err)) {
-		problems_add(&check->problems, config_place(config, "user"), "user: %s", err.text);
+		problems_add(&check->problems, config_source_pos(config, "user"), "user: %s",
+		             err.text);
 		return;
 	}
 	tls_sets_judge(config, report_tls, check);

@@ -54,11 +54,11 @@ bool daemon_load_hba(const struct config *config, struct hba **hba, struct probl
 
 	*hba = NULL;
 	if (!is_good)
-		problems_add(problems, config_place_of_text(config, err.text), "%s", err.text);
+		problems_add(problems, config_source_pos_of_text(config, err.text), "%s", err.text);
 	if (config->auth_type != AUTH_TYPE_HBA)
 		return is_good;
 	if (!*config->auth_hba_file)
-		return problems_add(problems, config_place(config, "auth_type"),
+		return problems_add(problems, config_source_pos(config, "auth_type"),
 		                    "auth_type = hba needs auth_hba_file");
 	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, problems);
 	if (!is_good)
@@ -321,7 +321,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 
 void daemon_say_where(const struct config *config, struct err *err)
 {
-	struct place place = config_place_of_text(config, err->text);
+	struct source_pos place = config_source_pos_of_text(config, err->text);
 
 	if (place.file && place.line)
 		err_prefix(err, "%s:%d: ", place.file, place.line);

@@ -110,8 +110,8 @@ static void lint_pairs(const struct config *config, struct problems *problems)
 {
 	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
 		if (doubts[i].is_so(config))
-			problems_warn(problems, config_place(config, doubts[i].setting), "%s %s",
-			              doubts[i].setting, doubts[i].says);
+			problems_warn(problems, config_source_pos(config, doubts[i].setting),
+			              "%s %s", doubts[i].setting, doubts[i].says);
 	}
 }
 
@@ -140,7 +140,8 @@ static void lint_ignored(const struct config *config, struct problems *problems)
 
 	for (size_t i = 0; i < list->count; i++) {
 		if (is_followed(config, list->names[i]))
-			problems_warn(problems, config_place(config, "ignore_startup_parameters"),
+			problems_warn(problems,
+			              config_source_pos(config, "ignore_startup_parameters"),
 			              "ignore_startup_parameters drops %s, which would be followed "
 			              "for each client",
 			              list->names[i]);
@@ -178,7 +179,7 @@ static void lint_console(const struct config *config, const struct users *users,
 {
 	for (size_t i = 0; i < names->count; i++) {
 		if (!users_find(users, names->names[i]))
-			problems_warn(problems, config_place(config, setting),
+			problems_warn(problems, config_source_pos(config, setting),
 			              "%s: \"%s\" is not in auth_file: nobody can log in to the "
 			              "console by that name",
 			              setting, names->names[i]);
@@ -203,7 +204,7 @@ static void lint_file(const struct config *config, const char *setting, const ch
 
 	if (path && *path && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
 	    (found.st_mode & (S_IROTH | S_IWOTH)))
-		problems_warn(problems, config_place(config, setting),
+		problems_warn(problems, config_source_pos(config, setting),
 		              "%s: everybody on this machine may %s %s, which has secrets in it "
 		              "(its mode is %04o)",
 		              setting, found.st_mode & S_IWOTH ? "change" : "read", path,
@@ -238,7 +239,7 @@ static void lint_descriptors(const struct config *config, struct problems *probl
 	struct err err;
 
 	if (limits_raise(&limits, &err) && expected > limits.files)
-		problems_warn(problems, config_place(config, "max_client_conn"),
+		problems_warn(problems, config_source_pos(config, "max_client_conn"),
 		              "max_client_conn: up to %lu files may be needed, but only %lu may be "
 		              "open here: raise the limit, or lower max_client_conn or pool sizes",
 		              expected, limits.files);

@@ -29,8 +29,8 @@
 static void complain(const struct config *config, struct problems *problems, const char *setting,
                      const char *what, const char *path)
 {
-	problems_add(problems, config_place(config, setting), "%s: %s %s: %s", setting, what, path,
-	             strerror(errno));
+	problems_add(problems, config_source_pos(config, setting), "%s: %s %s: %s", setting, what,
+	             path, strerror(errno));
 }
 
 /* ---- folders and files ---- */
@@ -53,7 +53,7 @@ static void judge_folder(const struct config *config, struct problems *problems,
 	struct stat found;
 
 	if (stat(folder, &found) != 0 && errno == ENOENT && is_made_by_others(folder)) {
-		problems_warn(problems, config_place(config, setting),
+		problems_warn(problems, config_source_pos(config, setting),
 		              "%s: there is no folder %s: the service must make it before the "
 		              "start (RuntimeDirectory, LogsDirectory)",
 		              setting, folder);
@@ -116,7 +116,7 @@ static void judge_pidfile(const struct config *config, struct problems *problems
 		return;
 	file = S_ISREG(found.st_mode) ? fopen(config->pidfile, "re") : NULL;
 	if (!S_ISREG(found.st_mode))
-		problems_add(problems, config_place(config, "pidfile"),
+		problems_add(problems, config_source_pos(config, "pidfile"),
 		             "pidfile: %s is in the way: it is not a file", config->pidfile);
 	if (!file)
 		return;
@@ -124,7 +124,7 @@ static void judge_pidfile(const struct config *config, struct problems *problems
 		text[0] = 0;
 	fclose(file);
 	if (!text_to_i64(text_trim(text), &number) || number <= 0)
-		problems_add(problems, config_place(config, "pidfile"),
+		problems_add(problems, config_source_pos(config, "pidfile"),
 		             "pidfile: %s is there and holds no pid: remove it if it is stale",
 		             config->pidfile);
 }
@@ -136,7 +136,7 @@ static void judge_group(const struct config *config, struct problems *problems)
 
 	if (*name && !getgrnam(name) &&
 	    !(text_to_i64(name, &number) && number >= 0 && number < UINT32_MAX))
-		problems_add(problems, config_place(config, "unix_socket_group"),
+		problems_add(problems, config_source_pos(config, "unix_socket_group"),
 		             "unix_socket_group: no such group: %s", name);
 }
 
@@ -151,21 +151,21 @@ static void judge_socket(const struct config *config, struct problems *problems)
 
 	if (!*folder && config->listen_addr.count == 0)
 		problems_warn(
-		    problems, config_place(config, "listen_addr"),
+		    problems, config_source_pos(config, "listen_addr"),
 		    "neither listen_addr nor unix_socket_dir is set: clients need sockets "
 		    "from the service manager");
 	if (!*folder)
 		return;
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", folder, config->listen_port);
 	if (!address_unix_name(&name, &size, path, &err))
-		problems_add(problems, config_place(config, "unix_socket_dir"),
+		problems_add(problems, config_source_pos(config, "unix_socket_dir"),
 		             "unix_socket_dir: %s", err.text);
 	if (*folder == '@')
 		return;
 	judge_folder(config, problems, "unix_socket_dir", folder);
 	judge_group(config, problems);
 	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode))
-		problems_add(problems, config_place(config, "unix_socket_dir"),
+		problems_add(problems, config_source_pos(config, "unix_socket_dir"),
 		             "unix_socket_dir: %s is in the way: it is not a socket", path);
 }
 
@@ -185,11 +185,12 @@ struct judging {
 	struct problems *problems;
 };
 
-static struct place place_of(const struct judging *judging, const struct config_database *database,
-                             bool is_own, const char *setting)
+static struct source_pos place_of(const struct judging *judging,
+                                  const struct config_database *database, bool is_own,
+                                  const char *setting)
 {
 	return is_own && database->place.file ? database->place
-	                                      : config_place(judging->config, setting);
+	                                      : config_source_pos(judging->config, setting);
 }
 
 /* Each entry, `*` too. */
@@ -292,7 +293,7 @@ static void judge_query(const struct judging *judging)
 	const struct config *config = judging->config;
 
 	if (has_own_query(config) && !has_asker(config))
-		problems_add(judging->problems, config_place(config, "auth_query"),
+		problems_add(judging->problems, config_source_pos(config, "auth_query"),
 		             "auth_query never runs: auth_user is not set");
 }
 
@@ -305,9 +306,11 @@ static void judge_auth_dbname(const struct judging *judging)
 	if (!name || has_database(config, name))
 		return;
 	if (has_asker(config))
-		problems_add(judging->problems, config_place(config, "auth_dbname"), format, name);
+		problems_add(judging->problems, config_source_pos(config, "auth_dbname"), format,
+		             name);
 	else
-		problems_warn(judging->problems, config_place(config, "auth_dbname"), format, name);
+		problems_warn(judging->problems, config_source_pos(config, "auth_dbname"), format,
+		              name);
 }
 
 void preflight_logins(const struct config *config, const struct users *users,

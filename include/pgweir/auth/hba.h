@@ -85,7 +85,7 @@ const char *hba_rule_flaw(const struct hba_rule *rule);
 const char *hba_rule_options(const struct hba_rule *rule);
 
 /* "file:line", for the log. */
-struct place hba_rule_place(const struct hba_rule *rule);
+struct source_pos hba_rule_source_pos(const struct hba_rule *rule);
 
 /* Whether who is `name` outside (system user, certificate) may come in as `user` by this rule. */
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,

@@ -52,7 +52,7 @@ struct config_database {
 	int max_db_client_connections;
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
-	struct place place;        /* where it stands; .file NULL: not known */
+	struct source_pos place;   /* where it stands; .file NULL: not known */
 	UT_hash_handle hh;
 };
 
@@ -70,7 +70,7 @@ struct config_user {
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
-	struct place place; /* as that of a database */
+	struct source_pos place; /* as that of a database */
 	UT_hash_handle hh;
 };
 

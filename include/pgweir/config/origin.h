@@ -22,12 +22,12 @@ struct origin config_origin(const struct config *config, const char *name);
  * The line that gave a setting its value: for problems. None did: the file as a whole; no file
  * at all if it was SET. `name` may be no setting's: then as one without a line.
  */
-struct place config_place(const struct config *config, const char *name);
+struct source_pos config_source_pos(const struct config *config, const char *name);
 
 /*
  * The same for words that begin with a setting's name; if no line gave that one its value, the
  * line of the next setting in the words that has one.
  */
-struct place config_place_of_text(const struct config *config, const char *text);
+struct source_pos config_source_pos_of_text(const struct config *config, const char *text);
 
 #endif

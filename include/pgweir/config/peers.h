@@ -17,8 +17,8 @@ struct config_peer {
 	int id;
 	char *host; /* never NULL; "/.." and "@.." = Unix socket there */
 	int port;
-	int pool_size;      /* as written: config_peer_pool_size() */
-	struct place place; /* where it stands; .file NULL: not known */
+	int pool_size;           /* as written: config_peer_pool_size() */
+	struct source_pos place; /* where it stands; .file NULL: not known */
 	UT_hash_handle hh;
 };
 

@@ -34,17 +34,17 @@ static inline bool problems_any(const struct problems *problems)
 }
 
 /* Where in the files something stands. */
-struct place {
+struct source_pos {
 	const char *file; /* NULL: in no file (a value by SET) */
 	int line;         /* from 1; 0 = the file as a whole */
 };
 
 /* Adds `file:line: ` and the words. Returns false, so that a failure is one line. */
-bool problems_add(struct problems *problems, struct place place, const char *format, ...)
+bool problems_add(struct problems *problems, struct source_pos place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Adds a warning in the same way. */
-void problems_warn(struct problems *problems, struct place place, const char *format, ...)
+void problems_warn(struct problems *problems, struct source_pos place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Adds words that say where by themselves. Returns false. */

@@ -364,8 +364,8 @@ START_TEST(the_first_rule_counts)
 	ck_assert_int_eq(hba_rule_method(rule_for(hba, "a")), HBA_MD5);
 	ck_assert_int_eq(hba_rule_method(rule_for(hba, "b")), HBA_REJECT);
 	ck_assert_int_eq(hba_rule_method(rule_for(hba, "c")), HBA_TRUST);
-	ck_assert_int_eq(hba_rule_place(rule_for(hba, "c")).line, 4);
-	ck_assert_str_eq(hba_rule_place(rule_for(hba, "c")).file, "hba");
+	ck_assert_int_eq(hba_rule_source_pos(rule_for(hba, "c")).line, 4);
+	ck_assert_str_eq(hba_rule_source_pos(rule_for(hba, "c")).file, "hba");
 	hba_release(&hba);
 }
 END_TEST

@@ -168,7 +168,7 @@ START_TEST(config_finds_the_line_of_words)
 {
 	const struct config *config = parse("[pgbouncer]\nclient_tls_sslmode = require\n");
 
-	ck_assert_int_eq(config_place_of_text(config, places[_i].text).line, places[_i].line);
+	ck_assert_int_eq(config_source_pos_of_text(config, places[_i].text).line, places[_i].line);
 	config_unref(&config);
 }
 END_TEST

@@ -11,8 +11,8 @@ START_TEST(problems_say_where)
 	struct problems problems = { 0 };
 
 	ck_assert(!problems_any(&problems));
-	ck_assert(!problems_add(&problems, (struct place){ "a.ini", 7 }, "no %s", "good"));
-	ck_assert(!problems_add(&problems, (struct place){ "b.ini", 0 }, "cannot open"));
+	ck_assert(!problems_add(&problems, (struct source_pos){ "a.ini", 7 }, "no %s", "good"));
+	ck_assert(!problems_add(&problems, (struct source_pos){ "b.ini", 0 }, "cannot open"));
 	ck_assert_uint_eq(problems.count, 2);
 	ck_assert_str_eq(problems.texts[0], "a.ini:7: no good");
 	ck_assert_str_eq(problems.texts[1], "b.ini: cannot open");
@@ -26,14 +26,14 @@ START_TEST(a_warning_is_no_problem)
 {
 	struct problems problems = { 0 };
 
-	problems_warn(&problems, (struct place){ "a.ini", 7 }, "look at %s", "this");
-	problems_warn(&problems, (struct place){ NULL, 0 }, "no file");
+	problems_warn(&problems, (struct source_pos){ "a.ini", 7 }, "look at %s", "this");
+	problems_warn(&problems, (struct source_pos){ NULL, 0 }, "no file");
 	ck_assert(!problems_any(&problems));
 	ck_assert_uint_eq(problems.warning_count, 2);
 	ck_assert_str_eq(problems.warnings[0], "a.ini:7: look at this");
 	ck_assert_str_eq(problems.warnings[1], "no file");
 	for (int i = 0; i < CONFIG_PROBLEMS_MAX; i++)
-		problems_warn(&problems, (struct place){ "a.ini", i + 1 }, "look");
+		problems_warn(&problems, (struct source_pos){ "a.ini", i + 1 }, "look");
 	ck_assert_uint_eq(problems.warning_count, CONFIG_PROBLEMS_MAX);
 	ck_assert_uint_eq(problems.dropped_warning_count, 2);
 	problems_done(&problems);
@@ -47,7 +47,7 @@ START_TEST(problems_are_bounded)
 	static char words[5000];
 
 	for (int i = 0; i < CONFIG_PROBLEMS_MAX + 3; i++)
-		problems_add(&problems, (struct place){ "a.ini", i + 1 }, "bad");
+		problems_add(&problems, (struct source_pos){ "a.ini", i + 1 }, "bad");
 	ck_assert_uint_eq(problems.count, CONFIG_PROBLEMS_MAX);
 	ck_assert_uint_eq(problems.dropped_count, 3);
 	problems_done(&problems);
@@ -55,7 +55,7 @@ START_TEST(problems_are_bounded)
 	/* a problem whose words are too many is still a problem */
 	for (size_t i = 0; i + 1 < sizeof(words); i++)
 		words[i] = 'x';
-	problems_add(&problems, (struct place){ "a.ini", 1 }, "%s", words);
+	problems_add(&problems, (struct source_pos){ "a.ini", 1 }, "%s", words);
 	ck_assert(problems_any(&problems));
 	problems_done(&problems);
 }
