@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../lib/room.h"
+#include "../lib/engine.h"
 #include "pgweir/client/handover.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SOCKETS_MAX 16
 
 struct play {
-	struct room room;
+	struct engine engine;
 	struct pools_arrival arrival;
 	int far_ends[SOCKETS_MAX];
 	size_t count;
@@ -42,13 +42,13 @@ static void give(struct play *play, char kind, struct bytes body)
 	struct err err;
 	int fd = -1;
 
-	if (is_client ? !client_judge(play->room.clients, body, &err)
-	              : !pools_judge(play->room.pools, kind, body, &err))
+	if (is_client ? !client_judge(play->engine.clients, body, &err)
+	              : !pools_judge(play->engine.pools, kind, body, &err))
 		return;
 	if (is_client || kind == HANDOVER_SERVER)
 		fd = make_socket(play);
 	if (is_client)
-		client_take(play->room.clients, &play->arrival, body, &fd);
+		client_take(play->engine.clients, &play->arrival, body, &fd);
 	else
 		pools_take(&play->arrival, kind, body, &fd);
 	if (fd >= 0)
@@ -60,8 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct play *play = calloc(1, sizeof(*play));
 	struct peer rest;
 
-	room_open(&play->room, "pool_mode = transaction\nmax_prepared_statements = 10", "");
-	play->arrival.pools = play->room.pools;
+	engine_open(&play->engine, "pool_mode = transaction\nmax_prepared_statements = 10", "");
+	play->arrival.pools = play->engine.pools;
 	while (size >= 3) {
 		size_t count = load_be16(data + 1);
 		char *body;
@@ -76,15 +76,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= 3 + count;
 	}
 	pools_take_end(&play->arrival);
-	clients_start(play->room.clients);
-	room_turn(&play->room);
+	clients_start(play->engine.clients);
+	engine_turn(&play->engine);
 	while (play->count)
 		close(play->far_ends[--play->count]);
-	room_turn(&play->room);
-	while ((rest = room_server(&play->room)).fd >= 0)
+	engine_turn(&play->engine);
+	while ((rest = engine_server(&play->engine)).fd >= 0)
 		peer_close(&rest);
 	pools_arrival_done(&play->arrival);
-	room_close(&play->room);
+	engine_close(&play->engine);
 	free(play);
 	return 0;
 }

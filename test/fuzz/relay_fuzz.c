@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../lib/room.h"
+#include "../lib/engine.h"
 #include "pgweir/pgwire/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,7 +30,7 @@ static const char *const modes[] = {
 };
 
 struct play {
-	struct room room;
+	struct engine engine;
 	struct peer peers[2 * PEERS]; /* clients, then servers */
 	const uint8_t *data;
 	size_t left;
@@ -46,7 +46,7 @@ static unsigned int take(struct play *play)
 
 static void drain(struct play *play, struct peer *peer)
 {
-	if (peer->fd >= 0 && strchr(peer_hear(&play->room, peer), '.'))
+	if (peer->fd >= 0 && strchr(peer_hear(&play->engine, peer), '.'))
 		peer_close(peer);
 }
 
@@ -134,7 +134,7 @@ static void say_message(struct play *play, struct peer *peer, bool is_cut)
 	cut = is_cut ? take(play) % out.count : 0;
 	if (cut) {
 		peer_say_bytes(peer, bytes_of(out.at, cut));
-		room_turn(&play->room);
+		engine_turn(&play->engine);
 	}
 	peer_say_bytes(peer, bytes_of(out.at + cut, out.count - cut));
 	buf_free(&out);
@@ -159,12 +159,12 @@ static void begin(struct play *play, struct peer *peer, bool in_order)
 	unsigned int who = take(play);
 
 	if (peer->is_server) {
-		*peer = room_server(&play->room);
+		*peer = engine_server(&play->engine);
 		if (peer->fd >= 0 && in_order)
 			peer_say(peer, "RSKZ");
 		return;
 	}
-	*peer = room_client(&play->room);
+	*peer = engine_client(&play->engine);
 	if (in_order)
 		peer_start(peer, users[who % 4], databases[(who >> 2) % 4]);
 }
@@ -190,7 +190,7 @@ static void act(struct play *play)
 			peer_close(peer);
 		break;
 	case 3:
-		room_turn(&play->room);
+		engine_turn(&play->engine);
 		break;
 	case 4:
 		drain(play, peer);
@@ -207,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	play->data = data;
 	play->left = size;
-	room_open(&play->room, modes[take(play) % (sizeof(modes) / sizeof(modes[0]))], "");
+	engine_open(&play->engine, modes[take(play) % (sizeof(modes) / sizeof(modes[0]))], "");
 	for (size_t i = 0; i < 2 * PEERS; i++)
 		play->peers[i] = (struct peer){ .fd = -1, .is_server = i >= PEERS };
 	while (play->left)
@@ -216,10 +216,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		drain(play, &play->peers[i]);
 	for (size_t i = 0; i < 2 * PEERS; i++)
 		peer_close(&play->peers[i]);
-	room_turn(&play->room);
-	while ((rest = room_server(&play->room)).fd >= 0)
+	engine_turn(&play->engine);
+	while ((rest = engine_server(&play->engine)).fd >= 0)
 		peer_close(&rest);
-	room_close(&play->room);
+	engine_close(&play->engine);
 	free(play);
 	return 0;
 }

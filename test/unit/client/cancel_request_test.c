@@ -3,7 +3,7 @@
  * client/canceling.c and pool/peer_pool.c with a real loop: whose request goes where.
  * The peers are a Unix socket in the test's own hands.
  */
-#include "../../lib/room.h"
+#include "../../lib/engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #define PEER_ID 2
 
 struct stage {
-	struct room room;
+	struct engine engine;
 	int listening; /* the peer's */
 	char host[64];
 };
@@ -48,12 +48,12 @@ static void open_stage(struct stage *stage, const char *settings)
 	snprintf(text, sizeof(text),
 	         "%s\n[peers]\n%d = host=/own/is/never/used\n%d = host=%s pool_size=1\n", settings,
 	         OWN_ID, PEER_ID, stage->host);
-	room_open(&stage->room, text, "");
+	engine_open(&stage->engine, text, "");
 }
 
 static void close_stage(struct stage *stage)
 {
-	room_close(&stage->room);
+	engine_close(&stage->engine);
 	close(stage->listening);
 }
 
@@ -67,30 +67,30 @@ static void reload(struct stage *stage, const char *settings, const char *peers)
 	snprintf(text, sizeof(text),
 	         "[databases]\nd0 = host=%s port=5432\n[pgbouncer]\nauth_type = trust\n%s\n"
 	         "[peers]\n%s\n",
-	         stage->room.host, settings, peers);
+	         stage->engine.host, settings, peers);
 	config = config_parse(bytes_text(text), "f", &problems);
 	ck_assert_ptr_nonnull(config);
-	pools_configure(stage->room.pools, config, stage->room.users);
-	clients_configure(stage->room.clients, config, stage->room.users);
+	pools_configure(stage->engine.pools, config, stage->engine.users);
+	clients_configure(stage->engine.clients, config, stage->engine.users);
 	config_unref(&config);
 }
 
 static struct peer request(struct stage *stage, const void *key, size_t count)
 {
-	struct peer client = room_client(&stage->room);
+	struct peer client = engine_client(&stage->engine);
 	struct buf out = { 0 };
 
 	message_cancel(&out, bytes_of(key, count));
 	ck_assert(peer_say_bytes(&client, buf_bytes(&out)));
 	buf_free(&out);
-	room_turn(&stage->room);
+	engine_turn(&stage->engine);
 	return client;
 }
 
 /* What has come to the peer; -1: nothing. */
 static int at_peer(struct stage *stage)
 {
-	room_turn(&stage->room);
+	engine_turn(&stage->engine);
 	return accept4(stage->listening, NULL, NULL, SOCK_NONBLOCK);
 }
 
@@ -99,7 +99,7 @@ static void check_forwarded(struct stage *stage, int fd, const void *key, size_t
 	struct buf wanted = { 0 };
 	char got[512];
 
-	room_turn(&stage->room);
+	engine_turn(&stage->engine);
 	message_cancel(&wanted, bytes_of(key, count));
 	ck_assert_int_eq(recv(fd, got, sizeof(got), MSG_DONTWAIT), (ssize_t)wanted.count);
 	ck_assert(memcmp(got, wanted.at, wanted.count) == 0);
@@ -108,7 +108,7 @@ static void check_forwarded(struct stage *stage, int fd, const void *key, size_t
 
 static bool is_closed(struct stage *stage, struct peer *client)
 {
-	return strcmp(peer_hear(&stage->room, client), ".") == 0;
+	return strcmp(peer_hear(&stage->engine, client), ".") == 0;
 }
 
 static const struct {
@@ -145,7 +145,7 @@ START_TEST(requests_are_routed)
 	ck_assert_msg((fd >= 0) == (requests[_i].forwarded != NULL), "%s", requests[_i].says);
 	if (fd >= 0) {
 		check_forwarded(&stage, fd, requests[_i].forwarded, requests[_i].count);
-		ck_assert_str_eq(peer_hear(&stage.room, &client), "");
+		ck_assert_str_eq(peer_hear(&stage.engine, &client), "");
 		close(fd);
 	}
 	ck_assert_msg(is_closed(&stage, &client), "%s", requests[_i].says);
@@ -165,14 +165,14 @@ START_TEST(requests_wait_for_their_turn)
 	for (size_t i = 0; i < 3; i++)
 		clients[i] = request(&stage, "x\2\0abcd\3", 8);
 	for (size_t i = 0; i < 3; i++) {
-		const struct peer_pool *pool = peer_pool_find(stage.room.pools, PEER_ID);
+		const struct peer_pool *pool = peer_pool_find(stage.engine.pools, PEER_ID);
 
 		fd = at_peer(&stage);
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_lt(at_peer(&stage), 0);
 		ck_assert_uint_eq(pool->counts[FORWARD_SENT], 1);
 		ck_assert_uint_eq(pool->counts[FORWARD_WAITING], 2 - i);
-		ck_assert_str_eq(client_state_name(TAILQ_FIRST(&stage.room.clients->list)),
+		ck_assert_str_eq(client_state_name(TAILQ_FIRST(&stage.engine.clients->list)),
 		                 "active_cancel_req");
 		close(fd);
 		ck_assert(is_closed(&stage, &clients[i]));
@@ -200,8 +200,8 @@ START_TEST(requests_outlive_their_client)
 	fd = at_peer(&stage);
 	check_forwarded(&stage, fd, "x\2\0efgh\2", 8);
 	close(fd);
-	room_turn(&stage.room);
-	ck_assert_uint_eq(stage.room.clients->count, 0);
+	engine_turn(&stage.engine);
+	ck_assert_uint_eq(stage.engine.clients->count, 0);
 	close_stage(&stage);
 }
 END_TEST
@@ -221,11 +221,11 @@ START_TEST(reload_takes_a_peer_away)
 	ck_assert(is_closed(&stage, &waiting));
 	late = request(&stage, "x\2\0abcd\3", 8);
 	ck_assert(is_closed(&stage, &late));
-	ck_assert_str_eq(peer_hear(&stage.room, &sent), "");
-	ck_assert_uint_eq(stage.room.pools->peers.count, 1);
+	ck_assert_str_eq(peer_hear(&stage.engine, &sent), "");
+	ck_assert_uint_eq(stage.engine.pools->peers.count, 1);
 	close(fd);
 	ck_assert(is_closed(&stage, &sent));
-	ck_assert_uint_eq(stage.room.pools->peers.count, 0);
+	ck_assert_uint_eq(stage.engine.pools->peers.count, 0);
 	ck_assert_int_lt(at_peer(&stage), 0);
 	peer_close(&sent);
 	peer_close(&waiting);
@@ -245,12 +245,12 @@ START_TEST(reload_moves_a_peer)
 	sent = request(&stage, "x\2\0abcd\3", 8);
 	waiting = request(&stage, "x\2\0efgh\3", 8);
 	fd = at_peer(&stage);
-	snprintf(peers, sizeof(peers), "2 = host=%s port=5432", stage.room.host);
+	snprintf(peers, sizeof(peers), "2 = host=%s port=5432", stage.engine.host);
 	reload(&stage, "peer_id = 1", peers);
 	close(fd);
 	ck_assert(is_closed(&stage, &sent));
 	ck_assert_int_lt(at_peer(&stage), 0);
-	fd = accept4(stage.room.listening, NULL, NULL, SOCK_NONBLOCK);
+	fd = accept4(stage.engine.listening, NULL, NULL, SOCK_NONBLOCK);
 	check_forwarded(&stage, fd, "x\2\0efgh\2", 8);
 	close(fd);
 	ck_assert(is_closed(&stage, &waiting));
@@ -279,7 +279,7 @@ START_TEST(peer_is_dead)
 END_TEST
 
 /* All ends while requests are under way: nothing leaks, nobody is called back. */
-START_TEST(room_closes_meanwhile)
+START_TEST(engine_closes_meanwhile)
 {
 	struct stage stage;
 	struct peer first, second;
@@ -308,23 +308,23 @@ START_TEST(request_is_killed)
 	open_stage(&stage, "peer_id = 1");
 	client = request(&stage, "x\2\0abcd\3", 8);
 	fd = at_peer(&stage);
-	killed = TAILQ_FIRST(&stage.room.clients->list);
-	ck_assert_ptr_eq(clients_find(stage.room.clients, killed->id), killed);
+	killed = TAILQ_FIRST(&stage.engine.clients->list);
+	ck_assert_ptr_eq(clients_find(stage.engine.clients, killed->id), killed);
 	clients_kill(killed);
 	ck_assert(is_closed(&stage, &client));
 	close(fd);
-	room_turn(&stage.room);
-	ck_assert_uint_eq(peer_pool_find(stage.room.pools, PEER_ID)->counts[FORWARD_SENT], 0);
+	engine_turn(&stage.engine);
+	ck_assert_uint_eq(peer_pool_find(stage.engine.pools, PEER_ID)->counts[FORWARD_SENT], 0);
 	peer_close(&client);
 	close_stage(&stage);
 }
 END_TEST
 
 /* The key is read off the client itself. */
-static struct peer log_in(struct room *room, struct peer *server, uint32_t version,
+static struct peer log_in(struct engine *engine, struct peer *server, uint32_t version,
                           unsigned char key[CANCEL_KEY_LONG_SIZE], size_t *key_size)
 {
-	struct peer client = room_client(room);
+	struct peer client = engine_client(engine);
 	struct buf packet = { 0 };
 	size_t at = message_startup_begin(&packet, version);
 	struct bytes its;
@@ -335,12 +335,12 @@ static struct peer log_in(struct room *room, struct peer *server, uint32_t versi
 	ck_assert(peer_say_bytes(&client, buf_bytes(&packet)));
 	buf_free(&packet);
 	if (server->fd < 0) {
-		*server = room_server(room);
-		ck_assert_str_eq(peer_hear(room, server), "^");
+		*server = engine_server(engine);
+		ck_assert_str_eq(peer_hear(engine, server), "^");
 		peer_say(server, "RSKZ");
 	}
-	ck_assert_str_eq(peer_hear(room, &client), "RSKZ");
-	its = client_key(TAILQ_LAST(&room->clients->list, client_list));
+	ck_assert_str_eq(peer_hear(engine, &client), "RSKZ");
+	its = client_key(TAILQ_LAST(&engine->clients->list, client_list));
 	memcpy(key, its.at, its.count);
 	*key_size = its.count;
 	return client;
@@ -352,8 +352,8 @@ static bool reaches_server(struct stage *stage, const unsigned char *key, size_t
 	struct peer canceler = request(stage, key, key_size);
 	int fd;
 
-	room_turn(&stage->room);
-	fd = accept4(stage->room.listening, NULL, NULL, SOCK_NONBLOCK);
+	engine_turn(&stage->engine);
+	fd = accept4(stage->engine.listening, NULL, NULL, SOCK_NONBLOCK);
 	if (fd >= 0)
 		close(fd);
 	ck_assert(is_closed(stage, &canceler));
@@ -392,27 +392,27 @@ START_TEST(own_keys_are_recognised)
 	size_t size;
 
 	open_stage(&stage, "");
-	old = log_in(&stage.room, &server, keys[_i].version, old_key, &size);
+	old = log_in(&stage.engine, &server, keys[_i].version, old_key, &size);
 	reload(&stage, "peer_id = 513", "");
-	signed_by_us = log_in(&stage.room, &server, keys[_i].version, key, &size);
+	signed_by_us = log_in(&stage.engine, &server, keys[_i].version, key, &size);
 	ck_assert_uint_eq(size, keys[_i].key_size);
 	ck_assert_int_eq(cancel_key_peer(bytes_of(key, size)), 513);
 	ck_assert_uint_eq(cancel_key_ttl(bytes_of(key, size)), CANCEL_KEY_TTL_MAX);
 	ck_assert_uint_eq(key[0] & 0x80, 0);
 
 	peer_say(&old, "Q");
-	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
+	ck_assert_str_eq(peer_hear(&stage.engine, &server), "Q");
 	ck_assert(reaches_server(&stage, old_key, size));
 	peer_say(&server, "CZ");
-	ck_assert_str_eq(peer_hear(&stage.room, &old), "CZ");
+	ck_assert_str_eq(peer_hear(&stage.engine, &old), "CZ");
 	peer_close(&old); /* the server is free again, for the other one */
-	room_turn(&stage.room);
-	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q"); /* the reset query */
+	engine_turn(&stage.engine);
+	ck_assert_str_eq(peer_hear(&stage.engine, &server), "Q"); /* the reset query */
 	peer_say(&server, "xZ");
-	room_turn(&stage.room);
+	engine_turn(&stage.engine);
 
 	peer_say(&signed_by_us, "Q");
-	ck_assert_str_eq(peer_hear(&stage.room, &server), "Q");
+	ck_assert_str_eq(peer_hear(&stage.engine, &server), "Q");
 	for (unsigned int ttl = 0; ttl <= CANCEL_KEY_TTL_MAX; ttl++) {
 		cancel_key_set_ttl(key, ttl);
 		ck_assert(reaches_server(&stage, key, size));
@@ -440,7 +440,7 @@ int main(void)
 	tcase_add_test(tcase, reload_takes_a_peer_away);
 	tcase_add_test(tcase, reload_moves_a_peer);
 	tcase_add_test(tcase, peer_is_dead);
-	tcase_add_test(tcase, room_closes_meanwhile);
+	tcase_add_test(tcase, engine_closes_meanwhile);
 	tcase_add_test(tcase, request_is_killed);
 	tcase_add_loop_test(tcase, own_keys_are_recognised, 0, COUNT_OF(keys));
 	suite_add_tcase(suite, tcase);

@@ -3,7 +3,7 @@
  * client/handover.c and pool/handover*.c: two engines in one process, of which the
  * second takes over from the first; the far ends notice nothing.
  */
-#include "../../lib/room.h"
+#include "../../lib/engine.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #define LIMIT (10 * USEC_PER_SEC)
 
 struct stage {
-	struct room old, fresh;
+	struct engine old, fresh;
 	struct pools_arrival arrival;
 	struct channel_message messages[MESSAGES_MAX];
 	size_t count;
@@ -34,18 +34,18 @@ static void stage_open(struct stage *stage)
 	char entry[128];
 
 	*stage = (struct stage){ 0 };
-	room_open(&stage->old, SETTINGS, "");
+	engine_open(&stage->old, SETTINGS, "");
 	snprintf(entry, sizeof(entry), "host=%s", stage->old.host);
-	room_open(&stage->fresh, SETTINGS, entry);
+	engine_open(&stage->fresh, SETTINGS, entry);
 	stage->arrival.pools = stage->fresh.pools;
-	stage->client = room_client(&stage->old);
+	stage->client = engine_client(&stage->old);
 	peer_start(&stage->client, "u0", "d0");
-	room_turn(&stage->old);
-	stage->server = room_server(&stage->old);
+	engine_turn(&stage->old);
+	stage->server = engine_server(&stage->old);
 	peer_say(&stage->server, "RSKZ");
 	ck_assert_str_eq(peer_hear(&stage->old, &stage->client), "RSKZ");
 	ck_assert_str_eq(peer_hear(&stage->old, &stage->server), "^");
-	stage->other = room_client(&stage->old);
+	stage->other = engine_client(&stage->old);
 	peer_start(&stage->other, "u0", "d0");
 	ck_assert_str_eq(peer_hear(&stage->old, &stage->other), "RSKZ");
 }
@@ -57,11 +57,11 @@ static void stage_close(struct stage *stage)
 	peer_close(&stage->client);
 	peer_close(&stage->other);
 	peer_close(&stage->server);
-	room_turn(&stage->old);
-	room_turn(&stage->fresh);
+	engine_turn(&stage->old);
+	engine_turn(&stage->fresh);
 	pools_arrival_done(&stage->arrival);
-	room_close(&stage->old);
-	room_close(&stage->fresh);
+	engine_close(&stage->old);
+	engine_close(&stage->fresh);
 }
 
 /* All that may leave is written, and read on the other side. */
@@ -98,8 +98,8 @@ static void let_go(struct stage *stage)
 {
 	pools_let_go(stage->old.pools);
 	clients_let_go(stage->old.clients);
-	room_turn(&stage->old);
-	room_turn(&stage->old);
+	engine_turn(&stage->old);
+	engine_turn(&stage->old);
 }
 
 static void take_all(struct stage *stage)

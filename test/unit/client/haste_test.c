@@ -3,7 +3,7 @@
  * fail_fast (pool/pool_haste.c), with clients and a server that goes away in its login: how long
  * the pool goes on trying when nobody waits, and what happens when it has given up.
  */
-#include "../../lib/room.h"
+#include "../../lib/engine.h"
 
 #include <string.h>
 
@@ -12,54 +12,54 @@
 #define FAST "57P03 PostgreSQL cannot be reached: server closed the connection during login"
 
 struct stage {
-	struct room room;
+	struct engine engine;
 	struct peer client;
 };
 
-static struct pool *pool_of(struct stage *stage) { return TAILQ_FIRST(&stage->room.pools->list); }
+static struct pool *pool_of(struct stage *stage) { return TAILQ_FIRST(&stage->engine.pools->list); }
 
 static void stage_open(struct stage *stage, const char *settings)
 {
 	*stage = (struct stage){ 0 };
-	room_open(&stage->room, settings, "");
+	engine_open(&stage->engine, settings, "");
 }
 
 static void stage_close(struct stage *stage)
 {
 	peer_close(&stage->client);
-	room_turn(&stage->room);
-	room_close(&stage->room);
+	engine_turn(&stage->engine);
+	engine_close(&stage->engine);
 }
 
 static void come(struct stage *stage)
 {
 	peer_close(&stage->client);
-	stage->client = room_client(&stage->room);
+	stage->client = engine_client(&stage->engine);
 	peer_start(&stage->client, "u0", "d0");
-	room_turn(&stage->room);
+	engine_turn(&stage->engine);
 }
 
 static bool is_turned_away(struct stage *stage)
 {
-	return strcmp(peer_hear(&stage->room, &stage->client), "E.") == 0 &&
+	return strcmp(peer_hear(&stage->engine, &stage->client), "E.") == 0 &&
 	       strncmp(stage->client.error, FAST, strlen(FAST)) == 0;
 }
 
 static bool is_waiting(struct stage *stage)
 {
-	return *peer_hear(&stage->room, &stage->client) == '\0';
+	return *peer_hear(&stage->engine, &stage->client) == '\0';
 }
 
 /* One attempt fails: in the new protocol, and then in the old one. false: there was none. */
 static bool fails_once(struct stage *stage)
 {
 	for (int i = 0; i < 2; i++) {
-		struct peer server = room_server(&stage->room);
+		struct peer server = engine_server(&stage->engine);
 
 		if (server.fd < 0)
 			return false;
 		peer_close(&server);
-		room_turn(&stage->room);
+		engine_turn(&stage->engine);
 	}
 	return true;
 }
@@ -69,7 +69,7 @@ static void let_time_pass(struct stage *stage)
 {
 	pool_of(stage)->hosts.list[0].self.failed_at -= 1000 * USEC_PER_SEC;
 	pool_wake(pool_of(stage));
-	room_turn(&stage->room);
+	engine_turn(&stage->engine);
 }
 
 START_TEST(nobody_waits)
@@ -129,10 +129,10 @@ START_TEST(what_is_known_gets_old)
 	pool_of(&stage)->probes_left = 0;
 	let_time_pass(&stage);
 	come(&stage);
-	server = room_server(&stage.room);
+	server = engine_server(&stage.engine);
 	ck_assert(is_waiting(&stage));
 	peer_say(&server, "RSKZ");
-	ck_assert_str_eq(peer_hear(&stage.room, &stage.client), "RSKZ");
+	ck_assert_str_eq(peer_hear(&stage.engine, &stage.client), "RSKZ");
 	ck_assert_uint_eq(pool_of(&stage)->is_failing, false);
 	peer_close(&server);
 	stage_close(&stage);

@@ -3,7 +3,7 @@
  * client/relay.c, and the lending of servers below it, with a real loop, pools and
  * clients: handshakes of some clients with some servers, all the test's own.
  */
-#include "../../lib/room.h"
+#include "../../lib/engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -269,7 +269,7 @@ static const struct {
 };
 
 struct stage {
-	struct room room;
+	struct engine engine;
 	struct peer clients[4], servers[4];
 };
 
@@ -287,7 +287,7 @@ static void enter(struct stage *stage, struct peer *peer, const char *words)
 			user[1] = words[0];
 		if (words[0] && words[1])
 			database[1] = words[1];
-		*peer = room_client(&stage->room);
+		*peer = engine_client(&stage->engine);
 		if (words[0] && words[1] && words[2])
 			peer_start_replication(peer, user, database,
 			                       words[2] == 'd' ? "database" : "true");
@@ -296,9 +296,9 @@ static void enter(struct stage *stage, struct peer *peer, const char *words)
 		return;
 	}
 	if (peer->fd < 0)
-		*peer = room_server(&stage->room);
+		*peer = engine_server(&stage->engine);
 	ck_assert_int_ge(peer->fd, 0);
-	ck_assert_str_eq(peer_hear(&stage->room, peer), "^");
+	ck_assert_str_eq(peer_hear(&stage->engine, peer), "^");
 	peer_say(peer, *words ? words : "RSKZ");
 }
 
@@ -320,9 +320,9 @@ static const char *await(struct stage *stage, struct peer *peer)
 
 	while (*heard == 0 && clock_now() < limit) {
 		if (peer->fd < 0)
-			*peer = room_server(&stage->room);
+			*peer = engine_server(&stage->engine);
 		else
-			heard = peer_hear(&stage->room, peer);
+			heard = peer_hear(&stage->engine, peer);
 	}
 	return heard;
 }
@@ -335,13 +335,13 @@ static void play(struct stage *stage, const char *says, const char *line)
 	if (line[1] == '^') {
 		enter(stage, peer, line + 2);
 	} else if (line[1] == '<' || line[1] == '~') {
-		heard = line[1] == '<' ? peer_hear(&stage->room, peer) : await(stage, peer);
+		heard = line[1] == '<' ? peer_hear(&stage->engine, peer) : await(stage, peer);
 		ck_assert_msg(strcmp(heard, line + 2) == 0, "%s: \"%s\": heard \"%s\"", says, line,
 		              heard);
 	} else if (line[1] == '.') {
 		peer_close(peer);
 	} else if (line[1] == '-') {
-		*peer = room_server(&stage->room);
+		*peer = engine_server(&stage->engine);
 		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled", says, line);
 	} else if (line[1] == '%') {
 		say_half(peer);
@@ -353,7 +353,7 @@ static void play(struct stage *stage, const char *says, const char *line)
 static void play_line(struct stage *stage, const char *says, const char *line)
 {
 	play(stage, says, line);
-	room_turn(&stage->room);
+	engine_turn(&stage->engine);
 }
 
 static void play_script(struct stage *stage, const char *says, char *script)
@@ -380,14 +380,14 @@ START_TEST(relay_plays)
 		stage.clients[i].fd = stage.servers[i].fd = -1;
 		stage.servers[i].is_server = true;
 	}
-	room_open(&stage.room, cases[_i].settings, "");
+	engine_open(&stage.engine, cases[_i].settings, "");
 	snprintf(script, sizeof(script), "%s", cases[_i].script);
 	play_script(&stage, cases[_i].says, script);
 	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
 		peer_close(&stage.clients[i]);
 		peer_close(&stage.servers[i]);
 	}
-	room_close(&stage.room);
+	engine_close(&stage.engine);
 }
 END_TEST
 
@@ -408,7 +408,7 @@ START_TEST(relay_holds_back)
 	size_t said = 0, heard = 0, headers = _i ? 5 : 10;
 	ssize_t count;
 
-	room_open(&stage.room, "pool_mode=transaction", "");
+	engine_open(&stage.engine, "pool_mode=transaction", "");
 	server->fd = -1;
 	server->is_server = true;
 	play_line(&stage, "hold back", "a^");
@@ -433,18 +433,18 @@ START_TEST(relay_holds_back)
 		count = send(from->fd, chunk, sizeof(chunk), MSG_NOSIGNAL | MSG_DONTWAIT);
 		said += count > 0 ? (size_t)count : 0;
 		full = count > 0 ? 0 : full + 1;
-		room_turn(&stage.room);
+		engine_turn(&stage.engine);
 		ck_assert_uint_lt(said, 8 << 20);
 	}
 	while ((count = recv(to->fd, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0) {
 		for (size_t i = 0; i < (size_t)count; i++, heard++)
 			ck_assert(heard < headers || chunk[i] == pattern(heard - headers));
-		room_turn(&stage.room);
+		engine_turn(&stage.engine);
 	}
 	ck_assert_uint_eq(heard, said + headers);
 	peer_close(client);
 	peer_close(server);
-	room_close(&stage.room);
+	engine_close(&stage.engine);
 }
 END_TEST
 

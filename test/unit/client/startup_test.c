@@ -3,7 +3,7 @@
  * client/startup.c with a real loop, pools and clients: the first packets, whole
  * and byte by byte, and what a client's own parameters become.
  */
-#include "../../lib/room.h"
+#include "../../lib/engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,20 +79,20 @@ static void add_startup(struct buf *out, struct bytes pairs)
 }
 
 /* Logs one client in, so that the pool has a server and a welcome. */
-static void warm_up(struct room *room, struct peer *client, struct peer *server)
+static void warm_up(struct engine *engine, struct peer *client, struct peer *server)
 {
-	*client = room_client(room);
+	*client = engine_client(engine);
 	peer_start(client, "u0", "d0");
-	*server = room_server(room);
-	ck_assert_str_eq(peer_hear(room, server), "^");
+	*server = engine_server(engine);
+	ck_assert_str_eq(peer_hear(engine, server), "^");
 	peer_say(server, "RSKZ");
-	ck_assert_str_eq(peer_hear(room, client), "RSKZ");
+	ck_assert_str_eq(peer_hear(engine, client), "RSKZ");
 }
 
-static void check(struct room *room, struct bytes packet, size_t piece, const char *says,
+static void check(struct engine *engine, struct bytes packet, size_t piece, const char *says,
                   const char *heard, const char *error)
 {
-	struct peer client = room_client(room);
+	struct peer client = engine_client(engine);
 	const char *got;
 
 	for (size_t at = 0; at < packet.count; at += piece) {
@@ -101,32 +101,32 @@ static void check(struct room *room, struct bytes packet, size_t piece, const ch
 		if (!peer_say_bytes(&client, bytes_of(packet.at + at, count)))
 			break;
 		if (piece < packet.count)
-			room_turn(room);
+			engine_turn(engine);
 	}
-	got = peer_hear(room, &client);
+	got = peer_hear(engine, &client);
 	ck_assert_msg(strcmp(got, heard) == 0, "%s: heard \"%s\" %s", says, got, client.error);
 	ck_assert_msg(strcmp(client.error, error) == 0, "%s: \"%s\"", says, client.error);
 	peer_close(&client);
-	room_turn(room);
+	engine_turn(engine);
 }
 
 START_TEST(startup_is_judged)
 {
-	struct room room;
+	struct engine engine;
 	struct peer client, server;
 	struct buf packet = { 0 };
 
-	room_open(&room, startups[_i].settings, "");
-	warm_up(&room, &client, &server);
+	engine_open(&engine, startups[_i].settings, "");
+	warm_up(&engine, &client, &server);
 	add_startup(&packet, startups[_i].pairs);
-	check(&room, buf_bytes(&packet), packet.count, startups[_i].says, startups[_i].heard,
+	check(&engine, buf_bytes(&packet), packet.count, startups[_i].says, startups[_i].heard,
 	      startups[_i].error);
-	check(&room, buf_bytes(&packet), 1, startups[_i].says, startups[_i].heard,
+	check(&engine, buf_bytes(&packet), 1, startups[_i].says, startups[_i].heard,
 	      startups[_i].error);
 	buf_free(&packet);
 	peer_close(&client);
 	peer_close(&server);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 
@@ -151,12 +151,13 @@ static const struct {
 };
 
 /* All that has come, by now, in one piece. */
-static struct bytes receive(struct room *room, struct peer *client, char *at, size_t room_size)
+static struct bytes receive(struct engine *engine, struct peer *client, char *at,
+                            size_t engine_size)
 {
 	ssize_t count;
 
-	room_turn(room);
-	count = recv(client->fd, at, room_size, MSG_DONTWAIT | MSG_PEEK);
+	engine_turn(engine);
+	count = recv(client->fd, at, engine_size, MSG_DONTWAIT | MSG_PEEK);
 	return bytes_of(at, count > 0 ? (size_t)count : 0);
 }
 
@@ -183,56 +184,56 @@ static void check_messages(struct bytes in, size_t version)
 
 START_TEST(version_is_negotiated)
 {
-	struct room room;
+	struct engine engine;
 	struct peer client, server, other;
 	struct buf packet = { 0 };
 	char got[4096];
 	size_t at;
 
-	room_open(&room, "", "");
-	warm_up(&room, &client, &server);
+	engine_open(&engine, "", "");
+	warm_up(&engine, &client, &server);
 	at = message_startup_begin(&packet, PROTOCOL_3_0 + versions[_i].minor);
 	message_startup_pair(&packet, "user", "u0");
 	message_startup_pair(&packet, "database", "d0");
 	if (*versions[_i].option)
 		message_startup_pair(&packet, versions[_i].option, "");
 	message_startup_end(&packet, at);
-	other = room_client(&room);
+	other = engine_client(&engine);
 	ck_assert(peer_say_bytes(&other, buf_bytes(&packet)));
-	check_messages(receive(&room, &other, got, sizeof(got)), (size_t)_i);
-	ck_assert_str_eq(peer_hear(&room, &other), versions[_i].heard);
+	check_messages(receive(&engine, &other, got, sizeof(got)), (size_t)_i);
+	ck_assert_str_eq(peer_hear(&engine, &other), versions[_i].heard);
 	buf_free(&packet);
 	peer_close(&other);
 	peer_close(&client);
 	peer_close(&server);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 
 /* As many options as fit: each is told. */
 START_TEST(options_are_all_told)
 {
-	struct room room;
+	struct engine engine;
 	struct peer client;
 	struct buf packet = { 0 };
 	char got[FRAME_HEADER_SIZE + 8];
 	size_t at, count = 900;
 
-	room_open(&room, "", "");
+	engine_open(&engine, "", "");
 	at = message_startup_begin(&packet, PROTOCOL_3_2);
 	message_startup_pair(&packet, "user", "u0");
 	for (size_t i = 0; i < count; i++)
 		message_startup_pair(&packet, "_pq_.abc", "");
 	message_startup_end(&packet, at);
-	client = room_client(&room);
+	client = engine_client(&engine);
 	ck_assert(peer_say_bytes(&client, buf_bytes(&packet)));
-	ck_assert_uint_eq(receive(&room, &client, got, sizeof(got)).count, sizeof(got));
+	ck_assert_uint_eq(receive(&engine, &client, got, sizeof(got)).count, sizeof(got));
 	ck_assert_int_eq(got[0], 'v');
 	ck_assert_uint_eq(load_be32(got + 1), 4 + 8 + count * sizeof("_pq_.abc"));
 	ck_assert_uint_eq(load_be32(got + 9), count);
 	buf_free(&packet);
 	peer_close(&client);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 
@@ -258,47 +259,47 @@ static void add_parameters(struct buf *packet, const char *user, unsigned int co
  */
 START_TEST(startup_parameters_are_little_work)
 {
-	struct room room;
+	struct engine engine;
 	struct peer client, server, other;
 	struct buf packet = { 0 };
 	bool is_known = _i;
 	size_t before;
 
-	room_open(&room, "", "");
-	warm_up(&room, &client, &server);
+	engine_open(&engine, "", "");
+	warm_up(&engine, &client, &server);
 	add_parameters(&packet, is_known ? "u0" : "nobody", PARAMS_NAMES_MAX);
-	before = params_table_count(room.params);
-	other = room_client(&room);
+	before = params_table_count(engine.params);
+	other = engine_client(&engine);
 	compare_count = 0;
 	ck_assert(peer_say_bytes(&other, buf_bytes(&packet)));
-	ck_assert_str_eq(peer_hear(&room, &other), is_known ? "RSKZ" : "E.");
+	ck_assert_str_eq(peer_hear(&engine, &other), is_known ? "RSKZ" : "E.");
 	/* Ten followed names for each, and of who is in the sorting and the greeting. */
 	ck_assert_uint_lt(compare_count, PARAMS_NAMES_MAX * (is_known ? 40 : 15));
-	ck_assert_uint_eq(params_table_count(room.params) - before, is_known);
+	ck_assert_uint_eq(params_table_count(engine.params) - before, is_known);
 	peer_close(&other);
-	room_turn(&room);
+	engine_turn(&engine);
 	peer_close(&client);
 	peer_close(&server);
 	buf_free(&packet);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 
 START_TEST(startup_parameters_are_so_many)
 {
-	struct room room;
+	struct engine engine;
 	struct peer client, server;
 	struct buf packet = { 0 };
 
-	room_open(&room, "", "");
-	warm_up(&room, &client, &server);
+	engine_open(&engine, "", "");
+	warm_up(&engine, &client, &server);
 	add_parameters(&packet, "u0", PARAMS_NAMES_MAX + 1);
-	check(&room, buf_bytes(&packet), packet.count, "too many names", "E.",
+	check(&engine, buf_bytes(&packet), packet.count, "too many names", "E.",
 	      "53300 too many startup parameters: at most 500 are taken");
 	buf_free(&packet);
 	peer_close(&client);
 	peer_close(&server);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 
@@ -329,20 +330,20 @@ static const struct {
 
 START_TEST(first_packet_is_judged)
 {
-	struct room room;
+	struct engine engine;
 	struct peer client;
 	const char *heard;
 
-	room_open(&room, "", "");
-	client = room_client(&room);
+	engine_open(&engine, "", "");
+	client = engine_client(&engine);
 	peer_say_bytes(&client, packets[_i].packet);
-	heard = peer_hear(&room, &client);
+	heard = peer_hear(&engine, &client);
 	ck_assert_msg(strcmp(heard, packets[_i].heard) == 0, "%s: \"%s\"", packets[_i].says, heard);
 	if (packets[_i].error)
 		ck_assert_msg(strcmp(client.error, packets[_i].error) == 0, "%s: \"%s\"",
 		              packets[_i].says, client.error);
 	peer_close(&client);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 
@@ -350,30 +351,30 @@ END_TEST
 START_TEST(encryption_is_refused_once)
 {
 	static const char tls[] = "\0\0\0\10\4\322\26\057", gss[] = "\0\0\0\10\4\322\26\060";
-	struct room room;
+	struct engine engine;
 	struct peer client, server, other;
 	char answer;
 
-	room_open(&room, "", "");
-	warm_up(&room, &client, &server);
-	other = room_client(&room);
+	engine_open(&engine, "", "");
+	warm_up(&engine, &client, &server);
+	other = engine_client(&engine);
 	peer_say_bytes(&other, bytes_of(gss, 8));
-	room_turn(&room);
+	engine_turn(&engine);
 	ck_assert_int_eq(recv(other.fd, &answer, 1, MSG_DONTWAIT), 1);
 	ck_assert_int_eq(answer, 'N');
 	peer_say_bytes(&other, bytes_of(tls, 8));
-	room_turn(&room);
+	engine_turn(&engine);
 	ck_assert_int_eq(recv(other.fd, &answer, 1, MSG_DONTWAIT), 1);
 	ck_assert_int_eq(answer, 'N');
 	if (_i)
 		peer_say_bytes(&other, bytes_of(tls, 8));
 	else
 		peer_start(&other, "u0", "d0");
-	ck_assert_str_eq(peer_hear(&room, &other), _i ? "." : "RSKZ");
+	ck_assert_str_eq(peer_hear(&engine, &other), _i ? "." : "RSKZ");
 	peer_close(&other);
 	peer_close(&client);
 	peer_close(&server);
-	room_close(&room);
+	engine_close(&engine);
 }
 END_TEST
 

@@ -2,7 +2,7 @@
 /*
  * The engine in a box.
  */
-#include "room.h"
+#include "engine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,42 +43,42 @@ static struct console_session *open_door(void *arg, struct client *client, enum 
 
 static void count_turn(struct task *task)
 {
-	struct room *room = (struct room *)((char *)task - offsetof(struct room, stop));
+	struct engine *engine = (struct engine *)((char *)task - offsetof(struct engine, stop));
 
-	if (room->turns_left-- > 1)
-		loop_defer(room->loop, task);
+	if (engine->turns_left-- > 1)
+		loop_defer(engine->loop, task);
 	else
-		loop_stop(room->loop);
+		loop_stop(engine->loop);
 }
 
-void room_turn(struct room *room)
+void engine_turn(struct engine *engine)
 {
-	room->turns_left = TURNS;
-	loop_defer(room->loop, &room->stop);
-	loop_run(room->loop);
+	engine->turns_left = TURNS;
+	loop_defer(engine->loop, &engine->stop);
+	loop_run(engine->loop);
 }
 
-static void listen_on(struct room *room)
+static void listen_on(struct engine *engine)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
 	socklen_t size;
 
 	for (int number = 0; number < 1000; number++) {
-		snprintf(room->host, sizeof(room->host), "@pgweir-room-%d-%d", (int)getpid(),
+		snprintf(engine->host, sizeof(engine->host), "@pgweir-room-%d-%d", (int)getpid(),
 		         number);
 		size = (socklen_t)snprintf(name.sun_path, sizeof(name.sun_path), "%s/.s.PGSQL.5432",
-		                           room->host) +
+		                           engine->host) +
 		       (socklen_t)offsetof(struct sockaddr_un, sun_path);
 		name.sun_path[0] = 0;
-		room->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
-		if (bind(room->listening, (struct sockaddr *)&name, size) == 0)
+		engine->listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		if (bind(engine->listening, (struct sockaddr *)&name, size) == 0)
 			break;
-		close(room->listening);
+		close(engine->listening);
 	}
-	must(listen(room->listening, 64) == 0, "cannot listen");
+	must(listen(engine->listening, 64) == 0, "cannot listen");
 }
 
-static void load(struct room *room, const char *settings, const char *entry)
+static void load(struct engine *engine, const char *settings, const char *entry)
 {
 	static const char users[] = "\"u0\" \"\"\n\"u1\" \"\"\n\"u2\" \"\"\n";
 	struct problems problems = { 0 };
@@ -89,69 +89,69 @@ static void load(struct room *room, const char *settings, const char *entry)
 	           "[databases]\nd0 = host=%s port=5432 %s\nd1 = host=%s port=5432 %s\n"
 	           "[pgbouncer]\nauth_type = trust\nlog_connections = 0\nlog_disconnections = 0\n"
 	           "auth_file = none\n%s\n",
-	           room->host, entry, room->host, entry, settings);
-	room->config = config_parse(buf_bytes(&text), "room", &problems);
+	           engine->host, entry, engine->host, entry, settings);
+	engine->config = config_parse(buf_bytes(&text), "room", &problems);
 	for (size_t i = 0; i < problems.count; i++)
 		fprintf(stderr, "%s\n", problems.texts[i]);
-	must(room->config != NULL, "bad configuration");
+	must(engine->config != NULL, "bad configuration");
 	problems_done(&problems);
 	buf_free(&text);
-	room->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &err);
-	must(room->users != NULL, "bad users");
+	engine->users = users_parse(bytes_of(users, sizeof(users) - 1), "users", &err);
+	must(engine->users != NULL, "bad users");
 }
 
-void room_open(struct room *room, const char *settings, const char *entry)
+void engine_open(struct engine *engine, const char *settings, const char *entry)
 {
 	struct err err;
 
-	*room = (struct room){ .stop.run = count_turn, .door.open = open_door };
-	listen_on(room);
-	load(room, settings, entry);
-	room->loop = loop_new(&err);
-	stream_pool_init(&room->streams, room->config->pkt_buf);
-	room->streams.outbox = outbox_new(room->loop, NULL);
-	must(room->streams.outbox != NULL, "out of memory");
-	room->params = params_table_new();
-	room->verifiers = verifiers_new(10, &err);
-	room->pools = pools_new(
+	*engine = (struct engine){ .stop.run = count_turn, .door.open = open_door };
+	listen_on(engine);
+	load(engine, settings, entry);
+	engine->loop = loop_new(&err);
+	stream_pool_init(&engine->streams, engine->config->pkt_buf);
+	engine->streams.outbox = outbox_new(engine->loop, NULL);
+	must(engine->streams.outbox != NULL, "out of memory");
+	engine->params = params_table_new();
+	engine->verifiers = verifiers_new(10, &err);
+	engine->pools = pools_new(
 	    &(struct pools_with){
-		.loop = room->loop,
-		.streams = &room->streams,
-		.verifiers = room->verifiers,
-		.params = room->params,
+		.loop = engine->loop,
+		.streams = &engine->streams,
+		.verifiers = engine->verifiers,
+		.params = engine->params,
 	    },
-	    room->config, room->users, &err);
-	room->clients = clients_new(
+	    engine->config, engine->users, &err);
+	engine->clients = clients_new(
 	    &(struct clients_with){
-		.loop = room->loop,
-		.streams = &room->streams,
-		.verifiers = room->verifiers,
-		.params = room->params,
-		.pools = room->pools,
-		.door = &room->door,
+		.loop = engine->loop,
+		.streams = &engine->streams,
+		.verifiers = engine->verifiers,
+		.params = engine->params,
+		.pools = engine->pools,
+		.door = &engine->door,
 		.on_free = on_free,
 	    },
-	    room->config, room->users, &err);
-	must(room->clients != NULL, "out of memory");
+	    engine->config, engine->users, &err);
+	must(engine->clients != NULL, "out of memory");
 }
 
-void room_close(struct room *room)
+void engine_close(struct engine *engine)
 {
-	clients_free(&room->clients);
-	pools_free(&room->pools);
-	verifiers_free(&room->verifiers);
-	must(params_table_count(room->params) == 0, "a map of parameters was not let go");
-	params_table_free(&room->params);
-	must(room->streams.kept.used_count == 0, "a buffer was not given back");
-	outbox_free(&room->streams.outbox);
-	stream_pool_done(&room->streams);
-	loop_free(&room->loop);
-	config_unref(&room->config);
-	users_release(&room->users);
-	close(room->listening);
+	clients_free(&engine->clients);
+	pools_free(&engine->pools);
+	verifiers_free(&engine->verifiers);
+	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");
+	params_table_free(&engine->params);
+	must(engine->streams.kept.used_count == 0, "a buffer was not given back");
+	outbox_free(&engine->streams.outbox);
+	stream_pool_done(&engine->streams);
+	loop_free(&engine->loop);
+	config_unref(&engine->config);
+	users_release(&engine->users);
+	close(engine->listening);
 }
 
-struct peer room_client(struct room *room)
+struct peer engine_client(struct engine *engine)
 {
 	struct address address = {
 		.un = { .family = AF_UNIX, .pid = 0, .uid = (uid_t)-1, .port = 6432 }
@@ -159,15 +159,15 @@ struct peer room_client(struct room *room)
 	int pair[2];
 
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0, "no socket pair");
-	clients_accept(room->clients, pair[0], &address);
+	clients_accept(engine->clients, pair[0], &address);
 	return (struct peer){ .fd = pair[1] };
 }
 
-struct peer room_server(struct room *room)
+struct peer engine_server(struct engine *engine)
 {
-	room_turn(room);
+	engine_turn(engine);
 	return (struct peer){
-		.fd = accept4(room->listening, NULL, NULL, SOCK_NONBLOCK),
+		.fd = accept4(engine->listening, NULL, NULL, SOCK_NONBLOCK),
 		.is_server = true,
 	};
 }
@@ -317,16 +317,16 @@ static bool is_about_us(char type, struct bytes message)
 	       memcmp(message.at + FRAME_HEADER_SIZE, name, sizeof(name) - 1) == 0;
 }
 
-const char *peer_hear(struct room *room, struct peer *peer)
+const char *peer_hear(struct engine *engine, struct peer *peer)
 {
 	size_t heard = 0, count;
 	ssize_t done;
 	char type;
 
-	room_turn(room);
+	engine_turn(engine);
 	while ((done = recv(peer->fd, buf_reserve(&peer->in, 65536), 65536, MSG_DONTWAIT)) > 0) {
 		peer->in.count += (size_t)done;
-		room_turn(room);
+		engine_turn(engine);
 	}
 	while ((count = next_message(peer, &type)) && heard < sizeof(peer->heard) - 2) {
 		if (type == 'E' && !peer->is_server)

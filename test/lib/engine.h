@@ -7,14 +7,14 @@
  *
  * All stops the program when it fails.
  */
-#ifndef PGWEIR_TEST_ROOM_H
-#define PGWEIR_TEST_ROOM_H
+#ifndef PGWEIR_TEST_ENGINE_H
+#define PGWEIR_TEST_ENGINE_H
 
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/config/config.h"
 
-struct room {
+struct engine {
 	struct loop *loop;
 	struct stream_pool streams;
 	struct params_table *params;
@@ -44,17 +44,17 @@ struct peer {
  * settings: lines of [pgbouncer]. Users u0, u1 and u2 are let in by trust, to the
  * databases d0 and d1. entry: more words for both databases' lines.
  */
-void room_open(struct room *room, const char *settings, const char *entry);
-void room_close(struct room *room);
+void engine_open(struct engine *engine, const char *settings, const char *entry);
+void engine_close(struct engine *engine);
 
 /* Lets the loop handle what is ready. */
-void room_turn(struct room *room);
+void engine_turn(struct engine *engine);
 
 /* A new client, nothing said yet. */
-struct peer room_client(struct room *room);
+struct peer engine_client(struct engine *engine);
 
 /* The oldest server connection that was not accepted yet; fd -1: there is none. */
-struct peer room_server(struct room *room);
+struct peer engine_server(struct engine *engine);
 
 /* Says messages by their types; see room.c for the bodies. false: the far end is gone. */
 bool peer_say(struct peer *peer, const char *types);
@@ -73,7 +73,7 @@ void peer_message(const struct peer *peer, struct buf *out, char type);
  * packet, '.' the end. ParameterStatus of names of ours (pgbouncer.*) is left out. Good until the
  * next call.
  */
-const char *peer_hear(struct room *room, struct peer *peer);
+const char *peer_hear(struct engine *engine, struct peer *peer);
 
 void peer_close(struct peer *peer);
 
