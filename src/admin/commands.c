@@ -54,10 +54,10 @@ const char *command_by(const struct console_session *session, const char *comman
                        char by[HOLD_BY_SIZE])
 {
 	const struct client *client = session->client;
-	char room[ADDRESS_TEXT_SIZE];
+	char buffer[ADDRESS_TEXT_SIZE];
 
 	snprintf(by, HOLD_BY_SIZE, "%s by %.63s@%s", command, client_user(client),
-	         address_format_host(&client->peer, room, sizeof(room)));
+	         address_format_host(&client->peer, buffer, sizeof(buffer)));
 	return by;
 }
 

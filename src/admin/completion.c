@@ -19,7 +19,7 @@
 
 struct name_row {
 	const char *lower, *vartype, *val;
-	char room[LIKE_MAX];
+	char buffer[LIKE_MAX];
 };
 _Static_assert(sizeof(struct name_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -55,10 +55,10 @@ static bool offer(const struct cursor *cursor, struct name_row *row, const char 
 
 	if (!is_like(name, noted(cursor)))
 		return false;
-	for (; name[i] && i + 1 < sizeof(row->room); i++)
-		row->room[i] = (char)tolower((unsigned char)name[i]);
-	row->room[i] = 0;
-	row->lower = row->room;
+	for (; name[i] && i + 1 < sizeof(row->buffer); i++)
+		row->buffer[i] = (char)tolower((unsigned char)name[i]);
+	row->buffer[i] = 0;
+	row->lower = row->buffer;
 	return true;
 }
 

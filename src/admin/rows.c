@@ -117,14 +117,14 @@ static void add_bytea(struct buf *out, bool is_binary, struct bytes bytes)
 	} else if (is_binary) {
 		message_row_bytes(out, bytes);
 	} else {
-		char *room;
+		char *buffer;
 
 		buf_add_be32(out, (uint32_t)(2 + 2 * bytes.count));
 		buf_add_text(out, "\\x");
-		room = buf_reserve(out, 2 * bytes.count + 1);
-		if (!room)
+		buffer = buf_reserve(out, 2 * bytes.count + 1);
+		if (!buffer)
 			return;
-		text_hex(room, bytes.at, bytes.count);
+		text_hex(buffer, bytes.at, bytes.count);
 		out->count += 2 * bytes.count;
 	}
 }

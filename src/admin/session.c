@@ -107,21 +107,21 @@ void session_complete(struct console_session *session)
 static bool flush(struct console_session *session)
 {
 	struct client *client = session->client;
-	bool has_room;
+	bool has_space;
 
 	if (!buf_ok(&session->out))
 		return false;
 	session->console->own.server_bytes += session->out.count;
-	has_room = session->out.count ? client_console_send(client, buf_bytes(&session->out))
-	                              : stream_unsent(&client->stream) == 0;
+	has_space = session->out.count ? client_console_send(client, buf_bytes(&session->out))
+	                               : stream_unsent(&client->stream) == 0;
 	buf_clear(&session->out);
-	return has_room;
+	return has_space;
 }
 
 /* Sends, and says whether the next message may come. The last to touch the session. */
 static bool settle(struct console_session *session)
 {
-	bool has_room = flush(session);
+	bool has_space = flush(session);
 
 	if (!buf_ok(&session->out)) {
 		client_console_end(session->client, "out of memory");
@@ -130,8 +130,8 @@ static bool settle(struct console_session *session)
 	if (session->state != SESSION_FULL && session->state != SESSION_READY)
 		return false;
 	buf_free(&session->out);
-	session->state = has_room ? SESSION_READY : SESSION_FULL;
-	return has_room;
+	session->state = has_space ? SESSION_READY : SESSION_FULL;
+	return has_space;
 }
 
 /* For callbacks of the session's own. */
@@ -209,7 +209,7 @@ static void on_turn(struct timer *timer)
 	go_on(session);
 }
 
-static void on_room(struct console_session *session)
+static void on_writable(struct console_session *session)
 {
 	if (session->state == SESSION_ROWS && timer_is_set(&session->turn))
 		return;
@@ -480,7 +480,7 @@ static void on_close(struct console_session *session)
 const struct console_door session_door = {
 	.open = on_open,
 	.message = on_message,
-	.room = on_room,
+	.on_writable = on_writable,
 	.cancel = on_cancel,
 	.close = on_close,
 };

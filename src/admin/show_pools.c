@@ -166,12 +166,12 @@ void collect_users(struct cursor *cursor)
 }
 
 /* A size as the contract has it: nine wide, or empty. */
-static const char *size_text(int size, char *room, size_t room_size)
+static const char *size_text(int size, char *buffer, size_t room_size)
 {
 	if (size == CONFIG_INHERIT)
 		return "";
-	snprintf(room, room_size, "%9d", size);
-	return room;
+	snprintf(buffer, room_size, "%9d", size);
+	return buffer;
 }
 
 static bool next_user(struct cursor *cursor, void *at)

@@ -35,7 +35,7 @@ void collect_databases(struct cursor *cursor);
 
 /* A moment of the monotonic clock, as SHOW writes it. show_sockets.c */
 #define TIME_TEXT_SIZE 48
-const char *time_text(usec_t at, usec_t now, char room[TIME_TEXT_SIZE]);
+const char *time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
 
 /* The process that serves us; 0: not known. show_sockets.c */
 int64_t backend_pid(const struct server *server);

@@ -14,7 +14,7 @@ struct hba_show_row {
 	int64_t rule_number, wait_number;
 	const char *file_name, *type, *database, *user_name, *address, *netmask, *auth_method,
 	    *options, *error;
-	char room[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */
+	char buffer[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */
 };
 _Static_assert(sizeof(struct hba_show_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -75,9 +75,9 @@ static bool next_rule(struct cursor *cursor, void *at)
 	row->address = rule.address;
 	row->error = rule.error;
 	if (rule.address == lists.address)
-		row->address = memcpy(row->room[0], lists.address, ADDRESS_TEXT_SIZE);
+		row->address = memcpy(row->buffer[0], lists.address, ADDRESS_TEXT_SIZE);
 	if (rule.netmask)
-		row->netmask = memcpy(row->room[1], lists.netmask, ADDRESS_TEXT_SIZE);
+		row->netmask = memcpy(row->buffer[1], lists.netmask, ADDRESS_TEXT_SIZE);
 	take_lists(cursor, row, &lists);
 	return true;
 }

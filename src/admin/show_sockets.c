@@ -72,23 +72,23 @@ static const struct column socket_columns[] = {
 /* ---- what clients and servers have in common ---- */
 
 /* Times are kept by the monotonic clock; what is shown is how long ago that was. */
-const char *time_text(usec_t at, usec_t now, char room[TIME_TEXT_SIZE])
+const char *time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE])
 {
 	time_t seconds = (time_t)((wall_now() - (now - at)) / USEC_PER_SEC);
 	struct tm parts;
 
-	room[0] = 0;
+	buffer[0] = 0;
 	if (localtime_r(&seconds, &parts))
-		strftime(room, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S %Z", &parts);
-	return room;
+		strftime(buffer, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S %Z", &parts);
+	return buffer;
 }
 
-static const char *pointer_text(const void *pointer, char room[POINTER_SIZE])
+static const char *pointer_text(const void *pointer, char buffer[POINTER_SIZE])
 {
-	room[0] = 0;
+	buffer[0] = 0;
 	if (pointer)
-		snprintf(room, POINTER_SIZE, "%p", pointer);
-	return room;
+		snprintf(buffer, POINTER_SIZE, "%p", pointer);
+	return buffer;
 }
 
 static void fill_times(struct socket_row *row, usec_t connected, usec_t request, usec_t now)

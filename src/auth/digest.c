@@ -42,9 +42,9 @@ static const EVP_MD *known(EVP_MD *const *algorithm)
 /* The library leaves the end of a long password on the stack, below us: it is written over. */
 static __attribute__((noinline)) void clear_stack(void)
 {
-	unsigned char room[8192];
+	unsigned char capacity[8192];
 
-	explicit_bzero(room, sizeof(room));
+	explicit_bzero(capacity, sizeof(capacity));
 }
 
 bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE])
@@ -178,7 +178,7 @@ static bool base64_group(const char *in, size_t count, unsigned char out[3])
  * Not by EVP_DecodeBlock(): it skips blanks, does not say how much of the last
  * group is padding, and writes past a buffer that is just large enough.
  */
-bool base64_decode(struct bytes in, void *out, size_t room, size_t *count)
+bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count)
 {
 	unsigned char *to = out;
 	size_t padding = 0;
@@ -188,7 +188,7 @@ bool base64_decode(struct bytes in, void *out, size_t room, size_t *count)
 		return false;
 	while (padding < 2 && padding < in.count && in.at[in.count - 1 - padding] == '=')
 		padding++;
-	if (in.count / 4 * 3 - padding > room)
+	if (in.count / 4 * 3 - padding > capacity)
 		return false;
 	for (size_t i = 0; i < in.count; i += 4) {
 		size_t missing = i + 4 == in.count ? padding : 0;

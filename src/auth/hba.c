@@ -48,16 +48,16 @@ void hba_release(struct hba **hba)
 
 static bool make_room(struct hba *hba)
 {
-	size_t room = hba->room ? 2 * hba->room : 16;
+	size_t capacity = hba->capacity ? 2 * hba->capacity : 16;
 	struct hba_rule *grown;
 
-	if (hba->count < hba->room)
+	if (hba->count < hba->capacity)
 		return true;
-	grown = realloc(hba->rules, room * sizeof(*grown));
+	grown = realloc(hba->rules, capacity * sizeof(*grown));
 	if (!grown)
 		return false;
 	hba->rules = grown;
-	hba->room = room;
+	hba->capacity = capacity;
 	return true;
 }
 

@@ -50,7 +50,7 @@ const char *hba_type_name(enum hba_type type);
 struct hba {
 	unsigned long reference_count;
 	struct hba_rule *rules;
-	size_t count, room;
+	size_t count, capacity;
 	struct ident *ident;
 	char **files; /* the names in places */
 	size_t file_count;

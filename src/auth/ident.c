@@ -25,7 +25,7 @@ struct mapping {
 
 struct ident {
 	struct mapping *mappings;
-	size_t count, room;
+	size_t count, capacity;
 	char **files; /* the names in places */
 	size_t file_count;
 };
@@ -67,16 +67,16 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 
 static bool make_room(struct ident *ident)
 {
-	size_t room = ident->room ? 2 * ident->room : 16;
+	size_t capacity = ident->capacity ? 2 * ident->capacity : 16;
 	struct mapping *grown;
 
-	if (ident->count < ident->room)
+	if (ident->count < ident->capacity)
 		return true;
-	grown = realloc(ident->mappings, room * sizeof(*grown));
+	grown = realloc(ident->mappings, capacity * sizeof(*grown));
 	if (!grown)
 		return false;
 	ident->mappings = grown;
-	ident->room = room;
+	ident->capacity = capacity;
 	return true;
 }
 

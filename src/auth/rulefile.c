@@ -26,7 +26,7 @@ struct words {
 	struct source_pos place;
 	struct buf text; /* each with a zero behind it */
 	struct rule_word *at;
-	size_t count, room, field_count;
+	size_t count, capacity, field_count;
 	bool is_bad; /* complained of: the line says nothing */
 };
 
@@ -44,16 +44,16 @@ static void complain(struct words *words, const char *reason)
 
 static void add_word(struct words *words, size_t at, bool is_quoted)
 {
-	if (words->count == words->room) {
-		size_t room = words->room ? 2 * words->room : 16;
-		struct rule_word *grown = realloc(words->at, room * sizeof(*grown));
+	if (words->count == words->capacity) {
+		size_t capacity = words->capacity ? 2 * words->capacity : 16;
+		struct rule_word *grown = realloc(words->at, capacity * sizeof(*grown));
 
 		if (!grown) {
 			complain(words, "no memory");
 			return;
 		}
 		words->at = grown;
-		words->room = room;
+		words->capacity = capacity;
 	}
 	words->at[words->count++] =
 	    (struct rule_word){ .is_quoted = is_quoted, .at = at, .field = words->field_count };

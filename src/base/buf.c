@@ -9,12 +9,12 @@
 
 #include "pgweir/base/banned.h"
 
-#define FIRST_ROOM 64
+#define FIRST_CAPACITY 64
 
 void buf_free(struct buf *buf)
 {
 	if (buf->is_secret && buf->at)
-		explicit_bzero(buf->at, buf->room);
+		explicit_bzero(buf->at, buf->capacity);
 	free(buf->at);
 	*buf = (struct buf){ .limit = buf->limit, .is_secret = buf->is_secret };
 }
@@ -22,27 +22,27 @@ void buf_free(struct buf *buf)
 void buf_wipe(struct buf *buf)
 {
 	if (buf->at)
-		explicit_bzero(buf->at, buf->room);
+		explicit_bzero(buf->at, buf->capacity);
 	buf_free(buf);
 }
 
 void buf_reuse(struct buf *buf, size_t most)
 {
-	if (buf->room > most)
+	if (buf->capacity > most)
 		buf_free(buf);
 	else
 		buf_clear(buf);
 }
 
 /* As realloc(), for content that must not stay behind. */
-static char *move(struct buf *buf, size_t room)
+static char *move(struct buf *buf, size_t capacity)
 {
-	char *at = malloc(room);
+	char *at = malloc(capacity);
 
 	if (!at || !buf->at)
 		return at;
 	memcpy(at, buf->at, buf->count);
-	explicit_bzero(buf->at, buf->room);
+	explicit_bzero(buf->at, buf->capacity);
 	free(buf->at);
 	return at;
 }
@@ -50,24 +50,24 @@ static char *move(struct buf *buf, size_t room)
 char *buf_reserve(struct buf *buf, size_t count)
 {
 	size_t limit = buf->limit ? buf->limit : BUF_LIMIT;
-	size_t room = buf->room ? buf->room : FIRST_ROOM;
+	size_t capacity = buf->capacity ? buf->capacity : FIRST_CAPACITY;
 	char *at;
 
 	if (buf->is_broken)
 		return NULL;
-	if (count <= buf->room - buf->count && buf->at)
+	if (count <= buf->capacity - buf->count && buf->at)
 		return buf->at + buf->count;
 	if (count > limit || buf->count > limit - count)
 		goto broken;
-	while (room < buf->count + count)
-		room *= 2;
-	if (room > limit)
-		room = limit;
-	at = buf->is_secret ? move(buf, room) : realloc(buf->at, room);
+	while (capacity < buf->count + count)
+		capacity *= 2;
+	if (capacity > limit)
+		capacity = limit;
+	at = buf->is_secret ? move(buf, capacity) : realloc(buf->at, capacity);
 	if (!at)
 		goto broken;
 	buf->at = at;
-	buf->room = room;
+	buf->capacity = capacity;
 	return buf->at + buf->count;
 
 broken:

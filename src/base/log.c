@@ -395,7 +395,7 @@ static void begin(const struct logger *logger, struct log_entry *entry)
 {
 	struct log_who *who = &entry->who;
 
-	entry->line = strbuf_begin(entry->room, sizeof(entry->room));
+	entry->line = strbuf_begin(entry->buffer, sizeof(entry->buffer));
 	entry->is_json = __atomic_load_n(&logger->log->is_json, __ATOMIC_RELAXED);
 	who->kind = who->database = who->user = NULL;
 	who->pointer = NULL;
@@ -403,7 +403,7 @@ static void begin(const struct logger *logger, struct log_entry *entry)
 	who->facts = NULL;
 	who->is_json = entry->is_json;
 	who->id = 0;
-	who->address = strbuf_begin(who->room, sizeof(who->room));
+	who->address = strbuf_begin(who->buffer, sizeof(who->buffer));
 	if (logger->who)
 		logger->who(logger, who);
 	if (logger->who && !entry->is_json)
@@ -426,7 +426,7 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 	add_suppressed(log);
 	if (!log_limit_passes(
 		&log->limit, level,
-		bytes_of(entry->room + entry->text_at, entry->line.count - entry->text_at)))
+		bytes_of(entry->buffer + entry->text_at, entry->line.count - entry->text_at)))
 		return false;
 	if (log->pending.count > LOG_PENDING_MAX && level != LOG_LEVEL_FATAL) {
 		log->lost_count++;
@@ -435,7 +435,7 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 	if (log->lost_count)
 		add_lost(log);
 	add_record(log, level, entry->is_json ? &entry->who : NULL,
-	           bytes_of(entry->room, entry->line.count));
+	           bytes_of(entry->buffer, entry->line.count));
 	return true;
 }
 

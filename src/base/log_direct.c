@@ -57,7 +57,7 @@ void log_direct_look(struct log_direct *direct, struct outlets outlets)
 }
 
 /* A regular file that is not near is never asked: poll() says that it can be written to. */
-static bool has_room(int fd)
+static bool has_space(int fd)
 {
 	struct pollfd asked = { .fd = fd, .events = POLLOUT };
 	struct stat found;
@@ -83,8 +83,8 @@ bool log_direct_may(struct log_direct *direct, struct outlets outlets, size_t co
 	}
 	if (direct->owed > LOG_DIRECT_OWED_MAX || count > LOG_DIRECT_BYTES)
 		return false;
-	return (outlets.fd < 0 || direct->is_file_near || has_room(outlets.fd)) &&
-	       (!outlets.to_stderr || direct->is_stderr_near || has_room(STDERR_FILENO));
+	return (outlets.fd < 0 || direct->is_file_near || has_space(outlets.fd)) &&
+	       (!outlets.to_stderr || direct->is_stderr_near || has_space(STDERR_FILENO));
 }
 
 void log_direct_took(struct log_direct *direct, usec_t took) { direct->owed += took; }

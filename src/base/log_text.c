@@ -24,11 +24,11 @@ static bool has_control(uint64_t word)
  * take U+0080 to U+009F for commands as well, in UTF-8 and as single bytes: so of bytes that are
  * no UTF-8 those below 0xa0 are spelled out.
  */
-static size_t count_harmless(const char *text, size_t room)
+static size_t count_harmless(const char *text, size_t capacity)
 {
 	unsigned char byte = (unsigned char)*text;
 	uint32_t point = 0;
-	size_t count = text_utf8(text, room, &point);
+	size_t count = text_utf8(text, capacity, &point);
 
 	if (!count)
 		return byte >= 0xa0;

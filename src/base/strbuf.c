@@ -17,10 +17,10 @@ struct strbuf strbuf_begin(char *out, size_t size)
 
 void strbuf_add_bytes(struct strbuf *line, const char *bytes, size_t count)
 {
-	size_t room = line->size - 1 - line->count;
+	size_t capacity = line->size - 1 - line->count;
 
-	if (count > room)
-		count = room;
+	if (count > capacity)
+		count = capacity;
 	memcpy(line->at + line->count, bytes, count);
 	line->count += count;
 	line->at[line->count] = 0;
@@ -61,9 +61,9 @@ void strbuf_add_pointer(struct strbuf *line, const void *pointer)
 
 void strbuf_vprintf(struct strbuf *line, const char *format, va_list args)
 {
-	size_t room = line->size - line->count;
-	int count = vsnprintf(line->at + line->count, room, format, args);
+	size_t capacity = line->size - line->count;
+	int count = vsnprintf(line->at + line->count, capacity, format, args);
 
 	if (count > 0)
-		line->count += (size_t)count < room ? (size_t)count : room - 1;
+		line->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
 }

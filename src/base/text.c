@@ -59,7 +59,7 @@ char *text_trim(char *text)
  * Hard here: the text may be anything that a peer sends. Overlong forms, halves of pairs and
  * what is above U+10FFFF are not UTF-8, although they look like it.
  */
-size_t text_utf8(const char *text, size_t room, uint32_t *point)
+size_t text_utf8(const char *text, size_t capacity, uint32_t *point)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	const unsigned char *at = (const unsigned char *)text;
@@ -69,7 +69,7 @@ size_t text_utf8(const char *text, size_t room, uint32_t *point)
 	               : at[0] < 0xf0 ? 3
 	                              : 4;
 
-	if (count == 0 || at[0] > 0xf4 || count > room)
+	if (count == 0 || at[0] > 0xf4 || count > capacity)
 		return 0;
 	*point = count == 1 ? at[0] : at[0] & (0x7fu >> count);
 	for (size_t i = 1; i < count; i++) {

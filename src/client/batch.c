@@ -39,10 +39,10 @@ void batch_run(struct batch *batch, struct bytes bytes)
 
 void batch_copy(struct batch *batch, struct bytes bytes)
 {
-	assert(bytes.count <= BATCH_ROOM);
-	if (batch->used + bytes.count > BATCH_ROOM || batch->count == BATCH_PIECES)
+	assert(bytes.count <= BATCH_SIZE);
+	if (batch->used + bytes.count > BATCH_SIZE || batch->count == BATCH_PIECES)
 		batch_send(batch);
-	memcpy(batch->room + batch->used, bytes.at, bytes.count);
-	batch_run(batch, bytes_of(batch->room + batch->used, bytes.count));
+	memcpy(batch->buffer + batch->used, bytes.at, bytes.count);
+	batch_run(batch, bytes_of(batch->buffer + batch->used, bytes.count));
 	batch->used += bytes.count;
 }

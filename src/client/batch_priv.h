@@ -9,7 +9,7 @@
 #include "pgweir/pool/server.h"
 
 #define BATCH_PIECES 32
-#define BATCH_ROOM 1024
+#define BATCH_SIZE 1024
 
 struct batch {
 	struct server *server; /* to whom; NULL: what is gathered goes nowhere */
@@ -21,7 +21,7 @@ struct batch {
 	bool is_described;          /* its first statement is described anew before it runs */
 	bool is_again;              /* it is being said again */
 	enum ledger_wait waits_for; /* JUDGE_WAIT: what the client waits for before it sends more */
-	char room[BATCH_ROOM];
+	char buffer[BATCH_SIZE];
 };
 
 static inline void batch_begin(struct batch *batch)
@@ -38,7 +38,7 @@ static inline void batch_begin(struct batch *batch)
 /* Bytes that stay where they are until batch_send(). */
 void batch_run(struct batch *batch, struct bytes bytes);
 
-/* Bytes that do not: they are copied. At most BATCH_ROOM. */
+/* Bytes that do not: they are copied. At most BATCH_SIZE. */
 void batch_copy(struct batch *batch, struct bytes bytes);
 
 /* Sends all; false: the connection is broken, and on_lost() will come. */

@@ -153,12 +153,12 @@ const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE])
 void client_add_application_name(const struct client *client, struct strbuf *line)
 {
 	const char *name = params_find(client->params, "application_name");
-	char room[CLIENT_PLAIN_SIZE];
+	char buffer[CLIENT_PLAIN_SIZE];
 
 	if (!name || !*name)
 		return;
 	strbuf_add(line, " application_name=\"");
-	strbuf_add(line, client_plain(name, room));
+	strbuf_add(line, client_plain(name, buffer));
 	strbuf_add(line, "\"");
 }
 
@@ -394,10 +394,10 @@ static bool listens(const struct client *client)
 /* What has come and was not read would turn the close into a reset, which swallows our words. */
 static void read_off(const struct client *client)
 {
-	char room[4096];
+	char buffer[4096];
 
 	for (int i = 0; i < READ_OFF_MAX; i++) {
-		if (recv(client->stream.watch.fd, room, sizeof(room), MSG_DONTWAIT) <= 0)
+		if (recv(client->stream.watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT) <= 0)
 			return;
 	}
 }

@@ -101,7 +101,7 @@ static void go_on(struct client *client)
 		stream_finish(stream);
 		return;
 	case CLIENT_CONSOLE:
-		client->clients->with.door->room(client->console);
+		client->clients->with.door->on_writable(client->console);
 		return;
 	case CLIENT_PREPARING:
 		server_read_on(client->borrower.server);
@@ -109,8 +109,8 @@ static void go_on(struct client *client)
 	case CLIENT_ACTIVE:
 		server_read_on(client->borrower.server);
 		/* What it said before its answer had gone may have got it a server. */
-		if (stream->want == WANT_NOTHING && server_has_room(client->borrower.server))
-			client_borrower_ops.on_room(&client->borrower);
+		if (stream->want == WANT_NOTHING && server_can_take(client->borrower.server))
+			client_borrower_ops.on_writable(&client->borrower);
 		return;
 	case CLIENT_IDLE:
 	case CLIENT_LATE:

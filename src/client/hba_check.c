@@ -135,11 +135,11 @@ static void run_name(struct job *job)
 {
 	struct name_job *work = (struct name_job *)job;
 	struct passwd entry, *found = NULL;
-	char *room = malloc(PASSWD_SIZE);
+	char *buffer = malloc(PASSWD_SIZE);
 
-	if (room && getpwuid_r(work->uid, &entry, room, PASSWD_SIZE, &found) == 0 && found)
+	if (buffer && getpwuid_r(work->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
 		work->name = strdup(entry.pw_name);
-	free(room);
+	free(buffer);
 }
 
 static void done_name(struct job *job)

@@ -191,7 +191,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		server = client->borrower.server;
 	}
 	if (ledger_is_full(&server->ledger))
-		return wait_for(batch, LEDGER_WAIT_ROOM);
+		return wait_for(batch, LEDGER_WAIT_SPACE);
 	if (server->replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
 	if (client->clients->config->log_min_duration)

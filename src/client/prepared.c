@@ -31,7 +31,7 @@
 #include "pgweir/base/banned.h"
 
 /* A statement's name on servers is short; a portal's name may be long. */
-#define HEAD_MAX BATCH_ROOM
+#define HEAD_MAX BATCH_SIZE
 
 bool prepared_follows(const struct client *client)
 {

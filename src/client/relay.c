@@ -279,7 +279,7 @@ static enum judgement judge_and_send(struct client *client, struct bytes *in, st
 		if (!send_gathered(client, batch))
 			return JUDGE_END;
 	} while (judgement == JUDGE_WAIT && in->count < left && client->stream.want == WANT_INPUT &&
-	         server_has_room(client->borrower.server) &&
+	         server_can_take(client->borrower.server) &&
 	         ledger_ends_wait(&client->borrower.server->ledger, batch->waits_for));
 	return judgement;
 }
@@ -382,14 +382,14 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 	if (is_session(client) && !client->replication && borrower->server->is_rest_unknown &&
 	    status == 'I' && !start_anew(client))
 		return;
-	if (client->stream.want == WANT_NOTHING && server_has_room(borrower->server))
+	if (client->stream.want == WANT_NOTHING && server_can_take(borrower->server))
 		go_on(client);
 	drain_look(client);
 }
 
 static void on_deallocated(struct borrower *borrower) { names_forget(client_of(borrower)); }
 
-static void on_room(struct borrower *borrower)
+static void on_writable(struct borrower *borrower)
 {
 	struct client *client = client_of(borrower);
 
@@ -431,10 +431,10 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 {
 	const struct client *client = client_of_borrower(borrower);
 	const char *name = params_find(client->params, "application_name");
-	char room[ADDRESS_TEXT_SIZE], plain[CLIENT_PLAIN_SIZE];
+	char buffer[ADDRESS_TEXT_SIZE], plain[CLIENT_PLAIN_SIZE];
 
 	buf_printf(out, "%s@", client_plain(client_user(client), plain));
-	buf_add_text(out, address_format_host(&client->peer, room, sizeof(room)));
+	buf_add_text(out, address_format_host(&client->peer, buffer, sizeof(buffer)));
 	if (name && *name)
 		buf_printf(out, " \"%s\"", client_plain(name, plain));
 	buf_printf(out, " (id %llu)", (unsigned long long)client->id);
@@ -448,7 +448,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_ready = on_ready,
 	.on_deallocated = on_deallocated,
 	.on_retry = on_retry,
-	.on_room = on_room,
+	.on_writable = on_writable,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
 	.tell_who = tell_who,

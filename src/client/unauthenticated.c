@@ -33,7 +33,7 @@ void unauthenticated_add(struct client *client)
 	login->is_high = is_high(clients, client->stream.watch.fd);
 	clients->high_count += login->is_high;
 	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != login)
-		clients_make_room(clients);
+		clients_evict_oldest(clients);
 }
 
 void unauthenticated_remove(struct client_login *login)
@@ -59,7 +59,7 @@ static void tell(struct clients *clients)
 	            "client_login_timeout");
 }
 
-bool clients_make_room(struct clients *clients)
+bool clients_evict_oldest(struct clients *clients)
 {
 	struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
 

@@ -35,18 +35,18 @@ bool welcome_key(struct client *client)
 {
 	struct clients *clients = client->clients;
 	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
-	unsigned char room[CANCEL_KEY_LONG_SIZE];
-	struct bytes key = bytes_of(room, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
+	unsigned char buffer[CANCEL_KEY_LONG_SIZE];
+	struct bytes key = bytes_of(buffer, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
 	bool is_added;
 
 	do {
-		clients_random(clients, room, key.count);
-		room[0] &= 0x7f;
+		clients_random(clients, buffer, key.count);
+		buffer[0] &= 0x7f;
 		if (clients->config->peer_id)
-			cancel_key_sign(room, clients->config->peer_id);
+			cancel_key_sign(buffer, clients->config->peer_id);
 	} while (cancel_keys_find(&clients->keys, key));
 	is_added = cancel_keys_add(&clients->keys, client, key);
-	explicit_bzero(room, sizeof(room));
+	explicit_bzero(buffer, sizeof(buffer));
 	if (!is_added)
 		client_refuse(client, ERR_MEMORY, "out of memory");
 	return is_added;

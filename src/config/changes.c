@@ -89,12 +89,12 @@ void config_compare_shown(const char *name, const char *shown, const struct conf
 {
 	const struct setting *setting = setting_find(name);
 	struct teller teller = { tell_one, arg, 0 };
-	struct setting_shown room;
+	struct setting_shown buffer;
 	const char *to;
 
 	if (!setting)
 		return;
-	to = shown_value(fresh, setting, &room);
+	to = shown_value(fresh, setting, &buffer);
 	if (!same_text(shown, to))
 		tell_setting(&teller, setting, shown, to);
 }

@@ -31,14 +31,14 @@ static union field field_of(const struct config *config, const struct setting *s
 }
 
 /* A number in the way that people write this setting. */
-static void number_text(const struct setting *setting, int64_t value, char *room, size_t size)
+static void number_text(const struct setting *setting, int64_t value, char *buffer, size_t size)
 {
 	if (setting->type == SETTING_TIME)
-		value_time_text(value, room, size);
+		value_time_text(value, buffer, size);
 	else if (setting->at == offsetof(struct config, unix_socket_mode))
-		snprintf(room, size, "%#" PRIo64, (uint64_t)value);
+		snprintf(buffer, size, "%#" PRIo64, (uint64_t)value);
 	else
-		snprintf(room, size, "%" PRId64, value);
+		snprintf(buffer, size, "%" PRId64, value);
 }
 
 static int64_t max_of(const struct setting *setting)
@@ -314,15 +314,15 @@ bool field_equal(const struct config *a, const struct config *b, const struct se
 	return same_text(*one.text, *other.text);
 }
 
-static void time_text(usec_t value, usec_t unit, char *room, size_t size)
+static void time_text(usec_t value, usec_t unit, char *buffer, size_t size)
 {
 	if (unit && value % unit == 0)
-		snprintf(room, size, "%" PRId64, value / unit);
+		snprintf(buffer, size, "%" PRId64, value / unit);
 	else
-		snprintf(room, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
+		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
 }
 
-const char *field_text(const struct config *config, const struct setting *setting, char *room,
+const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
                        size_t size)
 {
 	union field field = field_of(config, setting);
@@ -339,16 +339,16 @@ const char *field_text(const struct config *config, const struct setting *settin
 	case SETTING_INT:
 		if (!setting->initial && *field.number == CONFIG_UNSET)
 			return NULL;
-		snprintf(room, size, "%d", *field.number);
+		snprintf(buffer, size, "%d", *field.number);
 		break;
 	case SETTING_BYTES:
-		snprintf(room, size, "%zu", *field.bytes);
+		snprintf(buffer, size, "%zu", *field.bytes);
 		break;
 	case SETTING_TIME:
-		time_text(*field.time, setting->unit, room, size);
+		time_text(*field.time, setting->unit, buffer, size);
 		break;
 	}
-	return room;
+	return buffer;
 }
 
 void field_free(struct config *config, const struct setting *setting)

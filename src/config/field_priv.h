@@ -27,7 +27,7 @@ bool field_copy(struct config *to, const struct config *from, const struct setti
 bool field_equal(const struct config *a, const struct config *b, const struct setting *setting);
 
 /* The value as SHOW CONFIG shows it, in `room` where it has to be made; NULL = unset. */
-const char *field_text(const struct config *config, const struct setting *setting, char *room,
+const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
                        size_t size);
 
 void field_free(struct config *config, const struct setting *setting);

@@ -86,16 +86,16 @@ static void close_leaving(struct loop *loop, size_t count)
 
 void loop_close_later(struct loop *loop, int fd)
 {
-	if (loop->leaving_count == loop->leaving_room) {
-		size_t room = loop->leaving_room ? 2 * loop->leaving_room : 64;
-		int *leaving = realloc(loop->leaving, room * sizeof(int));
+	if (loop->leaving_count == loop->leaving_capacity) {
+		size_t capacity = loop->leaving_capacity ? 2 * loop->leaving_capacity : 64;
+		int *leaving = realloc(loop->leaving, capacity * sizeof(int));
 
 		if (!leaving) {
 			close(fd);
 			return;
 		}
 		loop->leaving = leaving;
-		loop->leaving_room = room;
+		loop->leaving_capacity = capacity;
 	}
 	loop->leaving[loop->leaving_count++] = fd;
 }

@@ -27,7 +27,7 @@ struct loop {
 	struct timer_queue *lines;
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to be closed when the kernel has been told */
-	size_t leaving_count, leaving_room;
+	size_t leaving_count, leaving_capacity;
 	char scratch[LOOP_SCRATCH_SIZE];
 };
 

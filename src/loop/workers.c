@@ -234,16 +234,16 @@ static bool start_thread(struct workers *workers, struct err *err)
 
 bool workers_submit(struct workers *workers, struct job *job, struct err *err)
 {
-	bool has_room, has_hands;
+	bool has_space, has_hands;
 
 	if (!watch_set(&workers->watch, WATCH_READ))
 		return err_set(err, ERR_FILES, "cannot watch for the end of helper threads' work");
 	pthread_mutex_lock(&workers->lock);
-	has_room = workers->waiting_count < workers->limit;
+	has_space = workers->waiting_count < workers->limit;
 	has_hands = workers->resting_count > workers->waiting_count ||
 	            workers->thread_count == workers->thread_max;
 	pthread_mutex_unlock(&workers->lock);
-	if (!has_room)
+	if (!has_space)
 		return err_set(err, ERR_LIMIT, "too many jobs (%u) wait for a helper thread",
 		               workers->limit);
 	/* One thread at least; that no more can be had only makes it slower. */

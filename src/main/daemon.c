@@ -161,7 +161,7 @@ static void on_shortage(void *arg)
 {
 	struct daemon *daemon = arg;
 
-	clients_make_room(daemon->clients);
+	clients_evict_oldest(daemon->clients);
 }
 
 /* It may be of a client that the process before us still serves. */

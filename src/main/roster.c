@@ -13,13 +13,13 @@
 
 void roster_add(struct roster *roster, const char *line)
 {
-	size_t room = roster->room ? 2 * roster->room : 64;
+	size_t capacity = roster->capacity ? 2 * roster->capacity : 64;
 	char **grown = roster->lines;
 
-	if (roster->count == roster->room) {
-		grown = realloc(roster->lines, room * sizeof(*grown));
+	if (roster->count == roster->capacity) {
+		grown = realloc(roster->lines, capacity * sizeof(*grown));
 		if (grown)
-			roster->lines = grown, roster->room = room;
+			roster->lines = grown, roster->capacity = capacity;
 	}
 	if (grown)
 		roster->lines[roster->count] = strdup(line);

@@ -28,7 +28,7 @@
 
 struct round {
 	struct channel_message *messages;
-	size_t count, room;
+	size_t count, capacity;
 	bool is_done; /* the other side has nothing more */
 };
 
@@ -51,15 +51,15 @@ static void round_done(struct round *round)
 
 static bool keep(struct round *round, const struct channel_message *message)
 {
-	if (round->count == round->room) {
-		size_t room = round->room ? 2 * round->room : 256;
+	if (round->count == round->capacity) {
+		size_t capacity = round->capacity ? 2 * round->capacity : 256;
 		struct channel_message *messages =
-		    realloc(round->messages, room * sizeof(*messages));
+		    realloc(round->messages, capacity * sizeof(*messages));
 
 		if (!messages)
 			return false;
 		round->messages = messages;
-		round->room = room;
+		round->capacity = capacity;
 	}
 	round->messages[round->count++] = *message;
 	return true;

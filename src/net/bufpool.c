@@ -32,12 +32,12 @@ static char *take_spare(struct stream_pool *pool)
 /* false: it is none to be kept, being secret or of another size, or there are enough. */
 static bool give_spare(struct stream_pool *pool, const struct buf *buf)
 {
-	if (buf->room != pool->first_size || buf->is_secret ||
-	    pool->spare_size + buf->room > SPARE_MAX)
+	if (buf->capacity != pool->first_size || buf->is_secret ||
+	    pool->spare_size + buf->capacity > SPARE_MAX)
 		return false;
 	memcpy(buf->at, &pool->spare, sizeof(void *));
 	pool->spare = buf->at;
-	pool->spare_size += buf->room;
+	pool->spare_size += buf->capacity;
 	return true;
 }
 
@@ -50,7 +50,7 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 	pool->handshakes = NULL;
 	pool->outbox = NULL;
 	pool->bulk_slots = NULL;
-	pool->room = NULL;
+	pool->tls_slots = NULL;
 }
 
 void stream_pool_done(struct stream_pool *pool)
@@ -61,7 +61,7 @@ void stream_pool_done(struct stream_pool *pool)
 		free(at);
 	slab_done(&pool->kept);
 	bulk_slots_free(&pool->bulk_slots);
-	tls_slots_free(&pool->room);
+	tls_slots_free(&pool->tls_slots);
 }
 
 void bufpool_free(struct stream_pool *pool, struct stream_buf **kept)
@@ -77,7 +77,7 @@ static void begin_small(struct stream_pool *pool, struct buf *buf)
 {
 	buf->at = take_spare(pool);
 	if (buf->at)
-		buf->room = pool->first_size;
+		buf->capacity = pool->first_size;
 	else
 		buf_reserve(buf, pool->first_size);
 }

@@ -18,10 +18,10 @@
 
 #define BULK_OF(timer) ((struct bulk *)(timer)) /* its first member */
 
-void bulk_slots_free(struct bulk_slots **room)
+void bulk_slots_free(struct bulk_slots **slots)
 {
-	free(*room);
-	*room = NULL;
+	free(*slots);
+	*slots = NULL;
 }
 
 static bool set_least(const struct stream *stream, int least)
@@ -46,40 +46,40 @@ static void on_pause(struct timer *timer) { bulk_end(BULK_OF(timer)->stream); }
 /* NULL: no memory. */
 static struct bulk_slots *room_new(struct loop *loop)
 {
-	struct bulk_slots *room = calloc(1, sizeof(*room));
+	struct bulk_slots *slots = calloc(1, sizeof(*slots));
 
-	if (room)
-		room->line = loop_timer_queue(loop, BULK_PAUSE, on_pause);
-	if (room && !room->line)
-		bulk_slots_free(&room);
-	return room;
+	if (slots)
+		slots->line = loop_timer_queue(loop, BULK_PAUSE, on_pause);
+	if (slots && !slots->line)
+		bulk_slots_free(&slots);
+	return slots;
 }
 
 /* Unless all are taken. */
-static void take_slot(struct bulk_slots *room, struct stream *stream)
+static void take_slot(struct bulk_slots *slots, struct stream *stream)
 {
 	unsigned int i = 0;
 
-	while (i < BULK_SLOTS && room->slots[i].stream)
+	while (i < BULK_SLOTS && slots->slots[i].stream)
 		i++;
 	if (i == BULK_SLOTS || !set_least(stream, BULK_LEAST))
 		return;
-	room->slots[i].stream = stream;
+	slots->slots[i].stream = stream;
 	stream->slot = i + 1;
 }
 
 void bulk_go_on(struct stream *stream)
 {
 	struct loop *loop = stream->watch.loop;
-	struct bulk_slots **room = &stream->pool->bulk_slots;
+	struct bulk_slots **slots = &stream->pool->bulk_slots;
 
 	stream->flow = 0; /* unless it sits it is asked again when as much has come */
-	if (!*room)
-		*room = room_new(loop);
-	if (*room && !stream->slot)
-		take_slot(*room, stream);
+	if (!*slots)
+		*slots = room_new(loop);
+	if (*slots && !stream->slot)
+		take_slot(*slots, stream);
 	if (!stream->slot)
 		return;
 	stream->flow = BULK_BEGIN;
-	timer_set(&(*room)->slots[stream->slot - 1].pause, (*room)->line, loop_now(loop));
+	timer_set(&(*slots)->slots[stream->slot - 1].pause, (*slots)->line, loop_now(loop));
 }

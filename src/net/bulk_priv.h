@@ -27,7 +27,7 @@ struct bulk_slots {
 	struct bulk slots[BULK_SLOTS];
 };
 
-void bulk_slots_free(struct bulk_slots **room);
+void bulk_slots_free(struct bulk_slots **slots);
 
 /* What came has made it BULK_BEGIN, or more, since the last answer. */
 void bulk_go_on(struct stream *stream);

@@ -64,12 +64,12 @@ static bool is_passing(int failure)
 
 /* ---- sending ---- */
 
-static void attach(struct msghdr *message, void *room, size_t size, int fd)
+static void attach(struct msghdr *message, void *buffer, size_t size, int fd)
 {
 	struct cmsghdr *head;
 
-	memset(room, 0, size);
-	message->msg_control = room;
+	memset(buffer, 0, size);
+	message->msg_control = buffer;
 	message->msg_controllen = size;
 	head = CMSG_FIRSTHDR(message);
 	head->cmsg_level = SOL_SOCKET;
@@ -80,7 +80,7 @@ static void attach(struct msghdr *message, void *room, size_t size, int fd)
 
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd)
 {
-	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int))];
+	_Alignas(struct cmsghdr) char buffer[CMSG_SPACE(sizeof(int))];
 	char header[HEADER_SIZE] = { (char)kind };
 	size_t sent = 0, whole = sizeof(header) + body.count;
 
@@ -98,7 +98,7 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 		ssize_t done;
 
 		if (sent == 0 && fd >= 0)
-			attach(&message, room, sizeof(room), fd);
+			attach(&message, buffer, sizeof(buffer), fd);
 		done = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (done >= 0)
 			sent += (size_t)done;
@@ -145,15 +145,15 @@ static void take_fds(struct msghdr *message, int *kept)
 /* Fills `at` with `count` bytes. */
 static bool fill(struct channel *channel, char *at, size_t count, int *fd)
 {
-	_Alignas(struct cmsghdr) char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	_Alignas(struct cmsghdr) char buffer[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	size_t have = 0;
 
 	while (have < count) {
 		struct iovec piece = { at + have, count - have };
 		struct msghdr message = { .msg_iov = &piece,
 			                  .msg_iovlen = 1,
-			                  .msg_control = room,
-			                  .msg_controllen = sizeof(room) };
+			                  .msg_control = buffer,
+			                  .msg_controllen = sizeof(buffer) };
 		ssize_t done = recvmsg(channel->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 		if (done > 0) {

@@ -57,21 +57,21 @@ bool stream_is_shaking(const struct stream *stream)
 	return stream->tls && stream->tls->handshake;
 }
 
-void tls_slots_free(struct tls_slots **room)
+void tls_slots_free(struct tls_slots **tls_slots)
 {
-	if (!*room)
+	if (!*tls_slots)
 		return;
-	buf_free(&(*room)->out);
-	free(*room);
-	*room = NULL;
+	buf_free(&(*tls_slots)->out);
+	free(*tls_slots);
+	*tls_slots = NULL;
 }
 
 /* The shared buffer for output, empty. */
 static struct buf *clear_out(struct stream *stream)
 {
-	struct buf *out = &stream->pool->room->out;
+	struct buf *out = &stream->pool->tls_slots->out;
 
-	if (out->room > ROOM_KEPT)
+	if (out->capacity > ROOM_KEPT)
 		buf_free(out);
 	buf_clear(out);
 	return out;
@@ -83,19 +83,19 @@ static struct buf *clear_out(struct stream *stream)
  */
 static void take_tls_slot(struct stream *stream)
 {
-	struct tls_slots *room = stream->pool->room;
+	struct tls_slots *tls_slots = stream->pool->tls_slots;
 	struct tls *tls = stream->tls, *old;
 
 	if (tls->slot)
 		return;
-	old = room->slots[room->next_slot];
+	old = tls_slots->slots[tls_slots->next_slot];
 	if (old) {
 		tls_drop_buffers(old);
 		old->slot = 0;
 	}
-	room->slots[room->next_slot] = tls;
-	room->next_slot = (room->next_slot + 1) % SECURE_DESKS;
-	tls->slot = room->next_slot ? room->next_slot : SECURE_DESKS;
+	tls_slots->slots[tls_slots->next_slot] = tls;
+	tls_slots->next_slot = (tls_slots->next_slot + 1) % SECURE_DESKS;
+	tls->slot = tls_slots->next_slot ? tls_slots->next_slot : SECURE_DESKS;
 	tls_keep_buffers(tls);
 }
 
@@ -186,14 +186,14 @@ static bool is_due(const struct handshake *handshake)
 static unsigned int go_on(struct handshake_job *handshake_job)
 {
 	struct handshake *handshake = (struct handshake *)handshake_job;
-	char *room;
+	char *tls_slots;
 	ssize_t done;
 
 	if (handshake->said.count)
 		return speak(handshake);
 	if (!is_due(handshake)) {
-		room = buf_reserve(&handshake->heard, HEARD_SIZE);
-		done = room ? socket_receive(handshake_job->fd, room, HEARD_SIZE) : 0;
+		tls_slots = buf_reserve(&handshake->heard, HEARD_SIZE);
+		done = tls_slots ? socket_receive(handshake_job->fd, tls_slots, HEARD_SIZE) : 0;
 		if (done < 0 && has_to_wait())
 			return WATCH_READ;
 		if (done <= 0)
@@ -285,9 +285,9 @@ static void on_over(struct handshake_job *handshake_job)
 
 static bool make_room(struct stream_pool *pool)
 {
-	if (!pool->room)
-		pool->room = calloc(1, sizeof(*pool->room));
-	return pool->room != NULL;
+	if (!pool->tls_slots)
+		pool->tls_slots = calloc(1, sizeof(*pool->tls_slots));
+	return pool->tls_slots != NULL;
 }
 
 /* The socket goes to a helper thread, with what it has not taken yet. */
@@ -345,14 +345,14 @@ static void leave_tls_slot(struct stream *stream)
 	struct tls *tls = stream->tls;
 
 	if (tls->slot)
-		stream->pool->room->slots[tls->slot - 1] = NULL;
+		stream->pool->tls_slots->slots[tls->slot - 1] = NULL;
 	tls->slot = 0;
 }
 
 ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 {
 	struct tls *tls = stream->tls;
-	struct tls_slots *room = stream->pool->room;
+	struct tls_slots *tls_slots = stream->pool->tls_slots;
 	struct buf *out;
 	ssize_t done;
 	size_t count;
@@ -364,12 +364,12 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 	}
 	take_tls_slot(stream);
 	tls_forgive_updates(tls, loop_now(stream->watch.loop));
-	done = socket_receive(stream->watch.fd, room->in, SECURE_READ_SIZE);
+	done = socket_receive(stream->watch.fd, tls_slots->in, SECURE_READ_SIZE);
 	*is_full = done == (ssize_t)SECURE_READ_SIZE;
 	if (done <= 0)
 		return done;
 	out = clear_out(stream);
-	count = tls_open(tls, bytes_of(room->in, (size_t)done), at, STREAM_READ_SIZE, out);
+	count = tls_open(tls, bytes_of(tls_slots->in, (size_t)done), at, STREAM_READ_SIZE, out);
 	if (out->count && !stream_send_raw(stream, buf_bytes(out)) && tls->end == TLS_GOES_ON)
 		tls->end = TLS_BROKEN;
 	if (tls->end != TLS_GOES_ON) {
@@ -386,31 +386,31 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 /* What is gathered becomes a record. */
 static bool seal_gathered(struct stream *stream, size_t *gathered)
 {
-	struct tls_slots *room = stream->pool->room;
-	struct bytes record = bytes_of(room->gathered, *gathered);
+	struct tls_slots *tls_slots = stream->pool->tls_slots;
+	struct bytes record = bytes_of(tls_slots->gathered, *gathered);
 
 	*gathered = 0;
-	return record.count == 0 || tls_seal(stream->tls, record, &room->out);
+	return record.count == 0 || tls_seal(stream->tls, record, &tls_slots->out);
 }
 
 /* Small pieces share a record; whole records are taken from where they lie. */
 static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gathered)
 {
-	struct tls_slots *room = stream->pool->room;
+	struct tls_slots *tls_slots = stream->pool->tls_slots;
 
 	while (piece.count) {
 		size_t whole = *gathered ? 0 : piece.count - piece.count % TLS_RECORD_MAX;
-		size_t part = sizeof(room->gathered) - *gathered;
+		size_t part = sizeof(tls_slots->gathered) - *gathered;
 
-		if (whole && !tls_seal(stream->tls, bytes_of(piece.at, whole), &room->out))
+		if (whole && !tls_seal(stream->tls, bytes_of(piece.at, whole), &tls_slots->out))
 			return false;
 		piece = bytes_skip(piece, whole);
 		if (part > piece.count)
 			part = piece.count;
-		memcpy(room->gathered + *gathered, piece.at, part);
+		memcpy(tls_slots->gathered + *gathered, piece.at, part);
 		*gathered += part;
 		piece = bytes_skip(piece, part);
-		if (*gathered == sizeof(room->gathered) && !seal_gathered(stream, gathered))
+		if (*gathered == sizeof(tls_slots->gathered) && !seal_gathered(stream, gathered))
 			return false;
 	}
 	return true;
@@ -429,7 +429,7 @@ bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 		is_good =
 		    seal_piece(stream, bytes_of(pieces[i].iov_base, pieces[i].iov_len), &gathered);
 	if (is_good && seal_gathered(stream, &gathered))
-		return stream_send_raw(stream, buf_bytes(&stream->pool->room->out));
+		return stream_send_raw(stream, buf_bytes(&stream->pool->tls_slots->out));
 	stream->error = EPROTO;
 	return false;
 }

@@ -112,9 +112,9 @@ static void forgive_for_data(struct tls *tls, size_t count)
 
 static bool is_address(const char *name)
 {
-	unsigned char room[sizeof(struct in6_addr)];
+	unsigned char buffer[sizeof(struct in6_addr)];
 
-	return inet_pton(AF_INET, name, room) == 1 || inet_pton(AF_INET6, name, room) == 1;
+	return inet_pton(AF_INET, name, buffer) == 1 || inet_pton(AF_INET6, name, buffer) == 1;
 }
 
 static bool set_up(struct tls *tls)

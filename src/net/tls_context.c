@@ -83,17 +83,17 @@ static void note(struct making *making, const void *at, size_t count)
 
 static bool read_whole(FILE *file, struct buf *out)
 {
-	char *room;
+	char *buffer;
 	size_t done;
 
 	out->limit = FILE_MAX;
 	do {
-		room = buf_reserve(out, 4096);
-		if (!room) {
+		buffer = buf_reserve(out, 4096);
+		if (!buffer) {
 			errno = EFBIG;
 			return false;
 		}
-		done = fread(room, 1, 4096, file);
+		done = fread(buffer, 1, 4096, file);
 		out->count += done;
 	} while (done);
 	return !ferror(file);

@@ -143,7 +143,7 @@ struct tls_slots {
 	char gathered[TLS_RECORD_MAX];
 	struct buf out;
 };
-void tls_slots_free(struct tls_slots **room);
+void tls_slots_free(struct tls_slots **buffer);
 
 /* ---- stream.c ---- */
 

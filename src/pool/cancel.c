@@ -232,7 +232,7 @@ static void on_connected(struct dial *dial, int fd, const struct err *failure)
 }
 
 /* Cancels may use as many connections again as the pool may have servers. */
-static bool has_room(const struct pool *pool)
+static bool has_space(const struct pool *pool)
 {
 	unsigned int used = pool->server_count + pool->cancel_active_count;
 
@@ -268,7 +268,7 @@ void cancel_serve(struct pool *pool)
 {
 	struct cancel *cancel;
 
-	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) && has_room(pool)) {
+	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) && has_space(pool)) {
 		if (is_wanted(cancel))
 			launch(cancel);
 		else

@@ -38,7 +38,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define FIRST_ROOM 8
+#define FIRST_CAPACITY 8
 
 #define K(kind) (1u << LEDGER_##kind)
 #define DESCRIBES (K(DESCRIBE) | K(TYPES))
@@ -80,7 +80,7 @@ static bool ends_ready(enum ledger_kind kind)
 
 static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index)
 {
-	return &ledger->ring[(ledger->head + index) & (ledger->room - 1)];
+	return &ledger->ring[(ledger->head + index) & (ledger->capacity - 1)];
 }
 
 /* Settles the change of an entry, if it has one. */
@@ -131,7 +131,7 @@ void ledger_clear(struct ledger *ledger)
 static void pop(struct ledger *ledger)
 {
 	ledger->ready_count -= ends_ready(entry_at(ledger, 0)->kind);
-	ledger->head = (ledger->head + 1) & (ledger->room - 1);
+	ledger->head = (ledger->head + 1) & (ledger->capacity - 1);
 	ledger->count--;
 	ledger->is_copying = ledger->is_copy_open = ledger->has_result = false;
 	ledger->both = LEDGER_BOTH_NOT;
@@ -140,8 +140,8 @@ static void pop(struct ledger *ledger)
 
 static bool grow(struct ledger *ledger)
 {
-	uint32_t room = ledger->room ? 2 * ledger->room : FIRST_ROOM;
-	struct ledger_entry *ring = malloc(room * sizeof(*ring));
+	uint32_t capacity = ledger->capacity ? 2 * ledger->capacity : FIRST_CAPACITY;
+	struct ledger_entry *ring = malloc(capacity * sizeof(*ring));
 
 	if (!ring)
 		return false;
@@ -149,7 +149,7 @@ static bool grow(struct ledger *ledger)
 		ring[i] = *entry_at(ledger, i);
 	free(ledger->ring);
 	ledger->ring = ring;
-	ledger->room = room;
+	ledger->capacity = capacity;
 	ledger->head = 0;
 	return true;
 }
@@ -157,7 +157,7 @@ static bool grow(struct ledger *ledger)
 static bool push(struct ledger *ledger, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change)
 {
-	if (ledger->count == ledger->room && !grow(ledger))
+	if (ledger->count == ledger->capacity && !grow(ledger))
 		return false;
 	*entry_at(ledger, ledger->count) = (struct ledger_entry){
 		.change = change,
@@ -233,7 +233,7 @@ static void remove_behind_head(struct ledger *ledger, uint32_t count)
 	for (uint32_t i = 1; i <= count; i++)
 		ledger->ready_count -= ends_ready(entry_at(ledger, i)->kind);
 	*entry_at(ledger, count) = *entry_at(ledger, 0);
-	ledger->head = (ledger->head + count) & (ledger->room - 1);
+	ledger->head = (ledger->head + count) & (ledger->capacity - 1);
 	ledger->count -= count;
 }
 

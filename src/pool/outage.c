@@ -119,8 +119,8 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 	const struct hosts *hosts = &server->pool->hosts;
 	int port = server->pool->database->entry->port;
 	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
-	char room[ADDRESS_TEXT_SIZE];
-	const char *address = address_format_host(&server->peer, room, sizeof(room));
+	char buffer[ADDRESS_TEXT_SIZE];
+	const char *address = address_format_host(&server->peer, buffer, sizeof(buffer));
 	struct strbuf line = strbuf_begin(out, size);
 
 	if (*server->path) {

@@ -24,7 +24,7 @@
 #include "pgweir/base/banned.h"
 
 /* Memory that stays for the next change, in bytes. */
-#define SCRATCH_ROOM ((size_t)4096)
+#define SCRATCH_SIZE ((size_t)4096)
 
 struct params {
 	UT_hash_handle hh;
@@ -261,8 +261,8 @@ static bool make_changes(struct params_table *table, const struct params **param
 		map = NULL;
 	else if (count)
 		map = find_or_add(table, count);
-	buf_reuse(&table->text, SCRATCH_ROOM);
-	buf_reuse(&table->changes, SCRATCH_ROOM);
+	buf_reuse(&table->text, SCRATCH_SIZE);
+	buf_reuse(&table->changes, SCRATCH_SIZE);
 	if (!map)
 		return false;
 	params_hold(map);

@@ -215,7 +215,7 @@ static void remove_pool(struct peer_pool *pool)
 	slab_put(&peers->pool_slab, pool);
 }
 
-static bool has_room(const struct peer_pool *pool, const struct config_peer *peer)
+static bool has_space(const struct peer_pool *pool, const struct config_peer *peer)
 {
 	int size = config_peer_pool_size(pool->pools->config, peer);
 	unsigned int used = pool->counts[FORWARD_CONNECTING] + pool->counts[FORWARD_SENT];
@@ -230,7 +230,7 @@ static void serve(struct task *task)
 	const struct config_peer *peer = usable(pool->pools, pool->id);
 	struct forward *forward;
 
-	while ((forward = TAILQ_FIRST(&pool->waiting)) && (!peer || has_room(pool, peer))) {
+	while ((forward = TAILQ_FIRST(&pool->waiting)) && (!peer || has_space(pool, peer))) {
 		if (peer)
 			launch(forward, peer);
 		else

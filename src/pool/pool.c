@@ -361,7 +361,7 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 		is_ahead = server_errand_ahead(server, buf_text(text));
 	else
 		server_errand(server, ERRAND_REPLAY, buf_text(text));
-	buf_reuse(text, ERRAND_ROOM);
+	buf_reuse(text, ERRAND_KEEP_MAX);
 	return is_ahead;
 }
 
@@ -425,7 +425,7 @@ static bool set_back(struct server *server)
 		server_enter(server, SERVER_RESETTING);
 		server_errand(server, ERRAND_SET_BACK, buf_text(text));
 	}
-	buf_reuse(text, ERRAND_ROOM);
+	buf_reuse(text, ERRAND_KEEP_MAX);
 	return is_due;
 }
 

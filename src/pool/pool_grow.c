@@ -66,7 +66,7 @@ static bool may_use_reserve(struct pool *pool)
 	return true;
 }
 
-static bool has_room(struct pool *pool)
+static bool has_space(struct pool *pool)
 {
 	if (pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size)
 		return true;
@@ -202,7 +202,7 @@ static bool wants_minimum(const struct pool *pool)
 void pool_grow(struct pool *pool)
 {
 	while (pool_missing(pool) && logins(pool) < POOL_LOGINS_MAX && pool_may_try(pool) &&
-	       has_room(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
+	       has_space(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
 		pool_leave_blocked(pool);
 		if (!server_launch(pool, NULL))
 			return;

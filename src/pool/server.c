@@ -14,8 +14,8 @@
 
 #include "pgweir/base/banned.h"
 
-#define SEND_BEHIND_MAX 16 /* pieces of one write behind a query of ours */
-#define AHEAD_ROOM 256     /* bytes that a server keeps for the next query of that kind */
+#define SEND_BEHIND_MAX 16  /* pieces of one write behind a query of ours */
+#define PREFIX_KEEP_MAX 256 /* bytes that a server keeps for the next query of that kind */
 
 #define TO(state) (1u << (state))
 #define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
@@ -398,7 +398,7 @@ static bool send_behind(struct server *server, const struct iovec *pieces, int c
 	for (int i = 0; is_one && i < count; i++)
 		all[1 + i] = pieces[i];
 	is_sent = stream_sendv(&server->stream, all, is_one ? 1 + count : 1);
-	buf_reuse(&server->prefix, AHEAD_ROOM);
+	buf_reuse(&server->prefix, PREFIX_KEEP_MAX);
 	return is_sent && (is_one || stream_sendv(&server->stream, pieces, count));
 }
 
@@ -464,7 +464,7 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	is_sent = buf_ok(out) &&
 	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) == LEDGER_SENT &&
 	          stream_send(&server->stream, buf_bytes(out));
-	buf_reuse(out, ERRAND_ROOM);
+	buf_reuse(out, ERRAND_KEEP_MAX);
 	if (!is_sent)
 		server_break(server);
 	return is_sent;

@@ -39,11 +39,11 @@ static void read_error(struct bytes body, char *out, size_t size, struct report 
 
 bool error_is_fatal(struct bytes body)
 {
-	char room[ERROR_PREFIX];
+	char buffer[ERROR_PREFIX];
 	struct report report;
 	const char *severity;
 
-	read_error(body, room, sizeof(room), &report);
+	read_error(body, buffer, sizeof(buffer), &report);
 	severity = report.verbatim ? report.verbatim : report.severity;
 	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
@@ -57,11 +57,11 @@ static void log_end_of(const struct server *server, const struct report *report)
 
 void server_close_by(struct server *server, struct bytes body)
 {
-	char room[ERROR_PREFIX];
+	char buffer[ERROR_PREFIX];
 	struct report report;
 	struct err err;
 
-	read_error(body, room, sizeof(room), &report);
+	read_error(body, buffer, sizeof(buffer), &report);
 	log_end_of(server, &report);
 	err_set_foreign(&err, report.sqlstate, report.text);
 	err_prefix(&err, "server said: %s ", report.severity);
@@ -72,10 +72,10 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
 	/* An error that is no good-bye answers nothing: it is out of step. */
 	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE && error_is_fatal(body)) {
-		char room[ERROR_PREFIX];
+		char buffer[ERROR_PREFIX];
 		struct report report;
 
-		read_error(body, room, sizeof(room), &report);
+		read_error(body, buffer, sizeof(buffer), &report);
 		if (!server->got_fatal)
 			log_end_of(server, &report);
 		server->got_fatal = true;
@@ -87,10 +87,10 @@ enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 
 void server_errand_error(struct server *server, struct bytes body)
 {
-	char room[ERROR_PREFIX];
+	char buffer[ERROR_PREFIX];
 	struct report report;
 
-	read_error(body, room, sizeof(room), &report);
+	read_error(body, buffer, sizeof(buffer), &report);
 	server->errand_failed = true;
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
 	if (server->errand != ERRAND_REPLAY || server->refusal)

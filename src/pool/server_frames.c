@@ -287,13 +287,13 @@ static bool has_answer(const struct server *server)
 bool server_answer(struct server *server)
 {
 	char message[FRAME_HEADER_SIZE] = { 0, 0, 0, 0, 4 };
-	bool has_room = true;
+	bool has_space = true;
 
 	while (server->state == SERVER_LENT && server->borrower &&
 	       ledger_answer(&server->ledger, &message[0]))
-		has_room = server->borrower->ops->on_bytes(server->borrower,
-		                                           bytes_of(message, sizeof(message)));
-	return has_room;
+		has_space = server->borrower->ops->on_bytes(server->borrower,
+		                                            bytes_of(message, sizeof(message)));
+	return has_space;
 }
 
 /* Keeps what could not be judged yet. */
@@ -328,7 +328,7 @@ static void tell_room(struct server *server, bool was_within)
 	        ? !ledger_ends_wait(&server->ledger, borrower->waits_for)
 	        : !was_within || server->is_mid_response || !server->is_ready)
 		return;
-	borrower->ops->on_room(borrower);
+	borrower->ops->on_writable(borrower);
 }
 
 /*
@@ -481,7 +481,7 @@ static void on_flushed(struct stream *stream)
 	struct server *server = SERVER_OF(stream, stream);
 
 	if (server->state == SERVER_LENT && server->borrower && server->errand == ERRAND_NONE)
-		server->borrower->ops->on_room(server->borrower);
+		server->borrower->ops->on_writable(server->borrower);
 }
 
 static void on_gone(struct stream *stream)

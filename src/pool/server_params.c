@@ -206,7 +206,7 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 #define REPORTS_MAX 200
 
 /* Bytes of reports that are kept until they become part of the maps. */
-#define REPORTS_ROOM ((size_t)16 * 1024)
+#define REPORTS_KEEP_MAX ((size_t)16 * 1024)
 #define REPORTS_KEPT ((size_t)256) /* memory that stays for the next ones */
 
 /* A map that does not say what is set there any more is good for nobody else. */
@@ -268,7 +268,7 @@ bool server_report(struct server *server, const char *name, const char *value, b
 	}
 	buf_add_cstr(&server->reports, name);
 	buf_add_cstr(&server->reports, value);
-	if (server->reports.count >= REPORTS_ROOM || !buf_ok(&server->reports)) {
+	if (server->reports.count >= REPORTS_KEEP_MAX || !buf_ok(&server->reports)) {
 		server->has_flooded = true;
 		server_settle_reports(server);
 	}

@@ -113,7 +113,7 @@ void server_break(struct server *server);
 void server_end_transaction(struct server *server, bool is_settled);
 
 /* Memory that stays for the next errand, in bytes: all servers share two such buffers. */
-#define ERRAND_ROOM ((size_t)4096)
+#define ERRAND_KEEP_MAX ((size_t)4096)
 
 /* Sends a query of our own. */
 bool server_errand(struct server *server, enum errand_kind kind, const char *query);

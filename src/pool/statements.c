@@ -15,7 +15,7 @@
 #define NAME_MAX_SIZE 64
 #define STEM_SIZE 12 /* letters of 5 bits each */
 #define TEXT_MAX ((size_t)1 << 29)
-#define KEY_ROOM ((size_t)16 * 1024) /* that is kept for the next key */
+#define KEY_CAPACITY ((size_t)16 * 1024) /* that is kept for the next key */
 
 /* Writes a name as servers hear it, and says how many bytes it has, zero included. */
 static size_t write_name(char *out, size_t size, const struct statement_name *name)
@@ -82,7 +82,7 @@ static struct statement *find_joined(struct statements *statements, struct bytes
 	buf_add(key, scope.at, scope.count);
 	if (buf_ok(key))
 		statement = find_or_make(statements, buf_bytes(key), scope.count, name);
-	buf_reuse(key, KEY_ROOM);
+	buf_reuse(key, KEY_CAPACITY);
 	if (!statements->table)
 		buf_free(key);
 	return statement;

@@ -12,8 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* What must be true at any time. */
 static void check(const struct ledger *ledger)
 {
-	assert(ledger->count <= ledger->room);
-	assert((ledger->room & (ledger->room - 1)) == 0);
+	assert(ledger->count <= ledger->capacity);
+	assert((ledger->capacity & (ledger->capacity - 1)) == 0);
 	assert(!ledger->is_copying || ledger->count > 0);
 	assert(!ledger->is_copy_open || ledger->is_copying);
 	assert(!ledger->is_skipping || ledger->count == 0);

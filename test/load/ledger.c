@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM 1024
+#define FIRST_CAPACITY 1024
 
 static void ledger_grow(struct ledger *ledger, size_t wanted)
 {
-	size_t room = ledger->room ? ledger->room : FIRST_ROOM;
+	size_t room = ledger->room ? ledger->room : FIRST_CAPACITY;
 	unsigned char *states;
 
 	while (room < wanted)

@@ -35,7 +35,7 @@ void base64_encode(struct bytes in, char *out);
  * Strict: no blanks, no missing padding. At most `room` bytes come out, *count
  * says how many. false: not base64, or too long.
  */
-bool base64_decode(struct bytes in, void *out, size_t room, size_t *count);
+bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count);
 
 /* Overwrites a secret, whatever the optimiser thinks of it. */
 void secret_wipe(void *at, size_t count);

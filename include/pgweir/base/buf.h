@@ -15,11 +15,11 @@
 
 struct buf {
 	char *at;
-	size_t count;   /* bytes in use */
-	size_t room;    /* bytes allocated */
-	size_t limit;   /* most bytes it may hold; 0 = BUF_LIMIT */
-	bool is_secret; /* the content is wiped wherever it is left behind */
-	bool is_broken; /* memory or limit ran out: the content is not whole */
+	size_t count;    /* bytes in use */
+	size_t capacity; /* bytes allocated */
+	size_t limit;    /* most bytes it may hold; 0 = BUF_LIMIT */
+	bool is_secret;  /* the content is wiped wherever it is left behind */
+	bool is_broken;  /* memory or limit ran out: the content is not whole */
 };
 
 #define BUF_LIMIT ((size_t)1 << 30)

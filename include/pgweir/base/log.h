@@ -84,7 +84,7 @@ struct log_who {
 	bool is_json;                  /* what only JSON has is worth looking for */
 	const char *application_name;  /* NULL or "": none. JSON only */
 	const struct log_facts *facts; /* of the line. JSON only */
-	char room[160];
+	char buffer[160];
 };
 
 /* What a program may want to know of an event, in JSON a member each. Zeroed: not known. */
@@ -122,7 +122,7 @@ struct log_entry {
 	size_t text_at;     /* the bytes of that */
 	bool is_json;
 	struct log_who who; /* JSON: told apart */
-	char room[LOG_TEXT_MAX];
+	char buffer[LOG_TEXT_MAX];
 };
 
 /* A line that has facts too. */

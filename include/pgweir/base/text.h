@@ -22,7 +22,7 @@ void text_hex(char *out, const void *bytes, size_t count);
  * How many bytes of well-formed UTF-8 begin a text of `room` bytes, at least one; 0: none. *point
  * is what they say.
  */
-size_t text_utf8(const char *text, size_t room, uint32_t *point);
+size_t text_utf8(const char *text, size_t capacity, uint32_t *point);
 
 /* Cuts blanks, tabs and line ends off both sides, in place; returns the new start. */
 char *text_trim(char *text);

@@ -130,7 +130,7 @@ void clients_set_proxies(struct clients *clients, struct ranges *proxies);
 void clients_accept(struct clients *clients, int fd, const struct address *peer);
 
 /* Open files have run out: the oldest that has not logged in goes. false: there is none. */
-bool clients_make_room(struct clients *clients);
+bool clients_evict_oldest(struct clients *clients);
 
 /* NULL: there is none that is logged in. */
 struct client *clients_find(struct clients *clients, uint64_t id);

@@ -36,7 +36,7 @@ struct console_door {
 
 	/* All that was sent has gone out, after client_console_send() said that there is no room.
 	 */
-	void (*room)(struct console_session *session);
+	void (*on_writable)(struct console_session *session);
 
 	/* A CancelRequest for this client. */
 	void (*cancel)(struct console_session *session);

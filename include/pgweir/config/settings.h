@@ -79,7 +79,7 @@ struct setting_shown {
 	const char *value;   /* NULL = unset */
 	const char *initial; /* NULL = unset */
 	bool is_changeable;
-	char room[32];
+	char buffer[32];
 };
 
 /* Row `index` of SHOW CONFIG, in the order of the names; false behind the last one. */

@@ -11,7 +11,7 @@
 
 struct roster {
 	char **lines;
-	size_t count, room;
+	size_t count, capacity;
 	bool is_whole; /* false: no memory for all lines */
 };
 

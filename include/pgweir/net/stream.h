@@ -76,7 +76,7 @@ struct stream_pool {
 	struct handshakes *handshakes; /* for handshakes; borrowed. NULL: there are none */
 	struct outbox *outbox;         /* of those that gather; borrowed. NULL: nobody does */
 	struct bulk_slots *bulk_slots; /* of those in which much flows; made for the first */
-	struct tls_slots *room;        /* of the encrypted ones; made for the first of them */
+	struct tls_slots *tls_slots;   /* of the encrypted ones; made for the first of them */
 };
 
 /* What a message touches lies together: behind it comes the watch, whose end is libevent's. */

@@ -56,7 +56,7 @@ struct borrower_ops {
 	 * what the borrower waits for (waits_for) has come; or the rest of a frame that nobody
 	 * asked for has come, and with that it may be returned.
 	 */
-	void (*on_room)(struct borrower *borrower);
+	void (*on_writable)(struct borrower *borrower);
 	/* The lent server is gone; borrower->server is NULL. got_fatal: it said so itself,
 	 * by a FATAL message that has been passed on. */
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);

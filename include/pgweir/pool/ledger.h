@@ -100,7 +100,7 @@ enum ledger_verdict {
  */
 enum ledger_wait {
 	LEDGER_WAIT_NOT,   /* for nothing */
-	LEDGER_WAIT_ROOM,  /* less than LEDGER_MAX is owed */
+	LEDGER_WAIT_SPACE, /* less than LEDGER_MAX is owed */
 	LEDGER_WAIT_READY, /* no ReadyForQuery is owed: what may fail has failed */
 	LEDGER_WAIT_EMPTY  /* nothing is owed */
 };
@@ -114,7 +114,7 @@ struct ledger_entry {
 struct ledger {
 	struct ledger_entry *ring;
 	struct ledger_change *failed; /* of the last request that failed */
-	uint32_t room;                /* entries in the ring: a power of two */
+	uint32_t capacity;            /* entries in the ring: a power of two */
 	uint32_t head;                /* where the oldest lies */
 	uint32_t count;
 	uint32_t ready_count; /* entries that a ReadyForQuery ends */
@@ -286,7 +286,7 @@ static inline bool ledger_knows_status(const struct ledger *ledger)
  */
 static inline bool ledger_ends_wait(const struct ledger *ledger, enum ledger_wait wait)
 {
-	if (wait == LEDGER_WAIT_ROOM)
+	if (wait == LEDGER_WAIT_SPACE)
 		return !ledger_is_full(ledger);
 	if (wait == LEDGER_WAIT_NOT || (ledger->is_copying && ledger->is_copy_open))
 		return true;

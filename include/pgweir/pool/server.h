@@ -166,7 +166,7 @@ bool server_scope(struct server *server, struct bytes *scope);
 
 /*
  * Sends bytes of the borrower's. false: the connection is broken; on_lost() comes
- * from the loop. When unsent bytes are left (server_has_room()), on_room() comes
+ * from the loop. When unsent bytes are left (server_can_take()), on_writable() comes
  * once they have gone.
  */
 bool server_send(struct server *server, struct bytes bytes);
@@ -186,7 +186,7 @@ void server_make_certain(struct server *server);
 /* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
 bool server_answer(struct server *server);
 
-static inline bool server_has_room(const struct server *server)
+static inline bool server_can_take(const struct server *server)
 {
 	return stream_unsent(&server->stream) == 0 && !ledger_is_full(&server->ledger);
 }

@@ -70,12 +70,12 @@ START_TEST(buf_is_used_again)
 	buf_reuse(&buf, 100);
 	ck_assert_ptr_null(buf.at);
 	buf_add(&buf, "abc", 3);
-	buf_reuse(&buf, buf.room);
+	buf_reuse(&buf, buf.capacity);
 	ck_assert_ptr_nonnull(buf.at);
 	ck_assert_uint_eq(buf.count, 0);
 	buf_reserve(&buf, 201);
 	ck_assert(!buf_ok(&buf));
-	buf_reuse(&buf, buf.room - 1);
+	buf_reuse(&buf, buf.capacity - 1);
 	ck_assert(buf_ok(&buf));
 	ck_assert_ptr_null(buf.at);
 	ck_assert_uint_eq(buf.limit, 200);

@@ -577,7 +577,7 @@ START_TEST(ledger_says_what_is_waited_for)
 	ck_assert_msg(ledger_ends_wait(&ledger, LEDGER_WAIT_READY) == waits[_i].ends_ready &&
 	                  ledger_ends_wait(&ledger, LEDGER_WAIT_EMPTY) == waits[_i].ends_empty,
 	              "%s", waits[_i].says);
-	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_NOT));
 	ck_assert_msg(ledger_flush(&ledger) == waits[_i].is_flush_wanted, "%s", waits[_i].says);
 	ck_assert(!ledger_flush(&ledger));
@@ -585,7 +585,7 @@ START_TEST(ledger_says_what_is_waited_for)
 }
 END_TEST
 
-START_TEST(ledger_waits_for_room)
+START_TEST(ledger_waits_for_space)
 {
 	struct ledger ledger = { 0 };
 	char type;
@@ -593,13 +593,13 @@ START_TEST(ledger_waits_for_room)
 
 	ledger_add(&ledger, LEDGER_PARSE, LEDGER_FORWARD);
 	while (!ledger_is_full(&ledger)) {
-		ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+		ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 		ledger_add(&ledger, LEDGER_CLOSE, LEDGER_ANSWER);
 	}
-	ck_assert(!ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+	ck_assert(!ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 	ck_assert(ledger_flush(&ledger)); /* what we answer ourselves does not hide what was sent */
 	ledger_reply(&ledger, '1', &is_end);
-	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_ROOM));
+	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 	while (ledger_answer(&ledger, &type))
 		ck_assert_int_eq(type, '3');
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_EMPTY));
@@ -863,7 +863,7 @@ static uint32_t count_ready(const struct ledger *ledger)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < ledger->count; i++) {
-		uint8_t kind = ledger->ring[(ledger->head + i) & (ledger->room - 1)].kind;
+		uint8_t kind = ledger->ring[(ledger->head + i) & (ledger->capacity - 1)].kind;
 
 		count += kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION;
 	}
@@ -936,7 +936,7 @@ int main(void)
 	tcase_add_test(cases, ledger_replaces_a_query);
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
-	tcase_add_test(cases, ledger_waits_for_room);
+	tcase_add_test(cases, ledger_waits_for_space);
 	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(handshakes));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);

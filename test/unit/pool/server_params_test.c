@@ -461,7 +461,7 @@ START_TEST(server_reports_are_little_work)
 	ck_assert_uint_lt(most, (size_t)20 * 1024);
 	ck_assert_uint_gt(flood_count, 10);
 	ck_assert_uint_lt(compare_count / count, 64);
-	ck_assert_uint_lt(dummy.server.reports.room, 1024);
+	ck_assert_uint_lt(dummy.server.reports.capacity, 1024);
 	ck_assert(!dummy.server.is_close_needed);
 	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "99999");
 	done(&dummy);
