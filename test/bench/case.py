@@ -55,3 +55,7 @@ class Case:
     goals: tuple = ()
     keeps: tuple = ()  # the figures to keep, if not all
     warmed: set = dataclasses.field(default_factory=set)
+
+
+def client_count(count):
+    return f"{count} client{'' if count == 1 else 's'}"

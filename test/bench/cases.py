@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: ISC
-"""What is measured: one row for each case, and what pgweir is to reach in it.
+"""What is measured: one row for each case, and the goals of pgweir in it.
 
-A case that others have published is in published.py.
+Cases that others have published are in published.py.
 """
 
 import place
-from case import Case, Goal
+from case import Case, Goal, client_count
 from measures import (BSC, CROWD, IDLE_CLIENTS, IDLE_TLS_CLIENTS, PREPARING_CLIENTS, STATEMENTS,
                       STORM_LOGINS, copy_in, copy_out, idle_cost, idle_memory, login_crowd,
                       login_storm, prepared, prepared_memory, resting_cost, transactions)
@@ -75,17 +75,17 @@ def select(protocol):
 
 
 def connect(name, says, **more):
-    return Case(name, f"connect, SELECT 1, leave; {says}, 8 clients", transactions, 8,
+    return Case(name, f"connect, SELECT 1, disconnect; {says}, 8 clients", transactions, 8,
                 CONNECT_WORDS, CONNECT, keeps=CONNECT_FIGURES, **more)
 
 
 def statements():
     poolers, tls = tuple(POOLERS), {"sslmode": "require"}
     return [
-        *(bsc(f"bsc-{clients}", f"{clients} clients", clients) for clients in (1, 16, 64)),
-        *(bsc(f"late-begin-{clients}", f"{clients} clients; pgweir with late_begin", clients,
+        *(bsc(f"bsc-{clients}", client_count(clients), clients) for clients in (1, 16, 64)),
+        *(bsc(f"late-begin-{clients}", f"{client_count(clients)}; pgweir with late_begin", clients,
               flavour="late", targets=poolers) for clients in (1, 16, 64)),
-        *(bsc(f"poll-{clients}", f"{clients} clients; pgweir with busy_poll", clients,
+        *(bsc(f"poll-{clients}", f"{client_count(clients)}; pgweir with busy_poll", clients,
               flavour="poll", targets=poolers) for clients in (1, 16)),
         bsc("late-begin-poll-1", "1 client; pgweir with late_begin and busy_poll", 1,
             flavour="late_poll", targets=poolers),
@@ -107,9 +107,9 @@ def statements():
 def connections():
     tls = {"sslmode": "require", "targets": tuple(POOLERS)}
     return [
-        connect("connect-trust-8", "trust; the relay is one that lets in by itself",
+        connect("connect-trust-8", "trust; relay: the bare pool",
                 flavour="trust_connect"),
-        connect("connect-trust-logged-8", "trust, with the log lines that are the default",
+        connect("connect-trust-logged-8", "trust, with the default log lines",
                 flavour="trust_logged"),
         connect("connect-md5-8", "md5", flavour="md5", user=MD5_USER),
         connect("connect-scram-8", "SCRAM", flavour="scram", user=SCRAM_USER),
@@ -130,15 +130,15 @@ def amounts():
     return [
         Case("copy-out", "COPY TO STDOUT", copy_out),
         Case("copy-in", "COPY FROM STDIN", copy_in),
-        Case("idle-memory", f"RSS for each of {IDLE_CLIENTS} idle clients", idle_memory,
+        Case("idle-memory", f"RSS per client, {IDLE_CLIENTS} idle clients", idle_memory,
              flavour="idle", **poolers),
-        Case("idle-tls-memory", f"RSS for each of {IDLE_TLS_CLIENTS} idle clients with TLS",
+        Case("idle-tls-memory", f"RSS per client, {IDLE_TLS_CLIENTS} idle clients with TLS",
              idle_memory, flavour="tls_idle", sslmode="require", **poolers),
         Case("prepared-memory",
              f"RSS for {PREPARING_CLIENTS} clients x {STATEMENTS} statements of the same texts",
              prepared_memory, flavour="idle", targets=("pgweir",)),
         Case("idle-cost", f"bsc-16 beside {IDLE_CLIENTS} idle clients", idle_cost, **poolers),
-        Case("resting-cost", f"bsc-16 beside {place.RESTING_POOLS} pools at rest", resting_cost,
+        Case("resting-cost", f"bsc-16 beside {place.RESTING_POOLS} idle pools", resting_cost,
              flavour="pools_rest", **poolers),
     ]
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 import time
 
+import report
 import servers
 
 DATABASE = "bench"
@@ -24,7 +25,7 @@ MAX_SERVERS = 800
 SAMPLING = 0.25  # of the transactions whose latency pgbench logs
 BUSY_POLL_US = 100
 
-TARGETS = ["postgresql", "relay", "haproxy", "pgbouncer", "pgweir"]
+TARGETS = list(report.TARGETS)
 POOLERS = ["pgbouncer", "pgweir"]
 
 

@@ -18,7 +18,7 @@ import threading
 import time
 
 import place
-from case import Case
+from case import Case, client_count
 from idle_clients import IdleClients, connect, message, startup
 from measures import BSC, pgbench_of, transactions
 from place import DATABASE, POOLERS, TRUSTED_USER
@@ -164,7 +164,7 @@ def polska():
     crowd = (*figures, "memory_mb", "connections")
     beside = ("postgresql", *POOLERS)
     return [
-        *(Case(f"polska-{clients}", f"TPC-B, {clients} clients", transactions, clients, TPCB,
+        *(Case(f"polska-{clients}", f"TPC-B, {client_count(clients)}", transactions, clients, TPCB,
                keeps=figures, targets=beside) for clients in (1, 10, 100)),
         Case("polska-500", "TPC-B, 500 clients, 50 transactions each", so_many_each, 500,
              (*TPCB, "-t", "50"), keeps=crowd, targets=beside),

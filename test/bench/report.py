@@ -6,6 +6,7 @@ Throughout, `results` is case name -> target -> runs, and a run is metric -> fig
 
 import statistics
 
+TARGETS = ("postgresql", "relay", "haproxy", "pgbouncer", "pgweir")
 METRICS = {
     "tps": ("transactions/s", "{:.0f}"),
     "cpu_us": ("CPU us/transaction", "{:.2f}"),
@@ -34,10 +35,10 @@ METRICS = {
     "alone_cpu_us": ("CPU us/transaction, alone", "{:.2f}"),
     "beside_cpu_us": ("CPU us/transaction, beside", "{:.2f}"),
     "alone_p99_ms": ("p99 ms, alone", "{:.3f}"),
-    "storm_p99_ms": ("p99 ms, amid the storm", "{:.3f}"),
+    "storm_p99_ms": ("p99 ms, during the login storm", "{:.3f}"),
     "beside_p99_ms": ("p99 ms, beside a storm at another process", "{:.3f}"),
-    "p99_held_up": ("p99 amid the storm / beside it", "{:.2f}"),
-    "p99_growth": ("p99 amid the storm / alone", "{:.2f}"),
+    "p99_held_up": ("p99 during the login storm / beside it", "{:.2f}"),
+    "p99_growth": ("p99 during the login storm / alone", "{:.2f}"),
     "logins_s": ("logins/s", "{:.0f}"),
     "login_cpu_us": ("CPU us/login", "{:.1f}"),
     "growth_percent": ("growth %", "{:.1f}"),
@@ -102,7 +103,7 @@ def metrics_of(case, results):
             and (not case.keeps or metric in case.keeps)]
 
 
-def rows_of(case, results, targets):
+def rows_of(case, results, targets, has_goals):
     """One row for each metric of a case."""
     figures = medians_of(case, results)
     runs = results.get(case.name, {})
@@ -111,7 +112,7 @@ def rows_of(case, results, targets):
                *(_cell(runs.get(target), metric) for target in targets),
                _ratio(figures, "pgweir", "pgbouncer", metric),
                _ratio(figures, "pgweir", "relay", metric),
-               *_goals(case, metric, figures)]
+               *(_goals(case, metric, figures) if has_goals else ())]
 
 
 def markdown(lines):
@@ -123,11 +124,12 @@ def markdown(lines):
     return "\n".join(text)
 
 
-def table(cases, results, targets):
+def table(cases, results, targets, has_goals=True):
     """All figures."""
-    lines = [["case", "figure", *targets, "pgweir/pgbouncer", "pgweir/relay", "goal", "verdict"]]
+    lines = [["case", "figure", *targets, "pgweir/pgbouncer", "pgweir/relay",
+              *(("goal", "verdict") if has_goals else ())]]
     for case in cases:
-        lines += rows_of(case, results, targets)
+        lines += rows_of(case, results, targets, has_goals)
     return markdown(lines)
 
 

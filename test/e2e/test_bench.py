@@ -32,6 +32,7 @@ import pictures  # noqa: E402
 import place  # noqa: E402
 import report  # noqa: E402
 import servers  # noqa: E402
+import themes  # noqa: E402
 from case import Case, Goal  # noqa: E402
 
 TARGETS = ["relay", "pgbouncer", "pgweir"]
@@ -210,28 +211,93 @@ def test_pictures_are_written(tmp_path):
         xml.parse(tmp_path / "doc" / name)
 
 
-# -- the document ---------------------------------------------------------------------------------
+# -- the pages ------------------------------------------------------------------------------------
+
+DOC = TEST.parent / "doc"
+PAGE = DOC / "performance.md"
+METHOD = DOC / "performance-method.md"
 
 
-def test_figures_take_the_place_of_figures():
-    text = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"
-    once = document.place_in(text, "new")
-    assert once == f"before\n{document.BEGIN}\n\nnew\n\n{document.END}\nafter\n"
-    assert document.place_in(once, "new") == once
+def page_with(*parts):
+    return "before\n" + "".join(
+        f"{begin}\nold\n{end}\nafter {begin[5:10]}\n" for begin, end in map(document.marks, parts))
 
 
-@pytest.mark.parametrize("text", ("", document.BEGIN, document.END,
-                                  document.END + document.BEGIN))
+@pytest.mark.parametrize("parts", (("figures",), ("goals",), ("figures", "goals")))
+def test_figures_take_the_place_of_figures(parts):
+    contents = {"figures": "1\n2", "goals": "3"}
+    once = document.place_in(page_with(*parts), contents)
+    for part in parts:
+        begin, end = document.marks(part)
+        assert f"{begin}\n\n{contents[part]}\n\n{end}\nafter {begin[5:10]}\n" in once
+    assert "old" not in once
+    assert document.place_in(once, contents) == once
+
+
+BEGIN, END = document.marks("figures")
+
+
+@pytest.mark.parametrize("text", ("", BEGIN, END, END + BEGIN))
 def test_document_without_a_place(text):
     with pytest.raises(document.NoPlace):
-        document.place_in(text, "new")
+        document.place_in(text, {"figures": "new", "goals": "new"})
 
 
-def test_the_page_has_a_place():
-    page = (TEST.parent / "doc" / "performance.md").read_text(encoding="utf-8")
-    assert f"{document.BEGIN}\n\nnew\n\n{document.END}" in document.place_in(page, "new")
-    for path in re.findall(r"!\[[^]]*\]\(([^)]*)\)", page):
-        xml.parse(TEST.parent / "doc" / path)
+def test_the_pages_have_their_places():
+    for path, part in ((PAGE, "figures"), (METHOD, "goals")):
+        page = path.read_text(encoding="utf-8")
+        assert [name for name in document.PARTS if document.has_part(page, name)] == [part]
+
+
+def test_pictures_of_the_page_are_there():
+    page = PAGE.read_text(encoding="utf-8")
+    paths = re.findall(r"!\[[^]]*\]\(([^)]*)\)|(?:src|srcset)=\"([^\"]*)\"", page)
+    assert len(paths) > 10
+    for path in paths:
+        xml.parse(DOC / (path[0] or path[1]))
+
+
+def test_medians_are_read_back_from_a_page():
+    case, results = made_up()
+    page = document.place_in(page_with("figures"), {"figures": document.figures_as_text(
+        [case], results, TARGETS, {"versions": {"pgbouncer": "PgBouncer 1.2.3"}, "cores": 2,
+                                   "machine": "m", "kernel": "k", "rounds": 1, "seconds": 1,
+                                   "rows": 1}, {}, [])})
+    assert document.medians_in(page) == {
+        ("bsc-16", "transactions/s"): {"pgweir": 9},
+        ("bsc-16", "CPU us/transaction"): {"relay": 25, "pgbouncer": 50, "pgweir": 30}}
+    assert document.version_in(page, "PgBouncer") == "1.2.3"
+    assert document.version_in(page, "HAProxy") == ""
+
+
+# -- the small picture ----------------------------------------------------------------------------
+
+FEW = {("bsc-64", "CPU us/transaction"): {"pgbouncer": 50.0, "pgweir": 40.0},
+       ("idle-memory", "bytes/client, after a query"): {"pgbouncer": 1000.0, "pgweir": 250.0}}
+
+
+def test_bars_of_the_small_picture_are_as_long_as_their_figures():
+    svg = xml.fromstring(pictures.summary(FEW, "1.2", "dark"))
+    cpu, own_cpu, memory, own_memory = (
+        float(bar.get("width")) for bar in svg.iter(f"{SVG}rect"))
+    assert own_cpu / cpu == pytest.approx(0.8, rel=0.01)
+    assert own_memory / memory == pytest.approx(0.25, rel=0.01)
+    assert {"50 µs", "250 bytes", "pgweir beside PgBouncer 1.2, less is better"} <= {
+        text.text for text in svg.iter(f"{SVG}text")}
+
+
+def test_the_small_picture_needs_both_poolers():
+    assert pictures.has_summary(FEW)
+    for row in FEW:
+        assert not pictures.has_summary({**FEW, row: {"pgweir": 1.0}})
+
+
+@pytest.mark.parametrize("theme", themes.THEMES)
+def test_the_small_picture_shows_the_figures_of_the_page(theme):
+    page = PAGE.read_text(encoding="utf-8")
+    drawn = pictures.summary(document.medians_in(page), document.version_in(page, "PgBouncer"),
+                             theme)
+    assert drawn == (DOC / "performance" / f"summary-{theme}.svg").read_text(encoding="utf-8")
 
 
 # -- the relay ------------------------------------------------------------------------------------
