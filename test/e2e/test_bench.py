@@ -4,7 +4,9 @@
 Nothing is measured here.
 """
 
+import asyncio
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -14,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -24,7 +27,8 @@ from .kit.wait import LIMIT, wait_until
 TEST = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TEST / "bench"), str(TEST / "lib")]
 
-import background  # noqa: E402  (the paths come first)
+import application  # noqa: E402  (the paths come first)
+import background  # noqa: E402
 import bars  # noqa: E402
 import cases  # noqa: E402
 import document  # noqa: E402
@@ -33,6 +37,7 @@ import place  # noqa: E402
 import report  # noqa: E402
 import servers  # noqa: E402
 import themes  # noqa: E402
+import timeline  # noqa: E402
 from case import Case, Goal  # noqa: E402
 
 TARGETS = ["relay", "pgbouncer", "pgweir"]
@@ -298,6 +303,81 @@ def test_the_small_picture_shows_the_figures_of_the_page(theme):
     drawn = pictures.summary(document.medians_in(page), document.version_in(page, "PgBouncer"),
                              theme)
     assert drawn == (DOC / "performance" / f"summary-{theme}.svg").read_text(encoding="utf-8")
+
+
+# -- the picture of a restart ---------------------------------------------------------------------
+
+
+def restarts():
+    """A second before and after, in two intervals each; the second way has errors."""
+    facts = {"before": 1, "after": 1, "interval": 0.5}
+    good = {"words": "good", "took": 0.25, "committed": [10, 10, 10, 10], "failed": [0] * 4,
+            "refused": [0] * 4}
+    bad = {"words": "bad", "took": 0.5, "committed": [10, 10, 0, 5], "failed": [0, 0, 2, 0],
+           "refused": [0, 0, 3, 0]}
+    return {"facts": facts, "ways": {"good": good, "bad": bad}}
+
+
+def test_a_restart_is_drawn_with_its_counts():
+    svg = xml.fromstring(timeline.draw(restarts(), "light"))
+    rects = list(svg.iter(f"{SVG}rect"))
+    heights = [float(rect.get("height")) for rect in rects if rect.get("fill")]
+    (errors,) = [float(rect.get("height")) for rect in rects if rect.get("class") == "error"]
+    bands = [float(rect.get("width")) for rect in rects if rect.get("class") == "band"]
+    assert len(heights) == 4 + 3
+    assert heights[-1] / heights[0] == pytest.approx(0.5)
+    assert errors / heights[0] == pytest.approx(0.5)
+    assert bands[1] / bands[0] == pytest.approx(2)
+
+
+def test_a_restart_is_put_into_words():
+    ways = restarts()["ways"]
+    assert timeline.summary(ways["bad"]) == (
+        "25 transactions committed, 2 failed, 3 connections refused; the restart took 0.50 s")
+
+
+READY = b"Z\0\0\0\5I"
+FATAL = b"E\0\0\0\x0bMgone\0\0"
+
+
+def test_the_application_counts_what_it_sees():
+    """Its server ends the second connection with an error, and refuses one that comes then."""
+    seen, arrived = application.Seen(), []
+
+    async def serve(reader, writer):
+        arrived.append(await reader.read(1000))
+        if len(arrived) == 2:
+            writer.write(FATAL)
+        else:
+            writer.write(READY)
+            while await reader.read(1000):
+                if len(arrived) == 1 and seen.committed:
+                    writer.write(FATAL)
+                    break
+                writer.write(READY)
+        writer.close()
+
+    async def scenario():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            client = application.Client(server.sockets[0].getsockname()[1], "some", "one",
+                                        application.Work(("SELECT 1",), 0.001), seen)
+            task = asyncio.create_task(client.run(time.monotonic(), time.monotonic() + LIMIT))
+            while len(seen.committed) < 3:
+                await asyncio.sleep(0.001)
+            task.cancel()
+
+    asyncio.run(asyncio.wait_for(scenario(), LIMIT))
+    assert [why for _, why in seen.failed] == ["gone"]
+    assert [why for _, why in seen.refused] == ["gone"]
+    assert len(arrived) == 3
+
+
+@pytest.mark.parametrize("theme", themes.THEMES)
+def test_the_picture_of_the_restart_shows_what_was_measured(theme):
+    measured = json.loads((DOC / "performance" / "restart.json").read_text())
+    assert timeline.draw(measured, theme) == (
+        DOC / "performance" / f"restart-{theme}.svg").read_text(encoding="utf-8")
 
 
 # -- the relay ------------------------------------------------------------------------------------
