@@ -34,7 +34,7 @@ need_packages()
 		echo "    sudo apt-get install --no-install-recommends $missing" >&2
 		return 1
 	fi
-	$say "installing: $missing"
+	$say "installing these Debian packages, which stay installed: $missing"
 	# shellcheck disable=SC2086
 	install_packages $missing
 }
