@@ -51,7 +51,7 @@ def login_fails(says, sqlstate, text, who=UNKNOWN, **kw):
 
 
 CLAMPED = dict(pgbouncer="starts, and works by the value as it is",
-               differs="taken as the nearest in it")
+               differs="replaced by the nearest in it")
 UNITS = dict(pgbouncer="refuses the line", differs="may have units")
 
 CASES = {
@@ -102,14 +102,14 @@ CASES = {
     "settings that come again": warned("is set a second time", login=[(GOOD, OK)],
                                        more="[pgbouncer]\nmax_client_conn = 40\n",
                                        pgbouncer="forgets the first block of [pgbouncer]",
-                                       differs="A section may come again"),
+                                       differs="A section may occur more than once"),
     "a database that comes again": warned('database "app" comes a second time',
                                           login=[(GOOD, OK)], entries=("app",),
                                           pgbouncer="takes the last, in silence",
-                                          differs="that comes twice is a WARNING"),
+                                          differs="that occurs twice is a WARNING"),
     "the console's name": refused("this name is the console's", entries=("pgbouncer",)),
     "a name in double quotes": Case(entries=('"my db"',), pgbouncer="refuses the line",
-                                    differs="names may stand in double quotes"),
+                                    differs="names may be in double quotes"),
     "an unknown key": refused('unknown key "hsot": did you mean "host"',
                               databases={"app": "hsot=a"}),
     "an unknown key of a user": refused('unknown key "pol_size": did you mean "pool_size"',
@@ -127,7 +127,7 @@ CASES = {
                                     differs="A bad line refuses the whole HBA"),
     "rules that cannot be read": refused("cannot open", auth_type="hba", auth_hba_file="/nowhere",
                                          pgbouncer="starts, and lets nobody in",
-                                         differs="an unreadable file used to lock everybody out"),
+                                         differs="an unreadable file locks everybody out"),
     "an unknown method": refused("hba.conf:1: unknown method md6: did you mean md5",
                                  auth_type="hba", auth_hba_file="{dir}/hba.conf",
                                  files={"hba.conf": "host all all all md6\n"},
@@ -164,7 +164,7 @@ CASES = {
     "auth_query without auth_user": login_fails(
         "auth_query never runs: auth_user is not set", "28P01", "password authentication failed",
         auth_type="plain", auth_query="SELECT 1, 2", pgbouncer="no such user",
-        differs="sees a wrong password in place of"),
+        differs="gets the error of a wrong password in place of"),
     "auth_query of the sample without auth_user": Case(
         auth_type="plain", login=[(GOOD, OK)],
         auth_query="SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword "
