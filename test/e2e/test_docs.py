@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: ISC
 """The pages of the tree: their links, the files they name, and the texts they quote.
 
-None of these tests starts anything.
+None of these tests starts a daemon.
 """
 
 import functools
+import html
 import os
 import re
+import subprocess
 
 import pytest
+
+from .kit.daemon import find_binary
 
 TOP = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
@@ -83,6 +87,11 @@ def broken_links(top=TOP):
 def test_links_lead_somewhere():
     assert len(pages()) > 20
     assert broken_links() == []
+
+
+def test_every_page_is_in_a_release():
+    listed = read(os.path.join(TOP, "Makefile.am"))
+    assert [page for page in pages() if page not in listed] == []
 
 
 @pytest.mark.parametrize("line, is_good", [
@@ -200,3 +209,44 @@ def test_a_text_that_nobody_says_is_found():
     assert is_said("query_wait_timeout")
     assert not is_said("query_wait_timeouts")
     assert not is_said("no such databases: ...")
+
+
+# -- the site ------------------------------------------------------------------------------------
+
+def manual_pages():
+    """The built manual pages, beside the program under test."""
+    folder = os.path.join(os.path.dirname(find_binary()), "doc")
+    return [path for path in (os.path.join(folder, name) for name in ("pgweir.1", "pgweir.ini.5"))
+            if os.path.exists(path)]
+
+
+def broken_hyperlinks(site):
+    broken = []
+    texts = {}
+    for folder, _, names in os.walk(site):
+        texts.update({os.path.join(folder, name): read(os.path.join(folder, name))
+                      for name in names if name.endswith(".html")})
+    ids = {path: set(re.findall(r'\bid="([^"]+)"', text)) for path, text in texts.items()}
+    for path, text in texts.items():
+        for target in re.findall(r'\b(?:href|src|srcset)="([^"]*)"', text):
+            if ELSEWHERE.match(target):
+                continue
+            file, _, anchor = html.unescape(target).partition("#")
+            file = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+            if not os.path.isfile(file) or anchor and anchor not in ids.get(file, ()):
+                broken.append(f"{os.path.relpath(path, site)}: {target}")
+    return broken
+
+
+def test_the_site_has_every_page_and_no_broken_link(tmp_path):
+    site = str(tmp_path / "site")
+    subprocess.run([os.path.join(TOP, "doc", "site"), site, *manual_pages()], check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
+    for page in pages():
+        built = page[:-len(".md")].replace("README", "index") + ".html"
+        assert os.path.exists(os.path.join(site, built)), built
+    assert broken_hyperlinks(site) == []
+    index = os.path.join(site, "doc", "index.html")
+    with open(index, "a", encoding="utf-8") as file:
+        file.write('<a href="missing.html"></a><a href="#missing"></a><a href="errors.html#missing"></a>')
+    assert len(broken_hyperlinks(site)) == 3
