@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All settings in words: --dump-settings.
+ * Descriptions of the settings: --dump-settings.
  */
 #include "pgweir/config/settings.h"
 
@@ -17,11 +17,11 @@
 static const char *kind_of(const struct setting *setting)
 {
 	static const char *const kinds[] = {
-		[SETTING_BOOL] = "switch (0 or 1, off or on)",
-		[SETTING_INT] = "whole number",
+		[SETTING_BOOL] = "boolean (0 or 1, off or on)",
+		[SETTING_INT] = "integer",
 		[SETTING_BYTES] = "size in bytes, or with kB, MB, GB",
-		[SETTING_TEXT] = "text",
-		[SETTING_LIST] = "list with commas",
+		[SETTING_TEXT] = "string",
+		[SETTING_LIST] = "list, separated by commas",
 		[SETTING_WORD] = "one of",
 	};
 
@@ -32,7 +32,7 @@ static const char *kind_of(const struct setting *setting)
 		           ? "duration in milliseconds, or with us, ms, s, min, h, d"
 		           : "duration in seconds, or with us, ms, s, min, h, d";
 	if (setting->type == SETTING_LIST && setting->splits_at_blanks)
-		return "list with commas or blanks";
+		return "list, separated by commas or blanks";
 	return kinds[setting->type];
 }
 
@@ -64,7 +64,7 @@ static void add_kind(struct buf *out, const struct setting *setting)
 			buf_add_text(out, " to ");
 			add_number(out, setting, setting->max);
 		} else {
-			buf_add_text(out, " and more");
+			buf_add_text(out, " or more");
 		}
 	}
 	buf_add_text(out, "\n    default: ");
@@ -73,7 +73,7 @@ static void add_kind(struct buf *out, const struct setting *setting)
 	else
 		buf_add_text(out, *setting->initial ? setting->initial : "empty");
 	buf_printf(out, "\n    changes with: %s\n",
-	           setting->reload == RELOAD_BOOT ? "a restart" : "RELOAD, SET");
+	           setting->reload == RELOAD_BOOT ? "restart" : "RELOAD or SET");
 	if (setting->since)
 		buf_printf(out, "    since: %s\n", setting->since);
 }

@@ -32,8 +32,8 @@ static const char pool_mode_help[] = "As the setting, for this entry.";
 static const char same_help[] = "As the setting, for this entry. Negative = the setting's value.";
 static const char above_zero_help[] = "As the setting, for this entry. 0 = the setting's value.";
 static const char auth_help[] = "As the setting, for clients of this entry.";
-static const char wait_help[] = "As the setting, for this entry. 0 = for ever, and so is -1.";
-static const char startup_help[] = "Asked of the server in the startup packet.";
+static const char wait_help[] = "As the setting, for this entry. 0 or negative = no limit.";
+static const char startup_help[] = "Sent to the server in the startup packet.";
 
 const struct entry_key database_keys[] = {
 	DATABASE(application_name, .help = startup_help),
@@ -44,41 +44,43 @@ const struct entry_key database_keys[] = {
 	DATABASE(auth_query, .help = auth_help),
 	DATABASE(auth_user, .length_max = CONFIG_USER_NAME_MAX, .help = auth_help),
 	DATABASE(client_encoding, .help = startup_help),
-	DATABASE(connect_query, .help = "A query for each new server connection. Its errors are "
-	                                "logged and change nothing."),
+	DATABASE(connect_query,
+	         .help = "Query that runs on each new server connection. Its errors are logged "
+	                 "and otherwise ignored."),
 	DATABASE(datestyle, .help = startup_help),
 	DATABASE(dbname, .length_max = CONFIG_DATABASE_NAME_MAX, .initial = "the entry's name",
-	         .help = "The database's name on the server."),
+	         .help = "Name of the database on the server."),
 	DATABASE(fail_fast, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(host, .is_hosts = true,
-	         .help = "A name, an IPv4 or IPv6 address, or the directory of a Unix socket "
-	                 "(/path, or @name); or several of these, with commas and no blanks "
-	                 "between them. One that cannot be reached is left out for "
-	                 "server_login_retry while another can. Without it, the Unix socket in "
+	         .help = "Host name, IPv4 or IPv6 address, or directory of a Unix socket (/path "
+	                 "or @name); or several of these, separated by commas without blanks. A "
+	                 "host that cannot be reached is skipped for server_login_retry as long "
+	                 "as another one can be reached. If not set, the Unix socket in "
 	                 "unix_socket_dir."),
 	DATABASE(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	DATABASE(load_balance_hosts, .initial = "round-robin",
-	         .help = "Which of several hosts a new connection goes to: round-robin takes them "
-	                 "in turn; disable stays with one until a connection to it fails."),
+	         .help = "How the host of a new connection is chosen if there are several. "
+	                 "round-robin: each in turn; disable: the same one until a connection "
+	                 "to it fails."),
 	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(password, .length_max = CONFIG_PASSWORD_MAX,
-	         .help = "The password of user. Without it, the one in auth_file."),
+	         .help = "Password of user (default: the one in auth_file)."),
 	DATABASE(pool_mode, .help = pool_mode_help),
 	DATABASE(pool_size, .low = LOW_MINUS_INHERITS,
 	         .help = "As default_pool_size, for this entry. 0 = no limit; negative = the "
 	                 "setting's value."),
-	DATABASE(port, .min = 1, .max = 65535, .initial = "5432", .help = "The server's port."),
+	DATABASE(port, .min = 1, .max = 65535, .initial = "5432", .help = "Port of the server."),
 	DATABASE(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	DATABASE(reserve_pool_size, .low = LOW_MINUS_INHERITS,
-	         .help = "As the setting, for this entry; reserve_pool is the same. Negative = the "
-	                 "setting's value."),
+	         .help = "As the setting, for this entry; reserve_pool is an alias. Negative = "
+	                 "the setting's value."),
 	DATABASE(server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(timezone, .help = startup_help),
 	DATABASE(user, .length_max = CONFIG_USER_NAME_MAX,
-	         .help = "All clients of this entry share one pool, whose connections log in as "
-	                 "this user."),
+	         .help = "Server user for all clients of this entry: they share one pool, and "
+	                 "its connections log in as this user."),
 };
 
 const size_t database_keys_count = sizeof(database_keys) / sizeof(database_keys[0]);
@@ -92,8 +94,8 @@ const struct entry_key user_keys[] = {
 	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(pool_mode, .help = pool_mode_help),
 	USER(pool_size, .low = LOW_MINUS_INHERITS,
-	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; negative = "
-	             "the database's value."),
+	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; "
+	             "negative = the database's value."),
 	USER(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
@@ -104,13 +106,14 @@ const size_t user_keys_count = sizeof(user_keys) / sizeof(user_keys[0]);
 
 const struct entry_key peer_keys[] = {
 	PEER(host, .length_max = CONFIG_PEER_HOST_MAX,
-	     .help = "Where the peer listens: a name, an IPv4 or IPv6 address, or the directory of "
-	             "its Unix socket (/path, or @name). It must be there."),
+	     .help = "Host name, IPv4 or IPv6 address, or Unix socket directory (/path or "
+	             "@name) of the peer. Required."),
 	PEER(pool_size, .low = LOW_MINUS_INHERITS,
-	     .help = "Cancel requests that may be on their way to the peer at once; more wait. "
-	             "0 = no limit. Without it, or negative: as default_pool_size."),
+	     .help = "Maximum number of cancel requests that are being sent to the peer at "
+	             "the same time; further ones wait. 0 = no limit. If not set, or "
+	             "negative: as default_pool_size."),
 	PEER(port, .min = 1, .max = 65535, .initial = "6432",
-	     .help = "The peer's port, or the end of its Unix socket's name."),
+	     .help = "Port of the peer, also used in the name of its Unix socket."),
 };
 
 const size_t peer_keys_count = sizeof(peer_keys) / sizeof(peer_keys[0]);

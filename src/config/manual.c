@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The documents made from the tables: the manual's lists, and the ini file that
- * shows every setting.
+ * Documents generated from the tables: the lists of the manual pages, and the
+ * sample ini file with every setting.
  */
 #include "manual_priv.h"
 
@@ -41,13 +41,13 @@ static void roff_words(struct buf *out, const char *const *words)
 static void setting_kind(struct buf *out, const struct setting *setting)
 {
 	static const char *const kinds[] = {
-		[SETTING_BOOL] = "Switch",
-		[SETTING_INT] = "Whole number",
+		[SETTING_BOOL] = "Boolean",
+		[SETTING_INT] = "Integer",
 		[SETTING_BYTES] = "Size",
 		[SETTING_TIME] = "Duration",
-		[SETTING_TEXT] = "Text",
+		[SETTING_TEXT] = "String",
 		[SETTING_LIST] = "List",
-		[SETTING_WORD] = "One of the words",
+		[SETTING_WORD] = "One of",
 	};
 
 	buf_add_text(out, kinds[setting->type]);
@@ -56,11 +56,11 @@ static void setting_kind(struct buf *out, const struct setting *setting)
 		roff_words(out, setting->words);
 	}
 	if (setting->unit == USEC_PER_MS)
-		buf_add_text(out, "; a bare number counts milliseconds");
+		buf_add_text(out, "; a number without a unit is in milliseconds");
 	if (setting->unit == 1)
-		buf_add_text(out, "; a bare number counts microseconds");
+		buf_add_text(out, "; a number without a unit is in microseconds");
 	if (setting->splits_at_blanks)
-		buf_add_text(out, "; blanks separate names as commas do");
+		buf_add_text(out, ", separated by commas or blanks");
 }
 
 static void setting_default(struct buf *out, const char *initial)
@@ -84,7 +84,7 @@ static void roff_setting(struct buf *out, const struct setting *setting)
 	buf_add_text(out, ".\n");
 	setting_default(out, setting->initial);
 	if (setting->reload == RELOAD_BOOT)
-		buf_add_text(out, "Changes with a restart only.\n");
+		buf_add_text(out, "Changes take effect only after a restart.\n");
 	if (setting->since)
 		buf_printf(out, "Since pgweir %s.\n", setting->since);
 }
@@ -143,7 +143,7 @@ static void example_setting(struct buf *out, const struct setting *setting)
 {
 	example_comment(out, setting->help);
 	if (setting->reload == RELOAD_BOOT)
-		example_comment(out, "Changes with a restart only.");
+		example_comment(out, "Changes take effect only after a restart.");
 	buf_printf(out, ";%s =", setting->name);
 	if (setting->initial && *setting->initial)
 		buf_printf(out, " %s", setting->initial);

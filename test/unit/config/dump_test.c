@@ -8,7 +8,7 @@
 
 #include "../unit.h"
 
-/* What is said of one setting, up to the next empty line. */
+/* The description of one setting, up to the next empty line. */
 static void paragraph(struct buf *out, const char *name)
 {
 	struct buf all = { 0 }, head = { 0 };
@@ -17,7 +17,7 @@ static void paragraph(struct buf *out, const char *name)
 	settings_dump(&all);
 	buf_printf(&head, "\n\n%s\n", name);
 	at = strstr(buf_text(&all), buf_text(&head));
-	ck_assert_msg(at, "%s is not told of", name);
+	ck_assert_msg(at, "%s is missing", name);
 	end = strstr(at + 2, "\n\n");
 	buf_add(out, at + 2, end ? (size_t)(end - at - 1) : strlen(at + 2));
 	buf_free(&all);
@@ -33,8 +33,8 @@ START_TEST(dump_has_each_setting_with_its_help)
 	ck_assert_ptr_nonnull(strstr(buf_text(&text), "\n    kind: "));
 	ck_assert_ptr_nonnull(strstr(buf_text(&text), "\n    default: "));
 	ck_assert_ptr_nonnull(strstr(buf_text(&text), setting->reload == RELOAD_BOOT
-	                                                  ? "changes with: a restart\n"
-	                                                  : "changes with: RELOAD, SET\n"));
+	                                                  ? "changes with: restart\n"
+	                                                  : "changes with: RELOAD or SET\n"));
 	buf_free(&text);
 }
 END_TEST
@@ -44,7 +44,7 @@ static const struct {
 } cases[] = {
 	{ "max_packet_size", "    range: 1024 to 4294967295\n    default: 2147483647\n" },
 	{ "query_timeout", "    kind: duration in seconds, or with us, ms, s, min, h, d\n"
-	                   "    range: 0 and more\n    default: 0\n" },
+	                   "    range: 0 or more\n    default: 0\n" },
 	{ "busy_poll", "    kind: duration in microseconds" },
 	{ "tcp_user_timeout", "    kind: duration in milliseconds" },
 	{ "unix_socket_mode", "    range: 0 to 0777\n    default: 0777\n" },

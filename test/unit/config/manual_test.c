@@ -34,7 +34,7 @@ START_TEST(manual_lists_keys)
 	manual_fill(bytes_text("@database_keys@\n@user_keys@\n@peer_keys@\n"), &out);
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B dbname\n"));
 	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B client_idle_timeout\n"));
-	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B pool_size\nCancel requests"));
+	ck_assert_ptr_nonnull(strstr(buf_text(&out), ".B pool_size\nMaximum number of cancel"));
 	buf_free(&out);
 }
 END_TEST
