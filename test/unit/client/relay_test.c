@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * client/relay.c, and the lending of servers below it, with a real loop, pools and
- * clients: handshakes of some clients with some servers, all the test's own.
+ * clients: dialogues of some clients with some servers, all the test's own.
  */
 #include "../../lib/engine.h"
 

@@ -253,8 +253,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("loop/dialogues");
-	TCase *cases = tcase_create("dialogues");
+	Suite *suite = suite_create("loop/handshakes");
+	TCase *cases = tcase_create("handshakes");
 
 	tcase_set_timeout(cases, 20);
 	tcase_add_test(cases, handshakes_run_on_threads_and_end_in_the_loop);

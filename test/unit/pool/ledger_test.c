@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/ledger.c: handshakes with PostgreSQL's real behaviour as the judge, and a
+ * pool/ledger.c: dialogues with PostgreSQL's real behaviour as the judge, and a
  * small model of a backend that is sent thousands of random pipelines.
  */
 #include "pgweir/pool/ledger.h"
@@ -9,7 +9,7 @@
 
 #include "../unit.h"
 
-/* ---- handshakes ---- */
+/* ---- dialogues ---- */
 
 /*
  * A dialogue: after '>' requests as on the wire, after '<' replies. Behind one
@@ -17,12 +17,12 @@
  *   request: '~' is ours
  *   reply:   '!' mismatch, '?' doubt    '~' is ours, '.' ours and the last of it
  */
-static const struct handshake_job {
+static const struct dialogue {
 	const char *says;
 	const char *script;
 	size_t left; /* entries at the end */
 	bool is_unsure;
-} handshakes[] = {
+} dialogues[] = {
 	/* simple */
 	{ "nothing is owed: no reply fits", "<Z!", 0, 0 },
 	{ "nothing is owed: no row fits", "<D!", 0, 0 },
@@ -190,17 +190,15 @@ static enum ledger_kind kind_of(char type)
 	return kinds[(unsigned char)type];
 }
 
-static void expect_request(struct ledger *ledger, const struct handshake_job *handshake_job,
-                           const char *at)
+static void expect_request(struct ledger *ledger, const struct dialogue *dialogue, const char *at)
 {
 	enum ledger_fate fate = at[1] == '~' ? LEDGER_INTERNAL : LEDGER_FORWARD;
 
 	ck_assert_msg(ledger_add(ledger, kind_of(*at), fate) == LEDGER_SENT,
-	              "%s: request at \"%s\"", handshake_job->says, at);
+	              "%s: request at \"%s\"", dialogue->says, at);
 }
 
-static void expect_reply(struct ledger *ledger, const struct handshake_job *handshake_job,
-                         const char *at)
+static void expect_reply(struct ledger *ledger, const struct dialogue *dialogue, const char *at)
 {
 	enum ledger_verdict expected = at[1] == '!'                   ? LEDGER_MISMATCH
 	                               : at[1] == '?'                 ? LEDGER_DOUBT
@@ -209,41 +207,40 @@ static void expect_reply(struct ledger *ledger, const struct handshake_job *hand
 	bool is_end;
 	enum ledger_verdict verdict = ledger_reply(ledger, *at == '\\' ? 0 : *at, &is_end);
 
-	ck_assert_msg(verdict == expected, "%s: reply at \"%s\" is %d", handshake_job->says, at,
+	ck_assert_msg(verdict == expected, "%s: reply at \"%s\" is %d", dialogue->says, at,
 	              verdict);
 	if (expected == LEDGER_ANSWERED)
-		ck_assert_msg(is_end == (at[1] == '.'), "%s: end at \"%s\"", handshake_job->says,
-		              at);
+		ck_assert_msg(is_end == (at[1] == '.'), "%s: end at \"%s\"", dialogue->says, at);
 }
 
-static void play(struct ledger *ledger, const struct handshake_job *handshake_job)
+static void play(struct ledger *ledger, const struct dialogue *dialogue)
 {
 	bool is_request = true;
 
-	for (const char *at = handshake_job->script; *at; at++) {
+	for (const char *at = dialogue->script; *at; at++) {
 		if (*at == '>' || *at == '<')
 			is_request = *at == '>';
 		else if (strchr("!?~.", *at))
 			continue;
 		else if (is_request)
-			expect_request(ledger, handshake_job, at);
+			expect_request(ledger, dialogue, at);
 		else
-			expect_reply(ledger, handshake_job, at);
+			expect_reply(ledger, dialogue, at);
 	}
-	ck_assert_msg(ledger->count == handshake_job->left, "%s: %u are left", handshake_job->says,
+	ck_assert_msg(ledger->count == dialogue->left, "%s: %u are left", dialogue->says,
 	              ledger->count);
-	ck_assert_msg(ledger_is_certain(ledger) == !handshake_job->is_unsure, "%s: %u are unsure",
-	              handshake_job->says, ledger->unsure_count);
+	ck_assert_msg(ledger_is_certain(ledger) == !dialogue->is_unsure, "%s: %u are unsure",
+	              dialogue->says, ledger->unsure_count);
 }
 
 START_TEST(ledger_plays)
 {
 	struct ledger ledger = { 0 };
 
-	play(&ledger, &handshakes[_i]);
+	play(&ledger, &dialogues[_i]);
 	ledger_clear(&ledger);
 	ck_assert(ledger_is_empty(&ledger));
-	play(&ledger, &handshakes[_i]); /* it remembers nothing */
+	play(&ledger, &dialogues[_i]); /* it remembers nothing */
 	ledger_done(&ledger);
 	ck_assert_ptr_null(ledger.ring);
 }
@@ -252,12 +249,12 @@ END_TEST
 /* The same at every place in the ring. */
 START_TEST(ledger_plays_wherever_the_head_is)
 {
-	for (size_t i = 0; i < COUNT_OF(handshakes) * 8; i++) {
+	for (size_t i = 0; i < COUNT_OF(dialogues) * 8; i++) {
 		struct ledger ledger = { 0 };
 
 		for (size_t shift = 0; shift <= i % 8; shift++)
-			play(&ledger, &(struct handshake_job){ "shift", ">S<Z", 0, false });
-		play(&ledger, &handshakes[i / 8]);
+			play(&ledger, &(struct dialogue){ "shift", ">S<Z", 0, false });
+		play(&ledger, &dialogues[i / 8]);
 		ledger_done(&ledger);
 	}
 }
@@ -610,7 +607,7 @@ END_TEST
 /* ---- a model of a backend ---- */
 
 #define REQUESTS_MAX 160
-#define AUTH_REPLY_MAX 4096
+#define REPLIES_MAX 4096
 
 /*
  * plan: what becomes of it. A letter for each statement of a Query, one for the
@@ -629,7 +626,7 @@ struct model {
 	size_t statement;
 	bool is_copying, is_skipping;
 	int data_count;
-	char replies[AUTH_REPLY_MAX];
+	char replies[REPLIES_MAX];
 	size_t reply_count;
 };
 
@@ -637,7 +634,7 @@ static void emit(struct model *model, const char *types)
 {
 	size_t count = strlen(types);
 
-	ck_assert(model->reply_count + count <= AUTH_REPLY_MAX);
+	ck_assert(model->reply_count + count <= REPLIES_MAX);
 	memcpy(model->replies + model->reply_count, types, count);
 	model->reply_count += count;
 }
@@ -937,7 +934,7 @@ int main(void)
 	tcase_add_test(cases, ledger_swallows_the_sync_of_a_failure);
 	tcase_add_loop_test(cases, ledger_says_what_is_waited_for, 0, COUNT_OF(waits));
 	tcase_add_test(cases, ledger_waits_for_space);
-	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(handshakes));
+	tcase_add_loop_test(cases, ledger_plays, 0, COUNT_OF(dialogues));
 	tcase_add_test(cases, ledger_plays_wherever_the_head_is);
 	tcase_add_test(cases, ledger_grows_to_its_limit);
 	tcase_add_loop_test(cases, ledger_takes_many_syncs_in_a_copy, 0, 2);
