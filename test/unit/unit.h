@@ -10,6 +10,16 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/*
+ * An assertion for loops of many thousand turns. Check notes in a file that it has passed one of
+ * its own, which takes longer than what is tested.
+ */
+#define expect(condition)                               \
+	do {                                            \
+		if (!(condition))                       \
+			ck_abort_msg("%s", #condition); \
+	} while (0)
+
 /* Runs the suite and gives main()'s exit status: 0 when all passed. */
 static inline int unit_run(Suite *suite)
 {

@@ -266,17 +266,16 @@ START_TEST(ledger_grows_to_its_limit)
 	bool is_end;
 
 	for (size_t i = 0; i < LEDGER_MAX; i++) {
-		ck_assert(!ledger_is_full(&ledger));
-		ck_assert_int_eq(
-		    ledger_add(&ledger, i % 2 ? LEDGER_SYNC : LEDGER_QUERY, LEDGER_FORWARD),
-		    LEDGER_SENT);
+		expect(!ledger_is_full(&ledger));
+		expect(ledger_add(&ledger, i % 2 ? LEDGER_SYNC : LEDGER_QUERY, LEDGER_FORWARD) ==
+		       LEDGER_SENT);
 	}
 	ck_assert(ledger_is_full(&ledger));
 	for (size_t i = 0; i < LEDGER_MAX; i++) {
 		if (i % 2 == 0)
-			ck_assert_int_eq(ledger_reply(&ledger, 'I', &is_end), LEDGER_PASS);
-		ck_assert_int_eq(ledger_reply(&ledger, 'Z', &is_end), LEDGER_PASS);
-		ck_assert(is_end);
+			expect(ledger_reply(&ledger, 'I', &is_end) == LEDGER_PASS);
+		expect(ledger_reply(&ledger, 'Z', &is_end) == LEDGER_PASS);
+		expect(is_end);
 	}
 	ck_assert(ledger_is_empty(&ledger));
 	ledger_done(&ledger);
@@ -296,7 +295,7 @@ START_TEST(ledger_takes_many_syncs_in_a_copy)
 		ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
 	ck_assert_int_eq(ledger_reply(&ledger, 'G', &is_end), LEDGER_PASS);
 	for (int i = 0; i < 1000000; i++)
-		ck_assert(ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD) == LEDGER_SENT);
+		expect(ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD) == LEDGER_SENT);
 	ck_assert_uint_eq(ledger.count, 1); /* a COPY may last for days */
 	ledger_add(&ledger, LEDGER_COPY_END, LEDGER_FORWARD);
 	ck_assert_int_eq(ledger_reply(&ledger, 'C', &is_end), LEDGER_PASS);
@@ -590,7 +589,7 @@ START_TEST(ledger_waits_for_space)
 
 	ledger_add(&ledger, LEDGER_PARSE, LEDGER_FORWARD);
 	while (!ledger_is_full(&ledger)) {
-		ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
+		expect(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 		ledger_add(&ledger, LEDGER_CLOSE, LEDGER_ANSWER);
 	}
 	ck_assert(!ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
@@ -598,7 +597,7 @@ START_TEST(ledger_waits_for_space)
 	ledger_reply(&ledger, '1', &is_end);
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 	while (ledger_answer(&ledger, &type))
-		ck_assert_int_eq(type, '3');
+		expect(type == '3');
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_EMPTY));
 	ledger_done(&ledger);
 }
@@ -634,7 +633,7 @@ static void emit(struct model *model, const char *types)
 {
 	size_t count = strlen(types);
 
-	ck_assert(model->reply_count + count <= REPLIES_MAX);
+	expect(model->reply_count + count <= REPLIES_MAX);
 	memcpy(model->replies + model->reply_count, types, count);
 	model->reply_count += count;
 }
@@ -697,7 +696,7 @@ static void copy(struct model *model, char type)
 {
 	bool fails = false;
 
-	ck_assert(strchr("dcfHS", type)); /* else the real one would have ended the connection */
+	expect(strchr("dcfHS", type)); /* else the real one would have ended the connection */
 	if (type == 'd')
 		fails = ++model->data_count == model->running->copy_fails;
 	else if (type == 'c')
@@ -897,11 +896,12 @@ static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uin
 
 			if (verdict == LEDGER_DOUBT && pipeline->has_odd_sync)
 				goto out;
-			ck_assert_msg(verdict == LEDGER_PASS, "seed %u: reply %zu (%c) is %d", seed,
-			              seen - 1, model.replies[seen - 1], verdict);
+			if (verdict != LEDGER_PASS)
+				ck_abort_msg("seed %u: reply %zu (%c) is %d", seed, seen - 1,
+				             model.replies[seen - 1], verdict);
 		}
-		ck_assert_msg(ledger.ready_count == count_ready(&ledger), "seed %u: %u", seed,
-		              ledger.ready_count);
+		if (ledger.ready_count != count_ready(&ledger))
+			ck_abort_msg("seed %u: %u", seed, ledger.ready_count);
 	}
 	ck_assert_msg(ledger_is_empty(&ledger), "seed %u: %u are left", seed, ledger.count);
 out:
