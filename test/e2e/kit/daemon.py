@@ -18,7 +18,7 @@ import subprocess
 import psycopg
 
 from .account import free_port
-from .wait import LIMIT, wait_until
+from .wait import LIMIT, wait_exit, wait_until
 from .wire import Refused, Wire
 
 USERS = {name: "" for name in ("alice", "bob", "carol", "limited", "streamer")}
@@ -179,7 +179,7 @@ class Pgweir:
     def wait_exit(self, limit=LIMIT):
         """The exit status; the daemon ends for a reason that the test gave."""
         try:
-            return self.process.wait(limit)
+            return wait_exit(self.process, limit)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"the daemon still runs after {limit} s") from None
 
@@ -200,7 +200,7 @@ class Pgweir:
     def _judge(process):
         """One that was taken over from ends by itself."""
         try:
-            status = process.wait(LIMIT)
+            status = wait_exit(process, LIMIT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -213,12 +213,12 @@ class Pgweir:
         if not had_ended:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(LIMIT)
+                wait_exit(self.process, LIMIT)
             except subprocess.TimeoutExpired:
                 problems.append(f"the daemon did not stop within {LIMIT} s after SIGINT")
                 self.process.send_signal(signal.SIGQUIT)
                 try:
-                    self.process.wait(LIMIT)
+                    wait_exit(self.process, LIMIT)
                 except subprocess.TimeoutExpired:
                     problems.append("nor after SIGQUIT")
                     self.process.kill()

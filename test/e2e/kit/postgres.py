@@ -12,7 +12,7 @@ import subprocess
 import psycopg
 
 from .account import free_port
-from .wait import wait_until
+from .wait import wait_exit, wait_until
 
 # Who may log in with what, and how the secret is stored. Roles without a password are trusted.
 ROLES = {
@@ -124,6 +124,7 @@ class Postgres:
         self.settings = settings
         self.process = None
         self._log = None
+        self._attendant = None  # by which end_backends() goes, again and again
         copied = account.run(["cp", "-a", "--reflink=auto", template, self.dir])
         if copied.returncode != 0:
             raise RuntimeError(copied.stdout)
@@ -155,12 +156,18 @@ class Postgres:
             return False
         return True
 
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
     def stop(self, how=signal.SIGINT):
         """SIGTERM: smart; SIGINT: fast; SIGQUIT: immediate, as after a crash."""
-        if self.process and self.process.poll() is None:
+        if self._attendant:
+            self._attendant.close()
+            self._attendant = None
+        if self.is_running():
             self.process.send_signal(how)
             try:
-                self.process.wait(60)
+                wait_exit(self.process, 60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 raise
@@ -202,6 +209,15 @@ class Postgres:
 
     def end_backends(self):
         """Ends what a test left running, so that the next one counts its own only."""
-        self.query("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-                   " WHERE backend_type IN ('client backend', 'walsender')"
-                   " AND pid <> pg_backend_pid()")
+        try:
+            self._attend()
+        except psycopg.OperationalError:  # a test may have ended that one, too
+            self._attendant = None
+            self._attend()
+
+    def _attend(self):
+        if not self._attendant:
+            self._attendant = self.connect("postgres")
+        self._attendant.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE backend_type IN ('client backend', 'walsender') AND pid <> pg_backend_pid()")
