@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: ISC
 """Several hosts behind one database, and names with several addresses."""
 
+import itertools
 import os
 import signal
 import threading
 
 import pytest
 
-from .kit.account import free_port
+from .kit.account import drop_place, free_port
 from .kit import fake
 from .kit.names import NameServer
+from .kit.postgres import Postgres
 from .kit.wait import LIMIT, wait_until
 from .kit.wire import query, refusal, send_cancel
 
@@ -18,10 +20,25 @@ ONE, TWO, THREE, DEAD = "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.9"
 LONG = "3600"
 
 
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def three_addresses(account, place, template):
+    cluster = Postgres(account, place, template, f"everywhere{next(_numbers)}",
+                       listen_addresses=f"{ONE},{TWO},{THREE}")
+    yield cluster
+    cluster.stop(signal.SIGQUIT)
+    drop_place(cluster.dir)
+
+
 @pytest.fixture
-def everywhere(private_postgres):
-    """A PostgreSQL that is at three addresses; nobody is at 127.0.0.9."""
-    return private_postgres(listen_addresses=f"{ONE},{TWO},{THREE}")
+def everywhere(three_addresses):
+    """A PostgreSQL that is at three addresses; nobody is at 127.0.0.9. It runs, and is idle."""
+    if not three_addresses.is_running():
+        three_addresses.start()
+    three_addresses.end_backends()
+    return three_addresses
 
 
 def entry(hosts, port, more=""):
