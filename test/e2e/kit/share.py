@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: ISC
-"""Several runs of pytest share the files of one list: each takes the next when it has done one.
+"""Several runs of pytest share the files of one list: each takes the next piece when it has done one.
 
-The list is a file with a name a line, and its lock is the file's own. Every run collects all
-tests, so that each of them can run whichever comes next.
+The list is a text file. A line of it names a file, or a piece of one: "test_x.py 2 3" is the second
+of three. Its lock is the file's own. Every run collects all tests, so that each of them can run
+whichever comes next.
 """
 
 import fcntl
+import os
 
 
 def take(path):
-    """The first name on the list, which is off it then; None: that was all."""
+    """The first line of the list, which is off it then; None: that was all."""
     with open(path, "r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        names = file.read().splitlines(keepends=True)
+        lines = file.read().splitlines(keepends=True)
         file.seek(0)
         file.truncate()
-        file.writelines(names[1:])
-        return names[0].strip() if names else None
+        file.writelines(lines[1:])
+        return lines[0].strip() if lines else None
+
+
+def piece(items, number=1, count=1):
+    """One of `count` pieces of a file's tests, about the same number in each."""
+    begin, end = (len(items) * int(at) // int(count) for at in (int(number) - 1, number))
+    return items[begin:end]
 
 
 def items_taken(items, path):
@@ -24,8 +32,23 @@ def items_taken(items, path):
     files = {}
     for item in items:
         files.setdefault(item.path.name, []).append(item)
-    while name := take(path):
-        yield from files.get(name, ())
+    while line := take(path):
+        name, *which = line.split()
+        yield from piece(files.get(name, []), *which)
+
+
+def once(path, name, make):
+    """What one of the runs has made, by make(folder), for all of them; beside their list."""
+    folder = os.path.join(os.path.dirname(path), name)
+    done = f"{folder}.done"
+    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(done):
+            made = make(folder)
+            with open(done, "w", encoding="utf-8") as file:
+                file.write(made)
+    with open(done, encoding="utf-8") as file:
+        return file.read()
 
 
 def run(session, path):
