@@ -4,6 +4,8 @@
  */
 #include "pgweir/base/record.h"
 
+#include "pgweir/base/hash.h"
+
 #include "pgweir/base/banned.h"
 
 #define NUMBER_SIZE ((size_t)8)
@@ -105,4 +107,194 @@ void record_text(struct record *record, char tag, char *out, size_t size)
 bool record_is_whole(const struct record *record)
 {
 	return !record->is_bad && record->rest.count == 0;
+}
+
+/* ---- by a table ---- */
+
+/* As many counters as there can be tags. */
+#define COUNTERS_SIZE_MAX (256 * (RECORD_HEADER_SIZE + NUMBER_SIZE))
+
+/* A field of a struct of values. */
+union value {
+	void *at;
+	uint64_t *number;
+	usec_t *time;
+	bool *flag;
+	char *text;
+	struct bytes *bytes;
+};
+
+static union value value_of(const void *values, const struct record_field *field)
+{
+	return (union value){ .at = (char *)values + field->offset };
+}
+
+static bool is_nothing(union value value, enum record_kind kind)
+{
+	switch (kind) {
+	case RECORD_NUMBER:
+		return *value.number == 0;
+	case RECORD_TIME:
+		return *value.time == 0;
+	case RECORD_FLAG:
+		return !*value.flag;
+	case RECORD_TEXT:
+		return !*value.text;
+	case RECORD_BYTES:
+		return value.bytes->count == 0;
+	case RECORD_BLOCK:
+	case RECORD_COUNTERS:
+		break;
+	}
+	return false;
+}
+
+static void write_counters(struct buf *record, char tag, const struct record_table *table,
+                           const void *values)
+{
+	buf_add_byte(record, tag);
+	buf_add_be32(record, (uint32_t)(table->count * (RECORD_HEADER_SIZE + NUMBER_SIZE)));
+	record_write(record, table, values);
+}
+
+static void write_field(struct buf *record, const struct record_field *field, union value value)
+{
+	switch (field->kind) {
+	case RECORD_NUMBER:
+		record_add_number(record, field->tag, *value.number);
+		break;
+	case RECORD_TIME:
+		record_add_number(record, field->tag, (uint64_t)*value.time);
+		break;
+	case RECORD_FLAG:
+		record_add_number(record, field->tag, *value.flag);
+		break;
+	case RECORD_TEXT:
+		record_add_text(record, field->tag, value.text);
+		break;
+	case RECORD_BYTES:
+		record_add_bytes(record, field->tag, *value.bytes);
+		break;
+	case RECORD_BLOCK:
+		record_add_bytes(record, field->tag, bytes_of(value.at, field->size));
+		break;
+	case RECORD_COUNTERS:
+		write_counters(record, field->tag, field->counters, value.at);
+		break;
+	}
+}
+
+void record_write(struct buf *record, const struct record_table *table, const void *values)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct record_field *field = &table->fields[i];
+		union value value = value_of(values, field);
+
+		if (!field->is_optional || !is_nothing(value, field->kind))
+			write_field(record, field, value);
+	}
+}
+
+static void read_block(struct record *record, char tag, void *out, size_t size)
+{
+	struct bytes bytes = record_bytes(record, tag, size);
+
+	memset(out, 0, size);
+	if (bytes.count == size)
+		memcpy(out, bytes.at, size);
+	else
+		bad(record);
+}
+
+static void read_counters(struct record *record, char tag, const struct record_table *table,
+                          void *values)
+{
+	struct record inner = { .rest = record_bytes(record, tag, COUNTERS_SIZE_MAX) };
+
+	for (size_t i = 0; i < table->count; i++)
+		*value_of(values, &table->fields[i]).number = 0;
+	while (inner.rest.count && !inner.is_bad) {
+		char counter = *inner.rest.at;
+		uint64_t number = record_number(&inner, counter);
+
+		for (size_t i = 0; i < table->count; i++) {
+			if (table->fields[i].tag == counter)
+				*value_of(values, &table->fields[i]).number = number;
+		}
+	}
+	if (inner.is_bad)
+		bad(record);
+}
+
+/* A field that is left out reads as one of nothing. */
+static void set_nothing(const struct record_field *field, union value value)
+{
+	if (field->kind == RECORD_BYTES)
+		*value.bytes = bytes_of("", 0);
+	else
+		memset(value.at, 0, field->size);
+}
+
+static void read_field(struct record *record, const struct record_field *field, union value value)
+{
+	switch (field->kind) {
+	case RECORD_NUMBER:
+		*value.number = record_number(record, field->tag);
+		break;
+	case RECORD_TIME:
+		*value.time = record_time(record, field->tag);
+		break;
+	case RECORD_FLAG:
+		*value.flag = record_flag(record, field->tag);
+		break;
+	case RECORD_TEXT:
+		record_text(record, field->tag, value.text, field->size);
+		break;
+	case RECORD_BYTES:
+		*value.bytes = record_bytes(record, field->tag, field->size);
+		break;
+	case RECORD_BLOCK:
+		read_block(record, field->tag, value.at, field->size);
+		break;
+	case RECORD_COUNTERS:
+		read_counters(record, field->tag, field->counters, value.at);
+		break;
+	}
+}
+
+void record_read(struct record *record, const struct record_table *table, void *values)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct record_field *field = &table->fields[i];
+		union value value = value_of(values, field);
+
+		if (field->is_optional && !record_has(record, field->tag))
+			set_nothing(field, value);
+		else
+			read_field(record, field, value);
+		if (record->is_bad && !record->flaw)
+			record->flaw = field->name;
+	}
+	if (!record->is_bad && table->is_good && !table->is_good(values)) {
+		bad(record);
+		record->flaw = table->name;
+	}
+}
+
+bool record_has_table(const struct record *record, const struct record_table *table)
+{
+	return record_has(record, table->fields[0].tag);
+}
+
+uint64_t record_hash(uint64_t hash, const struct record_table *table)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct record_field *field = &table->fields[i];
+		unsigned char row[7] = { (unsigned char)field->tag, (unsigned char)field->kind,
+			                 field->is_optional };
+
+		store_be32(row + 3, (uint32_t)field->size);
+		hash = hash_bytes(&(struct hash_key){ { hash, table->count } }, row, sizeof(row));
+	}
+	return hash;
 }
