@@ -13,13 +13,14 @@
 
 #include <stdlib.h>
 
+#include "pgweir/base/text.h"
+
 #include "client_priv.h"
+#include "handover_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
-
-#define NAME_MAX_SIZE ((size_t)1024 * 1024)
 
 /* ---- who goes ---- */
 
@@ -107,9 +108,9 @@ static bool write_name(struct names_walk *walk, const struct client_statement *e
 {
 	struct names_out *out = (struct names_out *)walk;
 	struct statement *statement = names_statement(entry);
+	struct name_record values = { bytes_text(entry->name), statement_number(statement) };
 
-	record_add_text(out->record, 'N', entry->name);
-	record_add_number(out->record, 'm', statement_number(statement));
+	record_write(out->record, &name_record_table, &values);
 	return statement_write(statement, out->channel);
 }
 
@@ -117,26 +118,29 @@ static void write_session(const struct client *client, struct buf *record)
 {
 	const struct borrower *borrower = &client->borrower;
 	bool is_waiting = client->state == CLIENT_WAITING;
+	struct client_record values = {
+		.id = client->id,
+		.is_lent = borrower->server != NULL,
+		.peer = client->peer,
+		.params = params_text(client->params),
+		.startup = params_text(client->startup),
+		.key = client_key(client),
+		.connected_at = client->connected_at,
+		.request_at = client->request_at,
+		.xact_at = client->xact_at,
+		.idle_since = client_idle_since(client),
+		.waiting_since = is_waiting ? borrower->waiting_since : 0,
+		.wait_number = is_waiting ? borrower->wait_number : 0,
+		.was_notified = client->was_notified,
+		.is_skipping = client->is_skipping,
+		.kept = stream_kept(&client->stream),
+		.unsent = stream_unsent_bytes(&client->stream),
+	};
 
-	record_add_number(record, 'i', client->id);
-	record_add_text(record, 'd', client->database->name);
-	record_add_text(record, 'u', client->role->name);
-	record_add_text(record, 'U', borrower->pool->role->name);
-	record_add_number(record, 'L', borrower->server != NULL);
-	address_write(record, 'P', &client->peer);
-	params_write(record, 'v', client->params);
-	params_write(record, 's', client->startup);
-	record_add_bytes(record, 'k', client_key(client));
-	record_add_number(record, 't', (uint64_t)client->connected_at);
-	record_add_number(record, 'q', (uint64_t)client->request_at);
-	record_add_number(record, 'x', (uint64_t)client->xact_at);
-	record_add_number(record, 'e', (uint64_t)client_idle_since(client));
-	record_add_number(record, 'w', is_waiting ? (uint64_t)borrower->waiting_since : 0);
-	record_add_number(record, 'l', is_waiting ? borrower->wait_number : 0);
-	record_add_number(record, 'n', client->was_notified);
-	record_add_number(record, 'S', client->is_skipping);
-	record_add_bytes(record, 'I', stream_kept(&client->stream));
-	record_add_bytes(record, 'O', stream_unsent_bytes(&client->stream));
+	text_copy(values.database, sizeof(values.database), client->database->name);
+	text_copy(values.role, sizeof(values.role), client->role->name);
+	text_copy(values.pool, sizeof(values.pool), borrower->pool->role->name);
+	record_write(record, &client_record_table, &values);
 }
 
 static bool write_client(struct client *client, struct channel *channel)
@@ -219,58 +223,20 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 
 /* ---- who comes ---- */
 
-struct fields {
-	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	char role[CONFIG_USER_NAME_MAX + 1];
-	char pool[CONFIG_USER_NAME_MAX + 1];
-	uint64_t id, wait_number;
-	struct address peer;
-	struct bytes params, startup, key, kept, unsent;
-	usec_t connected_at, request_at, xact_at, idle_since, waiting_since;
-	bool is_lent, was_notified, is_skipping;
-};
-
-static void read_session(struct record *record, struct fields *fields)
-{
-	fields->id = record_number(record, 'i');
-	record_text(record, 'd', fields->database, sizeof(fields->database));
-	record_text(record, 'u', fields->role, sizeof(fields->role));
-	record_text(record, 'U', fields->pool, sizeof(fields->pool));
-	fields->is_lent = record_flag(record, 'L');
-	address_read(record, 'P', &fields->peer);
-	fields->params = record_bytes(record, 'v', PARAMS_SIZE_MAX);
-	fields->startup = record_bytes(record, 's', PARAMS_SIZE_MAX);
-	fields->key = record_bytes(record, 'k', CANCEL_KEY_LONG_SIZE);
-	fields->connected_at = record_time(record, 't');
-	fields->request_at = record_time(record, 'q');
-	fields->xact_at = record_time(record, 'x');
-	fields->idle_since = record_time(record, 'e');
-	fields->waiting_since = record_time(record, 'w');
-	fields->wait_number = record_number(record, 'l');
-	fields->was_notified = record_flag(record, 'n');
-	fields->is_skipping = record_flag(record, 'S');
-	fields->kept = record_bytes(record, 'I', CHANNEL_MESSAGE_MAX);
-	fields->unsent = record_bytes(record, 'O', CHANNEL_MESSAGE_MAX);
-	if (!params_check(fields->params) || !params_check(fields->startup) ||
-	    (fields->key.count != CANCEL_KEY_SIZE && fields->key.count != CANCEL_KEY_LONG_SIZE))
-		record->is_bad = true;
-}
-
 /* The names at the end. client NULL: they are only judged. */
 static void read_names(struct client *client, struct record *record,
                        const struct pools_arrival *arrival)
 {
-	while (record_has(record, 'N')) {
-		struct bytes name = record_bytes(record, 'N', NAME_MAX_SIZE);
-		uint64_t number = record_number(record, 'm');
-		struct statement *statement = client ? arrival_statement(arrival, number) : NULL;
+	while (record_has_table(record, &name_record_table)) {
+		struct name_record name;
+		struct statement *statement;
 		char *text;
 
-		if (!name.count || memchr(name.at, 0, name.count))
-			record->is_bad = true;
+		record_read(record, &name_record_table, &name);
+		statement = client ? arrival_statement(arrival, name.number) : NULL;
 		if (record->is_bad || !statement)
 			continue;
-		text = strndup(name.at, name.count);
+		text = strndup(name.name.at, name.name.count);
 		if (text)
 			names_restore(client, text, statement);
 		free(text);
@@ -281,30 +247,30 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 {
 	struct record record = { .rest = body };
 	struct pools *pools = clients->with.pools;
-	struct fields fields;
+	struct client_record values;
 
-	read_session(&record, &fields);
+	record_read(&record, &client_record_table, &values);
 	unnamed_read(NULL, &record, NULL);
 	sql_unnamed_read(NULL, &record, NULL);
 	read_names(NULL, &record, NULL);
 	if (!record_is_whole(&record))
-		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad client");
-	if (!pools_find_database(pools, fields.database) && !config_database_auto(pools->config))
+		return handover_refuse(&record, "client", err);
+	if (!pools_find_database(pools, values.database) && !config_database_auto(pools->config))
 		return err_set(err, ERR_CONFIG,
 		               "database \"%s\" is in use and not in this configuration: RELOAD "
 		               "the running process with it first",
-		               fields.database);
+		               values.database);
 	return true;
 }
 
 /* It is of its database, its user and its pool. false: no memory, or no such database. */
-static bool enter_house(struct client *client, const struct fields *fields)
+static bool enter_house(struct client *client, const struct client_record *record)
 {
 	struct pools *pools = client->clients->with.pools;
-	struct pool *pool = arrival_pool(pools, fields->database, fields->pool);
+	struct pool *pool = arrival_pool(pools, record->database, record->pool);
 
-	client->database = pools_database(pools, fields->database);
-	client->role = pools_role(pools, fields->role);
+	client->database = pools_database(pools, record->database);
+	client->role = pools_role(pools, record->role);
 	if (!pool || !client->database || !client->role)
 		return false;
 	database_count_client(client->database, 1);
@@ -315,20 +281,20 @@ static bool enter_house(struct client *client, const struct fields *fields)
 }
 
 /* false: no memory. */
-static bool fill(struct client *client, const struct fields *fields)
+static bool fill(struct client *client, const struct client_record *record)
 {
 	struct clients *clients = client->clients;
 
-	params_read(clients->with.pools, fields->params, &client->params);
-	params_read(clients->with.pools, fields->startup, &client->startup);
-	client->connected_at = fields->connected_at;
-	client->request_at = fields->request_at;
-	client->xact_at = fields->xact_at;
-	client->is_skipping = fields->is_skipping;
-	client->was_notified = fields->was_notified;
-	client->borrower.waiting_since = fields->waiting_since;
-	client->borrower.wait_number = fields->wait_number;
-	return cancel_keys_add(&clients->keys, client, fields->key);
+	handover_params_read(clients->with.pools, record->params, &client->params);
+	handover_params_read(clients->with.pools, record->startup, &client->startup);
+	client->connected_at = record->connected_at;
+	client->request_at = record->request_at;
+	client->xact_at = record->xact_at;
+	client->is_skipping = record->is_skipping;
+	client->was_notified = record->was_notified;
+	client->borrower.waiting_since = record->waiting_since;
+	client->borrower.wait_number = record->wait_number;
+	return cancel_keys_add(&clients->keys, client, record->key);
 }
 
 static void take_server(struct client *client, struct pools_arrival *arrival)
@@ -343,38 +309,38 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	struct record record = { .rest = body };
 	bool is_known, is_good;
 	struct client *client;
-	struct fields fields;
+	struct client_record values;
 
-	read_session(&record, &fields);
+	record_read(&record, &client_record_table, &values);
 	if (record.is_bad || *fd < 0)
 		return;
-	is_known = fields.id && fields.id <= arrival->server_statements_id;
-	client = clients_revive(clients, *fd, &fields.peer, is_known ? fields.id : 0);
+	is_known = values.id && values.id <= arrival->server_statements_id;
+	client = clients_revive(clients, *fd, &values.peer, is_known ? values.id : 0);
 	if (!client)
 		return;
 	*fd = -1;
 	stream_defer(&client->stream);
-	is_good = enter_house(client, &fields);
-	if (is_good && fields.is_lent)
+	is_good = enter_house(client, &values);
+	if (is_good && values.is_lent)
 		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;
 	if (!is_good) {
 		client_refuse(client, ERR_ADMIN_SHUTDOWN, "database removed");
 		return;
 	}
-	if (!fill(client, &fields)) {
+	if (!fill(client, &values)) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
-	if (fields.is_lent)
+	if (values.is_lent)
 		take_server(client, arrival);
 	unnamed_read(client, &record, arrival);
 	sql_unnamed_read(client, &record, arrival);
 	read_names(client, &record, arrival);
 	client->is_arriving = true;
 	if (client->state == CLIENT_IDLE)
-		client_idle_resume(client, fields.idle_since);
-	if (!stream_keep(&client->stream, fields.kept) ||
-	    (fields.unsent.count && !stream_send(&client->stream, fields.unsent)))
+		client_idle_resume(client, values.idle_since);
+	if (!stream_keep(&client->stream, values.kept) ||
+	    (values.unsent.count && !stream_send(&client->stream, values.unsent)))
 		client_close(client, "client unexpected eof");
 }
 

@@ -4,22 +4,27 @@
  */
 #include "sql_priv.h"
 
-#include "pgweir/pool/handover.h"
+#include "pgweir/base/text.h"
 
 #include "client_priv.h"
+#include "handover_priv.h"
 
 #include "pgweir/base/banned.h"
 
 bool sql_unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	const struct sql_unnamed *sql = client->sql;
+	struct sql_record values;
 
 	if (!sql)
 		return true;
-	record_add_number(record, 'Q', sql->kind);
-	record_add_number(record, 'b', sql->is_bound);
-	record_add_text(record, 'q', sql->name);
-	record_add_number(record, 'z', sql->statement ? statement_number(sql->statement) : 0);
+	values = (struct sql_record){
+		.kind = sql->kind,
+		.is_bound = sql->is_bound,
+		.number = sql->statement ? statement_number(sql->statement) : 0,
+	};
+	text_copy(values.name, sizeof(values.name), sql->name);
+	record_write(record, &sql_record_table, &values);
 	return !sql->statement || statement_write(sql->statement, channel);
 }
 
@@ -28,22 +33,17 @@ void sql_unnamed_read(struct client *client, struct record *record,
 {
 	struct sql_statement read = { 0 };
 	struct statement *statement = NULL;
-	uint64_t number;
-	bool is_bound;
+	struct sql_record values;
 
-	if (!record_has(record, 'Q'))
+	if (!record_has_table(record, &sql_record_table))
 		return;
-	read.kind = (enum sql_kind)record_number(record, 'Q');
-	is_bound = record_flag(record, 'b');
-	record_text(record, 'q', read.name, sizeof(read.name));
-	number = record_number(record, 'z');
-	if (read.kind != SQL_PREPARE && read.kind != SQL_EXECUTE && read.kind != SQL_DEALLOCATE &&
-	    read.kind != SQL_FORGET)
-		record->is_bad = true;
+	record_read(record, &sql_record_table, &values);
 	if (!arrival || record->is_bad)
 		return;
-	if (number)
-		statement = arrival_statement(arrival, number);
+	read.kind = (enum sql_kind)values.kind;
+	text_copy(read.name, sizeof(read.name), values.name);
+	if (values.number)
+		statement = arrival_statement(arrival, values.number);
 	if (sql_remember(client, &read, statement))
-		client->sql->is_bound = is_bound && client->borrower.server;
+		client->sql->is_bound = values.is_bound && client->borrower.server;
 }

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
-#include "pgweir/pool/handover.h"
 
 #include "client_priv.h"
+#include "handover_priv.h"
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -244,34 +244,35 @@ void unnamed_away(struct client *client)
 bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
 {
 	const struct unnamed *unnamed = client->unnamed;
+	struct statement *statement = unnamed ? unnamed->statement : NULL;
+	struct unnamed_record values;
 
 	if (!unnamed)
 		return true;
-	record_add_number(record, 'X', unnamed->has_text);
-	record_add_number(record, 'x', unnamed->is_here);
-	record_add_number(record, 'y',
-	                  unnamed->statement ? statement_number(unnamed->statement) : 0);
-	return !unnamed->statement || statement_write(unnamed->statement, channel);
+	values = (struct unnamed_record){
+		.has_text = unnamed->has_text,
+		.is_here = unnamed->is_here,
+		.number = statement ? statement_number(statement) : 0,
+	};
+	record_write(record, &unnamed_record_table, &values);
+	return !statement || statement_write(statement, channel);
 }
 
 void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
 {
-	bool has_text, is_here;
 	struct statement *statement = NULL;
-	uint64_t number;
+	struct unnamed_record values;
 
-	if (!record_has(record, 'X'))
+	if (!record_has_table(record, &unnamed_record_table))
 		return;
-	has_text = record_flag(record, 'X');
-	is_here = record_flag(record, 'x');
-	number = record_number(record, 'y');
+	record_read(record, &unnamed_record_table, &values);
 	if (!arrival || !get(client))
 		return;
-	if (number)
-		statement = arrival_statement(arrival, number);
+	if (values.number)
+		statement = arrival_statement(arrival, values.number);
 	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
-	client->unnamed->has_text = has_text && statement;
-	client->unnamed->is_here = is_here && client->borrower.server;
+	client->unnamed->has_text = values.has_text && statement;
+	client->unnamed->is_here = values.is_here && client->borrower.server;
 }
 
 void unnamed_free(struct client *client)

@@ -7,7 +7,10 @@
  * names of statements that it gives from now on come from a range of its own, which the
  * process that comes has left out.
  */
+#include <assert.h>
 #include <stdlib.h>
+
+#include "pgweir/base/text.h"
 
 #include "handover_priv.h"
 #include "pool_priv.h"
@@ -16,8 +19,6 @@
 
 /* Numbers of statements that are left to the process that goes. */
 #define NUMBERS_LEFT 1000000
-#define SECRET_MAX ((size_t)64 * 1024)
-#define WELCOME_MAX ((size_t)128 * 1024)
 
 /* ---- writing ---- */
 
@@ -28,84 +29,90 @@ static bool is_nothing(const struct stats *stats)
 	return memcmp(stats, &nothing, sizeof(nothing)) == 0;
 }
 
-/* Sends it and lets the record go. */
-static bool send_it(struct channel *channel, enum handover_kind kind, struct buf *record)
+static bool send_record(struct channel *channel, enum handover_kind kind,
+                        const struct record_table *table, const void *values)
 {
-	bool ok = channel_send_record(channel, kind, record, -1);
+	struct buf record = { .is_secret = true };
+	bool ok;
 
-	buf_wipe(record);
+	record_write(&record, table, values);
+	ok = channel_send_record(channel, kind, &record, -1);
+	buf_wipe(&record);
 	return ok;
 }
 
 static bool write_global(const struct pools *pools, struct channel *channel)
 {
-	struct buf record = { 0 };
+	struct global_record record = {
+		.last_id = pools->last_id,
+		.last_number = pools->statements.last_number,
+		.is_paused = pools->is_paused,
+		.stats = pools->gone,
+	};
 
-	record_add_number(&record, 'i', pools->last_id);
-	record_add_number(&record, 'n', pools->statements.last_number);
-	record_add_number(&record, 'p', pools->is_paused);
-	handover_write_stats(&record, &pools->gone);
-	return send_it(channel, HANDOVER_GLOBAL, &record);
+	return send_record(channel, HANDOVER_GLOBAL, &global_record_table, &record);
 }
 
 static bool write_database(const struct database *database, struct channel *channel)
 {
-	struct buf record = { 0 };
+	struct database_record record = {
+		.is_paused = database->is_paused,
+		.is_disabled = database->is_disabled,
+		.server_hits = database->server_limit_hits,
+		.client_hits = database->client_limit_hits,
+		.has_gone = database->has_gone,
+		.stats = database->gone,
+	};
 
-	record_add_text(&record, 'd', database->name);
-	record_add_number(&record, 'p', database->is_paused);
-	record_add_number(&record, 'x', database->is_disabled);
-	record_add_number(&record, 's', database->server_limit_hits);
-	record_add_number(&record, 'c', database->client_limit_hits);
-	record_add_number(&record, 'g', database->has_gone);
-	handover_write_stats(&record, &database->gone);
-	return send_it(channel, HANDOVER_DATABASE, &record);
+	text_copy(record.database, sizeof(record.database), database->name);
+	return send_record(channel, HANDOVER_DATABASE, &database_record_table, &record);
 }
 
 static bool write_role(const struct role *role, struct channel *channel)
 {
-	struct buf record = { 0 };
+	struct role_record record = {
+		.server_hits = role->server_limit_hits,
+		.client_hits = role->client_limit_hits,
+	};
 
-	record_add_text(&record, 'u', role->name);
-	record_add_number(&record, 's', role->server_limit_hits);
-	record_add_number(&record, 'c', role->client_limit_hits);
-	return send_it(channel, HANDOVER_ROLE, &record);
+	text_copy(record.role, sizeof(record.role), role->name);
+	return send_record(channel, HANDOVER_ROLE, &role_record_table, &record);
 }
 
-/* What clients have shown, and for which secret of auth_file. */
-static void write_learnt(const struct pool *pool, struct buf *record)
+static struct bytes bytes_or_none(const char *text) { return bytes_text(text ? text : ""); }
+
+static void note_learnt(const struct pool *pool, struct pool_record *record)
 {
 	const struct credentials *learnt = &pool->learnt;
-	struct bytes keys = bytes_of("", 0), salt = keys;
 
+	record->learnt_kind = learnt->kind;
+	record->learnt_text = bytes_or_none(learnt->text);
 	if (learnt->keys)
-		keys = bytes_of(learnt->keys, sizeof(*learnt->keys));
-	record_add_number(record, 'k', learnt->kind);
-	record_add_text(record, 't', learnt->text);
-	record_add_bytes(record, 'K', keys);
-	if (learnt->made_for)
-		salt = bytes_of(learnt->made_for->salt, learnt->made_for->salt_count);
-	record_add_number(record, 'o', learnt->is_shown);
-	record_add_number(record, 'n', learnt->made_for ? learnt->made_for->iterations : 0);
-	record_add_bytes(record, 'B', salt);
-	record_add_text(record, 'f', learnt->kind ? pool->role->secret : "");
+		record->learnt_keys = bytes_of(learnt->keys, sizeof(*learnt->keys));
+	record->is_shown = learnt->is_shown;
+	if (learnt->made_for) {
+		record->iterations = learnt->made_for->iterations;
+		record->salt = bytes_of(learnt->made_for->salt, learnt->made_for->salt_count);
+	}
+	record->secret = bytes_or_none(learnt->kind ? pool->role->secret : NULL);
 }
 
 static bool write_pool(const struct pool *pool, struct channel *channel)
 {
-	struct buf record = { .is_secret = true };
+	struct pool_record record = {
+		.is_for_lookups = pool->is_for_lookups,
+		.has_welcome = pool->has_welcome,
+		.welcome = buf_bytes(&pool->welcome),
+		.baseline = params_text(pool->baseline),
+		.size_hits = pool->size_hits,
+		.reserve_hits = pool->reserve_hits,
+		.stats = pool->stats,
+	};
 
-	record_add_text(&record, 'd', pool->database->name);
-	record_add_text(&record, 'u', pool->role->name);
-	record_add_number(&record, 'l', pool->is_for_lookups);
-	record_add_number(&record, 'W', pool->has_welcome);
-	record_add_bytes(&record, 'w', buf_bytes(&pool->welcome));
-	params_write(&record, 'b', pool->baseline);
-	record_add_number(&record, 'z', pool->size_hits);
-	record_add_number(&record, 'r', pool->reserve_hits);
-	write_learnt(pool, &record);
-	handover_write_stats(&record, &pool->stats);
-	return send_it(channel, HANDOVER_POOL, &record);
+	text_copy(record.database, sizeof(record.database), pool->database->name);
+	text_copy(record.role, sizeof(record.role), pool->role->name);
+	note_learnt(pool, &record);
+	return send_record(channel, HANDOVER_POOL, &pool_record_table, &record);
 }
 
 static bool pool_has_news(const struct pool *pool)
@@ -143,20 +150,21 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 
 bool statement_write(struct statement *statement, struct channel *channel)
 {
-	struct buf record = { 0 };
+	struct bytes stem = statement_stem(statement);
+	struct statement_record record = {
+		.number = statement_number(statement),
+		.text = statement_text(statement),
+		.scope = statement_scope(statement),
+		.is_typed = statement->is_typed,
+		.is_forgetting = statement->is_forgetting,
+	};
 
 	if (statement->is_written)
 		return true;
-	record_add_number(&record, 'n', statement_number(statement));
-	record_add_bytes(&record, 't', statement_text(statement));
-	record_add_bytes(&record, 'p', statement_stem(statement));
-	if (statement->scope_size)
-		record_add_bytes(&record, 's', statement_scope(statement));
-	if (statement->is_typed)
-		record_add_number(&record, 'T', true);
-	if (statement->is_forgetting)
-		record_add_number(&record, 'F', true);
-	statement->is_written = send_it(channel, HANDOVER_STATEMENT, &record);
+	assert(stem.count < sizeof(record.stem));
+	memcpy(record.stem, stem.at, stem.count);
+	statement->is_written =
+	    send_record(channel, HANDOVER_STATEMENT, &statement_record_table, &record);
 	return statement->is_written;
 }
 
@@ -226,218 +234,160 @@ struct arrived_statement {
 };
 
 /* What any of the records here says. */
-struct fields {
-	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	char role[CONFIG_USER_NAME_MAX + 1];
-	char stem[STATEMENT_STEM_MAX];
-	char shown[SECRET_MAX], secret[SECRET_MAX];
-	uint64_t last_id, last_number, number, kind, iterations;
-	uint64_t server_hits, client_hits, size_hits, reserve_hits;
-	bool is_paused, is_disabled, has_gone, is_for_lookups, has_welcome, is_typed;
-	bool is_forgetting, is_shown;
-	struct bytes keys, salt, welcome, baseline, text, scope;
-	struct stats stats;
+union any_record {
+	struct global_record global;
+	struct database_record database;
+	struct role_record role;
+	struct pool_record pool;
+	struct statement_record statement;
 };
 
-static void read_global(struct record *record, struct fields *fields)
+static void take_global(struct pools_arrival *arrival, const union any_record *any)
 {
-	fields->last_id = record_number(record, 'i');
-	fields->last_number = record_number(record, 'n');
-	fields->is_paused = record_flag(record, 'p');
-	handover_read_stats(record, &fields->stats);
-}
-
-static void read_database(struct record *record, struct fields *fields)
-{
-	record_text(record, 'd', fields->database, sizeof(fields->database));
-	fields->is_paused = record_flag(record, 'p');
-	fields->is_disabled = record_flag(record, 'x');
-	fields->server_hits = record_number(record, 's');
-	fields->client_hits = record_number(record, 'c');
-	fields->has_gone = record_flag(record, 'g');
-	handover_read_stats(record, &fields->stats);
-}
-
-static void read_role(struct record *record, struct fields *fields)
-{
-	record_text(record, 'u', fields->role, sizeof(fields->role));
-	fields->server_hits = record_number(record, 's');
-	fields->client_hits = record_number(record, 'c');
-}
-
-static void read_learnt(struct record *record, struct fields *fields)
-{
-	fields->kind = record_number(record, 'k');
-	record_text(record, 't', fields->shown, sizeof(fields->shown));
-	fields->keys = record_bytes(record, 'K', sizeof(struct scram_keys));
-	fields->is_shown = record_flag(record, 'o');
-	fields->iterations = record_number(record, 'n');
-	fields->salt = record_bytes(record, 'B', SCRAM_SALT_MAX);
-	record_text(record, 'f', fields->secret, sizeof(fields->secret));
-	if (fields->kind > CREDENTIALS_KEYS ||
-	    (fields->keys.count == sizeof(struct scram_keys)) !=
-	        (fields->kind == CREDENTIALS_KEYS) ||
-	    fields->iterations > SCRAM_ITERATIONS_MAX)
-		record->is_bad = true;
-}
-
-static void read_pool(struct record *record, struct fields *fields)
-{
-	record_text(record, 'd', fields->database, sizeof(fields->database));
-	record_text(record, 'u', fields->role, sizeof(fields->role));
-	fields->is_for_lookups = record_flag(record, 'l');
-	fields->has_welcome = record_flag(record, 'W');
-	fields->welcome = record_bytes(record, 'w', WELCOME_MAX);
-	fields->baseline = record_bytes(record, 'b', PARAMS_SIZE_MAX);
-	fields->size_hits = record_number(record, 'z');
-	fields->reserve_hits = record_number(record, 'r');
-	read_learnt(record, fields);
-	handover_read_stats(record, &fields->stats);
-	if (!params_check(fields->baseline) || !params_check(fields->welcome))
-		record->is_bad = true;
-}
-
-static void read_statement(struct record *record, struct fields *fields)
-{
-	fields->number = record_number(record, 'n');
-	fields->text = record_bytes(record, 't', CHANNEL_MESSAGE_MAX);
-	/* A query with its zero, and the count of its types. */
-	if (fields->text.count < 3 || !memchr(fields->text.at, 0, fields->text.count))
-		record->is_bad = true;
-	/* An older version has none of these. */
-	if (record_has(record, 'p'))
-		record_text(record, 'p', fields->stem, sizeof(fields->stem));
-	if (record_has(record, 's'))
-		fields->scope = record_bytes(record, 's', PARAMS_SIZE_MAX);
-	if (record_has(record, 'T'))
-		fields->is_typed = record_flag(record, 'T');
-	if (record_has(record, 'F'))
-		fields->is_forgetting = record_flag(record, 'F');
-	if (!params_check(fields->scope))
-		record->is_bad = true;
-}
-
-static void take_global(struct pools_arrival *arrival, const struct fields *fields)
-{
+	const struct global_record *record = &any->global;
 	struct pools *pools = arrival->pools;
 
-	stats_add(&pools->gone, &fields->stats);
+	stats_add(&pools->gone, &record->stats);
 	if (arrival->is_later)
 		return;
-	arrival->server_statements_id = pools->last_id = fields->last_id;
-	pools->statements.last_number = fields->last_number + NUMBERS_LEFT;
-	pools->is_paused = fields->is_paused;
+	arrival->server_statements_id = pools->last_id = record->last_id;
+	pools->statements.last_number = record->last_number + NUMBERS_LEFT;
+	pools->is_paused = record->is_paused;
 }
 
-static void take_database(struct pools_arrival *arrival, const struct fields *fields)
+static void take_database(struct pools_arrival *arrival, const union any_record *any)
 {
-	struct database *database = pools_database(arrival->pools, fields->database);
+	const struct database_record *record = &any->database;
+	struct database *database = pools_database(arrival->pools, record->database);
 
 	if (!database)
 		return;
-	stats_add(&database->gone, &fields->stats);
-	database->server_limit_hits += fields->server_hits;
-	database->client_limit_hits += fields->client_hits;
-	database->has_gone |= fields->has_gone;
+	stats_add(&database->gone, &record->stats);
+	database->server_limit_hits += record->server_hits;
+	database->client_limit_hits += record->client_hits;
+	database->has_gone |= record->has_gone;
 	if (arrival->is_later)
 		return;
-	database->is_paused = fields->is_paused;
-	database->is_disabled = fields->is_disabled;
+	database->is_paused = record->is_paused;
+	database->is_disabled = record->is_disabled;
 }
 
-static void take_role(struct pools_arrival *arrival, const struct fields *fields)
+static void take_role(struct pools_arrival *arrival, const union any_record *any)
 {
-	struct role *role = pools_role(arrival->pools, fields->role);
+	const struct role_record *record = &any->role;
+	struct role *role = pools_role(arrival->pools, record->role);
 
 	if (!role)
 		return;
-	role->server_limit_hits += fields->server_hits;
-	role->client_limit_hits += fields->client_hits;
+	role->server_limit_hits += record->server_hits;
+	role->client_limit_hits += record->client_hits;
 }
 
-/* What was shown there counts here for the same secret, and where nobody has shown more. */
-static void take_learnt(struct pool *pool, const struct fields *fields)
+static void learn_keys(struct pool *pool, const struct pool_record *record,
+                       struct credentials *shown)
 {
-	const char *secret = pool->role->secret ? pool->role->secret : "";
-	struct credentials shown = { .kind = (enum credentials_kind)fields->kind,
-		                     .is_shown = fields->is_shown };
-	struct scram_challenge made_for = { .iterations = (unsigned int)fields->iterations,
-		                            .salt_count = fields->salt.count };
+	struct scram_challenge made_for = { .iterations = (unsigned int)record->iterations,
+		                            .salt_count = record->salt.count };
 	struct scram_keys keys;
 
-	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
-	    strcmp(secret, fields->secret) != 0)
-		return;
-	if (shown.kind == CREDENTIALS_KEYS) {
-		memcpy(&keys, fields->keys.at, sizeof(keys));
-		shown.keys = &keys;
-		shown.made_for = fields->salt.count ? &made_for : NULL;
-		memcpy(made_for.salt, fields->salt.at, fields->salt.count);
-	} else {
-		shown.text = (char *)fields->shown;
-	}
-	pool_learn(pool, &shown); /* copies it */
+	memcpy(&keys, record->learnt_keys.at, sizeof(keys));
+	memcpy(made_for.salt, record->salt.at, record->salt.count);
+	shown->keys = &keys;
+	shown->made_for = record->salt.count ? &made_for : NULL;
+	pool_learn(pool, shown); /* copies it */
 	explicit_bzero(&keys, sizeof(keys));
 }
 
-static void take_pool(struct pools_arrival *arrival, const struct fields *fields)
+static void learn_text(struct pool *pool, const struct pool_record *record,
+                       struct credentials *shown)
 {
-	struct database *database = pools_database(arrival->pools, fields->database);
+	char *text = strndup(record->learnt_text.at, record->learnt_text.count);
+
+	shown->text = text;
+	if (text)
+		pool_learn(pool, shown); /* copies it */
+	secret_free(&text);
+}
+
+/* What was shown there counts here for the same secret, and where nobody has shown more. */
+static void take_learnt(struct pool *pool, const struct pool_record *record)
+{
+	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,
+		                     .is_shown = record->is_shown };
+
+	if (shown.kind == CREDENTIALS_NONE || pool->learnt.kind != CREDENTIALS_NONE ||
+	    !bytes_equal(bytes_or_none(pool->role->secret), record->secret))
+		return;
+	if (shown.kind == CREDENTIALS_KEYS)
+		learn_keys(pool, record, &shown);
+	else
+		learn_text(pool, record, &shown);
+}
+
+static void take_pool(struct pools_arrival *arrival, const union any_record *any)
+{
+	const struct pool_record *record = &any->pool;
+	struct database *database = pools_database(arrival->pools, record->database);
 	struct pool *pool =
-	    database ? pools_exact_pool(database, fields->role, fields->is_for_lookups) : NULL;
+	    database ? pools_exact_pool(database, record->role, record->is_for_lookups) : NULL;
 
 	if (!pool)
 		return;
-	stats_add(&pool->stats, &fields->stats);
-	pool->size_hits += fields->size_hits;
-	pool->reserve_hits += fields->reserve_hits;
-	take_learnt(pool, fields);
-	if (!fields->has_welcome || pool->has_welcome)
+	stats_add(&pool->stats, &record->stats);
+	pool->size_hits += record->size_hits;
+	pool->reserve_hits += record->reserve_hits;
+	take_learnt(pool, record);
+	if (!record->has_welcome || pool->has_welcome)
 		return;
 	buf_free(&pool->welcome);
-	buf_add(&pool->welcome, fields->welcome.at, fields->welcome.count);
+	buf_add(&pool->welcome, record->welcome.at, record->welcome.count);
 	params_release(arrival->pools->with.params, &pool->baseline);
-	params_read(arrival->pools, fields->baseline, &pool->baseline);
+	handover_params_read(arrival->pools, record->baseline, &pool->baseline);
 	pool->has_welcome = buf_ok(&pool->welcome);
 	pool_arm_expiry(pool);
 }
 
-static void take_statement(struct pools_arrival *arrival, const struct fields *fields)
+static void take_statement(struct pools_arrival *arrival, const union any_record *any)
 {
+	const struct statement_record *record = &any->statement;
 	struct statements *statements = &arrival->pools->statements;
-	struct statement_name name = { fields->stem, fields->number };
+	struct statement_name name = { record->stem, record->number };
 	struct arrived_statement *arrived;
 
-	HASH_FIND(hh, arrival->statements, &fields->number, sizeof(fields->number), arrived);
+	HASH_FIND(hh, arrival->statements, &record->number, sizeof(record->number), arrived);
 	if (arrived)
 		return;
 	arrived = calloc(1, sizeof(*arrived));
 	if (!arrived)
 		return;
-	arrived->number = fields->number;
-	arrived->statement = statement_named(statements, fields->text, fields->scope, &name);
+	arrived->number = record->number;
+	arrived->statement = statement_named(statements, record->text, record->scope, &name);
 	if (!arrived->statement) {
 		free(arrived);
 		return;
 	}
-	arrived->statement->is_typed |= fields->is_typed;
-	arrived->statement->is_forgetting |= fields->is_forgetting;
+	arrived->statement->is_typed |= record->is_typed;
+	arrived->statement->is_forgetting |= record->is_forgetting;
 	arrived->is_called_so = statement_is_called(arrived->statement, &name);
 	HASH_ADD(hh, arrival->statements, number, sizeof(arrived->number), arrived);
 }
 
 static const struct kind {
 	char letter;
-	bool has_database;
-	void (*read)(struct record *record, struct fields *fields);
-	void (*take)(struct pools_arrival *arrival, const struct fields *fields);
+	const struct record_table *table;
+	bool has_database; /* the record begins with its name */
+	void (*take)(struct pools_arrival *arrival, const union any_record *any);
 } kinds[] = {
-	{ HANDOVER_GLOBAL, false, read_global, take_global },
-	{ HANDOVER_DATABASE, true, read_database, take_database },
-	{ HANDOVER_ROLE, false, read_role, take_role },
-	{ HANDOVER_POOL, true, read_pool, take_pool },
-	{ HANDOVER_STATEMENT, false, read_statement, take_statement },
+	{ HANDOVER_GLOBAL, &global_record_table, false, take_global },
+	{ HANDOVER_DATABASE, &database_record_table, true, take_database },
+	{ HANDOVER_ROLE, &role_record_table, false, take_role },
+	{ HANDOVER_POOL, &pool_record_table, true, take_pool },
+	{ HANDOVER_STATEMENT, &statement_record_table, false, take_statement },
 };
+
+_Static_assert(offsetof(struct database_record, database) == 0 &&
+                   offsetof(struct pool_record, database) == 0,
+               "has_database counts on it");
 
 static const struct kind *find_kind(char letter)
 {
@@ -463,41 +413,33 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	const struct kind *kind = find_kind(letter);
 	struct record record = { .rest = body };
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	struct fields *fields;
-	bool ok;
+	union any_record any;
 
 	if (letter == HANDOVER_SERVER)
 		return server_judge(body, database, err) && has_database(pools, database, err);
-	fields = kind ? calloc(1, sizeof(*fields)) : NULL;
-	if (!fields)
+	if (!kind)
 		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a record '%c'", letter);
-	kind->read(&record, fields);
-	ok = record_is_whole(&record) ||
-	     err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad record '%c'", letter);
-	ok = ok && (!kind->has_database || has_database(pools, fields->database, err));
-	explicit_bzero(fields, sizeof(*fields));
-	free(fields);
-	return ok;
+	record_read(&record, kind->table, &any);
+	if (!record_is_whole(&record))
+		return handover_refuse(&record, kind->table->name, err);
+	return !kind->has_database || has_database(pools, any.database.database, err);
 }
 
 void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, int *fd)
 {
 	const struct kind *kind = find_kind(letter);
 	struct record record = { .rest = body };
-	struct fields *fields;
+	union any_record any;
 
 	if (letter == HANDOVER_SERVER) {
 		server_take(arrival, body, fd);
 		return;
 	}
-	fields = kind ? calloc(1, sizeof(*fields)) : NULL;
-	if (!fields)
+	if (!kind)
 		return;
-	kind->read(&record, fields);
+	record_read(&record, kind->table, &any);
 	if (record_is_whole(&record))
-		kind->take(arrival, fields);
-	explicit_bzero(fields, sizeof(*fields));
-	free(fields);
+		kind->take(arrival, &any);
 }
 
 struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_t number)

@@ -1,15 +1,83 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Handing servers over, inside the room: handover_server.c.
+ * Handing pools and servers over, inside the module: their records.
+ *
+ * Texts and bytes are borrowed: when a record is written, from the object that it is about;
+ * when it has been read, from the message.
  */
 #ifndef PGWEIR_POOL_HANDOVER_PRIV_H
 #define PGWEIR_POOL_HANDOVER_PRIV_H
 
 #include "pgweir/pool/handover.h"
 
-/* What has been counted, as fields, and back. handover_parts.c */
-void handover_write_stats(struct buf *record, const struct stats *stats);
-void handover_read_stats(struct record *record, struct stats *stats);
+#include "pgweir/auth/scram.h"
+
+/* ---- records: handover_records.c ---- */
+
+struct global_record {
+	uint64_t last_id, last_number;
+	bool is_paused;
+	struct stats stats;
+};
+
+struct database_record {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	bool is_paused, is_disabled, has_gone;
+	uint64_t server_hits, client_hits;
+	struct stats stats;
+};
+
+struct role_record {
+	char role[CONFIG_USER_NAME_MAX + 1];
+	uint64_t server_hits, client_hits;
+};
+
+struct pool_record {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
+	bool is_for_lookups, has_welcome, is_shown;
+	struct bytes welcome, baseline;
+	uint64_t size_hits, reserve_hits;
+	/* What clients have shown, and for which secret of auth_file. */
+	uint64_t learnt_kind, iterations;
+	struct bytes learnt_text, learnt_keys, salt, secret;
+	struct stats stats;
+};
+
+struct statement_record {
+	uint64_t number;
+	struct bytes text, scope;
+	char stem[STATEMENT_STEM_MAX];
+	bool is_typed, is_forgetting;
+};
+
+#define HANDOVER_HOST_SIZE 1024
+#define HANDOVER_DESTINATION_SIZE 1024
+
+struct server_record {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
+	char destination[HANDOVER_DESTINATION_SIZE];
+	char host[HANDOVER_HOST_SIZE];
+	char path[sizeof(((struct server *)0)->path)];
+	uint64_t id, status;
+	bool is_for_lookups, is_lent, is_used, is_close_needed, has_session, is_rest_unknown;
+	struct address peer;
+	struct bytes params, baseline, key;
+	usec_t connected_at, used_at, request_at, xact_at;
+	int64_t connect_wall, request_wall;
+};
+
+/* Any number of them end the record of a server: by two tables, as one may be stale. */
+struct on_server_record {
+	uint64_t number;
+};
+
+extern const struct record_table global_record_table, database_record_table, role_record_table,
+    pool_record_table, statement_record_table, server_record_table, on_server_record_table,
+    stale_record_table;
+
+/* ---- servers: handover_server.c ---- */
 
 /* Whether the record of a server is whole; database[CONFIG_DATABASE_NAME_MAX + 1]: whose it is. */
 bool server_judge(struct bytes body, char *database, struct err *err);

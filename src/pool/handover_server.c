@@ -8,14 +8,13 @@
  */
 #include <stdio.h>
 
+#include "pgweir/base/text.h"
+
 #include "handover_priv.h"
 #include "pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
-
-#define HOST_NAME_MAX_SIZE 1024
-#define PLACE_MAX_SIZE 1024
 
 /* ---- who goes ---- */
 
@@ -40,7 +39,7 @@ bool server_may_leave(const struct server *server)
 }
 
 /* Where a server of this pool goes, in words that are compared. */
-static void name_place(const struct pool *pool, char *out, size_t size)
+static void name_destination(const struct pool *pool, char *out, size_t size)
 {
 	const struct config_database *entry = pool->database->entry;
 
@@ -58,43 +57,60 @@ struct server_statements_out {
 static void write_known(void *arg, struct statement *statement, bool is_stale)
 {
 	struct server_statements_out *out = arg;
+	struct on_server_record record = { statement_number(statement) };
 
 	out->ok = out->ok && statement_write(statement, out->channel);
-	record_add_number(out->record, is_stale ? 'N' : 'n', statement_number(statement));
+	record_write(out->record, is_stale ? &stale_record_table : &on_server_record_table,
+	             &record);
+}
+
+static void note_names(const struct server *server, struct server_record *record)
+{
+	const struct pool *pool = server->pool;
+	const struct hosts *hosts = &pool->hosts;
+	const char *host = server->host < hosts->count ? hosts->list[server->host].name : "";
+
+	text_copy(record->database, sizeof(record->database), pool->database->name);
+	text_copy(record->role, sizeof(record->role), pool->role->name);
+	name_destination(pool, record->destination, sizeof(record->destination));
+	text_copy(record->host, sizeof(record->host), host);
+	text_copy(record->path, sizeof(record->path), server->path);
+}
+
+static struct server_record record_of(const struct server *server)
+{
+	struct server_record record = {
+		.id = server->id,
+		.is_for_lookups = server->pool->is_for_lookups,
+		.is_lent = server->state == SERVER_LENT,
+		.is_used = server->state == SERVER_USED,
+		.peer = server->peer,
+		.status = (unsigned char)server->status,
+		.is_close_needed = server->is_close_needed,
+		.has_session = server->has_session,
+		.is_rest_unknown = server->is_rest_unknown,
+		.params = params_text(server->params),
+		.baseline = params_text(server->baseline),
+		.key = bytes_of(server->key, server->key_size),
+		.connected_at = server->connected_at,
+		.used_at = server->used_at,
+		.request_at = server->request_at,
+		.xact_at = server->xact_at,
+		.connect_wall = server->connect_wall,
+		.request_wall = server->request_wall,
+	};
+
+	note_names(server, &record);
+	return record;
 }
 
 bool server_write(struct server *server, struct channel *channel)
 {
-	const struct hosts *hosts = &server->pool->hosts;
-	char place[PLACE_MAX_SIZE];
+	struct server_record values = record_of(server);
 	struct buf record = { .is_secret = true };
 	struct server_statements_out out = { channel, &record, true };
 
-	name_place(server->pool, place, sizeof(place));
-	record_add_number(&record, 'i', server->id);
-	record_add_text(&record, 'd', server->pool->database->name);
-	record_add_text(&record, 'u', server->pool->role->name);
-	record_add_number(&record, 'l', server->pool->is_for_lookups);
-	record_add_number(&record, 'L', server->state == SERVER_LENT);
-	record_add_number(&record, 'U', server->state == SERVER_USED);
-	record_add_text(&record, 'D', place);
-	record_add_text(&record, 'h',
-	                server->host < hosts->count ? hosts->list[server->host].name : "");
-	address_write(&record, 'P', &server->peer);
-	record_add_text(&record, 'p', server->path);
-	record_add_number(&record, 'T', (unsigned char)server->status);
-	record_add_number(&record, 'c', server->is_close_needed);
-	record_add_number(&record, 'S', server->has_session);
-	record_add_number(&record, 'r', server->is_rest_unknown);
-	params_write(&record, 'v', server->params);
-	params_write(&record, 'b', server->baseline);
-	record_add_bytes(&record, 'k', bytes_of(server->key, server->key_size));
-	record_add_number(&record, 't', (uint64_t)server->connected_at);
-	record_add_number(&record, 'a', (uint64_t)server->used_at);
-	record_add_number(&record, 'q', (uint64_t)server->request_at);
-	record_add_number(&record, 'x', (uint64_t)server->xact_at);
-	record_add_number(&record, 'w', (uint64_t)server->connect_wall);
-	record_add_number(&record, 'W', (uint64_t)server->request_wall);
+	record_write(&record, &server_record_table, &values);
 	server_statements_each(&server->statements, write_known, &out);
 	server->is_leaving = out.ok && channel_send_record(channel, HANDOVER_SERVER, &record,
 	                                                   server->stream.watch.fd);
@@ -122,106 +138,65 @@ void server_let_go(struct server *server)
 
 /* ---- who comes ---- */
 
-struct fields {
-	char database[CONFIG_DATABASE_NAME_MAX + 1];
-	char role[CONFIG_USER_NAME_MAX + 1];
-	char place[PLACE_MAX_SIZE];
-	char host[HOST_NAME_MAX_SIZE];
-	char path[sizeof(((struct server *)0)->path)];
-	uint64_t id, status;
-	bool is_for_lookups, is_lent, is_used, is_close_needed, has_session;
-	bool is_rest_unknown;
-	struct address peer;
-	struct bytes params, baseline, key;
-	usec_t connected_at, used_at, request_at, xact_at;
-	int64_t connect_wall, request_wall;
-	struct bytes known; /* the rest of the record */
-};
-
-static void read_times(struct record *record, struct fields *fields)
-{
-	fields->connected_at = record_time(record, 't');
-	fields->used_at = record_time(record, 'a');
-	fields->request_at = record_time(record, 'q');
-	fields->xact_at = record_time(record, 'x');
-	fields->connect_wall = record_time(record, 'w');
-	fields->request_wall = record_time(record, 'W');
-}
-
 /* The next statement of the list at the end. false: no more. */
 static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
 {
-	*is_stale = record_has(record, 'N');
-	if (!*is_stale && !record_has(record, 'n'))
+	struct on_server_record next;
+
+	*is_stale = record_has_table(record, &stale_record_table);
+	if (!*is_stale && !record_has_table(record, &on_server_record_table))
 		return false;
-	*number = record_number(record, *is_stale ? 'N' : 'n');
+	record_read(record, *is_stale ? &stale_record_table : &on_server_record_table, &next);
+	*number = next.number;
 	return !record->is_bad;
 }
 
-static bool read_server(struct bytes body, struct fields *fields)
+/* *known: the rest of the record, its list of statements. */
+static bool read_server(struct record *record, struct server_record *values, struct bytes *known)
 {
-	struct record record = { .rest = body };
 	uint64_t number;
 	bool is_stale;
 
-	fields->id = record_number(&record, 'i');
-	record_text(&record, 'd', fields->database, sizeof(fields->database));
-	record_text(&record, 'u', fields->role, sizeof(fields->role));
-	fields->is_for_lookups = record_flag(&record, 'l');
-	fields->is_lent = record_flag(&record, 'L');
-	fields->is_used = record_flag(&record, 'U');
-	record_text(&record, 'D', fields->place, sizeof(fields->place));
-	record_text(&record, 'h', fields->host, sizeof(fields->host));
-	address_read(&record, 'P', &fields->peer);
-	record_text(&record, 'p', fields->path, sizeof(fields->path));
-	fields->status = record_number(&record, 'T');
-	fields->is_close_needed = record_flag(&record, 'c');
-	fields->has_session = record_flag(&record, 'S');
-	fields->is_rest_unknown = record_flag(&record, 'r');
-	fields->params = record_bytes(&record, 'v', PARAMS_SIZE_MAX);
-	fields->baseline = record_bytes(&record, 'b', PARAMS_SIZE_MAX);
-	fields->key = record_bytes(&record, 'k', SERVER_KEY_MAX);
-	read_times(&record, fields);
-	fields->known = record.rest;
-	while (next_known(&record, &number, &is_stale))
+	record_read(record, &server_record_table, values);
+	*known = record->rest;
+	while (next_known(record, &number, &is_stale))
 		;
-	return record_is_whole(&record) && params_check(fields->params) &&
-	       params_check(fields->baseline) &&
-	       (fields->status == 'I' || fields->status == 'T' || fields->status == 'E') &&
-	       (fields->is_lent || fields->status == 'I');
+	return record_is_whole(record);
 }
 
 bool server_judge(struct bytes body, char *database, struct err *err)
 {
-	struct fields fields;
+	struct record record = { .rest = body };
+	struct server_record values;
+	struct bytes known;
 
-	if (!read_server(body, &fields))
-		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad server");
-	memcpy(database, fields.database, sizeof(fields.database));
+	if (!read_server(&record, &values, &known))
+		return handover_refuse(&record, "server", err);
+	memcpy(database, values.database, sizeof(values.database));
 	return true;
 }
 
-static void fill(struct server *server, const struct fields *fields)
+static void fill_server(struct server *server, const struct server_record *record)
 {
 	struct pools *pools = server->pool->pools;
 
-	server->status = (char)fields->status;
+	server->status = (char)record->status;
 	server->is_ready = true;
-	server->is_rest_unknown = fields->is_rest_unknown;
-	server->peer = fields->peer;
-	memcpy(server->path, fields->path, sizeof(server->path));
-	params_read(pools, fields->params, &server->params);
-	params_read(pools, fields->baseline, &server->baseline);
-	server->key_size = (uint16_t)fields->key.count;
-	memcpy(server->key, fields->key.at, fields->key.count);
-	server->connected_at = fields->connected_at;
-	server->used_at = fields->used_at;
-	server->request_at = fields->request_at;
-	server->xact_at = fields->xact_at;
+	server->is_rest_unknown = record->is_rest_unknown;
+	server->peer = record->peer;
+	memcpy(server->path, record->path, sizeof(server->path));
+	handover_params_read(pools, record->params, &server->params);
+	handover_params_read(pools, record->baseline, &server->baseline);
+	server->key_size = (uint16_t)record->key.count;
+	memcpy(server->key, record->key.at, record->key.count);
+	server->connected_at = record->connected_at;
+	server->used_at = record->used_at;
+	server->request_at = record->request_at;
+	server->xact_at = record->xact_at;
 	/* When it was lent is not handed over: its transaction began then, or later. */
-	server->lent_at = fields->xact_at ? fields->xact_at : fields->used_at;
-	server->connect_wall = fields->connect_wall;
-	server->request_wall = fields->request_wall;
+	server->lent_at = record->xact_at ? record->xact_at : record->used_at;
+	server->connect_wall = record->connect_wall;
+	server->request_wall = record->request_wall;
 }
 
 static void fill_known(struct server *server, const struct pools_arrival *arrival,
@@ -260,27 +235,27 @@ static void keep_id(struct server *server, const struct pools_arrival *arrival, 
 }
 
 /* Goes the way that a login would have gone. */
-static void enter(struct server *server, const struct fields *fields)
+static void enter_state(struct server *server, const struct server_record *record)
 {
 	const struct pool *pool = server->pool;
-	char place[PLACE_MAX_SIZE];
-	bool is_at_host = server_find_again(server, fields->host);
+	char destination[HANDOVER_DESTINATION_SIZE];
+	bool is_at_host = server_find_again(server, record->host);
 
-	name_place(pool, place, sizeof(place));
+	name_destination(pool, destination, sizeof(destination));
 	server_enter(server, SERVER_LOGIN);
-	if (fields->is_lent) {
+	if (record->is_lent) {
 		server_enter(server, SERVER_LENT);
 	} else {
 		server_enter(server, SERVER_IDLE);
-		if (fields->is_used)
+		if (record->is_used)
 			server_enter(server, SERVER_USED);
 	}
 	/* The mode may be another one here. */
 	server->has_session =
-	    fields->has_session || (fields->is_lent && pool->limits.mode == POOL_MODE_SESSION);
-	if (fields->is_close_needed || !is_at_host || strcmp(place, fields->place) != 0)
+	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
+	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_set_close_needed(server, SERVER_OUTDATED);
-	else if (!fields->is_lent && server_is_left_over(server))
+	else if (!record->is_lent && server_is_left_over(server))
 		server_set_close_needed(server, SERVER_LEFT_OVER);
 	timer_set(&server->life,
 	          loop_timer_queue(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
@@ -301,31 +276,33 @@ static void close_lent(struct pools_arrival *arrival)
 
 void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 {
+	struct record record = { .rest = body };
 	struct pools *pools = arrival->pools;
-	struct fields fields;
+	struct server_record values;
+	struct bytes known;
 	struct database *database = NULL;
 	struct pool *pool = NULL;
 	struct server *server = NULL;
 
 	close_lent(arrival);
-	if (*fd >= 0 && read_server(body, &fields))
-		database = pools_database(pools, fields.database);
+	if (*fd >= 0 && read_server(&record, &values, &known))
+		database = pools_database(pools, values.database);
 	if (database)
-		pool = pools_exact_pool(database, fields.role, fields.is_for_lookups);
+		pool = pools_exact_pool(database, values.role, values.is_for_lookups);
 	if (pool)
 		server = pools_add_server(pool);
 	if (!server)
 		return;
 	server_name(server);
-	keep_id(server, arrival, fields.id);
-	fill(server, &fields);
+	keep_id(server, arrival, values.id);
+	fill_server(server, &values);
 	stream_open(&server->stream, pools->with.loop, pools->with.streams, *fd,
 	            &server_stream_ops);
 	stream_defer(&server->stream);
 	*fd = -1;
-	fill_known(server, arrival, fields.known);
-	enter(server, &fields);
-	if (fields.is_lent)
+	fill_known(server, arrival, known);
+	enter_state(server, &values);
+	if (values.is_lent)
 		arrival->lent = server;
 	stream_want(&server->stream, WANT_INPUT);
 	pool_wake(pool);

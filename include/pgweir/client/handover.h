@@ -49,4 +49,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 /* Those who were taken up go on. */
 void clients_start(struct clients *clients);
 
+/* See record_hash(): the format of all records of clients and pools. */
+uint64_t handover_clients_hash(uint64_t hash);
+
 #endif

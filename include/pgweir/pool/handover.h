@@ -76,15 +76,18 @@ void pools_take_end(struct pools_arrival *arrival);
 
 void pools_arrival_done(struct pools_arrival *arrival);
 
-/* ---- for the client room ---- */
+/* ---- parts of records: handover_records.c ---- */
 
-/* A parameter map as a field, and back. */
-void params_write(struct buf *record, char tag, const struct params *params);
-bool params_check(struct bytes pairs);
-void params_read(struct pools *pools, struct bytes pairs, const struct params **params);
+/* A parameter map as params_text() gives it, and back. */
+bool handover_params_are_good(struct bytes pairs);
+void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params);
 
-/* An address, and back. */
-void address_write(struct buf *record, char tag, const struct address *address);
-void address_read(struct record *record, char tag, struct address *address);
+bool handover_address_is_good(const struct address *address);
+
+/* Says which field of such a record is bad; returns false. */
+bool handover_refuse(const struct record *record, const char *what, struct err *err);
+
+/* See record_hash(): the format of all records that the above write. */
+uint64_t handover_pools_hash(uint64_t hash);
 
 #endif

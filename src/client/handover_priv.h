@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The records of a client that is handed over. As in pool/handover_priv.h: texts and bytes are
+ * borrowed.
+ */
+#ifndef PGWEIR_CLIENT_HANDOVER_PRIV_H
+#define PGWEIR_CLIENT_HANDOVER_PRIV_H
+
+#include "pgweir/client/handover.h"
+#include "pgweir/pgwire/sql.h"
+
+struct client_record {
+	char database[CONFIG_DATABASE_NAME_MAX + 1];
+	char role[CONFIG_USER_NAME_MAX + 1];
+	char pool[CONFIG_USER_NAME_MAX + 1]; /* whose pool on that database it is */
+	uint64_t id, wait_number;
+	struct address peer;
+	struct bytes params, startup, key, kept, unsent;
+	usec_t connected_at, request_at, xact_at, idle_since, waiting_since;
+	bool is_lent, was_notified, is_skipping;
+};
+
+/* Of its unnamed statement; left out if it has none. */
+struct unnamed_record {
+	bool has_text, is_here;
+	uint64_t number; /* 0: no statement */
+};
+
+/* What its unnamed statement does, if that is a PREPARE, EXECUTE or DEALLOCATE. */
+struct sql_record {
+	uint64_t kind; /* enum sql_kind */
+	bool is_bound;
+	char name[sizeof(((struct sql_statement *)0)->name)];
+	uint64_t number;
+};
+
+/* Any number of them end the record of a client. */
+struct name_record {
+	struct bytes name;
+	uint64_t number;
+};
+
+extern const struct record_table client_record_table, unnamed_record_table, sql_record_table,
+    name_record_table;
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The records of a client that is handed over: a table for each.
+ */
+#include "handover_priv.h"
+
+#include <string.h>
+
+#include "pgweir/client/cancel_key.h"
+
+#include "pgweir/base/banned.h"
+
+#define NAME_MAX_SIZE ((size_t)1024 * 1024)
+
+static const struct record_field client_fields[] = {
+	RECORD_FIELD('i', struct client_record, id),
+	RECORD_FIELD('d', struct client_record, database),
+	RECORD_FIELD('u', struct client_record, role),
+	RECORD_FIELD('U', struct client_record, pool),
+	RECORD_FIELD('L', struct client_record, is_lent),
+	RECORD_BLOCK_FIELD('P', struct client_record, peer),
+	RECORD_BYTES_FIELD('v', struct client_record, params, PARAMS_SIZE_MAX),
+	RECORD_BYTES_FIELD('s', struct client_record, startup, PARAMS_SIZE_MAX),
+	RECORD_BYTES_FIELD('k', struct client_record, key, CANCEL_KEY_LONG_SIZE),
+	RECORD_FIELD('t', struct client_record, connected_at),
+	RECORD_FIELD('q', struct client_record, request_at),
+	RECORD_FIELD('x', struct client_record, xact_at),
+	RECORD_FIELD('e', struct client_record, idle_since),
+	RECORD_FIELD('w', struct client_record, waiting_since),
+	RECORD_FIELD('l', struct client_record, wait_number),
+	RECORD_FIELD('n', struct client_record, was_notified),
+	RECORD_FIELD('S', struct client_record, is_skipping),
+	RECORD_BYTES_FIELD('I', struct client_record, kept, CHANNEL_MESSAGE_MAX),
+	RECORD_BYTES_FIELD('O', struct client_record, unsent, CHANNEL_MESSAGE_MAX),
+};
+
+static bool is_client_good(const void *values)
+{
+	const struct client_record *record = values;
+
+	return handover_address_is_good(&record->peer) &&
+	       handover_params_are_good(record->params) &&
+	       handover_params_are_good(record->startup) &&
+	       (record->key.count == CANCEL_KEY_SIZE || record->key.count == CANCEL_KEY_LONG_SIZE);
+}
+
+const struct record_table client_record_table =
+    RECORD_TABLE("client", client_fields, is_client_good);
+
+static const struct record_field unnamed_fields[] = {
+	RECORD_FIELD('X', struct unnamed_record, has_text),
+	RECORD_FIELD('x', struct unnamed_record, is_here),
+	RECORD_FIELD('y', struct unnamed_record, number),
+};
+
+const struct record_table unnamed_record_table =
+    RECORD_TABLE("unnamed statement", unnamed_fields, NULL);
+
+static const struct record_field sql_fields[] = {
+	RECORD_FIELD('Q', struct sql_record, kind),
+	RECORD_FIELD('b', struct sql_record, is_bound),
+	RECORD_FIELD('q', struct sql_record, name),
+	RECORD_FIELD('z', struct sql_record, number),
+};
+
+static bool is_sql_good(const void *values)
+{
+	const struct sql_record *record = values;
+
+	return record->kind == SQL_PREPARE || record->kind == SQL_EXECUTE ||
+	       record->kind == SQL_DEALLOCATE || record->kind == SQL_FORGET;
+}
+
+const struct record_table sql_record_table =
+    RECORD_TABLE("unnamed statement in SQL", sql_fields, is_sql_good);
+
+static const struct record_field name_fields[] = {
+	RECORD_BYTES_FIELD('N', struct name_record, name, NAME_MAX_SIZE),
+	RECORD_FIELD('m', struct name_record, number),
+};
+
+static bool is_name_good(const void *values)
+{
+	const struct name_record *record = values;
+
+	return record->name.count && !memchr(record->name.at, 0, record->name.count);
+}
+
+const struct record_table name_record_table =
+    RECORD_TABLE("named statement", name_fields, is_name_good);
+
+uint64_t handover_clients_hash(uint64_t hash)
+{
+	static const struct record_table *const tables[] = {
+		&client_record_table,
+		&unnamed_record_table,
+		&sql_record_table,
+		&name_record_table,
+	};
+
+	hash = handover_pools_hash(hash);
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		hash = record_hash(hash, tables[i]);
+	return hash;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The records that the pool module hands over: a table for each.
+ */
+#include <string.h>
+
+#include "handover_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* ---- what is counted ---- */
+
+#define COUNTER_ROW(field, letter, ...) RECORD_FIELD(letter, struct stats, field),
+
+static const struct record_field stats_fields[] = { STATS_COUNTERS(COUNTER_ROW, COUNTER_ROW) };
+
+static const struct record_table stats_record_table = RECORD_TABLE("counters", stats_fields, NULL);
+
+/* ---- parts that several records have ---- */
+
+bool handover_params_are_good(struct bytes pairs)
+{
+	const char *name, *value;
+	unsigned int count = 0;
+
+	while (pairs.count) {
+		if (!bytes_take_text(&pairs, &name) || !*name || !bytes_take_text(&pairs, &value))
+			return false;
+		count++;
+	}
+	return count <= PARAMS_NAMES_MAX;
+}
+
+void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params)
+{
+	*params = params_none(pools->with.params);
+	params_add_text(pools->with.params, params, pairs);
+}
+
+bool handover_address_is_good(const struct address *address)
+{
+	return address->family == AF_UNSPEC || address->family == AF_INET ||
+	       address->family == AF_INET6 || address->family == AF_UNIX;
+}
+
+static bool has_zero(struct bytes bytes) { return bytes.count && memchr(bytes.at, 0, bytes.count); }
+
+bool handover_refuse(const struct record *record, const char *what, struct err *err)
+{
+	return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad %s (%s)", what,
+	               record->flaw ? record->flaw : "it is too long");
+}
+
+/* ---- all pools ---- */
+
+static const struct record_field global_fields[] = {
+	RECORD_FIELD('i', struct global_record, last_id),
+	RECORD_FIELD('n', struct global_record, last_number),
+	RECORD_FIELD('p', struct global_record, is_paused),
+	RECORD_COUNTERS_FIELD('S', struct global_record, stats, &stats_record_table),
+};
+
+const struct record_table global_record_table = RECORD_TABLE("global", global_fields, NULL);
+
+/* ---- a database ---- */
+
+static const struct record_field database_fields[] = {
+	RECORD_FIELD('d', struct database_record, database),
+	RECORD_FIELD('p', struct database_record, is_paused),
+	RECORD_FIELD('x', struct database_record, is_disabled),
+	RECORD_FIELD('s', struct database_record, server_hits),
+	RECORD_FIELD('c', struct database_record, client_hits),
+	RECORD_FIELD('g', struct database_record, has_gone),
+	RECORD_COUNTERS_FIELD('S', struct database_record, stats, &stats_record_table),
+};
+
+const struct record_table database_record_table = RECORD_TABLE("database", database_fields, NULL);
+
+/* ---- a role ---- */
+
+static const struct record_field role_fields[] = {
+	RECORD_FIELD('u', struct role_record, role),
+	RECORD_FIELD('s', struct role_record, server_hits),
+	RECORD_FIELD('c', struct role_record, client_hits),
+};
+
+const struct record_table role_record_table = RECORD_TABLE("role", role_fields, NULL);
+
+/* ---- a pool ---- */
+
+#define SECRET_MAX ((size_t)64 * 1024 - 1)
+#define WELCOME_MAX ((size_t)128 * 1024)
+
+static const struct record_field pool_fields[] = {
+	RECORD_FIELD('d', struct pool_record, database),
+	RECORD_FIELD('u', struct pool_record, role),
+	RECORD_FIELD('l', struct pool_record, is_for_lookups),
+	RECORD_FIELD('W', struct pool_record, has_welcome),
+	RECORD_BYTES_FIELD('w', struct pool_record, welcome, WELCOME_MAX),
+	RECORD_BYTES_FIELD('b', struct pool_record, baseline, PARAMS_SIZE_MAX),
+	RECORD_FIELD('z', struct pool_record, size_hits),
+	RECORD_FIELD('r', struct pool_record, reserve_hits),
+	RECORD_FIELD('k', struct pool_record, learnt_kind),
+	RECORD_BYTES_FIELD('t', struct pool_record, learnt_text, SECRET_MAX),
+	RECORD_BYTES_FIELD('K', struct pool_record, learnt_keys, sizeof(struct scram_keys)),
+	RECORD_FIELD('o', struct pool_record, is_shown),
+	RECORD_FIELD('n', struct pool_record, iterations),
+	RECORD_BYTES_FIELD('B', struct pool_record, salt, SCRAM_SALT_MAX),
+	RECORD_BYTES_FIELD('f', struct pool_record, secret, SECRET_MAX),
+	RECORD_COUNTERS_FIELD('S', struct pool_record, stats, &stats_record_table),
+};
+
+static bool is_pool_good(const void *values)
+{
+	const struct pool_record *record = values;
+	bool has_keys = record->learnt_keys.count == sizeof(struct scram_keys);
+
+	return handover_params_are_good(record->baseline) &&
+	       handover_params_are_good(record->welcome) &&
+	       record->learnt_kind <= CREDENTIALS_KEYS &&
+	       has_keys == (record->learnt_kind == CREDENTIALS_KEYS) &&
+	       record->iterations <= SCRAM_ITERATIONS_MAX && !has_zero(record->learnt_text) &&
+	       !has_zero(record->secret);
+}
+
+const struct record_table pool_record_table = RECORD_TABLE("pool", pool_fields, is_pool_good);
+
+/* ---- a statement ---- */
+
+static const struct record_field statement_fields[] = {
+	RECORD_FIELD('n', struct statement_record, number),
+	RECORD_BYTES_FIELD('t', struct statement_record, text, CHANNEL_MESSAGE_MAX),
+	RECORD_FIELD('p', struct statement_record, stem, RECORD_OPTIONAL),
+	RECORD_BYTES_FIELD('s', struct statement_record, scope, PARAMS_SIZE_MAX, RECORD_OPTIONAL),
+	RECORD_FIELD('T', struct statement_record, is_typed, RECORD_OPTIONAL),
+	RECORD_FIELD('F', struct statement_record, is_forgetting, RECORD_OPTIONAL),
+};
+
+static bool is_statement_good(const void *values)
+{
+	const struct statement_record *record = values;
+
+	/* A query with its zero, and the count of its types. */
+	return record->text.count >= 3 && has_zero(record->text) &&
+	       handover_params_are_good(record->scope);
+}
+
+const struct record_table statement_record_table =
+    RECORD_TABLE("statement", statement_fields, is_statement_good);
+
+/* ---- a server ---- */
+
+static const struct record_field server_fields[] = {
+	RECORD_FIELD('i', struct server_record, id),
+	RECORD_FIELD('d', struct server_record, database),
+	RECORD_FIELD('u', struct server_record, role),
+	RECORD_FIELD('l', struct server_record, is_for_lookups),
+	RECORD_FIELD('L', struct server_record, is_lent),
+	RECORD_FIELD('U', struct server_record, is_used),
+	RECORD_FIELD('D', struct server_record, destination),
+	RECORD_FIELD('h', struct server_record, host),
+	RECORD_BLOCK_FIELD('P', struct server_record, peer),
+	RECORD_FIELD('p', struct server_record, path),
+	RECORD_FIELD('T', struct server_record, status),
+	RECORD_FIELD('c', struct server_record, is_close_needed),
+	RECORD_FIELD('S', struct server_record, has_session),
+	RECORD_FIELD('r', struct server_record, is_rest_unknown),
+	RECORD_BYTES_FIELD('v', struct server_record, params, PARAMS_SIZE_MAX),
+	RECORD_BYTES_FIELD('b', struct server_record, baseline, PARAMS_SIZE_MAX),
+	RECORD_BYTES_FIELD('k', struct server_record, key, SERVER_KEY_MAX),
+	RECORD_FIELD('t', struct server_record, connected_at),
+	RECORD_FIELD('a', struct server_record, used_at),
+	RECORD_FIELD('q', struct server_record, request_at),
+	RECORD_FIELD('x', struct server_record, xact_at),
+	RECORD_FIELD('w', struct server_record, connect_wall),
+	RECORD_FIELD('W', struct server_record, request_wall),
+};
+
+static bool is_server_good(const void *values)
+{
+	const struct server_record *record = values;
+	uint64_t status = record->status;
+
+	return handover_address_is_good(&record->peer) &&
+	       handover_params_are_good(record->params) &&
+	       handover_params_are_good(record->baseline) &&
+	       (status == 'I' || status == 'T' || status == 'E') &&
+	       (record->is_lent || status == 'I');
+}
+
+const struct record_table server_record_table =
+    RECORD_TABLE("server", server_fields, is_server_good);
+
+static const struct record_field on_server_fields[] = {
+	RECORD_FIELD('n', struct on_server_record, number),
+};
+
+const struct record_table on_server_record_table =
+    RECORD_TABLE("statement on a server", on_server_fields, NULL);
+
+static const struct record_field stale_fields[] = {
+	RECORD_FIELD('N', struct on_server_record, number),
+};
+
+const struct record_table stale_record_table =
+    RECORD_TABLE("stale statement on a server", stale_fields, NULL);
+
+/* ---- the version ---- */
+
+uint64_t handover_pools_hash(uint64_t hash)
+{
+	static const struct record_table *const tables[] = {
+		&global_record_table,    &database_record_table,  &role_record_table,
+		&pool_record_table,      &statement_record_table, &server_record_table,
+		&on_server_record_table, &stale_record_table,
+	};
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		hash = record_hash(hash, tables[i]);
+	return hash;
+}
