@@ -10,8 +10,8 @@
 #include "pgweir/admin/console.h"
 
 #include "grammar_priv.h"
-#include "rows_priv.h"
-#include "stats_priv.h"
+#include "show/rows_priv.h"
+#include "show/stats_priv.h"
 
 #define OWNER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 

@@ -5,8 +5,8 @@
  * What a SHOW knows of one row is a struct; a column says where in it its value
  * lies. The header, the rows and the manual are all made from the columns.
  */
-#ifndef PGWEIR_ADMIN_ROWS_PRIV_H
-#define PGWEIR_ADMIN_ROWS_PRIV_H
+#ifndef PGWEIR_ADMIN_SHOW_ROWS_PRIV_H
+#define PGWEIR_ADMIN_SHOW_ROWS_PRIV_H
 
 #include "pgweir/base/buf.h"
 

@@ -2,7 +2,7 @@
 /*
  * SHOW: the list of all, and the cursor that goes through one.
  */
-#include "admin_priv.h"
+#include "../admin_priv.h"
 
 #include <strings.h>
 

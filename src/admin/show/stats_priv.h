@@ -6,8 +6,8 @@
  * one before; an average covers the time from the older one until now, so one to
  * two stats_periods.
  */
-#ifndef PGWEIR_ADMIN_STATS_PRIV_H
-#define PGWEIR_ADMIN_STATS_PRIV_H
+#ifndef PGWEIR_ADMIN_SHOW_STATS_PRIV_H
+#define PGWEIR_ADMIN_SHOW_STATS_PRIV_H
 
 #include "pgweir/base/clock.h"
 #include "pgweir/pool/database.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/ordered.c: rows in order, while what is shown comes and goes.
+ * admin/show/ordered.c: rows in order, while what is shown comes and goes.
  */
-#include "../../../src/admin/admin_priv.h"
+#include "../../../../src/admin/admin_priv.h"
 
 #include <stdio.h>
 
-#include "../unit.h"
+#include "../../unit.h"
 
 #define NAMES 5000
 
@@ -106,7 +106,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("admin/ordered");
+	Suite *suite = suite_create("admin/show/ordered");
 	TCase *tests = tcase_create("ordered");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);

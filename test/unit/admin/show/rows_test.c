@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/rows.c.
+ * admin/show/rows.c.
  */
-#include "../../../src/admin/rows_priv.h"
+#include "../../../../src/admin/show/rows_priv.h"
 
 #include "pgweir/pgwire/fields.h"
 
-#include "../unit.h"
+#include "../../unit.h"
 
 struct row {
 	const char *text;
@@ -129,7 +129,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("admin/rows");
+	Suite *suite = suite_create("admin/show/rows");
 	TCase *tests = tcase_create("rows");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/stats.c: averages over a clock that the test turns.
+ * admin/show/stats.c: averages over a clock that the test turns.
  */
-#include "../../../src/admin/stats_priv.h"
+#include "../../../../src/admin/show/stats_priv.h"
 
-#include "../unit.h"
+#include "../../unit.h"
 
 #define SECOND USEC_PER_SEC
 
@@ -96,7 +96,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("admin/stats");
+	Suite *suite = suite_create("admin/show/stats");
 	TCase *tests = tcase_create("stats");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);

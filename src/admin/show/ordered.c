@@ -10,7 +10,7 @@
  * let go at the end of the turn. An item that was removed is then not found, one
  * that came late is shown if its place has not been passed.
  */
-#include "admin_priv.h"
+#include "../admin_priv.h"
 
 #include <stdlib.h>
 

@@ -2,10 +2,10 @@
 /*
  * All that can be shown, each in the file that bears its theme.
  */
-#ifndef PGWEIR_ADMIN_SHOW_PRIV_H
-#define PGWEIR_ADMIN_SHOW_PRIV_H
+#ifndef PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
+#define PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 
-#include "admin_priv.h"
+#include "../admin_priv.h"
 
 /* show_daemon.c */
 extern const struct show show_version, show_state, show_config, show_pending, show_all, show_lists,
