@@ -88,7 +88,7 @@ extern const struct show show_setting;
 
 /* Where SHOW WAITING stands: within the line of the pool that `ordered` names. */
 struct waiting_walk {
-	bool is_mid_response;
+	bool has_begun;
 	struct pool *pool; /* both good within one turn only */
 	struct borrower *next;
 	unsigned int line, place;
@@ -98,7 +98,7 @@ struct waiting_walk {
 /* Where SHOW LIMITS stands: which kind of things, and which of their limits. */
 struct limits_walk {
 	size_t scope, limit;
-	bool is_mid_response;
+	bool has_begun;
 };
 
 /* Where a SHOW stands. Survives whatever is removed meanwhile. At rest zeroed. */

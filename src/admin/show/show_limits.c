@@ -248,12 +248,12 @@ static const struct scope *next_thing(struct cursor *cursor)
 	for (; walk->scope < SCOPE_COUNT; walk->scope++) {
 		const struct scope *scope = &scopes[walk->scope];
 
-		if (walk->is_mid_response && scope->limits[walk->limit].name)
+		if (walk->has_begun && scope->limits[walk->limit].name)
 			return scope;
 		walk->limit = 0;
-		walk->is_mid_response = scope->collect ? ordered_next(cursor, scope->collect, &item)
-		                                       : !walk->is_mid_response;
-		if (walk->is_mid_response)
+		walk->has_begun =
+		    scope->collect ? ordered_next(cursor, scope->collect, &item) : !walk->has_begun;
+		if (walk->has_begun)
 			return scope;
 		cursor->ordered = (struct ordered){ 0 };
 	}

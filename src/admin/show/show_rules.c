@@ -11,7 +11,7 @@
 /* ---- HBA ---- */
 
 struct hba_show_row {
-	int64_t rule_number, wait_number;
+	int64_t rule_number, line_number;
 	const char *file_name, *type, *database, *user_name, *address, *netmask, *auth_method,
 	    *options, *error;
 	char buffer[2][ADDRESS_TEXT_SIZE]; /* for address and netmask */
@@ -24,7 +24,7 @@ static const struct column hba_columns[] = {
 	COLUMN(struct hba_show_row, VALUE_INT4, rule_number,
 	       "Place of the rule: of all that match a client, the first one counts."),
 	HBA_TEXT(file_name, "File that the line is in."),
-	COLUMN(struct hba_show_row, VALUE_INT4, wait_number, "Line in that file."),
+	COLUMN(struct hba_show_row, VALUE_INT4, line_number, "Line in that file."),
 	HBA_TEXT(type, "local, host, hostssl, ..."),
 	HBA_TEXT(database, "The databases, as an array."),
 	HBA_TEXT(user_name, "The users, as an array."),
@@ -69,7 +69,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 		return false;
 	row->rule_number = (int64_t)++cursor->index;
 	row->file_name = rule.file;
-	row->wait_number = rule.line;
+	row->line_number = rule.line;
 	row->type = rule.type;
 	row->auth_method = rule.method;
 	row->address = rule.address;
@@ -92,7 +92,7 @@ const struct show show_hba = { "HBA",
 /* ---- IDENT ---- */
 
 struct ident_show_row {
-	int64_t map_number, wait_number;
+	int64_t map_number, line_number;
 	const char *file_name, *map_name, *sys_name, *pg_username;
 };
 
@@ -100,7 +100,7 @@ static const struct column ident_columns[] = {
 	COLUMN(struct ident_show_row, VALUE_INT4, map_number,
 	       "Place of the line among all, from 1."),
 	COLUMN(struct ident_show_row, VALUE_TEXT, file_name, "File that the line is in."),
-	COLUMN(struct ident_show_row, VALUE_INT4, wait_number, "Line in that file."),
+	COLUMN(struct ident_show_row, VALUE_INT4, line_number, "Line in that file."),
 	COLUMN(struct ident_show_row, VALUE_TEXT, map_name, "The map it belongs to."),
 	COLUMN(struct ident_show_row, VALUE_TEXT, sys_name,
 	       "The system user, or the name in a certificate."),
@@ -116,7 +116,7 @@ static bool next_mapping(struct cursor *cursor, void *at)
 	if (!hba || !hba_ident_row(hba, cursor->index, &mapping))
 		return false;
 	*row = (struct ident_show_row){ .map_number = (int64_t)++cursor->index,
-		                        .wait_number = mapping.line,
+		                        .line_number = mapping.line,
 		                        .file_name = mapping.file,
 		                        .map_name = mapping.map,
 		                        .sys_name = mapping.system_user,

@@ -86,7 +86,7 @@ static bool find_pool(struct cursor *cursor)
 	struct waiting_walk *walk = &cursor->waiting;
 	struct ordered_item item;
 
-	if (walk->is_mid_response) {
+	if (walk->has_begun) {
 		walk->pool = pools_find_pool(cursor->console->with.pools, cursor->ordered.first,
 		                             cursor->ordered.second);
 		if (walk->pool) {
@@ -97,7 +97,7 @@ static bool find_pool(struct cursor *cursor)
 	*walk = (struct waiting_walk){ 0 };
 	if (!ordered_next(cursor, collect, &item))
 		return false;
-	walk->is_mid_response = true;
+	walk->has_begun = true;
 	walk->pool = (struct pool *)item.object;
 	enter_line(walk);
 	return true;
