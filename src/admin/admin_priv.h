@@ -10,137 +10,11 @@
 #include "pgweir/admin/console.h"
 
 #include "grammar_priv.h"
-#include "show/rows_priv.h"
-#include "show/stats_priv.h"
+#include "show/show_priv.h"
 
 #define OWNER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 struct console_session;
-struct cursor;
-
-/* ---- in the order of names: ordered.c ---- */
-
-/* Something that has two names, the second of which may be "". */
-struct ordered_item {
-	const char *first, *second;
-	const void *object; /* good within one turn only */
-};
-
-#define ORDERED_BATCH 1024
-
-struct ordered_batch {
-	size_t count;
-	struct ordered_item items[ORDERED_BATCH];
-};
-
-/* Where a cursor stands in that order: a pair of names, and no pointer to anything. */
-struct ordered {
-	bool has_last;
-	bool is_last_batch;
-	size_t at, count; /* in the console's batch; both 0 between two turns */
-	char first[CONFIG_USER_NAME_MAX + 1];
-	char second[CONFIG_USER_NAME_MAX + 1];
-};
-
-/* From within `gather`: here is one. The names must outlive the turn. */
-void ordered_offer(struct cursor *cursor, struct ordered_item item);
-
-/*
- * The next item behind the last one, in the order of names; `gather` is called now
- * and then to offer all that there are. false: no more.
- */
-bool ordered_next(struct cursor *cursor, void (*collect)(struct cursor *cursor),
-                  struct ordered_item *item);
-
-/* ---- SHOW: show.c ---- */
-
-#define ROW_SIZE_MAX 1024
-
-/* What may stand behind a SHOW's name. */
-enum show_argument {
-	SHOW_ALONE,
-	SHOW_OF_DATABASE, /* [db]: only what belongs to it */
-	SHOW_OF_TABLE,    /* [table]: only what concerns that SHOW */
-	SHOW_HIT          /* [HIT]: only what is in force and has been reached */
-};
-
-struct show {
-	const char *item; /* upper case */
-	/* Fills the next row; false: no more. */
-	bool (*next)(struct cursor *cursor, void *row);
-	struct columns columns;
-	const char *help;
-	enum console_role role; /* who may see it; 0: whoever came in */
-	enum show_argument argument;
-};
-
-extern const struct show *const shows[];
-const struct show *show_find(const char *item); /* in any case; NULL: none */
-
-/* For help: "", " [db]" ... */
-const char *show_argument_name(enum show_argument argument);
-
-/* SHOW name, of one setting: one row, whose column is called as the setting is. */
-extern const struct show show_setting;
-
-/* Rows that are looked at for one row that is shown, before others get their turn. */
-#define SHOW_LOOKS_MAX 4096
-
-/* Where SHOW WAITING stands: within the line of the pool that `ordered` names. */
-struct waiting_walk {
-	bool has_begun;
-	struct pool *pool; /* both good within one turn only */
-	struct borrower *next;
-	unsigned int line, place;
-	uint64_t last; /* the line number of the last one shown */
-};
-
-/* Where SHOW LIMITS stands: which kind of things, and which of their limits. */
-struct limits_walk {
-	size_t scope, limit;
-	bool has_begun;
-};
-
-/* Where a SHOW stands. Survives whatever is removed meanwhile. At rest zeroed. */
-struct cursor {
-	const struct show *show;
-	const struct request *request; /* what was asked for; its portal's */
-	struct console *console;
-	struct pools_walk pools;
-	struct clients_walk clients;
-	struct ordered ordered;
-	struct waiting_walk waiting;
-	struct limits_walk limits;
-	enum console_role role; /* of the session */
-	bool is_owner;          /* the session is of the user that we run as, by the Unix socket */
-	bool has_more; /* `next` found none, but has not looked at all there is: ask again later */
-	unsigned int look_count; /* since the last row */
-	size_t index;
-	unsigned long dns;
-	struct buf text; /* room for a value of the present row */
-};
-
-/* The request must outlive the cursor. */
-void cursor_begin(struct cursor *cursor, struct console *console, const struct request *request);
-void cursor_end(struct cursor *cursor);
-
-/* The next row, into `row` of ROW_SIZE_MAX bytes. false: no more, or cursor->has_more. */
-bool cursor_next(struct cursor *cursor, void *row);
-
-/*
- * For `next`, before it looks at another thing that it may have to pass over. false: enough for
- * now, it returns false.
- */
-bool cursor_may_look(struct cursor *cursor);
-
-/* The word behind the SHOW's name; NULL: there is none. */
-const char *cursor_argument(const struct cursor *cursor);
-
-/* Whether what belongs to this database is wanted. */
-bool cursor_wants(const struct cursor *cursor, const char *database);
-
-/* The turn ends: lets go what would not survive it. */
-void cursor_suspend(struct cursor *cursor);
 
 /* ---- small talk: small_talk.c ---- */
 
@@ -271,6 +145,9 @@ bool request_check(const struct request *request, const struct console_session *
 /* count 0: it gives no rows. The columns are good as long as the request. */
 struct columns request_columns(const struct request *request);
 
+/* What a cursor is asked for to give these rows; as long as the request is there. */
+struct show_asked request_asked(const struct request *request);
+
 /* Its tag, if what it does has no other. */
 const char *request_tag(const struct request *request);
 
@@ -366,34 +243,14 @@ void extended_done(struct console_session *session);
 struct console {
 	struct console_with with;
 	struct console_door door;
-	struct clients *clients;
-	struct stats own; /* the console's own counters */
-	struct history *history;
+	struct show_source source;
 	struct timer tick;
 	usec_t ticked_at;
-	struct ordered_batch batch;
 };
 
 extern const struct console_door session_door;
 
-/* Its name in the history for all databases together: no database can be called so. */
-#define STATS_ALL ""
-
-static inline const struct config *console_config(const struct console *console)
-{
-	return console->with.config(console->with.arg);
-}
-
-static inline unsigned int console_client_count(const struct console *console)
-{
-	return console->clients->state_counts[CLIENT_CONSOLE];
-}
-
 /* Ends a PAUSE of everything and a SUSPEND. */
 void console_resume(const struct console *console);
-
-/* What has been counted for a database; for all of them. */
-void console_count_database(const struct database *database, struct stats *counted);
-void console_count_all(const struct console *console, struct stats *counted);
 
 #endif

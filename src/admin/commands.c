@@ -66,7 +66,7 @@ const char *command_by(const struct console_session *session, const char *comman
 /* Whether there is something for RESUME to end. */
 static bool is_held(const struct console_session *session)
 {
-	return pools_are_held(pools_of(session)) || session->console->clients->drain.is_on;
+	return pools_are_held(pools_of(session)) || session->console->source.clients->drain.is_on;
 }
 
 static void resume_all(const struct console_session *session)
@@ -192,7 +192,7 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 		err_set(err, ERR_PARAMETER, "invalid client pointer supplied");
 		return OUTCOME_FAILED;
 	}
-	client = clients_find(session->console->clients, id);
+	client = clients_find(session->console->source.clients, id);
 	if (!client) {
 		err_set(err, ERR_PARAMETER, "client not found");
 		return OUTCOME_FAILED;

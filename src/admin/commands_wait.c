@@ -41,7 +41,7 @@ static bool is_paused(const struct waiting *waiting, const struct pools *pools)
 static bool is_done(const struct console_session *session)
 {
 	const struct waiting *waiting = &session->waiting;
-	const struct clients *clients = session->console->clients;
+	const struct clients *clients = session->console->source.clients;
 	const struct pools *pools = session->console->with.pools;
 	const struct database *database = database_of(waiting, pools);
 
@@ -69,7 +69,7 @@ static bool has_come(const struct console_session *session)
 	case WAITING_SUSPEND:
 		return pools->suspend == SUSPEND_DONE;
 	case WAITING_DRAIN:
-		return session->console->clients->drain.is_on;
+		return session->console->source.clients->drain.is_on;
 	case WAITING_CLOSE:
 		break;
 	}
@@ -182,7 +182,7 @@ static void on_tick(struct timer *timer)
 	timer_set(timer, loop_timer_queue(loop, TICK_PERIOD, on_tick), loop_now(loop));
 	if (stream_unsent(&session->client->stream))
 		return;
-	drain_describe(session->console->clients, text, sizeof(text));
+	drain_describe(session->console->source.clients, text, sizeof(text));
 	session_notice(session, text, NULL);
 	session_later(session);
 }

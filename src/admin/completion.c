@@ -34,7 +34,7 @@ static const struct column value_columns[] = {
 };
 
 /* What was noted: a beginning, as LIKE has it (`pool\_m%`), or a whole name. */
-static const char *noted(const struct cursor *cursor) { return cursor->request->words.value; }
+static const char *noted(const struct cursor *cursor) { return cursor->asked.argument; }
 
 /* Whether the name begins as the pattern does; what only LIKE would know is taken as it is. */
 static bool is_like(const char *name, const char *pattern)
@@ -139,7 +139,7 @@ static bool next_value(struct cursor *cursor, void *at)
 
 	while (setting && setting->words && setting->words[cursor->index]) {
 		row->val = setting->words[cursor->index++];
-		if (is_like(row->val, cursor->request->words.argument))
+		if (is_like(row->val, cursor->asked.other))
 			return true;
 	}
 	return false;

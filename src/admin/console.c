@@ -18,58 +18,15 @@ void console_resume(const struct console *console)
 	pools_resume(console->with.pools, NULL);
 }
 
-/* ---- counting ---- */
-
-void console_count_database(const struct database *database, struct stats *counted)
-{
-	const struct pool *pool;
-
-	*counted = database->gone;
-	for (pool = database->pool_table; pool; pool = pool->hh.next)
-		stats_add(counted, &pool->stats);
-}
-
-void console_count_all(const struct console *console, struct stats *counted)
-{
-	const struct pools *pools = console->with.pools;
-	const struct database *database;
-	struct stats of_one;
-
-	*counted = pools->gone;
-	stats_add(counted, &console->own);
-	TAILQ_FOREACH (database, &pools->databases, node) {
-		if (!has_counted(database))
-			continue;
-		console_count_database(database, &of_one);
-		stats_add(counted, &of_one);
-	}
-}
-
-static void note_all(struct console *console)
-{
-	const struct pools *pools = console->with.pools;
-	const struct database *database;
-	struct stats counted;
-
-	TAILQ_FOREACH (database, &pools->databases, node) {
-		if (!has_counted(database))
-			continue;
-		console_count_database(database, &counted);
-		history_note(console->history, database->name, &counted);
-	}
-	history_note(console->history, CONFIG_CONSOLE_DATABASE, &console->own);
-	console_count_all(console, &counted);
-	history_note(console->history, STATS_ALL, &counted);
-}
+/* ---- statistics ---- */
 
 static void tell_averages(const struct console *console, usec_t now)
 {
 	const struct logger log = { console->with.log, NULL };
-	struct stats counted, average;
+	struct stats average;
 	char text[512];
 
-	console_count_all(console, &counted);
-	history_average(console->history, STATS_ALL, &counted, now, &average);
+	show_stats_average_all(&console->source, now, &average);
 	snprintf(text, sizeof(text),
 	         "%" PRIu64 " xacts/s, %" PRIu64 " queries/s, %" PRIu64 " client parses/s, %" PRIu64
 	         " server parses/s, %" PRIu64 " binds/s, %" PRIu64 " client logins/s, in %" PRIu64
@@ -79,7 +36,7 @@ static void tell_averages(const struct console *console, usec_t now)
 	         average.server_parse_count, average.bind_count, average.client_login_count,
 	         average.client_bytes, average.server_bytes, average.xact_time, average.query_time,
 	         average.wait_time);
-	if (console_config(console)->log_stats)
+	if (show_source_config(&console->source)->log_stats)
 		log_info(&log, "stats: %s", text);
 	if (console->with.status)
 		console->with.status(console->with.arg, text);
@@ -90,9 +47,9 @@ static void on_tick(struct timer *timer)
 	struct console *console = OWNER_OF(timer, struct console, tick);
 	usec_t now = loop_now(console->with.loop);
 
-	history_turn(console->history, now);
-	note_all(console);
-	history_settle(console->history);
+	history_turn(console->source.history, now);
+	show_stats_note(&console->source);
+	history_settle(console->source.history);
 	console->ticked_at = now;
 	/* The window reaches back to the tick before: the line tells of one stats_period. */
 	tell_averages(console, now);
@@ -107,13 +64,14 @@ struct console *console_new(const struct console_with *with, struct err *err)
 	usec_t now = loop_now(with->loop);
 
 	if (console)
-		console->history = history_new(now);
-	if (!console || !console->history) {
+		console->source.history = history_new(now);
+	if (!console || !console->source.history) {
 		free(console);
 		err_set(err, ERR_MEMORY, "out of memory");
 		return NULL;
 	}
 	console->with = *with;
+	console->source.with = &console->with;
 	console->door = session_door;
 	console->door.arg = console;
 	console->ticked_at = now;
@@ -125,7 +83,7 @@ const struct console_door *console_door(const struct console *console) { return 
 
 void console_attach(struct console *console, struct clients *clients)
 {
-	console->clients = clients;
+	console->source.clients = clients;
 }
 
 void console_begin_at(struct console *console)
@@ -133,14 +91,14 @@ void console_begin_at(struct console *console)
 	usec_t now = loop_now(console->with.loop);
 
 	for (int i = 0; i < 2; i++) {
-		history_turn(console->history, now);
-		note_all(console);
+		history_turn(console->source.history, now);
+		show_stats_note(&console->source);
 	}
 }
 
 void console_configure(struct console *console)
 {
-	usec_t period = console_config(console)->stats_period;
+	usec_t period = show_source_config(&console->source)->stats_period;
 
 	timer_set(&console->tick, loop_timer_queue(console->with.loop, period, on_tick),
 	          console->ticked_at);
@@ -154,6 +112,6 @@ void console_free(struct console **consolep)
 		return;
 	*consolep = NULL;
 	timer_clear(&console->tick);
-	history_free(&console->history);
+	history_free(&console->source.history);
 	free(console);
 }

@@ -280,7 +280,7 @@ static bool on_execute(struct console_session *session, struct bytes body, bool 
 	portal = portal_find(session, name);
 	if (!portal)
 		return no_portal(name, err);
-	session->console->own.query_count++;
+	session->console->source.own.query_count++;
 	session->is_simple = false;
 	*is_alive = session_execute(session, portal, limit);
 	return true;

@@ -274,6 +274,22 @@ struct columns request_columns(const struct request *request)
 	return request->kind == REQUEST_SHOW ? request->show->columns : (struct columns){ 0 };
 }
 
+struct show_asked request_asked(const struct request *request)
+{
+	const struct words *words = &request->words;
+	const struct show *rows = NULL;
+
+	if (request->kind == REQUEST_TALK) {
+		rows = talk_rows(request->talk);
+		if (rows)
+			return (struct show_asked){ rows, words->value, words->argument };
+		return (struct show_asked){ &show_talk, request->talk->text, NULL };
+	}
+	if (request->show == &show_setting)
+		return (struct show_asked){ request->show, request->column.name, NULL };
+	return (struct show_asked){ request->show, words->count == 3 ? words->value : NULL, NULL };
+}
+
 const char *request_tag(const struct request *request)
 {
 	switch (request->kind) {

@@ -111,7 +111,7 @@ static bool flush(struct console_session *session)
 
 	if (!buf_ok(&session->out))
 		return false;
-	session->console->own.server_bytes += session->out.count;
+	session->console->source.own.server_bytes += session->out.count;
 	has_space = session->out.count ? client_console_send(client, buf_bytes(&session->out))
 	                               : stream_unsent(&client->stream) == 0;
 	buf_clear(&session->out);
@@ -290,7 +290,7 @@ bool session_is_owner(const struct console_session *session)
 
 static void begin_rows(struct console_session *session, struct portal *portal)
 {
-	cursor_begin(&portal->cursor, session->console, &portal->request);
+	cursor_begin(&portal->cursor, &session->console->source, request_asked(&portal->request));
 	portal->cursor.is_owner = session_is_owner(session);
 	portal->cursor.role = session->role;
 }
@@ -374,7 +374,7 @@ static void add_welcome(struct console_session *session)
 		{ "is_superuser", "on" },
 		{ "pgbouncer.version", VERSION_COMPATIBLE },
 	};
-	const char *notice = console_config(session->console)->login_notify_message;
+	const char *notice = show_source_config(&session->console->source)->login_notify_message;
 	struct buf *out = &session->out;
 
 	message_auth_ok(out);
@@ -403,7 +403,7 @@ static struct console_session *on_open(void *arg, struct client *client, enum co
 		free(session);
 		return NULL;
 	}
-	console->own.client_login_count++;
+	console->source.own.client_login_count++;
 	flush(session);
 	buf_free(&session->out);
 	return session;
@@ -414,7 +414,7 @@ static bool on_message(struct console_session *session, char type, struct bytes 
 	struct console *console = session->console;
 	bool is_alive = true;
 
-	console->own.client_bytes += FRAME_HEADER_SIZE + body.count;
+	console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
 	if (type == 'X') {
 		client_console_end(session->client, "client close request");
 		return false;
@@ -462,7 +462,8 @@ static void resume_if_last(const struct console_session *session)
 {
 	const struct console *console = session->console;
 
-	if (console->with.pools->suspend != SUSPEND_NONE && console_client_count(console) <= 1)
+	if (console->with.pools->suspend != SUSPEND_NONE &&
+	    show_source_console_count(&console->source) <= 1)
 		console->with.go_on(console->with.arg);
 }
 

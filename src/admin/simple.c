@@ -69,8 +69,8 @@ bool simple_query(struct console_session *session, struct bytes body)
 	const char *text;
 	struct err err;
 
-	session->console->own.query_count++;
-	session->console->own.xact_count++;
+	session->console->source.own.query_count++;
+	session->console->source.own.xact_count++;
 	if (fields_text(body, &text) != WIRE_OK) {
 		err_set(&err, ERR_PROTOCOL, "bad packet");
 	} else if (request_read(bytes_text(text), &request, &err)) {

@@ -255,7 +255,7 @@ static bool next_talk(struct cursor *cursor, void *at)
 
 	if (cursor->index++)
 		return false;
-	*row = (struct talk_row){ cursor->request->talk->text, 1 };
+	*row = (struct talk_row){ cursor->asked.argument, 1 };
 	return true;
 }
 

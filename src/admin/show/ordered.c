@@ -10,7 +10,7 @@
  * let go at the end of the turn. An item that was removed is then not found, one
  * that came late is shown if its place has not been passed.
  */
-#include "../admin_priv.h"
+#include "cursor_priv.h"
 
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static bool is_behind(const struct ordered *ordered, const struct ordered_item *
 
 void ordered_offer(struct cursor *cursor, struct ordered_item item)
 {
-	struct ordered_batch *batch = &cursor->console->batch;
+	struct ordered_batch *batch = &cursor->source->batch;
 
 	if (!is_behind(&cursor->ordered, &item))
 		return;
@@ -81,7 +81,7 @@ void ordered_offer(struct cursor *cursor, struct ordered_item item)
 
 static void refill(struct cursor *cursor, void (*collect)(struct cursor *cursor))
 {
-	struct ordered_batch *batch = &cursor->console->batch;
+	struct ordered_batch *batch = &cursor->source->batch;
 	struct ordered *ordered = &cursor->ordered;
 
 	batch->count = 0;
@@ -105,7 +105,7 @@ bool ordered_next(struct cursor *cursor, void (*collect)(struct cursor *cursor),
 			if (ordered->count == 0)
 				return false;
 		}
-		*item = cursor->console->batch.items[ordered->at++];
+		*item = cursor->source->batch.items[ordered->at++];
 		if (is_behind(ordered, item))
 			break; /* else the same names came twice */
 	}

@@ -21,7 +21,7 @@ static const struct column column_columns[] = {
 
 static bool next_column(struct cursor *cursor, void *at)
 {
-	const char *wanted = cursor_argument(cursor);
+	const char *wanted = cursor->asked.argument;
 	struct column_row *row = at;
 	size_t left = cursor->index++;
 

@@ -43,8 +43,8 @@ static const struct column state_columns[] = {
 static bool next_state(struct cursor *cursor, void *at)
 {
 	static const char *const keys[] = { "active", "paused", "suspended" };
-	const struct pools *pools = cursor->console->with.pools;
-	bool is_draining = cursor->console->clients->drain.is_on;
+	const struct pools *pools = cursor->source->with->pools;
+	bool is_draining = cursor->source->clients->drain.is_on;
 	const bool values[] = { !pools_are_held(pools) && !is_draining, pools->is_paused,
 		                pools->suspend != SUSPEND_NONE };
 	struct state_row *row = at;
@@ -81,16 +81,16 @@ static const struct column config_columns[] = {
 	       "Whether RELOAD and SET change it; else it takes a restart."),
 };
 
-static const struct config *wanted(const struct console *console)
+static const struct config *wanted(const struct show_source *source)
 {
-	return console->with.wanted(console->with.arg);
+	return source->with->wanted(source->with->arg);
 }
 
 static bool next_config(struct cursor *cursor, void *at)
 {
 	struct config_row *row = at;
 
-	if (!setting_show(wanted(cursor->console), cursor->index++, &row->shown))
+	if (!setting_show(wanted(cursor->source), cursor->index++, &row->shown))
 		return false;
 	row->key = row->shown.name;
 	row->value = row->shown.value;
@@ -123,7 +123,7 @@ static bool next_described(struct cursor *cursor, void *at)
 	struct setting_row *row = at;
 	size_t index = cursor->index++;
 
-	if (!setting_show(wanted(cursor->console), index, &row->shown))
+	if (!setting_show(wanted(cursor->source), index, &row->shown))
 		return false;
 	row->name = row->shown.name;
 	row->setting = row->shown.value;
@@ -140,12 +140,12 @@ const struct show show_all = { "ALL",
 
 static bool next_setting(struct cursor *cursor, void *at)
 {
-	const char *name = cursor->request->column.name;
+	const char *name = cursor->asked.argument;
 	struct setting_row *row = at;
 
 	if (cursor->index)
 		return false;
-	while (setting_show(wanted(cursor->console), cursor->index++, &row->shown)) {
+	while (setting_show(wanted(cursor->source), cursor->index++, &row->shown)) {
 		if (strcmp(row->shown.name, name) == 0)
 			break;
 	}
@@ -180,15 +180,15 @@ static bool same_value(const char *a, const char *b)
 
 static bool next_pending(struct cursor *cursor, void *at)
 {
-	const struct console *console = cursor->console;
+	const struct show_source *source = cursor->source;
 	struct pending_row *row = at;
 
-	while (setting_show(console_config(console), cursor->index++, &row->old)) {
+	while (setting_show(show_source_config(source), cursor->index++, &row->old)) {
 		row->key = row->old.name;
-		row->reason = console->with.why_held(console->with.arg, row->key);
+		row->reason = source->with->why_held(source->with->arg, row->key);
 		if (!row->reason)
 			continue;
-		setting_show(wanted(console), cursor->index - 1, &row->taken);
+		setting_show(wanted(source), cursor->index - 1, &row->taken);
 		row->value = row->taken.value;
 		row->in_force = row->old.value;
 		if (!same_value(row->value, row->in_force))
@@ -216,15 +216,15 @@ static const struct column list_columns[] = {
 	COLUMN(struct list_row, VALUE_INT4, items, "How many there are."),
 };
 
-static int64_t count_databases(const struct console *console)
+static int64_t count_databases(const struct show_source *source)
 {
-	return (int64_t)console->with.pools->database_count + 1; /* and our own */
+	return (int64_t)source->with->pools->database_count + 1; /* and our own */
 }
 
 /* Those of auth_file, and those who were learnt otherwise. */
-static int64_t count_users(const struct console *console)
+static int64_t count_users(const struct show_source *source)
 {
-	const struct pools *pools = console->with.pools;
+	const struct pools *pools = source->with->pools;
 	int64_t count = (int64_t)users_count(pools->users);
 	const struct role *role;
 
@@ -233,71 +233,71 @@ static int64_t count_users(const struct console *console)
 	return count;
 }
 
-static int64_t count_pools(const struct console *console)
+static int64_t count_pools(const struct show_source *source)
 {
-	return (int64_t)console->with.pools->pool_count + 1;
+	return (int64_t)source->with->pools->pool_count + 1;
 }
 
-static int64_t count_free_clients(const struct console *console)
+static int64_t count_free_clients(const struct show_source *source)
 {
-	return (int64_t)console->clients->slab.free_count;
+	return (int64_t)source->clients->slab.free_count;
 }
 
 /* Those who are being shown the door are not used any more. */
-static int64_t count_used_clients(const struct console *console)
+static int64_t count_used_clients(const struct show_source *source)
 {
-	const struct clients *clients = console->clients;
+	const struct clients *clients = source->clients;
 
 	return (int64_t)clients->count - clients->state_counts[CLIENT_LINGERING];
 }
 
-static int64_t count_login_clients(const struct console *console)
+static int64_t count_login_clients(const struct show_source *source)
 {
-	const unsigned int *counts = console->clients->state_counts;
+	const unsigned int *counts = source->clients->state_counts;
 
 	return (int64_t)counts[CLIENT_STARTUP] + counts[CLIENT_AUTHENTICATION] +
 	       counts[CLIENT_LOOKING] + counts[CLIENT_DERIVING] + counts[CLIENT_DELAYED] +
 	       counts[CLIENT_NEWCOMER];
 }
 
-static int64_t count_free_servers(const struct console *console)
+static int64_t count_free_servers(const struct show_source *source)
 {
-	return (int64_t)console->with.pools->server_slab.free_count;
+	return (int64_t)source->with->pools->server_slab.free_count;
 }
 
-static int64_t count_used_servers(const struct console *console)
+static int64_t count_used_servers(const struct show_source *source)
 {
-	return console->with.pools->server_count;
+	return source->with->pools->server_count;
 }
 
-static int64_t count_names(const struct console *console)
+static int64_t count_names(const struct show_source *source)
 {
-	return resolver_name_count(console->with.resolver);
+	return resolver_name_count(source->with->resolver);
 }
 
-static int64_t count_zones(const struct console *console)
+static int64_t count_zones(const struct show_source *source)
 {
-	return resolver_zone_count(console->with.resolver);
+	return resolver_zone_count(source->with->resolver);
 }
 
-static int64_t count_queries(const struct console *console)
+static int64_t count_queries(const struct show_source *source)
 {
-	return resolver_query_count(console->with.resolver);
+	return resolver_query_count(source->with->resolver);
 }
 
-static int64_t count_peers(const struct console *console)
+static int64_t count_peers(const struct show_source *source)
 {
-	return (int64_t)config_peer_count(console->with.pools->config);
+	return (int64_t)config_peer_count(source->with->pools->config);
 }
 
-static int64_t count_peer_pools(const struct console *console)
+static int64_t count_peer_pools(const struct show_source *source)
 {
-	return console->with.pools->peers.count;
+	return source->with->pools->peers.count;
 }
 
 static const struct {
 	const char *name;
-	int64_t (*count)(const struct console *console); /* NULL: always none */
+	int64_t (*count)(const struct show_source *source); /* NULL: always none */
 } lists[] = {
 	{ "databases", count_databases },
 	{ "users", count_users },
@@ -323,7 +323,7 @@ static bool next_list(struct cursor *cursor, void *at)
 	if (index >= sizeof(lists) / sizeof(lists[0]))
 		return false;
 	row->list = lists[index].name;
-	row->items = lists[index].count ? lists[index].count(cursor->console) : 0;
+	row->items = lists[index].count ? lists[index].count(cursor->source) : 0;
 	return true;
 }
 
@@ -348,9 +348,9 @@ static const struct column mem_columns[] = {
 };
 
 /* The caches in the order of the contract; what we have none for has an empty row. */
-static void fill_mem(const struct console *console, size_t index, struct slab *slab)
+static void fill_mem(const struct show_source *source, size_t index, struct slab *slab)
 {
-	const struct pools *pools = console->with.pools;
+	const struct pools *pools = source->with->pools;
 	const struct slab caches[] = {
 		pools->role_slab,
 		{ .name = "credentials_cache" },
@@ -362,15 +362,15 @@ static void fill_mem(const struct console *console, size_t index, struct slab *s
 		pools->pool_slab,
 		{ .name = "outstanding_request_cache" },
 		pools->server_slab,
-		console->clients->slab,
-		console->with.streams->kept,
+		source->clients->slab,
+		source->with->streams->kept,
 		{ .name = "var_list_cache",
-		  .used_count = params_table_count(console->with.params) },
+		  .used_count = params_table_count(source->with->params) },
 		{ .name = "server_prepared_statement_cache" },
 		pools->cancel_slab,
 		pools->peers.forward_slab,
-		console->clients->late_slab,
-		console->clients->keys.long_slab,
+		source->clients->late_slab,
+		source->clients->keys.long_slab,
 	};
 
 	*slab = index < sizeof(caches) / sizeof(caches[0]) ? caches[index] : (struct slab){ 0 };
@@ -381,7 +381,7 @@ static bool next_mem(struct cursor *cursor, void *at)
 	struct mem_row *row = at;
 	struct slab slab;
 
-	fill_mem(cursor->console, cursor->index++, &slab);
+	fill_mem(cursor->source, cursor->index++, &slab);
 	row->name = slab.name;
 	row->size = (int64_t)slab.size;
 	row->used = (int64_t)slab.used_count;
@@ -414,7 +414,7 @@ static bool next_dns(struct cursor *cursor, void *at)
 	struct dns_row *row = at;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!resolver_next_row(cursor->console->with.resolver, &cursor->dns, &name))
+	if (!resolver_next_row(cursor->source->with->resolver, &cursor->dns, &name))
 		return false;
 	buf_clear(&cursor->text);
 	for (unsigned int i = 0; i < name.address_count; i++)
@@ -448,7 +448,7 @@ static bool next_zone(struct cursor *cursor, void *at)
 	struct resolver_zone_row zone;
 	struct zone_row *row = at;
 
-	if (!resolver_next_zone(cursor->console->with.resolver, &cursor->dns, &zone))
+	if (!resolver_next_zone(cursor->source->with->resolver, &cursor->dns, &zone))
 		return false;
 	row->zonename = zone.zone;
 	row->serial = zone.serial;

@@ -35,8 +35,8 @@ static const struct column error_columns[] = {
 static const struct ending *take(struct cursor *cursor, const char **type,
                                  const struct ending_count **count)
 {
-	const struct endings *both[] = { &cursor->console->clients->endings,
-		                         &cursor->console->with.pools->endings };
+	const struct endings *both[] = { &cursor->source->clients->endings,
+		                         &cursor->source->with->pools->endings };
 
 	for (; cursor->index < 2 * ENDINGS_MAX; cursor->index++) {
 		size_t side = cursor->index / ENDINGS_MAX, index = cursor->index % ENDINGS_MAX;
@@ -53,7 +53,7 @@ static const struct ending *take(struct cursor *cursor, const char **type,
 
 static bool next_error(struct cursor *cursor, void *at)
 {
-	usec_t now = loop_now(cursor->console->with.loop);
+	usec_t now = loop_now(cursor->source->with->loop);
 	const struct ending_count *count;
 	struct error_row *row = at;
 	const struct ending *ending = take(cursor, &row->type, &count);
@@ -63,7 +63,7 @@ static bool next_error(struct cursor *cursor, void *at)
 	row->reason = ending->name;
 	row->is_error = ending->is_error ? "yes" : "no";
 	row->count = (int64_t)count->count;
-	row->last_time = time_text(now - (wall_now() - count->wall_last), now, row->time_room);
+	row->last_time = show_time_text(now - (wall_now() - count->wall_last), now, row->time_room);
 	row->last_database = count->database;
 	row->last_user = count->user;
 	row->last_message = count->message;

@@ -92,7 +92,7 @@ static void fill_address(struct fd_row *row, const struct address *address, cons
 
 static bool next_listening(struct cursor *cursor, struct fd_row *row)
 {
-	const struct console_with *with = &cursor->console->with;
+	const struct console_with *with = cursor->source->with;
 	struct address address = { 0 };
 	int fd = with->listening(with->arg, cursor->index, &address);
 
@@ -101,7 +101,7 @@ static bool next_listening(struct cursor *cursor, struct fd_row *row)
 	cursor->index++;
 	fill_address(row, &address, "pooler", fd);
 	if (!row->port)
-		row->port = console_config(cursor->console)->listen_port;
+		row->port = show_source_config(cursor->source)->listen_port;
 	return true;
 }
 
@@ -126,7 +126,7 @@ static bool next_client(struct cursor *cursor, struct fd_row *row)
 		row->database = client_database(client);
 		row->link = server ? server->stream.watch.fd : 0;
 		fill_params(row, client->params,
-		            pool ? pool->baseline : params_none(cursor->console->with.params));
+		            pool ? pool->baseline : params_none(cursor->source->with->params));
 		if (cursor->is_owner)
 			row->cancel = key_number(client_key(client));
 		if (cursor->is_owner && pool)

@@ -40,7 +40,7 @@ static const struct column limit_columns[] = {
 
 /* What a row is about; whatever does not belong to it is NULL. */
 struct thing {
-	const struct console *console;
+	const struct show_source *source;
 	const struct config *config;
 	const struct database *database;
 	const struct config_database *entry;
@@ -94,8 +94,8 @@ static void max_client_conn(struct limit_row *row, const struct thing *thing)
 {
 	row->value = thing->config->max_client_conn;
 	row->source = by_setting(row, thing->config, "max_client_conn");
-	row->used = thing->console->clients->admitted_count;
-	row->hits = (int64_t)thing->console->clients->limit_hits;
+	row->used = thing->source->clients->admitted_count;
+	row->hits = (int64_t)thing->source->clients->limit_hits;
 }
 
 static void max_db_connections(struct limit_row *row, const struct thing *thing)
@@ -122,8 +122,8 @@ static void max_guests(struct limit_row *row, const struct thing *thing)
 {
 	row->value = config_max_db_client_connections(thing->config, NULL);
 	row->source = by_setting(row, thing->config, "max_db_client_connections");
-	row->used = thing->console->clients->guest_count;
-	row->hits = (int64_t)thing->console->clients->guest_limit_hits;
+	row->used = thing->source->clients->guest_count;
+	row->hits = (int64_t)thing->source->clients->guest_limit_hits;
 }
 
 static void max_user_connections(struct limit_row *row, const struct thing *thing)
@@ -169,14 +169,14 @@ static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 /* false: it has gone. */
 static bool find_database(struct cursor *cursor, struct thing *thing)
 {
-	thing->database = pools_find_database(cursor->console->with.pools, cursor->ordered.first);
+	thing->database = pools_find_database(cursor->source->with->pools, cursor->ordered.first);
 	thing->entry = thing->database ? thing->database->entry : NULL;
 	return thing->database != NULL;
 }
 
 static bool find_user(struct cursor *cursor, struct thing *thing)
 {
-	const struct pools *pools = cursor->console->with.pools;
+	const struct pools *pools = cursor->source->with->pools;
 	const char *name = cursor->ordered.first;
 
 	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, name, thing->role);
@@ -188,7 +188,7 @@ static void collect_pools(struct cursor *cursor)
 {
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
+	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
 		if (pool->database->entry && !pool->is_for_lookups)
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
@@ -197,7 +197,7 @@ static void collect_pools(struct cursor *cursor)
 
 static bool find_pool(struct cursor *cursor, struct thing *thing)
 {
-	thing->pool = pools_find_pool(cursor->console->with.pools, cursor->ordered.first,
+	thing->pool = pools_find_pool(cursor->source->with->pools, cursor->ordered.first,
 	                              cursor->ordered.second);
 	if (!thing->pool || !thing->pool->database->entry)
 		return false;
@@ -220,13 +220,13 @@ static const struct scope {
 	} limits[3];
 } scopes[] = {
 	{ .limits = { { "max_client_conn", max_client_conn } } },
-	{ .collect = collect_databases,
+	{ .collect = show_collect_databases,
 	  .find = find_database,
 	  .limits = { { "max_db_connections", max_db_connections },
 	              { "max_db_client_connections", max_db_client_connections } } },
 	{ .name = CONFIG_CONSOLE_DATABASE,
 	  .limits = { { "max_db_client_connections", max_guests } } },
-	{ .collect = collect_users,
+	{ .collect = show_collect_users,
 	  .find = find_user,
 	  .is_user = true,
 	  .limits = { { "max_user_connections", max_user_connections },
@@ -274,8 +274,8 @@ static bool next_limit(struct cursor *cursor, void *at)
 	struct limit_row *row = at;
 
 	while (cursor_may_look(cursor) && (scope = next_thing(cursor))) {
-		struct thing thing = { .console = cursor->console,
-			               .config = cursor->console->with.pools->config };
+		struct thing thing = { .source = cursor->source,
+			               .config = cursor->source->with->pools->config };
 		size_t limit = walk->limit++;
 
 		if (scope->find && !scope->find(cursor, &thing))
@@ -284,7 +284,7 @@ static bool next_limit(struct cursor *cursor, void *at)
 		row->database = scope->collect && !scope->is_user ? first : scope->name;
 		row->user = scope->is_user ? first : scope->has_both ? second : NULL;
 		scope->limits[limit].fill(row, &thing);
-		if (!cursor_argument(cursor) || is_hit(row))
+		if (!cursor->asked.argument || is_hit(row))
 			return true;
 	}
 	return false;

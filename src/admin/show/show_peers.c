@@ -9,7 +9,7 @@
 
 static const struct config_peer *next_entry(struct cursor *cursor)
 {
-	const struct config *config = cursor->console->with.pools->config;
+	const struct config *config = cursor->source->with->pools->config;
 	const struct config_peer *peer = config_peer_after(config, (int)cursor->index);
 
 	if (peer)
@@ -43,7 +43,7 @@ static bool next_peer(struct cursor *cursor, void *at)
 	row->peer_id = peer->id;
 	row->host = peer->host;
 	row->port = peer->port;
-	row->pool_size = config_peer_pool_size(cursor->console->with.pools->config, peer);
+	row->pool_size = config_peer_pool_size(cursor->source->with->pools->config, peer);
 	return true;
 }
 
@@ -75,7 +75,7 @@ static const struct column peer_pool_columns[] = {
 
 static bool next_peer_pool(struct cursor *cursor, void *at)
 {
-	const struct pools *pools = cursor->console->with.pools;
+	const struct pools *pools = cursor->source->with->pools;
 	const struct peer_pool *pool = NULL;
 	const struct config_peer *peer;
 	struct peer_pool_row *row = at;

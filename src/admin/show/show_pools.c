@@ -52,11 +52,11 @@ static bool is_at_rest(const struct database *database)
 	       !database->is_paused && !database->is_disabled;
 }
 
-void collect_databases(struct cursor *cursor)
+void show_collect_databases(struct cursor *cursor)
 {
 	const struct database *database;
 
-	TAILQ_FOREACH (database, &cursor->console->with.pools->databases, node) {
+	TAILQ_FOREACH (database, &cursor->source->with->pools->databases, node) {
 		if (database->entry && !is_at_rest(database))
 			ordered_offer(cursor,
 			              (struct ordered_item){ database->name, "", database });
@@ -76,14 +76,14 @@ static void fill_database(struct database_row *row, const struct config *config,
 	row->max_client_connections = config_max_db_client_connections(config, entry);
 }
 
-static void fill_console(struct database_row *row, const struct console *console)
+static void fill_console(struct database_row *row, const struct show_source *source)
 {
-	fill_database(row, console_config(console), NULL);
+	fill_database(row, show_source_config(source), NULL);
 	row->name = row->database = row->force_user = CONFIG_CONSOLE_DATABASE;
-	row->port = console_config(console)->listen_port;
+	row->port = show_source_config(source)->listen_port;
 	row->pool_size = 2;
 	row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
-	row->current_client_connections = console_client_count(console);
+	row->current_client_connections = show_source_console_count(source);
 }
 
 static bool next_database(struct cursor *cursor, void *at)
@@ -92,14 +92,14 @@ static bool next_database(struct cursor *cursor, void *at)
 	const struct database *database;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, collect_databases, &item))
+	if (!ordered_next(cursor, show_collect_databases, &item))
 		return false;
 	database = item.object;
 	if (!database) {
-		fill_console(row, cursor->console);
+		fill_console(row, cursor->source);
 		return true;
 	}
-	fill_database(row, cursor->console->with.pools->config, database->entry);
+	fill_database(row, cursor->source->with->pools->config, database->entry);
 	row->name = database->name;
 	row->host = database->entry->host;
 	row->port = database->entry->port;
@@ -109,7 +109,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	row->load_balance_hosts = config_load_balance_hosts(database->entry);
 	row->current_connections = database->server_count;
 	row->current_client_connections = database->client_count;
-	row->paused = database->is_paused || cursor->console->with.pools->is_paused;
+	row->paused = database->is_paused || cursor->source->with->pools->is_paused;
 	row->disabled = database->is_disabled;
 	return true;
 }
@@ -152,9 +152,9 @@ static void offer_user(const struct user *user, void *arg)
 }
 
 /* Those of auth_file, those of [users], and those who came otherwise. */
-void collect_users(struct cursor *cursor)
+void show_collect_users(struct cursor *cursor)
 {
-	const struct pools *pools = cursor->console->with.pools;
+	const struct pools *pools = cursor->source->with->pools;
 	const struct config_user *entry = NULL;
 	const struct role *role;
 
@@ -176,13 +176,13 @@ static const char *size_text(int size, char *buffer, size_t room_size)
 
 static bool next_user(struct cursor *cursor, void *at)
 {
-	const struct pools *pools = cursor->console->with.pools;
+	const struct pools *pools = cursor->source->with->pools;
 	const struct config_user *entry;
 	const struct role *role;
 	struct user_row *row = at;
 	struct ordered_item item;
 
-	if (!ordered_next(cursor, collect_users, &item))
+	if (!ordered_next(cursor, show_collect_users, &item))
 		return false;
 	entry = config_user_find(pools->config, item.first);
 	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, item.first, role);
@@ -244,7 +244,7 @@ static void collect_pools(struct cursor *cursor)
 {
 	const struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
+	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
 		if (cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
 			                                             pool->role->name, pool });
@@ -301,7 +301,7 @@ static usec_t add_pool(struct pool_row *row, const struct pool *pool, usec_t now
 static bool next_pool(struct cursor *cursor, void *at)
 {
 	const struct pool *pool, *sibling;
-	usec_t now = loop_now(cursor->console->with.loop);
+	usec_t now = loop_now(cursor->source->with->loop);
 	struct pool_row *row = at;
 	struct ordered_item item;
 	usec_t wait;
@@ -312,7 +312,7 @@ static bool next_pool(struct cursor *cursor, void *at)
 	row->user = item.second;
 	pool = item.object;
 	if (!pool) {
-		row->cl_active = console_client_count(cursor->console);
+		row->cl_active = show_source_console_count(cursor->source);
 		row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
 		return true;
 	}

@@ -1,49 +1,79 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All that can be shown, each in the file that bears its theme.
+ * All that can be shown, each in the file of its theme.
  */
 #ifndef PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 #define PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 
-#include "../admin_priv.h"
+#include "cursor_priv.h"
 
-/* show_daemon.c */
-extern const struct show show_version, show_state, show_config, show_pending, show_all, show_lists,
-    show_mem, show_dns_hosts, show_dns_zones;
+/* All tables, in the order of SHOW HELP: SHOW NAME is a `const struct show show_name`. */
+#define SHOW_TABLES(SHOW)    \
+	SHOW(version)        \
+	SHOW(state)          \
+	SHOW(config)         \
+	SHOW(all)            \
+	SHOW(databases)      \
+	SHOW(users)          \
+	SHOW(pools)          \
+	SHOW(clients)        \
+	SHOW(servers)        \
+	SHOW(sockets)        \
+	SHOW(active_sockets) \
+	SHOW(stats)          \
+	SHOW(stats_totals)   \
+	SHOW(stats_averages) \
+	SHOW(totals)         \
+	SHOW(lists)          \
+	SHOW(mem)            \
+	SHOW(dns_hosts)      \
+	SHOW(peers)          \
+	SHOW(peer_pools)     \
+	SHOW(dns_zones)      \
+	SHOW(hba)            \
+	SHOW(ident)          \
+	SHOW(waiting)        \
+	SHOW(transactions)   \
+	SHOW(limits)         \
+	SHOW(errors)         \
+	SHOW(ready)          \
+	SHOW(drain)          \
+	SHOW(pending)        \
+	SHOW(columns)        \
+	SHOW(fds)
 
-/* show_peers.c */
-extern const struct show show_peers, show_peer_pools;
+#define SHOW_EXTERN(name) extern const struct show show_##name;
+SHOW_TABLES(SHOW_EXTERN)
+#undef SHOW_EXTERN
 
-/* show_pools.c */
-extern const struct show show_databases, show_users, show_pools;
+extern const struct show *const shows[];        /* NULL ends it */
+const struct show *show_find(const char *item); /* in any case; NULL: none */
 
-/* show_rules.c */
-extern const struct show show_hba, show_ident;
+/* For help: "", " [db]" ... */
+const char *show_argument_name(enum show_argument argument);
 
-/* show_waiting.c, show_limits.c, show_errors.c, show_columns.c, show_fds.c */
-extern const struct show show_waiting, show_limits, show_errors, show_columns, show_fds;
+/* SHOW name, of one setting: the cursor's argument. Its row's column is called as the setting. */
+extern const struct show show_setting;
 
-/* show_transactions.c */
-extern const struct show show_transactions;
+/* ---- used by several of them ---- */
 
-/* show_ready.c */
-extern const struct show show_ready, show_drain;
+/* Offer all users: those of auth_file, those of [users], and those who came otherwise. */
+void show_collect_users(struct cursor *cursor);
+void show_collect_databases(struct cursor *cursor);
 
-/* All users: those of auth_file, those of [users], and those who came otherwise. show_pools.c */
-void collect_users(struct cursor *cursor);
-void collect_databases(struct cursor *cursor);
-
-/* A moment of the monotonic clock, as SHOW writes it. show_sockets.c */
+/* A moment of the monotonic clock, as SHOW writes it. */
 #define TIME_TEXT_SIZE 48
-const char *time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
+const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
 
-/* The process that serves us; 0: not known. show_sockets.c */
-int64_t backend_pid(const struct server *server);
+/* The process that serves us; 0: not known. */
+int64_t show_backend_pid(const struct server *server);
 
-/* show_sockets.c */
-extern const struct show show_clients, show_servers, show_sockets, show_active_sockets;
+/* ---- counting: show_stats.c ---- */
 
-/* show_stats.c */
-extern const struct show show_stats, show_stats_totals, show_stats_averages, show_totals;
+/* The averages of what has been counted for all databases together, until now. */
+void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average);
+
+/* Notes in the history what has been counted for each database, and for all of them. */
+void show_stats_note(const struct show_source *source);
 
 #endif

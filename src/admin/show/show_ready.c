@@ -34,16 +34,16 @@ static bool is_all_shut(const struct pools *pools)
 }
 
 /* *why: what hinders it, else "". */
-static bool is_ready(const struct console *console, const char **why)
+static bool is_ready(const struct show_source *source, const char **why)
 {
-	const struct console_with *with = &console->with;
+	const struct console_with *with = source->with;
 	const struct pools *pools = with->pools;
 	const struct {
 		bool is_so;
 		const char *words;
 	} hindrances[] = {
 		{ with->is_shutting_down(with->arg), "shutting down" },
-		{ console->clients->drain.is_on, "draining" },
+		{ source->clients->drain.is_on, "draining" },
 		{ pools->is_paused, "paused" },
 		{ pools->suspend != SUSPEND_NONE, "suspended" },
 		{ is_all_shut(pools), "every database is paused or disabled" },
@@ -63,7 +63,7 @@ static bool next_ready(struct cursor *cursor, void *at)
 {
 	struct ready_row *row = at;
 
-	row->ready = is_ready(cursor->console, &row->reason) ? "yes" : "no";
+	row->ready = is_ready(cursor->source, &row->reason) ? "yes" : "no";
 	return cursor->index++ == 0;
 }
 
@@ -108,7 +108,7 @@ static const char *drain_state(const struct drain *drain)
 
 static bool next_drain(struct cursor *cursor, void *at)
 {
-	const struct clients *clients = cursor->console->clients;
+	const struct clients *clients = cursor->source->clients;
 	const struct drain *drain = &clients->drain;
 	const unsigned int *counts = clients->state_counts;
 	usec_t left = drain->is_on ? drain_time_left(clients) : DRAIN_NO_LIMIT;

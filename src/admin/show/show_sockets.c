@@ -72,7 +72,7 @@ static const struct column socket_columns[] = {
 /* ---- what clients and servers have in common ---- */
 
 /* Times are kept by the monotonic clock; what is shown is how long ago that was. */
-const char *time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE])
+const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE])
 {
 	time_t seconds = (time_t)((wall_now() - (now - at)) / USEC_PER_SEC);
 	struct tm parts;
@@ -95,8 +95,8 @@ static void fill_times(struct socket_row *row, usec_t connected, usec_t request,
 {
 	usec_t wait = request ? now - request : 0;
 
-	row->connect_time = time_text(connected, now, row->connect_room);
-	row->request_time = time_text(request ? request : connected, now, row->request_room);
+	row->connect_time = show_time_text(connected, now, row->connect_room);
+	row->request_time = show_time_text(request ? request : connected, now, row->request_room);
 	row->wait = wait / USEC_PER_SEC;
 	row->wait_us = wait % USEC_PER_SEC;
 }
@@ -135,15 +135,15 @@ static const char *text_or_empty(const char *text) { return text ? text : ""; }
 /* ---- clients ---- */
 
 static void fill_client(struct socket_row *row, const struct client *client,
-                        const struct console *console)
+                        const struct show_source *source)
 {
-	usec_t now = loop_now(console->with.loop);
+	usec_t now = loop_now(source->with->loop);
 
 	row->type = "C";
 	row->user = client_user(client);
 	row->database = client_database(client);
 	row->replication = replication_text((enum replication)client->replication);
-	fill_stream(row, &client->stream, &client->peer, console_config(console));
+	fill_stream(row, &client->stream, &client->peer, show_source_config(source));
 	fill_times(row, client->connected_at, client->request_at, now);
 	row->ptr = pointer_text(client, row->ptr_room);
 	row->link = pointer_text(client->borrower.server, row->link_room);
@@ -177,7 +177,7 @@ static bool next_client(struct cursor *cursor, void *at)
 	while (client && !client_state_name(client));
 	if (!client)
 		return false;
-	fill_client(row, client, cursor->console);
+	fill_client(row, client, cursor->source);
 	row->state = client_state_name(client);
 	return true;
 }
@@ -190,7 +190,7 @@ const struct show show_clients = {
 /* ---- servers ---- */
 
 /* Behind a Unix socket we see the process that listens, not the one that serves us. */
-int64_t backend_pid(const struct server *server)
+int64_t show_backend_pid(const struct server *server)
 {
 	if (server->key_size >= 4)
 		return (int32_t)load_be32(server->key);
@@ -198,9 +198,9 @@ int64_t backend_pid(const struct server *server)
 }
 
 static void fill_server(struct socket_row *row, const struct server *server,
-                        const struct console *console)
+                        const struct show_source *source)
 {
-	usec_t now = loop_now(console->with.loop);
+	usec_t now = loop_now(source->with->loop);
 	const char *name = params_find(server->params, "application_name");
 	const void *client = server->borrower ? client_of_borrower(server->borrower) : NULL;
 
@@ -211,14 +211,14 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->state = server->state == SERVER_LENT && !server->borrower
 	                 ? "idle"
 	                 : server_state_name(server->state);
-	fill_stream(row, &server->stream, &server->peer, console_config(console));
+	fill_stream(row, &server->stream, &server->peer, show_source_config(source));
 	fill_times(row, server->connected_at, server->request_at, now);
 	if (!server->request_at && server->used_at)
-		row->request_time = time_text(server->used_at, now, row->request_room);
+		row->request_time = show_time_text(server->used_at, now, row->request_room);
 	row->close_needed = server->is_close_needed;
 	row->ptr = pointer_text(server, row->ptr_room);
 	row->link = pointer_text(client, row->link_room);
-	row->remote_pid = backend_pid(server);
+	row->remote_pid = show_backend_pid(server);
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));
 	row->prepared_statements = server_statements_count(&server->statements);
@@ -244,7 +244,7 @@ static bool next_server(struct cursor *cursor, void *row)
 	const struct server *server = take_server(cursor);
 
 	if (server)
-		fill_server(row, server, cursor->console);
+		fill_server(row, server, cursor->source);
 	return server != NULL;
 }
 
@@ -307,13 +307,13 @@ static bool next_socket(struct cursor *cursor, void *at)
 		row->state = client_socket_state(client);
 		if (!row->state)
 			continue;
-		fill_client(row, client, cursor->console);
+		fill_client(row, client, cursor->source);
 		return true;
 	}
 	server = cursor->has_more ? NULL : take_server(cursor);
 	if (!server)
 		return false;
-	fill_server(row, server, cursor->console);
+	fill_server(row, server, cursor->source);
 	row->state = server_socket_state(server);
 	return true;
 }

@@ -112,13 +112,73 @@ _Static_assert(COLUMN_COUNT(stats_columns) == 1 + 2 * STATS_FIELDS, "a counter h
 _Static_assert(COLUMN_COUNT(totals_columns) == 1 + STATS_FIELDS, "a counter has no column");
 _Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter has no column");
 
+/* ---- counting ---- */
+
+/* A database that never had a pool has counted nothing. */
+static bool has_counted(const struct database *database)
+{
+	return database->pool_count || database->has_gone;
+}
+
+static void count_database(const struct database *database, struct stats *counted)
+{
+	const struct pool *pool;
+
+	*counted = database->gone;
+	for (pool = database->pool_table; pool; pool = pool->hh.next)
+		stats_add(counted, &pool->stats);
+}
+
+static void count_all(const struct show_source *source, struct stats *counted)
+{
+	const struct pools *pools = source->with->pools;
+	const struct database *database;
+	struct stats of_one;
+
+	*counted = pools->gone;
+	stats_add(counted, &source->own);
+	TAILQ_FOREACH (database, &pools->databases, node) {
+		if (!has_counted(database))
+			continue;
+		count_database(database, &of_one);
+		stats_add(counted, &of_one);
+	}
+}
+
+/* The name in the history of all databases together: no database can be called so. */
+#define STATS_ALL ""
+
+void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average)
+{
+	struct stats counted;
+
+	count_all(source, &counted);
+	history_average(source->history, STATS_ALL, &counted, now, average);
+}
+
+void show_stats_note(const struct show_source *source)
+{
+	const struct database *database;
+	struct stats counted;
+
+	TAILQ_FOREACH (database, &source->with->pools->databases, node) {
+		if (!has_counted(database))
+			continue;
+		count_database(database, &counted);
+		history_note(source->history, database->name, &counted);
+	}
+	history_note(source->history, CONFIG_CONSOLE_DATABASE, &source->own);
+	count_all(source, &counted);
+	history_note(source->history, STATS_ALL, &counted);
+}
+
 /* ---- one row a database ---- */
 
 static void collect(struct cursor *cursor)
 {
 	const struct database *database;
 
-	TAILQ_FOREACH (database, &cursor->console->with.pools->databases, node) {
+	TAILQ_FOREACH (database, &cursor->source->with->pools->databases, node) {
 		if (has_counted(database))
 			ordered_offer(cursor,
 			              (struct ordered_item){ database->name, "", database });
@@ -128,7 +188,7 @@ static void collect(struct cursor *cursor)
 
 static bool next_stats(struct cursor *cursor, void *at)
 {
-	const struct console *console = cursor->console;
+	const struct show_source *source = cursor->source;
 	struct stats_row *row = at;
 	struct ordered_item item;
 
@@ -136,10 +196,10 @@ static bool next_stats(struct cursor *cursor, void *at)
 		return false;
 	row->database = item.first;
 	if (item.object)
-		console_count_database(item.object, &row->total);
+		count_database(item.object, &row->total);
 	else
-		row->total = console->own;
-	history_average(console->history, row->database, &row->total, loop_now(console->with.loop),
+		row->total = source->own;
+	history_average(source->history, row->database, &row->total, loop_now(source->with->loop),
 	                &row->average);
 	return true;
 }
@@ -185,16 +245,15 @@ _Static_assert(sizeof(counters) / sizeof(counters[0]) == 2 * STATS_FIELDS,
 
 static bool next_total(struct cursor *cursor, void *at)
 {
-	const struct console *console = cursor->console;
+	const struct show_source *source = cursor->source;
 	size_t index = cursor->index++;
 	struct stats counted, average;
 	struct total_row *row = at;
 
 	if (index >= 2 * STATS_FIELDS)
 		return false;
-	console_count_all(console, &counted);
-	history_average(console->history, STATS_ALL, &counted, loop_now(console->with.loop),
-	                &average);
+	count_all(source, &counted);
+	show_stats_average_all(source, loop_now(source->with->loop), &average);
 	row->name = counters[index];
 	row->value =
 	    (int64_t)(index < STATS_FIELDS ? ((const uint64_t *)&counted)[index]

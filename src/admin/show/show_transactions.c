@@ -80,19 +80,19 @@ static void fill_who(struct transaction_row *row, const struct client *client)
 static void fill(struct cursor *cursor, struct transaction_row *row, const struct client *client)
 {
 	const struct server *server = client->borrower.server;
-	usec_t now = loop_now(cursor->console->with.loop), since, wait = client->borrower.waited;
+	usec_t now = loop_now(cursor->source->with->loop), since, wait = client->borrower.waited;
 
 	fill_who(row, client);
-	row->server_pid = server ? backend_pid(server) : 0;
+	row->server_pid = server ? show_backend_pid(server) : 0;
 	row->state = state_of(client, &since);
-	row->state_since = time_text(since, now, row->state_room);
-	row->xact_since = time_text(client->xact_at, now, row->xact_room);
+	row->state_since = show_time_text(since, now, row->state_room);
+	row->xact_since = show_time_text(client->xact_at, now, row->xact_room);
 	if (client->state == CLIENT_WAITING)
 		wait += now - since;
 	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;
 	row->seconds = (now - since) / USEC_PER_SEC;
 	row->xact_seconds = (now - client->xact_at) / USEC_PER_SEC;
-	if (console_config(cursor->console)->log_min_duration && cursor->role == CONSOLE_ADMIN)
+	if (show_source_config(cursor->source)->log_min_duration && cursor->role == CONSOLE_ADMIN)
 		row->statement = client->slow;
 }
 

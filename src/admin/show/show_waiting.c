@@ -59,7 +59,7 @@ static void collect(struct cursor *cursor)
 {
 	struct pool *pool;
 
-	TAILQ_FOREACH (pool, &cursor->console->with.pools->list, node) {
+	TAILQ_FOREACH (pool, &cursor->source->with->pools->list, node) {
 		if (!pool->is_for_lookups && has_waiters(pool) &&
 		    cursor_wants(cursor, pool->database->name))
 			ordered_offer(cursor, (struct ordered_item){ pool->database->name,
@@ -70,7 +70,7 @@ static void collect(struct cursor *cursor)
 /* Goes to the first one in the present line behind the last one shown. */
 static void enter_line(struct waiting_walk *walk)
 {
-	struct borrower_list *list = pool_wait_queue_at(walk->pool, walk->line);
+	struct borrower_list *list = pool_wait_queue_at(walk->pool, walk->queue);
 
 	walk->place = 0;
 	walk->next = TAILQ_FIRST(list);
@@ -87,7 +87,7 @@ static bool find_pool(struct cursor *cursor)
 	struct ordered_item item;
 
 	if (walk->has_begun) {
-		walk->pool = pools_find_pool(cursor->console->with.pools, cursor->ordered.first,
+		walk->pool = pools_find_pool(cursor->source->with->pools, cursor->ordered.first,
 		                             cursor->ordered.second);
 		if (walk->pool) {
 			enter_line(walk);
@@ -119,9 +119,9 @@ static const struct borrower *take(struct cursor *cursor)
 			walk->place++;
 			return borrower;
 		}
-		walk->line++;
+		walk->queue++;
 		walk->last = 0;
-		if (pool_wait_queue_at(walk->pool, walk->line))
+		if (pool_wait_queue_at(walk->pool, walk->queue))
 			enter_line(walk);
 		else
 			*walk = (struct waiting_walk){ 0 };
@@ -131,7 +131,7 @@ static const struct borrower *take(struct cursor *cursor)
 static void fill(struct cursor *cursor, struct waiting_row *row, const struct borrower *borrower)
 {
 	const struct client *client = client_of_borrower(borrower);
-	usec_t wait = loop_now(cursor->console->with.loop) - borrower->waiting_since;
+	usec_t wait = loop_now(cursor->source->with->loop) - borrower->waiting_since;
 	enum wait_reason reason = pool_wait_reason(borrower, cursor->waiting.place);
 	const char *name = params_find(client->params, "application_name");
 

@@ -2,7 +2,7 @@
 /*
  * admin/show/ordered.c: rows in order, while what is shown comes and goes.
  */
-#include "../../../../src/admin/admin_priv.h"
+#include "../../../../src/admin/show/cursor_priv.h"
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 
 #define NAMES 5000
 
-static struct console *console;
+static struct show_source *source;
 static struct cursor cursor;
 static struct ordered_item items[NAMES];
 static char names[NAMES][8];
@@ -24,8 +24,8 @@ static void collect(struct cursor *to)
 
 static void set_up(void)
 {
-	console = calloc(1, sizeof(*console));
-	cursor = (struct cursor){ .console = console };
+	source = calloc(1, sizeof(*source));
+	cursor = (struct cursor){ .source = source };
 	item_count = NAMES;
 	for (size_t i = 0; i < NAMES; i++) {
 		/* 7 and 5000 have no divisor in common: each number comes once, and out of order.
@@ -35,9 +35,9 @@ static void set_up(void)
 	}
 }
 
-static void tear_down(void) { free(console); }
+static void tear_down(void) { free(source); }
 
-/* Goes through the rest, resting after each `rest` rows, and checks the order. */
+/* Goes through the rest, suspended after each `rest` rows, and checks the order. */
 static size_t go_through(size_t rest)
 {
 	struct ordered_item item;

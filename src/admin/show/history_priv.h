@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Statistics: what is counted for each database, and what that is on average.
+ * The history of the statistics: averages of what is counted for each database.
  *
  * Two snapshots are kept for each database, taken at the last tick and at the
  * one before; an average covers the time from the older one until now, so one to
  * two stats_periods.
  */
-#ifndef PGWEIR_ADMIN_SHOW_STATS_PRIV_H
-#define PGWEIR_ADMIN_SHOW_STATS_PRIV_H
+#ifndef PGWEIR_ADMIN_SHOW_HISTORY_PRIV_H
+#define PGWEIR_ADMIN_SHOW_HISTORY_PRIV_H
 
 #include "pgweir/base/clock.h"
-#include "pgweir/pool/database.h"
 #include "pgweir/pool/stats.h"
 
 struct history;
-
-/* A database that never had a pool has counted nothing. */
-static inline bool has_counted(const struct database *database)
-{
-	return database->pool_count || database->has_gone;
-}
 
 /* NULL: no memory. */
 struct history *history_new(usec_t now);
@@ -42,7 +35,7 @@ void history_average(const struct history *history, const char *name, const stru
                      usec_t now, struct stats *average);
 
 /* The same between two counts. Nothing is ever less than nothing: pools may vanish. */
-void stats_average(const struct stats *before, const struct stats *after, usec_t time,
-                   struct stats *average);
+void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
+                             struct stats *average);
 
 #endif

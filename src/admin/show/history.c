@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Statistics over time.
+ * The history of the statistics.
  */
-#include "stats_priv.h"
+#include "history_priv.h"
 
 #include <stdlib.h>
 
@@ -115,8 +115,8 @@ static uint64_t per_one(uint64_t before, uint64_t after, uint64_t count_before,
 #define AVERAGE_TIME(field, letter, name, count) \
 	average->field = per_one(before->field, after->field, before->count, after->count);
 
-void stats_average(const struct stats *before, const struct stats *after, usec_t time,
-                   struct stats *average)
+void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
+                             struct stats *average)
 {
 	STATS_COUNTERS(AVERAGE_COUNT, AVERAGE_TIME)
 }
@@ -128,6 +128,6 @@ void history_average(const struct history *history, const char *name, const stru
 	const struct snapshots *snapshots;
 
 	TABLE_FIND_STR(hh, &history->secret, history->table, name, snapshots);
-	stats_average(snapshots ? &snapshots->older : &nothing, counted, now - history->older_at,
-	              average);
+	history_average_between(snapshots ? &snapshots->older : &nothing, counted,
+	                        now - history->older_at, average);
 }

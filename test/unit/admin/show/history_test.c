@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/stats.c: averages over a clock that the test turns.
+ * admin/show/history.c: averages over a clock that the test turns.
  */
-#include "../../../../src/admin/show/stats_priv.h"
+#include "../../../../src/admin/show/history_priv.h"
 
 #include "../../unit.h"
 
@@ -34,7 +34,7 @@ START_TEST(counts_are_per_second_and_times_per_one)
 		               .client_login_count = 7 };
 	struct stats average;
 
-	stats_average(&before, &after, 10 * SECOND, &average);
+	history_average_between(&before, &after, 10 * SECOND, &average);
 	ck_assert_uint_eq(average.xact_count, 2);
 	ck_assert_uint_eq(average.query_count, 4);
 	ck_assert_uint_eq(average.client_bytes, 10000);
@@ -49,10 +49,10 @@ START_TEST(nothing_is_less_than_nothing)
 {
 	struct stats before = { .xact_count = 10, .xact_time = 10 }, after = { 0 }, average;
 
-	stats_average(&before, &after, SECOND, &average);
+	history_average_between(&before, &after, SECOND, &average);
 	ck_assert_uint_eq(average.xact_count, 0);
 	ck_assert_uint_eq(average.xact_time, 0);
-	stats_average(&after, &before, 0, &average);
+	history_average_between(&after, &before, 0, &average);
 	ck_assert_uint_eq(average.xact_count, 0);
 	ck_assert_uint_eq(average.xact_time, 1);
 }
@@ -96,7 +96,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("admin/show/stats");
+	Suite *suite = suite_create("admin/show/history");
 	TCase *tests = tcase_create("stats");
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
