@@ -14,7 +14,7 @@
  * An assertion for loops of many thousand turns. Check notes in a file that it has passed one of
  * its own, which takes longer than what is tested.
  */
-#define expect(condition)                               \
+#define unit_expect(condition)                          \
 	do {                                            \
 		if (!(condition))                       \
 			ck_abort_msg("%s", #condition); \

@@ -438,7 +438,7 @@ START_TEST(relay_holds_back)
 	}
 	while ((count = recv(to->fd, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0) {
 		for (size_t i = 0; i < (size_t)count; i++, heard++)
-			expect(heard < headers || chunk[i] == pattern(heard - headers));
+			unit_expect(heard < headers || chunk[i] == pattern(heard - headers));
 		engine_turn(&stage.engine);
 	}
 	ck_assert_uint_eq(heard, said + headers);

@@ -266,16 +266,16 @@ START_TEST(ledger_grows_to_its_limit)
 	bool is_end;
 
 	for (size_t i = 0; i < LEDGER_MAX; i++) {
-		expect(!ledger_is_full(&ledger));
-		expect(ledger_add(&ledger, i % 2 ? LEDGER_SYNC : LEDGER_QUERY, LEDGER_FORWARD) ==
-		       LEDGER_SENT);
+		unit_expect(!ledger_is_full(&ledger));
+		unit_expect(ledger_add(&ledger, i % 2 ? LEDGER_SYNC : LEDGER_QUERY,
+		                       LEDGER_FORWARD) == LEDGER_SENT);
 	}
 	ck_assert(ledger_is_full(&ledger));
 	for (size_t i = 0; i < LEDGER_MAX; i++) {
 		if (i % 2 == 0)
-			expect(ledger_reply(&ledger, 'I', &is_end) == LEDGER_PASS);
-		expect(ledger_reply(&ledger, 'Z', &is_end) == LEDGER_PASS);
-		expect(is_end);
+			unit_expect(ledger_reply(&ledger, 'I', &is_end) == LEDGER_PASS);
+		unit_expect(ledger_reply(&ledger, 'Z', &is_end) == LEDGER_PASS);
+		unit_expect(is_end);
 	}
 	ck_assert(ledger_is_empty(&ledger));
 	ledger_done(&ledger);
@@ -295,7 +295,7 @@ START_TEST(ledger_takes_many_syncs_in_a_copy)
 		ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD);
 	ck_assert_int_eq(ledger_reply(&ledger, 'G', &is_end), LEDGER_PASS);
 	for (int i = 0; i < 1000000; i++)
-		expect(ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD) == LEDGER_SENT);
+		unit_expect(ledger_add(&ledger, LEDGER_SYNC, LEDGER_FORWARD) == LEDGER_SENT);
 	ck_assert_uint_eq(ledger.count, 1); /* a COPY may last for days */
 	ledger_add(&ledger, LEDGER_COPY_END, LEDGER_FORWARD);
 	ck_assert_int_eq(ledger_reply(&ledger, 'C', &is_end), LEDGER_PASS);
@@ -589,7 +589,7 @@ START_TEST(ledger_waits_for_space)
 
 	ledger_add(&ledger, LEDGER_PARSE, LEDGER_FORWARD);
 	while (!ledger_is_full(&ledger)) {
-		expect(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
+		unit_expect(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 		ledger_add(&ledger, LEDGER_CLOSE, LEDGER_ANSWER);
 	}
 	ck_assert(!ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
@@ -597,7 +597,7 @@ START_TEST(ledger_waits_for_space)
 	ledger_reply(&ledger, '1', &is_end);
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 	while (ledger_answer(&ledger, &type))
-		expect(type == '3');
+		unit_expect(type == '3');
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_EMPTY));
 	ledger_done(&ledger);
 }
@@ -633,7 +633,7 @@ static void emit(struct model *model, const char *types)
 {
 	size_t count = strlen(types);
 
-	expect(model->reply_count + count <= REPLIES_MAX);
+	unit_expect(model->reply_count + count <= REPLIES_MAX);
 	memcpy(model->replies + model->reply_count, types, count);
 	model->reply_count += count;
 }
@@ -696,7 +696,7 @@ static void copy(struct model *model, char type)
 {
 	bool fails = false;
 
-	expect(strchr("dcfHS", type)); /* else the real one would have ended the connection */
+	unit_expect(strchr("dcfHS", type)); /* else the real one would have ended the connection */
 	if (type == 'd')
 		fails = ++model->data_count == model->running->copy_fails;
 	else if (type == 'c')
