@@ -4,6 +4,8 @@
 One panel for each way of restarting, all with the same scales.
 """
 
+import math
+
 import themes
 
 WIDTH = 760
@@ -16,6 +18,16 @@ ERRORS_HEIGHT = 64
 FOOT = 34
 GAP = 14
 TITLE = "A restart under load"
+
+
+def counted(times, before, after, interval):
+    """How many of these times are in each interval; 0 is the beginning of the restart."""
+    counts = [0] * round((before + after) / interval)
+    for at in times:
+        number = math.floor((at + before) / interval)
+        if 0 <= number < len(counts):
+            counts[number] += 1
+    return counts
 
 
 def errors_of(way):

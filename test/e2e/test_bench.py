@@ -330,6 +330,11 @@ def test_a_restart_is_drawn_with_its_counts():
     assert bands[1] / bands[0] == pytest.approx(2)
 
 
+def test_times_are_counted_by_intervals():
+    times = (-1.1, -1, -0.6, -0.5, -0.01, 0, 0.4, 0.5, 0.9, 1, 1.5)
+    assert timeline.counted(times, before=1, after=1, interval=0.5) == [2, 2, 2, 2]
+
+
 def test_a_restart_is_put_into_words():
     ways = restarts()["ways"]
     assert timeline.summary(ways["bad"]) == (
