@@ -18,6 +18,8 @@ TOP = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 NAMED = re.compile(r"`((?:src|include|test|etc|doc)/[\w./@+-]*)`")
+# A source named without its folder, so that it can move.
+BARE = re.compile(r"`([\w-]+\.(?:[ch]|py))`")
 FENCE = re.compile(r"^ *```")
 ELSEWHERE = re.compile(r"[a-z]+:")
 
@@ -62,9 +64,15 @@ def anchors(text):
     return found
 
 
+def sources(top):
+    return {name for part in ("src", "include", "test") for _, _, names in os.walk(os.path.join(top, part))
+            for name in names}
+
+
 def broken_links(top=TOP):
     """`page:line: what does not exist`, for each relative link and each file named in backquotes."""
     broken = []
+    known = sources(top)
     for page in pages(top):
         here = os.path.dirname(os.path.join(top, page))
         for number, line in lines_outside_fences(read(os.path.join(top, page))):
@@ -81,6 +89,7 @@ def broken_links(top=TOP):
             for name in NAMED.findall(line):
                 if not os.path.exists(os.path.join(top, name)):
                     broken.append(f"{page}:{number}: {name}")
+            broken += [f"{page}:{number}: {name}" for name in BARE.findall(line) if name not in known]
     return broken
 
 
@@ -105,6 +114,8 @@ def test_every_page_is_in_a_release():
     ('<img src="missing.svg">', False),
     ("see `src/here.c`", True),
     ("see `src/missing.c`", False),
+    ("see `here.c`", True),
+    ("see `missing.c`", False),
 ])
 def test_a_broken_link_is_found(tmp_path, line, is_good):
     (tmp_path / "src").mkdir()
