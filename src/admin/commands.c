@@ -413,20 +413,21 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 	struct buf text = { 0 };
 
 	(void)err;
-	buf_add_text(&text, "\nTo look (SELECT is the same as SHOW):\n");
+	buf_add_text(&text, "\nCommands for stats_users and admin_users (SELECT is an alias of "
+	                    "SHOW):\n");
 	for (size_t i = 0; shows[i]; i++)
 		add_help(&text, "SHOW ", shows[i]->item, show_argument_name(shows[i]->argument),
 		         shows[i]->help);
-	add_help(&text, "SHOW ", "name", "", "One setting by its name.");
+	add_help(&text, "SHOW ", "name", "", "The value of one setting.");
 	add_commands(&text, CONSOLE_STATS);
-	buf_add_text(&text, "To act, for admin_users:\n");
+	buf_add_text(&text, "Commands for admin_users only:\n");
 	add_commands(&text, CONSOLE_ADMIN);
 	buf_add_text(&text,
-	             "What stands in [ ] may be left out; without [db] all databases are meant. A "
-	             "name with other characters than letters, digits and _ is written in double "
-	             "quotes.\n"
-	             "PAUSE, SUSPEND, DRAIN and WAIT_CLOSE wait; a cancel request ends that.\n"
-	             "SHOW COLUMNS says what each column means, SHOW CONFIG has all settings.\n");
+	             "Arguments in [ ] are optional; without [db], a command applies to all "
+	             "databases. A name containing characters other than letters, digits and "
+	             "_ must be double-quoted.\nPAUSE, SUSPEND, DRAIN and WAIT_CLOSE return "
+	             "when they are complete; a cancel request ends them.\nSHOW COLUMNS "
+	             "describes the columns, SHOW CONFIG lists all settings.\n");
 	session_notice(session, "Console usage", buf_text(&text));
 	buf_free(&text);
 	return OUTCOME_DONE;
@@ -434,38 +435,40 @@ static enum outcome run_help(struct console_session *session, struct err *err)
 
 const struct command commands[] = {
 	{ "SHOW HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "This list." },
-	{ "HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "The same." },
+	{ "HELP", "SHOW", ARG_NONE, CONSOLE_STATS, run_help, "Same as SHOW HELP." },
 	{ "SET", "SET", ARG_SETTING, CONSOLE_ADMIN, run_set,
 	  "Change a setting until the next RELOAD or restart." },
 	{ "RELOAD", "RELOAD", ARG_NONE, CONSOLE_ADMIN, run_reload,
-	  "Read the configuration files anew." },
+	  "Read the configuration files again." },
 	{ "PAUSE", "PAUSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_pause,
-	  "Let running work end, hold new work back, close servers." },
+	  "Queue new work, wait for running work to finish, and close server "
+	  "connections." },
 	{ "RESUME", "RESUME", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_resume,
-	  "End a PAUSE, SUSPEND or DRAIN; with a database, its own PAUSE, or a KILL." },
+	  "End a PAUSE, SUSPEND or DRAIN; with db, end the PAUSE or KILL of that "
+	  "database." },
 	{ "DISABLE", "DISABLE", ARG_DATABASE, CONSOLE_ADMIN, run_disable,
-	  "Let no new client of a database in." },
+	  "Refuse new clients of a database." },
 	{ "ENABLE", "ENABLE", ARG_DATABASE, CONSOLE_ADMIN, run_enable, "Undo DISABLE." },
 	{ "RECONNECT", "RECONNECT", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_reconnect,
 	  "Replace each server connection as soon as it is free." },
 	{ "WAIT_CLOSE", "WAIT_CLOSE", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, command_wait_close,
-	  "Wait until RECONNECT has replaced them all." },
+	  "Wait until RECONNECT has replaced all server connections." },
 	{ "KILL", "KILL", ARG_OPTIONAL_DATABASE, CONSOLE_ADMIN, run_kill,
-	  "Close clients and servers at once, and pause the database." },
+	  "Close all clients and servers at once, and pause the database." },
 	{ "KILL_CLIENT", "KILL_CLIENT", ARG_ID, CONSOLE_ADMIN, run_kill_client,
-	  "Close one client, by its id in SHOW CLIENTS." },
+	  "Disconnect one client, by its id in SHOW CLIENTS." },
 	{ "SUSPEND", "SUSPEND", ARG_NONE, CONSOLE_ADMIN, command_suspend,
-	  "Bring every connection to rest between two messages, until RESUME." },
+	  "Stop every connection between two messages, until RESUME." },
 	{ "TAKEOVER", "TAKEOVER", ARG_VERSION, CONSOLE_ADMIN, run_takeover,
-	  "What pgweir -R says to the process that it takes over from." },
+	  "Used by pgweir -R to take over from a running process." },
 	{ "DRAIN", "DRAIN", ARG_OPTIONAL_SECONDS, CONSOLE_ADMIN, command_drain,
-	  "Close clients between transactions, all after these seconds; SHUTDOWN may follow." },
+	  "Disconnect clients between transactions, all within the given seconds." },
 	{ "SHUTDOWN", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown,
-	  "End the daemon at once." },
+	  "Stop the process at once." },
 	{ "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_servers,
-	  "End it when no server is at work any more." },
+	  "Stop the process when no server connection is in use any more." },
 	{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN", ARG_NONE, CONSOLE_ADMIN, run_shutdown_clients,
-	  "End it when the last client has gone." },
+	  "Stop the process when the last client has disconnected." },
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
 

@@ -13,10 +13,11 @@ struct column_row {
 };
 
 static const struct column column_columns[] = {
-	COLUMN(struct column_row, VALUE_TEXT, item, "The SHOW that has it."),
+	COLUMN(struct column_row, VALUE_TEXT, item,
+	       "Name of the SHOW command that has the column."),
 	COLUMN(struct column_row, VALUE_TEXT, column, "Name of the column."),
 	COLUMN(struct column_row, VALUE_TEXT, type, "Type of the column."),
-	COLUMN(struct column_row, VALUE_TEXT, meaning, "What the column says."),
+	COLUMN(struct column_row, VALUE_TEXT, meaning, "Meaning of the column."),
 };
 
 static bool next_column(struct cursor *cursor, void *at)
@@ -41,8 +42,10 @@ static bool next_column(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_columns = { .item = "COLUMNS",
-	                           .next = next_column,
-	                           .columns = COLUMNS(column_columns),
-	                           .help = "What each column of each SHOW means.",
-	                           .argument = SHOW_OF_TABLE };
+const struct show show_columns = {
+	.item = "COLUMNS",
+	.next = next_column,
+	.columns = COLUMNS(column_columns),
+	.help = "Describes the columns of all SHOW commands, or of one table.",
+	.argument = SHOW_OF_TABLE
+};

@@ -17,7 +17,8 @@ struct version_row {
 
 static const struct column version_columns[] = {
 	COLUMN(struct version_row, VALUE_TEXT, version,
-	       "What we are compatible with, and who we are."),
+	       "The PgBouncer version that pgweir is compatible with, and pgweir's own "
+	       "version."),
 };
 
 static bool next_version(struct cursor *cursor, void *row)
@@ -26,8 +27,12 @@ static bool next_version(struct cursor *cursor, void *row)
 	return cursor->index++ == 0;
 }
 
-const struct show show_version = { "VERSION",      next_version,  COLUMNS(version_columns),
-	                           "The version.", CONSOLE_STATS, SHOW_ALONE };
+const struct show show_version = { "VERSION",
+	                           next_version,
+	                           COLUMNS(version_columns),
+	                           "Version of PgBouncer and of pgweir.",
+	                           CONSOLE_STATS,
+	                           SHOW_ALONE };
 
 /* ---- STATE ---- */
 
@@ -36,8 +41,10 @@ struct state_row {
 };
 
 static const struct column state_columns[] = {
-	COLUMN(struct state_row, VALUE_TEXT, key, "active, paused, suspended."),
-	COLUMN(struct state_row, VALUE_TEXT, value, "yes or no."),
+	COLUMN(struct state_row, VALUE_TEXT, key,
+	       "Name of the state: active, paused or suspended."),
+	COLUMN(struct state_row, VALUE_TEXT, value,
+	       "Whether the process is in this state: yes or no."),
 };
 
 static bool next_state(struct cursor *cursor, void *at)
@@ -60,7 +67,8 @@ const struct show show_state = {
 	"STATE",
 	next_state,
 	COLUMNS(state_columns),
-	"Whether the whole daemon is paused or suspended; active: no, in a DRAIN too.",
+	"Whether the whole process is paused or suspended. Not active during a "
+	"DRAIN either.",
 	CONSOLE_STATS,
 	SHOW_ALONE
 };
@@ -78,7 +86,7 @@ static const struct column config_columns[] = {
 	COLUMN(struct config_row, VALUE_TEXT, value, "Value of the setting."),
 	{ "default", VALUE_TEXT, offsetof(struct config_row, initial), "Default of the setting." },
 	COLUMN(struct config_row, VALUE_TEXT, changeable,
-	       "Whether RELOAD and SET change it; else it takes a restart."),
+	       "yes: RELOAD and SET change the setting; no: only a restart does."),
 };
 
 static const struct config *wanted(const struct show_source *source)
@@ -114,8 +122,8 @@ _Static_assert(sizeof(struct setting_row) <= ROW_SIZE_MAX, "a row is too large")
 
 static const struct column setting_columns[] = {
 	COLUMN(struct setting_row, VALUE_TEXT, name, "Name of the setting."),
-	COLUMN(struct setting_row, VALUE_TEXT, setting, "Value of the setting; NULL: it has none."),
-	COLUMN(struct setting_row, VALUE_TEXT, description, "What it does."),
+	COLUMN(struct setting_row, VALUE_TEXT, setting, "Value of the setting; NULL: not set."),
+	COLUMN(struct setting_row, VALUE_TEXT, description, "Description of the setting."),
 };
 
 static bool next_described(struct cursor *cursor, void *at)
@@ -134,7 +142,8 @@ static bool next_described(struct cursor *cursor, void *at)
 const struct show show_all = { "ALL",
 	                       next_described,
 	                       COLUMNS(setting_columns),
-	                       "All settings with their values, as PostgreSQL shows its own.",
+	                       "All settings with values and descriptions, in the format of "
+	                       "PostgreSQL's SHOW ALL.",
 	                       CONSOLE_STATS,
 	                       SHOW_ALONE };
 
@@ -168,9 +177,9 @@ _Static_assert(sizeof(struct pending_row) <= ROW_SIZE_MAX, "a row is too large")
 
 static const struct column pending_columns[] = {
 	COLUMN(struct pending_row, VALUE_TEXT, key, "Name of the setting."),
-	COLUMN(struct pending_row, VALUE_TEXT, value, "The value that it was SET to."),
-	COLUMN(struct pending_row, VALUE_TEXT, in_force, "The value that is in force."),
-	COLUMN(struct pending_row, VALUE_TEXT, reason, "Why the new value is not in force."),
+	COLUMN(struct pending_row, VALUE_TEXT, value, "Value given with SET."),
+	COLUMN(struct pending_row, VALUE_TEXT, in_force, "Value in effect."),
+	COLUMN(struct pending_row, VALUE_TEXT, reason, "Why the new value is not in effect yet."),
 };
 
 static bool same_value(const char *a, const char *b)
@@ -200,7 +209,7 @@ static bool next_pending(struct cursor *cursor, void *at)
 const struct show show_pending = { "PENDING",
 	                           next_pending,
 	                           COLUMNS(pending_columns),
-	                           "Settings whose new value waits for another SET that fits it.",
+	                           "Settings whose new value takes effect only after another SET.",
 	                           CONSOLE_STATS,
 	                           SHOW_ALONE };
 
@@ -212,8 +221,8 @@ struct list_row {
 };
 
 static const struct column list_columns[] = {
-	COLUMN(struct list_row, VALUE_TEXT, list, "What is counted."),
-	COLUMN(struct list_row, VALUE_INT4, items, "How many there are."),
+	COLUMN(struct list_row, VALUE_TEXT, list, "Kind of object that is counted."),
+	COLUMN(struct list_row, VALUE_INT4, items, "Number of objects of this kind."),
 };
 
 static int64_t count_databases(const struct show_source *source)
@@ -328,7 +337,7 @@ static bool next_list(struct cursor *cursor, void *at)
 }
 
 const struct show show_lists = {
-	"LISTS",       next_list, COLUMNS(list_columns), "How many there are of each thing.",
+	"LISTS",       next_list, COLUMNS(list_columns), "Number of internal objects of each kind.",
 	CONSOLE_STATS, SHOW_ALONE
 };
 
@@ -340,11 +349,11 @@ struct mem_row {
 };
 
 static const struct column mem_columns[] = {
-	COLUMN(struct mem_row, VALUE_TEXT, name, "Name of the cache."),
-	COLUMN(struct mem_row, VALUE_INT4, size, "Bytes of one object."),
-	COLUMN(struct mem_row, VALUE_INT4, used, "Objects in use."),
-	COLUMN(struct mem_row, VALUE_INT4, free, "Objects kept for use."),
-	COLUMN(struct mem_row, VALUE_INT4, memtotal, "Bytes of both."),
+	COLUMN(struct mem_row, VALUE_TEXT, name, "Name of the object cache."),
+	COLUMN(struct mem_row, VALUE_INT4, size, "Size of one object, in bytes."),
+	COLUMN(struct mem_row, VALUE_INT4, used, "Number of objects in use."),
+	COLUMN(struct mem_row, VALUE_INT4, free, "Number of free objects kept for reuse."),
+	COLUMN(struct mem_row, VALUE_INT4, memtotal, "Memory of used and free objects, in bytes."),
 };
 
 /* The caches in the order of the contract; what we have none for has an empty row. */
@@ -391,7 +400,8 @@ static bool next_mem(struct cursor *cursor, void *at)
 }
 
 const struct show show_mem = {
-	"MEM", next_mem, COLUMNS(mem_columns), "The caches of objects.", CONSOLE_STATS, SHOW_ALONE
+	"MEM",         next_mem,  COLUMNS(mem_columns), "Memory of the object caches.",
+	CONSOLE_STATS, SHOW_ALONE
 };
 
 /* ---- DNS_HOSTS ---- */
@@ -402,10 +412,11 @@ struct dns_row {
 };
 
 static const struct column dns_columns[] = {
-	COLUMN(struct dns_row, VALUE_TEXT, hostname, "Name of a server's host."),
-	COLUMN(struct dns_row, VALUE_INT8, ttl, "Seconds for which its addresses still count."),
+	COLUMN(struct dns_row, VALUE_TEXT, hostname, "Host name of a server."),
+	COLUMN(struct dns_row, VALUE_INT8, ttl, "Seconds until the cached addresses expire."),
 	COLUMN(struct dns_row, VALUE_TEXT, addrs,
-	       "Addresses of that host; none: it was not found."),
+	       "Addresses of the host, separated by commas; empty: the host was not "
+	       "found."),
 };
 
 static bool next_dns(struct cursor *cursor, void *at)
@@ -427,7 +438,7 @@ static bool next_dns(struct cursor *cursor, void *at)
 }
 
 const struct show show_dns_hosts = { "DNS_HOSTS",          next_dns,
-	                             COLUMNS(dns_columns), "Names that were looked up.",
+	                             COLUMNS(dns_columns), "Cached results of DNS lookups.",
 	                             CONSOLE_STATS,        SHOW_ALONE };
 
 /* ---- DNS_ZONES ---- */
@@ -438,9 +449,10 @@ struct zone_row {
 };
 
 static const struct column zone_columns[] = {
-	COLUMN(struct zone_row, VALUE_TEXT, zonename, "What follows the first dot of its names."),
+	COLUMN(struct zone_row, VALUE_TEXT, zonename,
+	       "Name of the zone: the part of host names after the first dot."),
 	COLUMN(struct zone_row, VALUE_INT8, serial, "Serial number of the zone; 0: not known yet."),
-	COLUMN(struct zone_row, VALUE_INT4, count, "Names of servers' hosts in it."),
+	COLUMN(struct zone_row, VALUE_INT4, count, "Number of server host names in the zone."),
 };
 
 static bool next_zone(struct cursor *cursor, void *at)
@@ -457,6 +469,10 @@ static bool next_zone(struct cursor *cursor, void *at)
 }
 
 const struct show show_dns_zones = {
-	"DNS_ZONES",   next_zone, COLUMNS(zone_columns), "Zones whose serial numbers are watched.",
-	CONSOLE_STATS, SHOW_ALONE
+	"DNS_ZONES",
+	next_zone,
+	COLUMNS(zone_columns),
+	"DNS zones whose serial numbers are checked (dns_zone_check_period).",
+	CONSOLE_STATS,
+	SHOW_ALONE
 };

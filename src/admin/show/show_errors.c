@@ -19,14 +19,16 @@ _Static_assert(sizeof(struct error_row) <= ROW_SIZE_MAX, "a row is too large");
 #define TEXT(field, help) COLUMN(struct error_row, VALUE_TEXT, field, help)
 
 static const struct column error_columns[] = {
-	TEXT(type, "C: clients; S: servers."),
-	TEXT(reason, "How they ended."),
-	TEXT(is_error, "yes: somebody may wish to do something about it."),
-	COLUMN(struct error_row, VALUE_INT8, count, "How many, since the start."),
-	TEXT(last_time, "When the last one ended that way."),
-	TEXT(last_database, "Database of the last one."),
-	TEXT(last_user, "User of the last one."),
-	TEXT(last_message, "What was logged and told of the last one, with its detail."),
+	TEXT(type, "C: client connections; S: server connections."),
+	TEXT(reason, "Reason why the connections were closed."),
+	TEXT(is_error, "yes: the reason is an error; no: a normal disconnect."),
+	COLUMN(struct error_row, VALUE_INT8, count,
+	       "Number of connections closed for this reason since the process started."),
+	TEXT(last_time, "Time of the last close for this reason."),
+	TEXT(last_database, "Database of the last connection closed for this reason."),
+	TEXT(last_user, "User of the last connection closed for this reason."),
+	TEXT(last_message, "Logged error message of the last connection closed for this reason, "
+	                   "with its detail."),
 };
 
 #undef TEXT
@@ -73,4 +75,5 @@ static bool next_error(struct cursor *cursor, void *at)
 const struct show show_errors = { .item = "ERRORS",
 	                          .next = next_error,
 	                          .columns = COLUMNS(error_columns),
-	                          .help = "How connections ended, how often, and when last." };
+	                          .help =
+	                              "Why connections were closed, how often, and when last." };

@@ -23,24 +23,25 @@ _Static_assert(sizeof(struct fd_row) <= ROW_SIZE_MAX, "a row is too large");
 #define INT4(field, help) COLUMN(struct fd_row, VALUE_INT4, field, help)
 
 static const struct column fd_columns[] = {
-	INT4(fd, "Number of the socket's descriptor in this process."),
-	TEXT(task, "pooler: it listens; client; server."),
+	INT4(fd, "File descriptor of the socket in this process."),
+	TEXT(task, "Kind of socket: pooler (a listening socket), client or server."),
 	TEXT(user, "User that logged in."),
 	TEXT(database, "Name of the database."),
-	TEXT(addr, "Address of the far end, or where it listens; or unix."),
-	INT4(port, "Port of the far end, or that it listens at."),
+	TEXT(addr, "Remote address, or the address of a listening socket; unix for a Unix "
+	           "socket."),
+	INT4(port, "Remote port, or the port of a listening socket."),
 	COLUMN(struct fd_row, VALUE_INT8, cancel,
-	       "The first eight bytes of its cancel key; 0: not for you."),
-	INT4(link, "The socket that it is linked to; 0: none."),
-	TEXT(client_encoding, "client_encoding, as it is set there."),
-	TEXT(std_strings, "standard_conforming_strings, as it is set there."),
-	TEXT(datestyle, "DateStyle, as it is set there."),
-	TEXT(timezone, "TimeZone, as it is set there."),
-	TEXT(password, "The user's secret; NULL: there is none, or not for you."),
+	       "First eight bytes of the cancel key; 0: hidden from this user."),
+	INT4(link, "File descriptor of the linked client or server; 0: none."),
+	TEXT(client_encoding, "Value of client_encoding on this connection."),
+	TEXT(std_strings, "Value of standard_conforming_strings on this connection."),
+	TEXT(datestyle, "Value of DateStyle on this connection."),
+	TEXT(timezone, "Value of TimeZone on this connection."),
+	TEXT(password, "Secret of the user; NULL: none, or hidden from this user."),
 	COLUMN(struct fd_row, VALUE_BYTEA, scram_client_key,
-	       "The client's key of SCRAM; NULL: there is none, or not for you."),
+	       "SCRAM client key; NULL: none, or hidden from this user."),
 	COLUMN(struct fd_row, VALUE_BYTEA, scram_server_key,
-	       "The server's key of SCRAM; NULL: there is none, or not for you."),
+	       "SCRAM server key; NULL: none, or hidden from this user."),
 };
 
 #undef TEXT
@@ -170,6 +171,7 @@ static bool next_fd(struct cursor *cursor, void *row)
 const struct show show_fds = { .item = "FDS",
 	                       .next = next_fd,
 	                       .columns = COLUMNS(fd_columns),
-	                       .help = "The sockets, and what another process must know of them. "
-	                               "For admin_users.",
+	                       .help =
+	                           "Sockets, with what a new process needs to take them over. For "
+	                           "admin_users only.",
 	                       .role = CONSOLE_ADMIN };

@@ -27,15 +27,17 @@ _Static_assert(sizeof(struct limit_row) <= ROW_SIZE_MAX, "a row is too large");
 static const struct column limit_columns[] = {
 	COLUMN(struct limit_row, VALUE_TEXT, limit, "Name of the limit."),
 	COLUMN(struct limit_row, VALUE_TEXT, database,
-	       "Database that it is for; NULL: all together."),
-	COLUMN(struct limit_row, VALUE_TEXT, user, "User that it is for; NULL: all together."),
-	COLUMN(struct limit_row, VALUE_INT4, value, "The value in force; 0: no limit."),
+	       "Database that the limit applies to; NULL: all databases together."),
+	COLUMN(struct limit_row, VALUE_TEXT, user,
+	       "User that the limit applies to; NULL: all users together."),
+	COLUMN(struct limit_row, VALUE_INT4, value, "Value in effect; 0: no limit."),
 	COLUMN(struct limit_row, VALUE_TEXT, source,
-	       "Where the value is from: file and line, of the database or of the user if it is "
-	       "theirs; SET; or default."),
-	COLUMN(struct limit_row, VALUE_INT4, used, "How much of it is used."),
+	       "Source of the value: file and line (with the database or user whose "
+	       "entry sets it), SET, or default."),
+	COLUMN(struct limit_row, VALUE_INT4, used,
+	       "Number of connections that currently count towards the limit."),
 	COLUMN(struct limit_row, VALUE_INT8, hits,
-	       "How often somebody had to wait, or was refused, because of it."),
+	       "How often a client had to wait or was refused because of the limit."),
 };
 
 /* What a row is about; whatever does not belong to it is NULL. */
@@ -290,9 +292,11 @@ static bool next_limit(struct cursor *cursor, void *at)
 	return false;
 }
 
-const struct show show_limits = { .item = "LIMITS",
-	                          .next = next_limit,
-	                          .columns = COLUMNS(limit_columns),
-	                          .help = "Each limit, where it comes from, what is used, and how "
-	                                  "often it was hit. HIT: only what was, or is used up.",
-	                          .argument = SHOW_HIT };
+const struct show show_limits = {
+	.item = "LIMITS",
+	.next = next_limit,
+	.columns = COLUMNS(limit_columns),
+	.help = "All limits, with source, current use, and how often each was hit. HIT: "
+		"only limits that were hit or are reached now.",
+	.argument = SHOW_HIT
+};

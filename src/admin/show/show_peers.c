@@ -25,12 +25,13 @@ struct peer_row {
 };
 
 static const struct column peer_columns[] = {
-	COLUMN(struct peer_row, VALUE_INT4, peer_id, "Number of the peer."),
+	COLUMN(struct peer_row, VALUE_INT4, peer_id, "Number of the peer (its peer_id)."),
 	COLUMN(struct peer_row, VALUE_TEXT, host,
-	       "Host of the peer, or the directory of its Unix socket."),
+	       "Host of the peer, or directory of its Unix socket."),
 	COLUMN(struct peer_row, VALUE_INT4, port, "Port of the peer."),
 	COLUMN(struct peer_row, VALUE_INT4, pool_size,
-	       "Cancel requests that may be on their way to it at once; 0: no limit."),
+	       "Maximum number of cancel requests sent to the peer at the same time; 0: "
+	       "no limit."),
 };
 
 static bool next_peer(struct cursor *cursor, void *at)
@@ -50,7 +51,7 @@ static bool next_peer(struct cursor *cursor, void *at)
 const struct show show_peers = { "PEERS",
 	                         next_peer,
 	                         COLUMNS(peer_columns),
-	                         "Other instances, whose cancel requests are passed on.",
+	                         "Other instances to which cancel requests are forwarded.",
 	                         CONSOLE_STATS,
 	                         SHOW_ALONE };
 
@@ -63,12 +64,12 @@ struct peer_pool_row {
 #define INT4(field, help) COLUMN(struct peer_pool_row, VALUE_INT4, field, help)
 
 static const struct column peer_pool_columns[] = {
-	INT4(peer_id, "Number of the peer."),
-	INT4(cl_active_cancel_req, "Cancel requests that the peer has."),
-	INT4(cl_waiting_cancel_req,
-	     "Cancel requests that wait for their turn, or for a connection."),
-	INT4(sv_active_cancel, "Connections that carry a cancel request."),
-	INT4(sv_login, "Connections that are being made."),
+	INT4(peer_id, "Number of the peer (its peer_id)."),
+	INT4(cl_active_cancel_req,
+	     "Cancel requests that were sent to the peer and are not answered yet."),
+	INT4(cl_waiting_cancel_req, "Cancel requests that wait in the queue or for a connection."),
+	INT4(sv_active_cancel, "Connections that carry a cancel request to the peer."),
+	INT4(sv_login, "Connections to the peer that are being established."),
 };
 
 #undef INT4
@@ -91,9 +92,11 @@ static bool next_peer_pool(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_peer_pools = { "PEER_POOLS",
-	                              next_peer_pool,
-	                              COLUMNS(peer_pool_columns),
-	                              "Cancel requests on their way to other instances.",
-	                              CONSOLE_STATS,
-	                              SHOW_ALONE };
+const struct show show_peer_pools = {
+	"PEER_POOLS",
+	next_peer_pool,
+	COLUMNS(peer_pool_columns),
+	"Cancel requests that are being forwarded to other instances.",
+	CONSOLE_STATS,
+	SHOW_ALONE
+};

@@ -23,23 +23,27 @@ struct database_row {
 #define INT4(field, help) COLUMN(struct database_row, VALUE_INT4, field, help)
 
 static const struct column database_columns[] = {
-	TEXT(name, "Name by which clients ask for it."),
-	TEXT(host, "Host of its server; NULL: a Unix socket."),
-	INT4(port, "Port of its server."),
+	TEXT(name, "Name of the database as clients request it."),
+	TEXT(host, "Host of the server; NULL: Unix socket."),
+	INT4(port, "Port of the server."),
 	TEXT(database, "Name of the database on the server."),
-	TEXT(force_user, "User that all its servers log in as; NULL: the client's."),
-	INT4(pool_size, "Server connections of each of its pools."),
-	INT4(min_pool_size, "Server connections that are kept."),
-	INT4(reserve_pool_size, "Additional connections for those who wait long."),
+	TEXT(force_user, "User that all server connections log in as; NULL: the client's user."),
+	INT4(pool_size, "Maximum number of server connections per pool."),
+	INT4(min_pool_size, "Minimum number of server connections per pool."),
+	INT4(reserve_pool_size,
+	     "Additional server connections per pool when clients have waited for "
+	     "reserve_pool_timeout."),
 	INT4(server_lifetime, "Seconds after which a server connection is replaced."),
-	TEXT(pool_mode, "The database's own pool_mode; NULL: as set for all."),
-	TEXT(load_balance_hosts, "How one of several hosts is chosen; NULL: there is one."),
-	INT4(max_connections, "Most server connections of the database; 0: no limit."),
-	INT4(current_connections, "Server connections of the database."),
-	INT4(max_client_connections, "Most clients; 0: no limit."),
-	INT4(current_client_connections, "Clients of the database."),
-	INT4(paused, "1: PAUSE (of it, or of all) or KILL holds it."),
-	INT4(disabled, "1: DISABLE lets no new client in."),
+	TEXT(pool_mode, "pool_mode of the database entry; NULL: not set there."),
+	TEXT(load_balance_hosts,
+	     "How one of several hosts is chosen; NULL: the database has one host."),
+	INT4(max_connections, "Maximum number of server connections of the database; 0: no limit."),
+	INT4(current_connections, "Number of server connections of the database."),
+	INT4(max_client_connections,
+	     "Maximum number of client connections of the database; 0: no limit."),
+	INT4(current_client_connections, "Number of client connections of the database."),
+	INT4(paused, "1: paused by PAUSE (of this database or of all) or KILL."),
+	INT4(disabled, "1: DISABLE refuses new clients."),
 };
 
 #undef TEXT
@@ -115,7 +119,7 @@ static bool next_database(struct cursor *cursor, void *at)
 }
 
 const struct show show_databases = {
-	"DATABASES",   next_database, COLUMNS(database_columns), "The databases and their limits.",
+	"DATABASES",   next_database, COLUMNS(database_columns), "Databases and their limits.",
 	CONSOLE_STATS, SHOW_ALONE
 };
 
@@ -134,13 +138,18 @@ _Static_assert(sizeof(struct user_row) <= ROW_SIZE_MAX, "a row is too large");
 
 static const struct column user_columns[] = {
 	TEXT(name, "Name of the user."),
-	TEXT(pool_size, "Server connections of each of its pools; empty: as set elsewhere."),
-	TEXT(reserve_pool_size, "Additional connections for those who wait long."),
-	TEXT(pool_mode, "The user's own pool_mode; NULL: as set elsewhere."),
-	INT4(max_user_connections, "Most server connections in its name; 0: no limit."),
-	INT4(current_connections, "Server connections in its name."),
-	INT4(max_user_client_connections, "Most clients of this name; 0: no limit."),
-	INT4(current_client_connections, "Clients of this name."),
+	TEXT(pool_size, "Maximum number of server connections of each of the user's pools; "
+	                "empty: not set for the user."),
+	TEXT(reserve_pool_size,
+	     "Additional server connections per pool when clients have waited for "
+	     "reserve_pool_timeout."),
+	TEXT(pool_mode, "pool_mode of the user's entry; NULL: not set there."),
+	INT4(max_user_connections,
+	     "Maximum number of server connections of the user; 0: no limit."),
+	INT4(current_connections, "Number of server connections of the user."),
+	INT4(max_user_client_connections,
+	     "Maximum number of client connections of the user; 0: no limit."),
+	INT4(current_client_connections, "Number of client connections of the user."),
 };
 
 #undef TEXT
@@ -200,7 +209,7 @@ static bool next_user(struct cursor *cursor, void *at)
 }
 
 const struct show show_users = {
-	"USERS",       next_user, COLUMNS(user_columns), "The users and their limits.",
+	"USERS",       next_user, COLUMNS(user_columns), "Users and their limits.",
 	CONSOLE_STATS, SHOW_ALONE
 };
 
@@ -217,24 +226,26 @@ struct pool_row {
 #define INT4(field, help) COLUMN(struct pool_row, VALUE_INT4, field, help)
 
 static const struct column pool_columns[] = {
-	TEXT(database, "The database."),
-	TEXT(user, "The user that the servers log in as."),
+	TEXT(database, "Name of the database."),
+	TEXT(user, "User that the server connections log in as."),
 	INT4(cl_active, "Clients that do not wait for a server."),
 	INT4(cl_waiting, "Clients that wait for a server."),
 	INT4(cl_active_cancel_req, "Cancel requests that are being delivered."),
 	INT4(cl_waiting_cancel_req, "Cancel requests that wait to be delivered."),
-	INT4(sv_active, "Servers that are lent to a client."),
-	INT4(sv_active_cancel, "Connections that deliver a cancel request."),
-	INT4(sv_being_canceled, "Servers that wait for a cancel request to be delivered."),
-	INT4(sv_idle, "Servers that can be lent at once."),
-	INT4(sv_used, "Servers that must be checked before."),
-	INT4(sv_tested, "Servers that are being checked or reset."),
-	INT4(sv_login, "Servers that are logging in; for a minute after a login has failed at "
-	               "least 1."),
-	INT4(maxwait, "Seconds that the first in the line has waited."),
-	INT4(maxwait_us, "Microseconds of maxwait, beyond its whole seconds."),
-	TEXT(pool_mode, "session, transaction or statement."),
-	TEXT(load_balance_hosts, "How one of several hosts is chosen; NULL: there is one."),
+	INT4(sv_active, "Server connections that are assigned to a client."),
+	INT4(sv_active_cancel, "Connections that deliver a cancel request to a server."),
+	INT4(sv_being_canceled,
+	     "Server connections that wait until a cancel request has been delivered."),
+	INT4(sv_idle, "Idle server connections, ready for use."),
+	INT4(sv_used, "Idle server connections that must be checked before their next use."),
+	INT4(sv_tested, "Server connections that are being checked or reset."),
+	INT4(sv_login, "Server connections that are logging in; at least 1 for a minute after a "
+	               "failed login."),
+	INT4(maxwait, "Seconds that the first client in the wait queue has waited."),
+	INT4(maxwait_us, "Microsecond part of the longest wait (column maxwait has the seconds)."),
+	TEXT(pool_mode, "Pool mode: session, transaction or statement."),
+	TEXT(load_balance_hosts,
+	     "How one of several hosts is chosen; NULL: the database has one host."),
 };
 
 #undef TEXT
@@ -331,9 +342,11 @@ static bool next_pool(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_pools = { "POOLS",
-	                         next_pool,
-	                         COLUMNS(pool_columns),
-	                         "The pools: their clients and servers, and how long clients wait.",
-	                         CONSOLE_STATS,
-	                         SHOW_OF_DATABASE };
+const struct show show_pools = {
+	"POOLS",
+	next_pool,
+	COLUMNS(pool_columns),
+	"Pools: their clients and server connections, and how long clients wait.",
+	CONSOLE_STATS,
+	SHOW_OF_DATABASE
+};

@@ -15,8 +15,9 @@ struct ready_row {
 };
 
 static const struct column ready_columns[] = {
-	COLUMN(struct ready_row, VALUE_TEXT, ready, "Whether new work is taken: yes or no."),
-	COLUMN(struct ready_row, VALUE_TEXT, reason, "Why no new work is taken; empty if it is."),
+	COLUMN(struct ready_row, VALUE_TEXT, ready, "Whether new work is accepted: yes or no."),
+	COLUMN(struct ready_row, VALUE_TEXT, reason,
+	       "Why no new work is accepted; empty if it is."),
 };
 
 /* Each database that has a name is paused or disabled, and there is no `*` for others. */
@@ -70,7 +71,7 @@ static bool next_ready(struct cursor *cursor, void *at)
 const struct show show_ready = { "READY",
 	                         next_ready,
 	                         COLUMNS(ready_columns),
-	                         "Whether new work is taken now, and if not, why.",
+	                         "Whether new work is accepted now, and if not, why.",
 	                         CONSOLE_STATS,
 	                         SHOW_ALONE };
 
@@ -84,17 +85,20 @@ struct drain_row {
 
 static const struct column drain_columns[] = {
 	COLUMN(struct drain_row, VALUE_TEXT, state,
-	       "no, draining, overdue (the deadline has passed), drained (no client is left)."),
-	COLUMN(struct drain_row, VALUE_INT4, clients, "Clients that are left."),
-	COLUMN(struct drain_row, VALUE_INT4, working, "Clients that are left and have a server."),
+	       "State of the DRAIN: no, draining, overdue (the deadline has passed) or "
+	       "drained (no client is left)."),
+	COLUMN(struct drain_row, VALUE_INT4, clients,
+	       "Number of clients that are still connected."),
+	COLUMN(struct drain_row, VALUE_INT4, working,
+	       "Number of clients that are still connected and have a server."),
 	COLUMN(struct drain_row, VALUE_INT4, waiting,
-	       "Clients that are left and wait for a server."),
+	       "Number of clients that are still connected and wait for a server."),
 	COLUMN(struct drain_row, VALUE_INT8, closed,
-	       "Clients that were closed between two transactions."),
+	       "Number of clients that were disconnected between two transactions."),
 	COLUMN(struct drain_row, VALUE_INT8, cut,
-	       "Clients that were closed because of the deadline."),
+	       "Number of clients that were disconnected because of the deadline."),
 	COLUMN(struct drain_row, VALUE_INT4, seconds_left,
-	       "Until the deadline; -1: there is none."),
+	       "Seconds until the deadline; -1: no deadline."),
 };
 
 static const char *drain_state(const struct drain *drain)
@@ -127,6 +131,6 @@ static bool next_drain(struct cursor *cursor, void *at)
 }
 
 const struct show show_drain = {
-	"DRAIN",       next_drain, COLUMNS(drain_columns), "How a DRAIN stands.",
+	"DRAIN",       next_drain, COLUMNS(drain_columns), "Progress of a DRAIN.",
 	CONSOLE_STATS, SHOW_ALONE
 };

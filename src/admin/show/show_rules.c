@@ -22,17 +22,17 @@ _Static_assert(sizeof(struct hba_show_row) <= ROW_SIZE_MAX, "a row is too large"
 
 static const struct column hba_columns[] = {
 	COLUMN(struct hba_show_row, VALUE_INT4, rule_number,
-	       "Place of the rule: of all that match a client, the first one counts."),
-	HBA_TEXT(file_name, "File that the line is in."),
-	COLUMN(struct hba_show_row, VALUE_INT4, line_number, "Line in that file."),
-	HBA_TEXT(type, "local, host, hostssl, ..."),
-	HBA_TEXT(database, "The databases, as an array."),
-	HBA_TEXT(user_name, "The users, as an array."),
-	HBA_TEXT(address, "The address, all, samehost, samenet, or a host's name."),
-	HBA_TEXT(netmask, "The mask of an address."),
-	HBA_TEXT(auth_method, "How to prove who one is."),
-	HBA_TEXT(options, "The options, as an array."),
-	HBA_TEXT(error, "Why nobody comes in by it; NULL if somebody may."),
+	       "Position of the rule. The first rule that matches a client is used."),
+	HBA_TEXT(file_name, "File that contains the line."),
+	COLUMN(struct hba_show_row, VALUE_INT4, line_number, "Line number in the file."),
+	HBA_TEXT(type, "Connection type: local, host, hostssl, ..."),
+	HBA_TEXT(database, "Databases that the rule applies to, as an array."),
+	HBA_TEXT(user_name, "Users that the rule applies to, as an array."),
+	HBA_TEXT(address, "Client address: an IP address, all, samehost, samenet, or a host name."),
+	HBA_TEXT(netmask, "Netmask of an IP address."),
+	HBA_TEXT(auth_method, "Authentication method."),
+	HBA_TEXT(options, "Options of the authentication method, as an array."),
+	HBA_TEXT(error, "Why the rule never allows a login; NULL if it can."),
 };
 
 #undef HBA_TEXT
@@ -85,7 +85,7 @@ static bool next_rule(struct cursor *cursor, void *at)
 const struct show show_hba = { "HBA",
 	                       next_rule,
 	                       COLUMNS(hba_columns),
-	                       "The rules of auth_hba_file, if auth_type is hba.",
+	                       "Rules of auth_hba_file, if auth_type is hba.",
 	                       CONSOLE_STATS,
 	                       SHOW_ALONE };
 
@@ -98,13 +98,14 @@ struct ident_show_row {
 
 static const struct column ident_columns[] = {
 	COLUMN(struct ident_show_row, VALUE_INT4, map_number,
-	       "Place of the line among all, from 1."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, file_name, "File that the line is in."),
-	COLUMN(struct ident_show_row, VALUE_INT4, line_number, "Line in that file."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, map_name, "The map it belongs to."),
+	       "Position of the map line among all lines, from 1."),
+	COLUMN(struct ident_show_row, VALUE_TEXT, file_name, "File that contains the line."),
+	COLUMN(struct ident_show_row, VALUE_INT4, line_number, "Line number in the file."),
+	COLUMN(struct ident_show_row, VALUE_TEXT, map_name, "Name of the map."),
 	COLUMN(struct ident_show_row, VALUE_TEXT, sys_name,
-	       "The system user, or the name in a certificate."),
-	COLUMN(struct ident_show_row, VALUE_TEXT, pg_username, "The user it may come in as."),
+	       "System user name, or the name in a client certificate."),
+	COLUMN(struct ident_show_row, VALUE_TEXT, pg_username,
+	       "Database user that the system user may log in as."),
 };
 
 static bool next_mapping(struct cursor *cursor, void *at)
@@ -127,6 +128,6 @@ static bool next_mapping(struct cursor *cursor, void *at)
 const struct show show_ident = { "IDENT",
 	                         next_mapping,
 	                         COLUMNS(ident_columns),
-	                         "The maps of auth_ident_file, if auth_type is hba.",
+	                         "User name maps of auth_ident_file, if auth_type is hba.",
 	                         CONSOLE_STATS,
 	                         SHOW_ALONE };

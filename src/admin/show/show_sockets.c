@@ -35,35 +35,37 @@ _Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
 #define CONNECTION_COLUMNS 21
 
 static const struct column socket_columns[] = {
-	TEXT(type, "C: a client; S: a server."),
+	TEXT(type, "C: client connection; S: server connection."),
 	TEXT(user, "User that logged in."),
 	TEXT(database, "Name of the database."),
-	TEXT(replication, "none, logical or physical."),
-	TEXT(state, "What it does."),
-	TEXT(addr, "Address of the far end, or unix."),
-	INT4(port, "Port of the far end."),
-	TEXT(local_addr, "Address of our end."),
-	INT4(local_port, "Port of our end."),
-	TEXT(connect_time, "When it was connected."),
-	TEXT(request_time,
-	     "When its present work began; at rest: when it was connected, or last used."),
-	INT4(wait, "Seconds since the present query began."),
-	INT4(wait_us, "Microseconds of wait, beyond its whole seconds."),
-	INT4(close_needed, "1: it is closed as soon as it is free."),
-	TEXT(ptr, "The connection's name in the log."),
-	TEXT(link, "The name of the one it is linked to."),
-	INT4(remote_pid, "Process at the far end: the backend's, or that behind a Unix socket."),
-	TEXT(tls, "Protocol and cipher; empty: none."),
-	TEXT(application_name, "As the client, or the server, has it."),
-	INT4(prepared_statements, "Prepared statements that are followed."),
-	INT4(id, "A number that is never given twice."),
-	INT4(recv_pos, "Bytes received and kept."),
-	INT4(pkt_pos, "Bytes received that are done with."),
-	INT4(pkt_remain, "Bytes that the present message still lacks."),
-	INT4(send_pos, "Bytes of the output that are done with."),
+	TEXT(replication, "Kind of replication connection: none, logical or physical."),
+	TEXT(state, "State of the connection."),
+	TEXT(addr, "Remote IP address, or unix."),
+	INT4(port, "Remote port."),
+	TEXT(local_addr, "Local IP address."),
+	INT4(local_port, "Local port."),
+	TEXT(connect_time, "When the connection was established."),
+	TEXT(request_time, "When the current request began; if there is none, when the connection "
+	                   "was established or last used."),
+	INT4(wait, "Seconds since the current query began."),
+	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
+	INT4(close_needed, "1: the connection is closed as soon as it is free."),
+	TEXT(ptr, "Identifier of the connection in the log."),
+	TEXT(link, "ptr of the linked client or server; empty: none."),
+	INT4(remote_pid, "Process ID of the PostgreSQL backend, or of the client at a Unix "
+	                 "socket; 0: unknown."),
+	TEXT(tls, "TLS version and cipher; empty: no TLS."),
+	TEXT(application_name, "application_name of the client or of the server connection."),
+	INT4(prepared_statements,
+	     "Number of prepared statements that are tracked on the connection."),
+	INT4(id, "Unique number of the connection; it is never reused."),
+	INT4(recv_pos, "Bytes in the receive buffer."),
+	INT4(pkt_pos, "Bytes in the receive buffer that have been processed."),
+	INT4(pkt_remain, "Bytes of the current message that have not arrived yet."),
+	INT4(send_pos, "Bytes in the send buffer that have been sent."),
 	INT4(send_remain, "Always 0."),
-	INT4(pkt_avail, "Bytes received that wait to be judged."),
-	INT4(send_avail, "Bytes that wait to be sent."),
+	INT4(pkt_avail, "Bytes in the receive buffer that have not been processed yet."),
+	INT4(send_avail, "Bytes in the send buffer that have not been sent yet."),
 };
 
 #undef TEXT
@@ -182,10 +184,12 @@ static bool next_client(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_clients = {
-	"CLIENTS",      next_client,   { socket_columns, CONNECTION_COLUMNS },
-	"The clients.", CONSOLE_STATS, SHOW_OF_DATABASE
-};
+const struct show show_clients = { "CLIENTS",
+	                           next_client,
+	                           { socket_columns, CONNECTION_COLUMNS },
+	                           "Client connections.",
+	                           CONSOLE_STATS,
+	                           SHOW_OF_DATABASE };
 
 /* ---- servers ---- */
 
@@ -251,7 +255,7 @@ static bool next_server(struct cursor *cursor, void *row)
 const struct show show_servers = { "SERVERS",
 	                           next_server,
 	                           { socket_columns, CONNECTION_COLUMNS },
-	                           "The server connections.",
+	                           "Server connections.",
 	                           CONSOLE_STATS,
 	                           SHOW_OF_DATABASE };
 
@@ -321,7 +325,7 @@ static bool next_socket(struct cursor *cursor, void *at)
 const struct show show_sockets = { "SOCKETS",
 	                           next_socket,
 	                           COLUMNS(socket_columns),
-	                           "Clients and servers, with their buffers.",
+	                           "Client and server connections, with their buffers.",
 	                           CONSOLE_STATS,
 	                           SHOW_OF_DATABASE };
 
@@ -337,7 +341,11 @@ static bool next_active_socket(struct cursor *cursor, void *at)
 }
 
 const struct show show_active_sockets = {
-	"ACTIVE_SOCKETS",        next_active_socket,
-	COLUMNS(socket_columns), "Those of them with something under way.",
-	CONSOLE_STATS,           SHOW_OF_DATABASE
+	"ACTIVE_SOCKETS",
+	next_active_socket,
+	COLUMNS(socket_columns),
+	"Client and server connections with buffered data or an incomplete "
+	"message.",
+	CONSOLE_STATS,
+	SHOW_OF_DATABASE
 };

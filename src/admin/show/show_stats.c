@@ -13,38 +13,39 @@ struct stats_row {
 };
 _Static_assert(sizeof(struct stats_row) <= ROW_SIZE_MAX, "a row is too large");
 
-#define DATABASE                                                                              \
-	{                                                                                     \
-		"database", VALUE_TEXT, offsetof(struct stats_row, database), "The database." \
+#define DATABASE                                                              \
+	{                                                                     \
+		"database", VALUE_TEXT, offsetof(struct stats_row, database), \
+		    "Name of the database."                                   \
 	}
 #define TOTAL(name, field, help)                                              \
 	{                                                                     \
 		name, VALUE_NUMERIC, offsetof(struct stats_row, total.field), \
-		    help ", since the start."                                 \
+		    help ", since the process started."                       \
 	}
 #define AVERAGE(name, field, help)                                                   \
 	{                                                                            \
 		name, VALUE_NUMERIC, offsetof(struct stats_row, average.field), help \
 	}
 
-#define ASSIGNMENTS "Times that a server was lent to a client"
-#define XACTS "Transactions"
-#define QUERIES "Queries: a pipeline up to its end counts as one"
-#define RECEIVED "Bytes from clients"
-#define SENT "Bytes from servers"
-#define XACT_TIME "Microseconds in transactions, waiting included"
-#define QUERY_TIME "Microseconds in queries, waiting included"
+#define ASSIGNMENTS "Number of times a server was assigned to a client"
+#define XACTS "Number of transactions"
+#define QUERIES "Number of queries (a pipeline up to its Sync counts as one)"
+#define RECEIVED "Bytes received from clients"
+#define SENT "Bytes received from servers"
+#define XACT_TIME "Microseconds spent in transactions, including the wait for a server"
+#define QUERY_TIME "Microseconds spent in queries, including the wait for a server"
 #define WAIT_TIME "Microseconds that clients waited for a server"
-#define CLIENT_PARSES "Prepared statements that clients made"
-#define SERVER_PARSES "Prepared statements that were made at servers"
-#define BINDS "Prepared statements that were bound"
-#define LOGINS "Clients that logged in"
+#define CLIENT_PARSES "Number of prepared statements created by clients"
+#define SERVER_PARSES "Number of prepared statements created on servers"
+#define BINDS "Number of prepared statements bound"
+#define LOGINS "Number of client logins"
 
 /* Of averages. */
 #define PER_SECOND ", per second."
-#define XACT_TIME_EACH "Microseconds in one transaction, waiting included."
-#define QUERY_TIME_EACH "Microseconds in one query, waiting included."
-#define WAIT_TIME_EACH "Microseconds that a client waited until a server was lent to it."
+#define XACT_TIME_EACH "Microseconds per transaction, including the wait for a server."
+#define QUERY_TIME_EACH "Microseconds per query, including the wait for a server."
+#define WAIT_TIME_EACH "Microseconds that a client waited per server assignment."
 
 static const struct column stats_columns[] = {
 	DATABASE,
@@ -204,20 +205,25 @@ static bool next_stats(struct cursor *cursor, void *at)
 	return true;
 }
 
-const struct show show_stats = {
-	"STATS",       next_stats, COLUMNS(stats_columns), "What was counted, and its averages.",
-	CONSOLE_STATS, SHOW_ALONE
-};
+const struct show show_stats = { "STATS",
+	                         next_stats,
+	                         COLUMNS(stats_columns),
+	                         "Statistics for each database: totals and averages.",
+	                         CONSOLE_STATS,
+	                         SHOW_ALONE };
 const struct show show_stats_totals = {
-	"STATS_TOTALS", next_stats, COLUMNS(totals_columns), "What was counted since the start.",
-	CONSOLE_STATS,  SHOW_ALONE
+	"STATS_TOTALS",          next_stats,
+	COLUMNS(totals_columns), "Statistics for each database: totals since the process started.",
+	CONSOLE_STATS,           SHOW_ALONE
 };
-const struct show show_stats_averages = { "STATS_AVERAGES",
-	                                  next_stats,
-	                                  COLUMNS(averages_columns),
-	                                  "Averages per second, or per query.",
-	                                  CONSOLE_STATS,
-	                                  SHOW_ALONE };
+const struct show show_stats_averages = {
+	"STATS_AVERAGES",
+	next_stats,
+	COLUMNS(averages_columns),
+	"Statistics for each database: averages over the last stats_period.",
+	CONSOLE_STATS,
+	SHOW_ALONE
+};
 
 /* ---- one row a counter ---- */
 
@@ -228,7 +234,7 @@ struct total_row {
 
 static const struct column total_columns[] = {
 	COLUMN(struct total_row, VALUE_TEXT, name, "Name of the counter."),
-	COLUMN(struct total_row, VALUE_NUMERIC, value, "All databases together."),
+	COLUMN(struct total_row, VALUE_NUMERIC, value, "Statistics for all databases together."),
 };
 
 #define TOTAL_NAME(field, letter, name, ...) "total_" name,
@@ -262,6 +268,6 @@ static bool next_total(struct cursor *cursor, void *at)
 }
 
 const struct show show_totals = {
-	"TOTALS",      next_total, COLUMNS(total_columns), "All databases together.",
+	"TOTALS",      next_total, COLUMNS(total_columns), "Statistics for all databases together.",
 	CONSOLE_STATS, SHOW_ALONE
 };

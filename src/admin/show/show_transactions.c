@@ -25,22 +25,23 @@ _Static_assert(sizeof(struct transaction_row) <= ROW_SIZE_MAX, "a row is too lar
 #define INT4(field, help) COLUMN(struct transaction_row, VALUE_INT4, field, help)
 
 static const struct column transaction_columns[] = {
-	INT4(id, "The client's id, for KILL_CLIENT."),
-	TEXT(database, "The client's database."),
-	TEXT(user, "The user that the client logged in as."),
-	TEXT(application_name, "The client's application_name."),
-	TEXT(addr, "Address of the client, or unix."),
+	INT4(id, "id of the client, for KILL_CLIENT."),
+	TEXT(database, "Database of the client."),
+	TEXT(user, "User that the client logged in as."),
+	TEXT(application_name, "application_name of the client."),
+	TEXT(addr, "IP address of the client, or unix."),
 	INT4(port, "Port of the client."),
-	TEXT(ptr, "The client's name in the log."),
-	INT4(server_pid, "Process id of the PostgreSQL backend that serves it; 0: it has none."),
-	TEXT(state, "running, idle in transaction, or waiting for a server."),
-	TEXT(state_since, "When it came into that state."),
+	TEXT(ptr, "Identifier of the client connection in the log."),
+	INT4(server_pid, "Process ID of the PostgreSQL backend that serves the client; 0: none."),
+	TEXT(state, "State of the client: running, idle in transaction, or waiting."),
+	TEXT(state_since, "When the client entered this state."),
 	TEXT(xact_since, "When the transaction began."),
-	INT4(wait, "Seconds that its present request has waited for a server."),
-	INT4(seconds, "Seconds in that state."),
+	INT4(wait, "Seconds that the current request has waited for a server."),
+	INT4(seconds, "Seconds in this state."),
 	INT4(xact_seconds, "Seconds in the transaction."),
-	TEXT(statement, "What its present request began with; idle in transaction: the last one's. "
-	                "NULL unless log_min_duration is set and an administrator asks."),
+	TEXT(statement, "Beginning of the current statement; if idle in transaction, of the last "
+	                "one. NULL unless log_min_duration is set and the user is one of "
+	                "admin_users."),
 };
 
 #undef TEXT
@@ -111,9 +112,11 @@ static bool next_transaction(struct cursor *cursor, void *row)
 	return false;
 }
 
-const struct show show_transactions = { .item = "TRANSACTIONS",
-	                                .next = next_transaction,
-	                                .columns = COLUMNS(transaction_columns),
-	                                .help = "Clients in a transaction: what they do, and since "
-	                                        "when.",
-	                                .argument = SHOW_OF_DATABASE };
+const struct show show_transactions = {
+	.item = "TRANSACTIONS",
+	.next = next_transaction,
+	.columns = COLUMNS(transaction_columns),
+	.help = "Clients in a transaction, with their state and how long they have been "
+		"in it.",
+	.argument = SHOW_OF_DATABASE
+};

@@ -25,20 +25,22 @@ _Static_assert(sizeof(struct waiting_row) <= ROW_SIZE_MAX, "a row is too large")
 #define INT4(field, help) COLUMN(struct waiting_row, VALUE_INT4, field, help)
 
 static const struct column waiting_columns[] = {
-	TEXT(database, "The database that it wants a server of."),
-	TEXT(user, "The user that it logged in as."),
-	INT4(place, "The client's place in the line of its pool, from 1."),
-	INT4(wait, "Seconds that it has waited."),
-	INT4(wait_us, "Microseconds of wait, beyond its whole seconds."),
-	TEXT(reason, "Why: pool full, database limit, user limit, server login, server check, "
-	             "retry after failure, paused, database paused, suspended, served next."),
-	TEXT(detail, "The limit, what is used of it, and the client that has held a server for "
-	             "longest; or who paused it, and when; or the last error; or empty."),
-	TEXT(application_name, "As the client has it."),
-	TEXT(addr, "Where the client is, or unix."),
+	TEXT(database, "Database that the client needs a server for."),
+	TEXT(user, "User that the client logged in as."),
+	INT4(place, "Position of the client in the wait queue of its pool, from 1."),
+	INT4(wait, "Seconds that the client has waited."),
+	INT4(wait_us, "Microsecond part of the waiting time (column wait has the seconds)."),
+	TEXT(reason, "Why the client waits: pool full, database limit, user limit, server "
+	             "login, server check, retry after failure, paused, database paused, "
+	             "suspended, served next."),
+	TEXT(detail, "Details of the reason: the limit, its current use, and the client that "
+	             "has held a server for the longest time; or the user who paused, and "
+	             "when; or the last error; or empty."),
+	TEXT(application_name, "application_name of the client."),
+	TEXT(addr, "IP address of the client, or unix."),
 	INT4(port, "Port of the client."),
-	TEXT(ptr, "The client's name in the log."),
-	INT4(id, "The client's id, for KILL_CLIENT."),
+	TEXT(ptr, "Identifier of the client connection in the log."),
+	INT4(id, "id of the client, for KILL_CLIENT."),
 };
 
 #undef TEXT
@@ -164,5 +166,5 @@ static bool next_waiting(struct cursor *cursor, void *row)
 const struct show show_waiting = { .item = "WAITING",
 	                           .next = next_waiting,
 	                           .columns = COLUMNS(waiting_columns),
-	                           .help = "Clients that wait for a server, for how long, and why.",
+	                           .help = "Clients that wait for a server, how long, and why.",
 	                           .argument = SHOW_OF_DATABASE };
