@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The command line: one row for each option, from which getopt's tables and the
- * help are made.
+ * The command line: one row for each option. The tables of getopt and the help
+ * text are made from the rows.
  */
 #include "pgweir/main/options.h"
 
@@ -25,28 +25,24 @@ static const struct row {
 	const char *help;
 } rows[] = {
 	{ 'd', "daemon", NULL, "run in the background (needs pidfile)" },
-	{ 'q', "quiet", NULL, "log nothing to stderr" },
-	{ 'R', "reboot", NULL,
-	  "take over from a running process, which ends; without one, just start" },
-	{ 'u', "user", "NAME",
-	  "switch to this user, whatever the setting says; with --ready, --drain and --against: "
-	  "the system user that pgweir runs as there" },
-	{ 'v', "verbose", NULL, "say more; may be given several times" },
-	{ CHECK_OPTION, "check", NULL, "load and judge the configuration, then end" },
+	{ 'q', "quiet", NULL, "do not log to stderr" },
+	{ 'R', "reboot", NULL, "take over from the running process of this configuration, if any" },
+	{ 'u', "user", "NAME", "switch to this system user; with SOCKET: the user of that pgweir" },
+	{ 'v', "verbose", NULL, "log more details; can be given several times" },
+	{ CHECK_OPTION, "check", NULL,
+	  "check the configuration file, print all problems, then exit" },
 	{ AGAINST_OPTION, "against", "SOCKET",
-	  "with --check: also what a RELOAD would change in the pgweir behind this Unix socket, "
-	  "or of this configuration file" },
+	  "with --check: also print what a RELOAD of that pgweir would change" },
 	{ READY_OPTION, "ready", "SOCKET",
-	  "say whether the pgweir behind this Unix socket, or of this configuration file, takes "
-	  "work: exit status 0 or 1" },
+	  "exit with status 0 if that pgweir accepts new work, else with 1" },
 	{ DRAIN_OPTION, "drain", "SOCKET",
-	  "send the clients of that pgweir away, all within SECONDS if given, then end" },
+	  "disconnect the clients of that pgweir, all within SECONDS, then exit" },
 	{ AS_OPTION, "as", "NAME",
-	  "with --ready and --drain: ask as this user of the console, not as pgbouncer" },
+	  "with --ready, --drain: console user to log in as (default: pgbouncer)" },
 	{ DUMP_OPTION, "dump-settings", NULL,
-	  "print all settings with all about them, or the one named behind it, then end" },
-	{ 'V', "version", NULL, "print the version, then end" },
-	{ 'h', "help", NULL, "print this, then end" },
+	  "print a description of all settings or of one, then exit" },
+	{ 'V', "version", NULL, "print the version, then exit" },
+	{ 'h', "help", NULL, "print this help, then exit" },
 };
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
 
@@ -139,7 +135,8 @@ static bool take_file(struct options *options, int count, char **words, struct e
 		return err_set(err, ERR_CONFIG, "no configuration file specified");
 	if (count > 1)
 		return err_set(err, ERR_CONFIG,
-		               "exactly one configuration file is needed, not also %s", words[1]);
+		               "only one configuration file can be given, unexpected argument %s",
+		               words[1]);
 	options->file = words[0];
 	return true;
 }
@@ -150,12 +147,12 @@ static bool take_seconds(struct options *options, int count, char **words, struc
 	int most = options->action == OPTIONS_DRAIN;
 
 	if (count > most)
-		return err_set(err, ERR_CONFIG, "%s: nothing is known to do with that",
-		               words[most]);
+		return err_set(err, ERR_CONFIG, "unexpected argument %s", words[most]);
 	if (count == 0)
 		return true;
 	if (!*words[0] || words[0][strspn(words[0], "0123456789")])
-		return err_set(err, ERR_CONFIG, "--drain takes seconds, not \"%s\"", words[0]);
+		return err_set(err, ERR_CONFIG, "--drain takes a number of seconds, not \"%s\"",
+		               words[0]);
 	options->seconds = words[0];
 	return true;
 }
@@ -164,7 +161,8 @@ static bool take_seconds(struct options *options, int count, char **words, struc
 static bool take_setting(struct options *options, int count, char **words, struct err *err)
 {
 	if (count > 1)
-		return err_set(err, ERR_CONFIG, "%s: --dump-settings takes one name", words[1]);
+		return err_set(err, ERR_CONFIG,
+		               "--dump-settings takes one name, unexpected argument %s", words[1]);
 	options->setting = count ? words[0] : NULL;
 	return true;
 }
@@ -177,7 +175,7 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 
 	*options = (struct options){ .action = OPTIONS_RUN };
 	make_tables(letters, longs);
-	optind = 0; /* begins anew, so that tests can call twice */
+	optind = 0; /* restart, so that tests can call this twice */
 	opterr = 0;
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		if (letter == '?' || letter == ':')
@@ -190,9 +188,9 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 	if (options->action == OPTIONS_DUMP)
 		return take_setting(options, argc - optind, argv + optind, err);
 	if (options->against && options->action != OPTIONS_CHECK)
-		return err_set(err, ERR_CONFIG, "option --against belongs to --check");
+		return err_set(err, ERR_CONFIG, "option --against requires --check");
 	if (options->as && !options->socket)
-		return err_set(err, ERR_CONFIG, "option --as belongs to --ready or --drain");
+		return err_set(err, ERR_CONFIG, "option --as requires --ready or --drain");
 	if (options->socket)
 		return take_seconds(options, argc - optind, argv + optind, err);
 	return take_file(options, argc - optind, argv + optind, err);
@@ -216,12 +214,15 @@ void options_print_help(FILE *out, const char *program)
 	fprintf(out,
 	        "%s is a connection pooler for PostgreSQL.\n\n"
 	        "Usage: %s [OPTION]... CONFIG_FILE\n"
-	        "       %s --ready=SOCKET|CONFIG_FILE\n"
-	        "       %s --drain=SOCKET|CONFIG_FILE [SECONDS]\n\n"
+	        "       %s --check CONFIG_FILE [--against=SOCKET]\n"
+	        "       %s --ready=SOCKET [--as=NAME]\n"
+	        "       %s --drain=SOCKET [SECONDS] [--as=NAME]\n"
+	        "       %s --dump-settings [NAME]\n\n"
 	        "Options:\n",
-	        name, name, name, name);
+	        name, name, name, name, name, name);
 	for (size_t i = 0; i < ROW_COUNT; i++)
 		print_row(out, &rows[i]);
+	fputs("\nSOCKET is the Unix socket of a running pgweir, or its configuration file.\n", out);
 }
 
 void options_print_version(FILE *out, const char *program)

@@ -80,11 +80,12 @@ static const struct {
 	{ { "-d" }, "no configuration file specified" },
 	{ { "--check" }, "no configuration file specified" },
 	{ { "--ready" }, "option --ready needs a value" },
-	{ { "--ready", "/s", "a.ini" }, "a.ini: nothing is known to do with that" },
-	{ { "--drain", "/s", "soon" }, "--drain takes seconds, not \"soon\"" },
-	{ { "--drain", "/s", "1", "2" }, "2: nothing is known to do with that" },
-	{ { "--as", "me", "a.ini" }, "option --as belongs to --ready or --drain" },
-	{ { "a.ini", "b.ini" }, "exactly one configuration file is needed, not also b.ini" },
+	{ { "--ready", "/s", "a.ini" }, "unexpected argument a.ini" },
+	{ { "--drain", "/s", "soon" }, "--drain takes a number of seconds, not \"soon\"" },
+	{ { "--drain", "/s", "1", "2" }, "unexpected argument 2" },
+	{ { "--as", "me", "a.ini" }, "option --as requires --ready or --drain" },
+	{ { "a.ini", "b.ini" },
+	  "only one configuration file can be given, unexpected argument b.ini" },
 	{ { "-x", "a.ini" }, "unknown option -x" },
 	{ { "-dx", "a.ini" }, "unknown option -x" },
 	{ { "--nonsense", "a.ini" }, "unknown option --nonsense" },
@@ -93,7 +94,7 @@ static const struct {
 	{ { "a.ini", "-u" }, "option -u needs a value" },
 	{ { "--user" }, "option --user needs a value" },
 	{ { "--against" }, "option --against needs a value" },
-	{ { "--against", "/s", "f.ini" }, "option --against belongs to --check" },
+	{ { "--against", "/s", "f.ini" }, "option --against requires --check" },
 };
 
 START_TEST(options_that_are_wrong_are_named)
@@ -149,7 +150,7 @@ START_TEST(help_and_errors_point_the_way)
 	fclose(out);
 	ck_assert_ptr_nonnull(strstr(text, "Usage: pgweir [OPTION]... CONFIG_FILE\n"));
 	ck_assert_ptr_nonnull(strstr(text, "  -u, --user=NAME      switch"));
-	ck_assert_ptr_nonnull(strstr(text, "      --check          load"));
+	ck_assert_ptr_nonnull(strstr(text, "      --check          check"));
 	free(text);
 }
 END_TEST
