@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
-"""Clients that do nothing wrong, and know what must come back.
+"""Well-behaved clients that know which results they must get.
 
-Every row that a client asks for bears a mark that nobody else has. A foreign mark, a row that is
-missing or comes twice, an answer to something else, an error without a reason, or no answer at all
-is a finding.
+Every row that a client requests has a unique mark. A mark of another client, a missing or
+duplicate row, a response to another request, an unexplained error, or no response at all is a
+finding.
 """
 
 import select
@@ -14,25 +14,26 @@ from e2e.kit.wire import (Closed, Message, Refused, Wire, bind, close, cstr, des
 
 from .scene import Actor, Disturbed, Finding
 
-# How long an answer may take. It bounds a hang; nothing is measured by it.
+# Maximum time for a response. It detects a hang; nothing is measured with it.
 PATIENCE = 60
 
-# How an operator, or the end of a backend, may end a client's connection.
+# Errors with which an operator, or the end of a backend, may end a client connection.
 ENDS = {"57P01", "08006", "57P02"}
 
-# A statement that a DO block has taken from a server is missed once. How often, run judges.
+# A statement that a DO block has removed from a server fails once. test/attack/run checks how
+# often.
 MISSING = "26000"
 
 INT8, FLOAT8 = 20, 701
 
 
 class Unit:
-    """Some messages, and the first column of the rows that answer them, in order."""
+    """Some messages, and the expected first column of the rows, in order."""
 
     def __init__(self, sent, marks, errors=()):
         self.sent = sent
         self.marks = list(marks)
-        self.errors = set(errors)  # SQLSTATEs that may come in place of the rest
+        self.errors = set(errors)  # SQLSTATEs that may replace the remaining rows
 
 
 class Honest(Actor):
@@ -48,7 +49,7 @@ class Honest(Actor):
         self.serial = 0
         self.wire = None
         self.names = {}  # statement name -> text
-        self.told = None  # the type that typed_write() was told
+        self.told = None  # the type that Describe reported to typed_write()
         self.may_be_canceled = False
 
     # -- the connection -----------------------------------------------------------------------
@@ -57,7 +58,7 @@ class Honest(Actor):
         self.names = {}
         self.told = None
         self.own = f"own-{self.number}-{self.mark()}"
-        # With nothing but application_name to be set, that travels with the first statement.
+        # If only application_name must be set, it is sent together with the first statement.
         more = {"options": f"-c attack.own={self.own}"} if self.has_own_parameter else {}
         wire = Wire(self.scene.weir.address, PATIENCE)
         try:
@@ -98,10 +99,10 @@ class Honest(Actor):
         self.serial += 1
         return f"m{self.number}.{self.serial}"
 
-    # -- saying and hearing -------------------------------------------------------------------
+    # -- sending and reading ------------------------------------------------------------------
 
     def say(self, sent):
-        """In one piece mostly; else in pieces that end anywhere."""
+        """Sends in one piece most of the time, otherwise in pieces that end anywhere."""
         try:
             if self.rng.random() < 0.8:
                 self.wire.send(sent)
@@ -111,10 +112,10 @@ class Honest(Actor):
                 self.wire.send(sent[:cut])
                 sent = sent[cut:]
         except OSError:
-            pass  # why, is read by hear()
+            pass  # hear() reads the reason
 
     def hear(self):
-        """All up to ReadyForQuery."""
+        """Reads all messages up to ReadyForQuery."""
         messages, is_within = [], False
         try:
             while not messages or messages[-1].type != "Z":
@@ -136,7 +137,7 @@ class Honest(Actor):
         return Finding(f"ended with {fields}")
 
     def judge(self, units, messages):
-        """The marks must be those of the units, in order; all of them where no error came."""
+        """The marks must be those of the units, in order, and complete if there was no error."""
         wanted = [mark for unit in units for mark in unit.marks]
         allowed = {state for unit in units for state in unit.errors}
         if self.may_be_canceled:
@@ -159,13 +160,13 @@ class Honest(Actor):
         return [unit.sent[:300] for unit in units[:5]]
 
     def ask(self, *units):
-        """Units of which the last one ends with a Sync or is a Query."""
+        """Sends units; the last one must end with a Sync or be a Query."""
         self.say(b"".join(unit.sent for unit in units))
         messages = self.hear()
         errors = self.judge(units, messages)
         return messages, errors
 
-    # -- what is asked ------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------
 
     def simple(self):
         mark = self.mark()
@@ -203,7 +204,7 @@ class Honest(Actor):
         name = f"s{self.rng.randrange(8)}"
         sent = b""
         if self.names.get(name) != text:
-            # Closed first, so that it cannot be taken.
+            # Closed first, so that the name is free.
             sent = close("S", name) + parse(text, name)
             self.names[name] = text
         return Unit(sent + bind((mark,), name) + execute(), [mark])
@@ -224,7 +225,7 @@ class Honest(Actor):
         self.pipeline(400)
 
     def failing_pipeline(self):
-        """What stands behind the failure is skipped, and its names are not there."""
+        """Messages after the failure are skipped, and their names do not exist."""
         before = dict(self.names)
         units = self.batch()
         at = self.rng.randrange(len(units) + 1)
@@ -235,7 +236,7 @@ class Honest(Actor):
         self.forget_doubtful(before)
 
     def forget_doubtful(self, before):
-        """After an error: which names are there, only the server's answers tell."""
+        """After an error, only the server's responses show which names exist."""
         doubtful = sorted(name for name in set(before) | set(self.names)
                           if before.get(name) != self.names.get(name))
         if doubtful:
@@ -244,7 +245,7 @@ class Honest(Actor):
             self.names.pop(name, None)
 
     def several_syncs(self):
-        """Batches in flight: the answers come in order, one ReadyForQuery each."""
+        """Several batches in flight: responses arrive in order, one ReadyForQuery each."""
         before = dict(self.names)
         batches = [[*self.batch(3), Unit(sync(), [])] for _ in range(self.rng.randint(2, 5))]
         self.say(b"".join(unit.sent for batch in batches for unit in batch))
@@ -252,7 +253,7 @@ class Honest(Actor):
             self.forget_doubtful(before)
 
     def portals(self):
-        """A portal is read in two goes, within a transaction."""
+        """Reads a portal in two parts, within a transaction."""
         mark = self.mark()
         self.ask(Unit(query("BEGIN"), []))
         self.ask(Unit(parse("SELECT $1::text FROM generate_series(1, 7)") + bind((mark,), "", "p")
@@ -288,7 +289,7 @@ class Honest(Actor):
             raise Finding(f"a row of {size} bytes came as {len(row.body)}")
 
     def copy_in(self):
-        """Good, given up, or failing in the middle; simple or extended."""
+        """Successful, canceled by the client, or failing in the middle; simple or extended."""
         marks = [self.mark() for _ in range(self.rng.randint(1, 50))]
         lines = b"".join(message("d", f"{mark}\n".encode()) for mark in marks)
         text = "COPY written (mark) FROM STDIN"
@@ -325,7 +326,7 @@ class Honest(Actor):
         self.sure(marks, how == "COMMIT")
 
     def write_at_once(self):
-        """The whole transaction in one packet."""
+        """Sends the whole transaction in one packet."""
         marks = [self.mark() for _ in range(3)]
         self.unsure(marks)
         insert = b"".join(parse("INSERT INTO written VALUES ($1)") + bind((mark,)) + execute()
@@ -340,9 +341,10 @@ class Honest(Actor):
         self.scene.ledger.sure(marks, is_there)
 
     def typed_write(self):
-        """Types are left open, told by Describe, and the value is sent in binary as told.
+        """Types are unspecified, Describe reports them, and the value is sent in binary
+        accordingly.
 
-        The column's type changes under it. What is written must be what was sent, or an error.
+        The column's type changes concurrently. The written value must be the one sent, or an error.
         """
         text = "INSERT INTO typed (mark, v) VALUES ($1, $2)"
         name = "typed"
@@ -378,12 +380,14 @@ class Honest(Actor):
             self.scene.count("reads of a changing table")
 
     def cancel(self):
-        """A slow statement, and a cancel request: nobody else may be hit."""
+        """A slow statement and a cancel request, which must not cancel another client's statement.
+        """
         self.say(query("SELECT pg_sleep(60)"))
         self.may_be_canceled = True
         try:
             while not self.wire.buffer and not select.select([self.wire.sock], [], [], 0.1)[0]:
-                send_cancel(self.scene.weir.address, self.wire.key)  # one may come too early
+                # A cancel request may arrive too early.
+                send_cancel(self.scene.weir.address, self.wire.key)
             messages = self.hear()
             if not any(got.type == "E" and got.fields["C"] == "57014" for got in messages):
                 raise Finding(f"not canceled: {[got.type for got in messages]}")
@@ -392,7 +396,7 @@ class Honest(Actor):
             self.may_be_canceled = False
 
     def late_cancel(self):
-        """A cancel request that races with the end of its statement may hit this client only."""
+        """A cancel request that races with the end of its statement may affect this client only."""
         self.say(query(f"SELECT '{self.mark()}'"))
         send_cancel(self.scene.weir.address, self.wire.key)
         self.may_be_canceled = True
@@ -404,7 +408,7 @@ class Honest(Actor):
             self.may_be_canceled = False
 
     def vanish(self):
-        """Leaves in the middle of whatever it is."""
+        """Disconnects at a random point of a request."""
         units = self.batch()
         sent = b"".join(unit.sent for unit in units) + self.rng.choice((b"", sync()))
         if self.rng.random() < 0.3:
@@ -421,15 +425,15 @@ class Honest(Actor):
              + [forget_all, cancel, late_cancel, vanish])
 
 
-# Several clients use them, so that statements are shared, and some are too many for a server.
+# Several clients use these texts, so statements are shared, and there are too many for one server.
 TEXTS = [f"SELECT $1::text{tail}" for tail in ("", " WHERE true", " LIMIT 1", ", 1", ", now()")]
 
 
 class InSession(Actor):
-    """A client that leaves much behind while its database is in session mode.
+    """A client that leaves much session state behind while its database is in session mode.
 
-    The mode changes under it, before it leaves or after. No other client may find any of it. In
-    transaction mode it leaves nothing: what is left there is there for the next one.
+    The mode changes concurrently, before it disconnects or after. No other client may find any of
+    the state. In transaction mode it leaves nothing: the next client would find it.
     """
 
     def __init__(self, scene, number):
@@ -460,7 +464,7 @@ class InSession(Actor):
         self.scene.count("sessions")
 
     def look(self, wire):
-        """The first statement of a client must find nothing of anybody's."""
+        """The first statement of a client must find no state of another client."""
         result = wire.query("SELECT to_regclass('pg_temp.left_behind') IS NULL,"
                             " coalesce(current_setting('attack.left', true), ''),"
                             " current_setting('statement_timeout'), (SELECT count(*)"
@@ -474,11 +478,11 @@ class InSession(Actor):
 
 
 class Ledger:
-    """What must be in the tables at the end."""
+    """Expected contents of the tables at the end."""
 
     def __init__(self, lock):
         self._lock = lock
-        self._written = {}  # mark -> True, False, or None where nobody can tell
+        self._written = {}  # mark -> True, False, or None if unknown
         self._typed = {}
 
     def unsure(self, marks):
@@ -494,7 +498,7 @@ class Ledger:
             self._typed[mark] = value
 
     def compare(self, postgres):
-        """Yields what differs."""
+        """Yields the differences."""
         found = dict(postgres.query("SELECT mark, count(*) FROM written GROUP BY mark"))
         for mark, is_there in self._written.items():
             number = found.pop(mark, 0)

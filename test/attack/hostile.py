@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: ISC
-"""Peers that mean harm: strangers at the door, clients that are logged in, a PostgreSQL that lies.
+"""Hostile peers: clients without a password, logged-in clients, a PostgreSQL that sends wrong
+messages.
 
-None of them may see a row that is not theirs, and none may disturb the honest ones: those judge.
+None of them may see a row of another client, and none may disturb the honest clients, which check
+their results.
 """
 
 import os
@@ -19,7 +21,7 @@ SHORT = 20  # seconds that a hostile peer waits for an answer
 
 
 class Stranger(Actor):
-    """Somebody without a password. Never gets further than an error."""
+    """A client without a password. It must never get more than an error."""
 
     pause = 0.01
 
@@ -43,7 +45,7 @@ class Stranger(Actor):
 
     @staticmethod
     def read_all(wire):
-        """The messages that came, as bytes; what is none is one piece."""
+        """The received messages, as bytes; bytes that are no message are one piece."""
         raw = wire.buffer
         try:
             while True:
@@ -87,7 +89,7 @@ class Stranger(Actor):
         wire.send(startup(user="plain_user", options=text))
 
     def encrypted(self, wire):
-        """Bytes in the clear behind a request for encryption."""
+        """Plain-text bytes after a request for encryption."""
         code = self.rng.choice((SSL_REQUEST, GSSENC_REQUEST))
         wire.send(special(code) + self.rng.choice((b"", startup(user="alice"), os.urandom(50))))
 
@@ -100,7 +102,7 @@ class Stranger(Actor):
         wire.send(message("p", cstr(self.rng.choice(("", "wrong", "x" * 60000)))))
 
     def sasl(self, wire):
-        """SCRAM, bent: without a nonce, with a foreign name, with noise."""
+        """Malformed SCRAM: without a nonce, with another user's name, with random bytes."""
         wire.startup("scram_user")
         wire.read()
         first = Scram("guessed").first()
@@ -141,7 +143,7 @@ class Stranger(Actor):
 
 
 class Abuser(Actor):
-    """Somebody who is logged in, has the servers of others, and says what no driver says."""
+    """A logged-in client that shares servers with others and sends what no driver sends."""
 
     pause = 0.02
 
@@ -150,7 +152,7 @@ class Abuser(Actor):
             with Wire(self.scene.weir.address, SHORT).login("alice", "app") as wire:
                 attack = self.rng.choice(self.attacks)
                 attack(self, wire)
-                # Leaving at once would cost the server, and with it what was done to it.
+                # Disconnecting at once would close the server, and with it the manipulated state.
                 if attack in self.orderly:
                     wire.send(sync(), query("SELECT 'own' AS the_end"))
                     self.judge(self.until_the_end(wire))
@@ -175,11 +177,11 @@ class Abuser(Actor):
                 raise Finding(f"a foreign row: {got.row}")
 
     def ours(self):
-        """A name such as ours are, as far as somebody can guess."""
+        """A guess of a statement name that pgweir uses on servers."""
         return f'"PGBOUNCER_{self.rng.randint(0, 60)}"'
 
     def replace_statements(self, wire):
-        """Another text under a name that may be a statement of others."""
+        """Another text with a name that may belong to a statement of other clients."""
         name = self.ours()
         wire.send(query(f"SELECT 'own'; DEALLOCATE {name}"),
                   query(f"SELECT 'own'; PREPARE {name} AS SELECT 'stolen'"))
@@ -199,7 +201,7 @@ class Abuser(Actor):
         wire.send(bind(("own",), name), execute(), sync(), describe("S", name), sync())
 
     def soup(self, wire):
-        """Good messages in any order."""
+        """Valid messages in random order."""
         parts = [query("SELECT 'own'"), parse("SELECT 'own'"), bind(), execute(), sync(),
                  describe("S", ""), message("c"), message("d", b"x\n"), message("f", b"no\0"),
                  message("H"), query(""), parse("COPY soup FROM STDIN"), message("C", b"S\0"),
@@ -216,7 +218,7 @@ class Abuser(Actor):
                                                             0x80000000, 0xffffffff))) + b"x" * 99)
 
     def unfinished(self, wire):
-        """Begins what must be understood whole, and never ends it."""
+        """Begins a message that must be complete before it is processed, and never ends it."""
         begin = self.rng.choice((b"P", b"Q", b"B")) + struct.pack("!I", 300_000_000)
         wire.send(begin + self.rng.choice((b"name\0", b"/* ")) + b"x" * 500_000)
 
@@ -229,7 +231,7 @@ class Abuser(Actor):
 
 
 class Liar(Actor):
-    """A PostgreSQL that says what it likes, and clients that it serves."""
+    """A PostgreSQL that sends arbitrary messages, and its clients."""
 
     pause = 0.02
 
@@ -241,12 +243,12 @@ class Liar(Actor):
                 wire.sock.shutdown(socket.SHUT_WR)
                 wire.read_to_end()
         except (Closed, Refused, ConnectionError, AssertionError, ValueError, struct.error):
-            pass  # it was told lies
+            pass  # it got wrong messages
         self.scene.count("lies")
 
 
 def liar_script(rng):
-    """What the server side of a Liar does with one connection."""
+    """What the server side of a Liar does with a connection."""
 
     def some(channel):
         text = "y" * rng.choice((1, 100, 9000))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Those who may do anything: an administrator, a DBA who changes tables, a PostgreSQL that ends backends."""
+"""Privileged actors: an administrator, a DBA who changes tables, a PostgreSQL that ends backends.
+"""
 
 import psycopg
 
@@ -7,7 +8,7 @@ from .scene import Actor
 
 
 class Administrator(Actor):
-    """Reloads, commands, take-overs. What clients may notice of each is in honest.py, ENDS."""
+    """Reloads, commands, take-overs. ENDS in honest.py lists what clients may notice of each."""
 
     pause = 0.2
 
@@ -63,7 +64,7 @@ class Administrator(Actor):
 
 
 class Architect(Actor):
-    """Changes tables under the statements of others."""
+    """Changes tables while statements of other clients use them."""
 
     pause = 0.3
 
@@ -79,7 +80,7 @@ class Architect(Actor):
                 self.scene.count("changes of tables")
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected,
                 psycopg.OperationalError):
-            pass  # in the way of others, or ended by the Reaper
+            pass  # blocks other clients, or is ended by the Reaper
 
 
 class Reaper(Actor):

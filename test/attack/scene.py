@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: ISC
-"""What all actors of the attack share: the servers, the seed, the findings and the counts."""
+"""State shared by all actors of the attack: servers, seed, findings and counts."""
 
 import random
 import threading
 
 
 class Disturbed(Exception):
-    """The connection ended for a reason that the attack itself has made."""
+    """The connection ended for a reason caused by the attack itself."""
 
 
 class Finding(Exception):
@@ -14,10 +14,10 @@ class Finding(Exception):
 
 
 class Scene:
-    """The pooler, PostgreSQL, and what the actors say of them.
+    """The pooler, PostgreSQL, and the findings of the actors.
 
-    Every actor is a thread with a random generator of its own, made from the seed and its name, so
-    that its choices can be repeated; what the scheduler makes of them cannot.
+    Every actor is a thread with its own random generator, seeded from the seed and its name, so its
+    choices can be repeated; the scheduling of the threads cannot.
     """
 
     def __init__(self, weir, postgres, seed):
@@ -45,7 +45,7 @@ class Scene:
 
 
 class Actor(threading.Thread):
-    """Takes one step after the other until the scene is over. A failure of a step is a finding."""
+    """Performs one step after the other until the scene ends. A failed step is a finding."""
 
     pause = 0  # seconds between two steps
 
@@ -61,7 +61,7 @@ class Actor(threading.Thread):
                 if self.pause:
                     self.scene.is_over.wait(self.pause)
             self.leave()
-        except Exception as failure:  # the main thread judges
+        except Exception as failure:  # the main thread checks it
             self.scene.find(self.name, f"{type(failure).__name__}: {failure}")
 
     def step(self):
