@@ -56,7 +56,7 @@ const struct show *talk_rows(const struct talk *talk);
 
 extern const struct show show_names, show_changeable_names, show_type, show_values;
 
-/* ---- commands: commands.c, commands_wait.c ---- */
+/* ---- commands: the table in commands.c, those that wait in commands_wait.c ---- */
 
 enum outcome {
 	OUTCOME_DONE,   /* session->tag says it, or the command's own word */
@@ -93,10 +93,17 @@ const char *command_argument_name(enum command_argument argument);
 /* The one that is meant; NULL: none. */
 const struct command *command_find(const struct words *words);
 
+/* ---- those that wait: commands_wait.c ---- */
+
 enum outcome command_pause(struct console_session *session, struct err *err);
 enum outcome command_suspend(struct console_session *session, struct err *err);
 enum outcome command_wait_close(struct console_session *session, struct err *err);
 enum outcome command_drain(struct console_session *session, struct err *err);
+
+/* Nothing is waited for any more. */
+void commands_wait_stop(struct console_session *session);
+
+/* ---- what commands share: command.c ---- */
 
 /*
  * The database that the words name, made by `*` if need be; NULL in *database when
@@ -104,14 +111,12 @@ enum outcome command_drain(struct console_session *session, struct err *err);
  */
 bool command_database(struct console_session *session, const char *verb, struct database **database,
                       struct err *err);
+
 /* For struct hold: "PAUSE by admin@127.0.0.1", in `by`. */
 const char *command_by(const struct console_session *session, const char *command,
                        char by[HOLD_BY_SIZE]);
 
 bool command_not_paused(struct console_session *session, struct err *err);
-
-/* Nothing is waited for any more. */
-void waiting_stop(struct console_session *session);
 
 /* ---- requests: request.c ---- */
 
@@ -127,17 +132,6 @@ struct request {
 	struct column column; /* of show_setting */
 };
 
-bool request_read(struct bytes text, struct request *request, struct err *err);
-
-/* Whether it is nothing but small talk, or empty. */
-bool request_read_talk(struct bytes text, struct request *request);
-
-/* What may have been meant by a text that was not understood, as a sentence; "": no idea. */
-void request_suggest(struct bytes text, char *out, size_t size);
-
-/* What the log has of a text that was not understood and may have a password in it; else "". */
-void request_hide(struct bytes text, char *out, size_t size);
-
 /* Whether it can be answered: what it names is there. */
 bool request_check(const struct request *request, const struct console_session *session,
                    struct err *err);
@@ -151,11 +145,29 @@ struct show_asked request_asked(const struct request *request);
 /* Its tag, if what it does has no other. */
 const char *request_tag(const struct request *request);
 
-/* ---- sessions: session.c, simple.c, extended.c ---- */
+/* ---- reading them: request_read.c ---- */
+
+bool request_read(struct bytes text, struct request *request, struct err *err);
+
+/* Whether it is nothing but small talk, or empty. */
+bool request_read_talk(struct bytes text, struct request *request);
+
+/* What may have been meant by a text that was not understood, as a sentence; "": no idea. */
+void request_suggest(struct bytes text, char *out, size_t size);
+
+/* What the log has of a text that was not understood and may have a password in it; else "". */
+void request_hide(struct bytes text, char *out, size_t size);
+
+/*
+ * ---- sessions ----
+ *
+ *   console.c --> session_door.c --> simple.c, extended.c --> session_run.c --> session.c
+ *                                            \--> request_read.c --> commands.c --/
+ */
 
 /* One execution of a request. */
 struct portal {
-	UT_hash_handle hh; /* by name, in extended.c */
+	UT_hash_handle hh; /* by name */
 	struct request request;
 	uint32_t binary; /* columns that are wanted in binary */
 	bool is_started, is_ended;
@@ -182,7 +194,12 @@ enum session_state {
 	SESSION_MUTE     /* the daemon ends: no answer any more */
 };
 
-struct prepared; /* extended.c */
+/* A named statement. */
+struct prepared {
+	UT_hash_handle hh; /* by name */
+	struct request request;
+	char name[];
+};
 
 struct console_session {
 	struct console *console;
@@ -205,8 +222,13 @@ struct console_session {
 	char logged[768]; /* what the log has in place of its words; "": those */
 };
 
+/* ---- session.c ---- */
+
 /* Whether who asks is the user that we run as, by the Unix socket, and may do everything. */
 bool session_is_owner(const struct console_session *session);
+
+/* Whether it has the right to see what a SHOW shows; of anything else it may ask. */
+bool session_may_see(const struct console_session *session, const struct request *request);
 
 /* A NOTICE that goes out before the answer. */
 void session_notice(struct console_session *session, const char *text, const char *detail);
@@ -214,20 +236,58 @@ void session_notice(struct console_session *session, const char *text, const cha
 /* An ERROR answers what runs; up to Sync nothing counts any more. */
 void session_fail(struct console_session *session, const struct err *err);
 
-/* Whether it has the right to see what a SHOW shows; of anything else it may ask. */
-bool session_may_see(const struct console_session *session, const struct request *request);
-
-/* Runs a portal for `row_limit` rows (0 = all). false: the session is gone. */
-bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit);
-
 /* What runs was done. */
 void session_complete(struct console_session *session);
 
 /* The answer is whole, but we are in somebody else's callback: goes on in the next turn. */
 void session_later(struct console_session *session);
 
-struct portal *portal_new(const char *name, const struct request *request);
-void portal_free(struct portal **portal);
+/* Rows of the portal that runs, as many as may be sent in this turn. */
+void session_add_rows(struct console_session *session);
+
+/* The reader takes bytes again. */
+void session_on_writable(struct console_session *session);
+
+/* Hands what there is to the client. false: the client takes no more now. */
+bool session_flush(struct console_session *session);
+
+/* The same, and says whether the next message may come. The last to touch the session. */
+bool session_settle(struct console_session *session);
+
+/* ---- statements and portals: session_portals.c ---- */
+
+/* NULL: there is none of that name. */
+struct prepared *session_find_statement(const struct console_session *session, const char *name);
+struct portal *session_find_portal(const struct console_session *session, const char *name);
+
+/* In place of the one that has the name. false: no memory. */
+bool session_add_statement(struct console_session *session, const char *name,
+                           const struct request *request);
+
+/* None has the name. false: no memory. */
+bool session_add_portal(struct console_session *session, const char *name,
+                        const struct request *request, uint32_t binary);
+
+void session_drop_statement(struct console_session *session, const char *name);
+void session_drop_statements(struct console_session *session);
+
+/* The portal that runs stays. */
+void session_drop_portal(struct console_session *session, struct portal *portal);
+void session_drop_portals(struct console_session *session);
+
+/* The session ends: all of them, those that run too. */
+void session_drop_all(struct console_session *session);
+
+/* A portal of no table: that of a Query. NULL: no memory. */
+struct portal *session_portal_new(const char *name, const struct request *request);
+void session_portal_free(struct portal **portal);
+
+/* ---- session_run.c ---- */
+
+/* Runs a portal for `row_limit` rows (0 = all). false: the session is gone. */
+bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit);
+
+/* ---- simple.c, extended.c ---- */
 
 /* The body of a Query. false: the session is gone. */
 bool simple_query(struct console_session *session, struct bytes body);
@@ -235,8 +295,10 @@ bool simple_query(struct console_session *session, struct bytes body);
 /* Messages of the extended protocol. false: not one of them. */
 bool extended_message(struct console_session *session, char type, struct bytes body,
                       bool *is_alive);
-void extended_forget(struct console_session *session, const char *statement); /* NULL = all */
-void extended_done(struct console_session *session);
+
+/* ---- session_door.c ---- */
+
+extern const struct console_door session_door;
 
 /* ---- the console ---- */
 
@@ -248,9 +310,11 @@ struct console {
 	usec_t ticked_at;
 };
 
-extern const struct console_door session_door;
-
 /* Ends a PAUSE of everything and a SUSPEND. */
-void console_resume(const struct console *console);
+static inline void console_resume(const struct console *console)
+{
+	console->with.go_on(console->with.arg);
+	pools_resume(console->with.pools, NULL);
+}
 
 #endif

@@ -30,37 +30,6 @@ static bool is_shutting_down(const struct console_session *session)
 	return session->console->with.is_shutting_down(session->console->with.arg);
 }
 
-bool command_not_paused(struct console_session *session, struct err *err)
-{
-	return !pools_are_held(pools_of(session)) ||
-	       err_set(err, ERR_STATE, "already suspended/paused");
-}
-
-bool command_database(struct console_session *session, const char *verb, struct database **database,
-                      struct err *err)
-{
-	const struct words *words = words_of(session);
-
-	*database = NULL;
-	if (words->count < 2)
-		return true;
-	if (strcmp(words->argument, CONFIG_CONSOLE_DATABASE) == 0)
-		return err_set(err, ERR_STATE, "cannot %s admin db: %s", verb, words->argument);
-	*database = pools_database(pools_of(session), words->argument);
-	return *database || err_set(err, ERR_NO_DATABASE, "no such database: %s", words->argument);
-}
-
-const char *command_by(const struct console_session *session, const char *command,
-                       char by[HOLD_BY_SIZE])
-{
-	const struct client *client = session->client;
-	char buffer[ADDRESS_TEXT_SIZE];
-
-	snprintf(by, HOLD_BY_SIZE, "%s by %.63s@%s", command, client_user(client),
-	         address_format_host(&client->peer, buffer, sizeof(buffer)));
-	return by;
-}
-
 /* ---- databases ---- */
 
 /* Whether there is something for RESUME to end. */

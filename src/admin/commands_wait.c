@@ -85,7 +85,7 @@ static const char *const endings[] = {
 
 static bool watch_is_done(struct pools_watch *watch) { return is_done(session_of(watch)); }
 
-void waiting_stop(struct console_session *session)
+void commands_wait_stop(struct console_session *session)
 {
 	struct waiting *waiting = &session->waiting;
 

@@ -12,12 +12,6 @@
 
 #include "pgweir/base/banned.h"
 
-void console_resume(const struct console *console)
-{
-	console->with.go_on(console->with.arg);
-	pools_resume(console->with.pools, NULL);
-}
-
 /* ---- statistics ---- */
 
 static void tell_averages(const struct console *console, usec_t now)

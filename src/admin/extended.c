@@ -22,100 +22,6 @@
 #define PORTALS_MAX 100
 #define NAME_MAX_SIZE 256
 
-struct prepared {
-	UT_hash_handle hh;
-	struct request request;
-	char name[];
-};
-
-/* ---- statements and portals ---- */
-
-static const struct hash_key *table_secret(const struct console_session *session)
-{
-	return &session->console->with.pools->secret;
-}
-
-static struct prepared *statement_find(struct console_session *session, const char *name)
-{
-	struct prepared *statement;
-
-	TABLE_FIND_STR(hh, table_secret(session), session->statements, name, statement);
-	return statement;
-}
-
-static struct portal *portal_find(struct console_session *session, const char *name)
-{
-	struct portal *portal;
-
-	TABLE_FIND_STR(hh, table_secret(session), session->portals, name, portal);
-	return portal;
-}
-
-static void drop_statement(struct console_session *session, struct prepared *statement)
-{
-	if (!statement)
-		return;
-	HASH_DEL(session->statements, statement);
-	free(statement);
-}
-
-/* The one that runs is let be. */
-static void drop_portal(struct console_session *session, struct portal *portal)
-{
-	if (!portal || portal == session->portal)
-		return;
-	HASH_DEL(session->portals, portal);
-	portal_free(&portal);
-}
-
-static void drop_portals(struct console_session *session)
-{
-	struct portal *portal, *next;
-
-	HASH_ITER (hh, session->portals, portal, next)
-		drop_portal(session, portal);
-}
-
-struct portal *portal_new(const char *name, const struct request *request)
-{
-	size_t size = strlen(name) + 1;
-	struct portal *portal = calloc(1, sizeof(*portal) + size);
-
-	if (!portal)
-		return NULL;
-	memcpy(portal->name, name, size);
-	portal->request = *request;
-	return portal;
-}
-
-void portal_free(struct portal **portal)
-{
-	if (!*portal)
-		return;
-	cursor_end(&(*portal)->cursor);
-	free(*portal);
-	*portal = NULL;
-}
-
-void extended_forget(struct console_session *session, const char *name)
-{
-	struct prepared *statement, *next;
-
-	if (name) {
-		drop_statement(session, statement_find(session, name));
-		return;
-	}
-	HASH_ITER (hh, session->statements, statement, next)
-		drop_statement(session, statement);
-}
-
-void extended_done(struct console_session *session)
-{
-	session->portal = NULL;
-	extended_forget(session, NULL);
-	drop_portals(session);
-}
-
 /* ---- messages: each fills *err and returns false when it fails ---- */
 
 static bool broken(struct err *err) { return err_set(err, ERR_PROTOCOL, "bad packet"); }
@@ -130,8 +36,8 @@ static bool fits(const char *name, unsigned int count, unsigned int limit, struc
 static bool on_parse(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct parse_fields fields;
+	const struct prepared *statement;
 	struct request request;
-	struct prepared *statement;
 
 	if (fields_parse(body, &fields) != WIRE_OK)
 		return broken(err);
@@ -144,17 +50,12 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	}
 	if (!fits(fields.statement, HASH_COUNT(session->statements), STATEMENTS_MAX, err))
 		return false;
-	statement = statement_find(session, fields.statement);
+	statement = session_find_statement(session, fields.statement);
 	if (statement && *fields.statement)
 		return err_set(err, ERR_STATEMENT_TWICE, "prepared statement \"%s\" already exists",
 		               fields.statement);
-	drop_statement(session, statement);
-	statement = calloc(1, sizeof(*statement) + strlen(fields.statement) + 1);
-	if (!statement)
+	if (!session_add_statement(session, fields.statement, &request))
 		return err_set(err, ERR_MEMORY, "out of memory");
-	memcpy(statement->name, fields.statement, strlen(fields.statement) + 1);
-	statement->request = request;
-	TABLE_ADD_STR(hh, table_secret(session), session->statements, statement->name, statement);
 	message_parse_complete(&session->out);
 	return true;
 }
@@ -184,30 +85,27 @@ static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_
 static bool on_bind(struct console_session *session, struct bytes body, struct err *err)
 {
 	struct bind_fields fields;
-	struct prepared *statement;
+	const struct prepared *statement;
 	struct portal *portal;
 	uint32_t binary;
 
 	if (fields_bind(body, &fields) != WIRE_OK)
 		return broken(err);
-	statement = statement_find(session, fields.statement);
+	statement = session_find_statement(session, fields.statement);
 	if (!statement)
 		return err_set(err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist",
 		               fields.statement);
 	if (fields.parameters.left)
 		return err_set(err, ERR_UNSUPPORTED, "the console takes no parameters");
-	portal = portal_find(session, fields.portal);
+	portal = session_find_portal(session, fields.portal);
 	if (portal && *fields.portal)
 		return err_set(err, ERR_STATE, "portal \"%s\" already exists", fields.portal);
 	if (!read_formats(&fields, request_columns(&statement->request).count, &binary, err) ||
 	    !fits(fields.portal, HASH_COUNT(session->portals), PORTALS_MAX, err))
 		return false;
-	drop_portal(session, portal);
-	portal = portal_new(fields.portal, &statement->request);
-	if (!portal)
+	session_drop_portal(session, portal);
+	if (!session_add_portal(session, fields.portal, &statement->request, binary))
 		return err_set(err, ERR_MEMORY, "out of memory");
-	portal->binary = binary;
-	TABLE_ADD_STR(hh, table_secret(session), session->portals, portal->name, portal);
 	message_bind_complete(&session->out);
 	return true;
 }
@@ -230,13 +128,13 @@ static bool on_describe(struct console_session *session, struct bytes body, stru
 	if (fields_names('D', body, body.count, &names) != WIRE_OK)
 		return broken(err);
 	if (names.target == 'S') {
-		statement = statement_find(session, names.statement);
+		statement = session_find_statement(session, names.statement);
 		if (!statement)
 			return err_set(err, ERR_STATEMENT_NAME,
 			               "prepared statement \"%s\" does not exist", names.statement);
 		message_parameter_types(&session->out, NULL, 0);
 	} else {
-		portal = portal_find(session, names.portal);
+		portal = session_find_portal(session, names.portal);
 		if (!portal)
 			return no_portal(names.portal, err);
 	}
@@ -255,9 +153,9 @@ static bool on_close(struct console_session *session, struct bytes body, struct 
 	if (fields_names('C', body, body.count, &names) != WIRE_OK)
 		return broken(err);
 	if (names.target == 'S')
-		drop_statement(session, statement_find(session, names.statement));
+		session_drop_statement(session, names.statement);
 	else
-		drop_portal(session, portal_find(session, names.portal));
+		session_drop_portal(session, session_find_portal(session, names.portal));
 	message_close_complete(&session->out);
 	return true;
 }
@@ -277,7 +175,7 @@ static bool on_execute(struct console_session *session, struct bytes body, bool 
 
 	if (fields_execute(body, &name, &limit) != WIRE_OK)
 		return broken(err);
-	portal = portal_find(session, name);
+	portal = session_find_portal(session, name);
 	if (!portal)
 		return no_portal(name, err);
 	session->console->source.own.query_count++;
@@ -290,7 +188,7 @@ static void on_sync(struct console_session *session)
 {
 	session->is_skipping = false;
 	if (session->status == 'I')
-		drop_portals(session);
+		session_drop_portals(session);
 	message_ready(&session->out, session->status);
 }
 

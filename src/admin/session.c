@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A session: one client of the console, from its welcome to its end.
+ * A session, one client of the console: its answers.
  *
- *   READY --message--> [ROWS | WAITING] --> answer whole --> FULL --room--> READY
+ *   READY --message--> [ROWS | WAITING] --> answer whole --> FULL --writable--> READY
  *
- * Hard here: nothing may pile up. While the reader has no room no row is made and
- * no further message is taken; while it has room, a turn makes no more than
+ * Hard here: nothing may pile up. While the client takes no bytes, no row is made and
+ * no further message is read; while it takes them, a turn makes no more than
  * TURN_SIZE bytes, so that nobody else is kept waiting. Whatever is answered from
  * within somebody else's callback goes on in a turn of its own.
  */
@@ -13,10 +13,8 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "pgweir/base/version.h"
 #include "pgweir/pgwire/message.h"
 
 #include "pgweir/base/banned.h"
@@ -45,7 +43,7 @@ static void end_answer(struct console_session *session)
 	session->portal = NULL;
 	if (!session->is_simple)
 		return;
-	portal_free(&session->simple);
+	session_portal_free(&session->simple);
 	session->is_simple = false;
 	message_ready(&session->out, session->status);
 }
@@ -103,8 +101,7 @@ void session_complete(struct console_session *session)
 
 /* ---- going on ---- */
 
-/* Hands what there is to the client. false: it has no room for more. */
-static bool flush(struct console_session *session)
+bool session_flush(struct console_session *session)
 {
 	struct client *client = session->client;
 	bool has_space;
@@ -118,10 +115,9 @@ static bool flush(struct console_session *session)
 	return has_space;
 }
 
-/* Sends, and says whether the next message may come. The last to touch the session. */
-static bool settle(struct console_session *session)
+bool session_settle(struct console_session *session)
 {
-	bool has_space = flush(session);
+	bool has_space = session_flush(session);
 
 	if (!buf_ok(&session->out)) {
 		client_console_end(session->client, "out of memory");
@@ -139,7 +135,7 @@ static void go_on(struct console_session *session)
 {
 	struct client *client = session->client;
 
-	if (session->state != SESSION_READY && settle(session))
+	if (session->state != SESSION_READY && session_settle(session))
 		client_console_next(client);
 }
 
@@ -180,8 +176,7 @@ static bool add_piece(struct console_session *session)
 	return true;
 }
 
-/* As many rows as there is room for, in this turn. */
-static void add_rows(struct console_session *session)
+void session_add_rows(struct console_session *session)
 {
 	size_t count = 0;
 
@@ -189,8 +184,8 @@ static void add_rows(struct console_session *session)
 		count += session->out.count;
 		if (!buf_ok(&session->out))
 			break;
-		if (!flush(session))
-			break; /* room() comes */
+		if (!session_flush(session))
+			break; /* on_writable() comes */
 		if (count >= TURN_SIZE) {
 			session_later(session);
 			break;
@@ -205,76 +200,20 @@ static void on_turn(struct timer *timer)
 	struct console_session *session = OWNER_OF(timer, struct console_session, turn);
 
 	if (session->state == SESSION_ROWS)
-		add_rows(session);
+		session_add_rows(session);
 	go_on(session);
 }
 
-static void on_writable(struct console_session *session)
+void session_on_writable(struct console_session *session)
 {
 	if (session->state == SESSION_ROWS && timer_is_set(&session->turn))
 		return;
 	if (session->state == SESSION_ROWS)
-		add_rows(session);
+		session_add_rows(session);
 	go_on(session);
 }
 
-/* ---- running ---- */
-
-static void log_command(struct console_session *session, const struct request *request)
-{
-	const struct command *command = request->command;
-	const struct words *words = &request->words;
-	const struct log_facts facts = { .event = "command", .command = command->words };
-
-	if (command->role != CONSOLE_ADMIN || command->argument == ARG_SETTING)
-		return; /* SET says more when it is done */
-	if (command->argument == ARG_NONE || words->count < 2)
-		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
-		          command->words);
-	else
-		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s '%s' command issued",
-		          command->words, words->argument);
-}
-
-static enum outcome run_talk(struct console_session *session, const struct request *request)
-{
-	switch (request->talk->effect) {
-	case TALK_BEGIN:
-		session->status = 'T';
-		break;
-	case TALK_END:
-		session->status = 'I';
-		break;
-	case TALK_FORGET:
-		extended_forget(session, request->words.value);
-		break;
-	case TALK_FORGET_ALL:
-		extended_forget(session, NULL);
-		break;
-	case TALK_IGNORED:
-		session_notice(session, "SET ignored", NULL);
-		break;
-	default:
-		break;
-	}
-	return OUTCOME_DONE;
-}
-
-static enum outcome run(struct console_session *session, struct err *err)
-{
-	const struct request *request = &session->portal->request;
-
-	if (request->kind == REQUEST_TALK)
-		return run_talk(session, request);
-	if (request->kind != REQUEST_COMMAND)
-		return OUTCOME_DONE;
-	if (session->role < request->command->role) {
-		err_set(err, ERR_RIGHTS, "admin access needed");
-		return OUTCOME_FAILED;
-	}
-	log_command(session, request);
-	return request->command->run(session, err);
-}
+/* ---- rights ---- */
 
 bool session_may_see(const struct console_session *session, const struct request *request)
 {
@@ -287,201 +226,3 @@ bool session_is_owner(const struct console_session *session)
 
 	return address_is_unix(peer) && peer->un.uid == geteuid() && session->role == CONSOLE_ADMIN;
 }
-
-static void begin_rows(struct console_session *session, struct portal *portal)
-{
-	cursor_begin(&portal->cursor, &session->console->source, request_asked(&portal->request));
-	portal->cursor.is_owner = session_is_owner(session);
-	portal->cursor.role = session->role;
-}
-
-bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit)
-{
-	struct err err;
-
-	session->portal = portal;
-	session->row_limit = row_limit;
-	session->row_count = 0;
-	if (!session_may_see(session, &portal->request)) {
-		err_set(&err, ERR_RIGHTS, "admin access needed");
-		session_fail(session, &err);
-		return true;
-	}
-	if (!request_check(&portal->request, session, &err)) {
-		session_fail(session, &err);
-		return true;
-	}
-	if (request_columns(&portal->request).count) {
-		session->state = SESSION_ROWS;
-		if (!portal->is_started)
-			begin_rows(session, portal);
-		portal->is_started = true;
-		if (!portal->is_ended)
-			add_rows(session);
-		else
-			session_complete(session);
-		return true;
-	}
-	session->state = SESSION_WAITING;
-	if (portal->is_started) {
-		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
-		session_fail(session, &err);
-		return true;
-	}
-	portal->is_started = true;
-	switch (run(session, &err)) {
-	case OUTCOME_DONE:
-		session_complete(session);
-		return true;
-	case OUTCOME_FAILED:
-		session_fail(session, &err);
-		return true;
-	case OUTCOME_WAIT:
-		return true;
-	case OUTCOME_OVER:
-	default:
-		return false;
-	}
-}
-
-static bool on_unknown(struct console_session *session, char type)
-{
-	struct client *client = session->client;
-	struct err err;
-
-	err_set(&err, ERR_PROTOCOL, "unsupported packet type for admin console: %d",
-	        (unsigned char)type);
-	log_error(&client->log, "%s", err.text);
-	message_err(&session->out, "ERROR", &err);
-	message_ready(&session->out, session->status);
-	flush(session);
-	err_set(&err, ERR_PROTOCOL, "bad packet");
-	client_fatal(client, &err);
-	return false;
-}
-
-/* ---- the door ---- */
-
-static void add_welcome(struct console_session *session)
-{
-	static const char *const parameters[][2] = {
-		{ "server_version", VERSION_COMPATIBLE "/bouncer" },
-		{ "client_encoding", "UTF8" },
-		{ "server_encoding", "UTF8" },
-		{ "DateStyle", "ISO" },
-		{ "TimeZone", "GMT" },
-		{ "standard_conforming_strings", "on" },
-		{ "is_superuser", "on" },
-		{ "pgbouncer.version", VERSION_COMPATIBLE },
-	};
-	const char *notice = show_source_config(&session->console->source)->login_notify_message;
-	struct buf *out = &session->out;
-
-	message_auth_ok(out);
-	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++)
-		message_parameter(out, parameters[i][0], parameters[i][1]);
-	message_key(out, client_key(session->client));
-	if (notice && *notice)
-		session_notice(session, notice, NULL);
-	message_ready(out, session->status);
-}
-
-static struct console_session *on_open(void *arg, struct client *client, enum console_role role)
-{
-	struct console *console = arg;
-	struct console_session *session = calloc(1, sizeof(*session));
-
-	if (!session)
-		return NULL;
-	session->console = console;
-	session->client = client;
-	session->role = role;
-	session->status = 'I';
-	add_welcome(session);
-	if (!buf_ok(&session->out)) {
-		buf_free(&session->out);
-		free(session);
-		return NULL;
-	}
-	console->source.own.client_login_count++;
-	flush(session);
-	buf_free(&session->out);
-	return session;
-}
-
-static bool on_message(struct console_session *session, char type, struct bytes body)
-{
-	struct console *console = session->console;
-	bool is_alive = true;
-
-	console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
-	if (type == 'X') {
-		client_console_end(session->client, "client close request");
-		return false;
-	}
-	if (type == 'Q' && !session->is_skipping)
-		is_alive = simple_query(session, body);
-	else if (type != 'Q' && !extended_message(session, type, body, &is_alive))
-		is_alive = on_unknown(session, type);
-	return is_alive && settle(session);
-}
-
-/* Answers what runs with an error, and goes on. */
-static void interrupt(struct console_session *session)
-{
-	struct err err;
-
-	waiting_stop(session);
-	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
-	session_fail(session, &err);
-	session_later(session);
-}
-
-static void on_cancel(struct console_session *session)
-{
-	const struct console_with *with = &session->console->with;
-	const struct waiting *waiting = &session->waiting;
-	bool is_waiting = session->state == SESSION_WAITING && waiting->is_on;
-	bool is_drain = is_waiting && waiting->kind == WAITING_DRAIN;
-	bool is_global =
-	    is_waiting && !is_drain && waiting->kind != WAITING_CLOSE && !*waiting->database;
-	bool is_at_rest = session->state == SESSION_READY;
-
-	if (session->state == SESSION_ROWS || is_waiting)
-		interrupt(session);
-	if (is_drain && !with->is_shutting_down(with->arg))
-		with->drain_end(with->arg);
-	/* Nobody else's PAUSE: only that of this client, or one that it may not know to be done. */
-	if ((is_global || is_at_rest) && pools_are_held(with->pools) &&
-	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
-		console_resume(session->console);
-}
-
-/* While all is suspended nobody else could come to end it. */
-static void resume_if_last(const struct console_session *session)
-{
-	const struct console *console = session->console;
-
-	if (console->with.pools->suspend != SUSPEND_NONE &&
-	    show_source_console_count(&console->source) <= 1)
-		console->with.go_on(console->with.arg);
-}
-
-static void on_close(struct console_session *session)
-{
-	resume_if_last(session);
-	waiting_stop(session);
-	timer_clear(&session->turn);
-	extended_done(session);
-	portal_free(&session->simple);
-	buf_free(&session->out);
-	free(session);
-}
-
-const struct console_door session_door = {
-	.open = on_open,
-	.message = on_message,
-	.on_writable = on_writable,
-	.cancel = on_cancel,
-	.close = on_close,
-};

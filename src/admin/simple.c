@@ -21,8 +21,8 @@
 static bool run(struct console_session *session, const struct request *request, bool is_last)
 {
 	session->is_simple = is_last;
-	portal_free(&session->simple);
-	session->simple = portal_new("", request);
+	session_portal_free(&session->simple);
+	session->simple = session_portal_new("", request);
 	if (!session->simple) {
 		session->out.is_broken = true;
 		return true;

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Reading requests: what a statement asks for, and what may have been meant by one that asks
+ * for nothing that there is.
+ */
+#include "admin_priv.h"
+
+#include <stdio.h>
+#include <strings.h>
+
+#include "pgweir/base/nearest.h"
+#include "pgweir/base/text.h"
+#include "pgweir/config/settings.h"
+
+#include "pgweir/base/banned.h"
+
+/* Of a query that nobody understands, as much as an error can hold. */
+#define QUOTE_MAX 400
+
+static bool is_empty(struct bytes text)
+{
+	struct token token;
+
+	do
+		token_next(&text, &token);
+	while (token.kind == TOKEN_SIGN && token_is(&token, ";"));
+	return token.kind == TOKEN_END;
+}
+
+bool request_read_talk(struct bytes text, struct request *request)
+{
+	*request = (struct request){ .kind = REQUEST_EMPTY };
+	if (is_empty(text))
+		return true;
+	request->kind = REQUEST_TALK;
+	request->talk = talk_find(text, &request->words);
+	return request->talk != NULL;
+}
+
+static bool invalid(struct bytes text, struct err *err)
+{
+	size_t count = text.count;
+
+	if (count > QUOTE_MAX) {
+		for (count = QUOTE_MAX; count > 0 && (text.at[count] & 0xc0) == 0x80;)
+			count--; /* not within a character of UTF-8 */
+	}
+	return err_set(err, ERR_SYNTAX, "invalid command '%.*s%s', use SHOW HELP;", (int)count,
+	               text.at, count < text.count ? "..." : "");
+}
+
+/* SELECT is another word for SHOW. */
+static bool is_show(struct words *words)
+{
+	if (words->count > 1 && strcasecmp(words->command, "SELECT") == 0)
+		text_copy(words->command, sizeof(words->command), "SHOW");
+	return words->count > 1 && strcasecmp(words->command, "SHOW") == 0;
+}
+
+/* Whether the SHOW takes the word behind its name, if there is one. */
+static bool takes_argument(const struct show *show, const struct words *words)
+{
+	if (words->count < 3)
+		return true;
+	switch (show->argument) {
+	case SHOW_OF_DATABASE:
+		return true;
+	case SHOW_OF_TABLE:
+		return show_find(words->value) != NULL;
+	case SHOW_HIT:
+		return strcasecmp(words->value, "HIT") == 0;
+	default:
+		return false;
+	}
+}
+
+static const struct setting *find_setting(const char *name)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		if (strcasecmp(settings[i].name, name) == 0)
+			return &settings[i];
+	}
+	return NULL;
+}
+
+/* One setting by its name, or a table. */
+static bool read_show(struct request *request)
+{
+	const struct words *words = &request->words;
+	const struct setting *setting;
+
+	request->show = show_find(words->argument);
+	if (request->show)
+		return takes_argument(request->show, words);
+	setting = words->count == 2 ? find_setting(words->argument) : NULL;
+	if (!setting)
+		return false;
+	request->show = &show_setting;
+	request->column = *show_setting.columns.at;
+	request->column.name = setting->name;
+	return true;
+}
+
+bool request_read(struct bytes text, struct request *request, struct err *err)
+{
+	if (request_read_talk(text, request))
+		return true;
+	switch (words_read(text, &request->words)) {
+	case WORDS_INVALID:
+		return invalid(text, err);
+	case WORDS_TOO_LONG:
+		return err_set(err, ERR_SYNTAX, "bad arguments");
+	case WORDS_OK:
+		break;
+	}
+	request->kind = REQUEST_SHOW;
+	if (is_show(&request->words) && read_show(request))
+		return true;
+	request->kind = REQUEST_COMMAND;
+	request->command = command_find(&request->words);
+	return request->command || invalid(text, err);
+}
+
+/* ---- what may have been meant ---- */
+
+static void suggest(char *out, size_t size, const char *front, const char *found)
+{
+	snprintf(out, size, "Did you mean %s%s?", front, found);
+}
+
+/* A table, or a setting. */
+static bool suggest_show(const char *wanted, char *out, size_t size)
+{
+	struct nearest nearest = nearest_begin(wanted);
+
+	for (size_t i = 0; shows[i]; i++)
+		nearest_offer(&nearest, shows[i]->item);
+	nearest_offer(&nearest, "HELP");
+	for (size_t i = 0; i < settings_count; i++)
+		nearest_offer(&nearest, settings[i].name);
+	if (nearest.found)
+		suggest(out, size, "SHOW ", nearest.found);
+	return nearest.found != NULL;
+}
+
+/* The name of the SHOW is right, and what is behind it is not. */
+static void suggest_argument(const struct words *words, char *out, size_t size)
+{
+	const struct show *show = show_find(words->argument);
+	struct nearest nearest = nearest_begin(words->value);
+
+	for (size_t i = 0; show->argument == SHOW_OF_TABLE && shows[i]; i++)
+		nearest_offer(&nearest, shows[i]->item);
+	if (nearest.found)
+		suggest(out, size, "SHOW COLUMNS ", nearest.found);
+	else
+		snprintf(out, size, "It is written SHOW %s%s.", show->item,
+		         show_argument_name(show->argument));
+}
+
+static void suggest_command(const struct words *words, char *out, size_t size)
+{
+	char both[sizeof(words->command) + sizeof(words->argument) + 1];
+	struct nearest one = nearest_begin(words->command), two;
+
+	snprintf(both, sizeof(both), "%s %s", words->command, words->argument);
+	two = nearest_begin(both);
+	for (size_t i = 0; i < commands_count; i++) {
+		const struct command *command = &commands[i];
+
+		if (strcasecmp(command->words, words->command) == 0 && words->count < 3) {
+			snprintf(out, size, "It is written %s%s.", command->words,
+			         command_argument_name(command->argument));
+		}
+		nearest_offer(&one, command->words);
+		nearest_offer(&two, command->words);
+	}
+	if (words->count == 2 && two.found && strchr(two.found, ' '))
+		suggest(out, size, "", two.found);
+	else if (!*out && one.found)
+		suggest(out, size, "", one.found);
+	else if (!*out && words->count == 1)
+		suggest_show(words->command, out, size);
+}
+
+void request_suggest(struct bytes text, char *out, size_t size)
+{
+	struct words words;
+	struct token first;
+	struct bytes rest = text;
+
+	*out = 0;
+	if (words_read(text, &words) != WORDS_OK) {
+		token_next(&rest, &first);
+		if (token_is(&first, "SET"))
+			snprintf(out, size, "It is written SET key = value.");
+		return;
+	}
+	if (!is_show(&words))
+		suggest_command(&words, out, size);
+	else if (words.count == 3 && show_find(words.argument))
+		suggest_argument(&words, out, size);
+	else
+		suggest_show(words.argument, out, size);
+}
+
+/* A setting that holds one, or a SET of which only the form is wrong. */
+static bool may_have_password(struct bytes text, const struct token *first)
+{
+	for (size_t i = 0; i < settings_count; i++) {
+		const char *word = settings[i].hidden_with;
+
+		if (word && memmem(text.at, text.count, word, strlen(word)))
+			return true;
+	}
+	return token_is(first, "SET");
+}
+
+void request_hide(struct bytes text, char *out, size_t size)
+{
+	struct token first, second;
+	struct bytes rest = text;
+	char name[64];
+
+	*out = 0;
+	token_next(&rest, &first);
+	token_next(&rest, &second);
+	if (!may_have_password(text, &first))
+		return;
+	if (first.kind != TOKEN_WORD || !token_copy(&second, name, sizeof(name)) ||
+	    !setting_find(name))
+		*name = 0;
+	snprintf(out, size, "invalid command '%s%s%s...', use SHOW HELP;", *name ? "SET " : "",
+	         name, *name ? " " : "");
+}
