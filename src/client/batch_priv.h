@@ -6,7 +6,7 @@
 #ifndef PGWEIR_CLIENT_BATCH_PRIV_H
 #define PGWEIR_CLIENT_BATCH_PRIV_H
 
-#include "pgweir/pool/server.h"
+#include "pgweir/pool/server/server.h"
 
 #define BATCH_PIECES 32
 #define BATCH_SIZE 1024

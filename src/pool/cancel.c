@@ -14,8 +14,8 @@
 #include "pgweir/pgwire/message.h"
 
 #include "pool_priv.h"
-#include "securing_priv.h"
-#include "server_priv.h"
+#include "server/securing_priv.h"
+#include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 

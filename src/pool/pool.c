@@ -13,7 +13,7 @@
 
 #include <assert.h>
 
-#include "server_priv.h"
+#include "server/server_priv.h"
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"

@@ -17,7 +17,7 @@
 #include <assert.h>
 
 #include "pool_priv.h"
-#include "server_priv.h"
+#include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -8,7 +8,7 @@
  * line of its own until a server of that database or user comes home or closes.
  */
 #include "pool_priv.h"
-#include "server_priv.h"
+#include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -14,7 +14,7 @@
 
 #include "outage_priv.h"
 #include "pool_priv.h"
-#include "server_priv.h"
+#include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 

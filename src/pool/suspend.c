@@ -9,7 +9,7 @@
 #include "pgweir/base/text.h"
 
 #include "pool_priv.h"
-#include "server_priv.h"
+#include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 

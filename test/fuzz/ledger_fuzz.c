@@ -3,7 +3,7 @@
  * Fuzzing the ledger: a byte is a request or a reply, the replies as wrong as
  * they like. It may not lose count, and forgets all when it is told to.
  */
-#include "pgweir/pool/ledger.h"
+#include "pgweir/pool/server/ledger.h"
 
 #include <assert.h>
 

@@ -7,7 +7,7 @@
 #ifndef PGWEIR_POOL_CANCEL_H
 #define PGWEIR_POOL_CANCEL_H
 
-#include "pgweir/pool/server.h"
+#include "pgweir/pool/server/server.h"
 
 #define CANCEL_ASKER_SIZE 192
 

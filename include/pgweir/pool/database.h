@@ -10,7 +10,7 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/config/entries.h"
-#include "pgweir/pool/server.h"
+#include "pgweir/pool/server/server.h"
 #include "pgweir/pool/stats.h"
 
 TAILQ_HEAD(pool_list, pool);

@@ -12,10 +12,10 @@
 
 #include "pgweir/auth/credentials.h"
 #include "pgweir/base/buf.h"
-#include "pgweir/pool/borrower.h"
+#include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/database.h"
-#include "pgweir/pool/hosts.h"
-#include "pgweir/pool/server.h"
+#include "pgweir/pool/server/hosts.h"
+#include "pgweir/pool/server/server.h"
 #include "pgweir/pool/stats.h"
 
 /* Logins of one pool that may be under way at once. */

@@ -6,8 +6,8 @@
  * There is one room of a few KB for each server that was ever in that case, and
  * nothing is kept beyond the first answer.
  */
-#ifndef PGWEIR_POOL_REPLAY_H
-#define PGWEIR_POOL_REPLAY_H
+#ifndef PGWEIR_POOL_SERVER_REPLAY_H
+#define PGWEIR_POOL_SERVER_REPLAY_H
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../../src/pool/server_priv.h"
+#include "../../../../src/pool/server/server_priv.h"
 #include "pgweir/config/config.h"
 
-#include "../compares.h"
-#include "../unit.h"
+#include "../../compares.h"
+#include "../../unit.h"
 
 #define MAP_MAX 4
 

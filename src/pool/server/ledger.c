@@ -31,7 +31,7 @@
  * read of the client's by then it treats as at any time, so nothing is in doubt. Any
  * other message in the middle of it is FATAL to the server.
  */
-#include "pgweir/pool/ledger.h"
+#include "pgweir/pool/server/ledger.h"
 
 #include <stdlib.h>
 #include <string.h>

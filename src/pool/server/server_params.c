@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "pool_priv.h"
+#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"

@@ -8,7 +8,7 @@
  * in one batch leave what was there before. Where the server has thrown all away
  * meanwhile (DEALLOCATE ALL) there is nothing to be put back.
  */
-#include "pgweir/pool/server_statements.h"
+#include "pgweir/pool/server/server_statements.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * pool/params.c: equal maps are one, however they came to be. The sanitizers see
  * what is not let go.
  */
-#include "pgweir/pool/params.h"
+#include "pgweir/pool/server/params.h"
 
 #include "pgweir/base/buf.h"
 
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../compares.h"
-#include "../unit.h"
+#include "../../compares.h"
+#include "../../unit.h"
 
 struct change {
 	const char *name;

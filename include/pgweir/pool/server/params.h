@@ -7,8 +7,8 @@
  * so they are limited: to PARAMS_SIZE_MAX bytes and PARAMS_NAMES_MAX names. What a change
  * costs grows with the size of the map, so many changes are made at once.
  */
-#ifndef PGWEIR_POOL_PARAMS_H
-#define PGWEIR_POOL_PARAMS_H
+#ifndef PGWEIR_POOL_SERVER_PARAMS_H
+#define PGWEIR_POOL_SERVER_PARAMS_H
 
 #include <stdbool.h>
 #include <stddef.h>

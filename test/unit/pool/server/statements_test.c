@@ -2,12 +2,12 @@
 /*
  * pool/statements.c: one text is held once, and goes with its last owner.
  */
-#include "pgweir/pool/statements.h"
+#include "pgweir/pool/server/statements.h"
 
 #include <string.h>
 
-#include "../unit.h"
-#include "../colliding.h"
+#include "../../unit.h"
+#include "../../colliding.h"
 
 static const struct bytes none = { "", 0 }; /* scope */
 

@@ -2,12 +2,12 @@
 /*
  * pool/known.c, with a ledger that confirms and takes back.
  */
-#include "pgweir/pool/server_statements.h"
+#include "pgweir/pool/server/server_statements.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "../unit.h"
+#include "../../unit.h"
 
 static const struct bytes none = { "", 0 }; /* scope */
 

@@ -5,11 +5,11 @@
  * DateStyle what a constant like '01/02/2024' is worth, client_encoding what its bytes are.
  * A text that two sessions prepare in different scopes is two statements.
  */
-#ifndef PGWEIR_POOL_TEXT_SCOPE_H
-#define PGWEIR_POOL_TEXT_SCOPE_H
+#ifndef PGWEIR_POOL_SERVER_TEXT_SCOPE_H
+#define PGWEIR_POOL_SERVER_TEXT_SCOPE_H
 
 #include "pgweir/base/buf.h"
-#include "pgweir/pool/params.h"
+#include "pgweir/pool/server/params.h"
 
 /* The scope of the last map that was asked for. At rest ({0}) it owns nothing. */
 struct text_scope {

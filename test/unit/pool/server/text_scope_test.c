@@ -2,12 +2,12 @@
 /*
  * pool/text_scope.c: what of a session changes how a text is read, and nothing else.
  */
-#include "pgweir/pool/text_scope.h"
+#include "pgweir/pool/server/text_scope.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "../unit.h"
+#include "../../unit.h"
 
 #define NAMES_MAX 4
 

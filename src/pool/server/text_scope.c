@@ -5,7 +5,7 @@
  * Hard here: it is asked for with each Bind. A server mostly has the same map as at the
  * last time, and then a comparison of two pointers is all.
  */
-#include "pgweir/pool/text_scope.h"
+#include "pgweir/pool/server/text_scope.h"
 
 #include <strings.h>
 

@@ -7,7 +7,7 @@
  * good one is not needed at once; then it counts as failed from now on, so that
  * nobody else tries it meanwhile.
  */
-#include "pgweir/pool/hosts.h"
+#include "pgweir/pool/server/hosts.h"
 
 #include <stdlib.h>
 #include <string.h>

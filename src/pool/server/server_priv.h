@@ -2,8 +2,8 @@
 /*
  * Servers, inside the room.
  */
-#ifndef PGWEIR_POOL_SERVER_PRIV_H
-#define PGWEIR_POOL_SERVER_PRIV_H
+#ifndef PGWEIR_POOL_SERVER_SERVER_PRIV_H
+#define PGWEIR_POOL_SERVER_SERVER_PRIV_H
 
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pool/pools.h"

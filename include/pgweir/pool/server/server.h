@@ -15,8 +15,8 @@
  * A server for replication is launched for one borrower, lent to it as soon as it
  * has logged in, and closed when that one leaves: LOGIN -> LENT -> CLOSING.
  */
-#ifndef PGWEIR_POOL_SERVER_H
-#define PGWEIR_POOL_SERVER_H
+#ifndef PGWEIR_POOL_SERVER_SERVER_H
+#define PGWEIR_POOL_SERVER_SERVER_H
 
 #include "pgweir/auth/auth_client.h"
 #include "pgweir/base/log.h"
@@ -24,12 +24,12 @@
 #include "pgweir/net/dial.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
-#include "pgweir/pool/borrower.h"
-#include "pgweir/pool/server_statements.h"
-#include "pgweir/pool/ledger.h"
-#include "pgweir/pool/params.h"
-#include "pgweir/pool/text_scope.h"
-#include "pgweir/pool/replay.h"
+#include "pgweir/pool/server/borrower.h"
+#include "pgweir/pool/server/server_statements.h"
+#include "pgweir/pool/server/ledger.h"
+#include "pgweir/pool/server/params.h"
+#include "pgweir/pool/server/text_scope.h"
+#include "pgweir/pool/server/replay.h"
 
 #define SERVER_KEY_MAX 260 /* bytes of a cancel key: process id and secret */
 

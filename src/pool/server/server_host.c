@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "pool_priv.h"
+#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"

@@ -9,8 +9,8 @@
  * differently, or if it is prepared in another scope: under parameters of the session
  * by which PostgreSQL reads it differently (text_scope.h).
  */
-#ifndef PGWEIR_POOL_STATEMENTS_H
-#define PGWEIR_POOL_STATEMENTS_H
+#ifndef PGWEIR_POOL_SERVER_STATEMENTS_H
+#define PGWEIR_POOL_SERVER_STATEMENTS_H
 
 #include "pgweir/base/buf.h"
 #include "pgweir/base/table.h"

@@ -3,8 +3,8 @@
  * A borrower: whoever may stand in a pool's line and be lent one of its servers.
  * Lives inside a client, or a lookup of the client room's; the pool knows nothing else of them.
  */
-#ifndef PGWEIR_POOL_BORROWER_H
-#define PGWEIR_POOL_BORROWER_H
+#ifndef PGWEIR_POOL_SERVER_BORROWER_H
+#define PGWEIR_POOL_SERVER_BORROWER_H
 
 #include <stdbool.h>
 #include <sys/queue.h>

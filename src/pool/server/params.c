@@ -10,7 +10,7 @@
  * Hard here: names and values come from both sides, as many as somebody likes to send.
  * So changes are made together: they are sorted once, and merged with the map in one walk.
  */
-#include "pgweir/pool/params.h"
+#include "pgweir/pool/server/params.h"
 
 #include <assert.h>
 #include <stdlib.h>

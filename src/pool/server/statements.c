@@ -2,7 +2,7 @@
 /*
  * Statements, each held once.
  */
-#include "pgweir/pool/statements.h"
+#include "pgweir/pool/server/statements.h"
 
 #include <stdio.h>
 #include <stdlib.h>

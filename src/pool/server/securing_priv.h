@@ -6,8 +6,8 @@
  *   securing_begin --> PLAIN: go on at once
  *                  --> MORE: on_input --> securing_answer --> PLAIN | MORE: on_secured
  */
-#ifndef PGWEIR_POOL_SECURING_PRIV_H
-#define PGWEIR_POOL_SECURING_PRIV_H
+#ifndef PGWEIR_POOL_SERVER_SECURING_PRIV_H
+#define PGWEIR_POOL_SERVER_SECURING_PRIV_H
 
 #include "pgweir/net/stream.h"
 #include "pgweir/net/tls.h"

@@ -2,14 +2,14 @@
 /*
  * A server's life: its states, its limits, its end.
  */
-#include "pgweir/pool/server.h"
+#include "pgweir/pool/server/server.h"
 
 #include <assert.h>
 #include <stdio.h>
 
 #include "pgweir/pgwire/message.h"
 
-#include "pool_priv.h"
+#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"

@@ -2,12 +2,12 @@
 /*
  * pool/hosts.c: which host is next, by a clock that the cases turn.
  */
-#include "pgweir/pool/hosts.h"
+#include "pgweir/pool/server/hosts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "../unit.h"
+#include "../../unit.h"
 
 #define GAP 15
 

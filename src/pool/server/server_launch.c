@@ -16,7 +16,7 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "pool_priv.h"
+#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"

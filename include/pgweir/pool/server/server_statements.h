@@ -4,13 +4,13 @@
  * here runs ahead of the server: it counts from the moment of sending, and the
  * changes made for the ledger take it back where the server refuses.
  */
-#ifndef PGWEIR_POOL_SERVER_STATEMENTS_H
-#define PGWEIR_POOL_SERVER_STATEMENTS_H
+#ifndef PGWEIR_POOL_SERVER_SERVER_STATEMENTS_H
+#define PGWEIR_POOL_SERVER_SERVER_STATEMENTS_H
 
 #include <sys/queue.h>
 
-#include "pgweir/pool/ledger.h"
-#include "pgweir/pool/statements.h"
+#include "pgweir/pool/server/ledger.h"
+#include "pgweir/pool/server/statements.h"
 
 struct server_statements_statement;
 TAILQ_HEAD(server_statements_list, server_statements_statement);

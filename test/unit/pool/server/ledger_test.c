@@ -3,11 +3,11 @@
  * pool/ledger.c: dialogues with PostgreSQL's real behaviour as the judge, and a
  * small model of a backend that is sent thousands of random pipelines.
  */
-#include "pgweir/pool/ledger.h"
+#include "pgweir/pool/server/ledger.h"
 
 #include <string.h>
 
-#include "../unit.h"
+#include "../../unit.h"
 
 /* ---- dialogues ---- */
 

@@ -9,8 +9,8 @@
  *
  * No clock, no socket: who calls says what time it is.
  */
-#ifndef PGWEIR_POOL_HOSTS_H
-#define PGWEIR_POOL_HOSTS_H
+#ifndef PGWEIR_POOL_SERVER_HOSTS_H
+#define PGWEIR_POOL_SERVER_HOSTS_H
 
 #include "pgweir/config/entries.h"
 #include "pgweir/net/address.h"

@@ -11,7 +11,7 @@
 
 #include "pgweir/base/text.h"
 
-#include "pool_priv.h"
+#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"

@@ -8,8 +8,8 @@
  *
  * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Message Flow".
  */
-#ifndef PGWEIR_POOL_LEDGER_H
-#define PGWEIR_POOL_LEDGER_H
+#ifndef PGWEIR_POOL_SERVER_LEDGER_H
+#define PGWEIR_POOL_SERVER_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
