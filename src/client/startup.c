@@ -50,7 +50,7 @@ static bool note_parameter(struct client *client, const char *name, const char *
 {
 	struct buf *parameters = &client->login->parameters;
 	size_t at;
-	const char *tracked = pools_tracked(client->clients->with.pools, name);
+	const char *tracked = tracked_find(client->clients->with.pools->config, name);
 
 	if (!tracked && !is_parameter_name(name))
 		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
@@ -101,7 +101,7 @@ static bool take_options(struct client *client, const char *name, const char *va
 		return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
 	}
 	while (is_good && (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
-		if (ignores && !pools_tracked(client->clients->with.pools, option))
+		if (ignores && !tracked_find(client->clients->with.pools->config, option))
 			continue;
 		is_good = take_parameter(client, option, setting, err);
 	}

@@ -82,7 +82,7 @@ static void add_reported(struct buf *out, const struct pool *pool, const struct 
 	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
 		const char *own = params_find(params, name);
 
-		if (!pools_tracked(pool->pools, name) && !is_own(name))
+		if (!tracked_find(pool->pools->config, name) && !is_own(name))
 			message_parameter(out, name, own ? own : value);
 	}
 }
@@ -91,12 +91,12 @@ static void add_tracked(struct buf *out, const struct pool *pool, const struct p
 {
 	const char *name;
 
-	for (size_t i = 0; (name = pools_tracked_at(pool->pools, i)); i++) {
+	for (size_t i = 0; (name = tracked_at(pool->pools->config, i)); i++) {
 		const char *own = params_find(params, name);
 		const char *value = params_find(pool->baseline, name);
 
 		/* A name that is followed anyway may be in track_extra_parameters too. */
-		if (value && pools_tracked(pool->pools, name) == name)
+		if (value && tracked_find(pool->pools->config, name) == name)
 			message_parameter(out, name, own ? own : value);
 	}
 }

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 
 #include "pgweir/base/text.h"
 
@@ -15,37 +14,6 @@
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/*
- * Names that are followed in any case, in the order of the welcome: all that some PostgreSQL
- * reports and a client can change. What one does not report is not in its welcome.
- */
-static const char *const tracked[] = {
-	"DateStyle",        "client_encoding",     "TimeZone",    "standard_conforming_strings",
-	"application_name", "IntervalStyle",       "search_path", "default_transaction_read_only",
-	"scram_iterations", SESSION_AUTHORIZATION,
-};
-#define TRACKED_COUNT (sizeof(tracked) / sizeof(tracked[0]))
-
-const char *pools_tracked_at(const struct pools *pools, size_t index)
-{
-	const struct config_list *extra = &pools->config->track_extra_parameters;
-
-	if (index < TRACKED_COUNT)
-		return tracked[index];
-	return index - TRACKED_COUNT < extra->count ? extra->names[index - TRACKED_COUNT] : NULL;
-}
-
-const char *pools_tracked(const struct pools *pools, const char *name)
-{
-	const char *known;
-
-	for (size_t i = 0; (known = pools_tracked_at(pools, i)); i++) {
-		if (strcasecmp(known, name) == 0)
-			return known;
-	}
-	return NULL;
-}
 
 uint64_t pools_next_id(struct pools *pools) { return ++pools->last_id; }
 

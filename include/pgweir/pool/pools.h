@@ -13,6 +13,7 @@
 #include "pgweir/pool/cancel.h"
 #include "pgweir/pool/peer_pool.h"
 #include "pgweir/pool/pool.h"
+#include "pgweir/pool/server/tracked.h"
 
 /* What all pools share. Borrowed: must outlive them. */
 struct pools_with {
@@ -147,13 +148,6 @@ void database_count_client(struct database *database, int change);
 
 /* A number for a new client or server. */
 uint64_t pools_next_id(struct pools *pools);
-
-/* Whether this parameter is followed: kept for each client, and set where its work runs.
- * The name as PostgreSQL writes it, or NULL. */
-const char *pools_tracked(const struct pools *pools, const char *name);
-
-/* The followed names in the order of the welcome; NULL behind the last. */
-const char *pools_tracked_at(const struct pools *pools, size_t index);
 
 /* ---- for the console; database NULL = all ---- */
 

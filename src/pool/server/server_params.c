@@ -219,7 +219,7 @@ static void check(struct server *server, bool is_done)
 /* Where a report belongs: in *params, as *pair, which may take it away there. */
 static bool is_of_session(const struct server *server, struct params_pair *pair)
 {
-	const char *tracked = pools_tracked(server->pool->pools, pair->name);
+	const char *tracked = tracked_find(server->pool->pools->config, pair->name);
 	const char *normal = params_find(server->baseline, pair->name);
 
 	if (!tracked && !params_find(server->params, pair->name))

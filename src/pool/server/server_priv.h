@@ -139,12 +139,6 @@ bool server_replay_text(const struct server *server, const struct params *want, 
  */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
-/*
- * The user with whose rights statements run. Others than the user of the login may set less,
- * so it is set back before all other parameters, and set behind them.
- */
-#define SESSION_AUTHORIZATION "session_authorization"
-
 /* What it has reported becomes part of its maps: before these are read. */
 void server_settle_reports(struct server *server);
 
