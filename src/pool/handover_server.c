@@ -67,7 +67,7 @@ static void write_known(void *arg, struct statement *statement, bool is_stale)
 static void note_names(const struct server *server, struct server_record *record)
 {
 	const struct pool *pool = server->pool;
-	const struct hosts *hosts = &pool->hosts;
+	const struct hosts *hosts = &pool->site.hosts;
 	const char *host = server->host < hosts->count ? hosts->list[server->host].name : "";
 
 	text_copy(record->database, sizeof(record->database), pool->database->name);
@@ -255,11 +255,9 @@ static void enter_state(struct server *server, const struct server_record *recor
 	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)
 		server_set_close_needed(server, SERVER_OUTDATED);
-	else if (!record->is_lent && server_is_left_over(server))
+	else if (!record->is_lent && pool_is_left_over(server))
 		server_set_close_needed(server, SERVER_LEFT_OVER);
-	timer_set(&server->life,
-	          loop_timer_queue(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
-	          server->connected_at);
+	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 }
 
 static void close_lent(struct pools_arrival *arrival)
@@ -290,10 +288,9 @@ void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 	if (database)
 		pool = pools_exact_pool(database, values.role, values.is_for_lookups);
 	if (pool)
-		server = pools_add_server(pool);
+		server = pool_add_server(pool);
 	if (!server)
 		return;
-	server_name(server);
 	keep_id(server, arrival, values.id);
 	fill_server(server, &values);
 	stream_open(&server->stream, pools->with.loop, pools->with.streams, *fd,

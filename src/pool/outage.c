@@ -116,7 +116,7 @@ void outages_done(struct outages *outages)
 /* A server's place: its host as the entry has it, and the address if that is another. */
 static const char *where_is(const struct server *server, char *out, size_t size)
 {
-	const struct hosts *hosts = &server->pool->hosts;
+	const struct hosts *hosts = &server->pool->site.hosts;
 	int port = server->pool->database->entry->port;
 	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
 	char buffer[ADDRESS_TEXT_SIZE];

@@ -21,9 +21,6 @@
 /* For so long a failed login shows in SHOW POOLS, since monitors look once a minute at least. */
 #define FAILURE_SHOWN (60 * USEC_PER_SEC)
 
-/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
-#define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
-
 static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
 static bool is_paused(const struct pool *pool)
@@ -198,14 +195,10 @@ void pool_give_up(struct borrower *borrower)
 
 /* ---- after logins that failed ---- */
 
-usec_t pool_retry_gap(const struct pool *pool)
+usec_t pool_due(const struct pool *pool)
 {
-	usec_t gap = pool->pools->config->server_login_retry;
-
-	return gap > RETRY_GAP_MIN ? gap : RETRY_GAP_MIN;
+	return hosts_due(&pool->site.hosts, pool->site.limits.retry_gap);
 }
-
-usec_t pool_due(const struct pool *pool) { return hosts_due(&pool->hosts, pool_retry_gap(pool)); }
 
 /* Whether logins failed at all hosts, so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
@@ -222,7 +215,7 @@ void pool_reset_retry(struct pool *pool)
 {
 	pool->is_failing = pool->is_hopeful = false;
 	pool->probes_left = 0;
-	hosts_reset(&pool->hosts);
+	hosts_reset(&pool->site.hosts);
 }
 
 /* PostgreSQL is starting up or shutting down: worth waiting for. */
@@ -455,21 +448,29 @@ void pool_refuse_params(struct server *server)
 
 /* ---- coming home ---- */
 
-bool server_is_left_over(const struct server *server)
+bool pool_is_left_over(const struct server *server)
 {
 	return server->has_session && server->pool->limits.mode != POOL_MODE_SESSION;
+}
+
+/* How far apart the servers of a pool are closed for their age. */
+static usec_t life_spacing(const struct pool *pool)
+{
+	return pool->limits.size > 0 ? pool->limits.lifetime / pool->limits.size : 0;
+}
+
+static bool is_too_soon(const struct pool *pool, usec_t now)
+{
+	return pool->lifetime_close_at && now < pool->lifetime_close_at + life_spacing(pool);
 }
 
 static bool is_too_old(struct pool *pool, const struct server *server)
 {
 	usec_t now = loop_now(loop_of(pool)), lifetime = pool->limits.lifetime;
-	usec_t spacing = pool->limits.size > 0 ? lifetime / pool->limits.size : 0;
 
 	if (lifetime <= 0)
 		return true; /* one use */
-	if (now - server->connected_at < lifetime)
-		return false;
-	if (pool->lifetime_close_at && now < pool->lifetime_close_at + spacing)
+	if (now - server->connected_at < lifetime || is_too_soon(pool, now))
 		return false;
 	pool->lifetime_close_at = now;
 	return true;
@@ -488,7 +489,7 @@ void pool_home(struct server *server)
 		close_for(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
 		close_for(server, "out of step after a COPY that failed");
-	} else if (server_is_left_over(server)) {
+	} else if (pool_is_left_over(server)) {
 		close_for(server, SERVER_LEFT_OVER);
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);
@@ -509,6 +510,38 @@ void pool_home(struct server *server)
 	} else {
 		pool_unblock(pool);
 	}
+}
+
+/* ---- limits of servers at home ---- */
+
+void pool_idle_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, timer);
+	const struct pool *pool = server->pool;
+	bool is_used = pool->member_count || (pool->database->entry && pool->database->entry->user);
+
+	if (is_used && pool->server_count <= (unsigned int)pool->limits.min_size) {
+		timer_set(timer, pool->site.limits.idle, loop_now(loop_of(pool)));
+		return;
+	}
+	close_for(server, "server idle timeout");
+}
+
+void pool_life_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, life);
+	struct pool *pool = server->pool;
+	usec_t now = loop_now(loop_of(pool));
+
+	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
+		return; /* pool_home() looks at its age */
+	if (is_too_soon(pool, now)) {
+		timer_set(timer, loop_timer_queue(loop_of(pool), life_spacing(pool), pool_life_due),
+		          pool->lifetime_close_at);
+		return;
+	}
+	pool->lifetime_close_at = now;
+	close_for(server, "server lifetime over");
 }
 
 /* ---- serving the line ---- */

@@ -126,7 +126,7 @@ void pool_grow_dedicated(struct pool *pool)
 	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
 	       may_try(pool) && make_room(pool, borrower) && pool_passes_limits(pool, EVICT_ANY)) {
 		pool_leave_blocked(pool);
-		if (!server_launch(pool, borrower))
+		if (!pool_launch(pool, borrower))
 			return;
 	}
 }
@@ -160,7 +160,7 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err)
 	pool_wake(pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		server_host_done(server, false);
-		pool->is_failing = !hosts_has_good(&pool->hosts);
+		pool->is_failing = !hosts_has_good(&pool->site.hosts);
 		pool->is_hopeful = false;
 		pool->failure = *err;
 	} else if (!is_ours && borrower) {

@@ -32,8 +32,9 @@ bool pool_may_try(struct pool *pool)
 		return true;
 	if (!pool_is_backing_off(pool))
 		return logins(pool) == 0; /* one try, until one succeeds */
-	timer_set(&pool->retry, loop_timer_queue(loop_of(pool), pool_retry_gap(pool), on_retry),
-	          pool_due(pool) - pool_retry_gap(pool));
+	timer_set(&pool->retry,
+	          loop_timer_queue(loop_of(pool), pool->site.limits.retry_gap, on_retry),
+	          pool_due(pool) - pool->site.limits.retry_gap);
 	return false;
 }
 
@@ -177,7 +178,7 @@ void pool_pass_on(struct pool *pool)
 /* How many more servers those who wait could use. */
 unsigned int pool_missing(const struct pool *pool)
 {
-	unsigned int sure = pool_shared_login_count(pool) - pool->test_count;
+	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;
 	unsigned int coming =
 	    sure + pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
 	unsigned int wanted = pool->waiting_count;
@@ -204,12 +205,12 @@ void pool_grow(struct pool *pool)
 	while (pool_missing(pool) && logins(pool) < POOL_LOGINS_MAX && pool_may_try(pool) &&
 	       has_space(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
 		pool_leave_blocked(pool);
-		if (!server_launch(pool, NULL))
+		if (!pool_launch(pool, NULL))
 			return;
 	}
 	if (!pool_missing(pool) && (wants_minimum(pool) || pool_wants_probe(pool)) &&
 	    pool_may_try(pool) && pool_passes_limits(pool, EVICT_NONE)) {
 		pool->probes_left -= pool->probes_left > 0;
-		server_launch(pool, NULL);
+		pool_launch(pool, NULL);
 	}
 }

@@ -81,8 +81,6 @@ void pool_pass_on(struct pool *pool);
 /* The pool leaves the lines of those that wait at a limit. */
 void pool_leave_blocked(struct pool *pool);
 
-/* server_login_retry, or the least that is kept in any case. */
-usec_t pool_retry_gap(const struct pool *pool);
 usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
 bool pool_is_backing_off(const struct pool *pool);
 void pool_reset_retry(struct pool *pool); /* it may try at once */
@@ -96,8 +94,25 @@ void pool_rearm(struct pool *pool);
 
 /* ---- its servers: pool_servers.c ---- */
 
-/* One more belongs to it, and so to its database, its account and all pools. */
-void pool_count_server(struct pool *pool);
+/* Adds a server that is about to connect: its pool, its role and its database count it. NULL: no
+ * memory. */
+struct server *pool_add_server(struct pool *pool);
+
+/* Frees one that has closed. */
+void pool_remove_server(struct server *server);
+
+/*
+ * Launches a server; dedicated_to: for this borrower only, NULL: for all. false: no memory, or it
+ * has failed by now.
+ */
+bool pool_launch(struct pool *pool, struct borrower *dedicated_to);
+
+/* What the pool does for its servers. */
+extern const struct server_ops pool_server_ops;
+
+/* server_idle_timeout and server_lifetime. */
+void pool_idle_due(struct timer *timer);
+void pool_life_due(struct timer *timer);
 
 /* Closes all of them, whatever they do. */
 void pool_close_all(struct pool *pool, const char *reason);
@@ -106,14 +121,8 @@ void pool_close_all(struct pool *pool, const char *reason);
  * It has served a session and was not reset, and now its pool is of another mode: nobody
  * may have it. And the reason to close it.
  */
-bool server_is_left_over(const struct server *server);
+bool pool_is_left_over(const struct server *server);
 #define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
-
-/*
- * It is to be closed when it comes home, for this reason (a constant; the first one counts).
- * NULL: it need not be.
- */
-void server_set_close_needed(struct server *server, const char *reason);
 
 /* Where the entry or its servers' place are others now. */
 #define SERVER_OUTDATED "database configuration changed"

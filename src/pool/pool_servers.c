@@ -47,8 +47,6 @@ static void count_server(struct pool *pool, int change)
 	pool->pools->server_count += (unsigned int)change;
 }
 
-void pool_count_server(struct pool *pool) { count_server(pool, 1); }
-
 /* Those at home, in the order in which they came: the first is the one to evict. */
 static void file_home(struct pool *pool, struct server *server, bool was, bool is)
 {
@@ -61,8 +59,10 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 	}
 }
 
-void pool_file(struct pool *pool, struct server *server, enum server_state from)
+/* The only place that files a server under its state. */
+static void on_state(struct server *server, enum server_state from)
 {
+	struct pool *pool = server->pool;
 	enum server_state to = server->state;
 	bool goes_last = pool->pools->config->server_round_robin || to != SERVER_IDLE;
 
@@ -81,21 +81,76 @@ void pool_file(struct pool *pool, struct server *server, enum server_state from)
 	count_server(pool, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	server_set_close_needed(server, NULL);
+	cancel_forget_server(server);
 	pool_unblock(pool);
 	pool_wake(pool);
 	pools_changed(pool->pools);
 }
 
-void server_set_close_needed(struct server *server, const char *reason)
+static void on_close_needed(struct server *server)
 {
-	bool is_needed = reason != NULL;
-	int change = (int)is_needed - (int)server->is_close_needed;
+	int change = server->is_close_needed ? 1 : -1;
 
-	if (!reason || !server->close_reason)
-		server->close_reason = reason;
-	server->is_close_needed = is_needed;
 	server->pool->database->close_needed_count += (unsigned int)change;
 	server->pool->pools->close_needed_count += (unsigned int)change;
+}
+
+/* ---- adding and removing ---- */
+
+struct server *pool_add_server(struct pool *pool)
+{
+	struct pools *pools = pool->pools;
+	struct server *server = slab_take(&pools->server_slab);
+
+	if (!server)
+		return NULL;
+	server_init(server, &pool->site, pool, pools_next_id(pools));
+	TAILQ_INSERT_TAIL(&pools->servers, server, all_node);
+	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, node);
+	pool->server_counts[SERVER_CONNECTING]++;
+	count_server(pool, 1);
+	return server;
+}
+
+void pool_remove_server(struct server *server)
+{
+	struct pool *pool = server->pool;
+	struct pools *pools = pool->pools;
+
+	WALKS_SKIP(pools, next_server, server, all_node);
+	loop_undefer(pools->with.loop, &server->free_task);
+	TAILQ_REMOVE(&pools->servers, server, all_node);
+	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, node);
+	pool->server_counts[SERVER_CLOSING]--;
+	slab_put(&pools->server_slab, server);
+	pool_arm_expiry(pool);
+}
+
+bool pool_launch(struct pool *pool, struct borrower *dedicated_to)
+{
+	struct server *server = pool_add_server(pool);
+
+	if (!server)
+		return false;
+	if (dedicated_to)
+		pool_dedicated_launched(server, dedicated_to);
+	return server_launch(server);
+}
+
+/* ---- logins at hosts that have failed ---- */
+
+static bool may_probe(const struct server *server)
+{
+	const struct pool *pool = server->pool;
+
+	return pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size;
+}
+
+static void on_probe(struct server *server, int change)
+{
+	server->pool->probe_count += (unsigned int)change;
+	if (change > 0)
+		pool_wake(server->pool); /* those who wait need another one */
 }
 
 /* ---- logins ---- */
@@ -121,6 +176,68 @@ const struct credentials *pool_credentials(const struct pool *pool)
 	if (file->kind == CREDENTIALS_PLAIN || shown->kind == CREDENTIALS_NONE)
 		return file;
 	return shown;
+}
+
+static const struct credentials *credentials_of(const struct server *server)
+{
+	return pool_credentials(server->pool);
+}
+
+/* "line 3 of auth_file", or who else said the secret. */
+static void add_origin(const struct user *user, struct buf *out)
+{
+	if (user)
+		buf_printf(out, "line %lu of auth_file", user->line);
+	else
+		buf_add_text(out, "auth_query");
+}
+
+/* There is nothing that could be shown. */
+static void add_lack(const struct user *user, struct buf *out)
+{
+	buf_add_text(out, ", without a secret: ");
+	if (!user) {
+		buf_add_text(out, "neither the entry nor auth_file has one, and no client has "
+		                  "shown one");
+	} else if (user->secret.kind == SECRET_SCRAM) {
+		add_origin(user, out);
+		buf_add_text(out, " has a SCRAM secret, which serves for logins to PostgreSQL "
+		                  "when a client has logged in by SCRAM");
+	} else {
+		add_origin(user, out);
+		buf_add_text(out, " has none");
+	}
+}
+
+static void tell_secret(const struct server *server, struct buf *out)
+{
+	const struct pool *pool = server->pool;
+	const struct credentials *credentials = pool_credentials(pool);
+	const struct user *user = users_find(pool->pools->users, pool->role->name);
+
+	if (credentials->kind == CREDENTIALS_NONE) {
+		add_lack(user, out);
+		return;
+	}
+	if (credentials == &pool->credentials) {
+		buf_add_text(out, ", with password= of the entry");
+		return;
+	}
+	switch (credentials->kind) {
+	case CREDENTIALS_PLAIN:
+		buf_add_text(out, credentials->is_shown ? ", with the password that a client sent"
+		                                        : ", with the password of ");
+		if (!credentials->is_shown)
+			add_origin(user, out);
+		return;
+	case CREDENTIALS_MD5:
+		buf_add_text(out, ", with the md5 secret of ");
+		break;
+	default:
+		buf_add_text(out, ", with what a client's login has shown of the SCRAM secret of ");
+		break;
+	}
+	add_origin(user, out);
 }
 
 /* Where the old ones did not let us in, these may. */
@@ -175,9 +292,7 @@ void pool_login_done(struct server *server)
 	pool->is_failing = pool->is_hopeful = false;
 	server_host_done(server, true);
 	server_login_free(server);
-	timer_set(&server->life,
-	          loop_timer_queue(pool->pools->with.loop, pool->limits.lifetime, server_life_due),
-	          server->connected_at);
+	timer_set(&server->life, pool->site.limits.life, server->connected_at);
 	pool_home(server);
 	pool_wake(pool);
 }
@@ -197,7 +312,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 	if (err->code == ERR_ADMIN_SHUTDOWN)
 		return;
 	server_host_done(server, false);
-	pool->is_failing = !hosts_has_good(&pool->hosts);
+	pool->is_failing = !hosts_has_good(&pool->site.hosts);
 	pool->is_hopeful = false;
 	pool->failure = *err;
 	/* While there is a host that may be tried, those who wait are not told. */
@@ -249,6 +364,11 @@ void pool_close_idle(struct pool *pool, const char *reason)
 }
 
 /* With server_fast_close, a session that is between two transactions loses its server too. */
+static bool closes_fast(const struct pool *pool)
+{
+	return pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION;
+}
+
 static void fast_close(struct server *server, const char *reason)
 {
 	if (server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE)
@@ -263,7 +383,7 @@ void pool_recycle(struct pool *pool, const char *reason)
 	pool_close_idle(pool, reason);
 	for (size_t i = 0; i < sizeof(working) / sizeof(working[0]); i++)
 		each_in(pool, working[i], need_close, reason);
-	if (pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION)
+	if (closes_fast(pool))
 		each_in(pool, SERVER_LENT, fast_close, reason);
 	pool->has_welcome = false;
 	buf_free(&pool->welcome);
@@ -276,3 +396,48 @@ void pool_close_all(struct pool *pool, const char *reason)
 	for (int state = 0; state < SERVER_CLOSING; state++)
 		each_in(pool, (enum server_state)state, close_by_admin, reason);
 }
+
+/* ---- what servers tell ---- */
+
+static void on_address_removed(struct server *server)
+{
+	static const char reason[] = "its address has left DNS";
+
+	need_close(server, reason);
+	switch (server->state) {
+	case SERVER_CONNECTING:
+	case SERVER_LOGIN:
+	case SERVER_IDLE:
+	case SERVER_USED:
+		close_by_admin(server, reason);
+		return;
+	case SERVER_LENT:
+		if (closes_fast(server->pool))
+			fast_close(server, reason);
+		return;
+	default:
+		return; /* pool_home() closes it */
+	}
+}
+
+static void on_borrower_lost(struct server *server, struct borrower *borrower)
+{
+	server->pool->served_count--;
+	cancel_forget_target(borrower, server->pool);
+}
+
+const struct server_ops pool_server_ops = {
+	.on_state = on_state,
+	.on_close_needed = on_close_needed,
+	.on_login_done = pool_login_done,
+	.on_login_failed = pool_login_failed,
+	.on_home = pool_home,
+	.on_params_refused = pool_refuse_params,
+	.on_borrower_lost = on_borrower_lost,
+	.on_address_removed = on_address_removed,
+	.on_probe = on_probe,
+	.may_probe = may_probe,
+	.credentials = credentials_of,
+	.tell_secret = tell_secret,
+	.on_free = pool_remove_server,
+};

@@ -67,40 +67,6 @@ void pools_walk_stop(struct pools *pools, struct pools_walk *walk)
 	TAILQ_REMOVE(&pools->walks, walk, node);
 }
 
-/* ---- servers ---- */
-
-struct server *pools_add_server(struct pool *pool)
-{
-	struct pools *pools = pool->pools;
-	struct server *server = slab_take(&pools->server_slab);
-
-	if (!server)
-		return NULL;
-	server->pool = pool;
-	server->id = pools_next_id(pools);
-	server->params = server->before = server->baseline = params_none(pools->with.params);
-	server_statements_init(&server->statements, &pools->statements, &server->ledger);
-	TAILQ_INSERT_TAIL(&pools->servers, server, all_node);
-	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, node);
-	pool->server_counts[SERVER_CONNECTING]++;
-	pool_count_server(pool);
-	return server;
-}
-
-void pools_remove_server(struct server *server)
-{
-	struct pool *pool = server->pool;
-	struct pools *pools = pool->pools;
-
-	WALKS_SKIP(pools, next_server, server, all_node);
-	loop_undefer(pools->with.loop, &server->free_task);
-	TAILQ_REMOVE(&pools->servers, server, all_node);
-	TAILQ_REMOVE(&pool->servers[SERVER_CLOSING], server, node);
-	pool->server_counts[SERVER_CLOSING]--;
-	slab_put(&pools->server_slab, server);
-	pool_arm_expiry(pool);
-}
-
 /* ---- pools ---- */
 
 static void tell_who(const struct logger *logger, struct log_who *who)
@@ -136,6 +102,14 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pool->log = (struct logger){ pools->with.log, tell_who };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pool_serve;
+	pool->site = (struct server_site){
+		.shared = &pools->shared,
+		.ops = &pool_server_ops,
+		.database = database->name,
+		.user = role->name,
+		.client_bytes = &pool->stats.client_bytes,
+		.server_bytes = &pool->stats.server_bytes,
+	};
 	for (int state = 0; state < SERVER_STATES; state++)
 		TAILQ_INIT(&pool->servers[state]);
 	TAILQ_INIT(&pool->members);
@@ -227,7 +201,7 @@ void pools_forget_pool(struct pool *pool)
 	pool_forget_greeting(pool);
 	credentials_done(&pool->credentials);
 	credentials_done(&pool->learnt);
-	hosts_done(&pool->hosts);
+	hosts_done(&pool->site.hosts);
 	HASH_DEL(pool->database->pool_table, pool);
 	TAILQ_REMOVE(&pools->list, pool, node);
 	pool->database->pool_count--;
@@ -304,6 +278,21 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	}
 	hash_key_draw(&pools->secret);
 	pools->with = *with;
+	pools->shared = (struct server_shared){
+		.loop = with->loop,
+		.log = with->log,
+		.streams = with->streams,
+		.resolver = with->resolver,
+		.workers = with->workers,
+		.slow_workers = with->slow_workers,
+		.verifiers = with->verifiers,
+		.params = with->params,
+		.statements = &pools->statements,
+		.endings = &pools->endings,
+		.errand_message = &pools->errand_message,
+		.sockets = &pools->server_sockets,
+		.tls = with->tls,
+	};
 	pools->tls = with->tls ? tls_context_ref(with->tls) : NULL;
 	slab_init(&pools->server_slab, "server_cache", sizeof(struct server));
 	slab_init(&pools->pool_slab, "pool_cache", sizeof(struct pool));
@@ -336,7 +325,7 @@ void pools_free(struct pools **poolsp)
 	TAILQ_FOREACH (pool, &pools->list, node)
 		pool_close_all(pool, "server shutting down");
 	while ((server = TAILQ_FIRST(&pools->servers)))
-		pools_remove_server(server);
+		pool_remove_server(server);
 	TAILQ_FOREACH (pool, &pools->list, node)
 		cancel_drop_all(pool);
 	peer_pools_done(pools);

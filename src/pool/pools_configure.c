@@ -11,8 +11,11 @@
 
 #include "pgweir/base/banned.h"
 
-static struct timer_queue *line(const struct pool *pool, usec_t limit,
-                                void (*on_due)(struct timer *timer))
+/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
+#define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
+
+static struct timer_queue *queue(const struct pool *pool, usec_t limit,
+                                 void (*on_due)(struct timer *timer))
 {
 	return loop_timer_queue(pool->pools->with.loop, limit, on_due);
 }
@@ -38,7 +41,7 @@ static void configure_hosts(struct pool *pool)
 	const struct config_database *entry = pool->database->entry;
 	const char *list = entry->host ? entry->host : pool->pools->config->unix_socket_dir;
 
-	if (!hosts_configure(&pool->hosts, list, entry->load_balance_hosts))
+	if (!hosts_configure(&pool->site.hosts, list, entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
 	pool_reset_retry(pool); /* what failed may have been mended */
 }
@@ -59,14 +62,20 @@ void pool_configure(struct pool *pool)
 		.min_size = pool->is_for_lookups ? 0 : config_min_pool_size(config, entry),
 		.reserve_after = config->reserve_pool_timeout,
 		.lifetime = config_server_lifetime(config, entry),
-		.idle = line(pool, config->server_idle_timeout, server_idle_due),
-		.check = config_check_query(config) ? line(pool, check, server_check_due) : NULL,
-		.query = line(pool, config_query_timeout(config, user), server_query_due),
-		.idle_transaction = line(pool, config_idle_transaction_timeout(config, user),
-		                         server_idle_transaction_due),
+	};
+	pool->site.entry = entry;
+	pool->site.limits = (struct server_limits){
+		.connect = queue(pool, config->server_connect_timeout, server_connect_due),
+		.idle = queue(pool, config->server_idle_timeout, pool_idle_due),
+		.check = config_check_query(config) ? queue(pool, check, server_check_due) : NULL,
+		.life = queue(pool, pool->limits.lifetime, pool_life_due),
+		.query = queue(pool, config_query_timeout(config, user), server_query_due),
+		.idle_transaction = queue(pool, config_idle_transaction_timeout(config, user),
+		                          server_idle_transaction_due),
 		.transaction =
-		    line(pool, config_transaction_timeout(config, user), server_transaction_due),
-		.connect = line(pool, config->server_connect_timeout, server_connect_due),
+		    queue(pool, config_transaction_timeout(config, user), server_transaction_due),
+		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
+		                                                        : RETRY_GAP_MIN,
 	};
 	pool->limits.late_begin =
 	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
@@ -105,7 +114,7 @@ static void judge_sessions(struct pool *pool)
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
 		for (server = TAILQ_FIRST(&pool->servers[resting[i]]); server; server = next) {
 			next = TAILQ_NEXT(server, node);
-			if (server_is_left_over(server))
+			if (pool_is_left_over(server))
 				server_close(server, &err);
 		}
 	}
@@ -156,6 +165,7 @@ static void configure_database(struct database *database, const struct config *o
 			pool_expel(pool, &err);
 			pool_close_all(pool, err.text);
 			pool_refuse(pool, &err);
+			pool->site.entry = NULL;
 			continue;
 		}
 		pool_configure(pool);
@@ -208,6 +218,7 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 
 	pools->config = config_ref(config);
 	pools->users = users_hold(users);
+	pools->shared.config = pools->config;
 	pools->server_sockets = (struct socket_options){
 		.tcp_keepalive = config->tcp_keepalive,
 		.tcp_keepcnt = config->tcp_keepcnt,
@@ -230,7 +241,7 @@ void pools_set_tls(struct pools *pools, struct tls_context *tls)
 {
 	struct tls_context *old = pools->tls;
 
-	pools->tls = tls ? tls_context_ref(tls) : NULL;
+	pools->tls = pools->shared.tls = tls ? tls_context_ref(tls) : NULL;
 	if (old != tls)
 		pools_reconnect(pools, NULL);
 	tls_context_unref(&old);

@@ -32,13 +32,7 @@ struct pool_limits {
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;
-	usec_t lifetime;
-	struct timer_queue *idle;             /* server_idle_timeout */
-	struct timer_queue *check;            /* server_check_delay, when there is a check query */
-	struct timer_queue *query;            /* query_timeout */
-	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
-	struct timer_queue *transaction;      /* transaction_timeout */
-	struct timer_queue *connect;          /* server_connect_timeout */
+	usec_t lifetime; /* server_lifetime */
 };
 
 /* Servers with those of the reserve, where there is a limit. */
@@ -57,6 +51,7 @@ struct pool {
 	TAILQ_ENTRY(pool) node; /* among all pools */
 	struct logger log;
 	struct pool_limits limits;
+	struct server_site site;        /* what its servers have in common */
 	struct credentials credentials; /* from the entry's password; else the account's count */
 	struct credentials learnt;      /* what a client of this pool has proven itself with */
 	unsigned int learnt_version;    /* of the account's secret then: pool_configure() */
@@ -64,7 +59,7 @@ struct pool {
 	struct server_list servers[SERVER_STATES];
 	unsigned int server_counts[SERVER_STATES];
 	unsigned int server_count; /* all but CLOSING */
-	unsigned int test_count;   /* logins at a host that had failed: nobody counts on them */
+	unsigned int probe_count;  /* logins at a host that had failed: nobody counts on them */
 
 	struct borrower_list members;        /* all borrowers */
 	struct borrower_list waiting;        /* the line for servers */
@@ -87,8 +82,6 @@ struct pool {
 	const struct params *baseline; /* the same as a map */
 	struct buf greeting; /* the same as messages, for clients with greeting_for; the */
 	const struct params *greeting_for; /* client room's, kept because the next one is alike */
-
-	struct hosts hosts; /* where its servers are */
 
 	/* after logins that failed */
 	bool is_failing; /* at all hosts */
@@ -252,9 +245,6 @@ void pool_forget_greeting(struct pool *pool);
 
 /* With what its servers log in. Borrowed. */
 const struct credentials *pool_credentials(const struct pool *pool);
-
-/* The only place that files a server under its state. */
-void pool_file(struct pool *pool, struct server *server, enum server_state from);
 
 /* Looks, at the end of the turn, who can be served, and whether more servers are needed. */
 void pool_wake(struct pool *pool);

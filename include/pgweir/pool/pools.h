@@ -57,6 +57,7 @@ enum suspend_state {
 
 struct pools {
 	struct pools_with with;
+	struct server_shared shared; /* the same, and what changes, for servers */
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
 	struct tls_context *tls;     /* one reference; NULL: none is asked for */
@@ -197,8 +198,6 @@ void pools_sweep_later(struct pools *pools);
 
 /* Something changed that a watch may wait for. */
 void pools_changed(struct pools *pools);
-struct server *pools_add_server(struct pool *pool);
-void pools_remove_server(struct server *server);
 void pools_forget_pool(struct pool *pool);
 /* What the pool has counted passes to its database; it counts from zero on. */
 void pools_keep_stats(struct pool *pool);

@@ -9,7 +9,6 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -50,8 +49,8 @@ const char *server_work(const struct server *server)
 /* Each state has its own clock. */
 static void set_state_timer(struct server *server)
 {
-	const struct pool_limits *limits = &server->pool->limits;
-	usec_t now = loop_now(server->pool->pools->with.loop);
+	const struct server_limits *limits = &server->site->limits;
+	usec_t now = loop_now(server->site->shared->loop);
 
 	switch (server->state) {
 	case SERVER_CONNECTING:
@@ -81,7 +80,7 @@ void server_enter(struct server *server, enum server_state next)
 	assert(steps[from].next & TO(next));
 	log_debug(&server->log, "%s -> %s", steps[from].name, steps[next].name);
 	server->state = next;
-	pool_file(server->pool, server, from);
+	server->site->ops->on_state(server, from);
 	set_state_timer(server);
 }
 
@@ -89,16 +88,15 @@ static void free_later(struct task *task)
 {
 	struct server *server = SERVER_OF(task, free_task);
 
-	pools_remove_server(server);
+	server->site->ops->on_free(server);
 }
 
 static void release(struct server *server)
 {
-	struct params_table *params = server->pool->pools->with.params;
+	struct params_table *params = server->site->shared->params;
 
 	server_login_free(server);
 	resolver_watch_end(&server->stay);
-	cancel_forget_server(server);
 	timer_clear(&server->life);
 	timer_clear(&server->xact);
 	stream_close(&server->stream);
@@ -134,22 +132,22 @@ static void say_goodbye(struct server *server)
 
 static void log_close(struct server *server, const struct err *err)
 {
-	struct pools *pools = server->pool->pools;
-	usec_t age = loop_now(pools->with.loop) - server->connected_at;
+	const struct server_shared *shared = server->site->shared;
+	usec_t age = loop_now(shared->loop) - server->connected_at;
 	struct log_facts facts = { .event = "disconnect",
 		                   .sqlstate = err->sqlstate,
 		                   .reason = err->text,
 		                   .has_duration = true,
 		                   .duration = age };
 
-	if (pools->config->log_disconnections)
+	if (shared->config->log_disconnections)
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
 		          err->text, (long long)(age / USEC_PER_SEC));
 }
 
 void server_forget(struct server *server)
 {
-	struct loop *loop = server->pool->pools->with.loop;
+	struct loop *loop = server->site->shared->loop;
 
 	server_enter(server, SERVER_CLOSING);
 	release(server);
@@ -161,20 +159,19 @@ void server_forget(struct server *server)
 /* SHOW ERRORS tells a login of ours that has failed from all else that PostgreSQL may refuse. */
 static void note_end(const struct server *server, const struct err *err)
 {
-	const struct pool *pool = server->pool;
 	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
 
 	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "", err->text);
-	endings_note(&pool->pools->endings,
+	endings_note(server->site->shared->endings,
 	             &(struct ending_told){ .code = *err->detail ? ERR_NOT_ALLOWED : err->code,
 	                                    .words = words,
-	                                    .database = pool->database->name,
-	                                    .user = pool->role->name });
+	                                    .database = server->site->database,
+	                                    .user = server->site->user });
 }
 
 void server_close(struct server *server, const struct err *err)
 {
-	struct pool *pool = server->pool;
+	const struct server_ops *ops = server->site->ops;
 	struct borrower *borrower = server->borrower;
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 	struct err reason = *err; /* it may lie in what goes now */
@@ -189,14 +186,13 @@ void server_close(struct server *server, const struct err *err)
 	server->borrower = NULL;
 	server_forget(server);
 	if (was_new)
-		pool_login_failed(server, &reason);
+		ops->on_login_failed(server, &reason);
 	if (!borrower)
 		return;
 	borrower->is_mid_answer = server->is_mid_response;
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
-	pool->served_count--;
-	cancel_forget_target(borrower, pool);
+	ops->on_borrower_lost(server, borrower);
 	borrower->ops->on_lost(borrower, &reason, got_fatal);
 }
 
@@ -206,6 +202,17 @@ static void close_for(struct server *server, enum err_code code, const char *rea
 
 	err_set(&err, code, "%s", reason);
 	server_close(server, &err);
+}
+
+void server_set_close_needed(struct server *server, const char *reason)
+{
+	bool was_needed = server->is_close_needed;
+
+	if (!reason || !server->close_reason)
+		server->close_reason = reason;
+	server->is_close_needed = reason != NULL;
+	if (server->is_close_needed != was_needed)
+		server->site->ops->on_close_needed(server);
 }
 
 /* ---- limits ---- */
@@ -228,44 +235,6 @@ void server_connect_due(struct timer *timer)
 
 void server_check_due(struct timer *timer) { server_enter(SERVER_OF(timer, timer), SERVER_USED); }
 
-void server_idle_due(struct timer *timer)
-{
-	struct server *server = SERVER_OF(timer, timer);
-	struct pool *pool = server->pool;
-
-	if (pool->member_count +
-	        (unsigned int)(pool->database->entry && pool->database->entry->user) &&
-	    pool->server_count <= (unsigned int)pool->limits.min_size) {
-		timer_set(timer, pool->limits.idle, loop_now(pool->pools->with.loop));
-		return;
-	}
-	close_for(server, ERR_SERVER_LOST, "server idle timeout");
-}
-
-/* How far apart the servers of a pool are closed for their age. */
-static usec_t life_spacing(const struct pool *pool)
-{
-	return pool->limits.size > 0 ? pool->limits.lifetime / pool->limits.size : 0;
-}
-
-void server_life_due(struct timer *timer)
-{
-	struct server *server = SERVER_OF(timer, life);
-	struct pool *pool = server->pool;
-	struct loop *loop = pool->pools->with.loop;
-	usec_t spacing = life_spacing(pool), now = loop_now(loop);
-
-	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
-		return; /* pool_home() looks at its age */
-	if (pool->lifetime_close_at && now < pool->lifetime_close_at + spacing) {
-		timer_set(timer, loop_timer_queue(loop, spacing, server_life_due),
-		          pool->lifetime_close_at);
-		return;
-	}
-	pool->lifetime_close_at = now;
-	close_for(server, ERR_SERVER_LOST, "server lifetime over");
-}
-
 void server_query_due(struct timer *timer)
 {
 	struct server *server = SERVER_OF(timer, timer);
@@ -273,8 +242,8 @@ void server_query_due(struct timer *timer)
 	/* All was answered, and what is missing is the client's Sync: no query runs. */
 	if (server->state == SERVER_LENT && ledger_is_empty(&server->ledger)) {
 		server->request_at = 0;
-		timer_set(timer, server->pool->limits.idle_transaction,
-		          loop_now(server->pool->pools->with.loop));
+		timer_set(timer, server->site->limits.idle_transaction,
+		          loop_now(server->site->shared->loop));
 		return;
 	}
 	close_for(server, ERR_QUERY_CANCELED, "query timeout");
@@ -293,12 +262,12 @@ void server_transaction_due(struct timer *timer)
 /* Replication goes on for as long as it goes on: a stream, or a base backup, is no query. */
 static struct timer_queue *query_limit(const struct server *server)
 {
-	return server->replication ? NULL : server->pool->limits.query;
+	return server->replication ? NULL : server->site->limits.query;
 }
 
 static struct timer_queue *transaction_limit(const struct server *server)
 {
-	return server->replication ? NULL : server->pool->limits.transaction;
+	return server->replication ? NULL : server->site->limits.transaction;
 }
 
 void server_begin_query(struct server *server, usec_t query_since, usec_t xact_since)
@@ -314,13 +283,13 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
 
 void server_end_transaction(struct server *server, bool is_settled)
 {
-	server->xact_at = is_settled ? 0 : loop_now(server->pool->pools->with.loop);
+	server->xact_at = is_settled ? 0 : loop_now(server->site->shared->loop);
 	timer_set(&server->xact, is_settled ? NULL : transaction_limit(server), server->xact_at);
 }
 
 void server_rearm(struct server *server)
 {
-	const struct pool_limits *limits = &server->pool->limits;
+	const struct server_limits *limits = &server->site->limits;
 
 	if (server->state == SERVER_CHECKING || server->state == SERVER_RESETTING)
 		timer_change(&server->timer, limits->connect);
@@ -336,10 +305,7 @@ void server_rearm(struct server *server)
 	if (server->state == SERVER_LENT && server->xact_at)
 		timer_set(&server->xact, transaction_limit(server), server->xact_at);
 	if (server->state != SERVER_CONNECTING && server->state != SERVER_LOGIN)
-		timer_set(&server->life,
-		          loop_timer_queue(server->pool->pools->with.loop, limits->lifetime,
-		                           server_life_due),
-		          server->connected_at);
+		timer_set(&server->life, limits->life, server->connected_at);
 }
 
 /* ---- sending ---- */
@@ -365,8 +331,7 @@ bool server_scope(struct server *server, struct bytes *scope)
 {
 	if (server->reports.count)
 		server_settle_reports(server);
-	return text_scope_read(&server->scope, server->pool->pools->with.params, server->params,
-	                       scope);
+	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
 }
 
 /* Sending failed. It may have told us why before: what it said is read first. */
@@ -386,7 +351,7 @@ static void broken(struct task *task)
 void server_break(struct server *server)
 {
 	server->free_task.run = broken;
-	loop_defer(server->pool->pools->with.loop, &server->free_task);
+	loop_defer(server->site->shared->loop, &server->free_task);
 }
 
 /* Sends what was put ahead, and the rest behind it, with one write if they are few. */
@@ -406,7 +371,7 @@ bool server_send(struct server *server, struct bytes bytes)
 {
 	if (server->prefix.count)
 		return server_sendv(server, &(struct iovec){ (void *)bytes.at, bytes.count }, 1);
-	server->pool->stats.client_bytes += bytes.count;
+	*server->site->client_bytes += bytes.count;
 	if (stream_send(&server->stream, bytes))
 		return true;
 	server_break(server);
@@ -416,7 +381,7 @@ bool server_send(struct server *server, struct bytes bytes)
 bool server_sendv(struct server *server, const struct iovec *pieces, int count)
 {
 	for (int i = 0; i < count; i++)
-		server->pool->stats.client_bytes += pieces[i].iov_len;
+		*server->site->client_bytes += pieces[i].iov_len;
 	if (server->prefix.count ? send_behind(server, pieces, count)
 	                         : stream_sendv(&server->stream, pieces, count))
 		return true;
@@ -450,7 +415,7 @@ void server_read_on(struct server *server) { stream_want(&server->stream, WANT_I
 
 bool server_errand(struct server *server, enum errand_kind kind, const char *query)
 {
-	struct buf *out = &server->pool->pools->errand_message;
+	struct buf *out = server->site->shared->errand_message;
 	bool is_sent;
 
 	assert(server->errand == ERRAND_NONE);
@@ -458,8 +423,8 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 	server->errand_failed = false;
 	server->is_ready = false;
 	if (server->state == SERVER_LENT) /* the other states have this limit anyway */
-		timer_set(&server->timer, server->pool->limits.connect,
-		          loop_now(server->pool->pools->with.loop));
+		timer_set(&server->timer, server->site->limits.connect,
+		          loop_now(server->site->shared->loop));
 	message_query(out, query);
 	is_sent = buf_ok(out) &&
 	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_INTERNAL) == LEDGER_SENT &&
@@ -521,24 +486,24 @@ void server_errand_done(struct server *server)
 	server->is_ready = true;
 	switch (kind) {
 	case ERRAND_CONNECT:
-		pool_login_done(server);
+		server->site->ops->on_login_done(server);
 		return;
 	case ERRAND_REPLAY:
 		if (server->errand_failed) {
-			pool_refuse_params(server);
+			server->site->ops->on_params_refused(server);
 			return;
 		}
-		params_release(server->pool->pools->with.params, &server->before);
+		params_release(server->site->shared->params, &server->before);
 		timer_clear(&server->timer);
 		server->borrower->ops->on_lent(server->borrower);
 		return;
 	case ERRAND_RESET:
 		server->has_session = false;
-		pool_home(server);
+		server->site->ops->on_home(server);
 		return;
 	case ERRAND_SET_BACK:
 	case ERRAND_CHECK:
 	case ERRAND_NONE:
-		pool_home(server);
+		server->site->ops->on_home(server);
 	}
 }

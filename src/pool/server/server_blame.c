@@ -11,66 +11,9 @@
 
 #include "pgweir/base/text.h"
 
-#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/* "line 3 of auth_file", or who else said the secret. */
-static void add_origin(const struct user *user, struct buf *out)
-{
-	if (user)
-		buf_printf(out, "line %lu of auth_file", user->line);
-	else
-		buf_add_text(out, "auth_query");
-}
-
-/* There is nothing that could be shown. */
-static void add_lack(const struct user *user, struct buf *out)
-{
-	buf_add_text(out, ", without a secret: ");
-	if (!user) {
-		buf_add_text(out, "neither the entry nor auth_file has one, and no client has "
-		                  "shown one");
-	} else if (user->secret.kind == SECRET_SCRAM) {
-		add_origin(user, out);
-		buf_add_text(out, " has a SCRAM secret, which serves for logins to PostgreSQL "
-		                  "when a client has logged in by SCRAM");
-	} else {
-		add_origin(user, out);
-		buf_add_text(out, " has none");
-	}
-}
-
-static void add_secret(const struct pool *pool, struct buf *out)
-{
-	const struct credentials *credentials = pool_credentials(pool);
-	const struct user *user = users_find(pool->pools->users, pool->role->name);
-
-	if (credentials->kind == CREDENTIALS_NONE) {
-		add_lack(user, out);
-		return;
-	}
-	if (credentials == &pool->credentials) {
-		buf_add_text(out, ", with password= of the entry");
-		return;
-	}
-	switch (credentials->kind) {
-	case CREDENTIALS_PLAIN:
-		buf_add_text(out, credentials->is_shown ? ", with the password that a client sent"
-		                                        : ", with the password of ");
-		if (!credentials->is_shown)
-			add_origin(user, out);
-		return;
-	case CREDENTIALS_MD5:
-		buf_add_text(out, ", with the md5 secret of ");
-		break;
-	default:
-		buf_add_text(out, ", with what a client's login has shown of the SCRAM secret of ");
-		break;
-	}
-	add_origin(user, out);
-}
 
 static void add_place(const struct server *server, struct buf *out)
 {
@@ -95,16 +38,16 @@ static void add_asked(const struct auth_client *login, bool is_wrong_type, struc
 
 void server_blame(const struct server *server, struct err *err)
 {
-	const struct pool *pool = server->pool;
+	const struct server_site *site = server->site;
 	const struct auth_client *login = server->login ? server->login->auth : NULL;
 	bool is_ours = err->code != ERR_FOREIGN;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
 
-	buf_printf(&words, "pgweir's own login as \"%s\" at ", pool->role->name);
+	buf_printf(&words, "pgweir's own login as \"%s\" at ", site->user);
 	add_place(server, &words);
-	buf_printf(&words, ", for the entry \"%s\"", pool->database->name);
+	buf_printf(&words, ", for the entry \"%s\"", site->database);
 	if (is_ours || strncmp(err->sqlstate, "28", 2) == 0) {
-		add_secret(pool, &words);
+		site->ops->tell_secret(server, &words);
 		if (login)
 			add_asked(login, is_ours, &words);
 	}

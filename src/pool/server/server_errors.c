@@ -18,7 +18,6 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
-#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"

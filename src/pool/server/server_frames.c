@@ -233,9 +233,9 @@ static void ready(struct server *server)
 	server->is_ready = is_settled;
 	if (is_settled) {
 		server->request_at = 0;
-		server->used_at = loop_now(server->pool->pools->with.loop);
+		server->used_at = loop_now(server->site->shared->loop);
 		timer_set(&server->timer,
-		          server->status == 'I' ? NULL : server->pool->limits.idle_transaction,
+		          server->status == 'I' ? NULL : server->site->limits.idle_transaction,
 		          server->used_at);
 	}
 	if (server->status == 'I')
@@ -306,7 +306,7 @@ static void keep(struct server *server, struct bytes rest)
 /* Judges the frame at the start of `in`. MORE: not enough of it is there. */
 static enum wire_result next_frame(struct server *server, struct bytes in, struct frame *frame)
 {
-	uint32_t max = (uint32_t)server->pool->pools->config->max_packet_size;
+	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
 	enum wire_result result = frame_peek(in, max, frame);
 
 	if (result != WIRE_OK)
@@ -354,7 +354,7 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 /* Steps over the whole frames at the front that go on as they are. */
 static struct bytes skip_plain(struct server *server, struct bytes in)
 {
-	uint32_t max = (uint32_t)server->pool->pools->config->max_packet_size;
+	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
 	bool passes_rows = ledger_passes_rows(&server->ledger);
 
 	if (server->state != SERVER_LENT)
@@ -454,7 +454,7 @@ static void on_end(struct server *server)
 static void on_input(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
-	int rounds = server->pool->pools->config->sbuf_loopcnt;
+	int rounds = server->site->shared->config->sbuf_loopcnt;
 	enum stream_result result;
 
 	server->has_flooded = false;
@@ -470,7 +470,7 @@ static void on_input(struct stream *stream)
 			return;
 		}
 		if (server->state != SERVER_LOGIN)
-			server->pool->stats.server_bytes += in.count - before;
+			*server->site->server_bytes += in.count - before;
 		if (!consume(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->has_flooded && (rounds == 0 || --rounds > 0));

@@ -9,7 +9,6 @@
  */
 #include <stdio.h>
 
-#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -18,7 +17,7 @@
 #define PATIENCE_PART 5
 #define PATIENCE_MAX (3 * USEC_PER_SEC)
 
-static struct loop *loop_of(const struct server *server) { return server->pool->pools->with.loop; }
+static struct loop *loop_of(const struct server *server) { return server->site->shared->loop; }
 
 /* Its address as the hosts know it; NULL: it has none (yet). */
 static const struct address *place_of(const struct server *server)
@@ -31,23 +30,19 @@ static const struct address *place_of(const struct server *server)
 /* A test is nothing to count on: there must be room for another server beside it. */
 static struct hosts_when when_of(const struct server *server)
 {
-	const struct pool *pool = server->pool;
-
 	return (struct hosts_when){
 		.now = loop_now(loop_of(server)),
-		.gap = pool_retry_gap(pool),
-		.may_test =
-		    pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size,
+		.gap = server->site->limits.retry_gap,
+		.may_test = server->site->ops->may_probe(server),
 	};
 }
 
-static void set_test(struct server *server, bool is_test)
+static void set_probe(struct server *server, bool is_probe)
 {
-	if (!is_test || server->replication)
+	if (!is_probe || server->replication)
 		return; /* nobody else counts on one that is launched for one borrower */
-	server->login->is_test = true;
-	server->pool->test_count++;
-	pool_wake(server->pool); /* those who wait need another one */
+	server->login->is_probe = true;
+	server->site->ops->on_probe(server, 1);
 }
 
 /* ---- patience ---- */
@@ -59,7 +54,7 @@ static void on_patience(struct timer *timer)
 	struct server *server = login->server;
 	struct err err;
 
-	if (!hosts_has_other(&server->pool->hosts, server->host, place_of(server)))
+	if (!hosts_has_other(&server->site->hosts, server->host, place_of(server)))
 		return;
 	err_set(&err, ERR_SERVER_CONNECT, "no answer, another host is tried");
 	server_close(server, &err);
@@ -67,7 +62,7 @@ static void on_patience(struct timer *timer)
 
 static void set_patience(struct server *server)
 {
-	usec_t limit = server->pool->pools->config->server_connect_timeout / PATIENCE_PART;
+	usec_t limit = server->site->shared->config->server_connect_timeout / PATIENCE_PART;
 
 	if (limit <= 0 || limit > PATIENCE_MAX)
 		limit = PATIENCE_MAX;
@@ -77,36 +72,11 @@ static void set_patience(struct server *server)
 
 /* ---- an address that left DNS ---- */
 
-static bool is_between_transactions(const struct server *server)
-{
-	return server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE;
-}
-
 static void on_removed(struct resolver_watch *stay)
 {
 	struct server *server = SERVER_OF(stay, stay);
-	struct pool *pool = server->pool;
-	bool is_fast = server->replication != REPLICATION_NONE ||
-	               (pool->pools->config->server_fast_close &&
-	                pool->limits.mode == POOL_MODE_SESSION && is_between_transactions(server));
-	struct err err;
 
-	server_set_close_needed(server, "its address has left DNS");
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "its address has left DNS");
-	switch (server->state) {
-	case SERVER_CONNECTING:
-	case SERVER_LOGIN:
-	case SERVER_IDLE:
-	case SERVER_USED:
-		server_close(server, &err);
-		return;
-	case SERVER_LENT:
-		if (is_fast)
-			server_close(server, &err);
-		return;
-	default:
-		return; /* pool_home() closes it */
-	}
+	server->site->ops->on_address_removed(server);
 }
 
 /* ---- the way there ---- */
@@ -117,8 +87,8 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	struct server_login *login =
 	    (struct server_login *)((char *)ask - offsetof(struct server_login, ask));
 	struct server *server = login->server;
-	struct pools *pools = server->pool->pools;
-	struct hosts *hosts = &server->pool->hosts;
+	const struct server_shared *shared = server->site->shared;
+	struct hosts *hosts = &server->site->hosts;
 	struct hosts_when when = when_of(server);
 	const struct address *picked;
 	bool is_test = false;
@@ -137,37 +107,36 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	}
 	server->peer = *picked;
 	address_set_port(&server->peer, ask->port);
-	resolver_watch_begin(pools->with.resolver, &server->stay, hosts->list[server->host].name,
+	resolver_watch_begin(shared->resolver, &server->stay, hosts->list[server->host].name,
 	                     &server->peer, on_removed);
-	set_test(server, is_test);
+	set_probe(server, is_test);
 	set_patience(server);
-	dial_start(&login->dial, pools->with.loop, &server->peer, &pools->server_sockets,
-	           server_connected);
+	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets, server_connected);
 }
 
 static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
 
 bool server_find_host(struct server *server, struct err *err)
 {
-	struct pool *pool = server->pool;
+	struct server_site *site = server->site;
 	const struct hosts_when when = when_of(server);
-	int port = pool->database->entry->port;
+	int port = site->entry->port;
 	const char *host;
 
-	if (pool->hosts.count == 0)
+	if (site->hosts.count == 0)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	server->host = hosts_choose(&pool->hosts, &when);
-	host = pool->hosts.list[server->host].name;
+	server->host = hosts_choose(&site->hosts, &when);
+	host = site->hosts.list[server->host].name;
 	if (!*host)
 		return err_set(err, ERR_SERVER_CONNECT,
 		               "database \"%s\" has no host, and unix_socket_dir is empty",
-		               pool->database->name);
+		               site->database);
 	if (!is_unix(host))
-		return resolver_start(pool->pools->with.resolver, &server->login->ask, host,
+		return resolver_start(site->shared->resolver, &server->login->ask, host,
 		                      (uint16_t)port, on_address, err);
 	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
 	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
-	set_test(server, hosts_pick_self(&pool->hosts, server->host, when.now));
+	set_probe(server, hosts_pick_self(&site->hosts, server->host, when.now));
 	set_patience(server);
 	dial_start_unix(&server->login->dial, loop_of(server), server->path, server_connected);
 	return true;
@@ -175,14 +144,13 @@ bool server_find_host(struct server *server, struct err *err)
 
 bool server_find_again(struct server *server, const char *host)
 {
-	struct pools *pools = server->pool->pools;
-	const struct hosts *hosts = &server->pool->hosts;
+	const struct hosts *hosts = &server->site->hosts;
 
 	for (server->host = 0; server->host < hosts->count; server->host++) {
 		if (strcmp(hosts->list[server->host].name, host) != 0)
 			continue;
 		if (!is_unix(host))
-			resolver_watch_begin(pools->with.resolver, &server->stay, host,
+			resolver_watch_begin(server->site->shared->resolver, &server->stay, host,
 			                     &server->peer, on_removed);
 		return true;
 	}
@@ -198,24 +166,24 @@ void server_dial_again(struct server *server)
 		dial_start_unix(&login->dial, loop_of(server), server->path, server_connected);
 	else
 		dial_start(&login->dial, loop_of(server), &server->peer,
-		           &server->pool->pools->server_sockets, server_connected);
+		           server->site->shared->sockets, server_connected);
 }
 
 enum host_protocol server_protocol(const struct server *server)
 {
-	return hosts_protocol(&server->pool->hosts, server->host, place_of(server));
+	return hosts_protocol(&server->site->hosts, server->host, place_of(server));
 }
 
 void server_learn_protocol(struct server *server, enum host_protocol protocol)
 {
-	hosts_learn_protocol(&server->pool->hosts, server->host, place_of(server), protocol);
+	hosts_learn_protocol(&server->site->hosts, server->host, place_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }
 
 void server_host_done(struct server *server, bool is_good)
 {
-	struct hosts *hosts = &server->pool->hosts;
+	struct hosts *hosts = &server->site->hosts;
 
 	if (is_good)
 		hosts_worked(hosts, server->host, place_of(server));

@@ -16,7 +16,6 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "../pool_priv.h"
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -36,8 +35,8 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 	who->kind = "server";
 	who->pointer = server;
 	who->id = server->id;
-	who->database = server->pool->database->name;
-	who->user = server->pool->role->name;
+	who->database = server->site->database;
+	who->user = server->site->user;
 	if (server->peer.family)
 		address_add(&server->peer, &who->address);
 	else
@@ -53,7 +52,8 @@ void server_login_free(struct server *server)
 	server->login = NULL;
 	dial_cancel(&login->dial);
 	timer_clear(&login->patience);
-	server->pool->test_count -= login->is_test;
+	if (login->is_probe)
+		server->site->ops->on_probe(server, -1);
 	resolver_cancel(&login->ask);
 	auth_client_free(&login->auth);
 	buf_free(&login->parameters);
@@ -77,15 +77,15 @@ static void add_wish(struct buf *out, const struct server_wish *wish)
 
 static void add_startup(struct buf *out, const struct server *server, uint32_t version)
 {
-	const struct pool *pool = server->pool;
+	const struct server_site *site = server->site;
 	const struct server_wish *wish = server->expected_by ? server->expected_by->wish : NULL;
-	const struct config_database *entry = pool->database->entry;
+	const struct config_database *entry = site->entry;
 	size_t at = message_startup_begin(out, version);
 	const struct {
 		const char *name, *value;
 	} pairs[] = {
-		{ "user", pool->role->name },
-		{ "database", config_database_dbname(entry, pool->database->name) },
+		{ "user", site->user },
+		{ "database", config_database_dbname(entry, site->database) },
 		{ "client_encoding", entry->client_encoding },
 		{ "DateStyle", entry->datestyle },
 		{ "TimeZone", entry->timezone },
@@ -107,7 +107,7 @@ static void log_connected(struct server *server)
 	struct address self;
 	char text[ADDRESS_TEXT_SIZE];
 
-	if (!server->pool->pools->config->log_connections)
+	if (!server->site->shared->config->log_connections)
 		return;
 	if (address_is_unix(&server->peer) || !address_of_self(&self, server->stream.watch.fd, 0)) {
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "new connection to server");
@@ -131,13 +131,13 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	struct server_login *login =
 	    (struct server_login *)((char *)dial - offsetof(struct server_login, dial));
 	struct server *server = login->server;
-	struct pools *pools = server->pool->pools;
+	const struct server_shared *shared = server->site->shared;
 
 	if (fd < 0) {
 		server_close(server, err);
 		return;
 	}
-	stream_open(&server->stream, pools->with.loop, pools->with.streams, fd, &server_stream_ops);
+	stream_open(&server->stream, shared->loop, shared->streams, fd, &server_stream_ops);
 	if (address_is_unix(&server->peer))
 		address_of_peer(&server->peer, fd, address_port(&server->peer));
 	log_connected(server);
@@ -147,7 +147,7 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 void server_say_startup(struct server *server)
 {
 	struct server_login *login = server->login;
-	struct pools *pools = server->pool->pools;
+	const struct server_shared *shared = server->site->shared;
 	unsigned char binding[TLS_BINDING_MAX];
 	size_t binding_count = tls_channel_binding(&server->stream, binding);
 	struct buf out = { 0 };
@@ -156,11 +156,11 @@ void server_say_startup(struct server *server)
 	login->asked = version_for(server);
 	add_startup(&out, server, login->asked);
 	login->auth = auth_client_new(&(struct auth_client_who){
-	    .user = server->pool->role->name,
-	    .credentials = pool_credentials(server->pool),
-	    .require = &pools->config->server_require_auth,
+	    .user = server->site->user,
+	    .credentials = server->site->ops->credentials(server),
+	    .require = &shared->config->server_require_auth,
 	    .binding = bytes_of(binding, binding_count),
-	    .verifiers = pools->with.verifiers,
+	    .verifiers = shared->verifiers,
 	    .on_work = on_work,
 	    .arg = server,
 	});
@@ -173,36 +173,37 @@ void server_say_startup(struct server *server)
 	buf_free(&out);
 }
 
-void server_name(struct server *server)
+void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id)
 {
-	server->log = (struct logger){ server->pool->pools->with.log, tell_who };
+	const struct server_shared *shared = site->shared;
+
+	server->site = site;
+	server->pool = pool;
+	server->id = id;
+	server->log = (struct logger){ shared->log, tell_who };
+	server->params = server->before = server->baseline = params_none(shared->params);
+	server_statements_init(&server->statements, shared->statements, &server->ledger);
 }
 
-struct server *server_launch(struct pool *pool, struct borrower *own)
+bool server_launch(struct server *server)
 {
-	struct server *server = pools_add_server(pool);
-	struct loop *loop = pool->pools->with.loop;
+	struct loop *loop = server->site->shared->loop;
 	struct err err;
 
-	if (!server)
-		return NULL;
-	if (own)
-		pool_dedicated_launched(server, own);
-	server_name(server);
 	server->login = calloc(1, sizeof(*server->login));
 	server->connected_at = server->used_at = loop_now(loop);
 	server->connect_wall = wall_now();
-	timer_set(&server->timer, pool->limits.connect, server->connected_at);
+	timer_set(&server->timer, server->site->limits.connect, server->connected_at);
 	if (!server->login) {
 		fail(server, ERR_MEMORY, "out of memory");
-		return NULL;
+		return false;
 	}
 	server->login->server = server;
 	if (!server_find_host(server, &err)) {
 		server_close(server, &err);
-		return NULL;
+		return false;
 	}
-	return server;
+	return true;
 }
 
 /* ---- the login ---- */
@@ -212,7 +213,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
                        struct err *err)
 {
 	struct auth_client *login = server->login->auth;
-	const struct pools_with *with = &server->pool->pools->with;
+	const struct server_shared *shared = server->site->shared;
 	struct job *job;
 
 	switch (result) {
@@ -228,9 +229,9 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		return false;
 	case AUTH_CLIENT_WORK:
 		job = auth_client_job(login);
-		if (job &&
-		    workers_submit(auth_client_is_slow(login) ? with->slow_workers : with->workers,
-		                   job, err)) {
+		if (job && workers_submit(auth_client_is_slow(login) ? shared->slow_workers
+		                                                     : shared->workers,
+		                          job, err)) {
 			server->login->is_working = true;
 			stream_want(&server->stream, WANT_NOTHING);
 			return true;
@@ -393,11 +394,11 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 /* It is ready for the first time. */
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
-	const char *connect_query = server->pool->database->entry->connect_query;
+	const char *connect_query = server->site->entry->connect_query;
 
 	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
 		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
-	if (!params_add_text(server->pool->pools->with.params, &server->baseline,
+	if (!params_add_text(server->site->shared->params, &server->baseline,
 	                     buf_bytes(&server->login->parameters)))
 		return fail(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
 	server->report_count = 0;
@@ -406,7 +407,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 	if (connect_query && server->replication != REPLICATION_PHYSICAL)
 		server_errand(server, ERRAND_CONNECT, connect_query);
 	else
-		pool_login_done(server);
+		server->site->ops->on_login_done(server);
 	return FRAME_DROP;
 }
 

@@ -17,7 +17,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../pool_priv.h"
+#include "pgweir/pool/server/tracked.h"
+
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -219,7 +220,7 @@ static void check(struct server *server, bool is_done)
 /* Where a report belongs: in *params, as *pair, which may take it away there. */
 static bool is_of_session(const struct server *server, struct params_pair *pair)
 {
-	const char *tracked = tracked_find(server->pool->pools->config, pair->name);
+	const char *tracked = tracked_find(server->site->shared->config, pair->name);
 	const char *normal = params_find(server->baseline, pair->name);
 
 	if (!tracked && !params_find(server->params, pair->name))
@@ -234,7 +235,7 @@ static bool is_of_session(const struct server *server, struct params_pair *pair)
 /* One report that is part of the maps at once. */
 static bool file_now(struct server *server, const char *name, const char *value)
 {
-	struct params_table *table = server->pool->pools->with.params;
+	struct params_table *table = server->site->shared->params;
 	struct params_pair pair = { name, value };
 	const char *had = params_find(server->params, name);
 	const char *normal = params_find(server->baseline, name);
@@ -277,7 +278,7 @@ bool server_report(struct server *server, const char *name, const char *value, b
 
 void server_settle_reports(struct server *server)
 {
-	struct params_table *table = server->pool->pools->with.params;
+	struct params_table *table = server->site->shared->params;
 	struct bytes list = buf_bytes(&server->reports);
 	struct buf session = { 0 }, rest = { 0 };
 	struct params_pair pair;
@@ -298,7 +299,7 @@ void server_settle_reports(struct server *server)
 
 void server_forget_rest(struct server *server, bool is_all)
 {
-	struct params_table *table = server->pool->pools->with.params;
+	struct params_table *table = server->site->shared->params;
 	struct params_pair rest[PARAMS_NAMES_MAX];
 	struct params_seek seek = { 0 };
 	const char *at = NULL, *name, *value, *normal;

@@ -6,7 +6,7 @@
 #define PGWEIR_POOL_SERVER_SERVER_PRIV_H
 
 #include "pgweir/pgwire/frame.h"
-#include "pgweir/pool/pools.h"
+#include "pgweir/pool/server/server.h"
 
 /* What becomes of a frame. */
 enum frame_fate {
@@ -22,12 +22,17 @@ enum frame_fate {
 /* The only place that writes server->state. */
 void server_enter(struct server *server, enum server_state next);
 
-/* Launches a server: it enters CONNECTING. own: for this borrower only; NULL: for all. NULL: no
- * memory. */
-struct server *server_launch(struct pool *pool, struct borrower *own);
+/* A zeroed server becomes one that is about to connect. */
+void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id);
 
-/* Its lines in the log are its own. server_launch.c */
-void server_name(struct server *server);
+/* Begins to connect. false: it is closed by now, and on_login_failed() has come. */
+bool server_launch(struct server *server);
+
+/*
+ * It is to be closed when it comes home, for this reason (a constant; the first one counts).
+ * NULL: it need not be.
+ */
+void server_set_close_needed(struct server *server, const char *reason);
 
 /* It is at that host of its pool, as another process of ours found it. false: no such host. */
 bool server_find_again(struct server *server, const char *host);
@@ -156,8 +161,6 @@ extern const struct stream_ops server_stream_ops;
 /* What a timer of each kind does when it is due. */
 void server_connect_due(struct timer *timer);
 void server_check_due(struct timer *timer);
-void server_idle_due(struct timer *timer);
-void server_life_due(struct timer *timer);
 void server_query_due(struct timer *timer);
 void server_idle_transaction_due(struct timer *timer);
 void server_transaction_due(struct timer *timer);

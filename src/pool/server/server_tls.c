@@ -10,14 +10,14 @@
 
 static struct securing_how how_of(const struct server *server)
 {
-	const struct pools *pools = server->pool->pools;
-	const struct hosts *hosts = &server->pool->hosts;
+	const struct server_shared *shared = server->site->shared;
+	const struct hosts *hosts = &server->site->hosts;
 
 	return (struct securing_how){
-		.tls = address_is_unix(&server->peer) ? NULL : pools->tls,
+		.tls = address_is_unix(&server->peer) ? NULL : shared->tls,
 		.host = server->host < hosts->count ? hosts->list[server->host].name : "",
-		.is_required = pools->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
-		.is_direct = pools->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
+		.is_required = shared->config->server_tls_sslmode >= TLS_MODE_REQUIRE,
+		.is_direct = shared->config->server_tls_negotiation == TLS_NEGOTIATION_DIRECT,
 	};
 }
 
@@ -66,7 +66,7 @@ static void on_secured(struct stream *stream, const struct err *failure)
 		server_close(server, &err);
 		return;
 	}
-	if (server->pool->pools->config->log_connections)
+	if (server->site->shared->config->log_connections)
 		log_info(&server->log, "SSL established: %s", tls_text(stream, text, sizeof(text)));
 	server_say_startup(server);
 }

@@ -19,12 +19,16 @@
 #define PGWEIR_POOL_SERVER_SERVER_H
 
 #include "pgweir/auth/auth_client.h"
+#include "pgweir/base/endings.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
+#include "pgweir/loop/workers.h"
 #include "pgweir/net/dial.h"
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
+#include "pgweir/net/tls.h"
 #include "pgweir/pool/server/borrower.h"
+#include "pgweir/pool/server/hosts.h"
 #include "pgweir/pool/server/server_statements.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
@@ -58,13 +62,93 @@ enum errand_kind {
 
 TAILQ_HEAD(server_list, server);
 
+/*
+ * What all servers of one loop use. Borrowed; the owner of the pools keeps it up to date. What
+ * is not said to change is the same as long as there are servers.
+ */
+struct server_shared {
+	struct loop *loop;
+	struct log *log;
+	struct stream_pool *streams;
+	struct resolver *resolver;
+	struct workers *workers;      /* for keys of logins; */
+	struct workers *slow_workers; /* for those that a server makes expensive */
+	struct verifiers *verifiers;
+	struct params_table *params;
+	struct statements *statements;        /* the texts that clients prepare */
+	struct endings *endings;              /* how servers have ended */
+	struct buf *errand_message;           /* rewritten for each errand, and kept */
+	const struct socket_options *sockets; /* for new connections; their values change */
+	const struct config *config;          /* the one in force; another one after a reload */
+	struct tls_context *tls;              /* for new connections; NULL: none. Changes */
+};
+
+/* Limits of time; NULL: there is none. They change with the configuration: server_rearm(). */
+struct server_limits {
+	struct timer_queue *connect;          /* server_connect_timeout */
+	struct timer_queue *idle;             /* server_idle_timeout */
+	struct timer_queue *check;            /* server_check_delay, when there is a check query */
+	struct timer_queue *life;             /* server_lifetime */
+	struct timer_queue *query;            /* query_timeout */
+	struct timer_queue *idle_transaction; /* idle_transaction_timeout */
+	struct timer_queue *transaction;      /* transaction_timeout */
+	usec_t retry_gap;                     /* how long a host that failed is left out */
+};
+
+/* What the servers of one pool have in common. The pool's; lives longer than they do. */
+struct server_site {
+	const struct server_shared *shared;
+	const struct server_ops *ops;
+	const char *database;                /* what the entry is called */
+	const char *user;                    /* they log in as this role */
+	const struct config_database *entry; /* of the configuration in force */
+	struct server_limits limits;
+	struct hosts hosts;     /* where they are */
+	uint64_t *client_bytes; /* counts what borrowers send */
+	uint64_t *server_bytes; /* counts what comes after the login */
+};
+
+/*
+ * What a server asks of its pool, and tells it. on_free() comes from the loop; all others may
+ * come from within any call that concerns the server.
+ */
+struct server_ops {
+	/* The state was `from`, and is another one now. CLOSING is the last one. */
+	void (*on_state)(struct server *server, enum server_state from);
+	/* server->is_close_needed has changed. */
+	void (*on_close_needed)(struct server *server);
+	/* It has logged in, and connect_query has been run: it is ready, and still in LOGIN. */
+	void (*on_login_done)(struct server *server);
+	/* It has closed before that. */
+	void (*on_login_failed)(struct server *server, const struct err *err);
+	/* A check or a reset is over: it is ready, has no borrower, and may be lent. */
+	void (*on_home)(struct server *server);
+	/* The server has refused its borrower's parameters (server->refusal), and stays as it was.
+	 */
+	void (*on_params_refused)(struct server *server);
+	/* It has closed, and this borrower has lost it: on_lost() comes next. */
+	void (*on_borrower_lost)(struct server *server, struct borrower *borrower);
+	/* DNS does not give its address any more. */
+	void (*on_address_removed)(struct server *server);
+	/* A login at a host that has failed begins (1), is over (-1): nobody can count on it. */
+	void (*on_probe)(struct server *server, int change);
+	/* Whether such a login may begin: there may be another server beside it. */
+	bool (*may_probe)(const struct server *server);
+	/* What it logs in with. */
+	const struct credentials *(*credentials)(const struct server *server);
+	/* Adds to a message what secret that is, and where it comes from. */
+	void (*tell_secret)(const struct server *server, struct buf *out);
+	/* The turn in which it closed is over: its memory is to be freed. */
+	void (*on_free)(struct server *server);
+};
+
 /* What there is only until the server has logged in. */
 struct server_login {
 	struct dial dial;
 	struct resolver_ask ask;
 	struct server *server;
-	struct timer patience; /* for its host's first word, while there is another host */
-	bool is_test;          /* its host had failed: nobody counts on it. In pool->test_count */
+	struct timer patience;    /* for its host's first word, while there is another host */
+	bool is_probe;            /* its host had failed: nobody counts on it */
 	struct auth_client *auth; /* until AuthenticationOk */
 	bool is_working;          /* a key is being derived on a helper thread */
 	bool has_spoken;          /* its first message has come */
@@ -76,7 +160,8 @@ struct server_login {
 struct server {
 	struct stream stream;
 	struct logger log;
-	struct pool *pool;
+	struct server_site *site;
+	struct pool *pool;        /* its owner, who implements site->ops */
 	TAILQ_ENTRY(server) node; /* in its pool's list of its state */
 	TAILQ_ENTRY(server)
 	database_node; /* IDLE, USED: in its database's list, longest unused first */

@@ -21,9 +21,8 @@ struct pair {
 
 /* A server that is a struct and nothing else. */
 struct dummy {
-	struct pools pools;
-	struct pool pool;
-	struct database database;
+	struct server_shared shared;
+	struct server_site site;
 	struct server server;
 };
 
@@ -36,24 +35,28 @@ static const struct params *make_map(struct params_table *table, const struct pa
 	return map;
 }
 
+static void on_close_needed(struct server *server) { (void)server; }
+
 static void make(struct dummy *dummy, const struct pair *baseline, const struct pair *have)
 {
+	static const struct server_ops ops = { .on_close_needed = on_close_needed };
 	static const char text[] = "[pgbouncer]\ntrack_extra_parameters = search_path, my.x\n";
 	struct problems problems = { 0 };
 
 	*dummy = (struct dummy){ 0 };
-	dummy->pools.with.params = params_table_new();
-	dummy->pools.config = config_parse(bytes_of(text, sizeof(text) - 1), "f", &problems);
-	ck_assert_ptr_nonnull(dummy->pools.config);
-	dummy->pool.pools = &dummy->pools;
-	dummy->server.pool = &dummy->pool;
-	dummy->server.baseline = make_map(dummy->pools.with.params, baseline);
-	dummy->server.params = make_map(dummy->pools.with.params, have);
+	dummy->shared.params = params_table_new();
+	dummy->shared.config = config_parse(bytes_of(text, sizeof(text) - 1), "f", &problems);
+	ck_assert_ptr_nonnull(dummy->shared.config);
+	dummy->site.shared = &dummy->shared;
+	dummy->site.ops = &ops;
+	dummy->server.site = &dummy->site;
+	dummy->server.baseline = make_map(dummy->shared.params, baseline);
+	dummy->server.params = make_map(dummy->shared.params, have);
 }
 
 static void done(struct dummy *dummy)
 {
-	struct params_table *table = dummy->pools.with.params;
+	struct params_table *table = dummy->shared.params;
 
 	params_release(table, &dummy->server.baseline);
 	params_release(table, &dummy->server.params);
@@ -61,8 +64,8 @@ static void done(struct dummy *dummy)
 	ledger_done(&dummy->server.ledger);
 	buf_free(&dummy->server.reports);
 	ck_assert_uint_eq(params_table_count(table), 0);
-	params_table_free(&dummy->pools.with.params);
-	config_unref(&dummy->pools.config);
+	params_table_free(&dummy->shared.params);
+	config_unref(&dummy->shared.config);
 }
 
 /* ---- replay ---- */
@@ -222,12 +225,12 @@ START_TEST(server_replay_text_says)
 	struct buf text = { 0 };
 
 	make(&dummy, replays[_i].baseline, replays[_i].have);
-	want = make_map(dummy.pools.with.params, replays[_i].want);
+	want = make_map(dummy.shared.params, replays[_i].want);
 	server_replay_text(&dummy.server, want, &text);
 	ck_assert_msg(strcmp(buf_text(&text), replays[_i].text) == 0, "%s: %s", replays[_i].says,
 	              buf_text(&text));
 	buf_free(&text);
-	params_release(dummy.pools.with.params, &want);
+	params_release(dummy.shared.params, &want);
 	done(&dummy);
 }
 END_TEST
@@ -253,11 +256,11 @@ START_TEST(server_replay_is_harmless_for_a_name_alone)
 		struct buf text = { 0 };
 
 		make(&dummy, (struct pair[MAP_MAX]){ { 0 } }, other);
-		want = make_map(dummy.pools.with.params, cases[i].want);
+		want = make_map(dummy.shared.params, cases[i].want);
 		ck_assert_int_eq(server_replay_text(&dummy.server, want, &text),
 		                 cases[i].is_harmless);
 		buf_free(&text);
-		params_release(dummy.pools.with.params, &want);
+		params_release(dummy.shared.params, &want);
 		done(&dummy);
 	}
 }
@@ -274,7 +277,7 @@ START_TEST(server_replay_text_compares_little)
 	struct buf text = { 0 }, have_text = { 0 }, want_text = { 0 };
 
 	make(&dummy, none, none);
-	table = dummy.pools.with.params;
+	table = dummy.shared.params;
 	want = params_none(table);
 	for (unsigned int i = 0; i < count; i++) {
 		buf_printf(&have_text, "h%04u%cx%c", i, 0, 0);
@@ -373,7 +376,7 @@ static const struct {
 static void check_maps(const struct dummy *dummy, const char *says, const struct pair *baseline,
                        const struct pair *have)
 {
-	struct params_table *table = dummy->pools.with.params;
+	struct params_table *table = dummy->shared.params;
 	const struct params *map = make_map(table, baseline);
 
 	ck_assert_msg(dummy->server.baseline == map, "%s: the baseline", says);
@@ -421,8 +424,7 @@ START_TEST(server_files_reports_when_its_work_is_done)
 	check_maps(&dummy, reports[_i].says, reports[_i].baseline, reports[_i].have);
 	server_settle_reports(&dummy.server);
 	ck_assert_str_eq(params_find(dummy.server.baseline, "is_superuser"), "gone");
-	ck_assert(
-	    params_change(dummy.pools.with.params, &dummy.server.baseline, "is_superuser", NULL));
+	ck_assert(params_change(dummy.shared.params, &dummy.server.baseline, "is_superuser", NULL));
 	if (strcmp(reports[_i].report.name, "is_superuser") != 0)
 		check_maps(&dummy, reports[_i].says, reports[_i].baseline_after,
 		           reports[_i].have_after);
@@ -444,7 +446,7 @@ START_TEST(server_reports_are_little_work)
 	make(&dummy, zone, none);
 	for (int i = 0; i < 400; i++) {
 		snprintf(name, sizeof(name), "n%03d", i);
-		ck_assert(params_change(dummy.pools.with.params, &dummy.server.params, name, "x"));
+		ck_assert(params_change(dummy.shared.params, &dummy.server.params, name, "x"));
 	}
 	put_to_work(&dummy);
 	compare_count = 0;
@@ -495,7 +497,6 @@ START_TEST(server_reports_too_many_names)
 
 	make(&dummy, none, none);
 	put_to_work(&dummy);
-	dummy.pool.database = &dummy.database;
 	for (int i = 0; i <= PARAMS_NAMES_MAX; i++) {
 		ck_assert(!dummy.server.is_close_needed);
 		snprintf(name, sizeof(name), "n%d", i);
@@ -553,7 +554,7 @@ START_TEST(server_resets_are_little_work)
 	make(&dummy, zone, none);
 	for (int i = 0; i < 400; i++) {
 		snprintf(name, sizeof(name), "n%03d", i);
-		ck_assert(params_change(dummy.pools.with.params, &dummy.server.params, name, "x"));
+		ck_assert(params_change(dummy.shared.params, &dummy.server.params, name, "x"));
 	}
 	compare_count = 0;
 	for (size_t i = 0; i < count; i++)
@@ -561,7 +562,7 @@ START_TEST(server_resets_are_little_work)
 	ck_assert_uint_lt(compare_count / count, 16);
 	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "\001");
 	/* What was set since is forgotten as well, and DISCARD ALL leaves nothing. */
-	ck_assert(params_change(dummy.pools.with.params, &dummy.server.params, "n399", "y"));
+	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "n399", "y"));
 	server_forget_rest(&dummy.server, false);
 	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "\001");
 	server_forget_rest(&dummy.server, true);
