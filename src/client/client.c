@@ -20,10 +20,10 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "auth_query_priv.h"
-#include "late_begin_priv.h"
-#include "names_priv.h"
-#include "sql_priv.h"
+#include "login/auth_query_priv.h"
+#include "relay/late_begin_priv.h"
+#include "statements/names_priv.h"
+#include "statements/sql_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -13,8 +13,8 @@
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "late_begin_priv.h"
-#include "auth_lookup_priv.h"
+#include "relay/late_begin_priv.h"
+#include "login/auth_lookup_priv.h"
 
 #include "pgweir/base/banned.h"
 

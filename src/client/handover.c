@@ -17,8 +17,8 @@
 
 #include "client_priv.h"
 #include "handover_priv.h"
-#include "names_priv.h"
-#include "sql_priv.h"
+#include "statements/names_priv.h"
+#include "statements/sql_priv.h"
 
 #include "pgweir/base/banned.h"
 

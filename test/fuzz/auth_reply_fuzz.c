@@ -3,7 +3,7 @@
  * Fuzzing what a server replies to auth_query. The first byte says in pieces of
  * which size the rest comes; the verdict must be the same as for all of it at once.
  */
-#include "../../src/client/auth_reply_priv.h"
+#include "../../src/client/login/auth_reply_priv.h"
 
 #include <assert.h>
 

@@ -59,7 +59,7 @@ struct client_login {
 	struct hba_check *hba_check;   /* of auth_type hba; NULL: nothing had to be found out */
 	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */
 	struct auth_server *auth;
-	struct delayed *delayed; /* of CLIENT_DELAYED. client/guard.c */
+	struct delayed *delayed; /* of CLIENT_DELAYED. client/login/throttle.c */
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
 	unsigned int method;     /* enum auth_method: how it proves who it is */
 	char *outside;           /* by which options it does so outside; NULL: it does not */
@@ -111,12 +111,12 @@ struct client {
 
 	usec_t xact_at;              /* the present transaction's begin; 0 = none */
 	const struct params *params; /* what it wants to be set wherever its work runs */
-	struct names *names;     /* of what it has prepared; NULL: it never has. client/names.c */
-	struct late_begin *late; /* a BEGIN that was not sent yet, or NULL. client/late_begin.c */
-	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/unnamed.c */
-	struct sql_unnamed *sql; /* what that does to names, or NULL. client/sql.c */
+	struct names *names;     /* of what it has prepared; NULL: it never has. client/statements/names.c */
+	struct late_begin *late; /* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
+	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
+	struct sql_unnamed *sql; /* what that does to names, or NULL. client/statements/sql.c */
 	char *slow; /* what its batch, or the last one of its transaction, began with, or NULL.
-	             * client/slow.c */
+	             * client/relay/slow.c */
 	struct timer timer; /* the limit of its state */
 
 	struct database *database;
@@ -131,7 +131,7 @@ struct client {
 	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
 	uint64_t id;
 	usec_t connected_at;
-	struct client *key_next; /* in its chain. client/keys.c */
+	struct client *key_next; /* in its chain. client/cancel_keys.c */
 	union {
 		unsigned char key[CANCEL_KEY_SIZE];
 		unsigned char *long_key; /* if it is longer than that; the table's */

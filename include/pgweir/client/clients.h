@@ -45,7 +45,7 @@ TAILQ_HEAD(clients_walk_list, clients_walk);
 
 struct failing;
 
-/* DRAIN: clients are sent away, each between two of its transactions. client/emptying.c */
+/* DRAIN: clients are sent away, each between two of its transactions. client/drain.c */
 struct drain {
 	bool is_on;
 	bool is_overdue; /* the deadline has passed: nobody is waited for any more */
@@ -75,7 +75,7 @@ struct clients {
 	struct client_list list;      /* in the order of their ids */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
-	struct delayed_list delayed; /* who failed and will be told so later. client/guard.c */
+	struct delayed_list delayed; /* who failed and will be told so later. client/login/throttle.c */
 	unsigned int delayed_count;
 	bool is_delay_cut;       /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */
@@ -96,7 +96,7 @@ struct clients {
 	uint64_t shutdown_id;        /* who came before this id: 0 = nobody */
 	struct drain drain;
 	struct slab slab;
-	struct slab late_slab; /* BEGINs that have not been sent yet. client/late_begin.c */
+	struct slab late_slab; /* BEGINs that have not been sent yet. client/relay/late_begin.c */
 	struct task free_task;
 	struct clients_walk_list walks;
 	struct clients_walk rearming; /* whose limits are to be looked at after a reload */

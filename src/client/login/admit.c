@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client that has proved who it is takes its place: it counts as one of its user and
+ * database from then on, and is let in, to the console or to a pool.
+ *
+ * Hard here: only now its names are looked up: a stranger's are worth no memory and take
+ * nobody's place, and a reload may have changed what there is. The same goes for the
+ * parameters that its startup packet asked for.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pgweir/config/entries.h"
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Which rights a name has on the console. */
+static enum console_role role_of(const struct clients *clients, const char *user)
+{
+	const struct config *config = clients->config;
+
+	if (config_list_has(&config->admin_users, user))
+		return CONSOLE_ADMIN;
+	if (config_list_has(&config->stats_users, user) || config->auth_type == AUTH_TYPE_ANY)
+		return CONSOLE_STATS;
+	return CONSOLE_NOBODY;
+}
+
+bool admit_is_owner(const struct client *client)
+{
+	return address_is_unix(&client->peer) && client->peer.un.uid == geteuid() &&
+	       strcmp(client->login->user, CONFIG_CONSOLE_DATABASE) == 0;
+}
+
+bool admit_is_console(const struct client *client)
+{
+	return strcmp(client->login->database, CONFIG_CONSOLE_DATABASE) == 0;
+}
+
+bool admit_hold(struct client *client)
+{
+	struct clients *clients = client->clients;
+	int limit = clients->config->max_client_conn;
+
+	if (client->is_admitted || admit_is_console(client))
+		return true;
+	if (limit > 0 && clients->admitted_count >= (unsigned int)limit) {
+		crowd_refuse(client);
+		return false;
+	}
+	client->is_admitted = true;
+	clients->admitted_count++;
+	return true;
+}
+
+void admit_uncount(struct client *client)
+{
+	client->clients->admitted_count -= client->is_admitted;
+	client->is_admitted = false;
+}
+
+/* The console's own database has no entry: the global limit is its own. */
+static bool count_guest(struct client *client)
+{
+	struct clients *clients = client->clients;
+	int limit = config_max_db_client_connections(clients->config, NULL);
+
+	client->is_guest = true;
+	if (++clients->guest_count <= (unsigned int)limit || limit <= 0)
+		return true;
+	clients->guest_limit_hits++;
+	client_refuse(client, ERR_LIMIT, "client connections exceeded (max_db_client_connections)");
+	return false;
+}
+
+/* It is one more of its user and its database now. */
+static bool count_in(struct client *client)
+{
+	const struct clients *clients = client->clients;
+	const struct config *config = clients->config;
+	struct database *database = client->database;
+	struct role *role = client->role;
+	int database_limit, user_limit;
+
+	if (database)
+		database_count_client(client->database, 1);
+	pools_enter_role(client->role);
+	client->is_counted = true;
+	if (client->login->console_role == CONSOLE_ADMIN) {
+		client->is_exempt = true;
+		role->exempt_count++;
+		return true;
+	}
+	if (client->login->console_role != CONSOLE_NOBODY && !count_guest(client))
+		return false;
+	database_limit = database ? config_max_db_client_connections(config, database->entry) : 0;
+	user_limit = config_max_user_client_connections(config, role->entry);
+	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
+		database->client_limit_hits++;
+		client_refuse(client, ERR_LIMIT,
+		              "client connections exceeded (max_db_client_connections)");
+		return false;
+	}
+	if (user_limit > 0 && role->client_count - role->exempt_count > (unsigned int)user_limit) {
+		role->client_limit_hits++;
+		client_refuse(client, ERR_LIMIT,
+		              "client connections exceeded (max_user_client_connections)");
+		return false;
+	}
+	return true;
+}
+
+bool admit_console_role(struct client *client)
+{
+	struct client_login *login = client->login;
+
+	login->console_role =
+	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, login->user);
+	if (login->console_role != CONSOLE_NOBODY)
+		return true;
+	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+	return false;
+}
+
+bool admit_count(struct client *client)
+{
+	struct pools *pools = client->clients->with.pools;
+	const struct client_login *login = client->login;
+
+	client->stream.is_secret = false;
+	client->role = pools_role(pools, login->user);
+	if (!client->role) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return false;
+	}
+	if (!admit_is_console(client))
+		client->database = pools_database(pools, login->database);
+	return count_in(client) && startup_settle(client);
+}
+
+void admit_enter(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_login *login = client->login;
+
+	if (login->console_role != CONSOLE_NOBODY) {
+		console_begin(client);
+	} else if (!client->database) {
+		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
+		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", login->database);
+	} else if (client->database->is_disabled) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
+		              client->database->name);
+	} else if (clients->drain.is_on) {
+		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
+	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
+		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
+	} else if (unauthenticated_is_short(client)) {
+		clients->limit_hits++;
+		client_refuse(client, ERR_LIMIT, "no more connections allowed (open files)");
+	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
+		client_refuse(client, ERR_CONFIG, "bouncer config error");
+	} else {
+		stream_defer(&client->stream);
+		welcome_begin(client);
+	}
+}
+
+void admit_learn_secret(struct client *client)
+{
+	const struct auth_server *entry = client->login->auth;
+	struct credentials shown = { 0 };
+
+	if (client->database->entry->user)
+		return;
+	if (auth_server_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
+		pool_learn(client->borrower.pool, &shown);
+	credentials_done(&shown);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * max_client_conn is reached: one more client is refused, and the log names the user with most
+ * clients.
+ *
+ * Hard here: that client has not logged in, so its error has the number of clients and no
+ * name. And there may be thousands of them a second, so the user with most clients is looked
+ * up once in SPACING, among the first ROLES_MAX users.
+ */
+#include <stdio.h>
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define SPACING (10 * USEC_PER_SEC)
+#define ROLES_MAX 10000
+
+/* The user with most clients; NULL: there are no clients. */
+static const struct role *largest(const struct clients *clients)
+{
+	const struct role *role, *found = NULL;
+	unsigned int left = ROLES_MAX;
+
+	TAILQ_FOREACH (role, &clients->with.pools->roles, node) {
+		if (role->client_count > (found ? found->client_count : 0))
+			found = role;
+		if (--left == 0)
+			break;
+	}
+	return found;
+}
+
+static void say(struct clients *clients, const char *detail)
+{
+	struct logger log = { clients->with.pools->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+	const struct role *role;
+
+	if (clients->limit_said_at && now - clients->limit_said_at < SPACING)
+		return;
+	clients->limit_said_at = now;
+	role = largest(clients);
+	if (role)
+		log_warning(&log, "max_client_conn is reached: %s; user %s has most of them: %u",
+		            detail, role->name, role->client_count);
+	else
+		log_warning(&log, "max_client_conn is reached: %s; no user is logged in", detail);
+}
+
+void crowd_refuse(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct err err;
+	char detail[64];
+
+	clients->limit_hits++;
+	snprintf(detail, sizeof(detail), "%u of %d", clients->admitted_count,
+	         clients->config->max_client_conn);
+	say(clients, detail);
+	err_set(&err, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+	client_fatal_detailed(client, &err, detail,
+	                      "Close clients that are idle, or raise max_client_conn.");
+}

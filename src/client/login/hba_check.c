@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * auth_type hba: by which rule a client may come in, and so what it is asked for.
+ *
+ *   find the rule --> authentication_ask()
+ *     ^       |
+ *     |       +--> look up its host's name, or its system user's --+
+ *     +------------------------------------------------------------+
+ *
+ * Hard here: names take time, and the rules may change meanwhile. So nothing is kept
+ * of a rule: when a name has come the rules in force are asked again from the first.
+ */
+#include <assert.h>
+#include <pwd.h>
+#include <stdlib.h>
+
+#include "pgweir/auth/hba.h"
+#include "pgweir/loop/workers.h"
+#include "pgweir/net/reverse.h"
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define PASSWD_SIZE 65536 /* of a system user's entry, all its texts together */
+
+/* Finds the name of a system user on a helper thread. */
+struct name_job {
+	struct job job;
+	struct hba_check *owner;
+	uid_t uid;
+	char *name; /* NULL: there is none */
+};
+
+/* What has been found out for one client. */
+struct hba_check {
+	struct client *client;
+	struct reverse reverse;
+	struct name_job *job; /* NULL: none is under way */
+	char *host, *system_user;
+	bool is_host_known, is_system_user_known; /* NULL above counts then */
+};
+
+static const enum auth_server_method methods[] = {
+	[HBA_TRUST] = AUTH_METHOD_TRUST, [HBA_PASSWORD] = AUTH_METHOD_PLAIN,
+	[HBA_MD5] = AUTH_METHOD_MD5,     [HBA_SCRAM] = AUTH_METHOD_SCRAM,
+	[HBA_PEER] = AUTH_METHOD_PEER,   [HBA_CERT] = AUTH_METHOD_CERT,
+	[HBA_PAM] = AUTH_METHOD_PAM,     [HBA_LDAP] = AUTH_METHOD_LDAP,
+};
+
+/* What the rule says of it, or for all rules the settings. */
+static const char *options_of(const struct client *client, const struct hba_rule *rule)
+{
+	const char *options = hba_rule_options(rule);
+
+	if (options || hba_rule_method(rule) != HBA_PAM)
+		return options;
+	return client->clients->config->auth_pam_service;
+}
+
+/* ---- what is known of it ---- */
+
+static struct hba_facts facts_of(const struct client *client)
+{
+	const struct client_login *login = client->login;
+	const struct hba_check *hba_check = login->hba_check;
+
+	return (struct hba_facts){
+		.peer = &client->peer,
+		.database = login->database,
+		.user = login->user,
+		.is_tls = client_is_tls(client),
+		.is_physical = client_is_physical(client),
+		.is_host_known = hba_check && hba_check->is_host_known,
+		.host = hba_check ? hba_check->host : NULL,
+	};
+}
+
+/* NULL: no memory; it has been told so. */
+static struct hba_check *hba_check_of(struct client *client)
+{
+	struct client_login *login = client->login;
+
+	if (!login->hba_check)
+		login->hba_check = calloc(1, sizeof(*login->hba_check));
+	if (login->hba_check)
+		login->hba_check->client = client;
+	else
+		client_refuse(client, ERR_MEMORY, "out of memory");
+	return login->hba_check;
+}
+
+void hba_check_free(struct client_login *login)
+{
+	struct hba_check *hba_check = login->hba_check;
+
+	login->hba_check = NULL;
+	if (!hba_check)
+		return;
+	reverse_cancel(&hba_check->reverse);
+	if (hba_check->job)
+		workers_abandon(&hba_check->job->job);
+	free(hba_check->host);
+	free(hba_check->system_user);
+	free(hba_check);
+}
+
+/* ---- names ---- */
+
+static void on_host(struct reverse *reverse, const char *host)
+{
+	struct hba_check *hba_check =
+	    (struct hba_check *)((char *)reverse - offsetof(struct hba_check, reverse));
+
+	hba_check->is_host_known = true;
+	hba_check->host = host ? strdup(host) : NULL;
+	authentication_look_done(hba_check->client); /* the rules are asked again */
+}
+
+static void look_host_up(struct client *client)
+{
+	struct hba_check *hba_check = hba_check_of(client);
+	struct err err;
+
+	if (!hba_check)
+		return;
+	if (reverse_start(client->clients->with.resolver, &hba_check->reverse, &client->peer,
+	                  on_host, &err))
+		authentication_look(client);
+	else
+		client_fatal(client, &err);
+}
+
+static void run_name(struct job *job)
+{
+	struct name_job *work = (struct name_job *)job;
+	struct passwd entry, *found = NULL;
+	char *buffer = malloc(PASSWD_SIZE);
+
+	if (buffer && getpwuid_r(work->uid, &entry, buffer, PASSWD_SIZE, &found) == 0 && found)
+		work->name = strdup(entry.pw_name);
+	free(buffer);
+}
+
+static void done_name(struct job *job)
+{
+	struct name_job *work = (struct name_job *)job;
+	struct hba_check *hba_check = job->is_abandoned ? NULL : work->owner;
+
+	_Static_assert(offsetof(struct name_job, job) == 0, "jobs are found by it");
+	if (hba_check) {
+		hba_check->job = NULL;
+		hba_check->is_system_user_known = true;
+		hba_check->system_user = work->name;
+	} else {
+		free(work->name);
+	}
+	free(work);
+	if (hba_check)
+		authentication_look_done(hba_check->client);
+}
+
+static void look_system_user_up(struct client *client)
+{
+	struct hba_check *hba_check = hba_check_of(client);
+	struct err err;
+
+	if (!hba_check)
+		return;
+	hba_check->job = calloc(1, sizeof(*hba_check->job));
+	if (!hba_check->job) {
+		client_refuse(client, ERR_MEMORY, "out of memory");
+		return;
+	}
+	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
+		                             .owner = hba_check,
+		                             .uid = client->peer.un.uid };
+	if (workers_submit(client->clients->with.lookups, &hba_check->job->job, &err)) {
+		authentication_look(client);
+		return;
+	}
+	free(hba_check->job);
+	hba_check->job = NULL;
+	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
+}
+
+/* ---- rules ---- */
+
+/* Tells it which way is closed, as PostgreSQL does: what it says of itself, and nothing else. */
+static void refuse(struct client *client, const char *words)
+{
+	char host[ADDRESS_TEXT_SIZE];
+	bool is_unix = address_is_unix(&client->peer);
+	struct err err;
+
+	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
+	        words, client_is_physical(client) ? "replication from host" : "host",
+	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	        client->login->user, client->login->database,
+	        client_is_tls(client) ? "TLS encryption" : "no encryption");
+	throttle_refuse(client, &err);
+}
+
+/* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */
+static bool is_named(const struct client *client, const struct hba_rule *rule, const char *name)
+{
+	return name && hba_rule_admits(client->clients->hba, rule, name, client->login->user);
+}
+
+static bool has_certificate(const struct client *client, const struct hba_rule *rule)
+{
+	switch (hba_rule_client_cert(rule)) {
+	case HBA_CERT_ANY:
+		return true;
+	case HBA_CERT_VALID:
+		return client->login->has_certificate;
+	case HBA_CERT_NAMED:
+		return is_named(client, rule, client_certificate_name(client));
+	}
+	return false;
+}
+
+static void follow(struct client *client, const struct hba_rule *rule)
+{
+	const struct hba_check *hba_check = client->login->hba_check;
+	enum hba_method method = hba_rule_method(rule);
+	struct source_pos place = hba_rule_source_pos(rule);
+	bool is_proven = false;
+
+	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, hba_method_name(method));
+	if (method == HBA_REJECT) {
+		refuse(client, "login rejected: a rule rejects");
+		return;
+	}
+	if (hba_rule_flaw(rule)) {
+		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
+		         hba_rule_flaw(rule));
+		refuse(client, "login rejected: a rule lets nobody in from");
+		return;
+	}
+	if (method == HBA_PEER && !(hba_check && hba_check->is_system_user_known)) {
+		look_system_user_up(client);
+		return;
+	}
+	if (!has_certificate(client, rule)) {
+		client_refuse(client, ERR_NOT_ALLOWED, "certificate authentication failed");
+		return;
+	}
+	if (method == HBA_PEER)
+		is_proven = is_named(client, rule, hba_check->system_user);
+	else if (method == HBA_CERT)
+		is_proven = is_named(client, rule, client_certificate_name(client));
+	authentication_ask(client, methods[method], is_proven, options_of(client, rule));
+}
+
+void hba_check_decide(struct client *client)
+{
+	const struct hba *hba = client->clients->hba;
+	const struct hba_facts facts = facts_of(client);
+	const struct hba_rule *rule;
+
+	switch (hba_find(hba, &facts, &rule)) {
+	case HBA_RULE:
+		follow(client, rule);
+		return;
+	case HBA_NEEDS_HOST:
+		look_host_up(client);
+		return;
+	case HBA_NO_RULE:
+		refuse(client, "no authentication method is found: no rule for");
+		return;
+	}
+}
+
+bool hba_check_is_by(const struct client *client, enum auth_server_method method,
+                     const char *options)
+{
+	const struct hba_facts facts = facts_of(client);
+	const struct hba_rule *rule;
+
+	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
+	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) &&
+	       methods[hba_rule_method(rule)] == method &&
+	       authentication_same_options(options, options_of(client, rule)) &&
+	       has_certificate(client, rule);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client's first packets: what its proxy says of it, requests for encryption, a cancel, or the
+ * startup packet that says who wants to enter where, and how its session shall be set.
+ *
+ * Hard here: all this comes from strangers. Their packet is limited and is gone over once;
+ * the parameters in it are only written down, and become a map when the client has proved
+ * who it is.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/text.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define HEX_MAX 16 /* bytes of a nonsensical packet that are shown */
+
+/* ---- parameters ---- */
+
+/* PostgreSQL's names: letters, digits, _ and $, with dots between custom ones. */
+static bool is_parameter_name(const char *name)
+{
+	size_t count = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	                            "0123456789_$.");
+
+	return count > 0 && count < 128 && name[count] == 0 && !(name[0] >= '0' && name[0] <= '9');
+}
+
+static bool is_ignored(const struct client *client, const char *name)
+{
+	return config_list_has(&client->clients->config->ignore_startup_parameters, name);
+}
+
+/* As PostgreSQL does it to names that everybody may see, in whatever encoding they read them. */
+static void clean_ascii(char *text)
+{
+	for (; *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+}
+
+static bool note_parameter(struct client *client, const char *name, const char *value,
+                           struct err *err)
+{
+	struct buf *parameters = &client->login->parameters;
+	size_t at;
+	const char *tracked = tracked_find(client->clients->with.pools->config, name);
+
+	if (!tracked && !is_parameter_name(name))
+		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
+	if (client->login->parameter_count++ == PARAMS_NAMES_MAX)
+		return err_set(err, ERR_LIMIT, "too many startup parameters: at most %d are taken",
+		               PARAMS_NAMES_MAX);
+	buf_add_cstr(parameters, tracked ? tracked : name);
+	at = parameters->count;
+	buf_add_cstr(parameters, value);
+	if (tracked && strcmp(tracked, "application_name") == 0 && buf_ok(parameters))
+		clean_ascii(parameters->at + at);
+	return true;
+}
+
+/* A parameter of the session, given directly or in `options`. */
+static bool take_parameter(struct client *client, const char *name, const char *value,
+                           struct err *err)
+{
+	return is_ignored(client, name) || note_parameter(client, name, value, err);
+}
+
+bool startup_settle(struct client *client)
+{
+	struct buf *parameters = &client->login->parameters;
+
+	if (buf_ok(parameters) &&
+	    params_add_text(client->clients->with.params, &client->params, buf_bytes(parameters))) {
+		buf_free(parameters);
+		return true;
+	}
+	client_refuse(client, ERR_LIMIT, "startup parameters are too large");
+	return false;
+}
+
+static bool take_options(struct client *client, const char *name, const char *value,
+                         struct err *err)
+{
+	struct options_walk walk = { .rest = value };
+	bool ignores = is_ignored(client, "options");
+	enum walk_result result;
+	bool is_good = true;
+	const char *option, *setting;
+
+	(void)name;
+	if (client->replication) {
+		free(client->login->options);
+		client->login->options = strdup(value);
+		return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
+	}
+	while (is_good && (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
+		if (ignores && !tracked_find(client->clients->with.pools->config, option))
+			continue;
+		is_good = take_parameter(client, option, setting, err);
+	}
+	options_done(&walk);
+	return is_good && (result != WALK_BAD || ignores);
+}
+
+/* It was looked for before all others: see find_replication(). */
+static bool take_replication(struct client *client, const char *name, const char *value,
+                             struct err *err)
+{
+	(void)client;
+	(void)name;
+	(void)value;
+	(void)err;
+	return true;
+}
+
+static bool take_user(struct client *client, const char *name, const char *value, struct err *err)
+{
+	(void)name;
+	free(client->login->user);
+	client->login->user = strdup(value);
+	return client->login->user || err_set(err, ERR_MEMORY, "out of memory");
+}
+
+static bool take_database(struct client *client, const char *name, const char *value,
+                          struct err *err)
+{
+	(void)name;
+	free(client->login->database);
+	client->login->database = strdup(value);
+	return client->login->database || err_set(err, ERR_MEMORY, "out of memory");
+}
+
+static bool take_application_name(struct client *client, const char *name, const char *value,
+                                  struct err *err)
+{
+	char where[ADDRESS_TEXT_SIZE];
+	struct buf text = { 0 };
+	bool is_good;
+
+	if (!client->clients->config->application_name_add_host)
+		return take_parameter(client, name, value, err);
+	if (is_ignored(client, name))
+		value = ""; /* its own words are dropped, where it comes from is added */
+	buf_printf(&text, "%s - %s", *value ? value : "app",
+	           address_format(&client->peer, where, sizeof(where)));
+	is_good = note_parameter(client, name, buf_text(&text), err);
+	buf_free(&text);
+	return is_good;
+}
+
+static const struct {
+	const char *name;
+	bool (*take)(struct client *client, const char *name, const char *value, struct err *err);
+} takers[] = {
+	{ "user", take_user },
+	{ "database", take_database },
+	{ "options", take_options },
+	{ "replication", take_replication },
+	{ "application_name", take_application_name },
+};
+
+static bool take_pair(struct client *client, const char *name, const char *value, struct err *err)
+{
+	if (strncmp(name, "_pq_.", 5) == 0) {
+		buf_add_cstr(&client->login->unknown, name);
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
+		if (strcmp(takers[i].name, name) == 0)
+			return takers[i].take(client, name, value, err);
+	}
+	return take_parameter(client, name, value, err);
+}
+
+/* It decides what becomes of `options`, wherever it stands. */
+static void find_replication(struct client *client, struct bytes list)
+{
+	const char *name, *value;
+	struct err err;
+
+	while (startup_next(&list, &name, &value, &err) == WALK_ITEM) {
+		if (strcmp(name, "replication") == 0)
+			client->replication = (uint8_t)startup_replication(value);
+	}
+}
+
+static bool take_pairs(struct client *client, struct bytes packet, struct err *err)
+{
+	struct bytes list = startup_pairs(packet);
+	const char *name, *value;
+	bool has_application_name = false;
+	enum walk_result result;
+
+	find_replication(client, list);
+	while ((result = startup_next(&list, &name, &value, err)) == WALK_ITEM) {
+		if (strcmp(name, "application_name") == 0)
+			has_application_name = true;
+		if (!take_pair(client, name, value, err))
+			return false;
+	}
+	if (result == WALK_BAD)
+		return false;
+	if (!has_application_name && client->clients->config->application_name_add_host &&
+	    !take_application_name(client, "application_name", "", err))
+		return false;
+	if (!client->login->user || !*client->login->user)
+		return err_set(err, ERR_NOT_ALLOWED, "no username supplied");
+	if (!client->login->database || !*client->login->database)
+		return take_database(client, "database", client->login->user, err);
+	return true;
+}
+
+/* ---- packets ---- */
+
+static bool take_startup(struct client *client, struct bytes packet, unsigned int minor)
+{
+	struct err err;
+
+	client->login->minor = minor;
+	if (client_tls_is_missing(client)) {
+		client_refuse(client, ERR_NOT_ALLOWED, "SSL required");
+		return false;
+	}
+	buf_reserve(&client->login->parameters, packet.count); /* at once, not bit by bit */
+	if (!take_pairs(client, packet, &err)) {
+		client_fatal(client, &err);
+		return false;
+	}
+	authentication_begin(client);
+	return client->state != CLIENT_LINGERING && client->state != CLIENT_CLOSED;
+}
+
+/* Answers a request for GSSAPI encryption with "no". */
+static bool refuse_gss(struct client *client, bool has_more)
+{
+	if (has_more) {
+		client_refuse(client, ERR_PROTOCOL,
+		              "received unencrypted data after GSSAPI encryption request");
+		return false;
+	}
+	if (client->login->was_gss_refused) {
+		client_close(client, "asked twice for the same encryption");
+		return false;
+	}
+	client->login->was_gss_refused = true;
+	return client_send(client, bytes_of("N", 1));
+}
+
+static bool refuse_packet(struct client *client, const struct startup *startup, struct bytes in)
+{
+	char hex[2 * HEX_MAX + 1];
+
+	if (startup->kind == STARTUP_TOO_LONG) {
+		client_refuse(client, ERR_PROTOCOL,
+		              "startup packet of %u bytes is too long: at most %d are taken",
+		              startup->length, STARTUP_MAX);
+		return false;
+	}
+	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
+	client_refuse(client, ERR_PROTOCOL, "bad packet header: '%s'", hex);
+	return false;
+}
+
+/* A whole packet lies at the start of `in`. */
+static bool take_packet(struct client *client, const struct startup *startup, struct bytes in)
+{
+	struct bytes packet = bytes_of(in.at, startup->length);
+	bool has_more = in.count > startup->length;
+
+	switch (startup->kind) {
+	case STARTUP_TLS_REQUEST:
+		return client_tls_asked(client, has_more);
+	case STARTUP_GSS_REQUEST:
+		return refuse_gss(client, has_more);
+	case STARTUP_CANCEL:
+		cancel_request_begin(client, startup_cancel_key(packet));
+		return false;
+	case STARTUP_VERSION_2:
+		client_refuse(client, ERR_PROTOCOL, "old V2 protocol not supported");
+		return false;
+	case STARTUP_VERSION_3:
+		return take_startup(client, packet, startup->minor);
+	default:
+		return refuse_packet(client, startup, in);
+	}
+}
+
+/* Judges the packet at the start of *in, and steps over it. false: go no further. */
+static bool judge_packet(struct client *client, struct bytes *in)
+{
+	struct startup startup;
+
+	switch (startup_peek(*in, &startup)) {
+	case WIRE_BAD:
+		if (startup.kind != STARTUP_CANCEL)
+			return refuse_packet(client, &startup, *in);
+		client_close(client, "bad cancel request");
+		return false;
+	case WIRE_OK:
+		if (startup.kind == STARTUP_TLS_HELLO && !client_tls_hello(client, *in))
+			return false;
+		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
+			return refuse_packet(client, &startup, *in);
+		if (startup.kind != STARTUP_CANCEL && startup_holds(client))
+			break;
+		if (in->count < startup.length)
+			break;
+		if (!take_packet(client, &startup, *in))
+			return false;
+		*in = bytes_skip(*in, startup.length);
+		break;
+	case WIRE_MORE:
+		break;
+	}
+	return true;
+}
+
+bool startup_input(struct client *client, struct bytes in)
+{
+	enum wire_result result = proxy_header_read(client, &in);
+
+	if (result == WIRE_BAD || (result == WIRE_OK && !judge_packet(client, &in)))
+		return false;
+	if (!stream_keep(&client->stream, in)) {
+		client_close(client, "out of memory");
+		return false;
+	}
+	if (client->state != CLIENT_STARTUP)
+		client_judge_kept(client);
+	return client->stream.want == WANT_INPUT && client->state != CLIENT_CLOSED;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client's connection becomes encrypted: asked for by SSLRequest, or begun at
+ * once by a ClientHello.
+ *
+ * Hard here: what is behind a request for encryption in the same packet came in
+ * plain, and somebody may have put it there. It must never be taken for what the
+ * client said under encryption.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static bool may_encrypt(const struct client *client)
+{
+	return client->clients->tls && !address_is_unix(&client->peer);
+}
+
+/* false: it is closed, or at least there is nothing more to judge now. */
+static bool secure(struct client *client, struct bytes early)
+{
+	struct err err;
+
+	if (stream_secure(&client->stream, client->clients->tls, NULL, early, &err))
+		return false;
+	client_close(client, err.text);
+	return false;
+}
+
+bool client_tls_asked(struct client *client, bool has_more)
+{
+	struct client_login *login = client->login;
+
+	if (has_more) {
+		client_refuse(client, ERR_PROTOCOL, "received unencrypted data after SSL request");
+		return false;
+	}
+	if (login->was_tls_answered || stream_is_encrypted(&client->stream)) {
+		client_close(client, "asked twice for the same encryption");
+		return false;
+	}
+	login->was_tls_answered = true;
+	if (!may_encrypt(client))
+		return client_send(client, bytes_of("N", 1));
+	if (!stream_keep(&client->stream, (struct bytes){ 0 }) ||
+	    !client_send(client, bytes_of("S", 1)))
+		return false;
+	return secure(client, (struct bytes){ 0 });
+}
+
+bool client_tls_hello(struct client *client, struct bytes hello)
+{
+	if (!may_encrypt(client) || client->login->was_tls_answered ||
+	    stream_is_encrypted(&client->stream))
+		return true;
+	client->login->was_tls_answered = true;
+	return secure(client, hello);
+}
+
+bool client_tls_is_missing(const struct client *client)
+{
+	const struct config *config = client->clients->config;
+
+	return config->client_tls_sslmode >= TLS_MODE_REQUIRE &&
+	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
+}
+
+/* The certificate that it has shown, and the CN in it, if there is one only. */
+static void note_certificate(struct client *client)
+{
+	const char *kind, *name, *found = NULL;
+	struct buf names = { 0 };
+	struct bytes list;
+	unsigned int count = 0;
+
+	client->login->has_certificate = tls_peer_names(&client->stream, &names);
+	if (client->login->has_certificate) {
+		list = buf_bytes(&names);
+		while (bytes_take_text(&list, &kind) && bytes_take_text(&list, &name)) {
+			if (strcmp(kind, "CN") != 0)
+				continue;
+			found = name;
+			count++;
+		}
+	}
+	if (count == 1)
+		client->login->certificate_name = strdup(found);
+	buf_free(&names);
+}
+
+void client_tls_done(struct stream *stream, const struct err *err)
+{
+	struct client *client = CLIENT_OF(stream, stream);
+
+	if (err) {
+		client_close(client, err->text);
+		return;
+	}
+	note_certificate(client);
+	if (!stream_want(stream, WANT_INPUT))
+		client_close(client, "cannot watch the connection");
+	else
+		client_judge_kept(client);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Connections that have not logged in, and the descriptors that they take.
+ *
+ * Anybody can open connections and say nothing for client_login_timeout. So when open files run
+ * short the oldest of those goes for each that comes, and the last files are kept for servers,
+ * consoles and cancel requests: a descriptor is always the lowest that is free, so one
+ * above `files_for_clients` says that all below are taken. As long as one that has not logged
+ * in has such a descriptor, files are short: the next may get a lower one that has just
+ * come free.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define TELL_PERIOD (60 * USEC_PER_SEC)
+
+static bool is_high(const struct clients *clients, int fd)
+{
+	return clients->with.files_for_clients && fd >= clients->with.files_for_clients;
+}
+
+void unauthenticated_add(struct client *client)
+{
+	struct clients *clients = client->clients;
+	struct client_login *login = client->login;
+
+	TAILQ_INSERT_TAIL(&clients->unauthenticated, login, unauthenticated);
+	login->client = client;
+	login->is_high = is_high(clients, client->stream.watch.fd);
+	clients->high_count += login->is_high;
+	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != login)
+		clients_evict_oldest(clients);
+}
+
+void unauthenticated_remove(struct client_login *login)
+{
+	if (!login->client)
+		return;
+	TAILQ_REMOVE(&login->client->clients->unauthenticated, login, unauthenticated);
+	login->client->clients->high_count -= login->is_high;
+	login->client = NULL;
+}
+
+static void tell(struct clients *clients)
+{
+	struct logger logger = { clients->with.log, NULL };
+	usec_t now = loop_now(clients->with.loop);
+
+	if (clients->shortage_told_at && now - clients->shortage_told_at < TELL_PERIOD)
+		return;
+	clients->shortage_told_at = now;
+	log_warning(&logger,
+	            "open files run short: for each new connection the oldest one that has not "
+	            "logged in is closed; raise the limit on open files, or lower "
+	            "client_login_timeout");
+}
+
+bool clients_evict_oldest(struct clients *clients)
+{
+	struct client_login *oldest = TAILQ_FIRST(&clients->unauthenticated);
+
+	if (!oldest)
+		return false;
+	tell(clients);
+	clients->evicted_count++;
+	client_close(oldest->client, "not logged in when open files ran short");
+	return true;
+}
+
+bool unauthenticated_is_short(const struct client *client)
+{
+	int fd = client->stream.watch.fd;
+
+	if (!is_high(client->clients, fd))
+		return false;
+	/* It may have come at a worse time. */
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 || is_high(client->clients, fd);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The welcome: what a client is told when it has been let in. A pool that has seen
+ * a server knows it by heart, and no server is needed for a login.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/base/version.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void welcome_negotiate(struct client *client)
+{
+	unsigned int minor = client->login->minor;
+	const struct buf *unknown = &client->login->unknown;
+	uint32_t agreed = startup_agreed(minor);
+	struct buf out = { 0 };
+
+	if (agreed == PROTOCOL_3_0 + minor && unknown->count == 0)
+		return;
+	message_negotiate(&out, agreed, buf_bytes(unknown));
+	if (buf_ok(unknown) && buf_ok(&out))
+		client_send(client, buf_bytes(&out));
+	else
+		client_close(client, "out of memory");
+	buf_free(&out);
+}
+
+bool welcome_key(struct client *client)
+{
+	struct clients *clients = client->clients;
+	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
+	unsigned char buffer[CANCEL_KEY_LONG_SIZE];
+	struct bytes key = bytes_of(buffer, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
+	bool is_added;
+
+	do {
+		clients_random(clients, buffer, key.count);
+		buffer[0] &= 0x7f;
+		if (clients->config->peer_id)
+			cancel_key_sign(buffer, clients->config->peer_id);
+	} while (cancel_keys_find(&clients->keys, key));
+	is_added = cancel_keys_add(&clients->keys, client, key);
+	explicit_bzero(buffer, sizeof(buffer));
+	if (!is_added)
+		client_refuse(client, ERR_MEMORY, "out of memory");
+	return is_added;
+}
+
+#define BEHIND_GREETING 64 /* bytes that follow it in most logins: the key, ReadyForQuery */
+
+/* Names of ours. A server that is a pooler has them too, and they are not the client's business. */
+#define OWN_PREFIX "pgbouncer."
+
+static bool is_own(const char *name)
+{
+	return strncmp(name, OWN_PREFIX, sizeof(OWN_PREFIX) - 1) == 0;
+}
+
+/* What this pool is, for drivers that look for it. */
+static void add_about(struct buf *out, const struct pool *pool, enum pool_mode mode)
+{
+	char count[16];
+
+	snprintf(count, sizeof(count), "%d", pool->pools->config->max_prepared_statements);
+	message_parameter(out, OWN_PREFIX "version", VERSION_COMPATIBLE);
+	message_parameter(out, OWN_PREFIX "pool_mode", pool_mode_name(mode));
+	message_parameter(out, OWN_PREFIX "max_prepared_statements", count);
+}
+
+/* What the server reported, without what is followed for each client. */
+static void add_reported(struct buf *out, const struct pool *pool, const struct params *params)
+{
+	struct bytes list = buf_bytes(&pool->welcome);
+	const char *name, *value;
+
+	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
+		const char *own = params_find(params, name);
+
+		if (!tracked_find(pool->pools->config, name) && !is_own(name))
+			message_parameter(out, name, own ? own : value);
+	}
+}
+
+static void add_tracked(struct buf *out, const struct pool *pool, const struct params *params)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = tracked_at(pool->pools->config, i)); i++) {
+		const char *own = params_find(params, name);
+		const char *value = params_find(pool->baseline, name);
+
+		/* A name that is followed anyway may be in track_extra_parameters too. */
+		if (value && tracked_find(pool->pools->config, name) == name)
+			message_parameter(out, name, own ? own : value);
+	}
+}
+
+/*
+ * What a client with these parameters is told of the server. Mostly the next client
+ * has the same ones, so the pool keeps the words.
+ */
+static struct bytes greet(struct pool *pool, const struct params *params)
+{
+	struct buf *greeting = &pool->greeting;
+
+	if (greeting->count && pool->greeting_for == params)
+		return buf_bytes(greeting);
+	pool_forget_greeting(pool);
+	message_auth_ok(greeting);
+	add_reported(greeting, pool, params);
+	add_tracked(greeting, pool, params);
+	add_about(greeting, pool, pool->limits.mode);
+	pool->greeting_for = params_hold(params);
+	return buf_bytes(greeting);
+}
+
+/* Says the welcome, of which `out` has the beginning; the client is in, and of state `next`. */
+static void say(struct client *client, struct buf *out, enum client_state next)
+{
+	const char *notice = client->clients->config->login_notify_message;
+
+	if (!welcome_key(client))
+		return;
+	message_key(out, client_key(client));
+	if (*notice)
+		message_notice(
+		    out,
+		    &(struct report){ .severity = "NOTICE", .sqlstate = "00000", .text = notice });
+	message_ready(out, 'I');
+	client_login_free(client);
+	timer_clear(&client->timer);
+	client_enter(client, next);
+	client->borrower.pool->stats.client_login_count++;
+	if (!buf_ok(out))
+		client_close(client, "failed to prepare welcome message");
+	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)
+		client_idle_begin(client);
+	if (client->state == next)
+		stream_want(&client->stream,
+		            stream_unsent(&client->stream) ? WANT_NOTHING : WANT_INPUT);
+}
+
+void welcome_send(struct client *client)
+{
+	struct pool *pool = client->borrower.pool;
+	struct bytes greeting = greet(pool, client->params);
+	struct buf out = { 0 };
+
+	buf_reserve(&out, greeting.count + BEHIND_GREETING);
+	buf_add(&out, greeting.at, greeting.count);
+	if (!buf_ok(&pool->greeting)) {
+		pool_forget_greeting(pool);
+		out.is_broken = true;
+	}
+	say(client, &out, CLIENT_IDLE);
+	buf_free(&out);
+}
+
+void welcome_send_dedicated(struct client *client)
+{
+	const struct params *reported = client->borrower.server->baseline;
+	const char *at = NULL, *name, *value;
+	struct buf out = { 0 };
+
+	message_auth_ok(&out);
+	while (params_next(reported, &at, &name, &value)) {
+		if (!is_own(name))
+			message_parameter(&out, name, value);
+	}
+	add_about(&out, client->borrower.pool, POOL_MODE_SESSION);
+	say(client, &out, CLIENT_ACTIVE);
+	buf_free(&out);
+}
+
+/* Replication: its own server has to let it in. */
+static void ask_own(struct client *client)
+{
+	struct client_login *login = client->login;
+	struct err err;
+
+	login->wish = (struct server_wish){
+		.replication = (enum replication)client->replication,
+		.params = client->params,
+		.options = login->options,
+	};
+	if (!pool_ask_dedicated(&client->borrower, &login->wish, &err)) {
+		client_turn_away(client, &err);
+		return;
+	}
+	client_enter(client, CLIENT_NEWCOMER);
+	client_newcomer_begin(client);
+	stream_want(&client->stream, WANT_END);
+}
+
+void welcome_begin(struct client *client)
+{
+	struct pool *pool = pools_pool(client->database, client->role->name);
+	struct err err;
+
+	if (!pool) {
+		client_refuse(client, ERR_MEMORY, "no memory for pool");
+		return;
+	}
+	client->startup = params_hold(client->params);
+	pool_join(pool, &client->borrower);
+	admit_learn_secret(client);
+	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
+	if (client->replication || !pool->has_welcome)
+		client_hurry(client);
+	if (client->replication) {
+		ask_own(client);
+		return;
+	}
+	if (pool->has_welcome) {
+		welcome_send(client);
+		return;
+	}
+	if (!pool_await_welcome(&client->borrower, &err)) {
+		client_turn_away(client, &err);
+		return;
+	}
+	client_enter(client, CLIENT_NEWCOMER);
+	client_newcomer_begin(client);
+	stream_want(&client->stream, WANT_END);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Judging what a client says, frame by frame, from the header: may it come now, does it need a
+ * server, and what will the server owe for it?
+ *
+ * Hard here: the order of the questions. What is refused must not have got a server, what has to
+ * wait must not be in the ledger, and millions of frames of one COPY must not be asked
+ * them all.
+ */
+#include "judge_priv.h"
+
+#include "pgweir/pgwire/message.h"
+
+#include "../client_priv.h"
+#include "../statements/replan_priv.h"
+#include "late_begin_priv.h"
+#include "../statements/prepared_priv.h"
+#include "../statements/sql_priv.h"
+#include "../statements/whole_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* What may come from a client, and what the server owes for it. */
+static const struct {
+	bool is_known;
+	bool needs_server; /* without a server there is nothing that it could be about */
+	enum ledger_kind kind;
+} requests[128] = {
+	['Q'] = { true, true, LEDGER_QUERY },     ['P'] = { true, true, LEDGER_PARSE },
+	['B'] = { true, true, LEDGER_BIND },      ['D'] = { true, true, LEDGER_DESCRIBE },
+	['E'] = { true, true, LEDGER_EXECUTE },   ['C'] = { true, true, LEDGER_CLOSE },
+	['S'] = { true, true, LEDGER_SYNC },      ['F'] = { true, true, LEDGER_FUNCTION },
+	['H'] = { true, false, LEDGER_NONE },     ['d'] = { true, false, LEDGER_COPY_DATA },
+	['c'] = { true, false, LEDGER_COPY_END }, ['f'] = { true, false, LEDGER_COPY_END },
+	['X'] = { true, false, LEDGER_NONE },
+};
+
+static enum judgement refuse(struct client *client, enum err_code code, const char *words)
+{
+	client_refuse(client, code, "%s", words);
+	return JUDGE_END;
+}
+
+/* After an error of ours in the extended protocol: nothing counts up to the Sync, which we answer.
+ */
+static enum judgement skip(struct client *client, char type)
+{
+	struct buf out = { 0 };
+	bool is_sent = true;
+
+	if (type == 'S') {
+		client->is_skipping = false;
+		message_ready(&out, client->late ? 'E' : 'I');
+		is_sent = client_send(client, buf_bytes(&out));
+		buf_free(&out);
+	}
+	return is_sent ? JUDGE_DROP : JUDGE_END;
+}
+
+/* A batch that was answered here. */
+static void count_batch(struct client *client, char status)
+{
+	relay_begin_batch(client);
+	relay_end_batch(client, status);
+}
+
+/* A Query of a client without a server, where BEGIN may be late. JUDGE_SEND: it needs one. */
+static enum judgement judge_late(struct client *client, const struct frame *frame, struct bytes in,
+                                 struct batch *batch)
+{
+	enum late_result result = late_begin_judge(client, frame, in);
+
+	if (result == LATE_PASS)
+		return JUDGE_SEND;
+	if (result == LATE_MORE)
+		return JUDGE_MORE;
+	if (result == LATE_GONE)
+		return JUDGE_END;
+	/* What PostgreSQL does with any Query. */
+	unnamed_drop(client, batch);
+	sql_forget(client);
+	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
+	if (result == LATE_BEGUN)
+		late_begin_arm(client);
+	else
+		client_idle_begin(client);
+	return JUDGE_DROP;
+}
+
+/* A frame of a client without a server. JUDGE_SEND: it has one now. */
+static enum judgement judge_without(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct batch *batch)
+{
+	if (frame->type == 'Q' && (client->late || client->borrower.pool->limits.late_begin)) {
+		enum judgement judgement = judge_late(client, frame, in, batch);
+
+		if (judgement != JUDGE_SEND)
+			return judgement;
+	}
+	if (!relay_get_server(client))
+		return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED
+		           ? JUDGE_END
+		           : JUDGE_WAIT;
+	if (client->late && !late_begin_send(client, frame->type, batch))
+		return refuse(client, ERR_MEMORY, "out of memory");
+	return JUDGE_SEND;
+}
+
+static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
+{
+	batch->waits_for = what;
+	return JUDGE_WAIT;
+}
+
+/* What concerns the statements of a client whose names are followed. */
+static enum judgement judge_prepared(struct client *client, const struct frame *frame,
+                                     struct bytes in, struct batch *batch, size_t *head,
+                                     enum whole whole)
+{
+	switch (whole == WHOLE_TOO_LONG ? prepared_refuse_long(client, frame, batch)
+	                                : prepared_judge(client, frame, in, batch, head)) {
+	case PREPARED_PASS:
+		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
+		return JUDGE_SEND;
+	case PREPARED_HEAD:
+		return JUDGE_SEND;
+	case PREPARED_DROP:
+		return JUDGE_DROP;
+	case PREPARED_MORE:
+		return JUDGE_MORE;
+	case PREPARED_WAIT:
+		return wait_for(batch, LEDGER_WAIT_READY);
+	case PREPARED_WAIT_EMPTY:
+		return wait_for(batch, LEDGER_WAIT_EMPTY);
+	case PREPARED_END:
+		break;
+	}
+	return refuse(client, ERR_MEMORY, "out of memory");
+}
+
+static bool names_statements(const struct client *client, char type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
+	       (type == 'E' && client->sql);
+}
+
+/* Keeps what may have to be said again; what is kept is dropped when more is said. */
+static void watch(struct client *client, const struct frame *frame, struct bytes in,
+                  struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+
+	replay_drop(&server->replay);
+	if (batch->replay || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
+		replan_watch(client, frame, in, batch);
+}
+
+static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
+                            struct batch *batch, size_t *head)
+{
+	unsigned char type = (unsigned char)frame->type;
+	struct server *server = client->borrower.server;
+	enum whole whole = WHOLE_ENOUGH;
+
+	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
+		return refuse(client, ERR_PROTOCOL, "unknown pkt");
+	/* More data of a COPY: there may be millions. */
+	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
+	    !server->is_ready)
+		return JUDGE_SEND;
+	if (type == 'X')
+		return JUDGE_LEAVE;
+	if (client->is_skipping)
+		return skip(client, frame->type);
+	if (type == 'Q' && client->clients->config->disable_pqexec)
+		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
+	/* The rest of a COPY that has failed; a Flush of nothing. */
+	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
+		return JUDGE_DROP;
+	/* What has not come in full takes no server until it has. */
+	if (in.count < frame->length && names_statements(client, frame->type) &&
+	    prepared_follows(client))
+		whole = whole_judge(frame, in, client->clients->config->max_statement_size);
+	if (whole == WHOLE_MORE)
+		return JUDGE_MORE;
+	if (client->state != CLIENT_ACTIVE) {
+		enum judgement judgement = judge_without(client, frame, in, batch);
+
+		if (judgement != JUDGE_SEND)
+			return judgement;
+		server = client->borrower.server;
+	}
+	if (ledger_is_full(&server->ledger))
+		return wait_for(batch, LEDGER_WAIT_SPACE);
+	if (server->replay.is_failed)
+		return wait_for(batch, LEDGER_WAIT_READY);
+	if (client->clients->config->log_min_duration)
+		slow_note(client, frame, in);
+	batch->server = server;
+	if (!client->request_at) {
+		relay_begin_batch(client);
+		server_begin_query(server, client->request_at, client->xact_at);
+	} else if (!server->request_at) {
+		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
+	}
+	if (type == 'Q')
+		unnamed_drop(client, batch);
+	if (prepared_follows(client)) {
+		watch(client, frame, in, batch);
+		if (names_statements(client, frame->type))
+			return judge_prepared(client, frame, in, batch, head, whole);
+	}
+	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
+		return refuse(client, ERR_MEMORY, "out of memory");
+	return JUDGE_SEND;
+}
+
+enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch)
+{
+	uint32_t max = (uint32_t)client->clients->config->max_packet_size;
+
+	while (in->count) {
+		size_t count, head = 0;
+
+		if (client->frame_left == 0) {
+			struct frame frame;
+			enum wire_result result = frame_peek(*in, max, &frame);
+			enum judgement judgement;
+
+			if (result == WIRE_MORE)
+				return JUDGE_MORE;
+			if (result == WIRE_BAD)
+				return refuse(client, ERR_PROTOCOL, "bad packet header");
+			if (whole_rests(client->seen, in->count, frame.length))
+				return JUDGE_MORE;
+			judgement = judge(client, &frame, *in, batch, &head);
+			client->seen = judgement == JUDGE_MORE ? (uint32_t)in->count : 0;
+			if (judgement > JUDGE_DROP)
+				return judgement;
+			client->frame_left = frame.length - (uint32_t)head;
+			client->forwards_rest = judgement == JUDGE_SEND;
+			*in = bytes_skip(*in, head);
+		}
+		count = client->frame_left < in->count ? client->frame_left : in->count;
+		if (client->forwards_rest)
+			batch_run(batch, bytes_of(in->at, count));
+		client->frame_left -= (uint32_t)count;
+		*in = bytes_skip(*in, count);
+	}
+	return JUDGE_SEND;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Late BEGIN.
+ *
+ *   BEGIN     -->  "BEGIN", in a transaction      answered here, no server is taken
+ *   UPDATE    -->  [Parse, Bind, Execute BEGIN] UPDATE            in one write
+ *   COMMIT    -->  COMMIT                         or answered here, if nothing came between
+ *
+ * Hard here: a BEGIN that fails at the server after all (a statement_timeout or a cancel
+ * that hits just that moment) must not let loose what stands behind it. So it is said in
+ * the extended protocol without a Sync: then the server skips all the rest, and its
+ * connection ends before it comes to a Sync. For the same reason none is answered here
+ * that a server could refuse by what it is: see sql_block.is_for_primary.
+ *
+ * What a simple query leaves behind must be there, and no more: no unnamed statement and
+ * no unnamed portal. A Query drops the former itself.
+ */
+#include "late_begin_priv.h"
+
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql_block.h"
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Bytes of a text, with its zero; a longer BEGIN passes as ever. */
+#define TEXT_MAX 152
+
+/* What stands behind the text in the messages. */
+static const char behind[] = "\0\0"                        /* Parse: no types */
+			     "B\0\0\0\014\0\0\0\0\0\0\0\0" /* Bind */
+			     "E\0\0\0\011\0\0\0\0\0"       /* Execute */
+			     "C\0\0\0\006P\0"              /* Close of the portal */
+			     "C\0\0\0\006S";               /* Close of the statement; its name */
+
+#define CLOSE_SIZE 7 /* bytes of the last message, with the literal's own zero */
+
+struct late_begin {
+	struct ledger_change change; /* of its Execute: the ledger's from then on */
+	struct clients *clients;
+	struct server *server; /* good once it is the ledger's */
+	usec_t answered_at;
+	uint16_t size;
+	bool has_failed; /* what came behind it was refused here */
+	char messages[FRAME_HEADER_SIZE + 1 + TEXT_MAX + sizeof(behind)];
+};
+
+/* What is answered, CommandComplete and ReadyForQuery. */
+static const struct {
+	const char *messages;
+	size_t count;
+} answers[] = {
+#define ANSWER(text)                   \
+	{                              \
+		text, sizeof(text) - 1 \
+	}
+	[SQL_BLOCK_BEGIN] = ANSWER("C\0\0\0\012BEGIN\0Z\0\0\0\005T"),
+	[SQL_BLOCK_START] = ANSWER("C\0\0\0\026START TRANSACTION\0Z\0\0\0\005T"),
+	[SQL_BLOCK_COMMIT] = ANSWER("C\0\0\0\013COMMIT\0Z\0\0\0\005I"),
+	[SQL_BLOCK_ROLLBACK] = ANSWER("C\0\0\0\015ROLLBACK\0Z\0\0\0\005I"),
+#undef ANSWER
+};
+
+size_t late_begin_size(void) { return sizeof(struct late_begin); }
+
+static bool answer(struct client *client, enum sql_block_kind kind)
+{
+	return client_send(client, bytes_of(answers[kind].messages, answers[kind].count));
+}
+
+/* ---- limits ---- */
+
+static void on_idle_due(struct timer *timer)
+{
+	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_TRANSACTION, "idle transaction timeout");
+}
+
+static void on_transaction_due(struct timer *timer)
+{
+	client_refuse(CLIENT_OF(timer, timer), ERR_TRANSACTION_TIME, "transaction timeout");
+}
+
+void late_begin_arm(struct client *client)
+{
+	const struct config *config = client->clients->config;
+	const struct config_user *user = client->borrower.pool->role->entry;
+	struct loop *loop = client->clients->with.loop;
+	usec_t idle = config_idle_transaction_timeout(config, user);
+	usec_t whole = config_transaction_timeout(config, user);
+	usec_t since = client->late->answered_at;
+
+	if (whole && (!idle || client->xact_at + whole < since + idle))
+		timer_set(&client->timer, loop_timer_queue(loop, whole, on_transaction_due),
+		          client->xact_at);
+	else if (idle)
+		timer_set(&client->timer, loop_timer_queue(loop, idle, on_idle_due), since);
+	else
+		timer_clear(&client->timer);
+}
+
+/* ---- from the client ---- */
+
+static void settle(struct ledger_change *change, bool is_done)
+{
+	struct late_begin *late =
+	    (struct late_begin *)((char *)change - offsetof(struct late_begin, change));
+
+	if (is_done)
+		late->server->status = 'T'; /* no ReadyForQuery says so */
+	slab_put(&late->clients->late_slab, late);
+}
+
+/* What will be sent. NULL: no memory. */
+static struct late_begin *make(struct clients *clients, struct bytes text)
+{
+	struct late_begin *late = slab_take(&clients->late_slab);
+	char *at;
+
+	if (!late)
+		return NULL;
+	late->change.settle = settle;
+	late->clients = clients;
+	late->answered_at = loop_now(clients->with.loop);
+	at = late->messages;
+	*at = 'P';
+	store_be32(at + 1, (uint32_t)(4 + 1 + text.count + 2));
+	at += FRAME_HEADER_SIZE + 1; /* the name is empty */
+	memcpy(at, text.at, text.count);
+	memcpy(at + text.count, behind, sizeof(behind));
+	late->size = (uint16_t)(FRAME_HEADER_SIZE + 1 + text.count + sizeof(behind));
+	return late;
+}
+
+/* Whether no server of the pool is a standby, as far as they say (since PostgreSQL 14). */
+static bool has_primary(const struct pool *pool)
+{
+	const char *in_hot_standby =
+	    pool->baseline ? params_find(pool->baseline, "in_hot_standby") : NULL;
+
+	return in_hot_standby && strcmp(in_hot_standby, "off") == 0;
+}
+
+static enum late_result begin(struct client *client, const struct sql_block *block,
+                              struct bytes text)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	if (!pool->limits.late_begin || client->replication || pool->pools->is_ending ||
+	    (block->is_for_primary && !has_primary(pool)))
+		return LATE_PASS;
+	client->late = make(client->clients, text);
+	if (!client->late)
+		return LATE_PASS;
+	if (!answer(client, block->kind))
+		return LATE_GONE;
+	client_enter(client, CLIENT_LATE);
+	return LATE_BEGUN;
+}
+
+static enum late_result end(struct client *client, enum sql_block_kind kind)
+{
+	if (!answer(client, client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind))
+		return LATE_GONE;
+	late_begin_forget(client);
+	client_enter(client, CLIENT_IDLE);
+	return LATE_ENDED;
+}
+
+enum late_result late_begin_judge(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct sql_block block;
+	struct bytes body;
+	const char *text;
+
+	if (frame->length <= FRAME_HEADER_SIZE || frame->length > FRAME_HEADER_SIZE + TEXT_MAX)
+		return LATE_PASS;
+	if (in.count < frame->length)
+		return LATE_MORE;
+	body = frame_body(in, frame);
+	/* What it does not read is not answered: then it goes by the way that has back-pressure. */
+	if (fields_text(body, &text) != WIRE_OK || stream_unsent(&client->stream))
+		return LATE_PASS;
+	block = sql_block_read(bytes_of(body.at, body.count - 1));
+	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
+		return client->late ? end(client, block.kind) : LATE_PASS;
+	/* With the next statement at hand there is nothing to be won. */
+	if (block.kind == SQL_BLOCK_OTHER || client->late || in.count > frame->length)
+		return LATE_PASS;
+	return begin(client, &block, body);
+}
+
+/* ---- to the server ---- */
+
+static bool note(struct server *server, enum ledger_kind kind, struct ledger_change *change)
+{
+	return server_note_change(server, kind, LEDGER_BEGIN, change) == LEDGER_SENT;
+}
+
+/* Lets the transaction fail there as it has failed here. */
+static bool fail_again(struct server *server, struct batch *batch)
+{
+	static const char query[] = "Q\0\0\0\053ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"";
+
+	_Static_assert(sizeof(query) == 1 + 053, "the length in the message");
+	batch_run(batch, bytes_of(query, sizeof(query)));
+	return server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE, NULL) == LEDGER_SENT;
+}
+
+bool late_begin_send(struct client *client, char type, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	struct late_begin *late = client->late;
+	bool has_failed = late->has_failed, is_query = type == 'Q';
+
+	client->late = NULL;
+	late->server = server;
+	batch->server = server;
+	batch_run(batch,
+	          bytes_of(late->messages, (size_t)late->size - (is_query ? CLOSE_SIZE : 0)));
+	if (!note(server, LEDGER_PARSE, NULL) || !note(server, LEDGER_BIND, NULL)) {
+		settle(&late->change, false);
+		return false;
+	}
+	return note(server, LEDGER_EXECUTE, &late->change) && note(server, LEDGER_CLOSE, NULL) &&
+	       (is_query || note(server, LEDGER_CLOSE, NULL)) &&
+	       (!has_failed || fail_again(server, batch));
+}
+
+/* ---- the end ---- */
+
+void late_begin_fail(struct client *client)
+{
+	client->late->has_failed = true;
+	client->late->answered_at = loop_now(client->clients->with.loop);
+	client_enter(client, CLIENT_LATE);
+	late_begin_arm(client);
+}
+
+void late_begin_forget(struct client *client)
+{
+	if (client->late)
+		slab_give(&client->clients->late_slab, &client->late);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client's names for its statements.
+ *
+ * Hard here: a name comes or goes when the client says so, before the server has
+ * answered. The ledger takes back what the server refuses or skips.
+ */
+#include "names_priv.h"
+
+#include <assert.h>
+#include <search.h>
+#include <stdlib.h>
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define COME_NUMBERS (UINT32_C(1) << 30)
+
+/*
+ * What a client has of this. Most clients never do, so it is made with the first name; it
+ * stays to the client's end, as changes that are under way count in it.
+ */
+struct names {
+	void *tree;              /* of all that it has prepared */
+	uint32_t count;          /* of them */
+	uint32_t change_count;   /* changes so far: numbers them */
+	uint32_t loss_count;     /* how often it has thrown all of them away */
+	struct ledger_open open; /* changes that are under way */
+};
+
+struct statements *names_store(const struct client *client)
+{
+	return &client->clients->with.pools->statements;
+}
+
+unsigned int client_statement_count(const struct client *client)
+{
+	return client->names ? client->names->count : 0;
+}
+
+/* NULL: no memory. */
+static struct names *get(struct client *client)
+{
+	if (!client->names)
+		client->names = calloc(1, sizeof(*client->names));
+	return client->names;
+}
+
+static int compare(const void *one, const void *other) { return strcmp(one, other); }
+
+static struct client_statement *auth_server_of(const char *name)
+{
+	return (struct client_statement *)(name - offsetof(struct client_statement, name));
+}
+
+static struct client_statement *find(const struct names *names, const char *name)
+{
+	char *const *node = tfind(name, &names->tree, compare);
+
+	return node ? auth_server_of(*node) : NULL;
+}
+
+struct client_statement *names_find(const struct client *client, const char *name)
+{
+	return client->names ? find(client->names, name) : NULL;
+}
+
+/* false: no memory. */
+static bool add(struct names *names, struct client_statement *entry)
+{
+	if (!tsearch(entry->name, &names->tree, compare))
+		return false;
+	names->count++;
+	return true;
+}
+
+static void remove_name(struct names *names, const struct client_statement *entry)
+{
+	tdelete(entry->name, &names->tree, compare);
+	names->count--;
+}
+
+static void free_name(struct client_statement *entry)
+{
+	struct statement *statement = names_statement(entry);
+
+	entry->is_gone = true;
+	if (entry->use_count)
+		return;
+	statement_release(statement->statements, &statement);
+	free(entry);
+}
+
+static void settle_use(struct ledger_change *change, bool is_done)
+{
+	struct client_statement *entry =
+	    (struct client_statement *)((char *)change - offsetof(struct client_statement, use));
+
+	(void)is_done;
+	entry->use_count--;
+	if (entry->is_gone)
+		free_name(entry);
+}
+
+static void forget(struct names *names, bool is_all)
+{
+	void *rest = names->tree;
+	void *root = NULL;
+
+	names->loss_count++;
+	names->tree = NULL;
+	names->count = 0;
+	while ((root = rest)) {
+		struct client_statement *entry = auth_server_of(*(char **)root);
+
+		tdelete(entry->name, &rest, compare);
+		if (is_all || entry->is_confirmed || !add(names, entry))
+			free_name(entry);
+	}
+}
+
+void names_forget(struct client *client)
+{
+	if (client->names)
+		forget(client->names, false);
+}
+
+void names_free(struct client *client)
+{
+	if (!client->names)
+		return;
+	assert(client->names->open.count == 0);
+	forget(client->names, true);
+	free(client->names);
+	client->names = NULL;
+}
+
+/* A name comes or goes, together with what the server learns. */
+struct name_change {
+	struct ledger_change base;
+	struct ledger_change *server_change; /* or NULL */
+	struct names *names;
+	struct statement *statement;    /* of a name that comes; one owner */
+	struct client_statement *entry; /* of a name that goes: ours until it is settled */
+	uint32_t loss_count;            /* when it was made */
+	uint32_t number;
+	char name[];
+};
+
+static struct name_change *make_change(struct client *client, const char *name,
+                                       struct ledger_change *server_change,
+                                       void (*settle)(struct ledger_change *, bool))
+{
+	size_t size = strlen(name) + 1;
+	struct names *names = get(client);
+	struct name_change *change = names ? calloc(1, sizeof(*change) + size) : NULL;
+
+	if (!change)
+		return NULL;
+	change->base.settle = settle;
+	change->server_change = server_change;
+	change->names = names;
+	change->loss_count = names->loss_count;
+	change->number = names->change_count++ % COME_NUMBERS;
+	ledger_open_begin(&names->open, &client->borrower.server->ledger);
+	memcpy(change->name, name, size);
+	change->base.name = change->name;
+	return change;
+}
+
+static void free_change(struct name_change *change)
+{
+	ledger_open_end(&change->names->open);
+	if (change->statement)
+		statement_release(change->statement->statements, &change->statement);
+	free(change);
+}
+
+static void settle_come(struct ledger_change *base, bool is_done)
+{
+	struct name_change *change = (struct name_change *)base;
+	struct client_statement *entry = find(change->names, change->name);
+
+	if (change->server_change)
+		change->server_change->settle(change->server_change, is_done);
+	if (entry && is_done && entry->come_number == change->number)
+		entry->is_confirmed = true;
+	if (entry && !is_done) {
+		remove_name(change->names, entry);
+		free_name(entry);
+	}
+	free_change(change);
+}
+
+/* ---- which statement it is ---- */
+
+/* Owns the new one from now on, which the caller owned. */
+static void set_statement(struct client_statement *entry, struct statement *statement)
+{
+	struct statement *old = names_statement(entry);
+
+	entry->use.statement = statement;
+	statement_release(statement->statements, &old);
+}
+
+bool names_enter_scope(struct client *client, struct client_statement *entry)
+{
+	struct server *server = client->borrower.server;
+	struct statement *statement = names_statement(entry);
+	struct bytes scope, name;
+
+	if (!server_scope(server, &scope))
+		return false;
+	if (bytes_equal(scope, statement_scope(statement)))
+		return true;
+	/* Let PostgreSQL judge whether its result still has the columns that the client knows. */
+	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
+		return true;
+	statement = statement_scoped(statement, scope);
+	if (!statement)
+		return false;
+	set_statement(entry, statement);
+	return true;
+}
+
+struct name_description {
+	struct description base;
+	struct server_statements *known; /* the server's */
+	struct client_statement *entry;  /* counted in its use_count */
+	struct statement *statement;     /* that is described; one owner */
+	uint32_t parse_number;
+};
+
+static bool on_types(struct description *base, struct bytes types)
+{
+	struct name_description *description = (struct name_description *)base;
+	struct client_statement *entry = description->entry;
+	struct statement *typed = statement_typed(description->statement, types);
+
+	if (!typed)
+		return false;
+	server_statements_typed(description->known, description->statement, typed,
+	                        description->parse_number);
+	statement_release(typed->statements, &typed);
+	if (names_statement(entry)->is_typed)
+		return true; /* the first description counts */
+	typed = statement_typed(names_statement(entry), types);
+	if (typed)
+		set_statement(entry, typed);
+	return typed != NULL;
+}
+
+static void settle_description(struct ledger_change *change, bool is_done)
+{
+	struct name_description *description = (struct name_description *)change;
+
+	settle_use(&description->entry->use, is_done);
+	statement_release(description->statement->statements, &description->statement);
+	free(description);
+}
+
+struct ledger_change *names_describe(struct client *client, struct client_statement *entry)
+{
+	struct name_description *description = calloc(1, sizeof(*description));
+	struct statement *statement = names_statement(entry);
+
+	if (!description)
+		return NULL;
+	description->known = &client->borrower.server->statements;
+	description->entry = entry;
+	description->statement = statement_hold(statement);
+	description->parse_number = server_statements_parse_number(description->known, statement);
+	description->base.base =
+	    (struct ledger_change){ settle_description, statement, entry->name };
+	description->base.on_types = on_types;
+	entry->use_count++;
+	return &description->base.base;
+}
+
+/* ---- */
+
+struct ledger_change *names_come(struct client *client, const char *name,
+                                 struct statement *statement, struct ledger_change *server_change)
+{
+	size_t size = strlen(name) + 1;
+	struct client_statement *entry = calloc(1, sizeof(*entry) + size);
+	struct name_change *change =
+	    entry ? make_change(client, name, server_change, settle_come) : NULL;
+
+	if (entry)
+		memcpy(entry->name, name, size);
+	if (!change || !add(client->names, entry)) {
+		if (change)
+			free_change(change);
+		free(entry);
+		return NULL;
+	}
+	change->base.statement = change->statement = statement_hold(statement);
+	entry->come_number = change->number;
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+	return &change->base;
+}
+
+static void settle_go(struct ledger_change *base, bool is_done)
+{
+	struct name_change *change = (struct name_change *)base;
+
+	bool is_back = !is_done && change->loss_count == change->names->loss_count;
+
+	is_back = is_back && change->entry && !find(change->names, change->name);
+	if (is_back) /* what has brought it came through, or will be taken back next */
+		change->entry->is_confirmed = true;
+	if (change->entry && !(is_back && add(change->names, change->entry)))
+		free_name(change->entry);
+	free_change(change);
+}
+
+struct ledger_change *names_go(struct client *client, const char *name)
+{
+	struct name_change *change = make_change(client, name, NULL, settle_go);
+
+	if (!change)
+		return NULL;
+	change->entry = names_find(client, name);
+	if (change->entry)
+		remove_name(client->names, change->entry);
+	return &change->base;
+}
+
+/* All names go. */
+struct names_leave {
+	struct ledger_change base;
+	struct names *names;
+	void *tree; /* of those that were there: ours until it is settled */
+	uint32_t loss_count;
+};
+
+static void settle_leave(struct ledger_change *base, bool is_done)
+{
+	struct names_leave *leave = (struct names_leave *)base;
+	struct names *names = leave->names;
+	bool is_back = !is_done && leave->loss_count == names->loss_count;
+
+	while (leave->tree) {
+		struct client_statement *entry = auth_server_of(*(char **)leave->tree);
+
+		tdelete(entry->name, &leave->tree, compare);
+		/* What has brought it came through, or will be taken back next. */
+		entry->is_confirmed = true;
+		if (!is_back || find(names, entry->name) || !add(names, entry))
+			free_name(entry);
+	}
+	ledger_open_end(&names->open);
+	free(leave);
+}
+
+struct ledger_change *names_go_all(struct client *client)
+{
+	struct names *names = get(client);
+	struct names_leave *leave = names ? calloc(1, sizeof(*leave)) : NULL;
+
+	if (!leave)
+		return NULL;
+	leave->base.settle = settle_leave;
+	leave->names = names;
+	leave->tree = names->tree;
+	leave->loss_count = names->loss_count;
+	names->tree = NULL;
+	names->count = 0;
+	ledger_open_begin(&names->open, &client->borrower.server->ledger);
+	return &leave->base;
+}
+
+bool names_are_unsure(const struct client *client)
+{
+	const struct names *names = client->names;
+
+	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->ledger);
+}
+
+/* ---- from one process to another ---- */
+
+static void see_node(const void *node, VISIT visit, void *arg)
+{
+	struct names_walk *walk = arg;
+
+	if ((visit == postorder || visit == leaf) && !walk->is_over)
+		walk->is_over = !walk->see(walk, auth_server_of(*(char *const *)node));
+}
+
+void names_each(const struct client *client, struct names_walk *walk)
+{
+	if (client->names)
+		twalk_r(client->names->tree, see_node, walk);
+}
+
+void names_restore(struct client *client, const char *name, struct statement *statement)
+{
+	size_t size = strlen(name) + 1;
+	struct client_statement *entry =
+	    names_find(client, name) ? NULL : calloc(1, sizeof(*entry) + size);
+
+	if (!entry)
+		return;
+	memcpy(entry->name, name, size);
+	entry->is_confirmed = true;
+	if (!get(client) || !add(client->names, entry)) {
+		free(entry);
+		return;
+	}
+	entry->use = (struct ledger_change){ settle_use, statement_hold(statement), entry->name };
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SQL's own PREPARE, EXECUTE and DEALLOCATE.
+ *
+ *   PREPARE s (int) AS ...  -->  PREPARE "PGBOUNCER_0" (int) AS ...     and the name is there
+ *   EXECUTE s (1)           -->  [Parse "PGBOUNCER_7" ...] EXECUTE "PGBOUNCER_7" (1)
+ *   DEALLOCATE s            -->  [Parse "PGBOUNCER_0" ""] DEALLOCATE "PGBOUNCER_0"
+ *
+ * They have the same names as the protocol's statements, and become the same: what
+ * SQL prepares can be bound, and what a driver has prepared can be EXECUTEd. So
+ * PostgreSQL itself judges a PREPARE, under a name that goes again, and when it is
+ * content the text is a statement as any other.
+ *
+ * Hard here: what is injected before a Query may fail, and then the server ignores
+ * the Query and waits for a Sync, which the client does not send. So there is one of
+ * ours behind it: see LEDGER_SYNC_GUARD. In the extended protocol nothing happens before
+ * the Execute, so what the unnamed statement is about is kept until then.
+ */
+#include "sql_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/sql.h"
+
+#include "../client_priv.h"
+#include "names_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void sql_forget(struct client *client)
+{
+	struct sql_unnamed *sql = client->sql;
+
+	if (!sql)
+		return;
+	client->sql = NULL;
+	statement_release(sql->statements, &sql->statement);
+	free(sql);
+}
+
+void sql_leave(struct client *client)
+{
+	if (client->sql)
+		client->sql->is_bound = false;
+}
+
+/* ---- what cannot be done ---- */
+
+/* Encodings in which a byte of a character may look like a quote or a backslash. */
+static bool is_unclear_encoding(const struct client *client, struct bytes text)
+{
+	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",
+		                               "GB18030", "JOHAB", "SHIFT_JIS_2004" };
+	const char *encoding = params_find(client->params, "client_encoding");
+	bool is_plain = true;
+
+	for (size_t i = 0; i < text.count; i++)
+		is_plain = is_plain && !(text.at[i] & 0x80);
+	for (size_t i = 0; encoding && i < sizeof(unclear) / sizeof(unclear[0]); i++) {
+		if (strcasecmp(encoding, unclear[i]) == 0)
+			return !is_plain;
+	}
+	return false;
+}
+
+static void set_err(struct err *err, const char *reason)
+{
+	err_set(err, ERR_UNSUPPORTED,
+	        "PREPARE, EXECUTE and DEALLOCATE cannot be followed %s: in this pool mode use "
+	        "the protocol's prepared statements, or each alone in a simple query",
+	        reason);
+}
+
+/* What is found in a text of this client. */
+static void read_text(const struct client *client, const char *text, struct sql_statement *sql)
+{
+	struct bytes bytes = bytes_text(text);
+
+	sql_read(bytes, sql);
+	if (sql->kind == SQL_OTHER || !is_unclear_encoding(client, bytes))
+		return;
+	if (sql->kind == SQL_FORGET) { /* the answer will tell */
+		sql->kind = SQL_OTHER;
+		return;
+	}
+	sql->kind = SQL_UNSURE;
+	sql->reason = "in this client_encoding";
+}
+
+bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
+{
+	struct sql_statement sql;
+
+	*is_forgetting = false;
+	if (sql_glance(bytes_text(text), true) != WIRE_OK)
+		return false;
+	sql_read(bytes_text(text), &sql);
+	*is_forgetting = sql.kind == SQL_FORGET;
+	if (sql.kind == SQL_OTHER || sql.kind == SQL_FORGET)
+		return false;
+	set_err(err, "in a statement that has a name itself");
+	return true;
+}
+
+enum prepared_result sql_refuse_query(struct client *client, const struct err *err,
+                                      struct batch *batch)
+{
+	static const char query[] = "Q\0\0\0\017EXECUTE \"\"";
+	struct refusal *refusal = prepared_refusal(err);
+
+	_Static_assert(sizeof(query) == 1 + 017, "the length in the message");
+	if (!refusal)
+		return PREPARED_END;
+	batch_run(batch, bytes_of(query, sizeof(query)));
+	return prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
+	           ? PREPARED_DROP
+	           : PREPARED_END;
+}
+
+/* A Query that cannot be followed. */
+static enum prepared_result refuse_query(struct client *client, const char *reason,
+                                         struct batch *batch)
+{
+	struct err err;
+
+	set_err(&err, reason);
+	return sql_refuse_query(client, &err, batch);
+}
+
+/* ---- changes ---- */
+
+/* Changes nothing, but has the client's name for the words of an error. */
+struct renaming {
+	struct ledger_change base;
+	struct statements *statements;
+	struct statement *statement; /* one owner, or NULL */
+	char name[SQL_NAME_MAX + 1];
+};
+
+static void settle_renaming(struct ledger_change *change, bool is_done)
+{
+	struct renaming *renaming = (struct renaming *)change;
+
+	(void)is_done;
+	statement_release(renaming->statements, &renaming->statement);
+	free(renaming);
+}
+
+/* statement: by whose name the server calls it; NULL: by the scratch name. */
+static struct ledger_change *rename_only(const struct client *client, const char *name,
+                                         struct statement *statement)
+{
+	struct renaming *renaming = calloc(1, sizeof(*renaming));
+
+	if (!renaming)
+		return NULL;
+	memcpy(renaming->name, name, strlen(name) + 1);
+	renaming->statements = names_store(client);
+	renaming->statement = statement ? statement_hold(statement) : NULL;
+	renaming->base =
+	    (struct ledger_change){ settle_renaming, renaming->statement, renaming->name };
+	return &renaming->base;
+}
+
+/* What a PREPARE prepares, as a Parse would say it. The caller owns it. */
+static struct statement *make_statement(const struct client *client,
+                                        const struct sql_statement *sql)
+{
+	struct statement *statement = NULL;
+	struct buf text = { 0 };
+	struct bytes scope;
+
+	buf_add(&text, sql->body.at, sql->body.count);
+	buf_add_byte(&text, 0);
+	buf_add_be16(&text, sql->type_count);
+	for (size_t i = 0; i < sql->type_count; i++)
+		buf_add_be32(&text, sql->types[i]);
+	if (buf_ok(&text) && server_scope(client->borrower.server, &scope))
+		statement = statement_of(names_store(client), buf_bytes(&text), scope);
+	buf_free(&text);
+	return statement;
+}
+
+/* ---- what is said to the server ---- */
+
+static bool close_scratch(struct client *client, struct batch *batch)
+{
+	prepared_batch_close(batch, bytes_text(SCRATCH_NAME));
+	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+}
+
+/* Makes the scratch name taken, by nothing at all: that works in a failed transaction too. */
+static bool take_scratch(struct client *client, struct batch *batch)
+{
+	static const char parse[] = "P\0\0\0\023" SCRATCH_NAME "\0\0\0";
+
+	if (!close_scratch(client, batch))
+		return false;
+	batch_run(batch, bytes_of(parse, sizeof(parse)));
+	return prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
+}
+
+/* The message with another name in its text. */
+static void batch_renamed(struct batch *batch, char type, struct bytes body, struct bytes token,
+                          struct bytes name)
+{
+	const char *behind = token.at + token.count, *end = body.at + body.count;
+	char front[FRAME_HEADER_SIZE] = { type };
+
+	store_be32(front + 1, (uint32_t)(4 + body.count - token.count + name.count + 2));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_run(batch, bytes_of(body.at, (size_t)(token.at - body.at)));
+	batch_copy(batch, bytes_of("\"", 1));
+	batch_copy(batch, name);
+	batch_copy(batch, bytes_of("\"", 1));
+	batch_run(batch, bytes_of(behind, (size_t)(end - behind)));
+}
+
+static bool guard(struct client *client, struct batch *batch)
+{
+	static const char sync[] = { 'S', 0, 0, 0, 4 };
+
+	batch_run(batch, bytes_of(sync, sizeof(sync)));
+	return prepared_note(client->borrower.server, LEDGER_SYNC, LEDGER_SYNC_GUARD, NULL);
+}
+
+/*
+ * What must be in front of a PREPARE (of `statement`) or a DEALLOCATE, so that it does
+ * under the scratch name what it would do under the client's. NULL: no memory.
+ */
+static struct ledger_change *set_stage(struct client *client, enum sql_kind kind, const char *name,
+                                       struct statement *statement, struct batch *batch)
+{
+	bool is_there = names_find(client, name);
+	struct ledger_change *change;
+
+	if (!(is_there ? take_scratch(client, batch) : close_scratch(client, batch)))
+		return NULL;
+	if (kind == SQL_PREPARE && !is_there)
+		change = names_come(client, name, statement, NULL);
+	else if (kind == SQL_DEALLOCATE && is_there)
+		change = names_go(client, name);
+	else
+		change = rename_only(client, name, NULL);
+	if (change)
+		change->statement = NULL; /* the scratch name is what the server hears */
+	return change;
+}
+
+/* ---- Query ---- */
+
+static const char no_sync[] = "behind messages without a Sync";
+
+/* A Query that was read. */
+struct query {
+	struct client *client;
+	struct batch *batch;
+	struct bytes body;
+	const struct sql_statement *sql;
+};
+
+/*
+ * Whether nobody can tell if the server reads a Query at all: then nothing may be put in
+ * front of it. Else it may be when all before it has been answered.
+ */
+static bool is_unclear(const struct client *client)
+{
+	const struct ledger *ledger = &client->borrower.server->ledger;
+
+	return ledger->is_open || !ledger_is_certain(ledger);
+}
+
+/* PREPARE, or DEALLOCATE; or an EXECUTE of a name of ours. */
+static enum prepared_result on_stage(const struct query *query)
+{
+	struct client *client = query->client;
+	const struct sql_statement *sql = query->sql;
+	struct statement *statement = NULL;
+	struct ledger_change *change;
+
+	if (is_unclear(client))
+		return refuse_query(client, no_sync, query->batch);
+	if (!ledger_is_empty(&client->borrower.server->ledger))
+		return PREPARED_WAIT_EMPTY;
+	if (sql->kind == SQL_PREPARE) {
+		statement = make_statement(client, sql);
+		if (!statement)
+			return PREPARED_END;
+	}
+	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
+	statement_release(names_store(client), &statement);
+	if (!change ||
+	    !prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change))
+		return PREPARED_END;
+	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
+	return guard(client, query->batch) ? PREPARED_DROP : PREPARED_END;
+}
+
+static enum prepared_result execute_known(const struct query *query, struct client_statement *entry)
+{
+	struct client *client = query->client;
+	struct server *server = client->borrower.server;
+	bool is_there;
+
+	if (!names_enter_scope(client, entry))
+		return PREPARED_END;
+	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
+	           !server_statements_is_stale(&server->statements, names_statement(entry));
+	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
+		return PREPARED_WAIT;
+	if (!is_there && is_unclear(client))
+		return refuse_query(client, no_sync, query->batch);
+	if (!is_there && !ledger_is_empty(&server->ledger))
+		return PREPARED_WAIT_EMPTY;
+	if (!prepared_inject(client, query->batch, names_statement(entry), NULL))
+		return PREPARED_END;
+	entry->use_count++;
+	if (!prepared_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
+		return PREPARED_END;
+	batch_renamed(query->batch, 'Q', query->body, query->sql->token,
+	              statement_name(names_statement(entry)));
+	return is_there || guard(client, query->batch) ? PREPARED_DROP : PREPARED_END;
+}
+
+/* Whether PostgreSQL refuses whatever is not the transaction's end. */
+static bool has_failed(const struct server *server)
+{
+	return server->status == 'E' && ledger_is_empty(&server->ledger);
+}
+
+/* All statements go: nothing that was believed before holds behind it. NULL: no memory. */
+static struct ledger_change *forget_all(struct client *client)
+{
+	server_statements_distrust_sent(&client->borrower.server->statements);
+	return names_go_all(client);
+}
+
+static enum prepared_result judge_forget(struct client *client)
+{
+	struct ledger_change *change;
+
+	if (names_are_unsure(client))
+		return PREPARED_WAIT;
+	change = forget_all(client);
+	return change &&
+	               prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change)
+	           ? PREPARED_HEAD
+	           : PREPARED_END;
+}
+
+static enum prepared_result judge_query(const struct query *query)
+{
+	struct client *client = query->client;
+	const struct sql_statement *sql = query->sql;
+	struct client_statement *entry;
+
+	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
+		return PREPARED_PASS;
+	if (sql->kind == SQL_FORGET)
+		return judge_forget(client);
+	if (sql->kind == SQL_UNSURE)
+		return refuse_query(client, sql->reason, query->batch);
+	if (names_are_unsure(client))
+		return PREPARED_WAIT;
+	entry = names_find(client, sql->name);
+	if (sql->kind != SQL_PREPARE && !entry && !prepared_is_ours(sql->name))
+		return PREPARED_PASS; /* a text of several statements may have prepared it */
+	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
+}
+
+/* Whether a text may be one of ours: then it has come in full. See whole.c. */
+static bool is_worth_reading(struct bytes have, bool is_whole)
+{
+	return is_whole && sql_glance(have, true) == WIRE_OK;
+}
+
+enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
+                               struct batch *batch)
+{
+	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
+	size_t length = frame->length - FRAME_HEADER_SIZE;
+	struct sql_statement sql;
+	const char *text;
+
+	sql_forget(client);
+	if (client->borrower.server->ledger.is_copying)
+		return PREPARED_PASS; /* all that it does is to make the COPY fail */
+	if (have.count > length)
+		have.count = length;
+	if (sql_is_other(have))
+		return PREPARED_PASS;
+	if (!is_worth_reading(have, have.count == length))
+		return PREPARED_PASS;
+	if (fields_text(have, &text) != WIRE_OK)
+		return PREPARED_PASS;
+	read_text(client, text, &sql);
+	return judge_query(&(struct query){ client, batch, have, &sql });
+}
+
+/* ---- the extended protocol ---- */
+
+bool sql_remember(struct client *client, const struct sql_statement *read,
+                  struct statement *statement)
+{
+	struct sql_unnamed *sql = calloc(1, sizeof(*sql));
+
+	if (!sql)
+		return false;
+	sql->kind = read->kind;
+	sql->statements = names_store(client);
+	sql->statement = statement ? statement_hold(statement) : NULL;
+	memcpy(sql->name, read->name, sizeof(sql->name));
+	client->sql = sql;
+	return true;
+}
+
+static enum prepared_result parse_execute(struct client *client, const struct sql_statement *sql,
+                                          struct client_statement *entry, struct bytes body,
+                                          struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+
+	if (!names_enter_scope(client, entry))
+		return PREPARED_END;
+	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
+		return PREPARED_WAIT;
+	if (!prepared_inject(client, batch, names_statement(entry), NULL) ||
+	    !sql_remember(client, sql, names_statement(entry)))
+		return PREPARED_END;
+	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
+	return PREPARED_HEAD;
+}
+
+static enum prepared_result parse_on_stage(struct client *client, const struct sql_statement *sql,
+                                           struct bytes body, struct batch *batch)
+{
+	struct statement *statement = NULL;
+	bool is_good;
+
+	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
+		return PREPARED_END;
+	is_good = sql_remember(client, sql, statement);
+	statement_release(names_store(client), &statement);
+	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
+	return is_good ? PREPARED_HEAD : PREPARED_END;
+}
+
+static enum prepared_result judge_parse(struct client *client, const struct sql_statement *sql,
+                                        struct bytes body, struct batch *batch)
+{
+	struct client_statement *entry;
+	struct err err;
+
+	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
+		return PREPARED_PASS;
+	if (sql->kind == SQL_UNSURE) {
+		set_err(&err, sql->reason);
+		return prepared_refuse(client, &err, batch);
+	}
+	if (sql->kind == SQL_FORGET)
+		return sql_remember(client, sql, NULL) ? PREPARED_PASS : PREPARED_END;
+	if (names_are_unsure(client))
+		return PREPARED_WAIT;
+	entry = names_find(client, sql->name);
+	if (sql->kind == SQL_EXECUTE && entry)
+		return parse_execute(client, sql, entry, body, batch);
+	if (sql->kind == SQL_PREPARE || entry || prepared_is_ours(sql->name))
+		return parse_on_stage(client, sql, body, batch);
+	return PREPARED_PASS;
+}
+
+enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
+                               struct batch *batch)
+{
+	struct parse_fields parse;
+	struct sql_statement sql;
+
+	sql_forget(client);
+	if (!is_worth_reading(bytes_skip(body, 1), body.count == length))
+		return PREPARED_PASS;
+	if (fields_parse(body, &parse) != WIRE_OK)
+		return PREPARED_PASS;
+	read_text(client, parse.query, &sql);
+	return judge_parse(client, &sql, body, batch);
+}
+
+enum prepared_result sql_bind(struct client *client, const char *portal, const char *statement,
+                              struct batch *batch)
+{
+	struct err err;
+
+	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
+	    client->sql->kind != SQL_FORGET) {
+		set_err(&err, "in a portal that has a name");
+		return prepared_refuse(client, &err, batch);
+	}
+	if (*portal && client->sql->kind == SQL_FORGET)
+		server_statements_distrust_sent(
+		    &client->borrower.server->statements); /* its Execute is not looked at */
+	if (!*portal)
+		client->sql->is_bound = !*statement;
+	return PREPARED_PASS;
+}
+
+enum prepared_result sql_execute(struct client *client, const char *portal, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	struct sql_unnamed *sql = client->sql;
+	struct ledger_change *change;
+
+	if (*portal || !sql->is_bound)
+		return PREPARED_PASS;
+	if (names_are_unsure(client))
+		return PREPARED_WAIT;
+	if (sql->kind == SQL_EXECUTE && sql->statement) {
+		if (!server_statements_is_sure(&server->statements, sql->statement))
+			return PREPARED_WAIT;
+		if (!prepared_inject(client, batch, sql->statement, NULL))
+			return PREPARED_END;
+		change = rename_only(client, sql->name, sql->statement);
+	} else if (sql->kind == SQL_FORGET) {
+		change = forget_all(client);
+	} else {
+		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
+	}
+	return change && prepared_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
+	           ? PREPARED_HEAD
+	           : PREPARED_END;
+}

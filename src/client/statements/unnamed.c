@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The unnamed statement, where each transaction may be on another server. Drivers
+ * that ask for a description first need it over two of them:
+ *
+ *   Parse "" <text>, Describe, Sync   on one server
+ *   [Parse "" <text>] Bind ...        on another: it has somebody else's, or none
+ *
+ * Hard here: what most drivers do, Parse and Bind in one go, must cost nothing. So
+ * a text is kept only when what was read ends with it not bound. A Bind
+ * that finds no statement of its client's on the server must not find another's. And what
+ * types a description gave the parameters, they must have on every server.
+ */
+#include "prepared_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+
+#include "../client_priv.h"
+#include "../handover_priv.h"
+#include "sql_priv.h"
+
+#include "pgweir/base/banned.h"
+
+struct unnamed {
+	struct ledger_change change; /* of every Parse of it that is under way */
+	struct ledger_change repeat; /* the same for those that we have added */
+	uint32_t open_count;         /* how many these are */
+	uint32_t sync_epoch;         /* of the last one */
+	uint32_t number;             /* of the client's own ones, all of them */
+	struct statements *statements;
+	struct statement *statement; /* the text that was kept, freed between reads only */
+	bool has_text;               /* and it still counts */
+	bool is_here;                /* the server has this client's, or will say why not */
+};
+
+static void settle(struct ledger_change *change, bool is_done)
+{
+	struct unnamed *unnamed =
+	    (struct unnamed *)((char *)change - offsetof(struct unnamed, change));
+
+	unnamed->open_count--;
+	if (is_done || unnamed->open_count)
+		return;
+	unnamed->has_text = false;
+	unnamed->is_here = false;
+}
+
+/* The client's own Parse came through at another time: its text counts as before. */
+static void settle_repeat(struct ledger_change *change, bool is_done)
+{
+	struct unnamed *unnamed =
+	    (struct unnamed *)((char *)change - offsetof(struct unnamed, repeat));
+
+	unnamed->open_count--;
+	if (!is_done && unnamed->open_count == 0)
+		unnamed->is_here = false;
+}
+
+static struct unnamed *get(struct client *client)
+{
+	if (client->unnamed)
+		return client->unnamed;
+	client->unnamed = calloc(1, sizeof(*client->unnamed));
+	if (client->unnamed) {
+		client->unnamed->statements = &client->clients->with.pools->statements;
+		client->unnamed->change.settle = settle;
+		client->unnamed->repeat.settle = settle_repeat;
+	}
+	return client->unnamed;
+}
+
+/* A Parse is sent. */
+static bool note_parse(struct client *client, enum ledger_fate fate)
+{
+	struct server *server = client->borrower.server;
+	struct unnamed *unnamed = client->unnamed;
+
+	unnamed->is_here = true;
+	unnamed->open_count++;
+	unnamed->number += fate == LEDGER_FORWARD;
+	unnamed->sync_epoch = server->ledger.sync_epoch;
+	return prepared_note(server, LEDGER_PARSE, fate,
+	                     fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
+}
+
+enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
+                                   struct bytes in, struct batch *batch)
+{
+	size_t length = frame->length - FRAME_HEADER_SIZE;
+	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
+	struct parse_fields parse;
+	enum prepared_result result;
+
+	if (body.count > length)
+		body.count = length;
+	if (body.count < length && frame->length <= UNNAMED_KEPT_MAX)
+		return PREPARED_MORE;
+	if (!get(client))
+		return PREPARED_END;
+	result = sql_parse(client, body, length, batch);
+	if (result != PREPARED_PASS && result != PREPARED_HEAD && result != PREPARED_DROP)
+		return result;
+	unnamed_drop(client, batch);
+	if (result == PREPARED_DROP)
+		return result;
+	if (!note_parse(client, LEDGER_FORWARD))
+		return PREPARED_END;
+	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
+	    fields_parse(body, &parse) == WIRE_OK)
+		batch->unnamed = bytes_skip(body, 1);
+	return result == PREPARED_HEAD ? PREPARED_DROP : PREPARED_HEAD;
+}
+
+/* The server learns the text anew, in front of what needs it. PREPARED_PASS: it has been noted. */
+static enum prepared_result inject(struct client *client, struct batch *batch)
+{
+	const struct statement *statement = client->unnamed->statement;
+	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1; /* an empty name is left */
+	struct bytes body =
+	    bytes_of(statement->message + skipped, statement->message_size - skipped);
+	enum prepared_result result = sql_parse(client, body, body.count, batch);
+	char front[FRAME_HEADER_SIZE] = { 'P' };
+
+	if (result == PREPARED_DROP)
+		return PREPARED_PASS; /* nothing behind the refusal is run */
+	if (result == PREPARED_PASS) {
+		store_be32(front + 1, (uint32_t)(4 + body.count));
+		batch_copy(batch, bytes_of(front, sizeof(front)));
+		batch_run(batch, body);
+		result = PREPARED_HEAD;
+	}
+	if (result != PREPARED_HEAD)
+		return result;
+	return note_parse(client, LEDGER_INJECT) ? PREPARED_PASS : PREPARED_END;
+}
+
+/* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
+static bool empty(struct client *client, struct batch *batch)
+{
+	static const char message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
+
+	batch_copy(batch, bytes_of(message, sizeof(message)));
+	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+}
+
+/* A Describe of the client's statement. */
+struct unnamed_description {
+	struct description base;
+	struct unnamed *unnamed;
+	uint32_t number; /* of the Parse */
+};
+
+static bool on_types(struct description *base, struct bytes types)
+{
+	const struct unnamed_description *description = (const struct unnamed_description *)base;
+	struct unnamed *unnamed = description->unnamed;
+	struct statement *typed;
+
+	if (!unnamed->has_text || unnamed->number != description->number ||
+	    unnamed->statement->is_typed)
+		return true;
+	typed = statement_typed(unnamed->statement, types);
+	if (!typed)
+		return false;
+	statement_release(unnamed->statements, &unnamed->statement);
+	unnamed->statement = typed;
+	return true;
+}
+
+static void settle_description(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	free(change);
+}
+
+/* PREPARED_HEAD: it is noted. */
+static enum prepared_result note_description(struct client *client)
+{
+	struct unnamed *unnamed = client->unnamed;
+	struct unnamed_description *description;
+
+	if (!unnamed || (unnamed->statement && unnamed->statement->is_typed && unnamed->has_text))
+		return PREPARED_PASS;
+	description = calloc(1, sizeof(*description));
+	if (!description)
+		return PREPARED_END;
+	*description = (struct unnamed_description){
+		.base = { .base = { .settle = settle_description }, .on_types = on_types },
+		.unnamed = unnamed,
+		.number = unnamed->number,
+	};
+	return prepared_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD,
+	                     &description->base.base)
+	           ? PREPARED_HEAD
+	           : PREPARED_END;
+}
+
+enum prepared_result unnamed_use(struct client *client, char type, struct batch *batch)
+{
+	struct unnamed *unnamed = client->unnamed;
+	enum prepared_result result = PREPARED_PASS;
+
+	/* Behind a Sync that is not answered yet nobody can tell whether it was parsed. */
+	if (unnamed && unnamed->open_count &&
+	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
+		return PREPARED_WAIT;
+	if (type == 'B')
+		batch->unnamed = bytes_of(NULL, 0);
+	if (unnamed && !unnamed->is_here && unnamed->has_text)
+		result = inject(client, batch);
+	else if (!unnamed || !unnamed->is_here)
+		result = empty(client, batch) ? PREPARED_PASS : PREPARED_END;
+	return type == 'D' && result == PREPARED_PASS ? note_description(client) : result;
+}
+
+void unnamed_drop(struct client *client, struct batch *batch)
+{
+	batch->unnamed = bytes_of(NULL, 0);
+	if (!client->unnamed)
+		return;
+	client->unnamed->has_text = false;
+	client->unnamed->is_here = false;
+}
+
+void unnamed_keep(struct client *client, const struct batch *batch)
+{
+	struct unnamed *unnamed = client->unnamed;
+
+	if (!batch->unnamed.count)
+		return;
+	statement_release(unnamed->statements, &unnamed->statement);
+	unnamed->statement = statement_of(unnamed->statements, batch->unnamed, bytes_of("", 0));
+	unnamed->has_text = unnamed->statement != NULL;
+}
+
+void unnamed_away(struct client *client)
+{
+	if (client->unnamed)
+		client->unnamed->is_here = false;
+}
+
+bool unnamed_write(const struct client *client, struct buf *record, struct channel *channel)
+{
+	const struct unnamed *unnamed = client->unnamed;
+	struct statement *statement = unnamed ? unnamed->statement : NULL;
+	struct unnamed_record values;
+
+	if (!unnamed)
+		return true;
+	values = (struct unnamed_record){
+		.has_text = unnamed->has_text,
+		.is_here = unnamed->is_here,
+		.number = statement ? statement_number(statement) : 0,
+	};
+	record_write(record, &unnamed_record_table, &values);
+	return !statement || statement_write(statement, channel);
+}
+
+void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
+{
+	struct statement *statement = NULL;
+	struct unnamed_record values;
+
+	if (!record_has_table(record, &unnamed_record_table))
+		return;
+	record_read(record, &unnamed_record_table, &values);
+	if (!arrival || !get(client))
+		return;
+	if (values.number)
+		statement = arrival_statement(arrival, values.number);
+	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
+	client->unnamed->has_text = values.has_text && statement;
+	client->unnamed->is_here = values.is_here && client->borrower.server;
+}
+
+void unnamed_free(struct client *client)
+{
+	if (!client->unnamed)
+		return;
+	if (client->unnamed->statement)
+		statement_release(client->unnamed->statements, &client->unnamed->statement);
+	free(client->unnamed);
+	client->unnamed = NULL;
+}

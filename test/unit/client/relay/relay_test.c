@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/relay.c, and the lending of servers below it, with a real loop, pools and
+ * clients: dialogues of some clients with some servers, all the test's own.
+ */
+#include "../../../lib/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "../../unit.h"
+
+/*
+ * A line: who, and after it what. "a".."d": a client says; "1".."4": a server says.
+ * With a '<' behind: it has heard exactly this ('.' = its end). "a^" is a's login as
+ * u0 into d0, "a^21" as u2 into d1, "a^00p" and "a^00d" for physical and logical
+ * replication; "1^" accepts a server and lets it in, "1^?" does
+ * not; "1-": no server is dialled. "1." closes. "a~" and "1~" wait until something is
+ * heard, and "1~^" until a server is dialled. A space ends a line; a '+' before it joins
+ * the line to the next one: what both say is read in one turn of the loop, in this order.
+ */
+static const struct {
+	const char *says;
+	const char *settings;
+	const char *script;
+} cases[] = {
+	/* logins */
+	{ "the first client waits for the first server", "pool_mode=transaction",
+	  "a^ a< 1^ 1< a<RSKZ" },
+	{ "the second does not need one", "pool_mode=transaction", "a^ 1^ a<RSKZ b^ b<RSKZ 1<" },
+	{ "a server that refuses is quoted to the newcomers", "", "a^ b^ 1^? a<E. b<E." },
+
+	/* transaction pooling */
+	{ "a query and its answer", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1TDCZ a<TDCZ" },
+	{ "two clients take turns at one server", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 1CZ a<CZ b< 1<Q 1TDCZ b<TDCZ a<" },
+	{ "a transaction keeps its server", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 1Cz a<CZ 1< aQ 1<Q 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "a failed transaction keeps it too", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 1Ey a<EZ 1< aQ 1<Q 1CZ 1<Q" },
+	{ "a pipeline is not cut in two", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aPBESPBES bQ 1<PBESPBES 112CZ a<12CZ 1< 112CZ 1<Q a<12CZ" },
+	{ "without its Sync it keeps the server", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aPBEH bQ 1<PBEH 112C a<12C 1< aS 1<S 1Z a<Z 1<Q" },
+	{ "after an error it is held until the Sync", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aPBE bQ 1<PBE 1E a<E 1< aQ 1<Q aS 1<S 1Z a<Z 1<Q" },
+	{ "COPY IN holds it", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 1G a<G add 1<dd ac 1<c 1CZ a<CZ 1<Q" },
+	{ "the rest of a COPY that failed goes nowhere", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1G ad 1<d 1EZ a<GEZ addc 1< aQ 1<Q 1CZ a<CZ" },
+	{ "a COPY into a view: its Sync is answered", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aPBES 1<PBES 112GEZ a<12GEZ 1< aQ 1<Q 1CZ a<CZ" },
+	{ "a COPY that failed at its data: what it owes is found out", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aPBES 1<PBES 112G ad 1<d 1E acS 1<cS 1Z a<12GEZ 1<CS 13Z a< aQ 1<Q 1CZ "
+	  "a<CZ" },
+	{ "and meanwhile nobody else is lent it", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aPBES bQ 1<PBES 112G ad 1<d 1E acS 1<cS 1Z a<12GEZ 1<CS 13Z "
+	  "1<Q 1CZ b<CZ a<" },
+	{ "both were answered", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aPBEScS bQ 1<PBEScS 112GEZZ a<12GEZZ 1<CS 13Z 1<Q 1CZ b<CZ a<" },
+	{ "the second answer takes its time", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ aPBEScS 1<PBEScS 112GEZ a<12GEZ 1<CS 1Z a<Z 13Z a< aQ 1<Q 1CZ a<CZ" },
+	{ "a Sync among the data is answered", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aPBES 1<PBES 112G adS 1<dS 1EZ a<12GEZ 1<CS 13Z a< aQ 1<Q 1CZ a<CZ" },
+	{ "notices and notifications pass", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1NACNZ a<NACNZ" },
+	{ "what comes of itself to an idle server does not", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ 1NA a< aQ 1<Q 1CZ a<CZ" },
+
+	/* session pooling */
+	{ "a session keeps its server", "pool_mode=session\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 1CZ a<CZ 1< aX a<. 1<Q 1CZ 1<Q 1CZ b<CZ" },
+	{ "without a reset query it goes at once",
+	  "pool_mode=session\ndefault_pool_size=1\nserver_reset_query=",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 1CZ a<CZ aX 1<Q 1CZ b<CZ" },
+	{ "a reset that fails ends the server", "pool_mode=session\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ aX 1<Q 1EZ 1<X." },
+
+	/* statement pooling */
+	{ "a transaction is refused", "pool_mode=statement",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZE. 1<X." },
+
+	/* clients that go */
+	{ "a client goes with its transaction open", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a. 1<X." },
+	{ "a client goes while its query runs", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q a. 1<X." },
+	{ "a client goes out of the line", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q b. 1CZ a<CZ 1< aQ 1<Q" },
+	{ "a client goes with a frame half sent", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ a% 1< a. 1<." },
+	{ "Terminate behind a query", "pool_mode=transaction", "a^ 1^ a<RSKZ aQX a<. 1<QX." },
+	{ "an unknown message", "pool_mode=transaction", "a^ 1^ a<RSKZ az a<E." },
+	{ "a password out of place", "pool_mode=transaction", "a^ 1^ a<RSKZ ap a<E." },
+
+	/* servers that go or are out of step */
+	{ "a server goes while a query runs", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1. a<E." },
+	{ "a server says why", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1! 1. a<E." },
+	{ "a server goes between two transactions", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1. a< aQ 2^ 2<Q 2CZ a<CZ" },
+	{ "a server answers what nobody asked", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ 1Z 1<X. a< aQ 2^ 2<Q" },
+	{ "an ERROR that nobody asked for, to a session", "pool_mode=session",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1E a<E. 1<X." },
+	{ "an ERROR that nobody asked for, in a transaction", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZ 1E a<E. 1<X." },
+	{ "a server answers twice", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZZ a<CZ 1<X. bQ 2^ 2<Q 2CZ b<CZ" },
+	{ "a server answers with the wrong thing", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ aQ 1<Q 11 a<E. 1<X." },
+	{ "an answer that is empty", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1Z a<E. 1<X." },
+
+	/* the line */
+	{ "first come, first served", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ c^ d^ b<RSKZ c<RSKZ d<RSKZ aQ cQ dQ bQ 1<Q 1CZ 1<Q 1CZ c<CZ b< 1<Q 1CZ "
+	  "d<CZ "
+	  "b< 1<Q 1CZ b<CZ" },
+	{ "whoever leaves makes room for the next", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ b. 1<Q 1CZ 1<Q 1CZ c<CZ" },
+	{ "a pipeline that grows is answered before", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q aQ 1<Q 1CZ a<CZ 1< 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "the server used last is lent first", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 2^ 2<Q 1CZ 2CZ a<CZ b<CZ aQ 2<Q 2CZ aQ 2<Q 2CZ 1<" },
+	{ "or the one that rested longest", "pool_mode=transaction\nserver_round_robin=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 2^ 2<Q 1CZ 2CZ a<CZ b<CZ aQ 1<Q 1CZ aQ 2<Q 2CZ 1<" },
+	{ "no more servers than the pool's size", "pool_mode=transaction\ndefault_pool_size=2",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 2^ 3- 1<Q 2<Q 2CZ b<CZ 2<Q" },
+	{ "several logins at once", "pool_mode=session\ndefault_pool_size=4",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 1<Q 2^ 3^ 2<Q 3<Q" },
+
+	/* replication */
+	{ "a server of its own, and a stream", "pool_mode=transaction",
+	  "a^00d a< 1^ 1< a<RSKZ aQ 1<Q 1TDCZ a<TDCZ aQ 1<Q 1W a<W 1d ad a<d 1<d ac 1<c 1dc a<dc "
+	  "1CZ "
+	  "a<CZ 1< aQ 1<Q 1CZ aX 1<X." },
+	{ "others neither use it nor are welcomed by it", "pool_mode=transaction",
+	  "a^00p 1^ a<RSKZ b^ 2^ b<RSKZ bQ 2<Q 1< 2CZ b<CZ c^00d 3^ c<RSKZ bQ 2<Q" },
+	{ "it waits for its own, whatever is idle", "pool_mode=session",
+	  "a^ 1^ a<RSKZ b^00d b< 2^R 1< b< 2SKZ b<RSKZ" },
+	{ "the server ends the stream", "",
+	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wdc a<Wdc add 1<dd ac 1<c 1TDCCZ "
+	  "a<TDCCZ" },
+	{ "an error ends the stream", "",
+	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wd ad 1<d 1EZ a<WdEZ adc 1< aQ 1<Q" },
+	{ "a server out of step in a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1TZ a<E. 1<X." },
+	{ "the server goes in the middle of a stream", "",
+	  "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1. a<E." },
+	{ "the client goes in the middle of a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1Wd a. 1<X." },
+	{ "the client goes while its server logs in", "", "a^00p 1^R a. 1<." },
+	{ "a refusal is its own only", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^00p 2^? b<E. aQ 1<Q 1CZ a<CZ c^ c<RSKZ d^00p 3^ d<RSKZ" },
+	{ "nor does it wait because others are refused", "",
+	  "a^ 1^? a<E. b^00p 2^ b<RSKZ c^ c<E." },
+	{ "it waits for a server that cannot be reached", "server_login_retry=20ms",
+	  "a^00d 1^R 1. a< 2~^ 2RSKZ a<RSKZ" },
+	{ "an idle server makes room", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ b^00d 1<X. 2^ b<RSKZ aQ 2< 3- bX 2<X. 3^ 3<Q" },
+	{ "a busy one too, when its turn has come", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q b^00d cQ 2- 1CZ a<CZ 1<X. 2^ b<RSKZ c< bX 2<X. 3^ 3<Q" },
+	{ "but not before", "pool_mode=transaction\ndefault_pool_size=1",
+	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q cQ b^00d 2- 1CZ a<CZ 1<Q 2- 1CZ c<CZ 1<X. 2^ b<RSKZ" },
+	{ "one idle server makes room, the others stay",
+	  "pool_mode=transaction\ndefault_pool_size=3",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
+	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
+	{ "of the database too", "pool_mode=transaction\nmax_db_connections=3",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
+	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
+	{ "an idle one of another pool makes room", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ b^10d 1<X. 2^ b<RSKZ" },
+	{ "no statement mode for it", "pool_mode=statement",
+	  "a^00d 1^ a<RSKZ aQ 1<Q 1Cz a<CZ aQ 1<Q 1CZ a<CZ" },
+	{ "no query_timeout for it", "query_timeout=20ms",
+	  "a^00d 1^ a<RSKZ aQ 1<Q 1W a<W b^ 2^ b<RSKZ bQ 2<Q b~E. 1d a<d" },
+	{ "nor server_lifetime", "server_lifetime=20ms",
+	  "a^00d 1^ a<RSKZ b^ 2^ b<RSKZ 2~X. aQ 1<Q 1CZ a<CZ" },
+
+	/* limits of databases and users */
+	{ "an idle server of another pool is evicted",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ b^10 1<X. 2^ b<RSKZ bQ 2<Q 2CZ b<CZ aQ 2<X. 3^ 3<Q" },
+	{ "one that somebody waits for is not evicted",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^10 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ+ 3CZ a<CZ 3<Q "
+	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
+	{ "nor for a user's limit", "pool_mode=transaction\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^01 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ+ 3CZ a<CZ 3<Q "
+	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
+	{ "a busy one is waited for", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 2- 1<Q 1Cz 2- aQ 1<Q 1CZ a<CZCZ 1<X. 2^ b<RSKZ" },
+	{ "another database has its own limit", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ b^01 2^ b<RSKZ aQ 1<Q bQ 2<Q" },
+	{ "a user's limit counts on all databases", "pool_mode=transaction\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ b^01 1<X. 2^ b<RSKZ c^10 3^ c<RSKZ" },
+	{ "the server that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- 1. a<E. 2^ b<RSKZ" },
+	{ "the client that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 1<X. 2^ b<RSKZ" },
+
+	{ "the next one gets what the first does not need any more",
+	  "pool_mode=transaction\nmax_db_connections=1",
+	  "a^00 1^ a<RSKZ aQ b^10 c^20 1<Q 2- b. 1CZ a<CZ 1<X. 2^ c<RSKZ" },
+	{ "nor may use for another limit",
+	  "pool_mode=transaction\nmax_db_connections=2\nmax_user_connections=1",
+	  "a^00 1^ a<RSKZ aQ 1<Q b^11 2^ b<RSKZ bQ 2<Q c^10 d^20 3^ d<RSKZ c<" },
+
+	/* failures */
+	{ "a refused login keeps the others from trying", "pool_mode=transaction",
+	  "a^ 1^? a<E. b^ b<E. 2-" },
+	{ "a broken login does not refuse", "pool_mode=transaction", "a^ 1^R 1. a< 2- b^ a< b<" },
+	{ "a living server goes on serving", "pool_mode=transaction\ndefault_pool_size=2",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q 2^? 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "all are lost: those who ask are told why", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ 1. aQ 2^? a<E. bQ b<E." },
+	{ "nonsense during the login", "pool_mode=transaction", "a^ 1^D 1<. a<E." },
+	{ "a FATAL error while idle", "pool_mode=transaction",
+	  "a^ 1^ a<RSKZ 1! 1<X. a< aQ 2^ 2<Q" },
+	{ "the reset query runs before the next one", "default_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1N 1x 1< 1Z 1<Q" },
+	{ "a server goes while it is reset", "default_pool_size=1",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1. 2^ 2<Q 2CZ b<CZ" },
+
+	/* time */
+	{ "the reserve helps whoever waits too long",
+	  "pool_mode=transaction\ndefault_pool_size=1\nreserve_pool_size=1\nreserve_pool_timeout="
+	  "20ms",
+	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ 1<Q 2~^ 2RSKZ 2<Q 2CZ b<CZ cQ 2<Q" },
+	{ "a login is tried again", "server_login_retry=20ms", "a^ 1^R 1. 2~^ 2RSKZ a<RSKZ" },
+	{ "those who wait for a later try are served",
+	  "pool_mode=transaction\nserver_login_retry=20ms",
+	  "a^ 1^ a<RSKZ 1. aQ 2^R 2. 3~^ 3RSKZ 3<Q 3CZ a<CZ" },
+	{ "a server that says nothing is given up", "server_connect_timeout=300ms",
+	  "a^ 1~^ 1~. a<" },
+	{ "query_wait_timeout",
+	  "pool_mode=transaction\ndefault_pool_size=1\nquery_wait_timeout=20ms",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q b~E. 1CZ a<CZ 1<" },
+	{ "query_wait_notify", "pool_mode=transaction\ndefault_pool_size=1\nquery_wait_notify=20ms",
+	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ bQ 1<Q b~N 1CZ a<CZ 1<Q 1CZ b<CZ" },
+	{ "query_timeout", "pool_mode=transaction\nquery_timeout=20ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q a~E. 1<X." },
+	{ "query_timeout is over with the answer",
+	  "pool_mode=transaction\nquery_timeout=20ms\n"
+	  "server_idle_timeout=60ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1~X. a<" },
+	{ "idle_transaction_timeout", "pool_mode=transaction\nidle_transaction_timeout=20ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZ a~E. 1<X." },
+	{ "transaction_timeout", "pool_mode=transaction\ntransaction_timeout=20ms",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZ aQ 1<Q a~E. 1<X." },
+	{ "server_idle_timeout", "pool_mode=transaction\nserver_idle_timeout=20ms",
+	  "a^ 1^ a<RSKZ 1~X. a<" },
+	{ "server_lifetime", "pool_mode=transaction\nserver_lifetime=20ms",
+	  "a^ 1^ a<RSKZ 1~X. aQ 2^ 2<Q" },
+	{ "client_idle_timeout", "pool_mode=transaction\nclient_idle_timeout=20ms",
+	  "a^ 1^ a<RSKZ a~E. 1<" },
+	{ "client_login_timeout", "client_login_timeout=20ms", "a^ 1^R a~E. 1<" },
+	{ "min_pool_size", "pool_mode=transaction\nmin_pool_size=3",
+	  "a^ 1^ a<RSKZ 2^ 3^ 4- 2. 4^ 1< 3< 4<" },
+
+	/* settings */
+	{ "simple queries may be refused", "pool_mode=transaction\ndisable_pqexec=1",
+	  "a^ 1^ a<RSKZ aPBES 1<PBES 112CZ a<12CZ aQ a<E." },
+	{ "a server of one use", "pool_mode=transaction\nserver_lifetime=0",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ 1<X. aQ 2^ 2<Q 2CZ a<CZ" },
+	{ "a server is checked before each use",
+	  "pool_mode=transaction\nserver_check_delay=0\nserver_check_query=select 1",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ aQ 1<Q 1CZ 1<Q 1TDCZ a<TDCZ" },
+};
+
+struct stage {
+	struct engine engine;
+	struct peer clients[4], servers[4];
+};
+
+static struct peer *peer_of(struct stage *stage, char name)
+{
+	return name >= 'a' ? &stage->clients[name - 'a'] : &stage->servers[name - '1'];
+}
+
+static void enter(struct stage *stage, struct peer *peer, const char *words)
+{
+	if (!peer->is_server) {
+		char user[] = "u0", database[] = "d0";
+
+		if (words[0])
+			user[1] = words[0];
+		if (words[0] && words[1])
+			database[1] = words[1];
+		*peer = engine_client(&stage->engine);
+		if (words[0] && words[1] && words[2])
+			peer_start_replication(peer, user, database,
+			                       words[2] == 'd' ? "database" : "true");
+		else
+			peer_start(peer, user, database);
+		return;
+	}
+	if (peer->fd < 0)
+		*peer = engine_server(&stage->engine);
+	ck_assert_int_ge(peer->fd, 0);
+	ck_assert_str_eq(peer_hear(&stage->engine, peer), "^");
+	peer_say(peer, *words ? words : "RSKZ");
+}
+
+/* A Query of which the last byte is missing. */
+static void say_half(struct peer *peer)
+{
+	struct buf out = { 0 };
+
+	peer_message(peer, &out, 'Q');
+	peer_say_bytes(peer, bytes_of(out.at, out.count - 1));
+	buf_free(&out);
+}
+
+/* Waits for what a timer of the engine brings about, and returns what was heard. */
+static const char *await(struct stage *stage, struct peer *peer)
+{
+	usec_t limit = clock_now() + 10 * USEC_PER_SEC;
+	const char *heard = "";
+
+	while (*heard == 0 && clock_now() < limit) {
+		if (peer->fd < 0)
+			*peer = engine_server(&stage->engine);
+		else
+			heard = peer_hear(&stage->engine, peer);
+	}
+	return heard;
+}
+
+static void play(struct stage *stage, const char *says, const char *line)
+{
+	struct peer *peer = peer_of(stage, line[0]);
+	const char *heard;
+
+	if (line[1] == '^') {
+		enter(stage, peer, line + 2);
+	} else if (line[1] == '<' || line[1] == '~') {
+		heard = line[1] == '<' ? peer_hear(&stage->engine, peer) : await(stage, peer);
+		ck_assert_msg(strcmp(heard, line + 2) == 0, "%s: \"%s\": heard \"%s\"", says, line,
+		              heard);
+	} else if (line[1] == '.') {
+		peer_close(peer);
+	} else if (line[1] == '-') {
+		*peer = engine_server(&stage->engine);
+		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled", says, line);
+	} else if (line[1] == '%') {
+		say_half(peer);
+	} else {
+		ck_assert_msg(peer_say(peer, line + 1), "%s: \"%s\": it is gone", says, line);
+	}
+}
+
+static void play_line(struct stage *stage, const char *says, const char *line)
+{
+	play(stage, says, line);
+	engine_turn(&stage->engine);
+}
+
+static void play_script(struct stage *stage, const char *says, char *script)
+{
+	char *line, *end, *rest = NULL;
+
+	for (line = strtok_r(script, " ", &rest); line; line = strtok_r(NULL, " ", &rest)) {
+		end = line + strlen(line) - 1;
+		if (*end != '+') {
+			play_line(stage, says, line);
+			continue;
+		}
+		*end = 0;
+		play(stage, says, line);
+	}
+}
+
+START_TEST(relay_plays)
+{
+	struct stage stage = { 0 };
+	char script[512];
+
+	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
+		stage.clients[i].fd = stage.servers[i].fd = -1;
+		stage.servers[i].is_server = true;
+	}
+	engine_open(&stage.engine, cases[_i].settings, "");
+	snprintf(script, sizeof(script), "%s", cases[_i].script);
+	play_script(&stage, cases[_i].says, script);
+	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
+		peer_close(&stage.clients[i]);
+		peer_close(&stage.servers[i]);
+	}
+	engine_close(&stage.engine);
+}
+END_TEST
+
+/* What depends on its place, so that nothing lost or doubled goes unseen. */
+static char pattern(size_t at) { return (char)(at * 2654435761u >> 13); }
+
+/*
+ * A client that does not read: its server is not read either, so that what waits in
+ * between is bounded; when it reads again all comes, in order.
+ */
+START_TEST(relay_holds_back)
+{
+	static char chunk[60000];
+	struct stage stage = { 0 };
+	struct peer *client = &stage.clients[0], *server = &stage.servers[0];
+	struct peer *from = _i ? client : server, *to = _i ? server : client;
+	struct buf message = { 0 };
+	size_t said = 0, heard = 0, headers = _i ? 5 : 10;
+	ssize_t count;
+
+	engine_open(&stage.engine, "pool_mode=transaction", "");
+	server->fd = -1;
+	server->is_server = true;
+	play_line(&stage, "hold back", "a^");
+	play_line(&stage, "hold back", "1^");
+	play_line(&stage, "hold back", "a<RSKZ");
+	play_line(&stage, "hold back", "aQ");
+	play_line(&stage, "hold back", "1<Q");
+	if (_i) {
+		play_line(&stage, "hold back", "1G");
+		play_line(&stage, "hold back", "a<G");
+	}
+	/* One message of 64 MB, which does not come to its end. */
+	buf_add_byte(&message, 'd');
+	buf_add_be32(&message, 64 << 20);
+	if (!_i)
+		peer_say(server, "H");
+	ck_assert(peer_say_bytes(from, buf_bytes(&message)));
+	buf_free(&message);
+	for (int full = 0; full < 3;) {
+		for (size_t i = 0; i < sizeof(chunk); i++)
+			chunk[i] = pattern(said + i);
+		count = send(from->fd, chunk, sizeof(chunk), MSG_NOSIGNAL | MSG_DONTWAIT);
+		said += count > 0 ? (size_t)count : 0;
+		full = count > 0 ? 0 : full + 1;
+		engine_turn(&stage.engine);
+		ck_assert_uint_lt(said, 8 << 20);
+	}
+	while ((count = recv(to->fd, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0) {
+		for (size_t i = 0; i < (size_t)count; i++, heard++)
+			unit_expect(heard < headers || chunk[i] == pattern(heard - headers));
+		engine_turn(&stage.engine);
+	}
+	ck_assert_uint_eq(heard, said + headers);
+	peer_close(client);
+	peer_close(server);
+	engine_close(&stage.engine);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/relay");
+	TCase *tcase = tcase_create("relay");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_loop_test(tcase, relay_plays, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, relay_holds_back, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
