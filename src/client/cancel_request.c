@@ -25,6 +25,18 @@ static void on_forward_end(void *arg)
 	client_close(client, NULL);
 }
 
+void cancel_request_end(struct client *client)
+{
+	if (client->cancel)
+		cancel_drop(client->cancel);
+}
+
+void cancel_request_end_forward(struct client *client)
+{
+	if (client->forward)
+		forward_drop(client->forward);
+}
+
 /*
  * A request that peers have passed on has a smaller TTL than the key that we handed
  * out. Keys from before we had a peer_id can have any bits there: so first as it is.
@@ -89,14 +101,19 @@ static const char *say_asker(const struct client *client, const struct client *t
 	return out;
 }
 
-/* It waits for a server, so there is none to send anything to. */
-static void cancel_waiting(const struct client *client, struct client *target)
+/* Cancels what the target does without a server. false: its server has to be asked. */
+static bool cancel_here(const struct client *client, struct client *target)
 {
+	const struct client_state_ops *ops = &target->clients->ops->states[target->state];
 	char asker[CANCEL_ASKER_SIZE];
 
-	log_info(&target->log, "cancel request while waiting for a server, asked by %s",
-	         say_asker(client, target, asker, sizeof(asker)));
-	relay_cancel_waiting(target);
+	if (!ops->on_cancel)
+		return false;
+	if (target->state == CLIENT_WAITING)
+		log_info(&target->log, "cancel request while waiting for a server, asked by %s",
+		         say_asker(client, target, asker, sizeof(asker)));
+	ops->on_cancel(target);
+	return true;
 }
 
 static void cancel(struct client *client, struct client *target)
@@ -105,13 +122,7 @@ static void cancel(struct client *client, struct client *target)
 	struct err err;
 
 	client_enter(client, CLIENT_CANCELING);
-	if (target->state == CLIENT_CONSOLE) {
-		client->clients->with.door->cancel(target->console);
-		client_close(client, NULL);
-		return;
-	}
-	if (target->state == CLIENT_WAITING) {
-		cancel_waiting(client, target);
+	if (cancel_here(client, target)) {
 		client_close(client, NULL);
 		return;
 	}
@@ -155,11 +166,8 @@ void clients_cancel(struct clients *clients, struct bytes key)
 			log_info(&log, "failed cancel request");
 		return;
 	}
-	if (target->state == CLIENT_CONSOLE)
-		clients->with.door->cancel(target->console);
-	else if (target->state == CLIENT_WAITING)
-		cancel_waiting(NULL, target);
-	else if (!cancel_start(&target->borrower, say_asker(NULL, target, asker, sizeof(asker)),
-	                       on_nothing, NULL, &err))
+	if (!cancel_here(NULL, target) &&
+	    !cancel_start(&target->borrower, say_asker(NULL, target, asker, sizeof(asker)),
+	                  on_nothing, NULL, &err))
 		log_info(&target->log, "%s", err.text);
 }

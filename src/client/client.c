@@ -14,16 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/auth/digest.h"
-#include "pgweir/auth/auth_server.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
-#include "login/auth_query_priv.h"
-#include "relay/late_begin_priv.h"
-#include "statements/names_priv.h"
-#include "statements/sql_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -83,6 +77,19 @@ const char *client_state_name(const struct client *client)
 	return steps[client->state].shown;
 }
 
+/* It is none of those that have not logged in any more. */
+static void leave_unauthenticated(struct client_login *login)
+{
+	struct clients *clients;
+
+	if (!login->client)
+		return;
+	clients = login->client->clients;
+	TAILQ_REMOVE(&clients->unauthenticated, login, unauthenticated);
+	clients->high_count -= login->is_high;
+	login->client = NULL;
+}
+
 void client_enter(struct client *client, enum client_state next)
 {
 	struct clients *clients = client->clients;
@@ -94,7 +101,7 @@ void client_enter(struct client *client, enum client_state next)
 	client->state = next;
 	/* Behind these it has shown something: who it is, or a key. */
 	if (client->login && !(TO(next) & UNPROVEN_STATES))
-		unauthenticated_remove(client->login);
+		leave_unauthenticated(client->login);
 }
 
 const char *client_user(const struct client *client)
@@ -115,24 +122,20 @@ const char *client_database(const struct client *client)
 
 void client_login_free(struct client *client)
 {
-	struct client_login *login = client->login;
-
-	if (!login)
+	if (!client->login)
 		return;
-	throttle_forget(client);
-	unauthenticated_remove(login);
-	client->login = NULL;
-	auth_server_free(&login->auth);
-	hba_check_free(login);
-	secret_free(&login->outside);
-	auth_query_free(login);
-	buf_free(&login->unknown);
-	buf_free(&login->parameters);
-	free(login->database);
-	free(login->user);
-	free(login->certificate_name);
-	free(login->options);
-	free(login);
+	leave_unauthenticated(client->login);
+	client->clients->ops->free_login(client);
+}
+
+/* ---- sending ---- */
+
+bool client_send(struct client *client, struct bytes bytes)
+{
+	if (stream_send(&client->stream, bytes))
+		return true;
+	client_close(client, "client unexpected eof");
+	return false;
 }
 
 /* ---- the end ---- */
@@ -204,28 +207,27 @@ static void note_end(const struct client *client, enum err_code code, const char
 		                                    .user = client_user(client) });
 }
 
+void client_release_admission(struct client *client)
+{
+	client->clients->admitted_count -= client->is_admitted;
+	client->is_admitted = false;
+}
+
 /* It works for nobody and nobody works for it any more. */
 static void detach(struct client *client)
 {
 	struct clients *clients = client->clients;
+	const struct client_ops *ops = clients->ops;
 
 	timer_clear(&client->timer);
-	if (client->state == CLIENT_CONSOLE && client->console)
-		clients->with.door->close(client->console);
-	if (client->state == CLIENT_CANCELING && client->cancel)
-		cancel_drop(client->cancel);
-	if (client->state == CLIENT_ROUTING && client->forward)
-		forward_drop(client->forward);
+	if (ops->states[client->state].on_end)
+		ops->states[client->state].on_end(client);
 	client->console = NULL;
 	client->borrower.is_mid_message = client->frame_left && client->forwards_rest;
 	pool_leave(&client->borrower);
-	sql_forget(client);
-	names_free(client); /* the ledger has taken back what was under way */
-	unnamed_free(client);
-	late_begin_forget(client);
-	slow_forget(client);
+	ops->free_work(client);
 	cancel_keys_remove(&clients->keys, client);
-	admit_uncount(client);
+	client_release_admission(client);
 	if (client->is_counted) {
 		client->clients->guest_count -= client->is_guest;
 		client->role->exempt_count -= client->is_exempt;
@@ -252,7 +254,7 @@ static void client_retire(struct client *client)
 	TAILQ_REMOVE(&clients->list, client, node);
 	TAILQ_INSERT_TAIL(&clients->closed, client, node);
 	clients->count--;
-	drain_gone(client);
+	clients->ops->on_closed(client);
 	loop_defer(clients->with.loop, &clients->free_task);
 	pools_changed(clients->with.pools);
 	clients->with.on_free(clients->with.arg);
@@ -284,6 +286,13 @@ void client_forget(struct client *client)
 }
 
 static void on_linger_due(struct timer *timer) { client_close(CLIENT_OF(timer, timer), NULL); }
+
+bool client_drop_input(struct client *client, struct bytes in)
+{
+	return stream_keep(&client->stream, bytes_skip(in, in.count));
+}
+
+void client_finish(struct client *client) { stream_finish(&client->stream); }
 
 /* Goes on lingering: what is unsent goes out, then we say no more. */
 static void linger(struct client *client)
@@ -448,149 +457,4 @@ void client_turn_away(struct client *client, const struct err *err)
 	client_fatal_detailed(client, err, buf_ok(&detail) ? buf_text(&detail) : NULL,
 	                      "With fail_fast = 0 clients wait for it, up to query_wait_timeout.");
 	buf_free(&detail);
-}
-
-void client_hurry(struct client *client)
-{
-	pool_hurry(&client->borrower,
-	           config_fail_fast(client->clients->config, client->database->entry,
-	                            client->role->entry));
-}
-
-/* ---- limits ---- */
-
-static void on_idle_due(struct timer *timer)
-{
-	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_SESSION, "client_idle_timeout");
-}
-
-static usec_t idle_limit(const struct client *client)
-{
-	return config_client_idle_timeout(client->clients->config, client->role->entry);
-}
-
-void client_idle_begin(struct client *client)
-{
-	struct loop *loop = client->clients->with.loop;
-	usec_t limit = idle_limit(client);
-
-	if (limit || timer_is_set(&client->timer))
-		timer_set(&client->timer, loop_timer_queue(loop, limit, on_idle_due),
-		          loop_now(loop));
-}
-
-void client_idle_resume(struct client *client, usec_t since)
-{
-	struct loop *loop = client->clients->with.loop;
-
-	timer_set(&client->timer, loop_timer_queue(loop, idle_limit(client), on_idle_due), since);
-}
-
-usec_t client_idle_since(const struct client *client)
-{
-	usec_t now = loop_now(client->clients->with.loop), since = now;
-
-	if (timer_is_set(&client->timer))
-		since = client->timer.due - idle_limit(client);
-	/* A limit that has just changed is not in all timers yet. */
-	return since > 0 && since < now ? since : now;
-}
-
-static void on_wait_due(struct timer *timer)
-{
-	client_give_up(CLIENT_OF(timer, timer), ERR_LIMIT, "query_wait_timeout");
-}
-
-static void on_query_due(struct timer *timer)
-{
-	client_give_up(CLIENT_OF(timer, timer), ERR_QUERY_CANCELED, "query_timeout");
-}
-
-/* The limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
-static void arm_wait(struct client *client, usec_t since)
-{
-	const struct config *config = client->clients->config;
-	struct loop *loop = client->clients->with.loop;
-	usec_t wait =
-	    config_query_wait_timeout(config, client->database->entry, client->role->entry);
-	usec_t query = config_query_timeout(config, client->role->entry);
-
-	if (query && (!wait || query < wait))
-		timer_set(&client->timer, loop_timer_queue(loop, query, on_query_due), since);
-	else
-		timer_set(&client->timer, loop_timer_queue(loop, wait, on_wait_due), since);
-}
-
-/* Its login still has its own limit: the one that ends first counts. */
-void client_newcomer_begin(struct client *client)
-{
-	usec_t login_due = client_login_due(client);
-
-	arm_wait(client, client->borrower.waiting_since);
-	if (login_due && (!timer_is_set(&client->timer) || login_due < client->timer.due))
-		client_login_begin(client);
-}
-
-static void on_notify_due(struct timer *timer)
-{
-	struct client *client = CLIENT_OF(timer, timer);
-	struct buf out = { 0 };
-
-	arm_wait(client, client->request_at);
-	client->was_notified = true;
-	message_notice(&out, &(struct report){
-				 .severity = "NOTICE",
-				 .sqlstate = "00000",
-				 .text = "No server connection available in postgres backend, "
-					 "client being queued",
-			     });
-	if (buf_ok(&out))
-		client_send(client, buf_bytes(&out));
-	buf_free(&out);
-}
-
-void client_wait_begin(struct client *client)
-{
-	const struct config *config = client->clients->config;
-	struct loop *loop = client->clients->with.loop;
-	usec_t notify = config->query_wait_notify;
-
-	arm_wait(client, client->request_at);
-	if (!notify || client->was_notified)
-		return;
-	/* The notice comes first, if its time comes first. */
-	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
-		timer_set(&client->timer, loop_timer_queue(loop, notify, on_notify_due),
-		          client->request_at);
-}
-
-void client_rearm(struct client *client)
-{
-	struct loop *loop = client->clients->with.loop;
-
-	switch (client->state) {
-	case CLIENT_STARTUP:
-	case CLIENT_AUTHENTICATION:
-	case CLIENT_LOOKING:
-	case CLIENT_DERIVING:
-		client_login_begin(client);
-		return;
-	case CLIENT_NEWCOMER:
-		client_hurry(client);
-		client_newcomer_begin(client);
-		return;
-	case CLIENT_IDLE:
-		timer_change(&client->timer,
-		             loop_timer_queue(loop, idle_limit(client), on_idle_due));
-		return;
-	case CLIENT_LATE:
-		late_begin_arm(client);
-		return;
-	case CLIENT_WAITING:
-		client_hurry(client);
-		client_wait_begin(client);
-		return;
-	default:
-		return;
-	}
 }

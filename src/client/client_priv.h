@@ -1,28 +1,67 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Clients, inside the room.
+ * The core of the client module: what login, relay and statements use of a client. It calls none of
+ * them; what they do for a client in each of its states is handed to it as a table (client_ops).
  */
 #ifndef PGWEIR_CLIENT_CLIENT_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_PRIV_H
 
-#include "pgweir/auth/auth_server.h"
 #include "pgweir/client/clients.h"
-#include "pgweir/pgwire/frame.h"
 
 #define CLIENT_OF(member, field) \
 	((struct client *)((char *)(member)-offsetof(struct client, field)))
 
-extern const struct stream_ops client_stream_ops; /* client_stream.c */
-extern const struct borrower_ops client_borrower_ops;
+/* What is done for a client in one of its states. Each may be NULL. */
+struct client_state_ops {
+	/*
+	 * Uses up what it can of the input and keeps the rest. false: read no further. NULL: all
+	 * of it is kept, and nothing more is read.
+	 */
+	bool (*on_input)(struct client *client, struct bytes in);
+
+	/* All that was sent has gone out. */
+	void (*on_flushed)(struct client *client);
+
+	/* A CancelRequest has its key. NULL: its server is asked to cancel. */
+	void (*on_cancel)(struct client *client);
+
+	/* Time limits may have changed: the one of this state is set again. */
+	void (*rearm)(struct client *client);
+
+	/* The client ends in this state: frees what there is in this state only. */
+	void (*on_end)(struct client *client);
+};
+
+/* What the core calls. There is one such table: client_states.c. */
+struct client_ops {
+	struct client_state_ops states[CLIENT_STATES];
+	const struct borrower_ops *borrower;
+
+	/* Its connection has become encrypted; err: it could not. */
+	void (*on_secured)(struct client *client, const struct err *err);
+
+	/* Frees client->login, which is not NULL. */
+	void (*free_login)(struct client *client);
+
+	/* The client has left its pool: frees what it had for its work there. */
+	void (*free_work)(struct client *client);
+
+	/* It is closed. */
+	void (*on_closed)(struct client *client);
+};
+
+/* ---- client.c ---- */
 
 /* The only place that writes client->state. */
 void client_enter(struct client *client, enum client_state next);
 
-/* Closes it at once; it is freed at the end of the turn. `reason` is for the log; NULL: not a word.
- */
+/* Closes it at once; it is freed at the end of the turn. reason: for the log; NULL: not logged. */
 void client_close(struct client *client, const char *reason);
 
-/* Ends it with an error of our own. */
+/* Sends; false: it is closed now. */
+bool client_send(struct client *client, struct bytes bytes);
+
+/* Ends it with an error of ours. */
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -33,13 +72,23 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 /* Its pool does not let it wait. */
 void client_turn_away(struct client *client, const struct err *err);
 
-/* It is about to wait for a server, or waits: fail_fast as it is now. */
-void client_hurry(struct client *client);
-
-/* Ends one that waits in a line of its pool, and says why that took so long. */
+/* Ends one that waits in its pool, and says why that took so long. */
 void client_give_up(struct client *client, enum err_code code, const char *words);
 
-/* Adds ` application_name="..."`, if it has one: behind all that the contract has in a line. */
+/* Closes it after flushing, without an error of ours: the server's FATAL has been forwarded. */
+void client_leave(struct client *client, const char *reason);
+
+/* Closes it with a message, as far as the socket takes that at once. */
+void client_dismiss(struct client *client, struct bytes words, const char *reason);
+
+/* It has been handed over to another process: closes our half, and logs nothing. */
+void client_forget(struct client *client);
+
+/* While it lingers: reads and drops what it still sends; and stops sending. */
+bool client_drop_input(struct client *client, struct bytes in);
+void client_finish(struct client *client);
+
+/* Adds ` application_name="..."`, if it has one. */
 void client_add_application_name(const struct client *client, struct strbuf *line);
 
 /*
@@ -49,145 +98,27 @@ void client_add_application_name(const struct client *client, struct strbuf *lin
 #define CLIENT_PLAIN_SIZE 65
 const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE]);
 
+/* Its login is over: frees client->login. Safe when it has none. */
 void client_login_free(struct client *client);
 
-/* place.c: counts it for max_client_conn, if it is not for the console. false: it is refused. */
-bool admit_hold(struct client *client);
-void admit_uncount(struct client *client);
+/* It counts for max_client_conn no more. */
+void client_release_admission(struct client *client);
 
-/* Ends it without a word of ours: it has been told by somebody else, and may read that. */
-void client_leave(struct client *client, const char *reason);
+/* Whether it has not answered an authentication request yet. */
+static inline bool client_is_nobody(const struct client *client)
+{
+	return client->login && client->login->client && !client->login->has_answered;
+}
 
-/* Sends; false: it is closed now. */
-bool client_send(struct client *client, struct bytes bytes);
+/* Whether nothing more can be done for it: it has been refused, or closed. */
+static inline bool client_is_over(const struct client *client)
+{
+	return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED;
+}
 
-/* ---- input, by state: each uses up what it can and keeps the rest; false: go no further ---- */
-
-bool startup_input(struct client *client, struct bytes in); /* startup.c */
-/* What its startup packet said of its session becomes its parameters. false: it was refused. */
-bool startup_settle(struct client *client); /* startup.c */
-/* While all is suspended: its startup packet has to wait, and it is read no further. */
-bool startup_holds(struct client *client);                         /* suspend.c */
-bool authentication_input(struct client *client, struct bytes in); /* proof.c */
-bool relay_input(struct client *client, struct bytes in);          /* relay.c */
-bool console_input(struct client *client, struct bytes in);        /* console_door.c */
-
-/*
- * Takes the PROXY header from the front of *in, if there is and may be one.
- * WIRE_BAD: it is closed. introduction.c
- */
-enum wire_result proxy_header_read(struct client *client, struct bytes *in);
-
-/* ---- guard.c ---- */
-
-/* Whether one more of its address may try to log in. false: it has been refused. */
-bool throttle_admits(struct client *client);
-
-/* Its login has failed: it is told so, after auth_failure_delay. In CLIENT_AUTHENTICATION. */
-void throttle_refuse(struct client *client, const struct err *err);
-
-/* It goes, or has been told. */
-void throttle_forget(struct client *client);
-
-/* ---- client_tls.c ---- */
-
-/* It sent an SSLRequest; has_more: and more in plain behind it. false: go no further. */
-bool client_tls_asked(struct client *client, bool has_more);
-
-/* It begins with a ClientHello. true: that is nothing for us; false: go no further. */
-bool client_tls_hello(struct client *client, struct bytes hello);
-
-/* It may not come in without TLS, and has none. */
-bool client_tls_is_missing(const struct client *client);
-
-/* Its on_secured(). */
-void client_tls_done(struct stream *stream, const struct err *err);
-
-/* Judges what is kept, as if it had just come. */
-void client_judge_kept(struct client *client);
-
-/* Its user and database are known: begins the proof. proof.c */
-void authentication_begin(struct client *client);
-
-/* Chooses what it is asked for, by auth_type. */
-void authentication_choose(struct client *client);
-
-/*
- * Asks for that. is_proven: AUTH_METHOD_PEER, AUTH_METHOD_CERT: it is who it says. options:
- * AUTH_METHOD_PAM, AUTH_METHOD_LDAP: see auth/outside.h; else NULL.
- */
-void authentication_ask(struct client *client, enum auth_server_method method, bool is_proven,
-                        const char *options);
-
-/* Waits for what is being looked up for that; it is known now: goes on with
- * authentication_choose(). */
-void authentication_look(struct client *client);
-void authentication_look_done(struct client *client);
-
-/* It was in another state, and is back: looks at what has come meanwhile. */
-void authentication_went_on(struct client *client);
-
-/* ---- place.c ---- */
-
-/* Whether it asks for the console. */
-bool admit_is_console(const struct client *client);
-
-/* Whether it is whoever runs us, who may enter the console without a proof. */
-bool admit_is_owner(const struct client *client);
-
-/* What its user may do on the console. false: nothing, it has been told so. */
-bool admit_console_role(struct client *client);
-
-/* It is who it says it is: one more of its user and database. false: too many, it was told so. */
-bool admit_count(struct client *client);
-
-/* With what it proved itself we may enter a server in its name. */
-void admit_learn_secret(struct client *client);
-
-/* It has its place: it gets what it asked for, or is told why not. */
-void admit_enter(struct client *client);
-
-/* ---- admission.c ---- */
-
-/* auth_type hba: finds its rule, now or later, and asks for what that says. admission.c */
-void hba_check_decide(struct client *client);
-
-/* Whether the rules in force let it in by this method and options, by what is known of it. */
-bool hba_check_is_by(const struct client *client, enum auth_server_method method,
-                     const char *options);
-
-/* Whether both are the same, or none. */
-bool authentication_same_options(const char *a, const char *b);
-
-void hba_check_free(struct client_login *login);
-
-/*
- * Clients that have not logged in, and the files that are open. unauthenticated_add(): one more;
- * the oldest of the others is closed if files run short. unauthenticated_is_short(): files run
- * short, and this one must be refused. unproven.c
- */
-void unauthenticated_add(struct client *client);
-void unauthenticated_remove(struct client_login *login);
-bool unauthenticated_is_short(const struct client *client);
-
-/* Closes it with a message, as far as the socket takes that at once. client.c */
-void client_dismiss(struct client *client, struct bytes words, const char *reason);
-
-/* Whether it has not answered an authentication request yet. client_stream.c */
-bool client_is_nobody(const struct client *client);
-
-/*
- * What rules may ask of its connection.
- */
 static inline bool client_is_tls(const struct client *client)
 {
 	return stream_is_encrypted(&client->stream);
-}
-
-/* The name in its certificate, which was verified; NULL: it has none, or more than one. */
-static inline const char *client_certificate_name(const struct client *client)
-{
-	return client->login ? client->login->certificate_name : NULL;
 }
 
 /* Whether it asks for physical replication. */
@@ -196,79 +127,93 @@ static inline bool client_is_physical(const struct client *client)
 	return client->replication == REPLICATION_PHYSICAL;
 }
 
-/* client_login_timeout begins. */
+/* ---- client_stream.c ---- */
+
+extern const struct stream_ops client_stream_ops;
+
+/* Handles what is kept, as if it had just been read. */
+void client_judge_kept(struct client *client);
+
+/* Reads on, and handles what is kept. */
+void client_read_on(struct client *client);
+
+/* ---- client_key.c ---- */
+
+/* Gives a key to one that logs in. false: no memory, and it has been refused. */
+bool client_key_give(struct client *client);
+
+/* ---- client_limits.c ---- */
+
+/* client_login_timeout; client_login_due(): when it ends; 0 = never. */
 void client_login_begin(struct client *client);
-
-/* When its login has taken too long; 0 = never. */
 usec_t client_login_due(const struct client *client);
-
-/* A client in the line is cancelled: its request is answered with an error here. relay.c */
-void relay_cancel_waiting(struct client *client);
-
-/* welcome.c: NegotiateProtocolVersion, if there is something to negotiate; a cancel key
- * (false: no memory, it was told so); its pool; and, when the pool has a welcome, that. */
-void welcome_negotiate(struct client *client);
-bool welcome_key(struct client *client);
-void welcome_begin(struct client *client);
-void welcome_send(struct client *client);
-void welcome_send_dedicated(struct client *client); /* from the server that logged in for it */
-
-/*
- * slow.c: a frame of a batch, of which `in` has the header and more or less of the body; the
- * batch has been answered in full (is_kept: its text is shown until the next one begins); it
- * never will be.
- */
-void slow_note(struct client *client, const struct frame *frame, struct bytes in);
-void slow_end(struct client *client, usec_t duration, bool is_kept);
-void slow_forget(struct client *client);
-
-/* A CancelRequest came. canceling.c */
-void cancel_request_begin(struct client *client, struct bytes key);
-void cancel_request_end(struct client *client);
-
-/*
- * A client of another process of ours, which has logged in there: half made, in CLIENT_IDLE.
- * id 0: the next. NULL: no memory, and fd is the caller's. clients.c
- */
-struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
-                              uint64_t id);
-
-/* It is gone, without a word. */
-void client_forget(struct client *client);
-
-/* client_idle_timeout runs since then; and since when it does. */
-void client_idle_resume(struct client *client, usec_t since);
-usec_t client_idle_since(const struct client *client);
-
-/* It is in, and asked for the console. console_door.c */
-void console_begin(struct client *client);
-
-/* One more than max_client_conn has come: refuses it. crowd.c */
-void crowd_refuse(struct client *client);
-
-/* Random bytes from the store. */
-void clients_random(struct clients *clients, void *out, size_t count);
-
-/* ---- emptying.c ---- */
-
-/* While it is on: closes a client that has come to rest, or whose time is up. */
-void drain_look(struct client *client);
-
-/* It is closed. */
-void drain_gone(struct client *client);
-
-/* All of them go: no timer and no task stays. */
-void drain_stop(struct clients *clients);
-
-/* ---- limits ---- */
-
-void client_idle_begin(struct client *client); /* client_idle_timeout */
-void client_wait_begin(struct client *client); /* query_wait_timeout, query_wait_notify */
 
 /* It waits for a server to log in: the limit of waiting, or that of its login. */
 void client_newcomer_begin(struct client *client);
 
-/* Limits that changed count for the state that the client is in. */
-void client_rearm(struct client *client);
+/* client_idle_timeout begins; has been running since then; and since when it does. */
+void client_idle_begin(struct client *client);
+void client_idle_resume(struct client *client, usec_t since);
+usec_t client_idle_since(const struct client *client);
+void client_idle_rearm(struct client *client);
+
+/* query_wait_timeout, query_wait_notify. */
+void client_wait_begin(struct client *client);
+
+/* fail_fast as it is now, for one that is about to wait for a server, or waits. */
+void client_hurry(struct client *client);
+
+/* Limits of waiting that changed, of a newcomer and of one that waits. */
+void client_newcomer_rearm(struct client *client);
+void client_wait_rearm(struct client *client);
+
+/* ---- suspend.c ---- */
+
+/* Whether a startup packet has to wait for RESUME; then the client is read no further. */
+bool suspend_holds(struct client *client);
+
+/* ---- drain.c ---- */
+
+void drain_check(struct client *client);
+
+/* While DRAIN is on: closes a client that is between two transactions, or whose time is up. */
+static inline void drain_look(struct client *client)
+{
+	if (client->clients->drain.is_on)
+		drain_check(client);
+}
+
+/* A client is closed. */
+void drain_gone(struct client *client);
+
+/* Stops its timers and its task. */
+void drain_stop(struct clients *clients);
+
+/* ---- console_door.c ---- */
+
+/* It is admitted, and asked for the console. */
+void console_begin(struct client *client);
+bool console_input(struct client *client, struct bytes in);
+void console_flushed(struct client *client);
+void console_cancel(struct client *client);
+void console_end(struct client *client);
+
+/* ---- cancel_request.c ---- */
+
+/* A CancelRequest came. */
+void cancel_request_begin(struct client *client, struct bytes key);
+
+/* Its client ends: CLIENT_CANCELING, CLIENT_ROUTING. */
+void cancel_request_end(struct client *client);
+void cancel_request_end_forward(struct client *client);
+
+/* ---- clients.c ---- */
+
+/*
+ * A client of another process of ours, which has logged in there: half made, in CLIENT_IDLE.
+ * id 0: the next. NULL: no memory, and fd is the caller's.
+ */
+struct client *clients_revive(struct clients *clients, int fd, const struct address *peer,
+                              uint64_t id);
 
 #endif

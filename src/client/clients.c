@@ -12,9 +12,10 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "client_priv.h"
-#include "relay/late_begin_priv.h"
+#include "client_states_priv.h"
 #include "login/auth_lookup_priv.h"
+#include "login/login_priv.h"
+#include "relay/late_begin_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -67,7 +68,8 @@ static void rearm_some(struct task *task)
 
 	for (int i = 0; i < REARMED_A_TURN && (client = walk->next); i++) {
 		walk->next = TAILQ_NEXT(client, node);
-		client_rearm(client);
+		if (clients->ops->states[client->state].rearm)
+			clients->ops->states[client->state].rearm(client);
 	}
 	if (walk->next)
 		loop_defer(clients->with.loop, task);
@@ -93,6 +95,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 		return NULL;
 	}
 	clients->with = *with;
+	clients->ops = &client_states;
 	clients->free_task.run = free_closed;
 	clients->rearm_task.run = rearm_some;
 	slab_init(&clients->slab, "client_cache", sizeof(struct client));
@@ -188,17 +191,6 @@ void clients_set_proxies(struct clients *clients, struct ranges *proxies)
 	clients->proxies = proxies;
 }
 
-void clients_random(struct clients *clients, void *out, size_t count)
-{
-	if (clients->random_left < count) {
-		digest_random(clients->random, sizeof(clients->random));
-		clients->random_left = sizeof(clients->random);
-	}
-	clients->random_left -= count;
-	memcpy(out, clients->random + clients->random_left, count);
-	explicit_bzero(clients->random + clients->random_left, count);
-}
-
 /* Half made: nobody has been told of it yet. */
 static struct client *make(struct clients *clients, int fd, const struct address *peer)
 {
@@ -206,19 +198,18 @@ static struct client *make(struct clients *clients, int fd, const struct address
 
 	if (!client)
 		return NULL;
-	client->login = calloc(1, sizeof(*client->login));
+	client->login = login_new();
 	if (!client->login) {
 		slab_put(&clients->slab, client);
 		return NULL;
 	}
 	client->clients = clients;
 	client->log = (struct logger){ clients->with.log, tell_who };
-	client->borrower.ops = &client_borrower_ops;
+	client->borrower.ops = clients->ops->borrower;
 	client->params = client->startup = params_none(clients->with.params);
 	client->peer = *peer;
 	client->connected_at = loop_now(clients->with.loop);
 	client->id = pools_next_id(clients->with.pools);
-	client->login->unknown.limit = 64 * 1024;
 	stream_open(&client->stream, clients->with.loop, clients->with.streams, fd,
 	            &client_stream_ops);
 	return client;
@@ -296,15 +287,4 @@ void clients_kill(struct client *client)
 		client_close(client, "admin forced disconnect");
 	else
 		client_refuse(client, ERR_ADMIN_SHUTDOWN, "admin forced disconnect");
-}
-
-void clients_walk_start(struct clients *clients, struct clients_walk *walk)
-{
-	walk->next = TAILQ_FIRST(&clients->list);
-	TAILQ_INSERT_TAIL(&clients->walks, walk, node);
-}
-
-void clients_walk_stop(struct clients *clients, struct clients_walk *walk)
-{
-	TAILQ_REMOVE(&clients->walks, walk, node);
 }

@@ -13,7 +13,7 @@ void console_begin(struct client *client)
 	struct clients *clients = client->clients;
 	enum console_role role = client->login->console_role;
 
-	if (!welcome_key(client))
+	if (!client_key_give(client))
 		return;
 	client_login_free(client);
 	timer_clear(&client->timer);
@@ -86,4 +86,22 @@ int client_console_detach(struct client *client)
 
 	client_close(client, "its process takes over");
 	return fd;
+}
+
+/* ---- what the core calls, in CLIENT_CONSOLE ---- */
+
+void console_flushed(struct client *client)
+{
+	client->clients->with.door->on_writable(client->console);
+}
+
+void console_cancel(struct client *client)
+{
+	client->clients->with.door->cancel(client->console);
+}
+
+void console_end(struct client *client)
+{
+	if (client->console)
+		client->clients->with.door->close(client->console);
 }

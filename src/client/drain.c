@@ -63,11 +63,11 @@ static void send_off(struct client *client, enum err_code code, const char *word
 	client_refuse(client, code, "%s", words);
 }
 
-void drain_look(struct client *client)
+void drain_check(struct client *client)
 {
 	struct drain *drain = &client->clients->drain;
 
-	if (!drain->is_on || !is_inside[client->state])
+	if (!is_inside[client->state])
 		return;
 	if (client->state == CLIENT_NEWCOMER) {
 		send_off(client, ERR_CANNOT_CONNECT, "pooler is draining");

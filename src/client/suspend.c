@@ -4,7 +4,7 @@
  * are not: it is they who say how long that lasts.
  *
  * Who comes in meanwhile may bring a cancel request, which may be what ends the
- * waiting. Anybody else's startup packet is kept unread: startup_holds().
+ * waiting. Anybody else's startup packet is kept unread: suspend_holds().
  */
 #include "client_priv.h"
 
@@ -82,7 +82,7 @@ void clients_go_on(struct clients *clients)
 	clients_walk_stop(clients, &walk);
 }
 
-bool startup_holds(struct client *client)
+bool suspend_holds(struct client *client)
 {
 	if (client->clients->with.pools->suspend == SUSPEND_NONE)
 		return false;

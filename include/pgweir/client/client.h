@@ -60,6 +60,8 @@ struct client_login {
 	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */
 	struct auth_server *auth;
 	struct delayed *delayed; /* of CLIENT_DELAYED. client/login/throttle.c */
+	/* A name that was looked up for its authentication is known. */
+	void (*on_looked_up)(struct client *client);
 	unsigned int generation; /* of the configuration that chose how it proves who it is */
 	unsigned int method;     /* enum auth_method: how it proves who it is */
 	char *outside;           /* by which options it does so outside; NULL: it does not */

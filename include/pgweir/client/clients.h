@@ -43,6 +43,7 @@ struct clients_walk {
 };
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
+struct client_ops;
 struct failing;
 
 /* DRAIN: clients are sent away, each between two of its transactions. client/drain.c */
@@ -65,6 +66,7 @@ TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
 	struct clients_with with;
+	const struct client_ops *ops; /* what is done in each state of a client */
 	const struct config *config;  /* one reference */
 	struct users *users;          /* one reference */
 	struct auth_lookups *lookups; /* of users who are not in auth_file */

@@ -12,7 +12,7 @@
 
 #include "pgweir/config/entries.h"
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -53,12 +53,6 @@ bool admit_hold(struct client *client)
 	client->is_admitted = true;
 	clients->admitted_count++;
 	return true;
-}
-
-void admit_uncount(struct client *client)
-{
-	client->clients->admitted_count -= client->is_admitted;
-	client->is_admitted = false;
 }
 
 /* The console's own database has no entry: the global limit is its own. */
@@ -124,6 +118,20 @@ bool admit_console_role(struct client *client)
 	return false;
 }
 
+/* What its startup packet said of its session becomes its parameters. false: it was refused. */
+static bool settle_parameters(struct client *client)
+{
+	struct buf *parameters = &client->login->parameters;
+
+	if (buf_ok(parameters) &&
+	    params_add_text(client->clients->with.params, &client->params, buf_bytes(parameters))) {
+		buf_free(parameters);
+		return true;
+	}
+	client_refuse(client, ERR_LIMIT, "startup parameters are too large");
+	return false;
+}
+
 bool admit_count(struct client *client)
 {
 	struct pools *pools = client->clients->with.pools;
@@ -137,7 +145,7 @@ bool admit_count(struct client *client)
 	}
 	if (!admit_is_console(client))
 		client->database = pools_database(pools, login->database);
-	return count_in(client) && startup_settle(client);
+	return count_in(client) && settle_parameters(client);
 }
 
 void admit_enter(struct client *client)
@@ -166,16 +174,4 @@ void admit_enter(struct client *client)
 		stream_defer(&client->stream);
 		welcome_begin(client);
 	}
-}
-
-void admit_learn_secret(struct client *client)
-{
-	const struct auth_server *entry = client->login->auth;
-	struct credentials shown = { 0 };
-
-	if (client->database->entry->user)
-		return;
-	if (auth_server_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
-		pool_learn(client->borrower.pool, &shown);
-	credentials_done(&shown);
 }

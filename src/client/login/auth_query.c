@@ -184,7 +184,7 @@ static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const 
 	auth_query->is_kept = false;
 	client_enter(client, CLIENT_AUTHENTICATION);
 	if (adopt(auth_query))
-		authentication_look_done(client);
+		client->login->on_looked_up(client);
 }
 
 /* NULL: no memory. */
@@ -226,7 +226,6 @@ static enum auth_query_result ask(struct client *client, const struct question *
 		auth_query->is_kept = true;
 		return adopt(auth_query) ? AUTH_QUERY_RENAMED : AUTH_QUERY_OVER;
 	case AUTH_LOOKUP_WAITS:
-		authentication_look(client);
 		return AUTH_QUERY_LOOKING;
 	case AUTH_LOOKUP_FAILED:
 		break;

@@ -5,13 +5,13 @@
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_QUERY_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_QUERY_PRIV_H
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 enum auth_query_result {
 	AUTH_QUERY_FOUND,   /* the secret is the user's */
 	AUTH_QUERY_UNKNOWN, /* there is no such user */
 	AUTH_QUERY_RENAMED, /* it is another name's: find out anew what that one is asked for */
-	AUTH_QUERY_LOOKING, /* authentication_choose() is called again when it is known */
+	AUTH_QUERY_LOOKING, /* login->on_looked_up() is called when it is known */
 	AUTH_QUERY_OVER     /* the client is done with: it was told why */
 };
 

@@ -11,36 +11,12 @@
 #include "pgweir/auth/digest.h"
 
 #include "auth_query_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
 /* The longest message of a client that proves who it is: a password of 65530 bytes and more. */
 #define PROOF_MESSAGE_MAX ((uint32_t)70000)
-
-static bool is_over(const struct client *client)
-{
-	return client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED;
-}
-
-static void on_login_due(struct timer *timer)
-{
-	struct client *client = CLIENT_OF(timer, timer);
-
-	if (client->state == CLIENT_NEWCOMER)
-		client_give_up(client, ERR_CANNOT_CONNECT, "client_login_timeout (server down)");
-	else
-		client_refuse(client, ERR_CANNOT_CONNECT, "client_login_timeout");
-}
-
-void client_login_begin(struct client *client)
-{
-	struct clients *clients = client->clients;
-
-	timer_set(&client->timer,
-	          loop_timer_queue(clients->with.loop, clients->config->client_login_timeout,
-	                           on_login_due),
-	          client->connected_at);
-}
 
 /* ---- who it is ---- */
 
@@ -69,11 +45,6 @@ static const char *options_of(const struct config *config)
 	}
 }
 
-bool authentication_same_options(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
@@ -93,28 +64,32 @@ static bool check_names(struct client *client)
 
 static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err);
+static void choose_method(struct client *client);
 
-void authentication_look(struct client *client)
+/* A name is looked up; then on_looked_up() is called. */
+static void wait_for_lookup(struct client *client)
 {
 	client_enter(client, CLIENT_LOOKING);
 	stream_want(&client->stream, WANT_END);
 }
 
-void authentication_look_done(struct client *client)
+/* It was in another state, and is back: handles what has come in that time. */
+static void resume(struct client *client)
 {
-	if (client->state == CLIENT_LOOKING)
-		client_enter(client, CLIENT_AUTHENTICATION);
-	authentication_choose(client);
-	authentication_went_on(client);
-}
-
-void authentication_went_on(struct client *client)
-{
-	if (is_over(client))
+	if (client_is_over(client))
 		return;
 	if (client->state == CLIENT_AUTHENTICATION)
 		stream_want(&client->stream, WANT_INPUT);
 	client_judge_kept(client);
+}
+
+/* login->on_looked_up() */
+static void on_looked_up(struct client *client)
+{
+	if (client->state == CLIENT_LOOKING)
+		client_enter(client, CLIENT_AUTHENTICATION);
+	choose_method(client);
+	resume(client);
 }
 
 static void on_work(void *arg)
@@ -128,7 +103,7 @@ static void on_work(void *arg)
 	result = auth_server_resume(client->login->auth, &out, &err);
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);
-	authentication_went_on(client);
+	resume(client);
 }
 
 /* Who waits for others has threads that only they wait for. */
@@ -171,8 +146,7 @@ static bool is_still_asked(const struct client *client)
 	if (type == AUTH_TYPE_HBA)
 		return hba_check_is_by(client, method, client->login->outside);
 	return methods[type] == method &&
-	       authentication_same_options(client->login->outside,
-	                                   options_of(client->clients->config));
+	       login_same_options(client->login->outside, options_of(client->clients->config));
 }
 
 /* It has proven what it was asked for. false: that is not what counts now; it is done with. */
@@ -253,13 +227,6 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-usec_t client_login_due(const struct client *client)
-{
-	usec_t limit = client->clients->config->client_login_timeout;
-
-	return limit ? client->connected_at + limit : 0;
-}
-
 /* What is kept until it is in. false: no memory. */
 static bool note_method(struct client *client, enum auth_server_method method, const char *options)
 {
@@ -284,17 +251,19 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		client->login->is_unknown = true; /* logged when the login has failed */
 		return true;
 	case AUTH_QUERY_RENAMED:
-		authentication_choose(client);
+		choose_method(client);
 		return false;
 	case AUTH_QUERY_LOOKING:
+		wait_for_lookup(client);
+		return false;
 	case AUTH_QUERY_OVER:
 		break;
 	}
 	return false;
 }
 
-void authentication_ask(struct client *client, enum auth_server_method method, bool is_proven,
-                        const char *options)
+/* Asks the client to authenticate in this way. */
+static void ask_for(struct client *client, const struct authentication_way *way)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
@@ -308,19 +277,19 @@ void authentication_ask(struct client *client, enum auth_server_method method, b
 	struct err err;
 
 	/* Whoever is judged elsewhere need not be known here. */
-	if (method != AUTH_METHOD_ANY && !options && !know(client, &secret, &is_known))
+	if (way->method != AUTH_METHOD_ANY && !way->options && !know(client, &secret, &is_known))
 		return;
-	if (!note_method(client, method, options)) {
+	if (!note_method(client, way->method, way->options)) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return;
 	}
 	login->auth = auth_server_new(&(struct auth_server_who){
-	    .method = method,
+	    .method = way->method,
 	    .user = auth_query_claimed(client),
 	    .secret = is_known ? &secret : NULL,
 	    .users = auth_query_likeness(client),
-	    .is_proven = is_proven,
-	    .options = options,
+	    .is_proven = way->is_proven,
+	    .options = way->options,
 	    .host = is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
 	    .deadline = client_login_due(client),
 	    .iterations = (unsigned int)clients->config->scram_iterations,
@@ -340,21 +309,33 @@ void authentication_ask(struct client *client, enum auth_server_method method, b
 /* Whether its certificate has the name of its user: of auth_type cert, where there are no maps. */
 static bool is_named_so(const struct client *client)
 {
-	const char *name = client_certificate_name(client);
+	const char *name = login_certificate_name(client);
 
 	return name && strcmp(name, client->login->user) == 0;
 }
 
-void authentication_choose(struct client *client)
+static void choose_method(struct client *client)
 {
-	enum auth_type type = client->clients->config->auth_type;
+	const struct config *config = client->clients->config;
+	enum auth_type type = config->auth_type;
+	struct authentication_way way;
 
-	if (type == AUTH_TYPE_HBA)
-		hba_check_decide(client);
-	else
-		authentication_ask(client, methods[type],
-		                   type == AUTH_TYPE_CERT && is_named_so(client),
-		                   options_of(client->clients->config));
+	if (type == AUTH_TYPE_HBA) {
+		switch (hba_check_decide(client, &way)) {
+		case HBA_CHECK_FOUND:
+			break;
+		case HBA_CHECK_LOOKING:
+			wait_for_lookup(client);
+			return;
+		case HBA_CHECK_OVER:
+			return;
+		}
+	} else {
+		way = (struct authentication_way){ methods[type],
+			                           type == AUTH_TYPE_CERT && is_named_so(client),
+			                           options_of(config) };
+	}
+	ask_for(client, &way);
 }
 
 void authentication_begin(struct client *client)
@@ -371,6 +352,7 @@ void authentication_begin(struct client *client)
 	}
 	if (clients->config->log_connections)
 		log_attempt(client);
+	client->login->on_looked_up = on_looked_up;
 	client_enter(client, CLIENT_AUTHENTICATION);
 	if (is_console_owner) {
 		if (admit_count(client))
@@ -378,8 +360,8 @@ void authentication_begin(struct client *client)
 		return;
 	}
 	welcome_negotiate(client);
-	if (!is_over(client))
-		authentication_choose(client);
+	if (!client_is_over(client))
+		choose_method(client);
 }
 
 static bool is_answer(const struct frame *frame)
@@ -431,7 +413,7 @@ bool authentication_input(struct client *client, struct bytes in)
 		take_message(client, &frame, frame_body(in, &frame));
 		in = bytes_skip(in, frame.length);
 	}
-	if (is_over(client))
+	if (client_is_over(client))
 		return false;
 	if (!stream_keep(&client->stream, in)) {
 		client_close(client, "out of memory");
@@ -440,5 +422,5 @@ bool authentication_input(struct client *client, struct bytes in)
 	if (client->state == CLIENT_AUTHENTICATION)
 		return true;
 	client_judge_kept(client);
-	return client->stream.want == WANT_INPUT && !is_over(client);
+	return client->stream.want == WANT_INPUT && !client_is_over(client);
 }

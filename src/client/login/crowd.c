@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -2,7 +2,7 @@
 /*
  * auth_type hba: by which rule a client may come in, and so what it is asked for.
  *
- *   find the rule --> authentication_ask()
+ *   find the rule --> how it is to authenticate
  *     ^       |
  *     |       +--> look up its host's name, or its system user's --+
  *     +------------------------------------------------------------+
@@ -18,7 +18,7 @@
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/reverse.h"
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -114,21 +114,21 @@ static void on_host(struct reverse *reverse, const char *host)
 
 	hba_check->is_host_known = true;
 	hba_check->host = host ? strdup(host) : NULL;
-	authentication_look_done(hba_check->client); /* the rules are asked again */
+	hba_check->client->login->on_looked_up(hba_check->client); /* the rules are asked again */
 }
 
-static void look_host_up(struct client *client)
+static enum hba_check_result look_host_up(struct client *client)
 {
 	struct hba_check *hba_check = hba_check_of(client);
 	struct err err;
 
 	if (!hba_check)
-		return;
+		return HBA_CHECK_OVER;
 	if (reverse_start(client->clients->with.resolver, &hba_check->reverse, &client->peer,
 	                  on_host, &err))
-		authentication_look(client);
-	else
-		client_fatal(client, &err);
+		return HBA_CHECK_LOOKING;
+	client_fatal(client, &err);
+	return HBA_CHECK_OVER;
 }
 
 static void run_name(struct job *job)
@@ -157,37 +157,36 @@ static void done_name(struct job *job)
 	}
 	free(work);
 	if (hba_check)
-		authentication_look_done(hba_check->client);
+		hba_check->client->login->on_looked_up(hba_check->client);
 }
 
-static void look_system_user_up(struct client *client)
+static enum hba_check_result look_system_user_up(struct client *client)
 {
 	struct hba_check *hba_check = hba_check_of(client);
 	struct err err;
 
 	if (!hba_check)
-		return;
+		return HBA_CHECK_OVER;
 	hba_check->job = calloc(1, sizeof(*hba_check->job));
 	if (!hba_check->job) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
-		return;
+		return HBA_CHECK_OVER;
 	}
 	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
 		                             .owner = hba_check,
 		                             .uid = client->peer.un.uid };
-	if (workers_submit(client->clients->with.lookups, &hba_check->job->job, &err)) {
-		authentication_look(client);
-		return;
-	}
+	if (workers_submit(client->clients->with.lookups, &hba_check->job->job, &err))
+		return HBA_CHECK_LOOKING;
 	free(hba_check->job);
 	hba_check->job = NULL;
 	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
+	return HBA_CHECK_OVER;
 }
 
 /* ---- rules ---- */
 
 /* Tells it which way is closed, as PostgreSQL does: what it says of itself, and nothing else. */
-static void refuse(struct client *client, const char *words)
+static enum hba_check_result refuse(struct client *client, const char *words)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
@@ -199,6 +198,7 @@ static void refuse(struct client *client, const char *words)
 	        client->login->user, client->login->database,
 	        client_is_tls(client) ? "TLS encryption" : "no encryption");
 	throttle_refuse(client, &err);
+	return HBA_CHECK_OVER;
 }
 
 /* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */
@@ -215,12 +215,13 @@ static bool has_certificate(const struct client *client, const struct hba_rule *
 	case HBA_CERT_VALID:
 		return client->login->has_certificate;
 	case HBA_CERT_NAMED:
-		return is_named(client, rule, client_certificate_name(client));
+		return is_named(client, rule, login_certificate_name(client));
 	}
 	return false;
 }
 
-static void follow(struct client *client, const struct hba_rule *rule)
+static enum hba_check_result follow(struct client *client, const struct hba_rule *rule,
+                                    struct authentication_way *way)
 {
 	const struct hba_check *hba_check = client->login->hba_check;
 	enum hba_method method = hba_rule_method(rule);
@@ -228,32 +229,28 @@ static void follow(struct client *client, const struct hba_rule *rule)
 	bool is_proven = false;
 
 	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, hba_method_name(method));
-	if (method == HBA_REJECT) {
-		refuse(client, "login rejected: a rule rejects");
-		return;
-	}
+	if (method == HBA_REJECT)
+		return refuse(client, "login rejected: a rule rejects");
 	if (hba_rule_flaw(rule)) {
 		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
 		         hba_rule_flaw(rule));
-		refuse(client, "login rejected: a rule lets nobody in from");
-		return;
+		return refuse(client, "login rejected: a rule lets nobody in from");
 	}
-	if (method == HBA_PEER && !(hba_check && hba_check->is_system_user_known)) {
-		look_system_user_up(client);
-		return;
-	}
+	if (method == HBA_PEER && !(hba_check && hba_check->is_system_user_known))
+		return look_system_user_up(client);
 	if (!has_certificate(client, rule)) {
 		client_refuse(client, ERR_NOT_ALLOWED, "certificate authentication failed");
-		return;
+		return HBA_CHECK_OVER;
 	}
 	if (method == HBA_PEER)
 		is_proven = is_named(client, rule, hba_check->system_user);
 	else if (method == HBA_CERT)
-		is_proven = is_named(client, rule, client_certificate_name(client));
-	authentication_ask(client, methods[method], is_proven, options_of(client, rule));
+		is_proven = is_named(client, rule, login_certificate_name(client));
+	*way = (struct authentication_way){ methods[method], is_proven, options_of(client, rule) };
+	return HBA_CHECK_FOUND;
 }
 
-void hba_check_decide(struct client *client)
+enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way)
 {
 	const struct hba *hba = client->clients->hba;
 	const struct hba_facts facts = facts_of(client);
@@ -261,15 +258,13 @@ void hba_check_decide(struct client *client)
 
 	switch (hba_find(hba, &facts, &rule)) {
 	case HBA_RULE:
-		follow(client, rule);
-		return;
+		return follow(client, rule, way);
 	case HBA_NEEDS_HOST:
-		look_host_up(client);
-		return;
+		return look_host_up(client);
 	case HBA_NO_RULE:
-		refuse(client, "no authentication method is found: no rule for");
-		return;
+		break;
 	}
+	return refuse(client, "no authentication method is found: no rule for");
 }
 
 bool hba_check_is_by(const struct client *client, enum auth_server_method method,
@@ -281,6 +276,6 @@ bool hba_check_is_by(const struct client *client, enum auth_server_method method
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
 	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) &&
 	       methods[hba_rule_method(rule)] == method &&
-	       authentication_same_options(options, options_of(client, rule)) &&
+	       login_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

@@ -14,7 +14,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -70,19 +70,6 @@ static bool take_parameter(struct client *client, const char *name, const char *
                            struct err *err)
 {
 	return is_ignored(client, name) || note_parameter(client, name, value, err);
-}
-
-bool startup_settle(struct client *client)
-{
-	struct buf *parameters = &client->login->parameters;
-
-	if (buf_ok(parameters) &&
-	    params_add_text(client->clients->with.params, &client->params, buf_bytes(parameters))) {
-		buf_free(parameters);
-		return true;
-	}
-	client_refuse(client, ERR_LIMIT, "startup parameters are too large");
-	return false;
 }
 
 static bool take_options(struct client *client, const char *name, const char *value,
@@ -224,7 +211,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	struct err err;
 
 	client->login->minor = minor;
-	if (client_tls_is_missing(client)) {
+	if (tls_is_missing(client)) {
 		client_refuse(client, ERR_NOT_ALLOWED, "SSL required");
 		return false;
 	}
@@ -234,7 +221,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 		return false;
 	}
 	authentication_begin(client);
-	return client->state != CLIENT_LINGERING && client->state != CLIENT_CLOSED;
+	return !client_is_over(client);
 }
 
 /* Answers a request for GSSAPI encryption with "no". */
@@ -276,7 +263,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 
 	switch (startup->kind) {
 	case STARTUP_TLS_REQUEST:
-		return client_tls_asked(client, has_more);
+		return tls_asked(client, has_more);
 	case STARTUP_GSS_REQUEST:
 		return refuse_gss(client, has_more);
 	case STARTUP_CANCEL:
@@ -304,11 +291,11 @@ static bool judge_packet(struct client *client, struct bytes *in)
 		client_close(client, "bad cancel request");
 		return false;
 	case WIRE_OK:
-		if (startup.kind == STARTUP_TLS_HELLO && !client_tls_hello(client, *in))
+		if (startup.kind == STARTUP_TLS_HELLO && !tls_hello(client, *in))
 			return false;
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
 			return refuse_packet(client, &startup, *in);
-		if (startup.kind != STARTUP_CANCEL && startup_holds(client))
+		if (startup.kind != STARTUP_CANCEL && suspend_holds(client))
 			break;
 		if (in->count < startup.length)
 			break;

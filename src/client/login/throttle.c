@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -163,7 +163,7 @@ void throttle_refuse(struct client *client, const struct err *err)
 	clients->delayed_count++;
 	client->login->delayed = delayed;
 	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
-	admit_uncount(client);
+	client_release_admission(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);
 	if (!stream_want(&client->stream, WANT_END))

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -30,7 +30,7 @@ static bool secure(struct client *client, struct bytes early)
 	return false;
 }
 
-bool client_tls_asked(struct client *client, bool has_more)
+bool tls_asked(struct client *client, bool has_more)
 {
 	struct client_login *login = client->login;
 
@@ -51,7 +51,7 @@ bool client_tls_asked(struct client *client, bool has_more)
 	return secure(client, (struct bytes){ 0 });
 }
 
-bool client_tls_hello(struct client *client, struct bytes hello)
+bool tls_hello(struct client *client, struct bytes hello)
 {
 	if (!may_encrypt(client) || client->login->was_tls_answered ||
 	    stream_is_encrypted(&client->stream))
@@ -60,7 +60,7 @@ bool client_tls_hello(struct client *client, struct bytes hello)
 	return secure(client, hello);
 }
 
-bool client_tls_is_missing(const struct client *client)
+bool tls_is_missing(const struct client *client)
 {
 	const struct config *config = client->clients->config;
 
@@ -91,16 +91,14 @@ static void note_certificate(struct client *client)
 	buf_free(&names);
 }
 
-void client_tls_done(struct stream *stream, const struct err *err)
+void tls_secured(struct client *client, const struct err *err)
 {
-	struct client *client = CLIENT_OF(stream, stream);
-
 	if (err) {
 		client_close(client, err->text);
 		return;
 	}
 	note_certificate(client);
-	if (!stream_want(stream, WANT_INPUT))
+	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, "cannot watch the connection");
 	else
 		client_judge_kept(client);

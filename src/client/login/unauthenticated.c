@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -34,15 +34,6 @@ void unauthenticated_add(struct client *client)
 	clients->high_count += login->is_high;
 	if (clients->high_count && TAILQ_FIRST(&clients->unauthenticated) != login)
 		clients_evict_oldest(clients);
-}
-
-void unauthenticated_remove(struct client_login *login)
-{
-	if (!login->client)
-		return;
-	TAILQ_REMOVE(&login->client->clients->unauthenticated, login, unauthenticated);
-	login->client->clients->high_count -= login->is_high;
-	login->client = NULL;
 }
 
 static void tell(struct clients *clients)

@@ -10,7 +10,7 @@
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
-#include "../client_priv.h"
+#include "login_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -29,27 +29,6 @@ void welcome_negotiate(struct client *client)
 	else
 		client_close(client, "out of memory");
 	buf_free(&out);
-}
-
-bool welcome_key(struct client *client)
-{
-	struct clients *clients = client->clients;
-	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
-	unsigned char buffer[CANCEL_KEY_LONG_SIZE];
-	struct bytes key = bytes_of(buffer, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
-	bool is_added;
-
-	do {
-		clients_random(clients, buffer, key.count);
-		buffer[0] &= 0x7f;
-		if (clients->config->peer_id)
-			cancel_key_sign(buffer, clients->config->peer_id);
-	} while (cancel_keys_find(&clients->keys, key));
-	is_added = cancel_keys_add(&clients->keys, client, key);
-	explicit_bzero(buffer, sizeof(buffer));
-	if (!is_added)
-		client_refuse(client, ERR_MEMORY, "out of memory");
-	return is_added;
 }
 
 #define BEHIND_GREETING 64 /* bytes that follow it in most logins: the key, ReadyForQuery */
@@ -125,7 +104,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 {
 	const char *notice = client->clients->config->login_notify_message;
 
-	if (!welcome_key(client))
+	if (!client_key_give(client))
 		return;
 	message_key(out, client_key(client));
 	if (*notice)
@@ -198,6 +177,19 @@ static void ask_own(struct client *client)
 	stream_want(&client->stream, WANT_END);
 }
 
+/* What the client has authenticated with may log us in to a server in its name. */
+static void learn_secret(struct client *client)
+{
+	const struct auth_server *entry = client->login->auth;
+	struct credentials shown = { 0 };
+
+	if (client->database->entry->user)
+		return;
+	if (auth_server_credentials(entry, &shown) && shown.kind != CREDENTIALS_NONE)
+		pool_learn(client->borrower.pool, &shown);
+	credentials_done(&shown);
+}
+
 void welcome_begin(struct client *client)
 {
 	struct pool *pool = pools_pool(client->database, client->role->name);
@@ -209,7 +201,7 @@ void welcome_begin(struct client *client)
 	}
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
-	admit_learn_secret(client);
+	learn_secret(client);
 	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
 	if (client->replication || !pool->has_welcome)
 		client_hurry(client);

@@ -11,12 +11,12 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../client_priv.h"
-#include "../statements/replan_priv.h"
-#include "late_begin_priv.h"
 #include "../statements/prepared_priv.h"
+#include "../statements/replan_priv.h"
 #include "../statements/sql_priv.h"
 #include "../statements/whole_priv.h"
+#include "late_begin_priv.h"
+#include "relay_priv.h"
 
 #include "pgweir/base/banned.h"
 

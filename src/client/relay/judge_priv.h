@@ -22,15 +22,4 @@ enum judgement {
  */
 enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch);
 
-/* ---- relay.c ---- */
-
-/* A batch begins: the first packet after the last one was answered in full. */
-void relay_begin_batch(struct client *client);
-
-/* It was answered in full; `status` is that of the ReadyForQuery. */
-void relay_end_batch(struct client *client, char status);
-
-/* A frame needs a server. true: there is one, ready for it; false: there will be. */
-bool relay_get_server(struct client *client);
-
 #endif

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../client_priv.h"
 #include "../statements/prepared_priv.h"
+#include "relay_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client as its pool sees it: a borrower of servers.
+ */
+#include "client_priv.h"
+#include "client_states_priv.h"
+#include "login/login_priv.h"
+#include "relay/relay_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct client *client_of(struct borrower *borrower) { return CLIENT_OF(borrower, borrower); }
+
+static void on_lent(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	if (client->state != CLIENT_NEWCOMER) {
+		relay_lent(borrower);
+		return;
+	}
+	welcome_send_dedicated(client);
+	if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT)
+		client_judge_kept(client);
+}
+
+static void on_refused(struct borrower *borrower, const struct err *err)
+{
+	client_turn_away(client_of(borrower), err);
+}
+
+static void on_welcome(struct borrower *borrower)
+{
+	struct client *client = client_of(borrower);
+
+	welcome_send(client);
+	if (client->state == CLIENT_IDLE)
+		client_judge_kept(client);
+}
+
+static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
+{
+	struct client *client = client_of(borrower);
+
+	if (got_fatal)
+		client_leave(client, err->text);
+	else
+		client_fatal(client, err);
+}
+
+static void tell_who(const struct borrower *borrower, struct buf *out)
+{
+	const struct client *client = client_of_borrower(borrower);
+	const char *name = params_find(client->params, "application_name");
+	char buffer[ADDRESS_TEXT_SIZE], plain[CLIENT_PLAIN_SIZE];
+
+	buf_printf(out, "%s@", client_plain(client_user(client), plain));
+	buf_add_text(out, address_format_host(&client->peer, buffer, sizeof(buffer)));
+	if (name && *name)
+		buf_printf(out, " \"%s\"", client_plain(name, plain));
+	buf_printf(out, " (id %llu)", (unsigned long long)client->id);
+}
+
+const struct borrower_ops client_borrower_ops = {
+	.on_lent = on_lent,
+	.on_refused = on_refused,
+	.on_welcome = on_welcome,
+	.on_bytes = relay_bytes,
+	.on_ready = relay_ready,
+	.on_deallocated = relay_deallocated,
+	.on_retry = relay_retry,
+	.on_writable = relay_writable,
+	.on_lost = on_lost,
+	.on_expelled = on_refused,
+	.tell_who = tell_who,
+};
+
+const struct client *client_of_borrower(const struct borrower *borrower)
+{
+	return borrower->ops == &client_borrower_ops ? CLIENT_OF(borrower, borrower) : NULL;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Gives a client its cancel key: random bytes which no other client has, and in them, with
+ * peers, the id of this instance.
+ */
+#include "pgweir/auth/digest.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* Random bytes from the store. */
+static void draw(struct clients *clients, void *out, size_t count)
+{
+	if (clients->random_left < count) {
+		digest_random(clients->random, sizeof(clients->random));
+		clients->random_left = sizeof(clients->random);
+	}
+	clients->random_left -= count;
+	memcpy(out, clients->random + clients->random_left, count);
+	explicit_bzero(clients->random + clients->random_left, count);
+}
+
+bool client_key_give(struct client *client)
+{
+	struct clients *clients = client->clients;
+	bool is_long = startup_agreed(client->login->minor) == PROTOCOL_3_2;
+	unsigned char drawn[CANCEL_KEY_LONG_SIZE];
+	struct bytes key = bytes_of(drawn, is_long ? CANCEL_KEY_LONG_SIZE : CANCEL_KEY_SIZE);
+	bool is_added;
+
+	do {
+		draw(clients, drawn, key.count);
+		drawn[0] &= 0x7f;
+		if (clients->config->peer_id)
+			cancel_key_sign(drawn, clients->config->peer_id);
+	} while (cancel_keys_find(&clients->keys, key));
+	is_added = cancel_keys_add(&clients->keys, client, key);
+	explicit_bzero(drawn, sizeof(drawn));
+	if (!is_added)
+		client_refuse(client, ERR_MEMORY, "out of memory");
+	return is_added;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client's batches and transactions, and the server that it is lent for them.
+ *
+ * In transaction mode a server is given back at the end of each transaction, as soon as neither
+ * side owes the other anything.
+ */
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/message.h"
+
+#include "../statements/sql_priv.h"
+#include "late_begin_priv.h"
+#include "relay_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static usec_t now_of(const struct client *client) { return loop_now(client->clients->with.loop); }
+
+/* ---- batches and transactions ---- */
+
+void relay_begin_batch(struct client *client)
+{
+	struct stats *stats = &client->borrower.pool->stats;
+
+	if (client->request_at)
+		return;
+	client->request_at = now_of(client);
+	client->borrower.waited = 0;
+	stats->query_count++;
+	if (client->xact_at)
+		return;
+	client->xact_at = client->request_at;
+	stats->xact_count++;
+}
+
+void relay_end_batch(struct client *client, char status)
+{
+	struct stats *stats = &client->borrower.pool->stats;
+
+	if (client->request_at)
+		stats->query_time += (uint64_t)(now_of(client) - client->request_at);
+	if (client->request_at && (client->slow || client->clients->config->log_min_duration))
+		slow_end(client, now_of(client) - client->request_at, status != 'I');
+	client->request_at = 0;
+	if (status != 'I' || !client->xact_at)
+		return;
+	stats->xact_time += (uint64_t)(now_of(client) - client->xact_at);
+	client->xact_at = 0;
+}
+
+/* ---- getting a server, giving it back ---- */
+
+/*
+ * After RESET or DISCARD ALL a session has again what it was started with: the client's
+ * parameters are those of its startup packet again, where nothing has been set since. A
+ * function of its own: its array takes 8 KB of the stack, and hardly any transaction needs it.
+ */
+__attribute__((noinline)) static void restore_startup_params(struct client *client)
+{
+	struct params_pair again[PARAMS_NAMES_MAX];
+	struct params_seek seek = { 0 };
+	const char *at = NULL, *name, *value, *now;
+	size_t count = 0;
+
+	while (params_next(client->startup, &at, &name, &value)) {
+		if (!params_seek(client->params, &seek, name, &now) || *now == '\001')
+			again[count++] = (struct params_pair){ name, value };
+	}
+	params_change_all(client->clients->with.params, &client->params, again, count);
+}
+
+void relay_take_params(struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	if (client->params != server->params) {
+		const struct params *old = client->params;
+
+		client->params = params_hold(server->params);
+		params_release(client->clients->with.params, &old);
+	}
+	if (server->is_rest_unknown)
+		restore_startup_params(client);
+}
+
+/* Without a server: handles what has come in the meantime. */
+static void read_on_without(struct client *client)
+{
+	if (stream_unsent(&client->stream)) {
+		stream_want(&client->stream, WANT_NOTHING); /* on_flushed() reads on */
+		return;
+	}
+	client_read_on(client);
+	drain_look(client);
+}
+
+static void go_idle(struct client *client)
+{
+	client_enter(client, CLIENT_IDLE);
+	client_idle_begin(client);
+	read_on_without(client);
+}
+
+bool relay_give_back(struct client *client)
+{
+	struct server *server = client->borrower.server;
+
+	if (client->frame_left || !server->is_ready || server->status != 'I' ||
+	    server->is_mid_response || stream_unsent(&server->stream))
+		return false;
+	if (!ledger_is_certain(&server->ledger)) {
+		server_make_certain(server);
+		return false;
+	}
+	relay_take_params(client);
+	unnamed_away(client);
+	sql_leave(client);
+	pool_return(&client->borrower);
+	go_idle(client);
+	return true;
+}
+
+bool relay_get_server(struct client *client)
+{
+	struct borrower *borrower = &client->borrower;
+	struct err err;
+
+	relay_begin_batch(client);
+	if (pool_take(borrower)) {
+		timer_clear(&client->timer);
+		if (pool_prepare(borrower, client->params, true)) {
+			client_enter(client, CLIENT_ACTIVE);
+			server_begin_query(borrower->server, client->request_at, client->xact_at);
+			return true;
+		}
+		client_enter(client, CLIENT_PREPARING);
+		stream_want(&client->stream, WANT_END);
+		return false;
+	}
+	client_hurry(client);
+	if (!pool_ask(borrower, &err)) {
+		client_turn_away(client, &err);
+		return false;
+	}
+	client_enter(client, CLIENT_WAITING);
+	client->was_notified = false;
+	client_wait_begin(client);
+	stream_want(&client->stream, WANT_END);
+	return false;
+}
+
+/* ---- waiting for one ---- */
+
+void relay_cancel_waiting(struct client *client)
+{
+	struct bytes in = stream_kept(&client->stream);
+	struct buf out = { 0 };
+	struct frame frame;
+	struct err err;
+	bool is_sent;
+
+	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
+		return; /* it waits, so a whole header is there */
+	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
+	message_err(&out, "ERROR", &err);
+	if (frame.type == 'Q' || frame.type == 'F')
+		message_ready(&out, client->late ? 'E' : 'I');
+	else
+		client->is_skipping = true;
+	pool_give_up(&client->borrower);
+	relay_end_batch(client, client->late ? 'E' : 'I');
+	is_sent = client_send(client, buf_bytes(&out));
+	buf_free(&out);
+	if (!is_sent)
+		return;
+	if (!client->is_skipping) {
+		client->frame_left = frame.length;
+		client->forwards_rest = false;
+	}
+	if (!client->late) {
+		go_idle(client);
+		return;
+	}
+	late_begin_fail(client);
+	read_on_without(client);
+}
