@@ -17,7 +17,7 @@ README = (TOP / "README.md").read_text(encoding="utf-8")
 PROSE = " ".join(README.split())
 CPU = ("bsc-64", "CPU us/transaction")
 MEMORY = ("idle-memory", "bytes/client, after a query")
-SPEED = ("late-begin-64", "transactions/s")
+SPEED = ("late-begin-16", "transactions/s")
 
 
 def file_in_readme(path):
