@@ -47,9 +47,7 @@ static bool is_at_rest(const struct client *client)
 
 	if (client->request_at || client->xact_at || client->frame_left || client->is_skipping)
 		return false;
-	if (client->state == CLIENT_ACTIVE &&
-	    (!server->is_ready || server->status != 'I' || server->is_mid_response ||
-	     stream_unsent(&server->stream)))
+	if (client->state == CLIENT_ACTIVE && server_rest(server) != REST_FULL)
 		return false;
 	return (client->state == CLIENT_IDLE || client->state == CLIENT_ACTIVE) &&
 	       !stream_unsent(&client->stream) && !stream_kept(&client->stream).count &&

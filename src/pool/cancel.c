@@ -283,7 +283,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	struct server *server = target->server;
 	struct cancel *cancel;
 
-	if (!server || (server->is_ready && server->status == 'I')) {
+	if (!server || server_is_between_transactions(server)) {
 		err_set(err, ERR_STATE, "cancel request for idle client");
 		return NULL;
 	}

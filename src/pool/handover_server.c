@@ -29,13 +29,8 @@ bool server_may_leave(const struct server *server)
 	                (server->state == SERVER_LENT && server->borrower);
 
 	return is_there && is_plain(&server->stream) && server->replication == REPLICATION_NONE &&
-	       server->errand == ERRAND_NONE && server->is_ready && !server->login &&
-	       !server->frame_left && !stream_kept(&server->stream).count &&
-	       !stream_unsent(&server->stream) && ledger_is_at_rest(&server->ledger) &&
-	       !server->is_mid_response && !server->is_mid_request && !server->got_fatal &&
-	       !server->cancel_count && !server->pool->cancel_waiting_count &&
-	       !server->replay.is_failed && !server->replacement.count &&
-	       !server->free_task.is_waiting;
+	       !server->login && server_has_nothing_pending(server) && !server->cancel_count &&
+	       !server->pool->cancel_waiting_count;
 }
 
 /* Where a server of this pool goes, in words that are compared. */

@@ -65,9 +65,8 @@ void pool_leave(struct borrower *borrower)
 		return;
 	pool_give_up(borrower);
 	if (server) {
-		bool is_whole = server->is_ready && server->status == 'I' &&
-		                server->errand == ERRAND_NONE && !borrower->is_mid_message &&
-		                stream_unsent(&server->stream) == 0;
+		bool is_whole =
+		    server_rest(server) >= REST_MID_RESPONSE && !borrower->is_mid_message;
 
 		if (is_whole && server->replication == REPLICATION_NONE) {
 			pool_return(borrower);
@@ -363,7 +362,7 @@ static void part(struct borrower *borrower, struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	assert(server->is_ready && server->status == 'I' && ledger_is_empty(&server->ledger));
+	assert(server_is_between_transactions(server) && ledger_is_empty(&server->ledger));
 	borrower->server = NULL;
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;

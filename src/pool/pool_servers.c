@@ -371,7 +371,7 @@ static bool closes_fast(const struct pool *pool)
 
 static void fast_close(struct server *server, const char *reason)
 {
-	if (server->is_ready && server->status == 'I' && server->errand == ERRAND_NONE)
+	if (server_is_between_transactions(server))
 		close_by_admin(server, reason);
 }
 

@@ -18,13 +18,6 @@ static bool is_logging_in(const struct server *server)
 	return server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
 }
 
-bool server_is_quiescent(const struct server *server)
-{
-	return stream_is_halted(&server->stream) &&
-	       (server->stream.tls ||
-	        (server->frame_left == 0 && stream_unsent(&server->stream) == 0));
-}
-
 void pools_suspend(struct pools *pools, const char *by)
 {
 	pools->hold.since = loop_now(pools->with.loop);

@@ -108,7 +108,7 @@ static void settle(struct ledger_change *change, bool is_done)
 	    (struct late_begin *)((char *)change - offsetof(struct late_begin, change));
 
 	if (is_done)
-		late->server->status = 'T'; /* no ReadyForQuery says so */
+		server_set_in_transaction(late->server);
 	slab_put(&late->clients->late_slab, late);
 }
 

@@ -55,7 +55,7 @@ static bool send_batch(struct client *client, struct batch *batch)
 		batch_send(batch);
 	else
 		send_whole(server, batch);
-	server->is_mid_request = client->frame_left && client->forwards_rest;
+	server_set_mid_request(server, client->frame_left && client->forwards_rest);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
 		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
 	return client->state == CLIENT_ACTIVE;
@@ -177,7 +177,7 @@ static bool restart_session(struct client *client)
 	struct borrower *borrower = &client->borrower;
 
 	relay_take_params(client);
-	borrower->server->is_rest_unknown = false;
+	server_settle_rest(borrower->server);
 	if (pool_prepare(borrower, client->params, false))
 		return true;
 	client_enter(client, CLIENT_PREPARING);

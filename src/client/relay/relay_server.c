@@ -105,8 +105,7 @@ bool relay_give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
 
-	if (client->frame_left || !server->is_ready || server->status != 'I' ||
-	    server->is_mid_response || stream_unsent(&server->stream))
+	if (client->frame_left || server_rest(server) != REST_FULL)
 		return false;
 	if (!ledger_is_certain(&server->ledger)) {
 		server_make_certain(server);

@@ -41,9 +41,30 @@ const char *server_state_name(enum server_state state) { return steps[state].sho
 
 const char *server_work(const struct server *server)
 {
-	if (!server->is_ready)
+	switch (server_rest(server)) {
+	case REST_WORKING:
 		return "running";
-	return server->status == 'I' ? "idle" : "idle in transaction";
+	case REST_IN_TRANSACTION:
+		return "idle in transaction";
+	default:
+		return "idle";
+	}
+}
+
+bool server_is_quiescent(const struct server *server)
+{
+	return stream_is_halted(&server->stream) &&
+	       (server->stream.tls ||
+	        (server->frame_left == 0 && stream_unsent(&server->stream) == 0));
+}
+
+bool server_has_nothing_pending(const struct server *server)
+{
+	return server_rest(server) != REST_WORKING && ledger_is_at_rest(&server->ledger) &&
+	       !server->frame_left && !stream_kept(&server->stream).count &&
+	       !stream_unsent(&server->stream) && !server->is_mid_response &&
+	       !server->is_mid_request && !server->got_fatal && !server->replay.is_failed &&
+	       !server->replacement.count && !server->free_task.is_waiting;
 }
 
 /* Each state has its own clock. */

@@ -271,6 +271,53 @@ void server_make_certain(struct server *server);
 /* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
 bool server_answer(struct server *server);
 
+/*
+ * How far a server is from rest, where another borrower may get it. Each value means that what
+ * the values before it stand for is over.
+ */
+enum server_rest {
+	REST_WORKING,        /* a request, or a query of our own, is not answered in full */
+	REST_IN_TRANSACTION, /* all is answered, in a transaction that goes on */
+	REST_UNSENT,         /* between two transactions; some bytes are still to be sent to it */
+	REST_MID_RESPONSE,   /* the borrower has a part of a frame that answers nothing */
+	REST_FULL            /* between two transactions, and nothing is half sent or half read */
+};
+
+static inline enum server_rest server_rest(const struct server *server)
+{
+	if (!server->is_ready || server->errand != ERRAND_NONE)
+		return REST_WORKING;
+	if (server->status != 'I')
+		return REST_IN_TRANSACTION;
+	if (stream_unsent(&server->stream))
+		return REST_UNSENT;
+	return server->is_mid_response ? REST_MID_RESPONSE : REST_FULL;
+}
+
+/* Whether it is between two transactions, as far as PostgreSQL is concerned. */
+static inline bool server_is_between_transactions(const struct server *server)
+{
+	return server_rest(server) > REST_IN_TRANSACTION;
+}
+
+/*
+ * Whether its socket and what is known of the session are all that there is of it, so that
+ * another process could go on with it. It may be in a transaction.
+ */
+bool server_has_nothing_pending(const struct server *server);
+
+/* Whether only a part of the borrower's last frame has been sent. */
+static inline void server_set_mid_request(struct server *server, bool is_mid_request)
+{
+	server->is_mid_request = is_mid_request;
+}
+
+/* A BEGIN of the borrower's has been answered before it was sent: no ReadyForQuery says so. */
+static inline void server_set_in_transaction(struct server *server) { server->status = 'T'; }
+
+/* The borrower has dealt with the parameters that a RESET left unknown. */
+static inline void server_settle_rest(struct server *server) { server->is_rest_unknown = false; }
+
 static inline bool server_can_take(const struct server *server)
 {
 	return stream_unsent(&server->stream) == 0 && !ledger_is_full(&server->ledger);
