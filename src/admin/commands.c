@@ -328,14 +328,7 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 		        "the Unix socket");
 		return OUTCOME_FAILED;
 	}
-	if (strtoul(version, NULL, 10) != HANDOVER_VERSION) {
-		err_set(err, ERR_UNSUPPORTED,
-		        "it hands over by version %d, and was asked for version %s: stop it, then "
-		        "start the other",
-		        HANDOVER_VERSION, *version ? version : "(none)");
-		return OUTCOME_FAILED;
-	}
-	if (!with->may_hand_over(with->arg, err))
+	if (!with->may_hand_over(with->arg, version, err))
 		return OUTCOME_FAILED;
 	with->hand_over(with->arg, client_console_detach(session->client));
 	return OUTCOME_OVER;

@@ -65,8 +65,11 @@ struct daemon {
 /* Ends it in one way or the other, as the console's SHUTDOWN does. */
 void daemon_stop(struct daemon *daemon, enum shutdown_kind kind);
 
-/* Another process takes over, and is heard on that socket. handover.c */
-bool handover_may_start(const struct daemon *daemon, struct err *err);
+/*
+ * Another process wants to take over by this version of hand-overs; and it does, and is heard
+ * on that socket. handover.c
+ */
+bool handover_may_start(const struct daemon *daemon, const char *version, struct err *err);
 void handover_start(struct daemon *daemon, int fd);
 void handover_free(struct handover **handover);
 

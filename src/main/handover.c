@@ -22,6 +22,7 @@
 #include "pgweir/main/pidfile.h"
 
 #include "daemon_priv.h"
+#include "handover_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -304,13 +305,16 @@ static bool send_hello(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 	struct channel *channel = &handover->channel;
+	struct hello_record hello = {
+		.pid = (uint64_t)getpid(),
+		.version = VERSION_OWN,
+		.is_given = listener_is_given(daemon->listener),
+	};
 	struct buf record = { 0 };
 	struct address address;
 	int fd;
 
-	record_add_number(&record, 'p', (uint64_t)getpid());
-	record_add_text(&record, 'v', VERSION_OWN);
-	record_add_number(&record, 'g', listener_is_given(daemon->listener));
+	record_write(&record, &hello_record_table, &hello);
 	channel_send_record(channel, HANDOVER_HELLO, &record, -1);
 	buf_free(&record);
 	for (size_t i = 0; (fd = listener_fd(daemon->listener, i, &address)) >= 0; i++)
@@ -337,8 +341,17 @@ void handover_start(struct daemon *daemon, int fd)
 		go_on(handover);
 }
 
-bool handover_may_start(const struct daemon *daemon, struct err *err)
+bool handover_may_start(const struct daemon *daemon, const char *version, struct err *err)
 {
+	char own[HANDOVER_VERSION_SIZE];
+
+	if (!handover_version_is(version)) {
+		handover_version(own, sizeof(own));
+		return err_set(err, ERR_UNSUPPORTED,
+		               "it hands over by version %s, and was asked for version %s: stop "
+		               "it, then start the other",
+		               own, *version ? version : "(none)");
+	}
 	if (daemon->handover)
 		return err_set(err, ERR_STATE, "another process is taking over already");
 	if (daemon->clients->is_shutting_down)

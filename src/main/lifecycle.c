@@ -471,7 +471,10 @@ static void suspend(void *arg, const char *by) { daemon_suspend(arg, by); }
 
 static void go_on(void *arg) { daemon_go_on(arg); }
 
-static bool may_hand_over(void *arg, struct err *err) { return handover_may_start(arg, err); }
+static bool may_hand_over(void *arg, const char *version, struct err *err)
+{
+	return handover_may_start(arg, version, err);
+}
 
 static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
 

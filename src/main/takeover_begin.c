@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "pgweir/net/channel.h"
-#include "pgweir/base/record.h"
 #include "pgweir/main/takeover.h"
 #include "pgweir/net/address.h"
 #include "pgweir/pgwire/fields.h"
+
+#include "handover_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -43,11 +44,11 @@ static bool is_somebody_there(const char *path)
 static bool take_hello(struct takeover *takeover, struct bytes body, struct err *err)
 {
 	struct record record = { .rest = body };
-	char version[128];
+	struct hello_record hello;
 
-	takeover->pid = (pid_t)record_number(&record, 'p');
-	record_text(&record, 'v', version, sizeof(version));
-	takeover->is_given = record_flag(&record, 'g');
+	record_read(&record, &hello_record_table, &hello);
+	takeover->pid = (pid_t)hello.pid;
+	takeover->is_given = hello.is_given;
 	return record_is_whole(&record) ||
 	       err_set(err, ERR_PROTOCOL, "the running process does not say who it is");
 }
@@ -105,13 +106,14 @@ static bool take_answers(struct takeover *takeover, struct err *err)
 static bool ask_for_it(struct takeover *takeover, const char *path, struct err *err)
 {
 	struct ask_whom whom = { .owner = geteuid(), .is_strict = true };
-	char command[32];
+	char command[64], version[HANDOVER_VERSION_SIZE];
 	struct ask ask;
 
 	snprintf(whom.path, sizeof(whom.path), "%s", path);
 	if (!ask_open(&ask, &whom, err))
 		return false;
-	snprintf(command, sizeof(command), "TAKEOVER %d", HANDOVER_VERSION);
+	handover_version(version, sizeof(version));
+	snprintf(command, sizeof(command), "TAKEOVER %s", version);
 	if (!ask_say(&ask, command, err)) {
 		ask_close(&ask);
 		return false;

@@ -58,9 +58,10 @@ struct console_with {
 	void (*go_on)(void *arg);
 	/*
 	 * Another process may take over: it has that socket from now on, which nobody watches.
-	 * may_hand_over: false with *err, and hand_over is not called.
+	 * may_hand_over: false with *err, and hand_over is not called. version: as TAKEOVER
+	 * has it.
 	 */
-	bool (*may_hand_over)(void *arg, struct err *err);
+	bool (*may_hand_over)(void *arg, const char *version, struct err *err);
 	void (*hand_over)(void *arg, int fd);
 	/* DRAIN, with its limit (see drain_begin()), and its end: nothing, if there is none. */
 	void (*drain)(void *arg, usec_t limit);

@@ -27,9 +27,6 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 
-/* Both must have the same. To be counted up whenever a record changes. */
-#define HANDOVER_VERSION 3
-
 /* Bytes of one message at most. */
 #define CHANNEL_MESSAGE_MAX ((uint32_t)640 * 1024 * 1024)
 

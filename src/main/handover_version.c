@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The version of a hand-over.
+ *
+ * Hard here: release 0.1.0 counted its versions by hand, and reads what it is asked for as a
+ * number. So a hash never begins with a digit, and 0.1.0 refuses it as version 0.
+ */
+#include "handover_priv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/client/handover.h"
+
+#include "pgweir/base/banned.h"
+
+/* Of the messages of net/channel.h and their order: counted up when these change. */
+#define CHANNEL_VERSION 1
+
+/* The hashes that releases have called by a number. Nothing is ever taken out. */
+static const struct {
+	uint64_t hash;
+	const char *name;
+} released[] = {
+	{ UINT64_C(0x2c82896d066331f9), "3" }, /* 0.1.0 */
+};
+
+static const struct record_field hello_fields[] = {
+	RECORD_FIELD('p', struct hello_record, pid),
+	RECORD_FIELD('v', struct hello_record, version),
+	RECORD_FIELD('g', struct hello_record, is_given),
+};
+
+const struct record_table hello_record_table = RECORD_TABLE("hello", hello_fields, NULL);
+
+static uint64_t version_hash(void)
+{
+	return handover_clients_hash(record_hash(CHANNEL_VERSION, &hello_record_table));
+}
+
+/* NULL: no release had it. */
+static const char *release_name(uint64_t hash)
+{
+	for (size_t i = 0; i < sizeof(released) / sizeof(released[0]); i++) {
+		if (released[i].hash == hash)
+			return released[i].name;
+	}
+	return NULL;
+}
+
+static void hash_name(uint64_t hash, char *out, size_t size)
+{
+	snprintf(out, size, "r%016" PRIx64, hash);
+}
+
+void handover_version(char *out, size_t size)
+{
+	uint64_t hash = version_hash();
+	const char *name = release_name(hash);
+
+	if (name)
+		snprintf(out, size, "%s", name);
+	else
+		hash_name(hash, out, size);
+}
+
+bool handover_version_is(const char *word)
+{
+	uint64_t hash = version_hash();
+	const char *name = release_name(hash);
+	char own[HANDOVER_VERSION_SIZE];
+
+	hash_name(hash, own, sizeof(own));
+	return strcmp(word, own) == 0 || (name && strcmp(word, name) == 0);
+}
