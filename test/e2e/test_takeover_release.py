@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: ISC
+"""-R between the last release and this program, in both directions: nobody loses anything.
+
+What is handed over is in records, and both sides must have the same tables of them: see
+src/main/handover_version.c. test_takeover.py has all the rest.
+"""
+
+import os
+import shutil
+
+import pytest
+
+from .kit import release
+from .kit.wait import wait_until
+from .kit.wire import bind, describe, execute, message, parse, query, sync
+from .test_takeover import SLEEP, Load, refused, wait_asleep
+
+LAST = "0.1.0"
+
+
+@pytest.fixture(scope="session")
+def last_release(account, place):
+    """The last release's program, where the unprivileged user can run it."""
+    try:
+        path = release.release_binary(LAST)
+    except release.Absent as absent:
+        pytest.skip(str(absent))
+    return account.own(shutil.copy(path, os.path.join(place, f"pgweir-{LAST}")), 0o755)
+
+
+@pytest.fixture(params=("upgrade", "downgrade"))
+def move(request, make_pgweir, binary, last_release):
+    """Starts the one program; its `move` has the other one take over, and returns the old process."""
+    first, second = (last_release, binary) if request.param == "upgrade" else (binary, last_release)
+
+    def start(**settings):
+        weir = make_pgweir(pool_mode="transaction", **settings)
+        weir.binary = first
+        weir.start()
+        weir.move = lambda: weir.take_over(binary=second)
+        return weir
+
+    return start
+
+
+def version_of(weir, binary):
+    return weir.run("--version", binary=binary).stdout
+
+
+def test_these_are_two_programs(pgweir, binary, last_release):
+    weir = pgweir()
+    assert os.path.getsize(binary) != os.path.getsize(last_release)
+    assert LAST in version_of(weir, last_release)
+
+
+def test_idle_clients_and_servers(move):
+    weir = move(default_pool_size=5)
+    clients = [weir.client() for _ in range(5)]
+    backend = clients[0].value("SELECT pg_backend_pid()")
+    assert weir.move().wait(15) == 0
+    assert [client.value("SELECT 7") for client in clients] == ["7"] * 5
+    assert clients[0].value("SELECT pg_backend_pid()") == backend
+    assert weir.client().value("SELECT 8") == "8"
+
+
+def test_transactions_and_who_waits_for_them(move):
+    weir = move(default_pool_size=1)
+    holder, first, second = weir.client(), weir.client(), weir.client()
+    holder.query("BEGIN")
+    holder.query("DECLARE c CURSOR FOR SELECT generate_series(1, 5)")
+    holder.query("FETCH 2 FROM c")
+    first.send(query("SELECT 'first', clock_timestamp()"))
+    weir.wait_pool(cl_waiting=1)
+    second.send(query("SELECT 'second', clock_timestamp()"))
+    weir.wait_pool(cl_waiting=2)
+    weir.disconnect_console()
+    assert weir.move().wait(15) == 0
+    weir.wait_pool(cl_waiting=2)
+    assert holder.query("FETCH 2 FROM c").rows == [["3"], ["4"]]
+    assert holder.query("COMMIT").status == "I"
+    answers = [first.read_result().rows[0], second.read_result().rows[0]]
+    assert [answer[0] for answer in answers] == ["first", "second"]
+    assert answers[0][1] < answers[1][1]
+
+
+def test_statements_of_all_sorts(move):
+    weir = move(default_pool_size=2)
+    client, other, sql = weir.client(timezone="Asia/Tokyo"), weir.client(), weir.client()
+    client.query("SET application_name = 'kept'")
+    client.ask(parse("SELECT $1::int + 1", "plus"), sync())
+    other.ask(parse("SELECT $1::int + 1", "same"), sync())
+    client.ask(parse("SELECT 'unnamed', $1::text"), describe("S"), sync())
+    sql.query("PREPARE p AS SELECT 6")
+    sql.ask(parse("EXECUTE p"), sync())
+    assert weir.move().wait(15) == 0
+    assert client.ask(bind(["a"]), execute(), sync()).rows == [["unnamed", "a"]]
+    assert client.ask(bind(["4"], "plus"), execute(), sync()).rows == [["5"]]
+    assert other.ask(bind(["5"], "same"), execute(), sync()).rows == [["6"]]
+    assert client.value("SHOW application_name") == "kept"
+    assert client.value("SHOW TimeZone") == "Asia/Tokyo"
+    assert client.ask(parse("SELECT 1", "plus"), sync()).error["C"] == "42P05"
+    assert sql.ask(bind([]), execute(), sync()).rows == [["6"]]
+    assert sql.query("EXECUTE p").rows == [["6"]]
+
+
+def test_who_is_at_work_follows(move, postgres):
+    """A statement that runs, a COPY and half a message stay until they are over."""
+    weir = move(default_pool_size=5)
+    sleeper, copier, half = weir.client(), weir.client(), weir.client()
+    copier.query("BEGIN")
+    copier.query("CREATE TEMP TABLE t (a int)")
+    copier.send(query("COPY t FROM STDIN"))
+    copier.expect("G")
+    whole = query("SELECT 'whole'")
+    half.send(whole[:8])
+    weir.wait_pool(sv_active=2)
+    weir.disconnect_console()
+    sleeper.send(query(SLEEP))
+    wait_asleep(postgres)
+    old = weir.move()
+    half.send(whole[8:])
+    assert half.read_result().rows == [["whole"]]
+    copier.send(message("d", b"1\n2\n"), message("c"))
+    assert copier.read_result().tags == ["COPY 2"]
+    assert copier.value("SELECT count(*) FROM t") == "2"
+    assert copier.query("COMMIT").status == "I"
+    assert old.poll() is None
+    postgres.value("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE query = %s",
+                   SLEEP)
+    assert sleeper.read_result().error["C"] == "57014"
+    assert old.wait(15) == 0
+    assert [one.value("SELECT 3") for one in (sleeper, copier, half)] == ["3"] * 3
+
+
+def test_what_is_counted_set_and_learnt(move):
+    weir = move(auth_type="scram-sha-256", default_pool_size=2)
+    client = weir.client("scram_user", "app", password="scram secret")
+    other = weir.client("scram_user", "app", password="scram secret")
+    for _ in range(10):
+        client.query("SELECT 1")
+    weir.admin("PAUSE app2")
+    weir.admin("DISABLE app3")
+
+    def counted():
+        rows = {row["database"]: row for row in weir.admin("SHOW STATS")}
+        return {name: value for name, value in rows["app"].items() if name.startswith("total_")}
+
+    before, ids = counted(), [row["id"] for row in weir.admin("SHOW CLIENTS")
+                              if row["database"] == "app"]
+    weir.disconnect_console()
+    client.query("BEGIN")
+    assert weir.move().wait(15) == 0
+    assert other.value("SELECT 1") == "1"  # by a second server, entered with the keys shown before
+    client.query("COMMIT")
+    after = counted()
+    assert after["total_query_count"] == before["total_query_count"] + 3
+    assert after["total_client_login_count"] == before["total_client_login_count"]
+    assert [row["id"] for row in weir.admin("SHOW CLIENTS") if row["database"] == "app"] == ids
+    rows = {row["name"]: row for row in weir.admin("SHOW DATABASES")}
+    assert (rows["app2"]["paused"], rows["app3"]["disabled"], rows["app"]["paused"]) == (1, 1, 0)
+
+
+def test_there_and_back_under_load(make_pgweir, binary, last_release):
+    weir = make_pgweir(pool_mode="transaction", default_pool_size=8, query_wait_timeout=60)
+    weir.binary = last_release
+    weir.start()
+    load = Load(weir, 40)
+    try:
+        load.wait_round()
+        for program in (binary, last_release, binary):
+            old = weir.take_over(binary=program)
+            load.wait_round()
+            assert old.wait(15) == 0
+    finally:
+        load.stop()
+    wait_until(lambda: "the take-over is complete" in weir.log)
+
+
+def test_the_last_release_refuses_another_format(make_pgweir, last_release):
+    """A version is never taken for a number that it is not, also if it has digits in it."""
+    weir = make_pgweir()
+    weir.binary = last_release
+    weir.start()
+    client = weir.client()
+    assert refused(weir, "TAKEOVER r3333333333333333") == \
+        ("it hands over by version 3, and was asked for version r3333333333333333: stop it, then "
+         "start the other")
+    assert client.value("SELECT 1") == "1"
