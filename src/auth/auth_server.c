@@ -75,14 +75,14 @@ enum auth_server_result auth_server_accept(struct auth_server *entry)
 
 /* ---- a life ---- */
 
-static bool is_outside(enum auth_server_method method)
+static const struct auth_method_row *row_of(enum auth_method method)
 {
-	return method == AUTH_METHOD_PAM || method == AUTH_METHOD_LDAP;
+	return &auth_methods[method];
 }
 
 static const char *doom_of(const struct auth_server_who *who)
 {
-	if (is_outside(who->method))
+	if (row_of(who->method)->is_outside)
 		return NULL;
 	if (!who->secret)
 		return "no such user";
@@ -100,11 +100,11 @@ static void on_outside(void *arg)
 
 static bool make_outside(struct auth_server *entry, const struct auth_server_who *who)
 {
-	if (!is_outside(who->method))
+	if (!row_of(who->method)->is_outside)
 		return true;
 	entry->deadline = who->deadline;
 	entry->outside = outside_new(&(struct outside_who){
-	    .method = who->method == AUTH_METHOD_PAM ? OUTSIDE_PAM : OUTSIDE_LDAP,
+	    .method = who->method,
 	    .user = who->user,
 	    .options = who->options,
 	    .host = who->host,
@@ -140,10 +140,10 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 	return entry;
 }
 
-static bool asks_for_secret(enum auth_server_method method)
+/* Whether what the client answers is compared with a secret of ours. */
+static bool compares_secret(enum auth_method method)
 {
-	return method == AUTH_METHOD_PLAIN || method == AUTH_METHOD_MD5 ||
-	       method == AUTH_METHOD_SCRAM;
+	return row_of(method)->question != AUTH_ASKS_NOTHING && !row_of(method)->is_outside;
 }
 
 struct auth_server *auth_server_new(const struct auth_server_who *who)
@@ -152,7 +152,9 @@ struct auth_server *auth_server_new(const struct auth_server_who *who)
 	struct auth_server *entry = NULL;
 	struct buf mock = { 0 };
 
-	if (!doom_of(who) || !asks_for_secret(who->method))
+	/* These two only say that another method counts, or none. */
+	assert(who->method != AUTH_METHOD_HBA && who->method != AUTH_METHOD_REJECT);
+	if (!doom_of(who) || !compares_secret(who->method))
 		return make(who, secret);
 	if (mock_secret(who->verifiers, who->users, who->user, &mock))
 		entry = make(who, buf_text(&mock));
@@ -180,27 +182,20 @@ const char *auth_server_reason(const struct auth_server *entry) { return entry->
 
 const char *auth_server_method_name(const struct auth_server *entry)
 {
-	static const char *const names[] = {
-		[AUTH_METHOD_TRUST] = "trust",         [AUTH_METHOD_ANY] = "any",
-		[AUTH_METHOD_PLAIN] = "plain",         [AUTH_METHOD_MD5] = "md5",
-		[AUTH_METHOD_SCRAM] = "scram-sha-256", [AUTH_METHOD_PEER] = "peer",
-		[AUTH_METHOD_CERT] = "cert",           [AUTH_METHOD_PAM] = "pam",
-		[AUTH_METHOD_LDAP] = "ldap",
-	};
-
-	return names[entry->method];
+	return row_of(entry->method)->name;
 }
 
 /* ---- the first word ---- */
 
-/* Somebody else has looked at who it is. */
-static enum auth_server_result judge_proven(struct auth_server *entry, const char *words,
-                                            struct err *err)
+/* It is asked for nothing: it is known, and vouched for if its method has a voucher. */
+static enum auth_server_result judge_unasked(struct auth_server *entry, struct err *err)
 {
-	if (!entry->is_known)
-		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, words, entry->doom);
-	if (!entry->is_proven)
-		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, words,
+	const struct auth_method_row *row = row_of(entry->method);
+
+	if (!entry->is_known && !row->takes_anybody)
+		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, row->refusal, entry->doom);
+	if (!entry->is_proven && row->voucher != AUTH_NO_VOUCHER)
+		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, row->refusal,
 		                          "the name is not this user's");
 	return auth_server_accept(entry);
 }
@@ -208,30 +203,21 @@ static enum auth_server_result judge_proven(struct auth_server *entry, const cha
 enum auth_server_result auth_server_start(struct auth_server *entry, struct buf *out,
                                           struct err *err)
 {
-	switch (entry->method) {
-	case AUTH_METHOD_ANY:
-		return auth_server_accept(entry);
-	case AUTH_METHOD_TRUST:
-		if (!entry->is_known)
-			return auth_server_refuse(entry, err, ERR_NOT_ALLOWED,
-			                          "\"trust\" authentication failed", entry->doom);
-		return auth_server_accept(entry);
-	case AUTH_METHOD_PEER:
-		return judge_proven(entry, "unix socket login rejected", err);
-	case AUTH_METHOD_CERT:
-		return judge_proven(entry, "certificate authentication failed", err);
-	case AUTH_METHOD_PLAIN:
-	case AUTH_METHOD_PAM:
-	case AUTH_METHOD_LDAP:
+	switch (row_of(entry->method)->question) {
+	case AUTH_ASKS_NOTHING:
+		return judge_unasked(entry, err);
+	case AUTH_ASKS_PASSWORD:
 		message_auth_cleartext(out);
 		auth_server_enter(entry, STATE_PASSWORD);
 		return AUTH_SERVER_MORE;
-	case AUTH_METHOD_MD5:
-		return entry->secret.kind == SECRET_SCRAM ? auth_server_ask_sasl(entry, out)
-		                                          : auth_server_ask_md5(entry, out, err);
-	default:
-		return auth_server_ask_sasl(entry, out);
+	case AUTH_ASKS_MD5:
+		if (entry->secret.kind != SECRET_SCRAM)
+			return auth_server_ask_md5(entry, out, err);
+		break;
+	case AUTH_ASKS_SCRAM:
+		break;
 	}
+	return auth_server_ask_sasl(entry, out);
 }
 
 enum auth_server_result auth_server_answer(struct auth_server *entry, struct bytes body,

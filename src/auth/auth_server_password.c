@@ -37,12 +37,9 @@ static enum auth_server_result ask_outside(struct auth_server *entry, struct err
 
 enum auth_server_result auth_server_check_outside(struct auth_server *entry, struct err *err)
 {
-	const char *words = entry->method == AUTH_METHOD_PAM ? "PAM authentication failed"
-	                                                     : "LDAP authentication failed";
-
 	if (outside_answer(entry->outside) == OUTSIDE_YES)
 		return auth_server_accept(entry);
-	return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, words,
+	return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, auth_methods[entry->method].refusal,
 	                          outside_reason(entry->outside));
 }
 

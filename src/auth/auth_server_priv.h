@@ -25,7 +25,7 @@ enum auth_server_state {
 
 struct auth_server {
 	enum auth_server_state state;
-	enum auth_server_method method;
+	enum auth_method method;
 	struct verifiers *verifiers;
 	void (*on_work)(void *arg);
 	void *arg;

@@ -125,7 +125,7 @@ struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *pr
 
 /* ---- asking ---- */
 
-enum hba_method hba_rule_method(const struct hba_rule *rule) { return rule->method; }
+enum auth_method hba_rule_method(const struct hba_rule *rule) { return rule->method; }
 
 const char *hba_rule_flaw(const struct hba_rule *rule) { return rule->flaw; }
 
@@ -193,7 +193,7 @@ static void add_options(struct buf *out, const struct hba_rule *rule)
 		add_element(out, "map=", rule->maps[i]);
 	if (rule->client_cert != HBA_CERT_ANY)
 		add_element(out, "clientcert=", wanted[rule->client_cert]);
-	if (rule->options.count && rule->method == HBA_PAM)
+	if (rule->options.count && rule->method == AUTH_METHOD_PAM)
 		add_element(out, "pamservice=", rule->options.at);
 	else if (rule->options.count)
 		add_ldap(out, rule->options.at);
@@ -230,7 +230,7 @@ bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hb
 	*row = (struct hba_row){ .file = rule->place.file,
 		                 .line = rule->place.line,
 		                 .type = hba_type_name(rule->type),
-		                 .method = hba_method_name(rule->method),
+		                 .method = auth_methods[rule->method].hba_name,
 		                 .error = rule->flaw };
 	show_address(rule, row, lists);
 	add_patterns(&lists->database, &rule->databases);

@@ -24,7 +24,7 @@ enum hba_where {
 struct hba_rule {
 	struct source_pos place;
 	enum hba_type type;
-	enum hba_method method;
+	enum auth_method method;
 	enum hba_client_cert client_cert;
 	struct patterns databases, users;
 	enum hba_where where;

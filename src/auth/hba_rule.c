@@ -19,12 +19,6 @@
 
 #include "pgweir/base/banned.h"
 
-#define TO(type) (1u << (type))
-#define TCP                                                                        \
-	(TO(HBA_HOST) | TO(HBA_HOSTSSL) | TO(HBA_HOSTNOSSL) | TO(HBA_HOSTGSSENC) | \
-	 TO(HBA_HOSTNOGSSENC))
-#define ANY (TO(HBA_LOCAL) | TCP)
-
 /* The fields of a line from left to right. */
 struct fields {
 	const struct rule_line *line;
@@ -44,36 +38,9 @@ static const char *const types[] = {
 
 const char *hba_type_name(enum hba_type type) { return types[type]; }
 
-static const struct {
-	const char *word;
-	enum hba_method method;
-	unsigned int types; /* TO() of those it is possible for */
-	const char *only;   /* these, in words */
-} methods[] = {
-	{ "trust", HBA_TRUST, ANY, NULL },
-	{ "reject", HBA_REJECT, ANY, NULL },
-	{ "password", HBA_PASSWORD, ANY, NULL },
-	{ "plain", HBA_PASSWORD, ANY, NULL },
-	{ "md5", HBA_MD5, ANY, NULL },
-	{ "scram-sha-256", HBA_SCRAM, ANY, NULL },
-	{ "peer", HBA_PEER, TO(HBA_LOCAL), "local" },
-	{ "cert", HBA_CERT, TO(HBA_HOSTSSL), "hostssl" },
-	{ "pam", HBA_PAM, ANY, NULL },
-	{ "ldap", HBA_LDAP, ANY, NULL },
-};
-
 /* Known by PostgreSQL, or by PgBouncer. */
 static const char *const methods_missing[] = { "bsd",   "gss",    "ident", "krb5",
 	                                       "oauth", "radius", "sspi" };
-
-const char *hba_method_name(enum hba_method method)
-{
-	for (size_t i = 0; i < COUNT_OF(methods); i++) {
-		if (methods[i].method == method)
-			return methods[i].word;
-	}
-	return "?";
-}
 
 /* ---- flaws ---- */
 
@@ -205,18 +172,16 @@ static bool read_address(struct hba_rule *rule, struct fields *fields, struct er
 
 /* ---- method and options ---- */
 
-static bool is_outside(const struct hba_rule *rule, enum outside_method *method)
-{
-	*method = rule->method == HBA_PAM ? OUTSIDE_PAM : OUTSIDE_LDAP;
-	return rule->method == HBA_PAM || rule->method == HBA_LDAP;
-}
-
 static bool refuse_method(const char *word, struct err *err)
 {
 	struct nearest nearest = nearest_begin(word);
 
-	for (size_t i = 0; i < COUNT_OF(methods); i++)
-		nearest_offer(&nearest, methods[i].word);
+	for (int method = 0; method < AUTH_METHODS; method++) {
+		if (auth_methods[method].hba_name)
+			nearest_offer(&nearest, auth_methods[method].hba_name);
+		if (auth_methods[method].hba_alias)
+			nearest_offer(&nearest, auth_methods[method].hba_alias);
+	}
 	if (nearest.found)
 		return err_set(err, ERR_CONFIG, "unknown method %s: did you mean %s?", word,
 		               nearest.found);
@@ -226,7 +191,7 @@ static bool refuse_method(const char *word, struct err *err)
 static bool read_method(struct hba_rule *rule, struct fields *fields, struct err *err)
 {
 	const struct rule_word *word = take_one(fields, "the method", err);
-	enum outside_method outside;
+	const struct auth_method_row *row;
 	struct err why;
 
 	if (!word)
@@ -236,21 +201,17 @@ static bool read_method(struct hba_rule *rule, struct fields *fields, struct err
 			return err_set(err, ERR_UNSUPPORTED, "method %s is not supported yet",
 			               word->text);
 	}
-	for (size_t i = 0; i < COUNT_OF(methods); i++) {
-		if (strcmp(methods[i].word, word->text) != 0)
-			continue;
-		rule->method = methods[i].method;
-		if (is_outside(rule, &outside) && !outside_is_built(outside))
-			return err_set(err, ERR_UNSUPPORTED,
-			               "method %s: pgweir was built without %s", word->text,
-			               outside_name(outside));
-		if (methods[i].types & TO(rule->type))
-			return true;
-		err_set(&why, ERR_CONFIG, "method %s is only possible with %s", word->text,
-		        methods[i].only);
-		return spoil(rule, &why, lets_nobody_in, err);
-	}
-	return refuse_method(word->text, err);
+	rule->method = auth_methods_by_hba_name(word->text);
+	if (rule->method == AUTH_METHODS)
+		return refuse_method(word->text, err);
+	row = &auth_methods[rule->method];
+	if (row->is_outside && !outside_is_built(rule->method))
+		return err_set(err, ERR_UNSUPPORTED, "method %s: pgweir was built without %s",
+		               word->text, outside_name(rule->method));
+	if (!row->hba_only || strcmp(row->hba_only, types[rule->type]) == 0)
+		return true;
+	err_set(&why, ERR_CONFIG, "method %s is only possible with %s", word->text, row->hba_only);
+	return spoil(rule, &why, lets_nobody_in, err);
 }
 
 static bool take_map(struct hba_rule *rule, const char *value, const struct ident *ident,
@@ -258,7 +219,7 @@ static bool take_map(struct hba_rule *rule, const char *value, const struct iden
 {
 	char **grown;
 
-	if (rule->method != HBA_PEER && rule->method != HBA_CERT)
+	if (auth_methods[rule->method].voucher == AUTH_NO_VOUCHER)
 		return err_set(err, ERR_CONFIG, "map= is only possible with peer and cert");
 	if (ident && !ident_has_map(ident, value))
 		return err_set(err, ERR_UNFIT, "there is no map %s in auth_ident_file", value);
@@ -278,11 +239,11 @@ static bool take_client_cert(struct hba_rule *rule, const char *value, const str
 		return err_set(err, ERR_CONFIG, "clientcert= is only possible with hostssl");
 	if (strcmp(value, "verify-full") == 0)
 		rule->client_cert = HBA_CERT_NAMED;
-	else if (strcmp(value, "verify-ca") == 0 && rule->method != HBA_CERT)
+	else if (strcmp(value, "verify-ca") == 0 && rule->method != AUTH_METHOD_CERT)
 		rule->client_cert = HBA_CERT_VALID;
 	else
 		return err_set(err, ERR_CONFIG,
-		               rule->method == HBA_CERT
+		               rule->method == AUTH_METHOD_CERT
 		                   ? "clientcert= of method cert can only be verify-full"
 		                   : "clientcert= must be verify-ca or verify-full");
 	return true;
@@ -292,12 +253,12 @@ static bool take_service(struct hba_rule *rule, const char *value, const struct 
                          struct err *err)
 {
 	(void)ident;
-	if (rule->method != HBA_PAM)
+	if (rule->method != AUTH_METHOD_PAM)
 		return err_set(err, ERR_CONFIG, "pamservice= is only possible with pam");
 	buf_clear(&rule->options);
 	buf_add_text(&rule->options, value);
 	buf_text(&rule->options);
-	return outside_check(OUTSIDE_PAM, value, err) == OUTSIDE_FIT;
+	return outside_check(AUTH_METHOD_PAM, value, err) == OUTSIDE_FIT;
 }
 
 static const struct {
@@ -312,7 +273,7 @@ static const struct {
 
 static bool is_ldap_word(const struct hba_rule *rule, const struct rule_word *word)
 {
-	return rule->method == HBA_LDAP && strncmp(word->text, "ldap", 4) == 0 &&
+	return rule->method == AUTH_METHOD_LDAP && strncmp(word->text, "ldap", 4) == 0 &&
 	       strchr(word->text, '=');
 }
 
@@ -342,7 +303,7 @@ static bool read_option(struct hba_rule *rule, const struct rule_word *word,
 		if (strncmp(options[i].name, word->text, count) == 0)
 			return options[i].take(rule, word->text + count, ident, err);
 	}
-	if (rule->method == HBA_LDAP) /* it may be half a password: not told */
+	if (rule->method == AUTH_METHOD_LDAP) /* it may be half a password: not told */
 		return err_set(err, ERR_CONFIG,
 		               "there is a word that is no option of ldap: a value with blanks "
 		               "needs quotes");
@@ -364,9 +325,9 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 				return false;
 		}
 	}
-	if (rule->method != HBA_LDAP)
+	if (rule->method != AUTH_METHOD_LDAP)
 		return true;
-	switch (outside_check(OUTSIDE_LDAP, buf_text(&rule->options), &why)) {
+	switch (outside_check(AUTH_METHOD_LDAP, buf_text(&rule->options), &why)) {
 	case OUTSIDE_FIT:
 		return true;
 	case OUTSIDE_CONTRADICTORY:
@@ -387,7 +348,7 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
  */
 static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err *err)
 {
-	bool is_reject = rule->method == HBA_REJECT;
+	bool is_reject = rule->method == AUTH_METHOD_REJECT;
 
 	if (is_reject)
 		rule->where = WHERE_RANGE;

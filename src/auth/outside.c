@@ -22,26 +22,13 @@
 struct outside {
 	struct job job; /* first */
 	struct outside_question question;
-	enum outside_method method;
+	enum auth_method method;
 	enum outside_answer answer;
 	bool is_submitted;
 	void (*on_done)(void *arg);
 	void *arg;
 	char *user, *password, *options, *host;
 };
-
-static const struct {
-	const char *name;
-	bool is_built;
-	enum outside_answer (*judge)(struct outside_question *question);
-} methods[] = {
-	[OUTSIDE_PAM] = { "PAM", PGWEIR_PAM, pam_judge },
-	[OUTSIDE_LDAP] = { "LDAP", PGWEIR_LDAP, ldap_judge },
-};
-
-const char *outside_name(enum outside_method method) { return methods[method].name; }
-
-bool outside_is_built(enum outside_method method) { return methods[method].is_built; }
 
 enum outside_answer outside_say(struct outside_question *question, enum outside_answer answer,
                                 const char *format, ...)
@@ -56,18 +43,19 @@ enum outside_answer outside_say(struct outside_question *question, enum outside_
 
 /* ---- what can be asked ---- */
 
-static bool check_service(const char *service, struct err *err)
+static enum outside_fitness check_service(const char *service, struct err *err)
 {
 	if (!*service || service[strlen(service) - 1] == '/')
-		return err_set(err, ERR_CONFIG, "the name of the PAM service is empty");
-	if (*service != '/' && strchr(service, '/'))
-		return err_set(err, ERR_CONFIG,
-		               "the PAM service %s is neither a name nor an absolute path",
-		               service);
-	if (*service == '/' && access(service, R_OK) != 0)
-		return err_set(err, ERR_CONFIG, "cannot read the PAM service %s: %s", service,
-		               strerror(errno));
-	return true;
+		err_set(err, ERR_CONFIG, "the name of the PAM service is empty");
+	else if (*service != '/' && strchr(service, '/'))
+		err_set(err, ERR_CONFIG,
+		        "the PAM service %s is neither a name nor an absolute path", service);
+	else if (*service == '/' && access(service, R_OK) != 0)
+		err_set(err, ERR_CONFIG, "cannot read the PAM service %s: %s", service,
+		        strerror(errno));
+	else
+		return OUTSIDE_FIT;
+	return OUTSIDE_BAD;
 }
 
 static enum outside_fitness check_ldap(const char *text, struct err *err)
@@ -81,11 +69,23 @@ static enum outside_fitness check_ldap(const char *text, struct err *err)
 	return options.is_contradictory ? OUTSIDE_CONTRADICTORY : OUTSIDE_BAD;
 }
 
-enum outside_fitness outside_check(enum outside_method method, const char *options, struct err *err)
+static const struct {
+	const char *name;
+	bool is_built;
+	enum outside_answer (*judge)(struct outside_question *question);
+	enum outside_fitness (*check)(const char *options, struct err *err);
+} methods[AUTH_METHODS] = {
+	[AUTH_METHOD_PAM] = { "PAM", PGWEIR_PAM, pam_judge, check_service },
+	[AUTH_METHOD_LDAP] = { "LDAP", PGWEIR_LDAP, ldap_judge, check_ldap },
+};
+
+const char *outside_name(enum auth_method method) { return methods[method].name; }
+
+bool outside_is_built(enum auth_method method) { return methods[method].is_built; }
+
+enum outside_fitness outside_check(enum auth_method method, const char *options, struct err *err)
 {
-	if (method == OUTSIDE_LDAP)
-		return check_ldap(options, err);
-	return check_service(options, err) ? OUTSIDE_FIT : OUTSIDE_BAD;
+	return methods[method].check(options, err);
 }
 
 /* ---- a life ---- */

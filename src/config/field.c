@@ -136,11 +136,10 @@ static bool put_word(union field field, const struct setting *setting, const cha
                      struct err *err)
 {
 	int at = value_word(text, setting->words);
-	int absent = setting->absent ? value_word(text, setting->absent) : -1;
 
-	if (absent >= 0)
+	if (at >= 0 && setting->missing && setting->missing[at])
 		return err_set(err, ERR_UNSUPPORTED, "pgweir was built without %s",
-		               setting->absent[absent]);
+		               setting->missing[at]);
 	if (at >= 0) {
 		*field.word = (unsigned int)at;
 		return true;

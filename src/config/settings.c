@@ -21,7 +21,7 @@
 #define TYPE(field) _Generic(((struct config *)0)->field, \
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
-	enum pool_mode: SETTING_WORD, enum auth_type: SETTING_WORD, \
+	enum pool_mode: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
@@ -31,17 +31,11 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
-static const char *const auth_types[] = { "any", "trust", "plain", "md5",  "scram-sha-256",
-	                                  "hba", "cert",  "pam",   "ldap", NULL };
-static const char *const auth_types_absent[] = {
-#if !PGWEIR_PAM
-	"PAM",
-#endif
-#if !PGWEIR_LDAP
-	"LDAP",
-#endif
-	NULL
-};
+#define WORD_OF(name, word, missing) word,
+#define MISSING_OF(name, word, missing) missing,
+
+static const char *const auth_types[] = { AUTH_METHODS_OF_SETTING(WORD_OF) NULL };
+static const char *const auth_types_missing[] = { AUTH_METHODS_OF_SETTING(MISSING_OF) NULL };
 static const char *const log_formats[] = { "text", "json", NULL };
 static const char *const proxy_protocols[] = { "off", "accept", "require", NULL };
 static const char *const tls_modes[] = { "disable",   "allow",       "prefer", "require",
@@ -93,8 +87,8 @@ const struct setting settings[] = {
 	                "same user. A failed login with a cached result, and RELOAD, discard "
 	                "it. 0 = each login runs the query; simultaneous logins of one user "
 	                "share it."),
-	SETTING(auth_type, .initial = "md5", .words = auth_types, .absent = auth_types_absent, LIVE,
-	        GROUP(AUTH),
+	SETTING(auth_type, .initial = "md5", .words = auth_types, .missing = auth_types_missing,
+	        LIVE, GROUP(AUTH),
 	        .help = "Authentication method for clients. md5: uses SCRAM for users whose "
 	                "secret is a SCRAM secret. trust: no password is requested, but the "
 	                "user must exist. any: ignores the user name; databases then need "
@@ -481,5 +475,3 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 }
 
 const char *pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
-
-const char *auth_type_name(enum auth_type type) { return auth_types[type]; }

@@ -69,8 +69,8 @@ static void judge_users(struct check *check)
 {
 	const struct config *config = check->config;
 
-	if (config->auth_type == AUTH_TYPE_ANY || config->auth_type == AUTH_TYPE_PAM ||
-	    !config->auth_file || !*config->auth_file)
+	if (auth_methods[config->auth_type].needs_no_file || !config->auth_file ||
+	    !*config->auth_file)
 		check->users = users_none();
 	else if (can_be_read(check, "auth_file", config->auth_file))
 		check->users = users_judge(config->auth_file, &check->problems);

@@ -28,22 +28,30 @@
 #define HANDSHAKE_THREADS_MAX 4
 #define AUTH_LOOKUP_THREADS 2
 #define AUTH_LOOKUP_JOBS 4096
-#define PAM_THREADS 4
-#define LDAP_THREADS 8
 #define OUTSIDE_JOBS 1024            /* logins that may wait for one of these threads */
 #define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long the end of the daemon waits for them */
 #define VERIFIERS_MAX 100000         /* derived keys that are kept */
 
+/* Also of a method that is not auth_type: a rule may have it, or a SET make it that. */
+static bool check_options(const struct config *config, enum auth_method method, struct err *err)
+{
+	const struct auth_method_row *row = &auth_methods[method];
+	const char *options = auth_methods_options(method, config);
+
+	if (row->may_be_unset && (!options || !*options))
+		return config->auth_type != method ||
+		       err_set(err, ERR_UNFIT, "auth_type = %s needs %s", row->name, row->setting);
+	return outside_check(method, options, err) == OUTSIDE_FIT ||
+	       err_prefix(err, "%s: ", row->setting);
+}
+
 bool daemon_check_outside(const struct config *config, struct err *err)
 {
-	const char *ldap = config->auth_ldap_options ? config->auth_ldap_options : "";
-
-	if (outside_check(OUTSIDE_PAM, config->auth_pam_service, err) != OUTSIDE_FIT)
-		return err_prefix(err, "auth_pam_service: ");
-	if (*ldap && outside_check(OUTSIDE_LDAP, ldap, err) != OUTSIDE_FIT)
-		return err_prefix(err, "auth_ldap_options: ");
-	if (!*ldap && config->auth_type == AUTH_TYPE_LDAP)
-		return err_set(err, ERR_UNFIT, "auth_type = ldap needs auth_ldap_options");
+	for (int method = 0; method < AUTH_METHODS; method++) {
+		if (auth_methods[method].is_outside &&
+		    !check_options(config, (enum auth_method)method, err))
+			return false;
+	}
 	return true;
 }
 
@@ -55,7 +63,7 @@ bool daemon_load_hba(const struct config *config, struct hba **hba, struct probl
 	*hba = NULL;
 	if (!is_good)
 		problems_add(problems, config_source_pos_of_text(config, err.text), "%s", err.text);
-	if (config->auth_type != AUTH_TYPE_HBA)
+	if (config->auth_type != AUTH_METHOD_HBA)
 		return is_good;
 	if (!*config->auth_hba_file)
 		return problems_add(problems, config_source_pos(config, "auth_type"),
@@ -78,7 +86,7 @@ bool daemon_load_proxies(const struct config *config, struct ranges **proxies, s
 
 struct users *daemon_load_users(const struct config *config, struct err *err)
 {
-	bool has_users = config->auth_type != AUTH_TYPE_ANY && config->auth_type != AUTH_TYPE_PAM;
+	bool has_users = !auth_methods[config->auth_type].needs_no_file;
 
 	if (has_users && config->auth_file && *config->auth_file)
 		return users_load(config->auth_file, err);
@@ -237,6 +245,20 @@ static unsigned int handshake_threads(void)
 	return processors > HANDSHAKE_THREADS_MAX ? HANDSHAKE_THREADS_MAX : processors - 1;
 }
 
+static bool make_outside(struct daemon *daemon, struct err *err)
+{
+	for (int method = 0; method < AUTH_METHODS; method++) {
+		unsigned int threads = auth_methods[method].threads;
+
+		if (!threads)
+			continue;
+		daemon->outside[method] = workers_new(daemon->loop, threads, OUTSIDE_JOBS, err);
+		if (!daemon->outside[method])
+			return false;
+	}
+	return true;
+}
+
 static bool make_ground(struct daemon *daemon, struct err *err)
 {
 	daemon->loop = loop_new(err);
@@ -257,9 +279,7 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	outbox_use_ring(daemon->streams.outbox, daemon->config->io_uring);
 	daemon->lookups = workers_new(daemon->loop, AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
-	daemon->pam = workers_new(daemon->loop, PAM_THREADS, OUTSIDE_JOBS, err);
-	daemon->ldap = workers_new(daemon->loop, LDAP_THREADS, OUTSIDE_JOBS, err);
-	if (!daemon->lookups || !daemon->pam || !daemon->ldap)
+	if (!daemon->lookups || !make_outside(daemon, err))
 		return false;
 	daemon->verifiers = daemon->workers ? verifiers_new(VERIFIERS_MAX, err) : NULL;
 	daemon->params = params_table_new();
@@ -294,8 +314,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 		.streams = &daemon->streams,
 		.workers = daemon->workers,
 		.lookups = daemon->lookups,
-		.pam = daemon->pam,
-		.ldap = daemon->ldap,
+		.outside = daemon->outside,
 		.resolver = daemon->resolver,
 		.verifiers = daemon->verifiers,
 		.params = daemon->params,
@@ -388,8 +407,8 @@ void daemon_free(struct daemon **daemonp)
 	workers_free(&daemon->server_workers);
 	workers_free(&daemon->slow_workers);
 	workers_free(&daemon->lookups);
-	workers_leave(&daemon->pam, OUTSIDE_LIMIT);
-	workers_leave(&daemon->ldap, OUTSIDE_LIMIT);
+	for (int method = 0; method < AUTH_METHODS; method++)
+		workers_leave(&daemon->outside[method], OUTSIDE_LIMIT);
 	pools_free(&daemon->pools);
 	resolver_free(&daemon->resolver);
 	verifiers_free(&daemon->verifiers);

@@ -42,7 +42,7 @@ struct daemon {
 	struct workers *server_workers, *slow_workers; /* and of logins at servers */
 	struct handshakes *handshakes;                 /* for handshakes of TLS */
 	struct workers *lookups;                       /* for what waits on others */
-	struct workers *pam, *ldap;
+	struct workers *outside[AUTH_METHODS];         /* of methods with threads of their own */
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct resolver *resolver;

@@ -61,12 +61,12 @@ static bool limit_has_no_delay(const struct config *config)
 
 static bool rules_are_not_read(const struct config *config)
 {
-	return config->auth_type != AUTH_TYPE_HBA && *config->auth_hba_file;
+	return config->auth_type != AUTH_METHOD_HBA && *config->auth_hba_file;
 }
 
 static bool maps_are_not_read(const struct config *config)
 {
-	return config->auth_type != AUTH_TYPE_HBA && config->auth_ident_file &&
+	return config->auth_type != AUTH_METHOD_HBA && config->auth_ident_file &&
 	       *config->auth_ident_file;
 }
 
@@ -191,8 +191,8 @@ static bool console_has_users(const struct config *config)
 {
 	bool is_asked = config_auth_user(config, NULL) && config_auth_dbname(config, NULL);
 
-	return config->auth_type != AUTH_TYPE_ANY && config->auth_type != AUTH_TYPE_PAM &&
-	       config->auth_type != AUTH_TYPE_LDAP && !is_asked;
+	return !auth_methods[config->auth_type].takes_anybody &&
+	       !auth_methods[config->auth_type].is_outside && !is_asked;
 }
 
 /* ---- files ---- */

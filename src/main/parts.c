@@ -74,7 +74,7 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 	struct problems problems = { 0 };
 
 	*hba = NULL;
-	if (config->auth_type != AUTH_TYPE_HBA)
+	if (config->auth_type != AUTH_METHOD_HBA)
 		return true;
 	if (!*config->auth_hba_file)
 		return err_set(err, ERR_UNFIT, "auth_type = hba needs auth_hba_file");

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "pgweir/auth/auth_client.h"
+#include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/text.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
@@ -318,14 +319,9 @@ void preflight_logins(const struct config *config, const struct users *users,
 {
 	const struct judging judging = { config, users, problems };
 
-	switch (config->auth_type) {
-	case AUTH_TYPE_ANY:
+	if (auth_methods[config->auth_type].takes_anybody) {
 		each_database(&judging, judge_forced);
-		break;
-	case AUTH_TYPE_PAM:
-	case AUTH_TYPE_LDAP:
-		break;
-	default:
+	} else if (!auth_methods[config->auth_type].is_outside) {
 		judge_query(&judging);
 		judge_auth_dbname(&judging);
 		each_database(&judging, judge_place);

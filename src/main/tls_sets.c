@@ -4,6 +4,8 @@
  */
 #include "pgweir/main/tls_sets.h"
 
+#include "pgweir/auth/auth_methods.h"
+
 #include "pgweir/base/banned.h"
 
 static const enum tls_check server_checks[] = {
@@ -22,9 +24,10 @@ static enum tls_check client_check(const struct config *config)
 
 bool tls_sets_fit_logins(const struct config *config, struct err *err)
 {
-	return config->auth_type != AUTH_TYPE_CERT ||
+	return auth_methods[config->auth_type].voucher != AUTH_BY_CERTIFICATE ||
 	       config->client_tls_sslmode == TLS_MODE_VERIFY_FULL ||
-	       err_set(err, ERR_UNFIT, "auth_type = cert needs client_tls_sslmode = verify-full");
+	       err_set(err, ERR_UNFIT, "auth_type = %s needs client_tls_sslmode = verify-full",
+	               auth_methods[config->auth_type].name);
 }
 
 static bool make_client(struct tls_context **context, const struct config *config, struct err *err)

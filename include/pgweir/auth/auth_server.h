@@ -15,20 +15,9 @@
 #ifndef PGWEIR_AUTH_AUTH_SERVER_H
 #define PGWEIR_AUTH_AUTH_SERVER_H
 
+#include "pgweir/auth/auth_methods.h"
 #include "pgweir/auth/credentials.h"
 #include "pgweir/auth/derived.h"
-
-enum auth_server_method {
-	AUTH_METHOD_TRUST, /* nothing is asked, but the user must be known */
-	AUTH_METHOD_ANY,   /* nothing is asked at all */
-	AUTH_METHOD_PLAIN,
-	AUTH_METHOD_MD5, /* goes over to SCRAM when the secret is of that kind */
-	AUTH_METHOD_SCRAM,
-	AUTH_METHOD_PEER, /* nothing is asked: who.is_proven says whether it is who it says */
-	AUTH_METHOD_CERT, /* the same */
-	AUTH_METHOD_PAM,  /* the password is judged outside; who that says is good is known */
-	AUTH_METHOD_LDAP  /* the same */
-};
 
 enum auth_server_result {
 	AUTH_SERVER_MORE,   /* send what is in `out`, wait for the client's next 'p' */
@@ -40,7 +29,7 @@ enum auth_server_result {
 };
 
 struct auth_server_who {
-	enum auth_server_method method;
+	enum auth_method method;
 	const char *user;
 	const struct secret *secret; /* NULL: no such user */
 	const struct users *users;   /* those who exist; NULL: not known. Whoever does not

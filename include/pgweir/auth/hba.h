@@ -9,6 +9,7 @@
 #ifndef PGWEIR_AUTH_HBA_H
 #define PGWEIR_AUTH_HBA_H
 
+#include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/buf.h"
 #include "pgweir/config/problems.h"
 #include "pgweir/net/address.h"
@@ -20,18 +21,6 @@ enum hba_type {
 	HBA_HOSTNOSSL,
 	HBA_HOSTGSSENC,  /* never: there is no GSSAPI here */
 	HBA_HOSTNOGSSENC /* as HBA_HOST */
-};
-
-enum hba_method {
-	HBA_TRUST,
-	HBA_REJECT,
-	HBA_PASSWORD,
-	HBA_MD5,
-	HBA_SCRAM,
-	HBA_PEER, /* the system user at the other end of the Unix socket */
-	HBA_CERT, /* the name in the client's certificate */
-	HBA_PAM,  /* the password is judged outside: hba_rule_options() */
-	HBA_LDAP
 };
 
 /* What a rule wants of the client's certificate, besides its method. */
@@ -75,7 +64,7 @@ void hba_release(struct hba **hba);
 enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
                          const struct hba_rule **rule);
 
-enum hba_method hba_rule_method(const struct hba_rule *rule);
+enum auth_method hba_rule_method(const struct hba_rule *rule);
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule);
 
 /* Why this rule, which matches, lets nobody in; NULL: it may. Good as long as the rule. */
@@ -90,9 +79,6 @@ struct source_pos hba_rule_source_pos(const struct hba_rule *rule);
 /* Whether who is `name` outside (system user, certificate) may come in as `user` by this rule. */
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,
                      const char *user);
-
-/* As in a file: "trust", "scram-sha-256", ... Static. */
-const char *hba_method_name(enum hba_method method);
 
 /* ---- for SHOW ---- */
 

@@ -12,11 +12,10 @@
 #ifndef PGWEIR_AUTH_OUTSIDE_H
 #define PGWEIR_AUTH_OUTSIDE_H
 
+#include "pgweir/auth/auth_methods.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 #include "pgweir/loop/workers.h"
-
-enum outside_method { OUTSIDE_PAM, OUTSIDE_LDAP };
 
 enum outside_answer {
 	OUTSIDE_YES,
@@ -26,7 +25,7 @@ enum outside_answer {
 
 /* Borrowed texts, which outside_new() copies. */
 struct outside_who {
-	enum outside_method method;
+	enum auth_method method; /* one that is_outside */
 	const char *user;
 	const char *options; /* PAM: the service; LDAP: options that ldap_options_parse() takes */
 	const char *host;    /* whence the user comes, in words for PAM */
@@ -69,13 +68,12 @@ enum outside_fitness {
 };
 
 /* Whether these options can be used, and what is wrong with them; also without LDAP or PAM. */
-enum outside_fitness outside_check(enum outside_method method, const char *options,
-                                   struct err *err);
+enum outside_fitness outside_check(enum auth_method method, const char *options, struct err *err);
 
 /* "PAM", "LDAP". Static. */
-const char *outside_name(enum outside_method method);
+const char *outside_name(enum auth_method method);
 
 /* Whether it was configured in. */
-bool outside_is_built(enum outside_method method);
+bool outside_is_built(enum auth_method method);
 
 #endif

@@ -19,9 +19,12 @@ struct clients_with {
 	struct log *log;
 	struct stream_pool *streams;
 	struct workers *workers;
-	struct workers *lookups;   /* for what waits on others: names of system users */
-	struct workers *pam;       /* for passwords that are judged outside, */
-	struct workers *ldap;      /* each by itself: one may be slow, or dead */
+	struct workers *lookups; /* for what waits on others: names of system users */
+	/*
+	 * By enum auth_method, those of methods with threads of their own: what they wait for
+	 * may be slow, or dead. NULL: no method has any.
+	 */
+	struct workers *const *outside;
 	struct resolver *resolver; /* for names of clients' hosts */
 	struct verifiers *verifiers;
 	struct params_table *params;

@@ -23,6 +23,7 @@
 #include "pgweir/base/bytes.h"
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
+#include "pgweir/config/auth_method.h"
 #include "pgweir/config/problems.h"
 
 enum pool_mode {
@@ -36,18 +37,6 @@ enum pool_mode {
 enum load_balance_hosts {
 	LOAD_BALANCE_ROUND_ROBIN, /* in turn */
 	LOAD_BALANCE_DISABLE      /* the same one, until a connection to it fails */
-};
-
-enum auth_type {
-	AUTH_TYPE_ANY,
-	AUTH_TYPE_TRUST,
-	AUTH_TYPE_PLAIN,
-	AUTH_TYPE_MD5,
-	AUTH_TYPE_SCRAM_SHA_256,
-	AUTH_TYPE_HBA,  /* the first rule of auth_hba_file that matches says it */
-	AUTH_TYPE_CERT, /* the name in the client's certificate is the user's */
-	AUTH_TYPE_PAM,  /* both only if they are configured in */
-	AUTH_TYPE_LDAP
 };
 
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
@@ -126,7 +115,7 @@ struct config {
 	bool core_dumps;
 
 	/* authentication */
-	enum auth_type auth_type;
+	enum auth_method auth_type;
 	char *auth_file;
 	char *auth_hba_file;
 	char *auth_ident_file;
@@ -286,8 +275,5 @@ const char *config_check_query(const struct config *config);
 
 /* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
 const char *pool_mode_name(enum pool_mode mode);
-
-/* "any", "trust", "plain", "md5", "scram-sha-256", "hba", "pam", "ldap". */
-const char *auth_type_name(enum auth_type type);
 
 #endif

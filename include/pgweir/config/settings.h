@@ -49,9 +49,9 @@ struct setting {
 	const char *refused;      /* TEXT: the one value that it may not have; NULL = none */
 	const char *const *words; /* WORD: the values in their order, up to NULL; LIST: the names
 	                             that it may have, each with or without ! in front */
-	const char *const
-	    *absent; /* WORD: what is not configured in, as people write it; up to NULL */
-	const char *hidden_with; /* TEXT: not shown when this is in it: a password is too */
+	const char *const *missing; /* WORD: for each of them what pgweir was built without; NULL:
+	                               it can be used */
+	const char *hidden_with;    /* TEXT: not shown when this is in it: a password is too */
 	enum setting_reload reload;
 	enum setting_group group;
 	const char *since; /* the release that first had it; NULL = the first one */

@@ -23,7 +23,8 @@ static enum console_role role_of(const struct clients *clients, const char *user
 
 	if (config_list_has(&config->admin_users, user))
 		return CONSOLE_ADMIN;
-	if (config_list_has(&config->stats_users, user) || config->auth_type == AUTH_TYPE_ANY)
+	if (config_list_has(&config->stats_users, user) ||
+	    auth_methods[config->auth_type].takes_anybody)
 		return CONSOLE_STATS;
 	return CONSOLE_NOBODY;
 }
@@ -168,7 +169,8 @@ void admit_enter(struct client *client)
 	} else if (unauthenticated_is_short(client)) {
 		clients->limit_hits++;
 		client_refuse(client, ERR_LIMIT, "no more connections allowed (open files)");
-	} else if (clients->config->auth_type == AUTH_TYPE_ANY && !client->database->entry->user) {
+	} else if (auth_methods[clients->config->auth_type].takes_anybody &&
+	           !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");
 	} else {
 		stream_defer(&client->stream);

@@ -20,31 +20,6 @@
 
 /* ---- who it is ---- */
 
-/* What is asked of it, by setting. */
-static const enum auth_server_method methods[] = {
-	[AUTH_TYPE_ANY] = AUTH_METHOD_ANY,
-	[AUTH_TYPE_TRUST] = AUTH_METHOD_TRUST,
-	[AUTH_TYPE_PLAIN] = AUTH_METHOD_PLAIN,
-	[AUTH_TYPE_MD5] = AUTH_METHOD_MD5,
-	[AUTH_TYPE_SCRAM_SHA_256] = AUTH_METHOD_SCRAM,
-	[AUTH_TYPE_CERT] = AUTH_METHOD_CERT,
-	[AUTH_TYPE_PAM] = AUTH_METHOD_PAM,
-	[AUTH_TYPE_LDAP] = AUTH_METHOD_LDAP, /* and for AUTH_TYPE_HBA the rule says it */
-};
-
-/* And by what, where somebody else judges it. */
-static const char *options_of(const struct config *config)
-{
-	switch (config->auth_type) {
-	case AUTH_TYPE_PAM:
-		return config->auth_pam_service;
-	case AUTH_TYPE_LDAP:
-		return config->auth_ldap_options;
-	default:
-		return NULL;
-	}
-}
-
 /* The names are known: are they such that a proof makes sense? */
 static bool check_names(struct client *client)
 {
@@ -106,19 +81,12 @@ static void on_work(void *arg)
 	resume(client);
 }
 
-/* Who waits for others has threads that only they wait for. */
 static struct workers *workers_for(const struct client *client)
 {
 	const struct clients_with *with = &client->clients->with;
+	struct workers *own = with->outside ? with->outside[client->login->method] : NULL;
 
-	switch ((enum auth_server_method)client->login->method) {
-	case AUTH_METHOD_PAM:
-		return with->pam;
-	case AUTH_METHOD_LDAP:
-		return with->ldap;
-	default:
-		return with->workers;
-	}
+	return own ? own : with->workers;
 }
 
 static void derive(struct client *client, struct err *err)
@@ -138,15 +106,16 @@ static void derive(struct client *client, struct err *err)
 /* A reload may have changed what it has to prove while it was at it. */
 static bool is_still_asked(const struct client *client)
 {
-	enum auth_type type = client->clients->config->auth_type;
-	enum auth_server_method method = (enum auth_server_method)client->login->method;
+	enum auth_method type = client->clients->config->auth_type;
+	enum auth_method method = (enum auth_method)client->login->method;
 
 	if (client->login->generation == client->clients->generation)
 		return true;
-	if (type == AUTH_TYPE_HBA)
+	if (type == AUTH_METHOD_HBA)
 		return hba_check_is_by(client, method, client->login->outside);
-	return methods[type] == method &&
-	       login_same_options(client->login->outside, options_of(client->clients->config));
+	return type == method &&
+	       login_same_options(client->login->outside,
+	                          auth_methods_options(type, client->clients->config));
 }
 
 /* It has proven what it was asked for. false: that is not what counts now; it is done with. */
@@ -228,7 +197,7 @@ static void log_attempt(const struct client *client)
 }
 
 /* What is kept until it is in. false: no memory. */
-static bool note_method(struct client *client, enum auth_server_method method, const char *options)
+static bool note_method(struct client *client, enum auth_method method, const char *options)
 {
 	struct client_login *login = client->login;
 
@@ -277,7 +246,8 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	struct err err;
 
 	/* Whoever is judged elsewhere need not be known here. */
-	if (way->method != AUTH_METHOD_ANY && !way->options && !know(client, &secret, &is_known))
+	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].is_outside &&
+	    !know(client, &secret, &is_known))
 		return;
 	if (!note_method(client, way->method, way->options)) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
@@ -317,10 +287,10 @@ static bool is_named_so(const struct client *client)
 static void choose_method(struct client *client)
 {
 	const struct config *config = client->clients->config;
-	enum auth_type type = config->auth_type;
+	enum auth_method type = config->auth_type;
 	struct authentication_way way;
 
-	if (type == AUTH_TYPE_HBA) {
+	if (type == AUTH_METHOD_HBA) {
 		switch (hba_check_decide(client, &way)) {
 		case HBA_CHECK_FOUND:
 			break;
@@ -331,9 +301,12 @@ static void choose_method(struct client *client)
 			return;
 		}
 	} else {
-		way = (struct authentication_way){ methods[type],
-			                           type == AUTH_TYPE_CERT && is_named_so(client),
-			                           options_of(config) };
+		way = (struct authentication_way){
+			.method = type,
+			.is_proven = auth_methods[type].voucher == AUTH_BY_CERTIFICATE &&
+			             is_named_so(client),
+			.options = auth_methods_options(type, config),
+		};
 	}
 	ask_for(client, &way);
 }

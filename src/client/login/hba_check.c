@@ -41,21 +41,13 @@ struct hba_check {
 	bool is_host_known, is_system_user_known; /* NULL above counts then */
 };
 
-static const enum auth_server_method methods[] = {
-	[HBA_TRUST] = AUTH_METHOD_TRUST, [HBA_PASSWORD] = AUTH_METHOD_PLAIN,
-	[HBA_MD5] = AUTH_METHOD_MD5,     [HBA_SCRAM] = AUTH_METHOD_SCRAM,
-	[HBA_PEER] = AUTH_METHOD_PEER,   [HBA_CERT] = AUTH_METHOD_CERT,
-	[HBA_PAM] = AUTH_METHOD_PAM,     [HBA_LDAP] = AUTH_METHOD_LDAP,
-};
-
 /* What the rule says of it, or for all rules the settings. */
 static const char *options_of(const struct client *client, const struct hba_rule *rule)
 {
 	const char *options = hba_rule_options(rule);
 
-	if (options || hba_rule_method(rule) != HBA_PAM)
-		return options;
-	return client->clients->config->auth_pam_service;
+	return options ? options
+	               : auth_methods_options(hba_rule_method(rule), client->clients->config);
 }
 
 /* ---- what is known of it ---- */
@@ -224,29 +216,30 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
                                     struct authentication_way *way)
 {
 	const struct hba_check *hba_check = client->login->hba_check;
-	enum hba_method method = hba_rule_method(rule);
+	enum auth_method method = hba_rule_method(rule);
+	const struct auth_method_row *row = &auth_methods[method];
 	struct source_pos place = hba_rule_source_pos(rule);
 	bool is_proven = false;
 
-	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, hba_method_name(method));
-	if (method == HBA_REJECT)
+	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, row->hba_name);
+	if (method == AUTH_METHOD_REJECT)
 		return refuse(client, "login rejected: a rule rejects");
 	if (hba_rule_flaw(rule)) {
 		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
 		         hba_rule_flaw(rule));
 		return refuse(client, "login rejected: a rule lets nobody in from");
 	}
-	if (method == HBA_PEER && !(hba_check && hba_check->is_system_user_known))
+	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
 		return look_system_user_up(client);
 	if (!has_certificate(client, rule)) {
 		client_refuse(client, ERR_NOT_ALLOWED, "certificate authentication failed");
 		return HBA_CHECK_OVER;
 	}
-	if (method == HBA_PEER)
+	if (row->voucher == AUTH_BY_SYSTEM_USER)
 		is_proven = is_named(client, rule, hba_check->system_user);
-	else if (method == HBA_CERT)
+	else if (row->voucher == AUTH_BY_CERTIFICATE)
 		is_proven = is_named(client, rule, login_certificate_name(client));
-	*way = (struct authentication_way){ methods[method], is_proven, options_of(client, rule) };
+	*way = (struct authentication_way){ method, is_proven, options_of(client, rule) };
 	return HBA_CHECK_FOUND;
 }
 
@@ -267,15 +260,14 @@ enum hba_check_result hba_check_decide(struct client *client, struct authenticat
 	return refuse(client, "no authentication method is found: no rule for");
 }
 
-bool hba_check_is_by(const struct client *client, enum auth_server_method method,
-                     const char *options)
+bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options)
 {
 	const struct hba_facts facts = facts_of(client);
 	const struct hba_rule *rule;
 
 	return hba_find(client->clients->hba, &facts, &rule) == HBA_RULE &&
-	       hba_rule_method(rule) != HBA_REJECT && !hba_rule_flaw(rule) &&
-	       methods[hba_rule_method(rule)] == method &&
+	       hba_rule_method(rule) != AUTH_METHOD_REJECT && !hba_rule_flaw(rule) &&
+	       hba_rule_method(rule) == method &&
 	       login_same_options(options, options_of(client, rule)) &&
 	       has_certificate(client, rule);
 }

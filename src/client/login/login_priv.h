@@ -68,9 +68,9 @@ bool authentication_input(struct client *client, struct bytes in);
 
 /* How a client is to authenticate. */
 struct authentication_way {
-	enum auth_server_method method;
-	bool is_proven;      /* AUTH_METHOD_PEER, AUTH_METHOD_CERT: its name is the right one */
-	const char *options; /* AUTH_METHOD_PAM, AUTH_METHOD_LDAP: see auth/outside.h; else NULL */
+	enum auth_method method;
+	bool is_proven;      /* the voucher of the method says: its name is the right one */
+	const char *options; /* of one that is_outside: see auth/outside.h; else NULL */
 };
 
 enum hba_check_result {
@@ -83,7 +83,7 @@ enum hba_check_result {
 enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way);
 
 /* Whether the rules in force allow this method and these options, by what is known by now. */
-bool hba_check_is_by(const struct client *client, enum auth_server_method method, const char *options);
+bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options);
 
 void hba_check_free(struct client_login *login);
 

@@ -144,8 +144,7 @@ static enum auth_server_result work(struct stage *stage)
 	return auth_server_resume(stage->entry, &stage->out, &stage->err);
 }
 
-static void stage_open(struct stage *stage, enum auth_server_method method,
-                       const struct secret *secret)
+static void stage_open(struct stage *stage, enum auth_method method, const struct secret *secret)
 {
 	struct auth_server_who who = { .method = method,
 		                       .user = "bo",
@@ -202,7 +201,7 @@ static enum auth_server_result play(struct stage *stage, struct client *client)
 #define EMPTY "empty password returned by client"
 
 static const struct {
-	enum auth_server_method method;
+	enum auth_method method;
 	int secret; /* enum secret_kind, or NOBODY */
 	const char *password;
 	const char *refused; /* NULL: comes in */
@@ -300,7 +299,7 @@ END_TEST
 
 /* What somebody else has proven: a name counts only for a user who is known. */
 static const struct {
-	enum auth_server_method method;
+	enum auth_method method;
 	bool is_known, is_proven;
 	const char *refused; /* NULL: let in */
 } proven[] = {
@@ -335,8 +334,8 @@ START_TEST(auth_server_proven_elsewhere)
 END_TEST
 
 /* Plays `method` with a secret of that kind and returns how many jobs it took. */
-static int jobs_of(struct verifiers *verifiers, enum auth_server_method method,
-                   enum secret_kind kind, const char *password)
+static int jobs_of(struct verifiers *verifiers, enum auth_method method, enum secret_kind kind,
+                   const char *password)
 {
 	struct stage stage = { .verifiers = verifiers };
 	struct client client = { .password = password };
@@ -398,7 +397,7 @@ END_TEST
 
 static const struct {
 	const char *says;
-	enum auth_server_method method;
+	enum auth_method method;
 	struct bytes body;
 	const char *text;
 	const char *reason;

@@ -361,9 +361,9 @@ START_TEST(the_first_rule_counts)
 	struct hba *hba =
 	    parse("local a all md5\nlocal a,b all reject\n\nlocal all all trust", &problems);
 
-	ck_assert_int_eq(hba_rule_method(rule_for(hba, "a")), HBA_MD5);
-	ck_assert_int_eq(hba_rule_method(rule_for(hba, "b")), HBA_REJECT);
-	ck_assert_int_eq(hba_rule_method(rule_for(hba, "c")), HBA_TRUST);
+	ck_assert_int_eq(hba_rule_method(rule_for(hba, "a")), AUTH_METHOD_MD5);
+	ck_assert_int_eq(hba_rule_method(rule_for(hba, "b")), AUTH_METHOD_REJECT);
+	ck_assert_int_eq(hba_rule_method(rule_for(hba, "c")), AUTH_METHOD_TRUST);
 	ck_assert_int_eq(hba_rule_source_pos(rule_for(hba, "c")).line, 4);
 	ck_assert_str_eq(hba_rule_source_pos(rule_for(hba, "c")).file, "hba");
 	hba_release(&hba);

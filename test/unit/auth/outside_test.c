@@ -8,27 +8,27 @@
 #include "../unit.h"
 
 static const struct {
-	enum outside_method method;
+	enum auth_method method;
 	const char *options;
 	enum outside_fitness fitness;
 	const char *problem; /* NULL: none */
 } checks[] = {
-	{ OUTSIDE_PAM, "pgbouncer", OUTSIDE_FIT, NULL },
-	{ OUTSIDE_PAM, "/dev/null", OUTSIDE_FIT, NULL },
-	{ OUTSIDE_PAM, "", OUTSIDE_BAD, "the name of the PAM service is empty" },
-	{ OUTSIDE_PAM, "/etc/pam.d/", OUTSIDE_BAD, "the name of the PAM service is empty" },
-	{ OUTSIDE_PAM, "a/b", OUTSIDE_BAD,
+	{ AUTH_METHOD_PAM, "pgbouncer", OUTSIDE_FIT, NULL },
+	{ AUTH_METHOD_PAM, "/dev/null", OUTSIDE_FIT, NULL },
+	{ AUTH_METHOD_PAM, "", OUTSIDE_BAD, "the name of the PAM service is empty" },
+	{ AUTH_METHOD_PAM, "/etc/pam.d/", OUTSIDE_BAD, "the name of the PAM service is empty" },
+	{ AUTH_METHOD_PAM, "a/b", OUTSIDE_BAD,
 	  "the PAM service a/b is neither a name nor an absolute path" },
-	{ OUTSIDE_PAM, "/nowhere/b", OUTSIDE_BAD,
+	{ AUTH_METHOD_PAM, "/nowhere/b", OUTSIDE_BAD,
 	  "cannot read the PAM service /nowhere/b: No such file or directory" },
-	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b", OUTSIDE_FIT, NULL },
-	{ OUTSIDE_LDAP, "ldapserver=a", OUTSIDE_BAD,
+	{ AUTH_METHOD_LDAP, "ldapserver=a ldapprefix=b", OUTSIDE_FIT, NULL },
+	{ AUTH_METHOD_LDAP, "ldapserver=a", OUTSIDE_BAD,
 	  "LDAP needs ldapprefix, ldapsuffix or ldapbasedn" },
-	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b ldapbasedn=c", OUTSIDE_CONTRADICTORY,
+	{ AUTH_METHOD_LDAP, "ldapserver=a ldapprefix=b ldapbasedn=c", OUTSIDE_CONTRADICTORY,
 	  "ldapprefix and ldapsuffix exclude all options of a search" },
-	{ OUTSIDE_LDAP, "ldapserver=a ldapprefix=b ldapscheme=ldaps ldaptls=1",
+	{ AUTH_METHOD_LDAP, "ldapserver=a ldapprefix=b ldapscheme=ldaps ldaptls=1",
 	  OUTSIDE_CONTRADICTORY, "ldaps has TLS: it cannot have ldaptls=1 too" },
-	{ OUTSIDE_LDAP, "ldapserver=a ldapbasedn=b ldapsearchattribute=c ldapsearchfilter=x",
+	{ AUTH_METHOD_LDAP, "ldapserver=a ldapbasedn=b ldapsearchattribute=c ldapsearchfilter=x",
 	  OUTSIDE_BAD,
 	  "ldapsearchfilter has no $username in it: it would find the same entry for every user" },
 };
@@ -50,7 +50,7 @@ static void count(void *arg) { (*(int *)arg)++; }
 static struct outside *make(int *calls)
 {
 	struct outside *outside = outside_new(&(struct outside_who){
-	    .method = OUTSIDE_LDAP,
+	    .method = AUTH_METHOD_LDAP,
 	    .user = "bo",
 	    .options = "ldapserver=127.0.0.1 ldapport=1 ldapprefix=b",
 	    .host = "[local]",
@@ -108,10 +108,10 @@ END_TEST
 
 START_TEST(outside_is_named)
 {
-	ck_assert_str_eq(outside_name(OUTSIDE_PAM), "PAM");
-	ck_assert_str_eq(outside_name(OUTSIDE_LDAP), "LDAP");
-	ck_assert(outside_is_built(OUTSIDE_PAM) == PGWEIR_PAM);
-	ck_assert(outside_is_built(OUTSIDE_LDAP) == PGWEIR_LDAP);
+	ck_assert_str_eq(outside_name(AUTH_METHOD_PAM), "PAM");
+	ck_assert_str_eq(outside_name(AUTH_METHOD_LDAP), "LDAP");
+	ck_assert(outside_is_built(AUTH_METHOD_PAM) == PGWEIR_PAM);
+	ck_assert(outside_is_built(AUTH_METHOD_LDAP) == PGWEIR_LDAP);
 }
 END_TEST
 

@@ -34,7 +34,7 @@ START_TEST(config_has_defaults)
 	ck_assert_str_eq(config->unix_socket_dir, "/tmp");
 	ck_assert_int_eq(config->unix_socket_mode, 0777);
 	ck_assert_int_eq(config->pool_mode, POOL_MODE_SESSION);
-	ck_assert_int_eq(config->auth_type, AUTH_TYPE_MD5);
+	ck_assert_int_eq(config->auth_type, AUTH_METHOD_MD5);
 	ck_assert_int_eq(config->query_wait_timeout, 120 * USEC_PER_SEC);
 	ck_assert_uint_eq(config->pkt_buf, 4096);
 	ck_assert_uint_eq(config->max_packet_size, 2147483647);

@@ -80,11 +80,6 @@ START_TEST(settings_have_names_for_their_words)
 	ck_assert_str_eq(pool_mode_name(POOL_MODE_TRANSACTION), "transaction");
 	ck_assert_str_eq(pool_mode_name(POOL_MODE_STATEMENT), "statement");
 	ck_assert_ptr_null(pool_mode_name(POOL_MODE_INHERIT));
-	ck_assert_str_eq(auth_type_name(AUTH_TYPE_ANY), "any");
-	ck_assert_str_eq(auth_type_name(AUTH_TYPE_TRUST), "trust");
-	ck_assert_str_eq(auth_type_name(AUTH_TYPE_PLAIN), "plain");
-	ck_assert_str_eq(auth_type_name(AUTH_TYPE_MD5), "md5");
-	ck_assert_str_eq(auth_type_name(AUTH_TYPE_SCRAM_SHA_256), "scram-sha-256");
 }
 END_TEST
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The table of authentication methods. It knows none of the functions that carry one out, so
+ * that these can go by it.
+ */
+#include "pgweir/auth/auth_methods.h"
+
+#include <string.h>
+
+#include "pgweir/base/banned.h"
+
+#define OPTIONS_IN(field) .setting = #field, .setting_at = offsetof(struct config, field)
+
+static const char password_failed[] = "password authentication failed";
+
+const struct auth_method_row auth_methods[AUTH_METHODS] = {
+	[AUTH_METHOD_ANY] = { .name = "any", .takes_anybody = true, .needs_no_file = true },
+	[AUTH_METHOD_TRUST] = { .name = "trust",
+	                        .hba_name = "trust",
+	                        .refusal = "\"trust\" authentication failed" },
+	[AUTH_METHOD_PLAIN] = { .name = "plain",
+	                        .hba_name = "password",
+	                        .hba_alias = "plain",
+	                        .question = AUTH_ASKS_PASSWORD,
+	                        .refusal = password_failed },
+	[AUTH_METHOD_MD5] = { .name = "md5",
+	                      .hba_name = "md5",
+	                      .question = AUTH_ASKS_MD5,
+	                      .refusal = password_failed },
+	[AUTH_METHOD_SCRAM] = { .name = "scram-sha-256",
+	                        .hba_name = "scram-sha-256",
+	                        .question = AUTH_ASKS_SCRAM,
+	                        .refusal = password_failed },
+	[AUTH_METHOD_HBA] = { .name = "hba" },
+	[AUTH_METHOD_CERT] = { .name = "cert",
+	                       .hba_name = "cert",
+	                       .hba_only = "hostssl",
+	                       .voucher = AUTH_BY_CERTIFICATE,
+	                       .refusal = "certificate authentication failed" },
+	[AUTH_METHOD_PAM] = { .name = "pam",
+	                      .hba_name = "pam",
+	                      .question = AUTH_ASKS_PASSWORD,
+	                      .needs_no_file = true,
+	                      .is_outside = true,
+	                      OPTIONS_IN(auth_pam_service),
+	                      .threads = 4,
+	                      .refusal = "PAM authentication failed" },
+	[AUTH_METHOD_LDAP] = { .name = "ldap",
+	                       .hba_name = "ldap",
+	                       .question = AUTH_ASKS_PASSWORD,
+	                       .is_outside = true,
+	                       OPTIONS_IN(auth_ldap_options),
+	                       .may_be_unset = true,
+	                       .threads = 8,
+	                       .refusal = "LDAP authentication failed" },
+	[AUTH_METHOD_PEER] = { .name = "peer",
+	                       .hba_name = "peer",
+	                       .hba_only = "local",
+	                       .voucher = AUTH_BY_SYSTEM_USER,
+	                       .refusal = "unix socket login rejected" },
+	[AUTH_METHOD_REJECT] = { .name = "reject", .hba_name = "reject" },
+};
+
+enum auth_method auth_methods_by_hba_name(const char *word)
+{
+	for (int method = 0; method < AUTH_METHODS; method++) {
+		const struct auth_method_row *row = &auth_methods[method];
+
+		if ((row->hba_name && strcmp(row->hba_name, word) == 0) ||
+		    (row->hba_alias && strcmp(row->hba_alias, word) == 0))
+			return (enum auth_method)method;
+	}
+	return AUTH_METHODS;
+}
+
+const char *auth_methods_options(enum auth_method method, const struct config *config)
+{
+	const struct auth_method_row *row = &auth_methods[method];
+
+	return row->setting ? *(char *const *)((const char *)config + row->setting_at) : NULL;
+}
