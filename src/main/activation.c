@@ -2,7 +2,7 @@
 /*
  * sd_listen_fds' protocol: the descriptors are those from 3 on.
  */
-#include "pgweir/main/activation.h"
+#include "activation.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /*
  * A client of the console that knows only what it needs: login without proof, simple queries.
  */
-#include "pgweir/main/ask.h"
+#include "ask.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
  * said too. So a draft is made, in which bad lines have their defaults, and the files
  * that it names are judged by it.
  */
-#include "pgweir/main/check.h"
+#include "check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,14 +21,15 @@
 #include "pgweir/config/changes.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
-#include "pgweir/main/ask.h"
-#include "pgweir/main/daemon.h"
-#include "pgweir/main/lint.h"
-#include "pgweir/main/preflight.h"
-#include "pgweir/main/privileges.h"
-#include "pgweir/main/roster.h"
-#include "pgweir/main/tls_sets.h"
 #include "pgweir/net/range.h"
+
+#include "ask.h"
+#include "daemon.h"
+#include "lint.h"
+#include "preflight.h"
+#include "privileges.h"
+#include "roster.h"
+#include "tls_sets.h"
 
 #include "pgweir/base/banned.h"
 

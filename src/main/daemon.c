@@ -6,7 +6,7 @@
  *                  |
  *                  +--> console --> reload, SET, shutdown (lifecycle.c)
  */
-#include "pgweir/main/daemon.h"
+#include "daemon.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,10 +15,9 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
 
-#include "pgweir/main/limits.h"
-#include "pgweir/main/processors.h"
-
 #include "daemon_priv.h"
+#include "limits.h"
+#include "processors.h"
 
 #include "pgweir/base/banned.h"
 

@@ -9,12 +9,13 @@
 #include "pgweir/auth/derived.h"
 #include "pgweir/client/clients.h"
 #include "pgweir/loop/handshakes.h"
-#include "pgweir/main/daemon.h"
-#include "pgweir/main/notify.h"
-#include "pgweir/main/parts.h"
-#include "pgweir/main/tls_sets.h"
 #include "pgweir/net/listener.h"
 #include "pgweir/net/outbox.h"
+
+#include "daemon.h"
+#include "notify.h"
+#include "parts.h"
+#include "tls_sets.h"
 
 enum shutdown_state {
 	SHUTDOWN_NONE,

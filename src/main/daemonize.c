@@ -3,7 +3,7 @@
  * Going to the background by two forks: the child begins a session, and the
  * grandchild, which leads none, can never get a terminal again.
  */
-#include "pgweir/main/daemonize.h"
+#include "daemonize.h"
 
 #include <errno.h>
 #include <fcntl.h>

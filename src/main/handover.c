@@ -19,10 +19,10 @@
 
 #include "pgweir/base/version.h"
 #include "pgweir/client/handover.h"
-#include "pgweir/main/pidfile.h"
 
 #include "daemon_priv.h"
 #include "handover_priv.h"
+#include "pidfile.h"
 
 #include "pgweir/base/banned.h"
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "daemon_priv.h"
+#include "roster.h"
 
 #include "pgweir/config/origin.h"
-#include "pgweir/main/roster.h"
 
 #include "pgweir/base/banned.h"
 

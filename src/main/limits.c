@@ -2,7 +2,7 @@
 /*
  * The limit on open files.
  */
-#include "pgweir/main/limits.h"
+#include "limits.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /*
  * Warnings: settings that undo each other, names that nobody has, files that others read.
  */
-#include "pgweir/main/lint.h"
+#include "lint.h"
 
 #include <limits.h>
 #include <string.h>
@@ -12,8 +12,9 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/origin.h"
 #include "pgweir/config/peers.h"
-#include "pgweir/main/daemon.h"
-#include "pgweir/main/limits.h"
+
+#include "daemon.h"
+#include "limits.h"
 
 #include "pgweir/base/banned.h"
 

@@ -15,13 +15,14 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
-#include "pgweir/main/check.h"
-#include "pgweir/main/daemon.h"
-#include "pgweir/main/daemonize.h"
-#include "pgweir/main/limits.h"
-#include "pgweir/main/pidfile.h"
-#include "pgweir/main/privileges.h"
-#include "pgweir/main/probe.h"
+
+#include "check.h"
+#include "daemon.h"
+#include "daemonize.h"
+#include "limits.h"
+#include "pidfile.h"
+#include "privileges.h"
+#include "probe.h"
 
 #include "pgweir/base/banned.h"
 

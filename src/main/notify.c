@@ -2,7 +2,7 @@
 /*
  * sd_notify's protocol, as sd_notify(3) describes it.
  */
-#include "pgweir/main/notify.h"
+#include "notify.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * The command line: one row for each option. The tables of getopt and the help
  * text are made from the rows.
  */
-#include "pgweir/main/options.h"
+#include "options.h"
 
 #include <getopt.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * Making the parts of a configuration.
  */
-#include "pgweir/main/parts.h"
+#include "parts.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * Hard here: a file that was left behind may name us ourselves, since after a
  * restart of a container numbers begin anew: that is no other process.
  */
-#include "pgweir/main/pidfile.h"
+#include "pidfile.h"
 
 #include <errno.h>
 #include <fcntl.h>

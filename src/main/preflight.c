@@ -5,7 +5,7 @@
  * Hard here: a check must not be stricter than the start. A service manager may make the
  * folders below /run and /var/log just before it, so there a missing one is only a warning.
  */
-#include "pgweir/main/preflight.h"
+#include "preflight.h"
 
 #include <errno.h>
 #include <fcntl.h>

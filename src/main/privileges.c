@@ -3,7 +3,7 @@
  * Giving up root. The groups go first, since only root may change them; and
  * then it is tried whether root can be had back.
  */
-#include "pgweir/main/privileges.h"
+#include "privileges.h"
 
 #include <errno.h>
 #include <grp.h>

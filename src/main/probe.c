@@ -2,12 +2,12 @@
 /*
  * --ready and --drain.
  */
-#include "pgweir/main/probe.h"
+#include "probe.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "pgweir/main/ask.h"
+#include "ask.h"
 
 #include "pgweir/base/banned.h"
 

@@ -8,7 +8,7 @@
  * Hard here: within a container the path may be that of the host, while the files that can
  * be seen begin at the container's own group. So each part of the path is tried, up to the top.
  */
-#include "pgweir/main/processors.h"
+#include "processors.h"
 
 #include <limits.h>
 #include <sched.h>

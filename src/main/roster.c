@@ -2,7 +2,7 @@
 /*
  * Counting what came and went, in the time that sorting takes.
  */
-#include "pgweir/main/roster.h"
+#include "roster.h"
 
 #include <stdlib.h>
 #include <string.h>

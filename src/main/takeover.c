@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "pgweir/client/handover.h"
-#include "pgweir/main/takeover.h"
+#include "takeover.h"
 
 #include "daemon_priv.h"
 

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "pgweir/net/channel.h"
-#include "pgweir/main/takeover.h"
 #include "pgweir/net/address.h"
 #include "pgweir/pgwire/fields.h"
 
 #include "handover_priv.h"
+#include "takeover.h"
 
 #include "pgweir/base/banned.h"
 

@@ -2,7 +2,7 @@
 /*
  * From settings to sets of certificates and rules.
  */
-#include "pgweir/main/tls_sets.h"
+#include "tls_sets.h"
 
 #include "pgweir/auth/auth_methods.h"
 

@@ -2,7 +2,7 @@
 /*
  * main/activation.c
  */
-#include "pgweir/main/activation.h"
+#include "../../../src/main/activation.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * main/notify.c
  */
-#include "pgweir/main/notify.h"
+#include "../../../src/main/notify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

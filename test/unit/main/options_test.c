@@ -2,7 +2,7 @@
 /*
  * main/options.c
  */
-#include "pgweir/main/options.h"
+#include "../../../src/main/options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * main/pidfile.c
  */
-#include "pgweir/main/pidfile.h"
+#include "../../../src/main/pidfile.h"
 
 #include <stdio.h>
 #include <string.h>

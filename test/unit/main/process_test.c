@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "pgweir/main/daemonize.h"
-#include "pgweir/main/limits.h"
-#include "pgweir/main/privileges.h"
+#include "../../../src/main/daemonize.h"
+#include "../../../src/main/limits.h"
+#include "../../../src/main/privileges.h"
 
 #include "../unit.h"
 

@@ -3,7 +3,7 @@
  * main/processors.c: quotas of control groups, in a tree of files of the test's own, and
  * the processors that the process may run on.
  */
-#include "pgweir/main/processors.h"
+#include "../../../src/main/processors.h"
 
 #include <sched.h>
 #include <stdio.h>

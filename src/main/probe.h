@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "pgweir/main/options.h"
+#include "options.h"
 
 /* --ready: whether it takes work now. false: not, or nobody answers; stderr says why. */
 bool probe_ready(const struct options *options);

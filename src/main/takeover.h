@@ -9,7 +9,8 @@
 #include <sys/types.h>
 
 #include "pgweir/config/config.h"
-#include "pgweir/main/ask.h"
+
+#include "ask.h"
 
 #define TAKEOVER_LISTENERS_MAX 64
 

@@ -11,9 +11,10 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
-#include "pgweir/main/activation.h"
-#include "pgweir/main/options.h"
-#include "pgweir/main/takeover.h"
+
+#include "activation.h"
+#include "options.h"
+#include "takeover.h"
 
 struct daemon;
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "pgweir/main/options.h"
+#include "options.h"
 
 /*
  * --check: says on stderr all that is wrong with a file and the files that it names, one

@@ -10,8 +10,9 @@
 #include "pgweir/auth/hba.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
-#include "pgweir/main/tls_sets.h"
 #include "pgweir/net/ranges.h"
+
+#include "tls_sets.h"
 
 enum part { PART_LOGINS, PART_CLIENT_TLS, PART_SERVER_TLS, PART_PROXIES, PARTS };
 
