@@ -26,7 +26,7 @@ enum talk_effect {
 	TALK_FORGET,     /* one prepared statement */
 	TALK_FORGET_ALL, /* all of them */
 	TALK_IGNORED,    /* a NOTICE says that nothing was done */
-	TALK_NAMES,      /* a table of rows: talk_rows() */
+	TALK_NAMES,      /* a table of rows: small_talk_rows() */
 	TALK_CHANGEABLE_NAMES,
 	TALK_TYPE,
 	TALK_VALUES
@@ -47,10 +47,10 @@ extern const struct show show_talk; /* the one row of small talk */
  * NULL: it is not small talk. The token under "?" is put into words->value, the one under the
  * "?" before that into words->argument.
  */
-const struct talk *talk_find(struct bytes text, struct words *words);
+const struct talk *small_talk_find(struct bytes text, struct words *words);
 
 /* The table that it asks for; NULL: it has one row, or none. */
-const struct show *talk_rows(const struct talk *talk);
+const struct show *small_talk_rows(const struct talk *talk);
 
 /* ---- what psql asks for when TAB is pressed: completion.c ---- */
 

@@ -84,7 +84,7 @@ static void take_quoted(struct bytes *rest, struct token *token)
 	*rest = bytes_skip(*rest, at + 1);
 }
 
-void token_next(struct bytes *rest, struct token *token)
+void grammar_next_token(struct bytes *rest, struct token *token)
 {
 	size_t count;
 
@@ -105,7 +105,7 @@ void token_next(struct bytes *rest, struct token *token)
 	*rest = bytes_skip(*rest, token->text.count);
 }
 
-bool token_copy(const struct token *token, char *out, size_t size)
+bool grammar_copy_token(const struct token *token, char *out, size_t size)
 {
 	bool is_quoted = token->kind == TOKEN_QUOTED || token->kind == TOKEN_STRING;
 	char quote = token->kind == TOKEN_QUOTED ? '"' : '\'';
@@ -122,7 +122,7 @@ bool token_copy(const struct token *token, char *out, size_t size)
 	return true;
 }
 
-bool token_is(const struct token *token, const char *word)
+bool grammar_token_is(const struct token *token, const char *word)
 {
 	return (token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED ||
 	        token->kind == TOKEN_SIGN) &&
@@ -135,7 +135,7 @@ static bool is_semicolon(const struct token *token)
 	return token->kind == TOKEN_SIGN && *token->text.at == ';';
 }
 
-bool statement_next(struct bytes *rest, struct bytes *statement)
+bool grammar_next_statement(struct bytes *rest, struct bytes *statement)
 {
 	const char *begin = rest->at;
 	struct token token;
@@ -143,7 +143,7 @@ bool statement_next(struct bytes *rest, struct bytes *statement)
 	if (rest->count == 0)
 		return false;
 	do {
-		token_next(rest, &token);
+		grammar_next_token(rest, &token);
 		*statement = bytes_of(begin, (size_t)(rest->at - begin));
 	} while (token.kind != TOKEN_END && token.kind != TOKEN_OPEN && !is_semicolon(&token));
 	if (is_semicolon(&token))
@@ -163,9 +163,9 @@ static enum words_result end_of(struct bytes rest)
 {
 	struct token token;
 
-	token_next(&rest, &token);
+	grammar_next_token(&rest, &token);
 	if (is_semicolon(&token))
-		token_next(&rest, &token);
+		grammar_next_token(&rest, &token);
 	return token.kind == TOKEN_END ? WORDS_OK : WORDS_INVALID;
 }
 
@@ -176,7 +176,7 @@ static void value_next(struct bytes *rest, struct token *token)
 
 	*rest = bytes_skip(*rest, span(*rest, BLANKS));
 	if (rest->count && (*rest->at == '\'' || *rest->at == '"')) {
-		token_next(rest, token);
+		grammar_next_token(rest, token);
 		return;
 	}
 	while (count < rest->count && !strchr(BLANKS ";'\"", rest->at[count]))
@@ -191,9 +191,9 @@ static enum words_result read_set(struct bytes rest, struct words *words)
 	struct token key, equals, value;
 	enum words_result result;
 
-	token_next(&rest, &key);
-	token_next(&rest, &equals);
-	if (!is_name(&key) || (!token_is(&equals, "=") && !token_is(&equals, "TO")))
+	grammar_next_token(&rest, &key);
+	grammar_next_token(&rest, &equals);
+	if (!is_name(&key) || (!grammar_token_is(&equals, "=") && !grammar_token_is(&equals, "TO")))
 		return WORDS_INVALID;
 	value_next(&rest, &value);
 	if (value.kind != TOKEN_WORD && value.kind != TOKEN_STRING && value.kind != TOKEN_QUOTED)
@@ -202,42 +202,43 @@ static enum words_result read_set(struct bytes rest, struct words *words)
 	if (result != WORDS_OK)
 		return result;
 	words->count = 3;
-	return token_copy(&key, words->argument, sizeof(words->argument)) &&
-	               token_copy(&value, words->value, sizeof(words->value))
+	return grammar_copy_token(&key, words->argument, sizeof(words->argument)) &&
+	               grammar_copy_token(&value, words->value, sizeof(words->value))
 	           ? WORDS_OK
 	           : WORDS_TOO_LONG;
 }
 
-enum words_result words_read(struct bytes text, struct words *words)
+enum words_result grammar_read_words(struct bytes text, struct words *words)
 {
 	struct token command, argument, value;
 	enum words_result result;
 	struct bytes rest = text;
 
 	memset(words, 0, sizeof(*words));
-	token_next(&rest, &command);
+	grammar_next_token(&rest, &command);
 	if (!is_name(&command))
 		return WORDS_INVALID;
-	if (!token_copy(&command, words->command, sizeof(words->command)))
+	if (!grammar_copy_token(&command, words->command, sizeof(words->command)))
 		return WORDS_TOO_LONG;
-	if (token_is(&command, "SET"))
+	if (grammar_token_is(&command, "SET"))
 		return read_set(rest, words);
 	words->count = 1;
 	text = rest;
-	token_next(&rest, &argument);
+	grammar_next_token(&rest, &argument);
 	if (!is_name(&argument))
 		return end_of(text);
 	words->count = 2;
-	if (!token_copy(&argument, words->argument, sizeof(words->argument)))
+	if (!grammar_copy_token(&argument, words->argument, sizeof(words->argument)))
 		return end_of(rest) == WORDS_OK ? WORDS_TOO_LONG : WORDS_INVALID;
 	text = rest;
-	token_next(&rest, &value);
-	if (!is_name(&value) || (!token_is(&command, "SHOW") && !token_is(&command, "SELECT")))
+	grammar_next_token(&rest, &value);
+	if (!is_name(&value) ||
+	    (!grammar_token_is(&command, "SHOW") && !grammar_token_is(&command, "SELECT")))
 		return end_of(text);
 	result = end_of(rest);
 	if (result != WORDS_OK)
 		return result;
 	words->count = 3;
-	return token_copy(&value, words->value, sizeof(words->argument)) ? WORDS_OK
-	                                                                 : WORDS_TOO_LONG;
+	return grammar_copy_token(&value, words->value, sizeof(words->argument)) ? WORDS_OK
+	                                                                         : WORDS_TOO_LONG;
 }

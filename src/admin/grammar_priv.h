@@ -22,16 +22,16 @@ struct token {
 };
 
 /* Takes the next token off the front; blanks and comments are skipped. */
-void token_next(struct bytes *rest, struct token *token);
+void grammar_next_token(struct bytes *rest, struct token *token);
 
 /* The token's text with its zero, quotes undone. false: it needs more than `size` bytes. */
-bool token_copy(const struct token *token, char *out, size_t size);
+bool grammar_copy_token(const struct token *token, char *out, size_t size);
 
 /* Whether it is this word, in any case. */
-bool token_is(const struct token *token, const char *word);
+bool grammar_token_is(const struct token *token, const char *word);
 
 /* Takes the next statement, up to its `;` or the end. false: there was none left. */
-bool statement_next(struct bytes *rest, struct bytes *statement);
+bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
 
 enum words_result {
 	WORDS_OK,
@@ -47,6 +47,6 @@ struct words {
 	char value[256];
 };
 
-enum words_result words_read(struct bytes text, struct words *words);
+enum words_result grammar_read_words(struct bytes text, struct words *words);
 
 #endif

@@ -28,7 +28,7 @@ static void add_show(struct buf *out, const struct show *show)
 		const struct column *column = &show->columns.at[i];
 
 		buf_printf(out, ".TP\n.BR %s \" (%s)\"\n%s\n", column->name,
-		           value_type_name(column->type), column->help);
+		           rows_type_name(column->type), column->help);
 	}
 }
 
@@ -58,7 +58,7 @@ static bool add_marked(struct bytes line, struct buf *out)
 	return false;
 }
 
-void console_manual_fill(struct bytes template, struct buf *out)
+void admin_manual_fill(struct bytes template, struct buf *out)
 {
 	while (template.count) {
 		const char *end = memchr(template.at, '\n', template.count);

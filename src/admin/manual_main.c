@@ -9,4 +9,4 @@
 
 #include "pgweir/base/banned.h"
 
-int main(void) { return filter_main("manual", console_manual_fill); }
+int main(void) { return filter_main("manual", admin_manual_fill); }

@@ -13,6 +13,6 @@
  *   @commands@   all commands but SHOW
  *   @shows@      each SHOW with its columns
  */
-void console_manual_fill(struct bytes template, struct buf *out);
+void admin_manual_fill(struct bytes template, struct buf *out);
 
 #endif

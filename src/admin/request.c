@@ -36,8 +36,8 @@ bool request_check(const struct request *request, const struct console_session *
 
 struct columns request_columns(const struct request *request)
 {
-	if (request->kind == REQUEST_TALK && talk_rows(request->talk))
-		return talk_rows(request->talk)->columns;
+	if (request->kind == REQUEST_TALK && small_talk_rows(request->talk))
+		return small_talk_rows(request->talk)->columns;
 	if (request->kind == REQUEST_TALK && request->talk->text)
 		return (struct columns){ &request->talk->column, 1 };
 	if (request->kind == REQUEST_SHOW && request->show == &show_setting)
@@ -51,7 +51,7 @@ struct show_asked request_asked(const struct request *request)
 	const struct show *rows = NULL;
 
 	if (request->kind == REQUEST_TALK) {
-		rows = talk_rows(request->talk);
+		rows = small_talk_rows(request->talk);
 		if (rows)
 			return (struct show_asked){ rows, words->value, words->argument };
 		return (struct show_asked){ &show_talk, request->talk->text, NULL };

@@ -22,8 +22,8 @@ static bool is_empty(struct bytes text)
 	struct token token;
 
 	do
-		token_next(&text, &token);
-	while (token.kind == TOKEN_SIGN && token_is(&token, ";"));
+		grammar_next_token(&text, &token);
+	while (token.kind == TOKEN_SIGN && grammar_token_is(&token, ";"));
 	return token.kind == TOKEN_END;
 }
 
@@ -33,7 +33,7 @@ bool request_read_talk(struct bytes text, struct request *request)
 	if (is_empty(text))
 		return true;
 	request->kind = REQUEST_TALK;
-	request->talk = talk_find(text, &request->words);
+	request->talk = small_talk_find(text, &request->words);
 	return request->talk != NULL;
 }
 
@@ -105,7 +105,7 @@ bool request_read(struct bytes text, struct request *request, struct err *err)
 {
 	if (request_read_talk(text, request))
 		return true;
-	switch (words_read(text, &request->words)) {
+	switch (grammar_read_words(text, &request->words)) {
 	case WORDS_INVALID:
 		return invalid(text, err);
 	case WORDS_TOO_LONG:
@@ -190,9 +190,9 @@ void request_suggest(struct bytes text, char *out, size_t size)
 	struct bytes rest = text;
 
 	*out = 0;
-	if (words_read(text, &words) != WORDS_OK) {
-		token_next(&rest, &first);
-		if (token_is(&first, "SET"))
+	if (grammar_read_words(text, &words) != WORDS_OK) {
+		grammar_next_token(&rest, &first);
+		if (grammar_token_is(&first, "SET"))
 			snprintf(out, size, "It is written SET key = value.");
 		return;
 	}
@@ -213,7 +213,7 @@ static bool may_have_password(struct bytes text, const struct token *first)
 		if (word && memmem(text.at, text.count, word, strlen(word)))
 			return true;
 	}
-	return token_is(first, "SET");
+	return grammar_token_is(first, "SET");
 }
 
 void request_hide(struct bytes text, char *out, size_t size)
@@ -223,11 +223,11 @@ void request_hide(struct bytes text, char *out, size_t size)
 	char name[64];
 
 	*out = 0;
-	token_next(&rest, &first);
-	token_next(&rest, &second);
+	grammar_next_token(&rest, &first);
+	grammar_next_token(&rest, &second);
 	if (!may_have_password(text, &first))
 		return;
-	if (first.kind != TOKEN_WORD || !token_copy(&second, name, sizeof(name)) ||
+	if (first.kind != TOKEN_WORD || !grammar_copy_token(&second, name, sizeof(name)) ||
 	    !setting_find(name))
 		*name = 0;
 	snprintf(out, size, "invalid command '%s%s%s...', use SHOW HELP;", *name ? "SET " : "",

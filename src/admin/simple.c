@@ -40,9 +40,9 @@ static unsigned int count_talks(struct bytes text)
 	struct request request;
 	unsigned int count = 0;
 
-	while (statement_next(&text, &statement)) {
+	while (grammar_next_statement(&text, &statement)) {
 		if (!request_read_talk(statement, &request) || count == TALKS_MAX ||
-		    (request.kind == REQUEST_TALK && talk_rows(request.talk)))
+		    (request.kind == REQUEST_TALK && small_talk_rows(request.talk)))
 			return 0;
 		count += request.kind != REQUEST_EMPTY;
 	}
@@ -55,7 +55,7 @@ static void run_talks(struct console_session *session, struct bytes text, unsign
 	struct bytes statement;
 	struct request request;
 
-	while (statement_next(&text, &statement)) {
+	while (grammar_next_statement(&text, &statement)) {
 		request_read_talk(statement, &request);
 		if (request.kind != REQUEST_EMPTY)
 			run(session, &request, --count == 0);

@@ -149,7 +149,7 @@ static bool is_parameter(const struct token *name)
 {
 	char text[64];
 
-	if (!token_copy(name, text, sizeof(text)) || setting_find(text))
+	if (!grammar_copy_token(name, text, sizeof(text)) || setting_find(text))
 		return false;
 	for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
 		if (strcasecmp(parameters[i], text) == 0)
@@ -163,19 +163,20 @@ static bool is_set(struct bytes text)
 {
 	struct token token;
 
-	token_next(&text, &token);
-	if (!token_is(&token, "SET"))
+	grammar_next_token(&text, &token);
+	if (!grammar_token_is(&token, "SET"))
 		return false;
-	token_next(&text, &token);
-	if (token_is(&token, "SESSION") || token_is(&token, "LOCAL"))
-		token_next(&text, &token);
+	grammar_next_token(&text, &token);
+	if (grammar_token_is(&token, "SESSION") || grammar_token_is(&token, "LOCAL"))
+		grammar_next_token(&text, &token);
 	if (!is_parameter(&token))
 		return false;
-	token_next(&text, &token);
-	if (!token_is(&token, "=") && !token_is(&token, "TO"))
+	grammar_next_token(&text, &token);
+	if (!grammar_token_is(&token, "=") && !grammar_token_is(&token, "TO"))
 		return false;
-	token_next(&text, &token);
-	return token.kind != TOKEN_END && token.kind != TOKEN_OPEN && !token_is(&token, ";");
+	grammar_next_token(&text, &token);
+	return token.kind != TOKEN_END && token.kind != TOKEN_OPEN &&
+	       !grammar_token_is(&token, ";");
 }
 
 /* At most one `;` may follow. */
@@ -183,9 +184,9 @@ static bool ends(struct bytes rest)
 {
 	struct token token;
 
-	token_next(&rest, &token);
-	if (token.kind == TOKEN_SIGN && token_is(&token, ";"))
-		token_next(&rest, &token);
+	grammar_next_token(&rest, &token);
+	if (token.kind == TOKEN_SIGN && grammar_token_is(&token, ";"))
+		grammar_next_token(&rest, &token);
 	return token.kind == TOKEN_END;
 }
 
@@ -194,7 +195,7 @@ static bool is_one(struct bytes rest)
 {
 	struct bytes statement;
 
-	statement_next(&rest, &statement);
+	grammar_next_statement(&rest, &statement);
 	return ends(rest);
 }
 
@@ -210,21 +211,21 @@ static bool matches(const char *pattern, struct bytes text, struct words *words)
 		pattern += length + strspn(pattern + length, " ");
 		if (strcmp(word, "...") == 0)
 			return is_one(text);
-		token_next(&text, &token);
+		grammar_next_token(&text, &token);
 		if (token.kind == TOKEN_END || token.kind == TOKEN_OPEN)
 			return false;
 		if (strcmp(word, "?") == 0) {
 			text_copy(words->argument, sizeof(words->argument), words->value);
-			if (!token_copy(&token, words->value, sizeof(words->value)))
+			if (!grammar_copy_token(&token, words->value, sizeof(words->value)))
 				return false;
-		} else if (!token_is(&token, word)) {
+		} else if (!grammar_token_is(&token, word)) {
 			return false;
 		}
 	}
 	return ends(text);
 }
 
-const struct talk *talk_find(struct bytes text, struct words *words)
+const struct talk *small_talk_find(struct bytes text, struct words *words)
 {
 	for (size_t i = 0; i < sizeof(talks) / sizeof(talks[0]); i++) {
 		if (matches(talks[i].words, text, words))
@@ -233,7 +234,7 @@ const struct talk *talk_find(struct bytes text, struct words *words)
 	return is_set(text) && is_one(text) ? &set_ignored : NULL;
 }
 
-const struct show *talk_rows(const struct talk *talk)
+const struct show *small_talk_rows(const struct talk *talk)
 {
 	switch (talk->effect) {
 	case TALK_NAMES:

@@ -22,7 +22,7 @@ static const struct value_kind {
 	[VALUE_INT8] = { 20, 8 },  [VALUE_NUMERIC] = { 1700, -1 }, [VALUE_BYTEA] = { 17, -1 },
 };
 
-const char *value_type_name(enum value_type type)
+const char *rows_type_name(enum value_type type)
 {
 	static const char *const names[VALUE_TYPES] = {
 		[VALUE_TEXT] = "text", [VALUE_VOID] = "void",       [VALUE_INT4] = "int4",

@@ -44,7 +44,7 @@ struct columns {
 #define COLUMNS(table) ((struct columns){ (table), sizeof(table) / sizeof((table)[0]) })
 
 /* "text", "int4", ... */
-const char *value_type_name(enum value_type type);
+const char *rows_type_name(enum value_type type);
 
 /* RowDescription. Bit n of `binary`: column n is sent in binary. */
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary);

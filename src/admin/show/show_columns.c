@@ -33,7 +33,7 @@ static bool next_column(struct cursor *cursor, void *at)
 			continue;
 		if (left < columns.count) {
 			*row = (struct column_row){ shows[i]->item, columns.at[left].name,
-				                    value_type_name(columns.at[left].type),
+				                    rows_type_name(columns.at[left].type),
 				                    columns.at[left].help };
 			return true;
 		}

@@ -64,8 +64,8 @@ START_TEST(words_are_read)
 {
 	struct words words;
 
-	ck_assert_msg(words_read(bytes_text(cases[_i].text), &words) == cases[_i].result, "%s",
-	              cases[_i].says);
+	ck_assert_msg(grammar_read_words(bytes_text(cases[_i].text), &words) == cases[_i].result,
+	              "%s", cases[_i].says);
 	if (cases[_i].result != WORDS_OK)
 		return;
 	ck_assert_uint_eq(words.count, cases[_i].count);
@@ -85,7 +85,7 @@ START_TEST(words_are_read_at_every_cut)
 		struct words words;
 
 		memcpy(text, cases[_i].text, count);
-		ck_assert_int_le(words_read(bytes_of(text, count), &words), WORDS_TOO_LONG);
+		ck_assert_int_le(grammar_read_words(bytes_of(text, count), &words), WORDS_TOO_LONG);
 		free(text);
 	}
 }
@@ -97,11 +97,11 @@ START_TEST(statements_end_at_semicolons_outside_of_quotes)
 	struct bytes rest = bytes_text("a; ';' \";\" /* ; */ b;; c "), statement;
 
 	for (size_t i = 0; i < COUNT_OF(expected); i++) {
-		ck_assert(statement_next(&rest, &statement));
+		ck_assert(grammar_next_statement(&rest, &statement));
 		ck_assert_msg(bytes_are(statement, expected[i]), "%zu: %.*s", i,
 		              (int)statement.count, statement.at);
 	}
-	ck_assert(!statement_next(&rest, &statement));
+	ck_assert(!grammar_next_statement(&rest, &statement));
 }
 END_TEST
 
@@ -110,10 +110,10 @@ START_TEST(a_zero_byte_is_a_sign)
 	struct bytes rest = bytes_of("a\0b", 3);
 	struct token token;
 
-	token_next(&rest, &token);
+	grammar_next_token(&rest, &token);
 	ck_assert_int_eq(token.kind, TOKEN_WORD);
 	ck_assert_uint_eq(token.text.count, 1);
-	token_next(&rest, &token);
+	grammar_next_token(&rest, &token);
 	ck_assert_int_eq(token.kind, TOKEN_SIGN);
 }
 END_TEST

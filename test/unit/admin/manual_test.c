@@ -11,7 +11,7 @@ static struct buf out;
 static const char *filled(const char *template)
 {
 	buf_clear(&out);
-	console_manual_fill(bytes_text(template), &out);
+	admin_manual_fill(bytes_text(template), &out);
 	return buf_text(&out);
 }
 
