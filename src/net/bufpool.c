@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bulk_priv.h"
-#include "tls_priv.h"
-
 #include "pgweir/base/banned.h"
 
 #define SPARE_MAX ((size_t)4 * 1024 * 1024) /* bytes that stay for the next, in all */
@@ -41,27 +38,12 @@ static bool give_spare(struct stream_pool *pool, const struct buf *buf)
 	return true;
 }
 
-void stream_pool_init(struct stream_pool *pool, size_t first_size)
-{
-	slab_init(&pool->kept, "iobuf_cache", sizeof(struct stream_buf));
-	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
-	pool->spare = NULL;
-	pool->spare_size = 0;
-	pool->handshakes = NULL;
-	pool->outbox = NULL;
-	pool->bulk_slots = NULL;
-	pool->tls_slots = NULL;
-}
-
-void stream_pool_done(struct stream_pool *pool)
+void bufpool_free_spare(struct stream_pool *pool)
 {
 	char *at;
 
 	while ((at = take_spare(pool)))
 		free(at);
-	slab_done(&pool->kept);
-	bulk_slots_free(&pool->bulk_slots);
-	tls_slots_free(&pool->tls_slots);
 }
 
 void bufpool_free(struct stream_pool *pool, struct stream_buf **kept)

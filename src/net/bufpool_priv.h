@@ -25,4 +25,7 @@ bool bufpool_add(struct stream_pool *pool, struct stream_buf **kept, const void 
 /* Lets it go, if it is there. */
 void bufpool_free(struct stream_pool *pool, struct stream_buf **kept);
 
+/* Frees the buffers that stay for the next stream. */
+void bufpool_free_spare(struct stream_pool *pool);
+
 #endif

@@ -49,8 +49,8 @@ static struct bulk_slots *room_new(struct loop *loop)
 	struct bulk_slots *slots = calloc(1, sizeof(*slots));
 
 	if (slots)
-		slots->line = loop_timer_queue(loop, BULK_PAUSE, on_pause);
-	if (slots && !slots->line)
+		slots->queue = loop_timer_queue(loop, BULK_PAUSE, on_pause);
+	if (slots && !slots->queue)
 		bulk_slots_free(&slots);
 	return slots;
 }
@@ -81,5 +81,5 @@ void bulk_go_on(struct stream *stream)
 	if (!stream->slot)
 		return;
 	stream->flow = BULK_BEGIN;
-	timer_set(&(*slots)->slots[stream->slot - 1].pause, (*slots)->line, loop_now(loop));
+	timer_set(&(*slots)->slots[stream->slot - 1].pause, (*slots)->queue, loop_now(loop));
 }

@@ -23,7 +23,7 @@ struct bulk {
 };
 
 struct bulk_slots {
-	struct timer_queue *line; /* of their pauses */
+	struct timer_queue *queue; /* of their pauses */
 	struct bulk slots[BULK_SLOTS];
 };
 

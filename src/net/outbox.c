@@ -19,6 +19,7 @@
 
 #include "ring_priv.h"
 #include "socket_calls_priv.h"
+#include "stream_priv.h"
 
 #include "pgweir/base/banned.h"
 

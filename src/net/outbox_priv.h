@@ -16,9 +16,4 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 /* Sends what it has of this stream now. What the socket does not take is unsent. */
 void outbox_push(struct outbox *outbox, struct stream *stream);
 
-/* ---- stream.c ---- */
-
-/* Of what the outbox had, this was not taken: it is unsent. */
-void stream_leave_unsent(struct stream *stream, struct bytes rest);
-
 #endif

@@ -52,7 +52,7 @@ static void unfile(struct resolver_name *name)
 	if (resolver->last_row == name)
 		resolver->last_row = NULL;
 	timer_clear(&name->expiry);
-	zone_leave(name);
+	resolver_zone_leave(name);
 	HASH_DEL(resolver->names, name);
 	name->is_filed = false;
 }
@@ -162,7 +162,7 @@ static void tell_left(struct task *task)
 		return;
 	}
 	name->is_stale = false;
-	name_refresh(name);
+	resolver_refresh_name(name);
 }
 
 void resolver_watch_end(struct resolver_watch *stay)
@@ -320,7 +320,7 @@ static struct resolver_name *filed_name(struct resolver *resolver, const char *h
 		HASH_ADD_KEYPTR(hh, resolver->names, name->host, strlen(name->host), name);
 	if (name && !name->is_lost) {
 		name->is_filed = true;
-		zone_enter(name);
+		resolver_zone_enter(name);
 		return name;
 	}
 	free(name);
@@ -340,7 +340,7 @@ static bool start_query(struct resolver_name *name, struct err *err)
 	return false;
 }
 
-void name_refresh(struct resolver_name *name)
+void resolver_refresh_name(struct resolver_name *name)
 {
 	struct err err;
 

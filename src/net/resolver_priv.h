@@ -93,10 +93,10 @@ struct reverse_query {
 void reverse_end_all(struct resolver *resolver);
 
 /* A name comes into the table, or leaves it. */
-void zone_enter(struct resolver_name *name);
-void zone_leave(struct resolver_name *name);
+void resolver_zone_enter(struct resolver_name *name);
+void resolver_zone_leave(struct resolver_name *name);
 
 /* The name is looked up again, whatever is known. Not from within a callback of dns_*(). */
-void name_refresh(struct resolver_name *name);
+void resolver_refresh_name(struct resolver_name *name);
 
 #endif

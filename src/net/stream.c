@@ -27,25 +27,12 @@
 #include "bufpool_priv.h"
 #include "outbox_priv.h"
 #include "socket_calls_priv.h"
-#include "tls_priv.h"
+#include "stream_priv.h"
+#include "stream_secure_priv.h"
 
 #include "pgweir/base/banned.h"
 
 #define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
-
-/* The one place that says what the kernel watches for us. */
-bool stream_update(struct stream *stream)
-{
-	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
-
-	if (stream->want != WANT_NOTHING)
-		what = WATCH_READ;
-	if (stream->allowance == 0)
-		what = 0;
-	if (stream->out)
-		what |= WATCH_WRITE;
-	return watch_set(&stream->watch, what);
-}
 
 /* Something came that nobody wants now: only now is it worth a system call. */
 static void stop_reading(struct stream *stream)
@@ -73,7 +60,7 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 	ssize_t done;
 
 	if (stream->tls)
-		return secure_receive(stream, at, is_full);
+		return stream_secure_receive(stream, at, is_full);
 	if (stream_is_halted(stream))
 		return receive_rest(stream, at, is_full);
 	done = socket_receive(stream->watch.fd, at, STREAM_READ_SIZE);
@@ -122,29 +109,12 @@ static void read_ahead(struct stream *stream)
 	stream->ops->on_gone(stream);
 }
 
-static bool flush(struct stream *stream)
-{
-	struct stream_buf *out = stream->out;
-	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, bufpool_count(out));
-
-	if (done < 0) {
-		if (errno == EAGAIN || errno == EINTR)
-			return true;
-		stream->error = errno;
-		return false;
-	}
-	out->begin += (size_t)done;
-	if (bufpool_count(out) == 0)
-		bufpool_free(stream->pool, &stream->out);
-	return true;
-}
-
 static void on_ready(struct watch *watch, unsigned int what)
 {
 	struct stream *stream = STREAM_OF(watch);
 
 	if ((what & WATCH_WRITE) && stream->out) {
-		if (!flush(stream)) {
+		if (!stream_flush_unsent(stream)) {
 			watch_set(watch, 0);
 			stream->ops->on_gone(stream);
 			return;
@@ -196,7 +166,7 @@ void stream_close(struct stream *stream)
 
 	if (!stream_is_open(stream))
 		return;
-	is_ours = !stream->tls || secure_close(stream);
+	is_ours = !stream->tls || stream_secure_close(stream);
 	fd = stream_take_socket(stream);
 	if (is_ours)
 		close(fd);
@@ -282,30 +252,6 @@ struct bytes stream_kept(const struct stream *stream)
 	return bytes_of(stream->in->buf.at + stream->in->begin, bufpool_count(stream->in));
 }
 
-static bool keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent)
-{
-	for (int i = 0; i < count; i++) {
-		size_t skip = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
-
-		sent -= skip;
-		if (skip == pieces[i].iov_len)
-			continue;
-		if (!bufpool_add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
-		                 pieces[i].iov_len - skip)) {
-			stream->error = ENOMEM;
-			return false;
-		}
-	}
-	return stream_update(stream);
-}
-
-/* Nobody is called back: when there is no memory, reading finds the end. */
-void stream_leave_unsent(struct stream *stream, struct bytes rest)
-{
-	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
-		shutdown(stream->watch.fd, SHUT_RDWR);
-}
-
 void stream_push(struct stream *stream)
 {
 	if (stream->letter)
@@ -330,7 +276,7 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	ssize_t done = 0;
 
 	if (stream->tls)
-		return secure_sendv(stream, pieces, count);
+		return stream_secure_sendv(stream, pieces, count);
 	for (int i = 0; i < count; i++)
 		whole += pieces[i].iov_len;
 	bulk_answered(stream);
@@ -347,7 +293,7 @@ bool stream_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	}
 	if ((size_t)done == whole)
 		return true;
-	return keep_unsent(stream, pieces, count, (size_t)done);
+	return stream_keep_unsent(stream, pieces, count, (size_t)done);
 }
 
 bool stream_send(struct stream *stream, struct bytes bytes)
@@ -355,7 +301,7 @@ bool stream_send(struct stream *stream, struct bytes bytes)
 	struct iovec piece = { (void *)bytes.at, bytes.count };
 
 	if (stream->tls)
-		return secure_sendv(stream, &piece, 1);
+		return stream_secure_sendv(stream, &piece, 1);
 	return stream_send_raw(stream, bytes);
 }
 
@@ -367,7 +313,7 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 	if (put_off(stream, &piece, 1, bytes.count))
 		return true;
 	if (stream->out)
-		return keep_unsent(stream, &piece, 1, 0);
+		return stream_keep_unsent(stream, &piece, 1, 0);
 	ssize_t done = socket_send(stream->watch.fd, bytes.at, bytes.count);
 	if (done == (ssize_t)bytes.count)
 		return true;
@@ -375,7 +321,7 @@ bool stream_send_raw(struct stream *stream, struct bytes bytes)
 		stream->error = errno;
 		return false;
 	}
-	return keep_unsent(stream, &piece, 1, done < 0 ? 0 : (size_t)done);
+	return stream_keep_unsent(stream, &piece, 1, done < 0 ? 0 : (size_t)done);
 }
 
 void stream_halt(struct stream *stream, uint32_t allowance)
@@ -392,13 +338,6 @@ void stream_go_on(struct stream *stream)
 		stream_update(stream);
 }
 
-struct bytes stream_unsent_bytes(const struct stream *stream)
-{
-	if (!stream->out)
-		return (struct bytes){ 0 };
-	return bytes_of(stream->out->buf.at + stream->out->begin, bufpool_count(stream->out));
-}
-
 bool stream_has_hung_up(const struct stream *stream)
 {
 	struct pollfd pollfd = { .fd = stream->watch.fd, .events = POLLRDHUP };
@@ -413,14 +352,12 @@ bool stream_has_unread(const struct stream *stream)
 	return ioctl(stream->watch.fd, FIONREAD, &count) == 0 && count > 0;
 }
 
-size_t stream_unsent(const struct stream *stream) { return bufpool_count(stream->out); }
-
 void stream_defer(struct stream *stream) { stream->gathers = stream->pool->outbox != NULL; }
 
 void stream_finish(struct stream *stream)
 {
 	stream_push(stream);
 	if (stream->tls)
-		secure_goodbye(stream);
+		stream_secure_goodbye(stream);
 	shutdown(stream->watch.fd, SHUT_WR);
 }

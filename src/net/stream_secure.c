@@ -21,7 +21,8 @@
 
 #include "bufpool_priv.h"
 #include "socket_calls_priv.h"
-#include "tls_priv.h"
+#include "stream_priv.h"
+#include "stream_secure_priv.h"
 
 #include "pgweir/base/banned.h"
 
@@ -57,7 +58,7 @@ bool stream_is_shaking(const struct stream *stream)
 	return stream->tls && stream->tls->handshake;
 }
 
-void tls_slots_free(struct tls_slots **tls_slots)
+void stream_secure_slots_free(struct tls_slots **tls_slots)
 {
 	if (!*tls_slots)
 		return;
@@ -94,8 +95,8 @@ static void take_tls_slot(struct stream *stream)
 		old->slot = 0;
 	}
 	tls_slots->slots[tls_slots->next_slot] = tls;
-	tls_slots->next_slot = (tls_slots->next_slot + 1) % SECURE_DESKS;
-	tls->slot = tls_slots->next_slot ? tls_slots->next_slot : SECURE_DESKS;
+	tls_slots->next_slot = (tls_slots->next_slot + 1) % TLS_SLOTS;
+	tls->slot = tls_slots->next_slot ? tls_slots->next_slot : TLS_SLOTS;
 	tls_keep_buffers(tls);
 }
 
@@ -349,7 +350,7 @@ static void leave_tls_slot(struct stream *stream)
 	tls->slot = 0;
 }
 
-ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
+ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 {
 	struct tls *tls = stream->tls;
 	struct tls_slots *tls_slots = stream->pool->tls_slots;
@@ -377,7 +378,7 @@ ssize_t secure_receive(struct stream *stream, char *at, bool *is_full)
 		shutdown(stream->watch.fd, SHUT_RD);
 		*is_full = true;
 		if (!count)
-			return secure_receive(stream, at, is_full);
+			return stream_secure_receive(stream, at, is_full);
 	}
 	errno = EAGAIN;
 	return count ? (ssize_t)count : -1;
@@ -416,7 +417,7 @@ static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gather
 	return true;
 }
 
-bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
+bool stream_secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 {
 	bool is_good = !stream->tls->handshake; /* plain bytes would be the wrong ones */
 	size_t gathered = 0;
@@ -434,7 +435,7 @@ bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 	return false;
 }
 
-void secure_goodbye(struct stream *stream)
+void stream_secure_goodbye(struct stream *stream)
 {
 	struct buf *out;
 
@@ -447,7 +448,7 @@ void secure_goodbye(struct stream *stream)
 		stream_send_raw(stream, buf_bytes(out));
 }
 
-bool secure_close(struct stream *stream)
+bool stream_secure_close(struct stream *stream)
 {
 	struct handshake *handshake = stream->tls->handshake;
 
@@ -457,7 +458,7 @@ bool secure_close(struct stream *stream)
 		handshakes_abandon(&handshake->handshake_job);
 		return false;
 	}
-	secure_goodbye(stream);
+	stream_secure_goodbye(stream);
 	leave_tls_slot(stream);
 	if (handshake)
 		handshake_free(handshake);

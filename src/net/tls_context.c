@@ -56,23 +56,6 @@ static bool is_set(const char *text) { return text && *text; }
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-bool tls_err(struct err *err, enum err_code code, const char *format, ...)
-{
-	unsigned long failure = ERR_peek_last_error();
-	const char *reason = failure ? ERR_reason_error_string(failure) : NULL;
-	char words[ERR_TEXT_SIZE];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
-	va_end(args);
-	if (failure && ERR_SYSTEM_ERROR(failure))
-		reason = strerror(ERR_GET_REASON(failure));
-	err_set(err, code, "%s: %s", words, reason ? reason : "no reason is known");
-	ERR_clear_error();
-	return false;
-}
-
 /* ---- files ---- */
 
 static void note(struct making *making, const void *at, size_t count)
@@ -425,5 +408,3 @@ struct bytes tls_context_binding(const struct tls_context *context)
 enum tls_role tls_context_role(const struct tls_context *context) { return context->role; }
 
 enum tls_check tls_context_check(const struct tls_context *context) { return context->check; }
-
-const char *tls_library(void) { return OpenSSL_version(OPENSSL_VERSION); }

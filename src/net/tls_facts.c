@@ -141,26 +141,6 @@ bool tls_peer_names(const struct stream *stream, struct buf *out)
 
 /* ---- channel binding ---- */
 
-size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX])
-{
-	const EVP_MD *hash;
-	unsigned int size = 0;
-	int nid = NID_undef;
-
-	if (!certificate ||
-	    X509_get_signature_info((X509 *)certificate, &nid, NULL, NULL, NULL) != 1)
-		return 0;
-	/* RFC 5929: the hash of the signature, but not an old one. */
-	if (nid == NID_md5 || nid == NID_sha1)
-		nid = NID_sha256;
-	hash = nid == NID_undef ? NULL : EVP_get_digestbynid(nid);
-	if (!hash || EVP_MD_get_size(hash) > TLS_BINDING_MAX ||
-	    X509_digest(certificate, hash, out, &size) != 1)
-		size = 0;
-	ERR_clear_error();
-	return size;
-}
-
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX])
 {
 	SSL *ssl = ssl_of(stream);

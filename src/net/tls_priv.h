@@ -64,11 +64,11 @@ enum tls_check tls_context_check(const struct tls_context *context);
 /* What a login can be bound to where its certificate is shown. Empty: it has none. */
 struct bytes tls_context_binding(const struct tls_context *context);
 
+/* ---- tls_library.c ---- */
+
 /* Fills *err with "<what>: <reason>", the reason that OpenSSL noted last on this thread. */
 bool tls_err(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* ---- tls_facts.c ---- */
 
 /* tls-server-end-point (RFC 5929) of a certificate, which may be NULL. 0: it has none. */
 size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_BINDING_MAX]);
@@ -79,10 +79,12 @@ size_t tls_binding_of(const struct x509_st *certificate, unsigned char out[TLS_B
 bool tls_rules_apply(struct ssl_ctx_st *library, const struct tls_options *options,
                      struct err *err);
 
-/* ---- tls.c ---- */
+/* ---- tls_transport.c ---- */
 
 /* The socket of OpenSSL: reads from tls->in, writes to tls->out. NULL: no memory. */
 struct bio_method_st *tls_transport_new(void);
+
+/* ---- tls.c ---- */
 
 /* `name`: the host that we connect to, or NULL. NULL: no memory. */
 struct tls *tls_new(struct tls_context *context, const char *name);
@@ -114,43 +116,5 @@ void tls_drop_buffers(struct tls *tls);
 
 /* Says good-bye. */
 void tls_goodbye(struct tls *tls, struct buf *out);
-
-/* ---- stream_secure.c: what stream.c hands over when stream->tls is there ---- */
-
-/* Bytes of the wire that one read takes: with a record that was cut off before, and all of it
- * decrypted, they fill STREAM_READ_SIZE. */
-#define SECURE_READ_SIZE (STREAM_READ_SIZE - TLS_RECORD_MAX)
-
-/* As recv() of STREAM_READ_SIZE bytes. *is_full: there may be more. */
-ssize_t secure_receive(struct stream *stream, char *at, bool *is_full);
-bool secure_sendv(struct stream *stream, const struct iovec *pieces, int count);
-void secure_goodbye(struct stream *stream);
-
-/*
- * The stream closes: lets all of it go. false: the socket is closed by the handshake that a
- * helper thread is at.
- */
-bool secure_close(struct stream *stream);
-
-/* So many streams may keep OpenSSL's buffers: those that came to work last. */
-#define SECURE_DESKS 32
-
-/* Buffers that all encrypted streams of a loop share. */
-struct tls_slots {
-	struct tls *slots[SECURE_DESKS]; /* NULL: free */
-	unsigned int next_slot;          /* whose turn it is to give way */
-	char in[SECURE_READ_SIZE];
-	char gathered[TLS_RECORD_MAX];
-	struct buf out;
-};
-void tls_slots_free(struct tls_slots **buffer);
-
-/* ---- stream.c ---- */
-
-/* Sends bytes as they are; keeps what the socket does not take. */
-bool stream_send_raw(struct stream *stream, struct bytes bytes);
-
-/* Watches the socket again, as what is wanted and unsent says. */
-bool stream_update(struct stream *stream);
 
 #endif

@@ -87,7 +87,7 @@ static void refresh_names(struct task *task)
 	while (name) {
 		struct resolver_name *next = TAILQ_NEXT(name, zone_node);
 
-		name_refresh(name); /* may end it, and with the last one the zone */
+		resolver_refresh_name(name); /* may end it, and with the last one the zone */
 		name = next;
 	}
 }
@@ -113,7 +113,7 @@ static struct resolver_zone *add_zone(struct resolver *resolver, const char *tex
 	return NULL;
 }
 
-void zone_enter(struct resolver_name *name)
+void resolver_zone_enter(struct resolver_name *name)
 {
 	struct resolver *resolver = name->resolver;
 	const char *dot = strchr(name->host, '.');
@@ -132,7 +132,7 @@ void zone_enter(struct resolver_name *name)
 		ask(zone);
 }
 
-void zone_leave(struct resolver_name *name)
+void resolver_zone_leave(struct resolver_name *name)
 {
 	struct resolver_zone *zone = name->zone;
 
@@ -158,9 +158,9 @@ void resolver_set_zone_period(struct resolver *resolver, usec_t period)
 	}
 	HASH_ITER (hh, resolver->names, name, next_name) {
 		if (period > 0)
-			zone_enter(name);
+			resolver_zone_enter(name);
 		else
-			zone_leave(name);
+			resolver_zone_leave(name);
 	}
 }
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The pool of a loop's streams: what they share, made when the first of them needs it.
+ */
+#include "bufpool_priv.h"
+#include "bulk_priv.h"
+#include "stream_secure_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void stream_pool_init(struct stream_pool *pool, size_t first_size)
+{
+	slab_init(&pool->kept, "iobuf_cache", sizeof(struct stream_buf));
+	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
+	pool->spare = NULL;
+	pool->spare_size = 0;
+	pool->handshakes = NULL;
+	pool->outbox = NULL;
+	pool->bulk_slots = NULL;
+	pool->tls_slots = NULL;
+}
+
+void stream_pool_done(struct stream_pool *pool)
+{
+	bufpool_free_spare(pool);
+	slab_done(&pool->kept);
+	bulk_slots_free(&pool->bulk_slots);
+	stream_secure_slots_free(&pool->tls_slots);
+}

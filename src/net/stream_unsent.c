@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Unsent output: what a socket did not take is kept until it is writable.
+ */
+#include "stream_priv.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "bufpool_priv.h"
+#include "socket_calls_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* The one place that says what the kernel watches for us. */
+bool stream_update(struct stream *stream)
+{
+	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
+
+	if (stream->want != WANT_NOTHING)
+		what = WATCH_READ;
+	if (stream->allowance == 0)
+		what = 0;
+	if (stream->out)
+		what |= WATCH_WRITE;
+	return watch_set(&stream->watch, what);
+}
+
+bool stream_flush_unsent(struct stream *stream)
+{
+	struct stream_buf *out = stream->out;
+	ssize_t done = socket_send(stream->watch.fd, out->buf.at + out->begin, bufpool_count(out));
+
+	if (done < 0) {
+		if (errno == EAGAIN || errno == EINTR)
+			return true;
+		stream->error = errno;
+		return false;
+	}
+	out->begin += (size_t)done;
+	if (bufpool_count(out) == 0)
+		bufpool_free(stream->pool, &stream->out);
+	return true;
+}
+
+bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent)
+{
+	for (int i = 0; i < count; i++) {
+		size_t skip = sent < pieces[i].iov_len ? sent : pieces[i].iov_len;
+
+		sent -= skip;
+		if (skip == pieces[i].iov_len)
+			continue;
+		if (!bufpool_add(stream->pool, &stream->out, (char *)pieces[i].iov_base + skip,
+		                 pieces[i].iov_len - skip)) {
+			stream->error = ENOMEM;
+			return false;
+		}
+	}
+	return stream_update(stream);
+}
+
+/* Nobody is called back: when there is no memory, reading finds the end. */
+void stream_leave_unsent(struct stream *stream, struct bytes rest)
+{
+	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))
+		shutdown(stream->watch.fd, SHUT_RDWR);
+}
+
+struct bytes stream_unsent_bytes(const struct stream *stream)
+{
+	if (!stream->out)
+		return (struct bytes){ 0 };
+	return bytes_of(stream->out->buf.at + stream->out->begin, bufpool_count(stream->out));
+}
+
+size_t stream_unsent(const struct stream *stream) { return bufpool_count(stream->out); }
