@@ -2,7 +2,7 @@
 /*
  * A buffer that grows. At rest ({0}) it owns nothing.
  *
- * Adding never fails visibly: when memory or the limit runs out the buffer is
+ * Adding never fails visibly: when memory or the limit runs out, the buffer is
  * broken, further additions are ignored, and the owner asks buf_ok() once, when
  * the whole message has been put together.
  */
@@ -18,8 +18,8 @@ struct buf {
 	size_t count;    /* bytes in use */
 	size_t capacity; /* bytes allocated */
 	size_t limit;    /* most bytes it may hold; 0 = BUF_LIMIT */
-	bool is_secret;  /* the content is wiped wherever it is left behind */
-	bool is_broken;  /* memory or limit ran out: the content is not whole */
+	bool is_secret;  /* the content is wiped before its memory is freed or moved */
+	bool is_broken;  /* memory or limit ran out: the content is incomplete */
 };
 
 #define BUF_LIMIT ((size_t)1 << 30)
@@ -30,7 +30,7 @@ void buf_free(struct buf *buf);
 /* As buf_free(), and wipes the content first: for secrets. */
 void buf_wipe(struct buf *buf);
 
-/* Makes room for `count` more bytes and points at them; NULL when broken. Does not count them in.
+/* Reserves `count` more bytes and returns their address; NULL when broken. Does not count them.
  */
 char *buf_reserve(struct buf *buf, size_t count);
 
@@ -44,7 +44,7 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
 void buf_vprintf(struct buf *buf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* Forgets the first `count` bytes; what is behind them moves to the front. */
+/* Removes the first `count` bytes; the rest moves to the front. */
 void buf_drop(struct buf *buf, size_t count);
 
 static inline void buf_clear(struct buf *buf)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A borrowed run of bytes: who makes one does not own what it points to, and it
- * is good only as long as the owner says. Not terminated by a zero byte.
+ * A borrowed run of bytes. It does not own what it points to, and is valid only as long as
+ * the owner says. Not terminated by a zero byte.
  */
 #ifndef PGWEIR_BASE_BYTES_H
 #define PGWEIR_BASE_BYTES_H
@@ -27,7 +27,7 @@ static inline struct bytes bytes_text(const char *text)
 	return (struct bytes){ text, strlen(text) };
 }
 
-/* What is left behind the first `count` bytes, which must be there. */
+/* What follows the first `count` bytes, which must exist. */
 static inline struct bytes bytes_skip(struct bytes bytes, size_t count)
 {
 	return (struct bytes){ bytes.at + count, bytes.count - count };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Time. Everything inside counts monotonic microseconds; only what people read
+ * Time, in microseconds of the monotonic clock; only what people read
  * (log lines, SHOW) uses the wall clock.
  */
 #ifndef PGWEIR_BASE_CLOCK_H

@@ -11,12 +11,13 @@
 #include "pgweir/base/buf.h"
 
 /*
- * Reads all of `in`, and writes to `out` what `fill` makes of it. false: reading,
+ * Reads all of `in` and writes what `fill` returns for it to `out`. false: reading,
  * writing or memory failed.
  */
 bool filter_run(FILE *in, FILE *out, void (*fill)(struct bytes text, struct buf *made));
 
-/* The same from stdin to stdout: the whole of a main(). An exit status; complains on stderr. */
+/* The same from stdin to stdout: all of a main(). Returns an exit status; reports errors on stderr.
+ */
 int filter_main(const char *name, void (*fill)(struct bytes text, struct buf *made));
 
 #endif

@@ -30,15 +30,15 @@
 enum log_level {
 	LOG_LEVEL_FATAL,
 	LOG_LEVEL_ERROR,   /* someone must act */
-	LOG_LEVEL_WARNING, /* someone may wish to */
+	LOG_LEVEL_WARNING, /* someone may want to act */
 	LOG_LEVEL_INFO,    /* the life of connections; written as "LOG" */
 	LOG_LEVEL_DEBUG,   /* states */
-	LOG_LEVEL_NOISE,   /* more than that */
+	LOG_LEVEL_NOISE,   /* more detail than DEBUG */
 	LOG_LEVELS
 };
 
 #define LOG_TEXT_MAX 2048             /* bytes of one line's text; longer is cut */
-#define LOG_PENDING_MAX (1024 * 1024) /* bytes that may wait for the writer */
+#define LOG_PENDING_MAX (1024 * 1024) /* bytes that may be queued for the writer */
 
 struct log;
 
@@ -56,7 +56,7 @@ struct log_options {
 /* A log that writes to stderr, up to INFO. NULL: no memory. */
 struct log *log_new(void);
 
-/* Writes what waits, ends the writer, closes the file. */
+/* Writes all queued lines, ends the writer's thread, closes the file. */
 void log_free(struct log **log);
 
 /*
@@ -68,7 +68,7 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 /* Starts the writer's thread: once, after the last fork(). */
 bool log_start(struct log *log, struct err *err);
 
-/* Waits until all that was logged so far has been written. */
+/* Waits until everything logged so far has been written. */
 void log_flush(struct log *log);
 
 /*
@@ -100,7 +100,7 @@ struct log_facts {
 	usec_t duration, wait;
 };
 
-/* Who is speaking. Lives inside the object that logs. */
+/* On whose behalf a line is logged. Lives inside the object that logs. */
 struct logger {
 	struct log *log;
 	/* Fills what there is to tell; all is empty before. NULL = the daemon itself. */

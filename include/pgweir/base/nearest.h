@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The nearest of some names: for "did you mean" behind a name that nothing has.
+ * The nearest of some names, for "did you mean" after an unknown name.
  *
  *	struct nearest nearest = nearest_begin(wanted);
  *

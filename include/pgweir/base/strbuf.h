@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A line of bounded length, put together from pieces in somebody's buffer. What
- * does not fit is cut off; there is always a zero behind it. Cheaper than printf
- * by far, for what is said at each connection.
+ * A text of bounded length, built from pieces in the caller's buffer. What does not fit is
+ * cut off; the text always ends with a zero. Far cheaper than printf, for lines that are
+ * logged at each connection.
  */
 #ifndef PGWEIR_BASE_STRBUF_H
 #define PGWEIR_BASE_STRBUF_H
@@ -17,7 +17,7 @@ struct strbuf {
 	size_t size;  /* of the buffer, at least 1 */
 };
 
-/* Begins an empty line in `out`, which stays the caller's. */
+/* Begins an empty text in `out`, which remains the caller's. */
 struct strbuf strbuf_begin(char *out, size_t size);
 
 void strbuf_add_bytes(struct strbuf *line, const char *bytes, size_t count);

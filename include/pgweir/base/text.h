@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Copies as much as fits and ends it with a zero. false: it was cut. */
+/* Copies as much as fits and terminates it with a zero. false: it was cut. */
 bool text_copy(char *out, size_t size, const char *text);
 
 /* The whole of `text` as a number in base 10. false: something else, or out of range. */
 bool text_to_i64(const char *text, int64_t *value);
 
-/* Lower-case hexadecimal of `count` bytes with a zero behind: out has 2 * count + 1 bytes. */
+/* Lower-case hexadecimal of `count` bytes and a zero: out has 2 * count + 1 bytes. */
 void text_hex(char *out, const void *bytes, size_t count);
 
 /*

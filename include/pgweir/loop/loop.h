@@ -40,13 +40,13 @@ void loop_stop(struct loop *loop);
  */
 void loop_poll(struct loop *loop, usec_t limit);
 
-/* How many turns found what they looked for before they slept: for tests. */
+/* Turns in which busy polling found work: for tests. */
 unsigned long loop_poll_count(const struct loop *loop);
 
 /* The time of this turn. */
 usec_t loop_now(struct loop *loop);
 
-/* How many times the loop has turned: for tests and for SHOW. */
+/* Number of turns so far: for tests and SHOW. */
 unsigned long loop_turn_count(const struct loop *loop);
 
 /*
@@ -81,7 +81,7 @@ void watch_init(struct watch *watch, struct loop *loop, int fd,
  * refused. */
 bool watch_set(struct watch *watch, unsigned int what);
 
-/* Stops watching: before close(). Safe on a zeroed watch. */
+/* Stops watching: call it before close(). Safe on a zeroed watch. */
 void watch_done(struct watch *watch);
 
 /*
@@ -116,7 +116,7 @@ struct timer {
 struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
                                      void (*on_due)(struct timer *timer));
 
-/* Due at `from` + the line's limit. Set anew if it was on. A NULL line clears it. */
+/* Due at `from` + the queue's limit. Set again if it was on. A NULL queue clears it. */
 void timer_set(struct timer *timer, struct timer_queue *line, usec_t from);
 
 /*
@@ -130,17 +130,17 @@ static inline bool timer_is_set(const struct timer *timer) { return timer->line 
 
 /* ---- the end of the turn ---- */
 
-/* Work for the end of this turn. Lives inside its owner; at rest it is zeroed. */
+/* A task for the end of this turn. Lives inside its owner; zeroed when not in use. */
 struct task {
 	TAILQ_ENTRY(task) node;
 	void (*run)(struct task *task); /* may free the task's owner */
 	bool is_waiting;
 };
 
-/* Runs it at the end of this turn, once however often it is asked for. */
+/* Runs it at the end of this turn, once, however often it is deferred. */
 void loop_defer(struct loop *loop, struct task *task);
 
-/* Takes it back. Safe when it does not wait. */
+/* Cancels it. Safe when it is not deferred. */
 void loop_undefer(struct loop *loop, struct task *task);
 
 /* Calls `run` at the end of every turn, after that; one for a loop. NULL: nobody. */

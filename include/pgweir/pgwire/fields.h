@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Reading what stands in a message's body: the counterpart of message.h.
+ * Parsing of message bodies: the counterpart of message.h.
  *
  * Unless it says otherwise a function takes a whole body (frame_body()) and
  * answers WIRE_OK or WIRE_BAD; texts and bytes point into the body.
@@ -109,7 +109,7 @@ struct bind_fields {
 
 enum wire_result fields_bind(struct bytes body, struct bind_fields *bind);
 
-/* Whether result column `column` is asked for in binary. */
+/* Whether result column `column` is requested in binary. */
 bool fields_is_binary(const struct bind_fields *bind, size_t column);
 
 /* row_limit 0: all rows. */

@@ -14,14 +14,14 @@
 
 enum wire_result {
 	WIRE_OK,   /* the answer is filled in */
-	WIRE_MORE, /* too few bytes to say; nothing was taken, ask again with more */
-	WIRE_BAD   /* no further byte can make this a message */
+	WIRE_MORE, /* too few bytes to tell; nothing was consumed, ask again with more */
+	WIRE_BAD   /* invalid, whatever bytes follow */
 };
 
 /* What one step through a list of unknown length found. */
 enum walk_result {
 	WALK_ITEM, /* the answer is filled in */
-	WALK_END,  /* the list ended as it should */
+	WALK_END,  /* the list ended properly */
 	WALK_BAD   /* this is not such a list */
 };
 

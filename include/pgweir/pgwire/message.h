@@ -14,7 +14,7 @@
 size_t message_begin(struct buf *buf, char type);
 void message_end(struct buf *buf, size_t at);
 
-/* ---- what a server says ---- */
+/* ---- messages of a server ---- */
 
 void message_error(struct buf *buf, const struct report *report);
 void message_notice(struct buf *buf, const struct report *report);
@@ -63,7 +63,7 @@ void message_row_text(struct buf *buf, const char *text); /* NULL = SQL's NULL *
 void message_row_bytes(struct buf *buf, struct bytes value);
 void message_row_null(struct buf *buf);
 
-/* ---- what a client says ---- */
+/* ---- messages of a client ---- */
 
 /* A startup packet; version: PROTOCOL_3_0 or another of startup.h. */
 size_t message_startup_begin(struct buf *buf, uint32_t version);

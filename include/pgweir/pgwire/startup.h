@@ -25,9 +25,9 @@ enum startup_kind {
 	STARTUP_TLS_REQUEST, /* SSLRequest */
 	STARTUP_GSS_REQUEST, /* GSSENCRequest */
 	STARTUP_CANCEL,      /* CancelRequest; see startup_cancel_key() */
-	STARTUP_TOO_LONG,    /* more than STARTUP_MAX bytes; .length says how many. WIRE_BAD */
+	STARTUP_TOO_LONG,    /* longer than STARTUP_MAX bytes; .length is its length. WIRE_BAD */
 	STARTUP_TLS_HELLO,   /* TLS without asking first: byte 0x16. Nothing else is filled */
-	STARTUP_OTHER        /* a length that may be, and a code that nobody knows */
+	STARTUP_OTHER        /* a possible length and an unknown code */
 };
 
 struct startup {
