@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: ISC
-"""Processes that run when no other has anything to do: load whose own work is not to be measured.
+"""Processes that run only when no other process can run: load whose own CPU use is not measured.
 
-SCHED_IDLE does not do it alone. Where the sessions are scheduled as groups
-(/proc/sys/kernel/sched_autogroup_enabled), it counts within a session only, and each server is
-one of its own. So it takes a control group that is idle as a whole; who may not make one
-(only root may) gets what SCHED_IDLE gives.
+SCHED_IDLE alone is not sufficient. If sessions are scheduled as groups
+(/proc/sys/kernel/sched_autogroup_enabled), it applies within a session only, and each server has
+its own session. Therefore the processes get a control group that is idle as a whole. Only root can
+create one; without root, only SCHED_IDLE is used.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 class Background:
-    """A context manager; those that were added have ended before it does."""
+    """A context manager; the added processes end before it does."""
 
     def __init__(self, control_groups=CONTROL_GROUPS):
         switch = control_groups / "cgroup.subtree_control"
-        is_second = switch.exists()  # of the two versions of control groups
+        is_second = switch.exists()  # for both versions of control groups
         is_on = is_second and "cpu" in switch.read_text().split()
         parent = control_groups if is_second else control_groups / "cpu"
         self.switch = switch if is_second and not is_on else None
         self.group = parent / f"pgweir-background-{os.getpid()}"
-        self.is_whole = False  # they give way to all processes, and not within a session only
+        self.is_whole = False  # lower priority than all processes, not only within a session
 
     def __enter__(self):
         try:

@@ -17,7 +17,7 @@ GAP = 10
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """A median with the smallest and the largest; `goal`: the figure to reach, if there is one."""
+    """A median with minimum and maximum; `goal`: the goal of this figure, if any."""
 
     name: str
     value: float
@@ -35,7 +35,7 @@ class Group:
 
 
 class Scale:
-    """Figures of one group to pixels."""
+    """Converts the figures of one group to pixels."""
 
     def __init__(self, group):
         most = max(max(bar.high, bar.value, bar.goal or 0) for bar in group.bars)
@@ -76,7 +76,7 @@ def _group(group, y):
 
 
 def picture(title, unit, groups):
-    """The whole file, as text. Each group has a scale of its own, from zero."""
+    """The complete file, as text. Each group has its own scale, from zero."""
     parts, y = [], TOP
     for group in groups:
         parts += _group(group, y)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""What a case is, and what a goal is."""
+"""Definition of a case and of a goal."""
 
 import dataclasses
 import typing
@@ -9,9 +9,9 @@ from place import TARGETS, TRUSTED_USER
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """What pgweir is to reach in one figure of a case.
+    """The goal of pgweir for one figure of a case.
 
-    At most `bound`, or at least if `is_least`; times the figure of the target `of` if one is named.
+    At most `bound`, or at least if `is_least`; a multiple of the figure of target `of` if given.
     """
 
     metric: str
@@ -24,14 +24,14 @@ class Goal:
         return f"{sign} {self.bound:g}" + (f" x {self.of}" if self.of else "")
 
     def limit(self, figures):
-        """The figure to reach, given target -> metric -> figure; None if there is none."""
+        """The goal as a figure, given target -> metric -> figure; None if there is none."""
         if not self.of:
             return self.bound
         other = figures.get(self.of, {}).get(self.metric)
         return None if other is None else self.bound * other
 
     def is_met(self, figures):
-        """None if what it takes to say so was not measured."""
+        """None if the required figures were not measured."""
         own, limit = figures.get("pgweir", {}).get(self.metric), self.limit(figures)
         if own is None or limit is None:
             return None

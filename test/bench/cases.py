@@ -12,7 +12,7 @@ from measures import (BSC, CROWD, IDLE_CLIENTS, IDLE_TLS_CLIENTS, PREPARING_CLIE
 from place import MD5_USER, POOLERS, SCRAM_USER
 from published import published_cases
 
-# pgbench logs in blockingly, so each client needs a thread of its own.
+# pgbench blocks while it logs in, so each client needs its own thread.
 CONNECT_WORDS = ("-C", "-j", "8")
 CONNECT = "SELECT 1;\n"
 STEADY_RATE = 1000  # transactions a second, so that the machine itself has time left
@@ -58,7 +58,7 @@ GOALS = {
     "resting-cost": NO_GROWTH,
 }
 
-# No time of theirs is spent in more than one thread, or it does not matter here.
+# These use one thread only, or their CPU time does not matter here.
 FIGURES = ("tps", "cpu_us", "p50_ms", "p99_ms")
 CONNECT_FIGURES = ("tps", "connect_ms", "cpu_us", "loop_cpu_us")
 SIMPLE = ("-M", "simple")

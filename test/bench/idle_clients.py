@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
-"""Clients that log in without a password, may ask or prepare something, and then hold their
-connection.
+"""Clients that log in without a password, may run a query or prepare statements, and then keep
+their connection open.
 
-They speak the protocol by themselves: thousands of libpq connections would cost more than what
-is measured.
+They implement the protocol themselves: thousands of libpq connections would cost more than the
+measured effect.
 """
 
 import socket
@@ -25,7 +25,7 @@ def startup(user, database):
 
 
 def client_context():
-    """TLS of clients that trust whoever is there."""
+    """TLS settings of clients that do not verify the server certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -93,13 +93,13 @@ class IdleClients:
         self.read_until_ready(sock)
 
     def ask_all(self):
-        """Each sends one query and takes its answer."""
+        """Each client sends one query and reads the response."""
         for sock in self.sockets:
             sock.sendall(message(b"Q", b"SELECT 1\0"))
             self.read_until_ready(sock)
 
     def prepare_all(self, texts):
-        """Each prepares all texts, under names of its own."""
+        """Each client prepares all texts, with its own statement names."""
         messages = b"".join(
             message(b"P", b"s%d\0" % number + text.encode() + b"\0\0\0")
             for number, text in enumerate(texts)) + message(b"S", b"")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""How the cases of our own are measured: each function gives the figures of one run."""
+"""Measurement of our own cases: each function returns the figures of one run."""
 
 import place
 import servers
@@ -19,7 +19,7 @@ PREPARING_CLIENTS = 1000
 STATEMENTS = 200
 BUSY_CLIENTS = 16
 BATCH = 500  # pools that are touched at a time
-ROOM = place.MAX_SERVERS - BATCH - 50  # servers that may be left of those before
+ROOM = place.MAX_SERVERS - BATCH - 50  # servers that may remain from the batch before
 
 
 def pgbench_of(bench, case, more=(), clients=None):
@@ -39,7 +39,9 @@ def transactions(bench, case, target, flavour=None):
 
 
 def prepared(bench, case, target):
-    """In session mode, as Debian's PgBouncer follows no statements; pgweir also in the other."""
+    """In session mode, because Debian's PgBouncer tracks no statements; pgweir also in transaction
+    mode.
+    """
     figures = transactions(bench, case, target)
     if target == "pgweir":
         beside = transactions(bench, case, target, "trust")
@@ -48,7 +50,8 @@ def prepared(bench, case, target):
 
 
 def prepared_memory(bench, case, target):
-    """What the names of all clients cost, the texts being the same. Each runs on its own."""
+    """Memory for the statement names of all clients, with identical texts. Each target runs alone.
+    """
     process = bench.place.target(target, case.flavour)
     texts = [f"SELECT aid, abalance, {number} FROM pgbench_accounts WHERE aid = $1"
              for number in range(STATEMENTS)]
@@ -98,8 +101,8 @@ def idle_memory(bench, case, target):
 
 
 def login_storm(bench, case, target):
-    """The latency of clients at a steady rate: alone; while others log in; and while others log in
-    at another process of the same program, which shows what the machine's work alone makes of it.
+    """Latency of clients at a steady rate: alone; while others log in; and while others log in to
+    another process of the same program, which shows the effect of the machine's load alone.
     """
     process = bench.place.target(target, case.flavour)
     other = bench.place.target(target, "tls_scram_beside")
@@ -118,7 +121,8 @@ def login_storm(bench, case, target):
 
 
 def login_crowd(bench, case, target):
-    """All of them log in as fast as the sockets allow, and stay until the last one is in."""
+    """All clients log in as fast as possible, and stay connected until the last one has logged in.
+    """
     process = bench.place.target(target, case.flavour)
     with IdleClients(process.port, TRUSTED_USER, DATABASE, 1) as one:
         one.ask_all()
@@ -136,7 +140,7 @@ def busy_run(bench, target, process):
 
 
 def compared(before, beside, after):
-    """Alone is what it was before and after, in the mean: machines change their pace."""
+    """The baseline is the mean of before and after, because the speed of a machine varies."""
     alone = (before["cpu_us"] + after["cpu_us"]) / 2
     return {"alone_cpu_us": alone, "beside_cpu_us": beside["cpu_us"],
             "growth_percent": (beside["cpu_us"] / alone - 1) * 100}
@@ -152,7 +156,8 @@ def idle_cost(bench, case, target):
 
 
 def touch_pools(bench, process):
-    """Makes every pool by one client each, in batches, and waits until its servers have gone."""
+    """Creates every pool with one client each, in batches, and waits until its servers are closed.
+    """
     for first in range(0, place.RESTING_POOLS, BATCH):
         with IdleClients(process.port, TRUSTED_USER, DATABASE, 0) as clients:
             for i in range(first, first + BATCH):

@@ -68,7 +68,7 @@ SUMMARY_FIGURES = 84
 
 
 def _goal(case, metric, figures):
-    """(figure, words) of the hardest goal in this metric, if there is one."""
+    """(figure, text) of the hardest goal for this metric, if any."""
     limits = [(goal.limit(figures), goal) for goal in case.goals if goal.metric == metric]
     limits = [(limit, goal) for limit, goal in limits if limit is not None]
     if not limits:
@@ -103,7 +103,7 @@ def draw(cases, results, targets):
 
 
 def write(folder, cases, results, targets):
-    """Writes the files; gives (name of the file, title) of each."""
+    """Writes the files; returns (file name, title) of each."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, title, text in draw(cases, results, targets):

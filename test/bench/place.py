@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: ISC
-"""Where the benchmark runs: one PostgreSQL, and what stands in front of it, started when asked for.
+"""The servers of a benchmark: one PostgreSQL, and the poolers and relays in front of it, started on
+demand.
 
-A target is what clients connect to: PostgreSQL itself, a relay, or a pooler. The two poolers get
-the same file, in one of several flavours (below), each flavour a process of its own; each relay is
-there once.
+A target is what clients connect to: PostgreSQL itself, a relay, or a pooler. Both poolers get the
+same configuration, in one of several flavours (below), one process per flavour; there is one
+process per relay.
 """
 
 import dataclasses
@@ -31,10 +32,10 @@ POOLERS = ["pgbouncer", "pgweir"]
 
 @dataclasses.dataclass(frozen=True)
 class Flavour:
-    """Settings of both poolers; `own`: those of pgweir alone, which PgBouncer does not know.
+    """Settings of both poolers; `own`: settings of pgweir only, unknown to PgBouncer.
 
-    The user file has what PostgreSQL has for SCRAM_USER; or, where passwords are plain, its
-    password, which costs thousands of rounds for each login of a pooler that does not remember.
+    The user file has PostgreSQL's hash for SCRAM_USER; or, with plain passwords, its password,
+    which costs thousands of iterations per login in a pooler without a cache.
     """
 
     settings: dict = dataclasses.field(default_factory=dict)
@@ -43,7 +44,7 @@ class Flavour:
     has_server_tls: bool = False
     has_plain_passwords: bool = False
     resting_pools: int = 0
-    is_for_logins: bool = False  # the relay is one that lets in by itself
+    is_for_logins: bool = False  # the relay authenticates clients itself
 
 
 SCRAM = {"auth_type": "scram-sha-256"}
@@ -78,7 +79,7 @@ FLAVOURS = {
 
 
 def make_certificate(workplace):
-    """One key on P-256 for all who listen: (key, certificate)."""
+    """One P-256 key for all servers: (key, certificate)."""
     key, certificate = (workplace.directory / f"tls.{end}" for end in ("key", "crt"))
     subprocess.run(["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:prime256v1", "-days", "2", "-subj", "/CN=localhost",
@@ -121,11 +122,11 @@ class Place:
         self.sql("CREATE UNLOGGED TABLE copy_target (LIKE pgbench_accounts)")
 
     def sql(self, text):
-        """Past all poolers."""
+        """Runs directly on PostgreSQL, not through a pooler."""
         return self.postgres.sql(text, DATABASE)
 
     def lacks(self, flavour):
-        """The settings of this flavour that pgweir's program does not know, yet or any more."""
+        """The settings of this flavour that this pgweir program does not support."""
         return [setting for setting in FLAVOURS[flavour].own if not self._knows(setting)]
 
     def _knows(self, setting):
@@ -182,12 +183,12 @@ class Place:
 
 
 def cpu_ns(name, process):
-    """CPU time of what stands before PostgreSQL; None where nothing does."""
+    """CPU time of the process in front of PostgreSQL; None if there is none."""
     return None if name == "postgresql" else servers.cpu_ns(process.pid)
 
 
 def loop_ns(name, process):
-    """The same of its loop's thread alone."""
+    """CPU time of the thread of its event loop only."""
     return None if name == "postgresql" else servers.main_thread_cpu_ns(process.pid)
 
 
@@ -203,13 +204,13 @@ FIGURES = {
 
 
 def figures_of(out):
-    """What pgbench prints, as metric -> figure."""
+    """The output of pgbench, as metric -> figure."""
     found = {name: re.search(pattern, out, re.MULTILINE) for name, pattern in FIGURES.items()}
     return {name: float(match[1]) for name, match in found.items() if match}
 
 
 def latency_of(words):
-    """Of a line in pgbench's log: without how late it began, if it had a time to begin at."""
+    """Latency from a line of pgbench's log, without the schedule lag of a throttled run."""
     return int(words[2]) - (int(words[6]) if len(words) > 6 else 0)
 
 
@@ -263,7 +264,7 @@ class Pgbench:
         return result | self._latencies(prefix)
 
     def _log_words(self, prefix):
-        """The log leaves out the time of connecting, so it says nothing of those runs."""
+        """The log excludes the connection time, so it is useless for such runs."""
         if self.is_connecting:
             return []
         return ["--log", f"--log-prefix={prefix}", f"--sampling-rate={self.sampling}"]
@@ -283,7 +284,7 @@ class Pgbench:
 
 
 def timed_copy(name, process, command, rows):
-    """One psql that moves `rows` rows: rows a second, and CPU for a million of them."""
+    """One psql that transfers `rows` rows: rows per second, and CPU time per million rows."""
     before, began = cpu_ns(name, process), time.monotonic()
     done = subprocess.run(["psql", "-Xq", "-d", process.conninfo(DATABASE, TRUSTED_USER),
                            "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Cases that others have measured and published, repeated here under their names.
+"""Cases that others have measured and published, repeated here with their names.
 
     pgecons    PostgreSQL Enterprise Consortium, 2022: session mode, a pool as large as the
                concurrency, BEGIN; SELECT 1; COMMIT
@@ -7,8 +7,8 @@
     cybertec   CYBERTEC, 2016: 8 clients that connect for each SELECT
     compose    an experiment with docker-compose: TPC-B, 50 clients over a pool of 20
 
-Their absolute figures belong to their machines; the case and the ratios carry over. They ran for
-minutes; how long a run is here says --seconds.
+Absolute figures depend on the machine; the case and the ratios are comparable. The originals ran
+for minutes; here --seconds sets the duration of a run.
 """
 
 import pathlib
@@ -35,7 +35,7 @@ LIMIT_S = 600
 
 
 def statement_times(bench, case, target):
-    """As `transactions`, and the latency of each of the three statements."""
+    """Like `transactions`, plus the latency of each of the three statements."""
     process = bench.place.target(target, case.flavour)
     pgbench = pgbench_of(bench, case, ("-r",))
     pgbench.warm(process)
@@ -43,7 +43,9 @@ def statement_times(bench, case, target):
 
 
 def clients_beyond_cores(bench, case, target):
-    """Directly: connected once. Pooled: for each transaction, over as many servers as said."""
+    """Direct: one connection per client. Pooled: one per transaction, over the given number of
+    servers.
+    """
     process = bench.place.target(target, case.flavour)
     words = () if target == "postgresql" else ("-C", "-j", "8")
     few, many = (pgbench_of(bench, case, words, clients).run(target, process, bench.seconds)
@@ -66,7 +68,8 @@ def _field(info, field):
 
 
 def bulk_read(bench, case, target):
-    """One client reads rows; how much comes in one TCP segment says in what pieces they passed."""
+    """One client reads rows; the size of the TCP segments shows the size of the forwarded pieces.
+    """
     process = bench.place.target(target, case.flavour)
     sock = connect(process.port)
     try:
@@ -90,7 +93,7 @@ def bulk_read(bench, case, target):
 
 
 class Watch(threading.Thread):
-    """The most that PostgreSQL's processes needed while it ran; a context manager."""
+    """Maximum memory of PostgreSQL's processes during the run; a context manager."""
 
     def __init__(self, postgres):
         super().__init__()
@@ -104,7 +107,7 @@ class Watch(threading.Thread):
 
     @staticmethod
     def _share(pid):
-        """Its memory, with its part of what it shares; 0 if it has gone."""
+        """Memory of a process, with its part of shared memory; 0 if the process has ended."""
         try:
             text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
         except OSError:
@@ -126,7 +129,9 @@ class Watch(threading.Thread):
 
 
 def so_many_each(bench, case, target):
-    """-t: each client does so many; all of them at once, after a few that warm the pool."""
+    """pgbench -t: each client runs this many transactions, all clients at once, after a few that
+    warm the pool.
+    """
     process = bench.place.target(target, case.flavour)
     if target not in case.warmed:
         pgbench_of(bench, case, clients=10).run_for(target, process, ["-t", "10"], LIMIT_S)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Figures into tables and JSON. Medians over the rounds; spread is (largest - smallest) / median.
+"""Converts figures to tables and JSON. Medians over the rounds; spread is (maximum - minimum) /
+median.
 
 Throughout, `results` is case name -> target -> runs, and a run is metric -> figure.
 """
@@ -97,7 +98,7 @@ def _goals(case, metric, figures):
 
 
 def metrics_of(case, results):
-    """Those that were measured and are to be shown, in order."""
+    """The metrics that were measured and are shown, in order."""
     runs = [run for runs in results.get(case.name, {}).values() for run in runs]
     return [metric for metric in METRICS if any(metric in run for run in runs)
             and (not case.keeps or metric in case.keeps)]
@@ -146,7 +147,7 @@ def _judged(case, goal, results):
 
 
 def goals_table(cases, results):
-    """What was to be reached, and what was. Empty if there is nothing to judge."""
+    """Goals and results. Empty if there is nothing to compare."""
     rows = [_judged(case, goal, results) for case in cases for goal in case.goals]
     rows = [row for row in rows if row]
     return markdown([["case", "figure", "goal", "reached", "verdict"], *rows]) if rows else ""
@@ -176,7 +177,7 @@ def as_json(cases, results, facts, skipped):
 
 
 def from_json(parts):
-    """Several of them as one: (results, facts, skipped). What comes later counts."""
+    """Merges several files: (results, facts, skipped). Later values override earlier ones."""
     results, facts, skipped = {}, {}, {}
     for part in parts:
         facts = {**part["facts"], "versions": {**facts.get("versions", {}),

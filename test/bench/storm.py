@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: ISC
-"""A storm of logins: clients that come with TLS and SCRAM, so many a second, and go at once.
+"""A login storm: clients that log in with TLS and SCRAM at a given rate and disconnect at once.
 
-A process of its own, started by `Storm`; so that it costs the machine little beside the pooler it
-derives the keys of the password once, and it gives way to all others (background.py): what is to
-be measured is how the pooler holds up its clients, not how this program takes the processors
-from them. Its output: how many got in, and how many did not.
+It is a separate process, started by `Storm`. To use little CPU beside the pooler, it derives the
+keys of the password once and runs at idle priority (background.py): the benchmark measures how the
+pooler delays its clients, not how this program competes for CPUs. Its output: the number of
+successful and of failed logins.
 """
 
 import base64
@@ -45,7 +45,7 @@ class Visitor:
 
     @staticmethod
     def _read(sock, wanted):
-        """The body of the next request for a proof, which must be of that kind."""
+        """The body of the next authentication request, which must be of this kind."""
         head = sock.recv(5)
         while len(head) < 5:
             head += sock.recv(5 - len(head)) or b"E\0\0\0\4"
@@ -92,7 +92,7 @@ def _work(visitor, due, counts):
 
 
 def main():
-    sys.stdin.readline()  # from here on we give way
+    sys.stdin.readline()  # from here on at idle priority
     port, user, database, rate = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
     visitor, due, counts = Visitor(port, user, database, sys.argv[5]), queue.Queue(), []
     visitor.visit()
