@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Fixtures: one PostgreSQL for the session, private ones and daemons for a test."""
+"""Fixtures: one PostgreSQL for the session; private PostgreSQLs and daemons for a test."""
 
 import itertools
 import os
@@ -16,10 +16,10 @@ from .kit.daemon import Pgweir, place_binary
 from .kit.fake import FakeServer
 from .kit.postgres import Postgres, make_template
 
-# These look at what only newer versions of libpq can do; `test/run versions` brings one along.
+# These need features of newer libpq versions; `test/run versions` provides one.
 collect_ignore = [] if psycopg.pq.version() >= 180000 else ["test_libpq.py"]
 
-TEST_LIMIT = 90  # seconds that one test may take, all waits included
+TEST_LIMIT = 90  # time limit of one test in seconds, including all waits
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,7 @@ def binary(account, place):
 
 @pytest.fixture(scope="session")
 def postgres(account, place, template):
-    """The PostgreSQL that all tests share. Whoever wants to hurt one takes private_postgres."""
+    """The PostgreSQL that all tests share. Tests that damage a PostgreSQL use private_postgres."""
     cluster = Postgres(account, place, template, "pg").start()
     yield cluster
     cluster.stop(signal.SIGQUIT)
@@ -100,7 +100,7 @@ def secure_postgres(account, place, template, server_certificate, ca):
 
 @pytest.fixture
 def private_postgres(account, place, template):
-    """Starts a PostgreSQL of the test's own: private_postgres(max_connections=10, ...)."""
+    """Starts a private PostgreSQL for the test: private_postgres(max_connections=10, ...)."""
     started = []
 
     def start(**settings):
@@ -116,7 +116,7 @@ def private_postgres(account, place, template):
 
 @pytest.fixture
 def daemons(request, postgres):
-    """All daemons of a test; the log of each stands in the report of a failure."""
+    """All daemons of a test; the report of a failure contains their logs."""
     started = request.node.daemons = []
     yield started
     problems = []
@@ -227,13 +227,13 @@ def pytest_runtest_makereport(item, call):
 def pytest_runtestloop(session):
     path = os.environ.get("PGWEIR_TEST_SHARE")
     if not path or session.testsfailed or session.config.option.collectonly:
-        return None  # pytest knows what to do
+        return None  # pytest reports it
     share.run(session, path)
     return True
 
 
 class Tally:
-    """Counts tests, not phases: a test whose daemon did not stop well has failed."""
+    """Counts tests, not phases: a test whose daemon did not stop cleanly has failed."""
 
     def __init__(self):
         self.outcomes = {}

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""A crowd of clients (test/load/crowd.c) that log in, may ask, and rest, seen from Python."""
+"""Python interface to a crowd of clients (test/load/crowd.c) that log in, may send queries, and
+idle.
+"""
 
 import subprocess
 
@@ -29,7 +31,7 @@ class Crowd:
         return self
 
     def __exit__(self, *failure):
-        """It ends when its input does; closing thousands of sockets takes it a moment."""
+        """The program ends at the end of its input; closing thousands of sockets takes a moment."""
         try:
             self.process.stdin.close()
             self.process.wait(60)
@@ -40,7 +42,7 @@ class Crowd:
             self.process.stderr.close()
 
     def _take(self, what):
-        """It says by itself when nothing comes for a minute."""
+        """Reads a line; the program itself reports if nothing arrives for a minute."""
         words = self.process.stdout.readline().split()
         if not words:
             raise servers.ServerError(f"{what}: {self.process.stderr.read().strip()[-500:]}")
@@ -51,7 +53,7 @@ class Crowd:
                                       + self.process.stderr.read().strip()[-500:])
 
     def ask(self):
-        """Each sends a query and takes its answer."""
+        """Each client sends a query and reads the response."""
         self.process.stdin.write("ask\n")
         self.process.stdin.flush()
         self._take("answers")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
 """Throw-away servers for tests and benchmarks: PostgreSQL, poolers, a TCP relay.
 
-Everything lives in one directory under /tmp, listens on 127.0.0.1 on free ports, runs as an
-unprivileged user when we are root, and is gone when the Workplace is left, however it is left.
+Everything is in one directory under /tmp, listens on 127.0.0.1 on free ports, runs as an
+unprivileged user when started by root, and is removed when the Workplace exits, also after errors.
 Every wait has a limit.
 """
 
@@ -22,11 +22,11 @@ WAIT_LIMIT_S = 60
 
 
 class ServerError(Exception):
-    """A server could not be started, or did not do what it was asked."""
+    """A server could not be started, or did not do what was requested."""
 
 
 def wait_until(is_true, what, limit_s=WAIT_LIMIT_S):
-    """Asks again and again until it is so; ServerError after the limit."""
+    """Polls until the condition is true; raises ServerError after the limit."""
     end = time.monotonic() + limit_s
     while not is_true():
         if time.monotonic() > end:
@@ -35,7 +35,7 @@ def wait_until(is_true, what, limit_s=WAIT_LIMIT_S):
 
 
 def free_port():
-    """A TCP port of 127.0.0.1 on which nobody listened just now."""
+    """A TCP port of 127.0.0.1 that is not in use at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -50,7 +50,9 @@ def accepts(port):
 
 
 def raise_file_limit():
-    """As many descriptors as we may have; servers started later inherit it. Returns the limit."""
+    """Raises the limit on file descriptors to the maximum; servers started later inherit it.
+    Returns it.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if os.getuid() == 0 and hard != resource.RLIM_INFINITY:
         most = int(pathlib.Path("/proc/sys/fs/nr_open").read_text())
@@ -64,7 +66,7 @@ def raise_file_limit():
 
 
 def account():
-    """The keyword arguments with which subprocess gives up root."""
+    """The keyword arguments with which subprocess drops root privileges."""
     if os.getuid() != 0:
         return {}
     entry = pwd.getpwnam(UNPRIVILEGED_USER)
@@ -72,15 +74,15 @@ def account():
 
 
 def cpu_ns(pid):
-    """CPU time of a process so far, all its threads, ended ones too, in nanoseconds.
+    """CPU time of a process so far, in nanoseconds, for all threads including ended ones.
 
-    The clock id is the one clock_getcpuclockid() makes; /proc/PID/stat only counts ticks.
+    The clock ID is the one of clock_getcpuclockid(); /proc/PID/stat only counts ticks.
     """
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
 def main_thread_cpu_ns(pid):
-    """CPU time so far of the first thread of a process, which is the one of its loop."""
+    """CPU time so far of the first thread of a process, which runs the event loop."""
     return int(pathlib.Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0])
 
 
@@ -93,7 +95,7 @@ def rss_bytes(pid):
 
 
 class Workplace:
-    """A directory, and the servers in it; a context manager that ends and removes all."""
+    """A directory with servers in it; a context manager that ends and removes everything."""
 
     def __init__(self, name="pgweir"):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir="/tmp"))
@@ -122,7 +124,7 @@ class Workplace:
         return path
 
     def program(self, name, path):
-        """The program of this server; a copy of it where the servers' user cannot get at it."""
+        """The program of this server, or a copy of it if the servers' user has no access to it."""
         path = pathlib.Path(path).resolve()
         if subprocess.run(["test", "-x", path], cwd="/", check=False, **account()).returncode == 0:
             return path
@@ -131,7 +133,7 @@ class Workplace:
         return copy
 
     def start(self, server):
-        """Starts it, and stops it at the end; returns it."""
+        """Starts a server and stops it at the end; returns the server."""
         self._servers.append(server)
         server.start()
         return server
@@ -142,7 +144,7 @@ class Workplace:
 
 
 class Process:
-    """A server in the foreground: its process id is the one whose CPU time we read."""
+    """A server in the foreground: CPU time is read from its process."""
 
     def __init__(self, workplace, name, command, port, environment=None):
         self.name = name
@@ -174,7 +176,7 @@ class Process:
         return self.process is not None and self.process.poll() is None
 
     def stop(self):
-        """SIGQUIT, which ends each of them at once; SIGKILL when that does not help."""
+        """Sends SIGQUIT, which ends each server at once; SIGKILL if the server does not end."""
         if not self.is_alive():
             return
         self.process.send_signal(self.stop_signal)
@@ -189,9 +191,9 @@ class Process:
 
 
 class Postgres(Process):
-    """A PostgreSQL without durability, as fast as it can be, that trusts whoever comes.
+    """A PostgreSQL without durability, as fast as possible, that trusts all users.
 
-    Roles that `add_role` makes with a password must prove it (SCRAM, if nothing else is said).
+    Roles created by `add_role` with a password must authenticate (with SCRAM by default).
     """
 
     SETTINGS = {
@@ -244,7 +246,7 @@ class Postgres(Process):
             return False
 
     def sql(self, text, database="postgres"):
-        """Runs it as superuser; returns what psql -At prints."""
+        """Runs SQL as superuser; returns the output of psql -At."""
         done = subprocess.run(
             ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", self.conninfo(database), "-c", text],
             capture_output=True, text=True, timeout=600, cwd="/")
@@ -268,7 +270,7 @@ class Postgres(Process):
                        "the new pg_hba.conf")
 
     def sessions(self, database):
-        """How many connections the database has."""
+        """Number of connections of the database."""
         return int(self.sql("SELECT count(*) FROM pg_stat_activity"
                             f" WHERE datname = '{database}'", database="template1"))
 
@@ -276,8 +278,8 @@ class Postgres(Process):
 class Pooler(Process):
     """A pooler that reads a pgbouncer.ini: pgweir or PgBouncer.
 
-    databases: lines of [databases]; users: name -> plain secret; settings: of [pgbouncer], above
-    those that every pooler of a run has.
+    databases: lines of [databases]; users: name -> plain password; settings: of [pgbouncer], in
+    addition to those of every pooler of a run.
     """
 
     SETTINGS = {
@@ -322,8 +324,8 @@ class Pooler(Process):
 
 
 class BareRelay(Process):
-    """A program of the bench's own that stands before one port: test/bench/relay.c, or
-    test/bench/bare_pool.c, whose further words are the user and the database that it logs in to.
+    """A benchmark program in front of one port: test/bench/relay.c, or test/bench/bare_pool.c,
+    whose additional arguments are the user and the database for its login.
     """
 
     stop_signal = signal.SIGTERM
@@ -338,7 +340,7 @@ class BareRelay(Process):
 
 
 class Relay(Process):
-    """HAProxy in one thread, passing bytes to one port."""
+    """HAProxy with one thread, as a TCP relay to one port."""
 
     stop_signal = signal.SIGTERM
 

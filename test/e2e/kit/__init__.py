@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""What the whole-daemon tests are built from.
+"""Building blocks of the end-to-end tests.
 
 wait      polling with a limit, never a fixed sleep
 account   the unprivileged user that daemons run as
@@ -7,7 +7,7 @@ postgres  a real PostgreSQL
 daemon    the pooler under test
 wire      a scripted client, byte by byte
 fake      a scripted server, byte by byte
-names     a name server
+names     a DNS server
 directory an LDAP server
-terminal  a program that wants a terminal
+terminal  a program that needs a terminal
 """

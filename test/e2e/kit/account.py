@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""The unprivileged user that PostgreSQL and the pooler run as, and a place on disk for them.
+"""The unprivileged user that PostgreSQL and the pooler run as, and a directory for them.
 
-Both refuse to run as root. Started as root, the tests keep root for themselves and give everything
-that they start to this user; started as anybody else, they use that user.
+Both refuse to run as root. If started as root, the tests run as root and start everything else as
+this user; if started as another user, they use that user.
 """
 
 import dataclasses
@@ -25,14 +25,16 @@ class Account:
     def popen(self, args, **kw):
         if self.is_other:
             kw.update(user=self.uid, group=self.gid, extra_groups=[])
-            kw.setdefault("cwd", "/")  # ours may be one that the other user must not enter
+            kw.setdefault("cwd", "/")  # the other user may have no access to our directory
         kw.setdefault("stdin", subprocess.DEVNULL)
         env = dict(os.environ, **kw.pop("env", {}))
         env.pop("PGDATA", None)
         return subprocess.Popen(args, env=env, **kw)
 
     def run(self, args, timeout=60, **kw):
-        """Runs to the end; returns a CompletedProcess with text output, whatever the exit status."""
+        """Runs a command to its end; returns a CompletedProcess with text output for any exit
+        status.
+        """
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.STDOUT)
         given = kw.pop("input", None)
@@ -57,7 +59,7 @@ class Account:
         return self.own(path, mode)
 
     def write(self, path, text, mode=0o644):
-        """Replaces the file at once, as a careful administrator would."""
+        """Replaces the file atomically, as a careful administrator would."""
         fresh = f"{path}.new"
         with open(fresh, "w", encoding="utf-8") as file:
             file.write(text)
@@ -81,7 +83,7 @@ def find_account():
 
 
 def make_place(account):
-    """A folder under a short path, since a Unix socket's path may have 107 bytes only."""
+    """Creates a directory with a short path, because a Unix socket path is limited to 107 bytes."""
     return account.own(tempfile.mkdtemp(prefix="pgweir-", dir="/tmp"), 0o755)
 
 
@@ -93,7 +95,7 @@ def drop_place(path):
 
 
 def free_port():
-    """A port that is free now, outside the range that outgoing connections are given."""
+    """A port that is free now, outside the range of ports for outgoing connections."""
     for _ in range(1000):
         port = random.randrange(12000, 32000)
         with socket.socket() as probe:

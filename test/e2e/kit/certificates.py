@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Certificates, made by the tests: authorities, good ones, and each kind of bad one."""
+"""Certificates for the tests: authorities, valid certificates, and each kind of invalid one."""
 
 import datetime
 import ipaddress
@@ -15,7 +15,7 @@ DAY = datetime.timedelta(days=1)
 
 
 def _name(texts):
-    """Of one CN, or of several."""
+    """A name with one CN, or with several."""
     texts = (texts,) if isinstance(texts, str) else texts
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text) for text in texts])
 
@@ -28,7 +28,7 @@ def _alternative(text):
 
 
 def _key(kind):
-    """A new one; or that of another certificate."""
+    """A new key, or that of another certificate."""
     if isinstance(kind, Certificate):
         return kind.private
     if kind == "rsa":
@@ -63,7 +63,7 @@ class Certificate:
         self.key = store.write(f"{name}.key", self._key_text())
 
     def _chain(self):
-        """The certificate, and those between it and its authority, which itself stays out."""
+        """The certificate and its intermediate certificates, without the root."""
         text, at = self.own.public_bytes(PEM), self.issuer
         while at and at.issuer:
             text += at.own.public_bytes(PEM)
@@ -87,7 +87,7 @@ class Certificate:
 
 
 class Store:
-    """A folder of certificates that the unprivileged user can read."""
+    """A directory of certificates that the unprivileged user can read."""
 
     def __init__(self, account, place):
         self.account = account

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: ISC
 """A crowd of clients under load, each as a connection pool's library would be.
 
-Each member writes a row in each of its transactions, so that afterwards it can be said whether one
-was lost or done twice. It connects anew only where that is safe: when a login is refused because
-the other side is going away, and when it is told 57P01 before the first answer of a transaction. Any
-other end of a connection, and any error, is a failure and kept in `failures`.
+Each member writes a row in each of its transactions, so that lost or duplicate transactions can be
+detected. It reconnects only if that is safe: when a login is refused because the other side is
+shutting down, and when it gets 57P01 before the first response of a transaction. Any other end of
+a connection, and any error, is a failure and is stored in `failures`.
 """
 
 import threading
@@ -16,21 +16,20 @@ GOING = ("57P01", "57P03")  # a login that may be tried again
 
 
 class Gone(Exception):
-    """There is nobody to connect to any more."""
+    """No server accepts connections any more."""
 
 
 class Crowd:
     def __init__(self, address, count, table="crowd", renew=None, may_end=False):
-        """renew: after so many transactions a connection is given up for a new one.
-
-        may_end: that the other side ends between transactions, with a word or without, and is not
-        there any more is no failure; the members leave.
+        """renew: number of transactions after which a connection is replaced by a new one.
+        may_end: if the other side closes connections between transactions, with or without a
+        message, and accepts no new ones, that is no failure; the members end.
         """
         self.address, self.table, self.renew, self.may_end = address, table, renew, may_end
         self.failures = []
-        self.done = [0] * count  # transactions that were acknowledged, of each member
+        self.done = [0] * count  # acknowledged transactions of each member
         self.moves = 0           # connections that were closed between transactions
-        self.retries = 0         # logins that were refused as the other side was going
+        self.retries = 0         # logins refused because the other side was shutting down
         self._lock = threading.Lock()
         self._stopping = False
         self._threads = [threading.Thread(target=self._live, args=(number,), daemon=True)
@@ -50,7 +49,7 @@ class Crowd:
         return self
 
     def wait_progress(self, each=1):
-        """Every member has done so many more transactions."""
+        """Waits until every member has completed this many more transactions."""
         goals = [count + each for count in self.done]
         wait_until(lambda: self.failures or
                    all(now >= goal for now, goal in zip(self.done, goals)),
@@ -65,7 +64,7 @@ class Crowd:
         assert not self.failures, self.failures[:5]
 
     def wait_end(self):
-        """All members have left by themselves."""
+        """Waits until all members have ended by themselves."""
         wait_until(lambda: not any(thread.is_alive() for thread in self._threads), 60,
                    "the end of every member")
         assert not self.failures, self.failures[:5]
@@ -74,7 +73,7 @@ class Crowd:
         self._stopping = True
 
     def check(self, postgres):
-        """Each acknowledged transaction is there once, and no other."""
+        """Each acknowledged transaction is in the table exactly once, and no other is."""
         rows = postgres.query(f"SELECT member, count(*), count(DISTINCT number) FROM {self.table}"
                               " GROUP BY 1 ORDER BY 1")
         expected = [(number, count, count) for number, count in enumerate(self.done) if count]
@@ -96,7 +95,7 @@ class Crowd:
                     wire = None
         except Gone:
             pass
-        except Exception as error:  # whatever it is, it is a failure
+        except Exception as error:  # any exception is a failure
             self.failures.append(f"member {number}: {type(error).__name__}: {error}")
         finally:
             if wire:
@@ -123,11 +122,11 @@ class Crowd:
                 self._count("retries")
 
     def _transact(self, wire, number):
-        """false: the connection was closed before it began."""
+        """Returns False if the connection was closed before the transaction began."""
         try:
             wire.send(query("BEGIN"))
         except (BrokenPipeError, ConnectionResetError):
-            pass  # what was said before the close is still to be read
+            pass  # messages sent before the close must still be read
         try:
             first = wire.read()
         except Closed:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
 """The pooler under test: its files, its process, its console.
 
-Each daemon has a folder of its own. It runs in the foreground as the unprivileged user, with what it
-says on stderr kept in a file. When a test is over it must stop at a SIGINT with exit status 0 and
-without a word from a sanitizer: a test that passes otherwise still fails there.
+Each daemon has its own directory. It runs in the foreground as the unprivileged user, with stderr
+in a file. At the end of a test it must stop on SIGINT with exit status 0 and without a sanitizer
+report; otherwise the test fails.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from .wire import Refused, Wire
 USERS = {name: "" for name in ("alice", "bob", "carol", "limited", "streamer")}
 USERS.update(plain_user="plain secret", md5_user="md5 secret", scram_user="scram secret",
              scram_other="another secret", admin="admin secret", stats="stats secret")
-# Under auth_type = trust a secret is not asked for, but an entry with an empty one is no secret.
+# auth_type = trust requests no password, but an entry with an empty secret counts as no secret.
 for _name, _secret in USERS.items():
     USERS[_name] = _secret or f"{_name} secret"
 
@@ -45,7 +45,7 @@ def find_binary():
 
 
 def place_binary(account, place):
-    """A copy that the unprivileged user can run wherever the checkout lies."""
+    """Makes a copy that the unprivileged user can run, wherever the checkout is."""
     return account.own(shutil.copy(find_binary(), os.path.join(place, "pgweir")), 0o755)
 
 
@@ -67,11 +67,11 @@ class Pgweir:
         self.settings = {}
         self.users = dict(USERS)
         self.process = None
-        self.retired = []  # processes that another one has taken over from
+        self.retired = []  # processes that another process has taken over from
         self.log_path = f"{self.dir}/stderr.log"
         self.connections = []
         self.complaint = None
-        self.console_address = None  # by which admin() goes, where plain TCP is refused
+        self.console_address = None  # TLS settings of admin(), if plain TCP is refused
         self._console = None
         self._log = None
 
@@ -96,7 +96,7 @@ class Pgweir:
         return self
 
     def _databases(self, given):
-        """Each value is a connection string; what it does not say points to PostgreSQL."""
+        """Each value is a connection string; missing keys refer to the shared PostgreSQL."""
         given = given if given is not None else {"app": "", "app2": "", "app3": ""}
         entries = {}
         for name, entry in given.items():
@@ -113,7 +113,7 @@ class Pgweir:
         return "\n".join(lines) + "\n"
 
     def reload(self, **changes):
-        """Changes the files and tells the daemon; an error it answers with is Refused."""
+        """Changes the files and runs RELOAD; an error response raises Refused."""
         self.configure(**changes)
         self.admin("RELOAD")
 
@@ -143,7 +143,7 @@ class Pgweir:
         return "process up" in self.log[since:]
 
     def take_over(self, *args, env=None, binary=None, wait=True):
-        """Starts a second process that takes over; the first one is `retired` from then on."""
+        """Starts a second process that takes over; the first one is then in `retired`."""
         since = len(self.log)
         old, own = self.process, self.binary
         self.binary = binary or own
@@ -155,7 +155,7 @@ class Pgweir:
         return old
 
     def run(self, *args, timeout=30, binary=None, as_root=False):
-        """Runs the program to its end, for what is over at once: --version, a bad file."""
+        """Runs the program to its end, for short runs: --version, an invalid file."""
         settings = {name: f"{value}{self.dir}/sanitizer" for name, value in SANITIZERS.items()}
         command = [binary or self.binary, *args]
         if as_root:
@@ -169,7 +169,7 @@ class Pgweir:
 
     @contextlib.contextmanager
     def one_turn(self):
-        """What is sent within it is found in one turn: the daemon stands still meanwhile."""
+        """Stops the daemon, so that it reads all data sent within this context in one turn."""
         self.signal(signal.SIGSTOP)
         try:
             yield
@@ -177,14 +177,14 @@ class Pgweir:
             self.signal(signal.SIGCONT)
 
     def wait_exit(self, limit=LIMIT):
-        """The exit status; the daemon ends for a reason that the test gave."""
+        """Returns the exit status of a daemon that the test has made end."""
         try:
             return wait_exit(self.process, limit)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"the daemon still runs after {limit} s") from None
 
     def stop(self):
-        """Ends the daemon as an administrator would, and judges how it ended."""
+        """Ends the daemon as an administrator would, and checks how it ended."""
         problems = [self.complaint] if self.complaint else []
         self.disconnect()
         if self.process:
@@ -198,7 +198,7 @@ class Pgweir:
 
     @staticmethod
     def _judge(process):
-        """One that was taken over from ends by itself."""
+        """A process that handed over ends by itself."""
         try:
             status = wait_exit(process, LIMIT)
         except subprocess.TimeoutExpired:
@@ -248,7 +248,7 @@ class Pgweir:
             return ""
 
     def wait_log(self, pattern, limit=None, since=0):
-        """Waits for a line; returns the match. `since`: how much of the log does not count."""
+        """Waits for a log line; returns the match. `since`: ignore this many bytes of the log."""
         return wait_until(lambda: re.search(pattern, self.log[since:], re.MULTILINE), limit,
                           f"the log line {pattern!r}")
 
@@ -285,7 +285,7 @@ class Pgweir:
         return f"{self.dir}/.s.PGSQL.{self.port}"
 
     def connect(self, dbname="app", user="alice", **kw):
-        """A psycopg connection, in autocommit and without named statements unless told."""
+        """A psycopg connection, by default with autocommit and without named statements."""
         kw.setdefault("host", "127.0.0.1")
         kw.setdefault("port", self.port)
         kw.setdefault("autocommit", True)
@@ -296,7 +296,7 @@ class Pgweir:
         return connection
 
     def wire(self, unix=False):
-        """A scripted client that has not said anything yet."""
+        """A scripted client that has not sent anything yet."""
         wire = Wire(self.socket_path if unix else self.address)
         self.connections.append(wire)
         return wire
@@ -314,23 +314,23 @@ class Pgweir:
         self.connections = []
 
     def disconnect_console(self):
-        """The console that ask_admin() has kept: it is not handed over."""
+        """Closes the console of ask_admin(): it would not be handed over."""
         if self._console:
             self._console.close()
             self._console = None
 
     def console(self, user="admin"):
-        """A scripted client at the console."""
+        """A scripted client connected to the console."""
         return self.wire().login(user, "pgbouncer", USERS.get(user))
 
     def ask_admin(self, sql):
-        """The whole answer of the console, errors included."""
+        """The complete response of the console, including errors."""
         if self._console is None:
             self._console = Wire(self.console_address or self.address).login("admin", "pgbouncer", USERS["admin"])
         return self._console.query(sql)
 
     def admin(self, sql):
-        """The rows of a console command, as dicts; numbers are ints. An error is Refused."""
+        """The rows of a console command, as dicts; numbers are ints. An error raises Refused."""
         result = self.ask_admin(sql)
         if result.errors:
             raise Refused(result.error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""An LDAP server: slapd, with entries and certificates of its own, and a gate before it."""
+"""An LDAP server: slapd, with its own entries and certificates, and a gate in front of it."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ PEOPLE = f"ou=people,{BASE}"
 SEARCHER = f"cn=searcher,{BASE}"
 SEARCHER_SECRET = 'sear"ch er'
 
-# Passwords are those that PostgreSQL knows too, where it asks for one.
+# Passwords are the same as in PostgreSQL, where it requests one.
 ENTRIES = {
     "alice": "alice secret",
     "plain_user": "plain secret",
@@ -63,7 +63,7 @@ def entries():
     text = f"dn: {BASE}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: x\n\n"
     for unit in ("people", "others"):
         text += _entry(f"ou={unit},{BASE}", "organizationalUnit", ou=unit)
-        text += _person("bob", "bob secret", unit)  # twice: nobody knows which one is meant
+        text += _person("bob", "bob secret", unit)  # twice: ambiguous
     text += _entry(SEARCHER, "person", cn="searcher", sn="x", userPassword=SEARCHER_SECRET)
     return text + "".join(_person(uid, password) for uid, password in ENTRIES.items())
 
@@ -133,14 +133,14 @@ class Directory:
             self._log.close()
 
 
-# To the first message: an ExtendedResponse, success, nothing more.
+# The response to the first message: an ExtendedResponse with success only.
 START_TLS_DONE = bytes.fromhex("300c02010178070a010004000400")
-# The head of a TLS record of 16384 bytes, a part of the handshake.
+# The header of a TLS handshake record of 16384 bytes.
 RECORD_HEAD = bytes.fromhex("1603034000")
 
 
 class Staller:
-    """Agrees to StartTLS and then lets the handshake stand: `said` comes, then nothing, or drops."""
+    """Accepts StartTLS and then stalls the handshake: sends `said`, then nothing, or closes."""
 
     def __init__(self, said=b"", drops=False):
         self.said, self.drops = said, drops
@@ -189,7 +189,7 @@ class Staller:
 
 
 class Gate:
-    """A way to a server that is shut until open() is called; `waiting` counts who stands there."""
+    """A proxy that holds connections until open() is called; `waiting` counts them."""
 
     def __init__(self, port, host="127.0.0.1"):
         self.target = ("127.0.0.1", port)
@@ -209,7 +209,7 @@ class Gate:
 
     @property
     def is_left(self):
-        """Whether those who came have all gone away again; for a gate that is shut."""
+        """Whether all connections were closed by the other side; for a closed gate."""
         try:
             for sock in self._sockets:
                 while sock.recv(65536, socket.MSG_DONTWAIT):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: ISC
-"""A scripted server: it says what no PostgreSQL would say.
+"""A scripted server that can send what no PostgreSQL would send.
 
-A test either takes each connection in its own hands,
+A test either handles each connection itself,
 
     with fake.accept() as server:
         server.login()
         server.expect("Q")
         server.send(...)
 
-so that it reads as a dialogue, or lets a script serve every connection in the background with
-fake.serve(script). Cancel requests are kept apart, in `cancels`.
+so that it reads as a dialogue, or serves every connection by a script in the background with
+fake.serve(script). Cancel requests are stored separately, in `cancels`.
 """
 
 import base64
@@ -83,7 +83,7 @@ def notice(text):
 
 
 def answer(*values, status="I"):
-    """The whole answer to a simple query of one row."""
+    """The complete response to a simple query with one row."""
     names = [f"c{n}" for n in range(len(values))]
     return columns(*names) + row(*values) + complete("SELECT 1") + ready(status)
 
@@ -113,25 +113,27 @@ class ServerChannel(Channel):
             return self.parameters
 
     def welcome(self, status="I", key=KEY, **parameters):
-        """All that follows a proven password."""
+        """All messages after successful authentication."""
         said = dict(PARAMETERS, **parameters)
         self.send(auth(0), *(parameter(*pair) for pair in said.items()),
                   message("K", key), ready(status))
 
     def login(self, **parameters):
-        """Startup and welcome, no password asked."""
+        """Startup and welcome, without a password request."""
         if self.parameters is None:
             self.read_startup()
         self.welcome(**parameters)
         return self
 
     def ask_password(self):
-        """What is sent to a server that asks for clear text; b"" if nothing is."""
+        """The response to a request for a clear-text password; b"" if there is none."""
         self.send(auth(3))
         return self.expect("p").body[:-1]
 
     def ask_scram(self, secret):
-        """SCRAM-SHA-256 up to the proof, by a secret as pg_authid has it. Whether it holds."""
+        """SCRAM-SHA-256 up to the client proof, with a secret as in pg_authid. Returns whether it
+        is valid.
+        """
         offer, (stored, self.scram_server_key) = secret.split("$")[1], [
             base64.b64decode(key) for key in secret.split("$")[2].split(":")]
         rounds, salt = offer.split(":")
@@ -147,14 +149,15 @@ class ServerChannel(Channel):
         return hashlib.sha256(key).digest() == stored
 
     def prove_scram(self):
-        """The server's own proof, after ask_scram()."""
+        """Sends the server signature, after ask_scram()."""
         said = hmac.digest(self.scram_server_key, self.scram_said, "sha256")
         self.send(auth(12, b"v=" + base64.b64encode(said)))
 
     def answer_queries(self, reply=None):
-        """Answers simple queries until the connection ends: with reply(sql), else one row '1'.
+        """Responds to simple queries until the connection ends: with reply(sql), or else one row
+        '1'.
 
-        The pooler's own errands (SET, the reset query, the empty query) get their plain answers.
+        The pooler's internal queries (SET, the reset query, the empty query) get plain responses.
         """
         while True:
             got = self.read()
@@ -187,11 +190,12 @@ class FakeServer:
 
     @property
     def entry(self):
-        """For [databases]."""
+        """The value of an entry in [databases]."""
         return f"host={self.host} port={self.port}"
 
     def accept(self):
-        """The next connection, its startup packet read; cancel requests are filed on the way."""
+        """The next connection, after its startup packet; cancel requests are stored in `cancels`.
+        """
         while True:
             channel = self.accept_raw()
             if channel.read_startup() is not None:
@@ -200,7 +204,7 @@ class FakeServer:
             channel.close()
 
     def accept_raw(self):
-        """The next connection, nothing read."""
+        """The next connection, before anything is read."""
         try:
             sock, _ = self.listener.accept()
         except socket.timeout as late:
@@ -210,7 +214,7 @@ class FakeServer:
         return channel
 
     def has_caller(self):
-        """Whether a connection stands at the door."""
+        """Whether a connection waits to be accepted."""
         return bool(select.select([self.listener], [], [], 0)[0])
 
     def serve(self, script):
@@ -237,18 +241,19 @@ class FakeServer:
             script(channel)
         except (Closed, OSError):
             pass
-        except Exception as failure:  # told in close(), where the test can see it
+        except Exception as failure:  # raised in close(), where the test can see it
             self.failures.append(failure)
         finally:
             channel.close()
 
     def wait_cancel(self):
-        """The key of the first cancel request; for servers that serve() runs."""
+        """Waits for the first cancel request and returns its key; for servers started by serve().
+        """
         return wait_until(lambda: self.cancels and self.cancels[0], what="a cancel request")
 
     def close(self):
         self._stopping = True
-        # Wakes accept() in the thread, which close() alone would not.
+        # Wakes accept() in the thread; close() alone would not.
         try:
             self.listener.shutdown(socket.SHUT_RDWR)
         except OSError:

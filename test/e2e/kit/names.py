@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: ISC
-"""A name server of one zone: its names and its serial number are what the test says."""
+"""A DNS server for one zone; the test sets its names and its serial number."""
 
 import socket
 import struct
 import threading
 
 TYPE_A, TYPE_SOA, TYPE_PTR = 1, 6, 12
-PORT = 53  # resolv.conf knows no other
+PORT = 53  # resolv.conf supports no other
 
 
 def _forward(name):
@@ -19,7 +19,7 @@ def _packed(name):
 
 
 class NameServer:
-    """PermissionError where this user may not have the port."""
+    """Raises PermissionError if this user may not bind the port."""
 
     def __init__(self, address="127.0.53.1"):
         self.address = address

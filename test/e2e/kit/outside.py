@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""What holds wherever somebody outside judges the password: PAM, LDAP."""
+"""Checks for methods with an external password check: PAM, LDAP."""
 
 from .wire import refusal
 
@@ -7,14 +7,14 @@ LONG = "x" * 65000
 
 
 def told(weir, *args, **kw):
-    """With what a login is refused."""
+    """The error of a refused login."""
     refused = refusal(weir.address, *args, **kw)
     return refused.sqlstate, refused.text
 
 
 def check_passwords(weir, failed):
-    """The right passwords come in, no other does; `failed` is what those are told."""
-    # each of them enters PostgreSQL with the password that was judged outside
+    """Correct passwords are accepted, all others are refused with the error `failed`."""
+    # each logs in to PostgreSQL with the externally checked password
     for user in ("plain", "md5", "scram"):
         client = weir.client(f"{user}_user", password=f"{user} secret")
         assert client.auth_codes == [3, 0]

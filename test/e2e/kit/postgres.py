@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
 """A real PostgreSQL.
 
-A template data folder is made once in a session, with all roles and databases in it; a cluster is a
-copy of it with an own port, so that one which a test may kill costs a fraction of a second.
+A template data directory with all roles and databases is created once per session. A cluster is a
+copy of it with its own port, so that a private cluster costs a fraction of a second.
 """
 
 import os
@@ -14,7 +14,7 @@ import psycopg
 from .account import free_port
 from .wait import wait_exit, wait_until
 
-# Who may log in with what, and how the secret is stored. Roles without a password are trusted.
+# Roles, their passwords, and how the secret is stored. Roles without a password are trusted.
 ROLES = {
     "alice": None,
     "bob": None,
@@ -90,7 +90,7 @@ def find_bin():
 
 
 def make_template(account, place):
-    """A data folder with roles and databases, never started: copies of it are."""
+    """Creates a data directory with roles and databases. It is never started, only copied."""
     bin_folder, data = find_bin(), os.path.join(place, "template")
     made = account.run([f"{bin_folder}/initdb", "-D", data, "-U", "postgres", "-A", "trust",
                         "-E", "UTF8", "--locale=C", "-N", "--wal-segsize=4"], cwd="/")
@@ -102,7 +102,7 @@ def make_template(account, place):
     wishes = SETUP + "".join(f"CREATE DATABASE {name}\n" for name in DATABASES)
     _single_user(account, bin_folder, data, "postgres", wishes)
     for name in DATABASES:
-        # PostgreSQL 15 lets nobody but the owner create in "public".
+        # In PostgreSQL 15, only the owner may create objects in "public".
         _single_user(account, bin_folder, data, name, "GRANT ALL ON SCHEMA public TO PUBLIC\n")
     return data
 
@@ -181,13 +181,13 @@ class Postgres:
         return self.start()
 
     def connect(self, dbname="app", user="postgres", **kw):
-        """A connection that does not go through the pooler."""
+        """A direct connection, not through the pooler."""
         kw.setdefault("autocommit", True)
         return psycopg.connect(host=self.host, port=self.port, dbname=dbname, user=user,
                                connect_timeout=10, **kw)
 
     def query(self, sql, *args, dbname="app"):
-        """The rows of one statement, asked directly as the superuser."""
+        """The rows of one statement, run directly as superuser."""
         with self.connect(dbname) as connection:
             cursor = connection.execute(sql, args or None)
             return cursor.fetchall() if cursor.description else []
@@ -196,11 +196,11 @@ class Postgres:
         return self.query(sql, *args, dbname=dbname)[0][0]
 
     def secret(self, role):
-        """What PostgreSQL stores for a role, as one would copy it into a userlist."""
+        """The hash that PostgreSQL stores for a role, as it is copied into a user list."""
         return self.value("SELECT rolpassword FROM pg_authid WHERE rolname = %s", role)
 
     def backends(self, user=None, dbname=None):
-        """The process ids of all client connections but the asking one."""
+        """The process IDs of all client connections except this one."""
         rows = self.query(
             "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
             " AND pid <> pg_backend_pid() AND (%s::text IS NULL OR usename = %s)"
@@ -208,7 +208,7 @@ class Postgres:
         return [row[0] for row in rows]
 
     def end_backends(self):
-        """Ends what a test left running, so that the next one counts its own only."""
+        """Ends remaining backends of a test, so that the next test counts only its own."""
         try:
             self._attend()
         except psycopg.OperationalError:  # a test may have ended that one, too

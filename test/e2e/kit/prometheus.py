@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: ISC
-"""What Prometheus does with pgweir: an exporter's scrape of the console, and alerts judged by it.
+"""Prometheus for pgweir: an exporter's scrape of the console, and alerts evaluated on it.
 
-Metrics have the names of prometheus-community/pgbouncer_exporter. Of PromQL there is what the rules
-in etc/prometheus use: instant vectors without matchers, numbers, + - * /, comparisons that filter,
-and, or, unless, brackets. `for` is not judged: an alert "fires" here when its expression is true.
+Metrics have the names of prometheus-community/pgbouncer_exporter. The supported part of PromQL is
+what the rules in etc/prometheus use: instant vectors without matchers, numbers, + - * /, filtering
+comparisons, and, or, unless, brackets. `for` is ignored: an alert "fires" here when its expression
+is true.
 """
 
 import math
@@ -80,7 +81,7 @@ def split(text):
 
 
 def combine(sign, one, other):
-    """Vectors match by equal labels; a number goes with each value."""
+    """Vectors match by equal labels; a number matches each value."""
     if sign == "or":
         return {**other, **one}
     if sign in ("and", "unless"):

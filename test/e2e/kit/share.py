@@ -28,7 +28,7 @@ def piece(items, number=1, count=1):
 
 
 def items_taken(items, path):
-    """The items of the files that this run gets, as it asks for them."""
+    """The test items of the files that this run takes from the list."""
     files = {}
     for item in items:
         files.setdefault(item.path.name, []).append(item)
@@ -52,7 +52,7 @@ def once(path, name, make):
 
 
 def run(session, path):
-    """As pytest runs its items. The next one is known before one runs: fixtures end by that."""
+    """Runs the items like pytest, which needs the next item to decide when fixtures end."""
     items = items_taken(session.items, path)
     item = next(items, None)
     while item:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""A program at a terminal, for those that only talk to people: psql with its TAB, pgcli."""
+"""Runs interactive programs in a terminal: psql with TAB completion, pgcli."""
 
 import os
 import pty
@@ -10,15 +10,15 @@ import time
 
 from .wait import LIMIT
 
-# What a terminal is told to do (colours, the cursor's place) is no text.
+# Terminal control sequences (colours, cursor position) are not text.
 CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)|[\x07\r]")
 WHERE_IS_THE_CURSOR = b"\x1b[6n"
 
 
 class Terminal:
     def __init__(self, argv, term="dumb", **env):
-        self.seen = ""  # all that it has shown
-        self.text = ""  # that of it which expect() has not taken
+        self.seen = ""  # all output
+        self.text = ""  # output that expect() has not consumed yet
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ.update(TERM=term, PAGER="cat", **env)
@@ -28,7 +28,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, pattern, limit=LIMIT):
-        """Reads until the pattern is in what was shown since the last time; returns the match."""
+        """Reads until the pattern occurs in the output since the last call; returns the match."""
         deadline = time.monotonic() + limit
         while not (found := re.search(pattern, self.text, re.S)):
             left = deadline - time.monotonic()

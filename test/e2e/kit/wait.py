@@ -6,7 +6,7 @@ import select
 import subprocess
 import time
 
-# How long anything may take before a test calls it lost. It bounds a hang; no test measures by it.
+# Maximum time for any event in a test. It detects a hang; no test measures with it.
 LIMIT = float(os.environ.get("PGWEIR_TEST_LIMIT", "30"))
 
 

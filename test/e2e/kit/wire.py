@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
 """A scripted client that speaks the protocol byte by byte.
 
-For what no real driver would send, and for looking at exactly what comes back. Everything blocks,
-with a limit; a closed connection is Closed, an ErrorResponse during the login is Refused.
+It can send what no real driver would send, and shows the exact response. All calls block with a
+time limit; a closed connection raises Closed, an ErrorResponse during the login raises Refused.
 """
 
 import base64
@@ -16,9 +16,9 @@ from collections import namedtuple
 from .wait import LIMIT
 
 PROTOCOL_3_0 = 0x30000
-PROTOCOL_3_1 = 0x30001  # reserved: nobody's
+PROTOCOL_3_1 = 0x30001  # reserved, not used by any version
 PROTOCOL_3_2 = 0x30002
-PROTOCOL_GREASE = 0x3270f  # 3.9999: what libpq asks for to see whether we negotiate
+PROTOCOL_GREASE = 0x3270f  # 3.9999: requested by libpq to test protocol negotiation
 SSL_REQUEST = 80877103
 GSSENC_REQUEST = 80877104
 CANCEL_REQUEST = 80877102
@@ -29,7 +29,7 @@ class Closed(Exception):
 
 
 class Refused(Exception):
-    """An ErrorResponse where there should have been a login."""
+    """An ErrorResponse instead of a successful login."""
 
     def __init__(self, fields):
         self.fields = fields
@@ -79,7 +79,7 @@ def startup(version=PROTOCOL_3_0, terminator=b"\0", **params):
 
 
 def special(code, rest=b""):
-    """SSLRequest, GSSENCRequest, CancelRequest: a length, a code, and what follows."""
+    """SSLRequest, GSSENCRequest, CancelRequest: length, code, and data."""
     return struct.pack("!II", 8 + len(rest), code) + rest
 
 
@@ -128,7 +128,7 @@ def terminate():
 
 
 def extended(sql, values=()):
-    """A whole unnamed statement, Sync included."""
+    """A complete unnamed statement, including Sync."""
     return parse(sql) + bind(values) + describe() + execute() + sync()
 
 
@@ -155,7 +155,7 @@ def data_row(body):
 
 
 def parameter_types(body):
-    """Of a ParameterDescription: the OIDs."""
+    """The OIDs of a ParameterDescription."""
     (count,) = struct.unpack_from("!H", body)
     return struct.unpack_from(f"!{count}I", body, 2)
 
@@ -175,7 +175,7 @@ def row_description(body):
 
 
 class Result(namedtuple("Result", "columns rows tags errors notices messages status")):
-    """All that came until ReadyForQuery."""
+    """All messages up to ReadyForQuery."""
 
     @property
     def error(self):
@@ -214,10 +214,11 @@ class Channel:
     def __init__(self, sock, limit=LIMIT):
         self.sock = sock
         self.limit = limit
-        self.buffer = bytearray()  # of which the front can be deleted without a copy of the rest
+        # A bytearray, so that its front can be deleted without copying the rest.
+        self.buffer = bytearray()
         sock.settimeout(limit)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
-            # As libpq and PostgreSQL do; else a second send waits for a delayed ACK.
+            # As in libpq and PostgreSQL; otherwise a second send waits for a delayed ACK.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):
@@ -230,7 +231,7 @@ class Channel:
         self.sock.close()
 
     def reset(self):
-        """Goes away as a crashed machine would: what is on its way is lost."""
+        """Closes with a reset, like a crashed machine: data in flight is lost."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
@@ -238,12 +239,12 @@ class Channel:
         self.sock.sendall(b"".join(parts))
 
     def send_slowly(self, data, size=1):
-        """In pieces of `size` bytes, each in a packet of its own."""
+        """Sends in pieces of `size` bytes, each in its own packet."""
         for at in range(0, len(data), size):
             self.sock.sendall(data[at:at + size])
 
     def take(self, size):
-        """Exactly so many bytes."""
+        """Reads exactly `count` bytes."""
         while len(self.buffer) < size:
             try:
                 more = self.sock.recv(65536)
@@ -263,7 +264,7 @@ class Channel:
         return Message(kind.decode("latin-1"), self.take(length - 4))
 
     def read_until(self, kind):
-        """Everything up to and including the first message of that type."""
+        """Reads everything up to and including the first message of this type."""
         messages = []
         while True:
             messages.append(self.read())
@@ -271,7 +272,7 @@ class Channel:
                 return messages
 
     def read_to_end(self):
-        """Everything up to the close; what the other side said last is the last message."""
+        """Reads everything up to the close; returns all messages."""
         messages = []
         try:
             while True:
@@ -290,7 +291,7 @@ class Channel:
         return messages[-1]
 
     def is_closed(self):
-        """Whether the other side has closed; what it sent before is kept."""
+        """Whether the other side has closed; data received before is kept."""
         self.sock.settimeout(0)
         try:
             more = self.sock.recv(65536)
@@ -308,7 +309,7 @@ class Channel:
 
 
 class Wire(Channel):
-    """The client's side."""
+    """The client side of a connection."""
 
     def __init__(self, address, limit=LIMIT, source=None):
         """address: (host, port), or the path of a Unix socket (abstract: beginning with NUL).
@@ -332,7 +333,7 @@ class Wire(Channel):
         self.parameters = {}
         self.key = None
         self.notices = []
-        self.told = []  # names of the parameters at login, in their order
+        self.told = []  # names of the parameters reported at login, in order
         self.auth_codes = []
 
     def startup(self, user="alice", database="app", **params):
@@ -340,7 +341,9 @@ class Wire(Channel):
         return self
 
     def login(self, user="alice", database="app", password=None, **params):
-        """Sends the startup packet and answers all that is asked, until ReadyForQuery."""
+        """Sends the startup packet and responds to all authentication requests, up to
+        ReadyForQuery.
+        """
         self.startup(user, database, **params)
         return self.finish_login(user, password)
 
@@ -391,7 +394,7 @@ class Wire(Channel):
         return self.read_result()
 
     def ask(self, *parts):
-        """Sends messages that end in a Sync or a Query and returns what comes up to 'Z'."""
+        """Sends messages that end with a Sync or a Query and returns the response up to 'Z'."""
         self.send(*parts)
         return self.read_result()
 
@@ -401,7 +404,7 @@ class Wire(Channel):
         return result.rows[0][0]
 
     def read_refusal(self):
-        """The ErrorResponse that must come before the close, and the close."""
+        """Reads the ErrorResponse that must precede the close, and the close."""
         last = self.read_to_end()
         errors = [got for got in last if got.type == "E"]
         assert errors, f"closed without a word: {last}"
@@ -410,7 +413,7 @@ class Wire(Channel):
 
 
 def refusal(address, user="alice", database="app", password=None, **params):
-    """What the pooler says to a login that it does not want; fails when it wants it."""
+    """The error of a refused login; fails if the login succeeds."""
     with Wire(address) as wire:
         try:
             wire.login(user, database, password, **params)
@@ -422,7 +425,7 @@ def refusal(address, user="alice", database="app", password=None, **params):
 
 
 def send_cancel(address, key):
-    """A cancel request; returns when the pooler has closed it."""
+    """Sends a cancel request; returns when the pooler has closed the connection."""
     with Wire(address) as wire:
         wire.send(special(CANCEL_REQUEST, key))
         assert wire.read_to_end() == []
@@ -460,7 +463,7 @@ def sasl_initial(first, mechanism="SCRAM-SHA-256"):
 
 
 class Scram:
-    """The client's side of SCRAM-SHA-256, by hand, so that a test can bend it."""
+    """The client side of SCRAM-SHA-256, implemented here so that a test can manipulate it."""
 
     def __init__(self, password, gs2=b"n,,", user=b""):
         self.password = password.encode()
