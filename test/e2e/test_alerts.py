@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Each alert of etc/prometheus fires when it should, judged by what an exporter would have seen."""
+"""Each alert of etc/prometheus fires when it should, evaluated on what an exporter would have read.
+"""
 
 import os
 import re
@@ -26,7 +27,7 @@ def alerts(weir):
 
 
 def fires(weir, expected):
-    """These alerts and no others; waited for, as a wait has to grow first."""
+    """Waits until exactly these alerts fire, because a waiting time has to grow first."""
     seen = []
 
     def is_so():
@@ -53,7 +54,7 @@ def test_nothing_fires_while_all_is_well(pgweir):
     fires(weir, set())
     for client in clients[:2]:
         client.query("BEGIN")
-    fires(weir, set())  # all servers are in use, and nobody waits
+    fires(weir, set())  # all servers are in use, and no client waits
     weir.admin("RECONNECT")
     weir.client(database="app2")
     fires(weir, set())
@@ -74,14 +75,14 @@ def test_a_database_that_is_down(pgweir):
 
 
 def test_a_database_that_is_down_with_fail_fast(pgweir):
-    """Nobody waits, so it has to show by the logins."""
+    """No client waits, so the failed logins must reveal it."""
     weir = pgweir(databases=entry(free_port()), server_login_retry=LONG, fail_fast=1)
     refusal(weir.address)
     fires(weir, DEAD)
 
 
 def test_a_database_that_went_down(pgweir, fake_server):
-    """Clients that are in get errors at once."""
+    """Connected clients get errors at once."""
     far = fake_server().serve(lambda server: server.login().answer_queries())
     weir = pgweir(databases=entry(far.port), pool_mode="transaction", server_login_retry=LONG)
     first, second = weir.client(), weir.client()
@@ -153,7 +154,7 @@ def test_max_client_conn_is_reached(pgweir):
 
 
 def test_a_host_that_comes_and_goes(pgweir, fake_server):
-    """In between all is well, and a scrape then would see nothing but the trace of a failure."""
+    """The host works in between, and a scrape then would see only the trace of a failure."""
     port = free_port()
     weir = pgweir(databases=entry(port), pool_mode="transaction", server_login_retry="0.05")
     for _ in range(3):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
-"""A query costs no allocation once what it needs is there, whatever kind of query it is.
+"""No kind of query allocates memory once its objects exist.
 
-A library that is preloaded into the daemon counts (test/lib/allocations.c); nothing in the daemon
-knows of it. Each kind of work is done until nothing is new any more, and from then on the count must
-stand still. Nobody asks the console meanwhile: its answers may allocate.
+A library preloaded into the daemon counts allocations (test/lib/allocations.c); the daemon itself
+is unchanged. Each kind of work runs until all objects exist; from then on the count must not
+change. No test uses the console while it counts, because its responses may allocate.
 """
 
 import itertools
@@ -19,21 +19,22 @@ import pytest
 from .kit.daemon import find_binary
 from .kit.wire import bind, close, describe, execute, extended, flush, parse, query, sync
 
-WARM_UP = 30  # rounds until every server knows every statement and every buffer has its size
+WARM_UP = 30  # rounds until every server has every statement and every buffer has its size
 ROUNDS = 20
 
-# The log's thread writes when it gets to it, and that a client has logged in is not what is counted.
+# The log thread writes at any time, and the log line of a login must not be counted.
 QUIET = {"log_connections": 0, "log_disconnections": 0, "log_stats": 0}
 
 
 class Counter:
-    """How many allocations a daemon that was started with `env` has made so far."""
+    """The number of allocations so far of a daemon that was started with `env`."""
 
     def __init__(self, account, folder):
         library = pathlib.Path(find_binary()).parent / "test" / "lib" / "allocations.so"
         if not library.exists():
             pytest.skip(f"no {library}")
-        copy = account.own(shutil.copy(library, folder), 0o755)  # the checkout may be closed to others
+        # Other users may have no access to the checkout.
+        copy = account.own(shutil.copy(library, folder), 0o755)
         path = account.own(shutil.copy("/dev/null", f"{folder}/allocations"), 0o600)
         os.truncate(path, 8)
         with open(path, "rb") as file:
@@ -46,7 +47,7 @@ class Counter:
 
 
 def sanitizer_of(binary):
-    """Its library, if it is one: it wants to be the first."""
+    """The library of a sanitizer, if there is one: it must be loaded first."""
     said = subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout
     return re.findall(r"libasan\S* => (\S+)", said)
 
@@ -65,7 +66,7 @@ def counted(make_pgweir, account):
 
 
 # -- kinds of work ---------------------------------------------------------------------------------
-# Each makes what it needs and gives a function that does the work once.
+# Each creates what it needs and returns a function that does the work once.
 
 
 def simple(weir):
@@ -106,7 +107,7 @@ def unnamed(weir):
 
 
 def named(weir):
-    """What drivers do: prepared once, then bound wherever they are."""
+    """As drivers do it: prepared once, then bound on any server."""
     clients = [weir.client() for _ in range(3)]
     for client in clients:
         client.ask(parse("SELECT $1::int", "known"), describe("S", "known"), sync())
@@ -185,7 +186,7 @@ def copying(weir):
 
 
 def taking_turns(*wishes):
-    """Clients that want other values of a parameter, in turn on one server."""
+    """Clients with different values of a parameter, in turn on one server."""
 
     def prepare(weir):
         clients = [(weir.client(**wish), wish) for wish in wishes]
@@ -201,7 +202,7 @@ def taking_turns(*wishes):
 
 
 def waiting_line(weir):
-    """The others ask while the first has the only server: they stand in line, and get it in turn."""
+    """The other clients queue while the first has the only server, and get it in turn."""
     holder, *others = [weir.client() for _ in range(5)]
 
     def work():
@@ -263,12 +264,12 @@ def test_a_query_allocates_nothing(counted, kind):
         return counter.value() - before
 
     allocations(WARM_UP)
-    # Something rare that no query asks for may allocate meanwhile; ten times the queries cost no more.
+    # Something rare, unrelated to queries, may allocate; ten times the queries must not cost more.
     assert max(allocations(ROUNDS), allocations(10 * ROUNDS)) < ROUNDS // 2
 
 
 def test_some_did_wait(counted):
-    """Or the waiting line above would be none."""
+    """Otherwise waiting_line() above would test nothing."""
     weir, _ = counted(default_pool_size=1)
     work = waiting_line(weir)
     for _ in range(ROUNDS):
@@ -278,7 +279,9 @@ def test_some_did_wait(counted):
 
 
 def test_what_must_allocate_is_counted(counted):
-    """A statement that nobody has prepared before is kept; were that not seen, 0 would mean nothing."""
+    """A new prepared statement is stored; if the counter missed that, a count of 0 would mean
+    nothing.
+    """
     weir, counter = counted()
     client = weir.client()
     numbers = itertools.count()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""What a hostile or dying peer may try: to end the daemon, to wait for ever, to reach others."""
+"""Attempts of a hostile or dying peer: to crash the daemon, to wait without limit, to affect
+others.
+"""
 
 import pytest
 
@@ -13,12 +15,12 @@ def password(text):
     return message("p", cstr(text))
 
 
-# -- logins that a reload, or time, overtakes -----------------------------------------------------
+# -- reloads and timeouts during a login ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("auth_type, sqlstate", (
     ("plain", "3D000"),
-    ("any", "28000"),  # what it would have to prove has changed too
+    ("any", "28000"),  # the secret has changed too
 ))
 def test_database_removed_during_a_login(pgweir, auth_type, sqlstate):
     weir = pgweir(auth_type="plain")
@@ -47,7 +49,7 @@ def test_nobody_makes_databases(pgweir):
     assert "registered new auto-database" not in weir.log
 
 
-# -- waiting for ever -----------------------------------------------------------------------------
+# -- waiting without limit ------------------------------------------------------------------------
 
 
 def test_newcomer_gets_the_room_of_an_idle_server(pgweir, fake_server):
@@ -74,7 +76,8 @@ def test_parameters_that_a_server_does_not_answer(pgweir, fake_server):
     assert client.read_refusal().sqlstate == "08006"
 
 
-# -- what must be understood whole ------------------------------------------------------------------
+# -- messages that must be complete
+# -----------------------------------------------------------------
 
 SMALL = "1MB"
 
@@ -151,7 +154,7 @@ def test_statements_of_any_length_pass_in_pieces(pgweir):
     assert weir.rss() - before < 8 * MB
 
 
-# -- what is half said ----------------------------------------------------------------------------
+# -- incomplete messages --------------------------------------------------------------------------
 
 
 def test_no_error_within_a_row(pgweir, fake_server):
@@ -234,7 +237,8 @@ def test_reset_query_does_not_bring_startup_values_back(pgweir):
     assert client.value("SHOW application_name") == ""
 
 
-# -- a server that says good-bye and stays ----------------------------------------------------------
+# -- a server that sends FATAL and keeps the connection open
+# ----------------------------------------
 
 
 def test_server_that_said_goodbye_serves_nobody_else(scripted):
@@ -261,7 +265,7 @@ def test_query_that_waits_when_the_daemon_ends_is_told(pgweir):
 
 
 def ask_for_long_work(server):
-    """The first half of a SCRAM login whose key takes a while."""
+    """Starts a SCRAM login whose key derivation takes a while."""
     server.send(fake.auth(10, b"SCRAM-SHA-256\0\0"))
     first = server.expect("p").body
     nonce = first[first.index(b",r=") + 3:]
@@ -278,13 +282,13 @@ def test_server_is_closed_while_its_key_is_derived(pgweir, fake_server, what):
     server = far.accept()
     ask_for_long_work(server)
     weir.wait_pool(user="plain_user", sv_login=1)
-    server.send(b"R")  # what comes meanwhile stays where it is
+    server.send(b"R")  # data that arrives during the derivation is not read
     if what == "remove":
         weir.reload(databases={"other": ""})
     else:
         weir.admin(what)
     server.wait_closed()
-    # The next one goes with the daemon, its work still under way.
+    # The next client ends with the daemon, while its key is being derived.
     weir.reload(databases={"app": far.entry})
     weir.ask_admin("RESUME app")
     other = weir.wire().startup("plain_user")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""auth_query: users whom auth_file does not know, asked for in PostgreSQL."""
+"""auth_query: users not in auth_file are looked up in PostgreSQL."""
 
 import os
 import pwd
@@ -41,7 +41,7 @@ END $$;
 
 
 class Gate:
-    """The users behind auth_query, and the daemon in front of them."""
+    """The users for auth_query, and the daemon."""
 
     def __init__(self, make_pgweir, postgres):
         self.make_pgweir, self.postgres = make_pgweir, postgres
@@ -82,7 +82,7 @@ def told(refused):
     return refused.severity, refused.sqlstate, refused.text
 
 
-# -- who comes in ----------------------------------------------------------------------------------
+# -- logins ----------------------------------------------------------------------------------------
 
 SECRETS = {"plain": SECRET, "md5": md5_secret("alice", SECRET), "scram": scram_secret(SECRET)}
 WORKS = {
@@ -131,7 +131,8 @@ def test_with_libpq(gate):
 
 
 def test_the_default_query(gate, postgres):
-    """pg_authid itself; VALID UNTIL counts; SCRAM keys pass through to PostgreSQL."""
+    """Reads pg_authid; VALID UNTIL is respected; SCRAM keys are used for the login to PostgreSQL.
+    """
     weir = gate.start(auth_query=None, auth_user="postgres", auth_dbname=None)
     for _ in range(2):
         client = weir.client("scram_user", password="scram secret")
@@ -169,7 +170,7 @@ def test_auth_file_goes_first(gate):
 
 
 def test_keys_of_an_entry(gate):
-    """Each entry may have its own query, user and place."""
+    """Each entry may have its own auth_query, auth_user and auth_dbname."""
     gate.add("alice", SECRET)
     weir = gate.start(auth_user=None, auth_query=None, auth_dbname=None, auth_type="md5", databases={
         "app": f"auth_user=asker auth_query='{WHO}' auth_dbname=look",
@@ -185,12 +186,12 @@ def test_keys_of_an_entry(gate):
     assert weir.pool("here", "bob")["sv_idle"] == 1
 
 
-# -- what is no answer -----------------------------------------------------------------------------
+# -- invalid results -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
 def test_a_secret_that_is_null(gate, auth_type):
-    """No password is its password, and it looks as an unknown user does."""
+    """Any password is refused, and the user cannot be distinguished from an unknown one."""
     gate.add("alice", None)
     weir = gate.start(auth_type=auth_type)
     for password in ("", "x", SECRET):
@@ -327,7 +328,7 @@ def test_auth_user_is_looked_up_like_any_other(gate):
 
 @pytest.mark.parametrize("where", ("*", "app2"))
 def test_nobody_becomes_the_auth_user_of_the_entry(gate, where):
-    """Be it of the database's own entry, or of the one that makes it."""
+    """For a database with its own entry and for one of the * entry."""
     entries = {"app": "", "look": "dbname=app3", where: "auth_user=asker"}
     gate.add("asker", SECRET, asked="alice")
     weir = gate.start(userlist=without_asker(), databases=entries, auth_user="carol")
@@ -369,12 +370,12 @@ def test_rules_are_asked_again_for_another_name(gate):
     assert refused.text.startswith('login rejected: a rule rejects host "127.0.0.1", user "bob"')
 
 
-# -- what a client cannot change -------------------------------------------------------------------
+# -- what a client cannot influence ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
 def test_nothing_of_a_client_reaches_the_query(gate, postgres, mode):
-    """A table, a function and an operator that shadow the real ones, and all ways to them."""
+    """A table, a function and an operator that shadow the real ones, and all ways to reach them."""
     gate.add("alice", SECRET)
     query = "SELECT name, secret FROM users_now WHERE name = $1"
     with postgres.connect("app3") as db:
@@ -400,7 +401,7 @@ def test_nothing_of_a_client_reaches_the_query(gate, postgres, mode):
         client = weir.client(database="look", password=SECRET,
                              **{k: v for k, v in way.items() if "role" not in k + v})
         assert client.value("SELECT 1") == "1"
-    assert len(postgres.backends("asker")) == 2  # the client's own, and one for lookups
+    assert len(postgres.backends("asker")) == 2  # one for the client, one for lookups
 
 
 def test_lookups_have_a_pool(gate):
@@ -426,11 +427,11 @@ def test_a_server_under_way_is_shown(gate, postgres):
     wire.finish_login("alice", SECRET)
 
 
-# -- together, and again ---------------------------------------------------------------------------
+# -- concurrent and repeated logins ----------------------------------------------------------------
 
 
 class Storm:
-    """So many logins at once."""
+    """Many logins at the same time."""
 
     def __init__(self, weir, count):
         self.address = weir.address
@@ -443,7 +444,7 @@ class Storm:
             self.wires.append(wire)
             wire.login("alice", "app", password=SECRET)
             self.outcomes.append("in")
-        except Exception as failure:  # told by the number
+        except Exception as failure:  # identified by the number
             self.outcomes.append(str(failure))
 
     def start(self):
@@ -484,7 +485,7 @@ def test_a_changed_password_and_the_cache(gate):
     weir = gate.start(auth_query_cache="1h")
     assert weir.client(password=SECRET).value("SELECT 1") == "1"
     gate.change("alice", "new secret")
-    # by what is kept the old one still counts; the first failure ends that
+    # the cached old secret still counts; the first failure discards it
     assert weir.client(password=SECRET).value("SELECT 1") == "1"
     assert told(refusal(weir.address, password="new secret")) == SASL_FAILED
     assert weir.client(password="new secret").value("SELECT 1") == "1"
@@ -526,7 +527,7 @@ def test_answers_are_forgotten_in_time(gate):
 
 
 def test_keys_stay_over_a_reload(gate, postgres):
-    """A user who came by auth_query and SCRAM can still be given a server."""
+    """After a reload, a client that logged in with auth_query and SCRAM can still get a server."""
     weir = gate.start(auth_query=None, auth_user="postgres", auth_dbname=None)
     client = weir.client("scram_user", password="scram secret")
     assert client.value("SELECT 1") == "1"
@@ -537,7 +538,7 @@ def test_keys_stay_over_a_reload(gate, postgres):
 
 
 def test_a_reload_in_the_middle(gate, postgres):
-    """A login under way goes on by what is in force then."""
+    """A login in progress continues with the settings that are then in effect."""
     gate.add("alice", SECRET)
     weir = gate.start()
     with postgres.connect("app3") as lock:
@@ -545,7 +546,7 @@ def test_a_reload_in_the_middle(gate, postgres):
         same, other = weir.wire().startup(), weir.wire().startup("bob")
         wait_until(lambda: weir.pool("look", "asker")["sv_active"] == 2)
         weir.reload(userlist=dict(FILE, bob="bob secret"))
-        late = weir.wire().startup()  # does not join a query from before
+        late = weir.wire().startup()  # does not share a query started before
         wait_until(lambda: weir.pool("look", "asker")["sv_active"] == 3)
     assert same.finish_login("alice", SECRET).value("SELECT 1") == "1"
     assert late.finish_login("alice", SECRET).value("SELECT 1") == "1"
@@ -597,7 +598,7 @@ def test_no_lookup_for_a_database_that_is_not_there(gate):
 
 
 def test_an_auth_user_that_cannot_come_in(gate, postgres):
-    """What PostgreSQL says of auth_user is for the log."""
+    """PostgreSQL's error about auth_user goes to the log only."""
     weir = gate.start(auth_user="md5_user", userlist=dict(FILE, md5_user="wrong"))
     refused = refusal(weir.address, password=SECRET)
     assert told(refused) == ("FATAL", "F0000", CONFIG_ERROR)
@@ -615,7 +616,9 @@ def test_the_console(gate):
 
 
 def test_a_server_that_hangs(gate, postgres):
-    """client_login_timeout is for all of a login; nobody joins a query that hangs for ever."""
+    """client_login_timeout covers the whole login; no login shares a query that hangs without
+    limit.
+    """
     gate.add("alice", SECRET)
     weir = gate.start(client_login_timeout="0.5")
     with postgres.connect("app3") as lock:
@@ -665,7 +668,7 @@ def test_postgresql_restarts(private_postgres, make_pgweir):
     weir.wait_log("connect failed|connection refused|Connection refused")
     postgres.start()
     assert wire.finish_login("scram_user", "scram secret").value("SELECT 1") == "1"
-    postgres.restart()  # the idle server for lookups is gone without anybody's having noticed
+    postgres.restart()  # the idle server for lookups was closed unnoticed
     assert weir.client(*login, password="scram secret").value("SELECT 1") == "1"
 
 
@@ -677,7 +680,9 @@ def expect_question(server):
 
 
 def test_what_is_sent(gate, fake_server):
-    """The name is bound, never a part of the query; and no client's word is in the startup."""
+    """The name is a bound parameter, never part of the query text; the startup packet has no client
+    data.
+    """
     fake = fake_server()
     weir = gate.start(auth_type="plain", databases={"app": "", "look": fake.entry})
     wire = weir.wire().startup("al'ice", "app", search_path="evil", options="-c work_mem=1MB")

@@ -182,7 +182,7 @@ BENCHES = [
 @pytest.mark.parametrize("mode, protocol, args", BENCHES,
                          ids=[f"{m}-{p}-{'_'.join(a)}" for m, p, a in BENCHES])
 def test_pgbench(pgweir, bench_tables, mode, protocol, args):
-    # In session mode a client keeps its server, so there must be one for each.
+    # In session mode a client keeps its server, so there must be one per client.
     weir = pgweir(pool_mode=mode, default_pool_size=100 if mode == "session" else 10)
     done = pgbench(weir.port, "-n", "-M", protocol, *args)
     assert done.returncode == 0, done.stderr

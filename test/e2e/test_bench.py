@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The benchmark judged by itself: made-up figures through its reports, bytes through its relay.
+"""Tests of the benchmark: made-up figures through its reports, bytes through its relay.
 
 Nothing is measured here.
 """
@@ -166,7 +166,7 @@ def test_pgbench_is_understood():
 
 
 def drawn(case, results):
-    """The first of its pictures, which is that of the CPU."""
+    """The first picture, which shows CPU time."""
     _, _, text = next(pictures.draw([case], results, TARGETS))
     return xml.fromstring(text)
 
@@ -401,7 +401,7 @@ def free_port():
 
 @contextlib.contextmanager
 def running(name, server_port, *words):
-    """Gives the port of a program of the bench's own that stands before a server."""
+    """Yields the port of a benchmark program in front of a server."""
     program = pathlib.Path(find_binary()).parent / "test" / "bench" / name
     if not os.access(program, os.X_OK):
         pytest.skip(f"no {program}")
@@ -434,7 +434,7 @@ def connect(port):
 def pair():
     """(client, server), with the relay between them."""
     with listening() as listener, relay_to(listener.getsockname()[1]) as port:
-        # The one that asked whether it listens.
+        # The connection that checked whether the relay listens.
         listener.accept()[0].close()
         with connect(port) as client:
             server = listener.accept()[0]
@@ -458,7 +458,7 @@ def test_relay_passes_both_ways(pair):
 
 
 def test_relay_loses_nothing_when_the_reader_is_slow(pair):
-    """More than the sockets between them hold, from both ends at once, and nobody reads at first."""
+    """More data than the sockets can buffer, from both ends at once; neither end reads at first."""
     sent = {sock: os.urandom(1 << 16) * 300 for sock in pair}
     writers = [threading.Thread(target=sock.sendall, args=(data,)) for sock, data in sent.items()]
     for writer in writers:
@@ -504,7 +504,7 @@ SERVERS = 16
 
 @contextlib.contextmanager
 def bare_pool():
-    """(port, the connections of its servers): PostgreSQL is played by the test."""
+    """(port, its server connections): the test acts as PostgreSQL."""
     servers = []
 
     def let_in():
@@ -534,7 +534,7 @@ def logged_in(port):
 
 
 def asked(servers):
-    """The one server that has something to read."""
+    """The only server connection that has data to read."""
     ready = select.select(servers, [], [], LIMIT)[0]
     assert len(ready) == 1
     return ready[0]
@@ -567,7 +567,7 @@ def test_the_bare_pool_outlives_a_client_that_leaves_amid_its_query():
             logged_in(port).close()
 
 
-# -- where the programs of a run lie --------------------------------------------------------------
+# -- location of the programs of a run ------------------------------------------------------------
 
 
 def test_a_program_that_the_servers_user_can_get_at_is_run_where_it_lies():
@@ -581,12 +581,13 @@ def test_a_program_that_the_servers_user_cannot_get_at_is_copied(tmp_path):
     with servers.Workplace("test") as workplace:
         tmp_path.chmod(0o700)
         program = workplace.program("lister", hidden)
-        assert (program != hidden) == bool(servers.account())  # who is not root owns the folder
+        # Without root, the user owns the directory.
+        assert (program != hidden) == bool(servers.account())
         subprocess.run([program, "/"], cwd="/", check=True, **servers.account(),
                        stdout=subprocess.DEVNULL)
 
 
-# -- who gives way --------------------------------------------------------------------------------
+# -- idle priority --------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Cancel requests hit their own query or nothing at all."""
+"""A cancel request cancels its own query or nothing at all."""
 
 import os
 import re
@@ -20,7 +20,7 @@ SLEEP = "SELECT pg_sleep(30)"
 
 
 def wait_asleep(postgres, count=1):
-    """PostgreSQL is at it: a cancel that comes before the query has begun hits nothing."""
+    """Waits until the query runs: a cancel request before its start cancels nothing."""
     wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity"
                                       " WHERE state = 'active' AND query = %s", SLEEP) == count)
 
@@ -110,7 +110,7 @@ def test_cancel_of_an_idle_transaction_is_no_harm(pgweir):
 
 
 def test_a_waiting_client_that_cancels(pgweir):
-    """It waits for a server: nothing may be sent to the one that somebody else uses."""
+    """It waits for a server: nothing may be sent to the server that another client uses."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     holder, waiter = weir.client(), weir.client()
     holder.query("BEGIN")
@@ -122,7 +122,7 @@ def test_a_waiting_client_that_cancels(pgweir):
         assert holder.read_result().rows == [["", "mine"]]
         holder.query("COMMIT")
         cancel.wait_closed()
-    # It was cancelled in the line, or served after all; it was not left hanging.
+    # It was canceled in the queue, or served after all; it must not hang.
     result = waiter.read_to_end()[-1] if waiter.is_closed() else waiter.read_result()
     assert result
 
@@ -174,7 +174,7 @@ def test_the_servers_real_key_is_sent(pgweir, fake_server):
         caller = far.accept_raw()
         assert caller.read_startup() is None
         assert caller.cancel_key == key
-        # The client's request stays open until the server has dealt with it.
+        # The client's cancel connection stays open until the server has processed the request.
         assert not cancel.is_closed()
         caller.close()
         cancel.wait_closed()
@@ -183,7 +183,7 @@ def test_the_servers_real_key_is_sent(pgweir, fake_server):
 
 
 def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(scripted):
-    """Else the cancel would hit the next client's query."""
+    """Otherwise it would cancel the next client's query."""
     weir, client, server = scripted(default_pool_size=1)
     other = weir.client()
     client.send(query("SELECT 1"))
@@ -192,7 +192,7 @@ def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(scripted):
         cancel.send(special(CANCEL_REQUEST, client.key))
         caller = weir.far.accept_raw()
         caller.read_startup()
-        # The query ends by itself before the cancel has arrived anywhere.
+        # The query ends by itself before the cancel request has arrived.
         server.send(fake.answer("1"))
         assert client.read_result().rows == [["1"]]
         other.send(query("SELECT 'other'"))
@@ -207,7 +207,7 @@ def test_a_server_with_a_cancel_on_its_way_is_lent_to_nobody(scripted):
 
 
 def test_a_server_whose_cancel_never_ended_serves_nobody_else(scripted):
-    """Nobody knows when that cancel will arrive."""
+    """It is unknown when that cancel request will arrive."""
     weir, client, server = scripted(default_pool_size=1, server_connect_timeout="1")
     client.send(query("SELECT 1"))
     server.expect("Q")
@@ -215,7 +215,7 @@ def test_a_server_whose_cancel_never_ended_serves_nobody_else(scripted):
         cancel.send(special(CANCEL_REQUEST, client.key))
         caller = weir.far.accept_raw()
         assert caller.read_startup() is None
-        cancel.wait_closed()  # given up, although the server has not dealt with it
+        cancel.wait_closed()  # timed out, although the server has not processed it
     server.send(fake.answer("1"))
     assert client.read_result().rows == [["1"]]
     server.wait_closed()
@@ -298,7 +298,7 @@ def test_cancel_in_the_crowd_never_hits_another(pgweir):
 
 
 def asked(weir, client, cancel, what):
-    """The line that says what became of the cancel, who asked, and of which server."""
+    """The log line with the result of the cancel request, the requesting client, and the server."""
     own, other = client.sock.getsockname(), cancel
     return weir.wait_log(rf"LOG \S+ {what}, asked by {other[0]}:{other[1]} for client "
                          rf"{own[0]}:{own[1]} \(id \d+\), for server (\S+), pid (\d+)$")
@@ -333,13 +333,13 @@ def test_a_cancel_of_one_that_waits_has_its_line(pgweir):
 
 
 def reset(wire):
-    """Closes it so that the far end sees it at once, whatever it reads."""
+    """Closes it with a reset, so that the other side notices at once even if it does not read."""
     wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wire.sock.close()
 
 
 def held_cancel(scripted, **settings):
-    """A pool of one: a first cancel is at the server, so a second one has to wait."""
+    """A pool of one server that is processing a cancel request, so a second request has to wait."""
     weir, client, server = scripted(default_pool_size=1, **settings)
     client.send(query("SELECT 1"))
     server.expect("Q")
@@ -374,7 +374,7 @@ def test_one_that_is_too_late_has_its_line(scripted):
     second.wait_closed()
     line = asked(weir, client, asker, "cancel request not sent within cancel_wait_timeout")
     assert line.group(1) == f"{weir.far.host}:{weir.far.port}"
-    # The first one was sent: it is not for this limit.
+    # The first one was sent, so this limit does not apply to it.
     assert weir.pool()["sv_active_cancel"] == 1
     caller.close()
     first.wait_closed()
@@ -383,14 +383,14 @@ def test_one_that_is_too_late_has_its_line(scripted):
 
 
 def test_the_limit_counts_while_it_gets_its_connection(scripted):
-    """Nobody accepts there any more: connecting could last for server_connect_timeout."""
+    """The server accepts no connections: connecting could take up to server_connect_timeout."""
     weir, client, server = scripted(default_pool_size=1, cancel_wait_timeout="0.3",
                                     server_connect_timeout="3600")
     client.send(query("SELECT 1"))
     server.expect("Q")
     weir.far.listener.listen(0)
     crowd = []
-    for _ in range(3):  # until the door is full
+    for _ in range(3):  # until the backlog is full
         crowd.append(socket.socket())
         crowd[-1].setblocking(False)
         crowd[-1].connect_ex((weir.far.host, weir.far.port))

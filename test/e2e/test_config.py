@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Files: what is accepted, what is refused and how, and a reload that is all or nothing."""
+"""Configuration files: what is accepted, what is refused and how, and all-or-nothing reloads."""
 
 import os
 
@@ -116,7 +116,7 @@ def test_a_warning_shows_in_check_at_start_and_at_reload(make_pgweir):
 
 
 def test_values_out_of_range(make_pgweir):
-    """PgBouncer starts with them all the same, so a file that has them must start here too."""
+    """PgBouncer starts with such values, so pgweir must start with them too."""
     weir = make_pgweir(default_pool_size=-1, pkt_buf=100, scram_iterations=0, verbose=5,
                        databases={"app": "pool_size=3000000000"})
     done = check(weir)
@@ -134,7 +134,7 @@ def test_values_out_of_range(make_pgweir):
 
 
 def test_auth_dbname_of_an_entry_that_is_the_console(make_pgweir):
-    """It refuses only what needs the query."""
+    """Only logins that need the query fail."""
     weir = make_pgweir(auth_type="plain", auth_user="alice",
                        databases={"app": "auth_dbname=pgbouncer", "*": ""})
     done = check(weir)
@@ -262,7 +262,7 @@ def test_a_missing_userlist(make_pgweir):
 
 
 def counts(weir):
-    """What RELOAD says of users and rules."""
+    """The numbers of users and rules that RELOAD reports."""
     result = weir.ask_admin("RELOAD")
     assert not result.errors
     return [notice["M"] for notice in result.notices if notice["M"].startswith("auth_")]

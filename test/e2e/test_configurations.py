@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""Configurations that people write, each through --check, a start and a login.
+"""Common configurations, each tested with --check, a start and a login.
 
-What PgBouncer 1.26.1 does with each is written beside it. Where pgweir differs on purpose,
-doc/differences.md must say so: `differs` is a text that stands there.
+Comments say what PgBouncer 1.26.1 does. Where pgweir differs on purpose, doc/differences.md must
+say so: `differs` is a text in that page.
 """
 
 import os
@@ -21,7 +21,7 @@ OK = "ok"
 
 
 class Case:
-    """One configuration. Settings are added to those of the kit; {dir} and {ini} are filled in."""
+    """One configuration. Settings are added to those of the kit; {dir} and {ini} are replaced."""
 
     def __init__(self, *, check=0, says=(), start="up", login=None, pgbouncer=SAME, differs=None,
                  databases=None, users=None, userlist=None, entries=None, more="", ini=None,
@@ -36,17 +36,17 @@ class Case:
 
 
 def warned(says, **kw):
-    """Good, but deserves a look."""
+    """Valid, with a warning."""
     return Case(says="warning: .*" + says, **kw)
 
 
 def refused(says, start=None, **kw):
-    """No start: it says the same as --check, or other words."""
+    """No start: the error is the same as from --check, or `says_at_start`."""
     return Case(check=1, says=says, start=start or says, **kw)
 
 
 def login_fails(says, sqlstate, text, who=UNKNOWN, **kw):
-    """It starts, and a login fails as --check has said."""
+    """It starts, and a login fails as --check has reported."""
     return Case(check=1, says=says, login=[(who, (sqlstate, text))], **kw)
 
 
@@ -193,7 +193,7 @@ CASES = {
                                              client_tls_cert_file="{own.cert}",
                                              client_tls_key_file="{own.key}",
                                              client_tls_protocols="legacy"),
-    # -- what a start needs
+    # -- requirements of a start
     "no folder for the socket": refused("unix_socket_dir: cannot use the folder /nonexistent",
                                         "cannot listen on unix:/nonexistent",
                                         unix_socket_dir="/nonexistent"),
@@ -216,7 +216,7 @@ CASES = {
     "to be root": refused("refusing to run as root: user is root", "only root may", user="root"),
     "nowhere to listen": warned("neither listen_addr nor unix_socket_dir is set",
                                 listen_addr="", unix_socket_dir=""),
-    # -- what deserves a look
+    # -- warnings
     "an administrator nobody knows": warned('admin_users: "ghost" is not in auth_file',
                                             admin_users="ghost", login=[(GOOD, OK)]),
     "a list of users that all can read": warned("everybody on this machine may read",
@@ -256,7 +256,7 @@ def fill(weir, own, value):
 
 
 def write(weir, own, case):
-    """The files of a case; returns what the folder has in it."""
+    """Writes the files of a case; returns the contents of the directory."""
     for name, text in case.files.items():
         weir.account.write(f"{weir.dir}/{name}", text, case.mode)
     for name in case.folders:
@@ -287,7 +287,7 @@ def test_configuration(make_pgweir, own, case):
     weir = make_pgweir()
     before = write(weir, own, case)
 
-    # --check: says it, and leaves no trace
+    # --check: reports it, and changes no file
     done = weir.run("--check", weir.ini)
     assert done.returncode == case.check, done.stderr + done.stdout
     for says in case.says:
@@ -313,7 +313,7 @@ def test_configuration(make_pgweir, own, case):
             assert got[0] == expected[0] and expected[1] in got[1], got
 
 
-# PgBouncer's sample with each setting uncommented; files and users are those of the test.
+# PgBouncer's sample file with all settings uncommented, and the files and users of the test.
 SAMPLE = """
 [databases]
 foodb =
@@ -451,7 +451,7 @@ def test_each_setting_of_the_sample_is_taken(make_pgweir, account):
     assert told.count("warning: ") == 4, done.stderr
 
 
-# What clients meet after the login, and is tested elsewhere.
+# Differences that appear only after the login; other tests cover them.
 FURTHER = ("Errors about the names of prepared statements are PostgreSQL's own",
            "`SET max_prepared_statements = 0`", "When PostgreSQL refuses the login of `auth_user`")
 
@@ -473,7 +473,7 @@ def test_each_difference_is_in_the_documentation():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be two users")
 def test_root_judges_by_the_rights_of_the_user(make_pgweir, own, account):
-    """What root may read and write, the daemon may not: it would fail after the switch."""
+    """Root can access files that the daemon cannot access after it has switched its user."""
     weir = make_pgweir()
     key, folder = f"{weir.dir}/root.key", f"{weir.dir}/roots"
     with open(own.key, "rb") as good, open(key, "wb") as file:
@@ -487,13 +487,13 @@ def test_root_judges_by_the_rights_of_the_user(make_pgweir, own, account):
     assert f"client_tls_key_file: cannot read {key}: Permission denied" in done.stderr
     assert f"logfile: cannot write {folder}/x.log" in done.stderr \
         or f"logfile: cannot write in the folder {folder}" in done.stderr
-    # the list of users is read by root at the start, and by the user at each RELOAD
+    # auth_file is read by root at start, and by the user at each RELOAD
     weir.configure(client_tls_key_file=own.key, logfile="")
     os.chown(weir.userlist, 0, 0)
     done = weir.run("--check", weir.ini, as_root=True)
     assert done.returncode == 0
     assert f"user {account.name} may not read {weir.userlist}: RELOAD will fail" in done.stderr
-    # and root itself is refused, with the words of the start
+    # running as root is refused, with the same error as at start
     weir.configure(user="root")
     for args in (("--check", weir.ini), (weir.ini,)):
         done = weir.run(*args, as_root=True)

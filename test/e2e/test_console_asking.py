@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Asking the console as people do: one setting, one database, a slip of the pen, TAB, pgcli."""
+"""Interactive use of the console: one setting, one database, typing errors, TAB, pgcli."""
 
 import pytest
 
@@ -45,14 +45,14 @@ def test_all_settings(weir):
 
 
 def test_time_zone(weir):
-    """pgcli 4 begins with it."""
+    """pgcli 4 sends it first."""
     for text in ("SHOW TIME ZONE", "show time zone;"):
         result = weir.ask_admin(text)
         assert [column.name for column in result.columns] == ["TimeZone"]
         assert result.rows == [["GMT"]]
 
 
-# -- slips of the pen ------------------------------------------------------------------------------
+# -- typing errors ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text, hint", (
@@ -77,7 +77,7 @@ def test_did_you_mean(weir, text, hint):
         error = ask(text).error
         assert (error["C"], error["M"]) == ("42601", f"invalid command '{text}', use SHOW HELP;")
         assert error.get("H") == hint
-    # It is of that error alone.
+    # The hint belongs to that error only.
     assert "H" not in console.query("RESUME").error
 
 
@@ -142,14 +142,14 @@ def test_of_a_database_that_is_not_there(pgweir):
 
 
 def test_limits_that_were_hit(pgweir):
-    """The ones that count come behind thousands that do not, more than are looked at in a turn."""
+    """The matching rows follow thousands of others, more than are processed in one turn."""
     users = {f"a{number:04}": "secret" for number in range(5000)}
     weir = pgweir(userlist={**USERS, **users}, max_user_client_connections=3, max_client_conn=200,
                   users={"alice": "max_user_client_connections=1", "bob": "max_user_connections=5"})
     everything = weir.admin("SHOW LIMITS")
     assert len(everything) > 10000
     assert weir.admin("SHOW LIMITS HIT") == []
-    weir.client("alice")  # used up, and nobody refused so far
+    weir.client("alice")  # used up, and no client refused so far
     hit = weir.admin("SHOW LIMITS HIT")
     assert [(row["limit"], row["user"], row["used"], row["hits"]) for row in hit] == \
         [("max_user_client_connections", "alice", 1, 0)]
@@ -166,7 +166,7 @@ def argv(weir, program, *more):
 
 
 def test_tab_in_psql(weir):
-    """Its queries for names of settings, for a setting's kind, and for its values are answered."""
+    """Its queries for setting names, for the type of a setting, and for its values get results."""
     psql = Terminal(argv(weir, "psql", "-X"), PGPASSWORD=USERS["admin"])
     try:
         psql.expect("pgbouncer=# ")
@@ -181,7 +181,7 @@ def test_tab_in_psql(weir):
         psql.type("SET pool_mode TO st\t;\n")
         psql.expect("statement *;.*SET pool_mode=statement.*=# ")
         psql.type("SET pidfi\t\t")  # read at start only
-        psql.type("\x15SELECT * FROM po\t\t\x15SHOW VERSION;\n")  # a query that nobody answers
+        psql.type("\x15SELECT * FROM po\t\t\x15SHOW VERSION;\n")  # a query without a result
         psql.expect("PgBouncer .*=# ")
     finally:
         psql.close()
@@ -219,5 +219,5 @@ def test_pgcli(weir, place):
     finally:
         pgcli.close()
     assert "Traceback" not in pgcli.seen
-    assert weir.ask_admin("SELECT 1").rows == [["1"]]  # as pools of drivers want it
+    assert weir.ask_admin("SELECT 1").rows == [["1"]]  # as connection pools of drivers send it
     assert weir.ask_admin("SHOW default_pool_size").rows == [["12"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""What administrators have done: in the log, in SHOW WAITING, and how it is undone."""
+"""Actions of administrators: in the log, in SHOW WAITING, and how to undo them."""
 
 import re
 import signal
@@ -85,7 +85,7 @@ def test_a_password_within_a_command_that_is_wrong_is_not_logged(weir, text):
     assert "sesame" not in weir.log
 
 
-# -- what holds ------------------------------------------------------------------------------------
+# -- pauses ----------------------------------------------------------------------------------------
 
 
 def detail(weir):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Every command of the console: what it does, what it answers, who may."""
+"""Every command of the console: effect, response, and required privileges."""
 
 import signal
 
@@ -252,7 +252,7 @@ def test_wait_close(weir, words):
 
 
 def test_waiting_commands_do_not_disturb_each_other(weir):
-    """PAUSE must not be answered by, or instead of, somebody's WAIT_CLOSE."""
+    """PAUSE must not return with, or instead of, the WAIT_CLOSE of another console."""
     client = weir.client()
     client.query("BEGIN")
     weir.admin("RECONNECT")
@@ -381,7 +381,7 @@ def test_shutdown(weir):
 
 
 def test_what_clients_are_told_at_an_immediate_end(pgweir):
-    """As far as they can understand it: not in the middle of a row."""
+    """Clients get the error only between two messages, not in the middle of a row."""
     weir = pgweir(pool_mode="transaction", default_pool_size=2, tcp_defer_accept=0)
     idle, busy, amid, stranger = weir.client(), weir.client(), weir.client(), weir.wire()
     busy.send(query("SELECT pg_sleep(600)"))
@@ -448,7 +448,7 @@ def cannot_connect(weir):
         return True
 
 
-# -- who may --------------------------------------------------------------------------------------
+# -- privileges -----------------------------------------------------------------------------------
 
 
 def test_stats_users_may_look(weir):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""Every command and every SHOW of the console against one table: who may, and what comes.
+"""Every command and every SHOW of the console, compared with a table of privileges and results.
 
-The table is that of the contract, not of the code: what the code has and the table has not is
-found by SHOW HELP, and the other way round.
+The table is written from the compatibility target, not from the code. SHOW HELP finds commands that
+are missing in the table, and the other way round.
 """
 
 import re
@@ -16,8 +16,8 @@ from .test_console_show import COLUMNS, columns_of
 SHOWS = sorted(COLUMNS)
 ADMIN_ONLY = {"FDS"}
 
-# What stands behind each word; whoever only looks may not. Each is done on a daemon of its own kind
-# of rest, so that it is answered at once.
+# Commands and their tags; stats_users may not run them. The daemon is idle, so that each command
+# returns at once.
 COMMANDS = {
     "SET default_pool_size = 9": "SET default_pool_size=9",
     "RELOAD": "RELOAD",
@@ -116,7 +116,7 @@ def test_help_has_all_of_them(weir, user):
         {f"SHOW {item}" for item in SHOWS} | {"SHOW HELP", "SHOW name"}
     words = {" ".join(word for word in head.split() if word.isupper()) for head in heads}
     assert {word for word in words if not word.startswith("SHOW")} == WORDS - {"SHOW HELP"}
-    # Each has its line, which says something.
+    # Each has a line with a description.
     assert all(len(line.split("  ", 1)[1].strip()) > 8 for line in lines)
 
 
@@ -128,7 +128,7 @@ def test_columns_explain_all_of_them(weir):
         told.setdefault(row["item"], []).append((row["column"], names[row["type"]]))
         assert len(row["meaning"]) > 5, row
     assert told == {item: columns_of(item) for item in SHOWS}
-    # Each is read by itself: by SHOW COLUMNS table, or in one of a thousand rows.
+    # Each text must be clear alone: it may be read in SHOW COLUMNS table, or among a thousand rows.
     leaning = re.compile(r"(And|Its|It|Of these|The same|Microseconds of it|Who|Why not)\b")
     assert [row for row in rows if leaning.match(row["meaning"])] == []
     assert all(row["meaning"][0].isalnum() and row["meaning"].endswith(".") for row in rows)

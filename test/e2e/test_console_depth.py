@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The console where it is hard: waiting commands, slow readers, binary, errors in pipelines."""
+"""Difficult cases of the console: waiting commands, slow readers, binary, errors in pipelines."""
 
 import asyncio
 import decimal
@@ -27,7 +27,7 @@ def console(weir):
 
 
 def waiting(weir, command, pattern=None):
-    """A console that waits, and the client whose transaction it waits for."""
+    """A waiting console, and the client whose transaction it waits for."""
     client = weir.client()
     client.query("BEGIN")
     if command.startswith("WAIT_CLOSE"):
@@ -97,7 +97,7 @@ def test_one_console_kills_another_that_waits(weir):
     other, _ = waiting(weir, "WAIT_CLOSE")
     ids = {row["ptr"]: row["id"] for row in weir.admin("SHOW CLIENTS")
            if row["database"] == "pgbouncer"}
-    # Both waits end in one turn; the first one's next command ends the other.
+    # Both waits end in one turn; the next command of the first console ends the other.
     for number in sorted(ids.values()):
         console.send(query(f"KILL_CLIENT {number}"))
     client.query("COMMIT")
@@ -107,7 +107,7 @@ def test_one_console_kills_another_that_waits(weir):
 
 
 def goodbye(console):
-    """What psql does when it ends: the last message, and the connection closes at once."""
+    """As psql ends: a Terminate message, and the connection closes at once."""
     console.send(terminate())
     console.close()
 
@@ -117,7 +117,7 @@ def goodbye(console):
 @pytest.mark.parametrize("command, end", (("PAUSE", "RESUME"), ("PAUSE app", "RESUME app"),
                                           ("WAIT_CLOSE", None), ("DRAIN", "RESUME")))
 def test_a_console_that_leaves_while_it_waits(weir, command, end, leave):
-    """It is gone while what it waits for has not come; what it ordered holds, as ever."""
+    """It disconnects while its command still waits; the command stays in effect."""
     console, client = waiting(weir, command)
     leave(console)
     wait_until(lambda: [row["database"] for row in weir.admin("SHOW CLIENTS")].count("pgbouncer")
@@ -313,7 +313,7 @@ def test_errors_are_logged(weir, console):
 
 
 def test_a_long_query_is_one_short_line_in_the_log(weir, console):
-    r"""psql's \d, \l and \du are of many lines; who asked reads more of it than the log has."""
+    r"""psql's \d, \l and \du have many lines; the client gets more of the text than the log."""
     sql = 'SELECT n.nspname as "Schema",\n  c.relname\n\tas "Name"' + ",\n  x" * 100 + " FROM y"
     said = console.query(sql).error["M"]
     assert said.startswith(f"invalid command '{sql[:100]}") and len(said) > 300

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The console as drivers see it: the extended protocol, and their small talk."""
+"""The console with drivers: the extended protocol, and the statements that drivers send."""
 
 import asyncio
 import subprocess

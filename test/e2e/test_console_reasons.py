@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""What a DBA asks: who waits and why, which limits there are, how connections end."""
+"""Questions of a DBA: which clients wait and why, which limits exist, why connections were closed.
+"""
 
 import re
 
@@ -16,7 +17,7 @@ HOLDER = r"longest held by alice@127\.0\.0\.1 \(id \d+\) for \d+ s, idle in tran
 
 
 def waiting(weir, count=1):
-    """The rows of SHOW WAITING when there are so many, and none is just about to be judged."""
+    """The rows of SHOW WAITING once there are this many, and none is still being processed."""
     def judged():
         rows = weir.admin("SHOW WAITING")
         return len(rows) == count and "served next" not in {row["reason"] for row in rows} and rows
@@ -90,7 +91,7 @@ def test_paused_and_suspended(pgweir):
 
 
 def test_server_login_and_retry(pgweir, fake_server):
-    """A server that does not answer, and one that is gone."""
+    """A server that does not respond, and one that is down."""
     fake = fake_server()
     weir = pgweir(databases={"app": f"host=127.0.0.1 port={fake.port}"},
                   server_login_retry=900, server_connect_timeout=900)
@@ -100,13 +101,13 @@ def test_server_login_and_retry(pgweir, fake_server):
     (row,) = waiting(weir)
     assert (row["reason"], row["detail"]) == ("server login", "")
     connection.close()
-    fake.accept().close()  # the same once more, in an older protocol
+    fake.accept().close()  # the same once more, with the older protocol
     row = wait_until(lambda: [row for row in weir.admin("SHOW WAITING")
                               if row["reason"] == "retry after failure"])[0]
     assert "server closed the connection during login; next try in" in row["detail"]
 
 
-# -- who gives up is told the same ---------------------------------------------------------------
+# -- the same reasons in errors -------------------------------------------------------------------
 
 
 def test_giving_up_tells_the_last_failure_of_logins(pgweir):
@@ -129,7 +130,7 @@ def test_giving_up_tells_a_wrong_host_name(pgweir, secure_postgres, ca):
 
 
 def test_giving_up_when_nothing_is_down(pgweir):
-    """A newcomer to a database that is paused: no server is down, and DETAIL has the truth."""
+    """A newcomer to a paused database: no server is down, and DETAIL says why it waited."""
     weir = pgweir(client_login_timeout="0.5")
     weir.admin("PAUSE app")
     refused = refusal(weir.address)
@@ -150,7 +151,7 @@ def test_giving_up_in_the_line(pgweir):
 
 
 def test_giving_up_in_the_line_while_logins_fail(pgweir, fake_server):
-    """One server is held by another client, and PostgreSQL gives us no second."""
+    """One server is held by another client, and PostgreSQL accepts no second connection."""
     fake = fake_server()
     weir = pgweir(pool_mode="session", databases={"app": fake.entry}, server_login_retry="0.1",
                   query_wait_timeout="0.5", server_connect_timeout=900)
@@ -167,7 +168,7 @@ def test_giving_up_in_the_line_while_logins_fail(pgweir, fake_server):
 
 
 def test_a_long_line_to_a_slow_reader(pgweir):
-    """The rows are made in pieces; none is lost, and none comes twice."""
+    """The rows are created in pieces; none is lost, and none is duplicated."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     weir.client().query("BEGIN")
     waiters = [waits(weir) for _ in range(60)]
@@ -276,7 +277,7 @@ def test_how_connections_end(pgweir):
 
 
 def test_the_table_is_bounded(pgweir):
-    """Whatever a peer says, it makes no row of its own."""
+    """Text chosen by a peer never creates a row."""
     weir = pgweir()
     for number in range(5):
         wire = weir.wire()
@@ -293,7 +294,7 @@ def last_message(weir, kind, reason):
 
 
 def test_the_last_message(pgweir):
-    """What was said of the last one, in one line: with the detail, without a secret."""
+    """The message of the last connection, in one line: with the detail, without a secret."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1, query_wait_timeout="0.1",
                   auth_type="scram-sha-256", databases={"app": "", "gone": "port=1 host=127.0.0.1"},
                   client_login_timeout="0.2")
@@ -331,7 +332,7 @@ def test_fds(pgweir):
     (server,) = [row for row in rows if row["task"] == "server"]
     assert (mine["link"], server["link"]) == (server["fd"], mine["fd"])
     assert mine["client_encoding"] == "LATIN1" and mine["std_strings"] == "on"
-    # By TCP nobody sees what others could use against us.
+    # By TCP, no secrets are shown.
     for row in rows:
         assert row["cancel"] == 0
         assert (row["password"], row["scram_client_key"], row["scram_server_key"]) == (None,) * 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Every SHOW: exact columns, their types, and what stands in them."""
+"""Every SHOW: exact columns, their types, and their contents."""
 
 import re
 
@@ -300,7 +300,7 @@ def test_mem(weir):
 
 
 def test_mem_of_long_keys(weir):
-    """Only clients of protocol 3.2 have one, as long as they are there."""
+    """Only connected clients with protocol 3.2 have a long key."""
     def used():
         return {row["name"]: row["used"] for row in weir.admin("SHOW MEM")}["long_key_cache"]
 
@@ -329,7 +329,7 @@ def totals(weir, database="app"):
 
 
 def settled(weir, database="app", **expected):
-    """Counters count when the answer has passed, which the client may see before we do."""
+    """Counters change after the response was forwarded, which the client may notice earlier."""
     wait_until(lambda: all(totals(weir, database)[key] == n for key, n in expected.items()),
                what=f"{expected}, last {totals(weir, database)}")
 

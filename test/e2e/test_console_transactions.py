@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""Who holds the pool: SHOW TRANSACTIONS, and the longest holder in what those who wait are told."""
+"""Clients that hold servers: SHOW TRANSACTIONS, and the longest holder in messages to waiting
+clients.
+"""
 
 import re
 
@@ -10,7 +12,7 @@ from .kit.wire import bind, execute, parse, query, sync
 
 
 def transactions(weir, **wanted):
-    """The rows, when there is one that has all of this."""
+    """The rows, once one of them has all of these values."""
     def there():
         rows = weir.admin("SHOW TRANSACTIONS")
         return [row for row in rows if all(row[name] == value for name, value in wanted.items())] \
@@ -74,7 +76,7 @@ def test_a_transaction_that_has_no_server_yet(pgweir):
 
 
 def test_sessions(pgweir):
-    """Those that hold a server are listed while they are in a transaction only."""
+    """Clients with a server are listed only while they are in a transaction."""
     weir = pgweir(pool_mode="session")
     client = weir.client()
     client.query("SELECT 1")
@@ -93,7 +95,7 @@ def test_of_one_database(pgweir):
 
 
 def test_the_statement(pgweir):
-    """By the rules of log_min_duration: never values of parameters, and not for stats_users."""
+    """As with log_min_duration: never parameter values, and not for stats_users."""
     weir = pgweir(pool_mode="transaction", log_min_duration="1h")
     client = weir.client()
     client.query("BEGIN /* begins */")
@@ -126,11 +128,13 @@ def test_the_statement_ends_with_the_transaction(pgweir):
 
 
 def test_the_longest_holder_is_named(pgweir):
-    """To whoever gives up, in SHOW WAITING, and in the log; and the next one once it has left."""
+    """In the error of a client that gives up, in SHOW WAITING, and in the log; then the next
+    holder.
+    """
     weir = pgweir(pool_mode="transaction", default_pool_size=2, query_wait_timeout=0)
     first, second = weir.client(application_name="worker-3"), weir.client("bob", "app2")
     first.query("BEGIN")
-    second.query("BEGIN")  # of another pool: it holds nothing here
+    second.query("BEGIN")  # of another pool: it has no server of this one
     third = weir.client(application_name='"\x1b[2Jcaf\xe9')
     third.query("BEGIN")
     waits = waiter(weir)
@@ -151,12 +155,13 @@ def test_the_longest_holder_is_named(pgweir):
     fourth = weir.client(application_name="fourth")
     fourth.query("BEGIN")
     waiter(weir)
-    # What another client reads of a name is plain, whatever that client has written into it.
+    # Names shown to other clients are sanitized.
     assert ' "??[2Jcaf??" (id ' in weir.admin("SHOW WAITING")[0]["detail"]
 
 
 def test_the_holder_goes_by_being_lent(pgweir):
-    """Not by the age of its client or of the server's connection."""
+    """The time since the assignment counts, not the age of the client or of the server connection.
+    """
     weir = pgweir(pool_mode="transaction", default_pool_size=2)
     old, young = weir.client(application_name="old"), weir.client(application_name="young")
     old.query("SELECT 1")
@@ -174,7 +179,7 @@ def test_the_holder_goes_by_being_lent(pgweir):
 
 @pytest.mark.parametrize("setting", ("max_db_connections", "max_user_connections"))
 def test_the_holder_in_another_pool(pgweir, setting):
-    """The limit is shared with other pools: of the database, or of the user."""
+    """The limit is shared with other pools of the database or of the user."""
     weir = pgweir(pool_mode="transaction", **{setting: 1})
     other = {"max_db_connections": ("bob", "app"), "max_user_connections": ("alice", "app2")}
     weir.client(*other[setting], application_name="elsewhere").query("BEGIN")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The samples for containers: what they name exists, and they fit together."""
+"""The samples for containers: files and options they use exist, and they are consistent."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""COPY in both directions, larger than any buffer, with memory that does not grow."""
+"""COPY in both directions, larger than any buffer, with constant memory."""
 
 import threading
 
@@ -20,7 +20,7 @@ def table(postgres, request):
     postgres.query(f"CREATE UNLOGGED TABLE {name} (n int, t text)")
     postgres.query(f"GRANT ALL ON {name} TO PUBLIC")
     yield name
-    postgres.end_backends()  # a test that failed may still hold it
+    postgres.end_backends()  # a failed test may still use it
     postgres.query(f"DROP TABLE {name}")
 
 
@@ -66,7 +66,7 @@ def test_copy_that_the_client_gives_up(pgweir, table, mode):
 
 @modes
 def test_copy_that_the_server_gives_up(pgweir, table, mode):
-    """The client goes on sending for a while: that data belongs to nobody."""
+    """The client keeps sending for a while: that data is discarded."""
     weir = pgweir(pool_mode=mode, default_pool_size=1)
     client = weir.client()
     client.send(query(f"COPY {table} FROM STDIN"))
@@ -119,7 +119,7 @@ def test_copy_in_extended_protocol(pgweir, table, mode):
 
 GOOD, BAD, DONE = message("d", b"1\tone\n"), message("d", b"bad\tbad\n"), message("c")
 
-# What is sent at once, behind Parse, Bind and Execute of a COPY, and what PostgreSQL answers to it.
+# Messages sent right after Parse, Bind and Execute of a COPY, and PostgreSQL's responses.
 FAILING = {
     "into a view": ("a_view", sync() + DONE + sync(), "12GEZZ"),
     "into a view, one Sync": ("a_view", sync() + DONE, "12GEZ"),
@@ -144,7 +144,7 @@ def a_view(postgres):
 @pytest.mark.parametrize("where, sent, types", FAILING.values(), ids=FAILING.keys())
 @modes
 def test_a_copy_that_fails_with_syncs_in_it(pgweir, table, a_view, where, sent, types, pieces, mode):
-    """Each Sync that PostgreSQL answers is answered, and the server is good for others."""
+    """Each Sync that PostgreSQL responds to is forwarded, and the server can be reused."""
     weir = pgweir(pool_mode=mode, default_pool_size=1)
     client = weir.client()
     target = where.format(table=table) if where.startswith("{") else a_view
@@ -192,7 +192,7 @@ def test_no_one_else_gets_the_server_during_a_copy(pgweir, table):
 
 
 def test_copy_both_is_kept_in_step(scripted):
-    """CopyBothResponse, as replication would have it."""
+    """CopyBothResponse, as in replication."""
     weir, client, server = scripted()
     client.send(query("START SOMETHING"))
     server.expect("Q")
@@ -231,7 +231,7 @@ def test_memory_is_constant_while_much_passes(pgweir, postgres):
     piece, peak = (b"y" * 9999 + b"\n") * 20, 0
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE heap_of (t text) ON COMMIT DROP")
-        # What is not kept costs the disk nothing.
+        # Discarded data needs no disk space.
         with cursor.copy("COPY heap_of FROM STDIN WHERE t IS NULL") as copy:
             for turn in range(1000):
                 copy.write(piece)
@@ -263,13 +263,15 @@ def test_many_copies_at_once(pgweir):
     assert not wrong
 
 
-# -- much, one way ---------------------------------------------------------------------------------
+# -- bulk data -------------------------------------------------------------------------------------
 
 MUCH = 12 * MB
 
 
 def test_what_comes_behind_much_comes_without_more_of_it(scripted):
-    """After bulk the kernel wakes us for bulk only; a little that follows must not wait for it."""
+    """During bulk transfer the kernel wakes pgweir for large amounts only; a small rest must not
+    wait.
+    """
     _, client, server = scripted()
     for _ in range(3):
         client.send(query("SELECT much"))
@@ -302,7 +304,7 @@ def test_much_each_way_in_turn(pgweir, table, mode):
 
 
 def test_what_waits_is_told_of_a_copy(pgweir, table):
-    """PREPARE waits until nothing is owed; a COPY waits for it: that must not be for ever."""
+    """PREPARE waits until nothing is owed, and a COPY waits for it: this must not be a deadlock."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     for begin in (query(f"COPY {table} FROM STDIN"),
                   parse(f"COPY {table} FROM STDIN") + bind() + execute() + sync()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The process: command line, signals, exit statuses, files it leaves and removes."""
+"""The process: command line, signals, exit status, files it creates and removes."""
 
 import os
 import re
@@ -94,7 +94,7 @@ def test_root_becomes_the_user(make_pgweir, account, how):
     if not account.is_other:
         pytest.skip("needs root")
     weir = make_pgweir(user=account.name if how == "setting" else None)
-    # A process that changed its user cannot be looked into, so leaks cannot be searched for.
+    # A process that changed its user cannot be inspected, so leak detection is not possible.
     weir.start(*(["-u", account.name] if how == "-u" else []), as_root=True,
                env={"ASAN_OPTIONS": f"detect_leaks=0:log_path={weir.dir}/sanitizer"})
     assert weir.client().value("SELECT 1") == "1"
@@ -219,7 +219,7 @@ def test_logfile(make_pgweir):
 
 @pytest.mark.parametrize("how", ("signal", "console"))
 def test_logfile_is_reopened(make_pgweir, how):
-    """As logrotate wants it."""
+    """As logrotate needs it."""
     weir = make_pgweir()
     path = f"{weir.dir}/own.log"
     weir.configure(logfile=path).start()
@@ -421,5 +421,5 @@ def test_it_rests_when_there_is_nothing_to_do(weir):
     weir.start()
     weir.client().query("SELECT 1")
     before = weir.cpu()
-    time.sleep(1)  # what must *not* happen is counted in this second
+    time.sleep(1)  # counts events that must *not* happen during this second
     assert weir.cpu() - before < 0.2

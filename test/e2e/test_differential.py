@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: ISC
-"""Random sequences of messages, to PostgreSQL directly and through pgweir in transaction mode.
+"""Random sequences of messages, sent to PostgreSQL directly and through pgweir in transaction mode.
 
-While other clients keep the pool's servers changing, and their statements being evicted, the answers
-must be the same message for message. What differs by nature is not generated: the unnamed statement
-is parsed right before each use, as the next batch may run on another server.
+Other clients make the servers change and statements be evicted; the responses must nevertheless be
+identical, message for message. Inherent differences are not generated: the unnamed statement is
+parsed right before each use, because the next batch may run on another server.
 
-A sequence is a list of steps; each can be dropped, and so a failing sequence shrinks. To run more:
-PGWEIR_DIFFERENTIAL=COUNT, and PGWEIR_SEED=NUMBER for other ones.
+A sequence is a list of steps, each of which can be removed to shrink a failing sequence. More
+sequences: PGWEIR_DIFFERENTIAL=COUNT; other sequences: PGWEIR_SEED=NUMBER.
 """
 
 import os
@@ -32,7 +32,7 @@ WITHOUT_ROWS = [("INSERT INTO d VALUES ($1::int)", 1), ("BEGIN", 0), ("COMMIT", 
 BROKEN = [("SELEC 1", 0), ("SELECT * FROM nowhere", 0), ("SELECT nothing($1)", 1)]
 QUERIES = ["SELECT 1", "BEGIN", "BEGIN", "COMMIT", "ROLLBACK", "SELECT 1/0", "SELEC", "",
            "SELECT 1; SELECT 2", "INSERT INTO d VALUES (1)"]
-# What begins a transaction, and is not always what it seems; what may come in it; what ends it.
+# Statements that begin a transaction (some only seemingly), run inside it, and end it.
 BEGINNINGS = ["BEGIN", "BEGIN", "begin;", " BEGIN WORK /* so */ ; -- it is", "START TRANSACTION",
               "BEGIN READ ONLY", "BEGIN ISOLATION LEVEL SERIALIZABLE, READ WRITE, NOT DEFERRABLE",
               "START TRANSACTION ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL NONSENSE",
@@ -61,14 +61,14 @@ BUILD = {
     "sync": lambda: sync(),
     "flush": lambda: flush(),
     "query": lambda text: query(text),
-    # Waits for the answer, where nothing else is owed.
+    # Waits for the response, if nothing else is owed.
     "ask": lambda text: query(text),
-    # SQL's PREPARE and its kin, which need a Sync before them and the unnamed portal.
+    # SQL's PREPARE, EXECUTE and DEALLOCATE, which need a Sync before them and the unnamed portal.
     "sql": lambda text: sync() + query(text),
     "sql extended": lambda text: parse(text) + bind() + execute(),
-    # Waits for all answers: an error of which nobody else can be the reason.
+    # Waits for all responses, so that no other step can cause an error.
     "wait": lambda mark: sync() + query(mark),
-    # What stands behind these must not be sent before they are answered.
+    # Steps after these must not be sent before their response.
     "all": lambda text, mark: sync() + query(text) + sync() + query(mark),
 }
 
@@ -84,7 +84,7 @@ def random_values(rng, count):
 
 
 class Writer:
-    """Writes one sequence; knows what the names stand for so that most of it makes sense."""
+    """Writes one sequence; tracks the statement names so that most steps are valid."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -120,7 +120,8 @@ class Writer:
 
     def describe(self):
         name = self.name()
-        # In a failed transaction PostgreSQL describes what has no rows, if it has it already.
+        # In a failed transaction PostgreSQL describes statements without rows, if they already
+        # exist.
         without = self.texts.get(name, ("", 0)) in WITHOUT_ROWS
         return [] if without else [("describe", "S", name)]
 
@@ -158,7 +159,7 @@ class Writer:
         return [("query", self.rng.choice(QUERIES))]
 
     def transaction(self):
-        """As most drivers make one: each answer is waited for."""
+        """As most drivers do it: waits for each response."""
         steps = [("wait", self.mark()), ("ask", self.rng.choice(BEGINNINGS))]
         for _ in range(self.rng.randrange(3)):
             steps += self.rng.choice((self.use, self.unnamed, self.portal, self.describe, self.prepare,
@@ -189,11 +190,11 @@ class Writer:
         return [("wait", mark)]
 
 
-# -- playing -------------------------------------------------------------------------------------
+# -- running a sequence ---------------------------------------------------------------------------
 
 
 def normal(got):
-    """What must be equal of a message."""
+    """The part of a message that must be identical."""
     if got.type == "E":
         fields = got.fields
         return "E", *(fields.get(letter) for letter in "SVCMD")
@@ -207,7 +208,7 @@ def is_answer_to(got, text):
 
 
 def play(address, database, steps, seed):
-    """All that comes back, up to the end of the sequence."""
+    """Runs a sequence; returns all messages of the response."""
     rng = random.Random(seed)
     heard = []
 
@@ -237,7 +238,7 @@ def play(address, database, steps, seed):
 
 
 def are_alike(direct, pooled):
-    """In a failed transaction a statement that the server must learn anew fails for that reason."""
+    """In a failed transaction, a statement that must be prepared again on the server fails."""
     if direct[0] == pooled[0] == "E" and pooled[3] == "25P02":
         return True
     return direct == pooled
@@ -273,7 +274,8 @@ class Stage:
             assert not thread.is_alive()
 
     def be_busy(self, number):
-        """Statements of its own, and those of the sequences, in transactions of some batches."""
+        """Runs its own statements, and those of the sequences, in transactions of several batches.
+        """
         texts = [text for text, count in WITH_ROWS if count == 0] + [f"SELECT 'busy {number}'"]
         try:
             with Wire(self.weir.address).login("alice", "app") as wire:
@@ -285,22 +287,25 @@ class Stage:
                         got = wire.ask(bind((), f"s{at}"), execute(), sync())
                         assert not got.errors, got
                         wire.query("COMMIT")
-        except Exception as problem:  # the test's thread must hear of it
+        except Exception as problem:  # reported to the thread of the test
             self.problems.append(repr(problem))
 
     def differ(self, steps, seed):
         try:
             direct = play(self.direct, "app2", steps, seed)
-        except Closed:  # a BEGIN behind one by EXECUTE, in one batch, is FATAL to PostgreSQL itself
+        # BEGIN after a BEGIN by EXECUTE, in one batch, is FATAL in PostgreSQL itself.
+        except Closed:
             return None
         try:
             pooled = play(self.weir.address, "app", steps, seed)
-        except Exception as problem:  # a close, or no answer: that is a difference too
+        except Exception as problem:  # a close, or no response, is a difference too
             return f"through pgweir: {problem!r}"
         return difference(direct, pooled)
 
     def shrink(self, steps, seed):
-        """Drops what is not needed for a difference; it may depend on the others, so thrice."""
+        """Removes steps that are not needed for a difference; three passes, because steps depend on
+        others.
+        """
         size = max(1, len(steps) // 2)
         while size:
             at = 0
@@ -346,10 +351,10 @@ def test_answers_are_those_of_postgresql(stage):
         assert not stage.problems
     (row,) = [row for row in stage.weir.admin("SHOW CONFIG") if row["key"] == "late_begin"]
     (cache,) = [row for row in stage.weir.admin("SHOW MEM") if row["name"] == "late_begin_cache"]
-    assert bool(cache["used"] + cache["free"]) == (row["value"] == "1")  # there were some, or none
+    assert bool(cache["used"] + cache["free"]) == (row["value"] == "1")  # some differences, or none
 
 
-# Sequences that once were answered otherwise.
+# Sequences whose response once differed.
 KEPT = {
     "a statement whose Parse was skipped is parsed for the next batch": [
         ("parse", "s1", "SELECT 1"), ("wait", "w"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""DRAIN sends clients away between their transactions; --ready and --drain ask for it from outside."""
+"""DRAIN disconnects clients between their transactions; --ready and --drain on the command line."""
 
 import signal
 import subprocess
@@ -27,7 +27,7 @@ def weir(pgweir):
 
 def told(client):
     refused = client.read_refusal()
-    client.close()  # as a driver would; DRAIN waits until its words have been read
+    client.close()  # as a driver would; DRAIN waits until its messages have been read
     return refused.severity, refused.sqlstate, refused.text
 
 
@@ -51,7 +51,7 @@ def ready(weir):
     return tuple(weir.admin("SHOW READY")[0].values())
 
 
-# -- who is sent away, and when -------------------------------------------------------------------
+# -- which clients are disconnected, and when -----------------------------------------------------
 
 
 def test_clients_at_rest_go_at_once(weir):
@@ -135,7 +135,7 @@ def test_what_was_said_together_is_served_together(weir):
 
 
 def test_what_has_reached_us_is_served(pgweir):
-    """The statements of all have come when the daemon hears of the DRAIN."""
+    """The statements of all clients have arrived when the daemon reads the DRAIN command."""
     weir = pgweir(pool_mode="transaction", default_pool_size=5)
     clients = [weir.client() for _ in range(50)]
     console = weir.console()
@@ -186,7 +186,7 @@ def test_after_an_error_of_ours_the_sync_is_awaited(pgweir):
 
 
 def test_sessions_go_between_transactions_too(pgweir):
-    """What a session has set up is lost with it; else it would never go."""
+    """The state of a session is lost; otherwise the session would never end."""
     weir = pgweir(pool_mode="session", default_pool_size=5)
     idle, fresh, busy = weir.client(), weir.client(), weir.client()
     idle.query("CREATE TEMPORARY TABLE t ()")
@@ -223,7 +223,7 @@ def test_many_clients(pgweir):
     assert row(weir)["closed"] == 600
 
 
-# -- who comes meanwhile --------------------------------------------------------------------------
+# -- new clients during a DRAIN -------------------------------------------------------------------
 
 
 def test_nobody_comes_in_but_by_the_console(weir):
@@ -241,7 +241,7 @@ def test_nobody_comes_in_but_by_the_console(weir):
 
 
 def test_a_login_under_way_is_refused(pgweir):
-    """Its password is judged, and then it is told: whoever is in was in before."""
+    """It gets the error after the password check: no login completes after the DRAIN has begun."""
     weir = pgweir(auth_type="plain", pool_mode="transaction")
     half = weir.wire().startup("plain_user")
     half.expect("R")
@@ -290,7 +290,7 @@ def test_the_deadline_ends_the_others(weir):
 
 
 def test_a_transaction_that_no_server_knows_of(weir):
-    """Its BEGIN is late: it is as much of a transaction, until its end or the deadline."""
+    """With a late BEGIN it is in a transaction like any other, until its end or the deadline."""
     weir.reload(late_begin="1")
     ending, staying = weir.client(), weir.client()
     for client in (ending, staying):
@@ -325,7 +325,7 @@ def test_another_deadline(weir):
     assert first.read_result().tags == second.read_result().tags == ["DRAIN"]
 
 
-# -- how it is told, and how it ends --------------------------------------------------------------
+# -- progress and end of a DRAIN ------------------------------------------------------------------
 
 
 def test_progress_is_told(weir):
@@ -339,7 +339,7 @@ def test_progress_is_told(weir):
         "0 closed between transactions, 0 at the deadline; ")
     assert notice.fields["M"].endswith(" s left")
     weir.wait_log("draining: 1 clients left, ")
-    # One more comes for each second.
+    # One more arrives each second.
     assert console.read().type == "N"
 
 
@@ -392,7 +392,7 @@ def test_sigterm_drains_and_ends(pgweir):
     busy.send(query("COMMIT"))
     assert busy.read_result().tags == ["COMMIT"]
     assert told(busy) == DRAINING
-    # The console that is open does not hold it up, and is told.
+    # The open console does not delay it, and gets an error.
     assert weir.wait_exit() == 0
     assert told(console) == ENDED
 
@@ -468,7 +468,7 @@ def test_not_while_all_is_held_back(weir):
 
 
 def test_a_pause_meanwhile(weir):
-    """It holds back who waits; RESUME ends both."""
+    """PAUSE keeps clients waiting; RESUME ends both."""
     client = weir.client()
     client.query("BEGIN")
     drain(weir)
@@ -497,7 +497,7 @@ def test_shutdown_follows(weir):
 
 
 def test_drain_hurries_a_shutdown(weir):
-    """Clients of a pool would stay for ever."""
+    """Clients of a connection pool would never disconnect."""
     client = weir.client()
     console = weir.console()
     console.query("SHUTDOWN WAIT_FOR_CLIENTS")
@@ -515,12 +515,14 @@ def is_refused(address):
     except ConnectionRefusedError:
         return True
     except ConnectionResetError:
-        pass  # the port was left in the midst of the handshake
+        pass  # the listening socket was closed during the handshake
     return False
 
 
 def test_a_port_of_many_is_left(make_pgweir):
-    """The others of so_reuseport get the new connections; RESUME takes its share again."""
+    """Other instances with so_reuseport get the new connections; after RESUME it gets its share
+    again.
+    """
     weir = make_pgweir(so_reuseport=1, pool_mode="transaction")
     weir.console_address = weir.socket_path
     weir.start()
@@ -563,7 +565,7 @@ def test_not_ready(weir, command, reason):
 
 
 def test_a_probe_does_not_wait_for_ever(weir):
-    """Whoever is suspended accepts nobody."""
+    """A suspended daemon accepts no connections."""
     weir.ask_admin("SUSPEND")
     status, says = probe(weir)
     assert status == 1 and says.endswith("no answer in time")
@@ -601,7 +603,7 @@ def test_a_daemon_that_does_not_answer(weir):
 
 
 def test_a_probe_with_no_more_rights_than_it_needs(pgweir, account):
-    """It may look, by a rule of its own, and do nothing else."""
+    """A stats user with its own HBA rule may run SHOW READY and nothing else."""
     weir = pgweir()
     path = f"{weir.dir}/hba.conf"
     account.write(path, "local pgbouncer stats trust\n"
@@ -651,17 +653,20 @@ def test_drain_from_outside_that_is_ended(weir):
     assert client.query("COMMIT").tags == ["COMMIT"]
 
 
-# -- who stands at the door -----------------------------------------------------------------------
+# -- connections in the backlog -------------------------------------------------------------------
 
 
 def knockers(weir, count=20):
-    """Connections that the kernel has accepted and the daemon has not, their first packet sent."""
+    """Connections in the kernel's backlog, not yet accepted by the daemon, with their first packet
+    sent.
+    """
     weir.signal(signal.SIGSTOP)
     return [weir.wire().startup() for _ in range(count)]
 
 
 def test_who_knocked_before_a_shutdown_is_served(weir):
-    """Clients to wait for, like the others: the kernel would reset them with the listener."""
+    """The shutdown waits for them like for others: the kernel would reset them with the listener.
+    """
     weir.client().query("SELECT 1")
     late = knockers(weir)
     weir.signal(signal.SIGTERM)

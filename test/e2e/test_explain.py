@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""A configuration that explains itself: all problems at once, all settings, what a reload changes."""
+"""Explanations of a configuration: all problems at once, all settings, effects of a reload."""
 
 import re
 
@@ -11,7 +11,7 @@ def lines(done):
 
 
 def changes(weir, text, name="next.ini"):
-    """What --against says of a file with this text."""
+    """The output of --against for a file with this text."""
     path = f"{weir.dir}/{name}"
     weir.account.write(path, text)
     done = weir.run("--check", path, "--against", weir.socket_path)
@@ -111,7 +111,7 @@ def test_what_a_reload_would_change(make_pgweir):
     assert "listen_backlog: 128 -> 9 (needs a restart)" in said
     assert 'database "app2": gone' in said and 'database "app4": new' in said
     assert 'database "app": changed pool_size' in said
-    # it was only asked
+    # nothing was changed
     assert {row["key"]: row["value"] for row in weir.admin("SHOW CONFIG")}["default_pool_size"] == "20"
 
 

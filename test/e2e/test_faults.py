@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""What goes wrong in the field. Nothing hangs without a bound; the others never notice."""
+"""Faults in production. Nothing hangs without a limit; other clients never notice."""
 
 import os
 import resource
@@ -24,7 +24,7 @@ def still_works(weir, database="app", user="alice"):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-# -- the server goes ------------------------------------------------------------------------------
+# -- lost servers ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
@@ -38,7 +38,7 @@ def test_backend_killed_in_mid_query(pgweir, private_postgres, mode):
     refused = client.read_refusal()
     assert refused.severity == "FATAL"
     assert refused.sqlstate in ("08006", "57P02")
-    # PostgreSQL ends all its backends after such a death and recovers.
+    # PostgreSQL ends all its backends after such a crash and recovers.
     wait_until(lambda: can_log_in(weir))
 
 
@@ -53,7 +53,7 @@ def test_backend_terminated_hurts_its_own_client_only(pgweir, postgres, mode):
         " AND usename = 'alice'"))[0][0]
     postgres.query("SELECT pg_terminate_backend(%s)", pid)
     seen = [got.fields for got in victim.read_to_end() if got.type == "E"]
-    assert seen[0]["C"] == "57P01"  # PostgreSQL's own word comes first
+    assert seen[0]["C"] == "57P01"  # PostgreSQL's own error comes first
     assert other.read_result().rows == [["", "mine"]]
     still_works(weir)
 
@@ -195,7 +195,7 @@ def test_too_many_connections_at_the_server(pgweir):
                   query_wait_timeout="1")
     first, second = weir.client("limited"), weir.client("limited")
     assert first.value("SELECT 1") == "1"
-    # There is a connected server, so whoever waits goes on waiting: it may come free.
+    # There is a connected server, so waiting clients keep waiting: it may become free.
     second.send(query("SELECT 2"))
     weir.wait_log("too many connections for role")
     refused = second.read_refusal()
@@ -222,7 +222,7 @@ def can_log_in_as(weir, user):
         return False
 
 
-# -- the client goes ------------------------------------------------------------------------------
+# -- lost clients ---------------------------------------------------------------------------------
 
 partings = pytest.mark.parametrize("parting", ("close", "reset"))
 
@@ -235,7 +235,7 @@ def test_client_vanishes_in_mid_transaction(pgweir, postgres, mode, parting):
     client.query("BEGIN")
     assert client.query("SELECT pg_advisory_lock(4711)").status == "T"
     getattr(client, parting)()
-    # The lock goes with the server's session; nobody may ever find it held.
+    # The lock ends with the server's session; no later client may find it held.
     with weir.connect() as connection:
         took = wait_until(
             lambda: connection.execute("SELECT pg_try_advisory_lock(4711)").fetchone()[0])
@@ -289,7 +289,7 @@ def test_client_vanishes_while_waiting(pgweir, parting):
     other.send(query("SELECT 'mine'"))
     weir.wait_pool(cl_waiting=2)
     getattr(waiter, parting)()
-    # It leaves the line at once, not when its turn comes.
+    # It leaves the queue at once, not when it is served.
     weir.wait_pool(cl_waiting=1)
     assert holder.query("COMMIT").tags == ["COMMIT"]
     assert other.read_result().rows == [["mine"]]
@@ -418,7 +418,7 @@ def test_slow_logins_are_ended(pgweir):
     assert refused.text == "client_login_timeout"
 
 
-# -- nonsense -------------------------------------------------------------------------------------
+# -- invalid messages -----------------------------------------------------------------------------
 
 NONSENSE_AT_LOGIN = {
     "http": b"HTTP/1.1 400 Bad Request\r\nServer: something else\r\n\r\n",
@@ -490,7 +490,7 @@ NONSENSE_IN_AN_ANSWER = {
 @pytest.mark.parametrize("mode", ("session", "transaction"))
 @pytest.mark.parametrize("says", NONSENSE_IN_AN_ANSWER.values(), ids=NONSENSE_IN_AN_ANSWER.keys())
 def test_nonsense_in_an_answer(pgweir, fake_server, postgres, says, mode):
-    """Whatever it is, the daemon goes on, and no later client gets a byte of it."""
+    """In each case the daemon continues, and no later client gets a byte of it."""
     far = fake_server()
     weir = pgweir(pool_mode=mode, default_pool_size=1, server_login_retry="0.1",
                   databases={"app": far.entry, "app2": f"host=127.0.0.1 port={postgres.port}"})
@@ -520,7 +520,7 @@ def fatal(*fields):
     fatal("SFATAL", "VFATAL", "C57P01", "Mgoing"), fatal("SFATAL", "Mgoing")),
     ids=("with SQLSTATE", "without"))
 def test_last_words_of_a_server_reach_its_client(pgweir, fake_server, last_words, behind):
-    """Also when what comes behind them in the same packet fits nothing."""
+    """Even if invalid data follows in the same packet."""
     far = fake_server()
     weir = pgweir(pool_mode="transaction", databases={"app": far.entry}, server_login_retry="0.1")
     client = weir.wire().startup()
@@ -544,7 +544,7 @@ IDLE_NONSENSE = {
 
 @pytest.mark.parametrize("says", IDLE_NONSENSE.values(), ids=IDLE_NONSENSE.keys())
 def test_a_server_that_talks_while_idle(pgweir, fake_server, says):
-    """What an idle server says belongs to nobody, and the next client must not get it."""
+    """Messages of an idle server are discarded, and the next client must not get them."""
     far = fake_server()
     weir = pgweir(pool_mode="transaction", databases={"app": far.entry}, server_login_retry="0.1")
     client = weir.wire().startup()
@@ -606,7 +606,7 @@ def test_nonsense_of_clients(pgweir, says, mode):
     client.send(says)
     client.send(sync())
     try:
-        # Either PostgreSQL or the pooler says what is wrong with it.
+        # Either PostgreSQL or the pooler sends the error.
         client.limit = 5
         got = client.read()
         while got.type not in "E":
@@ -630,7 +630,7 @@ def test_descriptors_exhausted(pgweir):
         wire = Wire(weir.address)
         wire.startup()
         crowd.append(wire)
-    # Whoever is connected goes on, as if nothing were the matter.
+    # Connected clients continue undisturbed.
     for number in range(50):
         assert first.value(f"SELECT {number}") == str(number)
     before = weir.cpu()
@@ -643,7 +643,9 @@ def test_descriptors_exhausted(pgweir):
 
 
 def test_strangers_do_not_hold_all_descriptors(pgweir):
-    """64 files: 8 are kept for servers; who has not logged in makes room, the oldest first."""
+    """64 files: 8 are reserved for servers; clients that have not logged in are closed, oldest
+    first.
+    """
     weir = pgweir(open_files=(64, 64), pool_mode="transaction", default_pool_size=6,
                   max_client_conn=1000, tcp_defer_accept=0, listen_backlog=1000)
     strangers = [weir.wire() for _ in range(200)]
@@ -653,14 +655,14 @@ def test_strangers_do_not_hold_all_descriptors(pgweir):
     wait_until(lambda: weir.log.count(gone) >= 200 - 57)
     assert weir.open_files() <= 58
     strangers[0].wait_closed()
-    # Servers find descriptors.
+    # Descriptors for servers are available.
     clients = [client] + [weir.client() for _ in range(3)]
     for each in clients:
         assert each.query("BEGIN").status == "T"
     assert len({each.value("SELECT pg_backend_pid()") for each in clients}) == 4
     assert {row["reason"]: row["is_error"] for row in weir.admin("SHOW ERRORS")}[
         "not logged in when open files ran short"] == "yes"
-    # The youngest of them is still there.
+    # The newest of them is still connected.
     strangers[-1].send(startup(user="alice", database="app"))
     strangers[-1].finish_login("alice")
     assert weir.log.count("WARNING open files run short") == 1
@@ -684,7 +686,7 @@ def test_the_last_descriptors_are_for_servers(pgweir):
 
 
 def time_of_rest(seconds):
-    """Lets time pass in which something must *not* happen."""
+    """Waits while something must *not* happen."""
     time.sleep(seconds)
 
 
@@ -732,7 +734,7 @@ def test_many_come_and_go(pgweir):
 
 
 def test_login_refused_tells_why_before_the_close(pgweir):
-    """No reset that swallows the words, even with the client's bytes still on their way."""
+    """No reset discards the error, even if more data of the client is still in flight."""
     weir = pgweir()
     for _ in range(20):
         client = weir.wire()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""auth_type = hba: rules, maps, host names, the console, reloads, and files that are broken."""
+"""auth_type = hba: rules, maps, host names, the console, reloads, and invalid files."""
 
 import os
 import pwd
@@ -26,7 +26,7 @@ NO_RULE = "no authentication method is found: no rule for host "
 
 
 class Rules:
-    """Starts a daemon by rules, and changes them."""
+    """Starts a daemon with HBA rules, and changes them."""
 
     def __init__(self, make_pgweir):
         self.make_pgweir = make_pgweir
@@ -95,7 +95,7 @@ def test_methods(rules, method, kind):
     known = refusal(weir.address, password="incorrect")
     unknown = refusal(weir.address, "mallory", password="incorrect")
     assert known.sqlstate == "28P01"
-    if kind != "scram" or method != "md5":  # among secrets of several kinds it may be asked for md5
+    if kind != "scram" or method != "md5":  # with several kinds of secrets, md5 may be requested
         assert (known.sqlstate, known.text) == (unknown.sqlstate, unknown.text)
 
 
@@ -124,7 +124,7 @@ def test_no_rule(rules):
     refused = refusal(weir.address, password=SECRET)
     assert refused.sqlstate == "28000"
     assert refused.text == (NO_RULE + '"127.0.0.1", user "alice", database "app", no encryption')
-    # neither the user nor the database has to exist for that
+    # neither the user nor the database needs to exist
     assert refusal(weir.address, "mallory", "nothing").text == (
         NO_RULE + '"127.0.0.1", user "mallory", database "nothing", no encryption')
     assert unix_refusal(weir, "bob").text == (
@@ -139,7 +139,7 @@ def test_names_that_are_very_long(rules):
 
 
 def test_pass_through_of_scram(rules, postgres):
-    """The key that a rule's SCRAM has shown opens the server."""
+    """The SCRAM key from a login by a rule is used for the login to PostgreSQL."""
     weir = rules.make("host all all all scram-sha-256\n")
     weir.configure(userlist={"scram_user": postgres.secret("scram_user"), "admin": "admin secret"},
                    databases={"app": ""}).start()
@@ -239,7 +239,7 @@ def names():
     try:
         server = NameServer()
     except PermissionError:
-        pytest.skip("a name server needs port 53")
+        pytest.skip("a DNS server needs port 53")
     yield server
     server.close()
 
@@ -261,25 +261,25 @@ def test_host_names(rules, names):
 
     assert come("127.0.53.10") == [0]
     assert come("127.0.53.12") == [3, 0]
-    for source in ("127.0.53.11", "127.0.53.14"):  # a name that leads elsewhere, and none
+    for source in ("127.0.53.11", "127.0.53.14"):  # a name with another address, and none
         with pytest.raises(Refused, match="no rule for"):
             come(source)
 
 
 def test_a_name_server_that_says_nothing_holds_nobody_up(rules):
-    """Whoever needs a name waits for it; everybody else is let in meanwhile."""
+    """Only clients that need the name wait for it; others log in during the wait."""
     mute = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         mute.bind(("127.0.53.2", 53))
     except PermissionError:
-        pytest.skip("a name server needs port 53")
+        pytest.skip("a DNS server needs port 53")
     weir = rules.make("host alice all some.host.test trust\nhost all all all trust\n")
     weir.account.write(f"{weir.dir}/resolv.conf", "nameserver 127.0.53.2\n")
     weir.configure(listen_addr="0.0.0.0", resolv_conf=f"{weir.dir}/resolv.conf").start()
     waiting = Wire(weir.address, source=("127.0.53.20", 0))
     waiting.startup("alice", "alice")
     mute.settimeout(20)
-    assert mute.recv(512)  # it has been asked
+    assert mute.recv(512)  # the query has arrived
     assert codes(weir) == [0]
     lists = {row["list"]: row["items"] for row in weir.admin("SHOW LISTS")}
     assert lists["login_clients"] == 1
@@ -313,7 +313,7 @@ def test_peer_with_a_map(rules):
     assert weir.wire(unix=True).login("alice", "app").auth_codes == [0]
     assert unix_refusal(weir, "bob", password=SECRET).sqlstate == "28000"
     assert weir.wire(unix=True).login("bob", "alice").auth_codes == [0]
-    # who is not in auth_file is not let in by any map
+    # a user not in auth_file cannot log in by any map
     refused = unix_refusal(weir, "mallory", "alice")
     assert (refused.sqlstate, refused.text) == ("28000", "unix socket login rejected")
     weir.wait_log("login refused, peer: no such user")
@@ -394,7 +394,7 @@ BROKEN = {
 }
 
 
-# What PgBouncer takes: the line, the warning, and what a client is told that it concerns.
+# Lines that PgBouncer accepts: the line, the warning, and the error for a matching client.
 LOOSE = "the address has bits outside of its mask: the range begins at 127.0.0.0"
 FLAWED = {
     "host app alice 127.0.0.1 255.0.0.0 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
@@ -413,7 +413,7 @@ FLAWED = {
 
 @pytest.mark.parametrize("text", FLAWED)
 def test_lines_that_let_nobody_in(rules, text):
-    """They load with a warning; the search ends at them, or they match nobody."""
+    """They load with a warning; if such a line matches, the login fails, or it never matches."""
     warning, words = FLAWED[text]
     behind = "host app alice all trust\n" if words != NO_RULE else ""
     weir = rules.start(GOOD)
@@ -494,7 +494,7 @@ def test_set(pgweir):
 
 @pytest.mark.parametrize("method", ("password", "reject", "md5"))
 def test_rules_that_change_during_a_login(rules, method):
-    """Who had to prove something else than it would have to now is not let in."""
+    """A login is refused if the new rules require another method than the one it has used."""
     weir = rules.start("host pgbouncer all all password\nhost app alice all password\n")
     client = weir.wire()
     client.startup("alice", "app")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Errors of limits say how far they are used, and what to change."""
+"""Errors of limits report their current use, and what to change."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_max_client_conn(pgweir):
         assert (refused.sqlstate, refused.text) == ("53300", NO_MORE)
         assert refused.fields["D"] == "4 of 4"
         assert "max_client_conn" in refused.fields["H"]
-        assert "bob" not in str(refused.fields)  # a stranger hears no names
+        assert "bob" not in str(refused.fields)  # an unauthenticated client gets no names
     wait_until(lambda: len(said(weir, NO_MORE)) >= 5)
     (line,) = said(weir, "max_client_conn is reached")
     assert line.endswith(" WARNING max_client_conn is reached: 4 of 4; user bob has most of them: 3")

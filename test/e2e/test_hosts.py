@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Several hosts behind one database, and names with several addresses."""
+"""Several hosts for one database, and host names with several addresses."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ def three_addresses(account, place, template):
 
 @pytest.fixture
 def everywhere(three_addresses):
-    """A PostgreSQL that is at three addresses; nobody is at 127.0.0.9. It runs, and is idle."""
+    """A PostgreSQL that listens on three addresses; nothing listens on 127.0.0.9. It runs, and is idle."""
     if not three_addresses.is_running():
         three_addresses.start()
     three_addresses.end_backends()
@@ -46,7 +46,7 @@ def entry(hosts, port, more=""):
 
 
 def serving(channel):
-    """Logs in whoever comes, and keeps those who begin a transaction."""
+    """Accepts every login, and keeps connections that begin a transaction."""
     def reply(sql):
         return fake.complete("BEGIN") + fake.ready("T") if sql == "BEGIN" else fake.answer("1")
 
@@ -54,7 +54,7 @@ def serving(channel):
 
 
 def logged(weir, text, count):
-    """The log has this so often, and no more."""
+    """The log has this exactly `count` times."""
     wait_until(lambda: weir.log.count(text) >= count, what=f"{count} times {text!r} in the log")
     return weir.log.count(text) == count
 
@@ -66,7 +66,7 @@ def hold(weir, **kw):
     return client, client.value(WHERE)
 
 
-# -- spreading -----------------------------------------------------------------------------------
+# -- distribution ----------------------------------------------------------------------------------
 
 
 def test_hosts_are_taken_in_turn(pgweir, everywhere):
@@ -149,7 +149,7 @@ def test_a_dead_address_of_a_name(make_pgweir, everywhere):
 
 
 def test_a_host_that_says_nothing(pgweir, everywhere, fake_server):
-    """It accepts, by its backlog, and then there is silence."""
+    """Its backlog accepts the connection, but nothing responds."""
     mute = fake_server(DEAD, everywhere.port)
     weir = pgweir(databases=entry([DEAD, TWO], everywhere.port), pool_mode="transaction",
                   server_connect_timeout="5", server_login_retry=LONG)
@@ -159,7 +159,7 @@ def test_a_host_that_says_nothing(pgweir, everywhere, fake_server):
 
 
 def test_a_silent_host_with_one_server_only(pgweir, everywhere, fake_server):
-    """The only connection that the pool may make is not left at the host that says nothing."""
+    """The only connection allowed for the pool must not stay at the silent host."""
     fake_server(DEAD, everywhere.port)
     weir = pgweir(databases=entry([DEAD, TWO], everywhere.port), default_pool_size=1,
                   pool_mode="transaction", server_connect_timeout="5", server_login_retry="0.05")
@@ -170,7 +170,7 @@ def test_a_silent_host_with_one_server_only(pgweir, everywhere, fake_server):
 
 
 def test_the_last_host_has_all_the_time(pgweir, fake_server):
-    """Both say nothing: the second one is not left for a third that is not there."""
+    """Both hosts are silent: the second one has the whole time, because there is no third."""
     port = free_port()
     for host in (TWO, THREE):
         fake_server(host, port)
@@ -192,7 +192,7 @@ def test_a_host_that_comes_back_is_used_again(pgweir, fake_server):
     back = fake_server(THREE, port).serve(serving)
 
     def comes_back():
-        weir.client().query("BEGIN")  # keeps its server: the next one needs another
+        weir.client().query("BEGIN")  # keeps its server, so that the next client needs another
         return back.accepted
 
     assert wait_until(comes_back, what="a connection to the host that is back")
@@ -219,7 +219,7 @@ def test_a_refusal_of_all_is(pgweir, fake_server):
     assert logged(weir, "server login failed: FATAL no entry for you", 2)
 
 
-# -- all are dead --------------------------------------------------------------------------------
+# -- all hosts down ------------------------------------------------------------------------------
 
 
 def test_all_dead_for_a_new_client(pgweir):
@@ -286,7 +286,7 @@ def test_a_cancel_ends_the_query_at_its_host(pgweir, everywhere):
     for number, client in enumerate(clients, 1):
         client.send(query("SELECT pg_sleep(60)"))
         weir.wait_pool(sv_active=number)
-    # A server that has not begun yet would not notice the cancel.
+    # A server whose query has not begun would not notice the cancel request.
     wait_until(lambda: everywhere.value(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == len(clients))
     for client in clients:
@@ -312,8 +312,8 @@ def test_an_address_that_left_dns_retires_its_servers(make_pgweir, everywhere, h
     weir.wait_pool(sv_idle=1, sv_active=2)
     weir.account.write(names, f"{THREE} db.test\n", 0o644)
     idle.query("COMMIT")
-    assert [hold(weir)[1] for _ in range(2)] == [TWO, TWO]  # nobody has asked for the name yet
-    assert hold(weir)[1] == THREE  # now somebody has
+    assert [hold(weir)[1] for _ in range(2)] == [TWO, TWO]  # the name has not been looked up yet
+    assert hold(weir)[1] == THREE  # now it has been looked up
     wait_until(lambda: sum(row["close_needed"] for row in weir.admin("SHOW SERVERS")) == 3)
     assert busy.value(WHERE) == TWO
     busy.query("COMMIT")

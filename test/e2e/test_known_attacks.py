@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""What poolers have been broken by, one by one: each as a test that would fail on a pooler with that
-fault. Where a test stands in another file it is named here.
+"""Known attacks on poolers: one test for each, which would fail on a pooler with that fault. If the
+test is in another file, it is named here.
 
   fault                                         its test
   --------------------------------------------  -------------------------------------------------
@@ -117,7 +117,7 @@ def test_long_scram_of_servers(pgweir, fake_server, says):
 
 
 def test_expensive_servers_hold_up_no_client(pgweir, fake_server):
-    """Keys for servers are derived by other threads than those of clients."""
+    """Keys for server logins are derived in other threads than keys of clients."""
     far = fake_server()
     entries = {f"far{number}": f"{far.entry} user=someone password=secret" for number in range(6)}
     weir = pgweir(auth_type="plain", databases={**entries, "app2": "user=alice password=x"},
@@ -165,7 +165,7 @@ def test_proofs_without_a_nonce(pgweir, user, bend):
 @pytest.mark.parametrize("database", ("nowhere", "app"))
 @pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
 def test_a_second_startup_packet(pgweir, auth_type, database):
-    """Nobody becomes somebody else in the middle of a login."""
+    """A client cannot change its user in the middle of a login."""
     weir = pgweir(auth_type=auth_type)
     for is_late in (False, True)[:1 + (auth_type == "scram-sha-256")]:
         client = weir.wire().startup("alice", database)
@@ -222,7 +222,7 @@ def test_nonsensical_lengths_of_servers(pgweir, fake_server, length):
 @pytest.mark.parametrize("begins", (b"", message("p", b"x" * 69000)[:-1], None),
                          ids=("in the line", "password", "startup"))
 def test_much_before_a_login(pgweir, fake_server, begins):
-    """What comes before a login stays in the system's buffers, or ends it."""
+    """Data sent before the login stays in the kernel's buffers, or ends the connection."""
     far = fake_server()
     weir = pgweir(auth_type="plain" if begins else "trust", databases={"app": far.entry, "app2": ""})
     client = weir.wire()
@@ -321,7 +321,7 @@ def test_poor_errors_of_a_query(pgweir, fake_server, body):
     assert weir.client(database="app2").value("SELECT 1") == "1"
 
 
-# -- users who were there -------------------------------------------------------------------------
+# -- removed users --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("auth_type, secret", (("plain", scram_secret(SECRET)),
@@ -329,7 +329,7 @@ def test_poor_errors_of_a_query(pgweir, fake_server, body):
 def test_a_removed_user_with_derived_keys(pgweir, auth_type, secret):
     users = {"alice": secret, "admin": "admin secret"}
     weir = pgweir(auth_type=auth_type, databases={"app": "user=alice password=x"}, userlist=users)
-    for _ in range(2):  # the second time by the keys that were kept
+    for _ in range(2):  # the second time with cached keys
         assert weir.client(password=SECRET).value("SELECT 1") == "1"
     weir.reload(userlist={"admin": "admin secret"})
     assert refusal(weir.address, password=SECRET).sqlstate == "28P01"

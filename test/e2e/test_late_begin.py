@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""late_begin: BEGIN is answered by pgweir, and sent in front of the first statement behind it.
+"""late_begin: pgweir responds to BEGIN itself, and sends it together with the next statement.
 
-What is answered must be what PostgreSQL answers; that in general is judged by test_differential.py.
-Here are the cases by name, and what the server gets to hear of them.
+The responses must be those of PostgreSQL; test_differential.py checks that in general. This file
+has individual cases, and checks what is sent to the server.
 """
 
 import pytest
@@ -22,7 +22,7 @@ def weir(pgweir):
 
 @pytest.fixture
 def scripted(pgweir, fake_server):
-    """A pooler, and the one server that it has, which is the test's own."""
+    """A pooler, and its only server, which is scripted by the test."""
 
     def make(in_hot_standby="off", **settings):
         far = fake_server()
@@ -39,14 +39,14 @@ def scripted(pgweir, fake_server):
 
 
 def late(client, sql="BEGIN", tag="BEGIN"):
-    """Begins a transaction, which is answered as by PostgreSQL."""
+    """Begins a transaction; the response must be that of PostgreSQL."""
     got = client.query(sql)
     assert (got.types, got.tags, got.status) == ("CZ", [tag], "T")
     return client
 
 
 def is_late(weir, client_count=1):
-    """That many clients are in a transaction of which no server knows."""
+    """Waits until this many clients are in a transaction that no server has seen."""
     (cache,) = [row for row in weir.admin("SHOW MEM") if row["name"] == "late_begin_cache"]
     return cache["used"] == client_count
 
@@ -61,7 +61,7 @@ def one_packet(server):
     return server.sock.recv(65536)
 
 
-# -- what the server gets --------------------------------------------------------------------------
+# -- what is sent to the server --------------------------------------------------------------------
 
 
 def test_it_stands_in_front_of_a_query_in_the_same_packet(scripted):
@@ -215,7 +215,7 @@ def test_options_hold(weir):
 
 
 def test_nothing_of_it_is_left_behind(weir):
-    """What a simple BEGIN leaves: no portal and no unnamed statement."""
+    """After a simple BEGIN there is no portal and no unnamed statement."""
     for first in (query("SELECT count(*) FROM pg_cursors"),
                   parse("SELECT count(*) FROM pg_cursors WHERE statement LIKE 'BEGIN%'", "s") +
                   bind((), "s") + execute() + sync()):
@@ -223,7 +223,7 @@ def test_nothing_of_it_is_left_behind(weir):
         assert client.ask(parse("SELECT 'mine'"), sync()).types == "1Z"
         late(client)
         client.send(first)
-        assert client.read_result().rows[0][0] in ("0", "1")  # the second sees itself
+        assert client.read_result().rows[0][0] in ("0", "1")  # the second one sees itself
         assert client.ask(execute("nowhere"), sync()).error["C"] == "34000"
         client.query("ROLLBACK")
         client.close()
@@ -310,10 +310,10 @@ def test_a_function_call(weir):
 
 
 def test_statements_that_the_server_must_learn(weir):
-    """Some have to wait until nothing is owed, and BEGIN without a Sync is answered to nobody."""
+    """Some wait until nothing is owed, and the response to BEGIN without a Sync is not sent yet."""
     client, other = weir.client(), late(weir.client())
     assert not client.ask(parse("SELECT 'named'", "s1"), sync()).errors
-    other.value("SELECT 1")  # holds the server that knows it, if the pool's next one does not
+    other.value("SELECT 1")  # keeps the server that has it, if the pool's next one does not
     for first in ("EXECUTE s1", "PREPARE s2 AS SELECT 2", "EXECUTE s2", "DEALLOCATE s2"):
         late(client)
         got = client.query(first)
@@ -423,7 +423,7 @@ def test_kill_ends_it(weir):
 
 @pytest.mark.parametrize("answered", (b"", message("1"), message("1") + message("2")))
 def test_begin_fails_at_the_server(scripted, answered):
-    """What stands behind it has been skipped there, and never comes to its turn."""
+    """Messages after it were skipped by the server, and are never run."""
     _, client, server = scripted()
     late(client)
     client.send(query("DELETE FROM everything"))
@@ -454,7 +454,7 @@ def test_a_server_out_of_step_at_begin(scripted):
     assert client.read_refusal().sqlstate == "08P01"
 
 
-# -- cancelling ------------------------------------------------------------------------------------
+# -- cancel requests -------------------------------------------------------------------------------
 
 
 def test_there_is_nothing_to_cancel(weir):
@@ -466,7 +466,7 @@ def test_there_is_nothing_to_cancel(weir):
 
 @pytest.fixture
 def cancelled(pgweir):
-    """A client whose first statement was cancelled in the line: its transaction has failed."""
+    """A client whose first statement was canceled in the queue: its transaction has failed."""
 
     def make(first, types):
         weir = pgweir(pool_mode="transaction", late_begin=1, default_pool_size=1)
@@ -510,7 +510,7 @@ def test_cancelled_in_the_line_and_not_ended(cancelled, first, then):
 
 
 def test_cancelled_in_the_line_and_prepared(cancelled):
-    """A statement that must wait until all before it has been answered."""
+    """A statement that must wait for all responses before it."""
     _, client = cancelled(query("SELECT 1"), "EZ")
     assert client.query("PREPARE s1 AS SELECT 1").error["C"] == "25P02"
     assert client.query("COMMIT").tags == ["ROLLBACK"]
@@ -527,7 +527,7 @@ def test_the_first_statement_is_cancelled_at_the_server(weir, postgres):
     assert client.query("COMMIT").tags == ["ROLLBACK"]
 
 
-# -- time limits, modes, figures -------------------------------------------------------------------
+# -- time limits, modes, statistics ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limits, sqlstate, text", (
@@ -535,7 +535,7 @@ def test_the_first_statement_is_cancelled_at_the_server(weir, postgres):
     (dict(transaction_timeout="0.2"), "25P04", "transaction timeout"),
     (dict(transaction_timeout="0.2", idle_transaction_timeout=90), "25P04", "transaction timeout"),
     (dict(transaction_timeout=90, idle_transaction_timeout="0.2"), "25P03", "idle transaction timeout"),
-    # It is for those who are in no transaction.
+    # This limit applies to clients outside of a transaction.
     (dict(client_idle_timeout="0.1", transaction_timeout="0.6"), "25P04", "transaction timeout")))
 def test_time_limits(pgweir, limits, sqlstate, text):
     client = late(pgweir(pool_mode="transaction", late_begin=1, **limits).client())
@@ -589,7 +589,7 @@ def test_session_mode_keeps_its_server(pgweir):
 
 
 def test_figures_are_those_of_without(pgweir):
-    """A query is what the client said, a transaction what it began, whoever answered it."""
+    """Queries and transactions of the client count, whether PostgreSQL or pgweir responded."""
 
     def counts(late_begin):
         weir = pgweir(pool_mode="transaction", late_begin=late_begin)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""auth_type = ldap and the HBA method ldap: an LDAP server judges the password."""
+"""auth_type = ldap and the HBA method ldap: an LDAP server checks the password."""
 
 import os
 
@@ -62,7 +62,7 @@ def built(make_pgweir, request):
 
 @pytest.fixture
 def make(make_pgweir, directory):
-    """Configures a daemon that asks the directory."""
+    """Configures a daemon that uses the directory."""
 
     def configure(options=SIMPLE, server="ldapserver=127.0.0.1", port=None, **settings):
         settings.setdefault("auth_ldap_options",
@@ -190,7 +190,7 @@ def test_a_handshake_that_never_comes(weir, gates, directory, tls):
 @pytest.mark.parametrize("how", (dict(), dict(said=RECORD_HEAD), dict(said=RECORD_HEAD, drops=True)),
                          ids=("silence", "half a record", "drop by drop"))
 def test_a_handshake_that_stalls_behind_start_tls(make, how):
-    """All threads stand in it; nobody else does, and the login's own limit sets them free."""
+    """All LDAP threads are blocked, but nothing else is; client_login_timeout frees them."""
     staller = Staller(**how)
     daemon = make(auth_ldap_options=None)
     hba(daemon, f"host app alice all ldap ldapserver=127.0.0.1 ldapport={staller.port} ldaptls=1 "
@@ -202,7 +202,7 @@ def test_a_handshake_that_stalls_behind_start_tls(make, how):
         wait_until(lambda: staller.stalled == len(stuck), what="all of them in the handshake")
         assert daemon.client("carol").value("SELECT 1") == "1"
         for wire in stuck:
-            # Both have the same limit; either may come first.
+            # Both have the same limit; either may be first.
             assert wire.read_refusal().text in ("client_login_timeout", FAILED[1])
         wait_until(lambda: staller.left == len(stuck), what="the threads gave up")
         assert daemon.client("carol").value("SELECT 1") == "1"
@@ -214,14 +214,14 @@ def test_a_handshake_that_stalls_behind_start_tls(make, how):
 
 
 def test_the_next_server(weir, gates, directory):
-    """Nobody listens at the first one."""
+    """The first LDAP server is down."""
     daemon = weir(server='ldapserver="127.0.0.2 127.0.0.1"')
     daemon.client(password="alice secret").value("SELECT 1")
     assert told(daemon, password="wrong") == FAILED
 
 
 def test_what_a_server_says_holds(weir, gates, directory):
-    """A password that is wrong there is not shown to the next one."""
+    """A password that the first server refuses is not sent to the next one."""
     other = gates(1, host="127.0.0.2")
     directory_gate = gates(directory.port)
     directory_gate.open()
@@ -278,9 +278,9 @@ def test_a_dead_server_costs_the_login_time_at_most(weir, gates, directory):
     daemon = weir(port=gate.port, client_login_timeout=1)
     waiting = [ask(daemon) for _ in range(12)]
     for wire in waiting:
-        refused = wire.read_refusal().text  # whichever comes first: both have the same limit
+        refused = wire.read_refusal().text  # either may be first: both have the same limit
         assert refused in ("client_login_timeout", "LDAP authentication failed")
-    # and then its threads are free for others
+    # then its threads are free for others
     daemon.configure(auth_ldap_options=f"ldapserver=127.0.0.1 ldapport={directory.port} {SIMPLE}",
                      client_login_timeout=30)
     daemon.signal(1)
@@ -305,7 +305,7 @@ def test_a_reload_meanwhile(weir, gates, directory):
     daemon.configure(auth_ldap_options=f"ldapserver=127.0.0.1 ldapport={directory.port} {SEARCH}")
     daemon.signal(1)
     daemon.wait_log("got SIGHUP")
-    daemon.client(password="alice secret")  # by what counts now
+    daemon.client(password="alice secret")  # with the current settings
     gate.open()
     refused = wire.read_refusal()
     assert (refused.sqlstate, refused.text) == (
@@ -334,7 +334,7 @@ def test_rules(make, directory):
 
 
 def test_a_learned_password_outlives_a_reload(weir):
-    """Whoever is in gets new servers after a RELOAD too."""
+    """Connected clients can still get new servers after a RELOAD."""
     daemon = weir(pool_mode="transaction", server_lifetime=0)
     client = daemon.client("scram_user", password="scram secret")
     assert client.value("SELECT 1") == "1"

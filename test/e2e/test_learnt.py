@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""What a client has shown of itself is for servers of its own user on its own database.
+"""Credentials shown by a client are used only for servers of its own user and database.
 
-Two entries may lead to two clusters of two owners, and a user of one name may be another there.
+Two entries may refer to clusters of different owners, in which the same user name means different
+users.
 """
 
 import pytest
@@ -15,7 +16,8 @@ WORDS = {"one": "word of one", "two": "word of two"}
 
 
 class Cluster:
-    """A scripted PostgreSQL: it knows bob's secret, and keeps what it is shown of him."""
+    """A scripted PostgreSQL: it has bob's secret, and records the credentials it receives for him.
+    """
 
     def __init__(self, far, secret, asks_scram=False):
         self.far, self.secret, self.asks_scram = far, secret, asks_scram
@@ -44,7 +46,7 @@ class Cluster:
 
 @pytest.fixture
 def two(make_pgweir, fake_server):
-    """Two clusters with a bob each, known by auth_query."""
+    """Two clusters, each with a user bob, found by auth_query."""
 
     def start(secrets, asks_scram=False, **settings):
         clusters = {name: Cluster(fake_server(), secret, asks_scram)
@@ -60,14 +62,14 @@ def two(make_pgweir, fake_server):
 
 
 def new_server(weir, client, database):
-    """The client's next query needs a login to PostgreSQL."""
+    """Makes the client's next query need a login to PostgreSQL."""
     weir.admin(f"RECONNECT {database}")
     weir.wait_pool(database, "bob", sv_idle=0)
     assert client.value("SELECT 1") == "1"
 
 
 def test_a_namesake_elsewhere_breaks_nothing(two):
-    """Whoever logged in last, each cluster is shown the password of its own bob."""
+    """Each cluster gets the password of its own bob, independent of which client logged in last."""
     weir, clusters = two(WORDS, auth_type="scram-sha-256")
     clients = {name: weir.client("bob", name, password=word) for name, word in WORDS.items()}
     for name in (*WORDS, *WORDS):
@@ -77,7 +79,7 @@ def test_a_namesake_elsewhere_breaks_nothing(two):
 
 @pytest.mark.parametrize("auth_type", ("plain", "scram-sha-256"))
 def test_no_cluster_is_sent_a_password_of_another(two, auth_type):
-    """With SCRAM secrets and auth_type plain the password is what the client has sent."""
+    """With SCRAM secrets and auth_type plain, the password is the one sent by the client."""
     secrets = {name: scram_secret(word) if auth_type == "plain" else word
                for name, word in WORDS.items()}
     weir, clusters = two(secrets, auth_type=auth_type)
@@ -88,12 +90,12 @@ def test_no_cluster_is_sent_a_password_of_another(two, auth_type):
 
 
 def test_no_cluster_can_use_the_keys_of_another(two):
-    """SCRAM keys are enough to log in as bob; a server of the second could pass them on."""
+    """SCRAM keys are sufficient to log in as bob; the second cluster could misuse them."""
     secrets = {name: scram_secret(word, salt=name.encode() * 5) for name, word in WORDS.items()}
     weir, clusters = two(secrets, asks_scram=True, auth_type="scram-sha-256")
     two_s = weir.client("bob", "two", password=WORDS["two"])
     weir.client("bob", "one", password=WORDS["one"])
-    # It sends the challenge of the first one's PostgreSQL, to use the answer there.
+    # It sends the challenge of the first cluster, to use the response there.
     clusters["two"].secret = secrets["one"]
     weir.admin("RECONNECT two")
     weir.wait_pool("two", "bob", sv_idle=0)
@@ -105,7 +107,7 @@ def test_no_cluster_can_use_the_keys_of_another(two):
 
 
 def test_a_forced_user_has_what_is_configured_for_it(two, fake_server):
-    """user=bob in an entry is not the bob who has logged in elsewhere."""
+    """user=bob in an entry is not the bob of another login."""
     third = fake_server()
     asked = []
 
@@ -145,7 +147,7 @@ def test_it_is_kept_apart_across_a_take_over(two):
 
 
 def test_another_secret_in_the_file_ends_what_was_shown(pgweir, postgres):
-    """Keys that were shown for the old secret enter no server; the new ones do."""
+    """Keys for the old secret are not used for server logins; the new ones are."""
     files = {"old": dict(FILE, scram_user=postgres.secret("scram_user")),
              "new": dict(FILE, scram_user=scram_secret("another"))}
     weir = pgweir(auth_type="scram-sha-256", userlist=files["old"], pool_mode="transaction",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""libpq 18 and later, which may be told what protocol to speak, and psycopg upon it.
+"""libpq 18 and later, with selectable protocol versions, and psycopg with it.
 
-Debian's is older; `test/run versions` brings one along and runs this with each PostgreSQL. What a
-client gets depends on pgweir alone, and not on the PostgreSQL behind it.
+Debian's libpq is older; `test/run versions` provides one and runs this with each PostgreSQL
+version. The protocol version for a client depends on pgweir only, not on its PostgreSQL.
 """
 
 import threading
@@ -12,7 +12,7 @@ import pytest
 
 from .kit.wait import wait_until
 
-ANSWERS = (  # min, max, what is spoken then; in libpq's own form, 30002 for 3.2
+ANSWERS = (  # min, max, resulting version; in libpq's form, 30002 for 3.2
     ("3.0", "3.0", 30000),
     ("3.0", "3.2", 30002),
     ("3.2", "3.2", 30002),
@@ -77,7 +77,7 @@ def test_libpq_cancels(pgweir, postgres, mode, low, high, spoken, how):
 
 
 def test_without_a_wish(pgweir):
-    """Its defaults, whatever they will be: newer ones ask for more than there is."""
+    """The defaults of libpq; newer versions may request a newer protocol."""
     weir = pgweir()
     connection = weir.connect()
     assert connection.info.full_protocol_version in (30000, 30002)
@@ -85,7 +85,7 @@ def test_without_a_wish(pgweir):
 
 
 def test_through_two_daemons(pgweir):
-    """The first one is to the second what a server is."""
+    """The first daemon is the server of the second one."""
     behind = pgweir(pool_mode="transaction")
     front = pgweir(databases={"app": f"host=127.0.0.1 port={behind.port}"})
     connection = front.connect(min_protocol_version="3.2", max_protocol_version="3.2")

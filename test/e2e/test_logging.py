@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The log: JSON, what comes too often, slow statements, and a reason for every ending."""
+"""The log: JSON, rate limits, slow statements, and a reason for every disconnect."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from .kit.wire import bind, execute, message, parse, query, refusal, startup, sy
 
 
 def objects(weir):
-    """All whole lines of the log that are JSON."""
+    """All complete JSON lines of the log."""
     lines = [line for line in weir.log.split("\n")[:-1] if line.startswith("{")]
     return [json.loads(line) for line in lines]
 
@@ -40,7 +40,7 @@ def test_a_line_is_an_object(pgweir):
     wait_object(weir, "new connection to server", peer="server", database="app", user="alice")
     up = wait_object(weir, "process up")
     assert "peer" not in up and "address" not in up
-    # before the configuration was read there was no other format than text
+    # text is the only format until the configuration has been read
     assert all(line.startswith("{") for line in weir.log.splitlines())
 
 
@@ -104,7 +104,7 @@ def test_a_slow_statement_has_its_facts(pgweir):
     assert found["duration_ms"] > 0 <= found["wait_ms"] and "sqlstate" not in found
 
 
-# -- what comes too often -------------------------------------------------------------------------
+# -- rate limits ----------------------------------------------------------------------------------
 
 
 def test_what_comes_too_often_is_counted(pgweir):
@@ -191,7 +191,7 @@ def test_a_long_text_is_cut(pgweir):
     assert len(told) == 1000
 
 
-# -- every ending has a reason --------------------------------------------------------------------
+# -- every disconnect has a reason ----------------------------------------------------------------
 
 
 def test_who_is_there_at_the_end_is_told_of_too(pgweir):
@@ -224,13 +224,13 @@ def test_as_many_endings_as_beginnings(pgweir):
     came = re.findall(r"(C-0x\w+): \S+ login attempt", weir.log)
     ended = re.findall(r"(C-0x\w+): \S+ closing because: ", weir.log)
     assert sorted(came) == sorted(ended)
-    # one that was still being connected has an end, and had no beginning yet
+    # a server that was still connecting has a closing line, but no opening line
     assert (set(re.findall(r"(S-0x\w+): \S+ new connection", weir.log)) <=
             set(re.findall(r"(S-0x\w+): \S+ closing because: ", weir.log)))
 
 
 def test_who_leaves_before_proving_anything_is_no_error(pgweir):
-    """As pg_isready does, and psql before it asks for the password."""
+    """As pg_isready does, and psql before it prompts for the password."""
     weir = pgweir(auth_type="scram-sha-256")
     for user in ("alice", "nobody_knows"):
         with weir.wire() as probe:
@@ -247,7 +247,7 @@ def test_who_leaves_before_proving_anything_is_no_error(pgweir):
     for user in ("alice", "nobody_knows", "polite"):
         lines = [line for line in weir.log.splitlines() if f"/{user}@" in line]
         assert len(lines) == 1 and "login attempt: " in lines[0]
-    # Who has tried is told of as ever.
+    # A failed attempt is still logged.
     assert refusal(weir.address, "nobody_knows", password="guess").sqlstate == "28P01"
     assert "no such user: nobody_knows" in weir.log and "closing because:" in weir.log
 
@@ -263,8 +263,8 @@ def test_probes_of_the_command_line_are_no_errors(pgweir):
 
 def test_a_kill_loses_no_line(make_pgweir):
     """
-    What a client was told is in the log by then: also if nothing else is done afterwards.
-    A writer that is late loses most of these, so a few are enough.
+    An error sent to a client is already in the log, even if the daemon is killed right after it.
+    A delayed writer would lose most of these lines, so a few attempts are sufficient.
     """
     weir = make_pgweir(postgres=None, databases={"app": "host=127.0.0.1 port=1"})
     said = []

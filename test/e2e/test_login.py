@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Who gets in: startup packets, methods, secrets."""
+"""Logins: startup packets, methods, secrets."""
 
 import struct
 
@@ -25,7 +25,7 @@ def users(secret):
 
 # -- methods and secrets --------------------------------------------------------------------------
 
-# What is asked for (the authentication codes), or None: it cannot work.
+# The requested method (authentication codes), or None: it cannot work.
 WORKS = {
     ("trust", "plain"): [0],
     ("trust", "md5"): [0],
@@ -106,7 +106,7 @@ def test_an_empty_secret_lets_nobody_in(pgweir, method):
 
 @pytest.mark.parametrize("method", ("plain", "md5", "scram-sha-256"))
 def test_the_secret_itself_is_no_password(pgweir, method):
-    """Who has read a hash in the userlist does not get in with it."""
+    """A hash from the user list does not work as a password."""
     for kind in ("md5", "scram"):
         if WORKS[method, kind]:
             weir = pgweir(auth_type=method, userlist=users(SECRETS[kind]))
@@ -123,7 +123,7 @@ def test_unknown_users_see_the_same_as_known_ones(pgweir, method):
 
 
 def test_the_salt_of_an_unknown_user_does_not_change(pgweir):
-    """Otherwise two attempts would tell which users exist."""
+    """Otherwise two attempts would reveal which users exist."""
     weir = pgweir(auth_type="scram-sha-256", userlist=users(SECRETS["scram"]))
 
     def first_answer(user):
@@ -194,7 +194,7 @@ def test_odd_passwords(pgweir, method, password):
     ("ﬁne", "fine"),
 ))
 def test_passwords_are_prepared_for_scram(pgweir, stored, typed):
-    """SASLprep on our side; the scripted client sends what the prepared password gives."""
+    """pgweir applies SASLprep; the scripted client uses the prepared password."""
     weir = pgweir(auth_type="scram-sha-256", userlist=users(stored))
     weir.client(password=typed)
 
@@ -212,7 +212,7 @@ def test_odd_user_names(pgweir, postgres):
         postgres.query('DROP ROLE "od""d näme"')
 
 
-# -- SCRAM, bent ----------------------------------------------------------------------------------
+# -- malformed SCRAM ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def test_encryption_is_declined(weir, asks):
     (GSSENC_REQUEST, "received unencrypted data after GSSAPI encryption request"),
 ))
 def test_bytes_behind_an_encryption_request(weir, code, text):
-    """A man in the middle may have put them there."""
+    """A man in the middle may have inserted them."""
     wire = weir.wire()
     wire.send(special(code) + startup(user="alice", database="app"))
     assert wire.take(1) in (b"N", b"E")
@@ -431,7 +431,7 @@ def test_negotiation_comes_once_and_before_authentication(pgweir):
     assert wire.value("SELECT 1") == "1"
 
 
-# -- databases and limits at the door -------------------------------------------------------------
+# -- databases and limits at login ----------------------------------------------------------------
 
 
 def test_unknown_database_is_told_after_the_password_only(pgweir):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""What an exporter does: it logs in as a stats user, as lib/pq does, and asks for its tables.
+"""A metrics exporter: it logs in as a stats user, like lib/pq, and queries its tables.
 
-doc/monitoring.md tells how to connect one; the columns here are those that the exporter of the
-Prometheus community reads, by name.
+doc/monitoring.md describes how to connect one; the columns here are those that the exporter of the
+Prometheus community reads by name.
 """
 
 import math
@@ -12,7 +12,7 @@ import pytest
 from .kit.daemon import USERS
 from .kit.wire import Wire
 
-# What lib/pq puts into the startup packet, whatever the application says.
+# Parameters that lib/pq always puts into the startup packet.
 LIBPQ_GO = {"client_encoding": "UTF8", "datestyle": "ISO, MDY", "extra_float_digits": "2"}
 
 NUMBERS = {
@@ -43,7 +43,7 @@ def weir(pgweir):
 
 @pytest.fixture
 def scrape(weir):
-    """Begins as each scrape does: a connection of its own, and a first query."""
+    """Starts like each scrape: a new connection, and a first query."""
     made = []
 
     def begin(unix=False):
@@ -71,7 +71,7 @@ def test_a_table_becomes_metrics(scrape, table, unix):
     for name in NUMBERS[table].split():
         assert types[name] in (NUMERIC, *INTEGERS)
         assert not any(math.isinf(number(row[name])) or number(row[name]) < 0 for row in rows)
-    # A label is made of a text or an int; of a numeric it would become "<invalid>".
+    # A label must be a text or an int; a numeric would become "<invalid>".
     assert all(types[name] in (TEXT, *INTEGERS) for name in LABELS[table].split())
     labels = [tuple(row[name] for name in LABELS[table].split()) for row in rows]
     assert len(set(labels)) == len(labels)

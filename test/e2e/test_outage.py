@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""A database that is down: who waits for it, for how long, and what is said of it."""
+"""A database that is down: which clients wait, how long, and which errors they get."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ DOWN = r"retry after failure: connect failed: Connection refused; next try in \d
 
 
 def down(more=""):
-    """An entry at whose port nobody listens."""
+    """An entry with a port on which nothing listens."""
     return f"host=127.0.0.1 port={free_port()} {more}"
 
 
@@ -129,7 +129,7 @@ def test_nobody_waits_for_a_database_that_is_down(pgweir, settings):
 
 
 def test_a_users_own_word_counts_for_that_user(pgweir):
-    """Two users in one pool: only one of them is in a hurry."""
+    """Two users in one pool: fail_fast is set for only one of them."""
     weir = pgweir(databases={"app": down("user=carol")}, server_login_retry=LONG, fail_fast=1,
                   users={"bob": "fail_fast=0 query_wait_timeout=1"})
     patient = weir.wire().startup("bob")
@@ -146,18 +146,18 @@ def test_clients_that_are_in_are_turned_away_too(pgweir, private_postgres):
     assert first.value("SELECT 1") == "1"
     server.stop(signal.SIGQUIT)
     weir.wait_pool(sv_idle=0, sv_active=0)
-    first.send(query("SELECT 1"))  # its attempt is the first one that fails
+    first.send(query("SELECT 1"))  # its attempt is the first to fail
     turned_away(first.read_refusal())
     second.send(query("SELECT 1"))
     turned_away(second.read_refusal())
     server.start()
-    # No client asks meanwhile: the attempts are the pool's own.
+    # No client sends anything: the pool makes the attempts by itself.
     weir.wait_pool(sv_idle=1)
     assert third.value("SELECT 1") == "1"
 
 
 def test_a_server_that_lives_is_waited_for(pgweir, fake_server):
-    """Logins fail, but what is there still comes home."""
+    """Logins fail, but existing servers return to the pool."""
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, pool_mode="transaction", fail_fast=1,
                   server_login_retry=LONG)
@@ -176,7 +176,7 @@ def test_a_server_that_lives_is_waited_for(pgweir, fake_server):
     assert clients[0].read_result().rows == [["1"]]
     server.expect("Q")
     weir.wait_pool(cl_waiting=1)
-    server.close()  # the last one that lived: nobody is left to wait for
+    server.close()  # the last connected server: there is none left to wait for
     assert clients[1].read_refusal().sqlstate == "08006"
     turned_away(clients[2].read_refusal())
 
@@ -195,7 +195,7 @@ def test_another_host_is_not_given_up(pgweir, fake_server):
 
 
 def test_a_pause_is_waited_for(pgweir):
-    """An administrator has stopped the work, and will say when it goes on."""
+    """An administrator has paused the work, and will resume it."""
     weir = pgweir(databases={"app": down()}, server_login_retry=LONG, fail_fast=1)
     turned_away(refusal(weir.address))
     weir.admin("PAUSE app")
@@ -256,12 +256,12 @@ def test_it_comes_back_without_anybody_waiting(pgweir, fake_server):
                   fail_fast=1)
     turned_away(refusal(weir.address))
     far = fake_server(port=port)
-    far.accept().login()  # nobody is there who could have asked for it
+    far.accept().login()  # no client could have caused it
     assert weir.client().parameters["server_version"] == "15.0"
 
 
 def test_the_attempts_are_no_more_than_without_it(pgweir, fake_server):
-    """However many are turned away: one attempt for each server_login_retry."""
+    """One attempt per server_login_retry, for any number of refused clients."""
     weir = pgweir(databases={"app": down()}, server_login_retry=LONG, fail_fast=1)
     for _ in range(30):
         turned_away(refusal(weir.address))
@@ -278,7 +278,7 @@ def lines(weir, pattern):
 
 
 def tried(weir, times):
-    """So many attempts to connect have failed."""
+    """Waits until this many attempts to connect have failed."""
     wait_until(lambda: errors(weir, "server could not be reached") >= times)
 
 
@@ -306,7 +306,7 @@ def test_how_many_wait_is_said_of_all_users(pgweir, fake_server):
     weir.wait_pool(user="bob", cl_waiting=2)
     far.accept().close()
     far.accept().close()
-    for _ in range(2):  # once more, in an older protocol
+    for _ in range(2):  # once more, with the older protocol
         far.accept().close()
     weir.wait_log("app: PostgreSQL at .* cannot be reached: server closed the connection during "
                   "login; 3 clients wait$")
@@ -334,7 +334,7 @@ def test_a_host_that_comes_and_goes_has_few_lines(pgweir, fake_server):
 
 
 def test_one_of_two_hosts_has_its_line(pgweir, fake_server):
-    """Nobody waits for it, and nobody else would say so."""
+    """No client waits for it, so no other log line would report it."""
     good = fake_server("127.0.0.2").serve(lambda server: server.login().answer_queries())
     weir = pgweir(databases={"app": f"host=127.0.0.9,127.0.0.2 port={good.port}"},
                   server_login_retry=LONG, **QUIET)
@@ -405,7 +405,7 @@ def test_a_request_to_connect_without_an_answer(pgweir, deaf_port):
 
 
 def test_a_login_without_an_answer(pgweir, fake_server):
-    """Connected, and then silence: another line than the one before."""
+    """Connected, but no response: a different log line."""
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, server_login_retry=LONG,
                   server_connect_timeout=SHORT, query_wait_timeout=1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""What is written in one turn of the loop goes out at its end, by io_uring or one by one.
+"""Data written in one turn of the loop is sent at its end, by io_uring or one call each.
 
-A stopped pgweir finds everything that came meanwhile in one turn.
+A stopped pgweir reads everything that arrived during the stop in one turn.
 """
 import pytest
 
@@ -17,7 +17,7 @@ def weir(pgweir, request):
 
 
 def make_clients(weir):
-    """Each has a server's attention once, so that there is one for each."""
+    """Each client uses a server once, so that there is one server per client."""
     clients = [weir.client() for _ in range(CLIENTS)]
     for client in clients:
         client.query("BEGIN")
@@ -27,7 +27,7 @@ def make_clients(weir):
 
 
 def ask_together(weir, clients):
-    """In one turn, so that there is something to put together."""
+    """Sends in one turn, so that there are writes to combine."""
     with weir.one_turn():
         for client in clients:
             client.send(query("SELECT 1"))
@@ -36,7 +36,7 @@ def ask_together(weir, clients):
 
 
 def is_refused(weir):
-    """The system has no io_uring for us."""
+    """Whether the system provides no io_uring."""
     return "io_uring is not there" in weir.log
 
 
@@ -58,7 +58,8 @@ def test_the_ring_is_used_where_it_is_wanted_and_there(weir):
 
 
 def test_the_last_words_of_a_server_that_goes_in_that_turn(weir, postgres):
-    """The statement meets a dead connection; who waits beside it notices nothing."""
+    """The statement is sent to a closed connection; clients that wait beside it are not affected.
+    """
     clients = make_clients(weir)
     victim = clients[0]
     victim.query("BEGIN")
@@ -73,7 +74,7 @@ def test_the_last_words_of_a_server_that_goes_in_that_turn(weir, postgres):
 
 
 def test_clients_that_go_before_their_answer_does(weir):
-    """Half of them reset their connections; the others are served, then and later."""
+    """Half of them reset their connections; the others are served, now and later."""
     clients = make_clients(weir)
     with weir.one_turn():
         for client in clients:
@@ -88,7 +89,7 @@ def test_clients_that_go_before_their_answer_does(weir):
 
 
 def test_a_client_that_does_not_read_holds_up_nobody(weir):
-    """Its answers are short ones, and so many that its socket is full."""
+    """It gets many short responses, until its socket is full."""
     slow, other = weir.client(), weir.client()
     count = 20000
     slow.send(query("SELECT 1;" * count))

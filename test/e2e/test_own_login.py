@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""Whose login has failed: a client is told when it was not its own.
+"""A failed login of pgweir at PostgreSQL: the client learns that it was not its own login.
 
-PostgreSQL's "password authentication failed" of pgweir's own login is word for word what a client
-with a wrong password would be told.
+PostgreSQL's "password authentication failed" for pgweir's own login has the same text as the error
+for a client with a wrong password.
 """
 
 import pytest
@@ -16,7 +16,7 @@ ASKED = "; PostgreSQL asks for SCRAM-SHA-256"
 
 
 def told(daemon, user, secret, **kw):
-    """What a client of this user hears whose server cannot be entered: the text, and DETAIL."""
+    """The error of a client of this user if pgweir's server login fails: the text, and DETAIL."""
     users = {"admin": "admin secret", user: secret}
     weir = daemon(userlist=users, **kw)
     refused = refusal(weir.address, user, password=kw.pop("password", "scram secret"))
@@ -54,7 +54,7 @@ def test_a_wrong_password_of_the_entry(pgweir, postgres):
 @pytest.mark.parametrize("other, what", (
     (dict(salt=b"another salt...."), "salt"), (dict(iterations=4097), "iteration count")))
 def test_a_scram_secret_that_is_not_postgresqls(pgweir, postgres, other, what):
-    """The same password; PostgreSQL's first message shows it."""
+    """The same password with another salt; PostgreSQL's first message reveals it."""
     import base64
     salt = base64.b64decode(postgres.secret("scram_user").split("$")[1].partition(":")[2])
     secret = scram_secret("scram secret", **dict(dict(salt=salt), **other))
@@ -65,7 +65,7 @@ def test_a_scram_secret_that_is_not_postgresqls(pgweir, postgres, other, what):
 
 
 def test_a_scram_secret_of_another_password(pgweir, postgres):
-    """Salt and count fit: PostgreSQL's words are all that is known."""
+    """Salt and iterations are equal: only PostgreSQL's error is known."""
     import base64
     salt = base64.b64decode(postgres.secret("scram_user").split("$")[1].partition(":")[2])
     weir = pgweir(auth_type="scram-sha-256",
@@ -145,7 +145,7 @@ def test_a_clients_own_mistake_has_no_detail(pgweir):
 
 
 def test_it_is_known_across_a_take_over(pgweir, postgres):
-    """What the keys are of goes along with them."""
+    """The source of the keys is handed over with them."""
     secret = postgres.secret("scram_user")
     weir = pgweir(auth_type="scram-sha-256", pool_mode="transaction", server_login_retry="0.1",
                   userlist={"admin": "admin secret", "scram_user": secret})

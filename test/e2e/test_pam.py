@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""auth_type = pam and the HBA method pam: modules judge the password.
+"""auth_type = pam and the HBA method pam: PAM modules check the password.
 
-The service is a file in the daemon's own folder, which pgweir is told by its path; nothing in
-/etc/pam.d is touched. Its modules are pam_exec, with a script that knows the passwords, and
-pam_permit.
+The service is a file in the daemon's directory, configured by its path; /etc/pam.d is not changed.
+Its modules are pam_exec, with a script that has the passwords, and pam_permit.
 """
 
 import glob
@@ -17,7 +16,7 @@ from .kit.wire import cstr, message
 
 FAILED = ("28000", "PAM authentication failed")
 
-# Reads what pam_exec gives it: the password, with a zero byte behind it.
+# Reads the input from pam_exec: the password, followed by a zero byte.
 SCRIPT = """#!/bin/sh
 password=$(tr -d '\\000')
 echo "$PAM_TYPE $PAM_SERVICE $PAM_USER $PAM_RHOST" >>{dir}/asked
@@ -158,7 +157,7 @@ def test_the_login_time_counts(make):
     weir.account.own(f"{weir.dir}/gate", 0o600)
     weir.start()
     assert ask(weir, "slow", "slow secret").read_refusal().text == "client_login_timeout"
-    # three threads are left, and the daemon ends although one still waits
+    # three threads remain, and the daemon ends although one still waits
     weir.client("alice", password="alice secret").value("SELECT 1")
     weir.signal(3)
     assert weir.wait_exit() == 0

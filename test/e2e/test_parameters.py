@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Session parameters follow their client from server to server, and leave with it."""
+"""Session parameters follow their client from server to server, and are not left behind."""
 
 import pytest
 
@@ -11,7 +11,7 @@ PID = "SELECT pg_backend_pid()"
 
 @pytest.fixture
 def one(pgweir):
-    """Transaction mode with a single server, so that everybody gets everybody's."""
+    """Transaction mode with a single server, which all clients share."""
     def start(**settings):
         return pgweir(pool_mode="transaction", default_pool_size=1, **settings)
     return start
@@ -57,7 +57,7 @@ def test_tracked_after_set(one, name):
 
 
 def test_read_only_is_nobody_elses(one):
-    """One client's default must not make another's writes fail."""
+    """One client's default must not make another client's writes fail."""
     weir = one(databases={"app": "user=postgres"})
     reader, writer = weir.client(), weir.client()
     for _ in range(2):
@@ -78,7 +78,7 @@ def test_session_authorization_is_nobody_elses(pgweir):
     for _ in range(2):
         assert mighty.value(who) == "bob bob"
         assert other.value(who) == plain
-    # What only a superuser may set is set all the same.
+    # Parameters that only a superuser may set are set nevertheless.
     tuned = weir.client(log_min_duration_statement="77s", session_authorization="bob")
     for _ in range(2):
         assert tuned.value("SHOW log_min_duration_statement") == "77s"
@@ -141,7 +141,7 @@ def test_long_values_are_carried(one):
         assert other.value("SHOW search_path") == '"$user", public'
 
 
-# What is not told by PostgreSQL (no ParameterStatus) belongs to the client as well.
+# Parameters that PostgreSQL does not report (no ParameterStatus) also belong to the client.
 UNTOLD = {
     "search_path": "app_schema, public",
     "work_mem": "7MB",
@@ -218,7 +218,7 @@ def test_pgoptions_of_libpq(one):
     ("shared_buffers", "1GB"),
 ))
 def test_what_postgresql_does_not_accept(one, name, value):
-    """The client is told, with PostgreSQL's own words, and nobody else suffers."""
+    """The client gets PostgreSQL's own error, and no other client is affected."""
     weir = one()
     other = weir.client()
     assert other.value("SELECT 1") == "1"
@@ -270,7 +270,7 @@ def test_a_followed_name_can_be_ignored(one):
     client = weir.client(options="-c TimeZone=Asia/Tokyo -c work_mem=3MB")
     assert client.value("SHOW TimeZone") != "Asia/Tokyo"
     assert client.value("SHOW work_mem") == "3MB"
-    client.query("SET TimeZone = 'Asia/Tokyo'")  # it is followed all the same
+    client.query("SET TimeZone = 'Asia/Tokyo'")  # it is tracked nevertheless
     weir.client().value("SELECT 1")
     assert client.value("SHOW TimeZone") == "Asia/Tokyo"
 
@@ -295,7 +295,7 @@ def test_application_name_add_host(one):
 
 
 def test_extra_parameters(one):
-    """Names that are followed anyway do no harm there."""
+    """Names that are tracked anyway are accepted there."""
     weir = one(track_extra_parameters="IntervalStyle, search_path, default_transaction_read_only")
     client, plain = weir.client(), weir.client()
     assert len(plain.told) == len(set(plain.told)) and "IntervalStyle" in plain.told
@@ -426,7 +426,7 @@ def test_a_server_that_takes_no_parameters_any_more_goes(far_weir):
     weir.wait_log("closing because: invalid server parameter")
 
 
-# -- in front of what the client says --------------------------------------------------------------
+# -- SET in front of the client's messages ---------------------------------------------------------
 
 
 SET_NAME = query("SET \"application_name\"='mine';")
@@ -434,7 +434,9 @@ SET_NAME = query("SET \"application_name\"='mine';")
 
 @pytest.fixture
 def renamed(pgweir, fake_server):
-    """A client whose application_name the server has not, and that server, which is the test's own."""
+    """A client whose application_name differs from the server's, and that server, which is
+    scripted.
+    """
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, pool_mode="transaction")
     client = weir.wire().startup(application_name="mine")
@@ -471,7 +473,8 @@ def test_a_name_goes_before_an_extended_query(renamed):
 
 
 def test_a_name_that_cannot_be_set_harms_nobody(renamed):
-    """A cancel request may hit just that moment. The query runs, the server is then let go."""
+    """A cancel request may arrive at just that moment. The query runs, then the server is closed.
+    """
     weir, client, server = renamed
     client.send(query("SELECT 1"))
     server.expect("Q")
@@ -517,7 +520,7 @@ def test_a_name_that_is_not_ascii(one, postgres, kind, in_options):
         assert other.value("SHOW application_name") == "other"
         assert client.value("SHOW application_name") == clean
         assert (client.value(PID), other.value(PID)) == (pid, pid)
-    # What it sets later goes to PostgreSQL as it is, and comes back in PostgreSQL's spelling.
+    # Later values are sent to PostgreSQL unchanged, and reported back in PostgreSQL's spelling.
     client.query(b"SET application_name = 'x\xc3\xa9'" if encoding == "UTF8"
                  else b"SET application_name = 'x\xe9'")
     spelt = client.value("SHOW application_name")
@@ -527,14 +530,14 @@ def test_a_name_that_is_not_ascii(one, postgres, kind, in_options):
     assert client.value(PID) == pid
 
 
-# -- what this pooler is ---------------------------------------------------------------------------
+# -- parameters that identify this pooler ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ("session", "transaction", "statement"))
 def test_a_login_says_what_the_pool_is(pgweir, mode):
     weir = pgweir(pool_mode=mode, max_prepared_statements=77, databases={
         "app": "", "app2": "pool_mode=session"})
-    for _ in range(2):  # the second time by what the pool remembers
+    for _ in range(2):  # the second time from the pool's cache
         client = weir.client()
         assert {name: value for name, value in client.parameters.items() if "bouncer" in name} == {
             "pgbouncer.version": "1.26.1", "pgbouncer.pool_mode": mode,
@@ -557,7 +560,7 @@ def test_a_server_that_is_a_pooler_too(pgweir):
     assert client.parameters["pgbouncer.pool_mode"] == "transaction"
 
 
-# -- more than anybody needs -----------------------------------------------------------------------
+# -- very many parameters --------------------------------------------------------------------------
 
 
 def numbered(count, value="x"):
@@ -636,7 +639,7 @@ def test_a_server_at_rest_that_reports_without_end(far_weir):
 
 
 def test_what_is_reported_at_rest_counts(far_weir):
-    """After a reload of PostgreSQL's files, for instance."""
+    """For example after a reload of PostgreSQL's configuration."""
     far, weir = far_weir
     client = weir.wire().startup()
     server = far.accept().login()
@@ -644,7 +647,7 @@ def test_what_is_reported_at_rest_counts(far_weir):
     for turn in range(3):
         server.send(*(fake.parameter("TimeZone", f"zone{number}") for number in range(150)))
         client.send(query("SELECT 1"))
-        got = server.expect("Q").body  # it is not what the client has
+        got = server.expect("Q").body  # it differs from the client's value
         if b"TimeZone" in got:
             server.send(fake.complete("SET"), fake.parameter("TimeZone", "GMT"), fake.ready())
             server.expect("Q")
@@ -666,7 +669,7 @@ def test_a_server_with_too_many_names_serves_nobody_else(far_weir):
 
 
 def test_many_reports_of_one_query(far_weir):
-    """PostgreSQL before 14 reports each change when it happens, and functions may make many."""
+    """PostgreSQL before 14 reports each change immediately, and functions may make many changes."""
     far, weir = far_weir
     client = weir.wire().startup()
     server = far.accept().login()

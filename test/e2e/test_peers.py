@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Several instances: a cancel request finds its client wherever it comes in."""
+"""Several instances: a cancel request reaches its client through any instance."""
 
 import itertools
 import os
@@ -27,7 +27,7 @@ def ttl_of(key):
 
 
 def key_for(peer_id, ttl=3):
-    """A key of a peer's that no client has."""
+    """A cancel key of a peer that belongs to no client."""
     key = bytearray(os.urandom(8))
     key[0] &= 0x7f
     key[1], key[2] = peer_id & 0xff, peer_id >> 8
@@ -50,7 +50,7 @@ def set_peers(weir, peers, **settings):
 
 @pytest.fixture
 def fleet(make_pgweir):
-    """Starts instances that know each other: ids from 1 on."""
+    """Starts instances that are peers of each other: ids from 1."""
 
     def start(count, way=by_tcp, more="", **settings):
         weirs = [make_pgweir(peer_id=number + 1, **settings) for number in range(count)]
@@ -64,7 +64,7 @@ def fleet(make_pgweir):
 
 
 def hold(address, key):
-    """A cancel request whose connection the caller looks at."""
+    """Sends a cancel request and returns its open connection."""
     wire = Wire(address)
     wire.send(special(CANCEL_REQUEST, key))
     return wire
@@ -88,13 +88,15 @@ _tags = itertools.count(1)
 
 
 def sleep_query():
-    """A statement that can be told from all others, and the word to know it by."""
+    """A unique statement, and the word that identifies it."""
     tag = f"sleeper {os.getpid()}.{next(_tags)}"
     return f"SELECT pg_sleep(30) /* {tag} */", tag
 
 
 def wait_asleep(weir, tag):
-    """A cancel that comes before the statement has begun is lost, as it is without a pooler."""
+    """Waits until the statement runs: a cancel request before its start is lost, as without a
+    pooler.
+    """
     with weir.postgres.connect() as observer:
         wait_until(lambda: observer.execute(
             "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE %s",
@@ -102,7 +104,7 @@ def wait_asleep(weir, tag):
 
 
 def running(weir, **kw):
-    """A scripted client whose statement is being worked on."""
+    """A scripted client whose statement is running."""
     client = weir.client(**kw)
     sql, tag = sleep_query()
     client.send(query(sql))
@@ -116,7 +118,7 @@ def running(weir, **kw):
 @pytest.mark.parametrize("way", (by_tcp, by_unix))
 @pytest.mark.parametrize("door", ("address", "socket_path"), ids=("tcp", "unix"))
 def test_a_cancel_at_the_other_instance(fleet, way, door):
-    """Over TCP or a Unix socket, to a peer over TCP or a Unix socket."""
+    """By TCP or Unix socket, to a peer by TCP or Unix socket."""
     one, two = fleet(2, way)
     for owner, other in ((one, two), (two, one)):
         client = running(owner)
@@ -128,7 +130,7 @@ def test_a_cancel_at_the_other_instance(fleet, way, door):
 
 
 def test_clients_of_protocol_3_2_too(fleet):
-    """Their keys are longer, and say the same in the same places."""
+    """Their keys are longer, with the same fields at the same positions."""
     one, two = fleet(2)
     for owner, other in ((one, two), (two, one)):
         client = running(owner, version=PROTOCOL_3_2)
@@ -169,7 +171,7 @@ def test_only_the_own_query_is_cancelled(fleet):
 
 
 def test_the_clients_connection_stays_until_it_is_done(fleet, fake_server):
-    """The one who asks may believe, when it is closed, that the request has arrived."""
+    """The close of the connection tells the requesting client that the request has arrived."""
     far = fake_server()
     one, two = fleet(2)
     two.reload(databases={"app": far.entry})
@@ -251,7 +253,7 @@ def share_port(make_pgweir, count, **settings):
 
 
 def connect_to_each(weirs):
-    """psycopg connections by TCP until each instance has one: the kernel chooses."""
+    """Opens Opens psycopg connections by TCP until each instance has one: the kernel chooses."""
     found = {}
     for _ in range(200):
         connection = weirs[0].connect()
@@ -285,7 +287,7 @@ def cancel_sleep(weir, connection):
 
 @pytest.mark.parametrize("mode", ("session", "transaction"))
 def test_three_instances_on_one_port(make_pgweir, mode):
-    """However a request comes in and whose it is: the statement is cancelled."""
+    """A request for any client through any instance cancels the statement."""
     weirs = share_port(make_pgweir, 3, pool_mode=mode)
     connections = connect_to_each(weirs)
     ways = set()
@@ -302,7 +304,8 @@ def test_three_instances_on_one_port(make_pgweir, mode):
 
 
 def test_an_instance_that_shuts_down_still_hears_its_peers(make_pgweir):
-    """A rolling restart: its TCP listener has gone, its clients still work and still cancel."""
+    """A rolling restart: its TCP listener is closed, its clients still work and can still cancel.
+    """
     one, two = share_port(make_pgweir, 2, pool_mode="transaction")
     connections = connect_to_each([one, two])
     connections[2].close()
@@ -358,7 +361,7 @@ def test_the_key_that_is_passed_on(fleet, fake_server):
 
 
 def circle(make_pgweir, more="", **settings):
-    """Each believes that the other one is number 3."""
+    """Each is configured with the other one as number 3."""
     one, two = (make_pgweir(peer_id=number, **settings) for number in (1, 2))
     set_peers(one, {3: f"{by_tcp(two)} {more}"})
     set_peers(two, {3: f"{by_tcp(one)} {more}"})
@@ -373,7 +376,7 @@ def test_a_circle_of_peers_ends(make_pgweir):
 
 
 def test_a_circle_that_stands_in_its_own_way_ends(make_pgweir):
-    """The second round waits for the place that the first one holds."""
+    """The second round waits for the slot that the first one occupies."""
     one, _ = circle(make_pgweir, "pool_size=1", cancel_wait_timeout=0.3)
     send_cancel(one.address, key_for(3))
     one.wait_log(r"peer-3@\S+ failed cancel request: cancel_wait_timeout$")
@@ -392,11 +395,11 @@ def test_a_peer_that_is_away(make_pgweir):
 
 
 def test_a_peer_that_never_answers(make_pgweir, fake_server):
-    """Neither the one who asked nor those behind it wait for ever."""
+    """Neither the requesting client nor queued requests wait without limit."""
     far = fake_server()
     weir = make_pgweir(peer_id=1, server_connect_timeout=1, cancel_wait_timeout=0.3)
     set_peers(weir, {2: f"{far.entry} pool_size=1"})
-    weir.start("-v")  # a second complaint within the second is for those who want to know all
+    weir.start("-v")  # a second warning within the same second is logged at debug level only
     with hold(weir.address, key_for(2)) as first:
         far.accept_raw()
         with hold(weir.address, key_for(2)) as second:
@@ -442,7 +445,7 @@ def test_default_pool_size_is_the_peers(make_pgweir, fake_server):
     weir.start()
     wires = [hold(weir.address, key_for(2)) for _ in range(3)]
     wait_peer_pool(weir, 2, cl_active_cancel_req=1, cl_waiting_cancel_req=2)
-    # More room at once when a reload gives it; 0 is no limit.
+    # A reload that raises the limit takes effect at once; 0 is no limit.
     set_peers(weir, {2: f"{far.entry} pool_size=0"})
     weir.reload()
     wait_peer_pool(weir, 2, cl_active_cancel_req=3, cl_waiting_cancel_req=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The extended protocol in all its orders: pipelines, errors in them, Flush, portals, calls."""
+"""The extended protocol: pipelines, errors in pipelines, Flush, portals, function calls."""
 
 import struct
 import threading
@@ -227,7 +227,7 @@ OUT_OF_STEP = {
 
 @pytest.mark.parametrize("asks, says", OUT_OF_STEP.values(), ids=OUT_OF_STEP.keys())
 def test_a_server_out_of_step_is_not_lent_again(pair, asks, says):
-    """Its client may see what it sees; the next client must not."""
+    """Its own client may get wrong messages; the next client must not."""
     weir, client, server = pair
     client.send(asks)
     server.take(len(asks))
@@ -243,7 +243,7 @@ def test_a_server_out_of_step_is_not_lent_again(pair, asks, says):
 
 
 def test_nothing_is_sent_before_its_turn(pair):
-    """A second client's bytes never reach a server that still owes the first one."""
+    """A second client's data is never sent to a server that still owes responses to the first."""
     weir, client, server = pair
     other = weir.client()
     client.send(extended("SELECT 1"))
@@ -289,13 +289,13 @@ def test_asynchronous_messages_anywhere(pair):
     assert client.read_result().rows == [["2"]]
 
 
-# -- more than a server may owe -------------------------------------------------------------------
+# -- the limit of owed responses ------------------------------------------------------------------
 
 LEDGER_MAX = 64 * 1024
 
 
 def held_back(client, server, asks, answers, expected):
-    """The server answers nothing before it was asked so much that no more may be owed."""
+    """The server responds only after the maximum number of responses is owed."""
     client.limit = server.limit = 10
     sender = threading.Thread(target=client.send, args=asks)
     sender.start()
@@ -304,7 +304,7 @@ def held_back(client, server, asks, answers, expected):
         kind = server.read().type
         owed += kind in answers
         kinds += kind
-    assert server.read().type == "H"  # that it may answer is our own doing
+    assert server.read().type == "H"  # pgweir sends the Flush that lets it respond
     server.send(*(answers[kind] for kind in kinds if kind in answers))
     seen = 0
     while seen < expected.count("Z"):
@@ -329,14 +329,15 @@ ANSWERS = {"P": message("1"), "B": message("2"), "D": message("n"), "E": fake.co
     (parse("", name="s") + close("S", "s"), "13", 35000, 0),
 ], ids=("Parse", "Parse, not followed", "Close", "PBDE", "names, not followed"))
 def test_longer_than_what_may_be_owed(scripted, part, types, count, follows):
-    """One Sync for all of it: nothing else would make a server answer, and wake who waits."""
+    """One Sync for all of it: only pgweir's Flush makes the server respond, and wakes the client.
+    """
     _, client, server = scripted(max_prepared_statements=follows)
     held_back(client, server, [part * count, sync()], ANSWERS, types * count + "Z")
 
 
 @pytest.mark.parametrize("count", (LEDGER_MAX, LEDGER_MAX + 5000), ids=("full", "more"))
 def test_full_of_what_is_answered_here(scripted, count):
-    """One message is the server's to answer, behind it nothing but what we answer ourselves."""
+    """One message needs the server; pgweir responds to all others itself."""
     _, client, server = scripted()
     client.limit = server.limit = 10
     part = close("S", "s") + parse("SELECT 1", name="s")
@@ -354,7 +355,7 @@ def test_full_of_what_is_answered_here(scripted, count):
 
 
 def test_psycopg_with_more_than_may_be_owed(pgweir):
-    """Rows of which each is a Parse or Bind, Describe and Execute of its own, and one Sync."""
+    """Each row is a Parse or Bind, Describe and Execute, with one Sync for all."""
     count = LEDGER_MAX // 3 + 500
     connection = pgweir(pool_mode="transaction").connect()
     with connection.cursor() as cursor:

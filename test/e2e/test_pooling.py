@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Lending: sizes, limits, the waiting line, and how servers age."""
+"""Pooling: sizes, limits, the wait queue, and the age of servers."""
 
 import pytest
 
@@ -19,7 +19,8 @@ def busy(weir, user="alice", database="app"):
 
 
 def queue_up(weir, clients, sql="SELECT 'served'", **pool):
-    """Lets the clients ask one after the other, so that their order in the line is known."""
+    """Lets the clients send queries one after the other, so that their order in the queue is known.
+    """
     start = weir.pool(**pool)["cl_waiting"]
     for place, client in enumerate(clients, start + 1):
         client.send(query(sql))
@@ -86,7 +87,7 @@ def test_a_forced_user_has_one_pool_for_all(pgweir):
 
 @pytest.mark.parametrize("where", ("global", "database", "user"))
 def test_pool_mode_of_an_entry(pgweir, where):
-    """Two clients share the one server exactly where the mode is transaction."""
+    """Two clients share the one server only if the mode is transaction."""
     settings = {"global": {"pool_mode": "transaction"},
                 "database": {"databases": {"app": "pool_mode=transaction"}},
                 "user": {"databases": {"app": "pool_mode=session"},
@@ -150,7 +151,7 @@ def test_no_reserve_without_a_reserve_timeout(pgweir):
     holder.query("COMMIT")
 
 
-# -- the waiting line -----------------------------------------------------------------------------
+# -- the wait queue -------------------------------------------------------------------------------
 
 
 def test_first_come_first_served(pgweir):
@@ -165,7 +166,7 @@ def test_first_come_first_served(pgweir):
 
 
 def test_a_returning_client_stands_at_the_end(pgweir):
-    """A client that asks without pause must not starve the others."""
+    """A client that sends queries without pause must not starve the others."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     holder, waiter = busy(weir), weir.client()
     queue_up(weir, [waiter])
@@ -232,7 +233,7 @@ def test_max_db_connections(pgweir, postgres, where):
     weir.wait_pool("app", "carol", cl_waiting=1)
     assert len(postgres.backends(dbname="app")) == 2
     busy(weir, "alice", "app2")
-    # An idle server of another pool makes room.
+    # An idle server of another pool is closed to make room.
     first.query("COMMIT")
     waiter.finish_login("carol")
     assert waiter.value("SELECT current_user") == "carol"
@@ -270,7 +271,7 @@ def test_max_client_conn(pgweir):
     refused = refusal(weir.address)
     assert (refused.sqlstate, refused.text) == \
         ("53300", "no more connections allowed (max_client_conn)")
-    # The console lets its users in nevertheless.
+    # Console users can log in nevertheless.
     weir.console().close()
     for client in clients:
         client.close()
@@ -286,7 +287,7 @@ def limit_of(weir, name, **wanted):
 def test_consoles_take_no_place(pgweir):
     weir = pgweir(max_client_conn=2)
     consoles = [weir.console(user) for user in ("admin", "stats", "admin")]
-    silent = [weir.wire() for _ in range(3)]  # nobody knows yet what they want
+    silent = [weir.wire() for _ in range(3)]  # their database is not known yet
     weir.client(), weir.client()
     assert limit_of(weir, "max_client_conn") == (2, 2, 0)
     assert refusal(weir.address).text == "no more connections allowed (max_client_conn)"
@@ -385,11 +386,11 @@ def test_users_client_limit_counts_only_who_is_there(pgweir):
         weir.wait_pool(cl_active=0)
 
 
-# -- which server, and how it ages ----------------------------------------------------------------
+# -- choice and age of servers --------------------------------------------------------------------
 
 
 def warm(weir, count):
-    """So many idle servers; returns the backend ids in the order of their return."""
+    """Opens idle servers; returns the backend ids in the order in which they became idle."""
     holders = [busy(weir) for _ in range(count)]
     pids = [holder.value(PID) for holder in holders]
     for returned, holder in enumerate(holders, 1):
@@ -580,7 +581,7 @@ def test_no_reset_without_a_reset_query(scripted):
     serve(server, weir.client())
 
 
-# -- what may not come back to the pool -----------------------------------------------------------
+# -- servers that must not return to the pool -----------------------------------------------------
 
 
 @pytest.mark.parametrize("status", "TE")
@@ -591,7 +592,7 @@ def test_a_server_in_a_transaction_is_closed_with_its_client(scripted, status):
     server.send(fake.complete("BEGIN"), fake.ready(status))
     client.read_result()
     client.close()
-    # The pooler never says ROLLBACK: it ends the session.
+    # The pooler never sends ROLLBACK: it ends the session.
     assert [got.type for got in server.read_to_end()] in (["X"], [])
 
 
@@ -642,7 +643,7 @@ def test_a_server_with_an_open_batch_is_not_lent(scripted):
     assert server.expect("Q").body == b"SELECT 'other'\0"
 
 
-# -- pause, resume and others under load stand in test_console_commands ---------------------------
+# -- test_console_commands has pause, resume and others under load --------------------------------
 
 
 def test_autodb_idle_timeout(pgweir):

@@ -78,7 +78,7 @@ def test_pg8000(weir):
 
 @LIMITS
 def test_pgbench(weir, postgres):
-    # In the database where others make the same tables as the same user.
+    # In a database where no other test creates the same tables as the same user.
     made = subprocess.run(["pgbench", "-h", "127.0.0.1", "-p", str(postgres.port), "-U", "postgres",
                            "-i", "-q", "app3"], capture_output=True, text=True, timeout=60)
     assert made.returncode == 0, made.stderr
@@ -92,7 +92,7 @@ def test_pgbench(weir, postgres):
 
 
 def test_a_text_is_held_once(pgweir):
-    """Thousands of names: what one client costs must not grow with the texts' length."""
+    """Thousands of names: the memory per client must not grow with the length of the texts."""
     weir = pgweir(pool_mode="transaction", default_pool_size=2, max_client_conn=200)
     texts = [f"SELECT {number} /* {'x' * 20000} */" for number in range(50)]
     clients = [weir.client() for _ in range(100)]
@@ -130,7 +130,7 @@ def test_what_clients_leave_is_nobody_elses(pgweir):
     weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
     for _ in range(5):
         client = weir.client()
-        # It goes with changes under way, and the server goes with it.
+        # It disconnects during a transaction, and the server is closed with it.
         client.send(*[parse(f"SELECT {at}, pg_sleep(0.05)", f"s{at}") + bind((), f"s{at}") + execute()
                       for at in range(4)], sync())
         client.reset()
@@ -140,7 +140,7 @@ def test_what_clients_leave_is_nobody_elses(pgweir):
 
 
 def test_the_unnamed_statement_over_two_transactions(pgweir):
-    """pgx and others ask for its description first, in a transaction of its own."""
+    """pgx and other drivers describe it first, in a separate transaction."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     one, other = weir.client(), weir.client()
     for number in range(3):
@@ -163,7 +163,7 @@ def test_nobody_finds_the_unnamed_statement_of_another(pgweir):
     leave_one_there()
     assert one.ask(bind(()), execute(), sync()).error["C"] == "26000"
     assert not one.ask(parse("SELECT 'mine'"), sync()).errors
-    assert one.query("SELECT 1").rows == [["1"]]  # a Query takes the unnamed statement away
+    assert one.query("SELECT 1").rows == [["1"]]  # a Query removes the unnamed statement
     leave_one_there()
     assert one.ask(bind(()), execute(), sync()).error["C"] == "26000"
     assert one.ask(parse("SELEC"), sync()).error["C"] == "42601"
@@ -173,7 +173,7 @@ def test_nobody_finds_the_unnamed_statement_of_another(pgweir):
 
 
 def test_the_unnamed_statement_behind_a_failed_batch(pgweir):
-    """The Parse was skipped, so what the next batch of the same write finds is not the client's."""
+    """The Parse was skipped, so the unnamed statement for the next batch is not the client's."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     one, other = weir.client(), weir.client()
     assert not other.ask(parse("SELECT 'of the other'"), sync()).errors
@@ -184,14 +184,15 @@ def test_the_unnamed_statement_behind_a_failed_batch(pgweir):
 
 
 def test_a_failed_batch_behind_which_a_known_text_is_parsed(pgweir):
-    """The Parse is sent on at once, and must not hide that the batch before it may have failed."""
+    """The Parse is forwarded at once, and must not hide that the batch before it may have failed.
+    """
     weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
     client = weir.client()
     texts = {name: f"SELECT $1::int + {number}" for number, name in enumerate("xyz")}
     assert not client.ask(*[parse(text, name) for name, text in texts.items()], sync()).errors
     for name in "zx":
         assert not client.ask(bind(("1",), name), execute(), sync()).errors
-    # The server knows z and x; y takes the place of z, but is skipped.
+    # The server has z and x; y replaces z, but is skipped.
     client.send(bind(("none",), "x") + bind(("1",), "y") + execute() + sync()
                 + parse(texts["x"], "again") + bind(("1",), "z") + execute() + sync())
     assert client.read_result().error["C"] == "22P02"
@@ -199,12 +200,12 @@ def test_a_failed_batch_behind_which_a_known_text_is_parsed(pgweir):
 
 
 def test_zero_while_clients_have_statements(pgweir):
-    """Those who have some are followed until they have closed the last one."""
+    """Clients with statements are tracked until they have closed the last one."""
     weir = pgweir(pool_mode="transaction", default_pool_size=2, server_round_robin=1)
     client, other = weir.client(), weir.client()
     assert not client.ask(parse("SELECT 7", "s"), sync()).errors
     weir.admin("SET max_prepared_statements = 0")
-    # A second server, which has never heard of it; and it may prepare more.
+    # A second server, which does not have it; and the client may prepare more.
     other.query("BEGIN")
     for _ in range(2):
         assert client.ask(bind((), "s"), execute(), sync()).rows == [["7"]]
@@ -212,7 +213,7 @@ def test_zero_while_clients_have_statements(pgweir):
         assert client.ask(bind((), "t"), execute(), sync()).rows == [["8"]]
         assert client.ask(close("S", "t"), sync()).types == "3Z"
         other.query("COMMIT")
-    # What it prepares without having any is the server's own, under that very name.
+    # A client without statements prepares on the server itself, with the unchanged name.
     assert client.ask(close("S", "s"), sync()).types == "3Z"
     assert client.ask(bind((), "s"), sync()).error["C"] == "26000"
     assert client.ask(parse("SELECT 9", "mine"), bind((), "mine"), execute(), sync()).rows == [["9"]]
@@ -237,11 +238,11 @@ def test_wrong_names_are_errors_and_the_connection_lives(pgweir):
     assert client.ask(bind((), "s"), execute(), sync()).rows == [["1"]]
 
 
-# -- faults that PgBouncer has mended ------------------------------------------------------------
+# -- bugs that PgBouncer has fixed ---------------------------------------------------------------
 
 
 def test_parse_and_close_mixed_without_sync(pgweir, postgres):
-    """Some are answered here and some there: in the order in which they were asked."""
+    """pgweir responds to some, the server to others: the order must be that of the requests."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=2)
     client = weir.client()
     with Wire((postgres.host, postgres.port)).login("alice", "app2") as direct:
@@ -254,7 +255,7 @@ def test_parse_and_close_mixed_without_sync(pgweir, postgres):
             assert (got.types, got.rows) == (wanted.types, wanted.rows)
 
 
-# -- servers that say what no PostgreSQL says ----------------------------------------------------
+# -- servers that send invalid messages ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", (b"", b"\0", b"\0\1", b"\0\1\0\0\0", b"\0\0x", b"\xff\xff\0\0\0\x17"))
@@ -269,7 +270,7 @@ def test_broken_descriptions(scripted, name, body):
 
 
 def test_descriptions_of_all_sizes(scripted):
-    """The longest that there can be has to be understood whole."""
+    """The longest possible description must be processed as a whole."""
     _, client, server = scripted(pool_mode="transaction")
     for count in (0, 1, 65535):
         types = count.to_bytes(2, "big") + b"\0\0\0\x17" * count
@@ -280,7 +281,7 @@ def test_descriptions_of_all_sizes(scripted):
 
 
 def test_types_of_a_parse_that_fails_behind_them(scripted):
-    """An error in place of the columns: the client knows the types all the same."""
+    """An error instead of the columns: the client has the types nevertheless."""
     _, client, server = scripted(pool_mode="transaction")
     client.send(parse("SELECT $1", "s"), describe("S", "s"), sync())
     server.expect("PDS")
@@ -288,11 +289,11 @@ def test_types_of_a_parse_that_fails_behind_them(scripted):
     assert client.read_result().types == "1tEZ"
     client.send(bind((), "s"), sync())
     server.expect("BS")
-    server.send(message("E", b"\0"), ready())  # and an error that says nothing
+    server.send(message("E", b"\0"), ready())  # and an empty error
     assert client.read_result().types == "EZ"
 
 
-# -- what is answered here among what is answered there --------------------------------------------
+# -- mixed responses of pgweir and the server ------------------------------------------------------
 
 MIXED = {
     "Parse and Close": [("P", "s"), ("C", "s"), ("P", "s"), ("C", "s")],
@@ -317,9 +318,10 @@ def mixed(batch):
 @pytest.mark.parametrize("ends", (sync(), None), ids=("Sync", "Flush"))
 @pytest.mark.parametrize("batch", MIXED.values(), ids=MIXED.keys())
 def test_answers_come_in_the_order_of_the_questions(pgweir, postgres, batch, ends):
-    """Parse and Close without Sync between them: some are known here, others are asked for."""
+    """Parse and Close without Sync between them: pgweir responds to some, the server to others."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
-    weir.client().ask(parse("SELECT 1", name="other"), sync())  # its text is known from now on
+    # From now on the server has its text.
+    weir.client().ask(parse("SELECT 1", name="other"), sync())
     with Wire((postgres.host, postgres.port)).login("alice", "app") as direct:
         said = []
         for client in (direct, weir.client()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""Versions of the protocol: clients and servers of 3.0 and 3.2, in any mixture.
+"""Protocol versions: clients and servers with 3.0 and 3.2, in any combination.
 
-All that 3.2 changes is the length of cancel keys, and how one comes to it.
+3.2 changes only the length of cancel keys, and the negotiation.
 """
 
 import os
@@ -85,7 +85,7 @@ def test_long_keys_are_random_all_over(weir):
 
 
 def test_clients_of_both_versions_side_by_side(pgweir):
-    """They share the servers, whatever these speak."""
+    """They share the servers, independent of the servers' version."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     old, new = weir.client(), weir.client(version=PROTOCOL_3_2)
     for number in range(3):
@@ -116,7 +116,7 @@ def work(client, backend):
 
 
 def begin(weir, **kw):
-    """A client whose login takes a server that is still being asked."""
+    """A client whose login needs a server, which has not responded yet."""
     return weir.wire().startup(**kw)
 
 
@@ -171,7 +171,7 @@ def test_a_key_of_a_wrong_length_is_refused(fake_weir, size):
 
 
 def test_a_server_that_wants_3_0(fake_weir):
-    """It is asked anew each time: tomorrow it may be another one."""
+    """3.2 is requested again each time, because the server may have been replaced."""
     weir, server = fake_weir(pool_mode="transaction", default_pool_size=2)
     client = begin(weir)
     first = server.accept()
@@ -207,7 +207,7 @@ def hang_up(channel):
 
 @pytest.mark.parametrize("refuse", (refuse_0a000, refuse_08p01, hang_up))
 def test_a_server_that_does_not_understand_3_2(fake_weir, refuse):
-    """Nobody notices, and it is asked once only."""
+    """No client notices, and 3.2 is requested only once."""
     weir, server = fake_weir(pool_mode="session", default_pool_size=5)
     first = begin(weir)
     channel = server.accept()
@@ -272,7 +272,7 @@ def test_other_refusals_are_not_about_the_protocol(fake_weir, sqlstate):
 
 
 def test_who_has_answered_is_not_asked_twice(fake_weir):
-    """A server that hangs up is one that hangs up, if it once has understood 3.2."""
+    """Once a server has accepted 3.2, a closed connection is not taken for lack of 3.2."""
     weir, server = fake_weir(pool_mode="transaction", default_pool_size=1)
     client = begin(weir)
     backend = server.accept()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""PROXY headers: who is believed, what is seen of the client behind, and what nobody slips past.
+"""PROXY headers: which proxies are trusted, what is shown of the client, and attacks.
 
-The address of this machine, 127.0.0.1, stands for the proxy's.
+The address of this machine, 127.0.0.1, is used as the address of the proxy.
 """
 
 import os
@@ -54,7 +54,7 @@ def weir(pgweir):
 
 
 def through(weir, header, unix=False, **login):
-    """A client that is logged in behind a proxy."""
+    """A client that has logged in through a proxy."""
     wire = weir.wire(unix)
     wire.send(header)
     return wire.login(**login)
@@ -71,7 +71,7 @@ def seen(weir, user="alice"):
     return [(row["addr"], row["port"]) for row in weir.admin("SHOW CLIENTS") if row["user"] == user]
 
 
-# -- what is seen ---------------------------------------------------------------------------------
+# -- what is shown of the client ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("header, addr", ((v1(), FAR), (v1(FAR6), FAR6), (v2(), FAR),
@@ -128,7 +128,7 @@ def test_cancel_behind_a_proxy(weir):
     assert client.read_result().error["C"] == "57014"
 
 
-# -- who is believed ------------------------------------------------------------------------------
+# -- trusted proxies ------------------------------------------------------------------------------
 
 
 def test_no_header_is_fine_where_it_is_not_required(weir):
@@ -166,7 +166,9 @@ def test_unix_sockets_only_by_name(weir):
 
 
 def test_a_proxys_system_user_is_not_the_clients(make_pgweir):
-    """Whoever runs the daemon is an administrator by its Unix socket; not who comes by his proxy."""
+    """The daemon's system user is an administrator by the Unix socket; clients of its proxy are
+    not.
+    """
     daemon = make_pgweir(proxy_protocol="accept", proxy_protocol_from="unix").start()
     child = """
 import socket, sys
@@ -190,7 +192,7 @@ while True:
         assert "not allowed" in ask(header)
 
 
-# -- what is slipped past -------------------------------------------------------------------------
+# -- attacks --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("second", (v1("198.51.100.1"), v2("198.51.100.1"), LOCAL))

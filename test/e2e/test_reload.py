@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: ISC
-"""What a reload changes and what it leaves alone: one row for each setting and each key.
+"""What a reload changes and what it leaves unchanged: one row for each setting and each key.
 
-A row names a setting, its new value and a scenario: a generator that makes a situation under the
-old value, yields while the value is changed, and then looks for something that only the new value
-does. Each change is made by file and RELOAD, and by SET where that goes. Beside each scenario there
-are two bystanders whose life must go on: a client at rest, whose server stays (unless the row says
-that it is recycled), and one with a query under way.
+A row names a setting, its new value and a scenario: a generator that creates a situation with the
+old value, yields while the value is changed, and then checks for an effect of the new value only.
+Each change is made by file and RELOAD, and by SET if possible. Beside each scenario there are two
+bystanders that must not be disturbed: an idle client, whose server stays (unless the row says that
+it is recycled), and one with a running query.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ from .test_tls import asked, encrypt, tls_client, trusting
 SHORT = "0.3"
 PID = "SELECT pg_backend_pid()"
 
-# The bystanders' own limits stand above whatever a row sets for all.
+# The bystanders' own limits override what a row sets for all.
 SAFE = " ".join(f"{name}=900" for name in (
     "client_idle_timeout", "idle_transaction_timeout", "query_timeout", "query_wait_timeout",
     "transaction_timeout"))
@@ -43,13 +43,13 @@ def ends(client, sqlstate, text):
 
 
 class Scene:
-    """The daemon of one row, and what scenarios need of it."""
+    """The daemon of one row, with helpers for scenarios."""
 
     def __init__(self, weir, far, tools):
         self.weir, self.far, self.tools = weir, far, tools
-        self.bystanders = None  # once they are there
+        self.bystanders = None  # once they are connected
         self.postgres = weir.postgres
-        self.mark = 0  # how much of the log was there when the value changed
+        self.mark = 0  # length of the log when the value changed
 
     def client(self, user="alice", database="app", **parameters):
         return self.weir.client(user, database, password=USERS[user], **parameters)
@@ -76,7 +76,7 @@ class Scene:
         return first, second
 
     def empty_pool(self):
-        """The pool of alice on app is there, with nobody in it."""
+        """Creates the pool of alice on app, without clients."""
         client = self.client()
         client.query("SELECT 1")
         client.close()
@@ -222,7 +222,7 @@ def a_password_is_asked(s):
 
 
 def nothing_happens(s):
-    """What test_pam.py and test_ldap.py see when it is used."""
+    """Tested by test_pam.py and test_ldap.py."""
     assert s.client().value("SELECT 1") == "1"
     yield
     assert s.client().value("SELECT 1") == "1"
@@ -502,7 +502,7 @@ def it_tries_again(s):
     s.weir.wire().startup()
     s.weir.wait_log(r"closing because: .*connect")
     yield
-    # A reload itself allows one more try: it needs the new gap to see some.
+    # The reload itself allows one more attempt; further ones show the new interval.
     wait_until(lambda: len(re.findall("closing because: .*connect", s.weir.log[s.mark:])) > 3)
 
 
@@ -569,13 +569,13 @@ def sigterm_sends_clients_away(s):
     client = s.client()
     yield
     s.bystanders.judge(False)
-    s.bystanders.judge = lambda _: None  # they are sent away too, now
+    s.bystanders.judge = lambda _: None  # they are disconnected too, now
     s.weir.signal(signal.SIGTERM)
     assert client.read_refusal().text == "pooler is draining"
 
 
 def a_suspension_gives_up(s):
-    """Somebody in the middle of a message is not waited for any longer."""
+    """A client in the middle of a message is closed after suspend_timeout."""
     client, console = s.client(), s.weir.console()
     client.query("BEGIN")
     client.send(query("SELECT length('" + "x" * 300000 + "')")[:200000])
@@ -659,7 +659,7 @@ def long_statements_are_refused(s):
 
 
 def much_still_passes(s):
-    """How many buffers one turn moves cannot be seen from outside."""
+    """The number of buffers per turn is not visible from outside."""
     client = s.client()
     yield
     assert client.value(f"SELECT length('{'x' * 1000000}')") == "1000000"
@@ -667,7 +667,7 @@ def much_still_passes(s):
 
 
 def it_looks_before_it_sleeps(s):
-    """After an answer it uses the processor with nothing to do: three ticks of a second."""
+    """After a response it uses CPU time while idle: three clock ticks within a second."""
     client = s.client()
     yield
     client.value("SELECT 1")
@@ -677,7 +677,8 @@ def it_looks_before_it_sleeps(s):
 
 
 def writes_go_one_by_one(s):
-    """Two answers of one turn went together, if the system lets them, and do not any more."""
+    """Two responses of one turn were sent together, if the system allows it, and are not any more.
+    """
     clients = [s.client(), s.client()]
 
     def ask():
@@ -694,14 +695,14 @@ def writes_go_one_by_one(s):
 
 def who_stays_at_a_take_over_has_to_go(s):
     client = s.client()
-    client.query("BEGIN")  # late: no server knows of it, and it is not handed over
+    client.query("BEGIN")  # a late BEGIN: no server has it, and it is not handed over
     yield
-    s.bystanders.gate.close()  # who works when the time is over goes too
+    s.bystanders.gate.close()  # clients with a running query are closed too at the end of the time
     s.weir.wait_pool("working", "bob", sv_active=0)
     s.weir.disconnect_console()
     old = s.weir.take_over()
     assert "takeover_timeout" in client.read_refusal().text
-    client.close()  # nobody has to wait until it has heard of that
+    client.close()  # without waiting for its notification
     assert old.wait(15) == 0
 
 
@@ -785,7 +786,7 @@ def another_certificate_is_shown(s):
 
 
 def an_old_file_is_not_needed(name, look):
-    """It has gone when the setting names another one."""
+    """The old file is removed before the setting names another one."""
     def scenario(s):
         before = look(s)
         os.unlink(f"{s.weir.dir}/{name}")
@@ -834,7 +835,7 @@ def classic_exchange_ends(s):
 
 
 def servers_have(column, expected):
-    """What PostgreSQL says of the connection, once it is a new one."""
+    """What PostgreSQL reports about the connection, once it is a new one."""
     sql = f"SELECT {column} FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
     def scenario(s):
@@ -872,9 +873,9 @@ class Row:
     scenario: object
     before: dict = dataclasses.field(default_factory=dict)
     databases: dict = dataclasses.field(default_factory=dict)
-    is_recycled: bool = False  # servers that have nothing to do with the scenario too
-    resolver: bool = False  # names come from a name server of our own
-    secure: bool = False  # PostgreSQL has TLS, and certificates lie in {dir}
+    is_recycled: bool = False  # also servers that are not part of the scenario
+    resolver: bool = False  # names come from a DNS server of our own
+    secure: bool = False  # PostgreSQL has TLS, and certificates are in {dir}
 
 
 TCP, SOL = socket.IPPROTO_TCP, socket.SOL_SOCKET
@@ -1027,7 +1028,7 @@ SETTINGS = (
     for_servers("13_ciphers", OLD_SUITE, servers_have("cipher", OLD_SUITE)),
     Row("server_tls_negotiation", "direct", servers_begin_with_tls,
         dict(server_tls_sslmode="require", server_login_retry="0.1"),
-        # Before 17 PostgreSQL knows no direct TLS; the bystanders' servers do without any.
+        # PostgreSQL before 17 has no direct TLS; the bystanders' servers use no TLS.
         {"app": "{far}", "resting": "{unix} dbname=app3", "working": "{unix} dbname=app2"},
         is_recycled=True, secure=True),
     # network
@@ -1046,7 +1047,7 @@ SETTINGS = (
     Row("tcp_user_timeout", "7000", new_servers_have(TCP, socket.TCP_USER_TIMEOUT, 7000)),
 )
 
-# Read at the start only; another value for each.
+# Settings that need a restart, with another value for each.
 RESTART = {
     "core_dumps": "1", "disable_pqexec": "1", "job_name": "other", "listen_addr": "127.0.0.2", "listen_backlog": "64",
     "listen_port": "7777", "pidfile": "/nowhere/pid", "pkt_buf": "8192", "resolv_conf": "/nowhere",
@@ -1057,7 +1058,7 @@ RESTART = {
 
 @pytest.fixture
 def tools(account):
-    """What only some rows need, made when asked for: tools("names"), tools("syslog")."""
+    """Tools that only some rows need, created on demand: tools("names"), tools("syslog")."""
     made = {}
 
     def make_syslog():
@@ -1091,7 +1092,7 @@ def tools(account):
 
 
 class Bystanders:
-    """A client at rest, and one whose query ends when it is told to."""
+    """An idle client, and one whose query ends on demand."""
 
     def __init__(self, scene):
         self.scene, self.postgres = scene, scene.postgres
@@ -1138,7 +1139,7 @@ def write_certificates(request):
 
 @pytest.fixture
 def play(request, make_pgweir, fake_server, tools, write_certificates):
-    """Plays a scenario, with `change` in its middle."""
+    """Runs a scenario, with `change` in the middle."""
 
     def run(row, change, databases=(), users=()):
         far = fake_server()
@@ -1256,7 +1257,7 @@ USER_KEYS = (
     Row("transaction_timeout", "1", a_transaction_ends("25P04", "transaction timeout")),
 )
 
-# What a change of each key does to the servers that are there, and what new ones have then.
+# Effect of a change of each key on existing servers, and properties of new ones.
 IS_OTHER, STAYS = True, False
 SERVERS = {
     "application_name": (STAYS, "", "application_name=probe", "SHOW application_name", "probe"),
@@ -1302,7 +1303,9 @@ def test_a_key_of_a_user(play, row):
 
 @pytest.mark.parametrize("key", SERVERS)
 def test_which_servers_a_key_replaces(pgweir, postgres, fake_server, key):
-    """A client that is in stays in; idle servers go at once, a busy one when it comes home."""
+    """Clients stay connected; idle servers are closed at once, a busy one when it returns to the
+    pool.
+    """
     is_other, before, after, sql, value = SERVERS[key]
     far = fake_server().serve(
         lambda server: server.login().answer_queries(lambda _: fake_answer("other")))
@@ -1326,7 +1329,7 @@ def test_which_servers_a_key_replaces(pgweir, postgres, fake_server, key):
 
 
 def keys_in_source(kind):
-    """The names in the table that the daemon is built from."""
+    """The names in the table in the source code."""
     path = os.path.join(os.path.dirname(__file__), "..", "..", "src", "config", "entry_keys.c")
     with open(path, encoding="utf-8") as file:
         return set(re.findall(rf"^\t{kind}\((\w+), ", file.read(), re.MULTILINE))
@@ -1340,7 +1343,7 @@ def test_no_key_is_forgotten():
 
 
 def test_a_peer_moves(make_pgweir, fake_server):
-    """A request that waits for its turn goes to where the peer is then."""
+    """A queued request is sent to the new address of the peer."""
     old, new = fake_server(), fake_server()
     weir = make_pgweir(peer_id=1)
     weir.sections["peers"] = {"2": f"{old.entry} pool_size=1"}
@@ -1384,7 +1387,7 @@ def test_clients_go_over_to_the_new_forced_user(pgweir, before):
     waiting.send(query(WHO))
     weir.wait_pool(cl_waiting=1)
     weir.reload(databases={"app": "user=bob"})
-    assert waiting.read_result().rows == [["bob"]]  # it need not wait for alice's servers
+    assert waiting.read_result().rows == [["bob"]]  # it does not wait for alice's servers
     assert resting.value(WHO) == "bob"
     assert busy.value(WHO) == "alice"
     assert pools(weir) == {"alice", "bob"}
@@ -1400,7 +1403,7 @@ FOUND = "SELECT to_regclass('pg_temp.left_over'), current_setting('work_mem')"
 
 
 def leave_something(weir, **kw):
-    """A session with a temporary table, a parameter and a named statement of its own."""
+    """Leaves a temporary table, a parameter and a named statement in a session."""
     client = weir.client(**kw)
     assert not client.query(LEFT).errors
     assert not client.ask(parse("SELECT 'of alice'", "s1"), sync()).errors
@@ -1418,7 +1421,7 @@ def finds_nothing(weir):
 @pytest.mark.parametrize("reset", ("DISCARD ALL", ""))
 @pytest.mark.parametrize("when", ("lent", "at rest", "there and back"))
 def test_a_session_leaves_nothing_to_transactions(pgweir, way, reset, when):
-    """pool_mode changes while a session has a server, or one that it has left is at home."""
+    """pool_mode changes while a session has a server, or while a server it has used is idle."""
     weir = pgweir(pool_mode="transaction" if when == "there and back" else "session",
                   server_reset_query=reset, default_pool_size=1)
 
@@ -1428,7 +1431,7 @@ def test_a_session_leaves_nothing_to_transactions(pgweir, way, reset, when):
         else:
             weir.reload(pool_mode=mode)
 
-    if when == "there and back":  # it was lent for a transaction, and became a session's then
+    if when == "there and back":  # it was assigned for a transaction, then the mode became session
         client = weir.client()
         client.query("BEGIN")
         change("session")
@@ -1472,7 +1475,7 @@ def test_a_session_keeps_its_user_to_its_end(pgweir):
 
 
 def test_newcomers_go_over_too(pgweir, fake_server):
-    """They wait for the first server of a user who cannot log in."""
+    """They wait for the first server of a user that cannot log in."""
     far = fake_server()
     weir = pgweir(databases={"app": far.entry + " user=alice"})
     newcomer = weir.wire().startup("carol")
@@ -1485,7 +1488,7 @@ def test_newcomers_go_over_too(pgweir, fake_server):
 
 
 def test_a_user_that_is_forced_no_more(pgweir):
-    """Who is in was let in for the forced user's work; who comes in now works in its own name."""
+    """Connected clients keep the forced user; new clients use their own user."""
     weir = pgweir(databases={"app": "user=alice"}, pool_mode="transaction")
     inside = weir.client("bob")
     assert inside.value(WHO) == "alice"
@@ -1515,7 +1518,7 @@ def test_the_userlist_changes(pgweir):
                                              ("scram-sha-256", str),
                                              ("scram-sha-256", scram_secret)))
 def test_a_login_that_began_with_the_old_secret(pgweir, auth_type, kind):
-    """It is refused, and what it has shown does not replace what enters servers."""
+    """It is refused, and its credentials do not replace those for server logins."""
     old, new = "old secret", "scram secret"  # the new one is PostgreSQL's
     users = dict(USERS, scram_user=kind(old))
     weir = pgweir(auth_type=auth_type, pool_mode="transaction", userlist=users)
@@ -1545,7 +1548,7 @@ def test_a_login_that_began_with_the_old_secret(pgweir, auth_type, kind):
 
 @pytest.mark.parametrize("way", ("RELOAD", "SET"))
 def test_users_count_again_when_names_do(pgweir, way):
-    """With auth_type = any no user is known; the list is read when the type changes."""
+    """With auth_type = any, auth_file is not used; it is read when the type changes."""
     weir = pgweir(auth_type="any", databases={"app": "user=alice"})
     assert weir.client("anybody").value(WHO) == "alice"
     if way == "RELOAD":
@@ -1592,7 +1595,7 @@ def test_reloads_do_not_put_off_a_limit(pgweir, setting, begin):
     values = iter(range(10**6))
 
     def is_ended():
-        # The limit stays and it changes, over and over; it counts from when it began.
+        # The limit is changed repeatedly; the time counts from the start of the query.
         weir.reload(**{setting: 1 + next(values) % 2 / 10})
         return b"timeout" in client.buffer or client.is_closed()
 
@@ -1600,7 +1603,7 @@ def test_reloads_do_not_put_off_a_limit(pgweir, setting, begin):
 
 
 def test_many_clients_have_a_new_limit(pgweir):
-    """More than are looked at in one turn."""
+    """More clients than are processed in one turn."""
     weir = pgweir(pool_mode="transaction", max_client_conn=2000)
     clients = [weir.client() for _ in range(300)]
     weir.reload(client_idle_timeout="0.1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Broken files of many kinds: a RELOAD with one leaves everything as it was, and says where it is."""
+"""Invalid files of many kinds: a RELOAD with one changes nothing, and reports the location."""
 
 import os
 
@@ -8,8 +8,8 @@ import pytest
 from .kit.daemon import USERS
 from .kit.wire import query
 
-# What stands in the file of settings behind the good text, and what the log says of it.
-# {dir} is the daemon's folder, {ini} its file; {line} is the line at which `more` begins.
+# Text appended to the valid configuration file, and the resulting log line.
+# {dir} is the daemon's directory, {ini} its file; {line} is the line at which `more` begins.
 LINES = {
     "unknown setting": ("defualt_pool_size = 3", "{ini}:{line}: .*defualt_pool_size"),
     "bad unit": ("query_timeout = 5 parsecs", "{ini}:{line}: .*query_timeout"),
@@ -52,14 +52,14 @@ FILES = {
     "hba": "host all all 127.0.0.1/32 trust\nhost all all 127.0.0.1/33 trust\n",
 }
 
-# What the file of settings is itself, in place of a good one.
+# What replaces the configuration file.
 WHOLE = {
     "empty file": "", "no file": None, "no settings": "[databases]\n", "binary file": "\x7fELF\x02\x01\n",
 }
 
 
 def seen(weir):
-    """All that a reload could have changed."""
+    """Everything that a reload could have changed."""
     counts = {"current_connections", "current_client_connections"}
     databases = [{name: value for name, value in row.items() if name not in counts}
                  for row in weir.admin("SHOW DATABASES")]
@@ -72,7 +72,7 @@ def weir(pgweir):
 
 
 def break_and_look(weir, pattern):
-    """A reload with what lies there now; a transaction and a statement are under way meanwhile."""
+    """Reloads the current files during a transaction and a running statement."""
     inside, busy = weir.client(), weir.client()
     pid = inside.query("BEGIN") and inside.value("SELECT pg_backend_pid()")
     busy.send(query("SELECT pg_sleep(0.05), 'served'"))
@@ -119,7 +119,7 @@ def test_a_broken_file(weir, kind):
 
 
 def test_old_secrets_count_after_a_failed_reload(pgweir, account):
-    """Of one file that is good and one that is not neither is taken."""
+    """If one of two files is invalid, neither is applied."""
     weir = pgweir(auth_type="plain", pool_mode="transaction")
     before = seen(weir)
     account.write(weir.userlist, '"alice" "another secret"\n"admin" "x"\n', 0o600)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: ISC
-"""Replication, logical and physical, through pgweir: PostgreSQL's own tools, and what goes wrong.
+"""Logical and physical replication through pgweir: PostgreSQL's own tools, and faults.
 
-Each replication client has a server of its own. The pool beside it is in transaction mode, where
-that matters most.
+Each replication client has a dedicated server. The pool beside it is in transaction mode, where
+this matters most.
 """
 
 import os
@@ -22,7 +22,7 @@ MB = 1024 * 1024
 
 @pytest.fixture
 def slot(postgres):
-    """The name of a slot for test_decoding, which is there."""
+    """Creates a slot for test_decoding and yields its name."""
     name = f"slot_{os.urandom(4).hex()}"
     postgres.query("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", name)
     yield name
@@ -57,7 +57,7 @@ def is_active(postgres, slot):
 
 
 def where(weir, user="streamer"):
-    """The command line of PostgreSQL's tools."""
+    """Connection options for PostgreSQL's tools."""
     return ["-h", "127.0.0.1", "-p", str(weir.port), "-U", user, "-w"]
 
 
@@ -78,7 +78,7 @@ def status_update(position=0, wants_reply=False):
 
 
 def read_changes(client, until):
-    """What was decoded, up to a text in it; keepalives are left out."""
+    """Reads decoded changes up to a text; keepalives are skipped."""
     seen = []
     while not seen or until not in seen[-1]:
         got = client.read()
@@ -185,7 +185,7 @@ def test_pg_basebackup(pgweir, postgres, account, folder, words):
 
 @pytest.mark.limit(180)
 def test_a_standby(pgweir, private_postgres, account, folder, place):
-    """It streams through us, is promoted, and its WAL has a second timeline then."""
+    """It streams through pgweir, is promoted, and then has a second timeline."""
     primary = private_postgres()
     weir = pgweir(postgres=primary, databases={"*": ""}, pool_mode="transaction")
     standby = private_postgres()
@@ -203,7 +203,7 @@ def test_a_standby(pgweir, private_postgres, account, folder, place):
     assert standby.value("SELECT pg_promote()")
     wait_servers(weir, 0)
 
-    # The old timeline has an end: the server says so, with a result behind the CopyDone.
+    # The old timeline ends: the server reports it in a result after CopyDone.
     second = pgweir(postgres=standby, databases={"*": ""})
     client = second.client("streamer", "replication", replication="true")
     (row,) = client.query("IDENTIFY_SYSTEM").rows
@@ -235,13 +235,13 @@ def test_psql_and_psycopg(pgweir, postgres, account):
     assert slot.fetchone()[0] == "brief"
     with pytest.raises(psycopg.errors.SyntaxError):
         connection.execute("START_NONSENSE")
-    # Extended queries are not for walsenders, and an error of PostgreSQL's leaves all in step.
+    # Walsenders refuse extended queries, and after PostgreSQL's error the connection still works.
     with pytest.raises(psycopg.errors.ProtocolViolation):
         connection.execute("SELECT %s::int", (1,))
     assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-# -- a server of one's own ------------------------------------------------------------------------
+# -- dedicated servers ----------------------------------------------------------------------------
 
 
 def test_it_is_shared_with_nobody(pgweir, postgres):
@@ -252,7 +252,7 @@ def test_it_is_shared_with_nobody(pgweir, postgres):
     ordinary = [weir.client("streamer") for _ in range(3)]
     for turn in range(3):
         pids |= {client.value("SELECT pg_backend_pid()") for client in ordinary}
-    assert len(pids) == 2  # the ordinary ones take turns at one
+    assert len(pids) == 2  # ordinary clients share one
     assert first.query("IDENTIFY_SYSTEM").rows[0][3] == "app"
     assert second.query("IDENTIFY_SYSTEM").rows[0][3] is None
     assert [row["replication"] for row in weir.admin("SHOW CLIENTS") if row["user"] == "streamer"] \
@@ -286,7 +286,7 @@ def test_its_parameters_are_its_servers(pgweir):
     client.query("DISCARD ALL")
     assert client.value("SHOW work_mem") == "7MB"
     assert client.value("SHOW application_name") == "mine"
-    # The next one neither sees them nor is welcomed with them.
+    # The next client neither sees them nor gets them at login.
     other = weir.client("streamer")
     assert other.parameters["application_name"] == ""
     assert other.parameters["DateStyle"].startswith("ISO")
@@ -351,7 +351,7 @@ def test_it_counts_in_the_pool(pgweir):
     assert ordinary.value("SELECT 1") == "1"
     first = weir.client("streamer", replication="database")
     weir.wait_pool(user="streamer", sv_active=1, sv_idle=1)
-    second = weir.client("streamer", replication="database")  # the idle one has made room
+    second = weir.client("streamer", replication="database")  # the idle one was closed to make room
     weir.wait_log("closing because: evicted for pool_size")
     weir.wait_pool(user="streamer", sv_active=2, sv_idle=0)
     third = weir.wire().startup("streamer", replication="database")
@@ -387,9 +387,9 @@ def test_a_stream_in_a_transaction_pool(pgweir, slot, table):
         assert f"change {turn}." in read_changes(client, "COMMIT")[1]
     client.send(message("c"))
     result = client.read_result()
-    # A walsender may send a keepalive behind its CopyDone.
+    # A walsender may send a keepalive after its CopyDone.
     assert result.types.replace("d", "") == "cCCZ" and result.status == "I"
-    # The connection goes on, and streams again.
+    # The connection continues, and streams again.
     assert client.query("IDENTIFY_SYSTEM").rows[0][3] == "app"
     client.send(start(slot), message("c"))
     result = client.read_result()
@@ -421,7 +421,7 @@ def test_a_client_that_does_not_read(pgweir, slot, table, postgres):
     rows = 40000
     postgres.query(f"INSERT INTO {table} SELECT n, repeat('y', 1000) FROM"
                    f" generate_series(1, {rows}) n")
-    # All that fits between has been sent; the walsender waits, the others do not.
+    # All buffers are full; the walsender waits, other clients do not.
     wait_until(lambda: postgres.value(
         "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'walsender'")
         in ("WalSenderWriteData", "ClientWrite"))
@@ -440,7 +440,7 @@ def test_cancel(pgweir, slot, postgres):
     send_cancel(weir.address, client.key)
     result = client.read_result()
     assert result.error["C"] == "57014"
-    client.send(status_update(), message("c"))  # comes too late, and means nothing
+    client.send(status_update(), message("c"))  # arrives too late, and has no effect
     assert client.query("IDENTIFY_SYSTEM").rows[0][3] == "app"
     wait_until(lambda: not is_active(postgres, slot))
     client.send(query("SELECT pg_sleep(60)"))
@@ -453,7 +453,7 @@ def test_cancel(pgweir, slot, postgres):
 @pytest.mark.parametrize("nonsense", (sync(), query("SELECT 1"), parse("SELECT 1"),
                                       message("f", b"no\0")))
 def test_what_does_not_belong_into_a_stream(pgweir, slot, postgres, nonsense):
-    """PostgreSQL ends such a connection, and says so; we pass that on."""
+    """PostgreSQL closes such a connection with an error, which pgweir forwards."""
     weir = pgweir(pool_mode="transaction")
     client = streaming(weir, slot)
     client.send(nonsense)
@@ -463,7 +463,7 @@ def test_what_does_not_belong_into_a_stream(pgweir, slot, postgres, nonsense):
     wait_servers(weir, 0)
 
 
-# -- those who go ---------------------------------------------------------------------------------
+# -- disconnects ----------------------------------------------------------------------------------
 
 
 def test_the_client_vanishes(pgweir, slot, postgres):
@@ -496,7 +496,7 @@ LOGIN = fake.auth(0), fake.parameter("server_version", "15.0"), message("K", fak
 @pytest.mark.parametrize("cut", (0, 3))
 @pytest.mark.parametrize("leaves", ("close", "reset"))
 def test_the_client_vanishes_while_its_server_logs_in(pgweir, fake_server, said, cut, leaves):
-    """What the server still says has nobody to go to; PgBouncer wrote to who was freed."""
+    """The server's remaining messages have no receiver; PgBouncer wrote to a freed client."""
     far = fake_server()
     weir = pgweir(databases={"app": far.entry})
     client = weir.wire().startup("streamer", replication="database")
@@ -508,7 +508,7 @@ def test_the_client_vanishes_while_its_server_logs_in(pgweir, fake_server, said,
     try:
         server.send(whole[len(whole) - len(LOGIN[said]) + cut:], *LOGIN[said + 1:])
     except OSError:
-        pass  # it was closed before
+        pass  # it was already closed
     server.wait_closed()
     weir.wait_pool(user="streamer", cl_waiting=0, sv_login=0, sv_active=0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Restarts and ends under load: a hundred clients, of which none has a statement that fails."""
+"""Restarts and shutdowns under load: a hundred clients, and no statement fails."""
 
 import signal
 
@@ -21,7 +21,7 @@ def table(postgres):
 
 @pytest.fixture
 def crowd():
-    """Whatever becomes of the test, nobody goes on."""
+    """The crowd ends with the test, whatever its result."""
     started = []
 
     def start(address, count=COUNT, **kw):
@@ -38,7 +38,7 @@ def inside(weir):
 
 
 def replace(weir):
-    """Its end and a new process in its place, as a service manager would."""
+    """Stops the process and starts a new one, like a service manager."""
     weir.disconnect()
     assert weir.wait_exit(60) == 0
     weir.start()
@@ -60,7 +60,7 @@ def test_a_rolling_restart_by_drain(make_pgweir, postgres, table, crowd, mode, c
         assert done.returncode == 0, done.stderr
         (row,) = weir.admin("SHOW DRAIN")
         assert (row["state"], row["cut"]) == ("drained", 0) and row["closed"] > 0
-        load.wait_progress()  # the two others serve all of them
+        load.wait_progress()  # the two others serve all clients
         weir.signal(signal.SIGTERM)
         replace(weir)
         assert weir.run("--ready", weir.socket_path).returncode == 0
@@ -71,7 +71,7 @@ def test_a_rolling_restart_by_drain(make_pgweir, postgres, table, crowd, mode, c
 
 
 def has_its_share(weir):
-    """Of new connections; those that are there stay where they are."""
+    """Whether it gets its share of new connections; existing ones stay where they are."""
     with Wire(weir.address) as wire:
         wire.login()
     return any(row["database"] == "app" for row in weir.admin("SHOW POOLS"))
@@ -80,7 +80,7 @@ def has_its_share(weir):
 @pytest.mark.limit(240)
 def test_a_rolling_restart_of_clients_that_renew_their_connections(make_pgweir, postgres, table,
                                                                    crowd):
-    """Nobody is sent away: they go by themselves, and nothing of theirs is refused or reset."""
+    """No client is disconnected: they disconnect by themselves, and nothing is refused or reset."""
     weirs = share_port(make_pgweir, 3, **SETTINGS)
     load = crowd(weirs[0].address, renew=7)
     for weir in weirs:
@@ -103,7 +103,7 @@ def test_waiting_for_clients_cuts_nothing(pgweir, postgres, table, crowd, how):
     assert weir.admin("SHOW READY")[0]["ready"] == "yes"
     weir.signal(signal.SIGTERM) if how == "SIGTERM" else weir.ask_admin(how)
     wait_until(lambda: weir.admin("SHOW READY")[0]["ready"] == "no")
-    load.wait_progress(2)  # all are served as before, for as long as they like
+    load.wait_progress(2)  # all clients are served as before, without a time limit
     assert weir.process.poll() is None
     load.stop()
     weir.disconnect()
@@ -115,7 +115,8 @@ def test_waiting_for_clients_cuts_nothing(pgweir, postgres, table, crowd, how):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("how", ("SIGINT", "SHUTDOWN WAIT_FOR_SERVERS"))
 def test_waiting_for_servers_ends_no_transaction(pgweir, postgres, table, crowd, how):
-    """Who is at work comes to its end, who waits is told, and nobody else is served any more."""
+    """Running transactions finish, waiting clients get an error, and no further client is served.
+    """
     weir = pgweir(**SETTINGS)
     load = crowd(weir.address, may_end=True)
     weir.signal(signal.SIGINT) if how == "SIGINT" else weir.ask_admin(how)

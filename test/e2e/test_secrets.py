@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: ISC
-"""Secrets do not stay in memory, do not come into the log, and are not shown.
+"""Secrets do not remain in memory, do not appear in the log, and are not shown.
 
-The daemon's memory is read as a thief would read it, all of it, behind logins that are over.
+The test reads the complete memory of the daemon after logins, as an attacker would.
 """
 
 import array
@@ -23,7 +23,7 @@ IN_USE = 3 << 62  # in memory, or swapped out
 
 
 def runs_in_use(pagemap, first, last):
-    """The parts of a region that have memory: (from, size). Most of a sanitizer's have none."""
+    """The resident parts of a region: (from, size). Most regions of a sanitizer have none."""
     pagemap.seek(first // PAGE * 8)
     flags = array.array("Q", pagemap.read((last - first) // PAGE * 8))
     at = 0
@@ -37,7 +37,7 @@ def runs_in_use(pagemap, first, last):
 
 
 def memory_of(daemon):
-    """All that the daemon could be robbed of, piece by piece."""
+    """Yields the memory of the daemon, piece by piece."""
     place = f"/proc/{daemon.process.pid}"
     try:
         mem, pagemap = open(f"{place}/mem", "rb", 0), open(f"{place}/pagemap", "rb", 0)
@@ -53,7 +53,7 @@ def memory_of(daemon):
                 try:
                     mem.seek(begin)
                     yield mem.read(size)
-                except OSError:  # gone meanwhile
+                except OSError:  # unmapped since
                     continue
 
 
@@ -68,7 +68,7 @@ def places(daemon, text):
 
 
 def is_clean(daemon, *texts):
-    """Helper threads may still be at it: waits for them, then nothing must be found."""
+    """Helper threads may still be working: waits for them, then nothing must be found."""
     for text in texts:
         wait_until(lambda: places(daemon, text) == 0, what=f"{text} to go from memory")
 
@@ -86,7 +86,7 @@ def type_in(daemon, text, pieces=False):
 
 @pytest.fixture
 def weir(pgweir):
-    """Clients send their passwords in the clear; servers are entered by another user's."""
+    """Clients send clear-text passwords; server logins use the password of another user."""
     def start(secret, **settings):
         return pgweir(databases={"app": "user=bob password=x"}, auth_type="plain",
                       userlist={"alice": secret, "admin": "admin secret"}, **settings)
@@ -137,7 +137,7 @@ def test_delayed_ones_keep_nothing(weir):
 
 
 def test_a_pool_takes_along_what_was_shown_to_it(pgweir):
-    """A password that servers are entered with goes when its pool is forgotten."""
+    """A password for server logins is erased together with its pool."""
     daemon = pgweir(auth_type="plain", pool_idle_timeout="0.1", server_idle_timeout="0.1",
                     userlist={"alice": scram_secret(TYPED), "admin": "admin secret"})
     client = daemon.client(password=TYPED)
@@ -183,7 +183,7 @@ def test_nothing_is_told(weir):
 
 
 def test_memory_is_closed(make_pgweir):
-    """A build for use only: a sanitizer has to look into its own process."""
+    """Only for normal builds: a sanitizer must be able to inspect its own process."""
     daemon = make_pgweir().start()
     with open(daemon.binary, "rb") as file:
         if b"__asan_init" in file.read():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""How the pooler proves itself to PostgreSQL, and what it says when that fails."""
+"""The pooler's authentication at PostgreSQL, and the errors if it fails."""
 
 import time
 
@@ -42,7 +42,7 @@ def test_md5_secret_logs_in_by_md5(pgweir, postgres):
 
 @pytest.mark.parametrize("method", ("scram-sha-256", "md5"))
 def test_scram_passes_through(pgweir, postgres, method):
-    """Nobody but the client knows the password; what it proved is enough for the server too."""
+    """Only the client has the password; its SCRAM keys are sufficient for the server too."""
     weir = pgweir(auth_type=method, pool_mode="transaction",
                   userlist={"scram_user": postgres.secret("scram_user"), "admin": "admin secret"})
     client = weir.client("scram_user", password="scram secret")
@@ -60,7 +60,7 @@ def test_scram_cannot_pass_through_without_a_proof(pgweir, postgres):
 
 
 def test_scram_secret_that_the_server_does_not_have(pgweir):
-    """The client proved itself to us, but the server has another salt."""
+    """The client has authenticated, but the server has another salt."""
     weir = pgweir(auth_type="scram-sha-256", userlist={"scram_user": scram_secret("scram secret")})
     refused = refusal(weir.address, "scram_user", password="scram secret")
     assert refused.severity == "FATAL"
@@ -136,7 +136,7 @@ def test_a_server_that_is_starting_up_is_waited_for(pgweir, fake_server):
 
 
 def test_failures_are_not_repeated_at_once(pgweir, fake_server):
-    """A refusing server is left in peace for server_login_retry, however many ask."""
+    """After a refusal there is no new attempt for server_login_retry, for any number of clients."""
     far = fake_server()
     weir = pgweir(databases={"app": far.entry}, server_login_retry="30", pool_mode="transaction")
     client = weir.wire().startup()
@@ -165,7 +165,7 @@ def test_it_works_again_after_the_retry_time(pgweir, fake_server):
         server.send(fake.error("not yet", "53300", "FATAL"))
     client.read_refusal()
     far.serve(lambda server: server.login().answer_queries())
-    # Who comes too early is told so at once; that ends with the retry time.
+    # An early client gets the error at once, until the retry time has passed.
     wait_until(lambda: lets_in(weir))
 
 
@@ -187,7 +187,7 @@ def test_several_logins_of_one_pool_are_under_way(pgweir, fake_server):
     for client in (first, *crowd):
         client.send(query("SELECT 1"))
     server.expect("Q")
-    slow = [far.accept(), far.accept()]  # the second comes while the first has no answer yet
+    slow = [far.accept(), far.accept()]  # the second connects before the first has a response
     for other in slow:
         other.login()
         other.expect("Q")
@@ -225,7 +225,7 @@ def test_scripted_passwords(pgweir, fake_server, asked):
 
 
 def test_the_servers_scram_signature_is_checked(pgweir, fake_server):
-    """A server that cannot prove that it knows the password gets no queries."""
+    """A server without a valid SCRAM signature gets no queries."""
     import base64
     far = fake_server()
     weir = pgweir(databases={"app": f"{far.entry} user=someone password=secret"})
@@ -246,7 +246,8 @@ def test_the_servers_scram_signature_is_checked(pgweir, fake_server):
 
 @pytest.mark.parametrize("bad", (
     b"r=short,s=c2FsdA==,i=4096",
-    b"r=%s,s=c2FsdA==,i=4096",          # nothing added to our nonce is allowed, but no more
+    # A server that adds nothing to our nonce is accepted, but not one that changes it.
+    b"r=%s,s=c2FsdA==,i=4096",
     b"r=%smore,s=!!!!,i=4096",
     b"r=%smore,s=c2FsdA==,i=0",
     b"r=%smore,s=c2FsdA==,i=-1",
@@ -280,7 +281,7 @@ def test_parameters_of_the_welcome_pass_in_order(pgweir, fake_server):
     client.finish_login("alice")
     assert client.parameters["server_version"] == "99.1"
     assert client.parameters["weir_test"] == "42"
-    # The next one is welcomed from what is known, without a server.
+    # The next client gets the cached welcome, without a server.
     assert weir.client().parameters["weir_test"] == "42"
     assert not far.has_caller()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""SET of settings that only fit together: one by one, in any order."""
+"""SET of settings that depend on each other: one by one, in any order."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def pending(weir):
 
 
 def put(weir, name, text):
-    """SET, which must be taken; returns the NOTICE, or None if the value is in force."""
+    """Runs SET, which must succeed; returns the NOTICE, or None if the value is in effect."""
     result = weir.ask_admin(f"SET {name} = '{text}'")
     assert not result.errors, [notice["M"] for notice in result.notices]
     assert result.tags == [f"SET {name}={text}"]
@@ -34,7 +34,7 @@ def put(weir, name, text):
 
 
 def put_held(weir, name, text, why):
-    """One that does not fit yet: the NOTICE, the log and SHOW PENDING have it."""
+    """Runs a SET that does not fit yet: the NOTICE, the log and SHOW PENDING report it."""
     since, before = len(weir.log), value(weir, name)
     notice = put(weir, name, text)
     assert notice and "taken, but not in force" in notice and why in notice, notice
@@ -65,7 +65,7 @@ def test_a_certificate_and_its_key(secure, ca, order):
     before = shown_by(weir)
     put_held(weir, *first, "not the one of")
     assert shown_by(weir) == before
-    # what has nothing to do with it goes through, and changes nothing of that
+    # an unrelated SET succeeds, and does not change the pending ones
     put(weir, "default_pool_size", "7")
     assert shown_by(weir) == before and list(pending(weir)) == [first[0]]
     put_in_force(weir, *second)
@@ -105,11 +105,11 @@ def test_tls_is_switched_on_one_by_one(pgweir, own):
 
 
 def test_certificates_of_clients(secure, ca):
-    """Three settings of two kinds: the last one puts all in force."""
+    """Three settings of two kinds: the last SET makes all take effect."""
     weir = secure()
     put_held(weir, "client_tls_sslmode", "verify-full", "needs client_tls_ca_file")
     put_held(weir, "auth_type", "cert", "needs client_tls_sslmode = verify-full")
-    assert weir.client("bob").query("SELECT 1").rows  # auth_type = trust is in force
+    assert weir.client("bob").query("SELECT 1").rows  # auth_type = trust is in effect
     assert set(pending(weir)) == {"auth_type", "client_tls_sslmode"}
     put_in_force(weir, "client_tls_ca_file", ca.cert)
     assert ask_tls(weir) == b"S"

@@ -30,7 +30,7 @@ def said(result):
     return result.types, result.rows, result.tags, errors, result.status
 
 
-# Each is a dialogue; an item is a Query, or messages that end in a Sync.
+# Each is a dialogue; an item is a Query, or messages that end with a Sync.
 DIALOGUES = {
     "prepare, execute, deallocate": [
         "PREPARE s AS SELECT 1", "EXECUTE s", "EXECUTE s", "DEALLOCATE s", "EXECUTE s"],
@@ -134,7 +134,7 @@ def test_as_directly(weir, direct, says):
     client = weir.client()
     for what in DIALOGUES[says]:
         assert ask(client, what) == ask(direct, what), what
-        for at, other in enumerate(others):  # the servers change hands, and statements are evicted
+        for at, other in enumerate(others):  # servers are reassigned, and statements are evicted
             text = f"SELECT {at}, {DIALOGUES[says].index(what)}"
             assert other.ask(parse(text), bind(), execute(), sync()).rows
             other.ask(close("S", "o"), parse(text, "o"), bind((), "o"), execute(), sync())
@@ -142,7 +142,7 @@ def test_as_directly(weir, direct, says):
 
 @LIMITS
 def test_deallocate_all_in_one_write(weir, direct):
-    """By a Query, and what follows does not wait for its answer."""
+    """With a Query, and the following message does not wait for the response."""
     client = weir.client()
     for wire in (client, direct):
         assert not wire.ask(parse("SELECT 1", "s"), parse("SELECT 2", "t"), sync()).errors
@@ -190,7 +190,7 @@ def test_by_a_named_statement_is_refused(pgweir):
 
 
 def test_a_query_behind_no_sync(pgweir):
-    """Nobody knows whether the server reads it: nothing of ours may be put around it."""
+    """It is unknown whether the server runs it: pgweir must not add internal queries around it."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client = weir.client()
     client.send(parse("SELEC"), query("PREPARE s AS SELECT 1"), sync())
@@ -255,7 +255,7 @@ def test_heals_unseen(prepared, table):
 
 
 def test_psycopg_forgets_by_sql(pgweir):
-    """It DEALLOCATEs what it has no more room for; behind a pipeline, all at once."""
+    """It DEALLOCATEs statements beyond its own limit; after a pipeline, all at once."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client = weir.connect(prepare_threshold=0)
     client.prepared_max = 2
@@ -279,7 +279,7 @@ def test_heals_in_psycopg(pgweir, table):
 
 
 def test_asyncpg_is_told(pgweir, table):
-    """It trusts the columns that it knows, so it must hear the error: it prepares anew itself."""
+    """It caches the columns, so it must get the error: it prepares the statement again itself."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
 
     async def work():
@@ -301,10 +301,11 @@ def test_what_is_behind_is_said_again(prepared, table):
 
 
 @pytest.mark.parametrize("batch", (
-    [bind((), "s"), execute(), sync()],                                  # trusts the old columns
+    [bind((), "s"), execute(), sync()],                                  # relies on the old columns
     [parse("SELECT 1"), bind(), execute(), bind((), "s"), describe(), execute(), sync()],
     [bind((), "s"), describe("P", "other"), execute(), sync()],
-    [bind((), "s"), describe(), execute(), sync(), query("SELECT 1")],   # more is under way
+    # More statements are in flight.
+    [bind((), "s"), describe(), execute(), sync(), query("SELECT 1")],
     [bind((), "s"), describe(), execute(), parse(f"SELECT '{'x' * 5000}'"), sync()],
 ))
 def test_does_not_heal_what_is_not_certain(prepared, table, batch):
@@ -326,7 +327,7 @@ def test_does_not_heal_in_a_transaction(prepared, table):
 
 
 def test_a_statement_that_cannot_be_healed(prepared, postgres, table):
-    """The second answer is the client's, whatever it is."""
+    """The second response is forwarded to the client, whatever it is."""
     postgres.query("DROP TABLE healed")
     assert prepared.ask(USE).error["C"] == "42P01"
     postgres.query("CREATE TABLE healed (c text)")

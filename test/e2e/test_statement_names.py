@@ -98,7 +98,8 @@ def test_gone_unseen_for_execute(weir):
 
 
 def test_what_is_refused_is_refused_whatever_is_prepared(weir):
-    """A refusal is a request that fails. It must fail also where somebody has taken all names of ours."""
+    """pgweir refuses with a request that must fail, even if a client has used all names of pgweir.
+    """
     thief, client = weir.client(), weir.client()
     assert not thief.query('SELECT 1; PREPARE "PGBOUNCER_" AS SELECT 1').errors
     assert client.ask(bind((), "PGBOUNCER_1"), sync()).error["C"] == "26000"

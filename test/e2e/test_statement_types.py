@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: ISC
-"""A statement means the same on every server: the types of its parameters, and what its words stand for.
+"""A statement has the same meaning on every server: parameter types, and the objects it refers to.
 
-PostgreSQL finds out the types that a Parse leaves open, and keeps them. A client that was told them
-sends binary values of just these; on a server where they are others, 8 bytes of an integer would be
-taken for a float.
+PostgreSQL infers the types that a Parse leaves unspecified, and keeps them. A client that got them
+from Describe sends binary values of these types; on a server with other types, the 8 bytes of an
+integer would be read as a float.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def alter(postgres):
 
 
 def told(got):
-    """The types that a description has told."""
+    """The types in the response to Describe."""
     assert not got.errors, got.error
     return parameter_types(next(said.body for said in got.messages if said.type == "t"))
 
@@ -67,7 +67,7 @@ def insert(client, value, name="s"):
 
 
 class elsewhere:
-    """Within it nobody gets the server that was used last."""
+    """Within this context no client gets the most recently used server."""
 
     def __init__(self, weir):
         self.holder = weir.client()
@@ -107,7 +107,7 @@ def test_a_column_is_altered_meanwhile(tables, weir, schema, pack, new):
 
 
 def test_as_text(tables, weir):
-    """What was told counts for text as well: to PostgreSQL, 6.5 is no integer from then on."""
+    """The reported types apply to text as well: PostgreSQL then refuses 6.5 as an integer."""
     client = weir.client(search_path="s4")
     assert prepare(client) == (INT8,)
     alter(tables)
@@ -135,13 +135,13 @@ def test_one_was_told_before_and_one_after(tables, weir):
 
 
 def test_the_first_description_counts(tables, weir):
-    """Also when the second one is on a server where the text means something else."""
+    """Also if the second one is on a server where the text has another meaning."""
     client = weir.client(search_path="s4")
     assert prepare(client) == (INT8,)
     alter(tables)
     with elsewhere(weir):
         assert told(client.ask(describe("S", "s"), sync())) == (INT8,)
-        # A name that is given anew is another statement.
+        # A reused name is another statement.
         client.ask(close("S", "s"), sync())
         assert prepare(client) == (FLOAT8,)
         insert(client, float8(1.5))
@@ -163,7 +163,7 @@ def test_the_unnamed_statement(tables, weir):
 
 
 def test_a_description_of_an_unnamed_statement_that_was(tables, weir):
-    """Two Parses in one write: the types of the first are not those of the second."""
+    """Two Parses in one write: the types of the first must not be used for the second."""
     client = weir.client(search_path="s4")
     client.send(parse("SELECT $1::text"), describe("S"), sync(), parse(INSERT), sync())
     assert told(client.read_result()) == (TEXT,)
@@ -181,7 +181,7 @@ def test_sql_prepared_and_described(tables, weir):
     with elsewhere(weir):
         assert not client.query("EXECUTE s (5)").errors
         insert(client, int8(6))
-        assert not client.query("EXECUTE s (7.4)").errors  # as directly: an integer by then
+        assert not client.query("EXECUTE s (7.4)").errors  # as without a pooler: an integer now
     assert not client.ask(parse("EXECUTE s (8)"), bind(), execute(), sync()).errors
     assert values(tables, "s4") == [5, 6, 7, 8]
 
@@ -207,7 +207,7 @@ def test_asyncpg(tables, weir):
 
 
 def test_nothing_is_parsed_twice(weir):
-    """Where it was described the server has it with these types already."""
+    """The server on which it was described already has it with these types."""
     client, other = weir.client(), weir.client()
     text = "SELECT $1 + 1"
     for wire in (client, other, client):
@@ -219,7 +219,7 @@ def test_nothing_is_parsed_twice(weir):
 
 
 def test_with_few_statements_on_a_server(tables, pgweir):
-    """What is known by another name goes with it."""
+    """A statement known by another name is evicted with it."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1, max_prepared_statements=1)
     client = weir.client(search_path="s4")
     assert prepare(client) == (INT8,)
@@ -254,7 +254,7 @@ def test_over_a_take_over(tables, weir):
     assert values(tables, "s5") == [6.5]
 
 
-# -- what the words stand for --------------------------------------------------------------------
+# -- objects that a statement refers to -----------------------------------------------------------
 
 
 def test_other_columns_in_another_search_path(tables, pgweir):
@@ -265,7 +265,7 @@ def test_other_columns_in_another_search_path(tables, pgweir):
         assert not client.ask(parse("SELECT v FROM tt", "s"), sync()).errors
     for _ in range(2):
         for client, type_ in zip(clients, (INT8, FLOAT8)):
-            # One that does not ask for the columns again: pgweir must not prepare it anew.
+            # A client that does not describe again: pgweir must not prepare it again.
             got = client.ask(bind((), "s"), execute(), sync())
             assert got.types == "2CZ", got.error
             got = client.ask(bind((), "s"), describe(), execute(), sync())
@@ -281,7 +281,7 @@ def test_other_columns_in_another_search_path(tables, pgweir):
     ("client_encoding", ("UTF8", "LATIN1"), "SELECT length('é')", ("1", "2")),
 ))
 def test_constants(pgweir, name, settings, text, expected):
-    """PostgreSQL works out constants when it prepares: by the parameters of that session."""
+    """PostgreSQL evaluates constants when it prepares, with the parameters of that session."""
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     clients = [weir.client(**{name: setting}) for setting in settings]
     for client in clients:
@@ -292,7 +292,9 @@ def test_constants(pgweir, name, settings, text, expected):
 
 
 def test_constants_by_what_no_server_reports(pgweir):
-    """Each client has a parameter that is reset for the other: that RESET is of no other name."""
+    """Each client has a parameter that is reset for the other; the RESET affects no other
+    parameter.
+    """
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     clients = [weir.client(options=options) for options in (
         "-c array_nulls=off -c lock_timeout=5s", "-c array_nulls=on -c statement_timeout=50s")]
@@ -303,7 +305,9 @@ def test_constants_by_what_no_server_reports(pgweir):
 
 
 def test_a_parameter_is_set_meanwhile(pgweir):
-    """The server knows the statement as it was; the client's own and those of others do not mix."""
+    """The server has the old statement; it must not be mixed up with the new one or those of
+    others.
+    """
     weir = pgweir(pool_mode="transaction", default_pool_size=1)
     client, other = weir.client(), weir.client()
     text = "SELECT timestamptz '1970-01-02 00:00 UTC'::timestamp::text"

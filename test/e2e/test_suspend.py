@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""SUSPEND: everything comes to rest between two messages, and goes on as if nothing had been."""
+"""SUSPEND: everything stops between two messages, and continues after RESUME."""
 
 import select
 
@@ -19,7 +19,7 @@ def state(console):
 
 
 def is_silent(client):
-    """Nothing has come, and the connection is there."""
+    """Whether nothing has arrived, and the connection is open."""
     return not client.is_closed() and client.buffer == b""
 
 
@@ -62,7 +62,7 @@ def test_whoever_knocks_waits(weir):
 
 
 def undrained(weir):
-    """A SUSPEND that cannot come to its end, on a console of its own."""
+    """A SUSPEND that cannot complete, on its own console."""
     client, console = weir.client(), weir.console()
     client.query("BEGIN")
     whole = query("SELECT length('" + "x" * 300000 + "')")
@@ -77,7 +77,7 @@ def test_a_message_under_way_ends_first(weir):
     client, rest, console = undrained(weir)
     weir.wait_log("SUSPEND command issued")
     assert is_silent(console)
-    # What follows the message stays where it is.
+    # Data after the message is not read.
     client.send(rest + query("SELECT 'second'"))
     assert console.read_result().tags == ["SUSPEND"]
     assert not any(row["pkt_remain"] for row in weir.admin("SHOW SOCKETS"))
@@ -179,7 +179,7 @@ def test_who_comes_while_it_drains_is_held(pgweir):
 
 
 def test_a_waiting_suspend_whose_console_goes_away(pgweir):
-    """Another console is there, so everything stays suspended, and can be resumed."""
+    """Another console is connected, so everything stays suspended, and can be resumed."""
     weir = pgweir(pool_mode="transaction", suspend_timeout=0)
     client, rest, console = undrained(weir)
     console.reset()
@@ -192,7 +192,7 @@ def test_a_waiting_suspend_whose_console_goes_away(pgweir):
 
 @pytest.mark.parametrize("leave", ("close", "reset"))
 def test_a_waiting_suspend_ends_with_the_last_console(pgweir, leave):
-    """Nobody would be there to end it. Who knocked meanwhile comes in."""
+    """No console could end it. Connections from the backlog are then accepted."""
     weir = pgweir(pool_mode="transaction", suspend_timeout=0)
     client, rest, console = undrained(weir)
     late = weir.wire().startup()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""The service manager: readiness, reload, watchdog, sockets it has opened, the journal, units."""
+"""The service manager: readiness, reload, watchdog, socket activation, the journal, units."""
 
 import os
 import re
@@ -18,7 +18,7 @@ TOP = os.path.join(os.path.dirname(__file__), "..", "..")
 
 
 class Manager:
-    """What listens at NOTIFY_SOCKET."""
+    """The receiver of NOTIFY_SOCKET."""
 
     def __init__(self, name):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -130,7 +130,7 @@ os.execv({binary!r}, sys.argv)
 
 
 def launched(weir, *sockets, deaf="", pid=""):
-    """Has the daemon started with these sockets open."""
+    """Starts the daemon with these sockets open."""
     path = f"{weir.dir}/launch"
     weir.account.write(path, LAUNCH.format(sockets=sockets, deaf=deaf, pid=pid,
                                            binary=weir.binary), 0o755)
@@ -139,7 +139,7 @@ def launched(weir, *sockets, deaf="", pid=""):
 
 
 def test_given_sockets_are_handed_over(make_pgweir):
-    """The file of a Unix socket stays: it is still nobody's but the manager's."""
+    """The file of a Unix socket stays: it belongs to the service manager."""
     weir = make_pgweir(pool_mode="transaction")
     own = weir.binary
     launched(weir, str(weir.port), weir.socket_path).start()
@@ -165,7 +165,7 @@ def test_the_sockets_are_used_as_they_are(make_pgweir):
     assert weir.wire(unix=True).login("alice", "app").value("SELECT 1") == "1"
     weir.disconnect()
     weir.stop()
-    assert os.path.exists(weir.socket_path)  # it is not ours to remove
+    assert os.path.exists(weir.socket_path)  # pgweir must not remove it
 
 
 def test_what_the_settings_name_beyond_them_is_a_warning(make_pgweir):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""-R: another process takes over, and nobody loses a statement or a connection."""
+"""-R: another process takes over, and no client loses a statement or a connection."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ SLEEP = "SELECT pg_sleep(600)"
 
 
 def wait_asleep(postgres, count=1):
-    """PostgreSQL is at work: a cancel that came before would be for nothing."""
+    """Waits until the query runs: an earlier cancel request would have no effect."""
     wait_until(lambda: postgres.value("SELECT count(*) FROM pg_stat_activity WHERE query = %s AND "
                                       "state = 'active'", SLEEP) == count)
 
@@ -113,7 +113,7 @@ def test_a_running_statement_ends_where_it_began(weir):
 
 
 def test_who_goes_away_amid_a_statement(weir, postgres):
-    """Nobody waits for its end: the old process goes when it has nothing else."""
+    """The old process does not wait for the statement: it ends when it has nothing else."""
     client = weir.client()
     client.send(query(SLEEP))
     wait_asleep(postgres)
@@ -170,7 +170,7 @@ def test_cancel_with_the_old_key(weir, postgres):
     other.send(query(SLEEP))
     wait_asleep(postgres)
     old = weir.take_over()
-    # One whose client has come over, and one whose client is with the old process still.
+    # One whose client was handed over, and one whose client is still in the old process.
     client.send(query(SLEEP))
     wait_asleep(postgres, 2)
     send_cancel(weir.address, client.key)
@@ -199,7 +199,7 @@ def test_what_is_counted_goes_on(weir):
     client.query("SELECT 1")
     assert counted()["total_query_count"] == before["total_query_count"] + 1
     averages = [row for row in weir.admin("SHOW STATS") if row["database"] == "app"][0]
-    assert averages["avg_client_login_count"] == 0  # nobody since then
+    assert averages["avg_client_login_count"] == 0  # no new clients since then
 
 
 def test_what_an_administrator_has_set_stays(weir):
@@ -213,7 +213,7 @@ def test_what_an_administrator_has_set_stays(weir):
 
 
 def test_a_server_is_entered_with_what_a_client_has_shown(make_pgweir):
-    """SCRAM keys that a client has proved itself with are kept for the next server."""
+    """SCRAM keys from a client's login are handed over for the next server login."""
     weir = make_pgweir(pool_mode="transaction", auth_type="scram-sha-256")
     weir.start()
     client = weir.client("scram_user", "app", password="scram secret")
@@ -229,7 +229,7 @@ def test_a_server_is_entered_with_what_a_client_has_shown(make_pgweir):
 
 
 class Successor:
-    """The process that comes, scripted."""
+    """A scripted new process."""
 
     def __init__(self, weir, command="TAKEOVER 3"):
         uid = os.geteuid()
@@ -314,7 +314,7 @@ def nonsense_instead_of_accepted(successor):
 
 
 def a_stop_too_early(successor):
-    """It has no say before it is the one."""
+    """It may not send commands before it has taken over."""
     cut_behind_the_round(successor)
     successor.say("S", b"\0")
 
@@ -342,13 +342,13 @@ def test_one_that_ends_before_it_is_ready(weir, cut):
     assert idle.value("SELECT 2") == "2"
     assert weir.client().value("SELECT 3") == "3"
     assert os.path.exists(weir.socket_path)
-    # And then one that does not fail.
+    # Then one that succeeds.
     assert weir.take_over().wait(15) == 0
     assert [one.value("SELECT 4") for one in (client, idle)] == ["4", "4"]
 
 
 def test_one_that_ends_when_it_had_begun(weir, postgres):
-    """What it had is lost with it; all others, and those who come, are served on."""
+    """Clients it had taken over are lost; the old process serves all others, and new ones."""
     lost, kept = weir.client(), weir.client()
     kept.send(query(SLEEP))
     wait_asleep(postgres)
@@ -399,12 +399,12 @@ def test_nobody_to_take_over_from(make_pgweir):
     assert "-R needs unix_socket_dir" in result.stdout + (result.stderr or "")
 
 
-# ---- who is believed ---------------------------------------------------------------------------
+# ---- trust -------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def stranger(path, user):
-    """Listens at that path as another system user; what it is sent is kept in `heard`."""
+    """Listens at this path as another system user; received data is stored in `heard`."""
     name = "\0" + path[1:] if path[0] == "@" else path
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(name)
@@ -412,7 +412,7 @@ def stranger(path, user):
             os.chmod(path, 0o777)
         os.seteuid(pwd.getpwnam(user).pw_uid)
         try:
-            listener.listen()  # the kernel notes who does
+            listener.listen()  # the kernel records the user
         finally:
             os.seteuid(0)
         listener.settimeout(LIMIT)
@@ -422,7 +422,7 @@ def stranger(path, user):
 
 
 def heard(listener, connections):
-    """All that was said in so many connections, each of which has ended."""
+    """Everything received on this many connections, each of which has ended."""
     said = b""
     for _ in range(connections):
         with listener.accept()[0] as there:
@@ -438,14 +438,14 @@ as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be tw
 
 @as_root_only
 def test_one_of_another_version(make_pgweir, account):
-    """The new process ends and says why; the socket's file stays the other one's."""
+    """The new process ends with an error; the socket file still belongs to the other one."""
     weir = make_pgweir()
     refusal = ("it hands over by version 1, and was asked for version 3: stop it, then start the "
                "other")
     asked = []
 
     def answer(listener):
-        listener.accept()[0].close()  # it looks whether somebody is there
+        listener.accept()[0].close()  # checks whether a process listens
         with listener.accept()[0] as there:
             there.settimeout(LIMIT)
             there.recv(1000)
@@ -479,13 +479,13 @@ def test_a_stranger_that_listens_is_not_believed(make_pgweir, account, where, ho
         assert done.returncode == 1
         assert f"cannot take over: {path}: system user nobody (uid " in done.stderr
         assert f"listens there, who is neither root nor {account.name} (uid " in done.stderr
-        # It looked whether somebody is there, and then asked who.
+        # It checked whether a process listens, and then its user.
         assert heard(listener, 2) == b""
 
 
 @as_root_only
 def test_nor_is_it_asked_by_name(make_pgweir, account):
-    """Below /tmp anybody can listen; root says whom it means."""
+    """Any user can listen below /tmp; root specifies the user."""
     weir = make_pgweir()
     path = weir.socket_path
     asks = (["--ready", path], ["--drain", path, "1"], ["--check", weir.ini, "--against", path],
@@ -510,7 +510,7 @@ def test_whom_root_believes(pgweir, account):
     assert weir.run("--ready", weir.ini, as_root=True).returncode == 0
     assert weir.run("--check", weir.ini, "--against", weir.socket_path,
                     as_root=True).returncode == 0
-    # Nobody but the owner, or root, can have put it there.
+    # Only the owner or root can have created it.
     with tempfile.TemporaryDirectory(dir="/run") as place:
         safe = f"{place}/own"
         account.mkdir(safe)
@@ -518,7 +518,8 @@ def test_whom_root_believes(pgweir, account):
         other = pgweir(unix_socket_dir=safe)
         path = f"{safe}/.s.PGSQL.{other.port}"
         assert other.run("--ready", path, as_root=True).returncode == 0
-        # A group of root's folder may have put it there too; one of the owner's could not as them.
+        # The group of root's directory may have created it too; the owner's group cannot act as the
+        # owner.
         os.chmod(safe, 0o775)
         assert other.run("--ready", path, as_root=True).returncode == 0
         os.chown(place, 0, account.gid)
@@ -544,7 +545,7 @@ def test_a_configuration_file_names_the_socket(pgweir):
         "no such system user: no_such_user\n"
 
 
-# ---- who stays ---------------------------------------------------------------------------------
+# ---- clients that stay -------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -573,7 +574,7 @@ def test_tls_clients_stay_to_their_end(secure_weir):
 
 
 def test_servers_with_tls_stay(pgweir, secure_postgres):
-    """A plain client leaves its server behind when its transaction is over."""
+    """A client without TLS leaves its server behind at the end of its transaction."""
     weir = pgweir(postgres=secure_postgres, pool_mode="transaction", server_tls_sslmode="require")
     client = weir.client()
     client.query("BEGIN")
@@ -612,7 +613,7 @@ def test_tls_clients_are_cancelled_where_they_are(secure_weir):
 
     thread = threading.Thread(target=run)
     thread.start()
-    # One request may come before the statement.
+    # One request may arrive before the statement.
     wait_until(lambda: secure.cancel() or answers)
     thread.join(15)
     assert answers == ["57014"]
@@ -631,7 +632,7 @@ def test_their_time_is_limited(secure_weir):
 
 
 def test_one_after_the_other_while_some_stay(secure_weir):
-    """Each process serves those who cannot leave it; what comes to rest passes through all."""
+    """Each process serves clients it cannot hand over; idle clients pass through all processes."""
     weir = secure_weir()
     plain, secure = weir.client(), weir.connect(sslmode="require")
     plain.query("BEGIN")
@@ -663,7 +664,8 @@ def test_a_shutdown_is_for_both(secure_weir):
 
 @pytest.mark.parametrize("kind", (b"\0", b"\1", b"\2"))
 def test_a_stop_as_the_last_word(secure_weir, kind):
-    """In the middle of a round, instead of an answer, as when both come to their end at once."""
+    """In the middle of a round, instead of a response, as if both processes ended at the same time.
+    """
     weir = secure_weir()
     lost, last = weir.client(), weir.connect(sslmode="require")
     with Successor(weir) as successor:
@@ -702,7 +704,7 @@ def test_pidfile_and_socket_are_the_new_one_s(make_pgweir):
 
 
 def test_in_the_background(make_pgweir):
-    """As a package's scripts would: the command comes back, the process stays."""
+    """As in a package's scripts: the command returns, the process continues."""
     weir = make_pgweir(pool_mode="transaction")
     path = f"{weir.dir}/pid"
     weir.configure(pidfile=path, logfile=f"{weir.dir}/log").start()
@@ -742,7 +744,7 @@ def test_the_service_manager_is_told_the_new_pid(make_pgweir):
 
 
 class Load:
-    """Clients that work without a rest, each with its own rows."""
+    """Clients that work continuously, each with its own rows."""
 
     def __init__(self, weir, count):
         self.weir = weir
@@ -756,7 +758,7 @@ class Load:
     def work(self, number):
         kinds = (self.simple, self.prepared, self.transaction, self.parameters)
         try:
-            # Its own connection: the fixtures' list is not for threads.
+            # Its own connection: the fixture's list is not thread-safe.
             connection = psycopg.connect(host="127.0.0.1", port=self.weir.port, dbname="app",
                                          user="alice", autocommit=True, prepare_threshold=0)
             connection.execute(f"SET application_name = 'client {number}'")
@@ -794,7 +796,7 @@ class Load:
         self.check(number, row, (f"client {number}", str(number)))
 
     def wait_round(self, count=2):
-        """Until each has done some more rounds."""
+        """Waits until each client has done some more rounds."""
         wanted = [done + count for done in self.rounds]
         wait_until(lambda: self.problems or
                    all(done >= want for done, want in zip(self.rounds, wanted)), limit=60,
@@ -823,7 +825,7 @@ def test_a_hundred_clients_under_load(pgweir):
 
 
 def kill_one_that_starts(weir, good):
-    """Its log cannot be opened until somebody reads it, so it stands still when it is killed."""
+    """Its log is a pipe without a reader, so it blocks until it is killed."""
     fifo = f"{weir.dir}/fifo"
     os.mkfifo(fifo)
     os.chmod(fifo, 0o666)
@@ -838,7 +840,7 @@ def kill_one_that_starts(weir, good):
 
 
 def test_a_new_one_that_fails_under_load(pgweir):
-    """A bad file, a port that is taken, a kill: nobody notices."""
+    """An invalid file, a port in use, a kill: no client notices."""
     weir = pgweir(pool_mode="transaction", default_pool_size=5, query_wait_timeout=60)
     load = Load(weir, 20)
     first, good = weir.process, weir.text()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-"""Guarding: failed logins that are told late, how many of them there may be, what a stranger learns
-of who exists, and the time that a login has as a whole."""
+"""The login throttle: delayed errors of failed logins, their number, what an unauthenticated client
+can learn about existing users, and the time limit of a login."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def logins(daemon):
 
 
 def asked(daemon, user="alice", unix=False):
-    """A client that has been asked for its password."""
+    """A client that has received the password request."""
     client = daemon.wire(unix).startup(user)
     client.expect("R")
     return client
@@ -45,7 +45,7 @@ def guess(daemon, text="wrong", **kw):
     return client
 
 
-# -- told late ------------------------------------------------------------------------------------
+# -- delayed errors -------------------------------------------------------------------------------
 
 
 def test_told_late(weir):
@@ -54,7 +54,7 @@ def test_told_late(weir):
     for count in range(1, 4):
         failed.append(guess(daemon))
         wait_until(lambda: daemon.log.count("login refused, plain: wrong password") == count)
-    # Others are served meanwhile, and those who wait take nobody's place.
+    # Other clients are served, and delayed clients do not count towards limits.
     assert daemon.client(password=SECRET).value("SELECT 1") == "1"
     for client in failed:
         got = client.read_refusal()
@@ -99,10 +99,10 @@ def test_a_bounded_number_waits(weir):
     assert not others[0].is_closed()
     assert guess(daemon) and others[0].read_refusal().sqlstate == "28P01"
     daemon.wait_log("WARNING more than 256 failed logins wait for auth_failure_delay")
-    assert daemon.log.count("more than 256 failed logins") == 1  # two have been told early
+    assert daemon.log.count("more than 256 failed logins") == 1  # two got the error early
 
 
-# -- a few at a time ------------------------------------------------------------------------------
+# -- auth_failure_limit ---------------------------------------------------------------------------
 
 
 def test_a_few_of_one_address(weir):
@@ -112,7 +112,7 @@ def test_a_few_of_one_address(weir):
     wait_until(lambda: daemon.log.count("login refused") == 2)
     late = refusal(daemon.address, password=SECRET)
     assert (late.sqlstate, late.text) == ("53300", TOO_MANY)
-    # Who is at it already learns nothing either, right or wrong.
+    # A client already in its login learns nothing either, with a correct or wrong password.
     early_right.send(password(SECRET))
     early_wrong.send(password("wrong"))
     assert early_right.read_refusal().text == early_wrong.read_refusal().text == TOO_MANY
@@ -161,14 +161,14 @@ def test_addresses_are_told_apart_behind_a_proxy(weir):
     come("2001:db8:0:1::1", SECRET).finish_login("alice")
 
 
-# -- who exists -----------------------------------------------------------------------------------
+# -- existing and unknown users -------------------------------------------------------------------
 
 SECRETS = {"plain": lambda user: SECRET, "md5": lambda user: md5_secret(user, SECRET),
            "scram": lambda user: scram_secret(SECRET, b"salt of 18 bytes..", 5000)}
 
 
 def shape(daemon, user):
-    """All that is said to a wrong password, but for what is random."""
+    """The complete response to a wrong password, without random parts."""
     client, said = daemon.wire().startup(user), []
     scram = Scram("wrong")
     for got in iter(client.read, None):
@@ -200,7 +200,7 @@ def test_who_does_not_exist_looks_like_who_does(pgweir, auth_type, kind):
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "scram-sha-256"))
 def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
-    """Whoever derives keys is seen in state deriving: with each guess, where a secret needs it."""
+    """A login that derives keys is in state deriving: for each attempt whose secret needs it."""
     daemon = pgweir(auth_type=auth_type, verbose=2,
                     userlist={name: SECRETS[kind](name) for name in ("alice", "bob")})
 
@@ -211,7 +211,7 @@ def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
         return daemon.log[since:].count("proof -> deriving")
 
     if (auth_type, kind) != ("scram-sha-256", "md5"):
-        daemon.client("bob", password=SECRET)  # somebody whose keys are at hand
+        daemon.client("bob", password=SECRET)  # a user whose keys are cached
     works = (auth_type, kind) in (("scram-sha-256", "plain"), ("plain", "scram"),
                                   ("scram-sha-256", "md5"))
     for user in ("alice", "bob", "mallory"):
@@ -221,7 +221,8 @@ def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
 def test_nor_does_auth_query_show_who_exists(make_pgweir, postgres, auth_type, kind):
-    """Nobody is asked as those are whom auth_query knows, whatever the secrets in the file are."""
+    """Unknown users get the same exchange as users from auth_query, for any secrets in auth_file.
+    """
     gate = Gate(make_pgweir, postgres)
     for name in ("alice", "bob"):
         gate.add(name, SECRETS[kind](name))
@@ -240,7 +241,7 @@ def test_nor_does_auth_query_show_who_exists(make_pgweir, postgres, auth_type, k
 
 
 def test_who_proves_itself_is_spared_the_work(pgweir):
-    """A guess does not take its keys away."""
+    """A failed attempt does not remove its cached keys."""
     daemon = pgweir(auth_type="scram-sha-256", userlist={"alice": SECRET}, verbose=2)
     daemon.client(password=SECRET)
     assert refusal(daemon.address, password="wrong").sqlstate == "28P01"
@@ -260,7 +261,7 @@ def test_the_time_of_a_login_does_not_begin_again(weir):
              for header in (b"", b"PROXY TCP4 192.0.2.7 192.0.2.1 1 2\r\n")
              for codes in ((SSL_REQUEST,), (GSSENC_REQUEST,), (GSSENC_REQUEST, SSL_REQUEST))]
     wait_until(lambda: logins(daemon) == len(cases))
-    for _ in range(2):  # more than a second goes by
+    for _ in range(2):  # takes more than a second
         daemon.wait_log("stats: ", since=len(daemon.log))
     young = daemon.wire()
     wait_until(lambda: logins(daemon) == len(cases) + 1)

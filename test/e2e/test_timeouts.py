@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""Every time limit does what it says, says who it was, and hurts nobody else."""
+"""Every time limit takes effect, is named in the error, and affects no other client."""
 
 import socket
 
@@ -14,7 +14,7 @@ modes = pytest.mark.parametrize("mode", ("session", "transaction"))
 
 
 def places(setting):
-    """As a global setting, and as the user's own (in whole seconds)."""
+    """The limit as a global setting, and as a key of the user (in whole seconds)."""
     return pytest.mark.parametrize("settings", (
         {setting: SHORT},
         {"users": {"alice": f"{setting}=1"}},
@@ -115,7 +115,7 @@ def test_transaction_timeout(pgweir, settings, mode):
 
 
 def test_transaction_timeout_counts_anew_within_a_pipeline(pgweir):
-    """The second one begins when the first is over; nothing else is said for it."""
+    """The second transaction begins at the end of the first, without a message of its own."""
     weir = pgweir(pool_mode="transaction", transaction_timeout=SHORT)
     client = weir.client(application_name="sets its name first")
     client.send(query("SELECT 1"), query("SELECT pg_sleep(60)"))
@@ -192,7 +192,7 @@ def test_client_login_timeout_is_over_after_the_login(pgweir):
 
 
 def test_a_host_that_drops_what_is_sent_to_it(pgweir, fake_server):
-    """Its door is full, so that connecting has no answer at all: that is no login that is slow."""
+    """Its backlog is full, so the connection gets no response: this is not a slow login."""
     far = fake_server()
     far.listener.listen(0)
     crowd = []
@@ -214,14 +214,14 @@ def test_server_connect_timeout_covers_the_login(pgweir, fake_server):
     weir = pgweir(server_connect_timeout=SHORT, server_login_retry="0.1",
                   databases={"app": far.entry})
     client = weir.wire().startup()
-    far.accept().wait_closed()  # startup read, nothing answered
+    far.accept().wait_closed()  # reads the startup packet, sends nothing
     weir.wait_log("connect timeout")
     far.accept().login()
     client.finish_login("alice")
 
 
 def test_cancel_wait_timeout(pgweir, fake_server):
-    """A cancel that cannot be brought to its server is not held for ever."""
+    """A cancel request that cannot be delivered is not kept without limit."""
     from .kit.wire import CANCEL_REQUEST, special
     far = fake_server()
     weir = pgweir(cancel_wait_timeout=SHORT, databases={"app": far.entry}, server_connect_timeout="30")
@@ -267,7 +267,7 @@ def test_units(pgweir, unit, setting):
 
 
 def test_query_timeout_is_for_queries(pgweir):
-    """Where none runs, another limit ends the client, if any."""
+    """If no query runs, only other limits can end the client."""
     weir = pgweir(pool_mode="transaction", query_timeout="0.1", idle_transaction_timeout="0.4")
     begun, flushed, failed = weir.client(), weir.client(), weir.client()
     begun.query("BEGIN")
@@ -281,7 +281,7 @@ def test_query_timeout_is_for_queries(pgweir):
 
 
 def test_query_timeout_counts_from_the_query(pgweir):
-    """In a batch that rests without a Sync, what comes later has its whole time, and no more."""
+    """In a batch that pauses without a Sync, a later query has the full time, and not more."""
     weir = pgweir(pool_mode="transaction", query_timeout="0.3")
     client, other = weir.client(), weir.client()
     client.send(parse("SELECT 1"), bind(), execute(), flush())
@@ -295,7 +295,7 @@ def test_query_timeout_counts_from_the_query(pgweir):
 
 
 def test_a_session_that_was_reset_may_rest(pgweir):
-    """Its own parameters are set again: how long that may take is no limit of what follows."""
+    """Its parameters are set again: the limit for this does not apply to what follows."""
     weir = pgweir(pool_mode="session", server_connect_timeout="0.5")
     client = weir.client(options="-c lock_timeout=5s")
     client.query("RESET ALL")

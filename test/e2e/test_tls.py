@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""TLS towards clients: who gets it, who must have it, and what nobody may slip past it."""
+"""TLS for clients: which clients get it, which must use it, and attacks."""
 
 import ssl
 
@@ -25,7 +25,7 @@ def weir(pgweir, own):
 
 
 def trusting(ca=None, alpn=("postgresql",), **kw):
-    """What a scripted client goes by."""
+    """The TLS settings of a scripted client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED if ca else ssl.CERT_NONE
@@ -39,13 +39,13 @@ def trusting(ca=None, alpn=("postgresql",), **kw):
 
 
 def encrypt(wire, context=None, **kw):
-    """Makes a scripted client's connection an encrypted one."""
+    """Encrypts the connection of a scripted client."""
     wire.sock = (context or trusting()).wrap_socket(wire.sock, **kw)
     return wire
 
 
 def asked(weir):
-    """A scripted client whose SSLRequest has been granted."""
+    """A scripted client whose SSLRequest was accepted."""
     wire = weir.wire()
     wire.send(special(SSL_REQUEST))
     assert wire.take(1) == b"S"
@@ -56,7 +56,7 @@ def tls_client(weir, context=None, user="alice", database="app", **kw):
     return encrypt(asked(weir), context).login(user, database, **kw)
 
 
-# -- who gets it ----------------------------------------------------------------------------------
+# -- client_tls_sslmode ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ("allow", "prefer", "require"))
@@ -159,14 +159,14 @@ def test_direct_where_there_is_none(pgweir):
     assert "bad packet header" in wire.read_to_end()[-1].fields["M"]
 
 
-# -- what nobody may slip past it -----------------------------------------------------------------
+# -- attacks --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code, what", ((SSL_REQUEST, "SSL"),
                                         (GSSENC_REQUEST, "GSSAPI encryption")))
 @pytest.mark.parametrize("mode", ("disable", "require"))
 def test_plain_bytes_behind_the_request(weir, code, what, mode):
-    """CVE-2021-23222 and its kin."""
+    """CVE-2021-23222 and similar attacks."""
     daemon = weir(mode)
     wire = daemon.wire()
     wire.send(special(code), startup(user="alice", database="app"))
@@ -175,7 +175,7 @@ def test_plain_bytes_behind_the_request(weir, code, what, mode):
 
 
 def test_plain_bytes_behind_the_answer(weir):
-    """A startup packet that comes in plain instead of a handshake is none."""
+    """A plain-text startup packet instead of a handshake is refused."""
     daemon = weir("prefer")
     wire = asked(daemon)
     wire.send(startup(user="alice", database="app"))
@@ -222,7 +222,7 @@ def test_a_client_that_goes_amid_the_handshake(weir):
 
 
 def test_a_crowd_that_goes_amid_its_handshakes_leaves_nothing(weir):
-    """Some before a helper thread has heard of them, some amid its work, some behind it."""
+    """They disconnect before, during and after the work of a helper thread."""
     daemon, hello = weir("require"), client_hello()
     with tls_client(daemon):
         before = daemon.open_files()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""SCRAM-SHA-256-PLUS: logins that are bound to the encrypted channel, on both legs."""
+"""SCRAM-SHA-256-PLUS: logins with channel binding, for clients and for servers."""
 
 import base64
 import struct
@@ -77,7 +77,7 @@ def test_plus_without_tls_is_no_mechanism(scram_weir):
 
 
 def test_a_certificate_of_somebody_in_the_middle(scram_weir):
-    """The right words about another certificate."""
+    """Valid channel binding data for another certificate."""
     wire = encrypt(asked(scram_weir)).startup("scram_user")
     offered(wire)
     head = b"p=tls-server-end-point,,"
@@ -93,7 +93,8 @@ def test_a_certificate_of_somebody_in_the_middle(scram_weir):
 
 @pytest.fixture
 def answer_to(pgweir, fake_server, server_certificate):
-    """What a server under TLS hears when it offers these mechanisms: which one, and its data."""
+    """pgweir's response to a TLS server that offers these mechanisms: the mechanism, and its data.
+    """
 
     def offer(*mechanisms):
         fake = fake_server()
@@ -105,7 +106,7 @@ def answer_to(pgweir, fake_server, server_certificate):
             server.read_startup()
             server.send(message("R", b"\0\0\0\x0a" + b"".join(map(cstr, mechanisms)) + b"\0"))
             chosen, data = server.expect("p").body.split(b"\0", 1)
-            return chosen, data[4:]  # behind its length
+            return chosen, data[4:]  # after its length
 
     return offer
 
@@ -117,14 +118,14 @@ def test_plus_is_used_to_servers(answer_to):
 
 
 def test_a_server_that_does_not_offer_it_hears_that_we_could(answer_to):
-    """So that one whose offer somebody took away notices."""
+    """So that a server whose offer was removed by an attacker can notice."""
     chosen, data = answer_to("SCRAM-SHA-256")
     assert chosen == b"SCRAM-SHA-256"
     assert data.startswith(b"y,,")
 
 
 def test_pass_through_on_both_legs(pgweir, own, secure_postgres):
-    """With PostgreSQL's own SCRAM secret nobody but the client knows the password."""
+    """With PostgreSQL's SCRAM secret in auth_file, only the client has the password."""
     daemon = through(pgweir, secure_postgres, auth_type="scram-sha-256",
                      userlist={"scram_user": secure_postgres.secret("scram_user"),
                                "admin": "admin secret"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""A certificate says who somebody is: auth_type = cert, and rules that ask for one."""
+"""Authentication by certificate: auth_type = cert, and HBA rules that require one."""
 
 import re
 import ssl
@@ -24,7 +24,7 @@ def secured(make_pgweir, own, ca, sslmode, **settings):
 
 @pytest.fixture
 def weir(make_pgweir, own, ca):
-    """Starts a daemon whose clients are who their certificates say."""
+    """Starts a daemon with auth_type = cert."""
 
     def start(**settings):
         return secured(make_pgweir, own, ca, "verify-full", auth_type="cert", **settings).start()
@@ -34,7 +34,7 @@ def weir(make_pgweir, own, ca):
 
 @pytest.fixture
 def ruled(make_pgweir, own, ca):
-    """Starts a daemon by rules; certificates are asked for, and may be missing."""
+    """Starts a daemon with HBA rules; certificates are requested, but optional."""
 
     def start(rules, ident="", sslmode="prefer", **settings):
         daemon = secured(make_pgweir, own, ca, sslmode, auth_type="hba", **settings)
@@ -69,7 +69,7 @@ def refusal_of(daemon, certificate, user="alice", **kw):
 
 
 def fails_to_shake(daemon, certificate, reason):
-    """TLS 1.3 tells a client late that its certificate was not good."""
+    """With TLS 1.3 a client learns late that its certificate was refused."""
     with pytest.raises((OSError, Closed)):
         enter(daemon, certificate)
     daemon.wait_log(f"closing because: .*{reason}")
@@ -113,7 +113,7 @@ def test_names_are_compared_letter_by_letter(weir, ca, cn):
 
 
 def test_a_name_elsewhere_is_not_the_user(weir, ca):
-    """PgBouncer takes it: its names are those of hosts."""
+    """PgBouncer accepts it: it also looks at host names in the certificate."""
     assert refusal_of(weir(), ca.issue("host", "bob", names=("alice",))) == ("28000", FAILED)
 
 
@@ -312,7 +312,7 @@ def test_the_console_by_rule(ruled, ca, alice):
 
 
 def test_where_no_certificate_is_asked_for(ruled):
-    """Without client_tls_ca_file nobody can show one, and so nobody gets in."""
+    """Without client_tls_ca_file no certificate is requested, so no login is possible."""
     daemon = ruled(RULES, client_tls_ca_file=None)
     assert refusal_of(daemon, None) == ("28000", FAILED)
 

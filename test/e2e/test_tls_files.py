@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""TLS towards clients: certificates of theirs and ours, settings, reload."""
+"""TLS for clients: certificates of clients and of pgweir, settings, reload."""
 
 import socket
 import ssl
@@ -30,7 +30,7 @@ def test_a_certificate_is_asked_for(weir, ca, mode):
 
 
 def refusal(daemon, context):
-    """The alert by which a client learns that it is not wanted."""
+    """The TLS alert for a refused client."""
     wire = asked(daemon)
     with pytest.raises((ssl.SSLError, ConnectionError)) as refused:
         encrypt(wire, context)
@@ -64,7 +64,7 @@ def test_a_chain_of_a_client(weir, ca):
     assert tls_client(daemon, shown(between.issue("deep", "alice"))).query("SELECT 1").rows
 
 
-# -- files and words that are no good -------------------------------------------------------------
+# -- invalid files and values ---------------------------------------------------------------------
 
 
 def complaint(make_pgweir, own, **settings):
@@ -179,7 +179,7 @@ def test_sessions_are_resumed(weir):
 
 
 def gets_ticket(daemon, context, session=None):
-    """(whether it was given one, its session)"""
+    """(whether it got a ticket, its session)"""
     wire = encrypt(asked(daemon), context, session=session).login()
     assert wire.sock.session_reused == (session is not None)
     session = wire.sock.session
@@ -188,7 +188,7 @@ def gets_ticket(daemon, context, session=None):
 
 
 def test_tickets_are_spared_while_nobody_brings_one(weir):
-    """64 in a row get one, then one of 16; who brings one always gets the next."""
+    """The first 64 get one, then one of 16; a client that presents one always gets the next."""
     daemon, context = weir(), trusting(minimum_version=V1_3)
     kept = gets_ticket(daemon, context)[1]
     given = [gets_ticket(daemon, context)[0] for _ in range(99)]
@@ -244,7 +244,7 @@ def test_tls_is_switched_on_and_off_by_reload(pgweir, own):
 
 
 def test_a_handshake_amid_a_reload(weir, ca):
-    """Who began with the old certificate ends with it."""
+    """A handshake that began with the old certificate completes with it."""
     daemon = weir("prefer")
     wire = asked(daemon)
     hello = client_hello()
@@ -260,7 +260,7 @@ def test_a_handshake_amid_a_reload(weir, ca):
 
 
 def test_byte_by_byte(weir):
-    """Each byte of the wire in a packet of its own, the handshake too."""
+    """Each byte in its own packet, including the handshake."""
     daemon = weir()
     wire = asked(daemon)
     wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -292,7 +292,7 @@ def test_byte_by_byte(weir):
 
 
 def test_startup_in_the_same_flight_as_the_end_of_the_handshake(weir):
-    """With TLS 1.3 a client may speak at once, and all of it comes in one packet."""
+    """With TLS 1.3 a client may send at once, and everything arrives in one packet."""
     daemon = weir()
     wire = asked(daemon)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -326,7 +326,7 @@ def test_many_handshakes_at_once(weir):
         try:
             with tls_client(daemon) as wire:
                 assert wire.query("SELECT 7").rows == [["7"]]
-        except Exception as failure:  # noqa: BLE001: told by the test's own thread
+        except Exception as failure:  # noqa: BLE001: reported by the thread of the test
             failures.append(failure)
 
     threads = [threading.Thread(target=come) for _ in range(60)]
@@ -350,7 +350,7 @@ def test_a_cancel_request_under_tls(weir):
 
 
 def test_a_client_that_says_good_bye(weir):
-    """close_notify ends a client as the end of its socket does."""
+    """close_notify ends a client like a closed socket."""
     daemon = weir("require")
     wire = tls_client(daemon)
     wire.sock.setblocking(False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: ISC
-"""TLS towards servers, and on both legs at once."""
+"""TLS for servers, and for clients and servers together."""
 
 import hashlib
 import ssl
@@ -107,7 +107,7 @@ def test_another_set_replaces_the_servers(pgweir, secure_postgres, ca):
     assert client.query(ENCRYPTED).rows == [["false"]]
 
 
-# -- servers that are up to something -------------------------------------------------------------
+# -- hostile servers ------------------------------------------------------------------------------
 
 
 def scripted(pgweir, fake, **settings):
@@ -121,14 +121,14 @@ def request_of(server):
 
 
 def secure(server, certificate):
-    """The scripted server takes the offer: encrypted from here on."""
+    """The scripted server accepts TLS: encrypted from here on."""
     request_of(server)
     server.send(b"S")
     server.sock = tls_server(certificate).wrap_socket(server.sock, server_side=True)
 
 
 def test_plain_bytes_behind_the_answer(pgweir, fake_server):
-    """CVE-2021-23222: somebody in the middle adds words of his own."""
+    """CVE-2021-23222: a man in the middle inserts messages."""
     fake = fake_server()
     daemon = scripted(pgweir, fake)
     daemon.wire().startup()
@@ -155,7 +155,7 @@ def test_answers_that_make_no_sense(pgweir, fake_server, answer, words):
 
 
 def test_no_way_back_to_plain(pgweir, fake_server):
-    """A handshake that fails is not followed by an attempt without TLS."""
+    """A failed handshake is not followed by an attempt without TLS."""
     fake = fake_server()
     daemon = scripted(pgweir, fake)
     daemon.wire().startup()
@@ -192,7 +192,7 @@ def tls_server(certificate, alpn=("postgresql",)):
 
 
 def test_direct(pgweir, fake_server, server_certificate, ca):
-    """A ClientHello with ALPN and the host's name comes at once."""
+    """A ClientHello with ALPN and the host name is sent at once."""
     fake, names = fake_server(), []
     daemon = pgweir(databases={"app": f"host=localhost port={fake.port}"},
                     server_tls_sslmode="verify-full", server_tls_ca_file=ca.cert,
@@ -233,10 +233,10 @@ def test_direct_from_pooler_to_pooler(pgweir, own, ca, secure_postgres):
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(60)%%'"))
     outer.wire().send(special(CANCEL_REQUEST, sleeper.key))
     assert any(got.type == "E" and got.fields["C"] == "57014" for got in sleeper.read_until("Z"))
-    outer.stop()  # while it has servers the inner one would wait for them
+    outer.stop()  # with open servers the inner one would wait for them
 
 
-# -- both legs ------------------------------------------------------------------------------------
+# -- clients and servers with TLS -----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_much_data_both_ways(both, ca, protocols):
 
 
 def test_a_slow_reader(both):
-    """What does not fit waits, encrypted, and nothing of it is lost or doubled."""
+    """Data that does not fit waits encrypted, and none of it is lost or duplicated."""
     daemon = both()
     wire = tls_client(daemon)
     wire.send(query("SELECT n, repeat('y', 1000) FROM generate_series(1, 20000) n"))
@@ -310,7 +310,7 @@ def test_many_clients_share_encrypted_servers(both, ca):
                 for n in range(20):
                     assert connection.execute(
                         "SELECT %s::int", (number * 100 + n,)).fetchone() == (number * 100 + n,)
-        except Exception as failure:  # noqa: BLE001: told by the test's own thread
+        except Exception as failure:  # noqa: BLE001: reported by the thread of the test
             failures.append(failure)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(20)]
