@@ -331,8 +331,11 @@ const char *peer_hear(struct engine *engine, struct peer *peer)
 	while ((count = next_message(peer, &type)) && heard < sizeof(peer->heard) - 2) {
 		if (type == 'E' && !peer->is_server)
 			hear_error(peer, bytes_of(peer->in.at, count));
-		if (!is_about_us(type, bytes_of(peer->in.at, count)))
+		if (!is_about_us(type, bytes_of(peer->in.at, count))) {
 			peer->heard[heard++] = type;
+			if (peer->see && type != '^')
+				peer->see(peer, type, bytes_of(peer->in.at, count));
+		}
 		buf_drop(&peer->in, count);
 	}
 	if (done == 0 || (done < 0 && errno != EAGAIN))

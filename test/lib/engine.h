@@ -38,6 +38,9 @@ struct peer {
 	struct buf in;    /* not a whole message yet */
 	char heard[4096]; /* by peer_hear() */
 	char error[256];  /* the last ErrorResponse that was heard: SQLSTATE and words */
+	/* Sees each message that peer_hear() hears, if set; not a startup packet. */
+	void (*see)(struct peer *peer, char type, struct bytes message);
+	void *arg;
 };
 
 /*

@@ -3,7 +3,7 @@
  * client/relay.c, and the lending of servers below it, with a real loop, pools and
  * clients: dialogues of some clients with some servers, all the test's own.
  */
-#include "../../../lib/engine.h"
+#include "../../../lib/script.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,20 +11,7 @@
 
 #include "../../unit.h"
 
-/*
- * A line: who, and after it what. "a".."d": a client says; "1".."4": a server says.
- * With a '<' behind: it has heard exactly this ('.' = its end). "a^" is a's login as
- * u0 into d0, "a^21" as u2 into d1, "a^00p" and "a^00d" for physical and logical
- * replication; "1^" accepts a server and lets it in, "1^?" does
- * not; "1-": no server is dialled. "1." closes. "a~" and "1~" wait until something is
- * heard, and "1~^" until a server is dialled. A space ends a line; a '+' before it joins
- * the line to the next one: what both say is read in one turn of the loop, in this order.
- */
-static const struct {
-	const char *says;
-	const char *settings;
-	const char *script;
-} cases[] = {
+static const struct script cases[] = {
 	/* logins */
 	{ "the first client waits for the first server", "pool_mode=transaction",
 	  "a^ a< 1^ 1< a<RSKZ" },
@@ -268,127 +255,7 @@ static const struct {
 	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ aQ 1<Q 1CZ 1<Q 1TDCZ a<TDCZ" },
 };
 
-struct stage {
-	struct engine engine;
-	struct peer clients[4], servers[4];
-};
-
-static struct peer *peer_of(struct stage *stage, char name)
-{
-	return name >= 'a' ? &stage->clients[name - 'a'] : &stage->servers[name - '1'];
-}
-
-static void enter(struct stage *stage, struct peer *peer, const char *words)
-{
-	if (!peer->is_server) {
-		char user[] = "u0", database[] = "d0";
-
-		if (words[0])
-			user[1] = words[0];
-		if (words[0] && words[1])
-			database[1] = words[1];
-		*peer = engine_client(&stage->engine);
-		if (words[0] && words[1] && words[2])
-			peer_start_replication(peer, user, database,
-			                       words[2] == 'd' ? "database" : "true");
-		else
-			peer_start(peer, user, database);
-		return;
-	}
-	if (peer->fd < 0)
-		*peer = engine_server(&stage->engine);
-	ck_assert_int_ge(peer->fd, 0);
-	ck_assert_str_eq(peer_hear(&stage->engine, peer), "^");
-	peer_say(peer, *words ? words : "RSKZ");
-}
-
-/* A Query of which the last byte is missing. */
-static void say_half(struct peer *peer)
-{
-	struct buf out = { 0 };
-
-	peer_message(peer, &out, 'Q');
-	peer_say_bytes(peer, bytes_of(out.at, out.count - 1));
-	buf_free(&out);
-}
-
-/* Waits for what a timer of the engine brings about, and returns what was heard. */
-static const char *await(struct stage *stage, struct peer *peer)
-{
-	usec_t limit = clock_now() + 10 * USEC_PER_SEC;
-	const char *heard = "";
-
-	while (*heard == 0 && clock_now() < limit) {
-		if (peer->fd < 0)
-			*peer = engine_server(&stage->engine);
-		else
-			heard = peer_hear(&stage->engine, peer);
-	}
-	return heard;
-}
-
-static void play(struct stage *stage, const char *says, const char *line)
-{
-	struct peer *peer = peer_of(stage, line[0]);
-	const char *heard;
-
-	if (line[1] == '^') {
-		enter(stage, peer, line + 2);
-	} else if (line[1] == '<' || line[1] == '~') {
-		heard = line[1] == '<' ? peer_hear(&stage->engine, peer) : await(stage, peer);
-		ck_assert_msg(strcmp(heard, line + 2) == 0, "%s: \"%s\": heard \"%s\"", says, line,
-		              heard);
-	} else if (line[1] == '.') {
-		peer_close(peer);
-	} else if (line[1] == '-') {
-		*peer = engine_server(&stage->engine);
-		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled", says, line);
-	} else if (line[1] == '%') {
-		say_half(peer);
-	} else {
-		ck_assert_msg(peer_say(peer, line + 1), "%s: \"%s\": it is gone", says, line);
-	}
-}
-
-static void play_line(struct stage *stage, const char *says, const char *line)
-{
-	play(stage, says, line);
-	engine_turn(&stage->engine);
-}
-
-static void play_script(struct stage *stage, const char *says, char *script)
-{
-	char *line, *end, *rest = NULL;
-
-	for (line = strtok_r(script, " ", &rest); line; line = strtok_r(NULL, " ", &rest)) {
-		end = line + strlen(line) - 1;
-		if (*end != '+') {
-			play_line(stage, says, line);
-			continue;
-		}
-		*end = 0;
-		play(stage, says, line);
-	}
-}
-
-START_TEST(relay_plays)
-{
-	struct stage stage = { 0 };
-	char script[512];
-
-	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
-		stage.clients[i].fd = stage.servers[i].fd = -1;
-		stage.servers[i].is_server = true;
-	}
-	engine_open(&stage.engine, cases[_i].settings, "");
-	snprintf(script, sizeof(script), "%s", cases[_i].script);
-	play_script(&stage, cases[_i].says, script);
-	for (size_t i = 0; i < COUNT_OF(stage.clients); i++) {
-		peer_close(&stage.clients[i]);
-		peer_close(&stage.servers[i]);
-	}
-	engine_close(&stage.engine);
-}
+START_TEST(relay_plays) { script_play(&cases[_i]); }
 END_TEST
 
 /* What depends on its place, so that nothing lost or doubled goes unseen. */
@@ -401,24 +268,22 @@ static char pattern(size_t at) { return (char)(at * 2654435761u >> 13); }
 START_TEST(relay_holds_back)
 {
 	static char chunk[60000];
-	struct stage stage = { 0 };
+	struct stage stage;
 	struct peer *client = &stage.clients[0], *server = &stage.servers[0];
 	struct peer *from = _i ? client : server, *to = _i ? server : client;
 	struct buf message = { 0 };
 	size_t said = 0, heard = 0, headers = _i ? 5 : 10;
 	ssize_t count;
 
-	engine_open(&stage.engine, "pool_mode=transaction", "");
-	server->fd = -1;
-	server->is_server = true;
-	play_line(&stage, "hold back", "a^");
-	play_line(&stage, "hold back", "1^");
-	play_line(&stage, "hold back", "a<RSKZ");
-	play_line(&stage, "hold back", "aQ");
-	play_line(&stage, "hold back", "1<Q");
+	stage_open(&stage, "pool_mode=transaction");
+	stage_play(&stage, "hold back", "a^");
+	stage_play(&stage, "hold back", "1^");
+	stage_play(&stage, "hold back", "a<RSKZ");
+	stage_play(&stage, "hold back", "aQ");
+	stage_play(&stage, "hold back", "1<Q");
 	if (_i) {
-		play_line(&stage, "hold back", "1G");
-		play_line(&stage, "hold back", "a<G");
+		stage_play(&stage, "hold back", "1G");
+		stage_play(&stage, "hold back", "a<G");
 	}
 	/* One message of 64 MB, which does not come to its end. */
 	buf_add_byte(&message, 'd');
@@ -442,9 +307,7 @@ START_TEST(relay_holds_back)
 		engine_turn(&stage.engine);
 	}
 	ck_assert_uint_eq(heard, said + headers);
-	peer_close(client);
-	peer_close(server);
-	engine_close(&stage.engine);
+	stage_close(&stage);
 }
 END_TEST
 

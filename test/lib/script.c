@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The player of scripts.
+ */
+#include "script.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/message.h"
+
+static struct peer *peer_of(struct stage *stage, char name)
+{
+	return name >= 'a' ? &stage->clients[name - 'a'] : &stage->servers[name - '1'];
+}
+
+/* ---- what is said ---- */
+
+static void say_login(struct stage *stage, struct peer *peer, const char *words)
+{
+	if (!peer->is_server) {
+		char user[] = "u0", database[] = "d0";
+
+		if (words[0])
+			user[1] = words[0];
+		if (words[0] && words[1])
+			database[1] = words[1];
+		*peer = engine_client(&stage->engine);
+		if (words[0] && words[1] && words[2])
+			peer_start_replication(peer, user, database,
+			                       words[2] == 'd' ? "database" : "true");
+		else
+			peer_start(peer, user, database);
+		return;
+	}
+	if (peer->fd < 0)
+		*peer = engine_server(&stage->engine);
+	ck_assert_int_ge(peer->fd, 0);
+	ck_assert_str_eq(peer_hear(&stage->engine, peer), "^");
+	peer_say(peer, *words ? words : "RSKZ");
+}
+
+/* A Query of which the last byte is missing. */
+static void say_half(struct peer *peer)
+{
+	struct buf out = { 0 };
+
+	peer_message(peer, &out, 'Q');
+	peer_say_bytes(peer, bytes_of(out.at, out.count - 1));
+	buf_free(&out);
+}
+
+static void add_client_message(struct buf *out, char type, const char *first, const char *second)
+{
+	size_t at;
+
+	if (type == 'Q') {
+		message_query(out, first);
+		return;
+	}
+	at = message_begin(out, type);
+	switch (type) {
+	case 'P': /* name, text, no types */
+		buf_add_cstr(out, first);
+		buf_add_cstr(out, second);
+		buf_add_be16(out, 0);
+		break;
+	case 'B': /* portal, name, no formats, no parameters, no result formats */
+		buf_add_cstr(out, second);
+		buf_add_cstr(out, first);
+		buf_add(out, "\0\0\0\0\0\0", 6);
+		break;
+	case 'E':
+		buf_add_cstr(out, first);
+		buf_add_be32(out, 0);
+		break;
+	default: /* D, C */
+		buf_add_byte(out, *first);
+		buf_add_cstr(out, second);
+	}
+	message_end(out, at);
+}
+
+static void add_server_message(struct buf *out, char type, const char *first, const char *second)
+{
+	struct report report = { .severity = "ERROR", .sqlstate = first, .text = second };
+
+	switch (type) {
+	case 'C':
+		message_complete(out, first);
+		break;
+	case 'E':
+		message_error(out, &report);
+		break;
+	case 'S':
+		message_parameter(out, first, second);
+		break;
+	case 't':
+		message_parameter_types(out, NULL, 0);
+		break;
+	default:
+		message_end(out, message_columns_begin(out, 0));
+	}
+}
+
+/* "#1" is the first name that pgweir has made. */
+static const char *named(const struct stage *stage, const char *text)
+{
+	return text[0] == '#' ? stage->names[text[1] - '1'] : text;
+}
+
+/* The content of a message, at its '('; returns what stands behind it. */
+static const char *add_with_content(const struct stage *stage, const struct peer *peer,
+                                    struct buf *out, char type, const char *at)
+{
+	char content[256] = "";
+	const char *end = strchr(at, ')');
+	char *second;
+
+	ck_assert_msg(end && (size_t)(end - at) < sizeof(content), "no content: \"%s\"", at);
+	memcpy(content, at + 1, (size_t)(end - at) - 1);
+	for (char *sign = content; *sign; sign++)
+		*sign = *sign == '_' ? ' ' : *sign;
+	second = strchr(content, ':');
+	if (second)
+		*second++ = 0;
+	else
+		second = content + strlen(content);
+	(peer->is_server ? add_server_message : add_client_message)(
+	    out, type, named(stage, content), named(stage, second));
+	return end + 1;
+}
+
+static bool say(const struct stage *stage, struct peer *peer, const char *words)
+{
+	struct buf out = { 0 };
+	bool is_said;
+
+	while (*words) {
+		char type = *words++;
+
+		if (*words == '(')
+			words = add_with_content(stage, peer, &out, type, words);
+		else
+			peer_message(peer, &out, type);
+	}
+	is_said = peer_say_bytes(peer, buf_bytes(&out));
+	buf_free(&out);
+	return is_said;
+}
+
+/* ---- what is heard ---- */
+
+#define NAMES_BEGIN "PGBOUNCER_"
+
+static void add_name(struct stage *stage, const char *name, size_t count)
+{
+	size_t number = 0;
+
+	while (stage->names[number][0] &&
+	       (strncmp(stage->names[number], name, count) != 0 || stage->names[number][count]))
+		ck_assert_uint_lt(++number, STAGE_NAMES);
+	snprintf(stage->names[number], sizeof(stage->names[number]), "%.*s", (int)count, name);
+	buf_printf(&stage->heard, "#%zu", number + 1);
+}
+
+/* Text of a message; a space would end the word of the script. */
+static void add_text(struct stage *stage, const char *text)
+{
+	while (*text) {
+		size_t count = strspn(text, "PGBOUNCER_abcdefghijklmnopqrstuvwxyz0123456789");
+
+		if (strncmp(text, NAMES_BEGIN, strlen(NAMES_BEGIN)) == 0) {
+			add_name(stage, text, count);
+			text += count;
+			continue;
+		}
+		buf_add_byte(&stage->heard, *text == ' ' ? '_' : *text);
+		text++;
+	}
+}
+
+static void add_request(struct stage *stage, char type, struct bytes message)
+{
+	const char *body = message.at;
+	size_t first = strlen(body) + 1;
+	const char *second = first < message.count ? body + first : "";
+
+	switch (type) {
+	case 'P':
+		add_text(stage, body);
+		buf_add_byte(&stage->heard, ':');
+		add_text(stage, second);
+		break;
+	case 'B':
+		add_text(stage, second);
+		break;
+	case 'D':
+	case 'C':
+		buf_printf(&stage->heard, "%c:", *body);
+		add_text(stage, body + 1);
+		break;
+	default:
+		add_text(stage, body);
+	}
+}
+
+static void add_reply(struct stage *stage, char type, struct bytes body)
+{
+	struct report report = { .sqlstate = "", .text = "" };
+
+	if (type == 'E' && fields_report(body, &report) == WIRE_OK)
+		buf_add_text(&stage->heard, report.sqlstate);
+	else if (type == 'Z')
+		buf_add_byte(&stage->heard, *body.at);
+	else
+		add_text(stage, body.at);
+}
+
+static void hear_content(struct peer *peer, char type, struct bytes message)
+{
+	struct stage *stage = peer->arg;
+	struct bytes body = bytes_skip(message, FRAME_HEADER_SIZE);
+
+	buf_add_byte(&stage->heard, type);
+	if (!strchr(peer->is_server ? "QPBDC" : "ECSZ", type) || body.count == 0 ||
+	    (type == 'Z' && *body.at == 'I'))
+		return;
+	buf_add_byte(&stage->heard, '(');
+	if (peer->is_server)
+		add_request(stage, type, body);
+	else
+		add_reply(stage, type, body);
+	buf_add_byte(&stage->heard, ')');
+}
+
+static const char *hear_contents(struct stage *stage, struct peer *peer)
+{
+	const char *types;
+
+	buf_clear(&stage->heard);
+	peer->see = hear_content;
+	peer->arg = stage;
+	types = peer_hear(&stage->engine, peer);
+	peer->see = NULL;
+	if (*types && types[strlen(types) - 1] == '.')
+		buf_add_byte(&stage->heard, '.');
+	return buf_text(&stage->heard);
+}
+
+/* Waits for what a timer of the engine brings about, and returns what was heard. */
+static const char *await(struct stage *stage, struct peer *peer)
+{
+	usec_t limit = clock_now() + 10 * USEC_PER_SEC;
+	const char *heard = "";
+
+	while (*heard == 0 && clock_now() < limit) {
+		if (peer->fd < 0)
+			*peer = engine_server(&stage->engine);
+		else
+			heard = peer_hear(&stage->engine, peer);
+	}
+	return heard;
+}
+
+/* ---- playing ---- */
+
+static void hear(struct stage *stage, struct peer *peer, const char *says, const char *word)
+{
+	const char *heard, *expected = word + 2;
+
+	if (word[1] == '~') {
+		heard = await(stage, peer);
+	} else if (word[2] == '<') {
+		heard = hear_contents(stage, peer);
+		expected++;
+	} else {
+		heard = peer_hear(&stage->engine, peer);
+	}
+	ck_assert_msg(strcmp(heard, expected) == 0, "%s: \"%s\": heard \"%s\" %s", says, word,
+	              heard, peer->error);
+}
+
+static void act(struct stage *stage, const char *says, const char *word)
+{
+	struct peer *peer = peer_of(stage, word[0]);
+
+	if (word[1] == '^') {
+		say_login(stage, peer, word + 2);
+	} else if (word[1] == '<' || word[1] == '~') {
+		hear(stage, peer, says, word);
+	} else if (word[1] == '.') {
+		peer_close(peer);
+	} else if (word[1] == '-') {
+		*peer = engine_server(&stage->engine);
+		ck_assert_msg(peer->fd < 0, "%s: \"%s\": a server is dialled", says, word);
+	} else if (word[1] == '%') {
+		say_half(peer);
+	} else {
+		ck_assert_msg(say(stage, peer, word + 1), "%s: \"%s\": it is gone", says, word);
+	}
+}
+
+void stage_play(struct stage *stage, const char *says, const char *word)
+{
+	act(stage, says, word);
+	engine_turn(&stage->engine);
+}
+
+void stage_open(struct stage *stage, const char *settings)
+{
+	*stage = (struct stage){ 0 };
+	for (size_t i = 0; i < STAGE_PEERS; i++) {
+		stage->clients[i].fd = stage->servers[i].fd = -1;
+		stage->servers[i].is_server = true;
+	}
+	engine_open(&stage->engine, settings, "");
+}
+
+void stage_close(struct stage *stage)
+{
+	for (size_t i = 0; i < STAGE_PEERS; i++) {
+		peer_close(&stage->clients[i]);
+		peer_close(&stage->servers[i]);
+	}
+	engine_close(&stage->engine);
+	buf_free(&stage->heard);
+}
+
+void script_play(const struct script *script)
+{
+	struct stage stage;
+	char *words = strdup(script->words), *word, *end, *rest = NULL;
+
+	ck_assert_ptr_nonnull(words);
+	stage_open(&stage, script->settings);
+	for (word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+		end = word + strlen(word) - 1;
+		if (*end != '+') {
+			stage_play(&stage, script->says, word);
+			continue;
+		}
+		*end = 0;
+		act(&stage, script->says, word);
+	}
+	stage_close(&stage);
+	free(words);
+}
