@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * client/statements/sql.c: SQL's PREPARE, EXECUTE and DEALLOCATE.
+ */
+#include "../../../lib/script.h"
+
+#include "../../unit.h"
+
+static const struct script cases[] = {
+	{ "PREPARE", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<<C(S:#1)Q(prepare_\"#1\"_as_select_1)S "
+	  "13C(PREPARE)ZZ a<<C(PREPARE)Z 1<" },
+	{ "PREPARE that fails", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select) 1<CQS 13E(42601:no)ZZ a<<E(42601)Z aQ(execute_s) "
+	  "1<<Q(execute_s)" },
+	{ "EXECUTE", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<CQS 13C(PREPARE)ZZ a<CZ aQ(execute_s) "
+	  "1<<P(#1:select_1)Q(execute_\"#1\")S 11TDC(SELECT_1)ZZ a<<TDC(SELECT_1)Z aQ(execute_s) "
+	  "1<<Q(execute_\"#1\")" },
+	{ "DEALLOCATE", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aQ(deallocate_s) 1<CPQS "
+	  "131C(DEALLOCATE)ZZ a<<C(DEALLOCATE)Z aB(s)S 1<<B(s)S" },
+	{ "DEALLOCATE that fails", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aQ(deallocate_s) 1<CPQS 131EZZ "
+	  "a<EZ aB(s)S 1<<B(#1)S" },
+	{ "DEALLOCATE of an unknown one", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aQ(deallocate_s) 1<<Q(deallocate_s) 1E(26000:no)Z a<<E(26000)Z" },
+	{ "EXECUTE of an unknown one", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aQ(execute_s) 1<<Q(execute_s) 1E(26000:no)Z a<<E(26000)Z" },
+	{ "without names that are followed", "pool_mode=transaction\nmax_prepared_statements=0",
+	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<<Q(prepare_s_as_select_1)" },
+};
+
+START_TEST(sql_plays) { script_play(&cases[_i]); }
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("client/statements/sql");
+	TCase *tcase = tcase_create("sql");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_loop_test(tcase, sql_plays, 0, COUNT_OF(cases));
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
