@@ -12,8 +12,6 @@
 
 #include "pgweir/base/banned.h"
 
-static void on_database_rest(struct timer *timer);
-
 /* Nobody is in it, and nothing of it is on its way. */
 static bool is_unused(const struct database *database)
 {
@@ -28,19 +26,18 @@ static bool is_unused(const struct database *database)
 	return true;
 }
 
-static struct timer_queue *rest_line(const struct database *database)
+static struct timer_queue *expiry_of(const struct database *database)
 {
 	const struct pools *pools = database->pools;
 
 	if (!database->is_auto || database->client_count || database->server_count)
 		return NULL;
-	return loop_timer_queue(pools->with.loop, pools->config->autodb_idle_timeout,
-	                        on_database_rest);
+	return pools->database_expiry;
 }
 
 void database_arm_expiry(struct database *database)
 {
-	struct timer_queue *line = rest_line(database);
+	struct timer_queue *line = expiry_of(database);
 
 	if (line)
 		timer_set(&database->rest, line, loop_now(database->pools->with.loop));
@@ -48,7 +45,7 @@ void database_arm_expiry(struct database *database)
 
 void database_rearm(struct database *database)
 {
-	timer_change(&database->rest, rest_line(database));
+	timer_change(&database->rest, expiry_of(database));
 }
 
 void database_count_client(struct database *database, int change)
@@ -81,7 +78,7 @@ struct database *database_add(struct pools *pools, const char *name,
 }
 
 /* Its pools must have neither members nor servers. */
-void database_free(struct database *database)
+void pools_forget_database(struct database *database)
 {
 	struct pools *pools = database->pools;
 	struct pool *pool, *next;
@@ -98,13 +95,13 @@ void database_free(struct database *database)
 	slab_put(&pools->database_slab, database);
 }
 
-static void on_database_rest(struct timer *timer)
+void pools_database_expired(struct timer *timer)
 {
 	struct database *database =
 	    (struct database *)((char *)timer - offsetof(struct database, rest));
 
 	if (!database->is_paused && !database->is_disabled && is_unused(database))
-		database_free(database);
+		pools_forget_database(database);
 	else
 		database_arm_expiry(database);
 }
@@ -147,7 +144,7 @@ static void forget_left_pools(struct database *database)
 	}
 }
 
-void database_sweep(struct task *task)
+void pools_sweep(struct task *task)
 {
 	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, sweep_task));
 	struct database *database = TAILQ_FIRST(&pools->databases);
@@ -158,7 +155,7 @@ void database_sweep(struct task *task)
 		if (database->entry)
 			forget_left_pools(database);
 		else if (is_unused(database))
-			database_free(database);
+			pools_forget_database(database);
 		database = next;
 	}
 }

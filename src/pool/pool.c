@@ -23,7 +23,7 @@
 
 static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
-static bool is_paused(const struct pool *pool)
+bool pool_is_paused(const struct pool *pool)
 {
 	return pool->pools->is_paused || pool->database->is_paused;
 }
@@ -31,7 +31,7 @@ static bool is_paused(const struct pool *pool)
 /* Nobody is lent a server, and none is launched. */
 bool pool_is_held(const struct pool *pool)
 {
-	return is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
+	return pool_is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
 }
 
 static void close_for(struct server *server, const char *reason)
@@ -305,7 +305,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 }
 
 /* An idle server that can be lent, or NULL. Closes those that cannot. */
-static struct server *idle_server(struct pool *pool)
+struct server *pool_idle_server(struct pool *pool)
 {
 	struct server *server;
 
@@ -324,7 +324,7 @@ struct server *pool_take(struct borrower *borrower)
 
 	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool))
 		return NULL;
-	server = idle_server(pool);
+	server = pool_idle_server(pool);
 	if (server)
 		pool_lend(server, borrower);
 	return server;
@@ -492,7 +492,7 @@ void pool_home(struct server *server)
 		close_for(server, SERVER_LEFT_OVER);
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);
-	} else if (is_paused(pool)) {
+	} else if (pool_is_paused(pool)) {
 		close_for(server, "pause mode");
 	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
 		close_for(server, "server lifetime over");
@@ -586,9 +586,9 @@ void pool_serve(struct task *task)
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
 	if (!pool_is_held(pool))
-		pool_grow_dedicated(pool);
+		pool_dedicated_grow(pool);
 	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
-	       (server = idle_server(pool))) {
+	       (server = pool_idle_server(pool))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);

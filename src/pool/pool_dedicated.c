@@ -21,11 +21,6 @@
 
 #include "pgweir/base/banned.h"
 
-static bool is_full(const struct pool *pool)
-{
-	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
-}
-
 bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err)
 {
 	if (borrower->pool->pools->is_ending)
@@ -40,7 +35,7 @@ bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, str
 /* ---- launching ---- */
 
 /* Goes from one list to the other, and has waited as long as before. */
-static void move(struct borrower *borrower, enum borrower_state next, bool is_first)
+void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
 {
 	struct pool *pool = borrower->pool;
 	unsigned int *from_count, *count;
@@ -59,17 +54,17 @@ static void move(struct borrower *borrower, enum borrower_state next, bool is_fi
 	borrower->state = next;
 }
 
-void pool_dedicated_launched(struct server *server, struct borrower *borrower)
+static void expect(struct server *server, struct borrower *borrower)
 {
 	server->replication = borrower->wish->replication;
 	server->pool->dedicated_count++;
 	server->expected_by = borrower;
 	borrower->wish->expected = server;
-	move(borrower, BORROWER_CONNECT_DEDICATED, false);
+	pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
 }
 
 /* The two know each other no more; the borrower is first in the line again. */
-static struct borrower *part(struct server *server)
+struct borrower *pool_wait_again(struct server *server)
 {
 	struct borrower *borrower = server->expected_by;
 
@@ -77,7 +72,7 @@ static struct borrower *part(struct server *server)
 		return NULL;
 	server->expected_by = NULL;
 	borrower->wish->expected = NULL;
-	move(borrower, BORROWER_WAIT_DEDICATED, true);
+	pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
 	return borrower;
 }
 
@@ -98,7 +93,7 @@ static bool make_room(struct pool *pool, const struct borrower *borrower)
 	struct server *server;
 	struct err err;
 
-	if (!is_full(pool))
+	if (!pool_is_full(pool))
 		return is_eldest(pool, borrower) || pool_missing(pool) == 0;
 	if (!is_eldest(pool, borrower))
 		return false;
@@ -109,24 +104,34 @@ static bool make_room(struct pool *pool, const struct borrower *borrower)
 		return false;
 	err_set(&err, ERR_SERVER_LOST, "evicted for pool_size");
 	server_close(server, &err);
-	return !is_full(pool);
+	return !pool_is_full(pool);
 }
 
 bool pool_dedicated_goes_first(const struct pool *pool)
 {
 	const struct borrower *borrower = TAILQ_FIRST(&pool->wait_dedicated);
 
-	return borrower && is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
+	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
 }
 
-void pool_grow_dedicated(struct pool *pool)
+static bool launch_for(struct borrower *borrower)
+{
+	struct server *server = pool_add_server(borrower->pool);
+
+	if (!server)
+		return false;
+	expect(server, borrower);
+	return server_launch(server);
+}
+
+void pool_dedicated_grow(struct pool *pool)
 {
 	struct borrower *borrower;
 
 	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
 	       may_try(pool) && make_room(pool, borrower) && pool_passes_limits(pool, EVICT_ANY)) {
 		pool_leave_blocked(pool);
-		if (!pool_launch(pool, borrower))
+		if (!launch_for(borrower))
 			return;
 	}
 }
@@ -136,7 +141,7 @@ void pool_grow_dedicated(struct pool *pool)
 void pool_dedicated_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
-	struct borrower *borrower = part(server);
+	struct borrower *borrower = pool_wait_again(server);
 
 	assert(borrower); /* else it would have been closed */
 	if (!pool->is_failing || pool_is_unreachable(pool)) {
@@ -154,7 +159,7 @@ void pool_dedicated_login_done(struct server *server)
 void pool_dedicated_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
-	struct borrower *borrower = part(server);
+	struct borrower *borrower = pool_wait_again(server);
 	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN;
 
 	pool_wake(pool);
@@ -185,7 +190,7 @@ void pool_dedicated_give_up(struct borrower *borrower)
 	struct server *server = borrower->wish->expected;
 	struct err err;
 
-	part(server);
+	pool_wait_again(server);
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "replication client has left");
 	server_close(server, &err);
 }

@@ -14,11 +14,6 @@
 
 static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
 
-static unsigned int logins(const struct pool *pool)
-{
-	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
-}
-
 /* ---- after a failure ---- */
 
 static void on_retry(struct timer *timer)
@@ -31,14 +26,14 @@ bool pool_may_try(struct pool *pool)
 	if (!pool->is_failing)
 		return true;
 	if (!pool_is_backing_off(pool))
-		return logins(pool) == 0; /* one try, until one succeeds */
+		return pool_login_count(pool) == 0; /* one try, until one succeeds */
 	timer_set(&pool->retry,
 	          loop_timer_queue(loop_of(pool), pool->site.limits.retry_gap, on_retry),
 	          pool_due(pool) - pool->site.limits.retry_gap);
 	return false;
 }
 
-bool pool_may_login(const struct pool *pool) { return logins(pool) < POOL_LOGINS_MAX; }
+bool pool_may_login(const struct pool *pool) { return pool_login_count(pool) < POOL_LOGINS_MAX; }
 
 /* ---- pool_size and the reserve ---- */
 
@@ -69,10 +64,10 @@ static bool may_use_reserve(struct pool *pool)
 
 static bool has_space(struct pool *pool)
 {
-	if (pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size)
+	if (!pool_is_full(pool))
 		return true;
 	/* Nobody could log in any more while all servers are busy and none says how to welcome. */
-	if (!pool->has_welcome && pool->newcomer_count && logins(pool) == 0 &&
+	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0 &&
 	    pool->server_count == (unsigned int)pool->limits.size)
 		return true;
 	return may_use_reserve(pool);
@@ -195,22 +190,29 @@ static bool wants_minimum(const struct pool *pool)
 
 	if (pool->limits.size > 0 && least > pool->limits.size)
 		least = pool->limits.size;
-	return pool->server_count < (unsigned int)least && logins(pool) == 0 &&
+	return pool->server_count < (unsigned int)least && pool_login_count(pool) == 0 &&
 	       !pool->pools->is_leaving && pool_is_current(pool) &&
 	       (pool->member_count || entry->user);
 }
 
+static bool launch(struct pool *pool)
+{
+	struct server *server = pool_add_server(pool);
+
+	return server && server_launch(server);
+}
+
 void pool_grow(struct pool *pool)
 {
-	while (pool_missing(pool) && logins(pool) < POOL_LOGINS_MAX && pool_may_try(pool) &&
-	       has_space(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
+	while (pool_missing(pool) && pool_login_count(pool) < POOL_LOGINS_MAX &&
+	       pool_may_try(pool) && has_space(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
 		pool_leave_blocked(pool);
-		if (!pool_launch(pool, NULL))
+		if (!launch(pool))
 			return;
 	}
 	if (!pool_missing(pool) && (wants_minimum(pool) || pool_wants_probe(pool)) &&
 	    pool_may_try(pool) && pool_passes_limits(pool, EVICT_NONE)) {
 		pool->probes_left -= pool->probes_left > 0;
-		pool_launch(pool, NULL);
+		launch(pool);
 	}
 }

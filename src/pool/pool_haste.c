@@ -17,11 +17,6 @@
 
 #define PROBES_MAX 240 /* an hour, with the default of server_login_retry */
 
-static unsigned int logins(const struct pool *pool)
-{
-	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
-}
-
 /* ERR_FILES is our own trouble, and may be over with the next descriptor that is closed. */
 static bool is_out(const struct pool *pool)
 {
@@ -39,7 +34,7 @@ bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct 
 {
 	if (!borrower->is_hasty || !is_out(pool) || pool->is_hopeful)
 		return false;
-	if (pool->probes_left == 0 && logins(pool) == 0 && !pool_is_backing_off(pool)) {
+	if (pool->probes_left == 0 && pool_login_count(pool) == 0 && !pool_is_backing_off(pool)) {
 		pool->is_hopeful = true;
 		return false;
 	}
@@ -79,9 +74,8 @@ void pool_turn_hasty_away(struct pool *pool)
 bool pool_wants_probe(const struct pool *pool)
 {
 	return pool->probes_left && pool->is_failing && pool_live_count(pool) == 0 &&
-	       logins(pool) == 0 && pool_is_current(pool) && !pool->pools->is_leaving &&
-	       !pool->pools->is_ending &&
-	       (pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size);
+	       pool_login_count(pool) == 0 && pool_is_current(pool) && !pool->pools->is_leaving &&
+	       !pool->pools->is_ending && !pool_is_full(pool);
 }
 
 void pool_hurry(struct borrower *borrower, bool is_hasty)

@@ -1,45 +1,80 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Pools, inside the room.
+ * Pools, inside the module. Files come in layers, and call those below only:
+ *
+ *   pools                                made and freed
+ *   pools_configure  pools_admin         what administrators do to all
+ *   pools_forget                         what nobody uses any more
+ *   pool_serve                           a pool's turn; what servers call
+ *   pool_move  pool_logins  pool_dedicated  pool_grow
+ *   pools_add  pool_servers  pool        pools, their servers, their borrowers
+ *   pool_configure  pool_secret  cancel  pool_home
+ *   pool_haste  pool_limits  pool_expiry  outage
+ *   pool_retry                           after logins that failed
+ *   pool_wait  pools_watch  pools_find  database  role
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
 
 #include "pgweir/pool/pools.h"
 
-/* Serves the line and sees to it that there are servers enough: at the end of a turn. */
-void pool_serve(struct task *task);
+/* ---- questions of one line ---- */
 
-/* Launches servers: for those who wait, and up to min_pool_size. pool_grow.c */
-void pool_grow(struct pool *pool);
+static inline bool pool_is_full(const struct pool *pool)
+{
+	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
+}
 
-/* Launches servers for those who need one of their own. pool_own.c */
-void pool_grow_dedicated(struct pool *pool);
+/* Logins under way, those of dedicated servers included. */
+static inline unsigned int pool_login_count(const struct pool *pool)
+{
+	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
+}
 
-/* Whether the first of those goes before whoever asks for an idle server now. */
-bool pool_dedicated_goes_first(const struct pool *pool);
+/* ---- wait queues: pool_wait.c ---- */
 
-/* The pool of this very user, whatever user the entry forces. NULL: no memory. pools.c */
-struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups);
+bool pool_is_paused(const struct pool *pool);
 
-/* A server that is launched for `borrower`: it is the pool's, and nobody else's. */
-void pool_dedicated_launched(struct server *server, struct borrower *borrower);
-void pool_dedicated_login_done(struct server *server);
-void pool_dedicated_login_failed(struct server *server, const struct err *err);
+/* Paused or suspended: no server is lent, and none is launched. */
+bool pool_is_held(const struct pool *pool);
 
-/* It waits no more for what was being launched for it, which is closed. */
-void pool_dedicated_give_up(struct borrower *borrower);
+/* Clients of its database may belong to it: the entry forces no other user on them. */
+bool pool_is_current(const struct pool *pool);
 
-/* Refuses all of those who wait for a server of their own. */
-void pool_dedicated_refuse(struct pool *pool, const struct err *err);
-
-/* The line for a state of waiting, and its count; NULL: there is none. */
+/* The wait queue of a state, and its count; NULL: the state has none. */
 struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
                                       unsigned int **count);
-void pool_stand(struct borrower *borrower, enum borrower_state state);
-void pool_lend(struct server *server, struct borrower *borrower);
 
-/* ---- what has to be asked before a launch: pool_grow.c ---- */
+/* Puts a borrower that rests into the wait queue of this state. */
+void pool_stand(struct borrower *borrower, enum borrower_state state);
+
+/* Moves a borrower that waits to another wait queue. It has waited as long as before. */
+void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first);
+
+/*
+ * A server that is being launched for one borrower is lost or ready: the borrower is the first
+ * in the wait queue for dedicated servers again. NULL: there is no such borrower.
+ */
+struct borrower *pool_wait_again(struct server *server);
+
+/* Refuses all that wait for a server of the pool or for the welcome. */
+void pool_refuse(struct pool *pool, const struct err *err);
+
+/* ---- after logins that failed: pool_retry.c ---- */
+
+usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
+bool pool_is_backing_off(const struct pool *pool);
+void pool_reset_retry(struct pool *pool); /* it may try at once */
+bool pool_may_try(struct pool *pool);
+bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
+
+/* Whether an error is about reachability, not our credentials, so that retrying may help. */
+bool pool_is_worth_waiting(const struct err *err);
+
+/* Whether the pool is failing because of such an error. */
+bool pool_is_unreachable(const struct pool *pool);
+
+/* ---- limits of servers: pool_limits.c ---- */
 
 enum eviction {
 	EVICT_NONE,
@@ -47,29 +82,13 @@ enum eviction {
 	EVICT_ANY
 };
 
-bool pool_may_try(struct pool *pool);
-bool pool_may_login(const struct pool *pool); /* POOL_LOGINS_MAX */
+/*
+ * Whether the limits of database and role allow one more server, perhaps after an eviction.
+ * If not, the pool waits for them.
+ */
 bool pool_passes_limits(struct pool *pool, enum eviction eviction);
-unsigned int pool_missing(const struct pool *pool);
 
-/* Whether the last failure was no word about us, so that there is hope in waiting. */
-bool pool_is_unreachable(const struct pool *pool);
-bool pool_is_worth_waiting(const struct err *err);
-
-/* ---- fail_fast: pool_haste.c ---- */
-
-/* Whether this borrower need not take a place in a line: *err says why. */
-bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err);
-
-/* The same for all that wait in the pool's line. Only if there are any: pool->hasty_count. */
-void pool_turn_hasty_away(struct pool *pool);
-
-/* Whether the pool tries to connect though nobody waits. */
-bool pool_wants_probe(const struct pool *pool);
-
-bool pool_is_held(const struct pool *pool);
-
-/* There may be room now for pools that wait at a limit of this pool's database or account. */
+/* There may be space now for pools that wait at a limit of this pool's database or role. */
 void pool_unblock(struct pool *pool);
 
 /*
@@ -78,69 +97,139 @@ void pool_unblock(struct pool *pool);
  */
 void pool_pass_on(struct pool *pool);
 
-/* The pool leaves the lines of those that wait at a limit. */
+/* The pool waits at no limit any more. */
 void pool_leave_blocked(struct pool *pool);
 
-usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
-bool pool_is_backing_off(const struct pool *pool);
-void pool_reset_retry(struct pool *pool); /* it may try at once */
-void pool_refuse(struct pool *pool, const struct err *err);
+/* Whether the first who waits for a dedicated server goes before one who asks for an idle one. */
+bool pool_dedicated_goes_first(const struct pool *pool);
 
-/* Nobody is in it, nothing belongs to it: pool_idle_timeout begins. */
+/* ---- fail_fast: pool_haste.c ---- */
+
+/* Whether this borrower need not wait: *err says why. */
+bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err);
+
+/* The same for all that wait. Only if there are any: pool->hasty_count. */
+void pool_turn_hasty_away(struct pool *pool);
+
+/* Whether the pool tries to connect though nobody waits. */
+bool pool_wants_probe(const struct pool *pool);
+
+/* ---- pools that nobody uses: pool_expiry.c ---- */
+
+bool pool_is_empty(const struct pool *pool);
+
+/* If it is empty, pool_idle_timeout begins. */
 void pool_arm_expiry(struct pool *pool);
 
 /* pool_idle_timeout has changed. */
 void pool_rearm(struct pool *pool);
 
-/* ---- its servers: pool_servers.c ---- */
+/* ---- a server that has no borrower any more: pool_home.c ---- */
 
-/* Adds a server that is about to connect: its pool, its role and its database count it. NULL: no
- * memory. */
-struct server *pool_add_server(struct pool *pool);
-
-/* Frees one that has closed. */
-void pool_remove_server(struct server *server);
+/* A server came home: it is ready, and of no state yet. */
+void pool_home(struct server *server);
 
 /*
- * Launches a server; dedicated_to: for this borrower only, NULL: for all. false: no memory, or it
- * has failed by now.
+ * It has served a session and was not reset, and now its pool is of another mode: it may be
+ * lent to nobody. And the reason to close it.
  */
-bool pool_launch(struct pool *pool, struct borrower *dedicated_to);
-
-/* What the pool does for its servers. */
-extern const struct server_ops pool_server_ops;
+bool pool_is_left_over(const struct server *server);
+#define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
 
 /* server_idle_timeout and server_lifetime. */
 void pool_idle_due(struct timer *timer);
 void pool_life_due(struct timer *timer);
 
+/* ---- what servers log in with: pool_secret.c ---- */
+
+const struct credentials *pool_server_credentials(const struct server *server);
+void pool_tell_secret(const struct server *server, struct buf *out);
+
+/* ---- what is in force for a pool: pool_configure.c ---- */
+
+void pool_configure(struct pool *pool);
+
+/* ---- its servers: pool_servers.c ---- */
+
+/* Adds a server that is about to connect: pool, role and database count it. NULL: no memory. */
+struct server *pool_add_server(struct pool *pool);
+
+/* Frees one that has closed. */
+void pool_remove_server(struct server *server);
+
+/* As struct server_ops wants them. */
+void pool_file_server(struct server *server, enum server_state from);
+void pool_count_close_needed(struct server *server);
+bool pool_may_probe(const struct server *server);
+void pool_count_probe(struct server *server, int change);
+void pool_address_removed(struct server *server);
+
 /* Closes all of them, whatever they do. */
 void pool_close_all(struct pool *pool, const char *reason);
 
-/*
- * It has served a session and was not reset, and now its pool is of another mode: nobody
- * may have it. And the reason to close it.
- */
-bool pool_is_left_over(const struct server *server);
-#define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
+/* All servers of the pool are to be replaced: idle ones now, the others when they come home. */
+void pool_recycle(struct pool *pool, const char *reason);
 
-/* Where the entry or its servers' place are others now. */
+/* Closes what is idle or logging in, for PAUSE. */
+void pool_close_idle(struct pool *pool, const char *reason);
+
+/* Why a server is closed whose entry, or the host it went to, has changed. */
 #define SERVER_OUTDATED "database configuration changed"
 
-/* ---- moving house: pool_move.c ---- */
+/* ---- its borrowers: pool.c ---- */
 
-/* Clients of its database may belong to it: no other user is forced on them. */
-bool pool_is_current(const struct pool *pool);
+void pool_lend(struct server *server, struct borrower *borrower);
 
-/* All but those who are being served go where they belong. For a pool that is not current. */
+/* An idle server that can be lent, or NULL. Closes those that cannot. */
+struct server *pool_idle_server(struct pool *pool);
+
+/* The server has refused its borrower's parameters: the borrower hears why, the server stays. */
+void pool_refuse_params(struct server *server);
+
+/* The server has closed, and this borrower has lost it. */
+void pool_lost_server(struct server *server, struct borrower *borrower);
+
+/* All members are expelled. */
+void pool_expel(struct pool *pool, const struct err *err);
+
+/* ---- growing: pool_grow.c, pool_dedicated.c ---- */
+
+/* How many more servers those who wait could use. */
+unsigned int pool_missing(const struct pool *pool);
+
+/* Launches servers: for those who wait, and up to min_pool_size. */
+void pool_grow(struct pool *pool);
+
+/* Launches dedicated servers. */
+void pool_dedicated_grow(struct pool *pool);
+/* What is being launched for this borrower is closed. */
+void pool_dedicated_give_up(struct borrower *borrower);
+void pool_dedicated_login_done(struct server *server);
+void pool_dedicated_login_failed(struct server *server, const struct err *err);
+
+/* Refuses all that wait for a dedicated server. */
+void pool_dedicated_refuse(struct pool *pool, const struct err *err);
+
+/* ---- logins: pool_logins.c ---- */
+
+void pool_login_done(struct server *server);
+void pool_login_failed(struct server *server, const struct err *err);
+
+/* ---- another forced user: pool_move.c ---- */
+
+/* All members but those who have a server go where they belong. For a pool that is not current. */
 void pool_move_members(struct pool *pool);
 
-/* Works out what is in force. */
-void pool_configure(struct pool *pool);
+/* ---- a pool's turn: pool_serve.c ---- */
 
-/* ---- accounts: account.c ---- */
+/* Serves the wait queues and sees to it that there are servers enough: at the end of a turn. */
+void pool_serve(struct task *task);
 
-/* Looks the account up in the configuration and among the users. */
+extern const struct server_ops pool_server_ops;
+
+/* ---- roles: role.c ---- */
+
+/* Looks the role up in the configuration and among the users. */
 void role_configure(struct pools *pools, struct role *role);
 void role_free(struct pools *pools, struct role *role);
 void role_forget_unused(struct pools *pools, struct role *role);
@@ -150,19 +239,37 @@ void role_forget_unused(struct pools *pools, struct role *role);
 struct database *database_add(struct pools *pools, const char *name,
                               const struct config_database *entry, bool is_auto);
 
-/* Its pools must have neither members nor servers. */
-void database_free(struct database *database);
-
 /* One made by `*` that nobody uses: autodb_idle_timeout begins. */
 void database_arm_expiry(struct database *database);
 
 /* autodb_idle_timeout has changed, or whether `*` made it. */
 void database_rearm(struct database *database);
 
-/* The task that frees databases whose entry is gone, and pools whose user is. */
-void database_sweep(struct task *task);
+/* ---- all pools ---- */
 
-bool pool_is_empty(const struct pool *pool);
+/* By which address a pool is found in its database: one user may have two pools there. */
+const void *pools_file_by(const struct role *role, bool is_for_lookups);
+
+/* The pool of this very user, whatever user the entry forces. NULL: no memory. pools_add.c */
+struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups);
+
+/* Asks those who wait for a state of things: a task. pools_watch.c */
+void pools_ask_watches(struct task *task);
+
+/* Databases and pools that are gone from the configuration are freed at the end of the turn. */
+void pools_sweep_later(struct pools *pools);
+
+/* What the pool has counted passes to its database; it counts from zero on. pools_forget.c */
+void pools_keep_stats(struct pool *pool);
+
+/* Its pools must have neither members nor servers. pools_forget.c */
+void pools_forget_pool(struct pool *pool);
+void pools_forget_database(struct database *database);
+void pools_pool_expired(struct timer *timer);
+void pools_database_expired(struct timer *timer);
+
+/* The task that frees databases whose entry is gone, and pools whose user is. */
+void pools_sweep(struct task *task);
 
 /* What is being removed is nobody's next step. */
 #define WALKS_SKIP(pools, field, object, entry)                             \

@@ -60,7 +60,7 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 }
 
 /* The only place that files a server under its state. */
-static void on_state(struct server *server, enum server_state from)
+void pool_file_server(struct server *server, enum server_state from)
 {
 	struct pool *pool = server->pool;
 	enum server_state to = server->state;
@@ -87,7 +87,7 @@ static void on_state(struct server *server, enum server_state from)
 	pools_changed(pool->pools);
 }
 
-static void on_close_needed(struct server *server)
+void pool_count_close_needed(struct server *server)
 {
 	int change = server->is_close_needed ? 1 : -1;
 
@@ -126,27 +126,11 @@ void pool_remove_server(struct server *server)
 	pool_arm_expiry(pool);
 }
 
-bool pool_launch(struct pool *pool, struct borrower *dedicated_to)
-{
-	struct server *server = pool_add_server(pool);
-
-	if (!server)
-		return false;
-	if (dedicated_to)
-		pool_dedicated_launched(server, dedicated_to);
-	return server_launch(server);
-}
-
 /* ---- logins at hosts that have failed ---- */
 
-static bool may_probe(const struct server *server)
-{
-	const struct pool *pool = server->pool;
+bool pool_may_probe(const struct server *server) { return !pool_is_full(server->pool); }
 
-	return pool->limits.size == 0 || pool->server_count < (unsigned int)pool->limits.size;
-}
-
-static void on_probe(struct server *server, int change)
+void pool_count_probe(struct server *server, int change)
 {
 	server->pool->probe_count += (unsigned int)change;
 	if (change > 0)
@@ -178,7 +162,7 @@ const struct credentials *pool_credentials(const struct pool *pool)
 	return shown;
 }
 
-static const struct credentials *credentials_of(const struct server *server)
+const struct credentials *pool_server_credentials(const struct server *server)
 {
 	return pool_credentials(server->pool);
 }
@@ -209,7 +193,7 @@ static void add_lack(const struct user *user, struct buf *out)
 	}
 }
 
-static void tell_secret(const struct server *server, struct buf *out)
+void pool_tell_secret(const struct server *server, struct buf *out)
 {
 	const struct pool *pool = server->pool;
 	const struct credentials *credentials = pool_credentials(pool);
@@ -399,7 +383,7 @@ void pool_close_all(struct pool *pool, const char *reason)
 
 /* ---- what servers tell ---- */
 
-static void on_address_removed(struct server *server)
+void pool_address_removed(struct server *server)
 {
 	static const char reason[] = "its address has left DNS";
 
@@ -420,24 +404,24 @@ static void on_address_removed(struct server *server)
 	}
 }
 
-static void on_borrower_lost(struct server *server, struct borrower *borrower)
+void pool_lost_server(struct server *server, struct borrower *borrower)
 {
 	server->pool->served_count--;
 	cancel_forget_target(borrower, server->pool);
 }
 
 const struct server_ops pool_server_ops = {
-	.on_state = on_state,
-	.on_close_needed = on_close_needed,
+	.on_state = pool_file_server,
+	.on_close_needed = pool_count_close_needed,
 	.on_login_done = pool_login_done,
 	.on_login_failed = pool_login_failed,
 	.on_home = pool_home,
 	.on_params_refused = pool_refuse_params,
-	.on_borrower_lost = on_borrower_lost,
-	.on_address_removed = on_address_removed,
-	.on_probe = on_probe,
-	.may_probe = may_probe,
-	.credentials = credentials_of,
-	.tell_secret = tell_secret,
+	.on_borrower_lost = pool_lost_server,
+	.on_address_removed = pool_address_removed,
+	.on_probe = pool_count_probe,
+	.may_probe = pool_may_probe,
+	.credentials = pool_server_credentials,
+	.tell_secret = pool_tell_secret,
 	.on_free = pool_remove_server,
 };

@@ -25,7 +25,7 @@ void pools_changed(struct pools *pools)
 		loop_defer(pools->with.loop, &pools->watch_task);
 }
 
-static void ask_watches(struct task *task)
+void pools_ask_watches(struct task *task)
 {
 	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, watch_task));
 	struct pools_watch *watch = TAILQ_FIRST(&pools->watches);
@@ -80,7 +80,7 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 }
 
 /* Two addresses that nobody else has: one user may have two pools on one database. */
-static const void *file_by(const struct role *role, bool is_for_lookups)
+const void *pools_file_by(const struct role *role, bool is_for_lookups)
 {
 	if (!role)
 		return NULL;
@@ -98,13 +98,13 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pool->database = database;
 	pool->role = role;
 	pool->is_for_lookups = is_for_lookups;
-	pool->filed_by = file_by(role, is_for_lookups);
+	pool->filed_by = pools_file_by(role, is_for_lookups);
 	pool->log = (struct logger){ pools->with.log, tell_who };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
-	pool->serve_task.run = pool_serve;
+	pool->serve_task.run = pools->serve;
 	pool->site = (struct server_site){
 		.shared = &pools->shared,
-		.ops = &pool_server_ops,
+		.ops = pools->server_ops,
 		.database = database->name,
 		.user = role->name,
 		.client_bytes = &pool->stats.client_bytes,
@@ -139,7 +139,7 @@ struct pool *pools_find_pool(struct pools *pools, const char *database_name, con
 	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, role_name, role);
 	if (!database || !role)
 		return NULL;
-	filed_by = file_by(role, false);
+	filed_by = pools_file_by(role, false);
 	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
 	return pool;
 }
@@ -147,7 +147,7 @@ struct pool *pools_find_pool(struct pools *pools, const char *database_name, con
 struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups)
 {
 	struct role *role = pools_role(database->pools, user);
-	const void *filed_by = file_by(role, is_for_lookups);
+	const void *filed_by = pools_file_by(role, is_for_lookups);
 	struct pool *pool;
 
 	if (!role)
@@ -169,7 +169,7 @@ struct pool *pools_lookup_pool(struct database *database, const char *user)
 
 const struct pool *pools_lookup_sibling(const struct pool *pool)
 {
-	const void *filed_by = file_by(pool->role, !pool->is_for_lookups);
+	const void *filed_by = pools_file_by(pool->role, !pool->is_for_lookups);
 	const struct pool *sibling;
 
 	HASH_FIND_PTR(pool->database->pool_table, &filed_by, sibling);
@@ -211,13 +211,7 @@ void pools_forget_pool(struct pool *pool)
 	slab_put(&pools->pool_slab, pool);
 }
 
-bool pool_is_empty(const struct pool *pool)
-{
-	return pool->member_count == 0 && pool->server_count == 0 &&
-	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
-}
-
-static void on_pool_rest(struct timer *timer)
+void pools_pool_expired(struct timer *timer)
 {
 	struct pool *pool = (struct pool *)((char *)timer - offsetof(struct pool, rest));
 
@@ -227,20 +221,25 @@ static void on_pool_rest(struct timer *timer)
 	pools_forget_pool(pool);
 }
 
-static struct timer_queue *rest_line(const struct pool *pool)
+bool pool_is_empty(const struct pool *pool)
+{
+	return pool->member_count == 0 && pool->server_count == 0 &&
+	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
+}
+
+static struct timer_queue *expiry_of(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
-	const struct pools *pools = pool->pools;
 
 	if (entry && entry->user && pool->limits.min_size)
-		return NULL; /* it shall have servers without clients */
-	return loop_timer_queue(pools->with.loop, pools->config->pool_idle_timeout, on_pool_rest);
+		return NULL; /* it keeps servers without clients */
+	return pool->pools->pool_expiry;
 }
 
 void pool_rearm(struct pool *pool)
 {
 	if (pool_is_empty(pool))
-		timer_change(&pool->rest, rest_line(pool));
+		timer_change(&pool->rest, expiry_of(pool));
 }
 
 void pool_arm_expiry(struct pool *pool)
@@ -256,7 +255,7 @@ void pool_arm_expiry(struct pool *pool)
 	}
 	if (entry && !pool_is_current(pool))
 		pools_sweep_later(pools); /* nobody will come to it */
-	timer_set(&pool->rest, rest_line(pool), loop_now(pools->with.loop));
+	timer_set(&pool->rest, expiry_of(pool), loop_now(pools->with.loop));
 	database_arm_expiry(pool->database);
 }
 
@@ -306,8 +305,10 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 	TAILQ_INIT(&pools->servers);
 	TAILQ_INIT(&pools->watches);
 	TAILQ_INIT(&pools->walks);
-	pools->watch_task.run = ask_watches;
-	pools->sweep_task.run = database_sweep;
+	pools->watch_task.run = pools_ask_watches;
+	pools->sweep_task.run = pools_sweep;
+	pools->serve = pool_serve;
+	pools->server_ops = &pool_server_ops;
 	pools_configure(pools, config, users);
 	return pools;
 }
@@ -330,7 +331,7 @@ void pools_free(struct pools **poolsp)
 		cancel_drop_all(pool);
 	peer_pools_done(pools);
 	while (!TAILQ_EMPTY(&pools->databases))
-		database_free(TAILQ_FIRST(&pools->databases));
+		pools_forget_database(TAILQ_FIRST(&pools->databases));
 	while (!TAILQ_EMPTY(&pools->roles))
 		role_free(pools, TAILQ_FIRST(&pools->roles));
 	loop_undefer(pools->with.loop, &pools->watch_task);

@@ -219,6 +219,10 @@ void pools_configure(struct pools *pools, const struct config *config, struct us
 	pools->config = config_ref(config);
 	pools->users = users_hold(users);
 	pools->shared.config = pools->config;
+	pools->pool_expiry =
+	    loop_timer_queue(pools->with.loop, config->pool_idle_timeout, pools_pool_expired);
+	pools->database_expiry =
+	    loop_timer_queue(pools->with.loop, config->autodb_idle_timeout, pools_database_expired);
 	pools->server_sockets = (struct socket_options){
 		.tcp_keepalive = config->tcp_keepalive,
 		.tcp_keepcnt = config->tcp_keepcnt,

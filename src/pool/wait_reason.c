@@ -37,16 +37,6 @@ static const char *const hints[WAIT_REASONS] = {
 
 const char *wait_reason_name(enum wait_reason reason) { return names[reason]; }
 
-static unsigned int logins(const struct pool *pool)
-{
-	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
-}
-
-static bool is_full(const struct pool *pool)
-{
-	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
-}
-
 static bool holds_all(const struct pool *pool, enum wait_reason *reason)
 {
 	const struct pools *pools = pool->pools;
@@ -65,7 +55,7 @@ static bool holds_all(const struct pool *pool, enum wait_reason *reason)
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place)
 {
 	const struct pool *pool = borrower->pool;
-	unsigned int coming = logins(pool);
+	unsigned int coming = pool_login_count(pool);
 	enum wait_reason reason;
 
 	if (holds_all(pool, &reason))
@@ -79,7 +69,7 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	coming += pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
 	if (place <= coming)
 		return WAIT_CHECK;
-	if (is_full(pool))
+	if (pool_is_full(pool))
 		return WAIT_POOL_FULL;
 	if (pool->is_database_blocked)
 		return WAIT_DATABASE_LIMIT;

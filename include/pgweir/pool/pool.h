@@ -174,9 +174,6 @@ void pool_unreachable_tell(const struct pool *pool, struct buf *out);
  */
 bool pool_prepare(struct borrower *borrower, const struct params *params, bool sends_now);
 
-/* The server has not taken its borrower's parameters: the borrower hears why, the server stays. */
-void pool_refuse_params(struct server *server);
-
 /* Gives the server back. Only when it is ready and nothing is owed. */
 void pool_return(struct borrower *borrower);
 
@@ -238,31 +235,16 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
 /* Those who wait, however they do: `line` from 0; NULL: there is no such line. */
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
 
-/* ---- for pools.c, server.c and cancel.c ---- */
-
 /* What the welcome was made from has changed. */
 void pool_forget_greeting(struct pool *pool);
 
-/* With what its servers log in. Borrowed. */
+/* What its servers log in with. Borrowed. */
 const struct credentials *pool_credentials(const struct pool *pool);
 
-/* Looks, at the end of the turn, who can be served, and whether more servers are needed. */
+/*
+ * At the end of the turn the pool looks which borrowers it can serve, and whether it needs more
+ * servers.
+ */
 void pool_wake(struct pool *pool);
-
-/* A login has come to its end. */
-void pool_login_done(struct server *server);
-void pool_login_failed(struct server *server, const struct err *err);
-
-/* A server came home: it is ready, has no borrower, and is of no state yet. */
-void pool_home(struct server *server);
-
-/* All servers of the pool shall be replaced: idle ones now, the others when they come home. */
-void pool_recycle(struct pool *pool, const char *reason);
-
-/* Closes what is idle or logging in, for PAUSE. */
-void pool_close_idle(struct pool *pool, const char *reason);
-
-/* All members are expelled. */
-void pool_expel(struct pool *pool, const struct err *err);
 
 #endif

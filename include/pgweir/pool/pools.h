@@ -85,6 +85,10 @@ struct pools {
 	bool is_closing; /* freeing all: nothing new is begun */
 	bool is_ending;  /* nobody gets into a line any more */
 	bool is_leaving; /* another process has taken over: no server for min_pool_size */
+	void (*serve)(struct task *task);    /* what each pool's serve_task runs; and */
+	const struct server_ops *server_ops; /* what servers call: both are above the tables */
+	struct timer_queue *pool_expiry;     /* pool_idle_timeout, of pools that nobody uses */
+	struct timer_queue *database_expiry; /* autodb_idle_timeout, of databases */
 	struct slab server_slab, pool_slab, database_slab, role_slab, cancel_slab;
 	struct pools_watch_list watches;
 	struct pools_walk_list walks;
@@ -191,15 +195,7 @@ void pools_refuse_waiting(struct pools *pools, const struct err *err);
 void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 
-/* ---- for the room itself ---- */
-
-/* Databases and pools that are gone from the configuration are freed at the end of the turn. */
-void pools_sweep_later(struct pools *pools);
-
 /* Something changed that a watch may wait for. */
 void pools_changed(struct pools *pools);
-void pools_forget_pool(struct pool *pool);
-/* What the pool has counted passes to its database; it counts from zero on. */
-void pools_keep_stats(struct pool *pool);
 
 #endif
