@@ -50,6 +50,21 @@ struct client_ops {
 	void (*on_closed)(struct client *client);
 };
 
+/*
+ * Optional features that look at messages of a client; a bit may be set in vain, but each that
+ * concerns the client is. Without any, its messages take the plain path.
+ */
+enum client_feature {
+	CLIENT_REFUSES_QUERY = 1 << 0,     /* disable_pqexec */
+	CLIENT_NOTES_SLOW = 1 << 1,        /* log_min_duration */
+	CLIENT_FOLLOWS_STATEMENTS = 1 << 2 /* max_prepared_statements, or it has prepared some */
+};
+
+static inline unsigned int client_features(const struct client *client)
+{
+	return client->features | client->clients->features;
+}
+
 /* ---- client.c ---- */
 
 /* The only place that writes client->state. */

@@ -8,16 +8,13 @@
 #include "login/login_priv.h"
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
-#include "statements/names_priv.h"
-#include "statements/sql_priv.h"
+#include "statements/statements_priv.h"
 
 #include "pgweir/base/banned.h"
 
 static void free_work(struct client *client)
 {
-	sql_forget(client);
-	names_free(client); /* the ledger has taken back what was under way */
-	unnamed_free(client);
+	statements_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
 }

@@ -154,12 +154,20 @@ void clients_free(struct clients **clientsp)
 	free(clients);
 }
 
+static unsigned int features_of(const struct config *config)
+{
+	return (config->disable_pqexec ? CLIENT_REFUSES_QUERY : 0) |
+	       (config->log_min_duration ? CLIENT_NOTES_SLOW : 0) |
+	       (config->max_prepared_statements > 0 ? CLIENT_FOLLOWS_STATEMENTS : 0);
+}
+
 void clients_configure(struct clients *clients, const struct config *config, struct users *users)
 {
 	const struct config *old = clients->config;
 	struct users *old_users = clients->users;
 
 	clients->config = config_ref(config);
+	clients->features = features_of(config);
 	clients->users = users_hold(users);
 	clients->generation++;
 	if (clients->lookups)

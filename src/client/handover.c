@@ -19,6 +19,7 @@
 #include "handover_priv.h"
 #include "statements/names_priv.h"
 #include "statements/sql_priv.h"
+#include "statements/unnamed_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -105,6 +105,7 @@ struct client {
 	bool is_skipping : 1;   /* was told of an error of ours: nothing counts up to its Sync */
 	bool is_slow_over : 1;  /* `slow` began a batch that has ended */
 	uint8_t replication;    /* enum replication: not NONE has a server of its own */
+	uint8_t features;       /* enum client_feature, those of its own */
 	uint8_t key_size;       /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: it has no key */
 	struct clients *clients;
 	struct logger log;
@@ -113,8 +114,10 @@ struct client {
 
 	usec_t xact_at;              /* the present transaction's begin; 0 = none */
 	const struct params *params; /* what it wants to be set wherever its work runs */
-	struct names *names;     /* of what it has prepared; NULL: it never has. client/statements/names.c */
-	struct late_begin *late; /* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
+	struct names
+	    *names; /* of what it has prepared; NULL: it never has. client/statements/names.c */
+	struct late_begin
+	    *late; /* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
 	struct sql_unnamed *sql; /* what that does to names, or NULL. client/statements/sql.c */
 	char *slow; /* what its batch, or the last one of its transaction, began with, or NULL.

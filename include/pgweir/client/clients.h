@@ -71,6 +71,7 @@ struct clients {
 	struct clients_with with;
 	const struct client_ops *ops; /* what is done in each state of a client */
 	const struct config *config;  /* one reference */
+	unsigned int features;        /* enum client_feature, of all clients: by `config` */
 	struct users *users;          /* one reference */
 	struct auth_lookups *lookups; /* of users who are not in auth_file */
 	struct tls_context *tls;      /* one reference; NULL: no TLS */
@@ -80,7 +81,8 @@ struct clients {
 	struct client_list list;      /* in the order of their ids */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
-	struct delayed_list delayed; /* who failed and will be told so later. client/login/throttle.c */
+	struct delayed_list
+	    delayed; /* who failed and will be told so later. client/login/throttle.c */
 	unsigned int delayed_count;
 	bool is_delay_cut;       /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */

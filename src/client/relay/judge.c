@@ -11,10 +11,7 @@
 
 #include "pgweir/pgwire/message.h"
 
-#include "../statements/prepared_priv.h"
-#include "../statements/replan_priv.h"
-#include "../statements/sql_priv.h"
-#include "../statements/whole_priv.h"
+#include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
 
@@ -77,8 +74,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 	if (result == LATE_GONE)
 		return JUDGE_END;
 	/* What PostgreSQL does with any Query. */
-	unnamed_drop(client, batch);
-	sql_forget(client);
+	statements_forget_unnamed(client, batch);
 	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
 	if (result == LATE_BEGUN)
 		late_begin_arm(client);
@@ -112,55 +108,64 @@ static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 	return JUDGE_WAIT;
 }
 
-/* What concerns the statements of a client whose names are followed. */
-static enum judgement judge_prepared(struct client *client, const struct frame *frame,
-                                     struct bytes in, struct batch *batch, size_t *head,
-                                     enum whole whole)
+/* A frame of a client whose statements are followed. *is_noted: it is in the ledger. */
+static enum judgement judge_statements(struct client *client, const struct frame *frame,
+                                       struct bytes in, struct batch *batch, size_t *head,
+                                       bool *is_noted)
 {
-	switch (whole == WHOLE_TOO_LONG ? prepared_refuse_long(client, frame, batch)
-	                                : prepared_judge(client, frame, in, batch, head)) {
-	case PREPARED_PASS:
-		server_note(client->borrower.server, requests[(unsigned char)frame->type].kind);
+	if (!statements_concern(client, frame, in, batch) || !statements_follow(client))
 		return JUDGE_SEND;
-	case PREPARED_HEAD:
+	switch (statements_judge(client, frame, in, batch, head)) {
+	case STATEMENTS_PASS:
 		return JUDGE_SEND;
-	case PREPARED_DROP:
+	case STATEMENTS_HEAD:
+		*is_noted = true;
+		return JUDGE_SEND;
+	case STATEMENTS_DROP:
 		return JUDGE_DROP;
-	case PREPARED_MORE:
+	case STATEMENTS_MORE:
 		return JUDGE_MORE;
-	case PREPARED_WAIT:
+	case STATEMENTS_WAIT:
 		return wait_for(batch, LEDGER_WAIT_READY);
-	case PREPARED_WAIT_EMPTY:
+	case STATEMENTS_WAIT_EMPTY:
 		return wait_for(batch, LEDGER_WAIT_EMPTY);
-	case PREPARED_END:
+	case STATEMENTS_END:
 		break;
 	}
 	return refuse(client, ERR_MEMORY, "out of memory");
 }
 
-static bool names_statements(const struct client *client, char type)
+/* The frame begins the client's batch, or the server's query, unless they have begun. */
+static void begin_query(struct client *client, struct server *server)
 {
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
-	       (type == 'E' && client->sql);
+	if (!client->request_at) {
+		relay_begin_batch(client);
+		server_begin_query(server, client->request_at, client->xact_at);
+	} else if (!server->request_at) {
+		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
+	}
 }
 
-/* Keeps what may have to be said again; what is kept is dropped when more is said. */
-static void watch(struct client *client, const struct frame *frame, struct bytes in,
-                  struct batch *batch)
+/* What optional features ask of a frame before it takes a server. JUDGE_SEND: nothing. */
+static enum judgement judge_features(struct client *client, const struct frame *frame,
+                                     struct bytes in, unsigned int features)
 {
-	struct server *server = client->borrower.server;
-
-	replay_drop(&server->replay);
-	if (batch->replay || (frame->type == 'B' && ledger_is_empty(&server->ledger)))
-		replan_watch(client, frame, in, batch);
+	if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
+		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
+	if ((features & CLIENT_FOLLOWS_STATEMENTS) && in.count < frame->length &&
+	    statements_follow(client) && statements_need_more(client, frame, in))
+		return JUDGE_MORE;
+	return JUDGE_SEND;
 }
 
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
                             struct batch *batch, size_t *head)
 {
 	unsigned char type = (unsigned char)frame->type;
+	unsigned int features = client_features(client);
 	struct server *server = client->borrower.server;
-	enum whole whole = WHOLE_ENOUGH;
+	enum judgement judgement = JUDGE_SEND;
+	bool is_noted = false;
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
 		return refuse(client, ERR_PROTOCOL, "unknown pkt");
@@ -172,44 +177,32 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		return JUDGE_LEAVE;
 	if (client->is_skipping)
 		return skip(client, frame->type);
-	if (type == 'Q' && client->clients->config->disable_pqexec)
-		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
 	/* The rest of a COPY that has failed; a Flush of nothing. */
 	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
 		return JUDGE_DROP;
-	/* What has not come in full takes no server until it has. */
-	if (in.count < frame->length && names_statements(client, frame->type) &&
-	    prepared_follows(client))
-		whole = whole_judge(frame, in, client->clients->config->max_statement_size);
-	if (whole == WHOLE_MORE)
-		return JUDGE_MORE;
-	if (client->state != CLIENT_ACTIVE) {
-		enum judgement judgement = judge_without(client, frame, in, batch);
-
-		if (judgement != JUDGE_SEND)
-			return judgement;
-		server = client->borrower.server;
-	}
+	/* What is refused, and what has not come in full, takes no server. */
+	if (features)
+		judgement = judge_features(client, frame, in, features);
+	if (judgement == JUDGE_SEND && client->state != CLIENT_ACTIVE)
+		judgement = judge_without(client, frame, in, batch);
+	if (judgement != JUDGE_SEND)
+		return judgement;
+	server = client->borrower.server;
+	/* What has to wait must not be in the ledger. */
 	if (ledger_is_full(&server->ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
 	if (server->replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
-	if (client->clients->config->log_min_duration)
+	if (features & CLIENT_NOTES_SLOW)
 		slow_note(client, frame, in);
 	batch->server = server;
-	if (!client->request_at) {
-		relay_begin_batch(client);
-		server_begin_query(server, client->request_at, client->xact_at);
-	} else if (!server->request_at) {
-		server_begin_query(server, loop_now(client->clients->with.loop), client->xact_at);
-	}
-	if (type == 'Q')
-		unnamed_drop(client, batch);
-	if (prepared_follows(client)) {
-		watch(client, frame, in, batch);
-		if (names_statements(client, frame->type))
-			return judge_prepared(client, frame, in, batch, head, whole);
-	}
+	begin_query(client, server);
+	if (type == 'Q' && client->unnamed)
+		statements_drop_unnamed(client, batch);
+	if (features & CLIENT_FOLLOWS_STATEMENTS)
+		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
+	if (judgement != JUDGE_SEND || is_noted)
+		return judgement;
 	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
 		return refuse(client, ERR_MEMORY, "out of memory");
 	return JUDGE_SEND;
@@ -231,7 +224,7 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 				return JUDGE_MORE;
 			if (result == WIRE_BAD)
 				return refuse(client, ERR_PROTOCOL, "bad packet header");
-			if (whole_rests(client->seen, in->count, frame.length))
+			if (statements_can_wait(client->seen, in->count, frame.length))
 				return JUDGE_MORE;
 			judgement = judge(client, &frame, *in, batch, &head);
 			client->seen = judgement == JUDGE_MORE ? (uint32_t)in->count : 0;

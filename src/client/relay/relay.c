@@ -22,8 +22,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "../statements/names_priv.h"
-#include "../statements/sql_priv.h"
+#include "../statements/statements_priv.h"
 #include "judge_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
@@ -96,7 +95,7 @@ bool relay_input(struct client *client, struct bytes in)
 	judgement = judge_and_send(client, &in, &batch);
 	if (judgement == JUDGE_END)
 		return false;
-	unnamed_keep(client, &batch);
+	statements_keep(client, &batch);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
 		client_close(client, "client close request");
@@ -158,7 +157,7 @@ void relay_retry(struct borrower *borrower, struct bytes messages)
 	if (messages.count)
 		client_refuse(client, ERR_INTERNAL, "a batch cannot be sent again");
 	else if (send_batch(client, &batch))
-		unnamed_keep(client, &batch);
+		statements_keep(client, &batch);
 }
 
 bool relay_bytes(struct borrower *borrower, struct bytes bytes)
@@ -209,7 +208,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	drain_look(client);
 }
 
-void relay_deallocated(struct borrower *borrower) { names_forget(client_of(borrower)); }
+void relay_deallocated(struct borrower *borrower) { statements_deallocated(client_of(borrower)); }
 
 void relay_writable(struct borrower *borrower)
 {

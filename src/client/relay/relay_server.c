@@ -8,7 +8,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
-#include "../statements/sql_priv.h"
+#include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
 
@@ -39,7 +39,7 @@ void relay_end_batch(struct client *client, char status)
 
 	if (client->request_at)
 		stats->query_time += (uint64_t)(now_of(client) - client->request_at);
-	if (client->request_at && (client->slow || client->clients->config->log_min_duration))
+	if (client->request_at && (client->slow || (client_features(client) & CLIENT_NOTES_SLOW)))
 		slow_end(client, now_of(client) - client->request_at, status != 'I');
 	client->request_at = 0;
 	if (status != 'I' || !client->xact_at)
@@ -112,8 +112,7 @@ bool relay_give_back(struct client *client)
 		return false;
 	}
 	relay_take_params(client);
-	unnamed_away(client);
-	sql_leave(client);
+	statements_leave_server(client);
 	pool_return(&client->borrower);
 	go_idle(client);
 	return true;

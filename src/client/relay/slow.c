@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../statements/prepared_priv.h"
+#include "../statements/statements_priv.h"
 #include "relay_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -44,7 +44,7 @@ static void note_prepared(struct client *client, struct bytes body)
 
 	if (!bytes_take_text(&body, &portal) || !bytes_take_text(&body, &name) || !*name)
 		return;
-	text = prepared_text(client, name);
+	text = statements_text(client, name);
 	if (text)
 		note(client, text, TEXT_MAX);
 }

@@ -44,6 +44,8 @@ static struct names *get(struct client *client)
 {
 	if (!client->names)
 		client->names = calloc(1, sizeof(*client->names));
+	if (client->names)
+		client->features |= CLIENT_FOLLOWS_STATEMENTS;
 	return client->names;
 }
 

@@ -24,6 +24,7 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
+#include "inject_priv.h"
 #include "names_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -103,24 +104,24 @@ bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
 	return true;
 }
 
-enum prepared_result sql_refuse_query(struct client *client, const struct err *err,
-                                      struct batch *batch)
+enum statements_result sql_refuse_query(struct client *client, const struct err *err,
+                                        struct batch *batch)
 {
 	static const char query[] = "Q\0\0\0\017EXECUTE \"\"";
-	struct refusal *refusal = prepared_refusal(err);
+	struct refusal *refusal = inject_refusal(err);
 
 	_Static_assert(sizeof(query) == 1 + 017, "the length in the message");
 	if (!refusal)
-		return PREPARED_END;
+		return STATEMENTS_END;
 	batch_run(batch, bytes_of(query, sizeof(query)));
-	return prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
-	           ? PREPARED_DROP
-	           : PREPARED_END;
+	return inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
+	           ? STATEMENTS_DROP
+	           : STATEMENTS_END;
 }
 
 /* A Query that cannot be followed. */
-static enum prepared_result refuse_query(struct client *client, const char *reason,
-                                         struct batch *batch)
+static enum statements_result refuse_query(struct client *client, const char *reason,
+                                           struct batch *batch)
 {
 	struct err err;
 
@@ -186,8 +187,8 @@ static struct statement *make_statement(const struct client *client,
 
 static bool close_scratch(struct client *client, struct batch *batch)
 {
-	prepared_batch_close(batch, bytes_text(SCRATCH_NAME));
-	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+	inject_close(batch, bytes_text(SCRATCH_NAME));
+	return inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
 /* Makes the scratch name taken, by nothing at all: that works in a failed transaction too. */
@@ -198,7 +199,7 @@ static bool take_scratch(struct client *client, struct batch *batch)
 	if (!close_scratch(client, batch))
 		return false;
 	batch_run(batch, bytes_of(parse, sizeof(parse)));
-	return prepared_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
+	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
 }
 
 /* The message with another name in its text. */
@@ -222,7 +223,7 @@ static bool guard(struct client *client, struct batch *batch)
 	static const char sync[] = { 'S', 0, 0, 0, 4 };
 
 	batch_run(batch, bytes_of(sync, sizeof(sync)));
-	return prepared_note(client->borrower.server, LEDGER_SYNC, LEDGER_SYNC_GUARD, NULL);
+	return inject_note(client->borrower.server, LEDGER_SYNC, LEDGER_SYNC_GUARD, NULL);
 }
 
 /*
@@ -272,7 +273,7 @@ static bool is_unclear(const struct client *client)
 }
 
 /* PREPARE, or DEALLOCATE; or an EXECUTE of a name of ours. */
-static enum prepared_result on_stage(const struct query *query)
+static enum statements_result on_stage(const struct query *query)
 {
 	struct client *client = query->client;
 	const struct sql_statement *sql = query->sql;
@@ -282,45 +283,45 @@ static enum prepared_result on_stage(const struct query *query)
 	if (is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
 	if (!ledger_is_empty(&client->borrower.server->ledger))
-		return PREPARED_WAIT_EMPTY;
+		return STATEMENTS_WAIT_EMPTY;
 	if (sql->kind == SQL_PREPARE) {
 		statement = make_statement(client, sql);
 		if (!statement)
-			return PREPARED_END;
+			return STATEMENTS_END;
 	}
 	change = set_stage(client, sql->kind, sql->name, statement, query->batch);
 	statement_release(names_store(client), &statement);
-	if (!change ||
-	    !prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change))
-		return PREPARED_END;
+	if (!change || !inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change))
+		return STATEMENTS_END;
 	batch_renamed(query->batch, 'Q', query->body, sql->token, bytes_text(SCRATCH_NAME));
-	return guard(client, query->batch) ? PREPARED_DROP : PREPARED_END;
+	return guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
-static enum prepared_result execute_known(const struct query *query, struct client_statement *entry)
+static enum statements_result execute_known(const struct query *query,
+                                            struct client_statement *entry)
 {
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
 	bool is_there;
 
 	if (!names_enter_scope(client, entry))
-		return PREPARED_END;
+		return STATEMENTS_END;
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
 	           !server_statements_is_stale(&server->statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
-		return PREPARED_WAIT;
+		return STATEMENTS_WAIT;
 	if (!is_there && is_unclear(client))
 		return refuse_query(client, no_sync, query->batch);
 	if (!is_there && !ledger_is_empty(&server->ledger))
-		return PREPARED_WAIT_EMPTY;
-	if (!prepared_inject(client, query->batch, names_statement(entry), NULL))
-		return PREPARED_END;
+		return STATEMENTS_WAIT_EMPTY;
+	if (!inject_statement(client, query->batch, names_statement(entry), NULL))
+		return STATEMENTS_END;
 	entry->use_count++;
-	if (!prepared_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
-		return PREPARED_END;
+	if (!inject_note(server, LEDGER_QUERY, LEDGER_FORWARD, &entry->use))
+		return STATEMENTS_END;
 	batch_renamed(query->batch, 'Q', query->body, query->sql->token,
 	              statement_name(names_statement(entry)));
-	return is_there || guard(client, query->batch) ? PREPARED_DROP : PREPARED_END;
+	return is_there || guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
 /* Whether PostgreSQL refuses whatever is not the transaction's end. */
@@ -336,36 +337,35 @@ static struct ledger_change *forget_all(struct client *client)
 	return names_go_all(client);
 }
 
-static enum prepared_result judge_forget(struct client *client)
+static enum statements_result judge_forget(struct client *client)
 {
 	struct ledger_change *change;
 
 	if (names_are_unsure(client))
-		return PREPARED_WAIT;
+		return STATEMENTS_WAIT;
 	change = forget_all(client);
-	return change &&
-	               prepared_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change)
-	           ? PREPARED_HEAD
-	           : PREPARED_END;
+	return change && inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_FORWARD, change)
+	           ? STATEMENTS_HEAD
+	           : STATEMENTS_END;
 }
 
-static enum prepared_result judge_query(const struct query *query)
+static enum statements_result judge_query(const struct query *query)
 {
 	struct client *client = query->client;
 	const struct sql_statement *sql = query->sql;
 	struct client_statement *entry;
 
 	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	if (sql->kind == SQL_FORGET)
 		return judge_forget(client);
 	if (sql->kind == SQL_UNSURE)
 		return refuse_query(client, sql->reason, query->batch);
 	if (names_are_unsure(client))
-		return PREPARED_WAIT;
+		return STATEMENTS_WAIT;
 	entry = names_find(client, sql->name);
-	if (sql->kind != SQL_PREPARE && !entry && !prepared_is_ours(sql->name))
-		return PREPARED_PASS; /* a text of several statements may have prepared it */
+	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name))
+		return STATEMENTS_PASS; /* a text of several statements may have prepared it */
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
 }
 
@@ -375,8 +375,8 @@ static bool is_worth_reading(struct bytes have, bool is_whole)
 	return is_whole && sql_glance(have, true) == WIRE_OK;
 }
 
-enum prepared_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
-                               struct batch *batch)
+enum statements_result sql_query(struct client *client, const struct frame *frame, struct bytes in,
+                                 struct batch *batch)
 {
 	struct bytes have = bytes_skip(in, FRAME_HEADER_SIZE);
 	size_t length = frame->length - FRAME_HEADER_SIZE;
@@ -385,15 +385,15 @@ enum prepared_result sql_query(struct client *client, const struct frame *frame,
 
 	sql_forget(client);
 	if (client->borrower.server->ledger.is_copying)
-		return PREPARED_PASS; /* all that it does is to make the COPY fail */
+		return STATEMENTS_PASS; /* all that it does is to make the COPY fail */
 	if (have.count > length)
 		have.count = length;
 	if (sql_is_other(have))
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	if (!is_worth_reading(have, have.count == length))
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	if (fields_text(have, &text) != WIRE_OK)
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	read_text(client, text, &sql);
 	return judge_query(&(struct query){ client, batch, have, &sql });
 }
@@ -415,116 +415,116 @@ bool sql_remember(struct client *client, const struct sql_statement *read,
 	return true;
 }
 
-static enum prepared_result parse_execute(struct client *client, const struct sql_statement *sql,
-                                          struct client_statement *entry, struct bytes body,
-                                          struct batch *batch)
+static enum statements_result parse_execute(struct client *client, const struct sql_statement *sql,
+                                            struct client_statement *entry, struct bytes body,
+                                            struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 
 	if (!names_enter_scope(client, entry))
-		return PREPARED_END;
+		return STATEMENTS_END;
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
-		return PREPARED_WAIT;
-	if (!prepared_inject(client, batch, names_statement(entry), NULL) ||
+		return STATEMENTS_WAIT;
+	if (!inject_statement(client, batch, names_statement(entry), NULL) ||
 	    !sql_remember(client, sql, names_statement(entry)))
-		return PREPARED_END;
+		return STATEMENTS_END;
 	batch_renamed(batch, 'P', body, sql->token, statement_name(names_statement(entry)));
-	return PREPARED_HEAD;
+	return STATEMENTS_HEAD;
 }
 
-static enum prepared_result parse_on_stage(struct client *client, const struct sql_statement *sql,
-                                           struct bytes body, struct batch *batch)
+static enum statements_result parse_on_stage(struct client *client, const struct sql_statement *sql,
+                                             struct bytes body, struct batch *batch)
 {
 	struct statement *statement = NULL;
 	bool is_good;
 
 	if (sql->kind == SQL_PREPARE && !(statement = make_statement(client, sql)))
-		return PREPARED_END;
+		return STATEMENTS_END;
 	is_good = sql_remember(client, sql, statement);
 	statement_release(names_store(client), &statement);
 	batch_renamed(batch, 'P', body, sql->token, bytes_text(SCRATCH_NAME));
-	return is_good ? PREPARED_HEAD : PREPARED_END;
+	return is_good ? STATEMENTS_HEAD : STATEMENTS_END;
 }
 
-static enum prepared_result judge_parse(struct client *client, const struct sql_statement *sql,
-                                        struct bytes body, struct batch *batch)
+static enum statements_result judge_parse(struct client *client, const struct sql_statement *sql,
+                                          struct bytes body, struct batch *batch)
 {
 	struct client_statement *entry;
 	struct err err;
 
 	if (sql->kind == SQL_OTHER || has_failed(client->borrower.server))
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	if (sql->kind == SQL_UNSURE) {
 		set_err(&err, sql->reason);
-		return prepared_refuse(client, &err, batch);
+		return inject_refuse(client, &err, batch);
 	}
 	if (sql->kind == SQL_FORGET)
-		return sql_remember(client, sql, NULL) ? PREPARED_PASS : PREPARED_END;
+		return sql_remember(client, sql, NULL) ? STATEMENTS_PASS : STATEMENTS_END;
 	if (names_are_unsure(client))
-		return PREPARED_WAIT;
+		return STATEMENTS_WAIT;
 	entry = names_find(client, sql->name);
 	if (sql->kind == SQL_EXECUTE && entry)
 		return parse_execute(client, sql, entry, body, batch);
-	if (sql->kind == SQL_PREPARE || entry || prepared_is_ours(sql->name))
+	if (sql->kind == SQL_PREPARE || entry || statement_name_is_reserved(sql->name))
 		return parse_on_stage(client, sql, body, batch);
-	return PREPARED_PASS;
+	return STATEMENTS_PASS;
 }
 
-enum prepared_result sql_parse(struct client *client, struct bytes body, size_t length,
-                               struct batch *batch)
+enum statements_result sql_parse(struct client *client, struct bytes body, size_t length,
+                                 struct batch *batch)
 {
 	struct parse_fields parse;
 	struct sql_statement sql;
 
 	sql_forget(client);
 	if (!is_worth_reading(bytes_skip(body, 1), body.count == length))
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	if (fields_parse(body, &parse) != WIRE_OK)
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	read_text(client, parse.query, &sql);
 	return judge_parse(client, &sql, body, batch);
 }
 
-enum prepared_result sql_bind(struct client *client, const char *portal, const char *statement,
-                              struct batch *batch)
+enum statements_result sql_bind(struct client *client, const char *portal, const char *statement,
+                                struct batch *batch)
 {
 	struct err err;
 
 	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
 	    client->sql->kind != SQL_FORGET) {
 		set_err(&err, "in a portal that has a name");
-		return prepared_refuse(client, &err, batch);
+		return inject_refuse(client, &err, batch);
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
 		server_statements_distrust_sent(
 		    &client->borrower.server->statements); /* its Execute is not looked at */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
-	return PREPARED_PASS;
+	return STATEMENTS_PASS;
 }
 
-enum prepared_result sql_execute(struct client *client, const char *portal, struct batch *batch)
+enum statements_result sql_execute(struct client *client, const char *portal, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	struct sql_unnamed *sql = client->sql;
 	struct ledger_change *change;
 
 	if (*portal || !sql->is_bound)
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	if (names_are_unsure(client))
-		return PREPARED_WAIT;
+		return STATEMENTS_WAIT;
 	if (sql->kind == SQL_EXECUTE && sql->statement) {
 		if (!server_statements_is_sure(&server->statements, sql->statement))
-			return PREPARED_WAIT;
-		if (!prepared_inject(client, batch, sql->statement, NULL))
-			return PREPARED_END;
+			return STATEMENTS_WAIT;
+		if (!inject_statement(client, batch, sql->statement, NULL))
+			return STATEMENTS_END;
 		change = rename_only(client, sql->name, sql->statement);
 	} else if (sql->kind == SQL_FORGET) {
 		change = forget_all(client);
 	} else {
 		change = set_stage(client, sql->kind, sql->name, sql->statement, batch);
 	}
-	return change && prepared_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
-	           ? PREPARED_HEAD
-	           : PREPARED_END;
+	return change && inject_note(server, LEDGER_EXECUTE, LEDGER_FORWARD, change)
+	           ? STATEMENTS_HEAD
+	           : STATEMENTS_END;
 }

@@ -11,7 +11,7 @@
  * that finds no statement of its client's on the server must not find another's. And what
  * types a description gave the parameters, they must have on every server.
  */
-#include "prepared_priv.h"
+#include "unnamed_priv.h"
 
 #include <stdlib.h>
 
@@ -19,6 +19,7 @@
 
 #include "../client_priv.h"
 #include "../handover_priv.h"
+#include "inject_priv.h"
 #include "sql_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -81,59 +82,60 @@ static bool note_parse(struct client *client, enum ledger_fate fate)
 	unnamed->open_count++;
 	unnamed->number += fate == LEDGER_FORWARD;
 	unnamed->sync_epoch = server->ledger.sync_epoch;
-	return prepared_note(server, LEDGER_PARSE, fate,
-	                     fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
+	return inject_note(server, LEDGER_PARSE, fate,
+	                   fate == LEDGER_INJECT ? &unnamed->repeat : &unnamed->change);
 }
 
-enum prepared_result unnamed_parse(struct client *client, const struct frame *frame,
-                                   struct bytes in, struct batch *batch)
+enum statements_result unnamed_parse(struct client *client, const struct frame *frame,
+                                     struct bytes in, struct batch *batch)
 {
 	size_t length = frame->length - FRAME_HEADER_SIZE;
 	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
 	struct parse_fields parse;
-	enum prepared_result result;
+	enum statements_result result;
 
 	if (body.count > length)
 		body.count = length;
 	if (body.count < length && frame->length <= UNNAMED_KEPT_MAX)
-		return PREPARED_MORE;
+		return STATEMENTS_MORE;
 	if (!get(client))
-		return PREPARED_END;
+		return STATEMENTS_END;
 	result = sql_parse(client, body, length, batch);
-	if (result != PREPARED_PASS && result != PREPARED_HEAD && result != PREPARED_DROP)
+	if (result != STATEMENTS_PASS && result != STATEMENTS_HEAD && result != STATEMENTS_DROP)
 		return result;
 	unnamed_drop(client, batch);
-	if (result == PREPARED_DROP)
+	if (result == STATEMENTS_DROP)
 		return result;
 	if (!note_parse(client, LEDGER_FORWARD))
-		return PREPARED_END;
+		return STATEMENTS_END;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		batch->unnamed = bytes_skip(body, 1);
-	return result == PREPARED_HEAD ? PREPARED_DROP : PREPARED_HEAD;
+	return result == STATEMENTS_HEAD ? STATEMENTS_DROP : STATEMENTS_HEAD;
 }
 
-/* The server learns the text anew, in front of what needs it. PREPARED_PASS: it has been noted. */
-static enum prepared_result inject(struct client *client, struct batch *batch)
+/* The server learns the text anew, in front of what needs it. STATEMENTS_PASS: it has been noted.
+ */
+static enum statements_result inject(struct client *client, struct batch *batch)
 {
 	const struct statement *statement = client->unnamed->statement;
 	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1; /* an empty name is left */
 	struct bytes body =
 	    bytes_of(statement->message + skipped, statement->message_size - skipped);
-	enum prepared_result result = sql_parse(client, body, body.count, batch);
+	enum statements_result result = sql_parse(client, body, body.count, batch);
 	char front[FRAME_HEADER_SIZE] = { 'P' };
 
-	if (result == PREPARED_DROP)
-		return PREPARED_PASS; /* nothing behind the refusal is run */
-	if (result == PREPARED_PASS) {
+	if (result == STATEMENTS_DROP)
+		return STATEMENTS_PASS; /* nothing behind the refusal is run */
+	if (result == STATEMENTS_PASS) {
 		store_be32(front + 1, (uint32_t)(4 + body.count));
 		batch_copy(batch, bytes_of(front, sizeof(front)));
 		batch_run(batch, body);
-		result = PREPARED_HEAD;
+		result = STATEMENTS_HEAD;
 	}
-	if (result != PREPARED_HEAD)
+	if (result != STATEMENTS_HEAD)
 		return result;
-	return note_parse(client, LEDGER_INJECT) ? PREPARED_PASS : PREPARED_END;
+	return note_parse(client, LEDGER_INJECT) ? STATEMENTS_PASS : STATEMENTS_END;
 }
 
 /* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
@@ -142,7 +144,7 @@ static bool empty(struct client *client, struct batch *batch)
 	static const char message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
 
 	batch_copy(batch, bytes_of(message, sizeof(message)));
-	return prepared_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
+	return inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
 /* A Describe of the client's statement. */
@@ -175,44 +177,44 @@ static void settle_description(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-/* PREPARED_HEAD: it is noted. */
-static enum prepared_result note_description(struct client *client)
+/* STATEMENTS_HEAD: it is noted. */
+static enum statements_result note_description(struct client *client)
 {
 	struct unnamed *unnamed = client->unnamed;
 	struct unnamed_description *description;
 
 	if (!unnamed || (unnamed->statement && unnamed->statement->is_typed && unnamed->has_text))
-		return PREPARED_PASS;
+		return STATEMENTS_PASS;
 	description = calloc(1, sizeof(*description));
 	if (!description)
-		return PREPARED_END;
+		return STATEMENTS_END;
 	*description = (struct unnamed_description){
 		.base = { .base = { .settle = settle_description }, .on_types = on_types },
 		.unnamed = unnamed,
 		.number = unnamed->number,
 	};
-	return prepared_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD,
-	                     &description->base.base)
-	           ? PREPARED_HEAD
-	           : PREPARED_END;
+	return inject_note(client->borrower.server, LEDGER_TYPES, LEDGER_FORWARD,
+	                   &description->base.base)
+	           ? STATEMENTS_HEAD
+	           : STATEMENTS_END;
 }
 
-enum prepared_result unnamed_use(struct client *client, char type, struct batch *batch)
+enum statements_result unnamed_use(struct client *client, char type, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
-	enum prepared_result result = PREPARED_PASS;
+	enum statements_result result = STATEMENTS_PASS;
 
 	/* Behind a Sync that is not answered yet nobody can tell whether it was parsed. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
-		return PREPARED_WAIT;
+		return STATEMENTS_WAIT;
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
-		result = empty(client, batch) ? PREPARED_PASS : PREPARED_END;
-	return type == 'D' && result == PREPARED_PASS ? note_description(client) : result;
+		result = empty(client, batch) ? STATEMENTS_PASS : STATEMENTS_END;
+	return type == 'D' && result == STATEMENTS_PASS ? note_description(client) : result;
 }
 
 void unnamed_drop(struct client *client, struct batch *batch)
@@ -235,7 +237,7 @@ void unnamed_keep(struct client *client, const struct batch *batch)
 	unnamed->has_text = unnamed->statement != NULL;
 }
 
-void unnamed_away(struct client *client)
+void unnamed_leave_server(struct client *client)
 {
 	if (client->unnamed)
 		client->unnamed->is_here = false;

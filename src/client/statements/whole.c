@@ -15,7 +15,7 @@
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/sql.h"
 
-#include "prepared_priv.h"
+#include "unnamed_priv.h"
 
 #include "pgweir/base/banned.h"
 

@@ -23,14 +23,4 @@ enum whole {
  */
 enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
-/*
- * Whether a frame of which `seen` bytes were not enough need not be looked at again, now that
- * there are `count` of `length`: when there are twice as many, or all. So a message that
- * comes byte by byte costs no more than some walks through it.
- */
-static inline bool whole_rests(uint32_t seen, size_t count, uint32_t length)
-{
-	return seen && count < length && count / 2 < seen;
-}
-
 #endif

@@ -21,6 +21,11 @@
 /* A name on servers that belongs to nothing: whatever needs it begins by closing it. */
 #define SCRATCH_NAME STATEMENT_NAMES "0"
 
+static inline bool statement_name_is_reserved(const char *name)
+{
+	return strncmp(name, STATEMENT_NAMES, sizeof(STATEMENT_NAMES) - 1) == 0;
+}
+
 #define STATEMENT_STEM_MAX 16 /* bytes of a stem, its zero included */
 
 /* One text with its parameter types. Counted: whoever keeps one holds it. */

@@ -9,7 +9,8 @@
 
 #include "../../unit.h"
 
-#include "../../../../src/client/statements/prepared_priv.h"
+#include "../../../../src/client/statements/statements_priv.h"
+#include "../../../../src/client/statements/unnamed_priv.h"
 
 #define MOST ((size_t)100 * 1000)
 #define TEXT(text) text, sizeof(text) - 1
@@ -74,7 +75,7 @@ static uint64_t walked(uint32_t length, size_t piece, uint64_t *rests)
 	uint32_t seen = 0;
 
 	for (size_t count = FRAME_HEADER_SIZE; count <= length; count += piece) {
-		if (whole_rests(seen, count, length)) {
+		if (statements_can_wait(seen, count, length)) {
 			++*rests;
 			continue;
 		}
@@ -96,12 +97,12 @@ END_TEST
 
 START_TEST(whole_looks_when_it_may_be_enough)
 {
-	ck_assert(!whole_rests(0, 5, 100));
-	ck_assert(whole_rests(10, 19, 100));
-	ck_assert(!whole_rests(10, 20, 100));
-	ck_assert(!whole_rests(60, 100, 100));
-	ck_assert(!whole_rests(60, 1000, 100));
-	ck_assert(!whole_rests(UINT32_MAX, 2 * (size_t)UINT32_MAX, UINT32_MAX));
+	ck_assert(!statements_can_wait(0, 5, 100));
+	ck_assert(statements_can_wait(10, 19, 100));
+	ck_assert(!statements_can_wait(10, 20, 100));
+	ck_assert(!statements_can_wait(60, 100, 100));
+	ck_assert(!statements_can_wait(60, 1000, 100));
+	ck_assert(!statements_can_wait(UINT32_MAX, 2 * (size_t)UINT32_MAX, UINT32_MAX));
 }
 END_TEST
 

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What is sent to a server besides the client's own messages: statements that it has to learn or
+ * to drop first, and messages that are made to fail in the place of one that is refused.
+ */
+#include "inject_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/pgwire/fields.h"
+
+#include "../client_priv.h"
+
+#include "pgweir/base/banned.h"
+
+bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                 struct ledger_change *change)
+{
+	return server_note_change(server, kind, fate, change) != LEDGER_NO_MEMORY;
+}
+
+void inject_close(struct batch *batch, struct bytes name)
+{
+	char front[FRAME_HEADER_SIZE + 1] = { 'C', 0, 0, 0, 0, 'S' };
+
+	store_be32(front + 1, (uint32_t)(4 + 1 + name.count + 1));
+	batch_copy(batch, bytes_of(front, sizeof(front)));
+	batch_copy(batch, bytes_of(name.at, name.count + 1));
+}
+
+/* The text lies in the statement, which a client's name or the server's entry keeps alive. */
+void inject_parse(struct client *client, struct batch *batch, const struct statement *statement)
+{
+	batch_run(batch, bytes_of(statement->message, statement->message_size));
+	client->borrower.pool->stats.server_parse_count++;
+}
+
+/* Makes room for one more statement on the server. */
+bool inject_evict(struct client *client, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	int limit = client->clients->config->max_prepared_statements;
+	struct statement *oldest;
+
+	while ((oldest = server_statements_oldest(&server->statements,
+	                                          limit > 0 ? (unsigned int)limit : 1))) {
+		struct ledger_change *change;
+
+		inject_close(batch, statement_name(oldest));
+		change = server_statements_forget(&server->statements, oldest);
+		if (!change || !inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, change))
+			return false;
+	}
+	return true;
+}
+
+/* The server throws the statement away and learns it anew. */
+static bool repeat(struct client *client, struct batch *batch, struct statement *statement)
+{
+	struct server *server = client->borrower.server;
+	struct ledger_change *close, *parse;
+
+	if (!server_statements_repeat(&server->statements, statement, &close, &parse))
+		return false;
+	inject_close(batch, statement_name(statement));
+	inject_parse(client, batch, statement);
+	if (!inject_note(server, LEDGER_CLOSE, LEDGER_INJECT, close)) {
+		parse->settle(parse, false);
+		return false;
+	}
+	return inject_note(server, LEDGER_PARSE, LEDGER_INJECT, parse);
+}
+
+bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
+                      struct bytes *name)
+{
+	struct server *server = client->borrower.server;
+	struct ledger_change *change;
+
+	if (name && server_statements_use_as(&server->statements, statement, name))
+		return true;
+	if (name)
+		*name = statement_name(statement);
+	if (server_statements_is_stale(&server->statements, statement))
+		return repeat(client, batch, statement);
+	if (server_statements_use(&server->statements, statement))
+		return true;
+	if (!inject_evict(client, batch))
+		return false;
+	change = server_statements_learn(&server->statements, statement);
+	if (!change)
+		return false;
+	inject_parse(client, batch, statement);
+	return inject_note(server, LEDGER_PARSE, LEDGER_INJECT, change);
+}
+
+/* ---- refusals ---- */
+
+static void settle_refusal(struct ledger_change *change, bool is_done)
+{
+	(void)is_done;
+	free(change);
+}
+
+struct refusal *inject_refusal(const struct err *err)
+{
+	struct refusal *refusal = calloc(1, sizeof(*refusal));
+
+	if (!refusal)
+		return NULL;
+	refusal->base.settle = settle_refusal;
+	refusal->err = *err;
+	return refusal;
+}
+
+/* It is a Parse of a text with a name of no letters, which no state of a server makes right. */
+enum statements_result inject_refuse(struct client *client, const struct err *err,
+                                     struct batch *batch)
+{
+	static const char parse[] = "P\0\0\0\035" SCRATCH_NAME "\0EXECUTE \"\"\0\0";
+	struct refusal *refusal = inject_refusal(err);
+
+	_Static_assert(sizeof(parse) == 1 + 035, "the length in the message");
+	if (!refusal)
+		return STATEMENTS_END;
+	batch_copy(batch, bytes_of(parse, sizeof(parse)));
+	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base)
+	           ? STATEMENTS_DROP
+	           : STATEMENTS_END;
+}
