@@ -24,8 +24,8 @@
 #include "pgweir/net/range.h"
 
 #include "ask.h"
-#include "daemon.h"
 #include "lint.h"
+#include "load.h"
 #include "preflight.h"
 #include "privileges.h"
 #include "roster.h"
@@ -80,7 +80,7 @@ static void judge_users(struct check *check)
 
 static void judge_rules(struct check *check)
 {
-	daemon_load_hba(check->config, &check->hba, &check->problems);
+	load_hba(check->config, &check->hba, &check->problems);
 	check->rule_count = check->hba ? hba_rule_count(check->hba) : 0;
 }
 
@@ -98,7 +98,7 @@ static void judge_proxies(struct check *check)
 	struct ranges *proxies = NULL;
 	struct err err;
 
-	if (!daemon_load_proxies(check->config, &proxies, &err))
+	if (!load_proxies(check->config, &proxies, &err))
 		report_setting(check, &err);
 	ranges_free(&proxies);
 }

@@ -7,7 +7,6 @@
 #define PGWEIR_MAIN_DAEMON_H
 
 #include "pgweir/auth/hba.h"
-#include "pgweir/net/ranges.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/base/log.h"
 #include "pgweir/config/config.h"
@@ -17,35 +16,6 @@
 #include "takeover.h"
 
 struct daemon;
-
-/*
- * Loads the configuration, and the users and rules that it names (*hba is NULL unless
- * auth_type is hba). false: all that is wrong is in *problems, and nothing is loaded. Warnings
- * are there in any case.
- */
-bool daemon_load(const char *file, const struct config **config, struct users **users,
-                 struct hba **hba, struct problems *problems);
-
-/*
- * Whether what auth_type ldap or pam would work by is good: also while it is another, as SET
- * may change that. false: *err begins with the setting's name.
- */
-bool daemon_check_outside(const struct config *config, struct err *err);
-
-/* The proxies that *config trusts. false: *err says which setting is wrong, and why. */
-bool daemon_load_proxies(const struct config *config, struct ranges **proxies, struct err *err);
-
-/* The rules that *config names; *hba is NULL when it names none. false as above. */
-bool daemon_load_hba(const struct config *config, struct hba **hba, struct problems *problems);
-
-/* The most descriptors that may be open at once. */
-unsigned long daemon_expected_files(const struct config *config);
-
-/* Logs the warnings, and says how many more there were. */
-void daemon_log_warnings(const struct logger *logger, const struct problems *problems);
-
-/* How the log shall be by options and configuration. The texts are borrowed. */
-struct log_options daemon_log_options(const struct options *options, const struct config *config);
 
 /*
  * Opens everything: loop, resolver, listeners. Takes over the references to config,

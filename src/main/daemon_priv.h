@@ -63,9 +63,6 @@ struct daemon {
 	    *takeover; /* this one takes over from another that is not done; else NULL */
 };
 
-/* Ends it in one way or the other, as the console's SHUTDOWN does. */
-void daemon_stop(struct daemon *daemon, enum shutdown_kind kind);
-
 /*
  * Another process wants to take over by this version of hand-overs; and it does, and is heard
  * on that socket. handover.c
@@ -79,16 +76,10 @@ bool successor_pass_key(struct successor *successor, struct bytes key);
 void successor_stop(struct successor *successor, enum shutdown_kind kind);
 void successor_free(struct successor **successor);
 
-/* The users whom a configuration names; none where nobody's name counts. NULL: *err says why. */
-struct users *daemon_load_users(const struct config *config, struct err *err);
-
 /* See console_with: set, why_held. set.c */
 enum config_change daemon_set(struct daemon *daemon, const char *name, const char *value,
                               struct err *err);
 const char *daemon_why_held(const struct daemon *daemon, const char *name);
-
-/* What begins with a setting's name gets the line in front that set it. */
-void daemon_say_where(const struct config *config, struct err *err);
 
 /* What is in force is all that is wanted: at start and after a RELOAD. */
 void daemon_forget_sets(struct daemon *daemon);
@@ -101,13 +92,9 @@ void daemon_go_on(struct daemon *daemon);
 void daemon_drain(struct daemon *daemon, usec_t limit);
 void daemon_drain_end(struct daemon *daemon);
 
-/* Takes over the reference to config and the parts, and leaves none. Cannot fail. */
-void lifecycle_put_in_force(struct daemon *daemon, const struct config *config,
-                            struct parts *parts);
 void lifecycle_ready(struct daemon *daemon); /* the service manager may know */
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);
 bool lifecycle_make_console(struct daemon *daemon, struct err *err);
 void lifecycle_free_console(struct daemon *daemon);
-void lifecycle_stop_watching(struct daemon *daemon);
 
 #endif

@@ -22,6 +22,7 @@
 
 #include "daemon_priv.h"
 #include "handover_priv.h"
+#include "stop.h"
 #include "pidfile.h"
 
 #include "pgweir/base/banned.h"
@@ -79,7 +80,7 @@ static void obey(struct handover *handover, char kind, struct bytes body)
 		clients_cancel(daemon->clients, body);
 	if (kind == HANDOVER_STOP && body.count == 1) {
 		handover->is_to_stop = true;
-		daemon_stop(daemon, (enum shutdown_kind)body.at[0]);
+		stop_daemon(daemon, (enum shutdown_kind)body.at[0]);
 	}
 }
 

@@ -9,8 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apply.h"
 #include "daemon_priv.h"
+#include "load.h"
 #include "roster.h"
+#include "stop.h"
 
 #include "pgweir/config/origin.h"
 
@@ -18,49 +21,20 @@
 
 /* ---- a new snapshot ---- */
 
-void lifecycle_put_in_force(struct daemon *daemon, const struct config *config, struct parts *parts)
-{
-	config_unref(&daemon->config);
-	users_release(&daemon->users);
-	hba_release(&daemon->hba);
-	tls_sets_done(&daemon->tls);
-	daemon->config = config;
-	daemon->users = parts->users;
-	daemon->hba = parts->hba;
-	daemon->tls = parts->tls;
-	pools_configure(daemon->pools, config, daemon->users);
-	clients_set_hba(daemon->clients, daemon->hba);
-	clients_configure(daemon->clients, config, daemon->users);
-	clients_set_tls(daemon->clients, daemon->tls.client);
-	if (parts->proxies)
-		clients_set_proxies(daemon->clients, parts->proxies);
-	pools_set_tls(daemon->pools, daemon->tls.server);
-	verifiers_trim(daemon->verifiers, daemon->users);
-	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
-	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
-	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
-	                     config->tcp_defer_accept);
-	console_configure(daemon->console);
-	loop_poll(daemon->loop, config->busy_poll);
-	outbox_use_ring(daemon->streams.outbox, config->io_uring);
-	*parts = (struct parts){ 0 };
-}
-
 /* Certificates are read and the log is asked first: their files may be bad. */
 static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
                           struct hba *hba, struct err *err)
 {
-	struct log_options log = daemon_log_options(daemon->options, config);
 	struct parts parts = { .users = users, .hba = hba };
 
 	if (!tls_sets_make(&parts.tls, config, &daemon->tls, err) ||
-	    !daemon_load_proxies(config, &parts.proxies, err) ||
-	    !log_configure(daemon->log, &log, err)) {
+	    !load_proxies(config, &parts.proxies, err) ||
+	    !apply_log(daemon->log, daemon->options, config, err)) {
 		parts_done(&parts);
 		config_unref(&config);
 		return false;
 	}
-	lifecycle_put_in_force(daemon, config, &parts);
+	apply_snapshot(daemon, config, &parts);
 	daemon_forget_sets(daemon);
 	return true;
 }
@@ -70,7 +44,7 @@ static void report(struct daemon *daemon, const struct problems *problems, struc
 {
 	const struct logger *logger = &daemon->logger;
 
-	daemon_log_warnings(logger, problems);
+	load_log_warnings(logger, problems);
 	for (size_t i = 0; i < problems->count; i++)
 		log_error(logger, "%s", problems->texts[i]);
 	if (problems->dropped_count)
@@ -168,7 +142,7 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 static bool load_files(struct daemon *daemon, const struct config **config, struct users **users,
                        struct hba **hba, struct problems *problems, struct err *err)
 {
-	bool is_good = daemon_load(daemon->config->conffile, config, users, hba, problems);
+	bool is_good = load_all(daemon->config->conffile, config, users, hba, problems);
 
 	report(daemon, problems, err);
 	return is_good;
@@ -211,7 +185,7 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 	if (is_done) {
 		tell_changes(daemon, &old, fresh, tell, tell_arg);
 	} else {
-		daemon_say_where(fresh, err);
+		load_say_where(fresh, err);
 		log_error(&daemon->logger, "%s", err->text);
 	}
 	config_unref(&fresh);
@@ -235,85 +209,6 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
 {
 	return daemon_set(arg, name, value, err);
-}
-
-/* ---- the end ---- */
-
-static bool is_empty(struct pools_watch *watch)
-{
-	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
-
-	if (daemon->shutdown == SHUTDOWN_SERVERS)
-		return daemon->pools->server_count == 0;
-	/* Consoles and unfinished logins do not hold up a shutdown that has a deadline. */
-	return daemon->clients->count == 0 ||
-	       (daemon->is_draining_to_end && daemon->clients->drain.is_done);
-}
-
-static void on_empty(struct pools_watch *watch)
-{
-	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
-
-	log_info(&daemon->logger, "%s, shutting down",
-	         daemon->shutdown == SHUTDOWN_SERVERS ? "all servers have gone"
-	                                              : "all clients have gone");
-	daemon->shutdown = SHUTDOWN_NONE;
-	loop_stop(daemon->loop);
-}
-
-void lifecycle_stop_watching(struct daemon *daemon)
-{
-	if (daemon->shutdown != SHUTDOWN_NONE)
-		pools_watch_stop(daemon->pools, &daemon->watch);
-	daemon->shutdown = SHUTDOWN_NONE;
-}
-
-/*
- * Who has connected before is a client to wait for, also if its login is not over, or if the
- * kernel has not handed it over yet. For servers only nobody is waited for.
- */
-static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
-{
-	struct clients *clients = daemon->clients;
-	bool is_first = !clients->is_shutting_down;
-
-	clients->is_shutting_down = true;
-	clients->shutdown_id = how == SHUTDOWN_SERVERS ? 0
-	                       : is_first              ? UINT64_MAX
-	                                               : clients->shutdown_id;
-	listener_close_tcp(daemon->listener);
-	if (how == SHUTDOWN_CLIENTS && is_first)
-		clients->shutdown_id = pools_next_id(daemon->pools);
-}
-
-static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
-{
-	struct err err;
-
-	lifecycle_stop_watching(daemon);
-	daemon_go_on(daemon); /* who is held back could never leave */
-	daemon->shutdown = how;
-	stop_accepting(daemon, how);
-	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
-	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
-	if (how == SHUTDOWN_SERVERS) {
-		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
-		pools_pause(daemon->pools, NULL, "shutdown");
-		pools_refuse_waiting(daemon->pools, &err);
-	}
-	daemon->watch = (struct pools_watch){ .is_done = is_empty, .on_done = on_empty };
-	pools_watch_start(daemon->pools, &daemon->watch);
-}
-
-static void stop_now(struct daemon *daemon) { loop_stop(daemon->loop); }
-
-void daemon_stop(struct daemon *daemon, enum shutdown_kind kind)
-{
-	if (kind == SHUTDOWN_NOW)
-		stop_now(daemon);
-	else
-		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
-		                                                          : SHUTDOWN_CLIENTS);
 }
 
 /* ---- the service manager ---- */
@@ -356,7 +251,7 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 	log_info(&daemon->logger,
 	         "got SIGTERM, shutting down, sending clients away within %lld s (shutdown_drain)",
 	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
-	stop_gracefully(daemon, SHUTDOWN_CLIENTS);
+	stop_daemon(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
 	daemon->is_draining_to_end = true;
 	drain_begin(daemon->clients, limit);
 	pools_changed(daemon->pools);
@@ -369,7 +264,7 @@ static void on_terminate(int number, void *arg)
 
 	if (daemon->clients->is_shutting_down) {
 		log_info(&daemon->logger, "got %s while shutting down, fast exit", name);
-		stop_now(daemon);
+		stop_daemon(daemon, SHUTDOWN_NOW);
 		return;
 	}
 	if (number == SIGTERM && daemon->config->shutdown_drain) {
@@ -380,7 +275,8 @@ static void on_terminate(int number, void *arg)
 	            number == SIGTERM ? "clients" : "servers");
 	log_info(&daemon->logger, "got %s, shutting down, waiting for all %s to disconnect", name,
 	         number == SIGTERM ? "clients" : "servers");
-	stop_gracefully(daemon, number == SIGTERM ? SHUTDOWN_CLIENTS : SHUTDOWN_SERVERS);
+	stop_daemon(daemon,
+	            number == SIGTERM ? SHUTDOWN_WAIT_FOR_CLIENTS : SHUTDOWN_WAIT_FOR_SERVERS);
 }
 
 static void on_quit(int number, void *arg)
@@ -390,7 +286,7 @@ static void on_quit(int number, void *arg)
 	(void)number;
 	notify_send(&daemon->notify, "STOPPING=1");
 	log_info(&daemon->logger, "got SIGQUIT, fast exit");
-	stop_now(daemon);
+	stop_daemon(daemon, SHUTDOWN_NOW);
 }
 
 static void on_pause(int number, void *arg)
@@ -465,7 +361,7 @@ static const struct config *config_wanted(void *arg)
 
 static const char *why_held(void *arg, const char *name) { return daemon_why_held(arg, name); }
 
-static void shut_down(void *arg, enum shutdown_kind kind) { daemon_stop(arg, kind); }
+static void shut_down(void *arg, enum shutdown_kind kind) { stop_daemon(arg, kind); }
 
 static void suspend(void *arg, const char *by) { daemon_suspend(arg, by); }
 

@@ -13,8 +13,8 @@
 #include "pgweir/config/origin.h"
 #include "pgweir/config/peers.h"
 
-#include "daemon.h"
 #include "limits.h"
+#include "load.h"
 
 #include "pgweir/base/banned.h"
 
@@ -235,7 +235,7 @@ static void lint_files(const struct config *config, const struct users *users,
 
 static void lint_descriptors(const struct config *config, struct problems *problems)
 {
-	unsigned long expected = daemon_expected_files(config);
+	unsigned long expected = load_expected_files(config);
 	struct limits limits;
 	struct err err;
 

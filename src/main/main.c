@@ -16,10 +16,12 @@
 #include "pgweir/config/settings.h"
 #include "pgweir/loop/loop.h"
 
+#include "apply.h"
 #include "check.h"
 #include "daemon.h"
 #include "daemonize.h"
 #include "limits.h"
+#include "load.h"
 #include "pidfile.h"
 #include "privileges.h"
 #include "probe.h"
@@ -106,7 +108,7 @@ static bool run(struct log *log, const struct options *options, const struct con
 	struct logger logger = { log, NULL };
 	char *pidfile = has_pidfile(config) ? strdup(config->pidfile) : NULL;
 	bool takes_over = takeover->fd >= 0;
-	unsigned long expected = daemon_expected_files(config);
+	unsigned long expected = load_expected_files(config);
 	struct limits limits;
 	struct daemon *daemon;
 	bool is_up;
@@ -137,7 +139,6 @@ static int start(const struct options *options)
 	const struct config *config;
 	struct users *users;
 	struct hba *hba;
-	struct log_options log_options;
 	struct activation given;
 	struct takeover takeover = { .fd = -1 };
 	struct problems problems = { 0 };
@@ -151,17 +152,16 @@ static int start(const struct options *options)
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
-	if (!daemon_load(options->file, &config, &users, &hba, &problems)) {
-		daemon_log_warnings(&logger, &problems);
+	if (!load_all(options->file, &config, &users, &hba, &problems)) {
+		load_log_warnings(&logger, &problems);
 		log_problems(&logger, &problems);
 		problems_done(&problems);
 		log_free(&log);
 		return EXIT_FAILURE;
 	}
-	log_options = daemon_log_options(options, config);
 	is_good = enter_background(options, config, &logger, &takeover, &err) &&
-	          log_configure(log, &log_options, &err);
-	daemon_log_warnings(&logger, &problems); /* into the log file too */
+	          apply_log(log, options, config, &err);
+	load_log_warnings(&logger, &problems); /* into the log file too */
 	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, config, users, hba, &given, &takeover, &err);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "daemon_priv.h"
+#include "load.h"
 
 #include "pgweir/base/banned.h"
 
@@ -55,7 +55,7 @@ static void take_problems(const struct problems *problems, const char *setting,
 {
 	bool is_unfit = problems->unfit_count == problems->count + problems->dropped_count;
 
-	daemon_log_warnings(logger, problems);
+	load_log_warnings(logger, problems);
 	for (size_t i = 0; i < problems->count; i++)
 		log_warning(logger, "%s", problems->texts[i]);
 	err_set(err, is_unfit ? ERR_UNFIT : ERR_CONFIG, "%s: %s", setting,
@@ -80,7 +80,7 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 		return err_set(err, ERR_UNFIT, "auth_type = hba needs auth_hba_file");
 	*hba = hba_load(config->auth_hba_file, config->auth_ident_file, &problems);
 	if (*hba)
-		daemon_log_warnings(logger, &problems);
+		load_log_warnings(logger, &problems);
 	else
 		take_problems(&problems, "auth_hba_file", logger, err);
 	problems_done(&problems);
@@ -89,7 +89,7 @@ static bool make_rules(struct hba **hba, const struct config *config, const stru
 
 static struct users *make_users(const struct config *config, struct err *err)
 {
-	struct users *users = daemon_load_users(config, err);
+	struct users *users = load_users(config, err);
 
 	if (!users)
 		err_prefix(err, "auth_file: ");
@@ -104,7 +104,7 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	struct users *users;
 	struct hba *hba;
 
-	if (!tls_sets_fit_logins(fresh, err) || !daemon_check_outside(fresh, err))
+	if (!tls_sets_fit_logins(fresh, err) || !load_check_options(fresh, err))
 		return false;
 	if (has_same_rules(fresh, running))
 		hba = parts->hba ? hba_hold(parts->hba) : NULL;
@@ -128,7 +128,7 @@ static bool make_proxies(struct parts *parts, const struct config *config, struc
 {
 	struct ranges *proxies;
 
-	if (!daemon_load_proxies(config, &proxies, err))
+	if (!load_proxies(config, &proxies, err))
 		return false;
 	ranges_free(&parts->proxies);
 	parts->proxies = proxies;

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "apply.h"
 #include "daemon_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -108,17 +109,15 @@ static bool put_in_force(struct change *change, const struct err why[PARTS], str
 {
 	struct daemon *daemon = change->daemon;
 	const struct config *config = mix(change, change->held);
-	struct log_options log;
 
 	if (!config)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	log = daemon_log_options(daemon->options, config);
-	if (!log_configure(daemon->log, &log, err)) {
+	if (!apply_log(daemon->log, daemon->options, config, err)) {
 		config_unref(&config);
 		return false;
 	}
 	log_change(change, why);
-	lifecycle_put_in_force(daemon, config, &change->parts);
+	apply_snapshot(daemon, config, &change->parts);
 	config_unref(&daemon->wanted);
 	daemon->wanted = config_ref(change->wanted);
 	daemon->held = change->held;

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What each module is given of a configuration.
+ *
+ * Hard here: nothing can fail. Whatever may fail (files, certificates, the log) is made before,
+ * so that a RELOAD is all or nothing.
+ */
+#include "apply.h"
+
+#include "daemon_priv.h"
+#include "load.h"
+
+#include "pgweir/base/banned.h"
+
+bool apply_log(struct log *log, const struct options *options, const struct config *config,
+               struct err *err)
+{
+	struct log_options wanted = load_log_options(options, config);
+
+	return log_configure(log, &wanted, err);
+}
+
+void apply_settings(struct daemon *daemon, struct ranges *proxies)
+{
+	const struct config *config = daemon->config;
+
+	pools_configure(daemon->pools, config, daemon->users);
+	clients_set_hba(daemon->clients, daemon->hba);
+	clients_configure(daemon->clients, config, daemon->users);
+	clients_set_tls(daemon->clients, daemon->tls.client);
+	if (proxies)
+		clients_set_proxies(daemon->clients, proxies);
+	pools_set_tls(daemon->pools, daemon->tls.server);
+	verifiers_trim(daemon->verifiers, daemon->users);
+	resolver_set_ttl(daemon->resolver, config->dns_max_ttl, config->dns_nxdomain_ttl);
+	resolver_set_zone_period(daemon->resolver, config->dns_zone_check_period);
+	listener_set_options(daemon->listener, &daemon->pools->server_sockets,
+	                     config->tcp_defer_accept);
+	console_configure(daemon->console);
+	loop_poll(daemon->loop, config->busy_poll);
+	outbox_use_ring(daemon->streams.outbox, config->io_uring);
+}
+
+void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts)
+{
+	config_unref(&daemon->config);
+	users_release(&daemon->users);
+	hba_release(&daemon->hba);
+	tls_sets_done(&daemon->tls);
+	daemon->config = config;
+	daemon->users = parts->users;
+	daemon->hba = parts->hba;
+	daemon->tls = parts->tls;
+	apply_settings(daemon, parts->proxies);
+	*parts = (struct parts){ 0 };
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * SHUTDOWN, by signal, from the console, or of another process that has taken over from this one.
+ */
+#include "stop.h"
+
+#include "daemon_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static bool stop_is_due(struct pools_watch *watch)
+{
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+
+	if (daemon->shutdown == SHUTDOWN_SERVERS)
+		return daemon->pools->server_count == 0;
+	/* Consoles and unfinished logins do not hold up a shutdown that has a deadline. */
+	return daemon->clients->count == 0 ||
+	       (daemon->is_draining_to_end && daemon->clients->drain.is_done);
+}
+
+static void on_stop_due(struct pools_watch *watch)
+{
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+
+	log_info(&daemon->logger, "%s, shutting down",
+	         daemon->shutdown == SHUTDOWN_SERVERS ? "all servers have gone"
+	                                              : "all clients have gone");
+	daemon->shutdown = SHUTDOWN_NONE;
+	loop_stop(daemon->loop);
+}
+
+void stop_watching(struct daemon *daemon)
+{
+	if (daemon->shutdown != SHUTDOWN_NONE)
+		pools_watch_stop(daemon->pools, &daemon->watch);
+	daemon->shutdown = SHUTDOWN_NONE;
+}
+
+/*
+ * Who has connected before is a client to wait for, also if its login is not over, or if the
+ * kernel has not handed it over yet. For servers only nobody is waited for.
+ */
+static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
+{
+	struct clients *clients = daemon->clients;
+	bool is_first = !clients->is_shutting_down;
+
+	clients->is_shutting_down = true;
+	clients->shutdown_id = how == SHUTDOWN_SERVERS ? 0
+	                       : is_first              ? UINT64_MAX
+	                                               : clients->shutdown_id;
+	listener_close_tcp(daemon->listener);
+	if (how == SHUTDOWN_CLIENTS && is_first)
+		clients->shutdown_id = pools_next_id(daemon->pools);
+}
+
+static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
+{
+	struct err err;
+
+	stop_watching(daemon);
+	daemon_go_on(daemon); /* who is held back could never leave */
+	daemon->shutdown = how;
+	stop_accepting(daemon, how);
+	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
+	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
+	if (how == SHUTDOWN_SERVERS) {
+		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+		pools_pause(daemon->pools, NULL, "shutdown");
+		pools_refuse_waiting(daemon->pools, &err);
+	}
+	daemon->watch = (struct pools_watch){ .is_done = stop_is_due, .on_done = on_stop_due };
+	pools_watch_start(daemon->pools, &daemon->watch);
+}
+
+void stop_daemon(struct daemon *daemon, enum shutdown_kind kind)
+{
+	if (kind == SHUTDOWN_NOW)
+		loop_stop(daemon->loop);
+	else
+		stop_gracefully(daemon, kind == SHUTDOWN_WAIT_FOR_SERVERS ? SHUTDOWN_SERVERS
+		                                                          : SHUTDOWN_CLIENTS);
+}
