@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A configuration comes into force by RELOAD or SET.
+ * A configuration comes into force: at the start, by RELOAD and by SET. What a module is given
+ * of it is in one list, so no setting is applied by one of these and not by another.
  */
 #ifndef PGWEIR_MAIN_APPLY_H
 #define PGWEIR_MAIN_APPLY_H

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "apply.h"
 #include "daemon_priv.h"
 #include "limits.h"
 #include "load.h"
@@ -80,8 +81,6 @@ static bool make_listener(struct daemon *daemon, const struct activation *given,
 			     .unix_group = config->unix_socket_group,
 			     .backlog = config->listen_backlog,
 			     .reuse_port = config->so_reuseport,
-			     .tcp_defer_accept = config->tcp_defer_accept,
-			     .socket = daemon->pools->server_sockets,
 			     .given = is_given ? takeover->listeners : given->fds,
 			     .given_count = is_given ? takeover->listener_count : given->count,
 			     .inherited = takeover->listeners,
@@ -98,19 +97,25 @@ static bool make_listener(struct daemon *daemon, const struct activation *given,
 	}
 	if (is_given)
 		takeover->listener_count = 0; /* the listener closes them all */
-	return listener_open(daemon->listener, err);
+	return true;
+}
+
+/* All modules are there: what can change by RELOAD is applied as RELOAD does. */
+static bool apply_at_start(struct daemon *daemon, struct err *err)
+{
+	struct ranges *proxies;
+
+	if (!load_proxies(daemon->config, &proxies, err))
+		return false;
+	apply_settings(daemon, proxies);
+	return true;
 }
 
 static bool make_resolver(struct daemon *daemon, struct err *err)
 {
-	daemon->resolver = resolver_new(daemon->loop,
-	                                &(struct resolver_options){
-					    .good_ttl = daemon->config->dns_max_ttl,
-					    .bad_ttl = daemon->config->dns_nxdomain_ttl,
-					    .zone_period = daemon->config->dns_zone_check_period,
-					    .resolv_conf = daemon->config->resolv_conf,
-					},
-	                                err);
+	struct resolver_options options = { .resolv_conf = daemon->config->resolv_conf };
+
+	daemon->resolver = resolver_new(daemon->loop, &options, err);
 	return daemon->resolver != NULL;
 }
 
@@ -159,7 +164,6 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 	daemon->streams.outbox = outbox_new(daemon->loop, &daemon->logger);
 	if (!daemon->streams.outbox)
 		return err_set(err, ERR_MEMORY, "out of memory");
-	outbox_use_ring(daemon->streams.outbox, daemon->config->io_uring);
 	daemon->lookups = workers_new(daemon->loop, AUTH_LOOKUP_THREADS, AUTH_LOOKUP_JOBS, err);
 	if (!daemon->lookups || !make_outside(daemon, err))
 		return false;
@@ -172,8 +176,6 @@ static bool make_ground(struct daemon *daemon, struct err *err)
 
 static bool make_engine(struct daemon *daemon, struct err *err)
 {
-	struct ranges *proxies;
-
 	daemon->pools = pools_new(
 	    &(struct pools_with){
 		.loop = daemon->loop,
@@ -210,13 +212,7 @@ static bool make_engine(struct daemon *daemon, struct err *err)
 	    daemon->config, daemon->users, err);
 	if (!daemon->clients)
 		return false;
-	clients_set_hba(daemon->clients, daemon->hba);
 	console_attach(daemon->console, daemon->clients);
-	clients_set_tls(daemon->clients, daemon->tls.client);
-	if (!load_proxies(daemon->config, &proxies, err))
-		return false;
-	clients_set_proxies(daemon->clients, proxies);
-	loop_poll(daemon->loop, daemon->config->busy_poll);
 	return true;
 }
 
@@ -245,7 +241,8 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
 		log_warning(&daemon->logger, "%s", err->text);
 	if (!tls_sets_make(&daemon->tls, config, NULL, err) || !make_ground(daemon, err) ||
 	    !make_engine(daemon, err) || !lifecycle_catch_signals(daemon, err) ||
-	    !make_listener(daemon, given, takeover, err)) {
+	    !make_listener(daemon, given, takeover, err) || !apply_at_start(daemon, err) ||
+	    !listener_open(daemon->listener, err)) {
 		load_say_where(config, err);
 		daemon_free(&daemon);
 	}
