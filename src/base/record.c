@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Records, written and read.
+ * Records, written and read. A field that is left out because it is optional reads as nothing.
  */
 #include "pgweir/base/record.h"
 
@@ -8,10 +8,12 @@
 
 #include "pgweir/base/banned.h"
 
+/* Bytes that a field has in front of its own. */
+#define HEADER_SIZE ((size_t)5)
 #define NUMBER_SIZE ((size_t)8)
 #define TIME_MAX ((uint64_t)INT64_MAX / 4)
 
-void record_add_bytes(struct buf *record, char tag, struct bytes bytes)
+static void add_bytes(struct buf *record, char tag, struct bytes bytes)
 {
 	if (bytes.count > UINT32_MAX) {
 		record->is_broken = true;
@@ -22,21 +24,16 @@ void record_add_bytes(struct buf *record, char tag, struct bytes bytes)
 	buf_add(record, bytes.at, bytes.count);
 }
 
-void record_add_number(struct buf *record, char tag, uint64_t value)
+static void add_number(struct buf *record, char tag, uint64_t value)
 {
 	unsigned char bytes[NUMBER_SIZE];
 
 	store_be32(bytes, (uint32_t)(value >> 32));
 	store_be32(bytes + 4, (uint32_t)value);
-	record_add_bytes(record, tag, bytes_of(bytes, sizeof(bytes)));
+	add_bytes(record, tag, bytes_of(bytes, sizeof(bytes)));
 }
 
-void record_add_text(struct buf *record, char tag, const char *text)
-{
-	record_add_bytes(record, tag, bytes_text(text ? text : ""));
-}
-
-bool record_has(const struct record *record, char tag)
+static bool has_tag(const struct record *record, char tag)
 {
 	return !record->is_bad && record->rest.count && *record->rest.at == tag;
 }
@@ -47,15 +44,15 @@ static struct bytes bad(struct record *record)
 	return bytes_of("", 0);
 }
 
-struct bytes record_bytes(struct record *record, char tag, size_t max)
+static struct bytes read_bytes(struct record *record, char tag, size_t max)
 {
 	struct bytes bytes;
 	uint32_t count;
 
-	if (!record_has(record, tag) || record->rest.count < RECORD_HEADER_SIZE)
+	if (!has_tag(record, tag) || record->rest.count < HEADER_SIZE)
 		return bad(record);
 	count = load_be32(record->rest.at + 1);
-	bytes = bytes_skip(record->rest, RECORD_HEADER_SIZE);
+	bytes = bytes_skip(record->rest, HEADER_SIZE);
 	if (count > max || count > bytes.count)
 		return bad(record);
 	record->rest = bytes_skip(bytes, count);
@@ -63,36 +60,36 @@ struct bytes record_bytes(struct record *record, char tag, size_t max)
 	return bytes;
 }
 
-uint64_t record_number(struct record *record, char tag)
+static uint64_t read_number(struct record *record, char tag)
 {
-	struct bytes bytes = record_bytes(record, tag, NUMBER_SIZE);
+	struct bytes bytes = read_bytes(record, tag, NUMBER_SIZE);
 
 	if (bytes.count != NUMBER_SIZE)
 		return bad(record), 0;
 	return (uint64_t)load_be32(bytes.at) << 32 | load_be32(bytes.at + 4);
 }
 
-usec_t record_time(struct record *record, char tag)
+static usec_t read_time(struct record *record, char tag)
 {
-	uint64_t value = record_number(record, tag);
+	uint64_t value = read_number(record, tag);
 
 	if (value > TIME_MAX)
 		return bad(record), 0;
 	return (usec_t)value;
 }
 
-bool record_flag(struct record *record, char tag)
+static bool read_flag(struct record *record, char tag)
 {
-	uint64_t value = record_number(record, tag);
+	uint64_t value = read_number(record, tag);
 
 	if (value > 1)
 		bad(record);
 	return value == 1;
 }
 
-void record_text(struct record *record, char tag, char *out, size_t size)
+static void read_text(struct record *record, char tag, char *out, size_t size)
 {
-	struct bytes bytes = record_bytes(record, tag, size - 1);
+	struct bytes bytes = read_bytes(record, tag, size - 1);
 
 	*out = 0;
 	if (bytes.count && memchr(bytes.at, 0, bytes.count)) {
@@ -112,7 +109,7 @@ bool record_is_whole(const struct record *record)
 /* ---- by a table ---- */
 
 /* As many counters as there can be tags. */
-#define COUNTERS_SIZE_MAX (256 * (RECORD_HEADER_SIZE + NUMBER_SIZE))
+#define COUNTERS_SIZE_MAX (256 * (HEADER_SIZE + NUMBER_SIZE))
 
 /* A field of a struct of values. */
 union value {
@@ -153,7 +150,7 @@ static void write_counters(struct buf *record, char tag, const struct record_tab
                            const void *values)
 {
 	buf_add_byte(record, tag);
-	buf_add_be32(record, (uint32_t)(table->count * (RECORD_HEADER_SIZE + NUMBER_SIZE)));
+	buf_add_be32(record, (uint32_t)(table->count * (HEADER_SIZE + NUMBER_SIZE)));
 	record_write(record, table, values);
 }
 
@@ -161,22 +158,22 @@ static void write_field(struct buf *record, const struct record_field *field, un
 {
 	switch (field->kind) {
 	case RECORD_NUMBER:
-		record_add_number(record, field->tag, *value.number);
+		add_number(record, field->tag, *value.number);
 		break;
 	case RECORD_TIME:
-		record_add_number(record, field->tag, (uint64_t)*value.time);
+		add_number(record, field->tag, (uint64_t)*value.time);
 		break;
 	case RECORD_FLAG:
-		record_add_number(record, field->tag, *value.flag);
+		add_number(record, field->tag, *value.flag);
 		break;
 	case RECORD_TEXT:
-		record_add_text(record, field->tag, value.text);
+		add_bytes(record, field->tag, bytes_text(value.text));
 		break;
 	case RECORD_BYTES:
-		record_add_bytes(record, field->tag, *value.bytes);
+		add_bytes(record, field->tag, *value.bytes);
 		break;
 	case RECORD_BLOCK:
-		record_add_bytes(record, field->tag, bytes_of(value.at, field->size));
+		add_bytes(record, field->tag, bytes_of(value.at, field->size));
 		break;
 	case RECORD_COUNTERS:
 		write_counters(record, field->tag, field->counters, value.at);
@@ -197,7 +194,7 @@ void record_write(struct buf *record, const struct record_table *table, const vo
 
 static void read_block(struct record *record, char tag, void *out, size_t size)
 {
-	struct bytes bytes = record_bytes(record, tag, size);
+	struct bytes bytes = read_bytes(record, tag, size);
 
 	memset(out, 0, size);
 	if (bytes.count == size)
@@ -209,13 +206,13 @@ static void read_block(struct record *record, char tag, void *out, size_t size)
 static void read_counters(struct record *record, char tag, const struct record_table *table,
                           void *values)
 {
-	struct record inner = { .rest = record_bytes(record, tag, COUNTERS_SIZE_MAX) };
+	struct record inner = { .rest = read_bytes(record, tag, COUNTERS_SIZE_MAX) };
 
 	for (size_t i = 0; i < table->count; i++)
 		*value_of(values, &table->fields[i]).number = 0;
 	while (inner.rest.count && !inner.is_bad) {
 		char counter = *inner.rest.at;
-		uint64_t number = record_number(&inner, counter);
+		uint64_t number = read_number(&inner, counter);
 
 		for (size_t i = 0; i < table->count; i++) {
 			if (table->fields[i].tag == counter)
@@ -226,7 +223,6 @@ static void read_counters(struct record *record, char tag, const struct record_t
 		bad(record);
 }
 
-/* A field that is left out reads as one of nothing. */
 static void set_nothing(const struct record_field *field, union value value)
 {
 	if (field->kind == RECORD_BYTES)
@@ -239,19 +235,19 @@ static void read_field(struct record *record, const struct record_field *field, 
 {
 	switch (field->kind) {
 	case RECORD_NUMBER:
-		*value.number = record_number(record, field->tag);
+		*value.number = read_number(record, field->tag);
 		break;
 	case RECORD_TIME:
-		*value.time = record_time(record, field->tag);
+		*value.time = read_time(record, field->tag);
 		break;
 	case RECORD_FLAG:
-		*value.flag = record_flag(record, field->tag);
+		*value.flag = read_flag(record, field->tag);
 		break;
 	case RECORD_TEXT:
-		record_text(record, field->tag, value.text, field->size);
+		read_text(record, field->tag, value.text, field->size);
 		break;
 	case RECORD_BYTES:
-		*value.bytes = record_bytes(record, field->tag, field->size);
+		*value.bytes = read_bytes(record, field->tag, field->size);
 		break;
 	case RECORD_BLOCK:
 		read_block(record, field->tag, value.at, field->size);
@@ -268,7 +264,7 @@ void record_read(struct record *record, const struct record_table *table, void *
 		const struct record_field *field = &table->fields[i];
 		union value value = value_of(values, field);
 
-		if (field->is_optional && !record_has(record, field->tag))
+		if (field->is_optional && !has_tag(record, field->tag))
 			set_nothing(field, value);
 		else
 			read_field(record, field, value);
@@ -283,7 +279,7 @@ void record_read(struct record *record, const struct record_table *table, void *
 
 bool record_has_table(const struct record *record, const struct record_table *table)
 {
-	return record_has(record, table->fields[0].tag);
+	return has_tag(record, table->fields[0].tag);
 }
 
 uint64_t record_hash(uint64_t hash, const struct record_table *table)

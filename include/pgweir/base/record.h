@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Records: what one process tells another of one of its objects. A record is a run of
+ * Records: what one process tells another about one of its objects. A record is a run of
  * fields, each with a tag, a length and that many bytes:
  *
  *   tag (1)  length (4, network order)  bytes
  *
- * Writer and reader name the same tags in the same order. A field that is missing, that
- * nobody asks for, that is cut, too long or of another size than its kind has makes the
- * whole record bad; nothing in it is believed then.
+ * A table of rows {tag, kind, offset, name} writes the fields from a struct of plain values, and
+ * reads them into one, in the same order. A field that is missing, unexpected, cut, too long or
+ * of another size than its kind has makes the whole record bad; nothing in it is believed then.
  */
 #ifndef PGWEIR_BASE_RECORD_H
 #define PGWEIR_BASE_RECORD_H
@@ -15,47 +15,6 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/clock.h"
 
-/* Bytes that a field has in front of its own. */
-#define RECORD_HEADER_SIZE ((size_t)5)
-
-/* ---- writing: as all that is added to a buf, asked about once, by buf_ok() ---- */
-
-void record_add_number(struct buf *record, char tag, uint64_t value);
-void record_add_text(struct buf *record, char tag, const char *text); /* NULL: as "" */
-void record_add_bytes(struct buf *record, char tag, struct bytes bytes);
-
-/* ---- reading ---- */
-
-/* Zeroed but for `rest`, which is borrowed. */
-struct record {
-	struct bytes rest; /* what has not been taken yet */
-	bool is_bad;       /* for good: what is taken from now on is nothing */
-	const char *flaw;  /* by a table: the first bad field, or the table, by name */
-};
-
-/* The next field, which must have this tag. Nothing (0, "", no bytes) when it is bad. */
-uint64_t record_number(struct record *record, char tag);
-usec_t record_time(struct record *record, char tag); /* no time is negative, or past all reason */
-bool record_flag(struct record *record, char tag);   /* a number, 0 or 1 */
-
-/* Of `max` bytes at most; the bytes lie in the record. */
-struct bytes record_bytes(struct record *record, char tag, size_t max);
-
-/* Copied into out[size], cut by nothing: what does not fit, or holds a zero, is bad. */
-void record_text(struct record *record, char tag, char *out, size_t size);
-
-/* Whether the next field has this tag: for what comes any number of times. */
-bool record_has(const struct record *record, char tag);
-
-/* Whether all of it was good, and all of it has been taken. */
-bool record_is_whole(const struct record *record);
-
-/* ---- by a table ---- */
-
-/*
- * What an object hands over is a struct of plain values, and a table says which of them stand
- * in a record, under which tag and in which order. The same table writes and reads.
- */
 enum record_kind {
 	RECORD_NUMBER,  /* uint64_t */
 	RECORD_TIME,    /* usec_t: neither negative nor beyond all reason */
@@ -74,7 +33,7 @@ struct record_field {
 	const char *name;
 	/*
 	 * COUNTERS: its numbers. They may come in any order, and one that is unknown or missing
-	 * is no fault: two versions need not count the same things.
+	 * is accepted: two versions need not count the same things.
 	 */
 	const struct record_table *counters;
 };
@@ -116,14 +75,24 @@ struct record_table {
 	  .is_good = (check) }
 /* clang-format on */
 
-/* Adds the fields of a table. */
+/* Adds the fields of a table; buf_ok() tells whether all of it could be added. */
 void record_write(struct buf *record, const struct record_table *table, const void *values);
 
-/* Takes the fields of a table. After a bad one each value is nothing: 0, false, "", no bytes. */
+/* What is read. Zeroed but for `rest`, which is borrowed. */
+struct record {
+	struct bytes rest; /* not read yet */
+	bool is_bad;       /* for good: what is read from now on is nothing */
+	const char *flaw;  /* the first bad field, or the table, by name */
+};
+
+/* Reads the fields of a table. After a bad one each value is nothing: 0, false, "", no bytes. */
 void record_read(struct record *record, const struct record_table *table, void *values);
 
-/* Whether the fields of this table come next: for what comes seldom, or any number of times. */
+/* Whether the fields of this table come next: for optional and repeated ones. */
 bool record_has_table(const struct record *record, const struct record_table *table);
+
+/* Whether all of it was good, and all of it has been read. */
+bool record_is_whole(const struct record *record);
 
 /*
  * A number for the format of a record: it depends on each tag, kind and size, on their order,
