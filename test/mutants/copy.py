@@ -25,7 +25,8 @@ class Copy:
         names = self._names()
         for name in names:
             self._take(name)
-        for path in [*self.folder.glob("src/**/*.[ch]"), *self.folder.glob("include/**/*.h")]:
+        for path in [path for folder in ("src", "include", "test")
+                     for path in self.folder.glob(f"{folder}/**/*.[ch]")]:
             if str(path.relative_to(self.folder)) not in names:
                 path.unlink()
 
