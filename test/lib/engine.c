@@ -87,9 +87,10 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 
 	buf_printf(&text,
 	           "[databases]\nd0 = host=%s port=5432 %s\nd1 = host=%s port=5432 %s\n"
+	           "d2 = host=%s port=5432 %s\n"
 	           "[pgbouncer]\nauth_type = trust\nlog_connections = 0\nlog_disconnections = 0\n"
 	           "auth_file = none\n%s\n",
-	           engine->host, entry, engine->host, entry, settings);
+	           engine->host, entry, engine->host, entry, engine->host, entry, settings);
 	engine->config = config_parse(buf_bytes(&text), "room", &problems);
 	for (size_t i = 0; i < problems.count; i++)
 		fprintf(stderr, "%s\n", problems.texts[i]);

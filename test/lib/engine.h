@@ -45,7 +45,7 @@ struct peer {
 
 /*
  * settings: lines of [pgbouncer]. Users u0, u1 and u2 are let in by trust, to the
- * databases d0 and d1. entry: more words for both databases' lines.
+ * databases d0, d1 and d2. entry: more words for the lines of these.
  */
 void engine_open(struct engine *engine, const char *settings, const char *entry);
 void engine_close(struct engine *engine);

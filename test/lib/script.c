@@ -44,6 +44,24 @@ static void say_login(struct stage *stage, struct peer *peer, const char *words)
 	peer_say(peer, *words ? words : "RSKZ");
 }
 
+static void say_cancel(struct stage *stage, struct peer *peer)
+{
+	size_t number = (size_t)(peer - stage->clients);
+	struct buf out = { 0 };
+
+	if (peer->is_server) {
+		*peer = engine_server(&stage->engine);
+		ck_assert_int_ge(peer->fd, 0);
+		ck_assert_str_eq(peer_hear(&stage->engine, peer), "^");
+		return;
+	}
+	peer_close(&stage->cancellers[number]);
+	stage->cancellers[number] = engine_client(&stage->engine);
+	message_cancel(&out, buf_bytes(&stage->keys[number]));
+	ck_assert(peer_say_bytes(&stage->cancellers[number], buf_bytes(&out)));
+	buf_free(&out);
+}
+
 /* A Query of which the last byte is missing. */
 static void say_half(struct peer *peer)
 {
@@ -221,11 +239,21 @@ static void add_reply(struct stage *stage, char type, struct bytes body)
 		add_text(stage, body.at);
 }
 
+static void note_key(struct stage *stage, const struct peer *peer, struct bytes key)
+{
+	struct buf *kept = &stage->keys[peer - stage->clients];
+
+	buf_clear(kept);
+	buf_add(kept, key.at, key.count);
+}
+
 static void hear_content(struct peer *peer, char type, struct bytes message)
 {
 	struct stage *stage = peer->arg;
 	struct bytes body = bytes_skip(message, FRAME_HEADER_SIZE);
 
+	if (type == 'K' && !peer->is_server)
+		note_key(stage, peer, body);
 	buf_add_byte(&stage->heard, type);
 	if (!strchr(peer->is_server ? "QPBDC" : "ECSZ", type) || body.count == 0 ||
 	    (type == 'Z' && *body.at == 'I'))
@@ -236,20 +264,6 @@ static void hear_content(struct peer *peer, char type, struct bytes message)
 	else
 		add_reply(stage, type, body);
 	buf_add_byte(&stage->heard, ')');
-}
-
-static const char *hear_contents(struct stage *stage, struct peer *peer)
-{
-	const char *types;
-
-	buf_clear(&stage->heard);
-	peer->see = hear_content;
-	peer->arg = stage;
-	types = peer_hear(&stage->engine, peer);
-	peer->see = NULL;
-	if (*types && types[strlen(types) - 1] == '.')
-		buf_add_byte(&stage->heard, '.');
-	return buf_text(&stage->heard);
 }
 
 /* Waits for what a timer of the engine brings about, and returns what was heard. */
@@ -273,13 +287,15 @@ static void hear(struct stage *stage, struct peer *peer, const char *says, const
 {
 	const char *heard, *expected = word + 2;
 
-	if (word[1] == '~') {
-		heard = await(stage, peer);
-	} else if (word[2] == '<') {
-		heard = hear_contents(stage, peer);
+	buf_clear(&stage->heard);
+	peer->see = hear_content;
+	peer->arg = stage;
+	heard = word[1] == '~' ? await(stage, peer) : peer_hear(&stage->engine, peer);
+	if (word[2] == '<') {
+		if (*heard && heard[strlen(heard) - 1] == '.')
+			buf_add_byte(&stage->heard, '.');
+		heard = buf_text(&stage->heard);
 		expected++;
-	} else {
-		heard = peer_hear(&stage->engine, peer);
 	}
 	ck_assert_msg(strcmp(heard, expected) == 0, "%s: \"%s\": heard \"%s\" %s", says, word,
 	              heard, peer->error);
@@ -293,6 +309,8 @@ static void act(struct stage *stage, const char *says, const char *word)
 		say_login(stage, peer, word + 2);
 	} else if (word[1] == '<' || word[1] == '~') {
 		hear(stage, peer, says, word);
+	} else if (word[1] == '*') {
+		say_cancel(stage, peer);
 	} else if (word[1] == '.') {
 		peer_close(peer);
 	} else if (word[1] == '-') {
@@ -315,7 +333,7 @@ void stage_open(struct stage *stage, const char *settings)
 {
 	*stage = (struct stage){ 0 };
 	for (size_t i = 0; i < STAGE_PEERS; i++) {
-		stage->clients[i].fd = stage->servers[i].fd = -1;
+		stage->clients[i].fd = stage->servers[i].fd = stage->cancellers[i].fd = -1;
 		stage->servers[i].is_server = true;
 	}
 	engine_open(&stage->engine, settings, "");
@@ -326,6 +344,8 @@ void stage_close(struct stage *stage)
 	for (size_t i = 0; i < STAGE_PEERS; i++) {
 		peer_close(&stage->clients[i]);
 		peer_close(&stage->servers[i]);
+		peer_close(&stage->cancellers[i]);
+		buf_free(&stage->keys[i]);
 	}
 	engine_close(&stage->engine);
 	buf_free(&stage->heard);

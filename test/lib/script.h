@@ -10,6 +10,9 @@
  * heard, and "1~^" until a server is dialled. A space ends a word; a '+' before it joins
  * the word to the next one: what both say is read in one turn of the loop, in this order.
  *
+ * "a*" is a request to cancel what a does, and "2*" accepts the connection on which that goes to
+ * a server.
+ *
  * A message is its letter, and may have a content in parentheses, in which '_' is a space:
  *   client:  Q(text) P(name:text) B(name) or B(name:portal) E(portal) D(S:name) D(P:portal)
  *            C(S:name)
@@ -29,8 +32,10 @@
 struct stage {
 	struct engine engine;
 	struct peer clients[STAGE_PEERS], servers[STAGE_PEERS];
-	char names[STAGE_NAMES][64]; /* #1, #2, ... */
-	struct buf heard;            /* by "<<" */
+	struct peer cancellers[STAGE_PEERS]; /* each client's last one */
+	struct buf keys[STAGE_PEERS];        /* each client's, to cancel by */
+	char names[STAGE_NAMES][64];         /* #1, #2, ... */
+	struct buf heard;                    /* all that one word has heard */
 };
 
 struct script {

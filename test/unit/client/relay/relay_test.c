@@ -117,82 +117,6 @@ static const struct script cases[] = {
 	{ "several logins at once", "pool_mode=session\ndefault_pool_size=4",
 	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ cQ 1<Q 2^ 3^ 2<Q 3<Q" },
 
-	/* replication */
-	{ "a server of its own, and a stream", "pool_mode=transaction",
-	  "a^00d a< 1^ 1< a<RSKZ aQ 1<Q 1TDCZ a<TDCZ aQ 1<Q 1W a<W 1d ad a<d 1<d ac 1<c 1dc a<dc "
-	  "1CZ "
-	  "a<CZ 1< aQ 1<Q 1CZ aX 1<X." },
-	{ "others neither use it nor are welcomed by it", "pool_mode=transaction",
-	  "a^00p 1^ a<RSKZ b^ 2^ b<RSKZ bQ 2<Q 1< 2CZ b<CZ c^00d 3^ c<RSKZ bQ 2<Q" },
-	{ "it waits for its own, whatever is idle", "pool_mode=session",
-	  "a^ 1^ a<RSKZ b^00d b< 2^R 1< b< 2SKZ b<RSKZ" },
-	{ "the server ends the stream", "",
-	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wdc a<Wdc add 1<dd ac 1<c 1TDCCZ "
-	  "a<TDCCZ" },
-	{ "an error ends the stream", "",
-	  "a^00p 1^ a<RSKZ aQ 1<Q 1Wd ad 1<d 1EZ a<WdEZ adc 1< aQ 1<Q" },
-	{ "a server out of step in a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1TZ a<E. 1<X." },
-	{ "the server goes in the middle of a stream", "",
-	  "a^00p 1^ a<RSKZ aQ 1<Q 1W a<W 1. a<E." },
-	{ "the client goes in the middle of a stream", "", "a^00p 1^ a<RSKZ aQ 1<Q 1Wd a. 1<X." },
-	{ "the client goes while its server logs in", "", "a^00p 1^R a. 1<." },
-	{ "a refusal is its own only", "pool_mode=transaction",
-	  "a^ 1^ a<RSKZ b^00p 2^? b<E. aQ 1<Q 1CZ a<CZ c^ c<RSKZ d^00p 3^ d<RSKZ" },
-	{ "nor does it wait because others are refused", "",
-	  "a^ 1^? a<E. b^00p 2^ b<RSKZ c^ c<E." },
-	{ "it waits for a server that cannot be reached", "server_login_retry=20ms",
-	  "a^00d 1^R 1. a< 2~^ 2RSKZ a<RSKZ" },
-	{ "an idle server makes room", "pool_mode=transaction\ndefault_pool_size=1",
-	  "a^ 1^ a<RSKZ b^00d 1<X. 2^ b<RSKZ aQ 2< 3- bX 2<X. 3^ 3<Q" },
-	{ "a busy one too, when its turn has come", "pool_mode=transaction\ndefault_pool_size=1",
-	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q b^00d cQ 2- 1CZ a<CZ 1<X. 2^ b<RSKZ c< bX 2<X. 3^ 3<Q" },
-	{ "but not before", "pool_mode=transaction\ndefault_pool_size=1",
-	  "a^ 1^ a<RSKZ c^ c<RSKZ aQ 1<Q cQ b^00d 2- 1CZ a<CZ 1<Q 2- 1CZ c<CZ 1<X. 2^ b<RSKZ" },
-	{ "one idle server makes room, the others stay",
-	  "pool_mode=transaction\ndefault_pool_size=3",
-	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
-	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
-	{ "of the database too", "pool_mode=transaction\nmax_db_connections=3",
-	  "a^ 1^ a<RSKZ b^ b<RSKZ c^ c<RSKZ aQ 1<Q bQ 2^ 2<Q cQ 3^ 3<Q 1CZ a<CZ 2CZ b<CZ 3CZ c<CZ "
-	  "d^00d 1<X. 4^ d<RSKZ 2< 3< dX 4<X. aQ 3<Q bQ 2<Q" },
-	{ "an idle one of another pool makes room", "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ b^10d 1<X. 2^ b<RSKZ" },
-	{ "no statement mode for it", "pool_mode=statement",
-	  "a^00d 1^ a<RSKZ aQ 1<Q 1Cz a<CZ aQ 1<Q 1CZ a<CZ" },
-	{ "no query_timeout for it", "query_timeout=20ms",
-	  "a^00d 1^ a<RSKZ aQ 1<Q 1W a<W b^ 2^ b<RSKZ bQ 2<Q b~E. 1d a<d" },
-	{ "nor server_lifetime", "server_lifetime=20ms",
-	  "a^00d 1^ a<RSKZ b^ 2^ b<RSKZ 2~X. aQ 1<Q 1CZ a<CZ" },
-
-	/* limits of databases and users */
-	{ "an idle server of another pool is evicted",
-	  "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ b^10 1<X. 2^ b<RSKZ bQ 2<Q 2CZ b<CZ aQ 2<X. 3^ 3<Q" },
-	{ "one that somebody waits for is not evicted",
-	  "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^10 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ+ 3CZ a<CZ 3<Q "
-	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
-	{ "nor for a user's limit", "pool_mode=transaction\nmax_user_connections=1",
-	  "a^00 1^ a<RSKZ c^00 c<RSKZ b^01 1<X. 2^ b<RSKZ aQ 2<X. 3^ 3<Q cQ c< bQ+ 3CZ a<CZ 3<Q "
-	  "3CZ c<CZ 3<X. 4^ 4<Q 4CZ b<CZ" },
-	{ "a busy one is waited for", "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ aQ b^10 2- 1<Q 1Cz 2- aQ 1<Q 1CZ a<CZCZ 1<X. 2^ b<RSKZ" },
-	{ "another database has its own limit", "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ b^01 2^ b<RSKZ aQ 1<Q bQ 2<Q" },
-	{ "a user's limit counts on all databases", "pool_mode=transaction\nmax_user_connections=1",
-	  "a^00 1^ a<RSKZ b^01 1<X. 2^ b<RSKZ c^10 3^ c<RSKZ" },
-	{ "the server that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- 1. a<E. 2^ b<RSKZ" },
-	{ "the client that is lost makes room", "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ aQ b^10 1<Q 2- a. 1<X. 2^ b<RSKZ" },
-
-	{ "the next one gets what the first does not need any more",
-	  "pool_mode=transaction\nmax_db_connections=1",
-	  "a^00 1^ a<RSKZ aQ b^10 c^20 1<Q 2- b. 1CZ a<CZ 1<X. 2^ c<RSKZ" },
-	{ "nor may use for another limit",
-	  "pool_mode=transaction\nmax_db_connections=2\nmax_user_connections=1",
-	  "a^00 1^ a<RSKZ aQ 1<Q b^11 2^ b<RSKZ bQ 2<Q c^10 d^20 3^ d<RSKZ c<" },
-
 	/* failures */
 	{ "a refused login keeps the others from trying", "pool_mode=transaction",
 	  "a^ 1^? a<E. b^ b<E. 2-" },
@@ -210,10 +134,6 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ b^ b<RSKZ aQ 1<Q 1CZ bQ aX 1<Q 1. 2^ 2<Q 2CZ b<CZ" },
 
 	/* time */
-	{ "the reserve helps whoever waits too long",
-	  "pool_mode=transaction\ndefault_pool_size=1\nreserve_pool_size=1\nreserve_pool_timeout="
-	  "20ms",
-	  "a^ 1^ a<RSKZ b^ c^ b<RSKZ c<RSKZ aQ bQ 1<Q 2~^ 2RSKZ 2<Q 2CZ b<CZ cQ 2<Q" },
 	{ "a login is tried again", "server_login_retry=20ms", "a^ 1^R 1. 2~^ 2RSKZ a<RSKZ" },
 	{ "those who wait for a later try are served",
 	  "pool_mode=transaction\nserver_login_retry=20ms",
@@ -242,8 +162,6 @@ static const struct script cases[] = {
 	{ "client_idle_timeout", "pool_mode=transaction\nclient_idle_timeout=20ms",
 	  "a^ 1^ a<RSKZ a~E. 1<" },
 	{ "client_login_timeout", "client_login_timeout=20ms", "a^ 1^R a~E. 1<" },
-	{ "min_pool_size", "pool_mode=transaction\nmin_pool_size=3",
-	  "a^ 1^ a<RSKZ 2^ 3^ 4- 2. 4^ 1< 3< 4<" },
 
 	/* settings */
 	{ "simple queries may be refused", "pool_mode=transaction\ndisable_pqexec=1",

@@ -15,8 +15,8 @@ static const struct script cases[] = {
 	  "1<<Q(execute_s)" },
 	{ "EXECUTE", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<CQS 13C(PREPARE)ZZ a<CZ aQ(execute_s) "
-	  "1<<P(#1:select_1)Q(execute_\"#1\")S 11TDC(SELECT_1)ZZ a<<TDC(SELECT_1)Z aQ(execute_s) "
-	  "1<<Q(execute_\"#1\")" },
+	  "1<<P(#2:select_1)Q(execute_\"#2\")S 11TDC(SELECT_1)ZZ a<<TDC(SELECT_1)Z aQ(execute_s) "
+	  "1<<Q(execute_\"#2\")" },
 	{ "DEALLOCATE", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aQ(deallocate_s) 1<CPQS "
 	  "131C(DEALLOCATE)ZZ a<<C(DEALLOCATE)Z aB(s)S 1<<B(s)S" },
