@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A pool and its borrowers: who is in it, who waits, who is lent what. Its servers are
- * filed, logged in and closed in pool_servers.c.
+ * A pool and its borrowers: they join, ask, are lent a server, return it, and leave.
  *
  *   pool_take --> a server at once
- *   pool_ask  --> the line --> end of turn: a server that is at home, or a new one
+ *   pool_ask  --> the wait queue --> end of turn: an idle server, or a new one
  *
- * Hard here: nobody is served from within a callback of somebody else. What comes
- * home wakes the pool, and the line is served at the end of the turn.
+ * Hard here: nobody is served from within a callback of somebody else. A server that comes
+ * home wakes the pool, and pool_serve() serves the wait queue at the end of the turn.
  */
 #include "pgweir/pool/pool.h"
 
@@ -18,21 +17,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* For so long a failed login shows in SHOW POOLS, since monitors look once a minute at least. */
-#define FAILURE_SHOWN (60 * USEC_PER_SEC)
-
 static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
-
-bool pool_is_paused(const struct pool *pool)
-{
-	return pool->pools->is_paused || pool->database->is_paused;
-}
-
-/* Nobody is lent a server, and none is launched. */
-bool pool_is_held(const struct pool *pool)
-{
-	return pool_is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
-}
 
 static void close_for(struct server *server, const char *reason)
 {
@@ -104,133 +89,6 @@ void pool_expel(struct pool *pool, const struct err *err)
 	}
 }
 
-/* ---- the line ---- */
-
-struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
-                                      unsigned int **count)
-{
-	switch (state) {
-	case BORROWER_NEWCOMER:
-		*count = &pool->newcomer_count;
-		return &pool->newcomers;
-	case BORROWER_WAITING:
-		*count = &pool->waiting_count;
-		return &pool->waiting;
-	case BORROWER_WAIT_DEDICATED:
-		*count = &pool->wait_dedicated_count;
-		return &pool->wait_dedicated;
-	case BORROWER_CONNECT_DEDICATED:
-		*count = &pool->connect_dedicated_count;
-		return &pool->connect_dedicated;
-	default:
-		*count = NULL;
-		return NULL;
-	}
-}
-
-struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
-{
-	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
-		                                      BORROWER_WAIT_DEDICATED,
-		                                      BORROWER_CONNECT_DEDICATED };
-	unsigned int *count;
-
-	return line < sizeof(states) / sizeof(states[0])
-	           ? pool_wait_queue(pool, states[line], &count)
-	           : NULL;
-}
-
-/* For SHOW LIMITS: somebody has to wait because of these. */
-static void count_hits(struct pool *pool)
-{
-	const struct pool_limits *limits = &pool->limits;
-
-	if (limits->size <= 0 || pool->server_count < (unsigned int)limits->size)
-		return;
-	pool->size_hits++;
-	if (limits->reserve_size > 0 && pool->server_count >= pool_limits_most(limits))
-		pool->reserve_hits++;
-}
-
-void pool_stand(struct borrower *borrower, enum borrower_state state)
-{
-	struct pool *pool = borrower->pool;
-	unsigned int *count;
-	struct borrower_list *line = pool_wait_queue(pool, state, &count);
-
-	assert(borrower->state == BORROWER_RESTING && line);
-	borrower->state = state;
-	borrower->waiting_since = loop_now(loop_of(pool));
-	borrower->wait_number = ++pool->pools->last_line_number;
-	pool->hasty_count += borrower->is_hasty;
-	pool->database->waiting_count++;
-	count_hits(pool);
-	TAILQ_INSERT_TAIL(line, borrower, wait_node);
-	*count += 1;
-	pool_wake(pool);
-}
-
-void pool_give_up(struct borrower *borrower)
-{
-	struct pool *pool = borrower->pool;
-	unsigned int *count;
-	struct borrower_list *line;
-	usec_t wait;
-
-	if (borrower->state == BORROWER_CONNECT_DEDICATED)
-		pool_dedicated_give_up(borrower);
-	line = pool_wait_queue(pool, borrower->state, &count);
-	if (!line)
-		return;
-	TAILQ_REMOVE(line, borrower, wait_node);
-	*count -= 1;
-	wait = loop_now(loop_of(pool)) - borrower->waiting_since;
-	pool->stats.wait_time += (uint64_t)wait;
-	borrower->waited += wait;
-	pool->hasty_count -= borrower->is_hasty;
-	pool->database->waiting_count--;
-	borrower->state = BORROWER_RESTING;
-}
-
-/* ---- after logins that failed ---- */
-
-usec_t pool_due(const struct pool *pool)
-{
-	return hosts_due(&pool->site.hosts, pool->site.limits.retry_gap);
-}
-
-/* Whether logins failed at all hosts, so lately that another one would be too early. */
-bool pool_is_backing_off(const struct pool *pool)
-{
-	return pool->is_failing && loop_now(loop_of(pool)) < pool_due(pool);
-}
-
-bool pool_has_failed_lately(const struct pool *pool)
-{
-	return pool->failed_at && loop_now(loop_of(pool)) < pool->failed_at + FAILURE_SHOWN;
-}
-
-void pool_reset_retry(struct pool *pool)
-{
-	pool->is_failing = pool->is_hopeful = false;
-	pool->probes_left = 0;
-	hosts_reset(&pool->site.hosts);
-}
-
-/* PostgreSQL is starting up or shutting down: worth waiting for. */
-static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
-
-/* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
-bool pool_is_worth_waiting(const struct err *err)
-{
-	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
-}
-
-bool pool_is_unreachable(const struct pool *pool)
-{
-	return pool->is_failing && pool_is_worth_waiting(&pool->failure);
-}
-
 static bool refuse_for_failure(const struct pool *pool, struct err *err)
 {
 	*err = pool->failure;
@@ -272,18 +130,6 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 		return refuse_for_failure(pool, err);
 	pool_stand(borrower, BORROWER_WAITING);
 	return true;
-}
-
-/* Refuses all who wait, in one line or the other. */
-void pool_refuse(struct pool *pool, const struct err *err)
-{
-	struct borrower *borrower;
-
-	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
-	       (borrower = TAILQ_FIRST(&pool->waiting))) {
-		pool_give_up(borrower);
-		borrower->ops->on_refused(borrower, err);
-	}
 }
 
 /* ---- lending ---- */
@@ -445,164 +291,8 @@ void pool_refuse_params(struct server *server)
 	borrower->ops->on_lost(borrower, &err, false);
 }
 
-/* ---- coming home ---- */
-
-bool pool_is_left_over(const struct server *server)
+void pool_lost_server(struct server *server, struct borrower *borrower)
 {
-	return server->has_session && server->pool->limits.mode != POOL_MODE_SESSION;
+	server->pool->served_count--;
+	cancel_forget_target(borrower, server->pool);
 }
-
-/* How far apart the servers of a pool are closed for their age. */
-static usec_t life_spacing(const struct pool *pool)
-{
-	return pool->limits.size > 0 ? pool->limits.lifetime / pool->limits.size : 0;
-}
-
-static bool is_too_soon(const struct pool *pool, usec_t now)
-{
-	return pool->lifetime_close_at && now < pool->lifetime_close_at + life_spacing(pool);
-}
-
-static bool is_too_old(struct pool *pool, const struct server *server)
-{
-	usec_t now = loop_now(loop_of(pool)), lifetime = pool->limits.lifetime;
-
-	if (lifetime <= 0)
-		return true; /* one use */
-	if (now - server->connected_at < lifetime || is_too_soon(pool, now))
-		return false;
-	pool->lifetime_close_at = now;
-	return true;
-}
-
-void pool_home(struct server *server)
-{
-	struct pool *pool = server->pool;
-	const struct config *config = pool->pools->config;
-	bool is_new = server->state == SERVER_LOGIN;
-
-	server->used_at = loop_now(loop_of(pool));
-	if (server->is_close_needed) {
-		close_for(server, server->close_reason);
-	} else if (server->got_fatal) {
-		close_for(server, "server ended the connection");
-	} else if (!ledger_is_certain(&server->ledger)) {
-		close_for(server, "out of step after a COPY that failed");
-	} else if (pool_is_left_over(server)) {
-		close_for(server, SERVER_LEFT_OVER);
-	} else if (server->cancel_count) {
-		server_enter(server, SERVER_CANCELED);
-	} else if (pool_is_paused(pool)) {
-		close_for(server, "pause mode");
-	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
-		close_for(server, "server lifetime over");
-	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
-	           server->state != SERVER_CHECKING) {
-		server_enter(server, SERVER_IDLE);
-		server_enter(server, SERVER_USED);
-	} else {
-		server_enter(server, SERVER_IDLE);
-	}
-	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count) {
-		pool->has_come_home = true;
-		pool_wake(pool);
-	} else {
-		pool_unblock(pool);
-	}
-}
-
-/* ---- limits of servers at home ---- */
-
-void pool_idle_due(struct timer *timer)
-{
-	struct server *server = SERVER_OF(timer, timer);
-	const struct pool *pool = server->pool;
-	bool is_used = pool->member_count || (pool->database->entry && pool->database->entry->user);
-
-	if (is_used && pool->server_count <= (unsigned int)pool->limits.min_size) {
-		timer_set(timer, pool->site.limits.idle, loop_now(loop_of(pool)));
-		return;
-	}
-	close_for(server, "server idle timeout");
-}
-
-void pool_life_due(struct timer *timer)
-{
-	struct server *server = SERVER_OF(timer, life);
-	struct pool *pool = server->pool;
-	usec_t now = loop_now(loop_of(pool));
-
-	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
-		return; /* pool_home() looks at its age */
-	if (is_too_soon(pool, now)) {
-		timer_set(timer, loop_timer_queue(loop_of(pool), life_spacing(pool), pool_life_due),
-		          pool->lifetime_close_at);
-		return;
-	}
-	pool->lifetime_close_at = now;
-	close_for(server, "server lifetime over");
-}
-
-/* ---- serving the line ---- */
-
-static void check_used(struct pool *pool)
-{
-	const char *query = config_check_query(pool->pools->config);
-	struct server *server;
-
-	while (pool->server_counts[SERVER_CHECKING] < pool->waiting_count &&
-	       (server = TAILQ_LAST(&pool->servers[SERVER_USED], server_list))) {
-		server_enter(server, SERVER_CHECKING);
-		if (server->is_close_needed)
-			close_for(server, server->close_reason);
-		else if (query)
-			server_errand(server, ERRAND_CHECK, query);
-		else
-			pool_home(server); /* the setting went away meanwhile */
-	}
-}
-
-static void welcome_newcomers(struct pool *pool)
-{
-	struct borrower *borrower;
-
-	while (pool->has_welcome && (borrower = TAILQ_FIRST(&pool->newcomers))) {
-		pool_give_up(borrower);
-		borrower->ops->on_welcome(borrower);
-	}
-}
-
-void pool_serve(struct task *task)
-{
-	struct pool *pool = (struct pool *)((char *)task - offsetof(struct pool, serve_task));
-	struct borrower *borrower;
-	struct server *server;
-
-	if (pool->pools->is_closing)
-		return;
-	if (!pool_is_current(pool))
-		pool_move_members(pool);
-	welcome_newcomers(pool);
-	if (pool->hasty_count)
-		pool_turn_hasty_away(pool);
-	if (!pool_is_held(pool))
-		pool_dedicated_grow(pool);
-	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
-	       (server = pool_idle_server(pool))) {
-		pool_give_up(borrower);
-		pool_lend(server, borrower);
-		borrower->ops->on_lent(borrower);
-	}
-	if (!pool_is_held(pool)) {
-		check_used(pool);
-		cancel_serve(pool);
-		pool_grow(pool);
-	}
-	/* Those for whom it came home wait no more: it may make room for somebody else's. */
-	if (pool->has_come_home && !pool->waiting_count)
-		pool_unblock(pool);
-	pool->has_come_home = false;
-	pool_pass_on(pool);
-}
-
-void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Servers of one's own: for replication, which can share nothing.
+ * Dedicated servers: for replication, which can share nothing.
  *
- *   pool_ask_dedicated --> APART --> EXPECTING (its server logs in) --> SERVED
- *                      ^            |
- *                      +------------+  could not be reached, or not yet
+ *   pool_ask_dedicated --> WAIT_DEDICATED --> CONNECT_DEDICATED (its server logs in) --> SERVED
+ *                             ^                   |
+ *                             +-------------------+  could not be reached, or not yet
  *
- * Such a server counts in all limits, but never serves the line, and what
- * PostgreSQL says when it refuses one is said of that one client: the rest of the
- * pool neither waits for it nor hears of it.
+ * Such a server counts in all limits, but never serves the wait queue. If PostgreSQL refuses its
+ * login, only this borrower gets the error; the rest of the pool is not affected.
  *
  * Hard here: fairness. In a pool that is full and busy no server would ever be
- * idle long enough to make room. So whoever has waited longer than the line for
- * servers takes the place of the next one that comes home.
+ * idle long enough to make room. So a borrower that has waited longer than the wait queue for
+ * servers takes the place of the next server that comes home.
  */
 #include <assert.h>
 
@@ -34,26 +33,6 @@ bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, str
 
 /* ---- launching ---- */
 
-/* Goes from one list to the other, and has waited as long as before. */
-void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
-{
-	struct pool *pool = borrower->pool;
-	unsigned int *from_count, *count;
-	struct borrower_list *from = pool_wait_queue(pool, borrower->state, &from_count);
-	struct borrower_list *line = pool_wait_queue(pool, next, &count);
-
-	TAILQ_REMOVE(from, borrower, wait_node);
-	*from_count -= 1;
-	if (is_first)
-		TAILQ_INSERT_HEAD(line, borrower, wait_node);
-	else
-		TAILQ_INSERT_TAIL(line, borrower, wait_node);
-	*count += 1;
-	if (borrower->is_hasty) /* nobody is turned away whose own server is being launched */
-		pool->hasty_count += next == BORROWER_CONNECT_DEDICATED ? -1u : 1;
-	borrower->state = next;
-}
-
 static void expect(struct server *server, struct borrower *borrower)
 {
 	server->replication = borrower->wish->replication;
@@ -61,19 +40,6 @@ static void expect(struct server *server, struct borrower *borrower)
 	server->expected_by = borrower;
 	borrower->wish->expected = server;
 	pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
-}
-
-/* The two know each other no more; the borrower is first in the line again. */
-struct borrower *pool_wait_again(struct server *server)
-{
-	struct borrower *borrower = server->expected_by;
-
-	if (!borrower)
-		return NULL;
-	server->expected_by = NULL;
-	borrower->wish->expected = NULL;
-	pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
-	return borrower;
 }
 
 /* Whether it has waited for longer than those who wait for any server. */
@@ -105,13 +71,6 @@ static bool make_room(struct pool *pool, const struct borrower *borrower)
 	err_set(&err, ERR_SERVER_LOST, "evicted for pool_size");
 	server_close(server, &err);
 	return !pool_is_full(pool);
-}
-
-bool pool_dedicated_goes_first(const struct pool *pool)
-{
-	const struct borrower *borrower = TAILQ_FIRST(&pool->wait_dedicated);
-
-	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
 }
 
 static bool launch_for(struct borrower *borrower)
@@ -183,14 +142,4 @@ void pool_dedicated_refuse(struct pool *pool, const struct err *err)
 		pool_give_up(borrower);
 		borrower->ops->on_refused(borrower, err);
 	}
-}
-
-void pool_dedicated_give_up(struct borrower *borrower)
-{
-	struct server *server = borrower->wish->expected;
-	struct err err;
-
-	pool_wait_again(server);
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "replication client has left");
-	server_close(server, &err);
 }

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Moving house: a reload has given the database another forced user, or its first
- * one. Whoever is in goes over to that user's pool, but for those who have a server:
- * they keep it as long as it is theirs, and follow when they have given it back.
+ * A reload has given the database another forced user, or its first one. All members of a pool
+ * move to that user's pool, but those that have a server: they keep it until they return it, and
+ * move then.
  */
 #include "pgweir/pool/pools.h"
 
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
-
-bool pool_is_current(const struct pool *pool)
-{
-	const struct config_database *entry = pool->database->entry;
-
-	return entry &&
-	       (!entry->user || pool->is_for_lookups || strcmp(entry->user, pool->role->name) == 0);
-}
 
 /* What it waits for, it waits for there. */
 static void move(struct borrower *borrower, struct pool *to)

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A pool's servers: filed by their state, logged in, closed for administrators.
+ * A pool's servers: added, filed by their state, counted, removed, and closed for administrators.
  *
- *   server_enter --> pool_file          one list for each state, and the counts
- *   login        --> pool_login_done    home: the line is served at the end of the turn
- *                --> pool_login_failed  another host, a later try, or those who wait are refused
+ *   server_enter --> pool_file_server      one list for each state, and the counts
  *
- * Hard here: a server counts for its pool, its database, its account and all pools at once,
+ * Hard here: a server counts for its pool, its database, its role and all pools at once,
  * from its launch until it closes, and each of their limits trusts these counts. And to
  * close a server takes it out of the list that is being walked.
  */
 #include "pgweir/pool/pool.h"
 
-#include "outage_priv.h"
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
@@ -137,175 +134,6 @@ void pool_count_probe(struct server *server, int change)
 		pool_wake(server->pool); /* those who wait need another one */
 }
 
-/* ---- logins ---- */
-
-/* What clients of this user on this database have shown. */
-static const struct credentials *shown_to(const struct pool *pool)
-{
-	const struct pool *sibling;
-
-	if (!pool->is_for_lookups || pool->learnt.kind != CREDENTIALS_NONE)
-		return &pool->learnt;
-	sibling = pools_lookup_sibling(pool);
-	return sibling ? &sibling->learnt : &pool->learnt;
-}
-
-const struct credentials *pool_credentials(const struct pool *pool)
-{
-	const struct credentials *file = &pool->role->credentials;
-	const struct credentials *shown = shown_to(pool);
-
-	if (pool->credentials.kind != CREDENTIALS_NONE)
-		return &pool->credentials;
-	if (file->kind == CREDENTIALS_PLAIN || shown->kind == CREDENTIALS_NONE)
-		return file;
-	return shown;
-}
-
-const struct credentials *pool_server_credentials(const struct server *server)
-{
-	return pool_credentials(server->pool);
-}
-
-/* "line 3 of auth_file", or who else said the secret. */
-static void add_origin(const struct user *user, struct buf *out)
-{
-	if (user)
-		buf_printf(out, "line %lu of auth_file", user->line);
-	else
-		buf_add_text(out, "auth_query");
-}
-
-/* There is nothing that could be shown. */
-static void add_lack(const struct user *user, struct buf *out)
-{
-	buf_add_text(out, ", without a secret: ");
-	if (!user) {
-		buf_add_text(out, "neither the entry nor auth_file has one, and no client has "
-		                  "shown one");
-	} else if (user->secret.kind == SECRET_SCRAM) {
-		add_origin(user, out);
-		buf_add_text(out, " has a SCRAM secret, which serves for logins to PostgreSQL "
-		                  "when a client has logged in by SCRAM");
-	} else {
-		add_origin(user, out);
-		buf_add_text(out, " has none");
-	}
-}
-
-void pool_tell_secret(const struct server *server, struct buf *out)
-{
-	const struct pool *pool = server->pool;
-	const struct credentials *credentials = pool_credentials(pool);
-	const struct user *user = users_find(pool->pools->users, pool->role->name);
-
-	if (credentials->kind == CREDENTIALS_NONE) {
-		add_lack(user, out);
-		return;
-	}
-	if (credentials == &pool->credentials) {
-		buf_add_text(out, ", with password= of the entry");
-		return;
-	}
-	switch (credentials->kind) {
-	case CREDENTIALS_PLAIN:
-		buf_add_text(out, credentials->is_shown ? ", with the password that a client sent"
-		                                        : ", with the password of ");
-		if (!credentials->is_shown)
-			add_origin(user, out);
-		return;
-	case CREDENTIALS_MD5:
-		buf_add_text(out, ", with the md5 secret of ");
-		break;
-	default:
-		buf_add_text(out, ", with what a client's login has shown of the SCRAM secret of ");
-		break;
-	}
-	add_origin(user, out);
-}
-
-/* Where the old ones did not let us in, these may. */
-static void try_again(struct pool *pool)
-{
-	if (!pool->is_failing)
-		return;
-	pool_reset_retry(pool);
-	pool_wake(pool);
-}
-
-void pool_learn(struct pool *pool, const struct credentials *shown)
-{
-	struct pool *sibling = (struct pool *)pools_lookup_sibling(pool);
-
-	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
-		return; /* auth_file knows better */
-	if (credentials_equal(&pool->learnt, shown))
-		return;
-	credentials_done(&pool->learnt);
-	credentials_copy(&pool->learnt, shown);
-	pool->learnt_version = pool->role->secret_version;
-	try_again(pool);
-	if (sibling)
-		try_again(sibling);
-}
-
-void pool_forget_greeting(struct pool *pool)
-{
-	buf_free(&pool->greeting);
-	params_release(pool->pools->with.params, &pool->greeting_for);
-}
-
-void pool_login_done(struct server *server)
-{
-	struct pool *pool = server->pool;
-
-	server_outage_over(server);
-	if (server->replication) {
-		pool_dedicated_login_done(server);
-		return;
-	}
-	if (!pool->has_welcome) {
-		buf_free(&pool->welcome);
-		pool->welcome = server->login->parameters;
-		server->login->parameters = (struct buf){ 0 };
-		params_release(pool->pools->with.params, &pool->baseline);
-		pool->baseline = params_hold(server->baseline);
-		pool->has_welcome = true;
-		pool_forget_greeting(pool);
-	}
-	pool->is_failing = pool->is_hopeful = false;
-	server_host_done(server, true);
-	server_login_free(server);
-	timer_set(&server->life, pool->site.limits.life, server->connected_at);
-	pool_home(server);
-	pool_wake(pool);
-}
-
-void pool_login_failed(struct server *server, const struct err *err)
-{
-	struct pool *pool = server->pool;
-
-	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we ended it ourselves */
-		pool->failed_at = loop_now(pool->pools->with.loop);
-		server_outage(server, err);
-	}
-	if (server->replication) {
-		pool_dedicated_login_failed(server, err);
-		return;
-	}
-	if (err->code == ERR_ADMIN_SHUTDOWN)
-		return;
-	server_host_done(server, false);
-	pool->is_failing = !hosts_has_good(&pool->site.hosts);
-	pool->is_hopeful = false;
-	pool->failure = *err;
-	/* While there is a host that may be tried, those who wait are not told. */
-	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&
-	    (pool_live_count(pool) == 0 || !pool->has_welcome))
-		pool_refuse(pool, err);
-	pool_wake(pool);
-}
-
 /* ---- for administrators ---- */
 
 /* Calls `act` for each server in a state; it may close the server. */
@@ -381,7 +209,7 @@ void pool_close_all(struct pool *pool, const char *reason)
 		each_in(pool, (enum server_state)state, close_by_admin, reason);
 }
 
-/* ---- what servers tell ---- */
+/* ---- addresses ---- */
 
 void pool_address_removed(struct server *server)
 {
@@ -403,25 +231,3 @@ void pool_address_removed(struct server *server)
 		return; /* pool_home() closes it */
 	}
 }
-
-void pool_lost_server(struct server *server, struct borrower *borrower)
-{
-	server->pool->served_count--;
-	cancel_forget_target(borrower, server->pool);
-}
-
-const struct server_ops pool_server_ops = {
-	.on_state = pool_file_server,
-	.on_close_needed = pool_count_close_needed,
-	.on_login_done = pool_login_done,
-	.on_login_failed = pool_login_failed,
-	.on_home = pool_home,
-	.on_params_refused = pool_refuse_params,
-	.on_borrower_lost = pool_lost_server,
-	.on_address_removed = pool_address_removed,
-	.on_probe = pool_count_probe,
-	.may_probe = pool_may_probe,
-	.credentials = pool_server_credentials,
-	.tell_secret = pool_tell_secret,
-	.on_free = pool_remove_server,
-};

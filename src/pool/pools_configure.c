@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A snapshot comes into force: what each pool has to keep to is worked out anew,
- * what connects otherwise now is replaced, what is gone is closed.
+ * A snapshot of the configuration comes into force: what each pool has to keep to is worked out
+ * again, servers that would connect otherwise now are replaced, and what has lost its entry is
+ * closed.
  */
 #include "pgweir/pool/pools.h"
 
@@ -10,80 +11,6 @@
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
-
-/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
-#define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
-
-static struct timer_queue *queue(const struct pool *pool, usec_t limit,
-                                 void (*on_due)(struct timer *timer))
-{
-	return loop_timer_queue(pool->pools->with.loop, limit, on_due);
-}
-
-/* The entry's own password, or a forced user's secret from auth_file. */
-static void configure_credentials(struct pool *pool)
-{
-	const struct config_database *entry = pool->database->entry;
-	struct secret secret;
-
-	/* Keys that were shown for another secret than that of today are nobody's. */
-	if (pool->learnt_version != pool->role->secret_version)
-		credentials_done(&pool->learnt);
-	credentials_done(&pool->credentials);
-	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
-		return;
-	secret = secret_of(entry->password);
-	credentials_from_secret(&pool->credentials, &secret);
-}
-
-static void configure_hosts(struct pool *pool)
-{
-	const struct config_database *entry = pool->database->entry;
-	const char *list = entry->host ? entry->host : pool->pools->config->unix_socket_dir;
-
-	if (!hosts_configure(&pool->site.hosts, list, entry->load_balance_hosts))
-		log_error(&pool->log, "no memory for the list of hosts");
-	pool_reset_retry(pool); /* what failed may have been mended */
-}
-
-void pool_configure(struct pool *pool)
-{
-	const struct config *config = pool->pools->config;
-	const struct config_database *entry = pool->database->entry;
-	const struct config_user *user = pool->role->entry;
-	usec_t check = config->server_check_delay;
-
-	if (config->server_idle_timeout && check >= config->server_idle_timeout)
-		check = 0;
-	pool->limits = (struct pool_limits){
-		.mode = config_pool_mode(config, entry, user),
-		.size = config_pool_size(config, entry, user),
-		.reserve_size = config_reserve_pool_size(config, entry, user),
-		.min_size = pool->is_for_lookups ? 0 : config_min_pool_size(config, entry),
-		.reserve_after = config->reserve_pool_timeout,
-		.lifetime = config_server_lifetime(config, entry),
-	};
-	pool->site.entry = entry;
-	pool->site.limits = (struct server_limits){
-		.connect = queue(pool, config->server_connect_timeout, server_connect_due),
-		.idle = queue(pool, config->server_idle_timeout, pool_idle_due),
-		.check = config_check_query(config) ? queue(pool, check, server_check_due) : NULL,
-		.life = queue(pool, pool->limits.lifetime, pool_life_due),
-		.query = queue(pool, config_query_timeout(config, user), server_query_due),
-		.idle_transaction = queue(pool, config_idle_transaction_timeout(config, user),
-		                          server_idle_transaction_due),
-		.transaction =
-		    queue(pool, config_transaction_timeout(config, user), server_transaction_due),
-		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
-		                                                        : RETRY_GAP_MIN,
-	};
-	pool->limits.late_begin =
-	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
-	configure_credentials(pool);
-	pool_forget_greeting(pool); /* other parameters may be followed now */
-	configure_hosts(pool);
-	pool_wake(pool);
-}
 
 static void rearm_servers(struct pool *pool)
 {

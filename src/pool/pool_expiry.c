@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Pools that nobody uses: pool_idle_timeout.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+bool pool_is_empty(const struct pool *pool)
+{
+	return pool->member_count == 0 && pool->server_count == 0 &&
+	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
+}
+
+static struct timer_queue *expiry_of(const struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+
+	if (entry && entry->user && pool->limits.min_size)
+		return NULL; /* it keeps servers without clients */
+	return pool->pools->pool_expiry;
+}
+
+void pool_rearm(struct pool *pool)
+{
+	if (pool_is_empty(pool))
+		timer_change(&pool->rest, expiry_of(pool));
+}
+
+void pool_arm_expiry(struct pool *pool)
+{
+	struct pools *pools = pool->pools;
+	const struct config_database *entry = pool->database->entry;
+
+	if (pools->is_closing || !pool_is_empty(pool))
+		return;
+	if (!entry && pool->database->client_count == 0 && pool->database->server_count == 0) {
+		pools_sweep_later(pools); /* the entry is gone from the configuration */
+		return;
+	}
+	if (entry && !pool_is_current(pool))
+		pools_sweep_later(pools); /* nobody will come to it */
+	timer_set(&pool->rest, expiry_of(pool), loop_now(pools->with.loop));
+	database_arm_expiry(pool->database);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A server that has no borrower any more: it is filed as idle or used, or closed. And the limits
+ * of time for servers that nobody uses.
+ */
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
+
+static void close_for(struct server *server, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, ERR_SERVER_LOST, "%s", reason);
+	server_close(server, &err);
+}
+
+bool pool_is_left_over(const struct server *server)
+{
+	return server->has_session && server->pool->limits.mode != POOL_MODE_SESSION;
+}
+
+/* How far apart the servers of a pool are closed for their age. */
+static usec_t life_spacing(const struct pool *pool)
+{
+	return pool->limits.size > 0 ? pool->limits.lifetime / pool->limits.size : 0;
+}
+
+static bool is_too_soon(const struct pool *pool, usec_t now)
+{
+	return pool->lifetime_close_at && now < pool->lifetime_close_at + life_spacing(pool);
+}
+
+static bool is_too_old(struct pool *pool, const struct server *server)
+{
+	usec_t now = loop_now(loop_of(pool)), lifetime = pool->limits.lifetime;
+
+	if (lifetime <= 0)
+		return true; /* one use */
+	if (now - server->connected_at < lifetime || is_too_soon(pool, now))
+		return false;
+	pool->lifetime_close_at = now;
+	return true;
+}
+
+void pool_home(struct server *server)
+{
+	struct pool *pool = server->pool;
+	const struct config *config = pool->pools->config;
+	bool is_new = server->state == SERVER_LOGIN;
+
+	server->used_at = loop_now(loop_of(pool));
+	if (server->is_close_needed) {
+		close_for(server, server->close_reason);
+	} else if (server->got_fatal) {
+		close_for(server, "server ended the connection");
+	} else if (!ledger_is_certain(&server->ledger)) {
+		close_for(server, "out of step after a COPY that failed");
+	} else if (pool_is_left_over(server)) {
+		close_for(server, SERVER_LEFT_OVER);
+	} else if (server->cancel_count) {
+		server_enter(server, SERVER_CANCELED);
+	} else if (pool_is_paused(pool)) {
+		close_for(server, "pause mode");
+	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
+		close_for(server, "server lifetime over");
+	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
+	           server->state != SERVER_CHECKING) {
+		server_enter(server, SERVER_IDLE);
+		server_enter(server, SERVER_USED);
+	} else {
+		server_enter(server, SERVER_IDLE);
+	}
+	if (pool->waiting_count || pool->newcomer_count || pool->wait_dedicated_count) {
+		pool->has_come_home = true;
+		pool_wake(pool);
+	} else {
+		pool_unblock(pool);
+	}
+}
+
+/* ---- limits of time ---- */
+
+void pool_idle_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, timer);
+	const struct pool *pool = server->pool;
+	bool is_used = pool->member_count || (pool->database->entry && pool->database->entry->user);
+
+	if (is_used && pool->server_count <= (unsigned int)pool->limits.min_size) {
+		timer_set(timer, pool->site.limits.idle, loop_now(loop_of(pool)));
+		return;
+	}
+	close_for(server, "server idle timeout");
+}
+
+void pool_life_due(struct timer *timer)
+{
+	struct server *server = SERVER_OF(timer, life);
+	struct pool *pool = server->pool;
+	usec_t now = loop_now(loop_of(pool));
+
+	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
+		return; /* pool_home() looks at its age */
+	if (is_too_soon(pool, now)) {
+		timer_set(timer, loop_timer_queue(loop_of(pool), life_spacing(pool), pool_life_due),
+		          pool->lifetime_close_at);
+		return;
+	}
+	pool->lifetime_close_at = now;
+	close_for(server, "server lifetime over");
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The limits of servers of a database and of a role.
+ *
+ * Where such a limit stands in the way, the longest unused idle server of another pool is
+ * evicted. Where there is none, the pool waits until a server of that database or role comes
+ * home or closes.
+ */
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/*
+ * Closes the longest unused of these that belongs to a pool without a line. spared: not one
+ * of this pool's; or NULL.
+ */
+static bool evict(struct server_list *idle, bool by_role, const struct pool *spared)
+{
+	struct server *server = TAILQ_FIRST(idle);
+	struct err err;
+
+	/* Idle servers of a pool with a line are about to be lent; there are few such moments. */
+	while (server && (server->pool == spared || server->pool->waiting_count))
+		server =
+		    by_role ? TAILQ_NEXT(server, role_node) : TAILQ_NEXT(server, database_node);
+	if (!server)
+		return false;
+	err_set(&err, ERR_SERVER_LOST,
+	        by_role ? "evicted for max_user_connections" : "evicted for max_db_connections");
+	server_close(server, &err);
+	return true;
+}
+
+static bool fits(unsigned int count, int limit)
+{
+	return limit <= 0 || count < (unsigned int)limit;
+}
+
+static void block(struct pool *pool, bool by_role)
+{
+	if (by_role && !pool->is_role_blocked) {
+		pool->is_role_blocked = true;
+		pool->role->server_limit_hits++;
+		TAILQ_INSERT_TAIL(&pool->role->blocked, pool, role_blocked);
+	} else if (!by_role && !pool->is_database_blocked) {
+		pool->is_database_blocked = true;
+		pool->database->server_limit_hits++;
+		TAILQ_INSERT_TAIL(&pool->database->blocked, pool, database_blocked);
+	}
+}
+
+bool pool_passes_limits(struct pool *pool, enum eviction eviction)
+{
+	const struct pool *spared = eviction == EVICT_OTHERS ? pool : NULL;
+	struct database *database = pool->database;
+	struct role *role = pool->role;
+
+	if (!fits(database->server_count, database->server_limit) &&
+	    (eviction == EVICT_NONE || !evict(&database->idle, false, spared))) {
+		block(pool, false);
+		return false;
+	}
+	if (!fits(role->server_count, role->server_limit) &&
+	    (eviction == EVICT_NONE || !evict(&role->idle, true, spared))) {
+		block(pool, true);
+		return false;
+	}
+	return true;
+}
+
+void pool_leave_blocked(struct pool *pool)
+{
+	if (pool->is_database_blocked)
+		TAILQ_REMOVE(&pool->database->blocked, pool, database_blocked);
+	if (pool->is_role_blocked)
+		TAILQ_REMOVE(&pool->role->blocked, pool, role_blocked);
+	pool->is_database_blocked = pool->is_role_blocked = false;
+}
+
+static void unblock(struct pool *first)
+{
+	if (!first)
+		return;
+	pool_leave_blocked(first);
+	first->is_unblocked = true;
+	pool_wake(first);
+}
+
+void pool_unblock(struct pool *pool)
+{
+	unblock(TAILQ_FIRST(&pool->database->blocked));
+	unblock(TAILQ_FIRST(&pool->role->blocked));
+}
+
+void pool_pass_on(struct pool *pool)
+{
+	if (!pool->is_unblocked)
+		return;
+	pool->is_unblocked = false;
+	if (!pool->is_database_blocked)
+		unblock(TAILQ_FIRST(&pool->database->blocked));
+	if (!pool->is_role_blocked)
+		unblock(TAILQ_FIRST(&pool->role->blocked));
+}
+
+bool pool_dedicated_goes_first(const struct pool *pool)
+{
+	const struct borrower *borrower = TAILQ_FIRST(&pool->wait_dedicated);
+
+	return borrower && pool_is_full(pool) && !pool_is_unreachable(pool) && pool_may_login(pool);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * How the login of a server ended, and what that means for the pool.
+ *
+ *   pool_login_done    the server comes home
+ *   pool_login_failed  another host, a later attempt, or those who wait are refused
+ */
+#include "outage_priv.h"
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void pool_login_done(struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	server_outage_over(server);
+	if (server->replication) {
+		pool_dedicated_login_done(server);
+		return;
+	}
+	if (!pool->has_welcome) {
+		buf_free(&pool->welcome);
+		pool->welcome = server->login->parameters;
+		server->login->parameters = (struct buf){ 0 };
+		params_release(pool->pools->with.params, &pool->baseline);
+		pool->baseline = params_hold(server->baseline);
+		pool->has_welcome = true;
+		pool_forget_greeting(pool);
+	}
+	pool->is_failing = pool->is_hopeful = false;
+	server_host_done(server, true);
+	server_login_free(server);
+	timer_set(&server->life, pool->site.limits.life, server->connected_at);
+	pool_home(server);
+	pool_wake(pool);
+}
+
+void pool_login_failed(struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+
+	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we ended it ourselves */
+		pool->failed_at = loop_now(pool->pools->with.loop);
+		server_outage(server, err);
+	}
+	if (server->replication) {
+		pool_dedicated_login_failed(server, err);
+		return;
+	}
+	if (err->code == ERR_ADMIN_SHUTDOWN)
+		return;
+	server_host_done(server, false);
+	pool->is_failing = !hosts_has_good(&pool->site.hosts);
+	pool->is_hopeful = false;
+	pool->failure = *err;
+	/* While there is a host that may be tried, those who wait are not told. */
+	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&
+	    (pool_live_count(pool) == 0 || !pool->has_welcome))
+		pool_refuse(pool, err);
+	pool_wake(pool);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * After logins that failed: when a pool may try again, and whether waiting for that makes sense.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* A failed login shows in SHOW POOLS for so long: monitors look once a minute at least. */
+#define FAILURE_SHOWN (60 * USEC_PER_SEC)
+
+static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
+
+usec_t pool_due(const struct pool *pool)
+{
+	return hosts_due(&pool->site.hosts, pool->site.limits.retry_gap);
+}
+
+/* Whether logins failed at all hosts, so lately that another one would be too early. */
+bool pool_is_backing_off(const struct pool *pool)
+{
+	return pool->is_failing && loop_now(loop_of(pool)) < pool_due(pool);
+}
+
+bool pool_has_failed_lately(const struct pool *pool)
+{
+	return pool->failed_at && loop_now(loop_of(pool)) < pool->failed_at + FAILURE_SHOWN;
+}
+
+void pool_reset_retry(struct pool *pool)
+{
+	pool->is_failing = pool->is_hopeful = false;
+	pool->probes_left = 0;
+	hosts_reset(&pool->site.hosts);
+}
+
+/* PostgreSQL is starting up or shutting down: worth waiting for. */
+static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
+
+/* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
+bool pool_is_worth_waiting(const struct err *err)
+{
+	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
+}
+
+bool pool_is_unreachable(const struct pool *pool)
+{
+	return pool->is_failing && pool_is_worth_waiting(&pool->failure);
+}
+
+static void on_retry(struct timer *timer)
+{
+	pool_wake((struct pool *)((char *)timer - offsetof(struct pool, retry)));
+}
+
+bool pool_may_try(struct pool *pool)
+{
+	if (!pool->is_failing)
+		return true;
+	if (!pool_is_backing_off(pool))
+		return pool_login_count(pool) == 0; /* one try, until one succeeds */
+	timer_set(&pool->retry,
+	          loop_timer_queue(loop_of(pool), pool->site.limits.retry_gap, on_retry),
+	          pool_due(pool) - pool->site.limits.retry_gap);
+	return false;
+}
+
+bool pool_may_login(const struct pool *pool) { return pool_login_count(pool) < POOL_LOGINS_MAX; }

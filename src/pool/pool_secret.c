@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What the servers of a pool log in with: the secret of the entry, of auth_file, or what a client
+ * has shown. And how a failed login names it, without the secret itself.
+ */
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* What clients of this user on this database have shown. */
+static const struct credentials *shown_to(const struct pool *pool)
+{
+	const struct pool *sibling;
+
+	if (!pool->is_for_lookups || pool->learnt.kind != CREDENTIALS_NONE)
+		return &pool->learnt;
+	sibling = pools_lookup_sibling(pool);
+	return sibling ? &sibling->learnt : &pool->learnt;
+}
+
+const struct credentials *pool_credentials(const struct pool *pool)
+{
+	const struct credentials *file = &pool->role->credentials;
+	const struct credentials *shown = shown_to(pool);
+
+	if (pool->credentials.kind != CREDENTIALS_NONE)
+		return &pool->credentials;
+	if (file->kind == CREDENTIALS_PLAIN || shown->kind == CREDENTIALS_NONE)
+		return file;
+	return shown;
+}
+
+const struct credentials *pool_server_credentials(const struct server *server)
+{
+	return pool_credentials(server->pool);
+}
+
+/* Where the old ones did not let us in, these may. */
+static void try_again(struct pool *pool)
+{
+	if (!pool->is_failing)
+		return;
+	pool_reset_retry(pool);
+	pool_wake(pool);
+}
+
+void pool_learn(struct pool *pool, const struct credentials *shown)
+{
+	struct pool *sibling = (struct pool *)pools_lookup_sibling(pool);
+
+	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
+		return; /* auth_file knows better */
+	if (credentials_equal(&pool->learnt, shown))
+		return;
+	credentials_done(&pool->learnt);
+	credentials_copy(&pool->learnt, shown);
+	pool->learnt_version = pool->role->secret_version;
+	try_again(pool);
+	if (sibling)
+		try_again(sibling);
+}
+
+/* ---- what is said of it ---- */
+
+/* "line 3 of auth_file", or who else said the secret. */
+static void add_origin(const struct user *user, struct buf *out)
+{
+	if (user)
+		buf_printf(out, "line %lu of auth_file", user->line);
+	else
+		buf_add_text(out, "auth_query");
+}
+
+/* There is nothing that could be shown. */
+static void add_lack(const struct user *user, struct buf *out)
+{
+	buf_add_text(out, ", without a secret: ");
+	if (!user) {
+		buf_add_text(out, "neither the entry nor auth_file has one, and no client has "
+		                  "shown one");
+	} else if (user->secret.kind == SECRET_SCRAM) {
+		add_origin(user, out);
+		buf_add_text(out, " has a SCRAM secret, which serves for logins to PostgreSQL "
+		                  "when a client has logged in by SCRAM");
+	} else {
+		add_origin(user, out);
+		buf_add_text(out, " has none");
+	}
+}
+
+void pool_tell_secret(const struct server *server, struct buf *out)
+{
+	const struct pool *pool = server->pool;
+	const struct credentials *credentials = pool_credentials(pool);
+	const struct user *user = users_find(pool->pools->users, pool->role->name);
+
+	if (credentials->kind == CREDENTIALS_NONE) {
+		add_lack(user, out);
+		return;
+	}
+	if (credentials == &pool->credentials) {
+		buf_add_text(out, ", with password= of the entry");
+		return;
+	}
+	switch (credentials->kind) {
+	case CREDENTIALS_PLAIN:
+		buf_add_text(out, credentials->is_shown ? ", with the password that a client sent"
+		                                        : ", with the password of ");
+		if (!credentials->is_shown)
+			add_origin(user, out);
+		return;
+	case CREDENTIALS_MD5:
+		buf_add_text(out, ", with the md5 secret of ");
+		break;
+	default:
+		buf_add_text(out, ", with what a client's login has shown of the SCRAM secret of ");
+		break;
+	}
+	add_origin(user, out);
+}

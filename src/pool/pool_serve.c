@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A pool's turn: whatever may let somebody be served wakes the pool, and at the end of the turn of
+ * the loop the pool serves its wait queues. And the table of what its servers call.
+ */
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static void close_for(struct server *server, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, ERR_SERVER_LOST, "%s", reason);
+	server_close(server, &err);
+}
+
+static void check_used(struct pool *pool)
+{
+	const char *query = config_check_query(pool->pools->config);
+	struct server *server;
+
+	while (pool->server_counts[SERVER_CHECKING] < pool->waiting_count &&
+	       (server = TAILQ_LAST(&pool->servers[SERVER_USED], server_list))) {
+		server_enter(server, SERVER_CHECKING);
+		if (server->is_close_needed)
+			close_for(server, server->close_reason);
+		else if (query)
+			server_errand(server, ERRAND_CHECK, query);
+		else
+			pool_home(server); /* the setting went away meanwhile */
+	}
+}
+
+static void welcome_newcomers(struct pool *pool)
+{
+	struct borrower *borrower;
+
+	while (pool->has_welcome && (borrower = TAILQ_FIRST(&pool->newcomers))) {
+		pool_give_up(borrower);
+		borrower->ops->on_welcome(borrower);
+	}
+}
+
+void pool_serve(struct task *task)
+{
+	struct pool *pool = (struct pool *)((char *)task - offsetof(struct pool, serve_task));
+	struct borrower *borrower;
+	struct server *server;
+
+	if (pool->pools->is_closing)
+		return;
+	if (!pool_is_current(pool))
+		pool_move_members(pool);
+	welcome_newcomers(pool);
+	if (pool->hasty_count)
+		pool_turn_hasty_away(pool);
+	if (!pool_is_held(pool))
+		pool_dedicated_grow(pool);
+	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
+	       (server = pool_idle_server(pool))) {
+		pool_give_up(borrower);
+		pool_lend(server, borrower);
+		borrower->ops->on_lent(borrower);
+	}
+	if (!pool_is_held(pool)) {
+		check_used(pool);
+		cancel_serve(pool);
+		pool_grow(pool);
+	}
+	/* Those for whom it came home wait no more: it may make room for somebody else's. */
+	if (pool->has_come_home && !pool->waiting_count)
+		pool_unblock(pool);
+	pool->has_come_home = false;
+	pool_pass_on(pool);
+}
+
+const struct server_ops pool_server_ops = {
+	.on_state = pool_file_server,
+	.on_close_needed = pool_count_close_needed,
+	.on_login_done = pool_login_done,
+	.on_login_failed = pool_login_failed,
+	.on_home = pool_home,
+	.on_params_refused = pool_refuse_params,
+	.on_borrower_lost = pool_lost_server,
+	.on_address_removed = pool_address_removed,
+	.on_probe = pool_count_probe,
+	.may_probe = pool_may_probe,
+	.credentials = pool_server_credentials,
+	.tell_secret = pool_tell_secret,
+	.on_free = pool_remove_server,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The wait queues of a pool: who stands in them, and what holds all of them back.
+ *
+ *   pool_stand --> a wait queue --> pool_give_up       served, refused, or gone
+ */
+#include <assert.h>
+
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
+
+bool pool_is_paused(const struct pool *pool)
+{
+	return pool->pools->is_paused || pool->database->is_paused;
+}
+
+/* Nobody is lent a server, and none is launched. */
+bool pool_is_held(const struct pool *pool)
+{
+	return pool_is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
+}
+
+bool pool_is_current(const struct pool *pool)
+{
+	const struct config_database *entry = pool->database->entry;
+
+	return entry &&
+	       (!entry->user || pool->is_for_lookups || strcmp(entry->user, pool->role->name) == 0);
+}
+
+void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }
+
+/* ---- standing in a wait queue ---- */
+
+struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
+                                      unsigned int **count)
+{
+	switch (state) {
+	case BORROWER_NEWCOMER:
+		*count = &pool->newcomer_count;
+		return &pool->newcomers;
+	case BORROWER_WAITING:
+		*count = &pool->waiting_count;
+		return &pool->waiting;
+	case BORROWER_WAIT_DEDICATED:
+		*count = &pool->wait_dedicated_count;
+		return &pool->wait_dedicated;
+	case BORROWER_CONNECT_DEDICATED:
+		*count = &pool->connect_dedicated_count;
+		return &pool->connect_dedicated;
+	default:
+		*count = NULL;
+		return NULL;
+	}
+}
+
+struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
+{
+	static const enum borrower_state states[] = { BORROWER_WAITING, BORROWER_NEWCOMER,
+		                                      BORROWER_WAIT_DEDICATED,
+		                                      BORROWER_CONNECT_DEDICATED };
+	unsigned int *count;
+
+	return line < sizeof(states) / sizeof(states[0])
+	           ? pool_wait_queue(pool, states[line], &count)
+	           : NULL;
+}
+
+/* For SHOW LIMITS: somebody has to wait because of these. */
+static void count_hits(struct pool *pool)
+{
+	const struct pool_limits *limits = &pool->limits;
+
+	if (limits->size <= 0 || pool->server_count < (unsigned int)limits->size)
+		return;
+	pool->size_hits++;
+	if (limits->reserve_size > 0 && pool->server_count >= pool_limits_most(limits))
+		pool->reserve_hits++;
+}
+
+void pool_stand(struct borrower *borrower, enum borrower_state state)
+{
+	struct pool *pool = borrower->pool;
+	unsigned int *count;
+	struct borrower_list *line = pool_wait_queue(pool, state, &count);
+
+	assert(borrower->state == BORROWER_RESTING && line);
+	borrower->state = state;
+	borrower->waiting_since = loop_now(loop_of(pool));
+	borrower->wait_number = ++pool->pools->last_line_number;
+	pool->hasty_count += borrower->is_hasty;
+	pool->database->waiting_count++;
+	count_hits(pool);
+	TAILQ_INSERT_TAIL(line, borrower, wait_node);
+	*count += 1;
+	pool_wake(pool);
+}
+
+/* Goes from one list to the other, and has waited as long as before. */
+void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
+{
+	struct pool *pool = borrower->pool;
+	unsigned int *from_count, *count;
+	struct borrower_list *from = pool_wait_queue(pool, borrower->state, &from_count);
+	struct borrower_list *line = pool_wait_queue(pool, next, &count);
+
+	TAILQ_REMOVE(from, borrower, wait_node);
+	*from_count -= 1;
+	if (is_first)
+		TAILQ_INSERT_HEAD(line, borrower, wait_node);
+	else
+		TAILQ_INSERT_TAIL(line, borrower, wait_node);
+	*count += 1;
+	if (borrower->is_hasty) /* nobody is turned away whose own server is being launched */
+		pool->hasty_count += next == BORROWER_CONNECT_DEDICATED ? -1u : 1;
+	borrower->state = next;
+}
+
+/* The two know each other no more; the borrower is first in the line again. */
+struct borrower *pool_wait_again(struct server *server)
+{
+	struct borrower *borrower = server->expected_by;
+
+	if (!borrower)
+		return NULL;
+	server->expected_by = NULL;
+	borrower->wish->expected = NULL;
+	pool_wait_move(borrower, BORROWER_WAIT_DEDICATED, true);
+	return borrower;
+}
+
+static void close_expected(struct borrower *borrower)
+{
+	struct server *server = borrower->wish->expected;
+	struct err err;
+
+	pool_wait_again(server);
+	err_set(&err, ERR_ADMIN_SHUTDOWN, "replication client has left");
+	server_close(server, &err);
+}
+
+void pool_give_up(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	unsigned int *count;
+	struct borrower_list *line;
+	usec_t wait;
+
+	if (borrower->state == BORROWER_CONNECT_DEDICATED)
+		close_expected(borrower);
+	line = pool_wait_queue(pool, borrower->state, &count);
+	if (!line)
+		return;
+	TAILQ_REMOVE(line, borrower, wait_node);
+	*count -= 1;
+	wait = loop_now(loop_of(pool)) - borrower->waiting_since;
+	pool->stats.wait_time += (uint64_t)wait;
+	borrower->waited += wait;
+	pool->hasty_count -= borrower->is_hasty;
+	pool->database->waiting_count--;
+	borrower->state = BORROWER_RESTING;
+}
+
+/* Refuses all who wait, in one line or the other. */
+void pool_refuse(struct pool *pool, const struct err *err)
+{
+	struct borrower *borrower;
+
+	while ((borrower = TAILQ_FIRST(&pool->newcomers)) ||
+	       (borrower = TAILQ_FIRST(&pool->waiting))) {
+		pool_give_up(borrower);
+		borrower->ops->on_refused(borrower, err);
+	}
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * All pools: databases and pools are made when somebody asks for them.
+ */
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+struct database *pools_database(struct pools *pools, const char *name)
+{
+	struct database *database = pools_find_database(pools, name);
+	const struct config_database *star = config_database_auto(pools->config);
+	struct logger log = { pools->with.log, NULL };
+
+	if (database || !star || strlen(name) > CONFIG_DATABASE_NAME_MAX)
+		return database;
+	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, name, database);
+	if (database)
+		return NULL; /* its old clients and servers are still leaving */
+	log_info(&log, "registered new auto-database: %s", name);
+	database = database_add(pools, name, star, true);
+	if (database)
+		database_arm_expiry(database);
+	return database;
+}
+
+static void tell_who(const struct logger *logger, struct log_who *who)
+{
+	const struct pool *pool =
+	    (const struct pool *)((const char *)logger - offsetof(struct pool, log));
+
+	who->kind = "pool";
+	who->database = pool->database->name;
+	who->user = pool->role->name;
+}
+
+static struct pool *add_pool(struct database *database, struct role *role, bool is_for_lookups)
+{
+	struct pools *pools = database->pools;
+	struct pool *pool = slab_take(&pools->pool_slab);
+
+	if (!pool)
+		return NULL;
+	pool->pools = pools;
+	pool->database = database;
+	pool->role = role;
+	pool->is_for_lookups = is_for_lookups;
+	pool->filed_by = pools_file_by(role, is_for_lookups);
+	pool->log = (struct logger){ pools->with.log, tell_who };
+	pool->baseline = pool->greeting_for = params_none(pools->with.params);
+	pool->serve_task.run = pools->serve;
+	pool->site = (struct server_site){
+		.shared = &pools->shared,
+		.ops = pools->server_ops,
+		.database = database->name,
+		.user = role->name,
+		.client_bytes = &pool->stats.client_bytes,
+		.server_bytes = &pool->stats.server_bytes,
+	};
+	for (int state = 0; state < SERVER_STATES; state++)
+		TAILQ_INIT(&pool->servers[state]);
+	TAILQ_INIT(&pool->members);
+	TAILQ_INIT(&pool->waiting);
+	TAILQ_INIT(&pool->newcomers);
+	TAILQ_INIT(&pool->wait_dedicated);
+	TAILQ_INIT(&pool->connect_dedicated);
+	TAILQ_INIT(&pool->cancels_waiting);
+	TAILQ_INIT(&pool->cancels_active);
+	HASH_ADD_PTR(database->pool_table, filed_by, pool);
+	TAILQ_INSERT_TAIL(&pools->list, pool, node);
+	database->pool_count++;
+	role->pool_count++;
+	pools->pool_count++;
+	pool_configure(pool);
+	return pool;
+}
+
+struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups)
+{
+	struct role *role = pools_role(database->pools, user);
+	const void *filed_by = pools_file_by(role, is_for_lookups);
+	struct pool *pool;
+
+	if (!role)
+		return NULL;
+	HASH_FIND_PTR(database->pool_table, &filed_by, pool);
+	return pool ? pool : add_pool(database, role, is_for_lookups);
+}
+
+struct pool *pools_pool(struct database *database, const char *user)
+{
+	return pools_exact_pool(database, database->entry->user ? database->entry->user : user,
+	                        false);
+}
+
+struct pool *pools_lookup_pool(struct database *database, const char *user)
+{
+	return pools_exact_pool(database, user, true);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * All pools: forgetting databases and pools that nobody uses, or that a reload has taken away.
+ */
+#include <assert.h>
+
+#include "outage_priv.h"
+#include "pool_priv.h"
+
+#include "pgweir/base/banned.h"
+
+void pools_keep_stats(struct pool *pool)
+{
+	stats_add(&pool->database->gone, &pool->stats);
+	pool->database->has_gone = true;
+	pool->stats = (struct stats){ 0 };
+}
+
+void pools_forget_pool(struct pool *pool)
+{
+	struct pools *pools = pool->pools;
+
+	assert(pool->member_count == 0 && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]));
+	assert(pool->server_count == 0);
+	WALKS_SKIP(pools, next_pool, pool, node);
+	pools_keep_stats(pool);
+	pool_leave_blocked(pool);
+	timer_clear(&pool->retry);
+	timer_clear(&pool->reserve);
+	timer_clear(&pool->rest);
+	loop_undefer(pools->with.loop, &pool->serve_task);
+	params_release(pools->with.params, &pool->baseline);
+	buf_free(&pool->welcome);
+	pool_forget_greeting(pool);
+	credentials_done(&pool->credentials);
+	credentials_done(&pool->learnt);
+	hosts_done(&pool->site.hosts);
+	HASH_DEL(pool->database->pool_table, pool);
+	TAILQ_REMOVE(&pools->list, pool, node);
+	pool->database->pool_count--;
+	pools->pool_count--;
+	pool->role->pool_count--;
+	role_forget_unused(pools, pool->role);
+	slab_put(&pools->pool_slab, pool);
+}
+
+void pools_pool_expired(struct timer *timer)
+{
+	struct pool *pool = (struct pool *)((char *)timer - offsetof(struct pool, rest));
+
+	if (!pool_is_empty(pool))
+		return;
+	log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name, pool->role->name);
+	pools_forget_pool(pool);
+}
+
+/* Nobody is in it, and nothing of it is on its way. */
+static bool is_unused(const struct database *database)
+{
+	struct pool *pool, *next;
+
+	if (database->client_count || database->server_count)
+		return false;
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!pool_is_empty(pool))
+			return false;
+	}
+	return true;
+}
+
+/* Its pools must have neither members nor servers. */
+void pools_forget_database(struct database *database)
+{
+	struct pools *pools = database->pools;
+	struct pool *pool, *next;
+
+	HASH_ITER (hh, database->pool_table, pool, next)
+		pools_forget_pool(pool);
+	WALKS_SKIP(pools, next_database, database, node);
+	stats_add(&pools->gone, &database->gone);
+	timer_clear(&database->rest);
+	outages_done(&database->outages);
+	HASH_DEL(pools->database_table, database);
+	TAILQ_REMOVE(&pools->databases, database, node);
+	pools->database_count--;
+	slab_put(&pools->database_slab, database);
+}
+
+void pools_database_expired(struct timer *timer)
+{
+	struct database *database =
+	    (struct database *)((char *)timer - offsetof(struct database, rest));
+
+	if (!database->is_paused && !database->is_disabled && is_unused(database))
+		pools_forget_database(database);
+	else
+		database_arm_expiry(database);
+}
+
+/* ---- after a reload ---- */
+
+static void forget_left_pools(struct database *database)
+{
+	struct pool *pool, *next;
+
+	HASH_ITER (hh, database->pool_table, pool, next) {
+		if (!pool_is_current(pool) && pool_is_empty(pool))
+			pools_forget_pool(pool);
+	}
+}
+
+void pools_sweep(struct task *task)
+{
+	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, sweep_task));
+	struct database *database = TAILQ_FIRST(&pools->databases);
+
+	while (database) {
+		struct database *next = TAILQ_NEXT(database, node);
+
+		if (database->entry)
+			forget_left_pools(database);
+		else if (is_unused(database))
+			pools_forget_database(database);
+		database = next;
+	}
+}
