@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "pgweir/pgwire/message.h"
 
@@ -103,6 +104,52 @@ void server_enter(struct server *server, enum server_state next)
 	server->state = next;
 	server->site->ops->on_state(server, from);
 	set_state_timer(server);
+}
+
+/* ---- its begin and its end ---- */
+
+static void tell_who(const struct logger *logger, struct log_who *who)
+{
+	const struct server *server = SERVER_OF(logger, log);
+
+	who->kind = "server";
+	who->pointer = server;
+	who->id = server->id;
+	who->database = server->site->database;
+	who->user = server->site->user;
+	if (server->peer.family)
+		address_add(&server->peer, &who->address);
+	else
+		strbuf_add(&who->address, "(not connected)");
+}
+
+void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id)
+{
+	const struct server_shared *shared = site->shared;
+
+	server->site = site;
+	server->pool = pool;
+	server->id = id;
+	server->log = (struct logger){ shared->log, tell_who };
+	server->params = server->before = server->baseline = params_none(shared->params);
+	server_statements_init(&server->statements, shared->statements, &server->ledger);
+}
+
+void server_login_free(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	if (!login)
+		return;
+	server->login = NULL;
+	dial_cancel(&login->dial);
+	timer_clear(&login->patience);
+	if (login->is_probe)
+		server->site->ops->on_probe(server, -1);
+	resolver_cancel(&login->ask);
+	auth_client_free(&login->auth);
+	buf_free(&login->parameters);
+	free(login);
 }
 
 static void free_later(struct task *task)
@@ -348,13 +395,6 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 	return ledger_add_change(&server->ledger, kind, fate, change);
 }
 
-bool server_scope(struct server *server, struct bytes *scope)
-{
-	if (server->reports.count)
-		server_settle_reports(server);
-	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
-}
-
 /* Sending failed. It may have told us why before: what it said is read first. */
 static void broken(struct task *task)
 {
@@ -363,7 +403,7 @@ static void broken(struct task *task)
 	if (server->state == SERVER_CLOSING)
 		return;
 	if (stream_is_open(&server->stream))
-		server_stream_ops.on_input(&server->stream);
+		server->stream.ops->on_input(&server->stream);
 	if (server->state == SERVER_CLOSING)
 		return;
 	close_for(server, ERR_SERVER_LOST, "server conn crashed?");

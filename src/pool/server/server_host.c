@@ -111,7 +111,8 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	                     &server->peer, on_removed);
 	set_probe(server, is_test);
 	set_patience(server);
-	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets, server_connected);
+	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets,
+	           server->login->steps->on_connected);
 }
 
 static bool is_unix(const char *host) { return *host == '/' || *host == '@'; }
@@ -138,7 +139,8 @@ bool server_find_host(struct server *server, struct err *err)
 	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
 	set_probe(server, hosts_pick_self(&site->hosts, server->host, when.now));
 	set_patience(server);
-	dial_start_unix(&server->login->dial, loop_of(server), server->path, server_connected);
+	dial_start_unix(&server->login->dial, loop_of(server), server->path,
+	                server->login->steps->on_connected);
 	return true;
 }
 
@@ -163,10 +165,11 @@ void server_dial_again(struct server *server)
 	struct server_login *login = server->login;
 
 	if (address_is_unix(&server->peer))
-		dial_start_unix(&login->dial, loop_of(server), server->path, server_connected);
+		dial_start_unix(&login->dial, loop_of(server), server->path,
+		                server->login->steps->on_connected);
 	else
 		dial_start(&login->dial, loop_of(server), &server->peer,
-		           server->site->shared->sockets, server_connected);
+		           server->site->shared->sockets, server->login->steps->on_connected);
 }
 
 enum host_protocol server_protocol(const struct server *server)

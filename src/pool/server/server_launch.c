@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How a server comes to be: its name is looked up, its socket connected, its
- * startup packet sent, its questions answered.
+ * How a server comes to be, up to its startup packet.
  *
- * It is asked for protocol 3.2, for its long cancel keys. One that does not understand
- * that is dialled again at once and asked for 3.0, and its place is remembered.
- *
- * Hard here: deriving a key from a password is done on a helper thread. Until it
- * is back, what the server says is left in the kernel.
+ *   server_launch --> its host (server_host.c) --> on_connected --> TLS (server_tls.c)
+ *                 --> say_startup --> its login (server_login.c)
  */
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
@@ -20,44 +14,12 @@
 
 #include "pgweir/base/banned.h"
 
-static void fail(struct server *server, enum err_code code, const char *reason)
+static void close_launch(struct server *server, enum err_code code, const char *reason)
 {
 	struct err err;
 
 	err_set(&err, code, "%s", reason);
 	server_close(server, &err);
-}
-
-static void tell_who(const struct logger *logger, struct log_who *who)
-{
-	const struct server *server = SERVER_OF(logger, log);
-
-	who->kind = "server";
-	who->pointer = server;
-	who->id = server->id;
-	who->database = server->site->database;
-	who->user = server->site->user;
-	if (server->peer.family)
-		address_add(&server->peer, &who->address);
-	else
-		strbuf_add(&who->address, "(not connected)");
-}
-
-void server_login_free(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	if (!login)
-		return;
-	server->login = NULL;
-	dial_cancel(&login->dial);
-	timer_clear(&login->patience);
-	if (login->is_probe)
-		server->site->ops->on_probe(server, -1);
-	resolver_cancel(&login->ask);
-	auth_client_free(&login->auth);
-	buf_free(&login->parameters);
-	free(login);
 }
 
 /* ---- connecting ---- */
@@ -124,9 +86,18 @@ static uint32_t version_for(const struct server *server)
 	return is_old ? PROTOCOL_3_0 : PROTOCOL_3_2;
 }
 
-static void on_work(void *arg);
+/* A key has been derived. */
+static void on_work(void *arg)
+{
+	struct server *server = arg;
 
-void server_connected(struct dial *dial, int fd, const struct err *err)
+	if (!server_login_resume(server))
+		return;
+	stream_want(&server->stream, WANT_INPUT);
+	server_judge_kept(server);
+}
+
+static void on_connected(struct dial *dial, int fd, const struct err *err)
 {
 	struct server_login *login =
 	    (struct server_login *)((char *)dial - offsetof(struct server_login, dial));
@@ -144,7 +115,7 @@ void server_connected(struct dial *dial, int fd, const struct err *err)
 	server_secure(server);
 }
 
-void server_say_startup(struct server *server)
+static void say_startup(struct server *server)
 {
 	struct server_login *login = server->login;
 	const struct server_shared *shared = server->site->shared;
@@ -166,24 +137,15 @@ void server_say_startup(struct server *server)
 	});
 	server_enter(server, SERVER_LOGIN);
 	if (!login->auth || !buf_ok(&out))
-		fail(server, ERR_MEMORY, "out of memory");
+		close_launch(server, ERR_MEMORY, "out of memory");
 	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
 	         !stream_want(&server->stream, WANT_INPUT))
-		fail(server, ERR_SERVER_CONNECT, "server closed the connection during login");
+		close_launch(server, ERR_SERVER_CONNECT,
+		             "server closed the connection during login");
 	buf_free(&out);
 }
 
-void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id)
-{
-	const struct server_shared *shared = site->shared;
-
-	server->site = site;
-	server->pool = pool;
-	server->id = id;
-	server->log = (struct logger){ shared->log, tell_who };
-	server->params = server->before = server->baseline = params_none(shared->params);
-	server_statements_init(&server->statements, shared->statements, &server->ledger);
-}
+static const struct server_login_steps steps = { on_connected, say_startup };
 
 bool server_launch(struct server *server)
 {
@@ -195,248 +157,14 @@ bool server_launch(struct server *server)
 	server->connect_wall = wall_now();
 	timer_set(&server->timer, server->site->limits.connect, server->connected_at);
 	if (!server->login) {
-		fail(server, ERR_MEMORY, "out of memory");
+		close_launch(server, ERR_MEMORY, "out of memory");
 		return false;
 	}
 	server->login->server = server;
+	server->login->steps = &steps;
 	if (!server_find_host(server, &err)) {
 		server_close(server, &err);
 		return false;
 	}
 	return true;
-}
-
-/* ---- the login ---- */
-
-/* Goes on with what the login says. false: the server is closing. */
-static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
-                       struct err *err)
-{
-	struct auth_client *login = server->login->auth;
-	const struct server_shared *shared = server->site->shared;
-	struct job *job;
-
-	switch (result) {
-	case AUTH_CLIENT_OK:
-		stream_defer(&server->stream); /* no more secrets */
-		auth_client_free(&server->login->auth);
-		return true;
-	case AUTH_CLIENT_MORE:
-		if (buf_ok(out) &&
-		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
-			return true;
-		fail(server, ERR_SERVER_CONNECT, "server closed the connection during login");
-		return false;
-	case AUTH_CLIENT_WORK:
-		job = auth_client_job(login);
-		if (job && workers_submit(auth_client_is_slow(login) ? shared->slow_workers
-		                                                     : shared->workers,
-		                          job, err)) {
-			server->login->is_working = true;
-			stream_want(&server->stream, WANT_NOTHING);
-			return true;
-		}
-		auth_client_job_refused(login);
-		fail(server, ERR_FILES, "too many logins at once wait for their key");
-		return false;
-	case AUTH_CLIENT_FAILED:
-		server_blame(server, err);
-		log_warning(&server->log, "%s: %s", err->text, err->detail);
-		server_close(server, err);
-		return false;
-	}
-	return false;
-}
-
-static void on_work(void *arg)
-{
-	struct server *server = arg;
-	struct buf out = { 0 };
-	struct err err;
-	enum auth_client_result result;
-
-	server->login->is_working = false;
-	result = auth_client_resume(server->login->auth, &out, &err);
-	if (login_step(server, result, &out, &err) && !server->login->is_working) {
-		stream_want(&server->stream, WANT_INPUT);
-		server_judge_kept(server);
-	}
-	buf_wipe(&out);
-}
-
-static enum frame_fate auth_frame(struct server *server, struct bytes body)
-{
-	struct buf out = { 0 };
-	struct err err;
-	enum auth_client_result result;
-	bool goes_on;
-
-	if (!server->login->auth)
-		return fail(server, ERR_PROTOCOL, "server asks again after it let us in"),
-		       FRAME_STOP;
-	result = auth_client_answer(server->login->auth, body, &out, &err);
-	goes_on = login_step(server, result, &out, &err);
-	buf_wipe(&out);
-	return goes_on ? FRAME_DROP : FRAME_STOP;
-}
-
-/* ---- its protocol ---- */
-
-/* Its first word has come, and was none of trouble with the protocol. */
-static void learn_protocol(struct server *server, bool is_error)
-{
-	struct server_login *login = server->login;
-
-	if (login->has_spoken)
-		return;
-	login->has_spoken = true;
-	if (login->asked != PROTOCOL_3_0)
-		server_learn_protocol(server, HOST_NEGOTIATES);
-	else if (login->is_again && !is_error)
-		server_learn_protocol(server, HOST_OLD);
-}
-
-static void ask_again(struct server *server)
-{
-	struct server_login *login = server->login;
-
-	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
-	login->is_again = true;
-	auth_client_free(&login->auth);
-	stream_close(&server->stream);
-	server_enter(server, SERVER_CONNECTING);
-	server_dial_again(server);
-}
-
-bool server_asks_again(struct server *server)
-{
-	const struct server_login *login = server->login;
-
-	if (!login || login->has_spoken || login->asked == PROTOCOL_3_0 ||
-	    server_protocol(server) != HOST_UNTRIED)
-		return false;
-	ask_again(server);
-	return true;
-}
-
-/*
- * The first words are an error that is said to those whose protocol is not understood:
- * 0A000 by a PostgreSQL that is too old to negotiate, 08... by others.
- */
-static bool is_misunderstanding(const struct server *server, const struct report *report)
-{
-	const struct server_login *login = server->login;
-
-	if (login->has_spoken || login->asked == PROTOCOL_3_0)
-		return false;
-	return strncmp(report->sqlstate, "0A", 2) == 0 ||
-	       (strncmp(report->sqlstate, "08", 2) == 0 && server_protocol(server) == HOST_UNTRIED);
-}
-
-static enum frame_fate negotiation_frame(struct server *server, struct bytes body)
-{
-	const struct server_login *login = server->login;
-	struct negotiation told;
-
-	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
-	    told.version > login->asked || told.count)
-		return fail(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"), FRAME_STOP;
-	learn_protocol(server, false);
-	return FRAME_DROP;
-}
-
-/* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
-static enum frame_fate refused(struct server *server, struct bytes body)
-{
-	struct report report = { 0 };
-	struct err err;
-
-	if (fields_report(body, &report) != WIRE_OK)
-		return fail(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
-	if (is_misunderstanding(server, &report))
-		return ask_again(server), FRAME_STOP;
-	learn_protocol(server, true);
-	err_set_foreign(&err, report.sqlstate, report.text);
-	server_blame(server, &err);
-	log_warning(&server->log, "server login failed: %s %s: %s", report.severity, report.text,
-	            err.detail);
-	server_close(server, &err);
-	return FRAME_STOP;
-}
-
-static enum frame_fate report_frame(struct server *server, struct bytes body)
-{
-	const char *name, *value;
-	struct buf *parameters = &server->login->parameters;
-
-	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return fail(server, ERR_PROTOCOL, "broken ParameterStatus"), FRAME_STOP;
-	parameters->limit = PARAMS_SIZE_MAX;
-	buf_add_cstr(parameters, name);
-	buf_add_cstr(parameters, value);
-	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
-		return FRAME_DROP;
-	fail(server, ERR_PROTOCOL, "too many parameters");
-	return FRAME_STOP;
-}
-
-static enum frame_fate key_frame(struct server *server, struct bytes body)
-{
-	struct bytes key;
-
-	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key))
-		return fail(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
-	server->key_size = (uint16_t)key.count;
-	memcpy(server->key, key.at, key.count);
-	return FRAME_DROP;
-}
-
-/* It is ready for the first time. */
-static enum frame_fate first_ready(struct server *server, struct bytes body)
-{
-	const char *connect_query = server->site->entry->connect_query;
-
-	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
-		return fail(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
-	if (!params_add_text(server->site->shared->params, &server->baseline,
-	                     buf_bytes(&server->login->parameters)))
-		return fail(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
-	server->report_count = 0;
-	server->is_ready = true;
-	/* For physical replication there is no database, and no SQL. */
-	if (connect_query && server->replication != REPLICATION_PHYSICAL)
-		server_errand(server, ERRAND_CONNECT, connect_query);
-	else
-		server->site->ops->on_login_done(server);
-	return FRAME_DROP;
-}
-
-enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
-                                   struct bytes in)
-{
-	struct bytes body = frame_body(in, frame);
-
-	if (server->login->is_working)
-		return FRAME_STAY;
-	server_heard(server);
-	if (frame->type == 'E')
-		return refused(server, body);
-	if (frame->type == 'v')
-		return negotiation_frame(server, body);
-	learn_protocol(server, false);
-	switch (frame->type) {
-	case 'R':
-		return auth_frame(server, body);
-	case 'S':
-		return report_frame(server, body);
-	case 'K':
-		return key_frame(server, body);
-	case 'Z':
-		return first_ready(server, body);
-	case 'N':
-		return FRAME_DROP;
-	default:
-		fail(server, ERR_PROTOCOL, "unexpected message from server during login");
-		return FRAME_STOP;
-	}
 }

@@ -317,3 +317,10 @@ void server_forget_rest(struct server *server, bool is_all)
 	params_release(table, &server->forgotten);
 	server->forgotten = params_hold(server->params);
 }
+
+bool server_scope(struct server *server, struct bytes *scope)
+{
+	if (server->reports.count)
+		server_settle_reports(server);
+	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
+}

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Servers, inside the room.
+ * Servers, inside the module. Files come in layers, and call those below only:
+ *
+ *   server_launch                            up to the startup packet
+ *   server_tls  server_frames                what comes from the socket
+ *   server_login  server_errors              what it means
+ *   server_host  server_blame  server_params
+ *   server                                   states, limits, sending, the end
+ *   ledger  hosts  params  statements ...    what a server is made of
  */
 #ifndef PGWEIR_POOL_SERVER_SERVER_PRIV_H
 #define PGWEIR_POOL_SERVER_SERVER_PRIV_H
@@ -42,22 +49,18 @@ void server_forget(struct server *server);
 
 /* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
-void server_connected(struct dial *dial, int fd, const struct err *err);
 
-/* Encrypts its connection if that is wished for; then server_say_startup(). server_tls.c */
+/* Encrypts its connection if that is wanted; then login->steps->on_secured(). server_tls.c */
 void server_secure(struct server *server);
 
-/* The way is as it shall be: its login begins. */
-void server_say_startup(struct server *server);
-
-/* Its first word has come. */
+/* Its first message has come. */
 void server_heard(struct server *server);
 
-/* What is known of its place's protocol, and what is learned of it. */
+/* Which protocol its address is known to understand, and what the login has shown of that. */
 enum host_protocol server_protocol(const struct server *server);
 void server_learn_protocol(struct server *server, enum host_protocol protocol);
 
-/* Dials the same place once more. */
+/* Dials the same address once more. */
 void server_dial_again(struct server *server);
 
 /*
@@ -68,6 +71,12 @@ bool server_asks_again(struct server *server);
 
 /* Its login came to its end: the pool's hosts hear of it. */
 void server_host_done(struct server *server, bool is_good);
+
+/*
+ * What its login waited for, a derived key, is there. true: the server is to be read again.
+ * server_login.c
+ */
+bool server_login_resume(struct server *server);
 
 /* A frame of a server that has not logged in. `in` has the whole of it. */
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
@@ -82,8 +91,8 @@ void server_judge_kept(struct server *server);
 /* ---- errors: server_errors.c ---- */
 
 /*
- * So much of an ErrorResponse is there when it is judged, or all: severity, SQLSTATE, and
- * the words mostly. Each `body` below may be cut there, or behind that.
+ * At least so many bytes of an ErrorResponse, or all of it, are there when it is examined:
+ * severity, SQLSTATE, and the words mostly. Each `body` below may be cut after that.
  */
 #define ERROR_PREFIX 1024
 

@@ -26,7 +26,7 @@ static void act_on(struct server *server, enum securing securing, const struct e
 	if (securing == SECURING_FAILED)
 		server_close(server, err);
 	else if (securing == SECURING_PLAIN)
-		server_say_startup(server);
+		server->login->steps->on_secured(server);
 }
 
 static void on_input(struct stream *stream)
@@ -68,7 +68,7 @@ static void on_secured(struct stream *stream, const struct err *failure)
 	}
 	if (server->site->shared->config->log_connections)
 		log_info(&server->log, "SSL established: %s", tls_text(stream, text, sizeof(text)));
-	server_say_startup(server);
+	server->login->steps->on_secured(server);
 }
 
 static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };

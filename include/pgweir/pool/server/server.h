@@ -142,8 +142,15 @@ struct server_ops {
 	void (*on_free)(struct server *server);
 };
 
+/* What comes next when a step of the way to PostgreSQL is done. server_launch.c */
+struct server_login_steps {
+	void (*on_connected)(struct dial *dial, int fd, const struct err *err);
+	void (*on_secured)(struct server *server); /* encrypted, or in plain for good */
+};
+
 /* What there is only until the server has logged in. */
 struct server_login {
+	const struct server_login_steps *steps;
 	struct dial dial;
 	struct resolver_ask ask;
 	struct server *server;

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The login of a server, from its first message to its first ReadyForQuery.
+ *
+ * It is asked for protocol 3.2, for its long cancel keys. A server that does not understand
+ * that is dialled again at once and asked for 3.0, and its host is remembered.
+ *
+ * Hard here: deriving a key from a password is done on a helper thread. Until it
+ * is back, what the server says is left in the kernel.
+ */
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/startup.h"
+
+#include "server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+static void close_login(struct server *server, enum err_code code, const char *reason)
+{
+	struct err err;
+
+	err_set(&err, code, "%s", reason);
+	server_close(server, &err);
+}
+
+/* ---- authentication ---- */
+
+/* Goes on with what the login says. false: the server is closing. */
+static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
+                       struct err *err)
+{
+	struct auth_client *login = server->login->auth;
+	const struct server_shared *shared = server->site->shared;
+	struct job *job;
+
+	switch (result) {
+	case AUTH_CLIENT_OK:
+		stream_defer(&server->stream); /* no more secrets */
+		auth_client_free(&server->login->auth);
+		return true;
+	case AUTH_CLIENT_MORE:
+		if (buf_ok(out) &&
+		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
+			return true;
+		close_login(server, ERR_SERVER_CONNECT,
+		            "server closed the connection during login");
+		return false;
+	case AUTH_CLIENT_WORK:
+		job = auth_client_job(login);
+		if (job && workers_submit(auth_client_is_slow(login) ? shared->slow_workers
+		                                                     : shared->workers,
+		                          job, err)) {
+			server->login->is_working = true;
+			stream_want(&server->stream, WANT_NOTHING);
+			return true;
+		}
+		auth_client_job_refused(login);
+		close_login(server, ERR_FILES, "too many logins at once wait for their key");
+		return false;
+	case AUTH_CLIENT_FAILED:
+		server_blame(server, err);
+		log_warning(&server->log, "%s: %s", err->text, err->detail);
+		server_close(server, err);
+		return false;
+	}
+	return false;
+}
+
+bool server_login_resume(struct server *server)
+{
+	struct buf out = { 0 };
+	struct err err;
+	enum auth_client_result result;
+	bool goes_on;
+
+	server->login->is_working = false;
+	result = auth_client_resume(server->login->auth, &out, &err);
+	goes_on = login_step(server, result, &out, &err) && !server->login->is_working;
+	buf_wipe(&out);
+	return goes_on;
+}
+
+static enum frame_fate auth_frame(struct server *server, struct bytes body)
+{
+	struct buf out = { 0 };
+	struct err err;
+	enum auth_client_result result;
+	bool goes_on;
+
+	if (!server->login->auth)
+		return close_login(server, ERR_PROTOCOL, "server asks again after it let us in"),
+		       FRAME_STOP;
+	result = auth_client_answer(server->login->auth, body, &out, &err);
+	goes_on = login_step(server, result, &out, &err);
+	buf_wipe(&out);
+	return goes_on ? FRAME_DROP : FRAME_STOP;
+}
+
+/* ---- its protocol ---- */
+
+/* Its first word has come, and was none of trouble with the protocol. */
+static void learn_protocol(struct server *server, bool is_error)
+{
+	struct server_login *login = server->login;
+
+	if (login->has_spoken)
+		return;
+	login->has_spoken = true;
+	if (login->asked != PROTOCOL_3_0)
+		server_learn_protocol(server, HOST_NEGOTIATES);
+	else if (login->is_again && !is_error)
+		server_learn_protocol(server, HOST_OLD);
+}
+
+static void ask_again(struct server *server)
+{
+	struct server_login *login = server->login;
+
+	log_debug(&server->log, "no answer to protocol 3.2: asking for 3.0");
+	login->is_again = true;
+	auth_client_free(&login->auth);
+	stream_close(&server->stream);
+	server_enter(server, SERVER_CONNECTING);
+	server_dial_again(server);
+}
+
+bool server_asks_again(struct server *server)
+{
+	const struct server_login *login = server->login;
+
+	if (!login || login->has_spoken || login->asked == PROTOCOL_3_0 ||
+	    server_protocol(server) != HOST_UNTRIED)
+		return false;
+	ask_again(server);
+	return true;
+}
+
+/*
+ * The first words are an error that is said to those whose protocol is not understood:
+ * 0A000 by a PostgreSQL that is too old to negotiate, 08... by others.
+ */
+static bool is_misunderstanding(const struct server *server, const struct report *report)
+{
+	const struct server_login *login = server->login;
+
+	if (login->has_spoken || login->asked == PROTOCOL_3_0)
+		return false;
+	return strncmp(report->sqlstate, "0A", 2) == 0 ||
+	       (strncmp(report->sqlstate, "08", 2) == 0 && server_protocol(server) == HOST_UNTRIED);
+}
+
+static enum frame_fate negotiation_frame(struct server *server, struct bytes body)
+{
+	const struct server_login *login = server->login;
+	struct negotiation told;
+
+	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
+	    told.version > login->asked || told.count)
+		return close_login(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"),
+		       FRAME_STOP;
+	learn_protocol(server, false);
+	return FRAME_DROP;
+}
+
+/* ---- its messages ---- */
+
+/* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
+static enum frame_fate refused(struct server *server, struct bytes body)
+{
+	struct report report = { 0 };
+	struct err err;
+
+	if (fields_report(body, &report) != WIRE_OK)
+		return close_login(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
+	if (is_misunderstanding(server, &report))
+		return ask_again(server), FRAME_STOP;
+	learn_protocol(server, true);
+	err_set_foreign(&err, report.sqlstate, report.text);
+	server_blame(server, &err);
+	log_warning(&server->log, "server login failed: %s %s: %s", report.severity, report.text,
+	            err.detail);
+	server_close(server, &err);
+	return FRAME_STOP;
+}
+
+static enum frame_fate report_frame(struct server *server, struct bytes body)
+{
+	const char *name, *value;
+	struct buf *parameters = &server->login->parameters;
+
+	if (fields_parameter(body, &name, &value) != WIRE_OK)
+		return close_login(server, ERR_PROTOCOL, "broken ParameterStatus"), FRAME_STOP;
+	parameters->limit = PARAMS_SIZE_MAX;
+	buf_add_cstr(parameters, name);
+	buf_add_cstr(parameters, value);
+	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
+		return FRAME_DROP;
+	close_login(server, ERR_PROTOCOL, "too many parameters");
+	return FRAME_STOP;
+}
+
+static enum frame_fate key_frame(struct server *server, struct bytes body)
+{
+	struct bytes key;
+
+	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key))
+		return close_login(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
+	server->key_size = (uint16_t)key.count;
+	memcpy(server->key, key.at, key.count);
+	return FRAME_DROP;
+}
+
+/* It is ready for the first time. */
+static enum frame_fate first_ready(struct server *server, struct bytes body)
+{
+	const char *connect_query = server->site->entry->connect_query;
+
+	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
+		return close_login(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
+	if (!params_add_text(server->site->shared->params, &server->baseline,
+	                     buf_bytes(&server->login->parameters)))
+		return close_login(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
+	server->report_count = 0;
+	server->is_ready = true;
+	/* For physical replication there is no database, and no SQL. */
+	if (connect_query && server->replication != REPLICATION_PHYSICAL)
+		server_errand(server, ERRAND_CONNECT, connect_query);
+	else
+		server->site->ops->on_login_done(server);
+	return FRAME_DROP;
+}
+
+enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
+                                   struct bytes in)
+{
+	struct bytes body = frame_body(in, frame);
+
+	if (server->login->is_working)
+		return FRAME_STAY;
+	server_heard(server);
+	if (frame->type == 'E')
+		return refused(server, body);
+	if (frame->type == 'v')
+		return negotiation_frame(server, body);
+	learn_protocol(server, false);
+	switch (frame->type) {
+	case 'R':
+		return auth_frame(server, body);
+	case 'S':
+		return report_frame(server, body);
+	case 'K':
+		return key_frame(server, body);
+	case 'Z':
+		return first_ready(server, body);
+	case 'N':
+		return FRAME_DROP;
+	default:
+		close_login(server, ERR_PROTOCOL, "unexpected message from server during login");
+		return FRAME_STOP;
+	}
+}
