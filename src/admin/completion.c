@@ -108,26 +108,12 @@ static const struct setting *find(const struct cursor *cursor)
 	return NULL;
 }
 
-static const char *type_of(const struct setting *setting)
-{
-	switch (setting->type) {
-	case SETTING_BOOL:
-		return "bool";
-	case SETTING_WORD:
-		return "enum";
-	case SETTING_INT:
-		return "integer";
-	default:
-		return "string"; /* those with units too */
-	}
-}
-
 static bool next_type(struct cursor *cursor, void *at)
 {
 	const struct setting *setting = cursor->index++ ? NULL : find(cursor);
 
 	if (setting)
-		((struct name_row *)at)->vartype = type_of(setting);
+		((struct name_row *)at)->vartype = setting_types[setting->type].vartype;
 	return setting != NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "field_priv.h"
 #include "suggest_priv.h"
 #include "value_priv.h"
 
@@ -14,50 +15,33 @@
 
 #define WIDTH 92
 
-static const char *kind_of(const struct setting *setting)
+static void add_type(struct buf *out, const struct setting *setting)
 {
-	static const char *const kinds[] = {
-		[SETTING_BOOL] = "boolean (0 or 1, off or on)",
-		[SETTING_INT] = "integer",
-		[SETTING_BYTES] = "size in bytes, or with kB, MB, GB",
-		[SETTING_TEXT] = "string",
-		[SETTING_LIST] = "list, separated by commas",
-		[SETTING_WORD] = "one of",
-	};
-
-	if (setting->type == SETTING_TIME && setting->unit == 1)
-		return "duration in microseconds, or with us, ms, s, min, h, d";
+	buf_add_text(out, setting_types[setting->type].dump);
 	if (setting->type == SETTING_TIME)
-		return setting->unit == USEC_PER_MS
-		           ? "duration in milliseconds, or with us, ms, s, min, h, d"
-		           : "duration in seconds, or with us, ms, s, min, h, d";
-	if (setting->type == SETTING_LIST && setting->splits_at_blanks)
-		return "list, separated by commas or blanks";
-	return kinds[setting->type];
+		buf_printf(out, " %s, or with us, ms, s, min, h, d",
+		           setting->unit == 1             ? "microseconds"
+		           : setting->unit == USEC_PER_MS ? "milliseconds"
+		                                          : "seconds");
+	if (setting->splits_at_blanks)
+		buf_add_text(out, " or blanks");
 }
 
 static void add_number(struct buf *out, const struct setting *setting, int64_t number)
 {
 	char text[32];
 
-	if (setting->type == SETTING_TIME)
-		value_time_text(number, text, sizeof(text));
-	else if (setting->at == offsetof(struct config, unix_socket_mode))
-		snprintf(text, sizeof(text), "%#" PRIo64, (uint64_t)number);
-	else
-		snprintf(text, sizeof(text), "%" PRId64, number);
+	field_number_text(setting, number, text, sizeof(text));
 	buf_add_text(out, text);
 }
 
 static void add_kind(struct buf *out, const struct setting *setting)
 {
-	bool has_range = setting->type == SETTING_INT || setting->type == SETTING_BYTES ||
-	                 setting->type == SETTING_TIME;
-
-	buf_printf(out, "    kind: %s", kind_of(setting));
+	buf_add_text(out, "    kind: ");
+	add_type(out, setting);
 	for (size_t i = 0; setting->words && setting->words[i]; i++)
 		buf_printf(out, "%s%s", i ? ", " : " ", setting->words[i]);
-	if (has_range) {
+	if (setting_types[setting->type].is_number) {
 		buf_add_text(out, "\n    range: ");
 		add_number(out, setting, setting->min);
 		if (setting->max) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * One field of a snapshot: put, copy, compare, show, free, each by the type of
- * its row. Whatever knows all settings goes through here.
+ * its row. Whatever knows all settings goes through here. A new type is a row of types[] here,
+ * and its name in setting_types[].
  */
 #include "field_priv.h"
 
@@ -30,8 +31,7 @@ static union field field_of(const struct config *config, const struct setting *s
 	return (union field){ .at = (char *)config + setting->at };
 }
 
-/* A number in the way that people write this setting. */
-static void number_text(const struct setting *setting, int64_t value, char *buffer, size_t size)
+void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size)
 {
 	if (setting->type == SETTING_TIME)
 		value_time_text(value, buffer, size);
@@ -52,8 +52,8 @@ static bool in_range(const struct setting *setting, int64_t value, struct err *e
 	int64_t max = max_of(setting);
 	bool is_open = setting->type == SETTING_TIME ? !setting->max : max >= INT32_MAX;
 
-	number_text(setting, setting->min, low, sizeof(low));
-	number_text(setting, max, high, sizeof(high));
+	field_number_text(setting, setting->min, low, sizeof(low));
+	field_number_text(setting, max, high, sizeof(high));
 	if (value < setting->min && is_open)
 		return err_set(err, ERR_PARAMETER, "must be at least %s", low);
 	if (value > max && is_open)
@@ -75,7 +75,7 @@ static bool take_nearest(const struct setting *setting, int64_t *value, struct e
 	if (!note || setting->is_exact || (is_duration && *value < 0))
 		return false;
 	*value = *value < setting->min ? setting->min : max_of(setting);
-	number_text(setting, *value, nearest, sizeof(nearest));
+	field_number_text(setting, *value, nearest, sizeof(nearest));
 	err_set(note, ERR_PARAMETER, "%s is used", nearest);
 	return true;
 }
@@ -88,22 +88,12 @@ static bool in_steps(const struct setting *setting, int64_t value, struct err *e
 	return true;
 }
 
-static bool read_number(const struct setting *setting, const char *text, int64_t *value,
-                        struct err *note, struct err *err)
+/* Makes a value that was read one of the range, or refuses it. */
+static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
+                       struct err *err)
 {
 	struct err range;
-	bool ok = false;
 
-	if (setting->type == SETTING_INT)
-		ok = value_int(text, 0, value, err);
-	else if (setting->type == SETTING_BYTES)
-		ok = value_bytes(text, value, err);
-	else if (setting->type == SETTING_TIME && setting->unit)
-		ok = value_time(text, setting->unit, 0, value, err);
-	else if (setting->type == SETTING_TIME)
-		ok = value_time(text, USEC_PER_SEC, 10, value, err);
-	if (!ok)
-		return false;
 	if (in_range(setting, *value, &range))
 		return in_steps(setting, *value, err);
 	if (take_nearest(setting, value, note)) {
@@ -111,6 +101,50 @@ static bool read_number(const struct setting *setting, const char *text, int64_t
 		return true;
 	}
 	return err_set(err, range.code, "%s", range.text);
+}
+
+/* ---- putting a value ---- */
+
+static bool put_bool(union field field, const struct setting *setting, const char *text,
+                     struct err *note, struct err *err)
+{
+	(void)setting, (void)note;
+	return value_bool(text, field.is_on, err);
+}
+
+static bool put_int(union field field, const struct setting *setting, const char *text,
+                    struct err *note, struct err *err)
+{
+	int64_t number;
+
+	if (!value_int(text, 0, &number, err) || !fit_number(setting, &number, note, err))
+		return false;
+	*field.number = (int)number;
+	return true;
+}
+
+static bool put_bytes(union field field, const struct setting *setting, const char *text,
+                      struct err *note, struct err *err)
+{
+	int64_t number;
+
+	if (!value_bytes(text, &number, err) || !fit_number(setting, &number, note, err))
+		return false;
+	*field.bytes = (size_t)number;
+	return true;
+}
+
+static bool put_time(union field field, const struct setting *setting, const char *text,
+                     struct err *note, struct err *err)
+{
+	usec_t unit = setting->unit ? setting->unit : USEC_PER_SEC;
+	int64_t number;
+
+	if (!value_time(text, unit, setting->unit ? 0 : 10, &number, err) ||
+	    !fit_number(setting, &number, note, err))
+		return false;
+	*field.time = number;
+	return true;
 }
 
 static bool refuse_word(const struct setting *setting, const char *text, struct err *err)
@@ -133,10 +167,11 @@ static bool refuse_word(const struct setting *setting, const char *text, struct 
 }
 
 static bool put_word(union field field, const struct setting *setting, const char *text,
-                     struct err *err)
+                     struct err *note, struct err *err)
 {
 	int at = value_word(text, setting->words);
 
+	(void)note;
 	if (at >= 0 && setting->missing && setting->missing[at])
 		return err_set(err, ERR_UNSUPPORTED, "pgweir was built without %s",
 		               setting->missing[at]);
@@ -147,10 +182,15 @@ static bool put_word(union field field, const struct setting *setting, const cha
 	return refuse_word(setting, text, err);
 }
 
-static bool put_text(union field field, const char *text, struct err *err)
+static bool put_text(union field field, const struct setting *setting, const char *text,
+                     struct err *note, struct err *err)
 {
-	char *copy = strdup(text);
+	char *copy;
 
+	(void)note;
+	if (setting->refused && strcmp(text, setting->refused) == 0)
+		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
+	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
 	free(*field.text);
@@ -159,10 +199,11 @@ static bool put_text(union field field, const char *text, struct err *err)
 }
 
 static bool put_list(union field field, const struct setting *setting, const char *text,
-                     struct err *err)
+                     struct err *note, struct err *err)
 {
 	struct config_list list;
 
+	(void)note;
 	if (!value_list(text, setting->splits_at_blanks, &list, err))
 		return false;
 	for (size_t i = 0; setting->words && i < list.count; i++) {
@@ -179,47 +220,158 @@ static bool put_list(union field field, const struct setting *setting, const cha
 	return true;
 }
 
-static bool put_plain(union field field, const struct setting *setting, const char *text,
-                      struct err *note, struct err *err)
+static void free_text(union field field, const struct setting *setting)
 {
-	int64_t number = 0;
+	if (setting->hidden_with && *field.text)
+		explicit_bzero(*field.text, strlen(*field.text));
+	free(*field.text);
+	*field.text = NULL;
+}
 
-	if (setting->type == SETTING_WORD)
-		return put_word(field, setting, text, err);
-	if (setting->type == SETTING_BOOL)
-		return value_bool(text, field.is_on, err);
-	if (!read_number(setting, text, &number, note, err))
-		return false;
-	if (setting->type == SETTING_INT)
-		*field.number = (int)number;
-	else if (setting->type == SETTING_BYTES)
-		*field.bytes = (size_t)number;
-	else
-		*field.time = number;
+static void free_list(union field field, const struct setting *setting)
+{
+	(void)setting;
+	value_list_free(field.list);
+}
+
+/* ---- copying, comparing ---- */
+
+static bool copy_text(union field out, const struct setting *setting, union field in)
+{
+	if (*in.text)
+		return put_text(out, setting, *in.text, NULL, NULL);
+	free_text(out, setting);
 	return true;
 }
+
+static bool copy_list(union field out, const struct setting *setting, union field in)
+{
+	return put_list(out, setting, in.list->text, NULL, NULL);
+}
+
+static bool equal_texts(union field one, union field other)
+{
+	const char *a = *one.text, *b = *other.text;
+
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool equal_lists(union field one, union field other)
+{
+	const struct config_list *a = one.list, *b = other.list;
+
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++) {
+		if (strcmp(a->names[i], b->names[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* ---- showing ---- */
+
+static const char *show_bool(union field field, const struct setting *setting, char *buffer,
+                             size_t size)
+{
+	(void)setting, (void)buffer, (void)size;
+	return *field.is_on ? "1" : "0";
+}
+
+static const char *show_word(union field field, const struct setting *setting, char *buffer,
+                             size_t size)
+{
+	(void)buffer, (void)size;
+	return setting->words[*field.word];
+}
+
+static const char *show_list(union field field, const struct setting *setting, char *buffer,
+                             size_t size)
+{
+	(void)setting, (void)buffer, (void)size;
+	return field.list->text;
+}
+
+static const char *show_text(union field field, const struct setting *setting, char *buffer,
+                             size_t size)
+{
+	(void)setting, (void)buffer, (void)size;
+	return *field.text;
+}
+
+static const char *show_int(union field field, const struct setting *setting, char *buffer,
+                            size_t size)
+{
+	if (!setting->initial && *field.number == CONFIG_UNSET)
+		return NULL;
+	snprintf(buffer, size, "%d", *field.number);
+	return buffer;
+}
+
+static const char *show_bytes(union field field, const struct setting *setting, char *buffer,
+                              size_t size)
+{
+	(void)setting;
+	snprintf(buffer, size, "%zu", *field.bytes);
+	return buffer;
+}
+
+static const char *show_time(union field field, const struct setting *setting, char *buffer,
+                             size_t size)
+{
+	usec_t value = *field.time, unit = setting->unit;
+
+	if (unit && value % unit == 0)
+		snprintf(buffer, size, "%" PRId64, value / unit);
+	else
+		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
+	return buffer;
+}
+
+/* ---- all types ---- */
+
+/* What depends on the type of a setting. */
+static const struct type_row {
+	size_t size; /* of the field: what has no copy() and no equal() is copied, compared by it */
+	bool keeps_quotes; /* it may hold quotes of its own, so these are not taken off */
+	/* note: NULL: a number out of its range is refused. */
+	bool (*put)(union field field, const struct setting *setting, const char *text,
+	            struct err *note, struct err *err);
+	/* In `buffer` where it has to be made; NULL = unset. */
+	const char *(*show)(union field field, const struct setting *setting, char *buffer,
+	                    size_t size);
+	bool (*copy)(union field out, const struct setting *setting, union field in);
+	bool (*equal)(union field one, union field other);
+	void (*free)(union field field, const struct setting *setting);
+} types[] = {
+	[SETTING_BOOL] = { sizeof(bool), false, put_bool, show_bool },
+	[SETTING_INT] = { sizeof(int), false, put_int, show_int },
+	[SETTING_BYTES] = { sizeof(size_t), false, put_bytes, show_bytes },
+	[SETTING_TIME] = { sizeof(usec_t), false, put_time, show_time },
+	[SETTING_TEXT] = { sizeof(char *), true, put_text, show_text, copy_text, equal_texts,
+	                   free_text },
+	[SETTING_LIST] = { sizeof(struct config_list), true, put_list, show_list, copy_list,
+	                   equal_lists, free_list },
+	[SETTING_WORD] = { sizeof(unsigned int), false, put_word, show_word },
+};
 
 bool field_put_near(struct config *config, const struct setting *setting, const char *text,
                     struct err *note, struct err *err)
 {
+	const struct type_row *type = &types[setting->type];
 	union field field = field_of(config, setting);
 	char *copy, *bare;
 	bool ok;
 
 	if (note)
 		note->code = ERR_NONE;
-	/* texts and names may hold quotes of their own, so these are not taken off */
-	if (setting->type == SETTING_TEXT && setting->refused && !strcmp(text, setting->refused))
-		return err_set(err, ERR_PARAMETER, "\"%s\" is the console's name", text);
-	if (setting->type == SETTING_TEXT)
-		return put_text(field, text, err);
-	if (setting->type == SETTING_LIST)
-		return put_list(field, setting, text, err);
+	if (type->keeps_quotes)
+		return type->put(field, setting, text, note, err);
 	copy = strdup(text);
 	if (!copy)
 		return err_set(err, ERR_MEMORY, "no memory");
 	bare = copy;
-	ok = value_unquote(&bare, err) && put_plain(field, setting, bare, note, err);
+	ok = value_unquote(&bare, err) && type->put(field, setting, bare, note, err);
 	free(copy);
 	return ok;
 }
@@ -245,121 +397,31 @@ bool field_reset(struct config *config, const struct setting *setting, struct er
 
 bool field_copy(struct config *to, const struct config *from, const struct setting *setting)
 {
+	const struct type_row *type = &types[setting->type];
 	union field in = field_of(from, setting), out = field_of(to, setting);
 
-	switch (setting->type) {
-	case SETTING_BOOL:
-		*out.is_on = *in.is_on;
-		break;
-	case SETTING_INT:
-		*out.number = *in.number;
-		break;
-	case SETTING_BYTES:
-		*out.bytes = *in.bytes;
-		break;
-	case SETTING_TIME:
-		*out.time = *in.time;
-		break;
-	case SETTING_WORD:
-		*out.word = *in.word;
-		break;
-	case SETTING_LIST:
-		return put_list(out, setting, in.list->text, NULL);
-	case SETTING_TEXT:
-		if (*in.text)
-			return put_text(out, *in.text, NULL);
-		field_free(to, setting);
-		break;
-	}
-	return true;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool same_list(const struct config_list *a, const struct config_list *b)
-{
-	if (a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++) {
-		if (strcmp(a->names[i], b->names[i]) != 0)
-			return false;
-	}
+	if (type->copy)
+		return type->copy(out, setting, in);
+	memcpy(out.at, in.at, type->size);
 	return true;
 }
 
 bool field_equal(const struct config *a, const struct config *b, const struct setting *setting)
 {
+	const struct type_row *type = &types[setting->type];
 	union field one = field_of(a, setting), other = field_of(b, setting);
 
-	switch (setting->type) {
-	case SETTING_BOOL:
-		return *one.is_on == *other.is_on;
-	case SETTING_INT:
-		return *one.number == *other.number;
-	case SETTING_BYTES:
-		return *one.bytes == *other.bytes;
-	case SETTING_TIME:
-		return *one.time == *other.time;
-	case SETTING_WORD:
-		return *one.word == *other.word;
-	case SETTING_LIST:
-		return same_list(one.list, other.list);
-	case SETTING_TEXT:
-		break;
-	}
-	return same_text(*one.text, *other.text);
-}
-
-static void time_text(usec_t value, usec_t unit, char *buffer, size_t size)
-{
-	if (unit && value % unit == 0)
-		snprintf(buffer, size, "%" PRId64, value / unit);
-	else
-		snprintf(buffer, size, "%g", (double)value / (double)(unit ? unit : USEC_PER_SEC));
+	return type->equal ? type->equal(one, other) : memcmp(one.at, other.at, type->size) == 0;
 }
 
 const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
                        size_t size)
 {
-	union field field = field_of(config, setting);
-
-	switch (setting->type) {
-	case SETTING_BOOL:
-		return *field.is_on ? "1" : "0";
-	case SETTING_WORD:
-		return setting->words[*field.word];
-	case SETTING_LIST:
-		return field.list->text;
-	case SETTING_TEXT:
-		return *field.text;
-	case SETTING_INT:
-		if (!setting->initial && *field.number == CONFIG_UNSET)
-			return NULL;
-		snprintf(buffer, size, "%d", *field.number);
-		break;
-	case SETTING_BYTES:
-		snprintf(buffer, size, "%zu", *field.bytes);
-		break;
-	case SETTING_TIME:
-		time_text(*field.time, setting->unit, buffer, size);
-		break;
-	}
-	return buffer;
+	return types[setting->type].show(field_of(config, setting), setting, buffer, size);
 }
 
 void field_free(struct config *config, const struct setting *setting)
 {
-	union field field = field_of(config, setting);
-
-	if (setting->type == SETTING_LIST)
-		value_list_free(field.list);
-	if (setting->type != SETTING_TEXT)
-		return;
-	if (setting->hidden_with && *field.text)
-		explicit_bzero(*field.text, strlen(*field.text));
-	free(*field.text);
-	*field.text = NULL;
+	if (types[setting->type].free)
+		types[setting->type].free(field_of(config, setting), setting);
 }

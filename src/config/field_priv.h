@@ -30,6 +30,9 @@ bool field_equal(const struct config *a, const struct config *b, const struct se
 const char *field_text(const struct config *config, const struct setting *setting, char *buffer,
                        size_t size);
 
+/* A number in the way that people write this setting. */
+void field_number_text(const struct setting *setting, int64_t value, char *buffer, size_t size);
+
 void field_free(struct config *config, const struct setting *setting);
 
 #endif

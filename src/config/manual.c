@@ -40,17 +40,7 @@ static void roff_words(struct buf *out, const char *const *words)
 
 static void setting_kind(struct buf *out, const struct setting *setting)
 {
-	static const char *const kinds[] = {
-		[SETTING_BOOL] = "Boolean",
-		[SETTING_INT] = "Integer",
-		[SETTING_BYTES] = "Size",
-		[SETTING_TIME] = "Duration",
-		[SETTING_TEXT] = "String",
-		[SETTING_LIST] = "List",
-		[SETTING_WORD] = "One of",
-	};
-
-	buf_add_text(out, kinds[setting->type]);
+	buf_add_text(out, setting_types[setting->type].manual);
 	if (setting->words) {
 		buf_add_text(out, setting->type == SETTING_LIST ? " of " : " ");
 		roff_words(out, setting->words);

@@ -31,6 +31,16 @@
 #define GROUP(name) .group = GROUP_##name
 /* clang-format on */
 
+const struct setting_type_row setting_types[] = {
+	[SETTING_BOOL] = { "Boolean", "boolean (0 or 1, off or on)", "bool", false },
+	[SETTING_INT] = { "Integer", "integer", "integer", true },
+	[SETTING_BYTES] = { "Size", "size in bytes, or with kB, MB, GB", "string", true },
+	[SETTING_TIME] = { "Duration", "duration in", "string", true },
+	[SETTING_TEXT] = { "String", "string", "string", false },
+	[SETTING_LIST] = { "List", "list, separated by commas", "string", false },
+	[SETTING_WORD] = { "One of", "one of", "enum", false },
+};
+
 #define WORD_OF(name, word, missing) word,
 #define MISSING_OF(name, word, missing) missing,
 

@@ -19,6 +19,16 @@ enum setting_type {
 	SETTING_WORD   /* an enum */
 };
 
+/* What a type is called, and whether it has a range. What else depends on it is in field.c. */
+struct setting_type_row {
+	const char *manual;  /* in pgweir.ini(5) */
+	const char *dump;    /* by --dump-settings; TIME: behind it the unit */
+	const char *vartype; /* as pg_settings has it; those with units are strings */
+	bool is_number;
+};
+
+extern const struct setting_type_row setting_types[];
+
 enum setting_reload {
 	RELOAD_LIVE, /* RELOAD and SET change it */
 	RELOAD_BOOT  /* read at start only */
