@@ -1332,7 +1332,7 @@ def keys_in_source(kind):
     """The names in the table in the source code."""
     path = os.path.join(os.path.dirname(__file__), "..", "..", "src", "config", "entry_keys.c")
     with open(path, encoding="utf-8") as file:
-        return set(re.findall(rf"^\t{kind}\((\w+), ", file.read(), re.MULTILINE))
+        return set(re.findall(rf"^\t{kind}\((\w+),\s", file.read(), re.MULTILINE))
 
 
 def test_no_key_is_forgotten():
