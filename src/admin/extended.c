@@ -222,7 +222,7 @@ bool extended_message(struct console_session *session, char type, struct bytes b
 	/* PostgreSQL too lets the end of a COPY pass that there is not. */
 	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
 		return true;
-	if (!type || !strchr("PBDCEF", type))
+	if (!frame_is_extended(type) && type != 'F')
 		return false;
 	if (session->is_skipping)
 		return true;

@@ -51,6 +51,24 @@ static inline enum wire_result frame_peek(struct bytes in, uint32_t max, struct 
 	return WIRE_OK;
 }
 
+/*
+ * Whether a client's message of this type is a step of the extended query protocol: after an
+ * error the server skips it, up to the next Sync.
+ */
+static inline bool frame_is_extended(char type)
+{
+	switch (type) {
+	case 'P': /* Parse */
+	case 'B': /* Bind */
+	case 'D': /* Describe */
+	case 'E': /* Execute */
+	case 'C': /* Close */
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* The body of a whole frame that lies at the start of `in`. */
 static inline struct bytes frame_body(struct bytes in, const struct frame *frame)
 {

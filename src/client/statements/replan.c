@@ -67,7 +67,7 @@ void replan_watch(struct client *client, const struct frame *frame, struct bytes
 		    bytes_of(batch->replay, (size_t)(in.at + frame->length - batch->replay)));
 		batch->replay = NULL;
 		batch->is_described = false;
-	} else if (!strchr("PBDEC", frame->type)) {
+	} else if (!frame_is_extended(frame->type)) {
 		batch->replay = NULL;
 		batch->is_described = false;
 	}

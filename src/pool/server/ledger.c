@@ -42,6 +42,8 @@
 
 #define K(kind) (1u << LEDGER_##kind)
 #define DESCRIBES (K(DESCRIBE) | K(TYPES))
+/* The kinds of messages for which frame_is_extended(). */
+#define EXTENDED (K(PARSE) | K(BIND) | DESCRIBES | K(EXECUTE) | K(CLOSE))
 
 /* Which kinds of requests each type may answer, and which of them it ends. */
 static const struct {
@@ -198,7 +200,7 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 		count_up(&ledger->copy_sync_count, 1);
 		return LEDGER_SENT;
 	}
-	if (kind == LEDGER_SYNC || (kind >= LEDGER_PARSE && kind <= LEDGER_CLOSE))
+	if ((1u << kind) & (EXTENDED | K(SYNC)))
 		ledger->is_open = kind != LEDGER_SYNC && fate != LEDGER_BEGIN;
 	if (kind != LEDGER_SYNC)
 		ledger->is_copy_open = false;

@@ -45,11 +45,24 @@ START_TEST(frame_body_is_behind_the_header)
 }
 END_TEST
 
+START_TEST(five_types_are_extended)
+{
+	unsigned int count = 0;
+
+	for (int type = 0; type < 256; type++)
+		count += frame_is_extended((char)type);
+	ck_assert_uint_eq(count, 5);
+	for (const char *type = "PBDEC"; *type; type++)
+		ck_assert_msg(frame_is_extended(*type), "%c", *type);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/frame");
 	TCase *tests = tcase_create("frame");
 
+	tcase_add_test(tests, five_types_are_extended);
 	tcase_add_loop_test(tests, frame_peek_answers, 0, COUNT_OF(cases));
 	tcase_add_test(tests, frame_body_is_behind_the_header);
 	suite_add_tcase(suite, tests);
