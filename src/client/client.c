@@ -199,12 +199,12 @@ static void note_end(const struct client *client, enum err_code code, const char
 	else if (!reason && (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING))
 		reason = "cancel request delivered";
 	if (reason)
-		endings_note(&client->clients->endings,
-		             &(struct ending_told){ .code = code,
-		                                    .words = reason,
-		                                    .detail = detail,
-		                                    .database = client_database(client),
-		                                    .user = client_user(client) });
+		close_reason_note(&client->clients->closes,
+		                  &(struct close_told){ .code = code,
+		                                        .words = reason,
+		                                        .detail = detail,
+		                                        .database = client_database(client),
+		                                        .user = client_user(client) });
 }
 
 void client_release_admission(struct client *client)

@@ -37,7 +37,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		.verifiers = with->verifiers,
 		.params = with->params,
 		.statements = &pools->statements,
-		.endings = &pools->endings,
+		.closes = &pools->closes,
 		.errand_message = &pools->errand_message,
 		.sockets = &pools->server_sockets,
 		.tls = with->tls,

@@ -81,8 +81,7 @@ struct clients {
 	struct client_list list;      /* in the order of their ids */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
-	struct delayed_list
-	    delayed; /* who failed and will be told so later. client/login/throttle.c */
+	struct delayed_list delayed; /* failed logins that are answered later: throttle.c */
 	unsigned int delayed_count;
 	bool is_delay_cut;       /* they were more than are kept waiting, and that was logged */
 	struct failing *failing; /* their addresses */
@@ -98,7 +97,7 @@ struct clients {
 	usec_t limit_said_at;        /* when the log had that last; 0: never */
 	unsigned int guest_count;    /* at the console, administrators excepted */
 	uint64_t guest_limit_hits;   /* of those: refused by max_db_client_connections */
-	struct endings endings;      /* how clients have ended */
+	struct close_counts closes;  /* how clients have ended */
 	bool is_shutting_down;       /* only the console lets anyone in, and */
 	uint64_t shutdown_id;        /* who came before this id: 0 = nobody */
 	struct drain drain;

@@ -7,7 +7,7 @@
 #define PGWEIR_POOL_POOLS_H
 
 #include "pgweir/auth/users.h"
-#include "pgweir/base/endings.h"
+#include "pgweir/base/close_reason.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/tls.h"
 #include "pgweir/pool/cancel.h"
@@ -75,10 +75,10 @@ struct pools {
 	unsigned int server_count;  /* all but CLOSING */
 	unsigned int busy_count;
 	unsigned int close_needed_count;
-	unsigned int cancel_count; /* all cancel requests */
-	uint64_t last_id;          /* of clients and servers together */
-	uint64_t last_line_number; /* of those who have stood in a line */
-	struct endings endings;    /* how servers have ended */
+	unsigned int cancel_count;  /* all cancel requests */
+	uint64_t last_id;           /* of clients and servers together */
+	uint64_t last_line_number;  /* of those who have stood in a line */
+	struct close_counts closes; /* how servers have ended */
 	bool is_paused;
 	struct hold hold; /* good while all is paused or suspended */
 	enum suspend_state suspend;

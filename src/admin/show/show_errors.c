@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW ERRORS: how connections ended, as base/endings.h counts it.
+ * SHOW ERRORS: how connections ended, as base/close_reason.h counts it.
  */
 #include "show_priv.h"
 
-#include "pgweir/base/endings.h"
+#include "pgweir/base/close_reason.h"
 
 #include "pgweir/base/banned.h"
 
@@ -34,21 +34,22 @@ static const struct column error_columns[] = {
 #undef TEXT
 
 /* First the rows of clients, then the same of servers; those that never happened are left out. */
-static const struct ending *take(struct cursor *cursor, const char **type,
-                                 const struct ending_count **count)
+static const struct close_reason_row *take(struct cursor *cursor, const char **type,
+                                           const struct close_count **count)
 {
-	const struct endings *both[] = { &cursor->source->clients->endings,
-		                         &cursor->source->with->pools->endings };
+	const struct close_counts *both[] = { &cursor->source->clients->closes,
+		                              &cursor->source->with->pools->closes };
 
-	for (; cursor->index < 2 * ENDINGS_MAX; cursor->index++) {
-		size_t side = cursor->index / ENDINGS_MAX, index = cursor->index % ENDINGS_MAX;
+	for (; cursor->index < 2 * CLOSE_REASONS_MAX; cursor->index++) {
+		size_t side = cursor->index / CLOSE_REASONS_MAX,
+		       index = cursor->index % CLOSE_REASONS_MAX;
 
 		*count = &both[side]->counts[index];
 		*type = side ? "S" : "C";
 		if (!(*count)->count)
 			continue;
 		cursor->index++;
-		return ending_at(index);
+		return close_reason_row(index);
 	}
 	return NULL;
 }
@@ -56,14 +57,14 @@ static const struct ending *take(struct cursor *cursor, const char **type,
 static bool next_error(struct cursor *cursor, void *at)
 {
 	usec_t now = loop_now(cursor->source->with->loop);
-	const struct ending_count *count;
+	const struct close_count *count;
 	struct error_row *row = at;
-	const struct ending *ending = take(cursor, &row->type, &count);
+	const struct close_reason_row *reason = take(cursor, &row->type, &count);
 
-	if (!ending)
+	if (!reason)
 		return false;
-	row->reason = ending->name;
-	row->is_error = ending->is_error ? "yes" : "no";
+	row->reason = reason->name;
+	row->is_error = reason->is_error ? "yes" : "no";
 	row->count = (int64_t)count->count;
 	row->last_time = show_time_text(now - (wall_now() - count->wall_last), now, row->time_room);
 	row->last_database = count->database;

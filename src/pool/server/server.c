@@ -230,11 +230,11 @@ static void note_end(const struct server *server, const struct err *err)
 	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
 
 	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "", err->text);
-	endings_note(server->site->shared->endings,
-	             &(struct ending_told){ .code = *err->detail ? ERR_NOT_ALLOWED : err->code,
-	                                    .words = words,
-	                                    .database = server->site->database,
-	                                    .user = server->site->user });
+	close_reason_note(server->site->shared->closes,
+	                  &(struct close_told){ .code = *err->detail ? ERR_NOT_ALLOWED : err->code,
+	                                        .words = words,
+	                                        .database = server->site->database,
+	                                        .user = server->site->user });
 }
 
 void server_close(struct server *server, const struct err *err)

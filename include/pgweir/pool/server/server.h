@@ -19,7 +19,7 @@
 #define PGWEIR_POOL_SERVER_SERVER_H
 
 #include "pgweir/auth/auth_client.h"
-#include "pgweir/base/endings.h"
+#include "pgweir/base/close_reason.h"
 #include "pgweir/base/log.h"
 #include "pgweir/loop/loop.h"
 #include "pgweir/loop/workers.h"
@@ -76,7 +76,7 @@ struct server_shared {
 	struct verifiers *verifiers;
 	struct params_table *params;
 	struct statements *statements;        /* the texts that clients prepare */
-	struct endings *endings;              /* how servers have ended */
+	struct close_counts *closes;          /* how servers have ended */
 	struct buf *errand_message;           /* rewritten for each errand, and kept */
 	const struct socket_options *sockets; /* for new connections; their values change */
 	const struct config *config;          /* the one in force; another one after a reload */

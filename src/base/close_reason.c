@@ -5,7 +5,7 @@
  * The first row whose words begin what was said counts, so the longer of two that
  * begin alike stands first.
  */
-#include "pgweir/base/endings.h"
+#include "pgweir/base/close_reason.h"
 
 #include <assert.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 
 static const struct {
 	const char *words; /* what the reason begins with */
-	struct ending ending;
+	struct close_reason_row row;
 } known[] = {
 	{ "client close request", { "client said good-bye", false } },
 	{ "client unexpected eof", { "client broke off", true } },
@@ -118,7 +118,7 @@ static const struct {
 
 #define KNOWN_COUNT (sizeof(known) / sizeof(known[0]))
 
-static const struct ending others[ERR_CODES] = {
+static const struct close_reason_row others[ERR_CODES] = {
 	[ERR_NONE] = { "other", false },
 	[ERR_PROTOCOL] = { "other: broken protocol", true },
 	[ERR_SERVER_LOST] = { "other: server lost", true },
@@ -152,12 +152,12 @@ static const struct ending others[ERR_CODES] = {
 	[ERR_FOREIGN] = { "refused by PostgreSQL", true },
 };
 
-_Static_assert(KNOWN_COUNT + ERR_CODES <= ENDINGS_MAX, "more rows than counters");
+_Static_assert(KNOWN_COUNT + ERR_CODES <= CLOSE_REASONS_MAX, "more rows than counters");
 
-const struct ending *ending_at(size_t index)
+const struct close_reason_row *close_reason_row(size_t index)
 {
 	if (index < KNOWN_COUNT)
-		return &known[index].ending;
+		return &known[index].row;
 	return index < KNOWN_COUNT + ERR_CODES ? &others[index - KNOWN_COUNT] : NULL;
 }
 
@@ -166,7 +166,7 @@ static bool begins(const char *text, const char *words)
 	return strncmp(text, words, strlen(words)) == 0;
 }
 
-size_t ending_find(enum err_code code, const char *words)
+size_t close_reason_find(enum err_code code, const char *words)
 {
 	/* PostgreSQL's own words may begin as ours do. */
 	bool is_ours = code != ERR_FOREIGN || begins(words, "server login has been failing");
@@ -189,7 +189,7 @@ static void cut(char *text)
 		text[count - 1 - tail] = 0;
 }
 
-static void note_message(struct ending_count *count, const struct ending_told *told)
+static void note_message(struct close_count *count, const struct close_told *told)
 {
 	struct strbuf line = strbuf_begin(count->message, sizeof(count->message));
 
@@ -206,9 +206,9 @@ static void note_message(struct ending_count *count, const struct ending_told *t
 	}
 }
 
-void endings_note(struct endings *endings, const struct ending_told *told)
+void close_reason_note(struct close_counts *counts, const struct close_told *told)
 {
-	struct ending_count *count = &endings->counts[ending_find(told->code, told->words)];
+	struct close_count *count = &counts->counts[close_reason_find(told->code, told->words)];
 
 	count->count++;
 	count->wall_last = wall_now();
