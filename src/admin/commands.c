@@ -60,7 +60,8 @@ static void refuse_resume(struct console_session *session, struct err *err)
 	TAILQ_FOREACH (database, &pools_of(session)->databases, node) {
 		if (!database->is_paused || count++ >= NAMED_MAX)
 			continue;
-		strbuf_add(&line, count == 1 ? "Paused by name: \"" : ", \"");
+		strbuf_add(&line,
+		           count == 1 ? "Databases that are paused individually: \"" : ", \"");
 		strbuf_add(&line, database->name);
 		strbuf_add(&line, "\"");
 	}
@@ -70,7 +71,7 @@ static void refuse_resume(struct console_session *session, struct err *err)
 		strbuf_add(&line, " more");
 	}
 	if (count)
-		strbuf_add(&line, ". RESUME with a database's name ends that.");
+		strbuf_add(&line, ". Use RESUME with a database name.");
 }
 
 static enum outcome run_resume(struct console_session *session, struct err *err)
@@ -225,7 +226,7 @@ static void note_refusal(struct console_session *session, const struct err *why)
 
 	snprintf(session->logged, sizeof(session->logged), "SET %s failed: %s", name,
 	         setting && setting->hidden_with && strstr(why->text, setting->hidden_with)
-	             ? "(hidden: there is a password in the reason)"
+	             ? "(hidden: the reason contains a password)"
 	             : why->text);
 }
 
@@ -246,15 +247,17 @@ static enum outcome run_set(struct console_session *session, struct err *err)
 		err_set(err, ERR_PARAMETER, "SET failed");
 		return OUTCOME_FAILED;
 	case CONFIG_AT_RESTART:
-		log_info(&session->client->log, "SET %s: it is read at start only, and still %s",
-		         words->argument, was);
-		session_notice(session,
-		               "this setting is read at start only: put it into the file, "
-		               "it will be in force after a restart",
-		               NULL);
+		log_info(&session->client->log,
+		         "SET %s: takes effect only after a restart, still %s", words->argument,
+		         was);
+		session_notice(
+		    session,
+		    "this setting takes effect only at start: set it in the configuration "
+		    "file and restart",
+		    NULL);
 		break;
 	case CONFIG_HELD:
-		log_set(session, was, ": taken, but not in force yet");
+		log_set(session, was, ": accepted, but not in effect yet");
 		session_notice(session, why.text, NULL);
 		break;
 	case CONFIG_CHANGED:
@@ -324,8 +327,8 @@ static enum outcome run_takeover(struct console_session *session, struct err *er
 
 	if (!session_is_owner(session)) {
 		err_set(err, ERR_RIGHTS,
-		        "only a process of the same system user may take over, by "
-		        "the Unix socket");
+		        "only a process of the same system user may take over, through the Unix "
+		        "socket");
 		return OUTCOME_FAILED;
 	}
 	if (!with->may_hand_over(with->arg, version, err))

@@ -154,7 +154,7 @@ static void suggest_argument(const struct words *words, char *out, size_t size)
 	if (nearest.found)
 		suggest(out, size, "SHOW COLUMNS ", nearest.found);
 	else
-		snprintf(out, size, "It is written SHOW %s%s.", show->item,
+		snprintf(out, size, "Syntax: SHOW %s%s.", show->item,
 		         show_argument_name(show->argument));
 }
 
@@ -169,7 +169,7 @@ static void suggest_command(const struct words *words, char *out, size_t size)
 		const struct command *command = &commands[i];
 
 		if (strcasecmp(command->words, words->command) == 0 && words->count < 3) {
-			snprintf(out, size, "It is written %s%s.", command->words,
+			snprintf(out, size, "Syntax: %s%s.", command->words,
 			         command_argument_name(command->argument));
 		}
 		nearest_offer(&one, command->words);
@@ -193,7 +193,7 @@ void request_suggest(struct bytes text, char *out, size_t size)
 	if (grammar_read_words(text, &words) != WORDS_OK) {
 		grammar_next_token(&rest, &first);
 		if (grammar_token_is(&first, "SET"))
-			snprintf(out, size, "It is written SET key = value.");
+			snprintf(out, size, "Syntax: SET key = value.");
 		return;
 	}
 	if (!is_show(&words))

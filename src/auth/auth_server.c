@@ -225,7 +225,7 @@ enum auth_server_result auth_server_answer(struct auth_server *entry, struct byt
 {
 	if (!steps[entry->state].on_answer)
 		return auth_server_refuse(entry, err, ERR_PROTOCOL, "unexpected password packet",
-		                          "a password packet that nobody asked for");
+		                          "unexpected password message");
 	return steps[entry->state].on_answer(entry, body, out, err);
 }
 

@@ -105,7 +105,7 @@ static struct hba *load(const char *path, struct bytes text, struct ident *ident
 	load.hba->file_count = load.reader.file_count;
 	if (load.hba->count == 0 && !problems_any(problems))
 		problems_add(problems, (struct source_pos){ path ? path : "hba", 0 },
-		             "there is no rule in it: nobody could come in");
+		             "it contains no rule, so no login would be possible");
 	if (problems_any(problems))
 		hba_release(&load.hba);
 	return load.hba;

@@ -61,9 +61,9 @@ static bool spoil(struct hba_rule *rule, const struct err *why, const char *end,
 	return true;
 }
 
-static const char matches_nobody[] = "the rule matches nobody";
+static const char matches_nobody[] = "the rule never matches";
 static const char rejects_all[] = "the rule rejects that whole range";
-static const char lets_nobody_in[] = "the rule lets nobody in";
+static const char lets_nobody_in[] = "the rule allows no login";
 
 /* ---- fields ---- */
 
@@ -96,7 +96,7 @@ static bool read_type(struct hba_rule *rule, struct fields *fields, struct err *
 			return true;
 	}
 	return err_set(err, ERR_CONFIG,
-	               "unknown connection type %s: there are local, host, hostssl, "
+	               "unknown connection type %s: valid types are local, host, hostssl, "
 	               "hostnossl, hostgssenc and hostnogssenc",
 	               word->text);
 }
@@ -305,11 +305,10 @@ static bool read_option(struct hba_rule *rule, const struct rule_word *word,
 	}
 	if (rule->method == AUTH_METHOD_LDAP) /* it may be half a password: not told */
 		return err_set(err, ERR_CONFIG,
-		               "there is a word that is no option of ldap: a value with blanks "
-		               "needs quotes");
+		               "not an option of ldap: a value with blanks must be quoted");
 	return err_set(
 	    err, ERR_CONFIG,
-	    "unknown option %s: there are map=, clientcert= and pamservice=", word->text);
+	    "unknown option %s: valid options are map=, clientcert= and pamservice=", word->text);
 }
 
 static bool read_options(struct hba_rule *rule, struct fields *fields, struct err *err)

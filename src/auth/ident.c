@@ -60,7 +60,7 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 		return false;
 	if (group_in(&mapping->user) && mapping->system_user.kind == PATTERN_REGEX &&
 	    !pattern_has_group(&mapping->system_user))
-		return err_set(err, ERR_CONFIG, "%s has no (group) that \\1 could stand for",
+		return err_set(err, ERR_CONFIG, "%s has no (group) for \\1",
 		               mapping->system_user.text);
 	return true;
 }

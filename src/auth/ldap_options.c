@@ -158,7 +158,7 @@ static bool put_word(struct ldap_options *options, char *word, int number, struc
 
 	if (!equals)
 		return err_set(err, ERR_CONFIG,
-		               "option %d of LDAP has no = in it: a value with blanks needs quotes",
+		               "LDAP option %d contains no =: a value with blanks must be quoted",
 		               number);
 	*equals = 0;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -166,8 +166,8 @@ static bool put_word(struct ldap_options *options, char *word, int number, struc
 			return keys[i].put(options, keys[i].at, equals + 1, err);
 	}
 	if (strncmp(word, "ldap", 4) == 0 && strlen(word) < 64)
-		return err_set(err, ERR_CONFIG, "there is no option %s of LDAP", word);
-	return err_set(err, ERR_CONFIG, "option %d of LDAP is none that there is", number);
+		return err_set(err, ERR_CONFIG, "unknown LDAP option %s", word);
+	return err_set(err, ERR_CONFIG, "LDAP option %d is unknown", number);
 }
 
 /* ---- the whole ---- */
@@ -185,10 +185,11 @@ static bool check_servers(const char *servers, struct err *err)
 
 		if (colon && !memchr(colon + 1, ':', strcspn(colon + 1, BLANKS)))
 			return err_set(err, ERR_CONFIG,
-			               "ldapserver has names only: the port is ldapport");
+			               "ldapserver must not contain a port: use ldapport");
 	}
 	return !servers[strspn(servers, good)] ||
-	       err_set(err, ERR_CONFIG, "ldapserver has names and addresses, blanks between them");
+	       err_set(err, ERR_CONFIG,
+	               "ldapserver must be a list of names and addresses, separated by blanks");
 }
 
 /* Two options exclude each other. */
@@ -202,12 +203,12 @@ static bool check_search(struct ldap_options *options, struct err *err)
 {
 	if (options->search_filter && !strstr(options->search_filter, USERNAME))
 		return err_set(err, ERR_CONFIG,
-		               "ldapsearchfilter has no " USERNAME " in it: it would find the same "
-		               "entry for every user");
+		               "ldapsearchfilter does not contain " USERNAME
+		               ", so it would find the same entry for every user");
 	if (!options->bind_dn != !options->bind_password ||
 	    (options->bind_dn && (!*options->bind_dn || !*options->bind_password)))
 		return err_set(err, ERR_CONFIG,
-		               "ldapbinddn and ldapbindpasswd go together, and are not empty");
+		               "ldapbinddn and ldapbindpasswd must both be set and not be empty");
 	if (options->search_attribute && options->search_filter)
 		return contradict(options, err,
 		                  "ldapsearchattribute and ldapsearchfilter exclude each other");
@@ -225,8 +226,9 @@ static bool check(struct ldap_options *options, struct err *err)
 	if (!is_simple && !is_search)
 		return err_set(err, ERR_CONFIG, "LDAP needs ldapprefix, ldapsuffix or ldapbasedn");
 	if (is_simple && is_search)
-		return contradict(options, err,
-		                  "ldapprefix and ldapsuffix exclude all options of a search");
+		return contradict(
+		    options, err,
+		    "ldapprefix and ldapsuffix cannot be combined with search options");
 	if (is_search && !options->base_dn)
 		return err_set(err, ERR_CONFIG, "a search needs ldapbasedn");
 	if (is_search && !check_search(options, err))
@@ -244,15 +246,15 @@ bool ldap_options_parse(const char *text, struct ldap_options *options, struct e
 
 	*options = (struct ldap_options){ .scope = LDAP_SUBTREE };
 	if (strlen(text) > LDAP_OPTIONS_MAX)
-		return err_set(err, ERR_CONFIG, "options of LDAP have more than %d bytes",
+		return err_set(err, ERR_CONFIG, "the LDAP options are longer than %d bytes",
 		               LDAP_OPTIONS_MAX);
 	for (int i = 1; is_good && (kind = take_word(&text, &word)) != WORD_END; i++) {
 		buf_text(&word); /* keeps a zero behind it; an empty word has no bytes at all */
 		if (kind == WORD_BAD)
 			is_good =
-			    err_set(err, ERR_CONFIG, "a quote has no end in option %d of LDAP", i);
+			    err_set(err, ERR_CONFIG, "unterminated quote in LDAP option %d", i);
 		else if (word.count == 0)
-			is_good = err_set(err, ERR_CONFIG, "option %d of LDAP is empty", i);
+			is_good = err_set(err, ERR_CONFIG, "LDAP option %d is empty", i);
 		else
 			is_good = put_word(options, word.at, i, err);
 	}

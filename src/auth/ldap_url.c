@@ -92,11 +92,11 @@ static bool put_authority(struct ldap_options *options, struct bytes in, struct 
 		port = bytes_skip(in, (size_t)(end - in.at) + has_brackets);
 	}
 	if (!host.count)
-		return bad(err, "there is no host in it");
+		return bad(err, "the host is missing");
 	if (memchr(host.at, ' ', host.count) || memchr(host.at, '\t', host.count))
-		return bad(err, "there is a blank in the host");
+		return bad(err, "the host contains a blank");
 	if (port.count && (port.at[0] != ':' || port.count > sizeof(text) - 1))
-		return bad(err, "behind the host there must be a : and a port");
+		return bad(err, "the host must be followed by : and a port");
 	options->port = 0;
 	if (port.count) {
 		memcpy(text, port.at + 1, port.count - 1);
@@ -143,6 +143,6 @@ bool ldap_options_url(const char *url, struct ldap_options *options, struct err 
 		return false;
 	part = take_part(&rest, '?');
 	if (rest.count)
-		return bad(err, "extensions are not known here");
+		return bad(err, "extensions are not supported");
 	return put_part(&options->search_filter, part, err);
 }

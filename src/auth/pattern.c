@@ -26,13 +26,14 @@ static const struct {
 static bool refuse_groups(const struct rule_word *word, unsigned int keywords, struct err *err)
 {
 	if (*word->text == '+')
-		return err_set(err, ERR_CONFIG,
-		               "%s: groups are not known here: list the names, or put them "
-		               "into a file and write @file",
-		               word->text);
+		return err_set(
+		    err, ERR_CONFIG,
+		    "%s: groups are not supported: list the names, or put them into a file "
+		    "and write @file",
+		    word->text);
 	if (keywords & PATTERN_BIT(PATTERN_SAME_USER) &&
 	    (strcmp(word->text, "samerole") == 0 || strcmp(word->text, "samegroup") == 0))
-		return err_set(err, ERR_CONFIG, "%s: groups are not known here", word->text);
+		return err_set(err, ERR_CONFIG, "%s: groups are not supported", word->text);
 	return true;
 }
 
@@ -78,7 +79,8 @@ static bool check_regex(const char *text, struct err *err)
 			continue;
 		at++;
 		if (*at >= '1' && *at <= '9')
-			return err_set(err, ERR_CONFIG, "/%s: there are no back-references", text);
+			return err_set(err, ERR_CONFIG, "/%s: back-references are not supported",
+			               text);
 	}
 	return true;
 }

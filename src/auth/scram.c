@@ -38,7 +38,7 @@ static bool malformed(struct err *err, const char *reason)
 
 static bool broken(struct err *err)
 {
-	return err_set(err, ERR_INTERNAL, "out of memory, or the crypto library would not do it");
+	return err_set(err, ERR_INTERNAL, "out of memory, or an error of the crypto library");
 }
 
 void scram_done(struct scram *scram)
@@ -219,7 +219,7 @@ static bool check_flag(const struct scram *scram, struct bytes flag, struct err 
 	if (binds && !scram->is_plus)
 		return err_set(
 		    err, ERR_PROTOCOL,
-		    "client binds to a channel, but has not chosen " SCRAM_PLUS_MECHANISM);
+		    "client requests channel binding, but has not chosen " SCRAM_PLUS_MECHANISM);
 	if (binds)
 		return bytes_are(bytes_skip(flag, 2), BINDING_NAME) ||
 		       err_set(err, ERR_PROTOCOL, "unsupported SCRAM channel binding type");
@@ -230,7 +230,7 @@ static bool check_flag(const struct scram *scram, struct bytes flag, struct err 
 	/* It could, and did not see our offer: somebody has taken that away. */
 	if (*flag.at == 'y' && scram->binding_count)
 		return err_set(err, ERR_PROTOCOL,
-		               "client was not told that channel binding is offered");
+		               "client did not see that channel binding is offered");
 	return true;
 }
 
@@ -243,7 +243,7 @@ static bool take_gs2_header(struct scram *scram, struct bytes *in, struct err *e
 		return false;
 	scram->gs2 = flag.at[0];
 	if (in->count == 0)
-		return malformed(err, "nothing behind the channel binding flag");
+		return malformed(err, "nothing after the channel binding flag");
 	if (take_until(in, ',').count != 0)
 		return err_set(err, ERR_PROTOCOL,
 		               "client uses an authorization identity, which is not supported");

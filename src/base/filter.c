@@ -43,6 +43,6 @@ int filter_main(const char *name, void (*fill)(struct bytes text, struct buf *ma
 {
 	if (filter_run(stdin, stdout, fill))
 		return EXIT_SUCCESS;
-	fprintf(stderr, "%s: cannot read the text or write what was made of it\n", name);
+	fprintf(stderr, "%s: cannot read the input or write the output\n", name);
 	return EXIT_FAILURE;
 }

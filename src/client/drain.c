@@ -230,9 +230,9 @@ void drain_end(struct clients *clients)
 	if (!drain->is_on)
 		return;
 	if (!drain->is_done)
-		log_info(&log, "DRAIN was ended, clients may come again");
+		log_info(&log, "DRAIN canceled, accepting clients");
 	else
-		log_info(&log, "clients may come again after DRAIN");
+		log_info(&log, "DRAIN ended, accepting clients");
 	drain_stop(clients);
 	drain->is_on = drain->is_overdue = false;
 	pools_changed(clients->with.pools);

@@ -112,8 +112,7 @@ static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 	origin = config_origin(load->config, pair->name);
 	if (origin.kind == ORIGIN_FILE && strcmp(origin.file, pair->place.file) == 0)
 		problems_warn(load->reader.problems, pair->place,
-		              "setting \"%s\" is set a second time, the value in line %d does "
-		              "not count",
+		              "setting \"%s\" is set twice, the value in line %d is ignored",
 		              pair->name, origin.line);
 }
 
@@ -177,7 +176,7 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 
 	if (before && before->file)
 		problems_warn(problems, pair->place,
-		              "%s \"%s\" comes a second time, the line %s:%d does not count",
+		              "%s \"%s\" is defined twice, line %s:%d is ignored",
 		              entry_sections[index].what, pair->name, before->file, before->line);
 	if (!entry_sections[index].add(entries, pair->name, pair->value, &notes, &err))
 		problems_add(problems, pair->place, "%s", err.text);
@@ -214,7 +213,7 @@ static void load_judge(struct load *load, const char *name)
 
 	/* a file that could not be read has been complained of already */
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
-		problems_add(load->reader.problems, place, "there is no [pgbouncer] section");
+		problems_add(load->reader.problems, place, "section [pgbouncer] is missing");
 	entries_sort_peers(load->config->entries);
 }
 

@@ -115,8 +115,8 @@ bool entries_add_database(struct config_entries *entries, const char *name, char
 	bool ok;
 
 	if (strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
-		return err_set(err, ERR_CONFIG, "database \"%s\": this name is the console's",
-		               name);
+		return err_set(err, ERR_CONFIG,
+		               "database \"%s\": this name is reserved for the console", name);
 	if (strlen(name) > CONFIG_DATABASE_NAME_MAX)
 		return err_set(err, ERR_CONFIG,
 		               "database \"%.63s...\": its name is longer than %d bytes", name,

@@ -172,14 +172,14 @@ static bool judge_hosts(const char *text, struct err *err)
 	unsigned int count = 0;
 
 	if (strpbrk(text, " \t"))
-		return err_set(err, ERR_CONFIG, "there is a blank in it (a list has commas only)");
+		return err_set(err, ERR_CONFIG, "contains a blank (separate hosts by commas only)");
 	while (config_host_next(&text, &host)) {
 		if (host.count == 0)
-			return err_set(err, ERR_CONFIG, "there is an empty name in the list");
+			return err_set(err, ERR_CONFIG, "contains an empty name");
 		count++;
 	}
 	if (count > CONFIG_HOSTS_MAX)
-		return err_set(err, ERR_CONFIG, "there are more than %d hosts", CONFIG_HOSTS_MAX);
+		return err_set(err, ERR_CONFIG, "has more than %d hosts", CONFIG_HOSTS_MAX);
 	return true;
 }
 

@@ -41,8 +41,8 @@ static void refuse_section(struct ini_reader *reader, struct source_pos place, c
 		             name, nearest.found);
 	else
 		problems_add(reader->problems, place,
-		             "unknown section [%s]: there are [pgbouncer], [databases], [users] "
-		             "and [peers]",
+		             "unknown section [%s]: valid sections are [pgbouncer], [databases], "
+		             "[users] and [peers]",
 		             name);
 }
 
@@ -140,7 +140,7 @@ static void read_pair(struct ini_reader *reader, struct source_pos place, char *
 	pair.value = text_trim(at + 1);
 	*end = 0;
 	if (!*pair.name) {
-		problems_add(reader->problems, place, "there is no name before the =");
+		problems_add(reader->problems, place, "the name before = is missing");
 		return;
 	}
 	reader->pair(reader, &pair);

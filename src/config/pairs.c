@@ -23,7 +23,7 @@ static enum pairs_result no_pair(const struct pairs *pairs, struct err *err)
 				   "single quotes";
 
 	if (pairs->key)
-		err_set(err, ERR_CONFIG, "key=value is expected behind %s (%s)", pairs->key, hint);
+		err_set(err, ERR_CONFIG, "key=value is expected after %s (%s)", pairs->key, hint);
 	else
 		err_set(err, ERR_CONFIG, "key=value is expected");
 	return PAIRS_BAD;
@@ -59,7 +59,7 @@ static enum pairs_result take_value(struct pairs *pairs, struct err *err)
 	pairs->value = at;
 	if (*at == '\'') {
 		if (!take_quoted(&at))
-			return bad_value(pairs, "the quote has no end", err);
+			return bad_value(pairs, "unterminated quote", err);
 		if (*at && !strchr(BLANKS, *at))
 			return bad_value(pairs, "a blank must follow the quotes", err);
 		at = skip_blanks(at);
@@ -72,8 +72,7 @@ static enum pairs_result take_value(struct pairs *pairs, struct err *err)
 	}
 	pairs->at = at;
 	if (!*pairs->value)
-		return bad_value(pairs, "there is no value (leave the key out for its default)",
-		                 err);
+		return bad_value(pairs, "the value is missing (omit the key for its default)", err);
 	return PAIRS_ONE;
 }
 

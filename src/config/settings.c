@@ -480,7 +480,7 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 	shown->is_changeable = setting->reload == RELOAD_LIVE;
 	shown->value = field_text(config, setting, shown->buffer, sizeof(shown->buffer));
 	if (setting->hidden_with && shown->value && strstr(shown->value, setting->hidden_with))
-		shown->value = "(hidden: there is a password in it)";
+		shown->value = "(hidden: contains a password)";
 	return true;
 }
 

@@ -43,7 +43,7 @@ static const char *comment_hint(const char *text)
 static bool is_not(struct err *err, const char *text, const char *what)
 {
 	if (!*text)
-		return err_set(err, ERR_PARAMETER, "there is no value: %s is needed", what);
+		return err_set(err, ERR_PARAMETER, "the value is missing: %s is needed", what);
 	return err_set(err, ERR_PARAMETER, "\"%s\" is not %s%s", text, what, comment_hint(text));
 }
 
@@ -279,10 +279,10 @@ bool value_unquote(char **text, struct err *err)
 		return true;
 	end = strchr(*text + 1, quote);
 	if (!end)
-		return err_set(err, ERR_PARAMETER, "the quote has no end");
+		return err_set(err, ERR_PARAMETER, "unterminated quote");
 	rest = end + 1 + strspn(end + 1, " \t");
 	if (*rest && !strchr(";#", *rest))
-		return err_set(err, ERR_PARAMETER, "unexpected \"%s\" behind the quotes", rest);
+		return err_set(err, ERR_PARAMETER, "unexpected \"%s\" after the quotes", rest);
 	*end = 0;
 	++*text;
 	return true;

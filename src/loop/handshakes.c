@@ -217,7 +217,7 @@ bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *hands
                       unsigned int what, struct err *err)
 {
 	if (!watch_set(&handshakes->watch, WATCH_READ))
-		return err_set(err, ERR_FILES, "cannot watch for what helper threads do");
+		return err_set(err, ERR_FILES, "cannot watch the helper threads");
 	if (!has_threads(handshakes, err))
 		return false;
 	handshake_job->is_abandoned = false;

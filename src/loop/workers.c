@@ -237,7 +237,7 @@ bool workers_submit(struct workers *workers, struct job *job, struct err *err)
 	bool has_space, has_hands;
 
 	if (!watch_set(&workers->watch, WATCH_READ))
-		return err_set(err, ERR_FILES, "cannot watch for the end of helper threads' work");
+		return err_set(err, ERR_FILES, "cannot watch the helper threads");
 	pthread_mutex_lock(&workers->lock);
 	has_space = workers->waiting_count < workers->limit;
 	has_hands = workers->resting_count > workers->waiting_count ||

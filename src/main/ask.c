@@ -101,8 +101,8 @@ static bool find_by_file(struct ask_whom *whom, const char *file, const char *ow
 		return false;
 	}
 	ok = ask_socket_path(config, whom->path, sizeof(whom->path)) ||
-	     err_set(err, ERR_CONFIG, "%s: unix_socket_dir is empty: there is no socket to ask at",
-	             file);
+	     err_set(err, ERR_CONFIG,
+	             "%s: unix_socket_dir is empty: there is no socket to connect to", file);
 	ok = ok && find_owner(whom, owner ? owner : config->user, err);
 	problems_done(&problems);
 	config_unref(&config);
@@ -179,12 +179,14 @@ static bool look_at_peer(const struct ask *ask, const struct ask_whom *whom, str
 		return true;
 	return err_set(
 	    err, ERR_NOT_ALLOWED,
-	    "system user %s listens there, who is %s%s, and anybody can have put a "
-	    "socket there: %s",
+	    "the socket belongs to system user %s, which is %s%s, and any user could "
+	    "have created it: %s",
 	    name_user(peer, name, sizeof(name)), owner == 0 ? "not root" : "neither root nor ",
 	    owner == 0 ? "" : name_user(owner, own, sizeof(own)),
-	    whom->is_strict ? "remove it, or set unix_socket_dir to a folder of pgweir's own"
-			    : "name the user that pgweir runs as with -u, if it is that one");
+	    whom->is_strict
+		? "remove it, or set unix_socket_dir to a directory that only pgweir can "
+		  "write to"
+		: "if pgweir runs as that user, specify it with -u");
 }
 
 static bool send_all(struct ask *ask, struct buf *out, struct err *err)
@@ -224,10 +226,10 @@ static bool receive(struct ask *ask, struct frame *frame, struct err *err)
 		if (count == 0)
 			return err_set(err, ERR_SYSTEM, "the console has closed the connection");
 		if (count < 0)
-			return cannot(err, "hear from the console");
+			return cannot(err, "read from the console");
 		ask->in.count += (size_t)count;
 	}
-	return err_set(err, ERR_PROTOCOL, "what answers there is not a console");
+	return err_set(err, ERR_PROTOCOL, "the peer is not a pgweir console");
 }
 
 static bool take_error(struct bytes body, struct err *err)
@@ -235,8 +237,8 @@ static bool take_error(struct bytes body, struct err *err)
 	struct report report;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return err_set(err, ERR_PROTOCOL, "what answers there is not a console");
-	return err_set(err, ERR_CONFIG, "the console says: %s", report.text);
+		return err_set(err, ERR_PROTOCOL, "the peer is not a pgweir console");
+	return err_set(err, ERR_CONFIG, "console error: %s", report.text);
 }
 
 static void take_row(struct bytes body,
@@ -287,10 +289,11 @@ static bool take_answer(struct ask *ask,
 			take_notice(ask, body);
 		if (frame.type == 'R' && is_good &&
 		    (fields_auth(body, &request) != WIRE_OK || request.kind != AUTH_OK))
-			return err_set(err, ERR_NOT_ALLOWED,
-			               "the console asks for a password: only the system user that "
-			               "the daemon runs as, and root, need none, and whom the "
-			               "rules of logins trust");
+			return err_set(
+			    err, ERR_NOT_ALLOWED,
+			    "the console requests a password: run this as the system user of the "
+			    "running pgweir or as root, or use a console user that needs no "
+			    "password");
 		buf_drop(&ask->in, frame.length);
 		if (!is_good && !on_row)
 			return false; /* the login was refused: there comes no more */

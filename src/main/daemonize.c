@@ -64,5 +64,5 @@ bool daemonize(struct err *err)
 	if (pid > 0 && has_grandchild(pid))
 		_exit(EXIT_SUCCESS);
 	close(null);
-	return err_set(err, ERR_SYSTEM, "cannot go to the background: fork failed");
+	return err_set(err, ERR_SYSTEM, "cannot run in the background: fork failed");
 }

@@ -146,10 +146,10 @@ static void go_on(struct handover *handover)
 	clients_go_on(daemon->clients);
 	hear_last_words(handover);
 	if (handover->is_to_stop) {
-		log_info(&daemon->logger, "the other process has ended, and so will this one");
+		log_info(&daemon->logger, "the other process has ended, shutting down as well");
 	} else {
-		log_warning(&daemon->logger,
-		            "the take-over has ended early, this process goes on: %s", err.text);
+		log_warning(&daemon->logger, "take-over failed, this process continues: %s",
+		            err.text);
 		if (handover->moved_at)
 			let_clients_in(daemon);
 	}
@@ -209,7 +209,7 @@ static void finish(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 
-	log_info(&daemon->logger, "all has been handed over, shutting down");
+	log_info(&daemon->logger, "everything is handed over, shutting down");
 	set_limit(handover, ROUND_LIMIT);
 	channel_send(&handover->channel, HANDOVER_DONE, bytes_of("", 0), -1);
 	handover_free(&daemon->handover);
@@ -223,7 +223,7 @@ static void on_deadline(struct timer *timer)
 	struct err err;
 
 	err_set(&err, ERR_ADMIN_SHUTDOWN, "takeover_timeout");
-	log_warning(&handover->daemon->logger, "takeover_timeout: the last %u clients have to go",
+	log_warning(&handover->daemon->logger, "takeover_timeout: closing the last %u clients",
 	            clients_served_count(handover->daemon->clients));
 	clients_dismiss(handover->daemon->clients, &err);
 }
@@ -268,7 +268,7 @@ static void move(struct handover *handover)
 	listener_pause(daemon->listener);
 	listener_own_file(daemon->listener, false);
 	log_info(&daemon->logger,
-	         "handed over %u clients in %lld ms, %u are still here; no new ones come in",
+	         "handed over %u clients in %lld ms, %u remain; accepting no new clients",
 	         handover->moved, (long long)((handover->moved_at - since) / USEC_PER_MS),
 	         clients_served_count(daemon->clients));
 	timer_set(&handover->deadline,
@@ -331,7 +331,7 @@ void handover_start(struct daemon *daemon, int fd)
 		loop_close_later(daemon->loop, fd);
 		return;
 	}
-	log_info(&daemon->logger, "another process is about to take over");
+	log_info(&daemon->logger, "another process is taking over");
 	daemon->handover = handover;
 	handover->daemon = daemon;
 	handover->requests.limit = REQUESTS_SIZE_MAX;
@@ -348,13 +348,14 @@ bool handover_may_start(const struct daemon *daemon, const char *version, struct
 
 	if (!handover_version_is(version)) {
 		handover_version(own, sizeof(own));
-		return err_set(err, ERR_UNSUPPORTED,
-		               "it hands over by version %s, and was asked for version %s: stop "
-		               "it, then start the other",
-		               own, *version ? version : "(none)");
+		return err_set(
+		    err, ERR_UNSUPPORTED,
+		    "hand-over version %s was requested, but the running process supports "
+		    "version %s: stop it, then start the new one",
+		    *version ? version : "(none)", own);
 	}
 	if (daemon->handover)
-		return err_set(err, ERR_STATE, "another process is taking over already");
+		return err_set(err, ERR_STATE, "another process is already taking over");
 	if (daemon->clients->is_shutting_down)
 		return err_set(err, ERR_STATE, "pooler is shutting down");
 	if (daemon->pools->suspend != SUSPEND_NONE)

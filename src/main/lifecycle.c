@@ -173,7 +173,7 @@ static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *
 	}
 	config = config_keep_boot_only(fresh, daemon->config, &differ);
 	if (differ.count)
-		log_warning(&daemon->logger, "changed only by a restart: %s", buf_text(&differ));
+		log_warning(&daemon->logger, "changes that need a restart: %s", buf_text(&differ));
 	buf_free(&differ);
 	if (config) {
 		is_done = change_config(daemon, config, users, hba, err);
@@ -202,7 +202,7 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 	            (long long)clock_now());
 	is_done = load_anew(arg, tell, tell_arg, err);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
-	            is_done ? "reloaded" : "reload failed: the old configuration stays in force");
+	            is_done ? "reloaded" : "reload failed, keeping the old configuration");
 	return is_done;
 }
 
@@ -241,7 +241,7 @@ static void on_hangup(int number, void *arg)
 	(void)number;
 	log_info(&daemon->logger, "got SIGHUP, re-reading config");
 	if (!reload(daemon, NULL, NULL, &err))
-		log_error(&daemon->logger, "reload failed: the old configuration stays in force");
+		log_error(&daemon->logger, "reload failed, keeping the old configuration");
 }
 
 /* The process ends with the last client, and there is none when the limit has passed. */
@@ -249,7 +249,8 @@ static void drain_and_stop(struct daemon *daemon, usec_t limit)
 {
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
 	log_info(&daemon->logger,
-	         "got SIGTERM, shutting down, sending clients away within %lld s (shutdown_drain)",
+	         "got SIGTERM, shutting down, disconnecting clients within %lld s "
+	         "(shutdown_drain)",
 	         (long long)((limit + USEC_PER_SEC - 1) / USEC_PER_SEC));
 	stop_daemon(daemon, SHUTDOWN_WAIT_FOR_CLIENTS);
 	daemon->is_draining_to_end = true;

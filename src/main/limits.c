@@ -64,7 +64,7 @@ void limits_report(const struct limits *limits, unsigned long expected, const st
 	         hard, expected);
 	if (expected > limits->files)
 		log_warning(log,
-		            "up to %lu files may be needed, but only %s may be open: raise the "
-		            "limit, or lower max_client_conn or pool sizes",
+		            "up to %lu open files may be needed, but the limit is %s: raise it, or "
+		            "lower max_client_conn or pool sizes",
 		            expected, soft);
 }

@@ -92,15 +92,17 @@ static const struct {
 	{ minimum_is_above_size, "min_pool_size",
 	  "is above default_pool_size, which no pool exceeds" },
 	{ notice_comes_too_late, "query_wait_notify",
-	  "never comes: query_wait_timeout closes the client first" },
+	  "has no effect: query_wait_timeout closes the client first" },
 	{ query_outlives_transaction, "query_timeout",
-	  "never acts: transaction_timeout is not longer" },
+	  "has no effect: transaction_timeout is not longer" },
 	{ idling_outlives_transaction, "idle_transaction_timeout",
-	  "never acts: transaction_timeout is not longer" },
+	  "has no effect: transaction_timeout is not longer" },
 	{ login_outlives_wait, "server_connect_timeout",
-	  "is longer than client_login_timeout, which closes the first client before" },
+	  "is longer than client_login_timeout, which closes the first client "
+	  "earlier" },
 	{ limit_has_no_delay, "auth_failure_limit",
-	  "has no effect: it counts logins that wait for auth_failure_delay, which is 0" },
+	  "has no effect: it counts logins delayed by auth_failure_delay, which is "
+	  "0" },
 	{ rules_are_not_read, "auth_hba_file", "is not read: auth_type is not hba" },
 	{ maps_are_not_read, "auth_ident_file", "is not read: auth_type is not hba" },
 	{ peers_have_no_id, "peer_id", "is not set, so nothing is forwarded to [peers]" },
@@ -143,8 +145,9 @@ static void lint_ignored(const struct config *config, struct problems *problems)
 		if (is_followed(config, list->names[i]))
 			problems_warn(problems,
 			              config_source_pos(config, "ignore_startup_parameters"),
-			              "ignore_startup_parameters drops %s, which would be followed "
-			              "for each client",
+			              "ignore_startup_parameters ignores %s, which would otherwise "
+			              "be kept for "
+			              "each client",
 			              list->names[i]);
 	}
 }
@@ -180,10 +183,10 @@ static void lint_console(const struct config *config, const struct users *users,
 {
 	for (size_t i = 0; i < names->count; i++) {
 		if (!users_find(users, names->names[i]))
-			problems_warn(problems, config_source_pos(config, setting),
-			              "%s: \"%s\" is not in auth_file: nobody can log in to the "
-			              "console by that name",
-			              setting, names->names[i]);
+			problems_warn(
+			    problems, config_source_pos(config, setting),
+			    "%s: \"%s\" is not in auth_file and cannot log in to the console",
+			    setting, names->names[i]);
 	}
 }
 
@@ -205,11 +208,12 @@ static void lint_file(const struct config *config, const char *setting, const ch
 
 	if (path && *path && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
 	    (found.st_mode & (S_IROTH | S_IWOTH)))
-		problems_warn(problems, config_source_pos(config, setting),
-		              "%s: everybody on this machine may %s %s, which has secrets in it "
-		              "(its mode is %04o)",
-		              setting, found.st_mode & S_IWOTH ? "change" : "read", path,
-		              (unsigned int)found.st_mode & 07777);
+		problems_warn(
+		    problems, config_source_pos(config, setting),
+		    "%s: every user of this machine may %s %s, which contains secrets (its "
+		    "mode is %04o)",
+		    setting, found.st_mode & S_IWOTH ? "change" : "read", path,
+		    (unsigned int)found.st_mode & 07777);
 }
 
 static void find_secret(const struct user *user, void *arg)
@@ -240,10 +244,11 @@ static void lint_descriptors(const struct config *config, struct problems *probl
 	struct err err;
 
 	if (limits_raise(&limits, &err) && expected > limits.files)
-		problems_warn(problems, config_source_pos(config, "max_client_conn"),
-		              "max_client_conn: up to %lu files may be needed, but only %lu may be "
-		              "open here: raise the limit, or lower max_client_conn or pool sizes",
-		              expected, limits.files);
+		problems_warn(
+		    problems, config_source_pos(config, "max_client_conn"),
+		    "max_client_conn: up to %lu open files may be needed, but the limit is "
+		    "%lu: raise it, or lower max_client_conn or pool sizes",
+		    expected, limits.files);
 }
 
 void lint(const struct config *config, const struct users *users, struct problems *problems)

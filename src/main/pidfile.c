@@ -40,8 +40,8 @@ static pid_t read_pid(const char *path, struct err *err)
 	text[count] = 0;
 	if (text_to_i64(text_trim(text), &number) && number > 0 && number <= INT_MAX)
 		return (pid_t)number;
-	err_set(err, ERR_CONFIG, "pidfile %s is there and holds no pid: remove it if it is stale",
-	        path);
+	err_set(err, ERR_CONFIG,
+	        "pidfile %s exists but contains no process ID: remove it if it is stale", path);
 	return -1;
 }
 

@@ -54,10 +54,11 @@ static void judge_folder(const struct config *config, struct problems *problems,
 	struct stat found;
 
 	if (stat(folder, &found) != 0 && errno == ENOENT && is_made_by_others(folder)) {
-		problems_warn(problems, config_source_pos(config, setting),
-		              "%s: there is no folder %s: the service must make it before the "
-		              "start (RuntimeDirectory, LogsDirectory)",
-		              setting, folder);
+		problems_warn(
+		    problems, config_source_pos(config, setting),
+		    "%s: directory %s does not exist: the service must create it before the "
+		    "start (RuntimeDirectory, LogsDirectory)",
+		    setting, folder);
 		return;
 	}
 	if (stat(folder, &found) != 0) {
@@ -118,16 +119,17 @@ static void judge_pidfile(const struct config *config, struct problems *problems
 	file = S_ISREG(found.st_mode) ? fopen(config->pidfile, "re") : NULL;
 	if (!S_ISREG(found.st_mode))
 		problems_add(problems, config_source_pos(config, "pidfile"),
-		             "pidfile: %s is in the way: it is not a file", config->pidfile);
+		             "pidfile: %s exists and is not a file", config->pidfile);
 	if (!file)
 		return;
 	if (!fgets(text, sizeof(text), file))
 		text[0] = 0;
 	fclose(file);
 	if (!text_to_i64(text_trim(text), &number) || number <= 0)
-		problems_add(problems, config_source_pos(config, "pidfile"),
-		             "pidfile: %s is there and holds no pid: remove it if it is stale",
-		             config->pidfile);
+		problems_add(
+		    problems, config_source_pos(config, "pidfile"),
+		    "pidfile: %s exists but contains no process ID: remove it if it is stale",
+		    config->pidfile);
 }
 
 static void judge_group(const struct config *config, struct problems *problems)
@@ -167,7 +169,7 @@ static void judge_socket(const struct config *config, struct problems *problems)
 	judge_group(config, problems);
 	if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode))
 		problems_add(problems, config_source_pos(config, "unix_socket_dir"),
-		             "unix_socket_dir: %s is in the way: it is not a socket", path);
+		             "unix_socket_dir: %s exists and is not a socket", path);
 }
 
 void preflight_files(const struct config *config, struct problems *problems)
@@ -222,7 +224,7 @@ static bool has_database(const struct config *config, const char *name)
 /* Without auth_user nothing is looked up there, so that nothing fails. */
 static void judge_place(const struct judging *judging, const struct config_database *database)
 {
-	static const char format[] = "database \"%s\": auth_dbname: there is no database \"%s\"";
+	static const char format[] = "database \"%s\": auth_dbname: no such database \"%s\"";
 	const char *name = database->auth_dbname;
 
 	if (!name || !*name || strcmp(name, CONFIG_CONSOLE_DATABASE) == 0 ||
@@ -300,7 +302,7 @@ static void judge_query(const struct judging *judging)
 
 static void judge_auth_dbname(const struct judging *judging)
 {
-	static const char format[] = "auth_dbname: there is no database \"%s\"";
+	static const char format[] = "auth_dbname: no such database \"%s\"";
 	const struct config *config = judging->config;
 	const char *name = config_auth_dbname(config, NULL);
 

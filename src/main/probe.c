@@ -44,7 +44,7 @@ bool probe_ready(const struct options *options)
 	bool is_answered = open_ask(&ask, options, &err);
 
 	if (is_answered) {
-		err_set(&err, ERR_STATE, "what answers there does not say whether it is ready");
+		err_set(&err, ERR_STATE, "the console did not respond to SHOW READY");
 		is_answered = ask_query(&ask, "SHOW READY", on_ready_row, &answer, &err);
 		ask_close(&ask);
 	}

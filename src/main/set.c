@@ -94,14 +94,15 @@ static void log_change(const struct change *change, const struct err why[PARTS])
 
 	for (int part = 0; part < PARTS; part++) {
 		if (old & ~change->held & BIT(part))
-			log_info(logger, "%s: what was SET is in force now",
+			log_info(logger, "%s: the SET value is in effect now",
 			         part_name((enum part)part));
 	}
 	if (touched < PARTS && change->held & BIT(touched))
-		log_warning(logger,
-		            "SET %s: not in force: %s; %s: the old values stay in force until the "
-		            "new ones fit",
-		            change->name, why[touched].text, part_name(touched));
+		log_warning(
+		    logger,
+		    "SET %s: not in effect: %s; %s: the old values stay in effect until the "
+		    "new ones fit together",
+		    change->name, why[touched].text, part_name(touched));
 }
 
 /* Puts it in force; nothing in here but the first step can fail. */
@@ -146,8 +147,8 @@ static enum config_change change_one(struct change *change, struct err *err)
 	if (touched == PARTS || !(change->held & BIT(touched)))
 		return CONFIG_CHANGED;
 	err_set(err, ERR_UNFIT,
-	        "taken, but not in force: %s; %s: the old values stay in force until the new ones "
-	        "fit (SHOW PENDING)",
+	        "accepted, but not in effect: %s; %s: the old values stay in effect "
+	        "until the new ones fit together (SHOW PENDING)",
 	        why[touched].text, part_name(touched));
 	return CONFIG_HELD;
 }

@@ -24,8 +24,8 @@ static void on_stop_due(struct pools_watch *watch)
 	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
 
 	log_info(&daemon->logger, "%s, shutting down",
-	         daemon->shutdown == SHUTDOWN_SERVERS ? "all servers have gone"
-	                                              : "all clients have gone");
+	         daemon->shutdown == SHUTDOWN_SERVERS ? "all server connections are closed"
+	                                              : "all clients have disconnected");
 	daemon->shutdown = SHUTDOWN_NONE;
 	loop_stop(daemon->loop);
 }

@@ -71,7 +71,7 @@ void daemon_go_on(struct daemon *daemon)
 	timer_clear(&daemon->suspend);
 	if (daemon->pools->suspend == SUSPEND_NONE)
 		return;
-	log_info(&daemon->logger, "going on after SUSPEND");
+	log_info(&daemon->logger, "SUSPEND ended");
 	listener_resume(daemon->listener);
 	pools_go_on(daemon->pools);
 	clients_go_on(daemon->clients);

@@ -72,7 +72,8 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 	bool needs_fd = message->kind == HANDOVER_SERVER || message->kind == HANDOVER_CLIENT;
 
 	if (needs_fd != (message->fd >= 0))
-		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a socket got lost");
+		return err_set(err, ERR_PROTOCOL,
+		               "protocol error in the hand-over: a socket was lost");
 	if (message->kind == HANDOVER_CLIENT)
 		return client_judge(daemon->clients, body, err);
 	return pools_judge(daemon->pools, message->kind, body, err);
@@ -117,7 +118,8 @@ static bool accept_it(struct successor *successor, struct err *err)
 	}
 	is_ours = message.kind == HANDOVER_YOURS;
 	channel_message_done(&message);
-	return is_ours || err_set(err, ERR_PROTOCOL, "the hand-over is broken: not ours");
+	return is_ours ||
+	       err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: not a pgweir socket");
 }
 
 static void use(struct successor *successor, struct round *round)
@@ -179,7 +181,7 @@ static void on_round(struct watch *watch, unsigned int what)
 
 	(void)what;
 	if (!make_round(successor, &is_done, &err)) {
-		log_warning(&daemon->logger, "the process that was taken over from has gone: %s",
+		log_warning(&daemon->logger, "lost the connection to the old process: %s",
 		            err.text);
 		successor_free(&daemon->takeover);
 	} else if (is_done) {
@@ -234,6 +236,6 @@ bool daemon_take_over(struct daemon *daemon, struct takeover *takeover, struct e
 	log_info(&daemon->logger, "took over %u clients and %u servers from process %d", count,
 	         daemon->pools->server_count, (int)takeover->pid);
 	if (!watch_set(&successor->watch, WATCH_READ))
-		log_warning(&daemon->logger, "cannot watch the process that was taken over from");
+		log_warning(&daemon->logger, "cannot watch the old process");
 	return true;
 }

@@ -50,7 +50,7 @@ static bool take_hello(struct takeover *takeover, struct bytes body, struct err 
 	takeover->pid = (pid_t)hello.pid;
 	takeover->is_given = hello.is_given;
 	return record_is_whole(&record) ||
-	       err_set(err, ERR_PROTOCOL, "the running process does not say who it is");
+	       err_set(err, ERR_PROTOCOL, "the running process does not identify itself");
 }
 
 static bool take_error(struct bytes body, struct err *err)
@@ -58,8 +58,9 @@ static bool take_error(struct bytes body, struct err *err)
 	struct report report;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return err_set(err, ERR_PROTOCOL, "what answers there is not a console");
-	return err_set(err, ERR_CONFIG, "the running process does not hand over: %s", report.text);
+		return err_set(err, ERR_PROTOCOL, "the peer is not a pgweir console");
+	return err_set(err, ERR_CONFIG, "the running process refuses the take-over: %s",
+	               report.text);
 }
 
 /* One answer. false: *err says why that was the end. */
@@ -72,15 +73,15 @@ static bool take_answer(struct takeover *takeover, struct channel_message *messa
 		return take_hello(takeover, buf_bytes(&message->body), err);
 	case HANDOVER_LISTENER:
 		if (message->fd < 0 || takeover->listener_count == TAKEOVER_LISTENERS_MAX)
-			return err_set(err, ERR_PROTOCOL, "a listening socket got lost");
+			return err_set(err, ERR_PROTOCOL, "a listening socket was lost");
 		takeover->listeners[takeover->listener_count++] = message->fd;
 		message->fd = -1;
 		return true;
 	case HANDOVER_END:
 		return takeover->pid > 0 ||
-		       err_set(err, ERR_PROTOCOL, "the running process does not say who it is");
+		       err_set(err, ERR_PROTOCOL, "the running process does not identify itself");
 	default:
-		return err_set(err, ERR_PROTOCOL, "an answer that makes no sense");
+		return err_set(err, ERR_PROTOCOL, "unexpected response");
 	}
 }
 
@@ -130,9 +131,10 @@ bool takeover_begin(struct takeover *takeover, const struct config *config, stru
 
 	*takeover = (struct takeover){ .fd = -1 };
 	if (!ask_socket_path(config, path, sizeof(path)))
-		return err_set(err, ERR_CONFIG,
-		               "-R needs unix_socket_dir: the running process is "
-		               "asked over its Unix socket");
+		return err_set(
+		    err, ERR_CONFIG,
+		    "-R needs unix_socket_dir, to reach the running process through its Unix "
+		    "socket");
 	if (!is_somebody_there(path))
 		return true;
 	if (ask_for_it(takeover, path, err))

@@ -34,7 +34,7 @@ static bool fail(struct channel *channel, const char *what, int failure)
 static bool refuse(struct channel *channel, const char *why)
 {
 	if (!channel->is_broken)
-		err_set(&channel->err, ERR_PROTOCOL, "the hand-over is broken: %s", why);
+		err_set(&channel->err, ERR_PROTOCOL, "protocol error in the hand-over: %s", why);
 	channel->is_broken = true;
 	return false;
 }
@@ -51,7 +51,7 @@ static bool await(struct channel *channel, short events)
 		if (count > 0)
 			return true;
 		if (count == 0)
-			return fail(channel, "the other process does not answer", ETIMEDOUT);
+			return fail(channel, "the other process does not respond", ETIMEDOUT);
 		if (errno != EINTR)
 			return fail(channel, "cannot wait for the other process", errno);
 	}
@@ -160,9 +160,9 @@ static bool fill(struct channel *channel, char *at, size_t count, int *fd)
 			take_fds(&message, fd);
 			have += (size_t)done;
 		} else if (done == 0) {
-			return fail(channel, "the other process has gone", EPIPE);
+			return fail(channel, "the other process has ended", EPIPE);
 		} else if (!is_passing(errno)) {
-			return fail(channel, "cannot hear from the other process", errno);
+			return fail(channel, "cannot read from the other process", errno);
 		} else if (!await(channel, POLLIN)) {
 			return false;
 		}
@@ -197,7 +197,7 @@ static bool receive(struct channel *channel, struct channel_message *message)
 	message->kind = header[0];
 	length = load_be32(header + 1);
 	if (length < 4 || length - 4 > CHANNEL_MESSAGE_MAX)
-		return refuse(channel, "a length that cannot be");
+		return refuse(channel, "impossible length");
 	return fill_body(channel, message, length - 4);
 }
 

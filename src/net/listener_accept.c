@@ -42,8 +42,7 @@ static void on_rest_over(struct timer *timer) { listener_retry(LISTENER_OF(timer
 static void rest(struct listener *listener, int failure)
 {
 	if (!listener->has_warned)
-		log_warning(&listener->options.log,
-		            "cannot accept connections: %s; will go on when there is room",
+		log_warning(&listener->options.log, "cannot accept connections: %s; retrying later",
 		            strerror(failure));
 	listener->has_warned = true;
 	listener->is_resting = true;

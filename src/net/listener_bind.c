@@ -103,11 +103,12 @@ static bool clear_path(const char *path, const struct sockaddr_un *name, socklen
 	if (lstat(path, &found) != 0)
 		return true;
 	if (!S_ISSOCK(found.st_mode))
-		return err_set(err, ERR_CONFIG, "%s is in the way: it is not a socket", path);
+		return err_set(err, ERR_CONFIG, "%s exists and is not a socket", path);
 	failure = try_to_connect(name, size);
 	if (failure == 0)
-		return err_set(err, ERR_CONFIG, "unix socket %s is in use: something accepts on it",
-		               path);
+		return err_set(
+		    err, ERR_CONFIG,
+		    "unix socket %s is in use: another process accepts connections on it", path);
 	if (failure != ECONNREFUSED && failure != ENOENT)
 		return err_set(err, ERR_SYSTEM, "cannot tell whether unix socket %s is in use: %s",
 		               path, strerror(failure));

@@ -55,7 +55,8 @@ static bool has_ring(struct outbox *outbox)
 	outbox->ring = ring_new(LETTERS_MAX);
 	outbox->wants_ring = outbox->ring != NULL;
 	if (!outbox->ring)
-		log_info(outbox->logger, "io_uring is not there (%s): writes go one by one",
+		log_info(outbox->logger,
+		         "io_uring is not available (%s): using one system call per write",
 		         strerror(errno));
 	return outbox->ring != NULL;
 }

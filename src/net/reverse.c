@@ -86,7 +86,7 @@ bool reverse_start(struct resolver *resolver, struct reverse *reverse,
 
 	assert(!reverse->query);
 	if (resolver->reverse_count >= REVERSE_MAX)
-		return err_set(err, ERR_LIMIT, "too many names of clients are looked up at once");
+		return err_set(err, ERR_LIMIT, "too many client host names are being looked up");
 	query = calloc(1, sizeof(*query));
 	if (!query)
 		return err_set(err, ERR_MEMORY, "out of memory");

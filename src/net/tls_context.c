@@ -155,10 +155,10 @@ static bool take_key(struct making *making, BIO *bio)
 		return true;
 	if (is_encrypted) {
 		ERR_clear_error();
-		return err_set(making->err, ERR_CONFIG,
-		               "%s_key_file: the key in %s is encrypted, and nobody is there to be "
-		               "asked for its password; store it without one",
-		               options->prefix, options->key_file);
+		return err_set(
+		    making->err, ERR_CONFIG,
+		    "%s_key_file: the key in %s is encrypted; store it without a password",
+		    options->prefix, options->key_file);
 	}
 	return tls_err(making->err, key_is_read ? ERR_UNFIT : ERR_CONFIG,
 	               "%s_key_file: no good key in %s, or not the one of %s", options->prefix,
@@ -178,7 +178,7 @@ static bool load_own(struct making *making)
 		return err_set(
 		    making->err, ERR_UNFIT, "%s_cert_file and %s_key_file must be set%s%s%s",
 		    options->prefix, options->prefix, needs_own ? ": " : "",
-		    needs_own ? options->prefix : "", needs_own ? "_sslmode asks for them" : "");
+		    needs_own ? options->prefix : "", needs_own ? "_sslmode requires them" : "");
 	if (!is_set(options->cert_file))
 		return true;
 	bio = open_file(making, "cert_file", options->cert_file, &content);

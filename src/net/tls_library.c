@@ -25,7 +25,7 @@ bool tls_err(struct err *err, enum err_code code, const char *format, ...)
 	va_end(args);
 	if (failure && ERR_SYSTEM_ERROR(failure))
 		reason = strerror(ERR_GET_REASON(failure));
-	err_set(err, code, "%s: %s", words, reason ? reason : "no reason is known");
+	err_set(err, code, "%s: %s", words, reason ? reason : "unknown reason");
 	ERR_clear_error();
 	return false;
 }

@@ -235,11 +235,11 @@ static enum wire_result read_v2(struct bytes in, struct proxy *proxy, struct err
 		return WIRE_MORE;
 	command = (unsigned char)in.at[V2_BEGIN_SIZE];
 	if (command != V2_LOCAL && command != V2_PROXY)
-		return bad(err, "a version or command that is not known");
+		return bad(err, "unknown version or command");
 	if (command == V2_PROXY && in.count > V2_BEGIN_SIZE + 1) {
 		family = find_family((unsigned char)in.at[V2_BEGIN_SIZE + 1]);
 		if (!family)
-			return bad(err, "addresses of a kind that is not known");
+			return bad(err, "unknown address family");
 	}
 	if (in.count < PROXY_V2_SIZE)
 		return WIRE_MORE;

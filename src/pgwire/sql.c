@@ -315,5 +315,5 @@ void sql_read(struct bytes text, struct sql_statement *statement)
 		return;
 	read_one((struct scanner){ .rest = text, .is_escaped = true }, &other);
 	if (!are_alike(statement, &other))
-		unsure(statement, "with a backslash behind which its end is not certain");
+		unsure(statement, "with a backslash that makes its end uncertain");
 }

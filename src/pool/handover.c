@@ -418,7 +418,8 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	if (letter == HANDOVER_SERVER)
 		return server_judge(body, database, err) && has_database(pools, database, err);
 	if (!kind)
-		return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a record '%c'", letter);
+		return err_set(err, ERR_PROTOCOL,
+		               "protocol error in the hand-over: unexpected record '%c'", letter);
 	record_read(&record, kind->table, &any);
 	if (!record_is_whole(&record))
 		return handover_refuse(&record, kind->table->name, err);

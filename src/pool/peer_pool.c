@@ -234,7 +234,7 @@ static void serve(struct task *task)
 		if (peer)
 			launch(forward, peer);
 		else
-			fail(forward, "the peer has gone from the configuration");
+			fail(forward, "the peer was removed from the configuration");
 	}
 	if (!peer && is_idle(pool))
 		remove_pool(pool);
@@ -283,7 +283,7 @@ struct forward *forward_start(struct pools *pools, int id, struct bytes key,
 		if (peer)
 			err_set(err, ERR_MEMORY, "out of memory");
 		else
-			err_set(err, ERR_STATE, "failed cancel request: there is no peer %d", id);
+			err_set(err, ERR_STATE, "failed cancel request: no such peer %d", id);
 		return NULL;
 	}
 	*forward = (struct forward){

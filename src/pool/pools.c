@@ -21,7 +21,7 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 		return NULL;
 	}
 	if (!statements_init(&pools->statements)) {
-		err_set(err, ERR_INTERNAL, "the system has no random numbers");
+		err_set(err, ERR_INTERNAL, "the system provides no random numbers");
 		free(pools);
 		return NULL;
 	}

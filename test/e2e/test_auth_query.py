@@ -333,7 +333,7 @@ def test_nobody_becomes_the_auth_user_of_the_entry(gate, where):
     gate.add("asker", SECRET, asked="alice")
     weir = gate.start(userlist=without_asker(), databases=entries, auth_user="carol")
     assert told(refusal(weir.address, database="app2", password=SECRET)) == SASL_FAILED
-    weir.wait_log("auth_query says that alice is asker")
+    weir.wait_log("auth_query returned for user alice the name asker")
 
 
 # -- another name ----------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_nobody_becomes_one_who_is_known(gate, name):
     gate.add(name, SECRET)
     weir = gate.start(userlist=without_asker())
     assert told(refusal(weir.address, password=SECRET)) == SASL_FAILED
-    weir.wait_log(f"auth_query says that alice is {name}")
+    weir.wait_log(f"auth_query returned for user alice the name {name}")
     if name == "asker":
         return
     assert told(refusal(weir.address, name, password=SECRET)) == SASL_FAILED
@@ -367,7 +367,8 @@ def test_rules_are_asked_again_for_another_name(gate):
     gate.make_pgweir().account.write(path, "host all bob all reject\nhost all all all md5\n")
     weir = gate.start(auth_type="hba", auth_hba_file=path)
     refused = refusal(weir.address, "BOB", password=SECRET)
-    assert refused.text.startswith('login rejected: a rule rejects host "127.0.0.1", user "bob"')
+    assert refused.text.startswith('login rejected: an HBA rule rejects host "127.0.0.1", '
+                                   'user "bob"')
 
 
 # -- what a client cannot influence ----------------------------------------------------------------

@@ -98,7 +98,7 @@ def test_a_warning_shows_in_check_at_start_and_at_reload(make_pgweir):
     weir.settings["logfile"] = weir.dir + "/own.log"
     text, app2 = weir.text(), weir.sections["databases"]["app2"]
     weir.configure(ini=text + f"[databases]\napp = {app2} dbname=app2\n")
-    says = f'{weir.ini}:{len(text.splitlines()) + 2}: database "app" comes a second time'
+    says = f'{weir.ini}:{len(text.splitlines()) + 2}: database "app" is defined twice'
     done = check(weir)
     assert done.returncode == 0
     assert f"warning: {says}" in done.stderr
@@ -111,7 +111,7 @@ def test_a_warning_shows_in_check_at_start_and_at_reload(make_pgweir):
     result = weir.ask_admin("RELOAD")
     assert not result.errors
     assert any(f"warning: {says}" in notice["M"] for notice in result.notices)
-    weir.wait_log("WARNING .*comes a second time", since=before)
+    weir.wait_log("WARNING .*is defined twice", since=before)
     assert weir.client().value("SELECT current_database()") == "app2"
 
 

@@ -46,16 +46,16 @@ def test_set_is_logged_with_both_values(weir):
     weir.admin("SET login_notify_message = ''")
     weir.wait_log(WHO + r"SET login_notify_message = empty \(was hello\)$")
     weir.admin("SET client_tls_sslmode = require")
-    weir.wait_log(WHO + r"SET client_tls_sslmode = require \(was disable\): taken, but not in "
-                  r"force yet$")
+    weir.wait_log(WHO + r"SET client_tls_sslmode = require \(was disable\): accepted, but not "
+                  r"in effect yet$")
     assert "SET command issued" not in weir.log
 
 
 def test_a_set_that_changes_nothing_is_logged_as_that(weir):
     weir.admin("SET listen_port = 1")
-    weir.wait_log(WHO + rf"SET listen_port: it is read at start only, and still {weir.port}$")
+    weir.wait_log(WHO + rf"SET listen_port: takes effect only after a restart, still {weir.port}$")
     weir.admin("SET service_name = other")
-    weir.wait_log(WHO + "SET service_name: it is read at start only, and still pgbouncer$")
+    weir.wait_log(WHO + "SET service_name: takes effect only after a restart, still pgbouncer$")
     weir.ask_admin("SET default_pool_size = many")
     weir.wait_log(r"ERROR C-.*@\S+ SET default_pool_size failed: .*many")
     weir.ask_admin("SET default_pol_size = 3")
@@ -140,10 +140,11 @@ def test_resume_after_kill_says_what_is_paused(pgweir):
     error = weir.ask_admin("RESUME").error
     assert error["M"] == "pooler is not paused/suspended"
     assert error["H"] == \
-        'Paused by name: "app", "app-2". RESUME with a database\'s name ends that.'
+        'Databases that are paused individually: "app", "app-2". ' \
+        'Use RESUME with a database name.'
     weir.admin('RESUME "app-2"')
     assert '"app-2"' not in weir.ask_admin("RESUME").error["H"]
     for name in names:
         weir.admin(f"PAUSE {name}")
-    assert re.match('Paused by name: ("[a-z0-9]+"(, )?){5} and 4 more. RESUME',
-                    weir.ask_admin("RESUME").error["H"])
+    assert re.match('Databases that are paused individually: ("[a-z0-9]+"(, )?){5} and 4 more. '
+                    "Use RESUME", weir.ask_admin("RESUME").error["H"])

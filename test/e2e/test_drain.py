@@ -383,7 +383,8 @@ def test_sigterm_drains_and_ends(pgweir):
     idle, busy, console = weir.client(), weir.client(), weir.console()
     busy.query("BEGIN")
     weir.signal(signal.SIGTERM)
-    weir.wait_log(r"got SIGTERM, shutting down, sending clients away within 60 s \(shutdown_drain\)")
+    weir.wait_log(r"got SIGTERM, shutting down, disconnecting clients within 60 s "
+                  r"\(shutdown_drain\)")
     assert told(idle) == DRAINING
     assert busy.value("SELECT 1") == "1"
     weir.signal(signal.SIGUSR2)
@@ -613,9 +614,9 @@ def test_a_probe_with_no_more_rights_than_it_needs(pgweir, account):
     status, says = probe(weir, "--as", "alice")
     assert status == 1 and "not allowed" in says
     status, says = probe(weir, "--as", "admin")
-    assert status == 1 and "asks for a password" in says
+    assert status == 1 and "requests a password" in says
     done = weir.run("--drain", weir.socket_path, "0", "--as", "stats")
-    assert (done.returncode, done.stderr.strip()) == (1, "the console says: admin access needed")
+    assert (done.returncode, done.stderr.strip()) == (1, "console error: admin access needed")
 
 
 def test_drain_from_outside(weir):

@@ -650,7 +650,7 @@ def test_strangers_do_not_hold_all_descriptors(pgweir):
                   max_client_conn=1000, tcp_defer_accept=0, listen_backlog=1000)
     strangers = [weir.wire() for _ in range(200)]
     client = weir.client()
-    weir.wait_log("WARNING open files run short: for each new connection the oldest one")
+    weir.wait_log("WARNING running out of open files: for each new connection, the oldest one")
     gone = "closing because: not logged in when open files ran short"
     wait_until(lambda: weir.log.count(gone) >= 200 - 57)
     assert weir.open_files() <= 58
@@ -665,7 +665,7 @@ def test_strangers_do_not_hold_all_descriptors(pgweir):
     # The newest of them is still connected.
     strangers[-1].send(startup(user="alice", database="app"))
     strangers[-1].finish_login("alice")
-    assert weir.log.count("WARNING open files run short") == 1
+    assert weir.log.count("WARNING running out of open files") == 1
 
 
 def test_the_last_descriptors_are_for_servers(pgweir):

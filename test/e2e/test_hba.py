@@ -114,7 +114,7 @@ def test_reject(rules):
     weir = rules.start("host app alice 127.0.0.1/32 reject\nhost all all all trust\n")
     refused = refusal(weir.address, password=SECRET)
     assert refused.sqlstate == "28000"
-    assert refused.text == ('login rejected: a rule rejects host "127.0.0.1", user "alice", '
+    assert refused.text == ('login rejected: an HBA rule rejects host "127.0.0.1", user "alice", '
                             'database "app", no encryption')
     assert codes(weir, user="bob") == [0]
 
@@ -381,7 +381,7 @@ BROKEN = {
     "host app alice all\n": ":1: the method is missing",
     "host pgbouncer all all trust\n\nhosts app alice all trust\n": ":3: unknown connection type",
     "host app alice 300.2.3.4/8 trust\n": ":1: 300.2.3.4/8 is not an IP address",
-    "host app +staff all trust\n": ":1: +staff: groups are not known",
+    "host app +staff all trust\n": ":1: +staff: groups are not supported",
     "host app /( all trust\n": ":1: /(: ",
     'host app "alice all trust\n': ":1: a quote has no end",
     "host app alice all ldap ldapserver=x\n": ":1: ",
@@ -389,25 +389,26 @@ BROKEN = {
     "local app alice peer map=x\n": ":1: there is no map x",
     "host @nowhere alice all trust\n": "nowhere: cannot open",
     "include hba.conf\n": ":1: too many files within each other",
-    "# nothing\n": "there is no rule in it",
+    "# nothing\n": "it contains no rule",
     "host app alice all trust \0\n": "a zero byte",
 }
 
 
 # Lines that PgBouncer accepts: the line, the warning, and the error for a matching client.
 LOOSE = "the address has bits outside of its mask: the range begins at 127.0.0.0"
+NO_LOGIN = "the rule allows no login"
 FLAWED = {
-    "host app alice 127.0.0.1 255.0.0.0 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
-    "host app alice 127.0.0.1/8 trust\n": (f"{LOOSE}: the rule matches nobody", NO_RULE),
+    "host app alice 127.0.0.1 255.0.0.0 trust\n": (f"{LOOSE}: the rule never matches", NO_RULE),
+    "host app alice 127.0.0.1/8 trust\n": (f"{LOOSE}: the rule never matches", NO_RULE),
     "host app alice 127.0.0.1/8 reject\n": (f"{LOOSE}: the rule rejects that whole range",
-                                            "login rejected: a rule rejects"),
-    "host app alice all peer\n": ("method peer is only possible with local: the rule lets nobody in",
-                                  "login rejected: a rule lets nobody in from host "),
-    "host app alice all cert\n": ("method cert is only possible with hostssl: the rule lets nobody in",
-                                  "login rejected: a rule lets nobody in from host "),
+                                            "login rejected: an HBA rule rejects"),
+    "host app alice all peer\n": (f"method peer is only possible with local: {NO_LOGIN}",
+                                  "login rejected: an HBA rule that allows no login matches host "),
+    "host app alice all cert\n": (f"method cert is only possible with hostssl: {NO_LOGIN}",
+                                  "login rejected: an HBA rule that allows no login matches host "),
     "host app alice all ldap ldapserver=x ldapprefix=a ldapbasedn=b\n":
-        ("ldapprefix and ldapsuffix exclude all options of a search: the rule lets nobody in",
-         "login rejected: a rule lets nobody in from host "),
+        (f"ldapprefix and ldapsuffix cannot be combined with search options: {NO_LOGIN}",
+         "login rejected: an HBA rule that allows no login matches host "),
 }
 
 
@@ -429,7 +430,7 @@ def test_lines_that_let_nobody_in(rules, text):
 
 def test_a_mapped_range_is_of_ipv4(rules):
     weir = rules.start("host app alice ::ffff:127.0.0.0/104 reject\nhost all all all trust\n")
-    assert refusal(weir.address).text.startswith("login rejected: a rule rejects")
+    assert refusal(weir.address).text.startswith("login rejected: an HBA rule rejects")
 
 
 @pytest.mark.parametrize("text", BROKEN)

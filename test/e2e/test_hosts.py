@@ -393,5 +393,5 @@ def test_a_bad_list_is_refused(make_pgweir):
     weir = make_pgweir(databases={"app": "host=a,,b port=1"})
     done = weir.run("--check", weir.ini)
     assert done.returncode == 1
-    assert "there is an empty name in the list" in done.stdout + done.stderr
+    assert "contains an empty name" in done.stdout + done.stderr
     assert os.path.basename(weir.ini) in done.stdout + done.stderr

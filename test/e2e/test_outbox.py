@@ -37,7 +37,7 @@ def ask_together(weir, clients):
 
 def is_refused(weir):
     """Whether the system provides no io_uring."""
-    return "io_uring is not there" in weir.log
+    return "io_uring is not available" in weir.log
 
 
 def test_answers_of_one_turn_go_each_to_its_client(weir):

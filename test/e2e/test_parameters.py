@@ -581,7 +581,7 @@ def test_the_longest_startup_packet(one):
     assert len(client.value("SHOW search_path")) == room
     refused = refused_startup(weir, search_path="x" * (room + 1))
     assert (refused.sqlstate, refused.text) == (
-        "08P01", "startup packet of 10005 bytes is too long: at most 10004 are taken")
+        "08P01", "startup packet of 10005 bytes is too long: at most 10004 are accepted")
 
 
 def test_a_long_startup_packet_is_not_waited_for(one):

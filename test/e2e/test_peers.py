@@ -325,7 +325,7 @@ def test_an_instance_that_shuts_down_still_hears_its_peers(make_pgweir):
 def test_an_id_that_nobody_has(fleet):
     (one,) = fleet(1)
     send_cancel(one.address, key_for(77))
-    one.wait_log("closing because: failed cancel request: there is no peer 77 ")
+    one.wait_log("closing because: failed cancel request: no such peer 77 ")
     send_cancel(one.address, key_for(1))
     one.wait_log(r"closing because: failed cancel request \(")
     assert one.admin("SHOW PEER_POOLS") == []
@@ -463,7 +463,7 @@ def test_reload_adds_and_removes_peers(make_pgweir):
     one, two = (make_pgweir(peer_id=number).start() for number in (1, 2))
     client = running(two)
     send_cancel(one.address, client.key)
-    one.wait_log("there is no peer 2 ")
+    one.wait_log("no such peer 2 ")
     one.sections["peers"] = {2: by_tcp(two)}
     one.reload()
     send_cancel(one.address, client.key)
@@ -475,7 +475,7 @@ def test_reload_adds_and_removes_peers(make_pgweir):
     assert one.admin("SHOW PEERS") == one.admin("SHOW PEER_POOLS") == []
     mark = len(one.log)
     send_cancel(one.address, key_for(2))
-    one.wait_log("there is no peer 2 ", since=mark)
+    one.wait_log("no such peer 2 ", since=mark)
 
 
 @pytest.mark.parametrize("line", ({"x": "host=b"}, {"5": ""}, {"5": "host=b user=c"},

@@ -113,7 +113,7 @@ def test_rules_look_at_the_client_behind(make_pgweir):
     state, text = refused(daemon, v2("198.51.100.1"))
     assert state == "28000" and 'host "198.51.100.1"' in text
     state, text = refused(daemon, b"")
-    assert state == "28000" and "a rule rejects" in text
+    assert state == "28000" and "an HBA rule rejects" in text
 
 
 def test_cancel_behind_a_proxy(weir):
@@ -230,8 +230,8 @@ def test_plain_bytes_behind_header_and_request(weir, own, code, what):
     (v1("192.0.2.7.8"), "addresses or ports that are none"),
     (v2(extensions=b"\3\0\4\0\0\0\0"), "the checksum is wrong"),
     (v2(extensions=b"\4\xff\xff"), "an extension that is longer than the header"),
-    (SIGNATURE + b"\x31", "a version or command that is not known"),
-    (SIGNATURE + b"\x21\x12", "addresses of a kind that is not known"),
+    (SIGNATURE + b"\x31", "unknown version or command"),
+    (SIGNATURE + b"\x21\x12", "unknown address family"),
     (SIGNATURE + b"\x21\x11\0\0", "it is too short for its addresses"),
 ))
 def test_broken_headers(weir, header, words):

@@ -1214,7 +1214,7 @@ def test_what_is_read_at_the_start_only(pgweir):
         assert answer.tags == [f"SET {name}={value}"]
         assert "restart" in answer.notices[0]["M"], answer
     weir.reload(**RESTART)
-    said = weir.wait_log("changed only by a restart: (.*)$").group(1)
+    said = weir.wait_log("changes that need a restart: (.*)$").group(1)
     assert sorted(said.split(", ")) == sorted(RESTART)
     assert {row["key"]: row for row in weir.admin("SHOW CONFIG")} == before
     assert weir.client().value("SELECT 1") == "1"

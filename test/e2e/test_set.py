@@ -37,8 +37,8 @@ def put_held(weir, name, text, why):
     """Runs a SET that does not fit yet: the NOTICE, the log and SHOW PENDING report it."""
     since, before = len(weir.log), value(weir, name)
     notice = put(weir, name, text)
-    assert notice and "taken, but not in force" in notice and why in notice, notice
-    weir.wait_log(f"WARNING SET {name}: not in force: ", since=since)
+    assert notice and "accepted, but not in effect" in notice and why in notice, notice
+    weir.wait_log(f"WARNING SET {name}: not in effect: ", since=since)
     row = pending(weir)[name]
     assert (row["value"], row["in_force"]) == (text, before)
     assert why in row["reason"]
@@ -70,7 +70,7 @@ def test_a_certificate_and_its_key(secure, ca, order):
     assert shown_by(weir) == before and list(pending(weir)) == [first[0]]
     put_in_force(weir, *second)
     assert shown_by(weir) not in (before, None)
-    weir.wait_log("LOG client_tls_...: what was SET is in force now")
+    weir.wait_log("LOG client_tls_...: the SET value is in effect now")
 
 
 def test_back_to_the_old_value(secure, ca, own):

@@ -173,7 +173,7 @@ def test_what_is_not_certain_is_refused(pgweir, text):
     for messages in ((query(text),), (extended(text),)):
         got = client.ask(*messages)
         assert got.types == "EZ" and got.error["C"] == "0A000"
-        assert "cannot be followed" in got.error["M"] and "prepared statements" in got.error["M"]
+        assert "cannot be tracked" in got.error["M"] and "prepared statements" in got.error["M"]
     client.query("BEGIN")
     assert client.query(text).status == "E"
     assert client.query("SELECT 1").error["C"] == "25P02"

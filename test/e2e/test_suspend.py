@@ -198,7 +198,7 @@ def test_a_waiting_suspend_ends_with_the_last_console(pgweir, leave):
     late = weir.wire().startup()
     weir.disconnect_console()
     getattr(console, leave)()
-    weir.wait_log("going on after SUSPEND")
+    weir.wait_log("SUSPEND ended")
     assert late.finish_login("alice").value("SELECT 'late'") == "late"
     client.send(rest)
     assert client.read_result().rows == [["300000"]]

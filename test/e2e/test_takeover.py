@@ -336,7 +336,7 @@ def test_one_that_ends_before_it_is_ready(weir, cut):
     client.query("SELECT set_config('app.mine', 'yes', true)")
     with Successor(weir) as successor:
         cut(successor)
-    weir.wait_log("the take-over has ended early, this process goes on")
+    weir.wait_log("take-over failed, this process continues")
     assert client.value("SELECT current_setting('app.mine')") == "yes"
     assert client.query("COMMIT").status == "I"
     assert idle.value("SELECT 2") == "2"
@@ -356,7 +356,7 @@ def test_one_that_ends_when_it_had_begun(weir, postgres):
         cut_behind_the_round(successor)
         successor.say("A")
         assert successor.read() == ("Y", b"")
-    weir.wait_log("the take-over has ended early, this process goes on")
+    weir.wait_log("take-over failed, this process continues")
     send_cancel(weir.address, kept.key)
     assert kept.read_result().error["C"] == "57014"
     assert kept.value("SELECT 1") == "1"
@@ -373,7 +373,8 @@ def refused(weir, command):
 
 def test_refusals(weir):
     assert refused(weir, "TAKEOVER 2") == \
-        "it hands over by version 3, and was asked for version 2: stop it, then start the other"
+        "hand-over version 2 was requested, but the running process supports version 3: " \
+        "stop it, then start the new one"
     assert weir.ask_admin("TAKEOVER 3").error["C"] == "42501"
     with Successor(weir, None) as successor:
         weir.admin("SUSPEND")
@@ -382,7 +383,7 @@ def test_refusals(weir):
         weir.admin("RESUME")
     with Successor(weir) as successor:
         successor.read_until("z")
-        assert refused(weir, "TAKEOVER 3") == "another process is taking over already"
+        assert refused(weir, "TAKEOVER 3") == "another process is already taking over"
     client = weir.client()
     assert client.value("SELECT 1") == "1"
     weir.admin("SHUTDOWN WAIT_FOR_CLIENTS")
@@ -440,8 +441,8 @@ as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be tw
 def test_one_of_another_version(make_pgweir, account):
     """The new process ends with an error; the socket file still belongs to the other one."""
     weir = make_pgweir()
-    refusal = ("it hands over by version 1, and was asked for version 3: stop it, then start the "
-               "other")
+    refusal = ("hand-over version 3 was requested, but the running process supports version 1: "
+               "stop it, then start the new one")
     asked = []
 
     def answer(listener):
@@ -462,7 +463,7 @@ def test_one_of_another_version(make_pgweir, account):
         assert os.path.exists(weir.socket_path)
     assert asked == [query("TAKEOVER 3"), b""]
     assert done.returncode == 1
-    assert f"cannot take over: the running process does not hand over: {refusal}" in done.stderr
+    assert f"cannot take over: the running process refuses the take-over: {refusal}" in done.stderr
 
 
 @as_root_only
@@ -477,8 +478,9 @@ def test_a_stranger_that_listens_is_not_believed(make_pgweir, account, where, ho
     with stranger(path, "nobody") as listener:
         done = weir.run(*args, as_root=how == "as root")
         assert done.returncode == 1
-        assert f"cannot take over: {path}: system user nobody (uid " in done.stderr
-        assert f"listens there, who is neither root nor {account.name} (uid " in done.stderr
+        assert f"cannot take over: {path}: the socket belongs to system user nobody (uid " in \
+            done.stderr
+        assert f", which is neither root nor {account.name} (uid " in done.stderr
         # It checked whether a process listens, and then its user.
         assert heard(listener, 2) == b""
 
@@ -495,7 +497,8 @@ def test_nor_is_it_asked_by_name(make_pgweir, account):
             for as_root in (False, True):
                 done = weir.run(*args, as_root=as_root)
                 assert done.returncode == 1, args
-                assert f"{path}: system user nobody (uid " in done.stderr, args
+                assert f"{path}: the socket belongs to system user nobody (uid " in \
+                    done.stderr, args
                 assert heard(listener, 1) == b"", args
 
 
@@ -503,8 +506,8 @@ def test_nor_is_it_asked_by_name(make_pgweir, account):
 def test_whom_root_believes(pgweir, account):
     weir = pgweir()
     done = weir.run("--ready", weir.socket_path, as_root=True)
-    assert done.returncode == 1 and "-u, if it is that one" in done.stderr
-    assert "who is not root, and anybody can have put a socket there" in done.stderr
+    assert done.returncode == 1 and "specify it with -u" in done.stderr
+    assert "which is not root, and any user could have created it" in done.stderr
     assert weir.run("--ready", weir.socket_path, "-u", account.name, as_root=True).returncode == 0
     weir.configure(user=account.name)
     assert weir.run("--ready", weir.ini, as_root=True).returncode == 0
@@ -832,11 +835,11 @@ def kill_one_that_starts(weir, good):
     weir.account.write(weir.ini, good + f"logfile = {fifo}\n")
     first, since = weir.process, len(weir.log)
     weir.start("-R", wait=False)
-    weir.wait_log("another process is about to take over", since=since)
+    weir.wait_log("another process is taking over", since=since)
     weir.process.kill()
     weir.process.wait()
     weir.process = first
-    weir.wait_log("the take-over has ended early, this process goes on", since=since)
+    weir.wait_log("take-over failed, this process continues", since=since)
 
 
 def test_a_new_one_that_fails_under_load(pgweir):
@@ -860,7 +863,7 @@ def test_a_new_one_that_fails_under_load(pgweir):
             since = len(weir.log)
             with Successor(weir) as successor:
                 cut(successor)
-            weir.wait_log("the take-over has ended early, this process goes on", since=since)
+            weir.wait_log("take-over failed, this process continues", since=since)
             load.wait_round(1)
         assert first.poll() is None
     finally:

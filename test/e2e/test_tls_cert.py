@@ -344,7 +344,7 @@ def test_replication_by_rule(ruled, rules, logical, physical):
         if good:
             assert re.match(r"\d+\|\d+\|", done.stdout)
         else:
-            assert NO_RULE in done.stdout or "a rule rejects" in done.stdout
+            assert NO_RULE in done.stdout or "an HBA rule rejects" in done.stdout
             assert ("replication from host" in done.stdout) == (kind == "true")
 
 

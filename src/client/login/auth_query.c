@@ -161,8 +161,8 @@ static bool adopt(struct auth_query *auth_query)
 		return true;
 	if (strcmp(name, auth_query->claimed) != 0 && is_reserved(auth_query, name)) {
 		log_error(&client->log,
-		          "auth_query says that %s is %s, who is in auth_file or is auth_user: "
-		          "refused",
+		          "auth_query returned for user %s the name %s, which is in auth_file or "
+		          "is auth_user: refused",
 		          auth_query->claimed, name);
 		auth_query->is_refused = true;
 		return true;

@@ -223,11 +223,11 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 
 	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
-		return refuse(client, "login rejected: a rule rejects");
+		return refuse(client, "login rejected: an HBA rule rejects");
 	if (hba_rule_flaw(rule)) {
 		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
 		         hba_rule_flaw(rule));
-		return refuse(client, "login rejected: a rule lets nobody in from");
+		return refuse(client, "login rejected: an HBA rule that allows no login matches");
 	}
 	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
 		return look_system_user_up(client);

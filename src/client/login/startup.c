@@ -55,7 +55,8 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	if (!tracked && !is_parameter_name(name))
 		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
 	if (client->login->parameter_count++ == PARAMS_NAMES_MAX)
-		return err_set(err, ERR_LIMIT, "too many startup parameters: at most %d are taken",
+		return err_set(err, ERR_LIMIT,
+		               "too many startup parameters: at most %d are accepted",
 		               PARAMS_NAMES_MAX);
 	buf_add_cstr(parameters, tracked ? tracked : name);
 	at = parameters->count;
@@ -246,7 +247,7 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 
 	if (startup->kind == STARTUP_TOO_LONG) {
 		client_refuse(client, ERR_PROTOCOL,
-		              "startup packet of %u bytes is too long: at most %d are taken",
+		              "startup packet of %u bytes is too long: at most %d are accepted",
 		              startup->length, STARTUP_MAX);
 		return false;
 	}

@@ -45,8 +45,8 @@ static void tell(struct clients *clients)
 		return;
 	clients->shortage_told_at = now;
 	log_warning(&logger,
-	            "open files run short: for each new connection the oldest one that has not "
-	            "logged in is closed; raise the limit on open files, or lower "
+	            "running out of open files: for each new connection, the oldest one that "
+	            "has not logged in is closed; raise the limit on open files, or lower "
 	            "client_login_timeout");
 }
 

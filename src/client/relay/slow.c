@@ -100,7 +100,7 @@ static void tell(const struct client *client, usec_t duration, usec_t wait)
 	if (!entry.is_json)
 		client_add_application_name(client, &entry.line);
 	strbuf_add(&entry.line, ": ");
-	strbuf_add(&entry.line, client->slow ? client->slow : "(text not known)");
+	strbuf_add(&entry.line, client->slow ? client->slow : "(unknown text)");
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 

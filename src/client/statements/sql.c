@@ -68,8 +68,8 @@ static bool is_unclear_encoding(const struct client *client, struct bytes text)
 static void set_err(struct err *err, const char *reason)
 {
 	err_set(err, ERR_UNSUPPORTED,
-	        "PREPARE, EXECUTE and DEALLOCATE cannot be followed %s: in this pool mode use "
-	        "the protocol's prepared statements, or each alone in a simple query",
+	        "PREPARE, EXECUTE and DEALLOCATE cannot be tracked %s: in this pool mode, use "
+	        "the protocol's prepared statements, or send each one alone in a simple query",
 	        reason);
 }
 
@@ -251,7 +251,7 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 
 /* ---- Query ---- */
 
-static const char no_sync[] = "behind messages without a Sync";
+static const char no_sync[] = "after messages without a Sync";
 
 /* A Query that was read. */
 struct query {

@@ -431,7 +431,7 @@ static const struct {
 	  AUTH_METHOD_SCRAM,
 	  { "SCRAM-SHA-256\0\0\0\0\40p=tls-server-end-point,,n=,r=abc", 50 },
 	  SASL_FAILED,
-	  "client binds to a channel, but has not chosen SCRAM-SHA-256-PLUS" },
+	  "client requests channel binding, but has not chosen SCRAM-SHA-256-PLUS" },
 };
 
 START_TEST(auth_server_broken_messages)

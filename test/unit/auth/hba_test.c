@@ -21,10 +21,10 @@ static struct hba *parse(const char *text, struct problems *problems)
 static const struct {
 	const char *text, *problem;
 } bad[] = {
-	{ "", "hba: there is no rule in it: nobody could come in" },
+	{ "", "hba: it contains no rule, so no login would be possible" },
 	{ "locale all all trust",
-	  "hba:1: unknown connection type locale: there are local, host, hostssl, hostnossl, "
-	  "hostgssenc and hostnogssenc" },
+	  "hba:1: unknown connection type locale: valid types are local, host, "
+	  "hostssl, hostnossl, hostgssenc and hostnogssenc" },
 	{ "local,host all all trust", "hba:1: the connection type is a list" },
 	{ "local", "hba:1: the database is missing: the line ends before it" },
 	{ "local all", "hba:1: the user is missing: the line ends before it" },
@@ -36,7 +36,7 @@ static const struct {
 #if PGWEIR_LDAP
 	{ "local all all ldap", "hba:1: LDAP needs ldapserver or ldapurl" },
 	{ "local all all ldap ldapserver=a ldapprefix=b ldapbindpasswd=two words",
-	  "hba:1: there is a word that is no option of ldap: a value with blanks needs quotes" },
+	  "hba:1: not an option of ldap: a value with blanks must be quoted" },
 	{ "local all all ldap ldapserver=a ldapprefix=b map=m",
 	  "hba:1: map= is only possible with peer and cert" },
 #else
@@ -50,14 +50,14 @@ static const struct {
 	{ "local all all md5 pamservice=x", "hba:1: pamservice= is only possible with pam" },
 	{ "local all all ident", "hba:1: method ident is not supported yet" },
 	{ "host all all all gss", "hba:1: method gss is not supported yet" },
-	{ "local samerole all trust", "hba:1: samerole: groups are not known here" },
-	{ "local samegroup all trust", "hba:1: samegroup: groups are not known here" },
+	{ "local samerole all trust", "hba:1: samerole: groups are not supported" },
+	{ "local samegroup all trust", "hba:1: samegroup: groups are not supported" },
 	{ "local all +staff trust",
-	  "hba:1: +staff: groups are not known here: list the names, or put them into a file and "
-	  "write @file" },
+	  "hba:1: +staff: groups are not supported: list the names, or put them "
+	  "into a file and write @file" },
 	{ "local +staff all trust",
-	  "hba:1: +staff: groups are not known here: list the names, or put them into a file and "
-	  "write @file" },
+	  "hba:1: +staff: groups are not supported: list the names, or put them "
+	  "into a file and write @file" },
 	{ "local /( all trust", "hba:1: /(: Unmatched ( or \\(" },
 	{ "local all /[ trust", "hba:1: /[: Invalid regular expression" },
 	{ "host all all", "hba:1: the address is missing: the line ends before it" },
@@ -83,7 +83,8 @@ static const struct {
 	{ "host all all \"\" md5", "hba:1: \"\" is neither an IP address nor a host's name" },
 	{ "host all all a,b md5", "hba:1: the address is a list" },
 	{ "local all all peer map",
-	  "hba:1: unknown option map: there are map=, clientcert= and pamservice=" },
+	  "hba:1: unknown option map: valid options are map=, clientcert= and "
+	  "pamservice=" },
 	{ "local all all peer map=x", "hba:1: there is no map x in auth_ident_file" },
 	{ "local all all md5 map=m", "hba:1: map= is only possible with peer and cert" },
 	{ "local all all md5 clientcert=verify-ca",
@@ -93,7 +94,8 @@ static const struct {
 	{ "hostssl all all all cert clientcert=verify-ca",
 	  "hba:1: clientcert= of method cert can only be verify-full" },
 	{ "hostssl all all all cert clientname=DN",
-	  "hba:1: unknown option clientname=DN: there are map=, clientcert= and pamservice=" },
+	  "hba:1: unknown option clientname=DN: valid options are map=, "
+	  "clientcert= and pamservice=" },
 };
 
 START_TEST(bad_lines)
@@ -109,7 +111,7 @@ START_TEST(bad_lines)
 END_TEST
 
 #define OUTSIDE_OF_MASK "the address has bits outside of its mask: the range begins at 10.0.0.0: "
-#define MATCHES_NOBODY OUTSIDE_OF_MASK "the rule matches nobody"
+#define MATCHES_NOBODY OUTSIDE_OF_MASK "the rule never matches"
 #define REJECTS_ALL OUTSIDE_OF_MASK "the rule rejects that whole range"
 
 static const struct {
@@ -117,11 +119,11 @@ static const struct {
 	bool matches; /* and so ends the search */
 } flawed[] = {
 	{ "host all all all peer",
-	  "method peer is only possible with local: the rule lets nobody in", true },
+	  "method peer is only possible with local: the rule allows no login", true },
 	{ "host all all all cert",
-	  "method cert is only possible with hostssl: the rule lets nobody in", true },
+	  "method cert is only possible with hostssl: the rule allows no login", true },
 	{ "hostnossl all all all cert map=m",
-	  "method cert is only possible with hostssl: the rule lets nobody in", true },
+	  "method cert is only possible with hostssl: the rule allows no login", true },
 	{ "host all all 10.1.0.0/8 md5", MATCHES_NOBODY, false },
 	{ "host all all 10.1.0.0 255.0.0.0 md5", MATCHES_NOBODY, false },
 	{ "host all all 10.1.0.0/8 reject", REJECTS_ALL, true },
@@ -129,10 +131,11 @@ static const struct {
 	{ "host all all 10.1.0.0/8 peer", MATCHES_NOBODY, false },
 #if PGWEIR_LDAP
 	{ "host all all all ldap ldapserver=a ldapprefix=b ldapbasedn=c",
-	  "ldapprefix and ldapsuffix exclude all options of a search: the rule lets nobody in",
+	  "ldapprefix and ldapsuffix cannot be combined with search options: the "
+	  "rule allows no login",
 	  true },
 	{ "host all all all ldap ldapserver=a ldapprefix=b ldapscheme=ldaps ldaptls=1",
-	  "ldaps has TLS: it cannot have ldaptls=1 too: the rule lets nobody in", true },
+	  "ldaps has TLS: it cannot have ldaptls=1 too: the rule allows no login", true },
 #endif
 };
 

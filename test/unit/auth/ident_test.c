@@ -83,11 +83,11 @@ static const struct {
 	{ "m a", "f:1: a line must read: map system-user database-user" },
 	{ "m a b c", "f:1: a line must read: map system-user database-user" },
 	{ "m a,b c", "f:1: a line must read: map system-user database-user" },
-	{ "\nm a +b", "f:2: +b: groups are not known here: list the names, or put them into a "
+	{ "\nm a +b", "f:2: +b: groups are not supported: list the names, or put them into a "
 	              "file and write @file" },
 	{ "m /( b", "f:1: /(: Unmatched ( or \\(" },
-	{ "m /^a$ \\1", "f:1: /^a$ has no (group) that \\1 could stand for" },
-	{ "m /(a)\\1 b", "f:1: /(a)\\1: there are no back-references" },
+	{ "m /^a$ \\1", "f:1: /^a$ has no (group) for \\1" },
+	{ "m /(a)\\1 b", "f:1: /(a)\\1: back-references are not supported" },
 	{ "m /a\\ b", "f:1: /a\\: Trailing backslash" },
 	{ "m / b", "f:1: an empty regular expression" },
 	{ "m /a{100}{100} b", "f:1: /a{100}{100} repeats too often" },

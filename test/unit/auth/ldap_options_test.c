@@ -24,36 +24,39 @@ static const struct {
 	{ SEARCH " ldapsearchfilter=(uid=$username)", NULL },
 	{ "", "LDAP needs ldapserver or ldapurl" },
 	{ "ldapserver=\"  \" ldapprefix=b", "LDAP needs ldapserver or ldapurl" },
-	{ "ldapserver=a:389 ldapprefix=b", "ldapserver has names only: the port is ldapport" },
-	{ "ldapserver=ldap://a ldapprefix=b", "ldapserver has names only: the port is ldapport" },
+	{ "ldapserver=a:389 ldapprefix=b", "ldapserver must not contain a port: use ldapport" },
+	{ "ldapserver=ldap://a ldapprefix=b", "ldapserver must not contain a port: use ldapport" },
 	{ "ldapserver=a/b ldapprefix=b",
-	  "ldapserver has names and addresses, blanks between them" },
+	  "ldapserver must be a list of names and addresses, separated by blanks" },
 	{ "ldapserver=a", "LDAP needs ldapprefix, ldapsuffix or ldapbasedn" },
-	{ SIMPLE " ldapbasedn=c", "ldapprefix and ldapsuffix exclude all options of a search" },
+	{ SIMPLE " ldapbasedn=c",
+	  "ldapprefix and ldapsuffix cannot be combined with search options" },
 	{ SIMPLE " ldapsearchattribute=c",
-	  "ldapprefix and ldapsuffix exclude all options of a search" },
+	  "ldapprefix and ldapsuffix cannot be combined with search options" },
 	{ "ldapserver=a ldapsearchattribute=c", "a search needs ldapbasedn" },
 	{ SEARCH " ldapsearchattribute=c ldapsearchfilter=($username)",
 	  "ldapsearchattribute and ldapsearchfilter exclude each other" },
 	{ SEARCH " ldapsearchfilter=(uid=x)",
-	  "ldapsearchfilter has no $username in it: it would find the same entry for every user" },
-	{ SEARCH " ldapbinddn=c", "ldapbinddn and ldapbindpasswd go together, and are not empty" },
+	  "ldapsearchfilter does not contain $username, so it would find the same "
+	  "entry for every user" },
+	{ SEARCH " ldapbinddn=c",
+	  "ldapbinddn and ldapbindpasswd must both be set and not be empty" },
 	{ SEARCH " ldapbindpasswd=c",
-	  "ldapbinddn and ldapbindpasswd go together, and are not empty" },
+	  "ldapbinddn and ldapbindpasswd must both be set and not be empty" },
 	{ SEARCH " ldapbinddn=c ldapbindpasswd=",
-	  "ldapbinddn and ldapbindpasswd go together, and are not empty" },
+	  "ldapbinddn and ldapbindpasswd must both be set and not be empty" },
 	{ SIMPLE " ldapport=0", "the LDAP port must be from 1 to 65535" },
 	{ SIMPLE " ldapport=65536", "the LDAP port must be from 1 to 65535" },
 	{ SIMPLE " ldapport=x", "the LDAP port must be from 1 to 65535" },
 	{ SIMPLE " ldapscheme=http", "ldapscheme must be ldap or ldaps" },
 	{ SIMPLE " ldaptls=yes", "ldaptls must be 0 or 1" },
 	{ SIMPLE " ldaptls=1 ldapscheme=ldaps", "ldaps has TLS: it cannot have ldaptls=1 too" },
-	{ SIMPLE " ldapfoo=1", "there is no option ldapfoo of LDAP" },
-	{ SIMPLE " se=cret", "option 3 of LDAP is none that there is" },
+	{ SIMPLE " ldapfoo=1", "unknown LDAP option ldapfoo" },
+	{ SIMPLE " se=cret", "LDAP option 3 is unknown" },
 	{ SIMPLE " ldapbindpasswd=se cret",
-	  "option 4 of LDAP has no = in it: a value with blanks needs quotes" },
-	{ SIMPLE " ldapsuffix=\"c", "a quote has no end in option 3 of LDAP" },
-	{ "\"\" " SIMPLE, "option 1 of LDAP is empty" },
+	  "LDAP option 4 contains no =: a value with blanks must be quoted" },
+	{ SIMPLE " ldapsuffix=\"c", "unterminated quote in LDAP option 3" },
+	{ "\"\" " SIMPLE, "LDAP option 1 is empty" },
 };
 
 START_TEST(ldap_options_answers)
@@ -123,7 +126,7 @@ START_TEST(ldap_options_have_a_limit)
 	ldap_options_done(&options);
 	buf_add_byte(&text, 'x');
 	ck_assert(!ldap_options_parse(buf_text(&text), &options, &err));
-	ck_assert_str_eq(err.text, "options of LDAP have more than 8192 bytes");
+	ck_assert_str_eq(err.text, "the LDAP options are longer than 8192 bytes");
 	ldap_options_done(&options);
 	buf_free(&text);
 }

@@ -25,12 +25,13 @@ static const struct {
 	{ AUTH_METHOD_LDAP, "ldapserver=a", OUTSIDE_BAD,
 	  "LDAP needs ldapprefix, ldapsuffix or ldapbasedn" },
 	{ AUTH_METHOD_LDAP, "ldapserver=a ldapprefix=b ldapbasedn=c", OUTSIDE_CONTRADICTORY,
-	  "ldapprefix and ldapsuffix exclude all options of a search" },
+	  "ldapprefix and ldapsuffix cannot be combined with search options" },
 	{ AUTH_METHOD_LDAP, "ldapserver=a ldapprefix=b ldapscheme=ldaps ldaptls=1",
 	  OUTSIDE_CONTRADICTORY, "ldaps has TLS: it cannot have ldaptls=1 too" },
 	{ AUTH_METHOD_LDAP, "ldapserver=a ldapbasedn=b ldapsearchattribute=c ldapsearchfilter=x",
 	  OUTSIDE_BAD,
-	  "ldapsearchfilter has no $username in it: it would find the same entry for every user" },
+	  "ldapsearchfilter does not contain $username, so it would find the same "
+	  "entry for every user" },
 };
 
 START_TEST(outside_checks)

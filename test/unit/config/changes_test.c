@@ -41,8 +41,8 @@ static const struct {
 	  "auth_file|auth_file: /x -> not set\nlogfile|logfile: empty -> /y\n" },
 	{ SETTINGS("auth_ldap_options = ldapbindpasswd=one"),
 	  SETTINGS("auth_ldap_options = ldapbindpasswd=two"),
-	  "auth_ldap_options|auth_ldap_options: (hidden: there is a password in it) -> (hidden: "
-	  "there is a password in it)\n" },
+	  "auth_ldap_options|auth_ldap_options: (hidden: contains a password) -> "
+	  "(hidden: contains a password)\n" },
 	{ SETTINGS("") BASE, SETTINGS("") BASE, "" },
 	{ SETTINGS("") BASE, SETTINGS("") "[databases]\nb = \n",
 	  "database \"a\"|database \"a\": gone\ndatabase \"b\"|database \"b\": new\n"

@@ -92,8 +92,8 @@ START_TEST(config_collects_every_problem)
 		 "plain, md5, scram-sha-256, hba, cert, pam or ldap: did you mean \"cert\"?"),
 		("f.ini:7: setting \"max_client_conn\": \"100 ; many\" is not a whole number (a "
 		 "comment needs a line of its own, or the value in quotes)"),
-		"f.ini:9: database \"pgbouncer\": this name is the console's",
-		"f.ini:10: database \"app\": host: there is an empty name in the list",
+		"f.ini:9: database \"pgbouncer\": this name is reserved for the console",
+		"f.ini:10: database \"app\": host: contains an empty name",
 		"f.ini:12: user \"u\": pool_size: \"x\" is not a whole number",
 		"f.ini:14: peer \"0\": its id must be a number from 1 to 65535",
 	};
@@ -116,12 +116,12 @@ START_TEST(config_warns_of_what_comes_twice)
 				   "[databases]\na = host=two\n* = host=two\n"
 				   "[users]\nu = pool_size=2\n[peers]\n01 = host=b\n";
 	static const char *const texts[] = {
-		"f.ini:3: setting \"listen_port\" is set a second time, the value in line 2 does "
-		"not count",
-		"f.ini:12: database \"a\" comes a second time, the line f.ini:5 does not count",
-		"f.ini:13: database \"*\" comes a second time, the line f.ini:6 does not count",
-		"f.ini:15: user \"u\" comes a second time, the line f.ini:8 does not count",
-		"f.ini:17: peer \"01\" comes a second time, the line f.ini:10 does not count",
+		"f.ini:3: setting \"listen_port\" is set twice, the value in line 2 is "
+		"ignored",
+		"f.ini:12: database \"a\" is defined twice, line f.ini:5 is ignored",
+		"f.ini:13: database \"*\" is defined twice, line f.ini:6 is ignored",
+		"f.ini:15: user \"u\" is defined twice, line f.ini:8 is ignored",
+		"f.ini:17: peer \"01\" is defined twice, line f.ini:10 is ignored",
 	};
 	struct problems problems = { 0 };
 	const struct config *config = config_parse(bytes_text(text), "f.ini", &problems);
@@ -202,7 +202,7 @@ START_TEST(config_needs_its_section)
 
 	ck_assert_ptr_null(config_parse(bytes_text("[databases]\n"), "f.ini", &problems));
 	ck_assert_uint_eq(problems.count, 1);
-	ck_assert_str_eq(problems.texts[0], "f.ini: there is no [pgbouncer] section");
+	ck_assert_str_eq(problems.texts[0], "f.ini: section [pgbouncer] is missing");
 	problems_done(&problems);
 }
 END_TEST

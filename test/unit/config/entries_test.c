@@ -173,7 +173,7 @@ START_TEST(entries_refuse_names)
 	struct err err;
 
 	ck_assert(!entries_add_database(config.entries, "pgbouncer", text, NULL, &err));
-	ck_assert_str_eq(err.text, "database \"pgbouncer\": this name is the console's");
+	ck_assert_str_eq(err.text, "database \"pgbouncer\": this name is reserved for the console");
 	memset(name, 'x', CONFIG_DATABASE_NAME_MAX);
 	ck_assert(entries_add_database(config.entries, name, text, NULL, &err));
 	memset(name, 'x', CONFIG_DATABASE_NAME_MAX + 1);

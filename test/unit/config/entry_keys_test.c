@@ -33,10 +33,10 @@ static const struct {
 	  "pool_mode: \"x\" is not one of its values: session, transaction or statement" },
 	{ "host=a,10.0.0.1,::1,/tmp,@x load_balance_hosts=disable", NULL },
 	{ "host=a,b load_balance_hosts=Round-Robin", NULL },
-	{ "host=a,,b", "host: there is an empty name in the list" },
-	{ "host=,a", "host: there is an empty name in the list" },
-	{ "host=a,", "host: there is an empty name in the list" },
-	{ "host='a, b'", "host: there is a blank in it (a list has commas only)" },
+	{ "host=a,,b", "host: contains an empty name" },
+	{ "host=,a", "host: contains an empty name" },
+	{ "host=a,", "host: contains an empty name" },
+	{ "host='a, b'", "host: contains a blank (separate hosts by commas only)" },
 	{ "load_balance_hosts=random",
 	  "load_balance_hosts: \"random\" is not one of its values: round-robin or disable" },
 	{ "auth_user=a auth_query='SELECT a, b FROM c WHERE a = $1' auth_dbname=a", NULL },
@@ -49,8 +49,8 @@ static const struct {
 	                        "us, ms, s, min, h or d): did you mean \"5min\"?" },
 	{ "HOST=a", "unknown key \"HOST\": did you mean \"host\"?" },
 	{ "query_timeout=5", "unknown key \"query_timeout\"" },
-	{ "password=my secret", "key=value is expected behind password " HINT },
-	{ "password=''", "password: there is no value (leave the key out for its default)" },
+	{ "password=my secret", "key=value is expected after password " HINT },
+	{ "password=''", "password: the value is missing (omit the key for its default)" },
 };
 
 START_TEST(entry_read_judges_databases)

@@ -47,14 +47,14 @@ static const struct {
 	  NULL },
 	{ "star", "[databases]\n* = x\na.b-c_d=y", "2:2 *=x|2:3 a.b-c_d=y|", NULL },
 	{ "no end of quote", "[databases]\n'my = x", "", "f:2: the quote of the name has no end" },
-	{ "no name", "[databases]\n = x", "", "f:2: there is no name before the =" },
-	{ "empty name", "[databases]\n'' = x", "", "f:2: there is no name before the =" },
+	{ "no name", "[databases]\n = x", "", "f:2: the name before = is missing" },
+	{ "empty name", "[databases]\n'' = x", "", "f:2: the name before = is missing" },
 	{ "blank in a name", "[databases]\nmy db = x", "",
 	  "f:2: a name of other characters than letters, digits and _ . - * must stand in quotes" },
 	{ "no pair", "[databases]\nnonsense", "", "f:2: a line must read: name = value" },
 	{ "unknown section", "[nothing]\na=b\n[users]\nu=", "3:4 u=|",
-	  "f:1: unknown section [nothing]: there are [pgbouncer], [databases], [users] and "
-	  "[peers]" },
+	  "f:1: unknown section [nothing]: valid sections are [pgbouncer], "
+	  "[databases], [users] and [peers]" },
 	{ "case of a section", "[Users]", "",
 	  "f:1: unknown section [Users]: did you mean [users]?" },
 	{ "section without end", "[users", "",

@@ -31,7 +31,7 @@ static const struct {
 	{ "-1 = host=a", "f:4: peer \"-1\": its id must be a number from 1 to 65535" },
 	{ "one = host=a", "f:4: peer \"one\": its id must be a number from 1 to 65535" },
 	{ "1x = host=a", "f:4: peer \"1x\": its id must be a number from 1 to 65535" },
-	{ "'' = host=a", "f:4: there is no name before the =" },
+	{ "'' = host=a", "f:4: the name before = is missing" },
 	{ "1 = ", "f:4: peer \"1\": host is missing" },
 	{ "1 = port=6432", "f:4: peer \"1\": host is missing" },
 	{ "1 = host=a,b", "f:4: peer \"1\": host: a peer has one host only" },

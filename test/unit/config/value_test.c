@@ -27,7 +27,7 @@ static const struct {
 	{ "0777", 0, 511, NULL },
 	{ "0777", 10, 777, NULL },
 	{ "0x10", 10, 0, "\"0x10\" is not a whole number" },
-	{ "", 0, 0, "there is no value: a whole number is needed" },
+	{ "", 0, 0, "the value is missing: a whole number is needed" },
 	{ " 1", 0, 0, "\" 1\" is not a whole number" },
 	{ "12abc", 0, 0, "\"12abc\" is not a whole number" },
 	{ "1.5", 0, 0, "\"1.5\" is not a whole number" },
@@ -67,7 +67,7 @@ static const struct {
 	{ "yes", true, NULL },
 	{ "no", false, NULL },
 	{ "y", false, "\"y\" is not " NO_SWITCH },
-	{ "", false, "there is no value: " NO_SWITCH " is needed" },
+	{ "", false, "the value is missing: " NO_SWITCH " is needed" },
 };
 
 START_TEST(value_bool_answers)
@@ -108,7 +108,7 @@ static const struct {
 	{ "1.5h", USEC_PER_SEC, 10, 5400000000, NULL },
 	{ "1d", USEC_PER_SEC, 10, 86400000000, NULL },
 	{ "-1", USEC_PER_SEC, 10, -1000000, NULL },
-	{ "", USEC_PER_SEC, 10, 0, "there is no value: " NO_UNIT " is needed" },
+	{ "", USEC_PER_SEC, 10, 0, "the value is missing: " NO_UNIT " is needed" },
 	{ ".", USEC_PER_SEC, 10, 0, "\".\" is not " NO_UNIT },
 	{ "+-1", USEC_PER_SEC, 10, 0, "\"+-1\" is not " NO_UNIT },
 	{ "inf", USEC_PER_SEC, 10, 0, "\"inf\" is not " NO_UNIT },
@@ -147,7 +147,7 @@ static const struct {
 	{ "-1", -1, NULL },
 	{ "1TB", 0, "\"1TB\" is not " NO_SIZE },
 	{ "kB", 0, "\"kB\" is not " NO_SIZE },
-	{ "", 0, "there is no value: " NO_SIZE " is needed" },
+	{ "", 0, "the value is missing: " NO_SIZE " is needed" },
 	{ "9999999999GB", 0, "\"9999999999GB\" is too large a size" },
 	{ "-9999999999GB", 0, "\"-9999999999GB\" is too large a size" },
 	{ "99999999999999999999", 0, "\"99999999999999999999\" is too large a size" },
@@ -208,8 +208,8 @@ static const struct {
 	{ "\"20\"", "20", NULL },
 	{ "'20' ; twenty", "20", NULL },
 	{ "'20'# twenty", "20", NULL },
-	{ "'20", NULL, "the quote has no end" },
-	{ "'20' 30", NULL, "unexpected \"30\" behind the quotes" },
+	{ "'20", NULL, "unterminated quote" },
+	{ "'20' 30", NULL, "unexpected \"30\" after the quotes" },
 };
 
 START_TEST(value_unquote_answers)

@@ -128,7 +128,7 @@ START_TEST(pidfile_of_nonsense_is_refused)
 	set_up(&scene);
 	put(&scene, nonsense[_i]);
 	ck_assert(!pidfile_check(scene.path, &scene.logger, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "holds no pid"));
+	ck_assert_ptr_nonnull(strstr(err.text, "contains no process ID"));
 	ck_assert_int_eq(access(scene.path, F_OK), 0);
 	tear_down(&scene);
 }

@@ -145,7 +145,7 @@ START_TEST(lengths_that_cannot_be)
 	pair_open(&pair);
 	ck_assert_int_eq(write(pair.left.fd, lengths[_i], 5), 5);
 	ck_assert(!channel_receive(&pair.right, &message));
-	ck_assert_str_eq(pair.right.err.text, "the hand-over is broken: a length that cannot be");
+	ck_assert_str_eq(pair.right.err.text, "protocol error in the hand-over: impossible length");
 	pair_close(&pair);
 }
 END_TEST
@@ -158,7 +158,7 @@ START_TEST(who_is_silent_is_not_waited_for_ever)
 	pair_open(&pair);
 	pair.right.deadline = clock_now();
 	ck_assert(!channel_receive(&pair.right, &message));
-	ck_assert_ptr_nonnull(strstr(pair.right.err.text, "does not answer"));
+	ck_assert_ptr_nonnull(strstr(pair.right.err.text, "does not respond"));
 	pair_close(&pair);
 }
 END_TEST

@@ -388,7 +388,8 @@ START_TEST(unix_socket_in_use_is_refused)
 	first.options.port = second.options.port = 7;
 	ck_assert(open_house(&first, NULL));
 	ck_assert(!open_house(&second, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, ".s.PGSQL.7 is in use: something accepts on it"));
+	ck_assert_ptr_nonnull(
+	    strstr(err.text, ".s.PGSQL.7 is in use: another process accepts connections on it"));
 	tear_down(&second);
 	tear_down(&first); /* its file is still there for it to remove */
 }
@@ -423,7 +424,7 @@ static const struct {
 	const char *says;
 } obstacles[] = {
 	{ ".lock", ".s.PGSQL.0.lock exists" },
-	{ "", "is in the way: it is not a socket" },
+	{ "", "exists and is not a socket" },
 };
 
 START_TEST(unix_socket_with_an_obstacle_is_refused)

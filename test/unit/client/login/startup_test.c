@@ -295,7 +295,7 @@ START_TEST(startup_parameters_are_so_many)
 	warm_up(&engine, &client, &server);
 	add_parameters(&packet, "u0", PARAMS_NAMES_MAX + 1);
 	check(&engine, buf_bytes(&packet), packet.count, "too many names", "E.",
-	      "53300 too many startup parameters: at most 500 are taken");
+	      "53300 too many startup parameters: at most 500 are accepted");
 	buf_free(&packet);
 	peer_close(&client);
 	peer_close(&server);
@@ -324,7 +324,8 @@ static const struct {
 	{ "no zero at the end", RAW("\0\0\0\14\0\3\0\0user"), "E.", NULL },
 	{ "the last pair has no value", RAW("\0\0\0\16\0\3\0\0user\0\0"), "E.", NULL },
 	{ "longer than PostgreSQL takes", RAW("\0\0\47\25\0\3\0\0"), "E.",
-	  "08P01 startup packet of 10005 bytes is too long: at most 10004 are taken" },
+	  "08P01 startup packet of 10005 bytes is too long: at most 10004 are "
+	  "accepted" },
 	{ "something behind the end", RAW("\0\0\0\22\0\3\0\0user\0u0\0\0x"), "E.", NULL },
 };
 
