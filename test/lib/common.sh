@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: ISC
-# What quickstart and test/run share: what must be installed, how we build, who we run as.
-# Sourced by bash; $top is the checkout, $say prints a line for people.
+# Functions shared by quickstart and test/run: required packages, builds, the unprivileged user.
+# Sourced by bash; $top is the checkout, $say prints a message.
 
 packages_build="gcc libc6-dev make autoconf automake pkg-config libevent-dev libssl-dev libc-ares-dev
 	libidn-dev uthash-dev"
@@ -9,7 +9,7 @@ packages_outside="libpam0g-dev libldap-dev" # for --with-pam and --with-ldap
 packages_package="debhelper debootstrap dpkg-dev lintian"
 packages_test="cmark-gfm mandoc pgcli slapd openssl check libpq-dev python3 python3-cryptography python3-pytest python3-psycopg python3-asyncpg python3-pg8000 python3-yaml"
 
-# Which of these packages are not there? Nothing to say on systems without dpkg.
+# Prints which of these packages are missing. Prints nothing on systems without dpkg.
 missing_packages()
 {
 	local name
@@ -19,7 +19,7 @@ missing_packages()
 	done
 }
 
-# Installs what is missing, or says what to install and fails.
+# Installs the missing packages, or prints what to install and fails.
 need_packages()
 {
 	local missing
@@ -39,7 +39,7 @@ need_packages()
 	install_packages $missing
 }
 
-# Servers among the packages are not started: we start our own, where nobody else sees them.
+# Installed servers are not started: the tests start their own on private ports.
 install_packages()
 {
 	local policy=/usr/sbin/policy-rc.d status=0
@@ -54,7 +54,7 @@ install_packages()
 	return $status
 }
 
-# No dpkg: look for the programs and libraries themselves.
+# Without dpkg: look for the programs and libraries themselves.
 check_by_hand()
 {
 	local absent="" tool library
@@ -68,12 +68,12 @@ check_by_hand()
 	fi
 	find_postgresql >/dev/null || absent="$absent postgresql-server"
 	[ -z "$absent" ] && return 0
-	echo "This is not a Debian system, so please install by yourself:$absent" >&2
-	echo "(on Debian 12 these are: $*)" >&2
+	echo "This is not a Debian system, please install manually:$absent" >&2
+	echo "(packages on Debian 12: $*)" >&2
 	return 1
 }
 
-# The folder with initdb, postgres and psql.
+# Prints the directory with initdb, postgres and psql.
 find_postgresql()
 {
 	local folder
@@ -87,7 +87,7 @@ find_postgresql()
 	return 1
 }
 
-# Runs a command without its output; when it fails, the output's end is what went wrong.
+# Runs a command quietly; if it fails, prints the end of its output.
 quietly()
 {
 	local log status=0
@@ -101,7 +101,7 @@ quietly()
 	return "$status"
 }
 
-# build_in FOLDER [configure's options...]: builds out of tree, configuring when it has to.
+# build_in FOLDER [configure's options...]: builds out of tree, and runs configure if necessary.
 build_in()
 {
 	local folder=$1 wish
@@ -122,7 +122,7 @@ jobs_wanted()
 	echo "${JOBS:-$(nproc 2>/dev/null || echo 2)}"
 }
 
-# Whom daemons run as: PostgreSQL and pgweir refuse to be root.
+# The user that daemons run as: PostgreSQL and pgweir refuse to run as root.
 unprivileged_user()
 {
 	local name
@@ -151,7 +151,7 @@ as_user()
 	exec setpriv --reuid "$name" --regid "$(id -g "$name")" --clear-groups -- env HOME=/ "$@"
 }
 
-# A port of 127.0.0.1 on which nobody answers.
+# A port of 127.0.0.1 that is not in use.
 free_port()
 {
 	local port
@@ -165,7 +165,7 @@ free_port()
 	return 1
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# wait_for SECONDS COMMAND...: waits until the command succeeds.
 wait_for()
 {
 	local end=$((SECONDS + $1))
@@ -176,7 +176,7 @@ wait_for()
 	done
 }
 
-# end_process PID SIGNAL: ends a child of ours, and waits until it has.
+# end_process PID SIGNAL: ends a child process and waits for its end.
 end_process()
 {
 	[ -n "$1" ] || return

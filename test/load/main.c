@@ -19,16 +19,16 @@
 
 static const char usage[] =
     "Usage: load [OPTION]... CONNINFO\n"
-    "Runs many clients against the pooler at CONNINFO; each checks every answer it gets.\n"
+    "Runs many clients against the pooler at CONNINFO; each checks every response.\n"
     "\n"
-    "  -c, --clients=N      clients (200)\n"
-    "  -s, --seconds=N      for so long (60)\n"
-    "  -p, --patience=N     seconds within which each answer must come (60)\n"
-    "  -v, --verify=CONNINFO  where the table is made and compared (CONNINFO)\n"
-    "  -o, --only=NAME      this activity alone\n"
+    "  -c, --clients=N      number of clients (200)\n"
+    "  -s, --seconds=N      duration (60)\n"
+    "  -p, --patience=N     maximum seconds for each response (60)\n"
+    "  -v, --verify=CONNINFO  where the table is created and compared (CONNINFO)\n"
+    "  -o, --only=NAME      run only this activity\n"
     "  -r, --random=N       seed of the random choices (1)\n"
-    "  -l, --list           list the activities and how often they are chosen\n"
-    "  -h, --help           this text\n";
+    "  -l, --list           list the activities and their frequency\n"
+    "  -h, --help           print this help\n";
 
 static const struct option long_options[] = {
 	{ "clients", required_argument, NULL, 'c' },
@@ -112,7 +112,7 @@ static void read_options(struct load_options *options, int argc, char **argv)
 	if (!options->verify_conninfo)
 		options->verify_conninfo = options->conninfo;
 	if (options->only && !activity_exists(options->only)) {
-		fprintf(stderr, "load: no activity is called %s\n", options->only);
+		fprintf(stderr, "load: no such activity: %s\n", options->only);
 		exit(2);
 	}
 }
