@@ -47,7 +47,7 @@ static bool has_zero(struct bytes bytes) { return bytes.count && memchr(bytes.at
 
 bool handover_refuse(const struct record *record, const char *what, struct err *err)
 {
-	return err_set(err, ERR_PROTOCOL, "the hand-over is broken: a bad %s (%s)", what,
+	return err_set(err, ERR_PROTOCOL, "protocol error in the hand-over: bad %s (%s)", what,
 	               record->flaw ? record->flaw : "it is too long");
 }
 
