@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/server/server_frames.c: what a server's messages become, with a server alone.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../../lib/lone_server.h"
+#include "pgweir/pgwire/message.h"
+
+#include "../../unit.h"
+
+#define WORD_MAX 80
+
+/*
+ * A script of words. Of the borrower: q a Query is noted, p b d e s the messages of the extended
+ * protocol; errand a query of ours that sets parameters, reset one that resets.
+ * Of PostgreSQL, said in one go up to the next word of the borrower or the end:
+ *   T D 1 2 3 n N t   this message, short     C:TAG   Z:S   S:NAME=VALUE
+ *   E:CODE an error, F:CODE a FATAL one       ~ bytes that are no message
+ *   N< the first half of a notice, >N its other half
+ * ! PostgreSQL closes. What is heard: see lone_server.h; '_' is a blank in a word.
+ */
+static const struct {
+	const char *says;
+	const char *script;
+	const char *heard;
+} cases[] = {
+	{ "a query with rows", "q T D D C:SELECT_2 Z:I", "TDDCZ+I" },
+	{ "in a transaction", "q C:BEGIN Z:T", "CZ+T" },
+	{ "two queries: nothing is owed after the second", "q q C:A Z:I C:B Z:I", "CZ-ICZ+I" },
+	{ "the extended protocol", "p b d e s 1 2 T D C:SELECT_1 Z:I", "12TDCZ+I" },
+	{ "a notice comes at any time", "N q N C:A Z:I N", "NNCZ+IN" },
+	{ "a report goes on", "q S:TimeZone=CET C:SET Z:I", "SCZ+I" },
+	{ "all statements are gone", "q C:DISCARD_ALL Z:I", "^CZ+I" },
+	{ "the same, by another command", "q C:DEALLOCATE_ALL Z:I", "^CZ+I" },
+	{ "one statement is gone", "q C:DEALLOCATE Z:I", "CZ+I" },
+	{ "an error, up to ReadyForQuery", "q E:22012 Z:I", "EZ+I" },
+	{ "an error ends a batch", "p b e s E:42601 Z:I", "EZ+I" },
+
+	{ "rows that nobody asked for", "D", "lost(unexpected message from server: out of step)" },
+	{ "one reply too many", "q C:A Z:I Z:I",
+	  "CZ+Ilost(unexpected message from server: out of step)" },
+	{ "a reply of another kind", "p s 2", "lost(unexpected message from server: out of step)" },
+	{ "no message at all", "q ~", "lost(bad packet header)" },
+	{ "an error that nobody asked for", "E:22012", "lost(server said: ERROR words)" },
+	{ "its last words are passed on", "F:57P01 !", "Eleft(server ended the connection)" },
+	{ "the same amid rows", "q T D F:57P01 !", "TDEleft(server ended the connection)" },
+	{ "it is gone without a word", "q T !", "Tlost(server conn crashed?)" },
+
+	{ "our own query: its answers are for nobody", "errand C:SET Z:I", "l" },
+	{ "the report that answers it too", "errand S:TimeZone=CET C:SET Z:I", "Sl" },
+	{ "our parameters are refused", "errand E:22023 Z:I", " refused " },
+	{ "our own query leaves a transaction open", "errand C:BEGIN Z:T",
+	  "lost(a query of our own left a transaction open)" },
+	{ "a reset: the server comes home", "reset C:DISCARD_ALL Z:I", " home " },
+
+	{ "the rest of a notice is all that is missing", "q C:A Z:I N< >N", "CZ+IN*" },
+};
+
+/* ---- scripts ---- */
+
+static void add_plain(struct buf *out, char type) { message_end(out, message_begin(out, type)); }
+
+static void add_report(struct buf *out, char type, const char *severity, const char *sqlstate)
+{
+	struct report report = {
+		.severity = severity, .verbatim = severity, .sqlstate = sqlstate, .text = "words"
+	};
+
+	if (type == 'N')
+		message_notice(out, &report);
+	else
+		message_error(out, &report);
+}
+
+static void add_half_notice(struct buf *out, bool is_first)
+{
+	struct buf whole = { 0 };
+	size_t half;
+
+	add_report(&whole, 'N', "NOTICE", "00000");
+	half = whole.count / 2;
+	buf_add(out, whole.at + (is_first ? 0 : half), is_first ? half : whole.count - half);
+	buf_free(&whole);
+}
+
+/* One of PostgreSQL's. */
+static void add_word(struct buf *out, const char *word)
+{
+	const char *rest = word + 2, *equals = strchr(word, '=');
+	char name[WORD_MAX];
+
+	if (strcmp(word, "N<") == 0 || strcmp(word, ">N") == 0) {
+		add_half_notice(out, word[0] == 'N');
+	} else if (word[0] == 'E' || word[0] == 'F') {
+		add_report(out, 'E', word[0] == 'F' ? "FATAL" : "ERROR", rest);
+	} else if (word[0] == 'N') {
+		add_report(out, 'N', "NOTICE", "00000");
+	} else if (word[0] == 'C') {
+		message_complete(out, rest);
+	} else if (word[0] == 'Z') {
+		message_ready(out, *rest);
+	} else if (word[0] == 'S') {
+		ck_assert_ptr_nonnull(equals);
+		snprintf(name, sizeof(name), "%.*s", (int)(equals - rest), rest);
+		message_parameter(out, name, equals + 1);
+	} else if (word[0] == '~') {
+		buf_add(out, "~\0\0\0\1~~~", 8);
+	} else {
+		add_plain(out, word[0]);
+	}
+}
+
+static void note(struct lone_server *lone, enum ledger_kind kind)
+{
+	ck_assert(server_note(&lone->server, kind) == LEDGER_SENT);
+}
+
+/* One of ours. false: it is PostgreSQL's. */
+static bool act(struct lone_server *lone, const char *word)
+{
+	static const char letters[] = "qpbdes";
+	static const enum ledger_kind kinds[] = { LEDGER_QUERY,    LEDGER_PARSE,   LEDGER_BIND,
+		                                  LEDGER_DESCRIBE, LEDGER_EXECUTE, LEDGER_SYNC };
+
+	if (strcmp(word, "errand") == 0) {
+		server_errand(&lone->server, ERRAND_REPLAY, "SET");
+	} else if (strcmp(word, "reset") == 0) {
+		lone->server.borrower = NULL;
+		server_enter(&lone->server, SERVER_RESETTING);
+		server_errand(&lone->server, ERRAND_RESET, "DISCARD ALL");
+	} else if (strcmp(word, "!") == 0) {
+		close(lone->peer);
+		lone->peer = -1;
+		lone_server_turn(lone);
+	} else if (!word[1] && strchr(letters, word[0])) {
+		note(lone, kinds[strchr(letters, word[0]) - letters]);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void say_all(struct lone_server *lone, struct buf *out, bool by_bytes)
+{
+	lone_server_say(lone, buf_bytes(out), by_bytes);
+	buf_clear(out);
+}
+
+static void run(struct lone_server *lone, const char *script, bool by_bytes)
+{
+	struct buf out = { 0 };
+	char word[WORD_MAX];
+	int used;
+
+	while (sscanf(script, "%79s%n", word, &used) == 1) {
+		script += used;
+		for (char *at = word; *at; at++)
+			*at = *at == '_' ? ' ' : *at;
+		if (strchr("!", word[0]) || !strcmp(word, "N<") || !strcmp(word, ">N"))
+			say_all(lone, &out, by_bytes);
+		if (strchr("qpbdes", word[0]) && out.count)
+			say_all(lone, &out, by_bytes);
+		if (!act(lone, word))
+			add_word(&out, word);
+	}
+	say_all(lone, &out, by_bytes);
+	buf_free(&out);
+}
+
+/* Whether both are the same; byte by byte a '*' may come more often. */
+static bool is_heard(const char *heard, const char *expected, bool by_bytes)
+{
+	while (*heard || *expected) {
+		if (by_bytes && (*heard == '*' || *expected == '*')) {
+			heard += *heard == '*';
+			expected += *expected == '*';
+		} else if (*heard++ != *expected++) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void check(const char *says, const char *script, const char *heard, bool by_bytes)
+{
+	struct lone_server lone;
+
+	lone_server_open(&lone, "");
+	run(&lone, script, by_bytes);
+	ck_assert_msg(is_heard(buf_text(&lone.heard), heard, by_bytes),
+	              "%s%s: \"%s\" instead of \"%s\"", says, by_bytes ? ", byte by byte" : "",
+	              buf_text(&lone.heard), heard);
+	lone_server_close(&lone);
+}
+
+START_TEST(server_frames_reach_the_borrower)
+{
+	check(cases[_i].says, cases[_i].script, cases[_i].heard, false);
+}
+END_TEST
+
+START_TEST(server_frames_reach_the_borrower_byte_by_byte)
+{
+	check(cases[_i].says, cases[_i].script, cases[_i].heard, true);
+}
+END_TEST
+
+/* ---- how far it is from rest ---- */
+
+static const struct {
+	const char *says;
+	const char *script;
+	enum server_rest rest;
+} rests[] = {
+	{ "lent, and not asked anything", "", REST_FULL },
+	{ "a query is not answered", "q", REST_WORKING },
+	{ "nor is it with half of the answer", "q C:A", REST_WORKING },
+	{ "nor when a second query is owed", "q q C:A Z:I", REST_WORKING },
+	{ "in a transaction", "q C:BEGIN Z:T", REST_IN_TRANSACTION },
+	{ "in one that has failed", "q E:22012 Z:E", REST_IN_TRANSACTION },
+	{ "after it", "q C:COMMIT Z:I", REST_FULL },
+	{ "the borrower has half of a notice", "q C:A Z:I N<", REST_MID_RESPONSE },
+	{ "and then the rest", "q C:A Z:I N< >N", REST_FULL },
+	{ "our own query", "errand", REST_WORKING },
+	{ "after it", "errand C:SET Z:I", REST_FULL },
+};
+
+START_TEST(server_rest_tells_how_far_it_is)
+{
+	struct lone_server lone;
+
+	lone_server_open(&lone, "");
+	run(&lone, rests[_i].script, false);
+	ck_assert_msg(server_rest(&lone.server) == rests[_i].rest, "%s: %d", rests[_i].says,
+	              (int)server_rest(&lone.server));
+	ck_assert_int_eq(server_is_between_transactions(&lone.server),
+	                 rests[_i].rest > REST_IN_TRANSACTION);
+	lone_server_close(&lone);
+}
+END_TEST
+
+START_TEST(server_rest_waits_for_what_is_unsent)
+{
+	static char block[64 * 1024];
+	struct lone_server lone;
+
+	lone_server_open(&lone, "");
+	for (int i = 0; i < 100 && stream_unsent(&lone.server.stream) == 0; i++)
+		server_send(&lone.server, bytes_of(block, sizeof(block)));
+	ck_assert_int_eq(server_rest(&lone.server), REST_UNSENT);
+	ck_assert(!server_has_nothing_pending(&lone.server));
+	lone_server_close(&lone);
+}
+END_TEST
+
+START_TEST(server_has_nothing_pending_in_a_transaction)
+{
+	struct lone_server lone;
+
+	lone_server_open(&lone, "");
+	ck_assert(server_has_nothing_pending(&lone.server));
+	run(&lone, "q C:BEGIN Z:T", false);
+	ck_assert(server_has_nothing_pending(&lone.server));
+	run(&lone, "q T", false);
+	ck_assert(!server_has_nothing_pending(&lone.server));
+	lone_server_close(&lone);
+}
+END_TEST
+
+/* ---- what stays ---- */
+
+START_TEST(server_reports_become_its_parameters)
+{
+	struct lone_server lone;
+
+	lone_server_open(&lone, "");
+	run(&lone, "q S:TimeZone=CET C:SET Z:I", false);
+	ck_assert_str_eq(params_find(lone.server.params, "TimeZone"), "CET");
+	lone_server_close(&lone);
+}
+END_TEST
+
+START_TEST(server_bytes_are_counted_for_its_pool)
+{
+	struct lone_server lone;
+
+	lone_server_open(&lone, "");
+	run(&lone, "q C:A Z:I", false);
+	ck_assert_uint_eq(lone.server_bytes, 5 + 2 + 5 + 1);
+	server_send(&lone.server, bytes_of("abc", 3));
+	ck_assert_uint_eq(lone.client_bytes, 3);
+	lone_server_close(&lone);
+}
+END_TEST
+
+START_TEST(server_frames_have_a_longest)
+{
+	struct lone_server lone;
+
+	lone_server_open(&lone, "max_packet_size = 2000");
+	note(&lone, LEDGER_QUERY);
+	lone_server_say(&lone, bytes_of("T\0\0\7\317", 5), false); /* 1999 */
+	ck_assert_str_eq(buf_text(&lone.heard), "");
+	lone_server_close(&lone);
+	lone_server_open(&lone, "max_packet_size = 2000");
+	note(&lone, LEDGER_QUERY);
+	lone_server_say(&lone, bytes_of("T\0\0\7\320", 5), false); /* 2000 */
+	ck_assert_str_eq(buf_text(&lone.heard), "lost(bad packet header)");
+	lone_server_close(&lone);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/server/server_frames");
+	TCase *tests = tcase_create("server_frames");
+
+	tcase_add_loop_test(tests, server_frames_reach_the_borrower, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, server_frames_reach_the_borrower_byte_by_byte, 0,
+	                    COUNT_OF(cases));
+	tcase_add_loop_test(tests, server_rest_tells_how_far_it_is, 0, COUNT_OF(rests));
+	tcase_add_test(tests, server_rest_waits_for_what_is_unsent);
+	tcase_add_test(tests, server_has_nothing_pending_in_a_transaction);
+	tcase_add_test(tests, server_reports_become_its_parameters);
+	tcase_add_test(tests, server_bytes_are_counted_for_its_pool);
+	tcase_add_test(tests, server_frames_have_a_longest);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
