@@ -14,6 +14,27 @@
 size_t message_begin(struct buf *buf, char type);
 void message_end(struct buf *buf, size_t at);
 
+/*
+ * A message that never changes: its body is a string literal, of which `size` bytes count, and the
+ * compiler works out the length. Structs of them have no padding: all of it is bytes.
+ */
+#define MESSAGE_FIXED(size)      \
+	struct {                 \
+		char type;       \
+		char length[4];  \
+		char body[size]; \
+	}
+#define MESSAGE_FIXED_INIT(letter, size, literal)                                        \
+	{                                                                                \
+		letter, { 0, 0, (char)((4 + (size)) >> 8), (char)(4 + (size)) }, literal \
+	}
+
+/* One that is static, with all of its literal, the zero included; and it, or several, as bytes. */
+#define MESSAGE_STATIC(name, letter, literal)              \
+	static const MESSAGE_FIXED(sizeof(literal)) name = \
+	    MESSAGE_FIXED_INIT(letter, sizeof(literal), literal)
+#define MESSAGE_BYTES(messages) bytes_of((const char *)&(messages), sizeof(messages))
+
 /* ---- messages of a server ---- */
 
 void message_error(struct buf *buf, const struct report *report);

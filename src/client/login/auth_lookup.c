@@ -505,11 +505,6 @@ void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer 
 	auth_cache_forget(&lookups->answers, answer);
 }
 
-unsigned int auth_lookups_kept_count(const struct auth_lookups *lookups)
-{
-	return lookups->answers.count;
-}
-
 /* ---- all of them ---- */
 
 struct auth_lookups *auth_lookups_new(struct pools *pools, const struct config *config)

@@ -89,7 +89,4 @@ void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer 
  */
 const struct users *auth_lookups_likeness(const struct auth_lookups *lookups);
 
-/* How many answers are kept. */
-unsigned int auth_lookups_kept_count(const struct auth_lookups *lookups);
-
 #endif

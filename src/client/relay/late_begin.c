@@ -19,6 +19,7 @@
 
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql_block.h"
 
 #include "../client_priv.h"
@@ -28,14 +29,22 @@
 /* Bytes of a text, with its zero; a longer BEGIN passes as ever. */
 #define TEXT_MAX 152
 
-/* What stands behind the text in the messages. */
-static const char behind[] = "\0\0"                        /* Parse: no types */
-			     "B\0\0\0\014\0\0\0\0\0\0\0\0" /* Bind */
-			     "E\0\0\0\011\0\0\0\0\0"       /* Execute */
-			     "C\0\0\0\006P\0"              /* Close of the portal */
-			     "C\0\0\0\006S";               /* Close of the statement; its name */
+#define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
+#define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */
+#define CLOSE_SIZE 2                 /* 'P' or 'S', no name */
 
-#define CLOSE_SIZE 7 /* bytes of the last message, with the literal's own zero */
+/* What stands behind the text in the messages. */
+static const struct {
+	char no_types[2]; /* of the Parse */
+	MESSAGE_FIXED(sizeof(BIND_BODY) - 1) bind;
+	MESSAGE_FIXED(sizeof(EXECUTE_BODY) - 1) execute;
+	MESSAGE_FIXED(CLOSE_SIZE) close_portal;
+	MESSAGE_FIXED(CLOSE_SIZE) close_statement;
+} behind = { { 0 },
+	     MESSAGE_FIXED_INIT('B', sizeof(BIND_BODY) - 1, BIND_BODY),
+	     MESSAGE_FIXED_INIT('E', sizeof(EXECUTE_BODY) - 1, EXECUTE_BODY),
+	     MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "P"),
+	     MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
 
 struct late_begin {
 	struct ledger_change change; /* of its Execute: the ledger's from then on */
@@ -47,27 +56,31 @@ struct late_begin {
 	char messages[FRAME_HEADER_SIZE + 1 + TEXT_MAX + sizeof(behind)];
 };
 
-/* What is answered, CommandComplete and ReadyForQuery. */
-static const struct {
-	const char *messages;
-	size_t count;
-} answers[] = {
-#define ANSWER(text)                   \
-	{                              \
-		text, sizeof(text) - 1 \
+/* CommandComplete and ReadyForQuery. */
+#define ANSWER_TYPE(tag)                             \
+	const struct {                               \
+		MESSAGE_FIXED(sizeof(tag)) complete; \
+		MESSAGE_FIXED(1) ready;              \
 	}
-	[SQL_BLOCK_BEGIN] = ANSWER("C\0\0\0\012BEGIN\0Z\0\0\0\005T"),
-	[SQL_BLOCK_START] = ANSWER("C\0\0\0\026START TRANSACTION\0Z\0\0\0\005T"),
-	[SQL_BLOCK_COMMIT] = ANSWER("C\0\0\0\013COMMIT\0Z\0\0\0\005I"),
-	[SQL_BLOCK_ROLLBACK] = ANSWER("C\0\0\0\015ROLLBACK\0Z\0\0\0\005I"),
-#undef ANSWER
+#define ANSWER(tag, status)                                                                   \
+	{                                                                                     \
+		(const char *)&(ANSWER_TYPE(tag)){ MESSAGE_FIXED_INIT('C', sizeof(tag), tag), \
+			                           MESSAGE_FIXED_INIT('Z', 1, status) },      \
+		    sizeof(ANSWER_TYPE(tag))                                                  \
+	}
+
+static const struct bytes answers[] = {
+	[SQL_BLOCK_BEGIN] = ANSWER("BEGIN", "T"),
+	[SQL_BLOCK_START] = ANSWER("START TRANSACTION", "T"),
+	[SQL_BLOCK_COMMIT] = ANSWER("COMMIT", "I"),
+	[SQL_BLOCK_ROLLBACK] = ANSWER("ROLLBACK", "I"),
 };
 
 size_t late_begin_size(void) { return sizeof(struct late_begin); }
 
 static bool answer(struct client *client, enum sql_block_kind kind)
 {
-	return client_send(client, bytes_of(answers[kind].messages, answers[kind].count));
+	return client_send(client, answers[kind]);
 }
 
 /* ---- limits ---- */
@@ -128,7 +141,7 @@ static struct late_begin *make(struct clients *clients, struct bytes text)
 	store_be32(at + 1, (uint32_t)(4 + 1 + text.count + 2));
 	at += FRAME_HEADER_SIZE + 1; /* the name is empty */
 	memcpy(at, text.at, text.count);
-	memcpy(at + text.count, behind, sizeof(behind));
+	memcpy(at + text.count, &behind, sizeof(behind));
 	late->size = (uint16_t)(FRAME_HEADER_SIZE + 1 + text.count + sizeof(behind));
 	return late;
 }
@@ -201,10 +214,9 @@ static bool note(struct server *server, enum ledger_kind kind, struct ledger_cha
 /* Lets the transaction fail there as it has failed here. */
 static bool fail_again(struct server *server, struct batch *batch)
 {
-	static const char query[] = "Q\0\0\0\053ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"";
+	MESSAGE_STATIC(query, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");
 
-	_Static_assert(sizeof(query) == 1 + 053, "the length in the message");
-	batch_run(batch, bytes_of(query, sizeof(query)));
+	batch_run(batch, MESSAGE_BYTES(query));
 	return server_note_change(server, LEDGER_QUERY, LEDGER_IGNORE, NULL) == LEDGER_SENT;
 }
 
@@ -218,7 +230,8 @@ bool late_begin_send(struct client *client, char type, struct batch *batch)
 	late->server = server;
 	batch->server = server;
 	batch_run(batch,
-	          bytes_of(late->messages, (size_t)late->size - (is_query ? CLOSE_SIZE : 0)));
+	          bytes_of(late->messages,
+	                   (size_t)late->size - (is_query ? sizeof(behind.close_statement) : 0)));
 	if (!note(server, LEDGER_PARSE, NULL) || !note(server, LEDGER_BIND, NULL)) {
 		settle(&late->change, false);
 		return false;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 
 #include "../client_priv.h"
 
@@ -117,13 +118,12 @@ struct refusal *inject_refusal(const struct err *err)
 enum statements_result inject_refuse(struct client *client, const struct err *err,
                                      struct batch *batch)
 {
-	static const char parse[] = "P\0\0\0\035" SCRATCH_NAME "\0EXECUTE \"\"\0\0";
+	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0EXECUTE \"\"\0\0");
 	struct refusal *refusal = inject_refusal(err);
 
-	_Static_assert(sizeof(parse) == 1 + 035, "the length in the message");
 	if (!refusal)
 		return STATEMENTS_END;
-	batch_copy(batch, bytes_of(parse, sizeof(parse)));
+	batch_copy(batch, MESSAGE_BYTES(parse));
 	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_REPLACE, &refusal->base)
 	           ? STATEMENTS_DROP
 	           : STATEMENTS_END;

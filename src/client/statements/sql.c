@@ -21,6 +21,7 @@
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
@@ -107,13 +108,12 @@ bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting)
 enum statements_result sql_refuse_query(struct client *client, const struct err *err,
                                         struct batch *batch)
 {
-	static const char query[] = "Q\0\0\0\017EXECUTE \"\"";
+	MESSAGE_STATIC(query, 'Q', "EXECUTE \"\"");
 	struct refusal *refusal = inject_refusal(err);
 
-	_Static_assert(sizeof(query) == 1 + 017, "the length in the message");
 	if (!refusal)
 		return STATEMENTS_END;
-	batch_run(batch, bytes_of(query, sizeof(query)));
+	batch_run(batch, MESSAGE_BYTES(query));
 	return inject_note(client->borrower.server, LEDGER_QUERY, LEDGER_REPLACE, &refusal->base)
 	           ? STATEMENTS_DROP
 	           : STATEMENTS_END;
@@ -194,11 +194,11 @@ static bool close_scratch(struct client *client, struct batch *batch)
 /* Makes the scratch name taken, by nothing at all: that works in a failed transaction too. */
 static bool take_scratch(struct client *client, struct batch *batch)
 {
-	static const char parse[] = "P\0\0\0\023" SCRATCH_NAME "\0\0\0";
+	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0\0\0");
 
 	if (!close_scratch(client, batch))
 		return false;
-	batch_run(batch, bytes_of(parse, sizeof(parse)));
+	batch_run(batch, MESSAGE_BYTES(parse));
 	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
 }
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
 
 #include "../client_priv.h"
 #include "../handover_priv.h"
@@ -141,9 +142,9 @@ static enum statements_result inject(struct client *client, struct batch *batch)
 /* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
 static bool empty(struct client *client, struct batch *batch)
 {
-	static const char message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
+	MESSAGE_STATIC(message, 'C', "S");
 
-	batch_copy(batch, bytes_of(message, sizeof(message)));
+	batch_copy(batch, MESSAGE_BYTES(message));
 	return inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 

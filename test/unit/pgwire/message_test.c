@@ -174,6 +174,27 @@ START_TEST(message_behind_another)
 }
 END_TEST
 
+/* What the compiler puts together is what the builders do. */
+START_TEST(message_static_is_as_built)
+{
+	MESSAGE_STATIC(query, 'Q', "SELECT 1");
+	static const struct {
+		MESSAGE_FIXED(sizeof("BEGIN")) complete;
+		MESSAGE_FIXED(1) ready;
+	} answer = { MESSAGE_FIXED_INIT('C', sizeof("BEGIN"), "BEGIN"),
+		     MESSAGE_FIXED_INIT('Z', 1, "T") };
+	struct buf built = { 0 };
+
+	message_query(&built, "SELECT 1");
+	ck_assert(bytes_equal(MESSAGE_BYTES(query), buf_bytes(&built)));
+	buf_clear(&built);
+	message_complete(&built, "BEGIN");
+	message_ready(&built, 'T');
+	ck_assert(bytes_equal(MESSAGE_BYTES(answer), buf_bytes(&built)));
+	buf_free(&built);
+}
+END_TEST
+
 START_TEST(message_into_a_broken_buffer)
 {
 	for (size_t limit = 1; limit < cases[_i].out.count; limit++) {
@@ -192,6 +213,7 @@ int main(void)
 	TCase *tests = tcase_create("message");
 
 	tcase_add_loop_test(tests, message_bytes, 0, COUNT_OF(cases));
+	tcase_add_test(tests, message_static_is_as_built);
 	tcase_add_loop_test(tests, message_behind_another, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, message_into_a_broken_buffer, 0, COUNT_OF(cases));
 	suite_add_tcase(suite, tests);
