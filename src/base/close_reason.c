@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How connections end.
- *
- * The first row whose words begin what was said counts, so the longer of two that
- * begin alike stands first.
+ * The table of close reasons, and how their ends are counted.
  */
 #include "pgweir/base/close_reason.h"
 
@@ -15,167 +12,159 @@
 
 #include "pgweir/base/banned.h"
 
+#define ROW(id, code, is_error, name, words) [CLOSE_##id] = { name, is_error, code, words },
+
+static const struct close_reason_row rows[CLOSE_REASONS] = {
+	[ERR_NONE] = { "other", false, ERR_NONE, NULL },
+	[ERR_PROTOCOL] = { "other: broken protocol", true, ERR_PROTOCOL, NULL },
+	[ERR_SERVER_LOST] = { "other: server lost", true, ERR_SERVER_LOST, NULL },
+	[ERR_SERVER_CONNECT] = { "server could not be reached", true, ERR_SERVER_CONNECT, NULL },
+	[ERR_PASSWORD] = { "other: wrong password", true, ERR_PASSWORD, NULL },
+	[ERR_NOT_ALLOWED] = { "other: not allowed", true, ERR_NOT_ALLOWED, NULL },
+	[ERR_NO_DATABASE] = { "other: no such database", true, ERR_NO_DATABASE, NULL },
+	[ERR_LIMIT] = { "other: a limit was reached", true, ERR_LIMIT, NULL },
+	[ERR_MEMORY] = { "out of memory", true, ERR_MEMORY, "out of memory" },
+	[ERR_FILES] = { "out of descriptors or threads", true, ERR_FILES, NULL },
+	[ERR_ADMIN_SHUTDOWN] = { "other: ended by an administrator", false, ERR_ADMIN_SHUTDOWN,
+	                         NULL },
+	[ERR_CANNOT_CONNECT] = { "other: not now", true, ERR_CANNOT_CONNECT, NULL },
+	[ERR_UNREACHABLE] = { "PostgreSQL cannot be reached (fail_fast)", true, ERR_UNREACHABLE,
+	                      NULL },
+	[ERR_QUERY_CANCELED] = { "other: query canceled", true, ERR_QUERY_CANCELED, NULL },
+	[ERR_IDLE_TRANSACTION] = { "other: idle in a transaction", true, ERR_IDLE_TRANSACTION,
+	                           NULL },
+	[ERR_TRANSACTION_TIME] = { "other: transaction too long", true, ERR_TRANSACTION_TIME,
+	                           NULL },
+	[ERR_IDLE_SESSION] = { "other: idle for too long", true, ERR_IDLE_SESSION, NULL },
+	[ERR_STATEMENT_NAME] = { "unknown prepared statement", true, ERR_STATEMENT_NAME, NULL },
+	[ERR_STATEMENT_TWICE] = { "prepared statement named twice", true, ERR_STATEMENT_TWICE,
+	                          NULL },
+	[ERR_UNSUPPORTED] = { "other: not supported", true, ERR_UNSUPPORTED, NULL },
+	[ERR_TOO_LONG] = { "other: too long", true, ERR_TOO_LONG, NULL },
+	[ERR_PARAMETER] = { "other: a bad parameter", true, ERR_PARAMETER, NULL },
+	[ERR_NO_PARAMETER] = { "other: unknown parameter", true, ERR_NO_PARAMETER, NULL },
+	[ERR_SYNTAX] = { "other: syntax", true, ERR_SYNTAX, NULL },
+	[ERR_RIGHTS] = { "other: not permitted", true, ERR_RIGHTS, NULL },
+	[ERR_STATE] = { "other: not in this state", true, ERR_STATE, NULL },
+	[ERR_CONFIG] = { "other: configuration", true, ERR_CONFIG, NULL },
+	[ERR_UNFIT] = { "other: settings that do not fit together", true, ERR_UNFIT, NULL },
+	[ERR_SYSTEM] = { "other: the operating system", true, ERR_SYSTEM, NULL },
+	[ERR_INTERNAL] = { "other: internal error", true, ERR_INTERNAL, NULL },
+	[ERR_FOREIGN] = { "refused by PostgreSQL", true, ERR_FOREIGN, NULL },
+	CLOSE_REASON_LIST(ROW)
+};
+
+const struct close_reason_row *close_reason_row(enum close_reason reason)
+{
+	assert(reason < CLOSE_REASONS);
+	return &rows[reason];
+}
+
 static const struct {
 	const char *words; /* what the reason begins with */
-	struct close_reason_row row;
+	enum close_reason reason;
 } known[] = {
-	{ "client close request", { "client said good-bye", false } },
-	{ "client unexpected eof", { "client broke off", true } },
-	{ "left before the first message", { "left before the first message", false } },
-	{ "left before proving who it is", { "left before proving who it is", false } },
-	{ "cancel request delivered", { "cancel request delivered", false } },
-	{ "failed cancel request", { "cancel request for nobody", true } },
-	{ "cancel request for idle client", { "cancel request for idle client", false } },
-	{ "ignoring cancel request for server that is setting vars",
-	  { "ignoring cancel request for server that is setting vars", false } },
-	{ "bad cancel request", { "bad cancel request", true } },
-	{ "SSL required", { "SSL required", true } },
-	{ "received unencrypted data after", { "received unencrypted data after", true } },
-	{ "old V2 protocol not supported", { "old V2 protocol not supported", true } },
-	{ "too many TLS key updates", { "too many TLS key updates", true } },
-	{ "bad packet header", { "broken message", true } },
-	{ "unknown pkt", { "unknown message", true } },
-	{ "PQexec disallowed", { "PQexec disallowed", true } },
-	{ "unsupported startup parameter", { "unsupported startup parameter", true } },
-	{ "no username supplied", { "no username supplied", true } },
-	{ "username too long", { "username too long", true } },
-	{ "not allowed", { "not allowed in the console", true } },
-	{ "no such database", { "no such database", true } },
-	{ "database \"", { "database disabled", true } },
-	{ "pooler is draining", { "pooler is draining", false } },
-	{ "the deadline of DRAIN has passed", { "the deadline of DRAIN has passed", true } },
-	{ "pooler is shutting down", { "pooler is shutting down", true } },
-	{ "password authentication failed", { "password authentication failed", true } },
-	{ "SASL authentication failed", { "SASL authentication failed", true } },
-	{ "certificate authentication failed", { "certificate authentication failed", true } },
-	{ "unix socket login rejected", { "unix socket login rejected", true } },
-	{ "empty password returned by client", { "empty password returned by client", true } },
-	{ "login rejected", { "login rejected by a rule", true } },
-	{ "no authentication method is found", { "login without a rule", true } },
-	{ "expected a password message", { "expected a password message", true } },
-	{ "too many logins at once", { "too many logins at once", true } },
-	{ "not logged in when open files ran short",
-	  { "not logged in when open files ran short", true } },
-	{ "no more connections allowed (open files)",
-	  { "no more connections allowed (open files)", true } },
-	{ "no more connections allowed (max_client_conn)",
-	  { "no more connections allowed (max_client_conn)", true } },
-	{ "client connections exceeded (max_db_client_connections)",
-	  { "client connections exceeded (max_db_client_connections)", true } },
-	{ "client connections exceeded (max_user_client_connections)",
-	  { "client connections exceeded (max_user_client_connections)", true } },
-	{ "client_login_timeout (server down)", { "client_login_timeout (server down)", true } },
-	{ "client_login_timeout", { "client_login_timeout", true } },
-	{ "client_idle_timeout", { "client_idle_timeout", true } },
-	{ "query_wait_timeout", { "query_wait_timeout", true } },
-	{ "query_timeout", { "query_timeout while waiting", true } },
-	{ "query timeout", { "query timeout", true } },
-	{ "idle transaction timeout", { "idle transaction timeout", true } },
-	{ "transaction timeout", { "transaction timeout", true } },
-	{ "suspend_timeout", { "suspend_timeout", true } },
-	{ "takeover_timeout", { "takeover_timeout", true } },
-	{ "transaction blocks not allowed in statement pooling mode",
-	  { "transaction blocks not allowed in statement pooling mode", true } },
-	{ "server login has been failing", { "server login has been failing", true } },
-	{ "server shutting down", { "server shutting down", true } },
-	{ "database removed", { "database removed", true } },
-	{ "admin forced disconnect", { "admin forced disconnect", false } },
-	{ "invalid server parameter", { "invalid server parameter", true } },
-	{ "server conn crashed?", { "server conn crashed?", true } },
-	{ "server ended the connection", { "server ended the connection", true } },
-	{ "server closed the connection during login",
-	  { "server closed the connection during login", true } },
-	{ "pgweir's own login", { "pgweir's own login refused", true } },
-	{ "connect timeout", { "connect timeout", true } },
-	{ "server check query timeout", { "server check query timeout", true } },
-	{ "server reset query timeout", { "server reset query timeout", true } },
-	{ "server parameters timeout", { "server parameters timeout", true } },
-	{ "reset query failed", { "reset query failed", true } },
-	{ "server idle timeout", { "server idle timeout", false } },
-	{ "server lifetime over", { "server lifetime over", false } },
-	{ "database configuration changed", { "database configuration changed", false } },
-	{ "its parameters are too many to follow",
-	  { "its parameters are too many to follow", true } },
-	{ "parameters could not be set", { "parameters could not be set", true } },
-	{ "a cancel request may still arrive", { "a cancel request may still arrive", false } },
-	{ "a statement name of ours is taken", { "a statement name of ours is taken", true } },
-	{ "pool_mode has changed", { "pool_mode has changed", false } },
-	{ "its address has left DNS", { "its address has left DNS", false } },
-	{ "evicted for max_db_connections", { "evicted for max_db_connections", false } },
-	{ "evicted for max_user_connections", { "evicted for max_user_connections", false } },
-	{ "evicted for pool_size", { "evicted for pool_size", false } },
-	{ "too many servers in the pool", { "too many servers in the pool", false } },
-	{ "pause mode", { "pause mode", false } },
-	{ "suspend mode", { "suspend mode", false } },
-	{ "client disconnect while server was not ready",
-	  { "client disconnect while server was not ready", false } },
-	{ "replication client has left", { "replication client has left", false } },
-	{ "out of step after a COPY that failed",
-	  { "out of step after a COPY that failed", false } },
-	{ "no answer, another host is tried", { "no answer, another host is tried", true } },
-	{ "out of memory", { "out of memory", true } },
+	{ "client close request", CLOSE_CLIENT_QUIT },
+	{ "client unexpected eof", CLOSE_CLIENT_EOF },
+	{ "left before the first message", CLOSE_LEFT_EARLY },
+	{ "left before proving who it is", CLOSE_LEFT_UNAUTHENTICATED },
+	{ "cancel request delivered", CLOSE_CANCEL_DELIVERED },
+	{ "failed cancel request", CLOSE_CANCEL_FAILED },
+	{ "cancel request for idle client", CLOSE_CANCEL_IDLE },
+	{ "ignoring cancel request for server that is setting vars", CLOSE_CANCEL_SETTING },
+	{ "bad cancel request", CLOSE_CANCEL_BAD },
+	{ "SSL required", CLOSE_TLS_REQUIRED },
+	{ "received unencrypted data after", CLOSE_EARLY_DATA },
+	{ "old V2 protocol not supported", CLOSE_PROTOCOL_V2 },
+	{ "too many TLS key updates", CLOSE_TLS_KEY_UPDATES },
+	{ "bad packet header", CLOSE_BAD_HEADER },
+	{ "unknown pkt", CLOSE_UNKNOWN_MESSAGE },
+	{ "PQexec disallowed", CLOSE_PQEXEC },
+	{ "unsupported startup parameter", CLOSE_STARTUP_PARAMETER },
+	{ "no username supplied", CLOSE_NO_USER },
+	{ "username too long", CLOSE_LONG_USER },
+	{ "not allowed", CLOSE_CONSOLE_USER },
+	{ "no such database", CLOSE_NO_DATABASE },
+	{ "database \"", CLOSE_DATABASE_DISABLED },
+	{ "pooler is draining", CLOSE_DRAINING },
+	{ "the deadline of DRAIN has passed", CLOSE_DRAIN_OVERDUE },
+	{ "pooler is shutting down", CLOSE_POOLER_SHUTDOWN },
+	{ "password authentication failed", CLOSE_AUTH_PASSWORD },
+	{ "SASL authentication failed", CLOSE_AUTH_SASL },
+	{ "certificate authentication failed", CLOSE_AUTH_CERTIFICATE },
+	{ "unix socket login rejected", CLOSE_AUTH_PEER },
+	{ "empty password returned by client", CLOSE_EMPTY_PASSWORD },
+	{ "login rejected", CLOSE_HBA_REJECT },
+	{ "no authentication method is found", CLOSE_HBA_NO_RULE },
+	{ "expected a password message", CLOSE_NO_PASSWORD_MESSAGE },
+	{ "too many logins at once", CLOSE_TOO_MANY_LOGINS },
+	{ "not logged in when open files ran short", CLOSE_FILES_EVICTED },
+	{ "no more connections allowed (open files)", CLOSE_FILES_LIMIT },
+	{ "no more connections allowed (max_client_conn)", CLOSE_CLIENT_LIMIT },
+	{ "client connections exceeded (max_db_client_connections)", CLOSE_DATABASE_CLIENT_LIMIT },
+	{ "client connections exceeded (max_user_client_connections)", CLOSE_USER_CLIENT_LIMIT },
+	{ "client_login_timeout (server down)", CLOSE_LOGIN_TIMEOUT_SERVER },
+	{ "client_login_timeout", CLOSE_LOGIN_TIMEOUT },
+	{ "client_idle_timeout", CLOSE_CLIENT_IDLE_TIMEOUT },
+	{ "query_wait_timeout", CLOSE_QUERY_WAIT_TIMEOUT },
+	{ "query_timeout", CLOSE_QUERY_TIMEOUT_WAITING },
+	{ "query timeout", CLOSE_QUERY_TIMEOUT },
+	{ "idle transaction timeout", CLOSE_IDLE_TRANSACTION },
+	{ "transaction timeout", CLOSE_TRANSACTION_TIMEOUT },
+	{ "suspend_timeout", CLOSE_SUSPEND_TIMEOUT },
+	{ "takeover_timeout", CLOSE_TAKEOVER_TIMEOUT },
+	{ "transaction blocks not allowed in statement pooling mode", CLOSE_STATEMENT_MODE },
+	{ "server login has been failing", CLOSE_LOGIN_FAILING },
+	{ "server shutting down", CLOSE_SERVER_SHUTDOWN },
+	{ "database removed", CLOSE_DATABASE_REMOVED },
+	{ "admin forced disconnect", CLOSE_KILLED },
+	{ "invalid server parameter", CLOSE_BAD_SERVER_PARAMETER },
+	{ "server conn crashed?", CLOSE_SERVER_CRASHED },
+	{ "server ended the connection", CLOSE_SERVER_ENDED },
+	{ "server closed the connection during login", CLOSE_SERVER_LOGIN_CLOSED },
+	{ "pgweir's own login", CLOSE_OWN_LOGIN },
+	{ "connect timeout", CLOSE_CONNECT_TIMEOUT },
+	{ "server check query timeout", CLOSE_CHECK_TIMEOUT },
+	{ "server reset query timeout", CLOSE_RESET_TIMEOUT },
+	{ "server parameters timeout", CLOSE_PARAMETERS_TIMEOUT },
+	{ "reset query failed", CLOSE_RESET_FAILED },
+	{ "server idle timeout", CLOSE_SERVER_IDLE_TIMEOUT },
+	{ "server lifetime over", CLOSE_SERVER_LIFETIME },
+	{ "database configuration changed", CLOSE_ENTRY_CHANGED },
+	{ "its parameters are too many to follow", CLOSE_TOO_MANY_PARAMETERS },
+	{ "parameters could not be set", CLOSE_PARAMETERS_NOT_SET },
+	{ "a cancel request may still arrive", CLOSE_CANCEL_UNDER_WAY },
+	{ "a statement name of ours is taken", CLOSE_STATEMENT_NAME_TAKEN },
+	{ "pool_mode has changed", CLOSE_POOL_MODE_CHANGED },
+	{ "its address has left DNS", CLOSE_ADDRESS_REMOVED },
+	{ "evicted for max_db_connections", CLOSE_EVICTED_DATABASE },
+	{ "evicted for max_user_connections", CLOSE_EVICTED_USER },
+	{ "evicted for pool_size", CLOSE_EVICTED_POOL },
+	{ "too many servers in the pool", CLOSE_POOL_SHRUNK },
+	{ "pause mode", CLOSE_PAUSED },
+	{ "suspend mode", CLOSE_SUSPENDED },
+	{ "client disconnect while server was not ready", CLOSE_CLIENT_LEFT },
+	{ "replication client has left", CLOSE_REPLICATION_CLIENT_LEFT },
+	{ "out of step after a COPY that failed", CLOSE_COPY_OUT_OF_STEP },
+	{ "no answer, another host is tried", CLOSE_ANOTHER_HOST },
+	{ "out of memory", CLOSE_MEMORY },
 };
-
-#define KNOWN_COUNT (sizeof(known) / sizeof(known[0]))
-
-static const struct close_reason_row others[ERR_CODES] = {
-	[ERR_NONE] = { "other", false },
-	[ERR_PROTOCOL] = { "other: broken protocol", true },
-	[ERR_SERVER_LOST] = { "other: server lost", true },
-	[ERR_SERVER_CONNECT] = { "server could not be reached", true },
-	[ERR_PASSWORD] = { "other: wrong password", true },
-	[ERR_NOT_ALLOWED] = { "other: not allowed", true },
-	[ERR_NO_DATABASE] = { "other: no such database", true },
-	[ERR_LIMIT] = { "other: a limit was reached", true },
-	[ERR_MEMORY] = { "other: out of memory", true },
-	[ERR_FILES] = { "out of descriptors or threads", true },
-	[ERR_ADMIN_SHUTDOWN] = { "other: ended by an administrator", false },
-	[ERR_CANNOT_CONNECT] = { "other: not now", true },
-	[ERR_UNREACHABLE] = { "PostgreSQL cannot be reached (fail_fast)", true },
-	[ERR_QUERY_CANCELED] = { "other: query canceled", true },
-	[ERR_IDLE_TRANSACTION] = { "other: idle in a transaction", true },
-	[ERR_TRANSACTION_TIME] = { "other: transaction too long", true },
-	[ERR_IDLE_SESSION] = { "other: idle for too long", true },
-	[ERR_STATEMENT_NAME] = { "unknown prepared statement", true },
-	[ERR_STATEMENT_TWICE] = { "prepared statement named twice", true },
-	[ERR_UNSUPPORTED] = { "other: not supported", true },
-	[ERR_TOO_LONG] = { "other: too long", true },
-	[ERR_PARAMETER] = { "other: a bad parameter", true },
-	[ERR_NO_PARAMETER] = { "other: unknown parameter", true },
-	[ERR_SYNTAX] = { "other: syntax", true },
-	[ERR_RIGHTS] = { "other: not permitted", true },
-	[ERR_STATE] = { "other: not in this state", true },
-	[ERR_CONFIG] = { "other: configuration", true },
-	[ERR_UNFIT] = { "other: settings that do not fit together", true },
-	[ERR_SYSTEM] = { "other: the operating system", true },
-	[ERR_INTERNAL] = { "other: internal error", true },
-	[ERR_FOREIGN] = { "refused by PostgreSQL", true },
-};
-
-_Static_assert(KNOWN_COUNT + ERR_CODES <= CLOSE_REASONS_MAX, "more rows than counters");
-
-const struct close_reason_row *close_reason_row(size_t index)
-{
-	if (index < KNOWN_COUNT)
-		return &known[index].row;
-	return index < KNOWN_COUNT + ERR_CODES ? &others[index - KNOWN_COUNT] : NULL;
-}
 
 static bool begins(const char *text, const char *words)
 {
 	return strncmp(text, words, strlen(words)) == 0;
 }
 
-size_t close_reason_find(enum err_code code, const char *words)
+enum close_reason close_reason_find(enum err_code code, const char *words)
 {
 	/* PostgreSQL's own words may begin as ours do. */
 	bool is_ours = code != ERR_FOREIGN || begins(words, "server login has been failing");
 
-	for (size_t i = 0; is_ours && i < KNOWN_COUNT; i++) {
+	for (size_t i = 0; is_ours && i < sizeof(known) / sizeof(known[0]); i++) {
 		if (begins(words, known[i].words))
-			return i;
+			return known[i].reason;
 	}
-	return KNOWN_COUNT + code;
+	return (enum close_reason)code;
 }
 
 /* A character of UTF-8 that was cut in two is left out. */
@@ -208,7 +197,7 @@ static void note_message(struct close_count *count, const struct close_told *tol
 
 void close_reason_note(struct close_counts *counts, const struct close_told *told)
 {
-	struct close_count *count = &counts->counts[close_reason_find(told->code, told->words)];
+	struct close_count *count = &counts->counts[told->reason];
 
 	count->count++;
 	count->wall_last = wall_now();

@@ -4,6 +4,7 @@
  */
 #include "pgweir/base/err.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,13 +52,35 @@ bool err_set(struct err *err, enum err_code code, const char *format, ...)
 
 	if (!err)
 		return false;
-	err->code = code;
-	memcpy(err->sqlstate, sqlstates[code], sizeof(err->sqlstate));
+	err->reason = (enum close_reason)code;
+	err_recode(err, code);
 	err->detail[0] = 0;
 	va_start(args, format);
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	va_end(args);
 	return false;
+}
+
+bool err_recode(struct err *err, enum err_code code)
+{
+	err->code = code;
+	memcpy(err->sqlstate, sqlstates[code], sizeof(err->sqlstate));
+	return false;
+}
+
+bool err_reason(struct err *err, enum close_reason reason)
+{
+	err->reason = reason;
+	return false;
+}
+
+bool err_close(struct err *err, enum close_reason reason)
+{
+	const struct close_reason_row *row = close_reason_row(reason);
+
+	assert(row->words);
+	err_set(err, row->code, "%s", row->words);
+	return err_reason(err, reason);
 }
 
 bool err_detail(struct err *err, const char *text)

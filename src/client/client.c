@@ -200,7 +200,7 @@ static void note_end(const struct client *client, enum err_code code, const char
 		reason = "cancel request delivered";
 	if (reason)
 		close_reason_note(&client->clients->closes,
-		                  &(struct close_told){ .code = code,
+		                  &(struct close_told){ .reason = close_reason_find(code, reason),
 		                                        .words = reason,
 		                                        .detail = detail,
 		                                        .database = client_database(client),

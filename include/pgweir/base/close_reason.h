@@ -1,27 +1,212 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How connections end: a table of reasons, and for each how often and when last.
+ * Why connections are closed: a table of reasons, and for each how often and when last.
  *
- * A reason is found by the words that are logged and told; what no row knows is
- * counted by its error's code. So there are as many rows as there are, whatever
- * a peer may say.
+ * The reason is chosen where the connection is closed. An error without a row of its own counts
+ * under its code. So the number of rows is fixed, whatever a peer may send.
  */
 #ifndef PGWEIR_BASE_CLOSE_REASON_H
 #define PGWEIR_BASE_CLOSE_REASON_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pgweir/base/clock.h"
-#include "pgweir/base/err.h"
+#include "pgweir/base/err_code.h"
 
-#define CLOSE_REASONS_MAX 128
 #define CLOSE_NAME_SIZE 64     /* longer names are cut */
 #define CLOSE_MESSAGE_SIZE 256 /* longer messages too */
 
+/*
+ * One row for each: X(id, code, is_error, name, words).
+ * words: what is logged and what the client is told, or its beginning; the code goes with it.
+ * NULL: nothing is logged, or the words come from elsewhere.
+ */
+/* clang-format off */
+#define CLOSE_REASON_LIST(X) \
+	X(CLIENT_QUIT, ERR_NONE, false, "client said good-bye", "client close request") \
+	X(CLIENT_EOF, ERR_NONE, true, "client broke off", "client unexpected eof") \
+	X(LEFT_EARLY, ERR_NONE, false, "left before the first message", NULL) \
+	X(LEFT_UNAUTHENTICATED, ERR_NONE, false, "left before proving who it is", NULL) \
+	X(CANCEL_DELIVERED, ERR_NONE, false, "cancel request delivered", NULL) \
+	X(CANCEL_FAILED, ERR_STATE, true, "cancel request for nobody", "failed cancel request") \
+	X(CANCEL_IDLE, ERR_STATE, false, \
+	  "cancel request for idle client", "cancel request for idle client") \
+	X(CANCEL_SETTING, ERR_STATE, false, \
+	  "ignoring cancel request for server that is setting vars", \
+	  "ignoring cancel request for server that is setting vars") \
+	X(CANCEL_BAD, ERR_PROTOCOL, true, "bad cancel request", "bad cancel request") \
+	X(TLS_REQUIRED, ERR_NOT_ALLOWED, true, "SSL required", "SSL required") \
+	X(CLIENT_TLS, ERR_PROTOCOL, true, "TLS handshake with the client failed", NULL) \
+	X(ENCRYPTION_TWICE, ERR_PROTOCOL, true, \
+	  "asked twice for the same encryption", "asked twice for the same encryption") \
+	X(EARLY_DATA, ERR_PROTOCOL, true, \
+	  "received unencrypted data after", "received unencrypted data after") \
+	X(PROTOCOL_V2, ERR_PROTOCOL, true, \
+	  "old V2 protocol not supported", "old V2 protocol not supported") \
+	X(TLS_KEY_UPDATES, ERR_PROTOCOL, true, \
+	  "too many TLS key updates", "too many TLS key updates") \
+	X(BAD_HEADER, ERR_PROTOCOL, true, "broken message", "bad packet header") \
+	X(UNKNOWN_MESSAGE, ERR_PROTOCOL, true, "unknown message", "unknown pkt") \
+	X(PQEXEC, ERR_NOT_ALLOWED, true, "PQexec disallowed", "PQexec disallowed") \
+	X(STARTUP_PARAMETER, ERR_NO_PARAMETER, true, \
+	  "unsupported startup parameter", "unsupported startup parameter") \
+	X(NO_USER, ERR_NOT_ALLOWED, true, "no username supplied", "no username supplied") \
+	X(LONG_USER, ERR_NOT_ALLOWED, true, "username too long", "username too long") \
+	X(CONSOLE_USER, ERR_NOT_ALLOWED, true, "not allowed in the console", "not allowed") \
+	X(NO_DATABASE, ERR_NO_DATABASE, true, "no such database", "no such database") \
+	X(DATABASE_DISABLED, ERR_CANNOT_CONNECT, true, "database disabled", NULL) \
+	X(DRAINING, ERR_CANNOT_CONNECT, false, "pooler is draining", "pooler is draining") \
+	X(DRAIN_OVERDUE, ERR_ADMIN_SHUTDOWN, true, \
+	  "the deadline of DRAIN has passed", "the deadline of DRAIN has passed") \
+	X(POOLER_SHUTDOWN, ERR_ADMIN_SHUTDOWN, true, \
+	  "pooler is shutting down", "pooler is shutting down") \
+	X(AUTH_PASSWORD, ERR_PASSWORD, true, \
+	  "password authentication failed", "password authentication failed") \
+	X(AUTH_SASL, ERR_PASSWORD, true, \
+	  "SASL authentication failed", "SASL authentication failed") \
+	X(AUTH_CERTIFICATE, ERR_NOT_ALLOWED, true, \
+	  "certificate authentication failed", "certificate authentication failed") \
+	X(AUTH_PEER, ERR_NOT_ALLOWED, true, \
+	  "unix socket login rejected", "unix socket login rejected") \
+	X(AUTH_PAM, ERR_NOT_ALLOWED, true, \
+	  "PAM authentication failed", "PAM authentication failed") \
+	X(AUTH_LDAP, ERR_NOT_ALLOWED, true, \
+	  "LDAP authentication failed", "LDAP authentication failed") \
+	X(AUTH_TRUST, ERR_NOT_ALLOWED, true, \
+	  "\"trust\" authentication failed", "\"trust\" authentication failed") \
+	X(EMPTY_PASSWORD, ERR_PASSWORD, true, \
+	  "empty password returned by client", "empty password returned by client") \
+	X(HBA_REJECT, ERR_NOT_ALLOWED, true, "login rejected by a rule", "login rejected") \
+	X(HBA_NO_RULE, ERR_NOT_ALLOWED, true, \
+	  "login without a rule", "no authentication method is found") \
+	X(NO_PASSWORD_MESSAGE, ERR_PROTOCOL, true, \
+	  "expected a password message", "expected a password message") \
+	X(TOO_MANY_LOGINS, ERR_LIMIT, true, "too many logins at once", "too many logins at once") \
+	X(FILES_EVICTED, ERR_FILES, true, \
+	  "not logged in when open files ran short", \
+	  "not logged in when open files ran short") \
+	X(FILES_LIMIT, ERR_LIMIT, true, \
+	  "no more connections allowed (open files)", \
+	  "no more connections allowed (open files)") \
+	X(CLIENT_LIMIT, ERR_LIMIT, true, \
+	  "no more connections allowed (max_client_conn)", \
+	  "no more connections allowed (max_client_conn)") \
+	X(DATABASE_CLIENT_LIMIT, ERR_LIMIT, true, \
+	  "client connections exceeded (max_db_client_connections)", \
+	  "client connections exceeded (max_db_client_connections)") \
+	X(USER_CLIENT_LIMIT, ERR_LIMIT, true, \
+	  "client connections exceeded (max_user_client_connections)", \
+	  "client connections exceeded (max_user_client_connections)") \
+	X(NO_GREETING, ERR_MEMORY, true, \
+	  "failed to prepare welcome message", "failed to prepare welcome message") \
+	X(NOT_WATCHED, ERR_SYSTEM, true, \
+	  "cannot watch the connection", "cannot watch the connection") \
+	X(LOGIN_TIMEOUT_SERVER, ERR_CANNOT_CONNECT, true, \
+	  "client_login_timeout (server down)", "client_login_timeout (server down)") \
+	X(LOGIN_TIMEOUT, ERR_CANNOT_CONNECT, true, "client_login_timeout", "client_login_timeout") \
+	X(CLIENT_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, \
+	  "client_idle_timeout", "client_idle_timeout") \
+	X(QUERY_WAIT_TIMEOUT, ERR_LIMIT, true, "query_wait_timeout", "query_wait_timeout") \
+	X(QUERY_TIMEOUT_WAITING, ERR_QUERY_CANCELED, true, \
+	  "query_timeout while waiting", "query_timeout") \
+	X(QUERY_TIMEOUT, ERR_QUERY_CANCELED, true, "query timeout", "query timeout") \
+	X(IDLE_TRANSACTION, ERR_IDLE_TRANSACTION, true, \
+	  "idle transaction timeout", "idle transaction timeout") \
+	X(TRANSACTION_TIMEOUT, ERR_TRANSACTION_TIME, true, \
+	  "transaction timeout", "transaction timeout") \
+	X(SUSPEND_TIMEOUT, ERR_ADMIN_SHUTDOWN, true, "suspend_timeout", "suspend_timeout") \
+	X(TAKEOVER_TIMEOUT, ERR_ADMIN_SHUTDOWN, true, "takeover_timeout", "takeover_timeout") \
+	X(CONSOLE_TAKEN_OVER, ERR_NONE, false, "its process takes over", "its process takes over") \
+	X(STATEMENT_MODE, ERR_UNSUPPORTED, true, \
+	  "transaction blocks not allowed in statement pooling mode", \
+	  "transaction blocks not allowed in statement pooling mode") \
+	X(LOGIN_FAILING, ERR_SERVER_CONNECT, true, "server login has been failing", NULL) \
+	X(SERVER_SHUTDOWN, ERR_ADMIN_SHUTDOWN, true, \
+	  "server shutting down", "server shutting down") \
+	X(DATABASE_REMOVED, ERR_ADMIN_SHUTDOWN, true, "database removed", "database removed") \
+	X(KILLED, ERR_ADMIN_SHUTDOWN, false, "admin forced disconnect", "admin forced disconnect") \
+	X(BAD_SERVER_PARAMETER, ERR_PARAMETER, true, \
+	  "invalid server parameter", "invalid server parameter") \
+	X(SERVER_CRASHED, ERR_SERVER_LOST, true, "server conn crashed?", "server conn crashed?") \
+	X(SERVER_ENDED, ERR_SERVER_LOST, true, \
+	  "server ended the connection", "server ended the connection") \
+	X(SERVER_LOGIN_CLOSED, ERR_SERVER_CONNECT, true, \
+	  "server closed the connection during login", \
+	  "server closed the connection during login") \
+	X(OWN_LOGIN, ERR_NOT_ALLOWED, true, "pgweir's own login refused", NULL) \
+	X(CONNECT_TIMEOUT, ERR_SERVER_CONNECT, true, "connect timeout", "connect timeout") \
+	X(CHECK_TIMEOUT, ERR_SERVER_LOST, true, \
+	  "server check query timeout", "server check query timeout") \
+	X(RESET_TIMEOUT, ERR_SERVER_LOST, true, \
+	  "server reset query timeout", "server reset query timeout") \
+	X(PARAMETERS_TIMEOUT, ERR_SERVER_LOST, true, \
+	  "server parameters timeout", "server parameters timeout") \
+	X(RESET_FAILED, ERR_PARAMETER, true, "reset query failed", "reset query failed") \
+	X(SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, \
+	  "server idle timeout", "server idle timeout") \
+	X(SERVER_LIFETIME, ERR_SERVER_LOST, false, "server lifetime over", "server lifetime over") \
+	X(RECONNECT, ERR_ADMIN_SHUTDOWN, false, \
+	  "database configuration changed (RECONNECT)", "database configuration changed") \
+	X(ENTRY_CHANGED, ERR_ADMIN_SHUTDOWN, false, \
+	  "database configuration changed (database entry)", \
+	  "database configuration changed") \
+	X(SERVER_TLS_CHANGED, ERR_ADMIN_SHUTDOWN, false, \
+	  "database configuration changed (server TLS settings)", \
+	  "database configuration changed") \
+	X(SERVER_TLS_STOPPED, ERR_ADMIN_SHUTDOWN, false, \
+	  "database configuration changed (server TLS turned off during the login)", \
+	  "database configuration changed") \
+	X(TAKEN_OVER, ERR_ADMIN_SHUTDOWN, false, \
+	  "database configuration changed (take-over)", "database configuration changed") \
+	X(TOO_MANY_PARAMETERS, ERR_SERVER_LOST, true, \
+	  "its parameters are too many to follow", "its parameters are too many to follow") \
+	X(PARAMETERS_NOT_SET, ERR_SERVER_LOST, true, \
+	  "parameters could not be set", "parameters could not be set") \
+	X(CANCEL_UNDER_WAY, ERR_SERVER_LOST, false, \
+	  "a cancel request may still arrive", "a cancel request may still arrive") \
+	X(STATEMENT_NAME_TAKEN, ERR_SERVER_LOST, true, \
+	  "a statement name of ours is taken", "a statement name of ours is taken") \
+	X(POOL_MODE_CHANGED, ERR_SERVER_LOST, false, \
+	  "pool_mode has changed", "pool_mode has changed, and server_reset_query is empty") \
+	X(ADDRESS_REMOVED, ERR_ADMIN_SHUTDOWN, false, \
+	  "its address has left DNS", "its address has left DNS") \
+	X(EVICTED_DATABASE, ERR_SERVER_LOST, false, \
+	  "evicted for max_db_connections", "evicted for max_db_connections") \
+	X(EVICTED_USER, ERR_SERVER_LOST, false, \
+	  "evicted for max_user_connections", "evicted for max_user_connections") \
+	X(EVICTED_POOL, ERR_SERVER_LOST, false, "evicted for pool_size", "evicted for pool_size") \
+	X(POOL_SHRUNK, ERR_SERVER_LOST, false, \
+	  "too many servers in the pool", "too many servers in the pool") \
+	X(PAUSED, ERR_ADMIN_SHUTDOWN, false, "pause mode", "pause mode") \
+	X(SUSPENDED, ERR_ADMIN_SHUTDOWN, false, "suspend mode", "suspend mode") \
+	X(CLIENT_LEFT, ERR_SERVER_LOST, false, \
+	  "client disconnect while server was not ready", \
+	  "client disconnect while server was not ready") \
+	X(REPLICATION_CLIENT_LEFT, ERR_SERVER_LOST, false, \
+	  "replication client has left", "replication client has left") \
+	X(COPY_OUT_OF_STEP, ERR_PROTOCOL, false, \
+	  "out of step after a COPY that failed", "out of step after a COPY that failed") \
+	X(ANOTHER_HOST, ERR_SERVER_CONNECT, true, \
+	  "no answer, another host is tried", "no answer, another host is tried")
+/* clang-format on */
+
+/* The first ones are those of enum err_code: for errors that have no row of their own. */
+enum close_reason {
+	CLOSE_NONE = ERR_NONE, /* neither logged nor counted */
+	CLOSE_MEMORY = ERR_MEMORY,
+	CLOSE_LAST_CODE = ERR_CODES - 1,
+#define CLOSE_REASON_ID(id, code, is_error, name, words) CLOSE_##id,
+	CLOSE_REASON_LIST(CLOSE_REASON_ID)
+#undef CLOSE_REASON_ID
+	    CLOSE_REASONS
+};
+
 struct close_reason_row {
-	const char *name; /* what happened, in a few words */
+	const char *name; /* what happened, in a few words: SHOW ERRORS */
 	bool is_error;    /* somebody may wish to do something about it */
+	enum err_code code;
+	const char *words; /* see above */
 };
 
 struct close_count {
@@ -32,9 +217,9 @@ struct close_count {
 	char message[CLOSE_MESSAGE_SIZE]; /* in one line */
 };
 
-/* One end. */
+/* One connection that was closed. */
 struct close_told {
-	enum err_code code; /* ERR_NONE unless an error is the reason */
+	enum close_reason reason;
 	const char *words;  /* what is logged and told */
 	const char *detail; /* and more of that; NULL: there is no more */
 	const char *database, *user;
@@ -42,14 +227,14 @@ struct close_told {
 
 /* Zeroed at first. One for clients, one for servers. */
 struct close_counts {
-	struct close_count counts[CLOSE_REASONS_MAX];
+	struct close_count counts[CLOSE_REASONS];
 };
 
-/* Row `index`, from 0; NULL: that was all. */
-const struct close_reason_row *close_reason_row(size_t index);
+/* Static. */
+const struct close_reason_row *close_reason_row(enum close_reason reason);
 
 /* The row for these words; code: ERR_NONE unless an error is the reason. */
-size_t close_reason_find(enum err_code code, const char *words);
+enum close_reason close_reason_find(enum err_code code, const char *words);
 
 void close_reason_note(struct close_counts *counts, const struct close_told *told);
 

@@ -40,16 +40,15 @@ static const struct close_reason_row *take(struct cursor *cursor, const char **t
 	const struct close_counts *both[] = { &cursor->source->clients->closes,
 		                              &cursor->source->with->pools->closes };
 
-	for (; cursor->index < 2 * CLOSE_REASONS_MAX; cursor->index++) {
-		size_t side = cursor->index / CLOSE_REASONS_MAX,
-		       index = cursor->index % CLOSE_REASONS_MAX;
+	for (; cursor->index < 2 * CLOSE_REASONS; cursor->index++) {
+		size_t side = cursor->index / CLOSE_REASONS, index = cursor->index % CLOSE_REASONS;
 
 		*count = &both[side]->counts[index];
 		*type = side ? "S" : "C";
 		if (!(*count)->count)
 			continue;
 		cursor->index++;
-		return close_reason_row(index);
+		return close_reason_row((enum close_reason)index);
 	}
 	return NULL;
 }

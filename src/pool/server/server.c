@@ -228,10 +228,11 @@ void server_forget(struct server *server)
 static void note_end(const struct server *server, const struct err *err)
 {
 	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
+	enum err_code code = *err->detail ? ERR_NOT_ALLOWED : err->code;
 
 	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "", err->text);
 	close_reason_note(server->site->shared->closes,
-	                  &(struct close_told){ .code = *err->detail ? ERR_NOT_ALLOWED : err->code,
+	                  &(struct close_told){ .reason = close_reason_find(code, words),
 	                                        .words = words,
 	                                        .database = server->site->database,
 	                                        .user = server->site->user });

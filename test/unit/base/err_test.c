@@ -69,12 +69,36 @@ START_TEST(a_detail_belongs_to_one_error)
 }
 END_TEST
 
+START_TEST(an_error_has_the_reason_of_its_code_or_its_own)
+{
+	struct err err;
+
+	err_set(&err, ERR_LIMIT, "too much");
+	ck_assert_int_eq(err.reason, ERR_LIMIT);
+	ck_assert(!err_close(&err, CLOSE_NO_DATABASE));
+	ck_assert_str_eq(err.text, "no such database");
+	ck_assert_str_eq(err.sqlstate, "3D000");
+	err_suffix(&err, ": %s", "x");
+	ck_assert_int_eq(err.reason, CLOSE_NO_DATABASE);
+	ck_assert(!err_recode(&err, ERR_ADMIN_SHUTDOWN));
+	ck_assert_int_eq(err.code, ERR_ADMIN_SHUTDOWN);
+	ck_assert_str_eq(err.sqlstate, "57P01");
+	ck_assert_str_eq(err.text, "no such database: x");
+	ck_assert_int_eq(err.reason, CLOSE_NO_DATABASE);
+	err_set_foreign(&err, "42P01", "no");
+	ck_assert(!err_reason(&err, CLOSE_LOGIN_FAILING));
+	ck_assert_str_eq(err.sqlstate, "42P01");
+	ck_assert_int_eq(err.reason, CLOSE_LOGIN_FAILING);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/err");
 	TCase *cases = tcase_create("err");
 
 	tcase_add_test(cases, err_has_code_and_words);
+	tcase_add_test(cases, an_error_has_the_reason_of_its_code_or_its_own);
 	tcase_add_test(cases, a_detail_belongs_to_one_error);
 	tcase_add_test(cases, err_foreign_keeps_its_sqlstate);
 	tcase_add_test(cases, err_cuts_long_words);
