@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: ISC
 """A DNS server for one zone; the test sets its names and its serial number."""
 
+import errno
 import socket
 import struct
 import threading
+
+from .wait import wait_until
 
 TYPE_A, TYPE_SOA, TYPE_PTR = 1, 6, 12
 PORT = 53  # resolv.conf supports no other
@@ -19,7 +22,7 @@ def _packed(name):
 
 
 class NameServer:
-    """Raises PermissionError if this user may not bind the port."""
+    """Raises PermissionError if this user may not bind the port. It waits while another test has it."""
 
     def __init__(self, address="127.0.53.1"):
         self.address = address
@@ -28,11 +31,20 @@ class NameServer:
         self.serials = {}  # zone: its serial number
         self.asked = []
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind((address, PORT))
+        wait_until(self._bind, what=f"{address} to be free")
         self._socket.settimeout(0.1)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def _bind(self):
+        try:
+            self._socket.bind((self.address, PORT))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+        return True
 
     def close(self):
         self._stopping = True
