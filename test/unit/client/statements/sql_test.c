@@ -27,6 +27,14 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ aQ(deallocate_s) 1<<Q(deallocate_s) 1E(26000:no)Z a<<E(26000)Z" },
 	{ "EXECUTE of an unknown one", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aQ(execute_s) 1<<Q(execute_s) 1E(26000:no)Z a<<E(26000)Z" },
+	{ "PREPARE waits until nothing is owed",
+	  "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(:x)B()ESQ(prepare_s_as_select_1)Q 1<PBES 112CZ a<12CZ 1<CQSQ "
+	  "13C(PREPARE)ZZCZ a<CZCZ" },
+	{ "in a batch without its Sync it is refused",
+	  "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(:x)B()EQ(prepare_s_as_select_1) 1<<P(:x)B()EQ(EXECUTE_\"\") "
+	  "112CE(42601:no)Z a<<12C(SELECT_1)E(0A000)Z" },
 	{ "without names that are followed", "pool_mode=transaction\nmax_prepared_statements=0",
 	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<<Q(prepare_s_as_select_1)" },
 };
