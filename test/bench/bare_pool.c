@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A bare pool, for the bench: the least that can let a client in without asking PostgreSQL.
+ * A bare pool, for the benchmark: the minimum that can log in a client without PostgreSQL.
  *
- *   startup --> the words that PostgreSQL said to us     nobody is asked who he is
- *   query   --> a server that rests --> its answer       until ReadyForQuery
+ *   startup --> the recorded login messages of PostgreSQL     no authentication
+ *   query   --> an idle server --> its response               until ReadyForQuery
  *
- * It has logged in to PostgreSQL a few times at its start. Of a packet it looks at one byte, so
- * it is good for short queries and answers only, one at a time; what a socket does not take ends
- * the connection. What it costs is what the system calls of a login and a query cost.
+ * It logs in to PostgreSQL a few times at start. It examines one byte of a packet, so it supports
+ * only short queries and responses, one at a time; a short write ends the connection. Its cost is
+ * the cost of the system calls of a login and a query.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,13 +24,13 @@
 #define SERVERS 16
 #define BUFFER_SIZE 65536
 #define EVENTS_MAX 64
-#define READY_SIZE 6 /* of ReadyForQuery, the last message of an answer */
+#define READY_SIZE 6 /* of ReadyForQuery, the last message of a response */
 #define PROTOCOL_3_0 196608
 
 struct end {
 	int fd;
 	bool is_server;
-	struct end *other; /* whom it serves, or who serves it */
+	struct end *other; /* the client of a server, or the server of a client */
 };
 
 struct pool {
@@ -76,7 +76,7 @@ static bool send_all(const struct end *end, const char *at, size_t length)
 
 /* ---- servers ---- */
 
-/* The words of the last one are what clients hear. */
+/* Clients get the recorded login messages of the last server. */
 static bool log_in(struct pool *pool, int fd)
 {
 	char room[512];
@@ -129,7 +129,7 @@ static void leave(struct end *client)
 	free(client);
 }
 
-/* Its startup packet has come already, or the kernel would not have told of it yet. */
+/* TCP_DEFER_ACCEPT: its startup packet has already arrived. */
 static void let_in(struct pool *pool)
 {
 	int fd = accept4(pool->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -155,7 +155,7 @@ static void ask(struct pool *pool, struct end *client, size_t length)
 		leave(client);
 }
 
-/* Nobody may be waiting for it any more. */
+/* Its client may already be gone. */
 static void answer(struct pool *pool, struct end *server, size_t length)
 {
 	struct end *client = server->other;
@@ -166,12 +166,12 @@ static void answer(struct pool *pool, struct end *server, size_t length)
 		if (client)
 			client->other = NULL;
 	}
-	/* Its own event, which this wait may have brought already, ends it. */
+	/* Its own event, possibly pending in this wait, closes it. */
 	if (client && !send_all(client, pool->buffer, length))
 		shutdown(client->fd, SHUT_RDWR);
 }
 
-/* false: PostgreSQL has gone. */
+/* false: PostgreSQL has closed the connection. */
 static bool serve(struct pool *pool, struct end *end)
 {
 	ssize_t length = recv(end->fd, pool->buffer, sizeof(pool->buffer), 0);
@@ -201,7 +201,7 @@ static bool turn(struct pool *pool)
 	return true;
 }
 
-/* ---- its start ---- */
+/* ---- start ---- */
 
 static bool listen_on(struct pool *pool, in_port_t port)
 {

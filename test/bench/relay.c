@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A bare relay, for the bench: the least that can stand between a client and PostgreSQL.
+ * A bare relay, for the benchmark: the minimum between a client and PostgreSQL.
  *
  *   client --> [one shared buffer] --> server      read, write, and a shared wait: nothing else
  *   client <-- [one shared buffer] <-- server
  *
- * It understands nothing and has one server connection for each client, so what it costs is what
- * the system calls cost. Hard here: what does not fit into one side is kept, and the other side is
- * not read until it has gone; and an event may be for a pair that an earlier one of the same wait
- * has closed.
+ * It does not parse the data and has one server connection per client, so its cost is the cost of
+ * the system calls. Hard here: data that one side cannot accept is buffered, and the other side is
+ * not read until it has been sent; and an event may belong to a pair that an earlier event of the
+ * same wait has closed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -31,14 +31,14 @@ struct end {
 	int fd;
 	struct end *other;
 	struct pair *pair;
-	char *kept; /* what `fd` did not take yet; NULL when nothing is */
+	char *kept; /* data that `fd` has not accepted yet; NULL if none */
 	size_t kept_length, kept_sent;
 };
 
 struct pair {
 	struct end client, server;
-	bool is_ending; /* one side has ended: closed when what is kept has gone */
-	bool is_closed; /* freed when the events of this wait are done */
+	bool is_ending; /* one side has ended: close after the buffered data is sent */
+	bool is_closed; /* freed after the events of this wait */
 	TAILQ_ENTRY(pair) node;
 };
 
@@ -80,7 +80,7 @@ static bool watch(struct relay *relay, int call, struct end *end, uint32_t event
 	return epoll_ctl(relay->epoll, call, end->fd, &event) == 0;
 }
 
-/* Readable while the other side takes what is read; writable while something is kept. */
+/* Watches for reading while the other side accepts data, for writing while data is buffered. */
 static bool watch_again(struct relay *relay, struct end *end)
 {
 	return watch(relay, EPOLL_CTL_MOD, end,
@@ -88,7 +88,7 @@ static bool watch_again(struct relay *relay, struct end *end)
 	                 (end->kept ? (uint32_t)EPOLLOUT : 0u));
 }
 
-/* Bytes that were taken, 0 for none now, -1 when the connection is lost. */
+/* Bytes written, 0 if the socket is full, -1 if the connection is lost. */
 static ssize_t send_some(int fd, const char *data, size_t length)
 {
 	ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
@@ -126,7 +126,7 @@ static bool send_kept(struct relay *relay, struct end *end)
 	return !end->pair->is_ending && watch_again(relay, end) && watch_again(relay, end->other);
 }
 
-/* `from` ended: at once, unless its last bytes are still on their way. */
+/* `from` ended: closes the pair at once, or after its buffered data is sent. */
 static bool end_after_kept(struct relay *relay, struct end *from)
 {
 	if (!from->other->kept)
@@ -158,13 +158,12 @@ static bool serve(struct relay *relay, struct end *end, uint32_t events)
 		return false;
 	if ((events & EPOLLIN) && !end->other->kept && !end->pair->is_ending)
 		return pass(relay, end);
-	/* An error without anything to read: nobody is there any more. */
+	/* An error without data to read: the peer is gone. */
 	return !(events & (EPOLLERR | EPOLLHUP)) || (events & EPOLLIN);
 }
 
 /*
- * A socket on its way to the server. What is sent before it is there does not fit yet, and is
- * kept like all that does not fit.
+ * A socket that is connecting to the server. Data for it is buffered until it is connected.
  */
 static int dial(const struct relay *relay)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing logins, both roles: a client proves who it is to us, and we to a server.
- * Their keys are derived at once here, not on a helper thread.
+ * Fuzzing logins, both roles: a client authenticates to us, and we to a server.
+ * Keys are derived synchronously here, not in a helper thread.
  *
  * The first byte of the input chooses role, method and secret. The rest are messages,
- * each behind its length in two bytes. A '+' in a message stands for the nonce that was said
- * last, which no fuzzer can guess.
+ * each after its length in two bytes. A '+' in a message is replaced by the last nonce
+ * that was sent, which no fuzzer can guess.
  *
- * Nobody may come in by luck: AUTH_SERVER_OK of a method that asks for a proof is a failure,
- * and so is AUTH_CLIENT_OK of a server that has not proven itself in SCRAM.
+ * No login may succeed by chance: AUTH_SERVER_OK with a method that requires authentication is
+ * a failure, and so is AUTH_CLIENT_OK with a server without a valid SCRAM signature.
  */
 #include "pgweir/auth/auth_server.h"
 #include "pgweir/auth/auth_client.h"
@@ -33,7 +33,7 @@ static const struct secret secrets[] = {
 };
 
 #define SECRET_COUNT (sizeof(secrets) / sizeof(secrets[0]))
-#define DIGITS_MAX 4 /* of a count of rounds: more would only be slow */
+#define DIGITS_MAX 4 /* digits of the iteration count: more would only be slow */
 
 static void on_work(void *arg) { *(bool *)arg = true; }
 
@@ -45,7 +45,7 @@ static void run_job(struct job *job, const bool *is_done)
 	assert(*is_done);
 }
 
-/* The nonce in what we have said, or nothing. */
+/* The nonce in our last message, or nothing. */
 static struct bytes nonce_in(struct bytes said)
 {
 	for (size_t at = said.count; at >= 2; at--) {
@@ -60,7 +60,7 @@ static struct bytes nonce_in(struct bytes said)
 	return (struct bytes){ 0 };
 }
 
-/* The next message, whole. false: there is none, or it would take too long. */
+/* The next complete message. false: there is none, or it would take too long. */
 static bool next_message(struct bytes *in, struct bytes said, struct buf *message)
 {
 	struct bytes nonce = nonce_in(said);

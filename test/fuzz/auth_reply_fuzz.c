@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing what a server replies to auth_query. The first byte says in pieces of
- * which size the rest comes; the verdict must be the same as for all of it at once.
+ * Fuzzing a server's response to auth_query. The first byte is the size of the pieces in
+ * which the rest arrives; the result must be the same as for all of it at once.
  */
 #include "../../src/client/login/auth_reply_priv.h"
 
@@ -23,7 +23,7 @@ static enum auth_reply_verdict take_all(struct auth_reply *replies, struct bytes
 	}
 	verdict = auth_reply_end(replies);
 	assert(verdict == replies->verdict && verdict != AUTH_REPLY_NONE);
-	/* An answer needs an end, a row, a name and a secret; a refusal needs its reason. */
+	/* A result needs an end, a row, a name and a secret; a refusal needs its reason. */
 	if (verdict == AUTH_REPLY_USER)
 		assert(replies->is_done && replies->has_row && replies->name && replies->secret);
 	if (verdict == AUTH_REPLY_BAD)

@@ -78,7 +78,7 @@ static void from_client(struct bytes body)
 		touch(data);
 }
 
-/* What the names are must not depend on how much has come. */
+/* The names must not depend on how much has arrived. */
 static void cut_names(char type, struct bytes body)
 {
 	enum wire_result result = WIRE_MORE;

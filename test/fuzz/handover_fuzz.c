@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing what a process is handed: messages of any kind with any body. What is judged to
- * be good is taken up, with a socket where one belongs, and goes on; nothing may crash,
- * leak or stay behind.
+ * Fuzzing the hand-over: messages of any type with any body. Valid objects are accepted, with a
+ * socket if they need one, and continue; nothing may crash, leak or remain.
  *
  * The input: a letter, a length of two bytes, a body; and again.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the HBA file: whatever stands in it, it is taken whole or refused with a
- * reason; and what was taken is matched and shown.
+ * Fuzzing the HBA file: any content is accepted as a whole or refused with a
+ * reason; accepted rules are matched and shown.
  */
 #include "pgweir/auth/hba.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the ident file, and the names that its maps are asked for: the first line
- * is the name from outside, the second the user, the rest the file.
+ * Fuzzing the ident file and map lookups: the first line is the system user name,
+ * the second the database user, the rest the file.
  */
 #include "../../src/auth/ident_priv.h"
 
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Cuts a line off *text. */
+/* Removes the first line from *text. */
 static char *take_line(struct bytes *text)
 {
 	const char *end = text->count ? memchr(text->at, '\n', text->count) : NULL;

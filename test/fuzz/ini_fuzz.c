@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzz target: a configuration out of any bytes, and all that is made of it.
+ * Fuzzing the configuration: any bytes as a file, and everything derived from it.
  */
 #include <assert.h>
 #include <stdint.h>

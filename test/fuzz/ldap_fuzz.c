@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing LDAP's options and a stranger's name: options are taken or refused with a
- * reason, and whatever the name is, it ends no value that it stands in.
+ * Fuzzing LDAP options and user names: options are accepted or refused with a
+ * reason, and no user name can end the value that it is inserted into.
  */
 #include "pgweir/auth/ldap_options.h"
 
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Nothing in a filter's value stands for something else but behind a backslash. */
+/* In a filter value, special characters are escaped by a backslash. */
 static void judge_filter(const char *user)
 {
 	const struct ldap_options options = { .base_dn = (char *)"x" };
@@ -32,7 +32,7 @@ static void judge_filter(const char *user)
 	buf_free(&out);
 }
 
-/* Nor in a DN's. */
+/* The same for a DN. */
 static void judge_dn(const char *user)
 {
 	const struct ldap_options options = { .prefix = (char *)"uid=" };

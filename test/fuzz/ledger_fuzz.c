@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the ledger: a byte is a request or a reply, the replies as wrong as
- * they like. It may not lose count, and forgets all when it is told to.
+ * Fuzzing the ledger: a byte is a request or a reply, and replies may be wrong.
+ * The counts must stay consistent, and ledger_clear() must reset everything.
  */
 #include "pgweir/pool/server/ledger.h"
 
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must be true at any time. */
+/* Invariants. */
 static void check(const struct ledger *ledger)
 {
 	assert(ledger->count <= ledger->capacity);
@@ -28,7 +28,7 @@ static void check(const struct ledger *ledger)
 	}
 }
 
-/* A reply that may well fit, or any byte. */
+/* A plausible reply, or any byte. */
 static char reply_of(uint8_t byte)
 {
 	static const char types[] = "ZE12C3DTntIsGHdcVW";
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(&ledger);
 		if (verdict != LEDGER_MISMATCH && verdict != LEDGER_DOUBT)
 			continue;
-		ledger_clear(&ledger); /* a server out of step is done with */
+		ledger_clear(&ledger); /* a server out of step is closed */
 		assert(ledger_is_empty(&ledger) && ledger_is_certain(&ledger));
 	}
 	ledger_done(&ledger);

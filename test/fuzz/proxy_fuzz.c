@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing PROXY headers: from any bytes, at every cut; what has been answered once
- * is not taken back, and what follows a header changes nothing.
+ * Fuzzing PROXY headers: any bytes, at every cut; a result must never change with more
+ * input, and data after a header must not change anything.
  */
 #include "pgweir/pgwire/proxy.h"
 

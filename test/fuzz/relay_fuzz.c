@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the engine as a whole: clients and servers that say anything, in any
- * order and in any pieces, after a valid login or instead of one. Nothing may
- * crash, leak or stay behind, and all that is ready is handled without waiting.
+ * Fuzzing the whole engine: clients and servers that send anything, in any order and in
+ * any pieces, after a valid login or instead of one. Nothing may crash, leak or remain,
+ * and ready events are handled without waiting.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void sql_message(struct play *play, struct buf *out)
 	if (type == 'P')
 		buf_add_byte(out, 0);
 	buf_add_text(out, texts[what / 2 % 3 + (what > 250)]);
-	for (size_t i = at; i + 1 < out->count; i++) { /* the name's number */
+	for (size_t i = at; i + 1 < out->count; i++) { /* the number of the name */
 		if (out->at[i] == '%' && out->at[i + 1] == 'u')
 			memcpy(out->at + i, (const char[]){ (char)('0' + what / 8 % 4), ' ' }, 2);
 	}
@@ -96,7 +96,7 @@ static void sql_message(struct play *play, struct buf *out)
 	message_end(out, at);
 }
 
-/* What begins and ends transactions, and looks like it. */
+/* Statements that begin or end transactions, or look similar. */
 static void block_message(struct play *play, struct buf *out)
 {
 	static const char *const texts[] = { "BEGIN",
@@ -113,7 +113,7 @@ static void block_message(struct play *play, struct buf *out)
 	message_end(out, at);
 }
 
-/* A message, whole or in two pieces with some turns between. */
+/* A message, in one piece or in two with some turns between. */
 static void say_message(struct play *play, struct peer *peer, bool is_cut)
 {
 	static const char clients[] = "QPBDECSHFdcfXQSQSnnnnnqqqbbbbbb",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing SCRAM in the client's role. The input is server-first, behind "r=" and
- * our nonce when it begins with '+', a zero, and server-final.
+ * Fuzzing SCRAM in the client's role. The input is server-first (after "r=" and our
+ * nonce if it begins with '+'), a zero, and server-final.
  */
 #include "pgweir/auth/scram.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Fuzzing SCRAM in the server's role. The input is two messages with a zero
- * between them; a leading '+' of the second puts the true joint nonce in front.
+ * between them; a leading '+' of the second is replaced by the correct joint nonce.
  */
 #include "pgweir/auth/scram.h"
 

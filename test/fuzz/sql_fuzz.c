@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the scanner of SQL's PREPARE, EXECUTE and DEALLOCATE: what it finds lies in
- * the text, a first look never contradicts the whole, nor itself as more comes. And that
- * of BEGIN, COMMIT and ROLLBACK: each stands alone.
+ * Fuzzing the scanner of SQL's PREPARE, EXECUTE and DEALLOCATE: results must be within
+ * the text, and the result for a prefix must not contradict that for more or all of the
+ * text. The same for the scanner of BEGIN, COMMIT and ROLLBACK.
  */
 #include "pgweir/pgwire/sql.h"
 
@@ -18,7 +18,7 @@ static void lies_within(struct bytes text, struct bytes part)
 	assert(part.at >= text.at && part.at + part.count <= text.at + text.count);
 }
 
-/* What begins or ends a transaction block does so with a semicolon behind it, and not twice. */
+/* A BEGIN or COMMIT is also recognized with a semicolon after it, but not twice in one text. */
 static void block_is_alone(const uint8_t *data, size_t size)
 {
 	struct sql_block block = sql_block_read(bytes_of(data, size)), other;

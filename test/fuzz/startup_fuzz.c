@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing the first packet: from any bytes, whole and at every cut, its `options`,
- * and what is answered to its version and its options of the protocol.
+ * Fuzzing the first packet: any bytes, complete and at every cut, its `options`, and
+ * the response to its version and its protocol options.
  */
 #include "pgweir/pgwire/startup.h"
 
@@ -24,7 +24,7 @@ static void walk_options(const char *text)
 	options_done(&walk);
 }
 
-/* What is said to options of the protocol is what the other end reads. */
+/* The NegotiateProtocolVersion message must be readable by the peer. */
 static void negotiate(unsigned int minor, const struct buf *names, uint32_t count)
 {
 	struct negotiation told;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fuzzing auth_file: whatever stands in it, it is taken whole or refused with a
- * reason; and its texts go through SASLprep and the SCRAM verifiers' reader.
+ * Fuzzing auth_file: any content is accepted as a whole or refused with a reason;
+ * its texts are also passed to SASLprep and to the parser of SCRAM secrets.
  */
 #include "pgweir/auth/users.h"
 

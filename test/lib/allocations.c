@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Counts what a process asks malloc() and its kin for. It is preloaded into a daemon that knows
- * nothing of it, and the count stands in a file that a test can read meanwhile:
+ * Counts calls of malloc() and related functions. It is preloaded into an unmodified daemon, and
+ * the count is in a file that a test can read at any time:
  *
  *   LD_PRELOAD=.../allocations.so PGWEIR_ALLOCATIONS=FILE pgweir pgweir.ini
  *
- * FILE is there already and holds 8 zero bytes: a number of this machine's byte order. Helper
- * threads count too. To see who allocates, set a debugger's breakpoint at allocation_happened().
+ * FILE must exist and contain 8 zero bytes: a number in host byte order. Helper threads count too.
+ * To find an allocation, set a breakpoint at allocation_happened().
  *
- * Hard here: with AddressSanitizer malloc() must stay the sanitizer's own, so that one is asked to
- * tell us, and its library must be preloaded before this one. Without it, malloc() is what stands
- * here, in front of glibc's; dlsym() could not find that one without allocating.
+ * Hard here: with AddressSanitizer, malloc() must remain the sanitizer's, so this file uses its
+ * hooks, and its library must be preloaded before this one. Without it, this file defines malloc()
+ * and calls glibc's; dlsym() could not find that one without allocating.
  *
- * malloc() has no argument that could carry our state, so this is the one place where it is at file
- * scope.
+ * malloc() has no argument for our state, so this is the only file with state at file scope.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,13 +32,13 @@ void *__libc_memalign(size_t align, size_t size);
 typedef void malloc_hook(const volatile void *at, size_t size);
 typedef void free_hook(const volatile void *at);
 
-/* Of the sanitizer, where there is one. */
+/* Hooks of the sanitizer, if there is one. */
 __attribute__((weak)) int __sanitizer_install_malloc_and_free_hooks(malloc_hook *on_malloc,
                                                                     free_hook *on_free);
 
 void allocation_happened(void);
 
-static _Atomic uint64_t uncounted; /* what comes before the file is at hand */
+static _Atomic uint64_t uncounted; /* allocations before the file is mapped */
 static _Atomic uint64_t *count = &uncounted;
 
 __attribute__((noinline)) void allocation_happened(void)

@@ -175,7 +175,7 @@ struct peer engine_server(struct engine *engine)
 
 /* ---- peers ---- */
 
-/* Bodies that are more than zeroes. */
+/* Message bodies that are not all zeroes. */
 static void add_server_message(struct buf *out, char type)
 {
 	static const struct report error = { .severity = "ERROR",
@@ -210,7 +210,7 @@ static void add_server_message(struct buf *out, char type)
 	case 'C':
 		message_complete(out, "SELECT 1");
 		return;
-	case 'x': /* what DISCARD ALL says */
+	case 'x': /* the response to DISCARD ALL */
 		message_complete(out, "DISCARD ALL");
 		return;
 	case 'E':
@@ -282,7 +282,7 @@ void peer_start_replication(struct peer *peer, const char *user, const char *dat
 	buf_free(&out);
 }
 
-/* The length of the message at the front, 0 = not whole yet. */
+/* The length of the first message, 0 = not complete yet. */
 static size_t next_message(struct peer *peer, char *type)
 {
 	struct bytes in = buf_bytes(&peer->in);
@@ -309,7 +309,7 @@ static void hear_error(struct peer *peer, struct bytes message)
 	snprintf(peer->error, sizeof(peer->error), "%s %s", report.sqlstate, report.text);
 }
 
-/* What every login is told of the pooler itself. */
+/* ParameterStatus messages about the pooler itself. */
 static bool is_about_us(char type, struct bytes message)
 {
 	static const char name[] = "pgbouncer.";

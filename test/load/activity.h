@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Activities: what clients do. One row each; a new one is a function and a row. The functions
- * stand by theme in reading.c, writing.c, pipelining.c, preparing.c, copying.c
- * and leaving.c.
+ * Activities: what clients do. One row each; a new one is a function and a row. The functions are
+ * in reading.c, writing.c, pipelining.c, preparing.c, copying.c and leaving.c.
  */
 #ifndef TEST_LOAD_ACTIVITY_H
 #define TEST_LOAD_ACTIVITY_H
@@ -11,18 +10,18 @@
 
 struct activity {
 	const char *name;
-	unsigned int weight; /* how often, against the others */
-	/* Step 0, 1, 2 ...: sends, and notes what is due. Comes from the event loop. */
+	unsigned int weight; /* relative frequency */
+	/* Step 0, 1, 2 ...: sends, and records the expected results. Called from the event loop. */
 	enum step_result (*step)(struct client *client, unsigned int step);
 };
 
-/* One of them by weight, or the one called load->options.only. */
+/* Chooses one by weight, or the one named load->options.only. */
 const struct activity *activity_pick(struct load *load);
 
 /* Whether there is an activity of that name. */
 bool activity_exists(const char *name);
 
-/* The names, a line each, on standard output. */
+/* Prints the names, one per line, on standard output. */
 void activity_list(void);
 
 /* reading.c */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The judge. One function for each kind of answer, one table. A kind's function looks at a
- * result of the status that it can be answered with; any other status is wrong, except for
- * a cancelled statement where that is allowed.
+ * Checks results. One function for each kind of expected result, in one table. The function checks
+ * a result with a valid status; any other status is wrong, except for a canceled statement if that
+ * is allowed.
  */
 #include "answers.h"
 
@@ -154,7 +154,7 @@ static bool judge_error(struct answers *answers, struct due *due, const PGresult
 	return true;
 }
 
-/* Comes twice: when the data begins, and with the command tag behind it. */
+/* Called twice: at the start of the data, and with the command tag after it. */
 static bool judge_copy_out(struct answers *answers, struct due *due, const PGresult *result)
 {
 	char tag[WORDS_SIZE];
@@ -176,7 +176,7 @@ static bool judge_copy_out(struct answers *answers, struct due *due, const PGres
 
 static const struct {
 	const char *name;
-	unsigned int statuses; /* STATUS() of each that can be right */
+	unsigned int statuses; /* STATUS() of each valid one */
 	bool (*judge)(struct answers *answers, struct due *due, const PGresult *result);
 } judges[] = {
 	[DUE_ROWS] = { "rows", ROWS, judge_rows },
@@ -204,7 +204,7 @@ static bool is_cancelled(const PGresult *result)
 	return sqlstate && strcmp(sqlstate, QUERY_CANCELED) == 0;
 }
 
-/* Some results are only a part of what is due. */
+/* Some results are only a part of the expected one. */
 static bool is_whole(const struct due *due, const PGresult *result)
 {
 	return !due->is_copying && PQresultStatus(result) != PGRES_SINGLE_TUPLE;

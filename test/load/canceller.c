@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Canceller: a line of requests, a few threads, and a pipe back into the event loop.
+ * Canceller: a queue of requests, a few threads, and a pipe back to the event loop.
  *
- *   canceller_ask() --> line --> thread: PQcancel() --> pipe --> loop: answer()
+ *   canceller_ask() --> queue --> thread: PQcancel() --> pipe --> loop: answer()
  *
- * The line is as long as there are clients at most: each waits for its answer.
+ * The queue is at most as long as the number of clients: each waits for its response.
  */
 #include "canceller.h"
 
@@ -69,7 +69,7 @@ static void *send_requests(void *arg)
 		request->is_sent = PQcancel(request->cancel, error, sizeof(error));
 		if (!request->is_sent)
 			fprintf(stderr, "load: cancel request failed: %s\n", error);
-		/* A pointer is shorter than PIPE_BUF: it is written whole or not at all. */
+		/* A pointer is shorter than PIPE_BUF, so it is written completely or not at all. */
 		if (write(canceller->pipe[1], &request, sizeof(request)) != sizeof(request))
 			abort();
 	}

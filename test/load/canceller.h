@@ -13,7 +13,7 @@ struct canceller;
 struct event_base;
 
 /*
- * answer: comes from the event loop when PQcancel() has returned, once for each request.
+ * answer: called from the event loop when PQcancel() has returned, once for each request.
  * `owner` and `ticket` are those of the request. NULL if threads or pipes cannot be had.
  */
 struct canceller *canceller_new(struct event_base *base,
@@ -22,7 +22,7 @@ struct canceller *canceller_new(struct event_base *base,
 /* Queues a request; takes `cancel` over. `owner` must live until the canceller is freed. */
 void canceller_ask(struct canceller *canceller, PGcancel *cancel, void *owner, unsigned int ticket);
 
-/* Waits for requests under way; those still queued are dropped without an answer. */
+/* Waits for running requests; queued ones are dropped without calling answer. */
 void canceller_free(struct canceller **canceller);
 
 #endif

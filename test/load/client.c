@@ -4,8 +4,8 @@
  *
  *   socket readable --> take answers --> all there? --> next step --> flush
  *
- * Hard here: a step, an answer or the deadline may end the connection in the middle of a turn,
- * so whoever calls something that can end it looks at the state afterwards.
+ * Hard here: a step, a result or the deadline may end the connection in the middle of a turn, so
+ * the state must be checked after every call that can end it.
  */
 #include "client.h"
 
@@ -51,7 +51,7 @@ static void free_event(struct event **event)
 	*event = NULL;
 }
 
-/* Closes the socket under libpq, which then has nothing to send its Terminate to. */
+/* Closes the socket under libpq, so that it cannot send Terminate. */
 static void cut_socket(PGconn *conn, enum vanish_how how)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
@@ -72,7 +72,7 @@ static void cut_socket(PGconn *conn, enum vanish_how how)
 	close(null_fd);
 }
 
-/* Ends the connection and forgets all that hung on it. */
+/* Ends the connection and resets everything related to it. */
 static void drop_connection(struct client *client, enum vanish_how how)
 {
 	free_event(&client->readable);
@@ -111,7 +111,7 @@ static void client_finish(struct client *client)
 		event_base_loopbreak(client->load->base);
 }
 
-/* Reports, and begins anew: what comes after a wrong answer says nothing. */
+/* Reports, and reconnects: results after a wrong one are meaningless. */
 static void client_wrong(struct client *client, const char *text)
 {
 	tally_wrong(&client->load->tally,
@@ -153,7 +153,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	client_turn(arg);
 }
 
-/* The socket may be another one after each step of libpq's login. */
+/* The socket may change with each step of libpq's login. */
 static void follow_socket(struct client *client)
 {
 	int fd = PQsocket(client->conn);
@@ -217,7 +217,7 @@ static void go_on_connecting(struct client *client)
 	client_turn(client);
 }
 
-/* False if there is nothing more to take for now, or the connection is gone. */
+/* False if there is no further result now, or the connection is closed. */
 static bool take_copy_line(struct client *client)
 {
 	char *line;

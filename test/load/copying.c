@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Activities with COPY: each line out is checked; what went in is counted by the server. */
+/* Activities with COPY: each line out is checked; the server counts the lines in. */
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void put_line(struct client *client)
 	PQputCopyData(client->conn, line, length);
 }
 
-/* True when the last line is out. */
+/* True when the last line has been sent. */
 static bool put_lines(struct client *client)
 {
 	for (unsigned int i = 0; i < LINES_A_STEP; i++) {
@@ -86,7 +86,7 @@ enum step_result copy_in(struct client *client, unsigned int step)
 	}
 }
 
-/* Fails from our side (CopyFail), or from the server's, which finds a line it cannot read. */
+/* Fails by CopyFail, or by an invalid line that the server refuses. */
 enum step_result copy_in_and_fail(struct client *client, unsigned int step)
 {
 	static const char nonsense[] = "this is no number\tat all\n";

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A crowd: thousands of clients in one process, which log in without a password and then rest.
+ * A crowd: thousands of clients in one process, which log in without a password and then idle.
  *
  *   crowd PORT USER DATABASE CLIENTS DATABASES IN_FLIGHT
  *
- * It logs all of them in, never more than IN_FLIGHT at the same time, then reads commands: "ask"
- * makes each of them send one query and take its answer; the end of the input ends it. After the
- * login and each command it says "DONE FAILED SECONDS". With several DATABASES the clients share
- * them evenly; their names are DATABASE0, DATABASE1 and so on.
+ * It logs in all of them, at most IN_FLIGHT at the same time, then reads commands: "ask" makes each
+ * of them send one query and read its response; the end of the input ends it. After the login and
+ * each command it prints "DONE FAILED SECONDS". With several DATABASES the clients are distributed
+ * evenly; their names are DATABASE0, DATABASE1 and so on.
  *
- * Hard here: one address has too few ports for all, so each ten thousand clients come from another
- * address of the loopback net.
+ * Hard here: one address has too few ports, so each ten thousand clients use another address of the
+ * loopback network.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,7 +34,7 @@
 #define HEADER_SIZE 5
 
 struct crowd_client {
-	int fd; /* -1: it is not, or no more, connected */
+	int fd; /* -1: not connected */
 	bool is_waiting;
 	uint32_t body_left;
 	unsigned char header[HEADER_SIZE];
@@ -77,7 +77,7 @@ static void client_done(struct crowd *crowd, struct crowd_client *client)
 	crowd->done++;
 }
 
-/* A whole header is there. */
+/* A complete header has arrived. */
 static void client_frame(struct crowd *crowd, struct crowd_client *client)
 {
 	uint32_t length;
@@ -174,7 +174,7 @@ static int dial(const struct crowd *crowd, size_t number)
 	return -1;
 }
 
-/* The way in. It does not wait: the kernel answers for the daemon while its backlog has room. */
+/* Connects. It does not wait: the kernel accepts for the daemon while its backlog is not full. */
 static void begin_login(struct crowd *crowd, size_t number)
 {
 	struct crowd_client *client = &crowd->clients[number];
@@ -205,7 +205,7 @@ static void begin_ask(struct crowd *crowd, size_t number)
 		client_fail(crowd, client, "a query could not be sent");
 }
 
-/* False when nothing came for too long. */
+/* False if nothing arrived for too long. */
 static bool wait_some(struct crowd *crowd)
 {
 	struct epoll_event events[EVENTS_MAX];
@@ -220,7 +220,7 @@ static bool wait_some(struct crowd *crowd)
 	return count > 0 || (count < 0 && errno == EINTR);
 }
 
-/* All clients, so many at a time. */
+/* All clients, at most `in_flight` at a time. */
 static bool go_round(struct crowd *crowd, void (*begin)(struct crowd *crowd, size_t number))
 {
 	struct timespec from, to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Activities that end the connection, at the worst moments. What was under way is in doubt, or
- * must not be found if its COMMIT was never sent; and nobody else may notice anything.
+ * Activities that end the connection, at the worst moments. A running statement is in doubt, or
+ * must not be found if its COMMIT was never sent; and no other client may notice anything.
  */
 #include <sys/socket.h>
 
@@ -28,7 +28,7 @@ enum step_result leave_idle(struct client *client, unsigned int step)
 	return vanish(client);
 }
 
-/* With many clients on few servers the statement waits in the pooler, mostly. */
+/* With many clients on few servers, the statement usually waits in the pooler. */
 enum step_result leave_waiting(struct client *client, unsigned int step)
 {
 	(void)step;
@@ -93,8 +93,8 @@ enum step_result leave_pipeline(struct client *client, unsigned int step)
 }
 
 /*
- * Takes the answer up to the first of three Syncs, and leaves: the server has said that it is
- * ready once, and still owes two answers, which nobody may get.
+ * Reads the result up to the first of three Syncs, and disconnects: the server has sent one
+ * ReadyForQuery, and still owes two results, which no other client may get.
  */
 enum step_result leave_between_syncs(struct client *client, unsigned int step)
 {
@@ -113,7 +113,7 @@ enum step_result leave_between_syncs(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* A Query message whose end never comes. */
+/* A Query message that is never completed. */
 enum step_result leave_half_message(struct client *client, unsigned int step)
 {
 	static const char half[] =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Ledger of one client's writes. Each row that the client writes has a number, used once, and
- * the ledger says how often it must be found in the table when the run is over. So a lost
- * statement and a doubled one are both seen.
+ * Ledger of one client's writes. Each row that the client writes has a unique number, and the
+ * ledger records how often it must be in the table at the end of the run. So lost and duplicate
+ * statements are both detected.
  */
 #ifndef TEST_LOAD_LEDGER_H
 #define TEST_LOAD_LEDGER_H
@@ -11,7 +11,7 @@
 
 enum write_state {
 	WRITE_ABSENT,    /* rolled back, or never committed: 0 times */
-	WRITE_IN_DOUBT,  /* its answer did not come, or not yet: 0 times or 1 */
+	WRITE_IN_DOUBT,  /* no result, or not yet: 0 times or 1 */
 	WRITE_COMMITTED, /* confirmed: exactly once */
 	WRITE_FOUND      /* was committed, and has been found in the table */
 };
@@ -23,7 +23,7 @@ struct ledger {
 	size_t room;
 };
 
-/* Takes the next `count` numbers, in `state`; returns the first. Out of memory ends the program. */
+/* Allocates the next `count` numbers, in `state`; returns the first. Exits if out of memory. */
 size_t ledger_take(struct ledger *ledger, size_t count, enum write_state state);
 
 /* Numbers first .. first+count-1 are now known to be in `state`. */

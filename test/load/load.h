@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What all clients of one load run share. Made and owned by main.c; the others borrow it for
- * the whole run. One thread uses it (the canceller's threads never do).
+ * State shared by all clients of one load run. Created and owned by main.c; other files borrow it
+ * for the whole run. Only one thread uses it (the canceller's threads never do).
  */
 #ifndef TEST_LOAD_LOAD_H
 #define TEST_LOAD_LOAD_H
@@ -15,12 +15,13 @@ struct canceller;
 struct event_base;
 
 struct load_options {
-	const char *conninfo;        /* the pooler */
-	const char *verify_conninfo; /* where the table is set up and compared: past the pooler */
-	const char *only;            /* name of the only activity to run, or NULL */
+	const char *conninfo; /* the pooler */
+	const char
+	    *verify_conninfo; /* where the table is created and compared, without the pooler */
+	const char *only;     /* name of the only activity to run, or NULL */
 	unsigned int clients;
 	unsigned int seconds;
-	unsigned int patience_seconds; /* a client without an answer for so long has failed */
+	unsigned int patience_seconds; /* a client without a result for this long has failed */
 	uint64_t seed;
 };
 
@@ -31,7 +32,7 @@ struct load {
 	struct tally tally;
 	uint64_t random_state;
 	unsigned int clients_left; /* clients that have not finished yet */
-	bool is_ending;            /* time is up: clients finish what they do, and stop */
+	bool is_ending;            /* time is up: clients finish their activity and stop */
 };
 
 /* A number in 0 .. limit-1, from the run's own seeded generator. limit is above 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * load: many clients on few servers, each of which checks that every answer is its own.
- * Exit status 0: nothing was wrong; 1: something was; 2: it could not be run.
+ * load: many clients on few servers; each client checks that every result is its own.
+ * Exit status 0: no error; 1: errors found; 2: the run was not possible.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -126,7 +126,7 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	load->is_ending = true;
 }
 
-/* Ends when each client has finished; each has a deadline, so that comes. */
+/* Ends when each client has finished; each has a deadline. */
 static void run(struct load *load, struct client *clients)
 {
 	struct event *end = evtimer_new(load->base, on_end, load);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Activities in libpq's pipeline mode: several Syncs under way, errors inside, implicit and
- * explicit transactions. Step 0 sends it all; step 1 leaves the mode.
+ * Activities in libpq's pipeline mode: several Syncs in flight, errors inside, implicit and
+ * explicit transactions. Step 0 sends everything; step 1 leaves the mode.
  */
 #include "activity.h"
 #include "statement.h"
@@ -12,7 +12,7 @@ static void sync_here(struct client *client)
 	answers_expect(&client->answers, DUE_SYNC);
 }
 
-/* libpq refuses to leave when it believes that something is still due. */
+/* libpq refuses to leave the mode if it expects further results. */
 static enum step_result leave_pipeline_mode(struct client *client)
 {
 	if (!PQexitPipelineMode(client->conn))
@@ -60,7 +60,7 @@ enum step_result pipeline_reads(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* What stands between two Syncs is a transaction; all of them commit. */
+/* Statements between two Syncs are a transaction; all of them commit. */
 enum step_result pipeline_writes(struct client *client, unsigned int step)
 {
 	unsigned int count = 1 + load_random(client->load, 6);
@@ -81,7 +81,7 @@ enum step_result pipeline_writes(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* An error takes along what stands before it, and behind it up to the Sync; no more than that. */
+/* An error rolls back the statements since the last Sync and skips those up to the next one. */
 enum step_result pipeline_with_errors(struct client *client, unsigned int step)
 {
 	size_t lost;
@@ -130,7 +130,7 @@ enum step_result pipeline_transaction(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* Flush brings the answers without a Sync; the server stays ours meanwhile. */
+/* Flush returns the results without a Sync; the client keeps its server. */
 enum step_result pipeline_with_flush(struct client *client, unsigned int step)
 {
 	switch (step) {

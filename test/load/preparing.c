@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Activities with named statements: each client has NAMES of them, over the same TEXTS as all
- * others, and a server knows fewer. The rows say which text has made them, so the execution of
- * another statement under the same name is seen, even if it is the client's own.
+ * Activities with named statements: each client has NAMES of them, with the same TEXTS as all
+ * others, and a server holds fewer. The rows identify their text, so the execution of another
+ * statement with the same name is detected, even if it is the client's own.
  *
- * Hard here: libpq 15 cannot send a Close, so we write it to the socket by ourselves, when all
- * that libpq holds is out; the CloseComplete is nothing to libpq as long as another answer is due
- * behind it. Always a Parse follows, of the same name with another text.
+ * Hard here: libpq 15 cannot send a Close, so we write it to the socket ourselves after libpq has
+ * flushed its output; libpq ignores the CloseComplete as long as another result is due after it. A
+ * Parse with the same name and another text always follows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #define TEXTS 20
 #define PARAMETERS 4
 #define MANY 8          /* messages of a pipeline */
-#define FREE_NAME NAMES /* that nobody gives to a statement */
+#define FREE_NAME NAMES /* a name that no statement has */
 #define NOT_A_NUMBER "22P02"
 
 static unsigned int pick_name(struct client *client) { return load_random(client->load, NAMES); }
@@ -71,7 +71,7 @@ static void send_use(struct client *client, unsigned int number, const struct du
 	PQsendQueryPrepared(client->conn, name_of(number, name), PARAMETERS, values, NULL, NULL, 0);
 }
 
-/* Executes what has been prepared under this name. */
+/* Executes the statement with this name. */
 static void use(struct client *client, unsigned int number)
 {
 	struct due *due = statement_expect_rows(client, load_random(client->load, 10), 10);
@@ -110,7 +110,7 @@ static void prepare_if_absent(struct client *client, unsigned int number)
 		prepare(client, number);
 }
 
-/* Close and Parse in one go. Left out when libpq still holds something, since order matters. */
+/* Close and Parse in one write. Skipped if libpq still has output, because the order matters. */
 static void replace(struct client *client, unsigned int number)
 {
 	char message[6 + TAG_SIZE] = "C\0\0\0\0S";
@@ -129,7 +129,7 @@ static void replace(struct client *client, unsigned int number)
 
 typedef void step_run(struct client *client);
 
-/* Runs the step of that number; behind the last one it is done. */
+/* Runs the step with this number; ends after the last one. */
 static enum step_result take_step(struct client *client, unsigned int step, step_run *const *steps,
                                   size_t count)
 {
@@ -214,7 +214,7 @@ enum step_result replace_prepared(struct client *client, unsigned int step)
 	return TAKE_STEP(client, step, choose_and_replace, prepare_absent, use_chosen);
 }
 
-/* None of these errors may change what a name means. */
+/* None of these errors may change the meaning of a name. */
 enum step_result prepare_and_fail(struct client *client, unsigned int step)
 {
 	return TAKE_STEP(client, step, choose_prepared, prepare_again, use_with_no_number,
@@ -227,7 +227,7 @@ enum step_result use_prepared_in_transaction(struct client *client, unsigned int
 	                 use_chosen, use_chosen, commit);
 }
 
-/* After it no name means anything. */
+/* Afterwards no name exists. */
 enum step_result deallocate_all(struct client *client, unsigned int step)
 {
 	return TAKE_STEP(client, step, choose_prepared, deallocate, use_forgotten, prepare_chosen,
@@ -243,7 +243,7 @@ static void skipped(struct client *client, unsigned int number)
 	expect(client, DUE_ABORTED, "");
 }
 
-/* One thing of a pipeline; true if it fails, and takes along what comes before the next Sync. */
+/* One message of a pipeline; true if it fails and skips the messages up to the next Sync. */
 static bool pipeline_one(struct client *client)
 {
 	unsigned int number = pick_name(client);
@@ -290,7 +290,7 @@ enum step_result pipeline_prepared(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* A Parse, its use and no Sync; nobody waits for the answers. */
+/* A Parse, its use and no Sync, without waiting for the results. */
 enum step_result leave_preparing(struct client *client, unsigned int step)
 {
 	(void)step;

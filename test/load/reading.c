@@ -65,7 +65,7 @@ enum step_result read_row_by_row(struct client *client, unsigned int step)
 		PQsetSingleRowMode(client->conn);
 		return STEP_SENT;
 	case 1:
-		/* libpq 15 stays in that mode when a pipeline comes next, so something else does.
+		/* libpq 15 stays in that mode if a pipeline follows, so run something else.
 		 */
 		statement_rows(client, 1, 1);
 		return STEP_SENT;
@@ -74,7 +74,7 @@ enum step_result read_row_by_row(struct client *client, unsigned int step)
 	}
 }
 
-/* A parameter of the startup packet belongs to the client, whatever server it is given. */
+/* A parameter of the startup packet belongs to the client, on any server. */
 enum step_result read_own_name(struct client *client, unsigned int step)
 {
 	char name[WORDS_SIZE];
@@ -127,8 +127,8 @@ static void sleep_and_cancel(struct client *client)
 }
 
 /*
- * The cancel may come while the statement waits, runs, or is over. Either way: once it has been
- * delivered, what follows must be left alone.
+ * The cancel request may arrive while the statement waits, runs, or is over. Once it has been
+ * delivered, it must not affect later statements.
  */
 enum step_result cancel_alone(struct client *client, unsigned int step)
 {

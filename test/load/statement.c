@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Statements and what must come back for each. */
+/* Statements and their expected results. */
 #include "statement.h"
 
 #include <stdarg.h>
@@ -139,7 +139,7 @@ void statement_error(struct client *client)
 	               due->tag, RAISE_SQLSTATE);
 }
 
-/* The message names the text that is no number, so it is of this very client too. */
+/* The message contains the invalid text, so it is tagged as well. */
 void statement_error_extended(struct client *client)
 {
 	struct due *due = expect_error(client, "22P02");

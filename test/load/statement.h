@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Statements: makes them, sends them for a client in the simple or the extended protocol, and
- * notes what must come back. A tagged statement returns rows of four fields that both sides can
- * work out: tag, number from 1, a sum of both, and a text of one letter over and over.
+ * Statements: builds them, sends them for a client in the simple or the extended protocol, and
+ * records the expected results. A tagged statement returns rows of four fields that both sides can
+ * compute: tag, number from 1, a sum of both, and a text of one repeated letter.
  *
- * All of them return false if libpq refused (the connection is broken); the client then is
- * told so by the next answer, so callers may ignore it.
+ * All of them return false if libpq refused (the connection is broken); the next result then
+ * reports it to the client, so callers may ignore it.
  */
 #ifndef TEST_LOAD_STATEMENT_H
 #define TEST_LOAD_STATEMENT_H
@@ -22,8 +22,8 @@ unsigned int statement_sum(unsigned int seed, unsigned int number);
 char statement_letter(unsigned int number);
 
 /*
- * Simple protocol: one Query message with this text. What comes back is for the caller to add,
- * DUE_END last.
+ * Simple protocol: one Query message with this text. The caller adds the expected results, DUE_END
+ * last.
  */
 __attribute__((format(printf, 2, 3))) void statement_send(struct client *client, const char *format,
                                                           ...);
@@ -53,7 +53,7 @@ void statement_error_extended(struct client *client);
 void statement_write(struct client *client, size_t number);
 void statement_write_extended(struct client *client, size_t number);
 
-/* Asks for one value, which must be `words`. */
+/* Queries one value, which must be `words`. */
 __attribute__((format(printf, 3, 4))) void statement_value(struct client *client, const char *words,
                                                            const char *format, ...);
 

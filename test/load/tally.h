@@ -9,16 +9,16 @@ enum tally_kind {
 	TALLY_STATEMENTS, /* statements sent */
 	TALLY_PREPARED,   /* named statements sent to be prepared */
 	TALLY_ROWS,       /* rows checked, COPY lines included */
-	TALLY_ERRORS,     /* errors that came as they should */
-	TALLY_NOTICES,    /* notices that came as they should */
+	TALLY_ERRORS,     /* expected errors */
+	TALLY_NOTICES,    /* expected notices */
 	TALLY_WRITES,     /* rows written and confirmed */
 	TALLY_DOUBTS,     /* rows whose statement was interrupted */
 	TALLY_CONNECTS,   /* logins done */
 	TALLY_VANISHED,   /* connections left abruptly */
 	TALLY_CANCELS,    /* cancel requests sent */
 	TALLY_CANCELLED,  /* statements that a cancel ended */
-	TALLY_SILENT,     /* clients that got no answer in time; wrong answers too */
-	TALLY_WRONG,      /* wrong answers */
+	TALLY_SILENT,     /* clients without a result in time; counted as wrong results too */
+	TALLY_WRONG,      /* wrong results */
 	TALLY_KINDS
 };
 
@@ -28,7 +28,7 @@ struct tally {
 
 void tally_add(struct tally *tally, enum tally_kind kind, uint64_t count);
 
-/* Counts one wrong answer and prints it; after the first twenty it only counts. */
+/* Counts a wrong result and prints the first twenty. */
 void tally_wrong(struct tally *tally, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

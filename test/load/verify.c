@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* Compares the table with the ledgers, by a plain blocking connection past the pooler. */
+/* Compares the table with the ledgers, by a direct blocking connection to PostgreSQL. */
 #include "verify.h"
 
 #include <stdio.h>

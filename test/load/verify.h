@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* The table that clients write to: made before the run, compared with their ledgers after it. */
+/* The table that clients write to: created before the run, compared with their ledgers after it. */
 #ifndef TEST_LOAD_VERIFY_H
 #define TEST_LOAD_VERIFY_H
 
@@ -8,12 +8,12 @@
 struct client;
 struct load;
 
-/* Makes the table anew. False after a message on standard error. Blocks. */
+/* Creates an empty table. False after a message on standard error. Blocks. */
 bool verify_prepare(const struct load *load);
 
 /*
- * Counts in load->tally what is lost, doubled, in the table without leave, or not as it was
- * written. False if the table could not be read. Blocks.
+ * Counts in load->tally lost, duplicate, unexpected and modified rows. False if the table could
+ * not be read. Blocks.
  */
 bool verify_table(struct load *load, struct client *clients);
 

@@ -3,7 +3,7 @@
 #include "activity.h"
 #include "statement.h"
 
-/* A statement of its own, simple or extended. */
+/* A single statement, simple or extended. */
 enum step_result write_one(struct client *client, unsigned int step)
 {
 	if (step == 1) {
@@ -18,7 +18,7 @@ enum step_result write_one(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* The whole transaction is on one server, and what is set in it stays in it. */
+/* The whole transaction runs on one server, and SET LOCAL stays within it. */
 enum step_result write_transaction(struct client *client, unsigned int step)
 {
 	char own[TAG_SIZE];
@@ -136,7 +136,7 @@ enum step_result write_in_one_message(struct client *client, unsigned int step)
 	return STEP_SENT;
 }
 
-/* One Query message is one transaction: the error takes the row before it along. */
+/* One Query message is one transaction: the error rolls back the row before it. */
 enum step_result fail_in_one_message(struct client *client, unsigned int step)
 {
 	unsigned int id = client->id;
