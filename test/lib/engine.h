@@ -44,8 +44,8 @@ struct peer {
 };
 
 /*
- * settings: lines of [pgbouncer]. Users u0, u1 and u2 are let in by trust, to the
- * databases d0, d1 and d2. entry: more words for the lines of these.
+ * settings: lines of [pgbouncer]. Users u0, u1 and u2 can log in with trust, to the databases
+ * d0, d1 and d2. entry: additional keys for their lines.
  */
 void engine_open(struct engine *engine, const char *settings, const char *entry);
 void engine_close(struct engine *engine);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Texts of one size that all have the same hash by the function without a key that uthash is
- * used with (HASH_OAT): pairs of blocks that lead from one state to the same next one, and
- * each choice among them is one more text.
+ * Texts of one size with the same unkeyed hash (uthash with HASH_OAT): pairs of blocks that lead
+ * from one state to the same next state; each combination of choices is one text.
  */
 #ifndef PGWEIR_UNIT_COLLIDING_H
 #define PGWEIR_UNIT_COLLIDING_H
@@ -67,7 +66,7 @@ static void colliding_find(struct colliding *colliding)
 		qsort(tries, COLLIDING_TRIES, sizeof(*tries), colliding_compare);
 		while (at < COLLIDING_TRIES && tries[at].state != tries[at - 1].state)
 			at++;
-		ck_assert_int_lt(at, COLLIDING_TRIES); /* 8 pairs are to be expected */
+		ck_assert_int_lt(at, COLLIDING_TRIES); /* 8 pairs are expected */
 		colliding_block(colliding->blocks[pair][0], tries[at].number);
 		colliding_block(colliding->blocks[pair][1], tries[at - 1].number);
 		state = tries[at].state;
@@ -75,7 +74,7 @@ static void colliding_find(struct colliding *colliding)
 	free(tries);
 }
 
-/* Writes the text of that number, below COLLIDING_COUNT, without a zero. */
+/* Writes the text with this number, below COLLIDING_COUNT, without a terminating zero. */
 static void colliding_text(const struct colliding *colliding, int number, char *out)
 {
 	for (int pair = 0; pair < COLLIDING_PAIRS; pair++)

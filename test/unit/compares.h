@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Counts comparisons of names. A bound of work is tested with it: what somebody sends must
- * not be compared with all that was sent before. Include it in one source of a test only.
+ * Counts comparisons of names, to test bounds of work: new input must not be compared with all
+ * earlier input. Include it in only one source file of a test.
  */
 #ifndef PGWEIR_TEST_COMPARES_H
 #define PGWEIR_TEST_COMPARES_H
@@ -12,7 +12,7 @@
 
 static size_t compare_count;
 
-/* The one of libc, for all that this program is linked from. */
+/* Replaces the function of libc in the whole program. */
 int strcasecmp(const char *a, const char *b)
 {
 	compare_count++;

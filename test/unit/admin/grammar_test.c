@@ -75,7 +75,7 @@ START_TEST(words_are_read)
 }
 END_TEST
 
-/* Whatever is cut off, nothing behind the end is looked at (the sanitizers see to it). */
+/* At every cut, nothing after the end is read (checked by the sanitizers). */
 START_TEST(words_are_read_at_every_cut)
 {
 	size_t length = strlen(cases[_i].text);

@@ -150,7 +150,7 @@ START_TEST(a_long_text_is_quoted_in_part)
 	struct request request;
 	struct err err;
 
-	/* Two bytes a character, so that a cut may fall within one. */
+	/* Two bytes per character, so that a cut can be within one. */
 	for (size_t i = 0; i < 2000; i += 2)
 		memcpy(text + i, "\xc3\xa4", 2);
 	text[2000] = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/login.c: each request with each kind of credentials, and servers that lie.
- * Jobs are run by hand.
+ * auth/auth_client.c: each request with each kind of credentials, and lying
+ * servers. The test runs the jobs.
  */
 #include "pgweir/auth/auth_client.h"
 #include "pgweir/auth/auth_server.h"
@@ -74,7 +74,7 @@ static const struct {
 	const char *says;
 	const struct credentials *credentials;
 	struct bytes body;
-	const char *failed; /* NULL: answered */
+	const char *failed; /* NULL: a response is sent */
 } firsts[] = {
 	{ "cleartext, plain", &plain, { "\0\0\0\3", 4 }, NULL },
 	{ "cleartext, md5", &md5, { "\0\0\0\3", 4 }, FAILED("wrong password type") },
@@ -172,7 +172,7 @@ START_TEST(auth_client_with_md5)
 }
 END_TEST
 
-/* A server that knows the password "secret", played by scram.c's other role. */
+/* A server with the password "secret", implemented by the other role of scram.c. */
 struct server {
 	struct scram scram;
 	struct scram_keys keys;
@@ -185,7 +185,7 @@ static void server_begin(struct server *server)
 	    scram_derive("secret", bytes_text("0123456789abcdef"), ITERATIONS, &server->keys));
 }
 
-/* Up to the request that follows server-first. */
+/* Up to the request after server-first. */
 static enum auth_client_result server_challenges(struct server *server, struct stage *stage)
 {
 	struct buf first = { 0 }, message = { 0 };
@@ -236,7 +236,7 @@ static enum auth_client_result server_proves(struct server *server, struct stage
 	return result;
 }
 
-/* A whole login; returns whether a derivation was needed. */
+/* A complete login; returns whether a derivation was needed. */
 static bool auth_client_by_scram(struct verifiers *verifiers, const struct credentials *credentials)
 {
 	struct stage stage = { .verifiers = verifiers };
@@ -295,7 +295,7 @@ START_TEST(auth_client_with_keys_elsewhere)
 }
 END_TEST
 
-/* Goes on after client-final with these bytes. */
+/* Continues after client-final with these bytes. */
 static void expect_after_final(struct bytes body, const char *failed)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };

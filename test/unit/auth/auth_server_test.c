@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/entry.c: each method with each kind of secret, and a client that is
- * right, wrong, empty or nobody. Jobs are run by hand.
+ * auth/auth_server.c: each method with each kind of secret, with correct, wrong and
+ * empty passwords and unknown users. The test runs the jobs.
  */
 #include "pgweir/auth/auth_server.h"
 #include "pgweir/pgwire/fields.h"
@@ -13,12 +13,12 @@
 
 #define ITERATIONS 3
 
-/* What a client holds in its hands. */
+/* The state of a client. */
 struct client {
 	const char *password;
 	struct scram scram;
 	struct scram_keys made;
-	char salt[64]; /* that it was offered in SCRAM */
+	char salt[64]; /* offered in SCRAM */
 	bool was_offered_scram;
 	bool has_checked; /* the server's signature */
 };
@@ -34,7 +34,7 @@ struct stage {
 
 static void count_call(void *arg) { ((struct stage *)arg)->call_count++; }
 
-/* The text of a secret of each kind, of the password "secret" of the user "bo". */
+/* A secret of each kind, for the password "secret" of the user "bo". */
 static const char *secret_text(enum secret_kind kind, struct buf *out)
 {
 	struct scram_verifier verifier = { .iterations = ITERATIONS, .salt_count = 16 };
@@ -165,7 +165,7 @@ static void stage_close(struct stage *stage)
 	buf_free(&stage->out);
 }
 
-/* The whole dialogue; the entry stays open for the test to look at. */
+/* The complete exchange; the entry stays open for the test. */
 static enum auth_server_result play(struct stage *stage, struct client *client)
 {
 	enum auth_server_result result = auth_server_start(stage->entry, &stage->out, &stage->err);
@@ -184,7 +184,7 @@ static enum auth_server_result play(struct stage *stage, struct client *client)
 		if (result == AUTH_SERVER_OK || result == AUTH_SERVER_REFUSED)
 			break;
 	}
-	if (stage->out.count) { /* server-final comes with AUTH_SERVER_OK */
+	if (stage->out.count) { /* server-final is sent with AUTH_SERVER_OK */
 		struct buf reply = { 0 };
 
 		client_answers(client, stage, &reply);
@@ -204,7 +204,7 @@ static const struct {
 	enum auth_method method;
 	int secret; /* enum secret_kind, or NOBODY */
 	const char *password;
-	const char *refused; /* NULL: comes in */
+	const char *refused; /* NULL: the login succeeds */
 	enum err_code code;
 	enum credentials_kind credentials;
 	int job_count;
@@ -297,11 +297,11 @@ END_TEST
 #define PEER_FAILED "unix socket login rejected"
 #define CERT_FAILED "certificate authentication failed"
 
-/* What somebody else has proven: a name counts only for a user who is known. */
+/* Externally authenticated names: accepted only for existing users. */
 static const struct {
 	enum auth_method method;
 	bool is_known, is_proven;
-	const char *refused; /* NULL: let in */
+	const char *refused; /* NULL: the login succeeds */
 } proven[] = {
 	{ AUTH_METHOD_PEER, true, true, NULL },
 	{ AUTH_METHOD_PEER, true, false, PEER_FAILED },
@@ -333,7 +333,7 @@ START_TEST(auth_server_proven_elsewhere)
 }
 END_TEST
 
-/* Plays `method` with a secret of that kind and returns how many jobs it took. */
+/* Runs `method` with a secret of this kind and returns the number of jobs. */
 static int jobs_of(struct verifiers *verifiers, enum auth_method method, enum secret_kind kind,
                    const char *password)
 {
@@ -364,7 +364,7 @@ START_TEST(auth_server_derives_once)
 }
 END_TEST
 
-/* Plays SCRAM and returns the salt that was offered. */
+/* Runs SCRAM and returns the offered salt. */
 static void offered_salt(struct verifiers *verifiers, const struct secret *secret, char out[64])
 {
 	struct stage stage = { .verifiers = verifiers };
@@ -451,7 +451,7 @@ START_TEST(auth_server_broken_messages)
 }
 END_TEST
 
-/* A client that talks while its keys are derived, or before it was asked. */
+/* A client that sends while its keys are derived, or before the request. */
 START_TEST(auth_server_unexpected_messages)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/derived.c: what is kept, for whom and for how long. Jobs are run by hand.
+ * auth/derived.c: which keys are cached, for which user and how long. The test runs the
+ * jobs.
  */
 #include "pgweir/auth/derived.h"
 
@@ -19,7 +20,7 @@ static void run_job(struct job *job)
 	job->done(job);
 }
 
-/* Asks for a derivation and does the work where it must be done; returns whether it had to. */
+/* Requests a derivation and runs its job if needed; returns whether it was needed. */
 static bool ask(struct verifiers *verifiers, const char *user, const char *password,
                 enum derived_keep keep)
 {
@@ -85,7 +86,7 @@ START_TEST(derived_longest_unused_goes_first)
 }
 END_TEST
 
-/* "scram" has a SCRAM secret made of the password "pw". */
+/* "scram" has a SCRAM secret of the password "pw". */
 static struct users *make_users(const char *plain)
 {
 	struct scram_verifier verifier = { .iterations = 2, .salt_count = 16 };
@@ -160,7 +161,7 @@ static void *run_on_thread(void *arg)
 	return NULL;
 }
 
-/* Two jobs of one derivation at once: both owners find the same keys. */
+/* Two simultaneous jobs of one derivation: both owners get the same keys. */
 START_TEST(derived_by_two_threads)
 {
 	struct verifiers *verifiers = verifiers_new(10, NULL);

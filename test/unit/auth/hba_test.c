@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/hba.c, hba_rule.c, hba_match.c: rules, read, matched and shown.
+ * auth/hba.c, hba_rule.c, hba_match.c: rules are parsed, matched and shown.
  */
 #include "pgweir/auth/hba.h"
 
@@ -16,7 +16,7 @@ static struct hba *parse(const char *text, struct problems *problems)
 	return hba_parse(bytes_text(text), bytes_text(ident), problems);
 }
 
-/* ---- lines that are refused ---- */
+/* ---- refused lines ---- */
 
 static const struct {
 	const char *text, *problem;
@@ -116,7 +116,7 @@ END_TEST
 
 static const struct {
 	const char *text, *flaw;
-	bool matches; /* and so ends the search */
+	bool matches; /* and ends the search */
 } flawed[] = {
 	{ "host all all all peer",
 	  "method peer is only possible with local: the rule allows no login", true },
@@ -139,7 +139,7 @@ static const struct {
 #endif
 };
 
-/* What PgBouncer takes is taken, and is a warning. */
+/* Lines that PgBouncer accepts are accepted with a warning. */
 START_TEST(flawed_lines)
 {
 	struct problems problems;
@@ -209,10 +209,10 @@ static const struct {
 	const char *peer; /* NULL: by Unix socket */
 	const char *database, *user;
 	unsigned int how;
-	const char *host; /* NULL: has none */
+	const char *host; /* NULL: no host name */
 	enum hba_answer answer;
 } cases[] = {
-	/* the way it came */
+	/* the connection type */
 	{ "local all all trust", NULL, "d", "u", 0, NULL, HBA_RULE },
 	{ "local all all trust", "127.0.0.1", "d", "u", 0, NULL, HBA_NO_RULE },
 	{ "host all all all trust", NULL, "d", "u", 0, NULL, HBA_NO_RULE },
@@ -286,7 +286,7 @@ static const struct {
 	{ "host all all .example.com trust", "1.2.3.4", "d", "u", 0, "badexample.com",
 	  HBA_NO_RULE },
 	{ "host all all \"all\" trust", "1.2.3.4", "d", "u", 0, NOT_LOOKED_UP, HBA_NEEDS_HOST },
-	/* who cannot match anyway needs no name */
+	/* no lookup if the rule cannot match anyway */
 	{ "host x all app.example.com trust", "1.2.3.4", "d", "u", 0, NOT_LOOKED_UP, HBA_NO_RULE },
 	{ "host all all 1.0.0.0/8 md5\nhost all all a.b reject", "1.2.3.4", "d", "u", 0,
 	  NOT_LOOKED_UP, HBA_RULE },
@@ -321,7 +321,7 @@ START_TEST(matching)
 }
 END_TEST
 
-/* Names of strangers are as long as they like. */
+/* Unauthenticated clients can send names of any length. */
 START_TEST(very_long_names)
 {
 	struct problems problems;

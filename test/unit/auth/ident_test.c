@@ -61,7 +61,7 @@ START_TEST(maps_admit)
 }
 END_TEST
 
-/* A name from outside is as long as it likes: it matches nothing, and costs nothing. */
+/* A system user name can have any length: it matches nothing, at no cost. */
 START_TEST(a_very_long_name)
 {
 	struct problems problems = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/ldap_options.c: options, at every cut; and what becomes of a stranger's name.
+ * auth/ldap_options.c: options, at every cut; and the escaping of user names.
  */
 #include "pgweir/auth/ldap_options.h"
 
@@ -12,7 +12,7 @@
 #define SEARCH "ldapserver=a ldapbasedn=b"
 
 static const struct {
-	const char *text, *problem; /* NULL: good */
+	const char *text, *problem; /* NULL: valid */
 } cases[] = {
 	{ SIMPLE, NULL },
 	{ SEARCH, NULL },
@@ -94,7 +94,7 @@ START_TEST(ldap_options_are_read)
 }
 END_TEST
 
-/* Whatever is cut off, an answer comes, and no word of the password in it. */
+/* At every cut there is a result, and the error never contains the password. */
 START_TEST(ldap_options_at_every_cut)
 {
 	for (size_t count = 0; count < sizeof(whole); count++) {

@@ -10,7 +10,7 @@
 
 static const struct {
 	const char *url;
-	const char *problem; /* NULL: good, and then: */
+	const char *problem; /* NULL: valid, with these values: */
 	const char *servers, *base, *attribute, *filter;
 	int port;
 	enum ldap_scope scope;

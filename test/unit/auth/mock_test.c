@@ -80,7 +80,7 @@ START_TEST(mock_has_the_rounds_and_the_salts_length_of_the_others)
 }
 END_TEST
 
-/* Among users of several kinds names that do not exist are of several kinds too. */
+/* With several kinds of secrets, mock secrets have several kinds too. */
 START_TEST(mocks_are_mixed_as_the_others_are)
 {
 	struct users *users = parse("\"a\" \"x\"\n\"b\" \"" MD5 "\"\n\"c\" \"" SCRAM "\"\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/outside.c: what can be asked, and the life of a question whose asker goes.
- * Jobs are run by hand; nobody outside is asked.
+ * auth/outside.c: possible checks, and the lifetime of a check whose client
+ * disconnects. The test runs the jobs; no PAM or LDAP server is used.
  */
 #include "pgweir/auth/outside.h"
 
@@ -47,7 +47,7 @@ END_TEST
 
 static void count(void *arg) { (*(int *)arg)++; }
 
-/* An LDAP server that nobody can reach: it is not asked, as it is too late. */
+/* An unreachable LDAP server: it is not used, because the time limit has passed. */
 static struct outside *make(int *calls)
 {
 	struct outside *outside = outside_new(&(struct outside_who){

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/rulefile.c: lines, fields and words; files within files.
+ * auth/rulefile.c: lines, fields and words; included files.
  */
 #include "../../../src/auth/rulefile_priv.h"
 
@@ -10,7 +10,7 @@
 
 #include "../unit.h"
 
-/* Lines as <line:word,word|word>; a quoted word has a ' before it. */
+/* Lines as <line:word,word|word>; a quoted word is preceded by '. */
 struct listing {
 	struct rule_reader reader;
 	struct buf out;
@@ -100,7 +100,7 @@ START_TEST(lines)
 }
 END_TEST
 
-/* Whatever is cut off a file, it is read without looking behind its end. */
+/* At every cut, the file is parsed without reading after its end. */
 START_TEST(every_cut)
 {
 	static const char text[] = "a,\"b \"\"c\" d \\\r\n@e,f # g\ninclude h\n\"i\" j";
@@ -139,7 +139,7 @@ static void put(const char *name, const char *text)
 }
 
 static const struct {
-	const char *says, *main, *found; /* found: with F for the folder */
+	const char *says, *main, *found; /* found: with F for the directory */
 } files[] = {
 	{ "words of a file", "a @words b", "<1:a|x,y,z,'all|b>" },
 	{ "in a list", "a p,@words,q", "<1:a|p,x,y,z,'all,q>" },
@@ -193,7 +193,7 @@ static void drop_files(void)
 	rmdir(folder);
 }
 
-/* With F in the place of the folder. */
+/* Replaces the directory by F. */
 static void shorten(struct buf *out, const char *text)
 {
 	for (const char *at; (at = strstr(text, folder)); text = at + strlen(folder)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/saslprep.c: the examples of RFC 4013, and where PostgreSQL takes the
- * bytes as they are.
+ * auth/saslprep.c: the examples of RFC 4013, and where PostgreSQL uses the
+ * bytes unchanged.
  */
 #include "pgweir/auth/saslprep.h"
 #include "pgweir/auth/digest.h"

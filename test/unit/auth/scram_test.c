@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/scram.c: the exchange of RFC 7677, both roles against each other, and
- * what either of them must refuse.
+ * auth/scram.c: the exchange of RFC 7677, both roles against each other, and what
+ * each of them must refuse.
  */
 #include "pgweir/auth/scram.h"
 #include "pgweir/base/text.h"
@@ -152,7 +152,7 @@ END_TEST
 
 static const struct {
 	const char *text;
-	const char *reason; /* NULL: taken */
+	const char *reason; /* NULL: accepted */
 } client_firsts[] = {
 	{ "n,,n=,r=abc", NULL },
 	{ "y,,n=,r=abc", NULL },
@@ -233,7 +233,7 @@ static const struct {
 } server_firsts[] = {
 	{ SERVER_FIRST, true },
 	{ SERVER_FIRST ",x=1", true },
-	{ "r=" CLIENT_NONCE ",s=" SALT ",i=4096", false }, /* adds nothing of its own */
+	{ "r=" CLIENT_NONCE ",s=" SALT ",i=4096", false }, /* adds no nonce of its own */
 	{ "r=x" JOINT ",s=" SALT ",i=4096", false },
 	{ "m=1,r=" JOINT ",s=" SALT ",i=4096", false },
 	{ "r=" JOINT ",s=,i=4096", false },
@@ -262,7 +262,7 @@ START_TEST(scram_server_firsts)
 }
 END_TEST
 
-/* Cut anywhere, a message is refused or its proof fails; nothing is read past its end. */
+/* At every cut, a message is refused or authentication fails; nothing is read after its end. */
 START_TEST(scram_messages_at_every_cut)
 {
 	struct bytes whole = bytes_text(CLIENT_FINAL);
@@ -306,7 +306,7 @@ START_TEST(scram_overlong_is_refused)
 }
 END_TEST
 
-/* Both roles of ours, with nonces and a salt of their own. */
+/* Both our roles, with random nonces and salt. */
 static bool both_roles(const char *password, const char *tried)
 {
 	struct scram server = { 0 }, client = { 0 };
@@ -342,7 +342,7 @@ static bool both_roles(const char *password, const char *tried)
 START_TEST(scram_both_roles)
 {
 	ck_assert(both_roles("secret", "secret"));
-	ck_assert(both_roles("I\xc2\xadX", "\xe2\x85\xa8")); /* alike after SASLprep */
+	ck_assert(both_roles("I\xc2\xadX", "\xe2\x85\xa8")); /* equal after SASLprep */
 	ck_assert(both_roles("\xff", "\xff"));
 	ck_assert(!both_roles("secret", "Secret"));
 	ck_assert(!both_roles("secret", ""));
@@ -353,9 +353,9 @@ END_TEST
 
 static const struct {
 	const char *says;
-	const char *client, *server; /* binding data of their channels; "" = none */
+	const char *client, *server; /* binding data of the channels; "" = none */
 	bool client_plus, server_plus;
-	const char *reason; /* NULL: it holds */
+	const char *reason; /* NULL: the login succeeds */
 } channels[] = {
 	{ "the same channel", "one certificate", "one certificate", true, true, NULL },
 	{ "no channel", "", "", false, false, NULL },

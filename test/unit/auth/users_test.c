@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth/users.c: auth_file, whole or not at all.
+ * auth/users.c: auth_file is accepted completely or not at all.
  */
 #include "pgweir/auth/users.h"
 #include "pgweir/base/buf.h"
@@ -114,7 +114,7 @@ START_TEST(users_have_a_line)
 }
 END_TEST
 
-/* A line whose name, or secret, has `count` bytes. */
+/* A line whose name or secret has `count` bytes. */
 static struct users *with_length(size_t name_count, size_t secret_count)
 {
 	struct buf text = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/buf.c: growth, the limit, and what a broken buffer does.
+ * base/buf.c: growth, the limit, and the behaviour of a failed buffer.
  */
 #include "pgweir/base/buf.h"
 

@@ -86,7 +86,7 @@ START_TEST(close_reason_note_counts_and_keeps_the_last)
 }
 END_TEST
 
-/* Cut at its limit, and not within a character. */
+/* Cut at its limit, but not within a character. */
 START_TEST(a_long_message_is_cut)
 {
 	struct close_counts *counts = calloc(1, sizeof(*counts));

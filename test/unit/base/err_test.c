@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/err.c: codes, words, and words in front of words.
+ * base/err.c: codes, texts, and prefixes.
  */
 #include "pgweir/base/err.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/hash.c: SipHash-1-3 beside another implementation of it, and keys.
+ * base/hash.c: SipHash-1-3 compared with another implementation, and keys.
  */
 #include "pgweir/base/hash.h"
 
 #include "../unit.h"
 
 /*
- * Of the bytes 0, 1, 2, ... under a key of zeros: what CPython 3.11 says with PYTHONHASHSEED=0
- * to hash(bytes(range(count))).
+ * Hashes of the bytes 0, 1, 2, ... with a key of zeros, from hash(bytes(range(count))) in CPython
+ * 3.11 with PYTHONHASHSEED=0.
  */
 static const struct {
 	size_t count;

@@ -6,7 +6,7 @@
 
 #include "../unit.h"
 
-/* What a slow disk takes is paid for by the writer's thread afterwards. */
+/* A slow disk only delays the writer thread. */
 START_TEST(log_direct_has_a_budget)
 {
 	struct log_direct direct = { .is_file_near = true };

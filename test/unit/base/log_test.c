@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/log.c: the shape of a line, reopening, and that nothing is lost at the end.
+ * base/log.c: the format of a line, reopening, and that nothing is lost at the end.
  */
 #include "pgweir/base/log.h"
 
@@ -14,7 +14,7 @@
 #include "../unit.h"
 #include "../../../src/base/log_direct_priv.h"
 
-/* As a pool does; what clients and servers have in front is told in another test. */
+/* As for a pool; another test has the prefixes of clients and servers. */
 static void speak(const struct logger *logger, struct log_who *who)
 {
 	(void)logger;
@@ -68,7 +68,7 @@ START_TEST(log_line_has_the_contracts_shape)
 }
 END_TEST
 
-/* Lines are looked at eight bytes at a time: a byte must be found wherever it stands. */
+/* Lines are scanned eight bytes at a time: a byte must be found at every position. */
 START_TEST(log_spells_out_control_bytes_everywhere)
 {
 	static const char bytes[] = { '\x01', '\x1f', '\x7f', ' ',    '~',   '\t',
@@ -104,7 +104,7 @@ START_TEST(log_spells_out_control_bytes_everywhere)
 }
 END_TEST
 
-/* The same commands of a terminal, as UTF-8; and what only looks like them. */
+/* The same terminal commands, as UTF-8; and similar harmless sequences. */
 START_TEST(log_spells_out_controls_in_utf8)
 {
 	static const struct {
@@ -373,7 +373,7 @@ START_TEST(log_keeps_its_file_when_the_new_one_cannot_be_opened)
 }
 END_TEST
 
-/* The process may be killed behind any call: what it has logged is in the file. */
+/* The process may be killed after any call: everything it has logged is in the file. */
 START_TEST(log_writes_the_line_before_it_returns)
 {
 	char path[] = "/tmp/pgweir-log-XXXXXX", text[8192], wanted[32];
@@ -394,7 +394,7 @@ START_TEST(log_writes_the_line_before_it_returns)
 }
 END_TEST
 
-/* How often this thread has written. */
+/* The number of writes of this thread. */
 static long count_writes(void)
 {
 	char text[1024], *at;
@@ -423,7 +423,7 @@ START_TEST(log_writes_a_storm_in_batches)
 }
 END_TEST
 
-/* Nobody reads on the other side: what logs does not wait for that, and nothing is lost. */
+/* The other side does not read: logging does not wait for it, and nothing is lost. */
 START_TEST(log_does_not_wait_for_a_reader)
 {
 	char path[] = "/tmp/pgweir-log-XXXXXX", *text = malloc(1 << 20);

@@ -299,7 +299,7 @@ START_TEST(kinds_are_checked)
 	ck_assert_str_eq(record.flaw, "x");
 	if (kinds[_i].field.kind == RECORD_TEXT)
 		ck_assert_msg(memchr(value, 0, 8), "%s", kinds[_i].says);
-	/* And it stays so, whatever follows. */
+	/* It stays so for any further input. */
 	ck_assert(!record_has_table(&record, &table));
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/slab.c: what it gives, what it takes back, what it counts.
+ * base/slab.c: allocation, release and counters.
  */
 #include "pgweir/base/slab.h"
 
@@ -92,8 +92,8 @@ START_TEST(slab_uses_again_what_came_back_last)
 	slab_put(&slab, kept);
 	slab_put(&slab, second);
 	slab_done(&slab);
-	slab_done(&slab);                               /* at rest */
-	ck_assert_ptr_nonnull(kept = slab_take(&slab)); /* and good for another use */
+	slab_done(&slab);                               /* idle */
+	ck_assert_ptr_nonnull(kept = slab_take(&slab)); /* and reusable */
 	slab_put(&slab, kept);
 	slab_done(&slab);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/line.c: pieces in a row, and where the row is full.
+ * base/strbuf.c: appended pieces, and a full buffer.
  */
 #include "pgweir/base/strbuf.h"
 

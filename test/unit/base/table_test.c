@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * base/table.h: keys that were chosen to fall into one chain do not, where the table has a
- * secret.
+ * base/table.h: keys chosen to collide do not collide in a table with a secret.
  */
 #include "pgweir/base/table.h"
 
 #include "../unit.h"
 #include "../colliding.h"
 
-#define LONGEST_MAX 20 /* of a chain of 1024 keys by chance: practically never */
+#define LONGEST_MAX 20 /* a chain this long occurs by chance practically never */
 
 struct item {
 	UT_hash_handle hh;
@@ -37,7 +36,7 @@ START_TEST(table_with_a_secret_has_short_chains)
 	for (int i = 0; i < COLLIDING_COUNT; i++)
 		HASH_ADD_STR(plain, text, &items[i]);
 	COLLIDING_LONGEST(plain, longest);
-	ck_assert_uint_eq(longest, COLLIDING_COUNT); /* they are what they are meant to be */
+	ck_assert_uint_eq(longest, COLLIDING_COUNT); /* they do collide */
 	HASH_CLEAR(hh, plain);
 	for (int i = 0; i < COLLIDING_COUNT; i++)
 		TABLE_ADD_STR(hh, &key, secret, items[i].text, &items[i]);

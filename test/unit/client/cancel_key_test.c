@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/key.c: where the id and the TTL stand in a cancel key, and that all else is left alone.
+ * client/cancel_key.c: the positions of id and TTL in a cancel key; all other bits are
+ * unchanged.
  */
 #include "pgweir/client/cancel_key.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/keys.c: clients are found by the whole of their keys, however many there are and
- * whichever of them leave.
+ * client/cancel_keys.c: clients are found by their complete keys, for any number of clients and
+ * any order of disconnects.
  */
 #include "pgweir/client/cancel_keys.h"
 
@@ -11,9 +11,9 @@
 
 #include "../unit.h"
 
-#define CLIENTS 3000 /* more than the first chains are made for */
+#define CLIENTS 3000 /* more than the initial hash table is sized for */
 
-/* The same for the same number; some are long. is_alike: all fall into one chain. */
+/* Deterministic by number; some are long. is_alike: all fall into one chain. */
 static struct bytes key_of(unsigned char room[CANCEL_KEY_LONG_SIZE], unsigned int number,
                            bool is_alike)
 {
@@ -87,14 +87,14 @@ START_TEST(keys_go)
 		ck_assert_msg(find(&keys, i, is_alike) == (i % 2 ? &clients[i] : NULL), "%s",
 		              families[_i].says);
 	for (unsigned int i = 0; i < CLIENTS; i++)
-		cancel_keys_remove(&keys, &clients[i]); /* safe for who has none */
+		cancel_keys_remove(&keys, &clients[i]); /* safe for a client without a key */
 	ck_assert_uint_eq(keys.count, 0);
 	ck_assert_uint_eq(keys.long_slab.used_count, 0);
 	cancel_keys_done(&keys);
 }
 END_TEST
 
-/* What is longer or shorter, or differs in one byte, is another key. */
+/* A longer, shorter or different key is another key. */
 START_TEST(keys_count_whole)
 {
 	static const size_t sizes[] = { CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE };
@@ -119,7 +119,7 @@ START_TEST(keys_count_whole)
 }
 END_TEST
 
-/* Two of one key, as nobody should have: who leaves takes only its own. */
+/* Two clients with one key, which should not happen: each removes only its own. */
 START_TEST(keys_leave_a_twin)
 {
 	struct client one = { 0 }, other = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/canceling.c and pool/peer_pool.c with a real loop: whose request goes where.
- * The peers are a Unix socket in the test's own hands.
+ * client/cancel_request.c and pool/peer_pool.c with a real loop: the routing of cancel
+ * requests. The peers are a Unix socket controlled by the test.
  */
 #include "../../lib/engine.h"
 
@@ -57,7 +57,7 @@ static void close_stage(struct stage *stage)
 	close(stage->listening);
 }
 
-/* Puts another configuration in force; "" for `peers`: there are none. */
+/* Applies another configuration; "" for `peers`: there are none. */
 static void reload(struct stage *stage, const char *settings, const char *peers)
 {
 	struct problems problems = { 0 };
@@ -87,7 +87,7 @@ static struct peer request(struct stage *stage, const void *key, size_t count)
 	return client;
 }
 
-/* What has come to the peer; -1: nothing. */
+/* A connection at the peer; -1: none. */
 static int at_peer(struct stage *stage)
 {
 	engine_turn(&stage->engine);
@@ -154,7 +154,7 @@ START_TEST(requests_are_routed)
 }
 END_TEST
 
-/* pool_size is 1: the second one waits until the peer is done with the first. */
+/* pool_size is 1: the second one waits until the peer has processed the first. */
 START_TEST(requests_wait_for_their_turn)
 {
 	struct stage stage;
@@ -182,7 +182,7 @@ START_TEST(requests_wait_for_their_turn)
 }
 END_TEST
 
-/* Its client need not stay: the request is delivered in any case. */
+/* The request is delivered even if its client disconnects. */
 START_TEST(requests_outlive_their_client)
 {
 	struct stage stage;
@@ -206,7 +206,7 @@ START_TEST(requests_outlive_their_client)
 }
 END_TEST
 
-/* The one that has been sent goes on; who still stands in line is dropped. */
+/* The sent request continues; the queued one is dropped. */
 START_TEST(reload_takes_a_peer_away)
 {
 	struct stage stage;
@@ -260,7 +260,7 @@ START_TEST(reload_moves_a_peer)
 }
 END_TEST
 
-/* Nobody listens there: the request is dropped, and so are those behind it. */
+/* Nothing listens there: the request is dropped, and so are the queued ones. */
 START_TEST(peer_is_dead)
 {
 	struct stage stage;
@@ -278,7 +278,7 @@ START_TEST(peer_is_dead)
 }
 END_TEST
 
-/* All ends while requests are under way: nothing leaks, nobody is called back. */
+/* Everything ends during running requests: no leak, and no callback. */
 START_TEST(engine_closes_meanwhile)
 {
 	struct stage stage;
@@ -297,7 +297,7 @@ START_TEST(engine_closes_meanwhile)
 }
 END_TEST
 
-/* KILL_CLIENT of one that waits. */
+/* KILL_CLIENT of a waiting client. */
 START_TEST(request_is_killed)
 {
 	struct stage stage;
@@ -320,7 +320,7 @@ START_TEST(request_is_killed)
 }
 END_TEST
 
-/* The key is read off the client itself. */
+/* The key is read from the client itself. */
 static struct peer log_in(struct engine *engine, struct peer *server, uint32_t version,
                           unsigned char key[CANCEL_KEY_LONG_SIZE], size_t *key_size)
 {
@@ -366,7 +366,7 @@ static const struct {
 	size_t key_size;
 } keys[] = { { PROTOCOL_3_0, CANCEL_KEY_SIZE }, { PROTOCOL_3_2, CANCEL_KEY_LONG_SIZE } };
 
-/* Each byte of it counts, and all of them are wanted. */
+/* Each byte of it is compared, and all of them are required. */
 static void check_key_is_whole(struct stage *stage, const unsigned char *key, size_t size)
 {
 	unsigned char other[CANCEL_KEY_LONG_SIZE + 1] = { 0 };
@@ -383,7 +383,7 @@ static void check_key_is_whole(struct stage *stage, const unsigned char *key, si
 	}
 }
 
-/* Our own keys are known with any TTL; the keys of before and after a change of peer_id too. */
+/* Our own keys are found with any TTL, also those from before a change of peer_id. */
 START_TEST(own_keys_are_recognised)
 {
 	struct stage stage;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/handover.c and pool/handover*.c: two engines in one process, of which the
- * second takes over from the first; the far ends notice nothing.
+ * client/handover.c and pool/handover*.c: two engines in one process; the second takes
+ * over from the first, and the peers notice nothing.
  */
 #include "../../lib/engine.h"
 
@@ -64,7 +64,7 @@ static void stage_close(struct stage *stage)
 	engine_close(&stage->fresh);
 }
 
-/* All that may leave is written, and read on the other side. */
+/* Everything that can be handed over is written, and read on the other side. */
 static void write_all(struct stage *stage)
 {
 	struct channel out = { .deadline = clock_now() + LIMIT }, in = out;
@@ -139,10 +139,10 @@ START_TEST(an_open_transaction_goes_on)
 	ck_assert_uint_eq(stage.old.pools->server_count, 0);
 	ck_assert_uint_eq(stage.fresh.clients->count, 2);
 	ck_assert_uint_eq(stage.fresh.pools->server_count, 1);
-	/* Nobody has heard anything of it. */
+	/* No peer got any message about it. */
 	ck_assert_str_eq(peer_hear(&stage.fresh, &stage.client), "");
 	ck_assert_str_eq(peer_hear(&stage.fresh, &stage.server), "");
-	/* The other one has to wait for the only server. */
+	/* The other client must wait for the only server. */
 	peer_say(&stage.other, "Q");
 	ck_assert_str_eq(peer_hear(&stage.fresh, &stage.server), "");
 	peer_say(&stage.client, "Q");
@@ -178,7 +178,7 @@ START_TEST(who_waits_is_served_later)
 }
 END_TEST
 
-/* Its server owes an answer: both stay, until that has come. */
+/* Its server owes a response: both stay until it has arrived. */
 START_TEST(who_is_at_work_stays)
 {
 	struct stage stage;
@@ -190,7 +190,7 @@ START_TEST(who_is_at_work_stays)
 	ck_assert_uint_eq(stage.old.clients->count, 1);
 	ck_assert_uint_eq(stage.fresh.clients->count, 1);
 	clients_calm(stage.old.clients);
-	/* It is read no more, so that its rest will come. */
+	/* It is not read any more, so that it becomes idle. */
 	peer_say(&stage.client, "Q");
 	ck_assert_str_eq(peer_hear(&stage.old, &stage.server), "");
 	ck_assert(!clients_have_leavers(stage.old.clients));
@@ -218,7 +218,7 @@ START_TEST(who_must_say_more_is_read_on)
 }
 END_TEST
 
-/* Written, but never let go: nothing has changed. */
+/* Written, but not handed over: nothing has changed. */
 START_TEST(it_may_stay_after_all)
 {
 	struct stage stage;
@@ -276,7 +276,7 @@ static void prepare(struct stage *stage, const char *name)
 	buf_free(&out);
 }
 
-/* At every length in memory that ends there; whole it is at the end of a repeated field only. */
+/* At every length, in memory that ends there; complete only at the end of a repeated field. */
 START_TEST(records_that_are_cut_are_refused)
 {
 	struct stage stage;
@@ -307,7 +307,7 @@ START_TEST(records_that_are_cut_are_refused)
 }
 END_TEST
 
-/* A statement has the same name on its server, and a new one gets none that the old may give. */
+/* A statement keeps its name on the server, and new names cannot collide with old ones. */
 START_TEST(names_on_servers_are_kept)
 {
 	struct stage stage;

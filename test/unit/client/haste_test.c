@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fail_fast (pool/pool_haste.c), with clients and a server that goes away in its login: how long
- * the pool goes on trying when nobody waits, and what happens when it has given up.
+ * fail_fast (pool/pool_haste.c), with clients and a server that disconnects during login: how
+ * long the pool keeps trying without waiting clients, and what happens after it has given up.
  */
 #include "../../lib/engine.h"
 
@@ -50,7 +50,7 @@ static bool is_waiting(struct stage *stage)
 	return *peer_hear(&stage->engine, &stage->client) == '\0';
 }
 
-/* One attempt fails: in the new protocol, and then in the old one. false: there was none. */
+/* One attempt fails, with the new protocol and then the old one. false: there was none. */
 static bool fails_once(struct stage *stage)
 {
 	for (int i = 0; i < 2; i++) {
@@ -64,7 +64,7 @@ static bool fails_once(struct stage *stage)
 	return true;
 }
 
-/* Its gap is over. */
+/* Its retry interval is over. */
 static void let_time_pass(struct stage *stage)
 {
 	pool_of(stage)->site.hosts.list[0].self.failed_at -= 1000 * USEC_PER_SEC;
@@ -78,7 +78,7 @@ START_TEST(nobody_waits)
 
 	stage_open(&stage, "fail_fast = 1\nserver_login_retry = 900\n");
 	come(&stage);
-	ck_assert(is_waiting(&stage)); /* nothing is known yet */
+	ck_assert(is_waiting(&stage)); /* no attempt has failed yet */
 	ck_assert(fails_once(&stage));
 	ck_assert(is_turned_away(&stage));
 	come(&stage);
@@ -100,12 +100,13 @@ START_TEST(the_pool_tries_by_itself)
 	left = pool_of(&stage)->probes_left;
 	ck_assert_uint_gt(left, 0);
 	let_time_pass(&stage);
-	come(&stage); /* while the attempt is under way */
+	come(&stage); /* during the attempt */
 	ck_assert(is_turned_away(&stage));
 	ck_assert(fails_once(&stage));
 	let_time_pass(&stage);
 	ck_assert(fails_once(&stage));
-	ck_assert_uint_eq(pool_of(&stage)->probes_left, left - 1); /* a client came in between */
+	ck_assert_uint_eq(pool_of(&stage)->probes_left,
+	                  left - 1); /* a client connected in between */
 	stage_close(&stage);
 }
 END_TEST

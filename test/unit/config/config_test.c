@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/config.c: whole loads, SET, and what only a restart changes.
+ * config/config.c: complete loads, SET, and settings that need a restart.
  */
 #include "pgweir/config/config.h"
 #include "pgweir/config/origin.h"
@@ -107,7 +107,7 @@ START_TEST(config_collects_every_problem)
 }
 END_TEST
 
-/* What comes twice: the last one counts, and the one before is named. */
+/* Duplicates: the last one counts, and the earlier one is reported. */
 START_TEST(config_warns_of_what_comes_twice)
 {
 	static const char text[] = "[pgbouncer]\nlisten_port = 1\nlisten_port = 2\n"
@@ -136,7 +136,7 @@ START_TEST(config_warns_of_what_comes_twice)
 }
 END_TEST
 
-/* Without its header a setting would be an entry that has no pairs. */
+/* Without the section header, a setting would be an entry without pairs. */
 START_TEST(config_misses_a_header)
 {
 	static const char text[] = "[databases]\nlisten_addr = host=a\na = host=b\n"
@@ -388,7 +388,7 @@ START_TEST(config_draft_is_there_with_bad_lines_too)
 }
 END_TEST
 
-/* Windows' name for a setting, in a file that came from there. */
+/* The name of a setting on Windows, in a file from there. */
 START_TEST(config_knows_service_name)
 {
 	const struct config *config = parse("[pgbouncer]\nservice_name = pooler\n");

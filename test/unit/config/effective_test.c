@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/effective.c: the first of user, database and setting that speaks.
+ * config/effective.c: the first value of user, database and setting.
  */
 #include "pgweir/config/entries.h"
 

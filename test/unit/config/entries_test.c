@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/entries.c: kept by name, walked in order, compared by their servers.
+ * config/entries.c: stored by name, iterated in order, compared by their servers.
  */
 #include "../../../src/config/entries_priv.h"
 

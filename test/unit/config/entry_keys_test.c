@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/entry_keys.c: one line of [databases] or [users] into an entry.
+ * config/entry_keys.c: parses a line of [databases] or [users].
  */
 #include "../../../src/config/entries_priv.h"
 

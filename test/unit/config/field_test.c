@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/field.c: each type put, shown, copied, compared; each range kept.
+ * config/field.c: set, show, copy and compare each type; ranges are enforced.
  */
 #include "../../../src/config/field_priv.h"
 
@@ -118,7 +118,7 @@ static const struct {
 	{ "stats_period", "0", "1", "must be at least 1s, 1s is used" },
 	{ "tcp_keepidle", "-1", "0", "must be from 0 to 32767s, 0 is used" },
 	{ "busy_poll", "2s", "1000000", "must be from 0 to 1s, 1s is used" },
-	/* what has no near value, or is none at all */
+	/* without a nearest value, or not a value at all */
 	{ "query_timeout", "-1", NULL, "must be at least 0" },
 	{ "listen_port", "70000", NULL, "must be from 0 to 65535" },
 	{ "peer_id", "16384", NULL, "must be from 0 to 16383" },
@@ -143,7 +143,7 @@ START_TEST(field_takes_the_nearest)
 }
 END_TEST
 
-/* Another good value than the default, by type. */
+/* A valid value other than the default, by type. */
 static const char *other_value(const struct setting *setting)
 {
 	if (setting->type == SETTING_LIST && setting->words)

@@ -14,7 +14,7 @@
 
 #include "pgweir/base/buf.h"
 
-/* Writes down what it is given: section, line, name, value. */
+/* Records its arguments: section, line, name, value. */
 struct notes {
 	struct ini_reader reader;
 	struct buf text;
@@ -161,7 +161,7 @@ START_TEST(ini_includes_end)
 	                 "loop:1: %include loop: more than 10 files within each other");
 	problems_done(&problems);
 
-	/* twice itself, ten deep: the number of files is what ends it */
+	/* includes itself twice, ten levels deep: ended by the number of files */
 	reader =
 	    (struct ini_reader){ .pair = note_pair, .problems = &problems, .may_include = true };
 	write_file("loop", "%include loop\n%include loop\n%include loop\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/manual.c: the lists hold every row, and the example can be loaded.
+ * config/manual.c: the lists contain every row, and the sample file can be loaded.
  */
 #include "../../../src/config/manual_priv.h"
 
@@ -39,7 +39,7 @@ START_TEST(manual_lists_keys)
 }
 END_TEST
 
-/* Takes the ; off each line `;name = value`, but for settings that are unset. */
+/* Removes the ; of each line `;name = value`, except for unset settings. */
 static void uncomment(const char *text, struct buf *out)
 {
 	buf_add_text(out, "[pgbouncer]\n");
@@ -87,7 +87,7 @@ START_TEST(manual_example_is_the_defaults)
 }
 END_TEST
 
-/* Each file of etc/ that a user would copy loads as it is. */
+/* Each sample file in etc/ can be loaded unchanged. */
 START_TEST(manual_files_load)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/peers.c: lines of [peers] judged, kept by id, walked in the order of ids.
+ * config/peers.c: lines of [peers] are checked, stored by id, and iterated in the order of ids.
  */
 #include "pgweir/config/peers.h"
 
@@ -90,7 +90,7 @@ START_TEST(peers_are_walked_by_their_ids)
 	}
 	ck_assert_ptr_null(config_peer_after(config, peer->id));
 	ck_assert_str_eq(config_peer_find(config, 1)->host, "new");
-	/* behind one that a reload has taken away */
+	/* after one that a reload has removed */
 	ck_assert_int_eq(config_peer_after(config, 16)->id, 17);
 	ck_assert_int_eq(config_peer_after(config, 18)->id, 300);
 	ck_assert_ptr_null(config_peer_after(config, 301));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/problems.c: words with their place, and the bound.
+ * config/problems.c: messages with their source position, and the limit.
  */
 #include "pgweir/config/problems.h"
 
@@ -52,7 +52,7 @@ START_TEST(problems_are_bounded)
 	ck_assert_uint_eq(problems.dropped_count, 3);
 	problems_done(&problems);
 
-	/* a problem whose words are too many is still a problem */
+	/* a problem with too long a message is still a problem */
 	for (size_t i = 0; i + 1 < sizeof(words); i++)
 		words[i] = 'x';
 	problems_add(&problems, (struct source_pos){ "a.ini", 1 }, "%s", words);

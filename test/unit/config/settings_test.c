@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/settings.c: the rows are in order, each with what a row must have.
+ * config/settings.c: the rows are sorted, and each is complete.
  */
 #include "pgweir/config/settings.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * config/known.c: names that are no setting's, and those that are near them.
+ * config/suggest.c: unknown setting names, and similar known ones.
  */
 #include "../../../src/config/suggest_priv.h"
 

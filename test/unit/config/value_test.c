@@ -170,7 +170,7 @@ END_TEST
 static const struct {
 	const char *text;
 	bool splits_at_blanks;
-	const char *joined; /* the names with | behind each */
+	const char *joined; /* the names, each followed by | */
 } lists[] = {
 	{ "", false, "" },
 	{ " , ,", false, "" },

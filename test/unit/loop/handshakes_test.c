@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/handshakes.c: helper threads wait for sockets by themselves, and the loop hears of the
- * end.
+ * loop/handshakes.c: helper threads wait for sockets themselves, and the loop is
+ * notified at the end.
  */
 #include "pgweir/loop/handshakes.h"
 
@@ -22,7 +22,7 @@ struct counter {
 	unsigned int stop_at;
 };
 
-/* Reads `left` bytes, one at a time, and says each again. */
+/* Reads `left` bytes, one at a time, and echoes each. */
 struct echo {
 	struct handshake_job handshake_job;
 	struct counter *counter;
@@ -32,8 +32,8 @@ struct echo {
 	char byte;
 	bool has_to_say;
 	bool was_elsewhere, had_signals_blocked;
-	sem_t *gate;  /* a call waits for it, or NULL */
-	sem_t *begun; /* a call tells it, or NULL */
+	sem_t *gate;  /* a call waits for this, or NULL */
+	sem_t *begun; /* a call signals this, or NULL */
 };
 
 static void note_thread(struct echo *echo)

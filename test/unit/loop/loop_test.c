@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/loop.c: descriptors, timers, tasks and signals, each by what is called.
+ * loop/loop.c: descriptors, timers, tasks and signals, checked by their callbacks.
  *
- * A case that waits for something that never comes is ended by Check's limit.
+ * A case that waits without end is ended by Check's time limit.
  */
 #include "pgweir/loop/loop.h"
 
@@ -16,7 +16,7 @@
 
 #include "../unit.h"
 
-/* A watch that notes what it was called for and ends the run. */
+/* A watch that records its events and stops the loop. */
 struct noted {
 	struct watch watch;
 	unsigned int what; /* of all calls, or-ed */
@@ -121,7 +121,7 @@ START_TEST(task_that_defers_itself_lets_descriptors_be_seen)
 	ck_assert(watch_set(&noted.watch, WATCH_READ));
 	loop_defer(loop, &task.task);
 	write_byte(pair[1]);
-	loop_run(loop); /* ends by the descriptor only */
+	loop_run(loop); /* only the descriptor stops the loop */
 	ck_assert_uint_eq(noted.what, WATCH_READ);
 	ck_assert_uint_eq(task.count, loop_turn_count(loop));
 	ck_assert(task.task.is_waiting);
@@ -138,7 +138,7 @@ END_TEST
 struct dated {
 	struct timer timer;
 	struct loop *loop;
-	int *order; /* where the numbers of those that came are put */
+	int *order; /* receives the numbers of expired timers */
 	int *count;
 	int number;
 	struct dated *clears; /* another, or NULL */
@@ -168,7 +168,7 @@ START_TEST(timers_of_a_line_come_in_the_order_of_their_due_time)
 	struct timer_queue *line = loop_timer_queue(loop, 20 * USEC_PER_MS, on_dated);
 	int order[4], count = 0;
 	struct dated timers[4];
-	/* Set in the order of their number; due by `from`. */
+	/* Set in the order of their numbers; due by `from`. */
 	static const usec_t from[4] = { 6 * USEC_PER_MS, -3 * USEC_PER_MS, 6 * USEC_PER_MS, 0 };
 	usec_t now = loop_now(loop);
 
@@ -239,7 +239,7 @@ START_TEST(timer_set_anew_within_its_callback_comes_again)
 		.loop = loop, .order = order, .count = &count, .number = 7, .stop_at = 5
 	};
 
-	/* From a time long past: due at once each time, and yet each in a turn of its own. */
+	/* From a time long past: due at once each time, but each in its own turn. */
 	timer.again = loop_timer_queue(loop, USEC_PER_MS, on_dated);
 	timer_set(&timer.timer, timer.again, timer.again_from);
 	loop_run(loop);
@@ -337,7 +337,7 @@ START_TEST(what_comes_soon_is_found_without_sleeping)
 }
 END_TEST
 
-/* A byte comes, then nothing but a timer after `limit`, while the loop looks on for `poll`. */
+/* A byte arrives, then only a timer after `limit`, while the loop polls for `poll`. */
 static unsigned long polls_until_timer(usec_t poll, usec_t limit)
 {
 	struct loop *loop = make_loop();
@@ -364,7 +364,7 @@ static unsigned long polls_until_timer(usec_t poll, usec_t limit)
 	return polls;
 }
 
-/* libevent may come a little early by our clock, and then once more. */
+/* libevent may call a little early by our clock, and then once more. */
 START_TEST(a_timer_ends_the_polling)
 {
 	ck_assert_uint_gt(polls_until_timer(600 * USEC_PER_SEC, 2 * USEC_PER_MS), 0);
@@ -437,9 +437,8 @@ START_TEST(watch_at_rest_may_be_ended)
 END_TEST
 
 /*
- * In one turn a watched descriptor is closed and its number comes back for
- * another socket, with every change of what is watched: the new one must be
- * heard and the old one must not.
+ * In one turn a watched descriptor is closed and its number is reused by another socket, with every
+ * change of watched events: events of the new one must be reported, those of the old one not.
  */
 static const struct {
 	const char *says;
@@ -483,7 +482,7 @@ START_TEST(watch_survives_that_a_number_comes_back)
 	make_pair(swap.pair);
 	watch_init(&swap.old.watch, loop, swap.pair[0], note_and_stop);
 	ck_assert(watch_set(&swap.old.watch, reuses[_i].old));
-	/* The kernel learns of the old one in the first turn; it is swapped at that turn's end. */
+	/* The old one is registered in the first turn, and replaced at its end. */
 	loop_defer(loop, &swap.task);
 	loop_run(loop);
 	swap.old.count = 0;
@@ -497,7 +496,7 @@ START_TEST(watch_survives_that_a_number_comes_back)
 }
 END_TEST
 
-/* Both are ready in one turn; whichever comes first ends the other, frees it, and it is not called.
+/* Both are ready in one turn; the first one closes and frees the other, which is not called.
  */
 struct rival {
 	struct watch watch;

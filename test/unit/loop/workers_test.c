@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * loop/workers.c: work leaves the loop's thread and comes back to it.
+ * loop/workers.c: jobs run in helper threads and return to the loop.
  */
 #include "pgweir/loop/workers.h"
 
@@ -21,8 +21,8 @@ struct counter {
 struct piece {
 	struct job job;
 	struct counter *counter;
-	sem_t *gate;  /* run() waits for it, or NULL */
-	sem_t *begun; /* run() tells it, or NULL */
+	sem_t *gate;  /* run() waits for this, or NULL */
+	sem_t *begun; /* run() signals this, or NULL */
 	bool has_run;
 	bool was_elsewhere;
 	bool had_signals_blocked;
@@ -104,7 +104,7 @@ START_TEST(jobs_beyond_the_limit_are_refused)
 	for (int i = 0; i < 4; i++)
 		pieces[i] = make_piece(&counter, &gate, &begun);
 	ck_assert(workers_submit(workers, &pieces[0].job, NULL));
-	sem_wait(&begun); /* it runs: it does not wait any more */
+	sem_wait(&begun); /* it is running, not queued any more */
 	ck_assert(workers_submit(workers, &pieces[1].job, NULL));
 	ck_assert(workers_submit(workers, &pieces[2].job, NULL));
 	ck_assert(!workers_submit(workers, &pieces[3].job, &err));
@@ -133,7 +133,7 @@ START_TEST(jobs_abandoned_are_told_so)
 	}
 	sem_wait(&begun);
 	workers_abandon(&pieces[0].job);
-	workers_abandon(&pieces[1].job); /* still waits: need not run at all */
+	workers_abandon(&pieces[1].job); /* still queued: may never run */
 	sem_post(&gate);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(counter.abandoned_count, 2);

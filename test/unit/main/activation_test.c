@@ -24,7 +24,7 @@ static void environment(const char *count, bool is_ours)
 START_TEST(activation_takes_what_is_ours)
 {
 	struct activation given;
-	/* The test's own messages go through such a descriptor: nothing is asserted meanwhile. */
+	/* Check's own messages use such a descriptor: no assertion while it is replaced. */
 	int saved[] = { fcntl(3, F_DUPFD, 100), fcntl(4, F_DUPFD, 100) }, flags;
 	bool is_taken;
 

@@ -13,7 +13,7 @@
 
 #include "../unit.h"
 
-/* A manager at `path`, which *notify has been told of. */
+/* A service manager at `path`, used by *notify. */
 static int listen_at(const char *path)
 {
 	struct sockaddr_un name;
@@ -42,7 +42,7 @@ START_TEST(notify_sends_to_paths_and_abstract_names)
 	ck_assert_int_eq(recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT), 8);
 	ck_assert_str_eq(text, "STATUS=5");
 	close(fd);
-	notify_send(&notify, "READY=1"); /* nobody is there any more */
+	notify_send(&notify, "READY=1"); /* the receiver is closed */
 	notify_close(&notify);
 	unlink(path);
 }

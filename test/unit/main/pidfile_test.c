@@ -44,7 +44,7 @@ static void put(const struct scene *scene, const char *text)
 	fclose(file);
 }
 
-/* The number of a process that has ended. */
+/* The ID of an ended process. */
 static pid_t dead_pid(void)
 {
 	pid_t pid = fork();
@@ -107,7 +107,7 @@ START_TEST(pidfile_of_a_dead_process_is_removed)
 	char text[32];
 
 	set_up(&scene);
-	/* Or of ourselves: numbers begin anew in a container. */
+	/* Or our own: process IDs restart in a container. */
 	snprintf(text, sizeof(text), "%d\n", _i ? (int)dead_pid() : (int)getpid());
 	put(&scene, text);
 	ck_assert(pidfile_check(scene.path, &scene.logger, NULL));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/daemonize.c, main/privileges.c and main/limits.c: what changes the whole
- * process. Check runs each case in a process of its own.
+ * main/daemonize.c, main/privileges.c and main/limits.c: functions that change the
+ * whole process. Check runs each case in its own process.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -25,7 +25,7 @@ struct told {
 	bool is_silent;
 };
 
-/* In the daemon: tells what has become of it. */
+/* In the daemon: reports its state. */
 static void tell(int pipe_end, const char *directory)
 {
 	struct told told = { .pid = getpid(), .session = getsid(0) };
@@ -86,7 +86,7 @@ START_TEST(root_is_refused_and_can_be_given_up)
 	ck_assert_uint_eq(getegid(), getpwnam("nobody")->pw_gid);
 	ck_assert(privileges_drop("nobody", NULL));
 	ck_assert(!privileges_drop("root", NULL));
-	_exit(0); /* the leak checker may not look at a process of another user */
+	_exit(0); /* the leak checker cannot inspect a process of another user */
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * main/processors.c: quotas of control groups, in a tree of files of the test's own, and
- * the processors that the process may run on.
+ * main/processors.c: quotas of control groups, in a private tree of files, and the CPU
+ * affinity of the process.
  */
 #include "../../../src/main/processors.h"
 
@@ -97,7 +97,7 @@ START_TEST(processors_by_quota)
 }
 END_TEST
 
-/* Bound to one of them, as by taskset. */
+/* Bound to one CPU, as by taskset. */
 START_TEST(processors_by_affinity)
 {
 	cpu_set_t set, one;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/bulk.c over socket pairs: when the kernel is told to wake us for more, and when not
- * any more.
+ * net/bulk.c over socket pairs: when the wake-up threshold is raised, and when it is
+ * reset.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void done(struct stage *stage)
 	free(stage);
 }
 
-/* So much flows to it, and is read. */
+/* This much data arrives, and is read. */
 static void flow(struct end *end, size_t count)
 {
 	static char piece[PIECE];
@@ -72,7 +72,7 @@ static void flow(struct end *end, size_t count)
 	}
 }
 
-/* For how many bytes the kernel wakes us. */
+/* The number of bytes at which the kernel wakes us. */
 static int least(const struct end *end)
 {
 	int value = 0;
@@ -130,7 +130,7 @@ START_TEST(bulk_ends_with_an_answer)
 }
 END_TEST
 
-/* Afterwards it takes as much again. */
+/* Afterwards the same amount is needed again. */
 START_TEST(bulk_ends_with_a_pause)
 {
 	struct stage *stage = make();
@@ -159,7 +159,7 @@ START_TEST(bulk_ends_with_the_stream)
 	flow(end, BULK_BEGIN);
 	fd = stream_take_socket(&end->stream);
 	ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &value, &size), 0);
-	ck_assert_int_eq(value, 1); /* whoever has it now knows nothing of this */
+	ck_assert_int_eq(value, 1); /* the new owner of the descriptor is not affected */
 	close(fd);
 	rest(stage);
 	done(stage);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/channel.c over a pair of sockets: messages, descriptors, and a peer that
- * says what it should not.
+ * net/channel.c over a pair of sockets: messages, descriptors, and an invalid peer.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -64,7 +63,7 @@ START_TEST(a_message_with_its_descriptor)
 }
 END_TEST
 
-/* More than the sockets hold: the other side must read meanwhile. */
+/* More than the socket buffers: the other side must read concurrently. */
 START_TEST(a_long_message)
 {
 	size_t size = (size_t)3 * 1024 * 1024;
@@ -103,14 +102,14 @@ START_TEST(every_cut_is_an_end)
 		shutdown(pair.left.fd, SHUT_WR);
 		ck_assert_msg(!channel_receive(&pair.right, &message), "cut at %zu", cut);
 		ck_assert(pair.right.is_broken);
-		/* It stays broken. */
+		/* The error is permanent. */
 		ck_assert(!channel_send(&pair.right, HANDOVER_GO, bytes_of("", 0), -1));
 		pair_close(&pair);
 	}
 }
 END_TEST
 
-/* Who has gone is not spoken to any more, but it is heard. */
+/* A closed peer cannot receive any more, but its messages are still read. */
 START_TEST(what_was_said_before_the_end_is_heard)
 {
 	struct channel_message message;
@@ -163,7 +162,7 @@ START_TEST(who_is_silent_is_not_waited_for_ever)
 }
 END_TEST
 
-/* Of many descriptors in one message one is kept, and none is left open. */
+/* Of several descriptors in one message, one is kept and the others are closed. */
 START_TEST(descriptors_that_nobody_asked_for)
 {
 	_Alignas(struct cmsghdr) char room[CMSG_SPACE(3 * sizeof(int))] = { 0 };
@@ -197,7 +196,7 @@ START_TEST(descriptors_that_nobody_asked_for)
 }
 END_TEST
 
-/* It came, but what it came with is cut: it is closed. */
+/* It arrived with a truncated message: it is closed. */
 START_TEST(a_descriptor_of_half_a_message)
 {
 	struct channel_message message;

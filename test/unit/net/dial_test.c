@@ -18,7 +18,7 @@ struct dialled {
 	unsigned int count;
 	int fd;
 	struct err err;
-	bool is_starting; /* no answer may come meanwhile */
+	bool is_starting; /* no response may arrive in this time */
 };
 
 static void on_done(struct dial *dial, int fd, const struct err *err)
@@ -35,7 +35,7 @@ static void on_done(struct dial *dial, int fd, const struct err *err)
 	loop_stop(dial->loop);
 }
 
-/* Listens on loopback; *address says where. */
+/* Listens on loopback, at *address. */
 static int make_tcp(struct address *address, const char *host)
 {
 	int fd;
@@ -90,7 +90,7 @@ START_TEST(dial_is_refused_by_tcp)
 	struct loop *loop = loop_new(NULL);
 	struct dialled dialled = { 0 };
 	struct address address;
-	int bound = make_tcp(&address, "127.0.0.1"); /* bound, but nobody listens */
+	int bound = make_tcp(&address, "127.0.0.1"); /* bound, but not listening */
 
 	start(&dialled, loop, &address, NULL);
 	loop_run(loop);
@@ -180,7 +180,7 @@ START_TEST(dial_cancelled_stays_silent)
 
 	ck_assert_int_eq(listen(listening, 4), 0);
 	close(before);
-	dial_cancel(&pair.dialled.dial); /* at rest */
+	dial_cancel(&pair.dialled.dial); /* idle */
 	start(&pair.dialled, loop, &address, NULL);
 	dial_cancel(&pair.dialled.dial);
 	start_unix(&pair.dialled, loop, "@pgweir-nobody");
@@ -190,7 +190,7 @@ START_TEST(dial_cancelled_stays_silent)
 	loop_run(loop);
 	ck_assert_uint_eq(pair.dialled.count, 0);
 	after = dup(0);
-	ck_assert_int_eq(after, before); /* no descriptor was left open */
+	ck_assert_int_eq(after, before); /* no descriptor is left open */
 	close(after);
 	close(listening);
 	loop_free(&loop);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/interfaces.c: ourselves and our networks. The loopback is everywhere.
+ * net/interfaces.c: our addresses and networks. Every host has a loopback.
  */
 #include "pgweir/net/interfaces.h"
 

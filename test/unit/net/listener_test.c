@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/listener.c and net/listener_bind.c on loopback and in a directory of our own.
+ * net/listener.c and net/listener_bind.c on loopback and in a private directory.
  */
 #include "pgweir/net/listener.h"
 
@@ -26,8 +26,8 @@ struct house {
 	int fds[MANY]; /* accepted */
 	struct address peers[MANY];
 	unsigned int count;
-	unsigned int stop_at; /* loop_stop() when so many have come */
-	bool pauses;          /* after each that came in */
+	unsigned int stop_at; /* loop_stop() after this many */
+	bool pauses;          /* after each accepted connection */
 	bool closes_tcp;
 };
 
@@ -75,11 +75,11 @@ static void tear_down(struct house *house)
 	listener_free(&house->listener);
 	log_free(&house->log);
 	unlink(house->log_path);
-	ck_assert_int_eq(rmdir(house->directory), 0); /* nothing of ours is left in it */
+	ck_assert_int_eq(rmdir(house->directory), 0); /* none of our files remain */
 	loop_free(&house->loop);
 }
 
-/* Lowers or raises how many descriptors may be open; says what it was. */
+/* Changes the limit on open descriptors; returns the old one. */
 static rlim_t set_limit(rlim_t limit)
 {
 	struct rlimit files;
@@ -138,7 +138,7 @@ static int knock_unix(const char *path)
 	return -1;
 }
 
-/* With a port that others share, or with one of our own. */
+/* With a shared port, or with a private one. */
 static void wait_outside(struct house *house, int *near, int count)
 {
 	set_up(house);
@@ -151,14 +151,14 @@ static void wait_outside(struct house *house, int *near, int count)
 	}
 }
 
-/* The kernel has let them in, and would reset them. */
+/* They are in the kernel's backlog, and would be reset. */
 START_TEST(who_waits_outside_comes_in_before_the_door_is_closed)
 {
 	struct house house;
 	int near[20];
 
 	wait_outside(&house, near, 20);
-	house.closes_tcp = _i; /* from within, too */
+	house.closes_tcp = _i; /* also from within a callback */
 	listener_close_tcp(house.listener);
 	ck_assert_uint_eq(house.count, 20);
 	ck_assert_uint_eq(listener_count(house.listener), 0);
@@ -188,7 +188,7 @@ START_TEST(a_shared_port_is_left_and_taken_again)
 	house.stop_at = 4;
 	loop_run(house.loop);
 	listener_unlisten(house.listener);
-	listener_close_tcp(house.listener); /* for good */
+	listener_close_tcp(house.listener); /* permanently */
 	listener_step_back(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 0);
 	for (int i = 0; i < 3; i++)
@@ -246,7 +246,8 @@ START_TEST(all_addresses_means_both_families)
 	ck_assert_uint_ge(listener_count(house.listener), 1);
 	near = knock_tcp("127.0.0.1", listener_port(house.listener));
 	loop_run(house.loop);
-	ck_assert_uint_eq(house.peers[0].family, AF_INET); /* never ::ffff: IPv6 is by itself */
+	ck_assert_uint_eq(house.peers[0].family,
+	                  AF_INET); /* never ::ffff: IPv6 sockets are IPv6 only */
 	close(near);
 	tear_down(&house);
 }
@@ -350,7 +351,7 @@ START_TEST(unix_clients_come_in)
 	ck_assert_uint_eq(address_port(&house.peers[0]), 6432);
 	ck_assert_uint_eq(count_in_log(&house, "listening on unix:/tmp/pgweir-listen-"), 1);
 	close(near);
-	tear_down(&house); /* finds the directory empty */
+	tear_down(&house); /* the directory must be empty */
 }
 END_TEST
 
@@ -364,7 +365,7 @@ START_TEST(unix_abstract_clients_come_in)
 	snprintf(directory, sizeof(directory), "@pgweir-%d", (int)getpid());
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.1", directory);
 	house.options.unix_dir = directory;
-	house.options.unix_group = "no-such-group"; /* there is no file to give to it */
+	house.options.unix_group = "no-such-group"; /* there is no file whose group could be set */
 	house.options.port = 1;
 	house.stop_at = 1;
 	ck_assert(open_house(&house, NULL));
@@ -482,7 +483,7 @@ START_TEST(unix_group_must_be_there)
 }
 END_TEST
 
-/* ---- when they come in ---- */
+/* ---- accepting ---- */
 
 static void on_bell(struct watch *watch, unsigned int what)
 {
@@ -491,7 +492,7 @@ static void on_bell(struct watch *watch, unsigned int what)
 	watch_done(watch);
 }
 
-/* Lets the loop see all that is ready now. */
+/* Lets the loop handle all ready events. */
 static void run_once(struct loop *loop)
 {
 	struct watch watch;
@@ -541,7 +542,7 @@ START_TEST(closing_tcp_from_within_leaves_the_unix_socket)
 	house.options.addresses = "127.0.0.1";
 	house.options.unix_dir = house.directory;
 	house.closes_tcp = true;
-	house.stop_at = 2; /* the other one waits outside: it comes in before */
+	house.stop_at = 2; /* the other one waits in the backlog: it is accepted first */
 	ck_assert(open_house(&house, NULL));
 	port = listener_port(house.listener);
 	near[0] = knock_tcp("127.0.0.1", port);
@@ -608,13 +609,14 @@ START_TEST(without_descriptors_it_rests_and_goes_on)
 		near[i] = knock_tcp("127.0.0.1", listener_port(house.listener));
 	next = dup(0);
 	close(next);
-	/* Room for ten, counting the pair that run_once() needs. */
+	/* Ten descriptors are free, including the pair that run_once() needs. */
 	before = set_limit((rlim_t)next + 10);
 	run_until_resting(&house);
 	ck_assert_uint_ge(house.count, 1);
 	ck_assert_uint_lt(house.count, 20);
 	ck_assert_uint_eq(count_in_log(&house, "WARNING cannot accept connections: "), 1);
-	/* One place comes free: one comes in, by its own trying or when it is told. */
+	/* One descriptor becomes free: one connection is accepted, by a retry or on notification.
+	 */
 	house.stop_at = house.count;
 	close(house.fds[--house.count]);
 	if (_i)

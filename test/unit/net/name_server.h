@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A DNS server for a test, in the test's own loop: what comes, and what goes back. What it
- * knows is the test's affair.
+ * A DNS server for a test, in the loop of the test. It parses queries and sends responses; the test
+ * provides the records.
  */
 #ifndef PGWEIR_TEST_NAME_SERVER_H
 #define PGWEIR_TEST_NAME_SERVER_H
@@ -21,7 +21,7 @@
 #define TYPE_PTR 12
 #define TYPE_AAAA 28
 
-/* A question, and the answer that is being made of it. */
+/* A query, and its response. */
 struct name_question {
 	char packet[1500];
 	size_t count;
@@ -32,7 +32,7 @@ struct name_question {
 	uint16_t record_count;
 };
 
-/* Listens on a free port. `servers`: what the resolver is to be told. */
+/* Listens on a free port. `servers`: the setting for the resolver. */
 static inline void name_server_open(struct watch *watch, struct loop *loop,
                                     void (*on_question)(struct watch *watch, unsigned int what),
                                     char servers[ADDRESS_TEXT_SIZE])
@@ -71,13 +71,13 @@ static inline void name_server_take(const struct watch *watch, struct name_quest
 	question->count = at + 5;
 }
 
-/* One more record of the name and type that were asked for. `ttl` in seconds. */
+/* Adds a record with the queried name and type. `ttl` in seconds. */
 static inline void name_server_add(struct name_question *question, uint32_t ttl, const void *data,
                                    size_t count)
 {
 	char *at = question->packet + question->count;
 
-	store_be16(at, 0xc00c); /* the name in the question */
+	store_be16(at, 0xc00c); /* the name in the query */
 	store_be16(at + 2, question->type);
 	store_be16(at + 4, 1);
 	store_be32(at + 6, ttl);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/outbox.c and net/ring.c over socket pairs, each test with io_uring and without; where
- * the system has none, both are the same.
+ * net/outbox.c and net/ring.c over socket pairs, each test with io_uring and without; both are the
+ * same if the system has none.
  */
 #include "pgweir/net/outbox.h"
 
@@ -18,16 +18,16 @@
 #include "../../../src/net/ring_priv.h"
 #include "../unit.h"
 
-#define ENDS 100 /* more than go out together */
+#define ENDS 100 /* more than one batch */
 
-/* A stream, its far end, and how many times it was told what. */
+/* A stream, its peer, and counts of its callbacks. */
 struct end {
 	struct stream stream;
 	int far;
 	unsigned int drained, gone;
 };
 
-/* What is tested: a loop with an outbox, and what happens in its next turn. */
+/* A loop with an outbox, and an action for its next turn. */
 struct stage {
 	struct loop *loop;
 	struct stream_pool pool;
@@ -63,7 +63,7 @@ static void run_act(struct task *task)
 	loop_stop(stage->loop);
 }
 
-/* One turn, in which that happens. */
+/* One turn with this action. */
 static void turn(struct stage *stage, void (*in_turn)(struct stage *stage))
 {
 	stage->in_turn = in_turn;
@@ -116,7 +116,7 @@ static void say(struct stage *stage, size_t end, const char *text)
 	ck_assert(stream_send(&stage->ends[end].stream, bytes_of(text, strlen(text))));
 }
 
-/* The far end has got just this; "" is nothing yet. */
+/* The peer has received exactly this; "" is nothing yet. */
 static void check_got(struct stage *stage, size_t end, const char *text)
 {
 	char got[256];
@@ -128,7 +128,7 @@ static void check_got(struct stage *stage, size_t end, const char *text)
 	ck_assert_mem_eq(got, text, strlen(text));
 }
 
-/* Makes the socket take only so much, by filling it. The number of bytes in it. */
+/* Fills the socket so that little space is left. Returns the number of bytes in it. */
 static size_t fill(struct stage *stage, size_t end)
 {
 	static char much[4096];
@@ -264,7 +264,7 @@ START_TEST(outbox_takes_more_bytes_than_it_has_room_for)
 }
 END_TEST
 
-/* ---- not waiting for it ---- */
+/* ---- flush before the end ---- */
 
 static void one_has_much_to_say(struct stage *stage)
 {
@@ -356,7 +356,7 @@ START_TEST(outbox_sends_all_when_told_to)
 }
 END_TEST
 
-/* ---- sockets that take nothing ---- */
+/* ---- full sockets ---- */
 
 START_TEST(outbox_leaves_unsent_what_a_socket_does_not_take)
 {
@@ -384,7 +384,7 @@ START_TEST(outbox_tells_the_owner_that_a_connection_broke)
 	close(stage->ends[0].far);
 	stage->ends[0].far = -1;
 	turn(stage, two_take_turns);
-	ck_assert_uint_eq(stage->ends[0].gone, 0); /* nobody is called while they go out */
+	ck_assert_uint_eq(stage->ends[0].gone, 0); /* no callback while they are sent */
 	turn(stage, NULL);
 	ck_assert_uint_eq(stage->ends[0].gone, 1);
 	check_got(stage, 1, "12");
@@ -427,7 +427,7 @@ START_TEST(ring_says_what_became_of_each)
 }
 END_TEST
 
-/* It does not wait, and nothing comes later. */
+/* It does not wait, and there is no later completion. */
 START_TEST(ring_does_not_wait_for_a_full_socket)
 {
 	struct ring *ring = ring_new(2);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/resolver.c and net/dns.c, with a DNS server of our own in the same loop.
+ * net/resolver.c and net/dns.c, with a DNS server in the same loop.
  *
- * Times of keeping are either long, or so short that they have run out when the
- * clock has moved on: no case asserts how long anything takes.
+ * TTLs are either long, or so short that they have expired once the clock has advanced:
+ * no case asserts a duration.
  */
 #include "pgweir/net/resolver.h"
 
@@ -16,7 +16,7 @@
 
 #define LONG (3600 * USEC_PER_SEC)
 
-/* What the server knows: the name's first label decides. */
+/* The records of the server, by the first label of the name. */
 static const struct {
 	const char *label;
 	int type;
@@ -32,12 +32,12 @@ struct scene {
 	struct resolver *resolver;
 	struct watch server;
 	bool is_mute;
-	const char *moving;   /* where moving.test is */
-	uint32_t serial;      /* of the zone test; 0: it has none */
-	unsigned int serials; /* questions for it */
-	unsigned int left;    /* stays that were told */
+	const char *moving;   /* the address of moving.test */
+	uint32_t serial;      /* serial of the zone test; 0: no SOA record */
+	unsigned int serials; /* queries for it */
+	unsigned int left;    /* notified subscriptions */
 	unsigned int left_stop;
-	unsigned int a_count; /* questions for A that came */
+	unsigned int a_count; /* received queries for A */
 	unsigned int answered;
 	unsigned int stop_at;
 };
@@ -49,7 +49,7 @@ struct asked {
 	bool has_address;
 	char failure[ERR_TEXT_SIZE];
 	unsigned int count;
-	const char *asks_again; /* from within its answer */
+	const char *asks_again; /* from within its callback */
 	struct asked *cancels;
 	bool is_starting;
 };
@@ -72,7 +72,7 @@ static void add_records(struct name_question *question)
 	}
 }
 
-/* The address of moving.test, as it is now. */
+/* The current address of moving.test. */
 static void add_moving(const struct scene *scene, struct name_question *question)
 {
 	struct address address;
@@ -81,7 +81,7 @@ static void add_moving(const struct scene *scene, struct name_question *question
 	name_server_add(question, 60, &address.in.sin_addr, 4);
 }
 
-/* The SOA record of the zone: its two names are the root. */
+/* The SOA record of the zone; both its names are the root. */
 static void add_soa(const struct scene *scene, struct name_question *question)
 {
 	char data[22] = "";
@@ -120,7 +120,7 @@ static void on_question(struct watch *watch, unsigned int what)
 	name_server_answer(watch, &question, knows(question.label));
 }
 
-/* ---- the scene ---- */
+/* ---- setup ---- */
 
 static void set_up_with(struct scene *scene, usec_t good_ttl, usec_t bad_ttl, usec_t try_limit)
 {
@@ -191,7 +191,7 @@ static void run_until(struct scene *scene, unsigned int answered)
 	ck_assert_uint_eq(scene->answered, answered);
 }
 
-/* Asks and waits for the answer, as text. */
+/* Looks up a name and waits for the result, as text. */
 static const char *ask_now(struct scene *scene, struct asked *asked, const char *host)
 {
 	static char text[ADDRESS_TEXT_SIZE];
@@ -273,7 +273,7 @@ START_TEST(both_families_are_merged)
 		has_in6 |= row.addresses[i].family == AF_INET6;
 	}
 	ck_assert(has_in);
-	/* Left out only where this host has no IPv6 at all. */
+	/* Missing only if this host has no IPv6 at all. */
 	ck_assert(has_in6 || row.address_count == 1);
 	tear_down(&scene);
 }
@@ -321,7 +321,7 @@ START_TEST(a_name_that_runs_out_goes_by_itself)
 	set_up(&scene, 1, LONG);
 	ask_now(&scene, &asked, "one.test");
 	while (resolver_name_count(scene.resolver) > 0)
-		ask_now(&scene, &other, "127.0.0.1"); /* each a turn */
+		ask_now(&scene, &other, "127.0.0.1"); /* one turn each */
 	tear_down(&scene);
 }
 END_TEST
@@ -391,7 +391,7 @@ START_TEST(the_end_may_come_with_a_query_under_way)
 }
 END_TEST
 
-/* The name service does not answer at all: c-ares' limits end it, by our tick. */
+/* The DNS server does not respond: the timeout of c-ares ends it, driven by our timer. */
 START_TEST(a_mute_name_service_is_told)
 {
 	struct scene scene;
@@ -465,7 +465,7 @@ START_TEST(rows_go_on_when_names_come_and_go)
 }
 END_TEST
 
-/* ---- those who stay ---- */
+/* ---- subscriptions to addresses ---- */
 
 struct guest {
 	struct resolver_watch stay;
@@ -558,7 +558,7 @@ END_TEST
 
 /* ---- zones ---- */
 
-/* Turns the loop until the zone has been asked so often. */
+/* Runs the loop until the zone has been queried this often. */
 static void run_serials(struct scene *scene, unsigned int count)
 {
 	struct asked turn = { 0 };
@@ -583,7 +583,7 @@ START_TEST(a_zone_that_grows_moves_its_names)
 	ask_now(&scene, &asked, "nozone");
 	enter(&guest, &scene, "moving.test", "127.0.0.1");
 	run_serials(&scene, 3);
-	ck_assert_uint_eq(scene.a_count, 3); /* the same serial: nothing was asked */
+	ck_assert_uint_eq(scene.a_count, 3); /* the same serial: no lookup */
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
 	ck_assert(resolver_next_zone(scene.resolver, &cursor, &row));
 	ck_assert_str_eq(row.zone, "test");
@@ -591,7 +591,7 @@ START_TEST(a_zone_that_grows_moves_its_names)
 	ck_assert_uint_eq(row.count, 2);
 	ck_assert(!resolver_next_zone(scene.resolver, &cursor, &row));
 	scene.moving = "127.0.0.7";
-	scene.serial = 0x10; /* more than UINT32_MAX, as serial numbers go */
+	scene.serial = 0x10; /* wraps beyond UINT32_MAX, in serial number arithmetic */
 	scene.left_stop = 1;
 	loop_run(scene.loop);
 	ck_assert_uint_eq(guest.told, 1);
@@ -627,7 +627,7 @@ START_TEST(a_zone_goes_with_its_names)
 }
 END_TEST
 
-/* A mute name service: the zone's question is under way when all ends. */
+/* A DNS server that never responds: the zone's query is running at the end. */
 START_TEST(the_end_may_come_while_a_zone_is_asked)
 {
 	struct scene scene;

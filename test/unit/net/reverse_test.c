@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/reverse.c, with a DNS server of our own in the same loop.
+ * net/reverse.c, with a DNS server in the same loop.
  */
 #include "pgweir/net/reverse.h"
 
@@ -10,7 +10,7 @@
 #include "../unit.h"
 #include "name_server.h"
 
-/* What the addresses 192.0.2.N are called, and where those names lead. */
+/* The names of the addresses 192.0.2.N, and the addresses of these names. */
 static const struct {
 	const char *last, *name, *address;
 } hosts[] = {
@@ -26,7 +26,7 @@ struct scene {
 	struct reverse reverse, other;
 	bool is_mute;
 	unsigned int question_count, answer_count, stop_at;
-	char host[256]; /* what was said last; "-": none */
+	char host[256]; /* the last result; "-": none */
 };
 
 /* One record of the server's answer; count 0: there is none. */
@@ -136,7 +136,7 @@ START_TEST(names_of_hosts)
 }
 END_TEST
 
-/* Whoever asks may go at any time, and ask again. */
+/* A lookup may be canceled at any time, and started again. */
 START_TEST(the_owner_goes)
 {
 	struct scene scene;
@@ -153,7 +153,7 @@ START_TEST(the_owner_goes)
 }
 END_TEST
 
-/* The resolver ends while the server has not answered. */
+/* The resolver ends before the server has responded. */
 START_TEST(the_resolver_goes)
 {
 	struct scene scene;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/socket_options.c, and that Linux lets accepted sockets inherit: on this
- * rests that nothing is set for each accepted connection.
+ * net/socket_options.c, and that accepted sockets inherit options on Linux: pgweir
+ * relies on this and sets nothing for each accepted connection.
  */
 #include "pgweir/net/socket_options.h"
 

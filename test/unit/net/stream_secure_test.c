@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/stream_secure.c and what is below it: two encrypted streams, and between them
- * a wire that is the test's: it cuts what passes into pieces as small as it likes.
+ * net/stream_secure.c and what is below it: two encrypted streams, and between
+ * them a wire controlled by the test, which forwards in pieces of any size.
  */
 #include "pgweir/net/stream.h"
 
@@ -31,7 +31,7 @@
 
 struct end {
 	struct stream stream;
-	int far; /* the wire's end of it */
+	int far; /* the wire's end of the pair */
 	struct buf got;
 	bool is_secured, has_failed, has_ended;
 	char why[ERR_TEXT_SIZE];
@@ -44,8 +44,8 @@ struct stage {
 	struct task task;
 	struct tls_context *accepts, *connects;
 	struct end here, there;
-	size_t cut;  /* bytes that the wire carries at once */
-	size_t left; /* and how many more at all */
+	size_t cut;  /* bytes that the wire forwards at once */
+	size_t left; /* and in total */
 	size_t carried[2];
 	unsigned int turns;
 	bool (*is_done)(struct stage *stage);
@@ -137,7 +137,7 @@ static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured
 
 /* ---- the wire ---- */
 
-/* What one of them has sent, in small pieces to the other one. The end too. */
+/* Forwards data from one side to the other in small pieces, and the end. */
 static void carry(struct stage *stage, struct end *from, struct end *to, size_t *carried)
 {
 	size_t most = stage->cut < stage->left ? stage->cut : stage->left;
@@ -290,11 +290,11 @@ START_TEST(secure_handshake_in_pieces)
 	ck_assert(strncmp(tls_text(&stage.here.stream, text, sizeof(text)), "TLSv1.", 6) == 0);
 	ck_assert_uint_eq(tls_agreed_protocol(&stage.there.stream, &name), 10);
 	ck_assert_mem_eq(name, "postgresql", 10);
-	/* Both see the same certificate as that of the server. */
+	/* Both report the same server certificate. */
 	ck_assert_uint_eq(tls_channel_binding(&stage.here.stream, ours), 32);
 	ck_assert_uint_eq(tls_channel_binding(&stage.there.stream, theirs), 32);
 	ck_assert_mem_eq(ours, theirs, 32);
-	/* Nobody has checked it, so it says nothing of who is there. */
+	/* It was not verified, so it identifies no user. */
 	ck_assert(!tls_peer_names(&stage.there.stream, &names));
 	ck_assert(!tls_peer_names(&stage.here.stream, &names));
 	buf_free(&names);
@@ -304,7 +304,7 @@ END_TEST
 
 static bool one_failed(struct stage *stage) { return stage->here.has_failed; }
 
-/* The wire ends behind so many bytes of the ClientHello. */
+/* The wire ends after this many bytes of the ClientHello. */
 START_TEST(secure_far_end_goes_amid_the_handshake)
 {
 	struct stage stage;
@@ -318,7 +318,7 @@ START_TEST(secure_far_end_goes_amid_the_handshake)
 }
 END_TEST
 
-/* A helper thread may be at work on it: nothing is freed under its hands, nothing is left. */
+/* A helper thread may be using it: no use after free, and no leak. */
 START_TEST(secure_close_amid_the_handshake)
 {
 	struct stage stage;
@@ -350,7 +350,7 @@ START_TEST(secure_noise_is_no_handshake)
 }
 END_TEST
 
-/* The 'S' that a client waits for, where the socket was full. */
+/* The 'S' that a client waits for, with a full socket. */
 START_TEST(secure_what_is_unsent_goes_first)
 {
 	static char plain[1000000], came[sizeof(plain)];
@@ -405,7 +405,7 @@ static void fill(char *out, size_t count)
 
 static const struct {
 	size_t count; /* bytes that are sent */
-	size_t piece; /* in pieces of so many */
+	size_t piece; /* in pieces of this size */
 	size_t cut;
 } loads[] = {
 	{ 1, 1, 1 },
@@ -443,7 +443,7 @@ START_TEST(secure_carries_all)
 }
 END_TEST
 
-/* Many small pieces are one record, and a long one is not more records than it must be. */
+/* Many small pieces form one record, and a long one the minimum number of records. */
 START_TEST(secure_gathers_pieces)
 {
 	static char text[40000];
@@ -521,7 +521,7 @@ static void update_keys(struct tls *tls, struct buf *wire)
 	tls->out = NULL;
 }
 
-/* A wire full of them: so many are worked off, and then it is over. */
+/* Many key updates: the connection is closed at the limit. */
 START_TEST(secure_key_updates_are_limited)
 {
 	struct buf wire = { 0 };
@@ -542,7 +542,7 @@ START_TEST(secure_key_updates_are_limited)
 }
 END_TEST
 
-/* Who sends data between them may have as many as it likes; also one now and then. */
+/* With data between them, the number of key updates is not limited. */
 START_TEST(secure_key_updates_with_data)
 {
 	static char data[TLS_UPDATE_BYTES];
@@ -602,7 +602,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_unchecked_fixture(tcase, make_certificate, drop_certificate);
-	/* Some more, since where a cut does harm depends on what random bytes look like. */
+	/* Several runs, because the effect of a cut depends on random bytes. */
 	tcase_add_loop_test(tcase, secure_handshake_in_pieces, 0, 10 * COUNT_OF(cuts));
 	tcase_add_loop_test(tcase, secure_far_end_goes_amid_the_handshake, 0, 12);
 	tcase_add_test(tcase, secure_close_amid_the_handshake);

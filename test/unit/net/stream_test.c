@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * net/stream.c over socket pairs: the far end is the test.
+ * net/stream.c over socket pairs: the test is the peer.
  */
 #include "pgweir/net/stream.h"
 
@@ -18,12 +18,12 @@
 
 #define STREAM_OF(member) ((struct end *)(member))
 
-/* What a callback does besides being noted. */
+/* The action of a callback, in addition to being recorded. */
 enum act {
 	ACT_NOTE,
-	ACT_READ,  /* reads, and adds what came to `got` */
+	ACT_READ,  /* reads, and appends the data to `got` */
 	ACT_CLOSE, /* closes the stream */
-	ACT_SEND   /* sends a byte once more */
+	ACT_SEND   /* sends one more byte */
 };
 
 /* One end of ours, with what happened to it in order: 'i' input, 'd' drained, 'g' gone. */
@@ -88,7 +88,7 @@ static void count_turn(struct task *task)
 		loop_stop(end->loop);
 }
 
-/* What is ready is told at once: a few turns are enough, and none of them waits. */
+/* Ready events are reported at once: a few turns are sufficient, and none of them waits. */
 static void turn(struct end *end, unsigned int turns)
 {
 	end->turns_left = turns;
@@ -110,7 +110,7 @@ static void make(struct end *end)
 	end->far = pair[1];
 }
 
-/* Everything was given back. */
+/* Everything was released. */
 static void done(struct end *end)
 {
 	if (end->far >= 0)
@@ -129,7 +129,7 @@ static void say(struct end *end, const void *bytes, size_t count)
 	ck_assert_int_eq(send(end->far, bytes, count, MSG_NOSIGNAL), (ssize_t)count);
 }
 
-/* Fills with what depends on the place, so that nothing lost or doubled goes unseen. */
+/* Fills with position-dependent data, so that lost or duplicate bytes are detected. */
 static void fill(char *out, size_t count, size_t from)
 {
 	for (size_t i = 0; i < count; i++)
@@ -202,7 +202,7 @@ START_TEST(stream_keeps_the_rest_at_every_cut)
 		                 cut ? STREAM_SHORT : STREAM_NOTHING);
 		ck_assert(stream_keep(&end.stream, cut ? in : (struct bytes){ 0 }));
 		ck_assert_uint_eq(stream_kept(&end.stream).count, cut);
-		/* Nothing new: what is kept stays. */
+		/* No new data: buffered data is unchanged. */
 		ck_assert_int_eq(stream_read(&end.stream, &in), STREAM_NOTHING);
 		ck_assert_uint_eq(stream_kept(&end.stream).count, cut);
 		say(&end, text + cut, sizeof(text) - cut);
@@ -210,7 +210,7 @@ START_TEST(stream_keeps_the_rest_at_every_cut)
 		ck_assert_uint_eq(in.count, sizeof(text));
 		ck_assert_mem_eq(in.at, text, sizeof(text));
 		ck_assert(stream_keep(&end.stream, (struct bytes){ 0 }));
-		ck_assert_uint_eq(end.pool.kept.used_count, 0); /* at rest it owns nothing */
+		ck_assert_uint_eq(end.pool.kept.used_count, 0); /* when idle it owns no buffer */
 	}
 	done(&end);
 }
@@ -243,7 +243,7 @@ START_TEST(stream_keeps_the_rest_of_the_kept)
 }
 END_TEST
 
-/* More is kept than the scratch buffer has room for, and some of it is used up between. */
+/* More is buffered than fits into the scratch buffer, and some of it is consumed between. */
 START_TEST(stream_keeps_more_than_the_scratch_holds)
 {
 	static char piece[STREAM_READ_SIZE / 2];
@@ -275,7 +275,7 @@ START_TEST(stream_keeps_more_than_the_scratch_holds)
 }
 END_TEST
 
-/* The end comes while something is kept: it can still be looked at. */
+/* The end arrives while data is buffered: the data can still be read. */
 START_TEST(stream_ends_with_something_kept)
 {
 	struct end end;
@@ -351,7 +351,7 @@ START_TEST(stream_holds_back_and_goes_on)
 	ck_assert_str_eq(end.events, "i");
 	ck_assert_uint_eq(end.got.count, 6);
 	ck_assert_mem_eq(end.got.at, "later!", 6);
-	/* After all was read, the end is told when it comes. */
+	/* After all data was read, the end is reported when it arrives. */
 	ck_assert(stream_want(&end.stream, WANT_END));
 	end.on_gone = ACT_CLOSE;
 	close(end.far);
@@ -362,7 +362,7 @@ START_TEST(stream_holds_back_and_goes_on)
 }
 END_TEST
 
-/* Under WANT_END a far end may talk for a while, and is read later. */
+/* With WANT_END, the peer may send for a while, and is read later. */
 START_TEST(stream_reads_ahead_within_its_limit)
 {
 	static char piece[10000];
@@ -375,7 +375,7 @@ START_TEST(stream_reads_ahead_within_its_limit)
 	for (;;) {
 		fill(piece, sizeof(piece), said);
 		if (send(end.far, piece, sizeof(piece), MSG_NOSIGNAL) != sizeof(piece))
-			break; /* the socket is full: it was not emptied without end */
+			break; /* the socket is full: reading stopped at a limit */
 		said += sizeof(piece);
 		turn(&end, 3);
 		in = stream_kept(&end.stream);
@@ -387,7 +387,7 @@ START_TEST(stream_reads_ahead_within_its_limit)
 	ck_assert_str_eq(end.events, "");
 	while (stream_read(&end.stream, &in) != STREAM_NOTHING) {
 		ck_assert(
-		    is_filled(in.at, in.count, 0)); /* in order, with what was kept in front */
+		    is_filled(in.at, in.count, 0)); /* in order, starting with the buffered data */
 		got = in.count;
 		ck_assert(stream_keep(&end.stream, in));
 	}
@@ -398,7 +398,7 @@ END_TEST
 
 /* ---- sending ---- */
 
-/* Sends until the socket takes no more; the number of bytes sent. */
+/* Sends until the socket is full; returns the number of bytes sent. */
 static size_t send_until_full(struct end *end)
 {
 	static char piece[50000];
@@ -412,7 +412,7 @@ static size_t send_until_full(struct end *end)
 	return count;
 }
 
-/* Reads all that comes at the far end; turns between. */
+/* Reads everything at the peer, with turns between. */
 static size_t hear(struct end *end, size_t from, size_t expected)
 {
 	static char piece[30000];
@@ -476,7 +476,7 @@ START_TEST(stream_sends_the_unsent_later_and_in_order)
 }
 END_TEST
 
-/* The pieces of one call are cut wherever the socket was full. */
+/* The data of one call is split wherever the socket is full. */
 START_TEST(stream_cuts_pieces_anywhere)
 {
 	struct end end;
@@ -511,7 +511,7 @@ START_TEST(stream_sends_while_it_does_not_want_to_read)
 	ck_assert_uint_eq(hear(&end, 0, count), count);
 	turn(&end, 2);
 	ck_assert_str_eq(end.events, _i == WANT_INPUT ? "id" : "d");
-	/* What was wanted before is wanted still. */
+	/* The wanted events are unchanged. */
 	end.on_gone = ACT_CLOSE;
 	close(end.far);
 	end.far = -1;
@@ -567,7 +567,7 @@ START_TEST(stream_sends_from_on_flushed)
 }
 END_TEST
 
-/* ---- a far end that goes ---- */
+/* ---- a peer that disconnects ---- */
 
 START_TEST(stream_says_that_sending_broke)
 {

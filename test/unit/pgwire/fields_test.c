@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/fields.c: what stands in a body, and what is no such body.
+ * pgwire/fields.c: valid and invalid message bodies.
  */
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -12,7 +12,7 @@
 		text, sizeof(text) - 1 \
 	}
 
-/* Each reader behind one shape, so that one table can feed them all. */
+/* All readers with one signature, so that one table can test them. */
 static enum wire_result read_report(struct bytes body)
 {
 	struct report report;
@@ -134,7 +134,7 @@ static const struct {
 	{ "SASLInitialResponse without data", read_initial, BYTES("X\0\377\377\377\377") },
 };
 
-/* A whole body is read; cut anywhere, or with a byte more, it is not one. */
+/* A complete body is valid; cut anywhere, or with an extra byte, it is not. */
 START_TEST(fields_need_the_whole_body)
 {
 	struct bytes body = whole[_i].body;
@@ -142,7 +142,7 @@ START_TEST(fields_need_the_whole_body)
 
 	ck_assert_msg(whole[_i].read(body) == WIRE_OK, "%s", whole[_i].says);
 	for (size_t count = 0; count < body.count; count++) {
-		/* On the heap at its very size, so that a sanitizer sees each step too far. */
+		/* On the heap with its exact size, so that a sanitizer detects reads beyond it. */
 		char *cut = malloc(count ? count : 1);
 
 		memcpy(cut, body.at, count);
@@ -291,7 +291,7 @@ static const struct {
 	const char *says;
 	char type;
 	struct bytes body;
-	size_t names_end; /* bytes after which the names are known; 0 = never */
+	size_t names_end; /* bytes after which the names are complete; 0 = never */
 	char target;
 	const char *statement, *portal;
 } fronts[] = {

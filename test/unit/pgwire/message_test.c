@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/message.c: the very bytes of each message, from PostgreSQL's manual.
+ * pgwire/message.c: the exact bytes of each message, from PostgreSQL's manual.
  */
 #include "pgweir/pgwire/message.h"
 
@@ -161,7 +161,7 @@ START_TEST(message_bytes)
 }
 END_TEST
 
-/* Behind another message, the length is still its own. */
+/* After another message, the length is still its own. */
 START_TEST(message_behind_another)
 {
 	struct buf buf = { 0 };

@@ -16,7 +16,7 @@
 		text, sizeof(text) - 1 \
 	}
 
-/* A header of each kind as its proxy writes it; `in` is the header and nothing else. */
+/* A header of each kind as a proxy sends it; `in` is the header only. */
 static const struct {
 	const char *says;
 	struct bytes in;
@@ -117,7 +117,7 @@ START_TEST(proxy_read_answers)
 }
 END_TEST
 
-/* No answer before it is certain, and none that is taken back. */
+/* No result before it is certain, and no result ever changes. */
 START_TEST(proxy_read_at_every_cut)
 {
 	struct bytes in = cases[_i].in;
@@ -125,7 +125,7 @@ START_TEST(proxy_read_at_every_cut)
 	struct proxy proxy;
 
 	for (size_t count = 1; count <= in.count; count++) {
-		char *copy = malloc(count); /* so that a sanitizer sees the end */
+		char *copy = malloc(count); /* so that a sanitizer detects reads after the end */
 		enum wire_result now;
 
 		memcpy(copy, in.at, count);
@@ -140,7 +140,7 @@ START_TEST(proxy_read_at_every_cut)
 }
 END_TEST
 
-/* What follows is not the header's. */
+/* The following data is not part of the header. */
 START_TEST(proxy_read_leaves_the_rest)
 {
 	struct proxy proxy;

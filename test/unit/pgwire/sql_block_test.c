@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pgwire/sql_block.c: what begins and ends a transaction block, and what may not be
- * taken for that.
+ * pgwire/sql_block.c: statements that begin and end a transaction block, and similar
+ * ones that do not.
  */
 #include "pgweir/pgwire/sql_block.h"
 
@@ -13,7 +13,7 @@ enum { OTHER, BEGIN, START, COMMIT, ROLLBACK, PRIMARY = 16 };
 
 static const struct {
 	const char *text;
-	int what; /* and whether it is for a primary */
+	int what; /* whether it needs a primary */
 } cases[] = {
 	{ "BEGIN", BEGIN },
 	{ "begin", BEGIN },
@@ -50,7 +50,7 @@ static const struct {
 	{ "abort", ROLLBACK },
 	{ "ABORT TRANSACTION", ROLLBACK },
 
-	/* PostgreSQL finds these wrong */
+	/* PostgreSQL refuses these */
 	{ "", OTHER },
 	{ ";", OTHER },
 	{ "BEGI", OTHER },
@@ -118,7 +118,7 @@ START_TEST(reads)
 }
 END_TEST
 
-/* What a text is does not depend on what lies behind it, and nothing behind it is read. */
+/* The result does not depend on data after the text, and nothing after it is read. */
 START_TEST(every_cut)
 {
 	const char *text = cases[_i].text;
@@ -131,7 +131,7 @@ START_TEST(every_cut)
 		copy[count] = 0;
 		ck_assert_int_eq(read_one(bytes_of(text, count)), read_one(bytes_text(copy)));
 		free(copy);
-		copy = malloc(count ? count : 1); /* the sanitizer sees what is read behind it */
+		copy = malloc(count ? count : 1); /* the sanitizer detects reads after it */
 		memcpy(copy, text, count);
 		ck_assert_int_ge(read_one(bytes_of(copy, count)), OTHER);
 		free(copy);
@@ -139,7 +139,7 @@ START_TEST(every_cut)
 }
 END_TEST
 
-/* No byte too many between two words or behind them is ever overlooked. */
+/* Any additional byte between two words or after them is detected. */
 START_TEST(every_byte)
 {
 	static const char harmless[] = " \t\n\r\f;";

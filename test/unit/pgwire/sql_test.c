@@ -96,7 +96,7 @@ START_TEST(sql_read_finds)
 }
 END_TEST
 
-/* What the first word says must not depend on how much has come, and nothing is read behind it. */
+/* The first word must not depend on how much has arrived, and nothing after it is read. */
 START_TEST(sql_glance_at_every_cut)
 {
 	struct bytes text = bytes_text(cases[_i].text);

@@ -58,7 +58,7 @@ START_TEST(startup_peek_answers)
 }
 END_TEST
 
-/* Whatever prefix comes first, the answer never changes once it has been given. */
+/* For every prefix: once there is a result, it never changes. */
 START_TEST(startup_peek_at_every_cut)
 {
 	struct bytes in = peeks[_i].in;
@@ -115,7 +115,7 @@ END_TEST
 
 static const struct {
 	const char *says;
-	struct bytes list; /* behind the header */
+	struct bytes list; /* after the header */
 	const char *found; /* "name=value;..." */
 	enum walk_result end;
 } lists[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/handover_records.c: which records are good, and counters between two versions that do
- * not have the same ones.
+ * pool/handover_records.c: which records are good, and counters between two versions with different
+ * lists.
  */
 #include "../../../src/pool/handover_priv.h"
 
@@ -26,7 +26,7 @@ static bool read_back(const struct record_table *table, const void *values, void
 
 /* ---- counters ---- */
 
-/* As the list has them, each with another value. */
+/* All counters of the list, each with another value. */
 static struct stats all_different(void)
 {
 	struct stats stats;
@@ -69,7 +69,7 @@ static bool read_counters(const char *letters, struct stats *stats)
 	return record_is_whole(&record);
 }
 
-/* A letter means the same for all times: these stand in no list but this one. */
+/* The meaning of a letter must never change; this list is the reference. */
 START_TEST(letters_stay)
 {
 	static const char letters[] = "axqcsXQWpPbl";

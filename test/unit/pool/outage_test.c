@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/outage.c: when a line is due, by a clock that the cases turn.
+ * pool/outage.c: when a log line is due, with a clock controlled by the cases.
  */
 #include "../../../src/pool/outage_priv.h"
 
@@ -91,7 +91,7 @@ START_TEST(each_place_for_itself)
 }
 END_TEST
 
-/* Names with ever new addresses are remembered to a limit only. */
+/* The number of remembered addresses per name is limited. */
 START_TEST(places_have_a_limit)
 {
 	struct outages outages = { 0 };

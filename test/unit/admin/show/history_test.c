@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/history.c: averages over a clock that the test turns.
+ * admin/show/history.c: averages, with a clock controlled by the test.
  */
 #include "../../../../src/admin/show/history_priv.h"
 
@@ -68,7 +68,7 @@ static uint64_t average_at(usec_t now, const char *name, uint64_t count)
 
 START_TEST(the_window_begins_at_the_tick_before_last)
 {
-	/* Ten a second from 0 to 10, a hundred a second from then on. */
+	/* Ten per second from 0 to 10, then a hundred per second. */
 	ck_assert_uint_eq(average_at(5 * SECOND, "a", 50), 10);
 	tick(10 * SECOND, "a", &(struct stats){ .query_count = 100 });
 	ck_assert_uint_eq(average_at(10 * SECOND, "a", 100), 10);
@@ -89,7 +89,7 @@ START_TEST(each_name_counts_for_itself)
 	history_settle(history);
 	tick(20 * SECOND, "a", &(struct stats){ .query_count = 100 });
 	ck_assert_uint_eq(average_at(20 * SECOND, "a", 100), 0);
-	/* "b" was not noted any more: it was forgotten, and begins anew. */
+	/* "b" was not recorded any more, so it starts again from zero. */
 	ck_assert_uint_eq(average_at(20 * SECOND, "b", 50), 5);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * admin/show/ordered.c: rows in order, while what is shown comes and goes.
+ * admin/show/ordered.c: rows in order, while the shown objects are added and removed.
  */
 #include "../../../../src/admin/show/cursor_priv.h"
 
@@ -28,7 +28,7 @@ static void set_up(void)
 	cursor = (struct cursor){ .source = source };
 	item_count = NAMES;
 	for (size_t i = 0; i < NAMES; i++) {
-		/* 7 and 5000 have no divisor in common: each number comes once, and out of order.
+		/* 7 and 5000 have no common divisor: each number occurs once, and out of order.
 		 */
 		snprintf(names[i], sizeof(names[i]), "%05zu", i * 7 % NAMES);
 		items[i] = (struct ordered_item){ names[i], "", names[i] };
@@ -88,7 +88,7 @@ START_TEST(what_goes_meanwhile_is_not_touched)
 	for (size_t i = 0; i < 10; i++)
 		ck_assert(ordered_next(&cursor, collect, &item));
 	cursor_suspend(&cursor);
-	/* Even those that are left lie elsewhere now. */
+	/* Even the remaining ones have moved. */
 	item_count = 3;
 	items[0] = (struct ordered_item){ strdup("00003"), "", NULL };
 	items[1] = (struct ordered_item){ strdup("00012"), "b", NULL };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/replies.c: what counts as an answer of auth_query, and all that does not.
+ * client/login/auth_reply.c: valid and invalid results of auth_query.
  */
 #include "../../../../src/client/login/auth_reply_priv.h"
 
@@ -9,7 +9,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/pgwire/message.h"
 
-/* What comes, one letter each. */
+/* The messages, one letter each. */
 static const struct {
 	const char *says;
 	const char *plan; /* see add(); "" between rows of different texts */
@@ -163,7 +163,7 @@ static struct buf make(int index)
 	return out;
 }
 
-/* In pieces of so many bytes. */
+/* In pieces of this many bytes. */
 static void check(int index, size_t step)
 {
 	struct buf in = make(index);

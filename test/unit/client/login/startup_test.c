@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/startup.c with a real loop, pools and clients: the first packets, whole
- * and byte by byte, and what a client's own parameters become.
+ * client/login/startup.c with a real loop, pools and clients: the first packets,
+ * complete and byte by byte, and a client's parameters.
  */
 #include "../../../lib/engine.h"
 
@@ -16,7 +16,7 @@
 #include "../../compares.h"
 #include "../../unit.h"
 
-/* "version" 3.0 in front, a zero behind: both are added to `pairs` ("name\0value\0..."). */
+/* Version 3.0 is prepended and a zero appended to `pairs` ("name\0value\0..."). */
 #define PAIRS(text)                  \
 	{                            \
 		(text), sizeof(text) \
@@ -137,7 +137,7 @@ static const struct {
 	unsigned int minor;
 	const char *option; /* "": none */
 	const char *heard;
-	uint32_t told; /* in NegotiateProtocolVersion; 0: there is none */
+	uint32_t told; /* in NegotiateProtocolVersion; 0: no such message */
 	size_t key_size;
 } versions[] = {
 	{ "3.0", 0, "", "RSKZ", 0, CANCEL_KEY_SIZE },
@@ -150,7 +150,7 @@ static const struct {
 	  PROTOCOL_3_2, CANCEL_KEY_LONG_SIZE },
 };
 
-/* All that has come, by now, in one piece. */
+/* Everything received so far, in one piece. */
 static struct bytes receive(struct engine *engine, struct peer *client, char *at,
                             size_t engine_size)
 {
@@ -210,7 +210,7 @@ START_TEST(version_is_negotiated)
 }
 END_TEST
 
-/* As many options as fit: each is told. */
+/* As many options as fit: each is reported. */
 START_TEST(options_are_all_told)
 {
 	struct engine engine;
@@ -254,8 +254,8 @@ static void add_parameters(struct buf *packet, const char *user, unsigned int co
 }
 
 /*
- * A stranger's packet is gone over once, and no map is made of it; of a client that is let in
- * one map is made.
+ * The packet of an unauthenticated client is scanned once, without creating a map; for an accepted
+ * client one map is created.
  */
 START_TEST(startup_parameters_are_little_work)
 {
@@ -273,7 +273,7 @@ START_TEST(startup_parameters_are_little_work)
 	compare_count = 0;
 	ck_assert(peer_say_bytes(&other, buf_bytes(&packet)));
 	ck_assert_str_eq(peer_hear(&engine, &other), is_known ? "RSKZ" : "E.");
-	/* Ten followed names for each, and of who is in the sorting and the greeting. */
+	/* Ten tracked names for each, plus sorting and the welcome for an accepted client. */
 	ck_assert_uint_lt(compare_count, PARAMS_NAMES_MAX * (is_known ? 40 : 15));
 	ck_assert_uint_eq(params_table_count(engine.params) - before, is_known);
 	peer_close(&other);
@@ -308,7 +308,7 @@ END_TEST
 static const struct {
 	const char *says;
 	struct bytes packet;
-	const char *heard; /* by types: "N" stands for the one byte */
+	const char *heard; /* message types; "N" is the single byte */
 	const char *error;
 } packets[] = {
 	{ "version 2", RAW("\0\0\0\11\0\2\0\0x"), "E.", "08P01 old V2 protocol not supported" },
@@ -348,7 +348,7 @@ START_TEST(first_packet_is_judged)
 }
 END_TEST
 
-/* Encryption is refused once each, then the startup packet comes in plain. */
+/* Each kind of encryption is refused once, then the startup packet is sent in plain text. */
 START_TEST(encryption_is_refused_once)
 {
 	static const char tls[] = "\0\0\0\10\4\322\26\057", gss[] = "\0\0\0\10\4\322\26\060";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/relay.c, and the lending of servers below it, with a real loop, pools and
- * clients: dialogues of some clients with some servers, all the test's own.
+ * client/relay/relay.c, and the lending of servers below it, with a real loop, pools and clients:
+ * scripted dialogues of clients and servers.
  */
 #include "../../../lib/script.h"
 
@@ -68,7 +68,7 @@ static const struct script cases[] = {
 	{ "a transaction is refused", "pool_mode=statement",
 	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a<CZE. 1<X." },
 
-	/* clients that go */
+	/* clients that disconnect */
 	{ "a client goes with its transaction open", "pool_mode=transaction",
 	  "a^ 1^ a<RSKZ aQ 1<Q 1Cz a. 1<X." },
 	{ "a client goes while its query runs", "pool_mode=transaction",
@@ -81,7 +81,7 @@ static const struct script cases[] = {
 	{ "an unknown message", "pool_mode=transaction", "a^ 1^ a<RSKZ az a<E." },
 	{ "a password out of place", "pool_mode=transaction", "a^ 1^ a<RSKZ ap a<E." },
 
-	/* servers that go or are out of step */
+	/* servers that disconnect or are out of step */
 	{ "a server goes while a query runs", "pool_mode=transaction",
 	  "a^ 1^ a<RSKZ aQ 1<Q 1. a<E." },
 	{ "a server says why", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1! 1. a<E." },
@@ -99,7 +99,7 @@ static const struct script cases[] = {
 	  "a^ 1^ a<RSKZ aQ 1<Q 11 a<E. 1<X." },
 	{ "an answer that is empty", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1Z a<E. 1<X." },
 
-	/* the line */
+	/* the wait queue */
 	{ "first come, first served", "pool_mode=transaction\ndefault_pool_size=1",
 	  "a^ 1^ a<RSKZ b^ c^ d^ b<RSKZ c<RSKZ d<RSKZ aQ cQ dQ bQ 1<Q 1CZ 1<Q 1CZ c<CZ b< 1<Q 1CZ "
 	  "d<CZ "
@@ -176,12 +176,12 @@ static const struct script cases[] = {
 START_TEST(relay_plays) { script_play(&cases[_i]); }
 END_TEST
 
-/* What depends on its place, so that nothing lost or doubled goes unseen. */
+/* Position-dependent data, so that lost or duplicate bytes are detected. */
 static char pattern(size_t at) { return (char)(at * 2654435761u >> 13); }
 
 /*
- * A client that does not read: its server is not read either, so that what waits in
- * between is bounded; when it reads again all comes, in order.
+ * A client that does not read: its server is not read either, so that buffered data is bounded;
+ * when the client reads again, it gets everything in order.
  */
 START_TEST(relay_holds_back)
 {
@@ -203,7 +203,7 @@ START_TEST(relay_holds_back)
 		stage_play(&stage, "hold back", "1G");
 		stage_play(&stage, "hold back", "a<G");
 	}
-	/* One message of 64 MB, which does not come to its end. */
+	/* One incomplete message of 64 MB. */
 	buf_add_byte(&message, 'd');
 	buf_add_be32(&message, 64 << 20);
 	if (!_i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * client/whole.c: what is kept until it is whole, and what that costs.
+ * client/statements/whole.c: messages that are buffered until complete, and the cost of it.
  */
 #include "../../../../src/client/statements/whole_priv.h"
 
@@ -15,7 +15,7 @@
 #define MOST ((size_t)100 * 1000)
 #define TEXT(text) text, sizeof(text) - 1
 
-/* The front of a body, followed by `more` bytes of `fill`; of `length` bytes on the wire. */
+/* The beginning of a body, followed by `more` bytes of `fill`; `length` bytes on the wire. */
 static const struct {
 	const char *says;
 	char type;
@@ -68,7 +68,7 @@ START_TEST(whole_judge_answers)
 }
 END_TEST
 
-/* How many bytes are walked through until a frame is whole that comes in pieces. */
+/* The number of scanned bytes until a frame that arrives in pieces is complete. */
 static uint64_t walked(uint32_t length, size_t piece, uint64_t *rests)
 {
 	uint64_t sum = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/hosts.c: which host is next, by a clock that the cases turn.
+ * pool/server/hosts.c: the choice of the next host, with a clock controlled by the cases.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -162,9 +162,9 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	hosts_failed(&scene.hosts, 1, NULL, scene.now + 2);
 	ck_assert(!hosts_has_good(&scene.hosts));
 	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now + GAP);
-	/* The oldest failure first, though neither gap is over. */
+	/* The oldest failure first, although neither retry interval is over. */
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
-	/* An address that is new to the name has not failed. */
+	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	ck_assert(hosts_has_good(&scene.hosts));
 	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
@@ -186,7 +186,7 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 	ck_assert(!hosts_has_good(&scene.hosts));
 	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
 	ck_assert(hosts_has_good(&scene.hosts));
-	/* What has left the name says nothing of what is there. */
+	/* Removed addresses do not affect the remaining ones. */
 	pick(&scene, 0, 1, "10.0.0.1", &is_test);
 	hosts_failed(&scene.hosts, 0, parse("10.0.0.3"), scene.now);
 	ck_assert(hosts_has_good(&scene.hosts));
@@ -232,7 +232,7 @@ START_TEST(the_same_list_keeps_its_turn)
 }
 END_TEST
 
-/* What was learned of a protocol is the place's own, and ends with the list or by forgiveness. */
+/* The protocol version learned belongs to the host address, until the list changes or is reset. */
 START_TEST(hosts_remember_protocols)
 {
 	struct hosts hosts = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/ledger.c: dialogues with PostgreSQL's real behaviour as the judge, and a
- * small model of a backend that is sent thousands of random pipelines.
+ * pool/server/ledger.c: dialogues checked against PostgreSQL's real behaviour, and a small
+ * model of a backend with thousands of random pipelines.
  */
 #include "pgweir/pool/server/ledger.h"
 
@@ -126,7 +126,7 @@ static const struct dialogue {
 	{ "a Sync was on its way, and was ignored", ">PBES<12G>dSd<E>S<Z", 0, 1 },
 	{ "a request behind such a Sync runs or not", ">E<G>dSPBES<E?", 5, 1 },
 	{ "the next one's Sync is not touched", ">EcSES<GCZ<CZ", 0, 0 },
-	/* a copy that fails before it has read anything */
+	/* a COPY that fails before it has read any data */
 	{ "the Sync behind it is answered", ">ES<GEZ", 0, 0 },
 	{ "what comes of the data is ignored", ">ES<GE>dc<Z>S<Z", 0, 0 },
 	{ "it was ignored, so another one is answered", ">ES<G>d<E>dcS<Z", 0, 1 },
@@ -240,13 +240,13 @@ START_TEST(ledger_plays)
 	play(&ledger, &dialogues[_i]);
 	ledger_clear(&ledger);
 	ck_assert(ledger_is_empty(&ledger));
-	play(&ledger, &dialogues[_i]); /* it remembers nothing */
+	play(&ledger, &dialogues[_i]); /* no state remains */
 	ledger_done(&ledger);
 	ck_assert_ptr_null(ledger.ring);
 }
 END_TEST
 
-/* The same at every place in the ring. */
+/* The same at every position in the ring. */
 START_TEST(ledger_plays_wherever_the_head_is)
 {
 	for (size_t i = 0; i < COUNT_OF(dialogues) * 8; i++) {
@@ -282,7 +282,7 @@ START_TEST(ledger_grows_to_its_limit)
 }
 END_TEST
 
-/* One client must not keep the others waiting: cost may not grow with the square. */
+/* One client must not delay the others: the cost must not grow quadratically. */
 START_TEST(ledger_takes_many_syncs_in_a_copy)
 {
 	struct ledger ledger = { 0 };
@@ -306,7 +306,7 @@ END_TEST
 
 /* ---- changes ---- */
 
-/* A change that writes down how it is settled: its letter, or the capital if it is done. */
+/* A change that records its result: its letter, in upper case if it was applied. */
 struct written {
 	struct ledger_change base;
 	char letter;
@@ -412,7 +412,7 @@ START_TEST(ledger_settles_changes)
 }
 END_TEST
 
-/* ---- a Sync of ours ---- */
+/* ---- an injected Sync ---- */
 
 static void replies_are(struct ledger *ledger, const char *types,
                         const enum ledger_verdict *verdicts)
@@ -451,7 +451,7 @@ START_TEST(ledger_guards_a_query)
 }
 END_TEST
 
-/* A BEGIN that was late: what stands behind it is sure to be looked at, or all is lost. */
+/* A late BEGIN: the messages after it are certainly processed, or the server is lost. */
 static struct ledger begun(void)
 {
 	struct ledger ledger = { 0 };
@@ -460,7 +460,7 @@ static struct ledger begun(void)
 	ledger_add(&ledger, LEDGER_BIND, LEDGER_BEGIN);
 	ledger_add(&ledger, LEDGER_EXECUTE, LEDGER_BEGIN);
 	ledger_add(&ledger, LEDGER_CLOSE, LEDGER_BEGIN);
-	ck_assert(!ledger.is_open && ledger_flush(&ledger)); /* nothing else makes it answer */
+	ck_assert(!ledger.is_open && ledger_flush(&ledger)); /* nothing else makes it respond */
 	return ledger;
 }
 
@@ -534,7 +534,7 @@ START_TEST(ledger_swallows_the_sync_of_a_failure)
 }
 END_TEST
 
-/* After '>' requests and after '<' replies; what has come to its end by then. */
+/* After '>' requests and after '<' replies; then what is complete. */
 static const struct {
 	const char *says;
 	const char *script;
@@ -593,7 +593,7 @@ START_TEST(ledger_waits_for_space)
 		ledger_add(&ledger, LEDGER_CLOSE, LEDGER_ANSWER);
 	}
 	ck_assert(!ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
-	ck_assert(ledger_flush(&ledger)); /* what we answer ourselves does not hide what was sent */
+	ck_assert(ledger_flush(&ledger)); /* our own responses do not hide what was sent */
 	ledger_reply(&ledger, '1', &is_end);
 	ck_assert(ledger_ends_wait(&ledger, LEDGER_WAIT_SPACE));
 	while (ledger_answer(&ledger, &type))
@@ -648,7 +648,7 @@ static void fail_statement(struct model *model)
 		model->is_skipping = true;
 }
 
-/* Runs what is left of a Query or Execute; true: to its end, false: it failed, or copies. */
+/* Runs the rest of a Query or Execute; true: complete, false: it failed, or is in COPY. */
 static bool run_statements(struct model *model)
 {
 	const struct request *request = model->running;
@@ -696,7 +696,8 @@ static void copy(struct model *model, char type)
 {
 	bool fails = false;
 
-	unit_expect(strchr("dcfHS", type)); /* else the real one would have ended the connection */
+	unit_expect(
+	    strchr("dcfHS", type)); /* otherwise a real backend would have closed the connection */
 	if (type == 'd')
 		fails = ++model->data_count == model->running->copy_fails;
 	else if (type == 'c')
@@ -757,7 +758,7 @@ static unsigned int roll(struct dice *dice, unsigned int sides)
 struct pipeline {
 	struct request requests[REQUESTS_MAX];
 	size_t count;
-	bool has_early_sync; /* right behind the Execute of a COPY */
+	bool has_early_sync; /* right after the Execute of a COPY */
 	bool has_odd_sync;   /* a Sync among CopyData: doubt is allowed */
 };
 
@@ -816,11 +817,11 @@ static void ask_extended(struct pipeline *pipeline, struct dice *dice, bool may_
 			continue;
 		}
 		pipeline->has_early_sync = true;
-		ask(pipeline, 'S', "", 0); /* before anyone knew that it is a COPY */
+		ask(pipeline, 'S', "", 0); /* before it was known to be a COPY */
 		ask_data(pipeline, dice, may_have_sync);
 		ask(pipeline, 'S', "", 0);
 	}
-	/* A Sync that fails, behind two of which one is not answered, is one riddle too many. */
+	/* A failing Sync after two others, one of them without a response, is ambiguous. */
 	if (roll(dice, 10))
 		ask(pipeline, 'S', pipeline->has_early_sync || roll(dice, 10) ? "" : "x", 0);
 }
@@ -846,14 +847,14 @@ static void make_pipeline(struct pipeline *pipeline, struct dice *dice, bool may
 			ask_extended(pipeline, dice, may_have_sync);
 		}
 	}
-	/* Room for these is always left: a copy comes to its end, an error to its Sync. */
+	/* These always fit: the end of a COPY, the Sync after an error. */
 	if (pipeline->count > REQUESTS_MAX - 2)
 		pipeline->count = REQUESTS_MAX - 2;
 	ask(pipeline, 'f', "", 0);
 	ask(pipeline, 'S', "", 0);
 }
 
-/* What ready_count says without walking. */
+/* The same as ready_count, without iterating. */
 static uint32_t count_ready(const struct ledger *ledger)
 {
 	uint32_t count = 0;
@@ -867,8 +868,8 @@ static uint32_t count_ready(const struct ledger *ledger)
 }
 
 /*
- * Sends a pipeline: what is sent, what the backend has consumed and which of its
- * replies we have seen go forward at random. The ledger may never be out of step.
+ * Runs a pipeline: sending, the backend's progress and the arrival of its replies advance randomly.
+ * The ledger must never be out of step.
  */
 static void run_pipeline(const struct pipeline *pipeline, struct dice *dice, uint32_t seed)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/params.c: equal maps are one, however they came to be. The sanitizers see
- * what is not let go.
+ * pool/server/params.c: equal maps are shared, independent of how they were created. The
+ * sanitizers detect leaks.
  */
 #include "pgweir/pool/server/params.h"
 
@@ -16,7 +16,7 @@
 
 struct change {
 	const char *name;
-	const char *value; /* NULL: it goes */
+	const char *value; /* NULL: it is removed */
 };
 
 #define CHANGES_MAX 8
@@ -105,7 +105,7 @@ START_TEST(params_that_are_equal_are_the_same)
 }
 END_TEST
 
-/* "ab"="c" and "a"="bc" must not be one map; nor does an empty value blur what follows. */
+/* "ab"="c" and "a"="bc" must differ; an empty value must not be confused with the next name. */
 START_TEST(params_that_look_alike_are_not_the_same)
 {
 	struct params_table *table = params_table_new();
@@ -144,9 +144,9 @@ START_TEST(params_are_limited)
 	} while (params_change(table, &params, name, value));
 	ck_assert_uint_gt(size, PARAMS_SIZE_MAX);
 	ck_assert_uint_lt(size, PARAMS_SIZE_MAX + 2 * sizeof(value));
-	ck_assert_ptr_eq(params, before); /* as it was */
+	ck_assert_ptr_eq(params, before); /* unchanged */
 	ck_assert_uint_eq(params_count(params), count - 1);
-	ck_assert(params_change(table, &params, "name0000", NULL)); /* room again */
+	ck_assert(params_change(table, &params, "name0000", NULL)); /* space again */
 	ck_assert(params_change(table, &params, name, value));
 	params_release(table, &params);
 	params_table_free(&table);
@@ -167,7 +167,7 @@ START_TEST(params_change_all_makes_the_same_map)
 			                             cases[_i].changes[count].value };
 	apply(table, &single, cases[_i].changes);
 	ck_assert(params_change_all(table, &together, pairs, count));
-	if (strcmp(cases[_i].map, "Aa=1;") != 0) /* of two spellings the last one counts there */
+	if (strcmp(cases[_i].map, "Aa=1;") != 0) /* of two spellings the last one counts */
 		ck_assert_msg(single == together, "%s", cases[_i].says);
 	params_release(table, &single);
 	params_release(table, &together);
@@ -224,7 +224,7 @@ START_TEST(params_add_text_reads_pairs)
 }
 END_TEST
 
-/* "n0000=x", "n0001=x", ... in no order; 7919 is a prime. */
+/* "n0000=x", "n0001=x", ... in random order; 7919 is a prime. */
 static void add_names(struct buf *text, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
@@ -258,7 +258,7 @@ START_TEST(params_have_so_many_names)
 }
 END_TEST
 
-/* The work of a batch is that of sorting it and of one walk, not of a walk for each name. */
+/* The cost of a batch is one sort and one pass, not one pass per name. */
 START_TEST(params_change_all_compares_little)
 {
 	struct params_table *table = params_table_new();
@@ -312,7 +312,7 @@ START_TEST(params_seek_walks_once)
 		snprintf(name, sizeof(name), "N%04u", i);
 		ck_assert_msg(params_seek(params, &seek, name, &value), "%s", name);
 		ck_assert_str_eq(value, "x");
-		ck_assert(!params_seek(params, &seek, name, &value)); /* it is behind us */
+		ck_assert(!params_seek(params, &seek, name, &value)); /* it precedes the position */
 		snprintf(name, sizeof(name), "n%04u-", i);
 		ck_assert_msg(!params_seek(params, &seek, name, &value), "%s", name);
 	}

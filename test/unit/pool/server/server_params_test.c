@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/server_params.c: the words that bring one map of parameters to another, and
- * what reports and resets do to the maps. No server is connected.
+ * pool/server/server_params.c: the statements that change one map of parameters to another, and
+ * the effect of reports and resets. No server is connected.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct pair {
 	const char *value;
 };
 
-/* A server that is a struct and nothing else. */
+/* Only the struct of a server, without a connection. */
 struct dummy {
 	struct server_shared shared;
 	struct server_site site;
@@ -266,7 +266,7 @@ START_TEST(server_replay_is_harmless_for_a_name_alone)
 }
 END_TEST
 
-/* Two maps of many names: each is gone over, and not one for each name of the other. */
+/* Two maps with many names: one pass over each, not one per name of the other. */
 START_TEST(server_replay_text_compares_little)
 {
 	static const struct pair none[MAP_MAX] = { { 0 } };
@@ -400,7 +400,7 @@ START_TEST(server_parameter_files)
 }
 END_TEST
 
-/* The server answers a query of its borrower's. */
+/* The server responds to a query of its borrower. */
 static void put_to_work(struct dummy *dummy)
 {
 	dummy->server.state = SERVER_LENT;
@@ -432,7 +432,7 @@ START_TEST(server_files_reports_when_its_work_is_done)
 }
 END_TEST
 
-/* A megabyte of reports: what is kept and what is compared do not grow with what was sent. */
+/* A megabyte of reports: memory and comparisons do not grow with the input. */
 START_TEST(server_reports_are_little_work)
 {
 	static const struct pair zone[MAP_MAX] = { { "TimeZone", "UTC" } },
@@ -487,7 +487,7 @@ START_TEST(server_reports_at_rest_have_an_end)
 }
 END_TEST
 
-/* More names than a map may have: the server is good for nobody else. */
+/* More names than a map may have: the server cannot be reused. */
 START_TEST(server_reports_too_many_names)
 {
 	static const struct pair none[MAP_MAX] = { { 0 } };
@@ -561,7 +561,7 @@ START_TEST(server_resets_are_little_work)
 		server_forget_rest(&dummy.server, false);
 	ck_assert_uint_lt(compare_count / count, 16);
 	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "\001");
-	/* What was set since is forgotten as well, and DISCARD ALL leaves nothing. */
+	/* Later settings are reset as well, and DISCARD ALL leaves nothing. */
 	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "n399", "y"));
 	server_forget_rest(&dummy.server, false);
 	ck_assert_str_eq(params_find(dummy.server.params, "n399"), "\001");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/known.c, with a ledger that confirms and takes back.
+ * pool/server/server_statements.c, with a ledger that confirms and reverts.
  */
 #include "pgweir/pool/server/server_statements.h"
 

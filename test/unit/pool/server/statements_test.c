@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/statements.c: one text is held once, and goes with its last owner.
+ * pool/server/statements.c: each text is stored once, and freed with its last owner.
  */
 #include "pgweir/pool/server/statements.h"
 
@@ -11,7 +11,7 @@
 
 static const struct bytes none = { "", 0 }; /* scope */
 
-/* What a Parse message has behind its name: text, zero, the count of types, the types. */
+/* The rest of a Parse message after its name: text, zero, the number of types, the types. */
 static struct bytes text_of(const char *text, size_t count) { return bytes_of(text, count); }
 
 START_TEST(statements_are_held_once)
@@ -69,7 +69,7 @@ START_TEST(statements_have_names_that_nobody_can_guess)
 	one = statement_of(&statements, text_of("x\0\0\0", 4), none);
 	ck_assert(bytes_are(statement_stem(one), statements.stem));
 	ck_assert_uint_eq(statement_number(one), 1);
-	/* Of another process; and of one that gave no stems. */
+	/* From another process; and from one without stems. */
 	two = statement_named(&statements, text_of("y\0\0\0", 4), none, &arrived);
 	ck_assert_str_eq(statement_name(two).at, "PGBOUNCER_abc_9");
 	ck_assert(bytes_are(statement_stem(two), "abc"));
@@ -131,7 +131,7 @@ START_TEST(statements_differ_by_their_scope)
 	ck_assert_ptr_eq(two, three);
 	ck_assert(bytes_equal(statement_scope(two), scope));
 	ck_assert(bytes_equal(statement_scope(one), none));
-	/* The scope is no part of what a server is told. */
+	/* The scope is not sent to a server. */
 	ck_assert_uint_eq(one->message_size, two->message_size);
 	ck_assert(bytes_equal(statement_text(one), statement_text(two)));
 	statement_release(&statements, &one);
@@ -153,7 +153,7 @@ START_TEST(statements_with_the_types_that_were_found)
 	ck_assert(typed->is_typed && !open->is_typed);
 	ck_assert(bytes_equal(statement_scope(typed), scope));
 	statement_release(&statements, &typed);
-	/* Nothing was open: it is the same. */
+	/* No unspecified types: it is the same. */
 	typed = statement_typed(some, types);
 	ck_assert_ptr_eq(typed, some);
 	statement_release(&statements, &typed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * pool/text_scope.c: what of a session changes how a text is read, and nothing else.
+ * pool/server/text_scope.c: parameters of a session that change the meaning of a text, and no
+ * others.
  */
 #include "pgweir/pool/server/text_scope.h"
 
@@ -47,7 +48,7 @@ START_TEST(text_scope_of_maps)
 	struct params_table *table = params_table_new();
 	struct text_scope scope = { 0 };
 
-	/* Twice, one behind the other: the last one must not be taken for the next. */
+	/* Twice in a row: the last one must not be taken for the next. */
 	for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
 		const struct params *params = params_none(table);
 		size_t which = i % COUNT_OF(cases);
