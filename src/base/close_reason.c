@@ -67,7 +67,7 @@ static const struct {
 	{ "client close request", CLOSE_CLIENT_QUIT },
 	{ "client unexpected eof", CLOSE_CLIENT_EOF },
 	{ "left before the first message", CLOSE_LEFT_EARLY },
-	{ "left before proving who it is", CLOSE_LEFT_UNAUTHENTICATED },
+	{ "left before authentication", CLOSE_LEFT_UNAUTHENTICATED },
 	{ "cancel request delivered", CLOSE_CANCEL_DELIVERED },
 	{ "failed cancel request", CLOSE_CANCEL_FAILED },
 	{ "cancel request for idle client", CLOSE_CANCEL_IDLE },

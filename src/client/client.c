@@ -195,7 +195,7 @@ static void note_end(const struct client *client, enum err_code code, const char
 	if (!reason && client->state == CLIENT_STARTUP)
 		reason = "left before the first message";
 	else if (!reason && client->login && client->login->client)
-		reason = "left before proving who it is";
+		reason = "left before authentication";
 	else if (!reason && (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING))
 		reason = "cancel request delivered";
 	if (reason)

@@ -639,7 +639,7 @@ def test_clients_who_leave_meanwhile(gate, postgres):
         first, second = weir.wire().startup(), weir.wire().startup()
         wait_until(lambda: weir.pool("look", "asker")["sv_active"] == 1)
         first.close()
-        wait_until(lambda: "left before proving who it is" in
+        wait_until(lambda: "left before authentication" in
                    [row["reason"] for row in weir.admin("SHOW ERRORS")])
         assert weir.pool("look", "asker")["sv_active"] == 1
     second.finish_login("alice", SECRET)

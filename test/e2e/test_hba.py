@@ -285,7 +285,7 @@ def test_a_name_server_that_says_nothing_holds_nobody_up(rules):
     assert lists["login_clients"] == 1
     waiting.close()
     wait_until(lambda: [row["reason"] for row in weir.admin("SHOW ERRORS")] ==
-               ["left before proving who it is"])
+               ["left before authentication"])
     mute.close()
 
 

@@ -243,7 +243,7 @@ def test_who_leaves_before_proving_anything_is_no_error(pgweir):
         probe.wait_closed()
     rows = wait_until(lambda: [row for row in weir.admin("SHOW ERRORS") if row["count"] == 3])
     assert [(row["reason"], row["is_error"]) for row in rows] == \
-        [("left before proving who it is", "no")]
+        [("left before authentication", "no")]
     for user in ("alice", "nobody_knows", "polite"):
         lines = [line for line in weir.log.splitlines() if f"/{user}@" in line]
         assert len(lines) == 1 and "login attempt: " in lines[0]
@@ -258,7 +258,7 @@ def test_probes_of_the_command_line_are_no_errors(pgweir):
                  ["--check", weir.ini, "--against", weir.socket_path]):
         assert weir.run(*args).returncode == 0, args
     assert [(row["reason"], row["is_error"]) for row in weir.admin("SHOW ERRORS")] == \
-        [("client said good-bye", "no")]
+        [("client disconnected", "no")]
 
 
 def test_a_kill_loses_no_line(make_pgweir):

@@ -24,12 +24,12 @@
  */
 /* clang-format off */
 #define CLOSE_REASON_LIST(X) \
-	X(CLIENT_QUIT, ERR_NONE, false, "client said good-bye", "client close request") \
-	X(CLIENT_EOF, ERR_NONE, true, "client broke off", "client unexpected eof") \
+	X(CLIENT_QUIT, ERR_NONE, false, "client disconnected", "client close request") \
+	X(CLIENT_EOF, ERR_NONE, true, "client connection lost", "client unexpected eof") \
 	X(LEFT_EARLY, ERR_NONE, false, "left before the first message", NULL) \
-	X(LEFT_UNAUTHENTICATED, ERR_NONE, false, "left before proving who it is", NULL) \
+	X(LEFT_UNAUTHENTICATED, ERR_NONE, false, "left before authentication", NULL) \
 	X(CANCEL_DELIVERED, ERR_NONE, false, "cancel request delivered", NULL) \
-	X(CANCEL_FAILED, ERR_STATE, true, "cancel request for nobody", "failed cancel request") \
+	X(CANCEL_FAILED, ERR_STATE, true, "cancel request with unknown key", "failed cancel request") \
 	X(CANCEL_IDLE, ERR_STATE, false, \
 	  "cancel request for idle client", "cancel request for idle client") \
 	X(CANCEL_SETTING, ERR_STATE, false, \
