@@ -199,7 +199,7 @@ void lone_server_open(struct lone_server *lone, const char *settings)
 		.streams = &lone->streams,
 		.params = lone->params,
 		.statements = &lone->statements,
-		.endings = &lone->endings,
+		.closes = &lone->closes,
 		.errand_message = &lone->errand_message,
 		.sockets = &lone->sockets,
 		.config = lone->config,

@@ -26,7 +26,7 @@ struct lone_server {
 	struct stream_pool streams;
 	struct params_table *params;
 	struct statements statements;
-	struct endings endings;
+	struct close_counts closes;
 	struct socket_options sockets;
 	struct buf errand_message;
 	const struct config *config;
