@@ -60,7 +60,7 @@ static bool on_unknown_cancel_key(void *arg, struct bytes key)
 {
 	struct daemon *daemon = arg;
 
-	return successor_pass_key(daemon->takeover, key);
+	return takeover_pass_key(daemon->takeover, key);
 }
 
 /* ---- making the rooms ---- */
@@ -267,8 +267,8 @@ void daemon_free(struct daemon **daemonp)
 	if (daemon->pools)
 		daemon->pools->suspend = SUSPEND_NONE; /* nobody goes on now */
 	timer_clear(&daemon->watchdog);
-	successor_stop(daemon->takeover, SHUTDOWN_NOW);
-	successor_free(&daemon->takeover);
+	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
+	takeover_free(&daemon->takeover);
 	handover_free(&daemon->handover);
 	clients_free(&daemon->clients);
 	lifecycle_free_console(daemon);

@@ -31,7 +31,7 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
  * Takes over what another process has, which goes on until that is certain. Nobody is let in
  * before. false: *err says why not, and the other process has it all.
  */
-bool daemon_take_over(struct daemon *daemon, struct takeover *takeover, struct err *err);
+bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
 /* Runs until it is told to stop; the service manager is told that we are ready. */
 void daemon_run(struct daemon *daemon);

@@ -72,25 +72,25 @@ void handover_start(struct daemon *daemon, int fd);
 void handover_free(struct handover **handover);
 
 /* What the process that was taken over from is told; nothing if there is none. takeover.c */
-bool successor_pass_key(struct successor *successor, struct bytes key);
-void successor_stop(struct successor *successor, enum shutdown_kind kind);
-void successor_free(struct successor **successor);
+bool takeover_pass_key(struct successor *successor, struct bytes key);
+void takeover_stop(struct successor *successor, enum shutdown_kind kind);
+void takeover_free(struct successor **successor);
 
 /* See console_with: set, why_held. set.c */
-enum config_change daemon_set(struct daemon *daemon, const char *name, const char *value,
-                              struct err *err);
-const char *daemon_why_held(const struct daemon *daemon, const char *name);
+enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
+                               struct err *err);
+const char *set_why_held(const struct daemon *daemon, const char *name);
 
 /* What is in force is all that is wanted: at start and after a RELOAD. */
-void daemon_forget_sets(struct daemon *daemon);
+void set_forget_all(struct daemon *daemon);
 
 /* SUSPEND begins, if nothing is held back by now; and its end, in whatever state it is. */
-void daemon_suspend(struct daemon *daemon, const char *by);
-void daemon_go_on(struct daemon *daemon);
+void suspend_begin(struct daemon *daemon, const char *by);
+void suspend_end(struct daemon *daemon);
 
 /* DRAIN begins, or has another limit now; and its end. See drain_begin(). drain.c */
-void daemon_drain(struct daemon *daemon, usec_t limit);
-void daemon_drain_end(struct daemon *daemon);
+void main_drain_begin(struct daemon *daemon, usec_t limit);
+void main_drain_end(struct daemon *daemon);
 
 void lifecycle_ready(struct daemon *daemon); /* the service manager may know */
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err);

@@ -10,14 +10,14 @@
 
 #include "pgweir/base/banned.h"
 
-void daemon_drain(struct daemon *daemon, usec_t limit)
+void main_drain_begin(struct daemon *daemon, usec_t limit)
 {
 	drain_begin(daemon->clients, limit);
 	listener_unlisten(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=draining");
 }
 
-void daemon_drain_end(struct daemon *daemon)
+void main_drain_end(struct daemon *daemon)
 {
 	if (!daemon->clients->drain.is_on)
 		return;

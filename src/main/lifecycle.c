@@ -35,7 +35,7 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 		return false;
 	}
 	apply_snapshot(daemon, config, &parts);
-	daemon_forget_sets(daemon);
+	set_forget_all(daemon);
 	return true;
 }
 
@@ -208,7 +208,7 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 
 static enum config_change set(void *arg, const char *name, const char *value, struct err *err)
 {
-	return daemon_set(arg, name, value, err);
+	return set_setting(arg, name, value, err);
 }
 
 /* ---- the service manager ---- */
@@ -318,9 +318,9 @@ static void on_resume(int number, void *arg)
 		return;
 	}
 	log_info(&daemon->logger, "got SIGUSR2, continuing from PAUSE");
-	daemon_go_on(daemon);
+	suspend_end(daemon);
 	pools_resume(daemon->pools, NULL);
-	daemon_drain_end(daemon);
+	main_drain_end(daemon);
 }
 
 bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
@@ -360,13 +360,13 @@ static const struct config *config_wanted(void *arg)
 	return daemon->wanted;
 }
 
-static const char *why_held(void *arg, const char *name) { return daemon_why_held(arg, name); }
+static const char *why_held(void *arg, const char *name) { return set_why_held(arg, name); }
 
 static void shut_down(void *arg, enum shutdown_kind kind) { stop_daemon(arg, kind); }
 
-static void suspend(void *arg, const char *by) { daemon_suspend(arg, by); }
+static void suspend(void *arg, const char *by) { suspend_begin(arg, by); }
 
-static void go_on(void *arg) { daemon_go_on(arg); }
+static void go_on(void *arg) { suspend_end(arg); }
 
 static bool may_hand_over(void *arg, const char *version, struct err *err)
 {
@@ -375,9 +375,9 @@ static bool may_hand_over(void *arg, const char *version, struct err *err)
 
 static void hand_over(void *arg, int fd) { handover_start(arg, fd); }
 
-static void on_drain(void *arg, usec_t limit) { daemon_drain(arg, limit); }
+static void on_drain(void *arg, usec_t limit) { main_drain_begin(arg, limit); }
 
-static void on_drain_end(void *arg) { daemon_drain_end(arg); }
+static void on_drain_end(void *arg) { main_drain_end(arg); }
 
 static int listening(void *arg, size_t index, struct address *address)
 {

@@ -93,7 +93,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 {
 	struct err failure;
 
-	if (!daemon_take_over(daemon, takeover, err))
+	if (!takeover_run(daemon, takeover, err))
 		return false;
 	if (pidfile && !pidfile_replace(pidfile, &failure))
 		log_error(logger, "%s", failure.text);

@@ -153,8 +153,8 @@ static enum config_change change_one(struct change *change, struct err *err)
 	return CONFIG_HELD;
 }
 
-enum config_change daemon_set(struct daemon *daemon, const char *name, const char *value,
-                              struct err *err)
+enum config_change set_setting(struct daemon *daemon, const char *name, const char *value,
+                               struct err *err)
 {
 	struct change change = { .daemon = daemon, .name = name, .held = daemon->held };
 	enum config_change result = config_with(daemon->wanted, name, value, &change.wanted, err);
@@ -172,14 +172,14 @@ enum config_change daemon_set(struct daemon *daemon, const char *name, const cha
 	return result;
 }
 
-void daemon_forget_sets(struct daemon *daemon)
+void set_forget_all(struct daemon *daemon)
 {
 	config_unref(&daemon->wanted);
 	daemon->wanted = config_ref(daemon->config);
 	daemon->held = 0;
 }
 
-const char *daemon_why_held(const struct daemon *daemon, const char *name)
+const char *set_why_held(const struct daemon *daemon, const char *name)
 {
 	enum part part = part_of(name);
 

@@ -60,11 +60,11 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	struct err err;
 
 	stop_watching(daemon);
-	daemon_go_on(daemon); /* who is held back could never leave */
+	suspend_end(daemon); /* who is held back could never leave */
 	daemon->shutdown = how;
 	stop_accepting(daemon, how);
-	successor_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
-	                                                         : SHUTDOWN_WAIT_FOR_CLIENTS);
+	takeover_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
+	                                                        : SHUTDOWN_WAIT_FOR_CLIENTS);
 	if (how == SHUTDOWN_SERVERS) {
 		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
 		pools_pause(daemon->pools, NULL, "shutdown");

@@ -59,14 +59,14 @@ static void look(struct timer *timer)
 		          loop_now(daemon->loop));
 }
 
-void daemon_suspend(struct daemon *daemon, const char *by)
+void suspend_begin(struct daemon *daemon, const char *by)
 {
 	daemon->suspended_at = loop_now(daemon->loop);
 	pools_suspend(daemon->pools, by);
 	look(&daemon->suspend);
 }
 
-void daemon_go_on(struct daemon *daemon)
+void suspend_end(struct daemon *daemon)
 {
 	timer_clear(&daemon->suspend);
 	if (daemon->pools->suspend == SUSPEND_NONE)

@@ -158,7 +158,7 @@ static bool make_round(struct successor *successor, bool *is_done, struct err *e
 
 /* ---- after the start ---- */
 
-void successor_free(struct successor **successorp)
+void takeover_free(struct successor **successorp)
 {
 	struct successor *successor = *successorp;
 
@@ -183,14 +183,14 @@ static void on_round(struct watch *watch, unsigned int what)
 	if (!make_round(successor, &is_done, &err)) {
 		log_warning(&daemon->logger, "lost the connection to the old process: %s",
 		            err.text);
-		successor_free(&daemon->takeover);
+		takeover_free(&daemon->takeover);
 	} else if (is_done) {
 		log_info(&daemon->logger, "the take-over is complete");
-		successor_free(&daemon->takeover);
+		takeover_free(&daemon->takeover);
 	}
 }
 
-bool successor_pass_key(struct successor *successor, struct bytes key)
+bool takeover_pass_key(struct successor *successor, struct bytes key)
 {
 	if (!successor)
 		return false;
@@ -198,7 +198,7 @@ bool successor_pass_key(struct successor *successor, struct bytes key)
 	return channel_send(&successor->channel, HANDOVER_CANCEL, key, -1);
 }
 
-void successor_stop(struct successor *successor, enum shutdown_kind kind)
+void takeover_stop(struct successor *successor, enum shutdown_kind kind)
 {
 	char byte = (char)kind;
 
@@ -208,7 +208,7 @@ void successor_stop(struct successor *successor, enum shutdown_kind kind)
 	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
 }
 
-bool daemon_take_over(struct daemon *daemon, struct takeover *takeover, struct err *err)
+bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err)
 {
 	struct successor *successor = calloc(1, sizeof(*successor));
 	unsigned int count;
