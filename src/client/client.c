@@ -35,7 +35,7 @@ static const struct client_step {
 	[CLIENT_STARTUP] = { "startup", NULL,
 	                     TO(CLIENT_AUTHENTICATION) | TO(CLIENT_CANCELING) | TO(CLIENT_ROUTING) |
 	                         TO(CLIENT_CONSOLE) | END },
-	[CLIENT_AUTHENTICATION] = { "proof", NULL,
+	[CLIENT_AUTHENTICATION] = { "authentication", NULL,
 	                            TO(CLIENT_LOOKING) | TO(CLIENT_DERIVING) | TO(CLIENT_DELAYED) |
 	                                TO(CLIENT_NEWCOMER) | TO(CLIENT_IDLE) | TO(CLIENT_CONSOLE) |
 	                                END },

@@ -631,7 +631,7 @@ def test_a_server_that_hangs(gate, postgres):
     assert weir.client(password=SECRET).value("SELECT 1") == "1"
 
 
-def test_clients_who_leave_meanwhile(gate, postgres):
+def test_clients_that_disconnect_in_between(gate, postgres):
     gate.add("alice", SECRET)
     weir = gate.start()
     with postgres.connect("app3") as lock:

@@ -556,7 +556,7 @@ def test_the_bare_pool_lets_in_and_serves_one_after_the_other():
                 assert client.recv(1) == b""
 
 
-def test_the_bare_pool_outlives_a_client_that_leaves_amid_its_query():
+def test_the_bare_pool_survives_a_client_that_disconnects_during_its_query():
     with bare_pool() as (port, servers):
         with logged_in(port) as client:
             client.sendall(b"Qslow")

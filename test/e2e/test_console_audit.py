@@ -26,7 +26,7 @@ def weir(pgweir):
     ("PAUSE", "RESUME"), ("PAUSE app", "RESUME app"), ("KILL app", "RESUME app"), ("RELOAD", None),
     ("DISABLE app", "ENABLE app"), ("RECONNECT", None), ("SUSPEND", "RESUME"),
     ("KILL_CLIENT 99", None)))
-def test_commands_are_logged_with_who_gave_them(weir, command, undo):
+def test_commands_are_logged_with_their_user(weir, command, undo):
     for text in filter(None, (command, undo)):
         weir.ask_admin(text)
         word, _, argument = text.partition(" ")

@@ -338,7 +338,7 @@ def test_fds(pgweir):
         assert (row["password"], row["scram_client_key"], row["scram_server_key"]) == (None,) * 3
 
 
-def test_fds_for_whoever_runs_the_daemon(pgweir, account):
+def test_fds_for_the_system_user_of_the_daemon(pgweir, account):
     weir = pgweir(pool_mode="transaction", auth_type="scram-sha-256")
     client = weir.client("plain_user", password=USERS["plain_user"])
     client.query("BEGIN")

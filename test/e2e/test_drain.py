@@ -65,7 +65,7 @@ def test_clients_at_rest_go_at_once(weir):
                          "closed": 5, "cut": 0, "seconds_left": -1}
 
 
-def test_a_drain_of_nobody_is_done_at_once(weir):
+def test_a_drain_without_clients_is_done_at_once(weir):
     assert weir.ask_admin("DRAIN").tags == ["DRAIN"]
     assert state(weir) == "drained"
 
@@ -109,7 +109,7 @@ def test_statements_under_way_are_answered(weir, postgres):
     assert console.read_result().tags == ["DRAIN"]
 
 
-def test_who_waits_for_a_server_is_served_first(weir):
+def test_waiting_clients_are_served_first(weir):
     inside = [weir.client(), weir.client()]
     for client in inside:
         client.query("BEGIN")
@@ -468,7 +468,7 @@ def test_not_while_all_is_held_back(weir):
     weir.ask_admin("RESUME")
 
 
-def test_a_pause_meanwhile(weir):
+def test_a_pause_during_a_drain(weir):
     """PAUSE keeps clients waiting; RESUME ends both."""
     client = weir.client()
     client.query("BEGIN")
@@ -589,7 +589,7 @@ def test_others_may_be_had_by_the_star(pgweir):
     assert probe(weir) == (0, "")
 
 
-def test_nobody_is_there(make_pgweir, postgres):
+def test_no_process_listens(make_pgweir, postgres):
     weir = make_pgweir()
     status, says = probe(weir)
     assert status == 1 and "No such file or directory" in says
@@ -665,7 +665,7 @@ def knockers(weir, count=20):
     return [weir.wire().startup() for _ in range(count)]
 
 
-def test_who_knocked_before_a_shutdown_is_served(weir):
+def test_the_backlog_is_served_before_a_shutdown(weir):
     """The shutdown waits for them like for others: the kernel would reset them with the listener.
     """
     weir.client().query("SELECT 1")
@@ -681,7 +681,7 @@ def test_who_knocked_before_a_shutdown_is_served(weir):
     assert weir.wait_exit() == 0
 
 
-def test_who_knocked_before_an_end_without_waiting_is_told(weir):
+def test_the_backlog_gets_an_error_at_an_immediate_end(weir):
     holder = weir.client()
     holder.query("BEGIN")
     late = knockers(weir)
@@ -694,7 +694,7 @@ def test_who_knocked_before_an_end_without_waiting_is_told(weir):
     assert weir.wait_exit() == 0
 
 
-def test_who_knocked_before_a_port_is_left_is_told_to_try_again(make_pgweir):
+def test_the_backlog_of_a_closed_port_gets_an_error(make_pgweir):
     weir = make_pgweir(so_reuseport=1, pool_mode="transaction")
     weir.console_address = weir.socket_path
     weir.start()

@@ -354,7 +354,7 @@ def test_show_hba_without_rules(pgweir):
     assert weir.admin("SHOW HBA") == [] and weir.admin("SHOW IDENT") == []
 
 
-def test_whoever_runs_it_needs_no_rule(rules, account):
+def test_the_system_user_of_the_daemon_needs_no_rule(rules, account):
     weir = rules.start("host app bob all reject\n")
     script = ("import psycopg,sys; c = psycopg.connect(host=sys.argv[1], port=sys.argv[2], "
               "user='pgbouncer', dbname='pgbouncer', autocommit=True); "

@@ -21,7 +21,7 @@ test is in another file, it is named here.
                                                 test_expensive_servers_hold_up_no_client
   malformed SCRAM, long nonces, errors without  here; test_login: test_bent_scram_*;
   SQLSTATE (2026-6664 to 6666)                  test_server_login: test_bent_scram_of_servers
-  KILL_CLIENT by a stats user (2026-6667)       here: test_who_may_look_may_not_act
+  KILL_CLIENT by a stats user (2026-6667)       here: test_stats_users_may_not_run_commands
   login packets of a server in pieces           here
   NegotiateProtocolVersion twice                here; test_protocol
   memory lost for each _pq_. option             unit test options_are_all_told, by the sanitizers
@@ -33,7 +33,7 @@ test is in another file, it is named here.
                                                 test_the_time_of_a_login_does_not_begin_again
   over-long names of users and databases        here; test_login: test_too_long_names
   who exists, by text or by work                test_guard:
-                                                test_who_does_not_exist_looks_like_who_does
+                                                test_unknown_users_look_like_existing_ones
   search_path, options and auth_query;          with the tests of auth_query
   an unknown user who becomes auth_user
 """
@@ -349,7 +349,7 @@ def test_nobody_else_at_the_console(pgweir, user):
 @pytest.mark.parametrize("command", (
     "KILL_CLIENT 1", "RELOAD", "SHUTDOWN", "PAUSE", "PAUSE app", "RESUME", "KILL app", "DISABLE app", "RECONNECT",
     "SET auth_type = 'trust'", "SUSPEND", "show version; SHUTDOWN", "  ;RELOAD"))
-def test_who_may_look_may_not_act(pgweir, command):
+def test_stats_users_may_not_run_commands(pgweir, command):
     weir = pgweir()
     with weir.console("stats") as console:
         assert console.query(command).errors

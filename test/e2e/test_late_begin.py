@@ -356,7 +356,7 @@ def test_it_holds_no_server(pgweir):
     assert is_late(weir, 0)
 
 
-def test_who_leaves_leaves_nothing(weir):
+def test_a_client_that_disconnects_leaves_nothing(weir):
     client = late(weir.client())
     client.send(message("X"))
     client.wait_closed()
@@ -365,7 +365,7 @@ def test_who_leaves_leaves_nothing(weir):
     assert "closing because: client disconnect while server was not ready" not in weir.log
 
 
-def test_a_server_that_dies_meanwhile_is_not_missed(private_postgres, pgweir):
+def test_a_server_that_dies_before_it_is_needed(private_postgres, pgweir):
     postgres = private_postgres()
     weir = pgweir(postgres=postgres, pool_mode="transaction", late_begin=1)
     client = late(weir.client())

@@ -194,7 +194,7 @@ def test_a_long_text_is_cut(pgweir):
 # -- every disconnect has a reason ----------------------------------------------------------------
 
 
-def test_who_is_there_at_the_end_is_told_of_too(pgweir):
+def test_clients_connected_at_the_end_are_logged_too(pgweir):
     weir = pgweir()
     client, waiting = weir.client(), weir.wire()
     client.query("SELECT 1")
@@ -229,7 +229,7 @@ def test_as_many_endings_as_beginnings(pgweir):
             set(re.findall(r"(S-0x\w+): \S+ closing because: ", weir.log)))
 
 
-def test_who_leaves_before_proving_anything_is_no_error(pgweir):
+def test_leaving_before_authentication_is_no_error(pgweir):
     """As pg_isready does, and psql before it prompts for the password."""
     weir = pgweir(auth_type="scram-sha-256")
     for user in ("alice", "nobody_knows"):

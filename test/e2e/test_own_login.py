@@ -185,7 +185,7 @@ def test_how_postgresql_may_ask(pgweir, require, good):
         assert refused.fields["D"].endswith(f"; PostgreSQL asks for {asks}")
 
 
-def test_no_password_is_sent_to_who_may_not_ask(pgweir, fake_server):
+def test_no_password_is_sent_for_a_method_that_is_not_allowed(pgweir, fake_server):
     far = fake_server()
     weir = pgweir(databases={"app": f"{far.entry} user=someone password=secret"},
                   server_require_auth="scram-sha-256")

@@ -271,7 +271,7 @@ def test_other_refusals_are_not_about_the_protocol(fake_weir, sqlstate):
     assert not server.has_caller()
 
 
-def test_who_has_answered_is_not_asked_twice(fake_weir):
+def test_a_server_that_has_responded_is_not_asked_twice(fake_weir):
     """Once a server has accepted 3.2, a closed connection is not taken for lack of 3.2."""
     weir, server = fake_weir(pool_mode="transaction", default_pool_size=1)
     client = begin(weir)

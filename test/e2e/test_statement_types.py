@@ -95,7 +95,7 @@ def test_clients_with_another_search_path(tables, weir):
 
 @pytest.mark.parametrize("schema, pack, new", (("s4", int8, "double precision"),
                                                ("s5", float8, "bigint")))
-def test_a_column_is_altered_meanwhile(tables, weir, schema, pack, new):
+def test_a_column_is_altered_in_between(tables, weir, schema, pack, new):
     client = weir.client(search_path=schema)
     prepare(client)
     insert(client, pack(5))
@@ -304,7 +304,7 @@ def test_constants_by_what_no_server_reports(pgweir):
             assert got.rows == [[value]], got
 
 
-def test_a_parameter_is_set_meanwhile(pgweir):
+def test_a_parameter_is_set_in_between(pgweir):
     """The server has the old statement; it must not be mixed up with the new one or those of
     others.
     """

@@ -48,7 +48,7 @@ def test_servers_are_kept(weir):
     assert client.value("SELECT pg_backend_pid()") == pid
 
 
-def test_whoever_knocks_waits(weir):
+def test_new_connections_wait_in_the_backlog(weir):
     console = weir.console()
     console.query("SUSPEND")
     late = weir.wire()
@@ -100,7 +100,7 @@ def test_a_stream_of_rows_stops_between_two(weir):
     assert [len(value) for (value,) in client.read_result().rows] == [100000] * 300
 
 
-def test_who_does_not_come_to_rest_is_dropped(pgweir):
+def test_connections_that_do_not_stop_are_closed(pgweir):
     weir = pgweir(pool_mode="transaction", suspend_timeout="0.3")
     client, other, console = weir.client(), weir.client(), weir.console()
     client.query("BEGIN")
@@ -163,7 +163,7 @@ def test_resume_from_elsewhere_ends_a_waiting_suspend(pgweir):
     assert client.read_result().rows == [["300000"]]
 
 
-def test_who_comes_while_it_drains_is_held(pgweir):
+def test_clients_that_arrive_during_a_suspend_wait(pgweir):
     weir = pgweir(pool_mode="transaction", suspend_timeout=0)
     client, rest, console = undrained(weir)
     late = weir.wire()

@@ -112,7 +112,7 @@ def test_a_running_statement_ends_where_it_began(weir):
     assert client.value("SELECT 'after'") == "after"
 
 
-def test_who_goes_away_amid_a_statement(weir, postgres):
+def test_a_client_that_disconnects_during_a_statement(weir, postgres):
     """The old process does not wait for the statement: it ends when it has nothing else."""
     client = weir.client()
     client.send(query(SLEEP))
@@ -503,7 +503,7 @@ def test_nor_is_it_asked_by_name(make_pgweir, account):
 
 
 @as_root_only
-def test_whom_root_believes(pgweir, account):
+def test_trust_of_root(pgweir, account):
     weir = pgweir()
     done = weir.run("--ready", weir.socket_path, as_root=True)
     assert done.returncode == 1 and "specify it with -u" in done.stderr

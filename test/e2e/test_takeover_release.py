@@ -103,7 +103,7 @@ def test_statements_of_all_sorts(move):
     assert sql.query("EXECUTE p").rows == [["6"]]
 
 
-def test_who_is_at_work_follows(move, postgres):
+def test_busy_clients_follow(move, postgres):
     """A statement that runs, a COPY and half a message stay until they are over."""
     weir = move(default_pool_size=5)
     sleeper, copier, half = weir.client(), weir.client(), weir.client()

@@ -188,7 +188,7 @@ def shape(daemon, user):
 
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
-def test_who_does_not_exist_looks_like_who_does(pgweir, auth_type, kind):
+def test_unknown_users_look_like_existing_ones(pgweir, auth_type, kind):
     users = {name: SECRETS[kind](name) for name in ("alice", "bob")}
     daemon = pgweir(auth_type=auth_type, userlist={**users, "nosecret": ""})
     known = shape(daemon, "alice")
@@ -199,7 +199,7 @@ def test_who_does_not_exist_looks_like_who_does(pgweir, auth_type, kind):
 
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "scram-sha-256"))
-def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
+def test_the_same_work_is_done_for_unknown_users(pgweir, auth_type, kind):
     """A login that derives keys is in state deriving: for each attempt whose secret needs it."""
     daemon = pgweir(auth_type=auth_type, verbose=2,
                     userlist={name: SECRETS[kind](name) for name in ("alice", "bob")})
@@ -208,7 +208,7 @@ def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
         since = len(daemon.log)
         shape(daemon, user)
         daemon.wait_log(f"{user}@.*closing because", since=since)
-        return daemon.log[since:].count("proof -> deriving")
+        return daemon.log[since:].count("authentication -> deriving")
 
     if (auth_type, kind) != ("scram-sha-256", "md5"):
         daemon.client("bob", password=SECRET)  # a user whose keys are cached
@@ -220,7 +220,7 @@ def test_the_same_work_is_done_for_who_does_not_exist(pgweir, auth_type, kind):
 
 @pytest.mark.parametrize("kind", SECRETS)
 @pytest.mark.parametrize("auth_type", ("plain", "md5", "scram-sha-256"))
-def test_nor_does_auth_query_show_who_exists(make_pgweir, postgres, auth_type, kind):
+def test_auth_query_does_not_reveal_existing_users(make_pgweir, postgres, auth_type, kind):
     """Unknown users get the same exchange as users from auth_query, for any secrets in auth_file.
     """
     gate = Gate(make_pgweir, postgres)
@@ -233,21 +233,21 @@ def test_nor_does_auth_query_show_who_exists(make_pgweir, postgres, auth_type, k
         since = len(daemon.log)
         said = shape(daemon, user)
         daemon.wait_log(f"{user}@.*closing because", since=since)
-        return said, daemon.log[since:].count("proof -> deriving")
+        return said, daemon.log[since:].count("authentication -> deriving")
 
     known = look("alice")
     for user in ("bob", "mallory", "nosecret", "alice", "mallory"):
         assert look(user) == known, user
 
 
-def test_who_proves_itself_is_spared_the_work(pgweir):
+def test_a_successful_login_is_spared_the_work(pgweir):
     """A failed attempt does not remove its cached keys."""
     daemon = pgweir(auth_type="scram-sha-256", userlist={"alice": SECRET}, verbose=2)
     daemon.client(password=SECRET)
     assert refusal(daemon.address, password="wrong").sqlstate == "28P01"
     since = len(daemon.log)
     daemon.client(password=SECRET)
-    assert "proof -> deriving" not in daemon.log[since:]
+    assert "authentication -> deriving" not in daemon.log[since:]
 
 
 # -- the time of a login --------------------------------------------------------------------------

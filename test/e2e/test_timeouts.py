@@ -43,7 +43,7 @@ def test_query_timeout_is_not_for_idle_transactions(pgweir):
     ends_with(client, "25P03", "idle transaction timeout")
 
 
-def test_query_timeout_counts_each_query_anew(pgweir):
+def test_query_timeout_applies_to_each_query(pgweir):
     weir = pgweir(pool_mode="transaction", query_timeout="2")
     client = weir.client()
     for _ in range(5):
@@ -114,7 +114,7 @@ def test_transaction_timeout(pgweir, settings, mode):
     ends_with(client, "25P04", "transaction timeout")
 
 
-def test_transaction_timeout_counts_anew_within_a_pipeline(pgweir):
+def test_transaction_timeout_applies_to_each_transaction_of_a_pipeline(pgweir):
     """The second transaction begins at the end of the first, without a message of its own."""
     weir = pgweir(pool_mode="transaction", transaction_timeout=SHORT)
     client = weir.client(application_name="sets its name first")

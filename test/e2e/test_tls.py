@@ -207,7 +207,7 @@ def test_gss_before_and_within(weir, within):
     assert wire.login().query("SELECT 1").rows == [["1"]]
 
 
-def test_a_client_that_goes_amid_the_handshake(weir):
+def test_a_client_that_disconnects_during_the_handshake(weir):
     daemon = weir("require")
     for cut in (0, 1, 5, 40, 200):
         wire = asked(daemon)
@@ -221,7 +221,7 @@ def test_a_client_that_goes_amid_the_handshake(weir):
     assert tls_client(daemon).query("SELECT 1").rows == [["1"]]
 
 
-def test_a_crowd_that_goes_amid_its_handshakes_leaves_nothing(weir):
+def test_clients_that_disconnect_during_handshakes_leave_nothing(weir):
     """They disconnect before, during and after the work of a helper thread."""
     daemon, hello = weir("require"), client_hello()
     with tls_client(daemon):

@@ -243,7 +243,7 @@ def test_tls_is_switched_on_and_off_by_reload(pgweir, own):
         assert client.query("SELECT 1").rows == [["1"]]
 
 
-def test_a_handshake_amid_a_reload(weir, ca):
+def test_a_handshake_during_a_reload(weir, ca):
     """A handshake that began with the old certificate completes with it."""
     daemon = weir("prefer")
     wire = asked(daemon)
