@@ -125,31 +125,33 @@ static void add_server_message(struct buf *out, char type, const char *first, co
 	}
 }
 
-/* "#1" is the first name that pgweir has made. */
-static const char *named(const struct stage *stage, const char *text)
+/* Copies a content up to its end: '_' is a space, and #1 the first name that pgweir has made. */
+static void copy_content(const struct stage *stage, struct buf *content, const char *at,
+                         const char *end)
 {
-	return text[0] == '#' ? stage->names[text[1] - '1'] : text;
+	for (; at < end; at++) {
+		if (*at == '#' && at[1] >= '1' && at[1] <= '0' + STAGE_NAMES)
+			buf_add_text(content, stage->names[*++at - '1']);
+		else if (*at == ':')
+			buf_add_byte(content, 0);
+		else
+			buf_add_byte(content, *at == '_' ? ' ' : *at);
+	}
+	buf_add(content, "\0", 2); /* ends the first part, and the second, if there is one */
 }
 
 /* The content of a message, at its '('; returns what stands behind it. */
 static const char *add_with_content(const struct stage *stage, const struct peer *peer,
                                     struct buf *out, char type, const char *at)
 {
-	char content[256] = "";
 	const char *end = strchr(at, ')');
-	char *second;
+	struct buf content = { 0 };
 
-	ck_assert_msg(end && (size_t)(end - at) < sizeof(content), "no content: \"%s\"", at);
-	memcpy(content, at + 1, (size_t)(end - at) - 1);
-	for (char *sign = content; *sign; sign++)
-		*sign = *sign == '_' ? ' ' : *sign;
-	second = strchr(content, ':');
-	if (second)
-		*second++ = 0;
-	else
-		second = content + strlen(content);
+	ck_assert_msg(end != NULL, "no content: \"%s\"", at);
+	copy_content(stage, &content, at + 1, end);
 	(peer->is_server ? add_server_message : add_client_message)(
-	    out, type, named(stage, content), named(stage, second));
+	    out, type, content.at, content.at + strlen(content.at) + 1);
+	buf_free(&content);
 	return end + 1;
 }
 
