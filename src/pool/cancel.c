@@ -22,7 +22,7 @@
 #define CANCEL_OF(member, field) \
 	((struct cancel *)((char *)(member)-offsetof(struct cancel, field)))
 
-static void free_now(struct task *task)
+static void free_cancel(struct task *task)
 {
 	struct cancel *cancel = CANCEL_OF(task, end_task);
 	struct pools *pools = cancel->pool->pools;
@@ -34,7 +34,7 @@ static void free_now(struct task *task)
 }
 
 /* Takes it off its list and closes all it has. */
-static void detach(struct cancel *cancel)
+static void detach_cancel(struct cancel *cancel)
 {
 	struct pool *pool = cancel->pool;
 	struct server *server = cancel->server;
@@ -59,13 +59,13 @@ static void detach(struct cancel *cancel)
 		pool_home(server);
 }
 
-static void finish(struct cancel *cancel)
+static void finish_cancel(struct cancel *cancel)
 {
 	if (cancel->is_ended)
 		return;
 	cancel->is_ended = true;
-	detach(cancel);
-	cancel->end_task.run = free_now;
+	detach_cancel(cancel);
+	cancel->end_task.run = free_cancel;
 	loop_defer(cancel->pool->pools->with.loop, &cancel->end_task);
 	pool_wake(cancel->pool);
 	if (cancel->on_end)
@@ -73,7 +73,7 @@ static void finish(struct cancel *cancel)
 }
 
 /* One line for each that was sent, or that ran out of time: who asked, and of which server. */
-static void tell(const struct cancel *cancel, const char *what)
+static void log_cancel(const struct cancel *cancel, const char *what)
 {
 	const struct server *server = cancel->server;
 	char address[ADDRESS_TEXT_SIZE];
@@ -84,25 +84,26 @@ static void tell(const struct cancel *cancel, const char *what)
 }
 
 /* It could not be sent in time. */
-static void on_wait_over(struct timer *timer)
+static void on_cancel_wait_over(struct timer *timer)
 {
 	struct cancel *cancel = CANCEL_OF(timer, wait);
 
-	tell(cancel, "cancel request not sent within cancel_wait_timeout");
-	finish(cancel);
+	log_cancel(cancel, "cancel request not sent within cancel_wait_timeout");
+	finish_cancel(cancel);
 }
 
-static void on_way_over(struct timer *timer)
+static void on_cancel_way_over(struct timer *timer)
 {
 	struct cancel *cancel = CANCEL_OF(timer, way);
 
-	tell(cancel, cancel->is_sent
-	                 ? "cancel request sent, and not dealt with within server_connect_timeout"
-	                 : "cancel request not sent within server_connect_timeout");
+	log_cancel(cancel,
+	           cancel->is_sent
+	               ? "cancel request sent, and not dealt with within server_connect_timeout"
+	               : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive some day: nobody else shall have that server then. */
 	if (cancel->is_sent && cancel->server)
 		server_set_close_needed(cancel->server, "a cancel request may still arrive");
-	finish(cancel);
+	finish_cancel(cancel);
 }
 
 /* Whether the server is still doing what the one who asked wants ended. */
@@ -114,20 +115,20 @@ static bool is_wanted(const struct cancel *cancel)
 	       server->errand == ERRAND_NONE;
 }
 
-static void fail(struct cancel *cancel, const struct err *err)
+static void fail_cancel(struct cancel *cancel, const struct err *err)
 {
 	log_info(&cancel->pool->log, "failed cancel request: %s, asked by %s", err->text,
 	         cancel->asker);
-	finish(cancel);
+	finish_cancel(cancel);
 }
 
 /* The way is as it shall be: the key goes out. */
-static void say_key(struct cancel *cancel)
+static void send_cancel_key(struct cancel *cancel)
 {
 	struct buf out = { 0 };
 
 	if (!is_wanted(cancel)) {
-		finish(cancel);
+		finish_cancel(cancel);
 		return;
 	}
 	message_cancel(&out, bytes_of(cancel->server->key, cancel->server->key_size));
@@ -136,14 +137,14 @@ static void say_key(struct cancel *cancel)
 	timer_clear(&cancel->wait);
 	if (!buf_ok(&out) || !stream_send(&cancel->stream, buf_bytes(&out)) ||
 	    !stream_want(&cancel->stream, WANT_INPUT))
-		finish(cancel);
+		finish_cancel(cancel);
 	buf_wipe(&out);
 }
 
 /* ---- the way there ---- */
 
 /* With a server that is encrypted nothing less will do: somebody may want the key. */
-static struct securing_how how_of(const struct cancel *cancel)
+static struct securing_how cancel_securing(const struct cancel *cancel)
 {
 	const struct server *server = cancel->server;
 	const struct stream *like = stream_is_encrypted(&server->stream) ? &server->stream : NULL;
@@ -154,22 +155,23 @@ static struct securing_how how_of(const struct cancel *cancel)
 }
 
 /* What has come of securing the connection. */
-static void act_on(struct cancel *cancel, enum securing securing, const struct err *err)
+static void act_on_cancel_securing(struct cancel *cancel, enum securing securing,
+                                   const struct err *err)
 {
 	if (securing == SECURING_FAILED)
-		fail(cancel, err);
+		fail_cancel(cancel, err);
 	else if (securing == SECURING_PLAIN)
-		say_key(cancel);
+		send_cancel_key(cancel);
 }
 
 /* PostgreSQL says nothing; it closes when the signal has been sent. */
-static void delivered(struct cancel *cancel)
+static void finish_delivered(struct cancel *cancel)
 {
-	tell(cancel, "cancel request delivered");
-	finish(cancel);
+	log_cancel(cancel, "cancel request delivered");
+	finish_cancel(cancel);
 }
 
-static void on_input(struct stream *stream)
+static void on_cancel_input(struct stream *stream)
 {
 	struct cancel *cancel = CANCEL_OF(stream, stream);
 	struct securing_how how;
@@ -178,40 +180,41 @@ static void on_input(struct stream *stream)
 
 	if (cancel->is_sent) {
 		if (stream_read(stream, &in) == STREAM_END)
-			delivered(cancel);
+			finish_delivered(cancel);
 		return;
 	}
 	if (!is_wanted(cancel)) {
-		finish(cancel);
+		finish_cancel(cancel);
 		return;
 	}
-	how = how_of(cancel);
-	act_on(cancel, securing_answer(stream, &how, &err), &err);
+	how = cancel_securing(cancel);
+	act_on_cancel_securing(cancel, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_flushed(struct stream *stream) { (void)stream; }
+static void on_cancel_flushed(struct stream *stream) { (void)stream; }
 
-static void on_gone(struct stream *stream)
+static void on_cancel_gone(struct stream *stream)
 {
 	struct cancel *cancel = CANCEL_OF(stream, stream);
 
 	if (cancel->is_sent)
-		delivered(cancel);
+		finish_delivered(cancel);
 	else
-		finish(cancel);
+		finish_cancel(cancel);
 }
 
-static void on_secured(struct stream *stream, const struct err *err)
+static void on_cancel_secured(struct stream *stream, const struct err *err)
 {
 	if (err)
-		fail(CANCEL_OF(stream, stream), err);
+		fail_cancel(CANCEL_OF(stream, stream), err);
 	else
-		say_key(CANCEL_OF(stream, stream));
+		send_cancel_key(CANCEL_OF(stream, stream));
 }
 
-static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
+static const struct stream_ops ops = { on_cancel_input, on_cancel_flushed, on_cancel_gone,
+	                               on_cancel_secured };
 
-static void on_connected(struct dial *dial, int fd, const struct err *failure)
+static void on_cancel_connected(struct dial *dial, int fd, const struct err *failure)
 {
 	struct cancel *cancel = CANCEL_OF(dial, dial);
 	struct pools *pools = cancel->pool->pools;
@@ -219,27 +222,27 @@ static void on_connected(struct dial *dial, int fd, const struct err *failure)
 	struct err err;
 
 	if (fd < 0) {
-		fail(cancel, failure);
+		fail_cancel(cancel, failure);
 		return;
 	}
 	stream_open(&cancel->stream, pools->with.loop, pools->with.streams, fd, &ops);
 	if (!is_wanted(cancel)) {
-		finish(cancel);
+		finish_cancel(cancel);
 		return;
 	}
-	how = how_of(cancel);
-	act_on(cancel, securing_begin(&cancel->stream, &how, &err), &err);
+	how = cancel_securing(cancel);
+	act_on_cancel_securing(cancel, securing_begin(&cancel->stream, &how, &err), &err);
 }
 
 /* Cancels may use as many connections again as the pool may have servers. */
-static bool has_space(const struct pool *pool)
+static bool has_space_for_cancel(const struct pool *pool)
 {
 	unsigned int used = pool->server_count + pool->cancel_active_count;
 
 	return pool->limits.size == 0 || used < 2 * (unsigned int)pool->limits.size;
 }
 
-static void launch(struct cancel *cancel)
+static void launch_cancel(struct cancel *cancel)
 {
 	struct pool *pool = cancel->pool;
 	struct pools *pools = pool->pools;
@@ -251,16 +254,16 @@ static void launch(struct cancel *cancel)
 	TAILQ_INSERT_TAIL(&pool->cancels_active, cancel, node);
 	pool->cancel_active_count++;
 	cancel->is_active = true;
-	timer_set(
-	    &cancel->way,
-	    loop_timer_queue(pools->with.loop, pools->config->server_connect_timeout, on_way_over),
-	    loop_now(pools->with.loop));
+	timer_set(&cancel->way,
+	          loop_timer_queue(pools->with.loop, pools->config->server_connect_timeout,
+	                           on_cancel_way_over),
+	          loop_now(pools->with.loop));
 	if (address_is_unix(peer)) {
 		snprintf(path, sizeof(path), "%s", cancel->server->path);
-		dial_start_unix(&cancel->dial, pools->with.loop, path, on_connected);
+		dial_start_unix(&cancel->dial, pools->with.loop, path, on_cancel_connected);
 	} else {
 		dial_start(&cancel->dial, pools->with.loop, peer, &pools->server_sockets,
-		           on_connected);
+		           on_cancel_connected);
 	}
 }
 
@@ -268,11 +271,11 @@ void cancel_serve(struct pool *pool)
 {
 	struct cancel *cancel;
 
-	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) && has_space(pool)) {
+	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) && has_space_for_cancel(pool)) {
 		if (is_wanted(cancel))
-			launch(cancel);
+			launch_cancel(cancel);
 		else
-			finish(cancel);
+			finish_cancel(cancel);
 	}
 }
 
@@ -311,7 +314,7 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	pool->pools->cancel_count++;
 	timer_set(&cancel->wait,
 	          loop_timer_queue(pool->pools->with.loop, pool->pools->config->cancel_wait_timeout,
-	                           on_wait_over),
+	                           on_cancel_wait_over),
 	          loop_now(pool->pools->with.loop));
 	cancel_serve(pool);
 	if (cancel->is_ended)
@@ -322,8 +325,8 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 void cancel_rearm_waiting(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
-	struct timer_queue *line =
-	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_wait_over);
+	struct timer_queue *line = loop_timer_queue(
+	    pools->with.loop, pools->config->cancel_wait_timeout, on_cancel_wait_over);
 	struct cancel *cancel;
 
 	TAILQ_FOREACH (cancel, &pool->cancels_waiting, node)
@@ -338,7 +341,7 @@ void cancel_drop(struct cancel *cancel)
 {
 	cancel->on_end = NULL;
 	if (!cancel->is_sent)
-		finish(cancel);
+		finish_cancel(cancel);
 }
 
 /* Those of `list` that are for this server: the server goes, or has left the one who asked. */
@@ -353,7 +356,7 @@ static void forget_in(struct cancel_list *list, const struct borrower *target,
 		if (server && cancel->server == server)
 			cancel->server = NULL;
 		if (target && cancel->target == target && !cancel->is_sent)
-			finish(cancel);
+			finish_cancel(cancel);
 		cancel = next;
 	}
 }
@@ -377,7 +380,7 @@ void cancel_drop_all(struct pool *pool)
 	while ((cancel = TAILQ_FIRST(&pool->cancels_waiting)) ||
 	       (cancel = TAILQ_FIRST(&pool->cancels_active))) {
 		cancel->on_end = NULL;
-		finish(cancel);
+		finish_cancel(cancel);
 		loop_undefer(pool->pools->with.loop, &cancel->end_task);
 		slab_put(&pool->pools->cancel_slab, cancel);
 		pool->cancel_count--;

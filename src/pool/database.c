@@ -11,7 +11,7 @@
 
 #include "pgweir/base/banned.h"
 
-static struct timer_queue *expiry_of(const struct database *database)
+static struct timer_queue *database_expiry_queue(const struct database *database)
 {
 	const struct pools *pools = database->pools;
 
@@ -22,7 +22,7 @@ static struct timer_queue *expiry_of(const struct database *database)
 
 void database_arm_expiry(struct database *database)
 {
-	struct timer_queue *line = expiry_of(database);
+	struct timer_queue *line = database_expiry_queue(database);
 
 	if (line)
 		timer_set(&database->rest, line, loop_now(database->pools->with.loop));
@@ -30,7 +30,7 @@ void database_arm_expiry(struct database *database)
 
 void database_rearm(struct database *database)
 {
-	timer_change(&database->rest, expiry_of(database));
+	timer_change(&database->rest, database_expiry_queue(database));
 }
 
 void database_count_client(struct database *database, int change)

@@ -34,7 +34,7 @@ static const char connect_words[] = "connect failed: ";
 
 /* ---- what is due ---- */
 
-static struct outage *find(const struct outages *outages, const char *where)
+static struct outage *find_outage(const struct outages *outages, const char *where)
 {
 	struct outage *outage;
 
@@ -45,14 +45,14 @@ static struct outage *find(const struct outages *outages, const char *where)
 	return NULL;
 }
 
-static void forget(struct outages *outages, struct outage *outage)
+static void forget_outage(struct outages *outages, struct outage *outage)
 {
 	TAILQ_REMOVE(&outages->list, outage, node);
 	outages->count--;
 	free(outage);
 }
 
-static struct outage *add(struct outages *outages, const char *where)
+static struct outage *add_outage(struct outages *outages, const char *where)
 {
 	struct outage *outage = calloc(1, sizeof(*outage));
 
@@ -61,7 +61,7 @@ static struct outage *add(struct outages *outages, const char *where)
 	if (!outages->list.tqh_last)
 		TAILQ_INIT(&outages->list);
 	if (outages->count == OUTAGES_MAX)
-		forget(outages, TAILQ_FIRST(&outages->list));
+		forget_outage(outages, TAILQ_FIRST(&outages->list));
 	text_copy(outage->where, sizeof(outage->where), where);
 	TAILQ_INSERT_TAIL(&outages->list, outage, node);
 	outages->count++;
@@ -70,10 +70,10 @@ static struct outage *add(struct outages *outages, const char *where)
 
 struct outage *outages_failed(struct outages *outages, const char *where, usec_t now)
 {
-	struct outage *outage = find(outages, where);
+	struct outage *outage = find_outage(outages, where);
 
 	if (!outage)
-		outage = add(outages, where);
+		outage = add_outage(outages, where);
 	if (!outage)
 		return NULL;
 	outage->failures++;
@@ -96,7 +96,7 @@ void outage_said(struct outage *outage, usec_t now)
 
 bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t *lasted)
 {
-	struct outage *outage = outages->count ? find(outages, where) : NULL;
+	struct outage *outage = outages->count ? find_outage(outages, where) : NULL;
 
 	if (!outage || !outage->is_bad)
 		return false;
@@ -108,7 +108,7 @@ bool outages_over(struct outages *outages, const char *where, usec_t now, usec_t
 void outages_done(struct outages *outages)
 {
 	while (outages->count)
-		forget(outages, TAILQ_FIRST(&outages->list));
+		forget_outage(outages, TAILQ_FIRST(&outages->list));
 }
 
 /* ---- the lines ---- */
@@ -154,8 +154,8 @@ static bool is_answer(const struct err *err)
 	       (err->code == ERR_FOREIGN && !pool_is_worth_waiting(err));
 }
 
-static void say(const struct server *server, const struct outage *outage, const struct err *err,
-                usec_t now)
+static void log_outage(const struct server *server, const struct outage *outage,
+                       const struct err *err, usec_t now)
 {
 	const struct database *database = server->pool->database;
 	struct logger log = { server->pool->pools->with.log, NULL };
@@ -198,7 +198,7 @@ void server_outage(struct server *server, const struct err *err)
 	                        where_is(server, where, sizeof(where)), now);
 	if (!outage)
 		return;
-	say(server, outage, err, now);
+	log_outage(server, outage, err, now);
 	outage_said(outage, now);
 }
 

@@ -23,7 +23,7 @@
 	((struct forward *)((char *)(member)-offsetof(struct forward, field)))
 
 /* Its entry, as long as requests may go there. */
-static const struct config_peer *usable(const struct pools *pools, int id)
+static const struct config_peer *usable_peer(const struct pools *pools, int id)
 {
 	const struct config *config = pools->config;
 
@@ -60,7 +60,7 @@ static void free_ended(struct task *task)
 }
 
 /* The only place that changes the state of a forward that is in a list. */
-static void enter(struct forward *forward, enum forward_state next)
+static void enter_forward(struct forward *forward, enum forward_state next)
 {
 	struct peer_pool *pool = forward->pool;
 	struct forward_list *from =
@@ -76,13 +76,13 @@ static void enter(struct forward *forward, enum forward_state next)
 	forward->state = next;
 }
 
-static void finish(struct forward *forward)
+static void finish_forward(struct forward *forward)
 {
 	struct pools *pools = forward->pool->pools;
 
 	if (forward->state == FORWARD_ENDED)
 		return;
-	enter(forward, FORWARD_ENDED);
+	enter_forward(forward, FORWARD_ENDED);
 	timer_clear(&forward->timer);
 	resolver_cancel(&forward->ask);
 	dial_cancel(&forward->dial);
@@ -95,7 +95,7 @@ static void finish(struct forward *forward)
 }
 
 /* Anybody can send requests, so that of a peer that is away is said once a second. */
-static void fail(struct forward *forward, const char *reason)
+static void fail_forward(struct forward *forward, const char *reason)
 {
 	struct peer_pool *pool = forward->pool;
 	usec_t now = loop_now(pool->pools->with.loop);
@@ -105,10 +105,10 @@ static void fail(struct forward *forward, const char *reason)
 	       "failed cancel request: %s", reason);
 	if (is_new)
 		pool->complained_at = now;
-	finish(forward);
+	finish_forward(forward);
 }
 
-static void on_due(struct timer *timer)
+static void on_forward_due(struct timer *timer)
 {
 	static const char *const reasons[FORWARD_STATES] = {
 		[FORWARD_WAITING] = "cancel_wait_timeout",
@@ -117,82 +117,83 @@ static void on_due(struct timer *timer)
 	};
 	struct forward *forward = FORWARD_OF(timer, timer);
 
-	fail(forward, reasons[forward->state]);
+	fail_forward(forward, reasons[forward->state]);
 }
 
-static void set_limit(struct forward *forward, usec_t limit)
+static void set_forward_limit(struct forward *forward, usec_t limit)
 {
 	struct loop *loop = forward->pool->pools->with.loop;
 
-	timer_set(&forward->timer, loop_timer_queue(loop, limit, on_due), loop_now(loop));
+	timer_set(&forward->timer, loop_timer_queue(loop, limit, on_forward_due), loop_now(loop));
 }
 
 /* ---- on its way ---- */
 
-static void on_input(struct stream *stream)
+static void on_forward_input(struct stream *stream)
 {
 	struct bytes in;
 
 	/* It says nothing; it closes when it is done. */
 	if (stream_read(stream, &in) == STREAM_END)
-		finish(FORWARD_OF(stream, stream));
+		finish_forward(FORWARD_OF(stream, stream));
 }
 
-static void on_flushed(struct stream *stream) { (void)stream; }
+static void on_forward_flushed(struct stream *stream) { (void)stream; }
 
-static void on_gone(struct stream *stream) { finish(FORWARD_OF(stream, stream)); }
+static void on_forward_gone(struct stream *stream) { finish_forward(FORWARD_OF(stream, stream)); }
 
-static const struct stream_ops ops = { on_input, on_flushed, on_gone, NULL };
+static const struct stream_ops ops = { on_forward_input, on_forward_flushed, on_forward_gone,
+	                               NULL };
 
-static void on_connected(struct dial *dial, int fd, const struct err *err)
+static void on_forward_connected(struct dial *dial, int fd, const struct err *err)
 {
 	struct forward *forward = FORWARD_OF(dial, dial);
 	struct pools *pools = forward->pool->pools;
 	struct buf out = { 0 };
 
 	if (fd < 0) {
-		fail(forward, err->text);
+		fail_forward(forward, err->text);
 		return;
 	}
 	stream_open(&forward->stream, pools->with.loop, pools->with.streams, fd, &ops);
 	if (pools->config->log_connections)
 		log_info(&forward->log, "new connection to peer");
-	enter(forward, FORWARD_SENT);
-	set_limit(forward, pools->config->server_connect_timeout);
+	enter_forward(forward, FORWARD_SENT);
+	set_forward_limit(forward, pools->config->server_connect_timeout);
 	message_cancel(&out, bytes_of(forward->key, forward->key_size));
 	if (!buf_ok(&out) || !stream_send(&forward->stream, buf_bytes(&out)) ||
 	    !stream_want(&forward->stream, WANT_INPUT))
-		fail(forward, "the peer closed the connection");
+		fail_forward(forward, "the peer closed the connection");
 	buf_wipe(&out);
 }
 
-static void on_address(struct resolver_ask *ask, const struct address *address,
-                       const struct err *err)
+static void on_forward_address(struct resolver_ask *ask, const struct address *address,
+                               const struct err *err)
 {
 	struct forward *forward = FORWARD_OF(ask, ask);
 	struct pools *pools = forward->pool->pools;
 
 	if (!address)
-		fail(forward, err->text);
+		fail_forward(forward, err->text);
 	else
 		dial_start(&forward->dial, pools->with.loop, address, &pools->server_sockets,
-		           on_connected);
+		           on_forward_connected);
 }
 
-static void launch(struct forward *forward, const struct config_peer *peer)
+static void launch_forward(struct forward *forward, const struct config_peer *peer)
 {
 	struct pools *pools = forward->pool->pools;
 	char path[CONFIG_PEER_HOST_MAX + sizeof("/.s.PGSQL.65535")];
 	struct err err;
 
-	enter(forward, FORWARD_CONNECTING);
-	set_limit(forward, pools->config->server_connect_timeout);
+	enter_forward(forward, FORWARD_CONNECTING);
+	set_forward_limit(forward, pools->config->server_connect_timeout);
 	if (*peer->host == '/' || *peer->host == '@') {
 		snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", peer->host, peer->port);
-		dial_start_unix(&forward->dial, pools->with.loop, path, on_connected);
+		dial_start_unix(&forward->dial, pools->with.loop, path, on_forward_connected);
 	} else if (!resolver_start(pools->with.resolver, &forward->ask, peer->host,
-	                           (uint16_t)peer->port, on_address, &err)) {
-		fail(forward, err.text);
+	                           (uint16_t)peer->port, on_forward_address, &err)) {
+		fail_forward(forward, err.text);
 	}
 }
 
@@ -215,7 +216,7 @@ static void remove_pool(struct peer_pool *pool)
 	slab_put(&peers->pool_slab, pool);
 }
 
-static bool has_space(const struct peer_pool *pool, const struct config_peer *peer)
+static bool has_space_for_forward(const struct peer_pool *pool, const struct config_peer *peer)
 {
 	int size = config_peer_pool_size(pool->pools->config, peer);
 	unsigned int used = pool->counts[FORWARD_CONNECTING] + pool->counts[FORWARD_SENT];
@@ -223,18 +224,19 @@ static bool has_space(const struct peer_pool *pool, const struct config_peer *pe
 	return size == 0 || used < (unsigned int)size;
 }
 
-static void serve(struct task *task)
+static void serve_peer_pool(struct task *task)
 {
 	struct peer_pool *pool =
 	    (struct peer_pool *)((char *)task - offsetof(struct peer_pool, serve_task));
-	const struct config_peer *peer = usable(pool->pools, pool->id);
+	const struct config_peer *peer = usable_peer(pool->pools, pool->id);
 	struct forward *forward;
 
-	while ((forward = TAILQ_FIRST(&pool->waiting)) && (!peer || has_space(pool, peer))) {
+	while ((forward = TAILQ_FIRST(&pool->waiting)) &&
+	       (!peer || has_space_for_forward(pool, peer))) {
 		if (peer)
-			launch(forward, peer);
+			launch_forward(forward, peer);
 		else
-			fail(forward, "the peer was removed from the configuration");
+			fail_forward(forward, "the peer was removed from the configuration");
 	}
 	if (!peer && is_idle(pool))
 		remove_pool(pool);
@@ -253,7 +255,7 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 		return NULL;
 	pool->pools = pools;
 	pool->id = peer->id;
-	pool->serve_task.run = serve;
+	pool->serve_task.run = serve_peer_pool;
 	TAILQ_INIT(&pool->waiting);
 	TAILQ_INIT(&pool->active);
 	name_pool(pool, peer);
@@ -262,7 +264,7 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 	return pool;
 }
 
-static void tell_who(const struct logger *logger, struct log_who *who)
+static void tell_forward(const struct logger *logger, struct log_who *who)
 {
 	const struct forward *forward = FORWARD_OF(logger, log);
 
@@ -274,7 +276,7 @@ static void tell_who(const struct logger *logger, struct log_who *who)
 struct forward *forward_start(struct pools *pools, int id, struct bytes key,
                               void (*on_end)(void *arg), void *arg, struct err *err)
 {
-	const struct config_peer *peer = usable(pools, id);
+	const struct config_peer *peer = usable_peer(pools, id);
 	struct peer_pool *pool = peer ? find_or_add(pools, peer) : NULL;
 	struct forward *forward = pool ? slab_take(&pools->peers.forward_slab) : NULL;
 
@@ -288,7 +290,7 @@ struct forward *forward_start(struct pools *pools, int id, struct bytes key,
 	}
 	*forward = (struct forward){
 		.pool = pool,
-		.log = { pools->with.log, tell_who },
+		.log = { pools->with.log, tell_forward },
 		.on_end = on_end,
 		.arg = arg,
 		.key_size = (uint16_t)key.count,
@@ -296,7 +298,7 @@ struct forward *forward_start(struct pools *pools, int id, struct bytes key,
 	memcpy(forward->key, key.at, key.count);
 	TAILQ_INSERT_TAIL(&pool->waiting, forward, node);
 	pool->counts[FORWARD_WAITING]++;
-	set_limit(forward, pools->config->cancel_wait_timeout);
+	set_forward_limit(forward, pools->config->cancel_wait_timeout);
 	loop_defer(pools->with.loop, &pool->serve_task);
 	return forward;
 }
@@ -305,7 +307,7 @@ void forward_drop(struct forward *forward)
 {
 	forward->on_end = NULL;
 	if (forward->state != FORWARD_SENT)
-		finish(forward);
+		finish_forward(forward);
 }
 
 /* ---- all of them ---- */
@@ -328,7 +330,7 @@ void peer_pools_done(struct pools *pools)
 		while ((forward = TAILQ_FIRST(&pool->waiting)) ||
 		       (forward = TAILQ_FIRST(&pool->active))) {
 			forward->on_end = NULL;
-			finish(forward);
+			finish_forward(forward);
 		}
 		remove_pool(pool);
 	}
@@ -341,12 +343,12 @@ void peer_pools_done(struct pools *pools)
 void peer_pools_configure(struct pools *pools)
 {
 	struct timer_queue *line =
-	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_due);
+	    loop_timer_queue(pools->with.loop, pools->config->cancel_wait_timeout, on_forward_due);
 	struct peer_pool *pool, *next;
 	struct forward *forward;
 
 	HASH_ITER (hh, pools->peers.table, pool, next) {
-		const struct config_peer *peer = usable(pools, pool->id);
+		const struct config_peer *peer = usable_peer(pools, pool->id);
 
 		TAILQ_FOREACH (forward, &pool->waiting, node)
 			timer_change(&forward->timer, line);

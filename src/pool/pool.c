@@ -17,16 +17,6 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
-
-static void close_for(struct server *server, const char *reason)
-{
-	struct err err;
-
-	err_set(&err, ERR_SERVER_LOST, "%s", reason);
-	server_close(server, &err);
-}
-
 /* ---- membership ---- */
 
 void pool_join(struct pool *pool, struct borrower *borrower)
@@ -147,7 +137,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool->served_count++;
 	pool->stats.assignment_count++;
-	server->request_at = server->lent_at = loop_now(loop_of(pool));
+	server->request_at = server->lent_at = loop_now(pool_loop(pool));
 }
 
 /* An idle server that can be lent, or NULL. Closes those that cannot. */
@@ -158,7 +148,7 @@ struct server *pool_idle_server(struct pool *pool)
 	while ((server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]))) {
 		if (!server->is_close_needed)
 			return server;
-		close_for(server, server->close_reason);
+		pool_close_server(server, server->close_reason);
 	}
 	return NULL;
 }
@@ -204,7 +194,7 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 }
 
 /* Borrower and server part. */
-static void part(struct borrower *borrower, struct server *server)
+static void part_from_server(struct borrower *borrower, struct server *server)
 {
 	struct pool *pool = server->pool;
 
@@ -223,7 +213,7 @@ static void part(struct borrower *borrower, struct server *server)
 }
 
 /* Runs the reset query if it is due. false: it is not. */
-static bool reset(struct server *server)
+static bool begin_reset(struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
 	bool is_wanted = *config->server_reset_query &&
@@ -240,13 +230,13 @@ void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 
-	part(borrower, server);
-	if (!reset(server))
+	part_from_server(borrower, server);
+	if (!begin_reset(server))
 		pool_home(server);
 }
 
 /* Sets back what former borrowers had set. false: there is nothing, or it failed. */
-static bool set_back(struct server *server)
+static bool begin_set_back(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
 	const struct params *none = params_none(pools->with.params);
@@ -285,8 +275,8 @@ void pool_refuse_params(struct server *server)
 	params_release(table, &server->params);
 	server->params = server->before;
 	server->before = params_none(table);
-	part(borrower, server);
-	if (!reset(server) && !set_back(server))
+	part_from_server(borrower, server);
+	if (!begin_reset(server) && !begin_set_back(server))
 		pool_home(server);
 	borrower->ops->on_lost(borrower, &err, false);
 }

@@ -11,8 +11,8 @@
 /* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
 #define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
 
-static struct timer_queue *queue(const struct pool *pool, usec_t limit,
-                                 void (*on_due)(struct timer *timer))
+static struct timer_queue *limit_queue(const struct pool *pool, usec_t limit,
+                                       void (*on_due)(struct timer *timer))
 {
 	return loop_timer_queue(pool->pools->with.loop, limit, on_due);
 }
@@ -68,15 +68,16 @@ void pool_configure(struct pool *pool)
 	};
 	pool->site.entry = entry;
 	pool->site.limits = (struct server_limits){
-		.connect = queue(pool, config->server_connect_timeout, server_connect_due),
-		.idle = queue(pool, config->server_idle_timeout, pool_idle_due),
-		.check = config_check_query(config) ? queue(pool, check, server_check_due) : NULL,
-		.life = queue(pool, pool->limits.lifetime, pool_life_due),
-		.query = queue(pool, config_query_timeout(config, user), server_query_due),
-		.idle_transaction = queue(pool, config_idle_transaction_timeout(config, user),
-		                          server_idle_transaction_due),
-		.transaction =
-		    queue(pool, config_transaction_timeout(config, user), server_transaction_due),
+		.connect = limit_queue(pool, config->server_connect_timeout, server_connect_due),
+		.idle = limit_queue(pool, config->server_idle_timeout, pool_idle_due),
+		.check =
+		    config_check_query(config) ? limit_queue(pool, check, server_check_due) : NULL,
+		.life = limit_queue(pool, pool->limits.lifetime, pool_life_due),
+		.query = limit_queue(pool, config_query_timeout(config, user), server_query_due),
+		.idle_transaction = limit_queue(pool, config_idle_transaction_timeout(config, user),
+		                                server_idle_transaction_due),
+		.transaction = limit_queue(pool, config_transaction_timeout(config, user),
+		                           server_transaction_due),
 		.retry_gap = config->server_login_retry > RETRY_GAP_MIN ? config->server_login_retry
 		                                                        : RETRY_GAP_MIN,
 	};

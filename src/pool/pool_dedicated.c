@@ -33,7 +33,7 @@ bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, str
 
 /* ---- launching ---- */
 
-static void expect(struct server *server, struct borrower *borrower)
+static void expect_server(struct server *server, struct borrower *borrower)
 {
 	server->replication = borrower->wish->replication;
 	server->pool->dedicated_count++;
@@ -79,7 +79,7 @@ static bool launch_for(struct borrower *borrower)
 
 	if (!server)
 		return false;
-	expect(server, borrower);
+	expect_server(server, borrower);
 	return server_launch(server);
 }
 

@@ -12,7 +12,7 @@ bool pool_is_empty(const struct pool *pool)
 	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
 }
 
-static struct timer_queue *expiry_of(const struct pool *pool)
+static struct timer_queue *pool_expiry_queue(const struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 
@@ -24,7 +24,7 @@ static struct timer_queue *expiry_of(const struct pool *pool)
 void pool_rearm(struct pool *pool)
 {
 	if (pool_is_empty(pool))
-		timer_change(&pool->rest, expiry_of(pool));
+		timer_change(&pool->rest, pool_expiry_queue(pool));
 }
 
 void pool_arm_expiry(struct pool *pool)
@@ -40,6 +40,6 @@ void pool_arm_expiry(struct pool *pool)
 	}
 	if (entry && !pool_is_current(pool))
 		pools_sweep_later(pools); /* nobody will come to it */
-	timer_set(&pool->rest, expiry_of(pool), loop_now(pools->with.loop));
+	timer_set(&pool->rest, pool_expiry_queue(pool), loop_now(pools->with.loop));
 	database_arm_expiry(pool->database);
 }

@@ -10,8 +10,6 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
-
 /* ---- pool_size and the reserve ---- */
 
 static void on_reserve(struct timer *timer)
@@ -23,7 +21,7 @@ static bool may_use_reserve(struct pool *pool)
 {
 	const struct pool_limits *limits = &pool->limits;
 	struct borrower *head = TAILQ_FIRST(&pool->waiting);
-	usec_t now = loop_now(loop_of(pool));
+	usec_t now = loop_now(pool_loop(pool));
 
 	if (limits->reserve_size <= 0 || limits->reserve_after <= 0 || !head)
 		return false;
@@ -31,7 +29,7 @@ static bool may_use_reserve(struct pool *pool)
 		return false;
 	if (now - head->waiting_since < limits->reserve_after) {
 		timer_set(&pool->reserve,
-		          loop_timer_queue(loop_of(pool), limits->reserve_after, on_reserve),
+		          loop_timer_queue(pool_loop(pool), limits->reserve_after, on_reserve),
 		          head->waiting_since);
 		return false;
 	}
@@ -39,7 +37,7 @@ static bool may_use_reserve(struct pool *pool)
 	return true;
 }
 
-static bool has_space(struct pool *pool)
+static bool has_space_in_pool(struct pool *pool)
 {
 	if (!pool_is_full(pool))
 		return true;
@@ -77,7 +75,7 @@ static bool wants_minimum(const struct pool *pool)
 	       (pool->member_count || entry->user);
 }
 
-static bool launch(struct pool *pool)
+static bool launch_shared(struct pool *pool)
 {
 	struct server *server = pool_add_server(pool);
 
@@ -87,14 +85,15 @@ static bool launch(struct pool *pool)
 void pool_grow(struct pool *pool)
 {
 	while (pool_missing(pool) && pool_login_count(pool) < POOL_LOGINS_MAX &&
-	       pool_may_try(pool) && has_space(pool) && pool_passes_limits(pool, EVICT_OTHERS)) {
+	       pool_may_try(pool) && has_space_in_pool(pool) &&
+	       pool_passes_limits(pool, EVICT_OTHERS)) {
 		pool_leave_blocked(pool);
-		if (!launch(pool))
+		if (!launch_shared(pool))
 			return;
 	}
 	if (!pool_missing(pool) && (wants_minimum(pool) || pool_wants_probe(pool)) &&
 	    pool_may_try(pool) && pool_passes_limits(pool, EVICT_NONE)) {
 		pool->probes_left -= pool->probes_left > 0;
-		launch(pool);
+		launch_shared(pool);
 	}
 }

@@ -8,9 +8,7 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
-
-static void close_for(struct server *server, const char *reason)
+void pool_close_server(struct server *server, const char *reason)
 {
 	struct err err;
 
@@ -36,7 +34,7 @@ static bool is_too_soon(const struct pool *pool, usec_t now)
 
 static bool is_too_old(struct pool *pool, const struct server *server)
 {
-	usec_t now = loop_now(loop_of(pool)), lifetime = pool->limits.lifetime;
+	usec_t now = loop_now(pool_loop(pool)), lifetime = pool->limits.lifetime;
 
 	if (lifetime <= 0)
 		return true; /* one use */
@@ -52,21 +50,21 @@ void pool_home(struct server *server)
 	const struct config *config = pool->pools->config;
 	bool is_new = server->state == SERVER_LOGIN;
 
-	server->used_at = loop_now(loop_of(pool));
+	server->used_at = loop_now(pool_loop(pool));
 	if (server->is_close_needed) {
-		close_for(server, server->close_reason);
+		pool_close_server(server, server->close_reason);
 	} else if (server->got_fatal) {
-		close_for(server, "server ended the connection");
+		pool_close_server(server, "server ended the connection");
 	} else if (!ledger_is_certain(&server->ledger)) {
-		close_for(server, "out of step after a COPY that failed");
+		pool_close_server(server, "out of step after a COPY that failed");
 	} else if (pool_is_left_over(server)) {
-		close_for(server, SERVER_LEFT_OVER);
+		pool_close_server(server, SERVER_LEFT_OVER);
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);
 	} else if (pool_is_paused(pool)) {
-		close_for(server, "pause mode");
+		pool_close_server(server, "pause mode");
 	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
-		close_for(server, "server lifetime over");
+		pool_close_server(server, "server lifetime over");
 	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
 	           server->state != SERVER_CHECKING) {
 		server_enter(server, SERVER_IDLE);
@@ -91,25 +89,26 @@ void pool_idle_due(struct timer *timer)
 	bool is_used = pool->member_count || (pool->database->entry && pool->database->entry->user);
 
 	if (is_used && pool->server_count <= (unsigned int)pool->limits.min_size) {
-		timer_set(timer, pool->site.limits.idle, loop_now(loop_of(pool)));
+		timer_set(timer, pool->site.limits.idle, loop_now(pool_loop(pool)));
 		return;
 	}
-	close_for(server, "server idle timeout");
+	pool_close_server(server, "server idle timeout");
 }
 
 void pool_life_due(struct timer *timer)
 {
 	struct server *server = SERVER_OF(timer, life);
 	struct pool *pool = server->pool;
-	usec_t now = loop_now(loop_of(pool));
+	usec_t now = loop_now(pool_loop(pool));
 
 	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
 		return; /* pool_home() looks at its age */
 	if (is_too_soon(pool, now)) {
-		timer_set(timer, loop_timer_queue(loop_of(pool), life_spacing(pool), pool_life_due),
+		timer_set(timer,
+		          loop_timer_queue(pool_loop(pool), life_spacing(pool), pool_life_due),
 		          pool->lifetime_close_at);
 		return;
 	}
 	pool->lifetime_close_at = now;
-	close_for(server, "server lifetime over");
+	pool_close_server(server, "server lifetime over");
 }

@@ -15,7 +15,7 @@
  * Closes the longest unused of these that belongs to a pool without a line. spared: not one
  * of this pool's; or NULL.
  */
-static bool evict(struct server_list *idle, bool by_role, const struct pool *spared)
+static bool evict_idle(struct server_list *idle, bool by_role, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(idle);
 	struct err err;
@@ -32,12 +32,12 @@ static bool evict(struct server_list *idle, bool by_role, const struct pool *spa
 	return true;
 }
 
-static bool fits(unsigned int count, int limit)
+static bool is_below_limit(unsigned int count, int limit)
 {
 	return limit <= 0 || count < (unsigned int)limit;
 }
 
-static void block(struct pool *pool, bool by_role)
+static void block_pool(struct pool *pool, bool by_role)
 {
 	if (by_role && !pool->is_role_blocked) {
 		pool->is_role_blocked = true;
@@ -56,14 +56,14 @@ bool pool_passes_limits(struct pool *pool, enum eviction eviction)
 	struct database *database = pool->database;
 	struct role *role = pool->role;
 
-	if (!fits(database->server_count, database->server_limit) &&
-	    (eviction == EVICT_NONE || !evict(&database->idle, false, spared))) {
-		block(pool, false);
+	if (!is_below_limit(database->server_count, database->server_limit) &&
+	    (eviction == EVICT_NONE || !evict_idle(&database->idle, false, spared))) {
+		block_pool(pool, false);
 		return false;
 	}
-	if (!fits(role->server_count, role->server_limit) &&
-	    (eviction == EVICT_NONE || !evict(&role->idle, true, spared))) {
-		block(pool, true);
+	if (!is_below_limit(role->server_count, role->server_limit) &&
+	    (eviction == EVICT_NONE || !evict_idle(&role->idle, true, spared))) {
+		block_pool(pool, true);
 		return false;
 	}
 	return true;
@@ -78,7 +78,7 @@ void pool_leave_blocked(struct pool *pool)
 	pool->is_database_blocked = pool->is_role_blocked = false;
 }
 
-static void unblock(struct pool *first)
+static void unblock_first(struct pool *first)
 {
 	if (!first)
 		return;
@@ -89,8 +89,8 @@ static void unblock(struct pool *first)
 
 void pool_unblock(struct pool *pool)
 {
-	unblock(TAILQ_FIRST(&pool->database->blocked));
-	unblock(TAILQ_FIRST(&pool->role->blocked));
+	unblock_first(TAILQ_FIRST(&pool->database->blocked));
+	unblock_first(TAILQ_FIRST(&pool->role->blocked));
 }
 
 void pool_pass_on(struct pool *pool)
@@ -99,9 +99,9 @@ void pool_pass_on(struct pool *pool)
 		return;
 	pool->is_unblocked = false;
 	if (!pool->is_database_blocked)
-		unblock(TAILQ_FIRST(&pool->database->blocked));
+		unblock_first(TAILQ_FIRST(&pool->database->blocked));
 	if (!pool->is_role_blocked)
-		unblock(TAILQ_FIRST(&pool->role->blocked));
+		unblock_first(TAILQ_FIRST(&pool->role->blocked));
 }
 
 bool pool_dedicated_goes_first(const struct pool *pool)

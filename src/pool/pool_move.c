@@ -11,7 +11,7 @@
 #include "pgweir/base/banned.h"
 
 /* What it waits for, it waits for there. */
-static void move(struct borrower *borrower, struct pool *to)
+static void move_borrower(struct borrower *borrower, struct pool *to)
 {
 	enum borrower_state state = borrower->state;
 	struct err err;
@@ -30,12 +30,12 @@ static void move(struct borrower *borrower, struct pool *to)
 }
 
 /* Those who wait keep their order among themselves. */
-static void move_all(struct borrower_list *line, struct pool *to)
+static void move_wait_queue(struct borrower_list *line, struct pool *to)
 {
 	struct borrower *borrower;
 
 	while ((borrower = TAILQ_FIRST(line)))
-		move(borrower, to);
+		move_borrower(borrower, to);
 }
 
 void pool_move_members(struct pool *pool)
@@ -46,12 +46,12 @@ void pool_move_members(struct pool *pool)
 
 	if (!to)
 		return; /* it is being removed, or there is no memory, and it stays as it is */
-	move_all(&pool->waiting, to);
-	move_all(&pool->newcomers, to);
+	move_wait_queue(&pool->waiting, to);
+	move_wait_queue(&pool->newcomers, to);
 	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {
 		next = TAILQ_NEXT(borrower, node);
 		if (borrower->state == BORROWER_RESTING)
-			move(borrower, to);
+			move_borrower(borrower, to);
 	}
 	pool_arm_expiry(pool);
 }

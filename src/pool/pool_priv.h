@@ -31,6 +31,8 @@ static inline unsigned int pool_login_count(const struct pool *pool)
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
 }
 
+static inline struct loop *pool_loop(const struct pool *pool) { return pool->pools->with.loop; }
+
 /* ---- wait queues: pool_wait.c ---- */
 
 bool pool_is_paused(const struct pool *pool);
@@ -125,6 +127,9 @@ void pool_arm_expiry(struct pool *pool);
 void pool_rearm(struct pool *pool);
 
 /* ---- a server that has no borrower any more: pool_home.c ---- */
+
+/* Closes a server for a reason of our own that is nobody's fault. */
+void pool_close_server(struct server *server, const char *reason);
 
 /* A server came home: it is ready, and of no state yet. */
 void pool_home(struct server *server);

@@ -9,8 +9,6 @@
 /* A failed login shows in SHOW POOLS for so long: monitors look once a minute at least. */
 #define FAILURE_SHOWN (60 * USEC_PER_SEC)
 
-static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
-
 usec_t pool_due(const struct pool *pool)
 {
 	return hosts_due(&pool->site.hosts, pool->site.limits.retry_gap);
@@ -19,12 +17,12 @@ usec_t pool_due(const struct pool *pool)
 /* Whether logins failed at all hosts, so lately that another one would be too early. */
 bool pool_is_backing_off(const struct pool *pool)
 {
-	return pool->is_failing && loop_now(loop_of(pool)) < pool_due(pool);
+	return pool->is_failing && loop_now(pool_loop(pool)) < pool_due(pool);
 }
 
 bool pool_has_failed_lately(const struct pool *pool)
 {
-	return pool->failed_at && loop_now(loop_of(pool)) < pool->failed_at + FAILURE_SHOWN;
+	return pool->failed_at && loop_now(pool_loop(pool)) < pool->failed_at + FAILURE_SHOWN;
 }
 
 void pool_reset_retry(struct pool *pool)
@@ -60,7 +58,7 @@ bool pool_may_try(struct pool *pool)
 	if (!pool_is_backing_off(pool))
 		return pool_login_count(pool) == 0; /* one try, until one succeeds */
 	timer_set(&pool->retry,
-	          loop_timer_queue(loop_of(pool), pool->site.limits.retry_gap, on_retry),
+	          loop_timer_queue(pool_loop(pool), pool->site.limits.retry_gap, on_retry),
 	          pool_due(pool) - pool->site.limits.retry_gap);
 	return false;
 }

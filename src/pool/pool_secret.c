@@ -37,7 +37,7 @@ const struct credentials *pool_server_credentials(const struct server *server)
 }
 
 /* Where the old ones did not let us in, these may. */
-static void try_again(struct pool *pool)
+static void try_new_secret(struct pool *pool)
 {
 	if (!pool->is_failing)
 		return;
@@ -56,9 +56,9 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 	credentials_done(&pool->learnt);
 	credentials_copy(&pool->learnt, shown);
 	pool->learnt_version = pool->role->secret_version;
-	try_again(pool);
+	try_new_secret(pool);
 	if (sibling)
-		try_again(sibling);
+		try_new_secret(sibling);
 }
 
 /* ---- what is said of it ---- */

@@ -8,14 +8,6 @@
 
 #include "pgweir/base/banned.h"
 
-static void close_for(struct server *server, const char *reason)
-{
-	struct err err;
-
-	err_set(&err, ERR_SERVER_LOST, "%s", reason);
-	server_close(server, &err);
-}
-
 static void check_used(struct pool *pool)
 {
 	const char *query = config_check_query(pool->pools->config);
@@ -25,7 +17,7 @@ static void check_used(struct pool *pool)
 	       (server = TAILQ_LAST(&pool->servers[SERVER_USED], server_list))) {
 		server_enter(server, SERVER_CHECKING);
 		if (server->is_close_needed)
-			close_for(server, server->close_reason);
+			pool_close_server(server, server->close_reason);
 		else if (query)
 			server_errand(server, ERRAND_CHECK, query);
 		else

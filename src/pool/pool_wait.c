@@ -11,8 +11,6 @@
 
 #include "pgweir/base/banned.h"
 
-static struct loop *loop_of(const struct pool *pool) { return pool->pools->with.loop; }
-
 bool pool_is_paused(const struct pool *pool)
 {
 	return pool->pools->is_paused || pool->database->is_paused;
@@ -32,7 +30,7 @@ bool pool_is_current(const struct pool *pool)
 	       (!entry->user || pool->is_for_lookups || strcmp(entry->user, pool->role->name) == 0);
 }
 
-void pool_wake(struct pool *pool) { loop_defer(loop_of(pool), &pool->serve_task); }
+void pool_wake(struct pool *pool) { loop_defer(pool_loop(pool), &pool->serve_task); }
 
 /* ---- standing in a wait queue ---- */
 
@@ -90,7 +88,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 
 	assert(borrower->state == BORROWER_RESTING && line);
 	borrower->state = state;
-	borrower->waiting_since = loop_now(loop_of(pool));
+	borrower->waiting_since = loop_now(pool_loop(pool));
 	borrower->wait_number = ++pool->pools->last_line_number;
 	pool->hasty_count += borrower->is_hasty;
 	pool->database->waiting_count++;
@@ -157,7 +155,7 @@ void pool_give_up(struct borrower *borrower)
 		return;
 	TAILQ_REMOVE(line, borrower, wait_node);
 	*count -= 1;
-	wait = loop_now(loop_of(pool)) - borrower->waiting_since;
+	wait = loop_now(pool_loop(pool)) - borrower->waiting_since;
 	pool->stats.wait_time += (uint64_t)wait;
 	borrower->waited += wait;
 	pool->hasty_count -= borrower->is_hasty;

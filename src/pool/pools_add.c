@@ -24,7 +24,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 	return database;
 }
 
-static void tell_who(const struct logger *logger, struct log_who *who)
+static void tell_pool(const struct logger *logger, struct log_who *who)
 {
 	const struct pool *pool =
 	    (const struct pool *)((const char *)logger - offsetof(struct pool, log));
@@ -46,7 +46,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	pool->role = role;
 	pool->is_for_lookups = is_for_lookups;
 	pool->filed_by = pools_file_by(role, is_for_lookups);
-	pool->log = (struct logger){ pools->with.log, tell_who };
+	pool->log = (struct logger){ pools->with.log, tell_pool };
 	pool->baseline = pool->greeting_for = params_none(pools->with.params);
 	pool->serve_task.run = pools->serve;
 	pool->site = (struct server_site){

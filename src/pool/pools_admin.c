@@ -20,7 +20,7 @@ static void each_pool(struct pools *pools, struct database *database,
 	}
 }
 
-static void wake(struct pool *pool, const char *reason)
+static void wake_pool(struct pool *pool, const char *reason)
 {
 	(void)reason;
 	pool_wake(pool);
@@ -42,7 +42,7 @@ void pools_pause(struct pools *pools, struct database *database, const char *by)
 void pools_resume(struct pools *pools, struct database *database)
 {
 	*(database ? &database->is_paused : &pools->is_paused) = false;
-	each_pool(pools, database, wake, NULL);
+	each_pool(pools, database, wake_pool, NULL);
 	pools_changed(pools); /* who waits for the pause to be complete waits in vain */
 }
 

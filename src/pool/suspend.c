@@ -34,7 +34,7 @@ void pools_suspend(struct pools *pools, const char *by)
 	}
 }
 
-static bool quiesce(struct server *server)
+static bool quiesce_server(struct server *server)
 {
 	if (!stream_is_open(&server->stream))
 		return true;
@@ -51,7 +51,7 @@ bool pools_quiesce(struct pools *pools)
 	bool is_done = true;
 
 	TAILQ_FOREACH (server, &pools->servers, all_node)
-		is_done &= quiesce(server);
+		is_done &= quiesce_server(server);
 	return is_done;
 }
 

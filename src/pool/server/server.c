@@ -108,7 +108,7 @@ void server_enter(struct server *server, enum server_state next)
 
 /* ---- its begin and its end ---- */
 
-static void tell_who(const struct logger *logger, struct log_who *who)
+static void tell_server(const struct logger *logger, struct log_who *who)
 {
 	const struct server *server = SERVER_OF(logger, log);
 
@@ -130,7 +130,7 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 	server->site = site;
 	server->pool = pool;
 	server->id = id;
-	server->log = (struct logger){ shared->log, tell_who };
+	server->log = (struct logger){ shared->log, tell_server };
 	server->params = server->before = server->baseline = params_none(shared->params);
 	server_statements_init(&server->statements, shared->statements, &server->ledger);
 }
@@ -152,14 +152,14 @@ void server_login_free(struct server *server)
 	free(login);
 }
 
-static void free_later(struct task *task)
+static void free_server(struct task *task)
 {
 	struct server *server = SERVER_OF(task, free_task);
 
 	server->site->ops->on_free(server);
 }
 
-static void release(struct server *server)
+static void release_server(struct server *server)
 {
 	struct params_table *params = server->site->shared->params;
 
@@ -218,8 +218,8 @@ void server_forget(struct server *server)
 	struct loop *loop = server->site->shared->loop;
 
 	server_enter(server, SERVER_CLOSING);
-	release(server);
-	server->free_task.run = free_later;
+	release_server(server);
+	server->free_task.run = free_server;
 	loop_undefer(loop, &server->free_task);
 	loop_defer(loop, &server->free_task);
 }
@@ -397,7 +397,7 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 }
 
 /* Sending failed. It may have told us why before: what it said is read first. */
-static void broken(struct task *task)
+static void close_broken(struct task *task)
 {
 	struct server *server = SERVER_OF(task, free_task);
 
@@ -412,7 +412,7 @@ static void broken(struct task *task)
 
 void server_break(struct server *server)
 {
-	server->free_task.run = broken;
+	server->free_task.run = close_broken;
 	loop_defer(server->site->shared->loop, &server->free_task);
 }
 

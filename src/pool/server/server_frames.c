@@ -37,7 +37,7 @@ static bool close_bad(struct server *server, const char *reason)
  * How many bytes of a frame must be there before it can be judged: of an error its
  * severity and words, of a report all, of rows only the header.
  */
-static uint32_t wanted(const struct server *server, const struct frame *frame)
+static uint32_t wanted_of_frame(const struct server *server, const struct frame *frame)
 {
 	if (server->state == SERVER_LOGIN)
 		return frame->length;
@@ -183,7 +183,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	return FRAME_PASS;
 }
 
-static enum frame_fate judge(struct server *server, const struct frame *frame, struct bytes in)
+static enum frame_fate judge_frame(struct server *server, const struct frame *frame,
+                                   struct bytes in)
 {
 	struct bytes body = body_of(in, frame);
 
@@ -211,7 +212,7 @@ static enum frame_fate judge(struct server *server, const struct frame *frame, s
 /* A run of bytes that go to the borrower; hands it on. is_mid_response: it ends in the middle of a
  * frame.
  */
-static void pass(struct server *server, const char *from, const char *to, bool is_mid_response)
+static void pass_run(struct server *server, const char *from, const char *to, bool is_mid_response)
 {
 	if (from == to || !server->borrower)
 		return;
@@ -223,7 +224,7 @@ static void pass(struct server *server, const char *from, const char *to, bool i
 }
 
 /* ReadyForQuery has been passed on. */
-static void ready(struct server *server)
+static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->borrower;
 	bool is_settled = ledger_is_empty(&server->ledger);
@@ -244,14 +245,14 @@ static void ready(struct server *server)
 }
 
 /* The answer to a Sync of ours has come, or to one whose batch is said again. */
-static void settled(struct server *server)
+static void pass_settled(struct server *server)
 {
 	bool is_again = server->replay.is_failed;
 
 	if (server->state != SERVER_LENT || !server->borrower)
 		return;
 	if (!is_again) {
-		ready(server);
+		pass_ready(server);
 		return;
 	}
 	server->replay.is_failed = false;
@@ -264,8 +265,8 @@ static void settled(struct server *server)
 static void say_instead(struct server *server)
 {
 	if (server->borrower && buf_ok(&server->replacement))
-		pass(server, server->replacement.at,
-		     server->replacement.at + server->replacement.count, false);
+		pass_run(server, server->replacement.at,
+		         server->replacement.at + server->replacement.count, false);
 	buf_free(&server->replacement);
 }
 
@@ -275,7 +276,7 @@ static void follow_up(struct server *server, enum frame_fate fate)
 	if (fate == FRAME_REPLACE)
 		say_instead(server);
 	if (fate == FRAME_SETTLED)
-		settled(server);
+		pass_settled(server);
 }
 
 static bool has_answer(const struct server *server)
@@ -297,7 +298,7 @@ bool server_answer(struct server *server)
 }
 
 /* Keeps what could not be judged yet. */
-static void keep(struct server *server, struct bytes rest)
+static void keep_rest(struct server *server, struct bytes rest)
 {
 	if (!stream_keep(&server->stream, rest))
 		close_bad(server, "out of memory");
@@ -311,9 +312,9 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 
 	if (result != WIRE_OK)
 		return result;
-	if (wanted(server, frame) > WHOLE_MAX)
+	if (wanted_of_frame(server, frame) > WHOLE_MAX)
 		return WIRE_BAD;
-	return in.count < wanted(server, frame) ? WIRE_MORE : WIRE_OK;
+	return in.count < wanted_of_frame(server, frame) ? WIRE_MORE : WIRE_OK;
 }
 
 /* What has come may be what the borrower waits for, or have been all that kept it from
@@ -371,7 +372,7 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 }
 
 /* Uses up what has come. false: the server is closing or wants no more now. */
-static bool consume(struct server *server, struct bytes in)
+static bool consume_input(struct server *server, struct bytes in)
 {
 	const char *run = in.at; /* what lies from here to in.at is to be passed on */
 	bool was_within = server->is_mid_response;
@@ -393,7 +394,7 @@ static bool consume(struct server *server, struct bytes in)
 				break;
 			if (result == WIRE_BAD)
 				return close_bad(server, "bad packet header");
-			fate = judge(server, &frame, in);
+			fate = judge_frame(server, &frame, in);
 			if (fate == FRAME_STOP || server->state == SERVER_CLOSING)
 				return false;
 			if (fate == FRAME_STAY)
@@ -405,38 +406,41 @@ static bool consume(struct server *server, struct bytes in)
 		}
 		count = server->frame_left < in.count ? server->frame_left : in.count;
 		if (!server->forwards_rest) {
-			pass(server, run, in.at, false);
+			pass_run(server, run, in.at, false);
 			run = in.at + count;
 		}
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		if (fate == FRAME_READY || server->got_fatal) {
 			/* A last word goes out at once: what comes behind it may end us. */
-			pass(server, run, in.at, server->frame_left && server->forwards_rest);
+			pass_run(server, run, in.at, server->frame_left && server->forwards_rest);
 			run = in.at;
 		}
 		if (fate == FRAME_READY && server->state == SERVER_LENT)
-			ready(server);
+			pass_ready(server);
 		follow_up(server, fate);
 		if (server->frame_left == 0 && has_answer(server)) {
-			pass(server, run, in.at, false);
+			pass_run(server, run, in.at, false);
 			run = in.at;
 			server_answer(server);
 		}
 		if (server->state == SERVER_CLOSING)
 			return false;
 	}
-	pass(server, run, in.at, server->frame_left && server->forwards_rest);
+	pass_run(server, run, in.at, server->frame_left && server->forwards_rest);
 	if (server->state == SERVER_CLOSING)
 		return false;
-	keep(server, in);
+	keep_rest(server, in);
 	tell_room(server, was_within);
 	return server->state != SERVER_CLOSING && server->stream.want == WANT_INPUT;
 }
 
-void server_judge_kept(struct server *server) { consume(server, stream_kept(&server->stream)); }
+void server_judge_kept(struct server *server)
+{
+	consume_input(server, stream_kept(&server->stream));
+}
 
-static void on_end(struct server *server)
+static void on_server_end(struct server *server)
 {
 	struct err err;
 
@@ -451,7 +455,7 @@ static void on_end(struct server *server)
 	server_close(server, &err);
 }
 
-static void on_input(struct stream *stream)
+static void on_server_input(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
 	int rounds = server->site->shared->config->sbuf_loopcnt;
@@ -466,17 +470,17 @@ static void on_input(struct stream *stream)
 		if (result == STREAM_NOTHING)
 			return;
 		if (result == STREAM_END) {
-			on_end(server);
+			on_server_end(server);
 			return;
 		}
 		if (server->state != SERVER_LOGIN)
 			*server->site->server_bytes += in.count - before;
-		if (!consume(server, in))
+		if (!consume_input(server, in))
 			return;
 	} while (result == STREAM_DATA && !server->has_flooded && (rounds == 0 || --rounds > 0));
 }
 
-static void on_flushed(struct stream *stream)
+static void on_server_flushed(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
 
@@ -484,15 +488,16 @@ static void on_flushed(struct stream *stream)
 		server->borrower->ops->on_writable(server->borrower);
 }
 
-static void on_gone(struct stream *stream)
+static void on_server_gone(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
 
 	/* What it said before it went is still worth reading. */
 	if (stream_want(stream, WANT_INPUT))
-		on_input(stream);
+		on_server_input(stream);
 	if (server->state != SERVER_CLOSING && server->state != SERVER_CONNECTING)
-		on_end(server);
+		on_server_end(server);
 }
 
-const struct stream_ops server_stream_ops = { on_input, on_flushed, on_gone, NULL };
+const struct stream_ops server_stream_ops = { on_server_input, on_server_flushed, on_server_gone,
+	                                      NULL };

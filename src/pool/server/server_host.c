@@ -72,7 +72,7 @@ static void set_patience(struct server *server)
 
 /* ---- an address that left DNS ---- */
 
-static void on_removed(struct resolver_watch *stay)
+static void on_server_address_removed(struct resolver_watch *stay)
 {
 	struct server *server = SERVER_OF(stay, stay);
 
@@ -81,8 +81,8 @@ static void on_removed(struct resolver_watch *stay)
 
 /* ---- the way there ---- */
 
-static void on_address(struct resolver_ask *ask, const struct address *address,
-                       const struct err *err)
+static void on_server_address(struct resolver_ask *ask, const struct address *address,
+                              const struct err *err)
 {
 	struct server_login *login =
 	    (struct server_login *)((char *)ask - offsetof(struct server_login, ask));
@@ -108,7 +108,7 @@ static void on_address(struct resolver_ask *ask, const struct address *address,
 	server->peer = *picked;
 	address_set_port(&server->peer, ask->port);
 	resolver_watch_begin(shared->resolver, &server->stay, hosts->list[server->host].name,
-	                     &server->peer, on_removed);
+	                     &server->peer, on_server_address_removed);
 	set_probe(server, is_test);
 	set_patience(server);
 	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets,
@@ -134,7 +134,7 @@ bool server_find_host(struct server *server, struct err *err)
 		               site->database);
 	if (!is_unix(host))
 		return resolver_start(site->shared->resolver, &server->login->ask, host,
-		                      (uint16_t)port, on_address, err);
+		                      (uint16_t)port, on_server_address, err);
 	snprintf(server->path, sizeof(server->path), "%s/.s.PGSQL.%d", host, port);
 	server->peer.un = (struct address_unix){ AF_UNIX, 0, (uid_t)-1, (uint16_t)port };
 	set_probe(server, hosts_pick_self(&site->hosts, server->host, when.now));
@@ -153,7 +153,7 @@ bool server_find_again(struct server *server, const char *host)
 			continue;
 		if (!is_unix(host))
 			resolver_watch_begin(server->site->shared->resolver, &server->stay, host,
-			                     &server->peer, on_removed);
+			                     &server->peer, on_server_address_removed);
 		return true;
 	}
 	server->host = 0;

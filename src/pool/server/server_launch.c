@@ -97,7 +97,7 @@ static void on_work(void *arg)
 	server_judge_kept(server);
 }
 
-static void on_connected(struct dial *dial, int fd, const struct err *err)
+static void on_server_connected(struct dial *dial, int fd, const struct err *err)
 {
 	struct server_login *login =
 	    (struct server_login *)((char *)dial - offsetof(struct server_login, dial));
@@ -115,7 +115,7 @@ static void on_connected(struct dial *dial, int fd, const struct err *err)
 	server_secure(server);
 }
 
-static void say_startup(struct server *server)
+static void send_startup(struct server *server)
 {
 	struct server_login *login = server->login;
 	const struct server_shared *shared = server->site->shared;
@@ -145,7 +145,7 @@ static void say_startup(struct server *server)
 	buf_free(&out);
 }
 
-static const struct server_login_steps steps = { on_connected, say_startup };
+static const struct server_login_steps steps = { on_server_connected, send_startup };
 
 bool server_launch(struct server *server)
 {

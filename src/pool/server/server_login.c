@@ -165,7 +165,7 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 /* ---- its messages ---- */
 
 /* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
-static enum frame_fate refused(struct server *server, struct bytes body)
+static enum frame_fate refused_login(struct server *server, struct bytes body)
 {
 	struct report report = { 0 };
 	struct err err;
@@ -239,7 +239,7 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 		return FRAME_STAY;
 	server_heard(server);
 	if (frame->type == 'E')
-		return refused(server, body);
+		return refused_login(server, body);
 	if (frame->type == 'v')
 		return negotiation_frame(server, body);
 	learn_protocol(server, false);

@@ -211,7 +211,7 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 #define REPORTS_KEPT ((size_t)256) /* memory that stays for the next ones */
 
 /* A map that does not say what is set there any more is good for nobody else. */
-static void check(struct server *server, bool is_done)
+static void check_map(struct server *server, bool is_done)
 {
 	if (!is_done)
 		server_set_close_needed(server, "its parameters are too many to follow");
@@ -243,12 +243,12 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	bool is_session = is_of_session(server, &pair);
 
 	if (server->errand == ERRAND_CONNECT) { /* it makes defaults */
-		check(server, params_change(table, &server->baseline, name, value));
+		check_map(server, params_change(table, &server->baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
 	}
-	check(server, params_change(table, is_session ? &server->params : &server->baseline,
-	                            pair.name, pair.value));
+	check_map(server, params_change(table, is_session ? &server->params : &server->baseline,
+	                                pair.name, pair.value));
 	return is_news;
 }
 
@@ -287,11 +287,11 @@ void server_settle_reports(struct server *server)
 		return;
 	while (bytes_take_text(&list, &pair.name) && bytes_take_text(&list, &pair.value))
 		buf_add(is_of_session(server, &pair) ? &session : &rest, &pair, sizeof(pair));
-	check(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
-	check(server, params_change_all(table, &server->params, (void *)session.at,
-	                                session.count / sizeof(pair)));
-	check(server, params_change_all(table, &server->baseline, (void *)rest.at,
-	                                rest.count / sizeof(pair)));
+	check_map(server, buf_ok(&server->reports) && buf_ok(&session) && buf_ok(&rest));
+	check_map(server, params_change_all(table, &server->params, (void *)session.at,
+	                                    session.count / sizeof(pair)));
+	check_map(server, params_change_all(table, &server->baseline, (void *)rest.at,
+	                                    rest.count / sizeof(pair)));
 	buf_free(&session);
 	buf_free(&rest);
 	buf_reuse(&server->reports, REPORTS_KEPT);
@@ -313,7 +313,7 @@ void server_forget_rest(struct server *server, bool is_all)
 		if (!params_seek(server->baseline, &seek, name, &normal))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : UNKNOWN };
 	}
-	check(server, params_change_all(table, &server->params, rest, count));
+	check_map(server, params_change_all(table, &server->params, rest, count));
 	params_release(table, &server->forgotten);
 	server->forgotten = params_hold(server->params);
 }

@@ -8,7 +8,7 @@
 
 #include "pgweir/base/banned.h"
 
-static struct securing_how how_of(const struct server *server)
+static struct securing_how server_securing(const struct server *server)
 {
 	const struct server_shared *shared = server->site->shared;
 	const struct hosts *hosts = &server->site->hosts;
@@ -21,7 +21,7 @@ static struct securing_how how_of(const struct server *server)
 	};
 }
 
-static void act_on(struct server *server, enum securing securing, const struct err *err)
+static void act_on_securing(struct server *server, enum securing securing, const struct err *err)
 {
 	if (securing == SECURING_FAILED)
 		server_close(server, err);
@@ -29,19 +29,19 @@ static void act_on(struct server *server, enum securing securing, const struct e
 		server->login->steps->on_secured(server);
 }
 
-static void on_input(struct stream *stream)
+static void on_securing_input(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
-	struct securing_how how = how_of(server);
+	struct securing_how how = server_securing(server);
 	struct err err;
 
 	server_heard(server);
-	act_on(server, securing_answer(stream, &how, &err), &err);
+	act_on_securing(server, securing_answer(stream, &how, &err), &err);
 }
 
-static void on_flushed(struct stream *stream) { (void)stream; }
+static void on_securing_flushed(struct stream *stream) { (void)stream; }
 
-static void on_gone(struct stream *stream) { on_input(stream); }
+static void on_securing_gone(struct stream *stream) { on_securing_input(stream); }
 
 /* Without ALPN a server that is not PostgreSQL at all could have been talked to. */
 static bool is_postgres(const struct server *server)
@@ -51,7 +51,7 @@ static bool is_postgres(const struct server *server)
 	return !server->is_tls_direct || tls_agreed_protocol(&server->stream, &name) > 0;
 }
 
-static void on_secured(struct stream *stream, const struct err *failure)
+static void on_server_secured(struct stream *stream, const struct err *failure)
 {
 	struct server *server = SERVER_OF(stream, stream);
 	char text[TLS_TEXT_SIZE];
@@ -71,14 +71,15 @@ static void on_secured(struct stream *stream, const struct err *failure)
 	server->login->steps->on_secured(server);
 }
 
-static const struct stream_ops ops = { on_input, on_flushed, on_gone, on_secured };
+static const struct stream_ops ops = { on_securing_input, on_securing_flushed, on_securing_gone,
+	                               on_server_secured };
 
 void server_secure(struct server *server)
 {
-	struct securing_how how = how_of(server);
+	struct securing_how how = server_securing(server);
 	struct err err;
 
 	server->stream.ops = &ops;
 	server->is_tls_direct = how.is_direct;
-	act_on(server, securing_begin(&server->stream, &how, &err), &err);
+	act_on_securing(server, securing_begin(&server->stream, &how, &err), &err);
 }
