@@ -332,7 +332,7 @@ static const char *show_time(union field field, const struct setting *setting, c
 
 /* What depends on the type of a setting. */
 static const struct type_row {
-	size_t size; /* of the field: what has no copy() and no equal() is copied, compared by it */
+	size_t size;       /* of the field; 0: copy() and equal() see to it */
 	bool keeps_quotes; /* it may hold quotes of its own, so these are not taken off */
 	/* note: NULL: a number out of its range is refused. */
 	bool (*put)(union field field, const struct setting *setting, const char *text,
@@ -344,15 +344,23 @@ static const struct type_row {
 	bool (*equal)(union field one, union field other);
 	void (*free)(union field field, const struct setting *setting);
 } types[] = {
-	[SETTING_BOOL] = { sizeof(bool), false, put_bool, show_bool },
-	[SETTING_INT] = { sizeof(int), false, put_int, show_int },
-	[SETTING_BYTES] = { sizeof(size_t), false, put_bytes, show_bytes },
-	[SETTING_TIME] = { sizeof(usec_t), false, put_time, show_time },
-	[SETTING_TEXT] = { sizeof(char *), true, put_text, show_text, copy_text, equal_texts,
-	                   free_text },
-	[SETTING_LIST] = { sizeof(struct config_list), true, put_list, show_list, copy_list,
-	                   equal_lists, free_list },
-	[SETTING_WORD] = { sizeof(unsigned int), false, put_word, show_word },
+	[SETTING_BOOL] = { .size = sizeof(bool), .put = put_bool, .show = show_bool },
+	[SETTING_INT] = { .size = sizeof(int), .put = put_int, .show = show_int },
+	[SETTING_BYTES] = { .size = sizeof(size_t), .put = put_bytes, .show = show_bytes },
+	[SETTING_TIME] = { .size = sizeof(usec_t), .put = put_time, .show = show_time },
+	[SETTING_TEXT] = { .keeps_quotes = true,
+	                   .put = put_text,
+	                   .show = show_text,
+	                   .copy = copy_text,
+	                   .equal = equal_texts,
+	                   .free = free_text },
+	[SETTING_LIST] = { .keeps_quotes = true,
+	                   .put = put_list,
+	                   .show = show_list,
+	                   .copy = copy_list,
+	                   .equal = equal_lists,
+	                   .free = free_list },
+	[SETTING_WORD] = { .size = sizeof(unsigned int), .put = put_word, .show = show_word },
 };
 
 bool field_put_near(struct config *config, const struct setting *setting, const char *text,
