@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Reading what stands in a message's body.
+ * Parses message bodies.
  *
- * Hard here: every count and length is the far end's word. A body is taken apart
- * from the front by the take_ functions, which never go past its end, and at the
- * end nothing may be left over.
+ * Hard here: every count and length comes from the peer and may be wrong. The take_ functions
+ * parse a body from its front and never read past its end. At the end no byte may be left over.
  */
 #include "pgweir/pgwire/fields.h"
 
@@ -41,13 +40,16 @@ static bool take_be32(struct bytes *in, uint32_t *value)
 	return true;
 }
 
-/* A count, and that many items of `size` bytes. */
+/* Parses a count and that many items of `size` bytes. */
 static bool take_array(struct bytes *in, size_t size, uint16_t *count, struct bytes *items)
 {
 	return take_be16(in, count) && take(in, *count * size, items);
 }
 
-/* A length of four bytes, and that many bytes; -1 is NULL. */
+/*
+ * Parses a length of four bytes and that many bytes. Length -1 is SQL's NULL: value->at is
+ * NULL.
+ */
 static bool take_value(struct bytes *in, struct bytes *value)
 {
 	uint32_t length;
@@ -65,7 +67,7 @@ static enum wire_result answer(bool ok) { return ok ? WIRE_OK : WIRE_BAD; }
 
 /* ---- from a server ---- */
 
-/* Where the text of a field goes; NULL: we have no use for it. */
+/* Where to store the text of a field. NULL: the field is not used. */
 static const char **report_slot(struct report *report, char field)
 {
 	switch (field) {
@@ -150,7 +152,7 @@ enum wire_result fields_text(struct bytes body, const char **text)
 	return answer(bytes_take_text(&body, text) && body.count == 0);
 }
 
-/* A list of texts that ends with an empty one, which is the last byte. */
+/* Whether this is a list of texts that ends with an empty text in its last byte. */
 static bool is_list(struct bytes list)
 {
 	const char *name;
@@ -207,7 +209,7 @@ enum walk_result fields_value(struct row_walk *walk, struct bytes *value)
 
 /* ---- from a client ---- */
 
-/* What stands at the front: a byte ('S' or 'P') or names, in this order. */
+/* What is at the front of a body: a byte ('S' or 'P'), then names, in this order. */
 static const struct front {
 	char type;
 	bool has_target;
@@ -266,7 +268,7 @@ enum wire_result fields_names(char type, struct bytes have, size_t length,
 		rest.count = length;
 	result = take_names(front, &rest, names);
 	names->count = (size_t)(rest.at - have.at);
-	/* More will never come of a body that is whole. */
+	/* The body is complete, so waiting for more bytes would not help. */
 	return result == WIRE_MORE && have.count >= length ? WIRE_BAD : result;
 }
 
@@ -277,7 +279,7 @@ enum wire_result fields_parse(struct bytes body, struct parse_fields *parse)
 	              take_array(&body, 4, &parse->type_count, &parse->types) && body.count == 0);
 }
 
-/* Steps over the values, so that a walk through them cannot fail later. */
+/* Checks all values here, so that a later walk through them cannot fail. */
 static bool take_parameters(struct bytes *in, struct row_walk *parameters)
 {
 	const char *first;
@@ -307,7 +309,7 @@ enum wire_result fields_bind(struct bytes body, struct bind_fields *bind)
 bool fields_is_binary(const struct bind_fields *bind, size_t column)
 {
 	if (bind->result_format_count == 1)
-		column = 0; /* one for all */
+		column = 0; /* one format applies to all columns */
 	return column < bind->result_format_count &&
 	       load_be16(bind->result_formats.at + 2 * column) == 1;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Building messages.
+ * Builds messages.
  *
  *   type | int32 length (itself included) | body
  *
- * The length is written when the body is there.
+ * The length is filled in when the body is complete.
  */
 #include "pgweir/pgwire/message.h"
 
@@ -186,8 +186,8 @@ size_t message_columns_begin(struct buf *buf, uint16_t count)
 void message_column(struct buf *buf, const struct message_column *column)
 {
 	buf_add_cstr(buf, column->name);
-	buf_add_be32(buf, 0); /* of no table */
-	buf_add_be16(buf, 0); /* and no column of it */
+	buf_add_be32(buf, 0); /* no table */
+	buf_add_be16(buf, 0); /* no column of a table */
 	buf_add_be32(buf, column->type);
 	buf_add_be16(buf, (uint16_t)column->size);
 	buf_add_be32(buf, UINT32_MAX); /* no type modifier */
@@ -218,9 +218,9 @@ void message_row_bytes(struct buf *buf, struct bytes value)
 
 void message_row_null(struct buf *buf) { buf_add_be32(buf, UINT32_MAX); }
 
-/* ---- what a client says ---- */
+/* ---- messages of a client ---- */
 
-/* Begins a packet without type; its length is put in by message_startup_end(). */
+/* Begins a packet without a type byte. message_startup_end() fills in its length. */
 static size_t packet_begin(struct buf *buf, uint32_t code)
 {
 	size_t at = buf->count;

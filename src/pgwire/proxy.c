@@ -7,9 +7,9 @@
  *   signature (12) | version, command | family | length (2)    version 2
  *   addresses | type, length (2), value | ...
  *
- * Hard here: whoever reads a header more kindly than the proxy wrote it can be
- * made to see another client than the proxy saw. So there is one way to write
- * each, and all else is refused.
+ * Hard here: if we accepted a header that the proxy did not write in this form, an attacker
+ * could make us see another client address than the proxy saw. So exactly one form of each
+ * value is accepted, and everything else is refused.
  */
 #include "pgweir/pgwire/proxy.h"
 
@@ -33,7 +33,7 @@ static enum wire_result bad(struct err *err, const char *words)
 	return WIRE_BAD;
 }
 
-/* Whether the two agree as far as both go. */
+/* Whether `in` and `begin` are equal up to the end of the shorter one. */
 static bool agree(struct bytes in, const char *begin, size_t count)
 {
 	return memcmp(in.at, begin, in.count < count ? in.count : count) == 0;
@@ -47,7 +47,7 @@ bool proxy_begins(struct bytes in)
 
 /* ---- version 1 ---- */
 
-/* The next word of a line, which ends with one blank, or with the line for the last. */
+/* Parses the next word. One blank follows each word except the last, which ends with the line. */
 static bool take_word(struct bytes *line, bool is_last, char *out, size_t size)
 {
 	const char *blank = memchr(line->at, ' ', line->count);
@@ -78,7 +78,7 @@ static bool read_port(const char *text, uint16_t *port)
 	return true;
 }
 
-/* "source target source-port target-port" */
+/* The format is "source target source-port target-port". */
 static bool read_v1_addresses(struct bytes line, int family, struct proxy *proxy)
 {
 	char source[INET6_ADDRSTRLEN], target[INET6_ADDRSTRLEN], port[6], target_port[6];
@@ -94,7 +94,7 @@ static bool read_v1_addresses(struct bytes line, int family, struct proxy *proxy
 	       read_port(target_port, &ignored_port);
 }
 
-/* The line without its end, behind "PROXY ". */
+/* `line` is what follows "PROXY ", without the line's end. */
 static enum wire_result read_v1_line(struct bytes line, struct proxy *proxy, struct err *err)
 {
 	static const struct {
@@ -142,7 +142,7 @@ static enum wire_result read_v1(struct bytes in, struct proxy *proxy, struct err
 
 /* ---- version 2 ---- */
 
-/* CRC-32C (Castagnoli), bit by bit: once for a connection, and for a few bytes. */
+/* CRC-32C (Castagnoli), bit by bit: it runs once per connection, over few bytes. */
 static uint32_t crc32c(uint32_t crc, const void *bytes, size_t count)
 {
 	const unsigned char *in = bytes;
@@ -155,7 +155,10 @@ static uint32_t crc32c(uint32_t crc, const void *bytes, size_t count)
 	return crc;
 }
 
-/* Whether the checksum that stands at `at` within the header is that of the header. */
+/*
+ * Whether the checksum at `at` within the header is the checksum of the header. It is computed
+ * with its own four bytes set to zero.
+ */
 static bool is_checksum_right(struct bytes header, const char *at)
 {
 	static const char zeros[4];
@@ -167,7 +170,7 @@ static bool is_checksum_right(struct bytes header, const char *at)
 	return ~crc == load_be32(at);
 }
 
-/* What stands behind the addresses. */
+/* Checks the extensions (type, length, value) that follow the addresses. */
 static enum wire_result judge_more(struct bytes header, struct bytes rest, struct err *err)
 {
 	bool has_checksum = false;
@@ -189,11 +192,11 @@ static enum wire_result judge_more(struct bytes header, struct bytes rest, struc
 	return WIRE_OK;
 }
 
-/* What addresses a family has: those of streams. */
+/* The address families of stream connections. */
 static const struct family {
 	unsigned char code;
 	enum proxy_source source;
-	uint32_t size; /* of both addresses and, of IP, both ports */
+	uint32_t size; /* bytes of both addresses and, for IP, both ports */
 	uint32_t host_size;
 } families[] = {
 	{ 0x00, PROXY_UNKNOWN, 0, 0 }, /* unspecified */
@@ -211,7 +214,7 @@ static const struct family *find_family(unsigned char code)
 	return NULL;
 }
 
-/* A whole header of the command PROXY. */
+/* Parses a complete header whose command is PROXY. */
 static enum wire_result read_v2_addresses(struct bytes header, const struct family *family,
                                           struct proxy *proxy, struct err *err)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * PREPARE, EXECUTE and DEALLOCATE.
+ * Recognises PREPARE, EXECUTE and DEALLOCATE.
  *
- * Hard here: to be certain, or to say that we are not. Where PostgreSQL will find a
- * text wrong it may say so itself; where it would do something that we cannot see,
- * the answer is SQL_UNSURE.
+ * Hard here: each answer must be certain. If PostgreSQL will report an error in a text, the
+ * text is SQL_OTHER and PostgreSQL reports the error itself. If PostgreSQL may do something
+ * that cannot be seen in the text, the answer is SQL_UNSURE.
  */
 #include "pgweir/pgwire/sql.h"
 
@@ -46,7 +46,7 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 	case 'c':
 		break;
 	case '-':
-	case '/': /* perhaps the first half of a comment's beginning */
+	case '/': /* may be the first half of a comment's opening characters */
 		return is_whole || have.count > 1 ? WIRE_BAD : WIRE_MORE;
 	default:
 		return WIRE_BAD;
@@ -70,7 +70,7 @@ static bool is_end(const struct token *token)
 	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');
 }
 
-/* A name without its quotes, or in small letters. */
+/* Copies a name without its quotes, or in lower case if it is not quoted, as PostgreSQL does. */
 static bool copy_name(struct sql_statement *statement, const struct token *token)
 {
 	struct bytes text = token->text;
@@ -84,7 +84,7 @@ static bool copy_name(struct sql_statement *statement, const struct token *token
 		if (used == SQL_NAME_MAX)
 			return false;
 		if (token->kind == TOKEN_QUOTED && c == '"')
-			i++; /* they come in pairs */
+			i++; /* a quote inside a quoted name is doubled */
 		if (token->kind == TOKEN_WORD && c >= 'A' && c <= 'Z')
 			c = (char)(c + 32);
 		statement->name[used++] = c;
@@ -93,7 +93,9 @@ static bool copy_name(struct sql_statement *statement, const struct token *token
 	return true;
 }
 
-/* false: it is no name, or none that can be told. */
+/*
+ * Parses a name. false: it is not a name, or one that cannot be determined (SQL_UNSURE is set).
+ */
 static bool take_name(struct scanner *scanner, struct sql_statement *statement,
                       const struct token *token)
 {
@@ -101,7 +103,7 @@ static bool take_name(struct scanner *scanner, struct sql_statement *statement,
 	if (token->kind != TOKEN_WORD && token->kind != TOKEN_QUOTED)
 		return false;
 	if (token->kind == TOKEN_QUOTED && token->text.count == 2)
-		return false; /* an empty one */
+		return false; /* PostgreSQL reports an error for an empty name */
 	if (sql_token_is(token, "u") && scanner->rest.count > 1 && scanner->rest.at[0] == '&' &&
 	    scanner->rest.at[1] == '"') {
 		unsure(statement, "by a name in U&\"...\"");
@@ -114,7 +116,7 @@ static bool take_name(struct scanner *scanner, struct sql_statement *statement,
 	return true;
 }
 
-/* Behind a '(': up to the ')' that belongs to it. false: there is none. */
+/* Skips from behind a '(' to behind the ')' that closes it. false: there is no such ')'. */
 static bool skip_parentheses(struct scanner *scanner)
 {
 	size_t depth = 1;
@@ -130,7 +132,7 @@ static bool skip_parentheses(struct scanner *scanner)
 	return true;
 }
 
-/* The statement has come to its end, and nothing may be behind it. */
+/* The statement ends at `end`. Accepts `kind` only if no other statement follows in the text. */
 static void finish(struct scanner *scanner, struct sql_statement *statement, enum sql_kind kind,
                    struct token end)
 {
@@ -197,7 +199,10 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 	finish(scanner, statement, SQL_EXECUTE, token);
 }
 
-/* Behind ALL. What stands behind other statements is seen when it is answered. */
+/*
+ * Behind ALL. If other statements follow, the text is SQL_OTHER: the server's reply will show
+ * that all statements were dropped.
+ */
 static void read_forget(struct scanner *scanner, struct sql_statement *statement)
 {
 	struct token token = sql_token(scanner);
@@ -235,7 +240,7 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 		finish(scanner, statement, SQL_DEALLOCATE, sql_token(scanner));
 }
 
-/* CREATE ... TABLE ... AS EXECUTE */
+/* Parses CREATE ... TABLE ... AS EXECUTE. */
 static void read_create(struct scanner *scanner, struct sql_statement *statement)
 {
 	struct token token = sql_token(scanner);
@@ -300,7 +305,7 @@ static void read_one(struct scanner scanner, struct sql_statement *statement)
 		read_create(&scanner, statement);
 }
 
-/* Where the text ends is all that a backslash can change. */
+/* A backslash can only change where a string ends, and so where the statement ends. */
 static bool are_alike(const struct sql_statement *a, const struct sql_statement *b)
 {
 	return a->kind == b->kind && a->token.at == b->token.at && a->body.count == b->body.count;
@@ -310,6 +315,10 @@ void sql_read(struct bytes text, struct sql_statement *statement)
 {
 	struct sql_statement other;
 
+	/*
+	 * Whether a backslash escapes a quote depends on standard_conforming_strings of the
+	 * session, which is not known here. The text is parsed both ways.
+	 */
 	read_one((struct scanner){ .rest = text }, statement);
 	if (!text.count || !memchr(text.at, '\\', text.count))
 		return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * BEGIN and COMMIT, START TRANSACTION and ROLLBACK.
+ * Recognises BEGIN, START TRANSACTION, COMMIT and ROLLBACK.
  *
- * Hard here: who believes us answers in PostgreSQL's place, so a text in which it
- * could find anything wrong is none of these: an option said twice, a byte that
- * may not be of its encoding, white space that only newer versions take for that.
+ * Hard here: the caller answers these statements in PostgreSQL's place. So a text in which
+ * PostgreSQL could find any error is SQL_BLOCK_OTHER: an option given twice, a byte that may be
+ * invalid in the session's encoding, a character that only newer versions treat as white space.
  */
 #include "pgweir/pgwire/sql_block.h"
 
@@ -16,7 +16,7 @@
 
 struct mode {
 	const char *words[WORDS_MAX];
-	unsigned int what; /* a bit: may be said once */
+	unsigned int what; /* a bit for each kind of option; each kind may be given once */
 	bool is_for_primary;
 };
 
@@ -60,7 +60,7 @@ static enum sql_block_kind kind_of(const struct token *token)
 	return SQL_BLOCK_OTHER;
 }
 
-/* Whether the words of a mode stand here: then the scanner is behind them, and so is *token. */
+/* Whether the words of a mode are next. If so, the scanner and *token move behind them. */
 static bool take_words(struct scanner *scanner, struct token *token, const char *const *words)
 {
 	struct scanner ahead = *scanner;
@@ -85,7 +85,7 @@ static const struct mode *take_mode(struct scanner *scanner, struct token *token
 	return NULL;
 }
 
-/* A list of modes, with commas or without. false: something is wrong with it. */
+/* Parses a list of modes, with or without commas. false: PostgreSQL would report an error. */
 static bool take_modes(struct scanner *scanner, struct token *token, bool *is_for_primary)
 {
 	unsigned int said = 0;
@@ -107,7 +107,7 @@ static bool take_modes(struct scanner *scanner, struct token *token, bool *is_fo
 	return true;
 }
 
-/* AND NO CHAIN, or nothing. */
+/* Accepts AND NO CHAIN, or nothing. AND CHAIN would begin another transaction block. */
 static bool take_chain(struct scanner *scanner, struct token *token)
 {
 	static const char *const no_chain[WORDS_MAX] = { "and", "no", "chain" };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The scanner's tokens, and the names of types.
+ * Tokens of the scanner, and names of types.
  */
 #ifndef PGWEIR_PGWIRE_SQL_PRIV_H
 #define PGWEIR_PGWIRE_SQL_PRIV_H
@@ -11,8 +11,8 @@ enum token_kind {
 	TOKEN_END,
 	TOKEN_WORD,   /* a keyword or a name without quotes */
 	TOKEN_QUOTED, /* "a name" */
-	TOKEN_STRING, /* of any kind */
-	TOKEN_NUMBER, /* $1 too */
+	TOKEN_STRING, /* any kind of string constant */
+	TOKEN_NUMBER, /* a parameter such as $1 too */
 	TOKEN_SIGN    /* one character */
 };
 
@@ -23,26 +23,27 @@ struct token {
 
 struct scanner {
 	struct bytes rest;
-	bool is_escaped; /* a backslash in a plain string takes the next character along */
-	bool is_broken;  /* the end came within a comment or quotes */
+	bool is_escaped; /* in a plain string, a backslash escapes the next character */
+	bool is_broken;  /* the text ended within a comment or quotes */
 };
 
-/* The next token; behind the last one, and where it is broken, TOKEN_END. */
+/* Returns the next token. TOKEN_END: the text has ended, or it is broken (is_broken). */
 struct token sql_token(struct scanner *scanner);
 
-/* Skips white space and comments. false: the end came within a comment. */
+/* Skips white space and comments. false: the text ended within a comment. */
 bool sql_skip_space(struct bytes *rest);
 
-/* How many bytes at the front make a word; 0: none. */
+/* Returns the size in bytes of the word at the front; 0: there is none. */
 size_t sql_word_size(struct bytes rest);
 
-/* Whether it is this keyword, which is given in small letters. */
+/* Whether the token is this keyword, which is given in lower case. */
 bool sql_token_is(const struct token *token, const char *word);
 bool sql_token_is_sign(const struct token *token, char sign);
 
 /*
- * Reads a list of types behind its opening parenthesis up to the closing one. NULL:
- * read; "": PostgreSQL will find it wrong; else the reason why they cannot be told.
+ * Parses a list of types, from behind its opening parenthesis to behind the closing one. NULL:
+ * done. "": PostgreSQL will report an error. Any other text is the reason why the types cannot
+ * be determined.
  */
 const char *sql_types(struct scanner *scanner, struct sql_statement *statement);
 

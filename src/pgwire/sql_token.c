@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The scanner's tokens.
+ * Tokens of the scanner.
  *
- * Hard here: what a backslash means in a plain string depends on a parameter of the
- * session. So the caller says, and one who does not know asks twice.
+ * Hard here: the meaning of a backslash in a plain string depends on
+ * standard_conforming_strings of the session. The caller sets is_escaped; a caller that does
+ * not know the setting scans twice.
  */
 #include <string.h>
 
@@ -51,7 +52,7 @@ static void skip_line(struct bytes *rest)
 	*rest = end ? bytes_skip(*rest, (size_t)(end - rest->at)) : bytes_skip(*rest, rest->count);
 }
 
-/* Comments of this kind contain each other. */
+/* Comments of this kind can be nested. */
 static bool skip_comment(struct bytes *rest)
 {
 	size_t depth = 0;
@@ -87,7 +88,10 @@ bool sql_skip_space(struct bytes *rest)
 	return true;
 }
 
-/* What stands in quotes from `rest` on, both included; 0: it does not end. */
+/*
+ * Returns the size of the quoted text at the front, both quotes included. 0: the closing quote
+ * is missing.
+ */
 static size_t quoted_size(struct bytes rest, bool is_escaped)
 {
 	char quote = rest.at[0];
@@ -105,7 +109,10 @@ static size_t quoted_size(struct bytes rest, bool is_escaped)
 	return 0;
 }
 
-/* $$text$$, $tag$text$tag$; 0: it does not end. *is_one: whether it is one at all. */
+/*
+ * Returns the size of a dollar-quoted string: $$text$$ or $tag$text$tag$. 0: it does not end,
+ * or it is not dollar-quoted (*is_one is false).
+ */
 static size_t dollar_size(struct bytes rest, bool *is_one)
 {
 	size_t tag = 1;
@@ -143,7 +150,10 @@ static struct token take(struct scanner *scanner, enum token_kind kind, size_t s
 	return token;
 }
 
-/* A word, or a string that begins with a letter: E'', B'', X'', N'', U&''. */
+/*
+ * Scans a word, or an escape string E'...', in which a backslash always escapes. B'', X'', N''
+ * and U&'' are scanned as a word (and a sign) followed by a plain string.
+ */
 static struct token take_word(struct scanner *scanner)
 {
 	struct bytes rest = scanner->rest;

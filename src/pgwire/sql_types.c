@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The types of PREPARE's parameters, by the names that PostgreSQL's own have.
+ * Parameter types of PREPARE, as named by PostgreSQL itself.
  *
- * Only these can be told: what another name means is a matter of the database and
- * of the search path. The numbers of these are the same in every PostgreSQL.
+ * Only these names can be translated: the meaning of any other name depends on the database and
+ * its search_path. The OIDs in this table are the same in every version of PostgreSQL.
  */
 #include <string.h>
 
@@ -69,11 +69,11 @@ static const struct {
 
 static const char *const unknown = "of a parameter type that is not one of PostgreSQL's own";
 
-/* One type as it was read: its words, and what stood behind them. */
+/* One parsed type: its words, and what followed them. */
 struct type_words {
 	char name[TYPE_NAME_SIZE];
 	bool is_array;
-	bool is_odd; /* there is more to it than we know */
+	bool is_odd; /* it has a part that is not understood here */
 };
 
 static void add_word(struct type_words *words, struct bytes word)
@@ -94,7 +94,7 @@ static void add_word(struct type_words *words, struct bytes word)
 	words->name[used] = 0;
 }
 
-/* Behind a '(' or '[': numbers up to its end, as in varchar(10) and int[3]. */
+/* Skips the numbers behind a '(' or '[' and the closing sign, as in varchar(10) and int[3]. */
 static void skip_size(struct scanner *scanner, struct type_words *words, char end)
 {
 	struct token token = sql_token(scanner);
@@ -105,7 +105,10 @@ static void skip_size(struct scanner *scanner, struct type_words *words, char en
 		words->is_odd = true;
 }
 
-/* Reads one type. What ends it: ',' or ')'; else PostgreSQL will find it wrong. */
+/*
+ * Parses one type. Returns the token that ended it: ',' or ')'. Any other token is an error
+ * that PostgreSQL will report.
+ */
 static struct token read_type(struct scanner *scanner, struct type_words *words)
 {
 	struct token token = sql_token(scanner);

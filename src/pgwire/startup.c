@@ -4,8 +4,8 @@
  *
  *   int32 length | int32 code | name \0 value \0 ... \0        a startup packet
  *
- * Hard here: the bytes may come one at a time and from anybody, so each answer
- * is given as soon as it is certain, and not before.
+ * Hard here: the bytes come from unauthenticated clients and may arrive one at a time. Each
+ * result is returned as soon as it is certain, and not earlier.
  */
 #include "pgweir/pgwire/startup.h"
 
@@ -17,7 +17,10 @@
 
 #define TLS_HANDSHAKE 0x16 /* the first byte of a TLS ClientHello's record */
 
-/* What has no version in it. `least` and `most`: bytes of the whole packet. */
+/*
+ * Requests whose code is not a protocol version. `least` and `most`: size of the whole packet
+ * in bytes.
+ */
 static const struct request {
 	uint32_t code;
 	enum startup_kind kind;
@@ -62,7 +65,7 @@ enum wire_result startup_peek(struct bytes in, struct startup *startup)
 		return WIRE_OK;
 	}
 	if ((in.count >= 1 && in.at[0] != 0) || (in.count >= 2 && in.at[1] != 0))
-		return WIRE_BAD; /* no length that anybody means */
+		return WIRE_BAD; /* no packet is that long */
 	if (in.count < 4)
 		return WIRE_MORE;
 	startup->length = load_be32(in.at);
@@ -91,7 +94,7 @@ enum walk_result startup_next(struct bytes *list, const char **name, const char 
 		*list = bytes_skip(*list, 1);
 		return WALK_END;
 	}
-	/* An empty name is the terminator: here it is not the last byte. */
+	/* An empty name is the terminator, and here it is not the last byte. */
 	if (list->count == 0 || list->at[0] == 0 || !bytes_take_text(list, name) ||
 	    !bytes_take_text(list, value)) {
 		err_set(err, ERR_PROTOCOL, "%s", words);
@@ -100,7 +103,10 @@ enum walk_result startup_next(struct bytes *list, const char **name, const char 
 	return WALK_ITEM;
 }
 
-/* Whether `value` is a beginning of `word` that is long enough to mean it, as in PostgreSQL. */
+/*
+ * Whether `value` is a prefix of `word` with at least `least` bytes: PostgreSQL accepts such
+ * prefixes for a boolean.
+ */
 static bool begins(const char *word, const char *value, size_t least)
 {
 	size_t count = strlen(value);
@@ -120,7 +126,7 @@ enum replication startup_replication(const char *value)
 
 static bool is_blank(char byte) { return isspace((unsigned char)byte); }
 
-/* Adds the next word, unescaped and with its zero. false: there is none. */
+/* Adds the next word, unescaped and with a terminating zero. false: there is no further word. */
 static bool take_word(struct options_walk *walk)
 {
 	const char *at = walk->rest;
@@ -140,10 +146,7 @@ static bool take_word(struct options_walk *walk)
 	return true;
 }
 
-/*
- * Puts the text "name=value" of one setting into *setting. false: it is not one
- * of the forms that we know.
- */
+/* Sets *setting to the text "name=value" of one option. false: the option has another form. */
 static bool take_setting(struct options_walk *walk, char **setting)
 {
 	char *word;

@@ -2,8 +2,8 @@
 /*
  * Parsing of message bodies: the counterpart of message.h.
  *
- * Unless it says otherwise a function takes a whole body (frame_body()) and
- * answers WIRE_OK or WIRE_BAD; texts and bytes point into the body.
+ * Unless the comment says otherwise, a function parses a whole body (frame_body()) and returns
+ * WIRE_OK or WIRE_BAD. Texts and bytes in the result point into the body.
  */
 #ifndef PGWEIR_PGWIRE_FIELDS_H
 #define PGWEIR_PGWIRE_FIELDS_H
@@ -13,7 +13,7 @@
 
 /* ---- from a server ---- */
 
-/* ErrorResponse, NoticeResponse. A field that is missing: severity, sqlstate and text are "". */
+/* ErrorResponse, NoticeResponse. If they are missing, severity, sqlstate and text are "". */
 enum wire_result fields_report(struct bytes body, struct report *report);
 
 enum wire_result fields_parameter(struct bytes body, const char **name, const char **value);
@@ -23,16 +23,16 @@ enum wire_result fields_key(struct bytes body, struct bytes *key);
 
 /* NegotiateProtocolVersion. */
 struct negotiation {
-	uint32_t version;   /* the newest that the server knows of those it was asked for */
-	uint32_t count;     /* options that it does not know */
-	struct bytes names; /* theirs: name\0name\0 */
+	uint32_t version;   /* the newest minor version that the server supports */
+	uint32_t count;     /* number of protocol options that the server does not know */
+	struct bytes names; /* names of these options: name\0name\0 */
 };
 
 enum wire_result fields_negotiation(struct bytes body, struct negotiation *negotiation);
 
 enum wire_result fields_ready(struct bytes body, char *state);
 
-/* ParameterDescription: whether it is one. Parse has types in the same form. */
+/* Whether this is the body of a ParameterDescription. Parse contains types in the same form. */
 enum wire_result fields_types(struct bytes body);
 
 /* A body that is one text: CommandComplete, Query, PasswordMessage. */
@@ -51,7 +51,7 @@ enum auth_kind {
 };
 
 struct auth_request {
-	uint32_t kind;      /* enum auth_kind, or one that we do not know */
+	uint32_t kind;      /* enum auth_kind, or a value that is not in it */
 	struct bytes salt;  /* AUTH_MD5: 4 bytes */
 	struct bytes names; /* AUTH_SASL: for fields_mechanism() */
 	struct bytes data;  /* AUTH_SASL_CONTINUE, AUTH_SASL_FINAL */
@@ -59,31 +59,33 @@ struct auth_request {
 
 enum wire_result fields_auth(struct bytes body, struct auth_request *request);
 
-/* The next name in a list of mechanisms; *names goes forward. */
+/* Returns the next name in a list of mechanisms and moves *names behind it. */
 enum walk_result fields_mechanism(struct bytes *names, const char **name);
 
-/* The values of a DataRow. */
+/* A walk through the values of a DataRow or a Bind. */
 struct row_walk {
 	struct bytes rest;
-	uint16_t left; /* values to come */
+	uint16_t left; /* number of values that follow */
 };
 
 enum wire_result fields_row(struct bytes body, struct row_walk *walk);
-enum walk_result fields_value(struct row_walk *walk, struct bytes *value); /* NULL: .at is NULL */
+/* SQL's NULL: value->at is NULL */
+enum walk_result fields_value(struct row_walk *walk, struct bytes *value);
 
 /* ---- from a client ---- */
 
 /* The names at the front of Parse, Bind, Describe, Close and Execute. */
 struct object_names {
 	char target;           /* Describe, Close: 'S' or 'P'; else 0 */
-	const char *statement; /* NULL: the message has no such name */
+	const char *statement; /* NULL: this type of message has no such name */
 	const char *portal;
-	size_t count; /* bytes of the body that they take */
+	size_t count; /* bytes of the body up to the end of the names */
 };
 
 /*
- * Reads them as soon as they are there: `have` is what has come of a body of
- * `length` bytes. WIRE_MORE: they have not all come. Other types are WIRE_BAD.
+ * Parses the names as soon as they have arrived. `have` is the part of the body that has
+ * arrived, `length` is the size of the whole body. WIRE_MORE: the names are incomplete.
+ * WIRE_BAD also for any other type of message.
  */
 enum wire_result fields_names(char type, struct bytes have, size_t length,
                               struct object_names *names);
@@ -102,20 +104,23 @@ struct bind_fields {
 	const char *statement;
 	uint16_t parameter_format_count;
 	struct bytes parameter_formats; /* 2 bytes each: load_be16() */
-	struct row_walk parameters;     /* for fields_value() */
+	struct row_walk parameters;     /* walk through them with fields_value() */
 	uint16_t result_format_count;
 	struct bytes result_formats; /* 2 bytes each */
 };
 
 enum wire_result fields_bind(struct bytes body, struct bind_fields *bind);
 
-/* Whether result column `column` is requested in binary. */
+/* Whether result column `column` (0 is the first) is requested in binary format. */
 bool fields_is_binary(const struct bind_fields *bind, size_t column);
 
-/* row_limit 0: all rows. */
+/* *row_limit is 0 if all rows are requested. */
 enum wire_result fields_execute(struct bytes body, const char **portal, uint32_t *row_limit);
 
-/* SASLInitialResponse; data->at is NULL when there is none. SASLResponse is all data. */
+/*
+ * SASLInitialResponse; data->at is NULL if it contains no data. (The body of a SASLResponse is
+ * all data.)
+ */
 enum wire_result fields_sasl_initial(struct bytes body, const char **mechanism, struct bytes *data);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Frames: the messages of PostgreSQL's protocol 3, seen from outside: one type
- * byte, a length, a body. Bytes in, facts out.
+ * Frames: the messages of PostgreSQL's protocol 3 as seen from outside: a type byte, a length,
+ * a body.
  *
  * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Message Formats".
  */
@@ -13,16 +13,16 @@
 #define FRAME_HEADER_SIZE 5
 
 enum wire_result {
-	WIRE_OK,   /* the answer is filled in */
-	WIRE_MORE, /* too few bytes to tell; nothing was consumed, ask again with more */
+	WIRE_OK,   /* the result is filled in */
+	WIRE_MORE, /* too few bytes to decide; nothing was consumed, call again with more */
 	WIRE_BAD   /* invalid, whatever bytes follow */
 };
 
-/* What one step through a list of unknown length found. */
+/* The result of one step through a list of unknown length. */
 enum walk_result {
-	WALK_ITEM, /* the answer is filled in */
-	WALK_END,  /* the list ended properly */
-	WALK_BAD   /* this is not such a list */
+	WALK_ITEM, /* the result is filled in */
+	WALK_END,  /* the list ended correctly */
+	WALK_BAD   /* the bytes are not such a list */
 };
 
 struct frame {
@@ -31,11 +31,11 @@ struct frame {
 };
 
 /*
- * Reads the header of the message at the start of `in`. The body may still be
- * on its way: a pooler forwards long messages in pieces.
+ * Parses the header of the message at the start of `in`. The body may not have arrived yet: a
+ * pooler forwards long messages in pieces.
  *
- * Takes nothing from `in` and keeps no pointer into it.
- * A message longer than `max` bytes is WIRE_BAD.
+ * Consumes nothing and keeps no pointer into `in`. A message longer than `max` bytes is
+ * WIRE_BAD.
  */
 static inline enum wire_result frame_peek(struct bytes in, uint32_t max, struct frame *frame)
 {
@@ -52,8 +52,8 @@ static inline enum wire_result frame_peek(struct bytes in, uint32_t max, struct 
 }
 
 /*
- * Whether a client's message of this type is a step of the extended query protocol: after an
- * error the server skips it, up to the next Sync.
+ * Whether a client's message of this type is a step of the extended query protocol. After an
+ * error the server skips such messages up to the next Sync.
  */
 static inline bool frame_is_extended(char type)
 {
@@ -69,7 +69,7 @@ static inline bool frame_is_extended(char type)
 	}
 }
 
-/* The body of a whole frame that lies at the start of `in`. */
+/* Returns the body of the frame at the start of `in`, which must be complete. */
 static inline struct bytes frame_body(struct bytes in, const struct frame *frame)
 {
 	return bytes_of(in.at + FRAME_HEADER_SIZE, frame->length - FRAME_HEADER_SIZE);

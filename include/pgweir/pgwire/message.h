@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Building messages at the end of a buffer. Nothing here fails visibly: the
- * caller asks buf_ok() once, when all has been put together.
+ * Builds messages at the end of a buffer. No function here returns an error: the caller checks
+ * buf_ok() once, when everything has been added.
  */
 #ifndef PGWEIR_PGWIRE_MESSAGE_H
 #define PGWEIR_PGWIRE_MESSAGE_H
@@ -10,13 +10,17 @@
 #include "pgweir/base/err.h"
 #include "pgweir/pgwire/report.h"
 
-/* Any message: begin (returns where it stands), add the body, end with what begin returned. */
+/*
+ * Any message: message_begin() returns its position, which message_end() gets after the body
+ * has been added.
+ */
 size_t message_begin(struct buf *buf, char type);
 void message_end(struct buf *buf, size_t at);
 
 /*
- * A message that never changes: its body is a string literal, of which `size` bytes count, and the
- * compiler works out the length. Structs of them have no padding: all of it is bytes.
+ * A message that never changes: `size` bytes of a string literal are its body, and the compiler
+ * computes the length. These structs have no padding, so they can be sent as they are in
+ * memory.
  */
 #define MESSAGE_FIXED(size)      \
 	struct {                 \
@@ -29,7 +33,10 @@ void message_end(struct buf *buf, size_t at);
 		letter, { 0, 0, (char)((4 + (size)) >> 8), (char)(4 + (size)) }, literal \
 	}
 
-/* One that is static, with all of its literal, the zero included; and it, or several, as bytes. */
+/*
+ * MESSAGE_STATIC defines a message whose body is the whole literal, with its terminating zero.
+ * MESSAGE_BYTES is a message, or a struct of several, as bytes.
+ */
 #define MESSAGE_STATIC(name, letter, literal)              \
 	static const MESSAGE_FIXED(sizeof(literal)) name = \
 	    MESSAGE_FIXED_INIT(letter, sizeof(literal), literal)
@@ -40,7 +47,7 @@ void message_end(struct buf *buf, size_t at);
 void message_error(struct buf *buf, const struct report *report);
 void message_notice(struct buf *buf, const struct report *report);
 
-/* An ErrorResponse of our own: S, C, M and nothing else. severity: "FATAL", "ERROR". */
+/* An ErrorResponse of our own, with the fields S, C and M only. severity: "FATAL" or "ERROR". */
 void message_err(struct buf *buf, const char *severity, const struct err *err);
 
 void message_ready(struct buf *buf, char state); /* 'I', 'T', 'E' */
@@ -48,7 +55,7 @@ void message_parameter(struct buf *buf, const char *name, const char *value);
 void message_key(struct buf *buf, struct bytes key); /* process id and secret, 8 bytes or more */
 void message_complete(struct buf *buf, const char *tag);
 
-/* `names` are the options that we do not know: name\0name\0. */
+/* `names` are the protocol options that we do not know: name\0name\0. */
 void message_negotiate(struct buf *buf, uint32_t version, struct bytes names);
 
 void message_auth_ok(struct buf *buf);
@@ -68,17 +75,16 @@ void message_parameter_types(struct buf *buf, const uint32_t *types, size_t coun
 
 struct message_column {
 	const char *name;
-	uint32_t type;  /* oid: 25 text, 23 int4, 20 int8, 17 bytea, 1700 numeric, ... */
-	int16_t size;   /* bytes; -1 = varies */
+	uint32_t type;  /* OID: 25 text, 23 int4, 20 int8, 17 bytea, 1700 numeric, ... */
+	int16_t size;   /* bytes; -1 = variable */
 	int16_t format; /* 0 text, 1 binary */
 };
 
-/* RowDescription, a column at a time. */
+/* RowDescription: begin, add each column, then message_end(). */
 size_t message_columns_begin(struct buf *buf, uint16_t count);
 void message_column(struct buf *buf, const struct message_column *column);
-/* message_end() ends it. */
 
-/* DataRow, a value at a time; message_end() ends it. */
+/* DataRow: begin, add each value, then message_end(). */
 size_t message_row_begin(struct buf *buf, uint16_t count);
 void message_row_text(struct buf *buf, const char *text); /* NULL = SQL's NULL */
 void message_row_bytes(struct buf *buf, struct bytes value);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What an ErrorResponse or a NoticeResponse says. The texts are borrowed.
+ * The fields of an ErrorResponse or a NoticeResponse. The texts are borrowed.
  */
 #ifndef PGWEIR_PGWIRE_REPORT_H
 #define PGWEIR_PGWIRE_REPORT_H
 
 struct report {
-	const char *severity; /* field S, as the server's language has it */
+	const char *severity; /* field S, in the server's language */
 	const char *verbatim; /* field V, never translated; NULL = none */
 	const char *sqlstate; /* field C */
 	const char *text;     /* field M */

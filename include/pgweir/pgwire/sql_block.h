@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The statements that begin and end a transaction block, recognised where nothing about
- * them is in doubt: one statement alone, in plain ASCII, of a form that PostgreSQL takes.
+ * Recognises the statements that begin and end a transaction block, if nothing about them is in
+ * doubt: a single statement, in plain ASCII, of a form that PostgreSQL accepts.
  *
  * Source: PostgreSQL's manual, "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK".
  */
@@ -11,11 +11,11 @@
 #include "pgweir/base/bytes.h"
 
 enum sql_block_kind {
-	SQL_BLOCK_OTHER,   /* none of these, or not for certain */
+	SQL_BLOCK_OTHER,   /* none of these, or not certain */
 	SQL_BLOCK_BEGIN,   /* BEGIN */
 	SQL_BLOCK_START,   /* START TRANSACTION */
-	SQL_BLOCK_COMMIT,  /* COMMIT, END; never AND CHAIN, nor COMMIT PREPARED */
-	SQL_BLOCK_ROLLBACK /* ROLLBACK, ABORT; the same, and never TO a savepoint */
+	SQL_BLOCK_COMMIT,  /* COMMIT, END; not AND CHAIN, not COMMIT PREPARED */
+	SQL_BLOCK_ROLLBACK /* ROLLBACK, ABORT; not AND CHAIN, not TO a savepoint */
 };
 
 struct sql_block {
@@ -23,7 +23,7 @@ struct sql_block {
 	bool is_for_primary; /* a standby would refuse it: READ WRITE, SERIALIZABLE */
 };
 
-/* Reads a whole text, without its zero. */
+/* Reads a whole text, without its terminating zero. */
 struct sql_block sql_block_read(struct bytes text);
 
 #endif
