@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Dialogues.
+ * Handshake threads.
  *
  *   begin --> epoll --> go_on() on a thread --> epoll --> ... --> over --> eventfd --> done()
  *
- * Hard here: a socket is handed to one thread at a time (EPOLLONESHOT), and as soon as it is
- * waited for again another one may have it. Nobody can take a dialogue out of a thread's
- * hands; so who abandons one shuts its connection down, and the thread that is told of
- * that brings it home.
+ * Hard here: EPOLLONESHOT gives a socket to one thread at a time, and as soon as the socket is
+ * armed again, another thread may get it. The loop cannot take a handshake away from a thread.
+ * So to abandon a handshake, the loop shuts the connection down; a thread is then woken and
+ * returns the handshake to the loop.
  */
 #include "pgweir/loop/handshakes.h"
 
@@ -27,21 +27,21 @@
 TAILQ_HEAD(handshake_list, handshake_job);
 
 struct handshakes {
-	struct watch watch; /* on an eventfd: some dialogue is over */
-	int epoll_fd;       /* what the threads wait for */
-	int end_fd;         /* an eventfd: the end has come */
+	struct watch watch; /* on an eventfd: a handshake is over */
+	int epoll_fd;       /* the sockets that the threads wait for */
+	int end_fd;         /* an eventfd: tells the threads to end */
 	unsigned int thread_max;
-	unsigned int thread_count; /* started */
+	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
 
-	pthread_mutex_t lock; /* guards all below */
+	pthread_mutex_t lock; /* guards all fields below */
 	struct handshake_list held;
 	struct handshake_list over;
 };
 
 /*
- * Whoever is told by the kernel has it only when this is through (take()): neither thread
- * uses it, or its descriptor, while the other one does.
+ * Another thread may be woken before this function returns. It waits in take() until is_waiting
+ * is set, so two threads never use the same handshake or its descriptor at the same time.
  */
 static bool wait_for(const struct handshakes *handshakes, int operation,
                      struct handshake_job *handshake_job, unsigned int what)
@@ -90,7 +90,7 @@ static struct handshake_job *take(const struct epoll_event *event)
 	struct handshake_job *handshake_job = event->data.ptr;
 
 	while (!__atomic_load_n(&handshake_job->is_waiting, __ATOMIC_ACQUIRE))
-		sched_yield(); /* the other thread is between two instructions */
+		sched_yield(); /* the other thread is about to set is_waiting */
 	__atomic_store_n(&handshake_job->is_waiting, false, __ATOMIC_RELAXED);
 	return handshake_job;
 }
@@ -101,10 +101,10 @@ static void *hold(void *arg)
 	struct epoll_event event;
 	int count;
 
-	/* One by one, so that what waits goes to whichever thread has time. */
+	/* One event per call, so that each ready socket goes to a thread that is free. */
 	while ((count = epoll_wait(handshakes->epoll_fd, &event, 1, -1)) >= 0 || errno == EINTR) {
 		if (count > 0 && !event.data.ptr)
-			break; /* the end */
+			break; /* end_fd: the threads must end */
 		if (count > 0)
 			go_on(handshakes, take(&event));
 	}
@@ -201,7 +201,7 @@ void handshakes_free(struct handshakes **handshakesp)
 	*handshakesp = NULL;
 }
 
-/* One thread at least; that no more can be had only makes it slower. */
+/* One thread is enough. If more cannot be started, handshakes are only slower. */
 static bool has_threads(struct handshakes *handshakes, struct err *err)
 {
 	while (handshakes->thread_count < handshakes->thread_max) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The event loop, on libevent: with timers.c the only file that knows it.
+ * The event loop, on libevent. Only this file and timers.c use libevent.
  *
- *   turn:  wait --> descriptors, signals, due timers --> tasks put off --> turn's end --> again
+ *   turn:  wait --> descriptors, signals, due timers --> deferred tasks --> turn's end --> again
  */
 #include "pgweir/loop/loop.h"
 
@@ -74,7 +74,7 @@ static void free_signals(struct loop *loop)
 	}
 }
 
-/* ---- descriptors that others have too ---- */
+/* ---- descriptors that other processes have open too ---- */
 
 static void close_leaving(struct loop *loop, size_t count)
 {
@@ -116,7 +116,10 @@ void loop_free(struct loop **loop)
 
 const char *loop_library(void) { return "libevent " LIBEVENT_VERSION; }
 
-/* Only what waited at the start: a task that puts off another must not keep descriptors waiting. */
+/*
+ * Runs only the tasks that were there at the start: a task that defers another one must not
+ * keep descriptors waiting.
+ */
 static void run_tasks(struct loop *loop)
 {
 	struct task last = { .run = NULL }, *task;
@@ -132,7 +135,7 @@ static void run_tasks(struct loop *loop)
 	TAILQ_REMOVE(&loop->tasks, &last, node);
 }
 
-/* Looks without sleeping, until something was called back. false: nothing came in time. */
+/* Polls without sleeping until a callback has run. false: none ran in time. */
 static bool poll_for_a_while(struct loop *loop)
 {
 	unsigned long before = loop->call_count;
@@ -148,7 +151,10 @@ static bool poll_for_a_while(struct loop *loop)
 	return false;
 }
 
-/* Only descriptors make it look on: with timers that come again and again it would never sleep. */
+/*
+ * Only ready descriptors prolong polling: with timers that fire again and again the loop would
+ * never sleep.
+ */
 static void look_on(struct loop *loop, unsigned long ready_before)
 {
 	if (loop->poll_limit && loop->ready_count != ready_before)
@@ -171,7 +177,10 @@ static void turn(struct loop *loop)
 	if (!may_sleep || !may_poll(loop) || !poll_for_a_while(loop))
 		event_base_loop(loop->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY |
 		                                (may_sleep ? 0 : EVLOOP_NONBLOCK));
-	/* It begins by telling the kernel what has changed. */
+	/*
+	 * event_base_loop() has sent the pending changes to epoll first, so the kernel no
+	 * longer watches these descriptors.
+	 */
 	if (leaving)
 		close_leaving(loop, leaving);
 	run_tasks(loop);
@@ -197,7 +206,7 @@ void loop_stop(struct loop *loop) { loop->is_stopping = true; }
 
 usec_t loop_now(struct loop *loop)
 {
-	/* Outside of a turn (start, tests) no time stands still. */
+	/* Outside a turn (at start, in tests) the time is not fixed. */
 	if (!loop->is_turning)
 		return clock_now();
 	if (loop->now == 0)
@@ -213,7 +222,7 @@ char *loop_scratch(struct loop *loop) { return loop->scratch; }
 
 static struct event *event_of(struct watch *watch) { return (struct event *)watch->event; }
 
-/* What libevent is asked for; 0 = nothing. */
+/* The libevent flags for `what`; 0 = nothing. */
 static short events_for(unsigned int what)
 {
 	short events = 0;

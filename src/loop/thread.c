@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How a helper thread begins.
+ * Starts helper threads.
  */
 #include "thread_priv.h"
 

@@ -8,7 +8,10 @@
 
 #include "pgweir/base/err.h"
 
-/* Signals are the loop's: a thread is born with all of them blocked. false: *err says why. */
+/*
+ * Starts a thread with all signals blocked: signals are handled by the loop's thread only.
+ * false: *err says why.
+ */
 bool thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg, struct err *err);
 
 #endif

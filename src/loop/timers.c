@@ -2,16 +2,17 @@
 /*
  * Timers of the loop.
  *
- * Hard here: timers of one limit mostly fall due in the order in which they are set. Each
- * line is a list with one libevent timer for its head; when the head is cleared
- * that timer stays, fires in vain once and is set for the next head.
+ * Hard here: timers with the same limit mostly fall due in the order in which they are set. So
+ * each timer queue is a sorted list with one libevent timer for its head. If the head is
+ * cleared, the libevent timer is left as it is: it fires once without effect and is then set
+ * for the new head.
  */
 #include <assert.h>
 #include <stdlib.h>
 
 #include <event2/event.h>
 
-/* uthash's own choice falls through its cases, which clang warns of. */
+/* The default hash function of uthash has implicit fallthrough, which clang warns about. */
 #define HASH_FUNCTION HASH_FNV
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(line) ((line)->is_lost = true)
@@ -21,7 +22,10 @@
 
 #include "pgweir/base/banned.h"
 
-/* A line with a far head is looked at now and then: keeps libevent's time small. */
+/*
+ * Longest libevent timer: for a later head it fires in between and is set again. This keeps
+ * libevent's times small.
+ */
 #define ARMED_MAX (24 * 3600 * USEC_PER_SEC)
 
 TAILQ_HEAD(timer_list, timer);
@@ -34,12 +38,12 @@ struct line_key {
 struct timer_queue {
 	struct line_key key;
 	struct loop *loop;
-	struct timer_list timers; /* in the order of their `due` */
+	struct timer_list timers; /* sorted by `due` */
 	struct event *event;
 	usec_t armed_for; /* when `event` fires */
 	bool is_armed;
-	bool is_firing; /* on_due() is being called: the event is set afterwards */
-	bool is_lost;   /* there was no memory to file it */
+	bool is_firing; /* on_due() is being called: `event` is set afterwards */
+	bool is_lost;   /* no memory to add it to the hash table */
 	UT_hash_handle hh;
 };
 
@@ -85,7 +89,7 @@ static void on_line_due(int fd, short events, void *arg)
 	line->loop->call_count++;
 	line->is_armed = false;
 	line->is_firing = true;
-	/* Counted: a timer that is set anew and due at once comes in the next turn. */
+	/* Counted before: a timer that is set again and is due at once fires in the next turn. */
 	while (count-- > 0 && (timer = TAILQ_FIRST(&line->timers)) && timer->due <= now) {
 		timer_clear(timer);
 		line->key.on_due(timer);
@@ -137,7 +141,7 @@ void timer_set(struct timer *timer, struct timer_queue *line, usec_t from)
 	}
 	due = from > INT64_MAX - line->key.limit ? INT64_MAX : from + line->key.limit;
 	if (timer->line == line && timer->due == due)
-		return; /* its place is found already */
+		return; /* it is at its position already */
 	timer_clear(timer);
 	timer->line = line;
 	timer->due = due;

@@ -4,9 +4,9 @@
  *
  *   submit --> waiting --> run() on a thread --> ended --> eventfd --> done() in the loop
  *
- * Hard here: only the two lists are shared, under the lock; done() and
- * abandoning happen on the loop's thread alone. A thread only peeks at
- * is_abandoned, to skip work that nobody waits for any more.
+ * Hard here: only the two lists are shared, under the lock. done() and abandoning happen on the
+ * loop's thread only. A thread reads is_abandoned without the lock, only to skip work whose
+ * result is not wanted any more.
  */
 #include "pgweir/loop/workers.h"
 
@@ -25,18 +25,18 @@
 TAILQ_HEAD(job_list, job);
 
 struct workers {
-	struct watch watch; /* on an eventfd: some job has ended */
+	struct watch watch; /* on an eventfd: a job has ended */
 	unsigned int limit;
 	unsigned int thread_max;
-	unsigned int thread_count; /* started */
+	unsigned int thread_count; /* threads that have been started */
 	pthread_t *threads;
 
-	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t wake;  /* a job waits, or the end has come */
+	pthread_mutex_t lock; /* guards all fields below */
+	pthread_cond_t wake;  /* a job waits, or the threads must end */
 	unsigned int waiting_count;
 	unsigned int resting_count; /* threads without work */
-	unsigned int living_count;  /* threads that have not come to their end */
-	pthread_cond_t gone;        /* one has */
+	unsigned int living_count;  /* threads that have not ended */
+	pthread_cond_t gone;        /* a thread has ended */
 	bool is_ending;
 	struct job_list waiting;
 	struct job_list ended;
@@ -44,7 +44,7 @@ struct workers {
 
 /* ---- on the helper threads ---- */
 
-/* Waits for a job. NULL: the end has come. */
+/* Waits for a job. NULL: the threads must end. */
 static struct job *take_job(struct workers *workers)
 {
 	struct job *job = NULL;
@@ -182,7 +182,7 @@ void workers_free(struct workers **workers)
 	*workers = NULL;
 }
 
-/* Whether all threads have come to their end by then. */
+/* Whether all threads have ended before `until`. */
 static bool wait_for_threads(struct workers *workers, usec_t until)
 {
 	struct timespec due = { until / USEC_PER_SEC, until % USEC_PER_SEC * 1000 };
@@ -246,7 +246,7 @@ bool workers_submit(struct workers *workers, struct job *job, struct err *err)
 	if (!has_space)
 		return err_set(err, ERR_LIMIT, "too many jobs (%u) wait for a helper thread",
 		               workers->limit);
-	/* One thread at least; that no more can be had only makes it slower. */
+	/* One thread is enough. If more cannot be started, jobs only wait longer. */
 	if (!has_hands && !start_thread(workers, workers->thread_count ? NULL : err) &&
 	    workers->thread_count == 0)
 		return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Helper threads for what would hold up the loop: key derivation and anything
- * that blocks. The answer comes back through the loop.
+ * Helper threads for work that would block the loop: key derivation and blocking calls. The
+ * result returns through the loop.
  */
 #ifndef PGWEIR_LOOP_WORKERS_H
 #define PGWEIR_LOOP_WORKERS_H
@@ -11,39 +11,38 @@
 struct workers;
 
 /*
- * One piece of work. Lives inside its owner's own object, which must hold
- * copies of all that run() needs: the owner may be gone while it runs.
+ * One job. Embedded in an object that holds copies of everything run() needs: the owner may be
+ * closed while the job runs.
  */
 struct job {
 	TAILQ_ENTRY(job) node;
-	void (*run)(struct job *job); /* on a helper thread: touches nothing but the job's object */
-	void (*done)(
-	    struct job *job); /* from the loop, after run(); frees the object when is_abandoned */
-	bool is_abandoned;    /* the owner went away: done() only cleans up */
+	void (*run)(struct job *job);  /* called on a helper thread; uses only the job's object */
+	void (*done)(struct job *job); /* called in the loop after run() */
+	bool is_abandoned;             /* the owner is closed: done() must only clean up */
 };
 
-/*
- * Threads start with the first job. `limit` is how many jobs may wait.
- * NULL: *err says why.
- */
+/* Threads start with the first job. `limit` is how many jobs may wait. NULL: *err says why. */
 struct workers *workers_new(struct loop *loop, unsigned int threads, unsigned int limit,
                             struct err *err);
 
-/* Waits for what runs; calls done() of all jobs with is_abandoned set. */
+/* Waits for running jobs, then calls done() of all jobs with is_abandoned set. */
 void workers_free(struct workers **workers);
 
 /*
- * The same for work that may take for ever, just before the process ends: waits for at
- * most `limit`. What still runs then is left to run, with its job and all it needs.
+ * The same for jobs that may never end, just before the process exits: waits at most `limit`
+ * microseconds. Jobs that still run then keep their thread and all they need.
  */
 void workers_leave(struct workers **workers, usec_t limit);
 
-/* false: too many wait, or no thread can be started; done() will not be called. */
+/*
+ * Queues a job. false: too many jobs wait, or no thread can be started; done() will not be
+ * called.
+ */
 bool workers_submit(struct workers *workers, struct job *job, struct err *err);
 
 /*
- * The owner goes: done() is still called, with is_abandoned set, once the job has
- * ended. run() is left out if it has not begun.
+ * To be called when the owner closes. done() is still called, with is_abandoned set, when the
+ * job has ended. run() is skipped if it has not begun.
  */
 void workers_abandon(struct job *job);
 
