@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A buffer that grows, doubling, up to its limit.
+ * A growing buffer. Its capacity doubles, up to its limit.
  */
 #include "pgweir/base/buf.h"
 
@@ -34,7 +34,7 @@ void buf_reuse(struct buf *buf, size_t most)
 		buf_clear(buf);
 }
 
-/* As realloc(), for content that must not stay behind. */
+/* Like realloc(), but wipes the old memory, because the content is secret. */
 static char *move(struct buf *buf, size_t capacity)
 {
 	char *at = malloc(capacity);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Borrowed runs of bytes: what is too long for the header.
+ * Borrowed runs of bytes: functions that are too long for the header.
  */
 #include "pgweir/base/bytes.h"
 

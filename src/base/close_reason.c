@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of close reasons, and how their ends are counted.
+ * The table of close reasons, and the counters of closed connections.
  */
 #include "pgweir/base/close_reason.h"
 
@@ -61,7 +61,7 @@ const struct close_reason_row *close_reason_row(enum close_reason reason)
 }
 
 static const struct {
-	const char *words; /* what the reason begins with */
+	const char *words; /* the text of the error begins with this */
 	enum close_reason reason;
 } known[] = {
 	{ "client close request", CLOSE_CLIENT_QUIT },
@@ -157,7 +157,7 @@ static bool begins(const char *text, const char *words)
 
 enum close_reason close_reason_find(enum err_code code, const char *words)
 {
-	/* PostgreSQL's own words may begin as ours do. */
+	/* A text from PostgreSQL may begin with the same words as ours. */
 	bool is_ours = code != ERR_FOREIGN || begins(words, "server login has been failing");
 
 	for (size_t i = 0; is_ours && i < sizeof(known) / sizeof(known[0]); i++) {
@@ -167,7 +167,7 @@ enum close_reason close_reason_find(enum err_code code, const char *words)
 	return (enum close_reason)code;
 }
 
-/* A character of UTF-8 that was cut in two is left out. */
+/* If the text ends with an incomplete UTF-8 character, removes that character. */
 static void cut(char *text)
 {
 	size_t count = strlen(text), tail = 0;

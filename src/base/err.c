@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Errors: one table from code to SQLSTATE, and the words.
+ * Errors: the table from codes to SQLSTATEs, and functions that set the text.
  */
 #include "pgweir/base/err.h"
 

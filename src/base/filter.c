@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A program that is one function from text to text.
+ * A program that consists of one function from text to text.
  */
 #include "pgweir/base/filter.h"
 

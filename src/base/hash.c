@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SipHash-1-3: one round for each word and three at the end, as the tables of several languages
- * use it. 2-4 costs twice as much for keys as short as ours.
+ * SipHash-1-3: one round per word and three rounds at the end, as used by the hash tables of
+ * several languages. SipHash-2-4 costs twice as much for keys as short as ours.
  */
 #include "pgweir/base/hash.h"
 
@@ -22,7 +22,10 @@ void hash_key_draw(struct hash_key *key)
 	} while (count < 0 && errno == EINTR);
 	if (count == (ssize_t)sizeof(*key))
 		return;
-	/* No such system is known. Tables work all the same, and the clock is hard to guess. */
+	/*
+	 * Linux always has getrandom(). Without it tables still work, and the clock is hard to
+	 * guess.
+	 */
 	clock_gettime(CLOCK_REALTIME, &now);
 	key->half[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
 	key->half[1] = (uint64_t)(uintptr_t)key;
@@ -46,7 +49,7 @@ static inline void rounds(uint64_t v[4], int count)
 	}
 }
 
-/* Up to eight bytes, the first one lowest. */
+/* Loads up to eight bytes; the first byte is the lowest. */
 static inline uint64_t load(const unsigned char *at, size_t count)
 {
 	uint64_t word = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * JSON strings.
+ * Writes JSON strings.
  */
 #include "pgweir/base/json.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The log: lines are formatted by the thread that logs, and written by it while that is
- * cheap, else by a thread of the log's own.
+ * The log. The thread that logs formats a line. It also writes the line itself while that is
+ * cheap; otherwise the log's own thread, the writer, does.
  *
  *   log_write() --+--> file, stderr                          a line now and then
  *                 +--> pending [record record ...] --> writer --> file, stderr, syslog
  *
- * Hard here: a line is to be in the file before the next thing happens to its connection,
- * and yet nothing may wait for the disk while we run, nothing may be lost at exit, and a storm
- * of lines must not eat the memory. So lines are written directly as long as they are few
- * and the outlets take them at once (log_direct.c), and in their order: not while an earlier
- * one waits. The writer looks at most once in WRITER_PAUSE, so that a storm costs few wake-ups.
+ * Hard here: a line should be in the file before anything else happens to its connection. But
+ * the loop must not wait for the disk, no line may be lost at exit, and a flood of lines must
+ * not use up the memory. So lines are written directly only while they are few and the outlets
+ * accept them immediately (log_direct.c), and only if no earlier line is still queued, so that
+ * they stay in order. The writer runs at most once per WRITER_PAUSE, so that a flood causes few
+ * wake-ups.
  */
 #include "pgweir/base/log.h"
 
@@ -37,36 +38,39 @@
 #define WRITER_PAUSE (20 * USEC_PER_MS)
 
 struct log {
-	enum log_level level; /* the most talkative one that is written */
-	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t wake;  /* something waits, or the end has come */
-	pthread_cond_t idle;  /* nothing waits and nothing is being written */
-	struct buf pending;   /* records */
-	size_t behind_count;  /* records that are in no file yet: pending, or with the writer */
+	enum log_level level; /* the most detailed level that is written */
+	pthread_mutex_t lock; /* guards all fields below */
+	pthread_cond_t wake;  /* something is queued, or the writer must end */
+	pthread_cond_t idle;  /* nothing is queued and nothing is being written */
+	struct buf pending;   /* queued records */
+	size_t behind_count;  /* records that are not in a file yet: pending, or with the writer */
 	unsigned long lost_count;
 	bool has_writer;
 	bool is_ending;
 	bool is_writing; /* the writer holds a batch */
-	bool is_asleep;  /* the writer waits for a first line: only then it has to be woken */
-	long pid;        /* 0 until log_start(): before it we may still fork */
+	bool is_asleep;  /* the writer waits for a first line; only then must it be woken */
+	long pid;        /* 0 until log_start(): a fork() may change it before */
 	pthread_t writer;
 
 	struct log_limit limit;
 	struct log_direct direct;
 
-	int fd; /* the file, or -1 */
+	int fd; /* the log file, or -1 */
 	bool is_json;
-	bool is_journal; /* stderr is the journal's */
+	bool is_journal; /* stderr is connected to the journal */
 	bool to_stderr;
 	bool to_syslog;
-	char *ident; /* openlog() keeps the pointer */
+	char *ident; /* kept here because openlog() keeps the pointer */
 	time_t second;
 	char stamp[128]; /* "2026-11-20 15:11:12.345 CET [4711] " of `second` */
 	size_t stamp_count;
 	size_t fraction_at;
 };
 
-/* systemd says which file the journal's end of stderr is: it may have been replaced since. */
+/*
+ * JOURNAL_STREAM names the socket with which systemd connected stderr to the journal. stderr
+ * may have been redirected since then, so it is compared.
+ */
 static bool stderr_is_journal(void)
 {
 	const char *said = getenv("JOURNAL_STREAM");
@@ -104,7 +108,7 @@ static struct outlets outlets_of(const struct log *log)
 		                 log->to_stderr && log->is_journal };
 }
 
-/* Called with the lock held, by the writer, or by anyone while the writer holds no batch. */
+/* Called with the lock held, by the writer, or by any thread while the writer holds no batch. */
 static void write_pending(struct log *log)
 {
 	log_write_records(outlets_of(log), buf_bytes(&log->pending));
@@ -114,7 +118,10 @@ static void write_pending(struct log *log)
 
 static void add_suppressed(struct log *log);
 
-/* Called with the lock held: sleeps until there is a line, or something to be said of others. */
+/*
+ * Called with the lock held. Sleeps until a line is queued, or suppressed lines can be
+ * reported.
+ */
 static void sleep_writer(struct log *log, const struct timespec *deadline)
 {
 	log->is_asleep = true;
@@ -126,7 +133,7 @@ static void sleep_writer(struct log *log, const struct timespec *deadline)
 	add_suppressed(log);
 }
 
-/* The thread. Writes outside of the lock, so that nobody who logs waits for the disk. */
+/* The writer. Writes without the lock, so that no thread that logs waits for the disk. */
 static void *writer_run(void *arg)
 {
 	struct log *log = arg;
@@ -168,7 +175,7 @@ bool log_start(struct log *log, struct err *err)
 	int error;
 
 	log->pid = (long)getpid();
-	log->second = 0; /* the pid stands in the stamp */
+	log->second = 0; /* rebuild the stamp: it contains the pid */
 	error = pthread_create(&log->writer, NULL, writer_run, log);
 
 	if (error)
@@ -178,7 +185,7 @@ bool log_start(struct log *log, struct err *err)
 	return true;
 }
 
-/* Called with the lock held: waits until no batch is with the writer. */
+/* Called with the lock held. Waits until the writer holds no batch. */
 static void wait_idle(struct log *log)
 {
 	while (log->is_writing)
@@ -207,7 +214,7 @@ void log_free(struct log **logp)
 		pthread_mutex_unlock(&log->lock);
 		pthread_join(log->writer, NULL);
 	}
-	log->limit.second = 0; /* over, whatever the clock says */
+	log->limit.second = 0; /* end the current second, whatever the clock shows */
 	add_suppressed(log);
 	write_pending(log);
 	if (log->fd >= 0)
@@ -250,7 +257,7 @@ bool log_configure(struct log *log, const struct log_options *options, struct er
 		close(log->fd);
 	log->fd = fd;
 	log->to_stderr = options->to_stderr;
-	log->is_journal = stderr_is_journal(); /* in the background it is not */
+	log->is_journal = stderr_is_journal(); /* false after daemonize() */
 	__atomic_store_n(&log->is_json, options->is_json, __ATOMIC_RELAXED);
 	log->limit.per_second = options->rate;
 	log->level = options->verbosity <= 0   ? LOG_LEVEL_INFO
@@ -267,7 +274,7 @@ bool log_wants(const struct log *log, enum log_level level)
 	return log && level <= __atomic_load_n(&log->level, __ATOMIC_RELAXED);
 }
 
-/* The date, zone and process are worked out once a second. */
+/* Date, time zone and pid are formatted once per second. */
 static void new_second(struct log *log, time_t second)
 {
 	struct tm local;
@@ -305,7 +312,7 @@ static void add_stamp(struct log *log)
 
 /* ---- records ---- */
 
-/* Called with the lock held. `who` NULL: the line is text, and has that in it. */
+/* Called with the lock held. who NULL: the text log, whose text contains it already. */
 static void add_record(struct log *log, enum log_level level, const struct log_who *who,
                        struct bytes text)
 {
@@ -332,7 +339,7 @@ static void add_record(struct log *log, enum log_level level, const struct log_w
 	log->behind_count++;
 }
 
-/* Called with the lock held: the log speaks for itself. */
+/* Called with the lock held. Adds a line about the log itself. */
 static void add_own(struct log *log, enum log_level level, const struct strbuf *line)
 {
 	static const struct log_who nobody;
@@ -351,7 +358,7 @@ static void add_lost(struct log *log)
 	add_own(log, LOG_LEVEL_WARNING, &line);
 }
 
-/* What there was too much of in a second that is over. */
+/* Reports the lines that were suppressed in a second that has ended. */
 static void add_suppressed(struct log *log)
 {
 	time_t now = clock_now() / USEC_PER_SEC;
@@ -370,7 +377,7 @@ static void add_suppressed(struct log *log)
 	}
 }
 
-/* As the contract has it. */
+/* Adds the prefix of a line in PgBouncer's format. */
 static void add_who(struct strbuf *line, const struct log_who *who)
 {
 	if (who->pointer) {
@@ -420,7 +427,7 @@ bool log_begin(const struct logger *logger, enum log_level level, struct log_ent
 	return is_wanted;
 }
 
-/* Called with the lock held. false: it may not be written. */
+/* Called with the lock held. false: the line is suppressed or lost. */
 static bool take_entry(struct log *log, enum log_level level, const struct log_entry *entry)
 {
 	add_suppressed(log);
@@ -440,8 +447,8 @@ static bool take_entry(struct log *log, enum log_level level, const struct log_e
 }
 
 /*
- * Called with the lock held: writes the records from `begin` on, if nothing is in front of
- * them, and that costs little. syslog() may wait for its daemon, so that is left to the writer.
+ * Called with the lock held. Writes the records from `begin` on, if this is cheap. No earlier
+ * record may be queued. syslog() may block on its daemon, so the writer calls it later.
  */
 static void write_directly(struct log *log, size_t begin)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a direct write may cost: a number of lines, a part of the time, and no wait for a reader.
+ * Limits of direct writes: a number of lines, a share of the time, and no waiting for a reader.
  */
 #include "log_direct_priv.h"
 
@@ -25,7 +25,7 @@
 #define FUSE_SUPER_MAGIC 0x65735546
 #endif
 
-/* Whose server may be away for minutes. */
+/* Network and FUSE file systems: their server may not answer for minutes. */
 static bool is_remote(unsigned long type)
 {
 	static const unsigned long types[] = {
@@ -56,7 +56,10 @@ void log_direct_look(struct log_direct *direct, struct outlets outlets)
 	direct->is_stderr_near = is_near(STDERR_FILENO);
 }
 
-/* A regular file that is not near is never asked: poll() says that it can be written to. */
+/*
+ * Whether a pipe, socket or terminal accepts a write at once. false for regular files: poll()
+ * always reports them as writable, so a remote file could block.
+ */
 static bool has_space(int fd)
 {
 	struct pollfd asked = { .fd = fd, .events = POLLOUT };

@@ -28,11 +28,12 @@ static void add_time(struct buf *out)
 	localtime_r(&second, &local);
 	strftime(words, sizeof(words), "%Y-%m-%dT%H:%M:%S", &local);
 	buf_printf(out, "{\"time\":\"%s.%03u", words, (unsigned int)(now % USEC_PER_SEC / 1000));
-	strftime(words, sizeof(words), "%z", &local); /* +0100: RFC 3339 wants +01:00 */
+	/* strftime() gives +0100, RFC 3339 wants +01:00 */
+	strftime(words, sizeof(words), "%z", &local);
 	buf_printf(out, "%.3s:%.2s\"", words, words + 3);
 }
 
-/* 127.0.0.1:5, [::1]:5 and unix(4711):6432 without what comes behind the host. */
+/* The host in an address: 127.0.0.1:5, [::1]:5 and unix(4711):6432 without what follows it. */
 static struct bytes host_of(struct bytes address)
 {
 	const char *end;

@@ -5,7 +5,7 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/log.h"
 
-/* One line of the log as a JSON object, with its newline; the time is now. */
+/* Adds one log line as a JSON object, with its newline. Its time is the current time. */
 void log_json_add(struct buf *out, struct bytes level, long pid, const struct log_who *who,
                   struct bytes text);
 

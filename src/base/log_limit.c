@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Counting lines by their kinds.
+ * Counts log lines by their kind.
  */
 #include "log_limit_priv.h"
 
@@ -9,7 +9,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* How many bytes say of what kind the text is. */
+/* The size in bytes of the part of the text that decides its kind. */
 static size_t kind_size(struct bytes text)
 {
 	unsigned int colons = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How many lines of a kind may be logged in a second.
+ * Limits how many lines of one kind are logged per second.
  *
- * Lines are of a kind when they begin with the same words, up to the first that a peer may
- * have chosen: a quote, a bracket, a digit, a = or a second colon ends them. In one
- * second there are LOG_KINDS of them at most; what comes beyond shares the last.
+ * Two lines are of the same kind if they begin with the same fixed text, up to the first value
+ * that may come from a client or server: a quote, a bracket, a digit, `=` or a second colon
+ * ends the fixed text. At most LOG_KINDS kinds are counted in one second; all further kinds
+ * share the last one.
  */
 #ifndef PGWEIR_BASE_LOG_LIMIT_PRIV_H
 #define PGWEIR_BASE_LOG_LIMIT_PRIV_H
@@ -18,10 +19,10 @@
 #define LOG_KINDS 64
 #define LOG_KIND_TEXT 64
 
-/* At rest {0}: no limit. */
+/* {0} is valid and has no limit. */
 struct log_limit {
 	unsigned int per_second; /* 0 = no limit */
-	time_t second;           /* that is being counted */
+	time_t second;           /* the second that is being counted */
 	unsigned int kind_count;
 	bool is_over; /* something was suppressed in this second */
 	struct log_kind {
@@ -32,20 +33,26 @@ struct log_limit {
 	} kinds[LOG_KINDS];
 };
 
-/* Counts a line. false: too many of its kind in this second; it is not to be written. */
+/* Counts a line. false: too many of its kind in this second; do not write it. */
 bool log_limit_passes(struct log_limit *limit, enum log_level level, struct bytes text);
 
-/* Whether a second has ended of which something is to be said: log_limit_next() does. */
+/*
+ * Whether a second with suppressed lines has ended. Then call log_limit_next() until it is
+ * false.
+ */
 static inline bool log_limit_is_due(const struct log_limit *limit, time_t now)
 {
 	return limit->is_over && now != limit->second;
 }
 
-/* "N more suppressed: words". false: all has been said; a new second begins with `now`. */
+/*
+ * Writes "N more suppressed: text" for the next kind. false: there is none; a new second begins
+ * with `now`.
+ */
 bool log_limit_next(struct log_limit *limit, time_t now, enum log_level *level,
                     struct strbuf *line);
 
-/* Begins a new second, if it is one, and nothing is due. */
+/* Begins a new second if `now` is in one. Must not be called while log_limit_is_due(). */
 void log_limit_turn(struct log_limit *limit, time_t now);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Lines to a file, to stderr, to the journal behind stderr, and to syslog.
+ * Writes lines to a file, to stderr, to the journal through stderr, and to syslog.
  */
 #include "log_outlets_priv.h"
 
@@ -17,10 +17,10 @@
 	}
 
 static const struct {
-	const char *name; /* and a blank */
+	const char *name; /* with a blank at its end */
 	size_t count;
-	int priority; /* for syslog; -1: not sent there */
-	int journal;  /* for the journal */
+	int priority; /* priority for syslog; -1: not sent to syslog */
+	int journal;  /* priority for the journal */
 } levels[LOG_LEVELS] = {
 	[LOG_LEVEL_FATAL] = LEVEL("FATAL", LOG_CRIT, LOG_CRIT),
 	[LOG_LEVEL_ERROR] = LEVEL("ERROR", LOG_ERR, LOG_ERR),
@@ -62,13 +62,13 @@ static void write_all(int fd, const char *at, size_t count)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			return; /* a full disk: there is nobody left to tell */
+			return; /* e.g. disk full; there is no place to report it */
 		at += done;
 		count -= (size_t)done;
 	}
 }
 
-/* Each line of a record is an entry of its own in the journal, so each has the priority. */
+/* In the journal each line of a record is an entry, so each line needs the priority. */
 static void add_for_journal(struct buf *out, enum log_level level, struct bytes text)
 {
 	while (text.count) {
@@ -81,7 +81,7 @@ static void add_for_journal(struct buf *out, enum log_level level, struct bytes 
 	}
 }
 
-/* One line needs no copy. */
+/* A single line is written without a copy. */
 static bool write_one(struct outlets outlets, struct bytes records)
 {
 	struct record record;
@@ -98,7 +98,6 @@ static bool write_one(struct outlets outlets, struct bytes records)
 	return true;
 }
 
-/* Writes whole records: the lines of one batch with as few writes as may be. */
 void log_write_records(struct outlets outlets, struct bytes records)
 {
 	struct buf lines = { 0 }, journal = { 0 };

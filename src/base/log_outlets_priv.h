@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Where lines of the log go, and how they look there.
+ * Outlets: where log lines are written, and in which form.
  */
 #ifndef PGWEIR_BASE_LOG_OUTLETS_PRIV_H
 #define PGWEIR_BASE_LOG_OUTLETS_PRIV_H
@@ -10,33 +10,33 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/log.h"
 
-/* Stands before each line in `pending`. */
+/* Precedes each line in `pending`. */
 struct record {
 	enum log_level level;
-	uint32_t text_at; /* where the text begins: syslog and the journal have stamps of their own;
-	                   * JSON is whole */
-	uint32_t count;   /* bytes of the line, newline included */
-	bool is_out;      /* has been written directly; syslog waits for the writer */
+	/* offset of the message: syslog and the journal have stamps of their own; 0 for JSON */
+	uint32_t text_at;
+	uint32_t count; /* bytes of the line, with its newline */
+	bool is_out;    /* already written directly; only syslog still needs it */
 };
 
-/* Where a batch goes. */
+/* The outlets of a batch. */
 struct outlets {
 	int fd; /* -1: no file */
 	bool to_stderr, to_syslog, is_journal;
 };
 
-/* Writes whole records: the lines of one batch with as few writes as may be. */
+/* Writes complete records, in as few writes as possible. */
 void log_write_records(struct outlets outlets, struct bytes records);
 
-/* A level's name with a blank behind it. */
+/* The name of a level, followed by a blank. */
 struct bytes log_level_name(enum log_level level);
 
-/* A syslog facility; unknown = daemon. */
+/* The syslog facility of this name; an unknown name is "daemon". */
 int log_facility(const char *name);
 
 /*
- * Adds a text and its newline. A line of the log never begins with a peer's words, and what
- * would move a terminal's cursor is spelled out.
+ * Adds a text and its newline. A text from a client or server may not begin a line of its own,
+ * and may not control a terminal: newlines are indented, control characters are escaped.
  */
 void log_text_add(struct buf *out, const char *text, size_t count);
 

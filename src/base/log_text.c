@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The text of a line, made harmless.
+ * Makes the text of a line harmless.
  */
 #include "log_outlets_priv.h"
 
@@ -10,7 +10,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Whether there is a byte below blank, 0x7f, or one that is not ASCII in any of the eight. */
+/* Whether any of the eight bytes is below blank, 0x7f, or not ASCII. */
 static bool has_control(uint64_t word)
 {
 	const uint64_t ones = UINT64_MAX / 255, tops = ones << 7;
@@ -20,9 +20,9 @@ static bool has_control(uint64_t word)
 }
 
 /*
- * Bytes of the character here that may be written as they are; 0: its first byte may not. Terminals
- * take U+0080 to U+009F for commands as well, in UTF-8 and as single bytes: so of bytes that are
- * no UTF-8 those below 0xa0 are spelled out.
+ * Returns the size of the character at `text` if it may be written as it is, else 0. Terminals
+ * treat U+0080 to U+009F as commands too, both in UTF-8 and as single bytes. So invalid UTF-8
+ * is escaped if the byte is below 0xa0.
  */
 static size_t count_harmless(const char *text, size_t capacity)
 {
@@ -35,7 +35,10 @@ static size_t count_harmless(const char *text, size_t capacity)
 	return point == '\t' || (point >= ' ' && point < 0x7f) || point >= 0xa0 ? count : 0;
 }
 
-/* How many bytes can be written as they are, at least: looked at eight at a time. */
+/*
+ * Returns a number of bytes at the front that may be written as they are. Checks eight at a
+ * time, so there may be more.
+ */
 static size_t count_plain(const char *text, size_t count)
 {
 	size_t done = 0;
@@ -49,10 +52,6 @@ static size_t count_plain(const char *text, size_t count)
 	return done;
 }
 
-/*
- * A line of the log never begins with a peer's words, and what
- * would move a terminal's cursor is spelled out.
- */
 void log_text_add(struct buf *out, const char *text, size_t count)
 {
 	const char *from = text, *end = text + count;

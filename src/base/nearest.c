@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The nearest of some names: by how many letters must be changed, added or left out to make
- * one name of the other. One letter in three may be wrong.
+ * Finds the name that is nearest to a wanted one, by edit distance. One letter in three may be
+ * wrong.
  */
 #include "pgweir/base/nearest.h"
 
@@ -18,7 +18,7 @@ static bool is_same(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Letters changed, added, left out, or exchanged with the one beside them. */
+/* Number of letters changed, added, left out, or exchanged with their neighbour. */
 static size_t distance_of(const char *a, const char *b)
 {
 	size_t rows[3][NEAREST_NAME_MAX + 1], count = strlen(b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Records, written and read. A field that is left out because it is optional reads as nothing.
+ * Writes and reads records. An optional field that was left out is read as 0, false or empty.
  */
 #include "pgweir/base/record.h"
 
@@ -8,7 +8,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Bytes that a field has in front of its own. */
+/* Bytes of a field before its value: tag and length. */
 #define HEADER_SIZE ((size_t)5)
 #define NUMBER_SIZE ((size_t)8)
 #define TIME_MAX ((uint64_t)INT64_MAX / 4)
@@ -106,12 +106,12 @@ bool record_is_whole(const struct record *record)
 	return !record->is_bad && record->rest.count == 0;
 }
 
-/* ---- by a table ---- */
+/* ---- whole tables ---- */
 
-/* As many counters as there can be tags. */
+/* There are at most as many counters as tags. */
 #define COUNTERS_SIZE_MAX (256 * (HEADER_SIZE + NUMBER_SIZE))
 
-/* A field of a struct of values. */
+/* Pointer to a field of the struct of values. */
 union value {
 	void *at;
 	uint64_t *number;

@@ -2,8 +2,8 @@
 /*
  * Caches of objects of one size.
  *
- * Hard here: the sanitizers know malloc() only, so free objects are poisoned by
- * hand; otherwise a use after free would go unseen.
+ * Hard here: the sanitizers only know malloc(). So free objects are poisoned here; otherwise a
+ * use after free would not be detected.
  */
 #include "pgweir/base/slab.h"
 

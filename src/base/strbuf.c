@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Lines from pieces.
+ * Builds texts from pieces.
  */
 #include "pgweir/base/strbuf.h"
 
@@ -31,7 +31,10 @@ void strbuf_add(struct strbuf *line, const char *text)
 	strbuf_add_bytes(line, text, strlen(text));
 }
 
-/* The digits are made from the last to the first; by a fixed base, so that nothing is divided. */
+/*
+ * Digits are made from the last to the first. The base is a constant, so the compiler needs no
+ * division.
+ */
 void strbuf_add_number(struct strbuf *line, uint64_t number)
 {
 	char digits[20];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Small work on text.
+ * Small functions on texts.
  */
 #include "pgweir/base/text.h"
 
@@ -56,8 +56,8 @@ char *text_trim(char *text)
 }
 
 /*
- * Hard here: the text may be anything that a peer sends. Overlong forms, halves of pairs and
- * what is above U+10FFFF are not UTF-8, although they look like it.
+ * Hard here: the bytes may come from any peer. Overlong forms, surrogates and values above
+ * U+10FFFF are not UTF-8, although they look like it.
  */
 size_t text_utf8(const char *text, size_t capacity, uint32_t *point)
 {

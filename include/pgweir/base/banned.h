@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Functions of the C library that invite mistakes: with this header they do not
- * compile. Every source file includes it last.
+ * Bans functions of the C library that invite mistakes: they do not compile. Each source file
+ * includes this header last.
  */
 #ifndef PGWEIR_BASE_BANNED_H
 #define PGWEIR_BASE_BANNED_H
 
-/* With clang and _FORTIFY_SOURCE the C library has these as macros. */
+/* With clang and _FORTIFY_SOURCE, the C library defines these as macros. */
 #undef sprintf
 #undef vsprintf
 

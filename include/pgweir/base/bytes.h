@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A borrowed run of bytes. It does not own what it points to, and is valid only as long as
- * the owner says. Not terminated by a zero byte.
+ * A borrowed run of bytes. It does not own the memory, and is valid only as long as the owner
+ * says. It has no terminating zero.
  */
 #ifndef PGWEIR_BASE_BYTES_H
 #define PGWEIR_BASE_BYTES_H
@@ -27,7 +27,7 @@ static inline struct bytes bytes_text(const char *text)
 	return (struct bytes){ text, strlen(text) };
 }
 
-/* What follows the first `count` bytes, which must exist. */
+/* Skips the first `count` bytes, which must exist. */
 static inline struct bytes bytes_skip(struct bytes bytes, size_t count)
 {
 	return (struct bytes){ bytes.at + count, bytes.count - count };
@@ -44,12 +44,12 @@ static inline bool bytes_are(struct bytes bytes, const char *text)
 }
 
 /*
- * Takes the zero-terminated text at the front of *bytes: *text points at it
- * (inside *bytes), and *bytes goes on behind its zero. false: no zero in it.
+ * Parses the zero-terminated text at the front of *bytes. *text points into *bytes, and *bytes
+ * is moved behind the zero. false: there is no zero.
  */
 bool bytes_take_text(struct bytes *bytes, const char **text);
 
-/* Whole numbers in network order, as PostgreSQL sends them. */
+/* Integers in network byte order, as in PostgreSQL's protocol. */
 static inline uint16_t load_be16(const void *at)
 {
 	const unsigned char *in = at;
@@ -82,7 +82,7 @@ static inline void store_be32(void *at, uint32_t value)
 	out[3] = (unsigned char)value;
 }
 
-/* Whether two secrets are equal, in a time that tells nothing about where they differ. */
+/* Compares two secrets in a time that does not depend on where they differ. */
 bool bytes_equal_secret(struct bytes a, struct bytes b);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Time, in microseconds of the monotonic clock; only what people read
- * (log lines, SHOW) uses the wall clock.
+ * Time: microseconds of the monotonic clock. The wall clock is used only for what people read
+ * (log lines, SHOW).
  */
 #ifndef PGWEIR_BASE_CLOCK_H
 #define PGWEIR_BASE_CLOCK_H
@@ -9,13 +9,13 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Microseconds: a point of the monotonic clock, or a duration. */
+/* Microseconds: a point in time of the monotonic clock, or a duration. */
 typedef int64_t usec_t;
 
 #define USEC_PER_MS INT64_C(1000)
 #define USEC_PER_SEC INT64_C(1000000)
 
-/* Reads the monotonic clock. In the loop use loop_now(), which reads it once a turn. */
+/* Reads the monotonic clock. In the loop use loop_now(), which reads it once per turn. */
 static inline usec_t clock_now(void)
 {
 	struct timespec now;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Why connections are closed: a table of reasons, and for each how often and when last.
+ * Close reasons: a table of why connections are closed, and for each reason how often and when
+ * last.
  *
- * The reason is chosen where the connection is closed. An error without a row of its own counts
- * under its code. So the number of rows is fixed, whatever a peer may send.
+ * The reason is chosen where the connection is closed. An error without a row of its own is
+ * counted under its code. So the number of rows is fixed, whatever clients and servers send.
  */
 #ifndef PGWEIR_BASE_CLOSE_REASON_H
 #define PGWEIR_BASE_CLOSE_REASON_H
@@ -14,8 +15,8 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err_code.h"
 
-#define CLOSE_NAME_SIZE 64     /* longer names are cut */
-#define CLOSE_MESSAGE_SIZE 256 /* longer messages too */
+#define CLOSE_NAME_SIZE 64     /* longer names are truncated */
+#define CLOSE_MESSAGE_SIZE 256 /* longer messages are truncated */
 
 /*
  * One row for each: X(id, code, is_error, name, words).
@@ -191,7 +192,7 @@
 	  "no answer, another host is tried", "no answer, another host is tried")
 /* clang-format on */
 
-/* The first ones are those of enum err_code: for errors that have no row of their own. */
+/* The first values are those of enum err_code, for errors without a row of their own. */
 enum close_reason {
 	CLOSE_NONE = ERR_NONE, /* neither logged nor counted */
 	CLOSE_MEMORY = ERR_MEMORY,
@@ -203,37 +204,37 @@ enum close_reason {
 };
 
 struct close_reason_row {
-	const char *name; /* what happened, in a few words: SHOW ERRORS */
-	bool is_error;    /* somebody may wish to do something about it */
+	const char *name; /* what happened, in a few words, as in SHOW ERRORS */
+	bool is_error;    /* an administrator may want to do something about it */
 	enum err_code code;
-	const char *words; /* see above */
+	const char *words; /* text of the log line and for the client; see CLOSE_REASON_LIST */
 };
 
 struct close_count {
 	uint64_t count;
 	usec_t wall_last;
-	char database[CLOSE_NAME_SIZE]; /* of the last one */
+	char database[CLOSE_NAME_SIZE]; /* of the last connection */
 	char user[CLOSE_NAME_SIZE];
-	char message[CLOSE_MESSAGE_SIZE]; /* in one line */
+	char message[CLOSE_MESSAGE_SIZE]; /* its text and detail, in one line */
 };
 
 /* One connection that was closed. */
 struct close_told {
 	enum close_reason reason;
-	const char *words;  /* what is logged and told */
-	const char *detail; /* and more of that; NULL: there is no more */
+	const char *words;  /* text of the log line and for the client */
+	const char *detail; /* added to it; NULL: none */
 	const char *database, *user;
 };
 
-/* Zeroed at first. One for clients, one for servers. */
+/* Zero it before first use. There is one for clients and one for servers. */
 struct close_counts {
 	struct close_count counts[CLOSE_REASONS];
 };
 
-/* Static. */
+/* The row of a reason. Static. */
 const struct close_reason_row *close_reason_row(enum close_reason reason);
 
-/* The row for these words; code: ERR_NONE unless an error is the reason. */
+/* Finds the reason for a text; code: ERR_NONE unless an error is the reason. */
 enum close_reason close_reason_find(enum err_code code, const char *words);
 
 void close_reason_note(struct close_counts *counts, const struct close_told *told);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * An error: a code out of one table, and words that say who, where, why.
+ * An error: a code from one table, and a text that says what failed, where and why.
  *
- * The code decides the SQLSTATE (PostgreSQL's own, Appendix A of its manual).
- * Whoever can act on an error logs it, once; whoever passes it on does not.
+ * The code decides the SQLSTATE (see PostgreSQL's manual, Appendix A). The function that can
+ * act on an error logs it, once; functions that only pass it on do not log it.
  */
 #ifndef PGWEIR_BASE_ERR_H
 #define PGWEIR_BASE_ERR_H
@@ -19,36 +19,42 @@
 
 struct err {
 	enum err_code code;
-	enum close_reason reason;     /* of a connection that it closes */
-	char sqlstate[6];             /* as the code's row says; another only for ERR_FOREIGN */
-	char text[ERR_TEXT_SIZE];     /* longer words are cut */
-	char detail[ERR_DETAIL_SIZE]; /* the DETAIL for a client; "" = none */
+	enum close_reason reason;     /* why it closes a connection */
+	char sqlstate[6];             /* that of the code; only ERR_FOREIGN has others */
+	char text[ERR_TEXT_SIZE];     /* longer texts are truncated */
+	char detail[ERR_DETAIL_SIZE]; /* the DETAIL field for a client; "" = none */
 };
 
-/* Fills *err (which may be NULL) and returns false, so that a failure is one line. */
+/*
+ * Fills *err (which may be NULL) and returns false, so that a failing function can return
+ * err_set(...).
+ */
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The error that closes a connection for this reason: code and words of its row. Returns false. */
+/* Sets the error of this close reason: code and text of its row. Returns false. */
 bool err_close(struct err *err, enum close_reason reason);
 
-/* Gives an error that is set another code, or another reason. Returns false. */
+/* Gives an error another code, or another close reason. Returns false. */
 bool err_recode(struct err *err, enum err_code code);
 bool err_reason(struct err *err, enum close_reason reason);
 
-/* Adds a detail to an error that is set. Returns false. */
+/* Adds a detail to an error. Returns false. */
 bool err_detail(struct err *err, const char *text);
 
-/* An error that PostgreSQL sent: its SQLSTATE (five characters, else XX000) and its words. */
+/*
+ * Sets an error that PostgreSQL sent: its SQLSTATE (XX000 unless it has five characters) and
+ * its text.
+ */
 bool err_set_foreign(struct err *err, const char *sqlstate, const char *text);
 
-/* Puts words in front of an error's words: "file:line: " and the like. Returns false. */
+/* Puts a text such as "file:line: " in front of an error's text. Returns false. */
 bool err_prefix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same behind them. */
+/* Adds a text at the end of an error's text. Returns false. */
 bool err_suffix(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The SQLSTATE of a code. Static. */
+/* Returns the SQLSTATE of a code. Static. */
 const char *err_sqlstate(enum err_code code);
 
 #endif

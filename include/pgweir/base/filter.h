@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A program that is one function from text to text.
+ * A program that consists of one function from text to text.
  */
 #ifndef PGWEIR_BASE_FILTER_H
 #define PGWEIR_BASE_FILTER_H
@@ -11,12 +11,14 @@
 #include "pgweir/base/buf.h"
 
 /*
- * Reads all of `in` and writes what `fill` returns for it to `out`. false: reading,
+ * Reads all of `in`, calls `fill` with it, and writes the result to `out`. false: reading,
  * writing or memory failed.
  */
 bool filter_run(FILE *in, FILE *out, void (*fill)(struct bytes text, struct buf *made));
 
-/* The same from stdin to stdout: all of a main(). Returns an exit status; reports errors on stderr.
+/*
+ * The same from stdin to stdout: a complete main(). Returns an exit status; reports errors on
+ * stderr.
  */
 int filter_main(const char *name, void (*fill)(struct bytes text, struct buf *made));
 

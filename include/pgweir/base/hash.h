@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A hash with a secret key, for tables whose keys a client or a server chooses: without the
- * key nobody can choose many that fall into one chain.
+ * A keyed hash, for tables whose keys are chosen by clients or servers. Without the secret key
+ * nobody can choose keys that all fall into one bucket.
  *
  * Source: SipHash-1-3, by J.-P. Aumasson and D. J. Bernstein.
  */
@@ -15,7 +15,7 @@ struct hash_key {
 	uint64_t half[2];
 };
 
-/* A key that nobody knows. */
+/* Makes a random key. */
 void hash_key_draw(struct hash_key *key);
 
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * JSON, written (RFC 8259).
+ * Writes JSON (RFC 8259).
  */
 #ifndef PGWEIR_BASE_JSON_H
 #define PGWEIR_BASE_JSON_H
@@ -9,8 +9,8 @@
 #include "pgweir/base/bytes.h"
 
 /*
- * The text as a JSON string, quotes included. Always valid UTF-8: bytes that are none become
- * U+FFFD, one for each; control characters (C1 and line separators too) are escaped.
+ * Adds a text as a JSON string, with quotes. The output is always valid UTF-8: each invalid
+ * byte becomes U+FFFD. Control characters (also C1 and line separators) are escaped.
  */
 void json_add_text(struct buf *out, struct bytes text);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The log: one event, one line, to a file, to stderr and to syslog.
+ * The log: one line per event, to a file, to stderr and to syslog.
  *
  *   2026-11-20 15:11:12.345 CET [4711] LOG C-0x55...: db/user@127.0.0.1:4321 login attempt: ...
  *
- * A line is written before the call returns as long as lines are few and that takes no
- * time; else by a thread of the log's own, many lines with one write, so that a slow disk
- * does not hold up the loop. Lines that find LOG_PENDING_MAX bytes still waiting are counted and
- * dropped, and the log says how many. FATAL lines, and lines before log_start(), are written before
- * the call returns. log_free() writes all that waits.
+ * While lines are few and the outlets are fast, a line is written before the call returns.
+ * Otherwise the log's own thread writes many lines at once, so that a slow disk does not hold
+ * up the loop. If LOG_PENDING_MAX bytes are queued, further lines are dropped, and the log
+ * reports how many. FATAL lines, and lines before log_start(), are always written before the
+ * call returns. log_free() writes all queued lines.
  *
- * Where stderr is the journal of systemd, what goes there has its priority in front in
- * place of time and level ("<4>text"), as the journal has those itself.
+ * If stderr is connected to systemd's journal, lines there begin with a priority ("<4>text")
+ * instead of time and level, which the journal adds itself.
  *
  * May be called from any thread.
  */
@@ -31,86 +31,89 @@ enum log_level {
 	LOG_LEVEL_FATAL,
 	LOG_LEVEL_ERROR,   /* someone must act */
 	LOG_LEVEL_WARNING, /* someone may want to act */
-	LOG_LEVEL_INFO,    /* the life of connections; written as "LOG" */
+	LOG_LEVEL_INFO,    /* events of connections; written as "LOG" */
 	LOG_LEVEL_DEBUG,   /* states */
 	LOG_LEVEL_NOISE,   /* more detail than DEBUG */
 	LOG_LEVELS
 };
 
-#define LOG_TEXT_MAX 2048             /* bytes of one line's text; longer is cut */
+#define LOG_TEXT_MAX 2048             /* bytes of one line's text; longer texts are truncated */
 #define LOG_PENDING_MAX (1024 * 1024) /* bytes that may be queued for the writer */
 
 struct log;
 
 struct log_options {
-	const char *file; /* appended to; NULL or "" = none */
+	const char *file; /* append to this file; NULL or "" = none */
 	bool to_stderr;
-	bool to_syslog;       /* INFO and worse */
-	const char *ident;    /* syslog's ident; NULL = "pgweir" */
-	const char *facility; /* syslog's facility by name; unknown = daemon */
-	bool is_json;         /* one JSON object a line, in place of the contract's text */
-	unsigned int rate;    /* lines of one kind a second; 0 = no limit */
+	bool to_syslog;       /* only INFO and more severe levels */
+	const char *ident;    /* ident for syslog; NULL = "pgweir" */
+	const char *facility; /* name of the facility for syslog; an unknown name = daemon */
+	bool is_json;         /* one JSON object per line instead of PgBouncer's text format */
+	unsigned int rate;    /* lines of one kind per second; 0 = no limit */
 	int verbosity;        /* 0 = up to INFO, 1 = DEBUG, 2 and more = NOISE */
 };
 
-/* A log that writes to stderr, up to INFO. NULL: no memory. */
+/* Returns a log that writes to stderr, up to INFO. NULL: no memory. */
 struct log *log_new(void);
 
 /* Writes all queued lines, ends the writer's thread, closes the file. */
 void log_free(struct log **log);
 
 /*
- * Takes new options (copies them) and opens the file anew, so that a rotated
- * file is let go. false: the file cannot be opened; everything stays as it was.
+ * Sets options (copies them) and opens the file again, so that a rotated file is closed. false:
+ * the file cannot be opened; nothing has changed.
  */
 bool log_configure(struct log *log, const struct log_options *options, struct err *err);
 
-/* Starts the writer's thread: once, after the last fork(). */
+/* Starts the writer. Call it once, after the last fork(). */
 bool log_start(struct log *log, struct err *err);
 
-/* Waits until everything logged so far has been written. */
+/* Returns when everything logged before has been written. */
 void log_flush(struct log *log);
 
 /*
- * Of whom a line tells: in the text "C-0x..: db/user@address ", in JSON a member for each
- * that is there. The texts are borrowed for the line.
+ * The object that a line is about. In text it is the prefix "C-0x..: db/user@address ", in JSON
+ * a member for each field that is set. The texts are borrowed until the line is written.
  */
 struct log_who {
 	const char *kind;    /* "client", "server", "peer", "pool"; NULL: the daemon itself */
-	const void *pointer; /* NULL: not told */
-	uint64_t id;         /* as in SHOW; 0 = none. Not in the text */
-	const char *database, *user;   /* both or none */
-	struct strbuf address;         /* begins empty, in `room` */
-	bool is_json;                  /* what only JSON has is worth looking for */
-	const char *application_name;  /* NULL or "": none. JSON only */
-	const struct log_facts *facts; /* of the line. JSON only */
+	const void *pointer; /* address of the object; NULL: not shown */
+	uint64_t id;         /* id as in SHOW; 0 = none. JSON only */
+	const char *database, *user;   /* both set, or both NULL */
+	struct strbuf address;         /* an empty text in `buffer` */
+	bool is_json;                  /* set application_name and facts only if this is true */
+	const char *application_name;  /* NULL or "": none */
+	const struct log_facts *facts; /* facts about the event */
 	char buffer[160];
 };
 
-/* What a program may want to know of an event, in JSON a member each. Zeroed: not known. */
+/*
+ * Facts about an event, for programs that read the log. Each is a member in JSON. Zeroed: not
+ * known.
+ */
 struct log_facts {
-	const char *event;     /* what happened, in one word of a table: doc/logging.md */
+	const char *event;     /* name of the event; doc/logging.md has the list */
 	const char *sqlstate;  /* of the error */
-	const char *reason;    /* the words of the error, or of the end */
+	const char *reason;    /* text of the error or of the close reason */
 	const char *statement; /* SQL */
-	const char *setting;   /* what was SET, and both of its values */
+	const char *setting;   /* name of a setting that was SET, its new and old value */
 	const char *value, *was;
-	const char *command; /* of the console */
+	const char *command; /* command of the console */
 	bool has_duration, has_wait;
 	usec_t duration, wait;
 };
 
-/* On whose behalf a line is logged. Lives inside the object that logs. */
+/* The object that logs. Embedded in that object. */
 struct logger {
 	struct log *log;
-	/* Fills what there is to tell; all is empty before. NULL = the daemon itself. */
+	/* Fills *who; all its fields are empty before. NULL = the daemon itself. */
 	void (*who)(const struct logger *logger, struct log_who *who);
 };
 
 bool log_wants(const struct log *log, enum log_level level);
 
 /*
- * A line put together from pieces, for what is said at each connection:
+ * A line built from pieces, for lines that are logged for each connection:
  *
  *	if (log_begin(&logger, LOG_LEVEL_INFO, &entry)) {
  *		strbuf_add(&entry.line, "...");
@@ -118,18 +121,18 @@ bool log_wants(const struct log *log, enum log_level level);
  *	}
  */
 struct log_entry {
-	struct strbuf line; /* has the speaker's prefix, if the log is text */
-	size_t text_at;     /* the bytes of that */
+	struct strbuf line; /* begins with the prefix if the log is text */
+	size_t text_at;     /* bytes of the prefix */
 	bool is_json;
-	struct log_who who; /* JSON: told apart */
+	struct log_who who; /* for JSON */
 	char buffer[LOG_TEXT_MAX];
 };
 
-/* A line that has facts too. */
+/* Logs a line with facts. */
 void log_event(const struct logger *logger, enum log_level level, const struct log_facts *facts,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* false: nobody wants it. */
+/* false: this level is not logged. */
 bool log_begin(const struct logger *logger, enum log_level level, struct log_entry *entry);
 void log_end(const struct logger *logger, enum log_level level, struct log_entry *entry);
 void log_write(const struct logger *logger, enum log_level level, const char *format, ...)

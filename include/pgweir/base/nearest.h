@@ -13,18 +13,18 @@
 
 #include <stddef.h>
 
-#define NEAREST_NAME_MAX 63 /* longer names are near to nothing */
+#define NEAREST_NAME_MAX 63 /* longer names are never near */
 
 struct nearest {
 	const char *wanted;
-	const char *found; /* the nearest one so far, as it was offered; NULL: none is near */
-	size_t distance;   /* from one this far on a name is not near */
+	const char *found; /* the nearest name so far, as offered; NULL: none is near */
+	size_t distance;   /* a name is near if its distance is less */
 };
 
-/* `wanted` is borrowed, as are the names that are offered. */
+/* Borrows `wanted` and all offered names. */
 struct nearest nearest_begin(const char *wanted);
 
-/* Upper and lower case are alike. Of names that are equally near the first one counts. */
+/* Offers a name. Upper and lower case are equal. Of names at the same distance the first wins. */
 void nearest_offer(struct nearest *nearest, const char *name);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Records: what one process tells another about one of its objects. A record is a run of
- * fields, each with a tag, a length and that many bytes:
+ * Records: how one process hands an object over to another. A record is a sequence of fields.
+ * Each field has a tag, a length and that many bytes:
  *
  *   tag (1)  length (4, network order)  bytes
  *
- * A table of rows {tag, kind, offset, name} writes the fields from a struct of plain values, and
- * reads them into one, in the same order. A field that is missing, unexpected, cut, too long or
- * of another size than its kind has makes the whole record bad; nothing in it is believed then.
+ * A table of rows {tag, kind, offset, name} writes the fields from a struct of plain values,
+ * and reads them into such a struct, in the same order. If a field is missing, unexpected,
+ * truncated, too long, or of a wrong size for its kind, the whole record is invalid and none of
+ * it is used.
  */
 #ifndef PGWEIR_BASE_RECORD_H
 #define PGWEIR_BASE_RECORD_H
@@ -17,23 +18,23 @@
 
 enum record_kind {
 	RECORD_NUMBER,  /* uint64_t */
-	RECORD_TIME,    /* usec_t: neither negative nor beyond all reason */
+	RECORD_TIME,    /* usec_t: not negative, at most INT64_MAX / 4 */
 	RECORD_FLAG,    /* bool */
-	RECORD_TEXT,    /* char[size]: at most size - 1 bytes, no zero among them */
-	RECORD_BYTES,   /* struct bytes: at most `size`; what was read points into the record */
+	RECORD_TEXT,    /* char[size]: at most size - 1 bytes, none of them zero */
+	RECORD_BYTES,   /* struct bytes: at most `size` bytes; read bytes point into the record */
 	RECORD_BLOCK,   /* exactly `size` bytes, as they are in memory */
-	RECORD_COUNTERS /* a struct of numbers: a record within the record, see `counters` */
+	RECORD_COUNTERS /* a struct of numbers: a record in the record, see `counters` */
 };
 
 struct record_field {
-	char tag; /* never changed, and never used again for another value of the same table */
+	char tag; /* never change it, nor use it again for another value of the same table */
 	enum record_kind kind;
-	bool is_optional; /* left out if it is 0, false or empty */
+	bool is_optional; /* not written if it is 0, false or empty */
 	size_t offset, size;
 	const char *name;
 	/*
-	 * COUNTERS: its numbers. They may come in any order, and one that is unknown or missing
-	 * is accepted: two versions need not count the same things.
+	 * COUNTERS: its numbers. They may come in any order, and unknown or missing ones are
+	 * accepted: two versions may count different things.
 	 */
 	const struct record_table *counters;
 };
@@ -42,7 +43,7 @@ struct record_table {
 	const char *name;
 	const struct record_field *fields;
 	size_t count;
-	/* Whether values that are each good are good together. NULL: always. */
+	/* Checks values against each other. NULL: no check needed. */
 	bool (*is_good)(const void *values);
 };
 
@@ -50,12 +51,12 @@ struct record_table {
 #define RECORD_KIND_OF(type, field) _Generic(((type *)0)->field, \
 	uint64_t: RECORD_NUMBER, usec_t: RECORD_TIME, bool: RECORD_FLAG, char *: RECORD_TEXT)
 
-/* A row for a number, a time, a flag or a text; RECORD_FIELD('i', struct server_record, id). */
+/* A row for a number, a time, a flag or a text: RECORD_FIELD('i', struct server_record, id). */
 #define RECORD_FIELD(letter, type, field, ...) \
 	{ .tag = (letter), .kind = RECORD_KIND_OF(type, field), .offset = offsetof(type, field), \
 	  .size = sizeof(((type *)0)->field), .name = #field, __VA_ARGS__ }
 
-/* A row for a struct bytes of `max` bytes at most. */
+/* A row for a struct bytes of at most `max` bytes. */
 #define RECORD_BYTES_FIELD(letter, type, field, max, ...) \
 	{ .tag = (letter), .kind = RECORD_BYTES, .offset = offsetof(type, field), .size = (max), \
 	  .name = #field, __VA_ARGS__ }
@@ -75,28 +76,29 @@ struct record_table {
 	  .is_good = (check) }
 /* clang-format on */
 
-/* Adds the fields of a table; buf_ok() tells whether all of it could be added. */
+/* Adds the fields of a table. buf_ok() is false if there was no memory. */
 void record_write(struct buf *record, const struct record_table *table, const void *values);
 
-/* What is read. Zeroed but for `rest`, which is borrowed. */
+/* A record that is being read. Set `rest`, which is borrowed, and zero the other fields. */
 struct record {
 	struct bytes rest; /* not read yet */
-	bool is_bad;       /* for good: what is read from now on is nothing */
-	const char *flaw;  /* the first bad field, or the table, by name */
+	bool is_bad;       /* invalid; everything read after this is 0, false or empty */
+	const char *flaw;  /* name of the first invalid field, or of the table */
 };
 
-/* Reads the fields of a table. After a bad one each value is nothing: 0, false, "", no bytes. */
+/* Reads the fields of a table. After an invalid field all values are 0, false or empty. */
 void record_read(struct record *record, const struct record_table *table, void *values);
 
-/* Whether the fields of this table come next: for optional and repeated ones. */
+/* Whether the fields of this table are next: for optional and repeated tables. */
 bool record_has_table(const struct record *record, const struct record_table *table);
 
-/* Whether all of it was good, and all of it has been read. */
+/* Whether everything was valid and the record has been read to its end. */
 bool record_is_whole(const struct record *record);
 
 /*
- * A number for the format of a record: it depends on each tag, kind and size, on their order,
- * and on `hash`, which is that of the tables before. Counters do not count.
+ * Returns a hash of a record's format. It depends on the tag, kind and size of each field, on
+ * their order, and on `hash`, the result for the tables before. It does not depend on the
+ * counters.
  */
 uint64_t record_hash(uint64_t hash, const struct record_table *table);
 

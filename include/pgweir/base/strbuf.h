@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A text of bounded length, built from pieces in the caller's buffer. What does not fit is
- * cut off; the text always ends with a zero. Far cheaper than printf, for lines that are
- * logged at each connection.
+ * A text of limited length, built from pieces in the caller's buffer. What does not fit is cut
+ * off. The text always ends with a zero. Much cheaper than printf, for lines that are logged
+ * for each connection.
  */
 #ifndef PGWEIR_BASE_STRBUF_H
 #define PGWEIR_BASE_STRBUF_H
@@ -13,17 +13,17 @@
 
 struct strbuf {
 	char *at;
-	size_t count; /* bytes without the zero */
-	size_t size;  /* of the buffer, at least 1 */
+	size_t count; /* bytes, without the terminating zero */
+	size_t size;  /* size of the buffer, at least 1 */
 };
 
-/* Begins an empty text in `out`, which remains the caller's. */
+/* Begins an empty text in `out`, which the caller owns. */
 struct strbuf strbuf_begin(char *out, size_t size);
 
 void strbuf_add_bytes(struct strbuf *line, const char *bytes, size_t count);
 void strbuf_add(struct strbuf *line, const char *text);
 void strbuf_add_number(struct strbuf *line, uint64_t number);
-/* As "%p" writes it: 0x and lower-case digits. */
+/* Adds a pointer in the format of "%p": 0x and lower-case digits. */
 void strbuf_add_pointer(struct strbuf *line, const void *pointer);
 void strbuf_vprintf(struct strbuf *line, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));

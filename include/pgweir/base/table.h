@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hash tables: uthash, with a hash function that every compiler takes without a
- * warning. Include this instead of uthash.h.
+ * Hash tables: uthash, with a hash function that compiles without warnings everywhere. Include
+ * this header instead of uthash.h.
  *
- * Where a client, a server or a stranger chooses the keys, TABLE_FIND and TABLE_ADD are to be
- * used, with a secret of the table's owner; HASH_FIND and its kin are for keys of our own
- * (addresses, numbers, names out of our files). A table is of the one kind or of the other.
+ * If clients, servers or strangers choose the keys, use TABLE_FIND and TABLE_ADD with a secret
+ * key of the table's owner. HASH_FIND and its relatives are for our own keys (addresses,
+ * numbers, names from our files). Never mix both for one table.
  */
 #ifndef PGWEIR_BASE_TABLE_H
 #define PGWEIR_BASE_TABLE_H
@@ -25,11 +25,11 @@
 #define TABLE_FIND(hh, secret, head, at, size, found) \
 	HASH_FIND_BYHASHVALUE(hh, head, at, size, TABLE_HASH(secret, at, size), found)
 
-/* The key lies in what is added, and stays as it is. */
+/* The key is in `added` and must not change. */
 #define TABLE_ADD(hh, secret, head, at, size, added) \
 	HASH_ADD_KEYPTR_BYHASHVALUE(hh, head, at, size, TABLE_HASH(secret, at, size), added)
 
-/* The same for a text, without its zero. */
+/* The same for a text, without its terminating zero. */
 #define TABLE_FIND_STR(hh, secret, head, text, found) \
 	TABLE_FIND(hh, secret, head, text, strlen(text), found)
 #define TABLE_ADD_STR(hh, secret, head, text, added) \

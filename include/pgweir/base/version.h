@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What we call ourselves. Tools look for the first version number in what SHOW
- * VERSION says and compare it: it is that of the PgBouncer we are compatible with.
+ * Our name and version. Tools read the first version number in the output of SHOW VERSION and
+ * compare it: that is the version of the PgBouncer we are compatible with.
  */
 #ifndef PGWEIR_BASE_VERSION_H
 #define PGWEIR_BASE_VERSION_H
 
 #define VERSION_COMPATIBLE "1.26.1"
 #define VERSION_OWN PACKAGE_NAME " " PACKAGE_VERSION /* pgweir X.Y.Z */
-/* As SHOW VERSION says it. */
+/* the output of SHOW VERSION */
 #define VERSION_SHOW "PgBouncer " VERSION_COMPATIBLE " (" VERSION_OWN ")"
 
 #endif
