@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "pgweir/auth/secret.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -315,7 +316,7 @@ static enum auth_client_result read_signature(struct auth_client *login, struct 
 		            why.code == ERR_PASSWORD ? "invalid server signature"
 		                                     : "failed to verify server signature");
 	if (login->derived)
-		derived_keep(login->verifiers, login->derived);
+		verifiers_keep(login->verifiers, login->derived);
 	enter(login, STATE_PROVEN);
 	return AUTH_CLIENT_MORE;
 }

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "pgweir/auth/secret.h"
 #include "pgweir/auth/mock.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
@@ -133,7 +134,7 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 	memcpy(entry->texts, secret, secret_size);
 	memcpy(entry->texts + secret_size, who->user, user_size);
 	entry->user = entry->texts + secret_size;
-	entry->secret = secret_of(entry->texts);
+	entry->secret = users_secret_of(entry->texts);
 	scram_bind(&entry->scram, who->binding);
 	if (!make_outside(entry, who))
 		auth_server_free(&entry);

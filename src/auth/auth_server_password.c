@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "pgweir/auth/secret.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -54,7 +55,7 @@ enum auth_server_result auth_server_check_derived(struct auth_server *entry, str
 	                        bytes_of(entry->keys.stored_key, SCRAM_KEY_SIZE)) ||
 	    entry->doom)
 		return refuse_wrong(entry, err);
-	derived_keep(entry->verifiers, entry->derived);
+	verifiers_keep(entry->verifiers, entry->derived);
 	return auth_server_accept(entry);
 }
 

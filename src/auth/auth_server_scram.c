@@ -9,6 +9,7 @@
  */
 #include "auth_server_priv.h"
 
+#include "pgweir/auth/secret.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "pgweir/auth/secret.h"
+
 #include "pgweir/base/banned.h"
 
 bool credentials_from_secret(struct credentials *credentials, const struct secret *secret)

@@ -69,7 +69,7 @@ static const char lets_nobody_in[] = "the rule allows no login";
 
 static struct rule_field take_field(struct fields *fields)
 {
-	return rule_field(fields->line, fields->next++);
+	return rulefile_field(fields->line, fields->next++);
 }
 
 /* A field of one word. NULL: *err says that `what` is missing, or is a list. */

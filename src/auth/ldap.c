@@ -153,8 +153,8 @@ static enum outside_answer fail(struct session *session, const char *step, int r
 	case LDAP_UNAVAILABLE:
 		session->is_unreachable = true;
 	}
-	return outside_say(session->question, OUTSIDE_FAILED, "LDAP, %s: %s", step,
-	                   ldap_err2string(result));
+	return outside_reply(session->question, OUTSIDE_FAILED, "LDAP, %s: %s", step,
+	                     ldap_err2string(result));
 }
 
 static int bind_as(struct session *session, const char *dn, const char *password)
@@ -172,8 +172,8 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	int result;
 
 	if (!*dn || !*password)
-		return outside_say(session->question, OUTSIDE_NO, "LDAP: an empty %s",
-		                   *dn ? "password" : "entry");
+		return outside_reply(session->question, OUTSIDE_NO, "LDAP: an empty %s",
+		                     *dn ? "password" : "entry");
 	result = bind_as(session, dn, password);
 	if (result == LDAP_SUCCESS)
 		return OUTSIDE_YES;
@@ -188,14 +188,15 @@ static enum outside_answer take_entry(struct session *session, LDAPMessage *foun
 	int count = found ? ldap_count_entries(session->ldap, found) : 0;
 
 	if (result == LDAP_SIZELIMIT_EXCEEDED || (result == LDAP_SUCCESS && count > 1))
-		return outside_say(session->question, OUTSIDE_NO,
-		                   "LDAP: more than one entry is this user's");
+		return outside_reply(session->question, OUTSIDE_NO,
+		                     "LDAP: more than one entry is this user's");
 	if (result == LDAP_SUCCESS && count == 1)
 		*dn = ldap_get_dn(session->ldap, ldap_first_entry(session->ldap, found));
 	if (*dn)
 		return OUTSIDE_YES;
 	if (result == LDAP_SUCCESS && count == 0)
-		return outside_say(session->question, OUTSIDE_NO, "LDAP: no entry is this user's");
+		return outside_reply(session->question, OUTSIDE_NO,
+		                     "LDAP: no entry is this user's");
 	return fail(session, "search", result);
 }
 
@@ -323,7 +324,7 @@ enum outside_answer ldap_judge(struct outside_question *question)
 	struct err err;
 	enum outside_answer answer = ldap_options_parse(question->options, &options, &err)
 	                                 ? ask_servers(&options, question)
-	                                 : outside_say(question, OUTSIDE_FAILED, "%s", err.text);
+	                                 : outside_reply(question, OUTSIDE_FAILED, "%s", err.text);
 
 	ldap_options_done(&options);
 	return answer;
@@ -333,7 +334,7 @@ enum outside_answer ldap_judge(struct outside_question *question)
 
 enum outside_answer ldap_judge(struct outside_question *question)
 {
-	return outside_say(question, OUTSIDE_FAILED, "built without LDAP");
+	return outside_reply(question, OUTSIDE_FAILED, "built without LDAP");
 }
 
 #endif

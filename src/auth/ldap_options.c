@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 #include "pgweir/base/text.h"
 
 #include "pgweir/base/banned.h"

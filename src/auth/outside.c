@@ -6,13 +6,12 @@
  * the copies. Then the object belongs to its job, and goes when that has ended.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 #include "pgweir/auth/ldap_options.h"
 
 #include "outside_priv.h"
@@ -29,17 +28,6 @@ struct outside {
 	void *arg;
 	char *user, *password, *options, *host;
 };
-
-enum outside_answer outside_say(struct outside_question *question, enum outside_answer answer,
-                                const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(question->reason, sizeof(question->reason), format, args);
-	va_end(args);
-	return answer;
-}
 
 /* ---- what can be asked ---- */
 
@@ -125,8 +113,8 @@ static void run(struct job *job)
 	struct outside_question *question = &outside->question;
 
 	if (question->deadline && clock_now() >= question->deadline)
-		outside->answer =
-		    outside_say(question, OUTSIDE_FAILED, "it waited too long for a helper thread");
+		outside->answer = outside_reply(question, OUTSIDE_FAILED,
+		                                "it waited too long for a helper thread");
 	else
 		outside->answer = methods[outside->method].judge(question);
 }

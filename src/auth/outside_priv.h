@@ -21,7 +21,7 @@ enum outside_answer pam_judge(struct outside_question *question);
 enum outside_answer ldap_judge(struct outside_question *question);
 
 /* Sets the reason; returns `answer`. */
-enum outside_answer outside_say(struct outside_question *question, enum outside_answer answer,
+enum outside_answer outside_reply(struct outside_question *question, enum outside_answer answer,
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

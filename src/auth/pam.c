@@ -119,11 +119,12 @@ enum outside_answer pam_judge(struct outside_question *question)
 	int result = start(question, &conversation, &handle);
 
 	if (result != PAM_SUCCESS)
-		return outside_say(question, OUTSIDE_FAILED, "PAM cannot begin with service %s: %s",
-		                   question->options, pam_strerror(handle, result));
+		return outside_reply(question, OUTSIDE_FAILED,
+		                     "PAM cannot begin with service %s: %s", question->options,
+		                     pam_strerror(handle, result));
 	result = ask(handle, question);
 	if (result != PAM_SUCCESS)
-		outside_say(question, OUTSIDE_NO, "PAM: %s", pam_strerror(handle, result));
+		outside_reply(question, OUTSIDE_NO, "PAM: %s", pam_strerror(handle, result));
 	pam_end(handle, result);
 	return result == PAM_SUCCESS ? OUTSIDE_YES : OUTSIDE_NO;
 }
@@ -132,7 +133,7 @@ enum outside_answer pam_judge(struct outside_question *question)
 
 enum outside_answer pam_judge(struct outside_question *question)
 {
-	return outside_say(question, OUTSIDE_FAILED, "built without PAM");
+	return outside_reply(question, OUTSIDE_FAILED, "built without PAM");
 }
 
 #endif

@@ -400,7 +400,7 @@ void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const ch
 	buf_free(&copy);
 }
 
-struct rule_field rule_field(const struct rule_line *line, size_t index)
+struct rule_field rulefile_field(const struct rule_line *line, size_t index)
 {
 	struct rule_field field = { NULL, 0 };
 

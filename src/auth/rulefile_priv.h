@@ -50,7 +50,7 @@ struct rule_reader {
 void rulefile_read(struct rule_reader *reader, const char *path);
 void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
 
-struct rule_field rule_field(const struct rule_line *line, size_t index);
+struct rule_field rulefile_field(const struct rule_line *line, size_t index);
 
 /* Frees the names of files: who keeps them takes `files` and leaves NULL. */
 void rulefile_done(struct rule_reader *reader);

@@ -14,6 +14,7 @@
 #include <stringprep.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 
 #include "pgweir/base/banned.h"
 

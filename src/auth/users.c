@@ -18,6 +18,7 @@
 #include "pgweir/base/table.h"
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 #include "pgweir/auth/scram.h"
 #include "pgweir/base/buf.h"
 
@@ -53,7 +54,7 @@ static bool is_md5(const char *text)
 	       strspn(text + 3, "0123456789abcdef") == 32;
 }
 
-struct secret secret_of(const char *text)
+struct secret users_secret_of(const char *text)
 {
 	struct secret secret = { SECRET_PLAIN, text };
 	struct scram_verifier verifier;
@@ -100,7 +101,7 @@ static bool add_user(struct users *users, const struct buf *name, const struct b
 	memcpy(at, name->at, name->count);
 	at[name->count] = 0;
 	row->user.name = at;
-	row->user.secret = secret_of(row->texts);
+	row->user.secret = users_secret_of(row->texts);
 	row->user.line = line;
 
 	HASH_FIND_STR(users->by_name, at, old);

@@ -140,7 +140,7 @@ static const struct {
 } entry_sections[] = {
 	{ INI_DATABASES, "database", entries_add_database, entries_source_pos_of_database },
 	{ INI_USERS, "user", entries_add_user, entries_source_pos_of_user },
-	{ INI_PEERS, "peer", entries_add_peer, entries_source_pos_of_peer },
+	{ INI_PEERS, "peer", peers_add, peers_source_pos },
 };
 
 /*
@@ -182,7 +182,7 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 		problems_add(problems, pair->place, "%s", err.text);
 	else
 		*entry_sections[index].place_of(entries, pair->name) =
-		    (struct source_pos){ entries_file_name(entries, pair->place.file),
+		    (struct source_pos){ origins_file_name(entries, pair->place.file),
 			                 pair->place.line };
 	if (notes.count)
 		problems_warn(problems, pair->place, "%s \"%s\": %s", entry_sections[index].what,
@@ -214,7 +214,7 @@ static void load_judge(struct load *load, const char *name)
 	/* a file that could not be read has been complained of already */
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
 		problems_add(load->reader.problems, place, "section [pgbouncer] is missing");
-	entries_sort_peers(load->config->entries);
+	peers_sort(load->config->entries);
 }
 
 static const struct config *load_end(struct load *load, const char *name)

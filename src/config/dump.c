@@ -88,7 +88,7 @@ static void add_setting(struct buf *out, const struct setting *setting)
 	add_kind(out, setting);
 }
 
-bool settings_dump_one(const char *name, struct buf *out, struct err *err)
+bool dump_setting(const char *name, struct buf *out, struct err *err)
 {
 	const struct setting *setting = setting_find(name);
 
@@ -98,7 +98,7 @@ bool settings_dump_one(const char *name, struct buf *out, struct err *err)
 	return true;
 }
 
-void settings_dump(struct buf *out)
+void dump_settings(struct buf *out)
 {
 	for (int group = 0; group < SETTING_GROUPS; group++) {
 		buf_printf(out, "%s# %s\n", group ? "\n" : "",

@@ -70,8 +70,8 @@ void entries_unref(struct config_entries **entries)
 		user_free(&user);
 	}
 	database_free(&old->automatic);
-	entries_free_peers(old);
-	entries_free_file_names(old);
+	peers_free(old);
+	origins_free_file_names(old);
 	free(old);
 }
 
@@ -217,18 +217,6 @@ const struct config_database *config_database_auto(const struct config *config)
 const char *config_database_dbname(const struct config_database *database, const char *name)
 {
 	return database->dbname ? database->dbname : name;
-}
-
-bool config_host_next(const char **list, struct bytes *host)
-{
-	size_t count;
-
-	if (!*list)
-		return false;
-	count = strcspn(*list, ",");
-	*host = bytes_of(*list, count);
-	*list = (*list)[count] ? *list + count + 1 : NULL;
-	return true;
 }
 
 const char *config_load_balance_hosts(const struct config_database *database)

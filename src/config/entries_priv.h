@@ -33,25 +33,25 @@ bool entries_add_database(struct config_entries *entries, const char *name, char
                           struct buf *notes, struct err *err);
 bool entries_add_user(struct config_entries *entries, const char *name, char *text,
                       struct buf *notes, struct err *err);
-bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
-                      struct buf *notes, struct err *err);
+bool peers_add(struct config_entries *entries, const char *name, char *text, struct buf *notes,
+               struct err *err);
 
 /*
  * Where the entry of this name stands, to be read and written; NULL: there is none. A file's
- * name is as entries_file_name() has it.
+ * name is as origins_file_name() has it.
  */
 struct source_pos *entries_source_pos_of_database(struct config_entries *entries, const char *name);
 struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name);
-struct source_pos *entries_source_pos_of_peer(struct config_entries *entries, const char *name);
+struct source_pos *peers_source_pos(struct config_entries *entries, const char *name);
 
 /* A copy of the name that lasts as long as the entries; NULL: no memory. */
-const char *entries_file_name(struct config_entries *entries, const char *file);
-void entries_free_file_names(struct config_entries *entries);
+const char *origins_file_name(struct config_entries *entries, const char *file);
+void origins_free_file_names(struct config_entries *entries);
 
 /* Brings the peers into the order of their ids: when all have been added. */
-void entries_sort_peers(struct config_entries *entries);
+void peers_sort(struct config_entries *entries);
 
-void entries_free_peers(struct config_entries *entries);
+void peers_free(struct config_entries *entries);
 
 /* How a key of an entry understands small numbers. */
 enum entry_low {

@@ -166,6 +166,18 @@ void config_entry_free(void *entry, const struct entry_key *keys, size_t count)
 	}
 }
 
+bool config_host_next(const char **list, struct bytes *host)
+{
+	size_t count;
+
+	if (!*list)
+		return false;
+	count = strcspn(*list, ",");
+	*host = bytes_of(*list, count);
+	*list = (*list)[count] ? *list + count + 1 : NULL;
+	return true;
+}
+
 static bool judge_hosts(const char *text, struct err *err)
 {
 	struct bytes host;

@@ -21,7 +21,7 @@ struct file_name {
 	char text[];
 };
 
-const char *entries_file_name(struct config_entries *entries, const char *file)
+const char *origins_file_name(struct config_entries *entries, const char *file)
 {
 	struct file_name *name;
 	size_t size = strlen(file) + 1;
@@ -39,7 +39,7 @@ const char *entries_file_name(struct config_entries *entries, const char *file)
 	return name->text;
 }
 
-void entries_free_file_names(struct config_entries *entries)
+void origins_free_file_names(struct config_entries *entries)
 {
 	struct file_name *name;
 
@@ -116,7 +116,7 @@ bool origins_make(struct config *config, const struct config *old)
 void origins_note_file(struct config *config, const char *name, struct source_pos place)
 {
 	struct origin *origin = find(config, name);
-	const char *file = entries_file_name(config->entries, place.file);
+	const char *file = origins_file_name(config->entries, place.file);
 
 	if (origin && file)
 		*origin = (struct origin){ ORIGIN_FILE, file, place.line };

@@ -25,7 +25,7 @@ static void peer_free(struct config_peer **peer)
 	*peer = NULL;
 }
 
-void entries_free_peers(struct config_entries *entries)
+void peers_free(struct config_entries *entries)
 {
 	struct config_peer *peer, *next;
 
@@ -102,14 +102,14 @@ static bool add_peer(struct config_entries *entries, const char *name, char *tex
 	return ok;
 }
 
-bool entries_add_peer(struct config_entries *entries, const char *name, char *text,
-                      struct buf *notes, struct err *err)
+bool peers_add(struct config_entries *entries, const char *name, char *text, struct buf *notes,
+               struct err *err)
 {
 	return add_peer(entries, name, text, notes, err) ||
 	       err_prefix(err, "peer \"%.64s\": ", name);
 }
 
-struct source_pos *entries_source_pos_of_peer(struct config_entries *entries, const char *name)
+struct source_pos *peers_source_pos(struct config_entries *entries, const char *name)
 {
 	struct config_peer *peer;
 	struct err err;
@@ -126,7 +126,7 @@ static int compare_id(const struct config_peer *a, const struct config_peer *b)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-void entries_sort_peers(struct config_entries *entries) { HASH_SORT(entries->peers, compare_id); }
+void peers_sort(struct config_entries *entries) { HASH_SORT(entries->peers, compare_id); }
 
 const struct config_peer *config_peer_find(const struct config *config, int id)
 {

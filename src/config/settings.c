@@ -484,4 +484,4 @@ bool setting_show(const struct config *config, size_t index, struct setting_show
 	return true;
 }
 
-const char *pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }
+const char *config_pool_mode_name(enum pool_mode mode) { return value_pool_modes[mode]; }

@@ -37,15 +37,15 @@ static void log_problems(const struct logger *logger, const struct problems *pro
 }
 
 /* --dump-settings */
-static int dump_settings(const char *name)
+static int print_settings(const char *name)
 {
 	struct buf text = { 0 };
 	struct err err;
 	bool ok;
 
 	if (!name) {
-		settings_dump(&text);
-	} else if (!settings_dump_one(name, &text, &err)) {
+		dump_settings(&text);
+	} else if (!dump_setting(name, &text, &err)) {
 		fprintf(stderr, "%s\n", err.text);
 		return EXIT_FAILURE;
 	}
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
 	case OPTIONS_DRAIN:
 		return probe_drain(&options) ? EXIT_SUCCESS : EXIT_FAILURE;
 	case OPTIONS_DUMP:
-		return dump_settings(options.setting);
+		return print_settings(options.setting);
 	case OPTIONS_RUN:
 		return start(&options);
 	}

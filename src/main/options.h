@@ -15,7 +15,7 @@ enum options_action {
 	OPTIONS_CHECK,   /* load and judge `file`, say so, end */
 	OPTIONS_READY,   /* ask the daemon behind `socket` whether it takes work, end */
 	OPTIONS_DRAIN,   /* drain it, within `seconds`, end */
-	OPTIONS_DUMP,    /* settings_dump() to stdout, or only `setting`, end */
+	OPTIONS_DUMP,    /* dump_settings() to stdout, or only `setting`, end */
 	OPTIONS_HELP,    /* options_print_help() to stdout, end with 0 */
 	OPTIONS_VERSION, /* options_print_version() to stdout, end with 0 */
 };

@@ -167,8 +167,8 @@ static bool take_setting(struct options_walk *walk, char **setting)
 	return true;
 }
 
-enum walk_result options_next(struct options_walk *walk, const char **name, const char **value,
-                              struct err *err)
+enum walk_result startup_options_next(struct options_walk *walk, const char **name,
+                                      const char **value, struct err *err)
 {
 	char *setting, *equals;
 
@@ -194,4 +194,4 @@ bad:
 	return WALK_BAD;
 }
 
-void options_done(struct options_walk *walk) { buf_free(&walk->words); }
+void startup_options_done(struct options_walk *walk) { buf_free(&walk->words); }

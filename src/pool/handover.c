@@ -15,6 +15,8 @@
 #include "handover_priv.h"
 #include "pool_priv.h"
 
+#include "pgweir/auth/secret.h"
+
 #include "pgweir/base/banned.h"
 
 /* Numbers of statements that are left to the process that goes. */

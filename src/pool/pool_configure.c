@@ -29,7 +29,7 @@ static void configure_credentials(struct pool *pool)
 	credentials_done(&pool->credentials);
 	if (!entry->password || !*entry->password || !entry->user || pool->is_for_lookups)
 		return;
-	secret = secret_of(entry->password);
+	secret = users_secret_of(entry->password);
 	credentials_from_secret(&pool->credentials, &secret);
 }
 

@@ -19,9 +19,9 @@ static void walk_options(const char *text)
 	struct options_walk walk = { .rest = text };
 	const char *name, *value;
 
-	while (options_next(&walk, &name, &value, NULL) == WALK_ITEM)
+	while (startup_options_next(&walk, &name, &value, NULL) == WALK_ITEM)
 		assert(*name && strlen(value) <= strlen(text));
-	options_done(&walk);
+	startup_options_done(&walk);
 }
 
 /* The NegotiateProtocolVersion message must be readable by the peer. */

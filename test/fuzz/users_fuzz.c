@@ -4,6 +4,7 @@
  * its texts are also passed to SASLprep and to the parser of SCRAM secrets.
  */
 #include "pgweir/auth/users.h"
+#include "pgweir/auth/secret.h"
 
 #include <assert.h>
 

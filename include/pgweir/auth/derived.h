@@ -47,7 +47,7 @@ struct derived;
 
 enum derived_keep {
 	DERIVED_SHARED, /* kept from now on: several who ask at once do the work once */
-	DERIVED_PRIVATE /* not kept until derived_keep(): the password may be a wrong one */
+	DERIVED_PRIVATE /* not kept until verifiers_keep(): the password may be a wrong one */
 };
 
 /*
@@ -58,7 +58,7 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
                               struct bytes salt, unsigned int iterations, enum derived_keep keep);
 
 /* The password was the right one: keeps a private derivation. */
-void derived_keep(struct verifiers *verifiers, struct derived *derived);
+void verifiers_keep(struct verifiers *verifiers, struct derived *derived);
 
 void derived_release(struct derived **derived);
 

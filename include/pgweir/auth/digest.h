@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hashes and base64, by OpenSSL's libcrypto, and random bytes, by the kernel.
+ * Hashes, by OpenSSL's libcrypto, and random bytes, by the kernel.
  *
  * false: the library would not do it (MD5 in a FIPS setting, no memory, no
  * randomness); then the output holds nothing of use.
@@ -24,23 +24,5 @@ bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterat
                    unsigned char out[SHA256_SIZE]);
 
 bool digest_random(void *out, size_t count);
-
-/* Bytes of text that `count` bytes make, its zero included. */
-#define BASE64_SIZE(count) (((count) + 2) / 3 * 4 + 1)
-
-/* Writes BASE64_SIZE(in.count) bytes. */
-void base64_encode(struct bytes in, char *out);
-
-/*
- * Strict: no blanks, no missing padding. At most `room` bytes come out, *count
- * says how many. false: not base64, or too long.
- */
-bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count);
-
-/* Overwrites a secret, whatever the optimiser thinks of it. */
-void secret_wipe(void *at, size_t count);
-
-/* Wipes and frees a text on the heap; accepts NULL, leaves NULL behind. */
-void secret_free(char **text);
 
 #endif

@@ -30,7 +30,7 @@ struct secret {
 };
 
 /* Looks at the text (NULL = none) and says of which kind it is. */
-struct secret secret_of(const char *text);
+struct secret users_secret_of(const char *text);
 
 struct user {
 	const char *name;

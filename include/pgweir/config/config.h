@@ -274,6 +274,6 @@ bool config_list_has(const struct config_list *list, const char *name);
 const char *config_check_query(const struct config *config);
 
 /* "session", "transaction", "statement"; NULL for POOL_MODE_INHERIT. */
-const char *pool_mode_name(enum pool_mode mode);
+const char *config_pool_mode_name(enum pool_mode mode);
 
 #endif

@@ -78,10 +78,10 @@ const struct setting *setting_find(const char *name);
 const char *setting_group_name(enum setting_group group);
 
 /* All rows in words, group by group: help, kind, unit, default, range, when a change counts. */
-void settings_dump(struct buf *out);
+void dump_settings(struct buf *out);
 
 /* The same of one. false: *err says that there is no such setting, and what was probably meant. */
-bool settings_dump_one(const char *name, struct buf *out, struct err *err);
+bool dump_setting(const char *name, struct buf *out, struct err *err);
 
 /* One row of SHOW CONFIG. The texts are good as long as the row and the snapshot are. */
 struct setting_shown {

@@ -81,7 +81,7 @@ enum replication startup_replication(const char *value);
  * A walk through the startup parameter `options`: "-c name=value", "-cname=value",
  * "--name=value". Blanks separate options, a backslash escapes the next byte, and `-` in a name
  * means `_`, all as in PostgreSQL. Set `rest` and zero the other fields before the first call.
- * Always free it with options_done().
+ * Always free it with startup_options_done().
  */
 struct options_walk {
 	const char *rest; /* what has not been parsed yet; owned by the caller */
@@ -89,8 +89,8 @@ struct options_walk {
 };
 
 /* Name and value are valid until the next call. WALK_BAD: *err is filled. */
-enum walk_result options_next(struct options_walk *walk, const char **name, const char **value,
-                              struct err *err);
-void options_done(struct options_walk *walk);
+enum walk_result startup_options_next(struct options_walk *walk, const char **name,
+                                      const char **value, struct err *err);
+void startup_options_done(struct options_walk *walk);
 
 #endif

@@ -86,7 +86,7 @@ static void fill_console(struct database_row *row, const struct show_source *sou
 	row->name = row->database = row->force_user = CONFIG_CONSOLE_DATABASE;
 	row->port = show_source_config(source)->listen_port;
 	row->pool_size = 2;
-	row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
+	row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
 	row->current_client_connections = show_source_console_count(source);
 }
 
@@ -109,7 +109,7 @@ static bool next_database(struct cursor *cursor, void *at)
 	row->port = database->entry->port;
 	row->database = config_database_dbname(database->entry, database->name);
 	row->force_user = database->entry->user;
-	row->pool_mode = pool_mode_name(database->entry->pool_mode);
+	row->pool_mode = config_pool_mode_name(database->entry->pool_mode);
 	row->load_balance_hosts = config_load_balance_hosts(database->entry);
 	row->current_connections = database->server_count;
 	row->current_client_connections = database->client_count;
@@ -200,7 +200,7 @@ static bool next_user(struct cursor *cursor, void *at)
 	                           sizeof(row->pool_size_room));
 	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
 	                                   row->reserve_room, sizeof(row->reserve_room));
-	row->pool_mode = entry ? pool_mode_name(entry->pool_mode) : NULL;
+	row->pool_mode = entry ? config_pool_mode_name(entry->pool_mode) : NULL;
 	row->max_user_connections = config_max_user_connections(pools->config, entry);
 	row->max_user_client_connections = config_max_user_client_connections(pools->config, entry);
 	row->current_connections = role ? role->server_count : 0;
@@ -324,7 +324,7 @@ static bool next_pool(struct cursor *cursor, void *at)
 	pool = item.object;
 	if (!pool) {
 		row->cl_active = show_source_console_count(cursor->source);
-		row->pool_mode = pool_mode_name(POOL_MODE_STATEMENT);
+		row->pool_mode = config_pool_mode_name(POOL_MODE_STATEMENT);
 		return true;
 	}
 	wait = add_pool(row, pool, now);
@@ -336,7 +336,7 @@ static bool next_pool(struct cursor *cursor, void *at)
 	}
 	row->maxwait = wait / USEC_PER_SEC;
 	row->maxwait_us = wait % USEC_PER_SEC;
-	row->pool_mode = pool_mode_name(pool->limits.mode);
+	row->pool_mode = config_pool_mode_name(pool->limits.mode);
 	if (pool->database->entry)
 		row->load_balance_hosts = config_load_balance_hosts(pool->database->entry);
 	return true;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 
 #include "pgweir/base/banned.h"
 

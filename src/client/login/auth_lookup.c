@@ -118,7 +118,7 @@ static void set_likeness(struct auth_lookups *lookups, const struct secret *secr
 /* The first one stays, so that the same name looks the same each time. */
 static void learn_likeness(struct auth_lookups *lookups, const char *text)
 {
-	struct secret secret = secret_of(text);
+	struct secret secret = users_secret_of(text);
 
 	if (lookups->has_likeness || secret.kind == SECRET_NONE)
 		return;

@@ -257,7 +257,7 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 		return ask(client, &question);
 	if (auth_query->is_refused || !auth_answer_name(auth_query->answer))
 		return AUTH_QUERY_UNKNOWN;
-	*secret = secret_of(auth_answer_secret(auth_query->answer));
+	*secret = users_secret_of(auth_answer_secret(auth_query->answer));
 	return AUTH_QUERY_FOUND;
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 #include "pgweir/auth/users.h"
 #include "pgweir/pgwire/fields.h"
 

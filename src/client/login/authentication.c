@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "pgweir/auth/digest.h"
+#include "pgweir/auth/secret.h"
 
 #include "auth_query_priv.h"
 #include "login_priv.h"

@@ -7,6 +7,8 @@
 #include "auth_query_priv.h"
 #include "login_priv.h"
 
+#include "pgweir/auth/secret.h"
+
 #include "pgweir/base/banned.h"
 
 #define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of names of options that we do not know */

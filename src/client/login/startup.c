@@ -88,12 +88,12 @@ static bool take_options(struct client *client, const char *name, const char *va
 		client->login->options = strdup(value);
 		return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
 	}
-	while (is_good && (result = options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
+	while (is_good && (result = startup_options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
 		if (ignores && !tracked_find(client->clients->with.pools->config, option))
 			continue;
 		is_good = take_parameter(client, option, setting, err);
 	}
-	options_done(&walk);
+	startup_options_done(&walk);
 	return is_good && (result != WALK_BAD || ignores);
 }
 

@@ -4,6 +4,8 @@
  * empty passwords and unknown users. The test runs the jobs.
  */
 #include "pgweir/auth/auth_server.h"
+#include "pgweir/auth/base64.h"
+#include "pgweir/auth/secret.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -271,8 +273,8 @@ START_TEST(auth_server_methods_and_secrets)
 	struct client client = { .password = cases[_i].password };
 	bool is_nobody = cases[_i].secret == NOBODY;
 	struct buf text = { 0 };
-	struct secret secret =
-	    secret_of(is_nobody ? NULL : secret_text((enum secret_kind)cases[_i].secret, &text));
+	struct secret secret = users_secret_of(
+	    is_nobody ? NULL : secret_text((enum secret_kind)cases[_i].secret, &text));
 	enum auth_server_result result;
 
 	stage_open(&stage, cases[_i].method, is_nobody ? NULL : &secret);
@@ -315,7 +317,7 @@ static const struct {
 
 START_TEST(auth_server_proven_elsewhere)
 {
-	struct secret secret = secret_of("");
+	struct secret secret = users_secret_of("");
 	struct auth_server *entry = auth_server_new(&(struct auth_server_who){
 	    .method = proven[_i].method,
 	    .user = "alice",
@@ -340,7 +342,7 @@ static int jobs_of(struct verifiers *verifiers, enum auth_method method, enum se
 	struct stage stage = { .verifiers = verifiers };
 	struct client client = { .password = password };
 	struct buf text = { 0 };
-	struct secret secret = secret_of(secret_text(kind, &text));
+	struct secret secret = users_secret_of(secret_text(kind, &text));
 
 	stage_open(&stage, method, &secret);
 	play(&stage, &client);
@@ -379,7 +381,7 @@ static void offered_salt(struct verifiers *verifiers, const struct secret *secre
 START_TEST(auth_server_offers_stable_salts)
 {
 	struct verifiers *verifiers = verifiers_new(10, NULL);
-	struct secret plain = secret_of("secret"), other = secret_of("changed");
+	struct secret plain = users_secret_of("secret"), other = users_secret_of("changed");
 	char salts[5][64];
 
 	offered_salt(verifiers, NULL, salts[0]);
@@ -437,7 +439,7 @@ static const struct {
 START_TEST(auth_server_broken_messages)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
-	struct secret secret = secret_of("secret");
+	struct secret secret = users_secret_of("secret");
 
 	stage_open(&stage, broken[_i].method, &secret);
 	ck_assert_int_eq(auth_server_start(stage.entry, &stage.out, &stage.err), AUTH_SERVER_MORE);
@@ -456,7 +458,7 @@ START_TEST(auth_server_unexpected_messages)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct buf text = { 0 };
-	struct secret secret = secret_of(secret_text(SECRET_SCRAM, &text));
+	struct secret secret = users_secret_of(secret_text(SECRET_SCRAM, &text));
 	struct job *job;
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
@@ -487,7 +489,7 @@ START_TEST(auth_server_whose_job_is_refused)
 {
 	struct stage stage = { .verifiers = verifiers_new(10, NULL) };
 	struct buf text = { 0 };
-	struct secret secret = secret_of(secret_text(SECRET_SCRAM, &text));
+	struct secret secret = users_secret_of(secret_text(SECRET_SCRAM, &text));
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
 	auth_server_start(stage.entry, &stage.out, &stage.err);

@@ -22,7 +22,7 @@ static const struct {
 
 START_TEST(credentials_of_a_secret)
 {
-	struct secret secret = secret_of(cases[_i].text);
+	struct secret secret = users_secret_of(cases[_i].text);
 	struct credentials a = { 0 }, b = { 0 };
 
 	ck_assert(credentials_from_secret(&a, &secret));

@@ -63,8 +63,8 @@ START_TEST(derived_private_until_kept)
 	ck_assert(ask(verifiers, "bo", "secret", DERIVED_PRIVATE));
 	ck_assert_uint_eq(verifiers_count(verifiers), 0);
 	derived = verifiers_ask(verifiers, "bo", "secret", SALT, 2, DERIVED_PRIVATE);
-	derived_keep(verifiers, derived);
-	derived_keep(verifiers, derived);
+	verifiers_keep(verifiers, derived);
+	verifiers_keep(verifiers, derived);
 	ck_assert_uint_eq(verifiers_count(verifiers), 1);
 	derived_release(&derived);
 	verifiers_free(&verifiers);

@@ -61,60 +61,6 @@ START_TEST(digest_pbkdf2_of_rfc_7914)
 }
 END_TEST
 
-static const struct {
-	const char *plain, *coded;
-} coded[] = {
-	{ "", "" },
-	{ "f", "Zg==" },
-	{ "fo", "Zm8=" },
-	{ "foo", "Zm9v" },
-	{ "foob", "Zm9vYg==" },
-	{ "fooba", "Zm9vYmE=" },
-	{ "foobar", "Zm9vYmFy" },
-	{ "\xff\xfe\xfd\xfb\xef\xbf", "//79+++/" },
-};
-
-START_TEST(base64_there_and_back)
-{
-	char out[BASE64_SIZE(6)], back[6];
-	size_t count;
-
-	base64_encode(bytes_text(coded[_i].plain), out);
-
-	ck_assert_str_eq(out, coded[_i].coded);
-	ck_assert(base64_decode(bytes_text(out), back, strlen(coded[_i].plain), &count));
-	ck_assert(bytes_are(bytes_of(back, count), coded[_i].plain));
-	if (*coded[_i].plain)
-		ck_assert(!base64_decode(bytes_text(out), back, count - 1, &count));
-}
-END_TEST
-
-static const char *const not_base64[] = { "Z",        "Zg",   "Zg=",  "Zm9v Zm9",
-	                                  "Zm9v\n",   "Z===", "====", "Zg==Zg==",
-	                                  "Zm9vZg-_", "=Zg=", "Zm=v" };
-
-START_TEST(base64_is_strict)
-{
-	unsigned char out[16];
-	size_t count;
-
-	ck_assert_msg(!base64_decode(bytes_text(not_base64[_i]), out, sizeof(out), &count), "%s",
-	              not_base64[_i]);
-}
-END_TEST
-
-START_TEST(secrets_are_wiped)
-{
-	char at[] = "secret", *text = strdup("secret");
-
-	secret_wipe(at, 6);
-	ck_assert_int_eq(memcmp(at, "\0\0\0\0\0\0", 6), 0);
-	secret_free(&text);
-	ck_assert_ptr_null(text);
-	secret_free(&text);
-}
-END_TEST
-
 START_TEST(random_bytes_differ)
 {
 	unsigned char a[16], b[16];
@@ -133,9 +79,6 @@ int main(void)
 	tcase_add_test(cases, digest_sha256_of_fips_180);
 	tcase_add_test(cases, digest_hmac_of_rfc_4231);
 	tcase_add_test(cases, digest_pbkdf2_of_rfc_7914);
-	tcase_add_loop_test(cases, base64_there_and_back, 0, COUNT_OF(coded));
-	tcase_add_loop_test(cases, base64_is_strict, 0, COUNT_OF(not_base64));
-	tcase_add_test(cases, secrets_are_wiped);
 	tcase_add_test(cases, random_bytes_differ);
 	suite_add_tcase(suite, cases);
 	return unit_run(suite);

@@ -47,7 +47,8 @@ START_TEST(mock_is_of_the_kind_of_the_others)
 	make(users, "ghost", &first);
 	make(users, "ghost", &again);
 	make(users, "spectre", &other);
-	ck_assert_msg(secret_of(buf_text(&first)).kind == cases[_i].kind, "%s", cases[_i].says);
+	ck_assert_msg(users_secret_of(buf_text(&first)).kind == cases[_i].kind, "%s",
+	              cases[_i].says);
 	ck_assert_str_eq(buf_text(&first), buf_text(&again));
 	ck_assert_str_ne(buf_text(&first), buf_text(&other));
 	verifiers_free(&verifiers);
@@ -92,7 +93,7 @@ START_TEST(mocks_are_mixed_as_the_others_are)
 	for (char letter = 33; letter < 127; letter++) {
 		name[0] = letter;
 		make(users, name, &mock);
-		counts[secret_of(buf_text(&mock)).kind]++;
+		counts[users_secret_of(buf_text(&mock)).kind]++;
 	}
 	for (int kind = SECRET_PLAIN; kind <= SECRET_SCRAM; kind++)
 		ck_assert_uint_gt(counts[kind], 0);

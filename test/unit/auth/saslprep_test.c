@@ -4,6 +4,7 @@
  * bytes unchanged.
  */
 #include "pgweir/auth/saslprep.h"
+#include "pgweir/auth/secret.h"
 #include "pgweir/auth/digest.h"
 
 #include "../unit.h"

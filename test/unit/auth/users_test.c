@@ -34,7 +34,8 @@ static const struct {
 
 START_TEST(secret_kinds)
 {
-	ck_assert_msg(secret_of(secrets[_i].text).kind == secrets[_i].kind, "%s", secrets[_i].says);
+	ck_assert_msg(users_secret_of(secrets[_i].text).kind == secrets[_i].kind, "%s",
+	              secrets[_i].says);
 }
 END_TEST
 

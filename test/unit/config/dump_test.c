@@ -14,7 +14,7 @@ static void paragraph(struct buf *out, const char *name)
 	struct buf all = { 0 }, head = { 0 };
 	const char *at, *end;
 
-	settings_dump(&all);
+	dump_settings(&all);
 	buf_printf(&head, "\n\n%s\n", name);
 	at = strstr(buf_text(&all), buf_text(&head));
 	ck_assert_msg(at, "%s is missing", name);

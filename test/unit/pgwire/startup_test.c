@@ -185,14 +185,14 @@ START_TEST(startup_options)
 	enum walk_result result;
 	struct err err = { 0 };
 
-	while ((result = options_next(&walk, &name, &value, &err)) == WALK_ITEM)
+	while ((result = startup_options_next(&walk, &name, &value, &err)) == WALK_ITEM)
 		buf_printf(&found, "%s=%s;", name, value);
 	ck_assert_msg(result == options[_i].end, "%s", options[_i].says);
 	ck_assert_str_eq(buf_text(&found), options[_i].found);
 	if (result == WALK_BAD)
 		ck_assert_str_eq(err.text, "unsupported options startup parameter: only "
 		                           "'-c config=val' and '--config=val' are allowed");
-	options_done(&walk);
+	startup_options_done(&walk);
 	buf_free(&found);
 }
 END_TEST

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Derivations that are kept, found by a keyed hash.
+ */
+#include "derived_priv.h"
+
+#include <stdlib.h>
+
+#include "pgweir/auth/secret.h"
+
+#include "pgweir/base/banned.h"
+
+struct verifiers {
+	unsigned char key[SHA256_SIZE]; /* of this process; salts and ids are made with it */
+	size_t limit;
+	struct derived *kept; /* in the order of their last use */
+};
+
+struct verifiers *verifiers_new(size_t limit, struct err *err)
+{
+	struct verifiers *verifiers = calloc(1, sizeof(*verifiers));
+
+	if (!verifiers) {
+		err_set(err, ERR_MEMORY, "out of memory");
+		return NULL;
+	}
+	if (!digest_random(verifiers->key, sizeof(verifiers->key))) {
+		err_set(err, ERR_INTERNAL, "no random bytes from the crypto library");
+		free(verifiers);
+		return NULL;
+	}
+	verifiers->limit = limit;
+	return verifiers;
+}
+
+static void forget(struct verifiers *verifiers, struct derived *derived)
+{
+	HASH_DEL(verifiers->kept, derived);
+	derived->is_kept = false;
+	derived_release(&derived);
+}
+
+void verifiers_free(struct verifiers **verifiers)
+{
+	struct derived *derived, *next;
+
+	if (!*verifiers)
+		return;
+	HASH_ITER (hh, (*verifiers)->kept, derived, next)
+		forget(*verifiers, derived);
+	secret_wipe(*verifiers, sizeof(**verifiers));
+	free(*verifiers);
+	*verifiers = NULL;
+}
+
+size_t verifiers_count(const struct verifiers *verifiers) { return HASH_COUNT(verifiers->kept); }
+
+/* ---- keyed hashes ---- */
+
+/* HMAC over the parts, each with its length before it, so that no two lists of parts are alike. */
+static bool hash_parts(const struct verifiers *verifiers, const struct bytes *parts, size_t count,
+                       unsigned char out[SHA256_SIZE])
+{
+	struct buf text = { 0 };
+	bool ok;
+
+	for (size_t i = 0; i < count; i++) {
+		buf_add_be32(&text, (uint32_t)parts[i].count);
+		buf_add(&text, parts[i].at, parts[i].count);
+	}
+	ok = buf_ok(&text) &&
+	     digest_hmac(bytes_of(verifiers->key, sizeof(verifiers->key)), buf_bytes(&text), out);
+	buf_wipe(&text);
+	return ok;
+}
+
+bool verifiers_salt(const struct verifiers *verifiers, const char *user, const char *secret,
+                    unsigned char salt[SCRAM_SALT_SIZE])
+{
+	struct bytes parts[] = { bytes_text(secret ? "salt" : "mock"), bytes_text(user),
+		                 bytes_text(secret ? secret : "") };
+	unsigned char hash[SHA256_SIZE];
+
+	if (!hash_parts(verifiers, parts, 3, hash))
+		return false;
+	memcpy(salt, hash, SCRAM_SALT_SIZE);
+	return true;
+}
+
+bool verifiers_mock(const struct verifiers *verifiers, const char *what, const char *user,
+                    unsigned char out[SHA256_SIZE])
+{
+	struct bytes parts[] = { bytes_text("mock secret"), bytes_text(what), bytes_text(user) };
+
+	return hash_parts(verifiers, parts, 3, out);
+}
+
+static bool make_id(const struct verifiers *verifiers, const char *password, struct bytes salt,
+                    unsigned int iterations, unsigned char id[SHA256_SIZE])
+{
+	struct bytes parts[] = { bytes_text("keys"), bytes_text(password), salt,
+		                 bytes_of(&iterations, sizeof(iterations)) };
+
+	return hash_parts(verifiers, parts, 4, id);
+}
+
+/* ---- what is kept ---- */
+
+void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
+{
+	struct derived *same;
+
+	HASH_FIND(hh, verifiers->kept, derived->id, SHA256_SIZE, same);
+	if (same)
+		return;
+	if (verifiers->kept && HASH_COUNT(verifiers->kept) >= verifiers->limit)
+		forget(verifiers, verifiers->kept); /* the head is the longest unused */
+	derived_hold(derived)->is_kept = true;
+	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
+}
+
+/* Finds it and puts it at the end of the line of those that may be forgotten. */
+static struct derived *find(struct verifiers *verifiers, const unsigned char id[SHA256_SIZE])
+{
+	struct derived *derived;
+
+	HASH_FIND(hh, verifiers->kept, id, SHA256_SIZE, derived);
+	if (!derived)
+		return NULL;
+	HASH_DEL(verifiers->kept, derived);
+	if (atomic_load(&derived->outcome) == OUTCOME_FAILED) { /* perhaps it works this time */
+		derived->is_kept = false;
+		derived_release(&derived);
+		return NULL;
+	}
+	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
+	return derived;
+}
+
+struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, const char *password,
+                              struct bytes salt, unsigned int iterations, enum derived_keep keep)
+{
+	unsigned char id[SHA256_SIZE];
+	struct derived *derived;
+
+	if (!make_id(verifiers, password, salt, iterations, id))
+		return NULL;
+	derived = find(verifiers, id);
+	if (derived)
+		return derived_hold(derived);
+	derived = derived_new(id, user, salt, iterations);
+	if (derived && keep == DERIVED_SHARED)
+		verifiers_keep(verifiers, derived);
+	return derived;
+}
+
+static bool same_salt(const struct derived *derived, const struct scram_verifier *verifier)
+{
+	return derived->iterations == verifier->iterations &&
+	       bytes_equal(bytes_of(derived->salt, derived->salt_count),
+	                   bytes_of(verifier->salt, verifier->salt_count));
+}
+
+/* Whether it was made of the secret that this user has today. */
+static bool belongs(const struct verifiers *verifiers, const struct derived *derived,
+                    const struct user *user)
+{
+	struct bytes salt = bytes_of(derived->salt, derived->salt_count);
+	const struct scram_keys *keys = derived_keys(derived);
+	struct scram_verifier verifier;
+	unsigned char id[SHA256_SIZE];
+
+	if (!user)
+		return false;
+	if (user->secret.kind == SECRET_PLAIN)
+		return make_id(verifiers, user->secret.text, salt, derived->iterations, id) &&
+		       memcmp(id, derived->id, SHA256_SIZE) == 0;
+	return user->secret.kind == SECRET_SCRAM && keys &&
+	       scram_verifier_parse(user->secret.text, &verifier) &&
+	       same_salt(derived, &verifier) &&
+	       memcmp(verifier.stored_key, keys->stored_key, SCRAM_KEY_SIZE) == 0;
+}
+
+void verifiers_trim(struct verifiers *verifiers, const struct users *users)
+{
+	struct derived *derived, *next;
+
+	HASH_ITER (hh, verifiers->kept, derived, next) {
+		if (derived->user && !belongs(verifiers, derived, users_find(users, derived->user)))
+			forget(verifiers, derived);
+	}
+}
