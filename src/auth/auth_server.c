@@ -19,60 +19,9 @@
 
 #include "pgweir/auth/secret.h"
 #include "pgweir/auth/mock.h"
-#include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
 #include "pgweir/base/banned.h"
-
-#define TO(state) (1u << (state))
-
-static const struct auth_server_step {
-	unsigned int next; /* TO() of each state that may follow */
-	enum auth_server_result (*on_answer)(struct auth_server *entry, struct bytes body,
-	                                     struct buf *out, struct err *err);
-} steps[STATES] = {
-	[STATE_START] = { TO(STATE_PASSWORD) | TO(STATE_MD5) | TO(STATE_SASL_FIRST) |
-	                      TO(STATE_ENDED),
-	                  NULL },
-	[STATE_PASSWORD] = { TO(STATE_WORK) | TO(STATE_OUTSIDE) | TO(STATE_ENDED),
-	                     auth_server_read_password },
-	[STATE_MD5] = { TO(STATE_ENDED), auth_server_read_md5 },
-	[STATE_SASL_FIRST] = { TO(STATE_SASL_FINAL) | TO(STATE_ENDED),
-	                       auth_server_read_client_first },
-	[STATE_SASL_FINAL] = { TO(STATE_SASL_WORK) | TO(STATE_ENDED),
-	                       auth_server_read_client_final },
-	[STATE_WORK] = { TO(STATE_ENDED), NULL },
-	[STATE_SASL_WORK] = { TO(STATE_ENDED), NULL },
-	[STATE_OUTSIDE] = { TO(STATE_ENDED), NULL },
-	[STATE_ENDED] = { 0, NULL },
-};
-
-void auth_server_enter(struct auth_server *entry, enum auth_server_state next)
-{
-	assert(steps[entry->state].next & TO(next));
-	entry->state = next;
-}
-
-enum auth_server_result auth_server_refuse(struct auth_server *entry, struct err *err,
-                                           enum err_code code, const char *words,
-                                           const char *reason)
-{
-	auth_server_enter(entry, STATE_ENDED);
-	text_copy(entry->reason, sizeof(entry->reason), reason);
-	err_set(err, code, "%s", words);
-	return AUTH_SERVER_REFUSED;
-}
-
-enum auth_server_result auth_server_refuse_memory(struct auth_server *entry, struct err *err)
-{
-	return auth_server_refuse(entry, err, ERR_MEMORY, "out of memory", "out of memory");
-}
-
-enum auth_server_result auth_server_accept(struct auth_server *entry)
-{
-	auth_server_enter(entry, STATE_ENDED);
-	return AUTH_SERVER_OK;
-}
 
 /* ---- a life ---- */
 
@@ -221,37 +170,26 @@ enum auth_server_result auth_server_start(struct auth_server *entry, struct buf 
 	return auth_server_ask_sasl(entry, out);
 }
 
+/* What is done with the client's answer in each state; elsewhere none is expected. */
+static enum auth_server_result (*const on_answer[STATES])(struct auth_server *entry,
+                                                          struct bytes body, struct buf *out,
+                                                          struct err *err) = {
+	[STATE_PASSWORD] = auth_server_read_password,
+	[STATE_MD5] = auth_server_read_md5,
+	[STATE_SASL_FIRST] = auth_server_read_client_first,
+	[STATE_SASL_FINAL] = auth_server_read_client_final,
+};
+
 enum auth_server_result auth_server_answer(struct auth_server *entry, struct bytes body,
                                            struct buf *out, struct err *err)
 {
-	if (!steps[entry->state].on_answer)
+	if (!on_answer[entry->state])
 		return auth_server_refuse(entry, err, ERR_PROTOCOL, "unexpected password packet",
 		                          "unexpected password message");
-	return steps[entry->state].on_answer(entry, body, out, err);
+	return on_answer[entry->state](entry, body, out, err);
 }
 
 /* ---- work ---- */
-
-enum auth_server_result auth_server_derive(struct auth_server *entry, const char *password,
-                                           struct bytes salt, unsigned int iterations,
-                                           enum derived_keep keep, enum auth_server_state state,
-                                           struct err *err)
-{
-	const char *owner = entry->doom ? NULL : entry->user;
-
-	/* Of who cannot come in nothing is kept: each try costs as much as the first. */
-	if (entry->doom)
-		keep = DERIVED_PRIVATE;
-	entry->derived = verifiers_ask(entry->verifiers, owner, password, salt, iterations, keep);
-	if (!entry->derived)
-		return auth_server_refuse_memory(entry, err);
-	if (derived_keys(entry->derived))
-		return AUTH_SERVER_OK;
-	if (!derived_job(entry->derived, password, &entry->job, entry->on_work, entry->arg))
-		return auth_server_refuse_memory(entry, err);
-	auth_server_enter(entry, state);
-	return AUTH_SERVER_WORK;
-}
 
 struct job *auth_server_job(struct auth_server *entry)
 {

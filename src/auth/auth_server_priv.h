@@ -50,6 +50,8 @@ struct auth_server {
 	char texts[]; /* secret and user */
 };
 
+/* ---- auth_server_state.c ---- */
+
 /* The only place that writes entry->state. */
 void auth_server_enter(struct auth_server *entry, enum auth_server_state next);
 
