@@ -34,7 +34,7 @@ void cancel_request_end(struct client *client)
 void cancel_request_end_forward(struct client *client)
 {
 	if (client->forward)
-		forward_drop(client->forward);
+		peer_pool_drop_forward(client->forward);
 }
 
 /*
@@ -76,8 +76,9 @@ static void forward(struct client *client, struct bytes key)
 	memcpy(sent, key.at, key.count);
 	cancel_key_set_ttl(sent, cancel_key_ttl(key) - 1);
 	client_enter(client, CLIENT_ROUTING);
-	client->forward = forward_start(client->clients->with.pools, cancel_key_peer(key),
-	                                bytes_of(sent, key.count), on_forward_end, client, &err);
+	client->forward =
+	    peer_pool_forward(client->clients->with.pools, cancel_key_peer(key),
+	                      bytes_of(sent, key.count), on_forward_end, client, &err);
 	explicit_bzero(sent, sizeof(sent));
 	if (!client->forward)
 		client_close(client, err.text);

@@ -235,7 +235,7 @@ static void detach(struct client *client)
 		if (client->database)
 			database_count_client(client->database, -1);
 		client->database = NULL;
-		pools_leave_role(clients->with.pools, &client->role);
+		role_leave(clients->with.pools, &client->role);
 	}
 	client->is_counted = false;
 }

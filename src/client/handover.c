@@ -46,7 +46,7 @@ static bool may_leave(const struct client *client)
 	case CLIENT_WAITING:
 		return client->borrower.state == BORROWER_WAITING;
 	case CLIENT_ACTIVE:
-		return server_may_leave(client->borrower.server);
+		return handover_server_may_leave(client->borrower.server);
 	default:
 		return false;
 	}
@@ -112,7 +112,7 @@ static bool write_name(struct names_walk *walk, const struct client_statement *e
 	struct name_record values = { bytes_text(entry->name), statement_number(statement) };
 
 	record_write(out->record, &name_record_table, &values);
-	return statement_write(statement, out->channel);
+	return handover_write_statement(statement, out->channel);
 }
 
 static void write_session(const struct client *client, struct buf *record)
@@ -151,7 +151,7 @@ static bool write_client(struct client *client, struct channel *channel)
 	bool ok = true;
 
 	if (client->borrower.server)
-		ok = server_write(client->borrower.server, channel);
+		ok = handover_server_write(client->borrower.server, channel);
 	write_session(client, &record);
 	ok = ok && unnamed_write(client, &record, channel) &&
 	     sql_unnamed_write(client, &record, channel);
@@ -234,7 +234,7 @@ static void read_names(struct client *client, struct record *record,
 		char *text;
 
 		record_read(record, &name_record_table, &name);
-		statement = client ? arrival_statement(arrival, name.number) : NULL;
+		statement = client ? handover_arrival_statement(arrival, name.number) : NULL;
 		if (record->is_bad || !statement)
 			continue;
 		text = strndup(name.name.at, name.name.count);
@@ -268,14 +268,14 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 static bool enter_house(struct client *client, const struct client_record *record)
 {
 	struct pools *pools = client->clients->with.pools;
-	struct pool *pool = arrival_pool(pools, record->database, record->pool);
+	struct pool *pool = handover_arrival_pool(pools, record->database, record->pool);
 
 	client->database = pools_database(pools, record->database);
-	client->role = pools_role(pools, record->role);
+	client->role = role_of_name(pools, record->role);
 	if (!pool || !client->database || !client->role)
 		return false;
 	database_count_client(client->database, 1);
-	pools_enter_role(client->role);
+	role_enter(client->role);
 	client->is_counted = true;
 	pool_join(pool, &client->borrower);
 	return true;
@@ -300,7 +300,7 @@ static bool fill(struct client *client, const struct client_record *record)
 
 static void take_server(struct client *client, struct pools_arrival *arrival)
 {
-	server_rejoin(arrival->lent, &client->borrower);
+	handover_server_rejoin(arrival->lent, &client->borrower);
 	arrival->lent = NULL;
 	client_enter(client, CLIENT_ACTIVE);
 }

@@ -179,7 +179,7 @@ static bool write_all(struct handover *handover, bool is_first)
 
 	outbox_send(daemon->streams.outbox); /* what a socket does not take shows now */
 	return pools_write(daemon->pools, channel, is_first) &&
-	       servers_write_idle(daemon->pools, channel, is_first) &&
+	       handover_write_idle_servers(daemon->pools, channel, is_first) &&
 	       clients_write(daemon->clients, channel) &&
 	       channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }

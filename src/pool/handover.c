@@ -150,7 +150,7 @@ bool pools_write(struct pools *pools, struct channel *channel, bool is_first)
 	return ok;
 }
 
-bool statement_write(struct statement *statement, struct channel *channel)
+bool handover_write_statement(struct statement *statement, struct channel *channel)
 {
 	struct bytes stem = statement_stem(statement);
 	struct statement_record record = {
@@ -170,7 +170,7 @@ bool statement_write(struct statement *statement, struct channel *channel)
 	return statement->is_written;
 }
 
-bool servers_write_idle(struct pools *pools, struct channel *channel, bool is_first)
+bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first)
 {
 	struct server *server;
 	bool ok = true;
@@ -178,8 +178,9 @@ bool servers_write_idle(struct pools *pools, struct channel *channel, bool is_fi
 	TAILQ_FOREACH (server, &pools->servers, all_node) {
 		bool is_wanted = !is_first && server->pool->member_count;
 
-		if (ok && server->state != SERVER_LENT && !is_wanted && server_may_leave(server))
-			ok = server_write(server, channel);
+		if (ok && server->state != SERVER_LENT && !is_wanted &&
+		    handover_server_may_leave(server))
+			ok = handover_server_write(server, channel);
 	}
 	return ok;
 }
@@ -197,7 +198,7 @@ void pools_let_go(struct pools *pools)
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
 		next = TAILQ_NEXT(server, all_node);
 		if (server->is_leaving)
-			server_let_go(server);
+			handover_server_let_go(server);
 	}
 	pools->gone = (struct stats){ 0 };
 	TAILQ_FOREACH (database, &pools->databases, node) {
@@ -277,7 +278,7 @@ static void take_database(struct pools_arrival *arrival, const union any_record 
 static void take_role(struct pools_arrival *arrival, const union any_record *any)
 {
 	const struct role_record *record = &any->role;
-	struct role *role = pools_role(arrival->pools, record->role);
+	struct role *role = role_of_name(arrival->pools, record->role);
 
 	if (!role)
 		return;
@@ -418,7 +419,8 @@ bool pools_judge(const struct pools *pools, char letter, struct bytes body, stru
 	union any_record any;
 
 	if (letter == HANDOVER_SERVER)
-		return server_judge(body, database, err) && has_database(pools, database, err);
+		return handover_server_judge(body, database, err) &&
+		       has_database(pools, database, err);
 	if (!kind)
 		return err_set(err, ERR_PROTOCOL,
 		               "protocol error in the hand-over: unexpected record '%c'", letter);
@@ -435,7 +437,7 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 	union any_record any;
 
 	if (letter == HANDOVER_SERVER) {
-		server_take(arrival, body, fd);
+		handover_server_take(arrival, body, fd);
 		return;
 	}
 	if (!kind)
@@ -445,7 +447,7 @@ void pools_take(struct pools_arrival *arrival, char letter, struct bytes body, i
 		kind->take(arrival, &any);
 }
 
-struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_t number)
+struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number)
 {
 	const struct arrived_statement *arrived;
 
@@ -453,7 +455,7 @@ struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_
 	return arrived ? arrived->statement : NULL;
 }
 
-bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number)
+bool handover_arrival_has_name(const struct pools_arrival *arrival, uint64_t number)
 {
 	const struct arrived_statement *arrived;
 
@@ -461,7 +463,7 @@ bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number)
 	return arrived && arrived->is_called_so;
 }
 
-struct pool *arrival_pool(struct pools *pools, const char *database_name, const char *role)
+struct pool *handover_arrival_pool(struct pools *pools, const char *database_name, const char *role)
 {
 	struct database *database = pools_database(pools, database_name);
 

@@ -80,11 +80,11 @@ extern const struct record_table global_record_table, database_record_table, rol
 /* ---- servers: handover_server.c ---- */
 
 /* Whether the record of a server is whole; database[CONFIG_DATABASE_NAME_MAX + 1]: whose it is. */
-bool server_judge(struct bytes body, char *database, struct err *err);
+bool handover_server_judge(struct bytes body, char *database, struct err *err);
 
-void server_take(struct pools_arrival *arrival, struct bytes body, int *fd);
+void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd);
 
 /* It is forgotten: nothing is said to PostgreSQL, and the borrower hears nothing. */
-void server_let_go(struct server *server);
+void handover_server_let_go(struct server *server);
 
 #endif

@@ -23,7 +23,7 @@ static bool is_plain(const struct stream *stream)
 	return stream_is_open(stream) && !stream->tls && !stream->error;
 }
 
-bool server_may_leave(const struct server *server)
+bool handover_server_may_leave(const struct server *server)
 {
 	bool is_there = server->state == SERVER_IDLE || server->state == SERVER_USED ||
 	                (server->state == SERVER_LENT && server->borrower);
@@ -54,7 +54,7 @@ static void write_known(void *arg, struct statement *statement, bool is_stale)
 	struct server_statements_out *out = arg;
 	struct on_server_record record = { statement_number(statement) };
 
-	out->ok = out->ok && statement_write(statement, out->channel);
+	out->ok = out->ok && handover_write_statement(statement, out->channel);
 	record_write(out->record, is_stale ? &stale_record_table : &on_server_record_table,
 	             &record);
 }
@@ -99,7 +99,7 @@ static struct server_record record_of(const struct server *server)
 	return record;
 }
 
-bool server_write(struct server *server, struct channel *channel)
+bool handover_server_write(struct server *server, struct channel *channel)
 {
 	struct server_record values = record_of(server);
 	struct buf record = { .is_secret = true };
@@ -113,7 +113,7 @@ bool server_write(struct server *server, struct channel *channel)
 	return server->is_leaving;
 }
 
-void server_let_go(struct server *server)
+void handover_server_let_go(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = server->borrower;
@@ -159,7 +159,7 @@ static bool read_server(struct record *record, struct server_record *values, str
 	return record_is_whole(record);
 }
 
-bool server_judge(struct bytes body, char *database, struct err *err)
+bool handover_server_judge(struct bytes body, char *database, struct err *err)
 {
 	struct record record = { .rest = body };
 	struct server_record values;
@@ -202,10 +202,10 @@ static void fill_known(struct server *server, const struct pools_arrival *arriva
 	bool is_stale;
 
 	while (next_known(&record, &number, &is_stale)) {
-		struct statement *statement = arrival_statement(arrival, number);
+		struct statement *statement = handover_arrival_statement(arrival, number);
 
 		/* The same text may have another name here: then it is not known by that. */
-		if (statement && arrival_has_name(arrival, number))
+		if (statement && handover_arrival_has_name(arrival, number))
 			server_statements_restore(&server->statements, statement, is_stale);
 	}
 }
@@ -267,7 +267,7 @@ static void close_lent(struct pools_arrival *arrival)
 	server_close(server, &err);
 }
 
-void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
+void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 {
 	struct record record = { .rest = body };
 	struct pools *pools = arrival->pools;
@@ -300,7 +300,7 @@ void server_take(struct pools_arrival *arrival, struct bytes body, int *fd)
 	pool_wake(pool);
 }
 
-void server_rejoin(struct server *server, struct borrower *borrower)
+void handover_server_rejoin(struct server *server, struct borrower *borrower)
 {
 	server->borrower = borrower;
 	borrower->server = server;

@@ -182,14 +182,14 @@ static void log_outage(const struct server *server, const struct outage *outage,
 	log_end(&log, LOG_LEVEL_WARNING, &entry);
 }
 
-void server_outage(struct server *server, const struct err *err)
+void outage_of_server(struct server *server, const struct err *err)
 {
 	usec_t now = loop_now(server->pool->pools->with.loop);
 	char where[OUTAGE_WHERE_SIZE];
 	struct outage *outage;
 
 	if (is_answer(err)) {
-		server_outage_over(server);
+		outage_of_server_over(server);
 		if (err->code != ERR_FOREIGN) /* PostgreSQL's own words are in the log already */
 			log_warning(&server->log, "%s", err->text);
 		return;
@@ -202,7 +202,7 @@ void server_outage(struct server *server, const struct err *err)
 	outage_said(outage, now);
 }
 
-void server_outage_over(struct server *server)
+void outage_of_server_over(struct server *server)
 {
 	struct database *database = server->pool->database;
 	struct logger log = { server->pool->pools->with.log, NULL };

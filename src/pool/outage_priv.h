@@ -39,9 +39,9 @@ void outages_done(struct outages *outages);
 /* ---- for pool_servers.c and server_launch.c: the same, and the lines ---- */
 
 /* The login of this server has failed; whatever the reason. */
-void server_outage(struct server *server, const struct err *err);
+void outage_of_server(struct server *server, const struct err *err);
 
 /* PostgreSQL there has answered. */
-void server_outage_over(struct server *server);
+void outage_of_server_over(struct server *server);
 
 #endif

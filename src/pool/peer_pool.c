@@ -273,8 +273,8 @@ static void tell_forward(const struct logger *logger, struct log_who *who)
 	strbuf_add(&who->address, forward->pool->name);
 }
 
-struct forward *forward_start(struct pools *pools, int id, struct bytes key,
-                              void (*on_end)(void *arg), void *arg, struct err *err)
+struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
+                                  void (*on_end)(void *arg), void *arg, struct err *err)
 {
 	const struct config_peer *peer = usable_peer(pools, id);
 	struct peer_pool *pool = peer ? find_or_add(pools, peer) : NULL;
@@ -303,7 +303,7 @@ struct forward *forward_start(struct pools *pools, int id, struct bytes key,
 	return forward;
 }
 
-void forward_drop(struct forward *forward)
+void peer_pool_drop_forward(struct forward *forward)
 {
 	forward->on_end = NULL;
 	if (forward->state != FORWARD_SENT)

@@ -15,7 +15,7 @@ void pool_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
 
-	server_outage_over(server);
+	outage_of_server_over(server);
 	if (server->replication) {
 		pool_dedicated_login_done(server);
 		return;
@@ -43,7 +43,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 
 	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we ended it ourselves */
 		pool->failed_at = loop_now(pool->pools->with.loop);
-		server_outage(server, err);
+		outage_of_server(server, err);
 	}
 	if (server->replication) {
 		pool_dedicated_login_failed(server, err);

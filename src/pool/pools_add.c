@@ -77,7 +77,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 
 struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups)
 {
-	struct role *role = pools_role(database->pools, user);
+	struct role *role = role_of_name(database->pools, user);
 	const void *filed_by = pools_file_by(role, is_for_lookups);
 	struct pool *pool;
 

@@ -37,7 +37,7 @@ void role_configure(struct pools *pools, struct role *role)
 		credentials_from_secret(&role->credentials, &user->secret);
 }
 
-struct role *pools_role(struct pools *pools, const char *name)
+struct role *role_of_name(struct pools *pools, const char *name)
 {
 	struct role *role;
 
@@ -71,9 +71,9 @@ void role_forget_unused(struct pools *pools, struct role *role)
 		role_free(pools, role);
 }
 
-void pools_enter_role(struct role *role) { role->client_count++; }
+void role_enter(struct role *role) { role->client_count++; }
 
-void pools_leave_role(struct pools *pools, struct role **rolep)
+void role_leave(struct pools *pools, struct role **rolep)
 {
 	struct role *role = *rolep;
 

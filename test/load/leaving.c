@@ -33,7 +33,7 @@ enum step_result leave_waiting(struct client *client, unsigned int step)
 {
 	(void)step;
 	client_take_writes(client, 1, WRITE_IN_DOUBT);
-	statement_write(client, client->write_first);
+	handover_write_statement(client, client->write_first);
 	return vanish(client);
 }
 
@@ -45,7 +45,7 @@ enum step_result leave_transaction(struct client *client, unsigned int step)
 		statement_command(client, "BEGIN", "BEGIN");
 		return STEP_SENT;
 	case 1:
-		statement_write(client, client->write_first);
+		handover_write_statement(client, client->write_first);
 		return STEP_SENT;
 	default:
 		if (load_random(client->load, 2))

@@ -151,7 +151,7 @@ void statement_error_extended(struct client *client)
 	send_extended(client, "SELECT $1::int", 1, values);
 }
 
-void statement_write(struct client *client, size_t number)
+void handover_write_statement(struct client *client, size_t number)
 {
 	statement_command(client, "INSERT 0 1",
 	                  "INSERT INTO load_write VALUES (%u, %zu, 'c%u.w%zu', '')", client->id,

@@ -50,7 +50,7 @@ void statement_error_extended(struct client *client);
  * Writes one row (number from the ledger). Extended returns its number's text, simple the
  * command tag only.
  */
-void statement_write(struct client *client, size_t number);
+void handover_write_statement(struct client *client, size_t number);
 void statement_write_extended(struct client *client, size_t number);
 
 /* Queries one value, which must be `words`. */

@@ -12,7 +12,7 @@ enum step_result write_one(struct client *client, unsigned int step)
 	}
 	client_take_writes(client, 1, WRITE_IN_DOUBT);
 	if (load_random(client->load, 2))
-		statement_write(client, client->write_first);
+		handover_write_statement(client, client->write_first);
 	else
 		statement_write_extended(client, client->write_first);
 	return STEP_SENT;
@@ -34,7 +34,7 @@ enum step_result write_transaction(struct client *client, unsigned int step)
 		answers_expect(&client->answers, DUE_END);
 		return STEP_SENT;
 	case 2:
-		statement_write(client, client->write_first);
+		handover_write_statement(client, client->write_first);
 		return STEP_SENT;
 	case 3:
 		client_tag(client, own);
@@ -74,7 +74,7 @@ enum step_result write_and_roll_back(struct client *client, unsigned int step)
 		statement_command(client, "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ");
 		return STEP_SENT;
 	case 1:
-		statement_write(client, client->write_first);
+		handover_write_statement(client, client->write_first);
 		return STEP_SENT;
 	case 2:
 		statement_rows(client, 3, 3);
@@ -96,7 +96,7 @@ enum step_result write_and_fail(struct client *client, unsigned int step)
 		statement_command(client, "BEGIN", "BEGIN");
 		return STEP_SENT;
 	case 1:
-		statement_write(client, client->write_first);
+		handover_write_statement(client, client->write_first);
 		return STEP_SENT;
 	case 2:
 		statement_error(client);

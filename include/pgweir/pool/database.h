@@ -65,7 +65,7 @@ struct role {
 	struct server_list idle;
 	unsigned int server_count;
 	unsigned int pool_count;   /* pools that log in as it */
-	unsigned int client_count; /* logged in under this name: pools_enter_role() */
+	unsigned int client_count; /* logged in under this name: role_enter() */
 	unsigned int exempt_count; /* of them: those that no limit of clients is for */
 	int server_limit;          /* max_user_connections; 0 = none */
 	uint64_t server_limit_hits, client_limit_hits; /* as those of a database */

@@ -17,7 +17,7 @@
 /* ---- who goes ---- */
 
 /* Whether it stands between two statements with nothing under way, and may be written. */
-bool server_may_leave(const struct server *server);
+bool handover_server_may_leave(const struct server *server);
 
 /*
  * What is counted, set and known of databases, users and pools. is_first: all; else only
@@ -26,13 +26,13 @@ bool server_may_leave(const struct server *server);
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
 /* The statement, unless it has been written before. */
-bool statement_write(struct statement *statement, struct channel *channel);
+bool handover_write_statement(struct statement *statement, struct channel *channel);
 
 /* A server that may leave. It is marked as leaving; who lends it is not written here. */
-bool server_write(struct server *server, struct channel *channel);
+bool handover_server_write(struct server *server, struct channel *channel);
 
 /* All servers that may leave and are lent to nobody; later than first: of pools without clients. */
-bool servers_write_idle(struct pools *pools, struct channel *channel, bool is_first);
+bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first);
 
 /* What was marked is let go, what was counted begins at zero. pools->is_leaving from now on. */
 void pools_let_go(struct pools *pools);
@@ -60,16 +60,16 @@ bool pools_judge(const struct pools *pools, char kind, struct bytes body, struct
 void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int *fd);
 
 /* The statement of that number; NULL: it was not told of. */
-struct statement *arrival_statement(const struct pools_arrival *arrival, uint64_t number);
+struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number);
 
 /* Whether that statement has the same name on servers here. */
-bool arrival_has_name(const struct pools_arrival *arrival, uint64_t number);
+bool handover_arrival_has_name(const struct pools_arrival *arrival, uint64_t number);
 
 /* The borrower has the server that has just come; it is its pool's member already. */
-void server_rejoin(struct server *server, struct borrower *borrower);
+void handover_server_rejoin(struct server *server, struct borrower *borrower);
 
 /* The pool that a borrower had there, by its very names. NULL: no memory, or no such database. */
-struct pool *arrival_pool(struct pools *pools, const char *database, const char *role);
+struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role);
 
 /* The last server has nobody who would take it: closed. */
 void pools_take_end(struct pools_arrival *arrival);

@@ -77,14 +77,14 @@ struct peer_pools {
 
 /*
  * Sends this key to the peer of that id. NULL with *err (for the log): there is no such
- * peer. Else the caller may take it back by forward_drop(). The key is copied; its TTL
+ * peer. Else the caller may take it back by peer_pool_drop_forward(). The key is copied; its TTL
  * is that with which the peer shall get it. key.count <= FORWARD_KEY_MAX.
  */
-struct forward *forward_start(struct pools *pools, int id, struct bytes key,
-                              void (*on_end)(void *arg), void *arg, struct err *err);
+struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
+                                  void (*on_end)(void *arg), void *arg, struct err *err);
 
 /* on_end() will not come any more; what has been sent cannot be called back. */
-void forward_drop(struct forward *forward);
+void peer_pool_drop_forward(struct forward *forward);
 
 /* NULL: nothing has been sent there yet. */
 const struct peer_pool *peer_pool_find(const struct pools *pools, int id);

@@ -215,7 +215,7 @@ enum wait_reason {
 	WAIT_REASONS
 };
 
-const char *wait_reason_name(enum wait_reason reason);
+const char *pool_wait_reason_name(enum wait_reason reason);
 
 /* Why it waits; `place` is its own in its line, from 1. It must stand in one. */
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place);

@@ -122,7 +122,7 @@ struct database *pools_find_database(struct pools *pools, const char *name);
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
 
 /* The account of this name. NULL: no memory. */
-struct role *pools_role(struct pools *pools, const char *name);
+struct role *role_of_name(struct pools *pools, const char *name);
 
 /*
  * The pool in which a client that proved to be `user` on `database` works: of
@@ -145,8 +145,8 @@ const struct pool *pools_lookup_sibling(const struct pool *pool);
  * A client works under this name, or does not any more. An account that nobody
  * uses and no file names is forgotten: with auth_type = any its name is any word.
  */
-void pools_enter_role(struct role *role);
-void pools_leave_role(struct pools *pools, struct role **role);
+void role_enter(struct role *role);
+void role_leave(struct pools *pools, struct role **role);
 
 /* A client of the database comes (1) or goes (-1). */
 void database_count_client(struct database *database, int change);

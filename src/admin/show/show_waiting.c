@@ -145,7 +145,7 @@ static void fill(struct cursor *cursor, struct waiting_row *row, const struct bo
 	row->place = cursor->waiting.place;
 	row->wait = wait / USEC_PER_SEC;
 	row->wait_us = wait % USEC_PER_SEC;
-	row->reason = wait_reason_name(reason);
+	row->reason = pool_wait_reason_name(reason);
 	row->detail = buf_text(&cursor->text);
 	row->application_name = name ? name : "";
 	row->addr = address_format_host(&client->peer, row->addr_room, sizeof(row->addr_room));

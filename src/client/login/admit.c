@@ -81,7 +81,7 @@ static bool count_in(struct client *client)
 
 	if (database)
 		database_count_client(client->database, 1);
-	pools_enter_role(client->role);
+	role_enter(client->role);
 	client->is_counted = true;
 	if (client->login->console_role == CONSOLE_ADMIN) {
 		client->is_exempt = true;
@@ -139,7 +139,7 @@ bool admit_count(struct client *client)
 	const struct client_login *login = client->login;
 
 	client->stream.is_secret = false;
-	client->role = pools_role(pools, login->user);
+	client->role = role_of_name(pools, login->user);
 	if (!client->role) {
 		client_refuse(client, ERR_MEMORY, "out of memory");
 		return false;

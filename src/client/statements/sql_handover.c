@@ -25,7 +25,7 @@ bool sql_unnamed_write(const struct client *client, struct buf *record, struct c
 	};
 	text_copy(values.name, sizeof(values.name), sql->name);
 	record_write(record, &sql_record_table, &values);
-	return !sql->statement || statement_write(sql->statement, channel);
+	return !sql->statement || handover_write_statement(sql->statement, channel);
 }
 
 void sql_unnamed_read(struct client *client, struct record *record,
@@ -43,7 +43,7 @@ void sql_unnamed_read(struct client *client, struct record *record,
 	read.kind = (enum sql_kind)values.kind;
 	text_copy(read.name, sizeof(read.name), values.name);
 	if (values.number)
-		statement = arrival_statement(arrival, values.number);
+		statement = handover_arrival_statement(arrival, values.number);
 	if (sql_remember(client, &read, statement))
 		client->sql->is_bound = values.is_bound && client->borrower.server;
 }

@@ -258,7 +258,7 @@ bool unnamed_write(const struct client *client, struct buf *record, struct chann
 		.number = statement ? statement_number(statement) : 0,
 	};
 	record_write(record, &unnamed_record_table, &values);
-	return !statement || statement_write(statement, channel);
+	return !statement || handover_write_statement(statement, channel);
 }
 
 void unnamed_read(struct client *client, struct record *record, const struct pools_arrival *arrival)
@@ -272,7 +272,7 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 	if (!arrival || !get(client))
 		return;
 	if (values.number)
-		statement = arrival_statement(arrival, values.number);
+		statement = handover_arrival_statement(arrival, values.number);
 	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
 	client->unnamed->has_text = values.has_text && statement;
 	client->unnamed->is_here = values.is_here && client->borrower.server;

@@ -157,7 +157,7 @@ bool params_seek(const struct params *params, struct params_seek *seek, const ch
 
 /* ---- changes ---- */
 
-static int compare(const void *left, const void *right)
+static int compare_params(const void *left, const void *right)
 {
 	const struct change *a = left, *b = right;
 	int order = strcasecmp(a->name, b->name);
@@ -255,7 +255,7 @@ static bool make_changes(struct params_table *table, const struct params **param
 	unsigned int count;
 
 	if (is_noted && change_count > 1)
-		qsort(changes_of(table), change_count, sizeof(struct change), compare);
+		qsort(changes_of(table), change_count, sizeof(struct change), compare_params);
 	count = is_noted ? write_changed(table, *params) : 0;
 	if (!is_noted || !buf_ok(&table->text) || count > PARAMS_NAMES_MAX)
 		map = NULL;

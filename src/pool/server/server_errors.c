@@ -36,7 +36,7 @@ static void read_error(struct bytes body, char *out, size_t size, struct report 
 	fields_report(bytes_of(out, count + (count && out[count - 1] == 0 ? 1 : 2)), report);
 }
 
-bool error_is_fatal(struct bytes body)
+bool server_error_is_fatal(struct bytes body)
 {
 	char buffer[ERROR_PREFIX];
 	struct report report;
@@ -70,7 +70,8 @@ void server_close_by(struct server *server, struct bytes body)
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
 	/* An error that is no good-bye answers nothing: it is out of step. */
-	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE && error_is_fatal(body)) {
+	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
+	    server_error_is_fatal(body)) {
 		char buffer[ERROR_PREFIX];
 		struct report report;
 

@@ -153,7 +153,7 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 			server_settle_reports(server);
 		server->report_count = 0;
 	}
-	if (type == 'E' && (ledger_is_empty(&server->ledger) || error_is_fatal(body)))
+	if (type == 'E' && (ledger_is_empty(&server->ledger) || server_error_is_fatal(body)))
 		return server_unasked_error(server, body);
 	is_followed = ledger_is_followed(&server->ledger);
 	verdict = ledger_reply(&server->ledger, type, &is_end);

@@ -97,7 +97,7 @@ void server_judge_kept(struct server *server);
 #define ERROR_PREFIX 1024
 
 /* Whether it says that the server is about to go. */
-bool error_is_fatal(struct bytes body);
+bool server_error_is_fatal(struct bytes body);
 
 /* Closes the server: its error is the reason. */
 void server_close_by(struct server *server, struct bytes body);

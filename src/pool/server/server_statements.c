@@ -33,8 +33,8 @@ void server_statements_init(struct server_statements *known, struct statements *
 	TAILQ_INIT(&known->list);
 }
 
-static struct server_statements_statement *find(const struct server_statements *known,
-                                                const struct statement *statement)
+static struct server_statements_statement *find_statement_at(const struct server_statements *known,
+                                                             const struct statement *statement)
 {
 	struct server_statements_statement *entry;
 
@@ -102,7 +102,7 @@ static void use(struct server_statements *known, struct server_statements_statem
 
 bool server_statements_use(struct server_statements *known, const struct statement *statement)
 {
-	struct server_statements_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (entry)
 		use(known, entry);
@@ -112,7 +112,7 @@ bool server_statements_use(struct server_statements *known, const struct stateme
 bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
                               struct bytes *name)
 {
-	struct server_statements_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -134,7 +134,7 @@ struct bytes server_statements_other_name(const struct server_statements *known,
 uint32_t server_statements_parse_number(const struct server_statements *known,
                                         const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find(known, statement);
+	const struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	return entry ? entry->parse_number : 0;
 }
@@ -142,7 +142,7 @@ uint32_t server_statements_parse_number(const struct server_statements *known,
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number)
 {
-	struct server_statements_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (!entry || entry->parse_number != parse_number || entry->typed || typed == statement ||
 	    find_typed(known, typed))
@@ -154,7 +154,7 @@ void server_statements_typed(struct server_statements *known, const struct state
 bool server_statements_is_sure(const struct server_statements *known,
                                const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find(known, statement);
+	const struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -165,7 +165,7 @@ bool server_statements_is_sure(const struct server_statements *known,
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement)
 {
-	struct server_statements_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -176,7 +176,7 @@ void server_statements_mark_stale(struct server_statements *known,
 bool server_statements_is_stale(const struct server_statements *known,
                                 const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find(known, statement);
+	const struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	return entry && entry->is_stale;
 }
@@ -218,7 +218,7 @@ void server_statements_restore(struct server_statements *known, struct statement
                                bool is_stale)
 {
 	struct server_statements_statement *entry =
-	    find(known, statement) ? NULL : learn(known, statement);
+	    find_statement_at(known, statement) ? NULL : learn(known, statement);
 
 	if (!entry)
 		return;
@@ -281,7 +281,8 @@ static void free_change(struct server_statements_change *change)
 static void settle_learn(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statements_statement *entry = find(change->known, change->statement);
+	struct server_statements_statement *entry =
+	    find_statement_at(change->known, change->statement);
 
 	if (!is_done)
 		forget(change->known, entry);
@@ -311,7 +312,7 @@ static void settle_forget(struct ledger_change *base, bool is_done)
 	struct server_statements_statement *entry;
 
 	if (!is_done && change->loss_count == change->known->loss_count &&
-	    !find(change->known, change->statement)) {
+	    !find_statement_at(change->known, change->statement)) {
 		entry = learn(change->known, change->statement);
 		if (entry) {
 			entry->is_confirmed = true;
@@ -325,7 +326,7 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_forget);
-	struct server_statements_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (!change)
 		return NULL;
@@ -374,7 +375,8 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 	    (struct server_statements_repeat *)((char *)change -
 	                                        offsetof(struct server_statements_repeat, parse));
 
-	struct server_statements_statement *entry = find(repeat->known, repeat->statement);
+	struct server_statements_statement *entry =
+	    find_statement_at(repeat->known, repeat->statement);
 	bool is_lost = repeat->is_closed || repeat->loss_count != repeat->known->loss_count;
 
 	if (!is_done && is_lost)
@@ -390,7 +392,7 @@ bool server_statements_repeat(struct server_statements *known, struct statement 
                               struct ledger_change **close, struct ledger_change **parse)
 {
 	struct server_statements_repeat *repeat = calloc(1, sizeof(*repeat));
-	struct server_statements_statement *entry = find(known, statement);
+	struct server_statements_statement *entry = find_statement_at(known, statement);
 
 	if (!repeat)
 		return false;

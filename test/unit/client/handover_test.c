@@ -74,7 +74,7 @@ static void write_all(struct stage *stage)
 	out.fd = fds[0];
 	in.fd = fds[1];
 	ck_assert(pools_write(stage->old.pools, &out, true));
-	ck_assert(servers_write_idle(stage->old.pools, &out, true));
+	ck_assert(handover_write_idle_servers(stage->old.pools, &out, true));
 	ck_assert(clients_write(stage->old.clients, &out));
 	ck_assert(channel_send(&out, HANDOVER_END, bytes_of("", 0), -1));
 	do {

@@ -35,7 +35,7 @@ static const char *const hints[WAIT_REASONS] = {
 	[WAIT_USER_LIMIT] = "Shorten what holds the servers, or raise max_user_connections.",
 };
 
-const char *wait_reason_name(enum wait_reason reason) { return names[reason]; }
+const char *pool_wait_reason_name(enum wait_reason reason) { return names[reason]; }
 
 static bool holds_all(const struct pool *pool, enum wait_reason *reason)
 {
@@ -249,7 +249,7 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	struct buf more = { 0 };
 
 	pool_wait_explain(pool, reason, &more);
-	buf_add_text(out, wait_reason_name(reason));
+	buf_add_text(out, pool_wait_reason_name(reason));
 	if (more.count)
 		buf_printf(out, ": %s", buf_text(&more));
 	if (pool->is_failing && reason != WAIT_RETRY && reason != WAIT_LOGIN)
