@@ -136,6 +136,18 @@ void engine_open(struct engine *engine, const char *settings, const char *entry)
 	must(engine->clients != NULL, "out of memory");
 }
 
+void engine_reload(struct engine *engine, const char *settings, const char *entry)
+{
+	const struct config *old_config = engine->config;
+	struct users *old_users = engine->users;
+
+	load(engine, settings, entry);
+	pools_configure(engine->pools, engine->config, engine->users);
+	clients_configure(engine->clients, engine->config, engine->users);
+	config_unref(&old_config);
+	users_release(&old_users);
+}
+
 void engine_close(struct engine *engine)
 {
 	clients_free(&engine->clients);

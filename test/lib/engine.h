@@ -50,6 +50,9 @@ struct peer {
 void engine_open(struct engine *engine, const char *settings, const char *entry);
 void engine_close(struct engine *engine);
 
+/* Other settings are in force from now on, as after a RELOAD. */
+void engine_reload(struct engine *engine, const char *settings, const char *entry);
+
 /* Lets the loop handle ready events. */
 void engine_turn(struct engine *engine);
 

@@ -353,22 +353,28 @@ void stage_close(struct stage *stage)
 	buf_free(&stage->heard);
 }
 
-void script_play(const struct script *script)
+void stage_play_words(struct stage *stage, const char *says, const char *words)
 {
-	struct stage stage;
-	char *words = strdup(script->words), *word, *end, *rest = NULL;
+	char *copy = strdup(words), *word, *end, *rest = NULL;
 
-	ck_assert_ptr_nonnull(words);
-	stage_open(&stage, script->settings);
-	for (word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+	ck_assert_ptr_nonnull(copy);
+	for (word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
 		end = word + strlen(word) - 1;
 		if (*end != '+') {
-			stage_play(&stage, script->says, word);
+			stage_play(stage, says, word);
 			continue;
 		}
 		*end = 0;
-		act(&stage, script->says, word);
+		act(stage, says, word);
 	}
+	free(copy);
+}
+
+void script_play(const struct script *script)
+{
+	struct stage stage;
+
+	stage_open(&stage, script->settings);
+	stage_play_words(&stage, script->says, script->words);
 	stage_close(&stage);
-	free(words);
 }

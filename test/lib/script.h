@@ -51,6 +51,9 @@ void stage_close(struct stage *stage);
 /* Plays one word. The test fails where it does not fit; `says` is in what Check prints then. */
 void stage_play(struct stage *stage, const char *says, const char *word);
 
+/* Plays words, as a script has them. */
+void stage_play_words(struct stage *stage, const char *says, const char *words);
+
 /* A script on a stage of its own. */
 void script_play(const struct script *script);
 

@@ -39,6 +39,46 @@ static const struct script cases[] = {
 START_TEST(judge_plays) { script_play(&cases[_i]); }
 END_TEST
 
+/* Optional features after a reload: they count from a client's next message on. */
+static const struct {
+	const char *says;
+	const char *before, *words_before; /* a reload in between */
+	const char *after, *words_after;
+} reloads[] = {
+	{ "PQexec is forbidden", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ",
+	  "pool_mode=transaction\ndisable_pqexec=1", "aQ a<E. 1<" },
+	{ "PQexec is allowed", "pool_mode=transaction\ndisable_pqexec=1",
+	  "a^ 1^ a<RSKZ aPBES 1<PBES 112CZ a<12CZ", "pool_mode=transaction", "aQ 1<Q 1CZ a<CZ" },
+	{ "statements are followed", "pool_mode=transaction\nmax_prepared_statements=0",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "aP(s:select_1)B(s)ES 1<<P(#1:select_1)B(#1)ES" },
+	{ "statements are not followed", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ", "pool_mode=transaction\nmax_prepared_statements=0",
+	  "aP(s:select_1)B(s)ES 1<<P(s:select_1)B(s)ES" },
+	{ "but those that were prepared are", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z",
+	  "pool_mode=transaction\nmax_prepared_statements=0", "aB(s)ES 1<<B(#1)ES" },
+	{ "until none is left", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aC(S:s)S 1<S 1Z a<3Z",
+	  "pool_mode=transaction\nmax_prepared_statements=0",
+	  "aP(s:select_1)B(s)ES 1<<P(s:select_1)B(s)ES" },
+	{ "a BEGIN is late", "pool_mode=transaction", "a^ 1^ a<RSKZ aQ 1<Q 1CZ a<CZ",
+	  "pool_mode=transaction\nlate_begin=1", "aQ(begin) a<<C(BEGIN)Z(T) 1<" },
+};
+
+START_TEST(judge_asks_the_features_in_force)
+{
+	const char *says = reloads[_i].says;
+	struct stage stage;
+
+	stage_open(&stage, reloads[_i].before);
+	stage_play_words(&stage, says, reloads[_i].words_before);
+	engine_reload(&stage.engine, reloads[_i].after, "");
+	stage_play_words(&stage, says, reloads[_i].words_after);
+	stage_close(&stage);
+}
+END_TEST
+
 /* Headers that are no message: the client hears that, and the server hears nothing. */
 START_TEST(judge_refuses_headers)
 {
@@ -116,6 +156,7 @@ int main(void)
 
 	tcase_set_timeout(tcase, 20);
 	tcase_add_loop_test(tcase, judge_plays, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, judge_asks_the_features_in_force, 0, COUNT_OF(reloads));
 	tcase_add_loop_test(tcase, judge_refuses_headers, 0, 3);
 	tcase_add_test(tcase, judge_bounds_what_is_owed);
 	suite_add_tcase(suite, tcase);
