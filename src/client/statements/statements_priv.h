@@ -55,7 +55,7 @@ enum statements_result statements_judge(struct client *client, const struct fram
 
 /*
  * Whether statements_judge() could do more with a frame than pass it: false for a Query that cannot
- * begin with PREPARE, EXECUTE or DEALLOCATE, of a client without an unnamed statement.
+ * begin with PREPARE, EXECUTE or DEALLOCATE, where nothing is kept that it would end.
  */
 static inline bool statements_concern(const struct client *client, const struct frame *frame,
                                       struct bytes in, const struct batch *batch)
@@ -63,8 +63,7 @@ static inline bool statements_concern(const struct client *client, const struct 
 	const struct server *server = client->borrower.server;
 	size_t count = frame->length < in.count ? frame->length : in.count;
 
-	return frame->type != 'Q' || client->unnamed || client->sql || batch->unnamed.count ||
-	       batch->replay || server->replay.count ||
+	return frame->type != 'Q' || client->sql || batch->replay || server->replay.count ||
 	       !sql_is_other(bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE));
 }
 

@@ -44,6 +44,13 @@ static const struct script cases[] = {
 	{ "one without a name is sent as it is",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(:select_1)B()ES 1<<P(:select_1)B()ES 112CZ a<12CZ" },
+	{ "the unnamed one comes along to the next transaction",
+	  "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(:select_1)S 1<<P(:select_1)S 11Z a<1Z aB()ES 1<<P(:select_1)B()ES" },
+	{ "but not behind a Query, which drops it",
+	  "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(:select_1)S 1<<P(:select_1)S 11Z a<1Z aQ 1<Q 1CZ a<CZ aB()ES "
+	  "1<<C(S:)B()ES" },
 	{ "Close is answered here", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aC(S:s)S 1<<S 1Z a<3Z aB(s)S "
 	  "1<<B(s)S" },

@@ -35,6 +35,9 @@ static const struct script cases[] = {
 	{ "nor with more under way", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aB(s)D(P:)ESQ 1<BDESQ "
 	  "1E(0A000:cached_plan_must_not_change_result_type)Z a<<E(0A000)Z 1<" },
+	{ "nor with a Query in its batch", "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aB(s)D(P:)QS 1<BDQS "
+	  "1E(0A000:cached_plan_must_not_change_result_type)Z a<<E(0A000)Z 1<" },
 	{ "nor behind another one", "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aQB(s)D(P:)ES 1<QBDES 1CZ a<CZ "
 	  "1E(0A000:cached_plan_must_not_change_result_type)Z a<<E(0A000)Z 1<" },

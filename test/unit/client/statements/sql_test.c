@@ -35,6 +35,10 @@ static const struct script cases[] = {
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(:x)B()EQ(prepare_s_as_select_1) 1<<P(:x)B()EQ(EXECUTE_\"\") "
 	  "112CE(42601:no)Z a<<12C(SELECT_1)E(0A000)Z" },
+	{ "a Query ends one that was parsed without a name",
+	  "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(s:select_1)S 1<<P(#1:select_1)S 11Z a<1Z aP(:deallocate_s)S "
+	  "1<<P(:deallocate_\"#2\")S 11Z a<1Z aQ 1<Q 1CZ a<CZ aB()ES 1<<C(S:)B()ES" },
 	{ "without names that are followed", "pool_mode=transaction\nmax_prepared_statements=0",
 	  "a^ 1^ a<RSKZ aQ(prepare_s_as_select_1) 1<<Q(prepare_s_as_select_1)" },
 };
