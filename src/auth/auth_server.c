@@ -143,10 +143,11 @@ static enum auth_server_result judge_unasked(struct auth_server *entry, struct e
 	const struct auth_method_row *row = row_of(entry->method);
 
 	if (!entry->is_known && !row->takes_anybody)
-		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, row->refusal, entry->doom);
+		return auth_server_refuse_for(entry, err, ERR_NOT_ALLOWED, row->refusal,
+		                              entry->doom);
 	if (!entry->is_proven && row->voucher != AUTH_NO_VOUCHER)
-		return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, row->refusal,
-		                          "the name is not this user's");
+		return auth_server_refuse_for(entry, err, ERR_NOT_ALLOWED, row->refusal,
+		                              "the name is not this user's");
 	return auth_server_accept(entry);
 }
 

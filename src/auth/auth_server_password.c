@@ -15,12 +15,10 @@
 
 #include "pgweir/base/banned.h"
 
-static const char password_failed[] = "password authentication failed";
-
 static enum auth_server_result refuse_password(struct auth_server *entry, struct err *err,
                                                const char *reason)
 {
-	return auth_server_refuse(entry, err, ERR_PASSWORD, password_failed, reason);
+	return auth_server_refuse_for(entry, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
 }
 
 static enum auth_server_result refuse_wrong(struct auth_server *entry, struct err *err)
@@ -40,8 +38,9 @@ enum auth_server_result auth_server_check_outside(struct auth_server *entry, str
 {
 	if (outside_answer(entry->outside) == OUTSIDE_YES)
 		return auth_server_accept(entry);
-	return auth_server_refuse(entry, err, ERR_NOT_ALLOWED, auth_methods[entry->method].refusal,
-	                          outside_reason(entry->outside));
+	return auth_server_refuse_for(entry, err, ERR_NOT_ALLOWED,
+	                              auth_methods[entry->method].refusal,
+	                              outside_reason(entry->outside));
 }
 
 enum auth_server_result auth_server_check_derived(struct auth_server *entry, struct err *err)
@@ -49,8 +48,8 @@ enum auth_server_result auth_server_check_derived(struct auth_server *entry, str
 	const struct scram_keys *keys = derived_keys(entry->derived);
 
 	if (!keys)
-		return auth_server_refuse(entry, err, ERR_INTERNAL, password_failed,
-		                          "key derivation failed");
+		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                              "key derivation failed");
 	if (!bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
 	                        bytes_of(entry->keys.stored_key, SCRAM_KEY_SIZE)) ||
 	    entry->doom)
@@ -97,8 +96,8 @@ enum auth_server_result auth_server_read_password(struct auth_server *entry, str
 		return auth_server_refuse(entry, err, ERR_PROTOCOL, "invalid password packet",
 		                          "malformed password packet");
 	if (!*password)
-		return auth_server_refuse(entry, err, ERR_PASSWORD,
-		                          "empty password returned by client", "empty password");
+		return auth_server_refuse_for(entry, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD,
+		                              "empty password");
 	entry->password = strdup(password);
 	if (!entry->password)
 		return auth_server_refuse_memory(entry, err);
@@ -117,8 +116,8 @@ enum auth_server_result auth_server_ask_md5(struct auth_server *entry, struct bu
                                             struct err *err)
 {
 	if (!digest_random(entry->md5_salt, sizeof(entry->md5_salt)))
-		return auth_server_refuse(entry, err, ERR_INTERNAL, password_failed,
-		                          "no random bytes");
+		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                              "no random bytes");
 	message_auth_md5(out, entry->md5_salt);
 	auth_server_enter(entry, STATE_MD5);
 	return AUTH_SERVER_MORE;
@@ -152,8 +151,8 @@ enum auth_server_result auth_server_read_md5(struct auth_server *entry, struct b
 		return auth_server_refuse(entry, err, ERR_PROTOCOL, "invalid password packet",
 		                          "malformed password packet");
 	if (!md5_expected(entry, expected))
-		return auth_server_refuse(entry, err, ERR_INTERNAL, password_failed,
-		                          "the crypto library has no MD5");
+		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		                              "the crypto library has no MD5");
 	return same_text(given, expected) && !entry->doom ? auth_server_accept(entry)
 	                                                  : refuse_wrong(entry, err);
 }

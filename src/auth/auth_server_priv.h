@@ -59,6 +59,11 @@ void auth_server_enter(struct auth_server *entry, enum auth_server_state next);
 enum auth_server_result auth_server_refuse(struct auth_server *entry, struct err *err,
                                            enum err_code code, const char *words,
                                            const char *reason);
+
+/* The same with the words of a close reason, which the connection is then closed for. */
+enum auth_server_result auth_server_refuse_for(struct auth_server *entry, struct err *err,
+                                               enum err_code code, enum close_reason refusal,
+                                               const char *reason);
 enum auth_server_result auth_server_refuse_memory(struct auth_server *entry, struct err *err);
 enum auth_server_result auth_server_accept(struct auth_server *entry);
 

@@ -15,13 +15,11 @@
 
 #include "pgweir/base/banned.h"
 
-static const char sasl_failed[] = "SASL authentication failed";
-
 /* `why` is what scram.c said. */
 static enum auth_server_result refuse_sasl(struct auth_server *entry, struct err *err,
                                            const struct err *why)
 {
-	return auth_server_refuse(entry, err, why->code, sasl_failed, why->text);
+	return auth_server_refuse_for(entry, err, why->code, CLOSE_AUTH_SASL, why->text);
 }
 
 enum auth_server_result auth_server_ask_sasl(struct auth_server *entry, struct buf *out)
@@ -66,8 +64,8 @@ enum auth_server_result auth_server_read_client_first(struct auth_server *entry,
 	bool ok;
 
 	if (fields_sasl_initial(body, &mechanism, &data) != WIRE_OK || !data.at)
-		return auth_server_refuse(entry, err, ERR_PROTOCOL, sasl_failed,
-		                          "malformed SASLInitialResponse");
+		return auth_server_refuse_for(entry, err, ERR_PROTOCOL, CLOSE_AUTH_SASL,
+		                              "malformed SASLInitialResponse");
 	entry->scram.is_plus = entry->scram.binding_count > 0 &&
 	                       bytes_are(bytes_text(mechanism), SCRAM_PLUS_MECHANISM);
 	if (!entry->scram.is_plus && !bytes_are(bytes_text(mechanism), SCRAM_MECHANISM))
@@ -76,8 +74,8 @@ enum auth_server_result auth_server_read_client_first(struct auth_server *entry,
 		    "client selected an invalid SASL authentication mechanism",
 		    "invalid SASL mechanism");
 	if (!choose_salt(entry, &verifier))
-		return auth_server_refuse(entry, err, ERR_INTERNAL, sasl_failed,
-		                          "no salt for the user");
+		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                              "no salt for the user");
 	ok = scram_server_first(&entry->scram, data, bytes_of(verifier.salt, verifier.salt_count),
 	                        verifier.iterations, &first, &why);
 	if (ok) {
@@ -112,8 +110,8 @@ enum auth_server_result auth_server_check_derived_proof(struct auth_server *entr
 	const struct scram_keys *keys = derived_keys(entry->derived);
 
 	if (!keys)
-		return auth_server_refuse(entry, err, ERR_INTERNAL, sasl_failed,
-		                          "key derivation failed");
+		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                              "key derivation failed");
 	entry->keys = *keys;
 	return check_proof(entry, out, err);
 }
@@ -126,7 +124,8 @@ static enum auth_server_result work_in_vain(struct auth_server *entry, struct er
 	entry->doom = "the proof does not match the secret";
 	derived_release(&entry->derived);
 	if (!digest_random(salt, sizeof(salt)))
-		return auth_server_refuse(entry, err, ERR_INTERNAL, sasl_failed, "no random bytes");
+		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_SASL,
+		                              "no random bytes");
 	return auth_server_derive(entry, entry->secret.text, bytes_of(salt, sizeof(salt)),
 	                          entry->iterations, DERIVED_PRIVATE, STATE_SASL_WORK, err);
 }

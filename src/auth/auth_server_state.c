@@ -41,6 +41,15 @@ enum auth_server_result auth_server_refuse(struct auth_server *entry, struct err
 	return AUTH_SERVER_REFUSED;
 }
 
+enum auth_server_result auth_server_refuse_for(struct auth_server *entry, struct err *err,
+                                               enum err_code code, enum close_reason refusal,
+                                               const char *reason)
+{
+	auth_server_refuse(entry, err, code, close_reason_row(refusal)->words, reason);
+	err_reason(err, refusal);
+	return AUTH_SERVER_REFUSED;
+}
+
 enum auth_server_result auth_server_refuse_memory(struct auth_server *entry, struct err *err)
 {
 	return auth_server_refuse(entry, err, ERR_MEMORY, "out of memory", "out of memory");

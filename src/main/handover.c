@@ -222,7 +222,7 @@ static void on_deadline(struct timer *timer)
 	    (struct handover *)((char *)timer - offsetof(struct handover, deadline));
 	struct err err;
 
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "takeover_timeout");
+	err_close(&err, CLOSE_TAKEOVER_TIMEOUT);
 	log_warning(&handover->daemon->logger, "takeover_timeout: closing the last %u clients",
 	            clients_served_count(handover->daemon->clients));
 	clients_dismiss(handover->daemon->clients, &err);

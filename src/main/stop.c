@@ -66,7 +66,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	takeover_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS
 	                                                        : SHUTDOWN_WAIT_FOR_CLIENTS);
 	if (how == SHUTDOWN_SERVERS) {
-		err_set(&err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+		err_close(&err, CLOSE_SERVER_SHUTDOWN);
 		pools_pause(daemon->pools, NULL, "shutdown");
 		pools_refuse_waiting(daemon->pools, &err);
 	}

@@ -37,7 +37,7 @@ static void drop_undrained(struct daemon *daemon)
 {
 	struct err err;
 
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "suspend_timeout");
+	err_close(&err, CLOSE_SUSPEND_TIMEOUT);
 	clients_drop_busy(daemon->clients, &err);
 	pools_drop_busy(daemon->pools, &err);
 }

@@ -9,6 +9,7 @@
 #ifndef PGWEIR_AUTH_AUTH_METHODS_H
 #define PGWEIR_AUTH_AUTH_METHODS_H
 
+#include "pgweir/base/close_reason.h"
 #include "pgweir/config/config.h"
 
 /* What a client is asked for. */
@@ -41,7 +42,7 @@ struct auth_method_row {
 	size_t setting_at; /* in struct config, a char * */
 	bool may_be_unset;
 	unsigned int threads; /* of its own, as it waits for others; 0: those that derive keys */
-	const char *refusal;  /* what the client is told */
+	enum close_reason refusal; /* what the client is told */
 };
 
 extern const struct auth_method_row auth_methods[AUTH_METHODS];
