@@ -102,7 +102,7 @@ static void on_cancel_way_over(struct timer *timer)
 	               : "cancel request not sent within server_connect_timeout");
 	/* It may still arrive some day: nobody else shall have that server then. */
 	if (cancel->is_sent && cancel->server)
-		server_set_close_needed(cancel->server, "a cancel request may still arrive");
+		server_set_close_needed(cancel->server, CLOSE_CANCEL_UNDER_WAY);
 	finish_cancel(cancel);
 }
 
@@ -287,11 +287,11 @@ struct cancel *cancel_start(struct borrower *target, const char *asker, void (*o
 	struct cancel *cancel;
 
 	if (!server || server_is_between_transactions(server)) {
-		err_set(err, ERR_STATE, "cancel request for idle client");
+		err_close(err, CLOSE_CANCEL_IDLE);
 		return NULL;
 	}
 	if (server->errand != ERRAND_NONE) {
-		err_set(err, ERR_STATE, "ignoring cancel request for server that is setting vars");
+		err_close(err, CLOSE_CANCEL_SETTING);
 		return NULL;
 	}
 	cancel = slab_take(&pool->pools->cancel_slab);

@@ -282,10 +282,9 @@ struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
 
 	assert(key.count <= FORWARD_KEY_MAX);
 	if (!forward) {
-		if (peer)
-			err_set(err, ERR_MEMORY, "out of memory");
-		else
-			err_set(err, ERR_STATE, "failed cancel request: no such peer %d", id);
+		err_close(err, peer ? CLOSE_MEMORY : CLOSE_CANCEL_FAILED);
+		if (!peer)
+			err_suffix(err, ": no such peer %d", id);
 		return NULL;
 	}
 	*forward = (struct forward){

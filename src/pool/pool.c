@@ -34,7 +34,6 @@ void pool_leave(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 	struct server *server = borrower->server;
-	struct err err;
 
 	if (!pool)
 		return;
@@ -51,11 +50,8 @@ void pool_leave(struct borrower *borrower)
 			server->borrower = NULL;
 			pool->served_count--;
 			cancel_forget_target(borrower, pool);
-			err_set(&err, ERR_SERVER_LOST,
-			        server->replication
-			            ? "replication client has left"
-			            : "client disconnect while server was not ready");
-			server_close(server, &err);
+			server_close_for(server, server->replication ? CLOSE_REPLICATION_CLIENT_LEFT
+			                                             : CLOSE_CLIENT_LEFT);
 		}
 	}
 	TAILQ_REMOVE(&pool->members, borrower, node);
@@ -85,6 +81,7 @@ static bool refuse_for_failure(const struct pool *pool, struct err *err)
 	err_set(err, pool->failure.code,
 	        "server login has been failing, cached error: %.99s (server_login_retry)",
 	        pool->failure.text);
+	err_reason(err, CLOSE_LOGIN_FAILING);
 	if (pool->failure.code == ERR_FOREIGN)
 		memcpy(err->sqlstate, pool->failure.sqlstate, sizeof(err->sqlstate));
 	err_detail(err, pool->failure.detail);
@@ -112,7 +109,7 @@ bool pool_ask(struct borrower *borrower, struct err *err)
 	struct pool *pool = borrower->pool;
 
 	if (pool->pools->is_ending)
-		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(pool, borrower, err))
 		return false;
 	if (pool_is_backing_off(pool) && pool_shared_count(pool) == 0 && !pool_is_held(pool) &&
@@ -246,7 +243,7 @@ static bool begin_set_back(struct server *server)
 	server_replay_text(server, none, text);
 	params_release(pools->with.params, &server->params);
 	if (!buf_ok(text))
-		server_set_close_needed(server, "out of memory");
+		server_set_close_needed(server, CLOSE_MEMORY);
 	else
 		is_due = text->count > 0 && !server->is_close_needed;
 	if (is_due) {
@@ -267,7 +264,7 @@ void pool_refuse_params(struct server *server)
 	struct params_table *table = server->pool->pools->with.params;
 	struct err err;
 
-	err_set(&err, ERR_PARAMETER, "invalid server parameter");
+	err_close(&err, CLOSE_BAD_SERVER_PARAMETER);
 	if (server->refusal)
 		err = *server->refusal;
 	free(server->refusal);

@@ -23,7 +23,7 @@
 bool pool_ask_dedicated(struct borrower *borrower, struct server_wish *wish, struct err *err)
 {
 	if (borrower->pool->pools->is_ending)
-		return err_set(err, ERR_ADMIN_SHUTDOWN, "server shutting down");
+		return err_close(err, CLOSE_SERVER_SHUTDOWN);
 	if (pool_turns_away(borrower->pool, borrower, err))
 		return false;
 	pool_stand(borrower, BORROWER_WAIT_DEDICATED);
@@ -57,7 +57,6 @@ static bool may_try(struct pool *pool) { return !pool_is_unreachable(pool) || po
 static bool make_room(struct pool *pool, const struct borrower *borrower)
 {
 	struct server *server;
-	struct err err;
 
 	if (!pool_is_full(pool))
 		return is_eldest(pool, borrower) || pool_missing(pool) == 0;
@@ -68,8 +67,7 @@ static bool make_room(struct pool *pool, const struct borrower *borrower)
 		server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list);
 	if (!server)
 		return false;
-	err_set(&err, ERR_SERVER_LOST, "evicted for pool_size");
-	server_close(server, &err);
+	server_close_for(server, CLOSE_EVICTED_POOL);
 	return !pool_is_full(pool);
 }
 

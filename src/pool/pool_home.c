@@ -8,12 +8,9 @@
 
 #include "pgweir/base/banned.h"
 
-void pool_close_server(struct server *server, const char *reason)
+void pool_close_server(struct server *server, enum close_reason reason)
 {
-	struct err err;
-
-	err_set(&err, ERR_SERVER_LOST, "%s", reason);
-	server_close(server, &err);
+	server_close_as(server, ERR_SERVER_LOST, reason);
 }
 
 bool pool_is_left_over(const struct server *server)
@@ -54,17 +51,17 @@ void pool_home(struct server *server)
 	if (server->is_close_needed) {
 		pool_close_server(server, server->close_reason);
 	} else if (server->got_fatal) {
-		pool_close_server(server, "server ended the connection");
+		pool_close_server(server, CLOSE_SERVER_ENDED);
 	} else if (!ledger_is_certain(&server->ledger)) {
-		pool_close_server(server, "out of step after a COPY that failed");
+		pool_close_server(server, CLOSE_COPY_OUT_OF_STEP);
 	} else if (pool_is_left_over(server)) {
-		pool_close_server(server, SERVER_LEFT_OVER);
+		pool_close_server(server, CLOSE_POOL_MODE_CHANGED);
 	} else if (server->cancel_count) {
 		server_enter(server, SERVER_CANCELED);
 	} else if (pool_is_paused(pool)) {
-		pool_close_server(server, "pause mode");
+		pool_close_server(server, CLOSE_PAUSED);
 	} else if (!is_new && server->state != SERVER_CHECKING && is_too_old(pool, server)) {
-		pool_close_server(server, "server lifetime over");
+		pool_close_server(server, CLOSE_SERVER_LIFETIME);
 	} else if (config->server_check_delay == 0 && config_check_query(config) && !is_new &&
 	           server->state != SERVER_CHECKING) {
 		server_enter(server, SERVER_IDLE);
@@ -92,7 +89,7 @@ void pool_idle_due(struct timer *timer)
 		timer_set(timer, pool->site.limits.idle, loop_now(pool_loop(pool)));
 		return;
 	}
-	pool_close_server(server, "server idle timeout");
+	pool_close_server(server, CLOSE_SERVER_IDLE_TIMEOUT);
 }
 
 void pool_life_due(struct timer *timer)
@@ -110,5 +107,5 @@ void pool_life_due(struct timer *timer)
 		return;
 	}
 	pool->lifetime_close_at = now;
-	pool_close_server(server, "server lifetime over");
+	pool_close_server(server, CLOSE_SERVER_LIFETIME);
 }

@@ -18,7 +18,6 @@
 static bool evict_idle(struct server_list *idle, bool by_role, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(idle);
-	struct err err;
 
 	/* Idle servers of a pool with a line are about to be lent; there are few such moments. */
 	while (server && (server->pool == spared || server->pool->waiting_count))
@@ -26,9 +25,7 @@ static bool evict_idle(struct server_list *idle, bool by_role, const struct pool
 		    by_role ? TAILQ_NEXT(server, role_node) : TAILQ_NEXT(server, database_node);
 	if (!server)
 		return false;
-	err_set(&err, ERR_SERVER_LOST,
-	        by_role ? "evicted for max_user_connections" : "evicted for max_db_connections");
-	server_close(server, &err);
+	server_close_for(server, by_role ? CLOSE_EVICTED_USER : CLOSE_EVICTED_DATABASE);
 	return true;
 }
 

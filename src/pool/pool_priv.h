@@ -129,17 +129,16 @@ void pool_rearm(struct pool *pool);
 /* ---- a server that has no borrower any more: pool_home.c ---- */
 
 /* Closes a server for a reason of our own that is nobody's fault. */
-void pool_close_server(struct server *server, const char *reason);
+void pool_close_server(struct server *server, enum close_reason reason);
 
 /* A server came home: it is ready, and of no state yet. */
 void pool_home(struct server *server);
 
 /*
  * It has served a session and was not reset, and now its pool is of another mode: it may be
- * lent to nobody. And the reason to close it.
+ * lent to nobody.
  */
 bool pool_is_left_over(const struct server *server);
-#define SERVER_LEFT_OVER "pool_mode has changed, and server_reset_query is empty"
 
 /* server_idle_timeout and server_lifetime. */
 void pool_idle_due(struct timer *timer);
@@ -170,16 +169,13 @@ void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
 /* Closes all of them, whatever they do. */
-void pool_close_all(struct pool *pool, const char *reason);
+void pool_close_all(struct pool *pool, enum close_reason reason);
 
 /* All servers of the pool are to be replaced: idle ones now, the others when they come home. */
-void pool_recycle(struct pool *pool, const char *reason);
+void pool_recycle(struct pool *pool, enum close_reason reason);
 
 /* Closes what is idle or logging in, for PAUSE. */
-void pool_close_idle(struct pool *pool, const char *reason);
-
-/* Why a server is closed whose entry, or the host it went to, has changed. */
-#define SERVER_OUTDATED "database configuration changed"
+void pool_close_idle(struct pool *pool, enum close_reason reason);
 
 /* ---- its borrowers: pool.c ---- */
 

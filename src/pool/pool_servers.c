@@ -77,7 +77,7 @@ void pool_file_server(struct server *server, enum server_state from)
 		return;
 	count_server(pool, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
-	server_set_close_needed(server, NULL);
+	server_set_close_needed(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_unblock(pool);
 	pool_wake(pool);
@@ -138,7 +138,8 @@ void pool_count_probe(struct server *server, int change)
 
 /* Calls `act` for each server in a state; it may close the server. */
 static void each_in(struct pool *pool, enum server_state state,
-                    void (*act)(struct server *server, const char *reason), const char *reason)
+                    void (*act)(struct server *server, enum close_reason reason),
+                    enum close_reason reason)
 {
 	struct server *server = TAILQ_FIRST(&pool->servers[state]);
 
@@ -150,23 +151,20 @@ static void each_in(struct pool *pool, enum server_state state,
 	}
 }
 
-static void close_by_admin(struct server *server, const char *reason)
+static void close_by_admin(struct server *server, enum close_reason reason)
 {
-	struct err err;
-
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", reason);
-	server_close(server, &err);
+	server_close_as(server, ERR_ADMIN_SHUTDOWN, reason);
 }
 
 /* A server for replication never comes home: it is closed at once. */
-static void need_close(struct server *server, const char *reason)
+static void need_close(struct server *server, enum close_reason reason)
 {
 	server_set_close_needed(server, reason);
 	if (server->replication)
 		close_by_admin(server, reason);
 }
 
-void pool_close_idle(struct pool *pool, const char *reason)
+void pool_close_idle(struct pool *pool, enum close_reason reason)
 {
 	static const enum server_state resting[] = { SERVER_IDLE, SERVER_USED, SERVER_CONNECTING,
 		                                     SERVER_LOGIN };
@@ -181,13 +179,13 @@ static bool closes_fast(const struct pool *pool)
 	return pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION;
 }
 
-static void fast_close(struct server *server, const char *reason)
+static void fast_close(struct server *server, enum close_reason reason)
 {
 	if (server_is_between_transactions(server))
 		close_by_admin(server, reason);
 }
 
-void pool_recycle(struct pool *pool, const char *reason)
+void pool_recycle(struct pool *pool, enum close_reason reason)
 {
 	static const enum server_state working[] = { SERVER_LENT, SERVER_CHECKING, SERVER_RESETTING,
 		                                     SERVER_CANCELED };
@@ -203,7 +201,7 @@ void pool_recycle(struct pool *pool, const char *reason)
 	pool_wake(pool);
 }
 
-void pool_close_all(struct pool *pool, const char *reason)
+void pool_close_all(struct pool *pool, enum close_reason reason)
 {
 	for (int state = 0; state < SERVER_CLOSING; state++)
 		each_in(pool, (enum server_state)state, close_by_admin, reason);
@@ -213,19 +211,17 @@ void pool_close_all(struct pool *pool, const char *reason)
 
 void pool_address_removed(struct server *server)
 {
-	static const char reason[] = "its address has left DNS";
-
-	need_close(server, reason);
+	need_close(server, CLOSE_ADDRESS_REMOVED);
 	switch (server->state) {
 	case SERVER_CONNECTING:
 	case SERVER_LOGIN:
 	case SERVER_IDLE:
 	case SERVER_USED:
-		close_by_admin(server, reason);
+		close_by_admin(server, CLOSE_ADDRESS_REMOVED);
 		return;
 	case SERVER_LENT:
 		if (closes_fast(server->pool))
-			fast_close(server, reason);
+			fast_close(server, CLOSE_ADDRESS_REMOVED);
 		return;
 	default:
 		return; /* pool_home() closes it */

@@ -134,11 +134,9 @@ struct borrower *pool_wait_again(struct server *server)
 static void close_expected(struct borrower *borrower)
 {
 	struct server *server = borrower->wish->expected;
-	struct err err;
 
 	pool_wait_again(server);
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "replication client has left");
-	server_close(server, &err);
+	server_close_as(server, ERR_ADMIN_SHUTDOWN, CLOSE_REPLICATION_CLIENT_LEFT);
 }
 
 void pool_give_up(struct borrower *borrower)

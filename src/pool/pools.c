@@ -74,7 +74,7 @@ void pools_free(struct pools **poolsp)
 	*poolsp = NULL;
 	pools->is_closing = true;
 	TAILQ_FOREACH (pool, &pools->list, node)
-		pool_close_all(pool, "server shutting down");
+		pool_close_all(pool, CLOSE_SERVER_SHUTDOWN);
 	while ((server = TAILQ_FIRST(&pools->servers)))
 		pool_remove_server(server);
 	TAILQ_FOREACH (pool, &pools->list, node)

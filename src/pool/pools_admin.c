@@ -10,7 +10,8 @@
 
 /* Calls `act` for each pool of the database, or of all. */
 static void each_pool(struct pools *pools, struct database *database,
-                      void (*act)(struct pool *pool, const char *reason), const char *reason)
+                      void (*act)(struct pool *pool, enum close_reason reason),
+                      enum close_reason reason)
 {
 	struct pool *pool;
 
@@ -20,7 +21,7 @@ static void each_pool(struct pools *pools, struct database *database,
 	}
 }
 
-static void wake_pool(struct pool *pool, const char *reason)
+static void wake_pool(struct pool *pool, enum close_reason reason)
 {
 	(void)reason;
 	pool_wake(pool);
@@ -36,26 +37,26 @@ void pools_pause(struct pools *pools, struct database *database, const char *by)
 {
 	note_hold(pools, database ? &database->hold : &pools->hold, by);
 	*(database ? &database->is_paused : &pools->is_paused) = true;
-	each_pool(pools, database, pool_close_idle, "pause mode");
+	each_pool(pools, database, pool_close_idle, CLOSE_PAUSED);
 }
 
 void pools_resume(struct pools *pools, struct database *database)
 {
 	*(database ? &database->is_paused : &pools->is_paused) = false;
-	each_pool(pools, database, wake_pool, NULL);
+	each_pool(pools, database, wake_pool, CLOSE_NONE);
 	pools_changed(pools); /* who waits for the pause to be complete waits in vain */
 }
 
 void pools_reconnect(struct pools *pools, struct database *database)
 {
-	each_pool(pools, database, pool_recycle, "database configuration changed");
+	each_pool(pools, database, pool_recycle, CLOSE_RECONNECT);
 }
 
-static void kill_pool(struct pool *pool, const char *reason)
+static void kill_pool(struct pool *pool, enum close_reason reason)
 {
 	struct err err;
 
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", reason);
+	err_close(&err, reason);
 	pool_expel(pool, &err);
 	pool_refuse(pool, &err);
 	pool_close_all(pool, reason);
@@ -79,7 +80,7 @@ void pools_kill(struct pools *pools, struct database *database, const char *by)
 	}
 	if (database)
 		hold_killed(pools, database, by);
-	each_pool(pools, database, kill_pool, "database removed");
+	each_pool(pools, database, kill_pool, CLOSE_DATABASE_REMOVED);
 }
 
 void pools_refuse_waiting(struct pools *pools, const struct err *err)

@@ -37,7 +37,7 @@ static void judge_sessions(struct pool *pool)
 			server->has_session = true;
 		return;
 	}
-	err_set(&err, ERR_SERVER_LOST, SERVER_LEFT_OVER);
+	err_close(&err, CLOSE_POOL_MODE_CHANGED);
 	for (size_t i = 0; i < sizeof(resting) / sizeof(resting[0]); i++) {
 		for (server = TAILQ_FIRST(&pool->servers[resting[i]]); server; server = next) {
 			next = TAILQ_NEXT(server, node);
@@ -54,7 +54,7 @@ static void shrink(struct pool *pool)
 	struct server *server;
 	struct err err;
 
-	err_set(&err, ERR_SERVER_LOST, "too many servers in the pool");
+	err_close(&err, CLOSE_POOL_SHRUNK);
 	while (pool->limits.size > 0 && pool->server_count > most &&
 	       ((server = TAILQ_FIRST(&pool->servers[SERVER_USED])) ||
 	        (server = TAILQ_LAST(&pool->servers[SERVER_IDLE], server_list))))
@@ -68,29 +68,39 @@ static bool is_same_tls(const struct config *one, const struct config *other)
 	       one->server_tls_negotiation == other->server_tls_negotiation;
 }
 
+/* Why its servers are to be replaced; CLOSE_NONE: they stay. */
+static enum close_reason changed_by(const struct database *database,
+                                    const struct config_database *after, const struct config *old)
+{
+	const struct config_database *before = database->entry;
+
+	if (!before || !after || !old ||
+	    !config_database_same_server(before, after, database->name))
+		return CLOSE_ENTRY_CHANGED;
+	return is_same_tls(old, database->pools->config) ? CLOSE_NONE : CLOSE_SERVER_TLS_CHANGED;
+}
+
 static void configure_database(struct database *database, const struct config *old)
 {
 	struct pools *pools = database->pools;
-	const struct config_database *before = database->entry;
 	const struct config_database *after = config_database_find(pools->config, database->name);
-	bool is_same;
+	enum close_reason change;
 	struct pool *pool, *next;
 	struct err err;
 
 	database->is_auto = !after;
 	if (!after)
 		after = config_database_auto(pools->config);
-	is_same = before && after && old && is_same_tls(old, pools->config) &&
-	          config_database_same_server(before, after, database->name);
+	change = changed_by(database, after, old);
 	database->entry = after;
 	database->server_limit = config_max_db_connections(pools->config, after);
-	if (!is_same)
+	if (change != CLOSE_NONE)
 		outages_done(&database->outages);
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "database removed");
+	err_close(&err, CLOSE_DATABASE_REMOVED);
 	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!after) {
 			pool_expel(pool, &err);
-			pool_close_all(pool, err.text);
+			pool_close_all(pool, CLOSE_DATABASE_REMOVED);
 			pool_refuse(pool, &err);
 			pool->site.entry = NULL;
 			continue;
@@ -100,8 +110,8 @@ static void configure_database(struct database *database, const struct config *o
 		judge_sessions(pool);
 		cancel_rearm_waiting(pool);
 		pool_rearm(pool);
-		if (!is_same)
-			pool_recycle(pool, "database configuration changed");
+		if (change != CLOSE_NONE)
+			pool_recycle(pool, change);
 		shrink(pool);
 		if (!pool_is_current(pool))
 			pools_sweep_later(pools);

@@ -26,7 +26,7 @@ void pools_suspend(struct pools *pools, const char *by)
 	struct err err;
 
 	pools->suspend = SUSPEND_QUIESCING;
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "suspend mode");
+	err_close(&err, CLOSE_SUSPENDED);
 	for (server = TAILQ_FIRST(&pools->servers); server; server = next) {
 		next = TAILQ_NEXT(server, all_node);
 		if (is_logging_in(server))

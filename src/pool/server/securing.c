@@ -20,6 +20,14 @@ static enum securing failed(struct err *err, const char *reason)
 	return SECURING_FAILED;
 }
 
+static enum securing failed_for(struct err *err, enum close_reason reason, const char *suffix)
+{
+	err_close(err, reason);
+	err_recode(err, ERR_SERVER_CONNECT);
+	err_suffix(err, "%s", suffix);
+	return SECURING_FAILED;
+}
+
 static enum securing shake(struct stream *stream, const struct securing_how *how, struct err *err)
 {
 	bool begins = how->like
@@ -54,17 +62,17 @@ enum securing securing_answer(struct stream *stream, const struct securing_how *
 	case STREAM_NOTHING:
 		return SECURING_MORE;
 	case STREAM_END:
-		return failed(err, "server closed the connection during login");
+		return failed_for(err, CLOSE_SERVER_LOGIN_CLOSED, "");
 	default:
 		break;
 	}
 	if (in.count > 1)
-		return failed(err, "received unencrypted data after SSL response");
+		return failed_for(err, CLOSE_EARLY_DATA, " SSL response");
 	if (in.at[0] == 'N')
 		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
 	if (in.at[0] != 'S')
 		return failed(err, "server gave no answer to the SSL request that makes sense");
 	if (!how->tls && !how->like) /* a reload came between question and answer */
-		return failed(err, "database configuration changed");
+		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "");
 	return shake(stream, how, err);
 }

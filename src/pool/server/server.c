@@ -198,19 +198,34 @@ static void say_goodbye(struct server *server)
 	buf_free(&out);
 }
 
+/* What is logged. Its borrower is told the same of all changes of the configuration. */
+static const char *words_of(const struct err *err)
+{
+	switch (err->reason) {
+	case CLOSE_RECONNECT:
+	case CLOSE_ENTRY_CHANGED:
+	case CLOSE_SERVER_TLS_CHANGED:
+	case CLOSE_SERVER_TLS_STOPPED:
+	case CLOSE_TAKEN_OVER:
+		return close_reason_row(err->reason)->name;
+	default:
+		return err->text;
+	}
+}
+
 static void log_close(struct server *server, const struct err *err)
 {
 	const struct server_shared *shared = server->site->shared;
 	usec_t age = loop_now(shared->loop) - server->connected_at;
 	struct log_facts facts = { .event = "disconnect",
 		                   .sqlstate = err->sqlstate,
-		                   .reason = err->text,
+		                   .reason = words_of(err),
 		                   .has_duration = true,
 		                   .duration = age };
 
 	if (shared->config->log_disconnections)
 		log_event(&server->log, LOG_LEVEL_INFO, &facts, "closing because: %s (age=%llds)",
-		          err->text, (long long)(age / USEC_PER_SEC));
+		          words_of(err), (long long)(age / USEC_PER_SEC));
 }
 
 void server_forget(struct server *server)
@@ -228,14 +243,15 @@ void server_forget(struct server *server)
 static void note_end(const struct server *server, const struct err *err)
 {
 	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
-	enum err_code code = *err->detail ? ERR_NOT_ALLOWED : err->code;
 
-	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "", err->text);
-	close_reason_note(server->site->shared->closes,
-	                  &(struct close_told){ .reason = close_reason_find(code, words),
-	                                        .words = words,
-	                                        .database = server->site->database,
-	                                        .user = server->site->user });
+	snprintf(words, sizeof(words), "%s%s%s", err->detail, *err->detail ? ": " : "",
+	         words_of(err));
+	close_reason_note(
+	    server->site->shared->closes,
+	    &(struct close_told){ .reason = *err->detail ? CLOSE_OWN_LOGIN : err->reason,
+	                          .words = words,
+	                          .database = server->site->database,
+	                          .user = server->site->user });
 }
 
 void server_close(struct server *server, const struct err *err)
@@ -265,21 +281,35 @@ void server_close(struct server *server, const struct err *err)
 	borrower->ops->on_lost(borrower, &reason, got_fatal);
 }
 
-static void close_for(struct server *server, enum err_code code, const char *reason)
+static void close_with(struct server *server, enum err_code code, const char *words)
 {
 	struct err err;
 
-	err_set(&err, code, "%s", reason);
+	err_set(&err, code, "%s", words);
 	server_close(server, &err);
 }
 
-void server_set_close_needed(struct server *server, const char *reason)
+void server_close_for(struct server *server, enum close_reason reason)
+{
+	server_close_as(server, close_reason_row(reason)->code, reason);
+}
+
+void server_close_as(struct server *server, enum err_code code, enum close_reason reason)
+{
+	struct err err;
+
+	err_close(&err, reason);
+	err_recode(&err, code);
+	server_close(server, &err);
+}
+
+void server_set_close_needed(struct server *server, enum close_reason reason)
 {
 	bool was_needed = server->is_close_needed;
 
 	if (!reason || !server->close_reason)
 		server->close_reason = reason;
-	server->is_close_needed = reason != NULL;
+	server->is_close_needed = reason != CLOSE_NONE;
 	if (server->is_close_needed != was_needed)
 		server->site->ops->on_close_needed(server);
 }
@@ -291,15 +321,15 @@ void server_connect_due(struct timer *timer)
 	struct server *server = SERVER_OF(timer, timer);
 
 	if (server->state == SERVER_CHECKING)
-		close_for(server, ERR_SERVER_LOST, "server check query timeout");
+		server_close_for(server, CLOSE_CHECK_TIMEOUT);
 	else if (server->state == SERVER_RESETTING)
-		close_for(server, ERR_SERVER_LOST, "server reset query timeout");
+		server_close_for(server, CLOSE_RESET_TIMEOUT);
 	else if (server->state == SERVER_LENT)
-		close_for(server, ERR_SERVER_LOST, "server parameters timeout");
+		server_close_for(server, CLOSE_PARAMETERS_TIMEOUT);
 	else if (server->login && server->login->dial.is_active)
-		close_for(server, ERR_SERVER_CONNECT, "connect failed: Connection timed out");
+		close_with(server, ERR_SERVER_CONNECT, "connect failed: Connection timed out");
 	else
-		close_for(server, ERR_SERVER_CONNECT, "connect timeout");
+		server_close_for(server, CLOSE_CONNECT_TIMEOUT);
 }
 
 void server_check_due(struct timer *timer) { server_enter(SERVER_OF(timer, timer), SERVER_USED); }
@@ -315,17 +345,17 @@ void server_query_due(struct timer *timer)
 		          loop_now(server->site->shared->loop));
 		return;
 	}
-	close_for(server, ERR_QUERY_CANCELED, "query timeout");
+	server_close_for(server, CLOSE_QUERY_TIMEOUT);
 }
 
 void server_idle_transaction_due(struct timer *timer)
 {
-	close_for(SERVER_OF(timer, timer), ERR_IDLE_TRANSACTION, "idle transaction timeout");
+	server_close_for(SERVER_OF(timer, timer), CLOSE_IDLE_TRANSACTION);
 }
 
 void server_transaction_due(struct timer *timer)
 {
-	close_for(SERVER_OF(timer, xact), ERR_TRANSACTION_TIME, "transaction timeout");
+	server_close_for(SERVER_OF(timer, xact), CLOSE_TRANSACTION_TIMEOUT);
 }
 
 /* Replication goes on for as long as it goes on: a stream, or a base backup, is no query. */
@@ -407,7 +437,7 @@ static void close_broken(struct task *task)
 		server->stream.ops->on_input(&server->stream);
 	if (server->state == SERVER_CLOSING)
 		return;
-	close_for(server, ERR_SERVER_LOST, "server conn crashed?");
+	server_close_for(server, CLOSE_SERVER_CRASHED);
 }
 
 void server_break(struct server *server)
@@ -504,7 +534,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 	if (is_done || server->state == SERVER_CLOSING)
 		return;
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
-	server_set_close_needed(server, "parameters could not be set");
+	server_set_close_needed(server, CLOSE_PARAMETERS_NOT_SET);
 }
 
 bool server_errand_ahead(struct server *server, const char *query)
@@ -520,14 +550,14 @@ bool server_errand_ahead(struct server *server, const char *query)
 
 static const struct {
 	const char *name;
-	const char *failure; /* NULL: a failure is only logged */
+	enum close_reason failure; /* CLOSE_NONE: a failure is only logged */
 } errands[] = {
-	[ERRAND_NONE] = { "nothing", NULL },
-	[ERRAND_CONNECT] = { "connect_query", NULL },
-	[ERRAND_CHECK] = { "server_check_query", NULL },
-	[ERRAND_RESET] = { "server_reset_query", "reset query failed" },
-	[ERRAND_REPLAY] = { "parameters", NULL },
-	[ERRAND_SET_BACK] = { "parameters", "invalid server parameter" },
+	[ERRAND_NONE] = { "nothing", CLOSE_NONE },
+	[ERRAND_CONNECT] = { "connect_query", CLOSE_NONE },
+	[ERRAND_CHECK] = { "server_check_query", CLOSE_NONE },
+	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
+	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
+	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
 };
 
 void server_errand_done(struct server *server)
@@ -538,11 +568,11 @@ void server_errand_done(struct server *server)
 	if (server->errand_failed)
 		log_warning(&server->log, "%s failed", errands[kind].name);
 	if (server->errand_failed && errands[kind].failure) {
-		close_for(server, ERR_PARAMETER, errands[kind].failure);
+		server_close_for(server, errands[kind].failure);
 		return;
 	}
 	if (server->status != 'I') {
-		close_for(server, ERR_STATE, "a query of our own left a transaction open");
+		close_with(server, ERR_STATE, "a query of our own left a transaction open");
 		return;
 	}
 	server->is_ready = true;

@@ -197,7 +197,7 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	/* Somebody has taken a name of ours: this server cannot learn that statement any more. */
 	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
-		server_set_close_needed(server, "a statement name of ours is taken");
+		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);
 	if (!change) {
 		replay_drop(&server->replay);
 		return FRAME_PASS;

@@ -33,6 +33,12 @@ static bool close_bad(struct server *server, const char *reason)
 	return false;
 }
 
+static bool close_bad_for(struct server *server, enum close_reason reason)
+{
+	server_close_as(server, ERR_PROTOCOL, reason);
+	return false;
+}
+
 /*
  * How many bytes of a frame must be there before it can be judged: of an error its
  * severity and words, of a report all, of rows only the header.
@@ -114,7 +120,7 @@ static bool types_frame(struct server *server, struct bytes body)
 		return true;
 	if (fields_types(body) != WIRE_OK)
 		return close_bad(server, "broken ParameterDescription");
-	return description->on_types(description, body) || close_bad(server, "out of memory");
+	return description->on_types(description, body) || close_bad_for(server, CLOSE_MEMORY);
 }
 
 static enum frame_fate errand_frame(struct server *server, char type, struct bytes body,
@@ -164,11 +170,11 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	if (verdict == LEDGER_ANSWERED)
 		return errand_frame(server, type, body, is_end);
 	if (verdict == LEDGER_DOUBT)
-		return close_bad(server, "out of step after a COPY that failed"), FRAME_STOP;
+		return close_bad_for(server, CLOSE_COPY_OUT_OF_STEP), FRAME_STOP;
 	if (verdict == LEDGER_MISMATCH || server->state != SERVER_LENT)
-		return close_bad(server, server->got_fatal
-		                             ? "server ended the connection"
-		                             : "unexpected message from server: out of step"),
+		return server->got_fatal
+		           ? close_bad_for(server, CLOSE_SERVER_ENDED)
+		           : close_bad(server, "unexpected message from server: out of step"),
 		       FRAME_STOP;
 	if (type != 'E')
 		replay_drop(&server->replay);
@@ -301,7 +307,7 @@ bool server_answer(struct server *server)
 static void keep_rest(struct server *server, struct bytes rest)
 {
 	if (!stream_keep(&server->stream, rest))
-		close_bad(server, "out of memory");
+		close_bad_for(server, CLOSE_MEMORY);
 }
 
 /* Judges the frame at the start of `in`. MORE: not enough of it is there. */
@@ -393,7 +399,7 @@ static bool consume_input(struct server *server, struct bytes in)
 			if (result == WIRE_MORE)
 				break;
 			if (result == WIRE_BAD)
-				return close_bad(server, "bad packet header");
+				return close_bad_for(server, CLOSE_BAD_HEADER);
 			fate = judge_frame(server, &frame, in);
 			if (fate == FRAME_STOP || server->state == SERVER_CLOSING)
 				return false;
@@ -447,11 +453,11 @@ static void on_server_end(struct server *server)
 	if (server_asks_again(server))
 		return;
 	if (server->state == SERVER_LOGIN)
-		err_set(&err, ERR_SERVER_CONNECT, "server closed the connection during login");
+		err_close(&err, CLOSE_SERVER_LOGIN_CLOSED);
 	else if (server->got_fatal)
-		err_set(&err, ERR_SERVER_LOST, "server ended the connection");
+		err_close(&err, CLOSE_SERVER_ENDED);
 	else
-		err_set(&err, ERR_SERVER_LOST, "server conn crashed?");
+		err_close(&err, CLOSE_SERVER_CRASHED);
 	server_close(server, &err);
 }
 

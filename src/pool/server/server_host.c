@@ -52,12 +52,10 @@ static void on_patience(struct timer *timer)
 	struct server_login *login =
 	    (struct server_login *)((char *)timer - offsetof(struct server_login, patience));
 	struct server *server = login->server;
-	struct err err;
 
 	if (!hosts_has_other(&server->site->hosts, server->host, place_of(server)))
 		return;
-	err_set(&err, ERR_SERVER_CONNECT, "no answer, another host is tried");
-	server_close(server, &err);
+	server_close_for(server, CLOSE_ANOTHER_HOST);
 }
 
 static void set_patience(struct server *server)

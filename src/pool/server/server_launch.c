@@ -140,8 +140,7 @@ static void send_startup(struct server *server)
 		close_launch(server, ERR_MEMORY, "out of memory");
 	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
 	         !stream_want(&server->stream, WANT_INPUT))
-		close_launch(server, ERR_SERVER_CONNECT,
-		             "server closed the connection during login");
+		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
 	buf_free(&out);
 }
 

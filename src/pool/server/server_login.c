@@ -42,8 +42,7 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 		if (buf_ok(out) &&
 		    (out->count == 0 || stream_send(&server->stream, buf_bytes(out))))
 			return true;
-		close_login(server, ERR_SERVER_CONNECT,
-		            "server closed the connection during login");
+		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
 		return false;
 	case AUTH_CLIENT_WORK:
 		job = auth_client_job(login);
@@ -55,7 +54,10 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 			return true;
 		}
 		auth_client_job_refused(login);
-		close_login(server, ERR_FILES, "too many logins at once wait for their key");
+		err_close(err, CLOSE_TOO_MANY_LOGINS);
+		err_recode(err, ERR_FILES);
+		err_suffix(err, " wait for their key");
+		server_close(server, err);
 		return false;
 	case AUTH_CLIENT_FAILED:
 		server_blame(server, err);

@@ -214,7 +214,7 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 static void check_map(struct server *server, bool is_done)
 {
 	if (!is_done)
-		server_set_close_needed(server, "its parameters are too many to follow");
+		server_set_close_needed(server, CLOSE_TOO_MANY_PARAMETERS);
 }
 
 /* Where a report belongs: in *params, as *pair, which may take it away there. */

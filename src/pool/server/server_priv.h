@@ -36,10 +36,10 @@ void server_init(struct server *server, struct server_site *site, struct pool *p
 bool server_launch(struct server *server);
 
 /*
- * It is to be closed when it comes home, for this reason (a constant; the first one counts).
- * NULL: it need not be.
+ * It is to be closed when it comes home, for this reason (the first one counts).
+ * CLOSE_NONE: it need not be.
  */
-void server_set_close_needed(struct server *server, const char *reason);
+void server_set_close_needed(struct server *server, enum close_reason reason);
 
 /* It is at that host of its pool, as another process of ours found it. false: no such host. */
 bool server_find_again(struct server *server, const char *host);

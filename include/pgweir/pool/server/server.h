@@ -204,7 +204,7 @@ struct server {
 	const struct params *params;         /* what is set there and is not its default */
 	const struct params *before;         /* `params` before ERRAND_REPLAY, while that runs */
 	const struct params *forgotten;      /* `params` behind the last RESET; held, or NULL */
-	const char *close_reason;            /* of is_close_needed; NULL: none */
+	enum close_reason close_reason;      /* of is_close_needed */
 	struct err *refusal;                 /* and why the server did not take them; or NULL */
 	const struct params *baseline;       /* what it reported at its login: its defaults */
 	struct buf reports;                  /* of the borrower's work, and not in these two yet */
@@ -341,6 +341,10 @@ void server_begin_query(struct server *server, usec_t query_since, usec_t xact_s
  * told to the borrower, if any, by on_lost() from the loop.
  */
 void server_close(struct server *server, const struct err *err);
+
+/* The same for a reason of the table: with its code, or with another one. */
+void server_close_for(struct server *server, enum close_reason reason);
+void server_close_as(struct server *server, enum err_code code, enum close_reason reason);
 
 /*
  * Nothing more is read from it, and it stands between two messages with nothing unsent.
