@@ -120,7 +120,7 @@ bool session_settle(struct console_session *session)
 	bool has_space = session_flush(session);
 
 	if (!buf_ok(&session->out)) {
-		client_console_end(session->client, "out of memory");
+		client_console_end(session->client, CLOSE_MEMORY);
 		return false;
 	}
 	if (session->state != SESSION_FULL && session->state != SESSION_READY)

@@ -81,7 +81,7 @@ static bool on_message(struct console_session *session, char type, struct bytes 
 
 	console->source.own.client_bytes += FRAME_HEADER_SIZE + body.count;
 	if (type == 'X') {
-		client_console_end(session->client, "client close request");
+		client_console_end(session->client, CLOSE_CLIENT_QUIT);
 		return false;
 	}
 	if (type == 'Q' && !session->is_skipping)

@@ -14,7 +14,7 @@ static void on_end(void *arg)
 	struct client *client = arg;
 
 	client->cancel = NULL;
-	client_close(client, NULL);
+	client_close(client, CLOSE_CANCEL_DELIVERED);
 }
 
 static void on_forward_end(void *arg)
@@ -22,7 +22,7 @@ static void on_forward_end(void *arg)
 	struct client *client = arg;
 
 	client->forward = NULL;
-	client_close(client, NULL);
+	client_close(client, CLOSE_CANCEL_DELIVERED);
 }
 
 void cancel_request_end(struct client *client)
@@ -70,7 +70,9 @@ static void forward(struct client *client, struct bytes key)
 	struct err err;
 
 	if (cancel_key_ttl(key) == 0) {
-		client_close(client, "failed cancel request: passed on too often");
+		err_close(&err, CLOSE_CANCEL_FAILED);
+		err_suffix(&err, ": passed on too often");
+		client_close_err(client, &err);
 		return;
 	}
 	memcpy(sent, key.at, key.count);
@@ -81,7 +83,7 @@ static void forward(struct client *client, struct bytes key)
 	                      bytes_of(sent, key.count), on_forward_end, client, &err);
 	explicit_bzero(sent, sizeof(sent));
 	if (!client->forward)
-		client_close(client, err.text);
+		client_close_err(client, &err);
 }
 
 /* Where it came from, in words. `client`: brought the request; NULL: another process of ours. */
@@ -124,14 +126,14 @@ static void cancel(struct client *client, struct client *target)
 
 	client_enter(client, CLIENT_CANCELING);
 	if (cancel_here(client, target)) {
-		client_close(client, NULL);
+		client_close(client, CLOSE_CANCEL_DELIVERED);
 		return;
 	}
 	client->cancel =
 	    cancel_start(&target->borrower, say_asker(client, target, asker, sizeof(asker)), on_end,
 	                 client, &err);
 	if (!client->cancel && client->state != CLIENT_CLOSED)
-		client_close(client, err.text);
+		client_close_err(client, &err);
 }
 
 void cancel_request_begin(struct client *client, struct bytes key)
@@ -147,9 +149,9 @@ void cancel_request_begin(struct client *client, struct bytes key)
 		forward(client, key);
 	else if (clients->with.on_unknown_cancel_key &&
 	         clients->with.on_unknown_cancel_key(clients->with.arg, key))
-		client_close(client, NULL);
+		client_close(client, CLOSE_CANCEL_DELIVERED);
 	else
-		client_close(client, "failed cancel request");
+		client_close(client, CLOSE_CANCEL_FAILED);
 }
 
 static void on_nothing(void *arg) { (void)arg; }

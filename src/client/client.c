@@ -134,7 +134,7 @@ bool client_send(struct client *client, struct bytes bytes)
 {
 	if (stream_send(&client->stream, bytes))
 		return true;
-	client_close(client, "client unexpected eof");
+	client_close(client, CLOSE_CLIENT_EOF);
 	return false;
 }
 
@@ -170,7 +170,7 @@ static void log_close(const struct client *client, const char *reason, const cha
 	usec_t age = loop_now(client->clients->with.loop) - client->connected_at;
 	struct log_entry entry;
 
-	if (!reason || !client->clients->config->log_disconnections ||
+	if (!client->clients->config->log_disconnections ||
 	    !log_begin(&client->log, LOG_LEVEL_INFO, &entry))
 		return;
 	entry.who.facts = &(struct log_facts){ .event = "disconnect",
@@ -189,22 +189,15 @@ static void log_close(const struct client *client, const char *reason, const cha
 }
 
 /* For SHOW ERRORS. */
-static void note_end(const struct client *client, enum err_code code, const char *reason,
+static void note_end(const struct client *client, enum close_reason reason, const char *words,
                      const char *detail)
 {
-	if (!reason && client->state == CLIENT_STARTUP)
-		reason = "left before the first message";
-	else if (!reason && client->login && client->login->client)
-		reason = "left before authentication";
-	else if (!reason && (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING))
-		reason = "cancel request delivered";
-	if (reason)
-		close_reason_note(&client->clients->closes,
-		                  &(struct close_told){ .reason = close_reason_find(code, reason),
-		                                        .words = reason,
-		                                        .detail = detail,
-		                                        .database = client_database(client),
-		                                        .user = client_user(client) });
+	close_reason_note(&client->clients->closes,
+	                  &(struct close_told){ .reason = reason,
+	                                        .words = words,
+	                                        .detail = detail,
+	                                        .database = client_database(client),
+	                                        .user = client_user(client) });
 }
 
 void client_release_admission(struct client *client)
@@ -260,18 +253,31 @@ static void client_retire(struct client *client)
 	clients->with.on_free(clients->with.arg);
 }
 
-void client_close(struct client *client, const char *reason)
+void client_close(struct client *client, enum close_reason reason)
 {
+	const struct close_reason_row *row = close_reason_row(reason);
+
 	if (client->state == CLIENT_CLOSED)
 		return;
-	if (client->state != CLIENT_LINGERING) {
-		log_close(client, reason, NULL);
-		note_end(client, ERR_NONE, reason, NULL);
-		detach(client);
+	if (reason != CLOSE_NONE && client->state != CLIENT_LINGERING) {
+		if (row->words)
+			log_close(client, row->words, NULL);
+		note_end(client, reason, row->words ? row->words : row->name, NULL);
 	}
+	if (client->state != CLIENT_LINGERING)
+		detach(client);
 	timer_clear(&client->timer);
 	client_login_free(client);
 	client_retire(client);
+}
+
+void client_close_err(struct client *client, const struct err *err)
+{
+	if (!client_is_over(client)) {
+		log_close(client, err->text, NULL);
+		note_end(client, err->reason, err->text, NULL);
+	}
+	client_close(client, CLOSE_NONE);
 }
 
 void client_forget(struct client *client)
@@ -285,7 +291,10 @@ void client_forget(struct client *client)
 	client_retire(client);
 }
 
-static void on_linger_due(struct timer *timer) { client_close(CLIENT_OF(timer, timer), NULL); }
+static void on_linger_due(struct timer *timer)
+{
+	client_close(CLIENT_OF(timer, timer), CLOSE_NONE);
+}
 
 bool client_drop_input(struct client *client, struct bytes in)
 {
@@ -310,7 +319,7 @@ static void linger(struct client *client)
 	if (stream_unsent(&client->stream) == 0)
 		stream_finish(&client->stream);
 	if (!stream_want(&client->stream, WANT_INPUT))
-		client_close(client, NULL);
+		client_close(client, CLOSE_NONE);
 }
 
 /* Whether a message of ours would stand in the middle of one of the server's. */
@@ -321,12 +330,12 @@ static bool is_within_frame(const struct client *client)
 	return server ? server->is_mid_response : client->borrower.is_mid_answer;
 }
 
-void client_leave(struct client *client, const char *reason)
+void client_leave(struct client *client, const struct err *err)
 {
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
 		return;
-	log_close(client, reason, NULL);
-	note_end(client, ERR_NONE, reason, NULL);
+	log_close(client, err->text, NULL);
+	note_end(client, err->reason, err->text, NULL);
 	linger(client);
 }
 
@@ -363,12 +372,12 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
 		return;
 	if (is_within_frame(client) || stream_is_shaking(&client->stream)) {
-		client_close(client, told.text);
+		client_close_err(client, &told);
 		return;
 	}
 	say_fatal(client, &told, detail);
 	log_close(client, told.text, told.sqlstate);
-	note_end(client, told.code, told.text, detail);
+	note_end(client, told.reason, told.text, detail);
 	message_error(&out, &(struct report){ .severity = "FATAL",
 	                                      .sqlstate = told.sqlstate,
 	                                      .text = told.text,
@@ -411,7 +420,7 @@ static void read_off(const struct client *client)
 	}
 }
 
-void client_dismiss(struct client *client, struct bytes words, const char *reason)
+void client_dismiss(struct client *client, struct bytes words, enum close_reason reason)
 {
 	if (listens(client) && stream_send(&client->stream, words)) {
 		stream_push(&client->stream);
@@ -433,16 +442,38 @@ void client_refuse(struct client *client, enum err_code code, const char *format
 	client_fatal(client, &err);
 }
 
-void client_give_up(struct client *client, enum err_code code, const char *words)
+void client_refuse_for(struct client *client, enum close_reason reason)
 {
-	struct buf reason = { 0 };
+	struct err err;
+
+	err_close(&err, reason);
+	client_fatal(client, &err);
+}
+
+void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
+{
+	struct err err;
+	char words[ERR_TEXT_SIZE];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	err_close(&err, reason);
+	err_suffix(&err, "%s", words);
+	client_fatal(client, &err);
+}
+
+void client_give_up(struct client *client, enum close_reason reason)
+{
+	struct buf detail = { 0 };
 	struct err err;
 	const char *hint;
 
-	err_set(&err, code, "%s", words);
-	hint = pool_wait_tell(&client->borrower, &reason);
-	client_fatal_detailed(client, &err, buf_ok(&reason) ? buf_text(&reason) : NULL, hint);
-	buf_free(&reason);
+	err_close(&err, reason);
+	hint = pool_wait_tell(&client->borrower, &detail);
+	client_fatal_detailed(client, &err, buf_ok(&detail) ? buf_text(&detail) : NULL, hint);
+	buf_free(&detail);
 }
 
 void client_turn_away(struct client *client, const struct err *err)

@@ -43,7 +43,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 	struct client *client = client_of(borrower);
 
 	if (got_fatal)
-		client_leave(client, err->text);
+		client_leave(client, err);
 	else
 		client_fatal(client, err);
 }

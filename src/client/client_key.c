@@ -39,6 +39,6 @@ bool client_key_give(struct client *client)
 	is_added = cancel_keys_add(&clients->keys, client, key);
 	explicit_bzero(drawn, sizeof(drawn));
 	if (!is_added)
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 	return is_added;
 }

@@ -24,9 +24,9 @@ static void on_login_due(struct timer *timer)
 	struct client *client = CLIENT_OF(timer, timer);
 
 	if (client->state == CLIENT_NEWCOMER)
-		client_give_up(client, ERR_CANNOT_CONNECT, "client_login_timeout (server down)");
+		client_give_up(client, CLOSE_LOGIN_TIMEOUT_SERVER);
 	else
-		client_refuse(client, ERR_CANNOT_CONNECT, "client_login_timeout");
+		client_refuse_for(client, CLOSE_LOGIN_TIMEOUT);
 }
 
 void client_login_begin(struct client *client)
@@ -43,7 +43,7 @@ void client_login_begin(struct client *client)
 
 static void on_idle_due(struct timer *timer)
 {
-	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_SESSION, "client_idle_timeout");
+	client_refuse_for(CLIENT_OF(timer, timer), CLOSE_CLIENT_IDLE_TIMEOUT);
 }
 
 static usec_t idle_limit(const struct client *client)
@@ -96,12 +96,12 @@ void client_hurry(struct client *client)
 
 static void on_wait_due(struct timer *timer)
 {
-	client_give_up(CLIENT_OF(timer, timer), ERR_LIMIT, "query_wait_timeout");
+	client_give_up(CLIENT_OF(timer, timer), CLOSE_QUERY_WAIT_TIMEOUT);
 }
 
 static void on_query_due(struct timer *timer)
 {
-	client_give_up(CLIENT_OF(timer, timer), ERR_QUERY_CANCELED, "query_timeout");
+	client_give_up(CLIENT_OF(timer, timer), CLOSE_QUERY_TIMEOUT_WAITING);
 }
 
 /* The limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */

@@ -70,14 +70,23 @@ static inline unsigned int client_features(const struct client *client)
 /* The only place that writes client->state. */
 void client_enter(struct client *client, enum client_state next);
 
-/* Closes it at once; it is freed at the end of the turn. reason: for the log; NULL: not logged. */
-void client_close(struct client *client, const char *reason);
+/*
+ * Closes it at once; it is freed at the end of the turn. CLOSE_NONE: neither logged nor counted.
+ * The other one has the words of an error.
+ */
+void client_close(struct client *client, enum close_reason reason);
+void client_close_err(struct client *client, const struct err *err);
 
 /* Sends; false: it is closed now. */
 bool client_send(struct client *client, struct bytes bytes);
 
 /* Ends it with an error of ours. */
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same for a reason of the table; with more words behind those of its row. */
+void client_refuse_for(struct client *client, enum close_reason reason);
+void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same, with more words for DETAIL and the log, and for HINT; both may be NULL. */
@@ -88,13 +97,13 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 void client_turn_away(struct client *client, const struct err *err);
 
 /* Ends one that waits in its pool, and says why that took so long. */
-void client_give_up(struct client *client, enum err_code code, const char *words);
+void client_give_up(struct client *client, enum close_reason reason);
 
 /* Closes it after flushing, without an error of ours: the server's FATAL has been forwarded. */
-void client_leave(struct client *client, const char *reason);
+void client_leave(struct client *client, const struct err *err);
 
 /* Closes it with a message, as far as the socket takes that at once. */
-void client_dismiss(struct client *client, struct bytes words, const char *reason);
+void client_dismiss(struct client *client, struct bytes words, enum close_reason reason);
 
 /* It has been handed over to another process: closes our half, and logs nothing. */
 void client_forget(struct client *client);

@@ -17,7 +17,7 @@ static bool consume(struct client *client, struct bytes in)
 		return ops->on_input(client, in);
 	/* Nothing is read in the other states, but what was kept may be looked at. */
 	if (!stream_keep(&client->stream, in))
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 	return false;
 }
 
@@ -35,15 +35,21 @@ void client_read_on(struct client *client)
 		client_judge_kept(client);
 }
 
+/* It has gone, and was never asked to authenticate, or did not answer. */
+static enum close_reason left_reason(const struct client *client)
+{
+	return client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
+}
+
 static void on_end(struct client *client)
 {
 	bool is_silent = client_is_nobody(client) && !client->stream.error;
 
 	/* Monitors connect and go, after their startup packet as well; that is not worth a line. */
 	if (stream_is_flooded(&client->stream))
-		client_close(client, "too many TLS key updates");
+		client_close(client, CLOSE_TLS_KEY_UPDATES);
 	else
-		client_close(client, is_silent ? NULL : "client unexpected eof");
+		client_close(client, is_silent ? left_reason(client) : CLOSE_CLIENT_EOF);
 }
 
 static void take_input(struct client *client)

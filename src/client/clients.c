@@ -117,15 +117,14 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 
 static void dismiss_all(struct clients *clients)
 {
-	const char *text = "pooler is shutting down";
 	struct client *client;
 	struct buf words = { 0 };
 	struct err err;
 
-	err_set(&err, ERR_ADMIN_SHUTDOWN, "%s", text);
+	err_close(&err, CLOSE_POOLER_SHUTDOWN);
 	message_err(&words, "FATAL", &err);
 	while ((client = TAILQ_FIRST(&clients->list)))
-		client_dismiss(client, buf_bytes(&words), text);
+		client_dismiss(client, buf_bytes(&words), CLOSE_POOLER_SHUTDOWN);
 	buf_free(&words);
 }
 
@@ -238,7 +237,7 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	unauthenticated_add(client);
 	client->stream.is_secret = true; /* until it is in: a password may come */
 	if (!stream_want(&client->stream, WANT_INPUT))
-		client_close(client, "cannot watch the connection");
+		client_close(client, CLOSE_NOT_WATCHED);
 	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))
 		client_stream_ops.on_input(&client->stream); /* its first packet is there already */
 }
@@ -292,7 +291,7 @@ void clients_kill(struct client *client)
 {
 	/* Who brought a cancel request is never told anything. */
 	if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
-		client_close(client, "admin forced disconnect");
+		client_close(client, CLOSE_KILLED);
 	else
-		client_refuse(client, ERR_ADMIN_SHUTDOWN, "admin forced disconnect");
+		client_refuse_for(client, CLOSE_KILLED);
 }

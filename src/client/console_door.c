@@ -24,7 +24,7 @@ void console_begin(struct client *client)
 	if (client->console)
 		stream_want(&client->stream, WANT_INPUT);
 	else
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 }
 
 bool console_input(struct client *client, struct bytes in)
@@ -36,7 +36,7 @@ bool console_input(struct client *client, struct bytes in)
 		enum wire_result result = frame_peek(in, CONSOLE_MESSAGE_MAX, &frame);
 
 		if (result == WIRE_BAD) {
-			client_refuse(client, ERR_PROTOCOL, "bad packet header");
+			client_refuse_for(client, CLOSE_BAD_HEADER);
 			return false;
 		}
 		if (result == WIRE_MORE || in.count < frame.length)
@@ -52,7 +52,7 @@ bool console_input(struct client *client, struct bytes in)
 		in = bytes_skip(in, frame.length);
 	}
 	if (!stream_keep(&client->stream, in)) {
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 		return false;
 	}
 	return stream_want(&client->stream, client->is_busy ? WANT_END : WANT_INPUT) &&
@@ -78,13 +78,19 @@ void client_console_next(struct client *client)
 		client_judge_kept(client);
 }
 
-void client_console_end(struct client *client, const char *reason) { client_leave(client, reason); }
+void client_console_end(struct client *client, enum close_reason reason)
+{
+	struct err err;
+
+	err_close(&err, reason);
+	client_leave(client, &err);
+}
 
 int client_console_detach(struct client *client)
 {
 	int fd = stream_take_socket(&client->stream);
 
-	client_close(client, "its process takes over");
+	client_close(client, CLOSE_CONSOLE_TAKEN_OVER);
 	return fd;
 }
 
@@ -95,10 +101,7 @@ void console_flushed(struct client *client)
 	client->clients->with.door->on_writable(client->console);
 }
 
-void console_cancel(struct client *client)
-{
-	client->clients->with.door->cancel(client->console);
-}
+void console_cancel(struct client *client) { client->clients->with.door->cancel(client->console); }
 
 void console_end(struct client *client)
 {

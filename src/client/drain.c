@@ -54,11 +54,15 @@ static bool is_at_rest(const struct client *client)
 	       !stream_has_unread(&client->stream);
 }
 
-static void send_off(struct client *client, enum err_code code, const char *words)
+static void send_off(struct client *client, enum err_code code, enum close_reason reason)
 {
+	struct err err;
+
 	client->is_leaving = true;
 	client->clients->drain.leaving_count++;
-	client_refuse(client, code, "%s", words);
+	err_close(&err, reason);
+	err_recode(&err, code);
+	client_fatal(client, &err);
 }
 
 void drain_check(struct client *client)
@@ -68,13 +72,13 @@ void drain_check(struct client *client)
 	if (!is_inside[client->state])
 		return;
 	if (client->state == CLIENT_NEWCOMER) {
-		send_off(client, ERR_CANNOT_CONNECT, "pooler is draining");
+		send_off(client, ERR_CANNOT_CONNECT, CLOSE_DRAINING);
 	} else if (is_at_rest(client)) {
 		drain->closed_count++;
-		send_off(client, ERR_ADMIN_SHUTDOWN, "pooler is draining");
+		send_off(client, ERR_ADMIN_SHUTDOWN, CLOSE_DRAINING);
 	} else if (drain->is_overdue) {
 		drain->cut_count++;
-		send_off(client, ERR_ADMIN_SHUTDOWN, "the deadline of DRAIN has passed");
+		send_off(client, ERR_ADMIN_SHUTDOWN, CLOSE_DRAIN_OVERDUE);
 	}
 }
 

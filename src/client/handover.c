@@ -215,7 +215,7 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 	while ((client = walk.next)) {
 		walk.next = TAILQ_NEXT(client, node);
 		if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
-			client_close(client, NULL);
+			client_close(client, CLOSE_CANCEL_DELIVERED);
 		else
 			client_fatal(client, err);
 	}
@@ -325,11 +325,11 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	if (is_good && values.is_lent)
 		is_good = arrival->lent && arrival->lent->pool == client->borrower.pool;
 	if (!is_good) {
-		client_refuse(client, ERR_ADMIN_SHUTDOWN, "database removed");
+		client_refuse_for(client, CLOSE_DATABASE_REMOVED);
 		return;
 	}
 	if (!fill(client, &values)) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
 	if (values.is_lent)
@@ -342,7 +342,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		client_idle_resume(client, values.idle_since);
 	if (!stream_keep(&client->stream, values.kept) ||
 	    (values.unsent.count && !stream_send(&client->stream, values.unsent)))
-		client_close(client, "client unexpected eof");
+		client_close(client, CLOSE_CLIENT_EOF);
 }
 
 /* What had come before it left is judged; then it is read. */
@@ -355,7 +355,7 @@ static void start(struct client *client)
 	if (stream_unsent(&client->stream))
 		return; /* on_flushed() goes on */
 	if (!stream_want(&client->stream, WANT_INPUT)) {
-		client_close(client, "cannot watch the connection");
+		client_close(client, CLOSE_NOT_WATCHED);
 		return;
 	}
 	client_judge_kept(client);

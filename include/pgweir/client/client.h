@@ -179,6 +179,6 @@ void client_console_next(struct client *client);
 int client_console_detach(struct client *client);
 
 /* The session has come to its end: what was sent goes out, then the client is closed. */
-void client_console_end(struct client *client, const char *reason);
+void client_console_end(struct client *client, enum close_reason reason);
 
 #endif

@@ -66,7 +66,7 @@ static bool count_guest(struct client *client)
 	if (++clients->guest_count <= (unsigned int)limit || limit <= 0)
 		return true;
 	clients->guest_limit_hits++;
-	client_refuse(client, ERR_LIMIT, "client connections exceeded (max_db_client_connections)");
+	client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 	return false;
 }
 
@@ -94,14 +94,12 @@ static bool count_in(struct client *client)
 	user_limit = config_max_user_client_connections(config, role->entry);
 	if (database_limit > 0 && database->client_count > (unsigned int)database_limit) {
 		database->client_limit_hits++;
-		client_refuse(client, ERR_LIMIT,
-		              "client connections exceeded (max_db_client_connections)");
+		client_refuse_for(client, CLOSE_DATABASE_CLIENT_LIMIT);
 		return false;
 	}
 	if (user_limit > 0 && role->client_count - role->exempt_count > (unsigned int)user_limit) {
 		role->client_limit_hits++;
-		client_refuse(client, ERR_LIMIT,
-		              "client connections exceeded (max_user_client_connections)");
+		client_refuse_for(client, CLOSE_USER_CLIENT_LIMIT);
 		return false;
 	}
 	return true;
@@ -115,7 +113,7 @@ bool admit_console_role(struct client *client)
 	    admit_is_owner(client) ? CONSOLE_ADMIN : role_of(client->clients, login->user);
 	if (login->console_role != CONSOLE_NOBODY)
 		return true;
-	client_refuse(client, ERR_NOT_ALLOWED, "not allowed");
+	client_refuse_for(client, CLOSE_CONSOLE_USER);
 	return false;
 }
 
@@ -141,7 +139,7 @@ bool admit_count(struct client *client)
 	client->stream.is_secret = false;
 	client->role = role_of_name(pools, login->user);
 	if (!client->role) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
 	if (!admit_is_console(client))
@@ -153,22 +151,25 @@ void admit_enter(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
+	struct err err;
 
 	if (login->console_role != CONSOLE_NOBODY) {
 		console_begin(client);
 	} else if (!client->database) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
-		client_refuse(client, ERR_NO_DATABASE, "no such database: %s", login->database);
+		client_refuse_with(client, CLOSE_NO_DATABASE, ": %s", login->database);
 	} else if (client->database->is_disabled) {
-		client_refuse(client, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
-		              client->database->name);
+		err_set(&err, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
+		        client->database->name);
+		err_reason(&err, CLOSE_DATABASE_DISABLED);
+		client_fatal(client, &err);
 	} else if (clients->drain.is_on) {
-		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
+		client_refuse_for(client, CLOSE_DRAINING);
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {
-		client_refuse(client, ERR_ADMIN_SHUTDOWN, "pooler is shutting down");
+		client_refuse_for(client, CLOSE_POOLER_SHUTDOWN);
 	} else if (unauthenticated_is_short(client)) {
 		clients->limit_hits++;
-		client_refuse(client, ERR_LIMIT, "no more connections allowed (open files)");
+		client_refuse_for(client, CLOSE_FILES_LIMIT);
 	} else if (auth_methods[clients->config->auth_type].takes_anybody &&
 	           !client->database->entry->user) {
 		client_refuse(client, ERR_CONFIG, "bouncer config error");

@@ -276,7 +276,7 @@ static void on_wait_due(struct timer *timer)
 	pool_wait_tell(&lookup->borrower, &reason);
 	log_failure(lookup, buf_ok(&reason) ? buf_text(&reason) : "query_wait_timeout");
 	buf_free(&reason);
-	err_set(&lookup->err, ERR_LIMIT, "query_wait_timeout");
+	err_close(&lookup->err, CLOSE_QUERY_WAIT_TIMEOUT);
 	end(lookup);
 }
 

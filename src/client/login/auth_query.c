@@ -133,7 +133,7 @@ static bool rename_user(struct client *client, const char *name)
 	char *copy = strdup(name);
 
 	if (!copy) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
 	free(login->user);
@@ -216,7 +216,7 @@ static enum auth_query_result ask(struct client *client, const struct question *
 	struct err err;
 
 	if (!auth_query) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return AUTH_QUERY_OVER;
 	}
 	auth_answer_release(&auth_query->answer);

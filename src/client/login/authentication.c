@@ -30,7 +30,7 @@ static bool check_names(struct client *client)
 		return false;
 	if (strlen(login->user) > CONFIG_USER_NAME_MAX) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
-		client_refuse(client, ERR_NOT_ALLOWED, "username too long");
+		client_refuse_for(client, CLOSE_LONG_USER);
 		return false;
 	}
 	return !admit_is_console(client) || admit_console_role(client);
@@ -101,7 +101,7 @@ static void derive(struct client *client, struct err *err)
 		return;
 	}
 	auth_server_job_refused(entry);
-	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
+	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, ", try again");
 }
 
 /* A reload may have changed what it has to prove while it was at it. */
@@ -128,7 +128,7 @@ static bool check_proof(struct client *client)
 		log_info(&client->log,
 		         "login refused, %s: the user's secret has changed during the login",
 		         auth_server_method_name(client->login->auth));
-		err_set(&err, ERR_PASSWORD, "password authentication failed");
+		err_close(&err, CLOSE_AUTH_PASSWORD);
 		throttle_refuse(client, &err);
 		return false;
 	}
@@ -251,7 +251,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	    !know(client, &secret, &is_known))
 		return;
 	if (!note_method(client, way->method, way->options)) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
 	login->auth = auth_server_new(&(struct auth_server_who){
@@ -270,7 +270,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	    .arg = client,
 	});
 	if (!login->auth) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return;
 	}
 	act_on(client, auth_server_start(login->auth, &out, &err), &out, &err);
@@ -321,7 +321,7 @@ void authentication_begin(struct client *client)
 		return;
 	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
 	if (clients->drain.is_on && !admit_is_console(client)) {
-		client_refuse(client, ERR_CANNOT_CONNECT, "pooler is draining");
+		client_refuse_for(client, CLOSE_DRAINING);
 		return;
 	}
 	if (clients->config->log_connections)
@@ -345,8 +345,8 @@ static bool is_answer(const struct frame *frame)
 
 static void refuse_type(struct client *client, const struct frame *frame)
 {
-	client_refuse(client, ERR_PROTOCOL, "expected a password message, got type '%c'",
-	              frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
+	client_refuse_with(client, CLOSE_NO_PASSWORD_MESSAGE, ", got type '%c'",
+	                   frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 }
 
 /* One message of a client that has to prove itself. */
@@ -357,7 +357,8 @@ static void take_message(struct client *client, const struct frame *frame, struc
 	struct err err;
 
 	if (frame->type == 'X') {
-		client_close(client, client_is_nobody(client) ? NULL : "client close request");
+		client_close(client, client_is_nobody(client) ? CLOSE_LEFT_UNAUTHENTICATED
+		                                              : CLOSE_CLIENT_QUIT);
 		return;
 	}
 	client->login->has_answered = true;
@@ -374,7 +375,7 @@ bool authentication_input(struct client *client, struct bytes in)
 		enum wire_result result = frame_peek(in, PROOF_MESSAGE_MAX, &frame);
 
 		if (result == WIRE_BAD) {
-			client_refuse(client, ERR_PROTOCOL, "bad packet header");
+			client_refuse_for(client, CLOSE_BAD_HEADER);
 			return false;
 		}
 		/* What is no password is refused by its type: its length may mean nothing. */
@@ -390,7 +391,7 @@ bool authentication_input(struct client *client, struct bytes in)
 	if (client_is_over(client))
 		return false;
 	if (!stream_keep(&client->stream, in)) {
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 		return false;
 	}
 	if (client->state == CLIENT_AUTHENTICATION)

@@ -58,7 +58,7 @@ void crowd_refuse(struct client *client)
 	snprintf(detail, sizeof(detail), "%u of %d", clients->admitted_count,
 	         clients->config->max_client_conn);
 	say(clients, detail);
-	err_set(&err, ERR_LIMIT, "no more connections allowed (max_client_conn)");
+	err_close(&err, CLOSE_CLIENT_LIMIT);
 	client_fatal_detailed(client, &err, detail,
 	                      "Close clients that are idle, or raise max_client_conn.");
 }

@@ -78,7 +78,7 @@ static struct hba_check *hba_check_of(struct client *client)
 	if (login->hba_check)
 		login->hba_check->client = client;
 	else
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 	return login->hba_check;
 }
 
@@ -161,7 +161,7 @@ static enum hba_check_result look_system_user_up(struct client *client)
 		return HBA_CHECK_OVER;
 	hba_check->job = calloc(1, sizeof(*hba_check->job));
 	if (!hba_check->job) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return HBA_CHECK_OVER;
 	}
 	*hba_check->job = (struct name_job){ .job = { .run = run_name, .done = done_name },
@@ -171,24 +171,26 @@ static enum hba_check_result look_system_user_up(struct client *client)
 		return HBA_CHECK_LOOKING;
 	free(hba_check->job);
 	hba_check->job = NULL;
-	client_refuse(client, ERR_LIMIT, "too many logins at once, try again");
+	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, ", try again");
 	return HBA_CHECK_OVER;
 }
 
 /* ---- rules ---- */
 
 /* Tells it which way is closed, as PostgreSQL does: what it says of itself, and nothing else. */
-static enum hba_check_result refuse(struct client *client, const char *words)
+static enum hba_check_result refuse(struct client *client, enum close_reason reason,
+                                    const char *words)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
 	struct err err;
 
-	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
-	        words, client_is_physical(client) ? "replication from host" : "host",
-	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
-	        client->login->user, client->login->database,
-	        client_is_tls(client) ? "TLS encryption" : "no encryption");
+	err_close(&err, reason);
+	err_suffix(&err, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s", words,
+	           client_is_physical(client) ? "replication from host" : "host",
+	           is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	           client->login->user, client->login->database,
+	           client_is_tls(client) ? "TLS encryption" : "no encryption");
 	throttle_refuse(client, &err);
 	return HBA_CHECK_OVER;
 }
@@ -223,16 +225,17 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 
 	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
-		return refuse(client, "login rejected: an HBA rule rejects");
+		return refuse(client, CLOSE_HBA_REJECT, ": an HBA rule rejects");
 	if (hba_rule_flaw(rule)) {
 		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
 		         hba_rule_flaw(rule));
-		return refuse(client, "login rejected: an HBA rule that allows no login matches");
+		return refuse(client, CLOSE_HBA_REJECT,
+		              ": an HBA rule that allows no login matches");
 	}
 	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
 		return look_system_user_up(client);
 	if (!has_certificate(client, rule)) {
-		client_refuse(client, ERR_NOT_ALLOWED, "certificate authentication failed");
+		client_refuse_for(client, CLOSE_AUTH_CERTIFICATE);
 		return HBA_CHECK_OVER;
 	}
 	if (row->voucher == AUTH_BY_SYSTEM_USER)
@@ -257,7 +260,7 @@ enum hba_check_result hba_check_decide(struct client *client, struct authenticat
 	case HBA_NO_RULE:
 		break;
 	}
-	return refuse(client, "no authentication method is found: no rule for");
+	return refuse(client, CLOSE_HBA_NO_RULE, ": no rule for");
 }
 
 bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options)

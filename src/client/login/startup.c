@@ -52,8 +52,10 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	size_t at;
 	const char *tracked = tracked_find(client->clients->with.pools->config, name);
 
-	if (!tracked && !is_parameter_name(name))
-		return err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
+	if (!tracked && !is_parameter_name(name)) {
+		err_close(err, CLOSE_STARTUP_PARAMETER);
+		return err_suffix(err, ": %s", name);
+	}
 	if (client->login->parameter_count++ == PARAMS_NAMES_MAX)
 		return err_set(err, ERR_LIMIT,
 		               "too many startup parameters: at most %d are accepted",
@@ -199,7 +201,7 @@ static bool take_pairs(struct client *client, struct bytes packet, struct err *e
 	    !take_application_name(client, "application_name", "", err))
 		return false;
 	if (!client->login->user || !*client->login->user)
-		return err_set(err, ERR_NOT_ALLOWED, "no username supplied");
+		return err_close(err, CLOSE_NO_USER);
 	if (!client->login->database || !*client->login->database)
 		return take_database(client, "database", client->login->user, err);
 	return true;
@@ -213,7 +215,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 
 	client->login->minor = minor;
 	if (tls_is_missing(client)) {
-		client_refuse(client, ERR_NOT_ALLOWED, "SSL required");
+		client_refuse_for(client, CLOSE_TLS_REQUIRED);
 		return false;
 	}
 	buf_reserve(&client->login->parameters, packet.count); /* at once, not bit by bit */
@@ -229,12 +231,11 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 static bool refuse_gss(struct client *client, bool has_more)
 {
 	if (has_more) {
-		client_refuse(client, ERR_PROTOCOL,
-		              "received unencrypted data after GSSAPI encryption request");
+		client_refuse_with(client, CLOSE_EARLY_DATA, " GSSAPI encryption request");
 		return false;
 	}
 	if (client->login->was_gss_refused) {
-		client_close(client, "asked twice for the same encryption");
+		client_close(client, CLOSE_ENCRYPTION_TWICE);
 		return false;
 	}
 	client->login->was_gss_refused = true;
@@ -252,7 +253,7 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 		return false;
 	}
 	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
-	client_refuse(client, ERR_PROTOCOL, "bad packet header: '%s'", hex);
+	client_refuse_with(client, CLOSE_BAD_HEADER, ": '%s'", hex);
 	return false;
 }
 
@@ -271,7 +272,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 		cancel_request_begin(client, startup_cancel_key(packet));
 		return false;
 	case STARTUP_VERSION_2:
-		client_refuse(client, ERR_PROTOCOL, "old V2 protocol not supported");
+		client_refuse_for(client, CLOSE_PROTOCOL_V2);
 		return false;
 	case STARTUP_VERSION_3:
 		return take_startup(client, packet, startup->minor);
@@ -289,7 +290,7 @@ static bool judge_packet(struct client *client, struct bytes *in)
 	case WIRE_BAD:
 		if (startup.kind != STARTUP_CANCEL)
 			return refuse_packet(client, &startup, *in);
-		client_close(client, "bad cancel request");
+		client_close(client, CLOSE_CANCEL_BAD);
 		return false;
 	case WIRE_OK:
 		if (startup.kind == STARTUP_TLS_HELLO && !tls_hello(client, *in))
@@ -317,7 +318,7 @@ bool startup_input(struct client *client, struct bytes in)
 	if (result == WIRE_BAD || (result == WIRE_OK && !judge_packet(client, &in)))
 		return false;
 	if (!stream_keep(&client->stream, in)) {
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 		return false;
 	}
 	if (client->state != CLIENT_STARTUP)

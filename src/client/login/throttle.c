@@ -167,5 +167,5 @@ void throttle_refuse(struct client *client, const struct err *err)
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);
 	if (!stream_want(&client->stream, WANT_END))
-		client_close(client, "cannot watch the connection");
+		client_close(client, CLOSE_NOT_WATCHED);
 }

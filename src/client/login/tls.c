@@ -26,7 +26,8 @@ static bool secure(struct client *client, struct bytes early)
 
 	if (stream_secure(&client->stream, client->clients->tls, NULL, early, &err))
 		return false;
-	client_close(client, err.text);
+	err_reason(&err, CLOSE_CLIENT_TLS);
+	client_close_err(client, &err);
 	return false;
 }
 
@@ -35,11 +36,11 @@ bool tls_asked(struct client *client, bool has_more)
 	struct client_login *login = client->login;
 
 	if (has_more) {
-		client_refuse(client, ERR_PROTOCOL, "received unencrypted data after SSL request");
+		client_refuse_with(client, CLOSE_EARLY_DATA, " SSL request");
 		return false;
 	}
 	if (login->was_tls_answered || stream_is_encrypted(&client->stream)) {
-		client_close(client, "asked twice for the same encryption");
+		client_close(client, CLOSE_ENCRYPTION_TWICE);
 		return false;
 	}
 	login->was_tls_answered = true;
@@ -94,12 +95,15 @@ static void note_certificate(struct client *client)
 void tls_secured(struct client *client, const struct err *err)
 {
 	if (err) {
-		client_close(client, err->text);
+		struct err failure = *err;
+
+		err_reason(&failure, CLOSE_CLIENT_TLS);
+		client_close_err(client, &failure);
 		return;
 	}
 	note_certificate(client);
 	if (!stream_want(&client->stream, WANT_INPUT))
-		client_close(client, "cannot watch the connection");
+		client_close(client, CLOSE_NOT_WATCHED);
 	else
 		client_judge_kept(client);
 }

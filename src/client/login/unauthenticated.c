@@ -58,7 +58,7 @@ bool clients_evict_oldest(struct clients *clients)
 		return false;
 	tell(clients);
 	clients->evicted_count++;
-	client_close(oldest->client, "not logged in when open files ran short");
+	client_close(oldest->client, CLOSE_FILES_EVICTED);
 	return true;
 }
 

@@ -27,7 +27,7 @@ void welcome_negotiate(struct client *client)
 	if (buf_ok(unknown) && buf_ok(&out))
 		client_send(client, buf_bytes(&out));
 	else
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 	buf_free(&out);
 }
 
@@ -117,7 +117,7 @@ static void say(struct client *client, struct buf *out, enum client_state next)
 	client_enter(client, next);
 	client->borrower.pool->stats.client_login_count++;
 	if (!buf_ok(out))
-		client_close(client, "failed to prepare welcome message");
+		client_close(client, CLOSE_NO_GREETING);
 	else if (client_send(client, buf_bytes(out)) && next == CLIENT_IDLE)
 		client_idle_begin(client);
 	if (client->state == next)

@@ -32,9 +32,9 @@ static const struct {
 	['X'] = { true, false, LEDGER_NONE },
 };
 
-static enum judgement refuse(struct client *client, enum err_code code, const char *words)
+static enum judgement refuse(struct client *client, enum close_reason reason)
 {
-	client_refuse(client, code, "%s", words);
+	client_refuse_for(client, reason);
 	return JUDGE_END;
 }
 
@@ -98,7 +98,7 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		           ? JUDGE_END
 		           : JUDGE_WAIT;
 	if (client->late && !late_begin_send(client, frame->type, batch))
-		return refuse(client, ERR_MEMORY, "out of memory");
+		return refuse(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
 }
 
@@ -132,7 +132,7 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	case STATEMENTS_END:
 		break;
 	}
-	return refuse(client, ERR_MEMORY, "out of memory");
+	return refuse(client, CLOSE_MEMORY);
 }
 
 /* The frame begins the client's batch, or the server's query, unless they have begun. */
@@ -151,7 +151,7 @@ static enum judgement judge_features(struct client *client, const struct frame *
                                      struct bytes in, unsigned int features)
 {
 	if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
-		return refuse(client, ERR_NOT_ALLOWED, "PQexec disallowed");
+		return refuse(client, CLOSE_PQEXEC);
 	if ((features & CLIENT_FOLLOWS_STATEMENTS) && in.count < frame->length &&
 	    statements_follow(client) && statements_need_more(client, frame, in))
 		return JUDGE_MORE;
@@ -168,7 +168,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	bool is_noted = false;
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
-		return refuse(client, ERR_PROTOCOL, "unknown pkt");
+		return refuse(client, CLOSE_UNKNOWN_MESSAGE);
 	/* More data of a COPY: there may be millions. */
 	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
 	    !server->is_ready)
@@ -204,7 +204,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;
 	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
-		return refuse(client, ERR_MEMORY, "out of memory");
+		return refuse(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
 }
 
@@ -223,7 +223,7 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 			if (result == WIRE_MORE)
 				return JUDGE_MORE;
 			if (result == WIRE_BAD)
-				return refuse(client, ERR_PROTOCOL, "bad packet header");
+				return refuse(client, CLOSE_BAD_HEADER);
 			if (statements_can_wait(client->seen, in->count, frame.length))
 				return JUDGE_MORE;
 			judgement = judge(client, &frame, *in, batch, &head);

@@ -87,12 +87,12 @@ static bool answer(struct client *client, enum sql_block_kind kind)
 
 static void on_idle_due(struct timer *timer)
 {
-	client_refuse(CLIENT_OF(timer, timer), ERR_IDLE_TRANSACTION, "idle transaction timeout");
+	client_refuse_for(CLIENT_OF(timer, timer), CLOSE_IDLE_TRANSACTION);
 }
 
 static void on_transaction_due(struct timer *timer)
 {
-	client_refuse(CLIENT_OF(timer, timer), ERR_TRANSACTION_TIME, "transaction timeout");
+	client_refuse_for(CLIENT_OF(timer, timer), CLOSE_TRANSACTION_TIMEOUT);
 }
 
 void late_begin_arm(struct client *client)

@@ -89,7 +89,7 @@ bool relay_input(struct client *client, struct bytes in)
 	batch_begin(&batch);
 	if (client->late && client->state == CLIENT_ACTIVE &&
 	    !late_begin_send(client, in.at[0], &batch)) {
-		client_refuse(client, ERR_MEMORY, "out of memory");
+		client_refuse_for(client, CLOSE_MEMORY);
 		return false;
 	}
 	judgement = judge_and_send(client, &in, &batch);
@@ -98,11 +98,11 @@ bool relay_input(struct client *client, struct bytes in)
 	statements_keep(client, &batch);
 	server = client->borrower.server;
 	if (judgement == JUDGE_LEAVE) {
-		client_close(client, "client close request");
+		client_close(client, CLOSE_CLIENT_QUIT);
 		return false;
 	}
 	if (!stream_keep(&client->stream, in)) {
-		client_close(client, "out of memory");
+		client_close(client, CLOSE_MEMORY);
 		return false;
 	}
 	if (client->state != CLIENT_ACTIVE)
@@ -193,8 +193,7 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	relay_end_batch(client, status);
 	if (borrower->pool->limits.mode == POOL_MODE_STATEMENT && status != 'I' &&
 	    !client->replication) {
-		client_refuse(client, ERR_UNSUPPORTED,
-		              "transaction blocks not allowed in statement pooling mode");
+		client_refuse_for(client, CLOSE_STATEMENT_MODE);
 		return;
 	}
 	if (!relay_is_session(client) && relay_give_back(client))
