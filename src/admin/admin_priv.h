@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What the files of the console share: its tables, its cursors, its sessions.
+ * What the files of the console share: requests, sessions, portals.
  *
  *   text --> request (small talk | SHOW | command) --> run, or a cursor --> rows
  */
@@ -20,49 +20,50 @@ struct console_session;
 
 enum talk_effect {
 	TALK_NOTHING,
-	TALK_ONE,        /* the same, but pgcli finds out by it what we are */
-	TALK_BEGIN,      /* ReadyForQuery says T from now on */
-	TALK_END,        /* and I again */
-	TALK_FORGET,     /* one prepared statement */
-	TALK_FORGET_ALL, /* all of them */
-	TALK_IGNORED,    /* a NOTICE says that nothing was done */
-	TALK_NAMES,      /* a table of rows: small_talk_rows() */
+	TALK_ONE,        /* as TALK_NOTHING, but pgcli recognises the console by the answer */
+	TALK_BEGIN,      /* ReadyForQuery has status T from now on */
+	TALK_END,        /* ReadyForQuery has status I again */
+	TALK_FORGET,     /* drops one prepared statement */
+	TALK_FORGET_ALL, /* drops all prepared statements */
+	TALK_IGNORED,    /* only a NOTICE: the SET is ignored */
+	TALK_NAMES,      /* rows of a table: see small_talk_rows() */
 	TALK_CHANGEABLE_NAMES,
 	TALK_TYPE,
 	TALK_VALUES
 };
 
-/* What drivers say to any server. */
+/* A query that drivers send to any server. */
 struct talk {
-	const char *words; /* "?": one token, which is noted; "...": whatever follows */
+	/* tokens; "?" matches one token and stores it, "..." matches the rest of the statement */
+	const char *words;
 	const char *tag;
 	enum talk_effect effect;
-	const char *text;     /* of its one row; NULL: it has none */
-	struct column column; /* and that row's column */
+	const char *text;     /* value of its single row; NULL: it returns no such row */
+	struct column column; /* column of that row */
 };
 
-extern const struct show show_talk; /* the one row of small talk */
+extern const struct show show_talk; /* the single row of small talk */
 
 /*
- * NULL: it is not small talk. The token under "?" is put into words->value, the one under the
- * "?" before that into words->argument.
+ * Finds the row of small talk that matches `text`. NULL: it is not small talk. The token
+ * that matches the last "?" is stored in words->value, the one before in words->argument.
  */
 const struct talk *small_talk_find(struct bytes text, struct words *words);
 
-/* The table that it asks for; NULL: it has one row, or none. */
+/* The table with the rows of this query. NULL: it has a single row, or none. */
 const struct show *small_talk_rows(const struct talk *talk);
 
-/* ---- what psql asks for when TAB is pressed: completion.c ---- */
+/* ---- queries of psql's tab completion: completion.c ---- */
 
 extern const struct show show_names, show_changeable_names, show_type, show_values;
 
-/* ---- commands: the table in commands.c, those that wait in commands_wait.c ---- */
+/* ---- commands: the table is in commands.c, commands that wait in commands_wait.c ---- */
 
 enum outcome {
-	OUTCOME_DONE,   /* session->tag says it, or the command's own word */
-	OUTCOME_FAILED, /* *err says why */
+	OUTCOME_DONE,   /* answered with session->tag or, if that is empty, the command's tag */
+	OUTCOME_FAILED, /* *err has the reason */
 	OUTCOME_WAIT,   /* it will be answered later */
-	OUTCOME_OVER    /* the session is gone: do not touch it */
+	OUTCOME_OVER    /* the session was freed: do not use it */
 };
 
 enum command_argument {
@@ -77,7 +78,7 @@ enum command_argument {
 
 struct command {
 	const char *words; /* one, or two */
-	const char *tag;   /* that says it is done */
+	const char *tag;   /* of CommandComplete */
 	enum command_argument argument;
 	enum console_role role;
 	enum outcome (*run)(struct console_session *session, struct err *err);
@@ -87,32 +88,36 @@ struct command {
 extern const struct command commands[];
 extern const size_t commands_count;
 
-/* For help: "", " [db]", " db" ... */
+/* Text for help: "", " [db]", " db" ... */
 const char *command_argument_name(enum command_argument argument);
 
-/* The one that is meant; NULL: none. */
+/* The command that `words` name. NULL: none. */
 const struct command *command_find(const struct words *words);
 
-/* ---- those that wait: commands_wait.c ---- */
+/* ---- commands that wait: commands_wait.c ---- */
 
 enum outcome command_pause(struct console_session *session, struct err *err);
 enum outcome command_suspend(struct console_session *session, struct err *err);
 enum outcome command_wait_close(struct console_session *session, struct err *err);
 enum outcome command_drain(struct console_session *session, struct err *err);
 
-/* Nothing is waited for any more. */
+/* Stops waiting: the watch and the tick of DRAIN. The command itself is not undone. */
 void commands_wait_stop(struct console_session *session);
 
 /* ---- what commands share: command.c ---- */
 
 /*
- * The database that the words name, made by `*` if need be; NULL in *database when
- * they name none. `verb` is for the console's own: "cannot <verb> admin db".
+ * Finds the database that the argument names, created from `*` if needed. *database is NULL
+ * if there is no argument. `verb` completes the error for the console's own database:
+ * "cannot <verb> admin db". false: *err has the reason.
  */
 bool command_database(struct console_session *session, const char *verb, struct database **database,
                       struct err *err);
 
-/* For struct hold: "PAUSE by admin@127.0.0.1", in `by`. */
+/*
+ * Who gave a command, for struct hold: "PAUSE by admin@127.0.0.1". Writes to `by` and
+ * returns it.
+ */
 const char *command_by(const struct console_session *session, const char *command,
                        char by[HOLD_BY_SIZE]);
 
@@ -122,40 +127,43 @@ bool command_not_paused(struct console_session *session, struct err *err);
 
 enum request_kind { REQUEST_EMPTY, REQUEST_TALK, REQUEST_SHOW, REQUEST_COMMAND };
 
-/* A statement that was understood. A plain value. */
+/* A statement that was recognised. A plain value: it owns nothing and may be copied. */
 struct request {
 	enum request_kind kind;
 	const struct talk *talk;
 	const struct show *show;
 	const struct command *command;
 	struct words words;
-	struct column column; /* of show_setting */
+	struct column column; /* the column of show_setting, with the setting's name */
 };
 
-/* Whether it can be answered: what it names is there. */
+/*
+ * Checks what is only known when the request runs, such as whether the database exists.
+ * false: *err has the reason.
+ */
 bool request_check(const struct request *request, const struct console_session *session,
                    struct err *err);
 
-/* count 0: it gives no rows. The columns are good as long as the request. */
+/* The columns of its rows; count 0: it returns no rows. Valid as long as the request. */
 struct columns request_columns(const struct request *request);
 
-/* What a cursor is asked for to give these rows; as long as the request is there. */
+/* What a cursor needs to return its rows. Valid as long as the request. */
 struct show_asked request_asked(const struct request *request);
 
-/* Its tag, if what it does has no other. */
+/* Its tag of CommandComplete, unless session->tag has one. */
 const char *request_tag(const struct request *request);
 
-/* ---- reading them: request_read.c ---- */
+/* ---- parse requests: request_read.c ---- */
 
 bool request_read(struct bytes text, struct request *request, struct err *err);
 
-/* Whether it is nothing but small talk, or empty. */
+/* Parses `text` if it is small talk or empty. false: it is something else. */
 bool request_read_talk(struct bytes text, struct request *request);
 
-/* What may have been meant by a text that was not understood, as a sentence; "": no idea. */
+/* Suggests what an unknown text may have meant, as a sentence. "": no suggestion. */
 void request_suggest(struct bytes text, char *out, size_t size);
 
-/* What the log has of a text that was not understood and may have a password in it; else "". */
+/* What to log instead of an unknown text that may contain a password. "": log the text itself. */
 void request_hide(struct bytes text, char *out, size_t size);
 
 /*
@@ -169,7 +177,7 @@ void request_hide(struct bytes text, char *out, size_t size);
 struct portal {
 	UT_hash_handle hh; /* by name */
 	struct request request;
-	uint32_t binary; /* columns that are wanted in binary */
+	uint32_t binary; /* bit n: column n is sent in binary */
 	bool is_started, is_ended;
 	struct cursor cursor;
 	char name[];
@@ -182,16 +190,16 @@ struct waiting {
 	struct pools_watch watch;
 	bool is_on;
 	enum waiting_kind kind;
-	struct timer tick;                           /* DRAIN says how it stands */
+	struct timer tick;                           /* DRAIN: reports the progress */
 	char database[CONFIG_DATABASE_NAME_MAX + 1]; /* "" = all */
 };
 
 enum session_state {
-	SESSION_READY,   /* for the next message */
-	SESSION_ROWS,    /* rows are on their way */
-	SESSION_WAITING, /* a command waits for a state of things */
-	SESSION_FULL,    /* the reader has not taken the answer yet */
-	SESSION_MUTE     /* the daemon ends: no answer any more */
+	SESSION_READY,   /* the next message may be handled */
+	SESSION_ROWS,    /* rows are being sent */
+	SESSION_WAITING, /* a command runs; PAUSE and similar commands wait in this state */
+	SESSION_FULL,    /* the answer is complete, but the client has not read all of it */
+	SESSION_MUTE     /* the daemon stops at once: no more answers */
 };
 
 /* A named statement. */
@@ -206,93 +214,105 @@ struct console_session {
 	struct client *client;
 	enum console_role role;
 	enum session_state state;
-	char status;           /* for ReadyForQuery: 'I', 'T' */
-	bool is_simple;        /* what runs came as a Query: ReadyForQuery ends it */
-	bool is_skipping;      /* after an error, up to Sync */
-	struct buf out;        /* not handed to the client yet */
-	struct portal *portal; /* runs */
-	struct portal *simple; /* that of a Query */
+	char status;           /* in ReadyForQuery: 'I', 'T' */
+	bool is_simple;        /* a Query runs, and ends with ReadyForQuery */
+	bool is_skipping;      /* an error occurred: messages are ignored up to Sync */
+	struct buf out;        /* not passed to the client's stream yet */
+	struct portal *portal; /* the one that runs; NULL: none */
+	struct portal *simple; /* the portal of a Query; in no table */
 	uint32_t row_limit, row_count;
-	struct timer turn; /* goes on in the next turn */
+	struct timer turn; /* continues in the next turn */
 	struct waiting waiting;
 	struct prepared *statements;
 	struct portal *portals;
 	char tag[512];
-	char hint[512];   /* of the next error */
-	char logged[768]; /* what the log has in place of its words; "": those */
+	char hint[512];   /* sent with the next error */
+	char logged[768]; /* logged instead of the next error's text; "": log that text */
 };
 
 /* ---- session.c ---- */
 
-/* Whether who asks is the user that we run as, by the Unix socket, and may do everything. */
+/*
+ * Whether the client connected over the Unix socket, as the system user that pgweir runs
+ * as, and is in admin_users. Such a client may do everything.
+ */
 bool session_is_owner(const struct console_session *session);
 
-/* Whether it has the right to see what a SHOW shows; of anything else it may ask. */
+/* Whether its role may see the rows of the request. True for everything that is not a SHOW. */
 bool session_may_see(const struct console_session *session, const struct request *request);
 
-/* A NOTICE that goes out before the answer. */
+/* Adds a NOTICE. It is sent before the answer of the running command. */
 void session_notice(struct console_session *session, const char *text, const char *detail);
 
-/* An ERROR answers what runs; up to Sync nothing counts any more. */
+/*
+ * Answers the running request with an ERROR. Messages of the extended protocol are then
+ * ignored up to Sync.
+ */
 void session_fail(struct console_session *session, const struct err *err);
 
-/* What runs was done. */
+/* Answers the running request with CommandComplete. */
 void session_complete(struct console_session *session);
 
-/* The answer is whole, but we are in somebody else's callback: goes on in the next turn. */
+/*
+ * Continues in the next turn. For answers that are completed inside a callback of another
+ * module.
+ */
 void session_later(struct console_session *session);
 
-/* Rows of the portal that runs, as many as may be sent in this turn. */
+/* Sends rows of the running portal, as many as one turn may send. */
 void session_add_rows(struct console_session *session);
 
-/* The reader takes bytes again. */
+/* The client's socket is writable again. */
 void session_on_writable(struct console_session *session);
 
-/* Hands what there is to the client. false: the client takes no more now. */
+/* Passes `out` to the client's stream. false: the client's output is full, or no memory. */
 bool session_flush(struct console_session *session);
 
-/* The same, and says whether the next message may come. The last to touch the session. */
+/*
+ * As session_flush(), and returns whether the next message may be handled. After
+ * false the session may be freed: do not use it.
+ */
 bool session_settle(struct console_session *session);
 
 /* ---- statements and portals: session_portals.c ---- */
 
-/* NULL: there is none of that name. */
+/* NULL: no statement or portal has this name. */
 struct prepared *session_find_statement(const struct console_session *session, const char *name);
 struct portal *session_find_portal(const struct console_session *session, const char *name);
 
-/* In place of the one that has the name. false: no memory. */
+/* Replaces a statement of the same name. false: no memory. */
 bool session_add_statement(struct console_session *session, const char *name,
                            const struct request *request);
 
-/* None has the name. false: no memory. */
+/* No portal may have this name. false: no memory. */
 bool session_add_portal(struct console_session *session, const char *name,
                         const struct request *request, uint32_t binary);
 
 void session_drop_statement(struct console_session *session, const char *name);
 void session_drop_statements(struct console_session *session);
 
-/* The portal that runs stays. */
+/* The running portal is kept. */
 void session_drop_portal(struct console_session *session, struct portal *portal);
 void session_drop_portals(struct console_session *session);
 
-/* The session ends: all of them, those that run too. */
+/* For the end of the session: drops everything, the running portal included. */
 void session_drop_all(struct console_session *session);
 
-/* A portal of no table: that of a Query. NULL: no memory. */
+/* Makes a portal that is in no table, for a Query. NULL: no memory. */
 struct portal *session_portal_new(const char *name, const struct request *request);
 void session_portal_free(struct portal **portal);
 
 /* ---- session_run.c ---- */
 
-/* Runs a portal for `row_limit` rows (0 = all). false: the session is gone. */
+/* Runs a portal for `row_limit` rows (0 = all). false: the session was freed. */
 bool session_execute(struct console_session *session, struct portal *portal, uint32_t row_limit);
 
 /* ---- simple.c, extended.c ---- */
 
-/* The body of a Query. false: the session is gone. */
+/* `body` is that of a Query. false: the session was freed. */
 bool simple_query(struct console_session *session, struct bytes body);
 
-/* Messages of the extended protocol. false: not one of them. */
+/* Handles a message of the extended protocol. false: `type` is not one of them. */
 bool extended_message(struct console_session *session, char type, struct bytes body,
                       bool *is_alive);
 
@@ -310,7 +330,7 @@ struct console {
 	usec_t ticked_at;
 };
 
-/* Ends a PAUSE of everything and a SUSPEND. */
+/* Ends a PAUSE of all databases and a SUSPEND. */
 static inline void console_resume(const struct console *console)
 {
 	console->with.go_on(console->with.arg);

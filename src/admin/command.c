@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What the commands share.
+ * Functions that several commands use.
  */
 #include "admin_priv.h"
 

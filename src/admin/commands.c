@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What an administrator may do. One row a command.
+ * The commands: one row of a table for each.
  */
 #include "admin_priv.h"
 
@@ -19,7 +19,7 @@ static struct pools *pools_of(const struct console_session *session)
 	return session->console->with.pools;
 }
 
-/* The words of the command that runs. */
+/* The words of the running command. */
 static const struct words *words_of(const struct console_session *session)
 {
 	return &session->portal->request.words;
@@ -32,7 +32,7 @@ static bool is_shutting_down(const struct console_session *session)
 
 /* ---- databases ---- */
 
-/* Whether there is something for RESUME to end. */
+/* Whether a RESUME of all databases would end something. */
 static bool is_held(const struct console_session *session)
 {
 	return pools_are_held(pools_of(session)) || session->console->source.clients->drain.is_on;
@@ -46,10 +46,13 @@ static void resume_all(const struct console_session *session)
 	with->drain_end(with->arg);
 }
 
-/* Names that a hint has room for. */
+/* How many database names fit into a hint. */
 #define NAMED_MAX 5
 
-/* After a KILL of all it is each database that is paused, and RESUME of all ends none of that. */
+/*
+ * KILL without a database pauses each database individually, and RESUME without a database
+ * does not end that. The hint names the paused databases.
+ */
 static void refuse_resume(struct console_session *session, struct err *err)
 {
 	const struct database *database;
@@ -177,7 +180,7 @@ static enum outcome run_kill_client(struct console_session *session, struct err 
 
 /* ---- configuration ---- */
 
-/* As SHOW CONFIG has it: without what is hidden there. NULL: there is no such setting. */
+/* The value as SHOW CONFIG shows it, with secrets hidden. NULL: there is no such setting. */
 static const char *value_of(const struct console_session *session, const char *name,
                             struct setting_shown *shown)
 {
@@ -191,7 +194,7 @@ static const char *value_of(const struct console_session *session, const char *n
 	return NULL;
 }
 
-/* The name of the setting: a setting may have another one too. */
+/* The setting's main name: `name` may be an alias of it. */
 static const char *own_name(const char *name)
 {
 	const struct setting *setting = setting_find(name);
@@ -199,10 +202,10 @@ static const char *own_name(const char *name)
 	return setting ? setting->name : name;
 }
 
-/* As the NOTICEs of RELOAD have it. */
+/* An empty value is written as in the NOTICEs of RELOAD. */
 static const char *or_empty(const char *value) { return *value ? value : "empty"; }
 
-/* more: what else there is to say of it. */
+/* was: the value before. more: text at the end of the line. */
 static void log_set(const struct console_session *session, const char *was, const char *more)
 {
 	const char *name = own_name(words_of(session)->argument);
@@ -218,7 +221,7 @@ static void log_set(const struct console_session *session, const char *was, cons
 	    "SET %s = %s (was %s)%s", name, or_empty(is), or_empty(was), more);
 }
 
-/* The reason may have a part of the value in it. */
+/* The reason may quote a part of the value, which may be a password. */
 static void note_refusal(struct console_session *session, const struct err *why)
 {
 	const char *name = words_of(session)->argument;
@@ -286,7 +289,7 @@ static enum outcome run_reload(struct console_session *session, struct err *err)
 	return OUTCOME_FAILED;
 }
 
-/* ---- the end ---- */
+/* ---- shutdown ---- */
 
 static void begin_shutdown(struct console_session *session, enum shutdown_kind kind)
 {
@@ -317,9 +320,12 @@ static enum outcome run_shutdown_clients(struct console_session *session, struct
 	return OUTCOME_DONE;
 }
 
-/* ---- another process ---- */
+/* ---- take-over ---- */
 
-/* Its words are understood by another pgweir only: from here on the connection is theirs. */
+/*
+ * The messages of a take-over are not those of the console: the socket leaves this session
+ * and belongs to the hand-over from here on.
+ */
 static enum outcome run_takeover(struct console_session *session, struct err *err)
 {
 	const struct console_with *with = &session->console->with;
@@ -363,7 +369,7 @@ static void add_help(struct buf *text, const char *front, const char *words, con
 	buf_printf(text, "\t%-34s%s\n", usage, help);
 }
 
-/* Those for this role. */
+/* The commands that need this role. */
 static void add_commands(struct buf *text, enum console_role role)
 {
 	for (size_t i = 0; i < commands_count; i++) {
@@ -437,7 +443,7 @@ const struct command commands[] = {
 };
 const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
 
-/* Whether the words are the row's own, and as many as it takes. */
+/* Whether `words` name this command, with a number of arguments that it accepts. */
 static bool is_meant(const struct command *command, const struct words *words)
 {
 	char both[sizeof(words->command) + sizeof(words->argument) + 1];

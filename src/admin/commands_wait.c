@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Commands that are answered when a state of things has come: PAUSE, SUSPEND,
- * WAIT_CLOSE, DRAIN.
+ * Commands that are answered when a condition is met: PAUSE, SUSPEND, WAIT_CLOSE, DRAIN.
  *
- * Each session waits by a watch of its own, and judges for itself. A database is
- * looked up by its name each time: a reload may take it away meanwhile.
+ * Each session has its own watch and checks its own condition. It finds the database by
+ * name each time, because a reload may remove the database while the session waits.
  */
 #include "admin_priv.h"
 
@@ -28,7 +27,7 @@ static struct database *database_of(const struct waiting *waiting, const struct 
 	return pools_find_database((struct pools *)pools, waiting->database);
 }
 
-/* Whether the PAUSE that we wait for is still wanted. */
+/* Whether the PAUSE that the session waits for is still in effect. */
 static bool is_paused(const struct waiting *waiting, const struct pools *pools)
 {
 	const struct database *database = database_of(waiting, pools);
@@ -57,7 +56,7 @@ static bool is_done(const struct console_session *session)
 	       (database ? database->busy_count : pools->busy_count) == 0;
 }
 
-/* Whether what was waited for is so; else it was ended by somebody. */
+/* Whether the condition was met. false: another command ended the wait, for example RESUME. */
 static bool has_come(const struct console_session *session)
 {
 	const struct waiting *waiting = &session->waiting;
@@ -76,7 +75,7 @@ static bool has_come(const struct console_session *session)
 	return true;
 }
 
-/* What its answer is, if not. */
+/* The error in that case. A WAIT_CLOSE cannot be ended like this. */
 static const char *const endings[] = {
 	[WAITING_PAUSE] = "PAUSE was ended before all servers were free",
 	[WAITING_SUSPEND] = "SUSPEND was ended before all connections were at rest",
@@ -172,7 +171,7 @@ enum outcome command_wait_close(struct console_session *session, struct err *err
 
 /* ---- DRAIN ---- */
 
-/* Progress, as long as the reader keeps up with it. */
+/* Sends a NOTICE with the progress, but not while the client has unread output. */
 static void on_tick(struct timer *timer)
 {
 	struct console_session *session = OWNER_OF(timer, struct console_session, waiting.tick);

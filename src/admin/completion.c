@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What psql asks for when TAB is pressed behind SHOW or SET: names of settings and, for SHOW,
- * of tables, the kind of a setting, and the words it may have. small_talk.c knows the
- * queries; what they name is noted in the request.
+ * What psql's tab completion asks for after SHOW or SET: the names of settings and, for
+ * SHOW, of tables; the type of a setting; its possible values. small_talk.c has the
+ * queries; the strings that they contain are stored in the request.
  *
  * Source: the queries that psql 15 sends, and PostgreSQL's manual on pg_settings.
  */
@@ -33,10 +33,13 @@ static const struct column value_columns[] = {
 	COLUMN(struct name_row, VALUE_TEXT, val, "A value."),
 };
 
-/* What was noted: a beginning, as LIKE has it (`pool\_m%`), or a whole name. */
+/* The string of the query: a LIKE pattern for a prefix (`pool\_m%`), or a complete name. */
 static const char *noted(const struct cursor *cursor) { return cursor->asked.argument; }
 
-/* Whether the name begins as the pattern does; what only LIKE would know is taken as it is. */
+/*
+ * Whether the name matches a pattern that is a prefix or a complete name. Other characters
+ * that are special to LIKE match themselves only.
+ */
 static bool is_like(const char *name, const char *pattern)
 {
 	for (; *pattern && *pattern != '%'; pattern++, name++) {
@@ -48,7 +51,7 @@ static bool is_like(const char *name, const char *pattern)
 	return *pattern == '%' || !*name;
 }
 
-/* false: it is not asked for. */
+/* Fills the row if the name matches. false: it does not. */
 static bool offer(const struct cursor *cursor, struct name_row *row, const char *name)
 {
 	size_t i = 0;
@@ -117,7 +120,10 @@ static bool next_type(struct cursor *cursor, void *at)
 	return setting != NULL;
 }
 
-/* The setting was noted last, and before it what the value begins with. */
+/*
+ * The query has two strings: first the prefix of the value (in `other`), then the setting's
+ * name.
+ */
 static bool next_value(struct cursor *cursor, void *at)
 {
 	const struct setting *setting = find(cursor);

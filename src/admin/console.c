@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The console as a whole: what its sessions share, and the tick of the statistics.
+ * The console as a whole: what its sessions share, and the timer of the statistics.
  */
 #include "pgweir/admin/console.h"
 
@@ -45,7 +45,7 @@ static void on_tick(struct timer *timer)
 	show_stats_note(&console->source);
 	history_settle(console->source.history);
 	console->ticked_at = now;
-	/* The window reaches back to the tick before: the line tells of one stats_period. */
+	/* The averages begin at the tick before this one, so this line covers one stats_period. */
 	tell_averages(console, now);
 	console_configure(console);
 }

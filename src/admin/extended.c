@@ -2,9 +2,9 @@
 /*
  * The extended protocol: named statements and portals, as drivers use them.
  *
- * A statement is understood when it is parsed; a portal is one execution of it,
- * with a cursor of its own, and lives until Sync, or as long as a BEGIN. There are
- * no parameters.
+ * A statement is parsed at Parse. A portal is one execution of a statement, with its own
+ * cursor. It lives until Sync, or within a BEGIN until the Sync after its end. There are no
+ * parameters.
  *
  * Source: PostgreSQL's manual, "Frontend/Backend Protocol", "Extended Query".
  */
@@ -22,7 +22,7 @@
 #define PORTALS_MAX 100
 #define NAME_MAX_SIZE 256
 
-/* ---- messages: each fills *err and returns false when it fails ---- */
+/* ---- messages: each function fills *err and returns false if the message fails ---- */
 
 static bool broken(struct err *err) { return err_set(err, ERR_PROTOCOL, "bad packet"); }
 
@@ -60,7 +60,10 @@ static bool on_parse(struct console_session *session, struct bytes body, struct 
 	return true;
 }
 
-/* Which columns are wanted in binary: one format for all, or one for each. */
+/*
+ * Which columns are sent in binary: no format (text), one format for all columns, or one
+ * for each.
+ */
 static bool read_formats(const struct bind_fields *bind, size_t columns, uint32_t *binary,
                          struct err *err)
 {
@@ -165,7 +168,7 @@ static bool on_function(struct err *err)
 	return err_set(err, ERR_UNSUPPORTED, "the console has no functions");
 }
 
-/* Runs on by itself. *is_alive: the session is still there. */
+/* Sends the answer itself, now or later. *is_alive: the session still exists. */
 static bool on_execute(struct console_session *session, struct bytes body, bool *is_alive,
                        struct err *err)
 {
@@ -219,14 +222,18 @@ bool extended_message(struct console_session *session, char type, struct bytes b
 		on_sync(session);
 		return true;
 	}
-	/* PostgreSQL too lets the end of a COPY pass that there is not. */
+	/*
+	 * Flush needs no action. PostgreSQL also ignores CopyData, CopyDone and CopyFail outside a
+	 * COPY.
+	 */
 	if (type == 'H' || type == 'd' || type == 'c' || type == 'f')
 		return true;
 	if (!frame_is_extended(type) && type != 'F')
 		return false;
 	if (session->is_skipping)
 		return true;
-	session->is_simple = type == 'F'; /* which ReadyForQuery answers by itself */
+	/* PostgreSQL sends ReadyForQuery after a FunctionCall without waiting for a Sync */
+	session->is_simple = type == 'F';
 	if (!act_on(session, type, body, is_alive, &err))
 		session_fail(session, &err);
 	return true;

@@ -2,8 +2,8 @@
 /*
  * The console's grammar: WORD [WORD] [;], SHOW WORD [WORD] [;], and SET key = value.
  *
- * Hard here: drivers wrap what they send in comments, and quote; a `;` within
- * either ends nothing.
+ * Hard here: drivers put comments around their statements, and quotes around names and
+ * values. A `;` inside a comment or quotes does not end the statement.
  */
 #include "grammar_priv.h"
 
@@ -14,7 +14,7 @@
 #define BLANKS " \t\r\n\f\v"
 #define WORD_BYTES "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 
-/* How many bytes at the front are of this set. */
+/* How many bytes at the front are of this set. A zero byte never is. */
 static size_t span(struct bytes text, const char *set)
 {
 	size_t count = 0;
@@ -29,7 +29,7 @@ static bool begins(struct bytes text, const char *with)
 	return text.count >= strlen(with) && memcmp(text.at, with, strlen(with)) == 0;
 }
 
-/* false: it does not end. They may be nested, as in PostgreSQL. */
+/* Skips a comment, which may contain others, as in PostgreSQL. false: it does not end. */
 static bool skip_long_comment(struct bytes *rest)
 {
 	unsigned int depth = 0;
@@ -61,7 +61,7 @@ static bool skip_blanks(struct bytes *rest)
 	}
 }
 
-/* Up to the quote that ends it; a doubled one does not. */
+/* Parses up to the closing quote. A doubled quote is part of the text. */
 static void take_quoted(struct bytes *rest, struct token *token)
 {
 	char quote = *rest->at;
@@ -158,7 +158,7 @@ static bool is_name(const struct token *token)
 	return token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED;
 }
 
-/* At most one `;`, and nothing behind it. */
+/* At most one `;` may follow, and nothing after it. */
 static enum words_result end_of(struct bytes rest)
 {
 	struct token token;
@@ -169,7 +169,7 @@ static enum words_result end_of(struct bytes rest)
 	return token.kind == TOKEN_END ? WORDS_OK : WORDS_INVALID;
 }
 
-/* A value without quotes goes on to the next blank, so that -1 and 127.0.0.1 are values. */
+/* A value without quotes ends at the next blank, `;` or quote. So -1 and 127.0.0.1 are values. */
 static void value_next(struct bytes *rest, struct token *token)
 {
 	size_t count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is typed at the console, cut into words. Text in, words out.
+ * Splits what is typed at the console into tokens and words. It only handles text.
  */
 #ifndef PGWEIR_ADMIN_GRAMMAR_PRIV_H
 #define PGWEIR_ADMIN_GRAMMAR_PRIV_H
@@ -13,35 +13,41 @@ enum token_kind {
 	TOKEN_QUOTED, /* "..." */
 	TOKEN_STRING, /* '...' */
 	TOKEN_SIGN,   /* any other byte */
-	TOKEN_OPEN    /* quotes or a comment that do not end */
+	TOKEN_OPEN    /* quotes or a comment without an end */
 };
 
 struct token {
 	enum token_kind kind;
-	struct bytes text; /* without the quotes; doubled ones are still doubled */
+	struct bytes text; /* without the surrounding quotes; quotes inside are still doubled */
 };
 
-/* Takes the next token off the front; blanks and comments are skipped. */
+/* Removes the next token from the front of *rest. Skips blanks and comments. */
 void grammar_next_token(struct bytes *rest, struct token *token);
 
-/* The token's text with its zero, quotes undone. false: it needs more than `size` bytes. */
+/*
+ * Copies the token's text with a terminating zero, and doubled quotes as one. false: it
+ * needs more than `size` bytes.
+ */
 bool grammar_copy_token(const struct token *token, char *out, size_t size);
 
-/* Whether it is this word, in any case. */
+/* Whether the token is this word; upper and lower case are equal. */
 bool grammar_token_is(const struct token *token, const char *word);
 
-/* Takes the next statement, up to its `;` or the end. false: there was none left. */
+/*
+ * Removes the next statement from *rest, up to its `;` or the end of the text. false: none
+ * is left.
+ */
 bool grammar_next_statement(struct bytes *rest, struct bytes *statement);
 
 enum words_result {
 	WORDS_OK,
-	WORDS_INVALID, /* not of the console's form */
-	WORDS_TOO_LONG /* one of them is longer than may be */
+	WORDS_INVALID, /* not in the console's grammar */
+	WORDS_TOO_LONG /* a word is longer than its field */
 };
 
 /* COMMAND [argument], SHOW argument [value], or SET argument = value. */
 struct words {
-	unsigned int count; /* 1, 2, or 3 with a value */
+	unsigned int count; /* how many words are filled: 1, 2, or 3 (with value) */
 	char command[16];
 	char argument[64];
 	char value[256];

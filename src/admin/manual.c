@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The manual's part on the console.
+ * Generates the console's part of the manual page.
  */
 #include "manual_priv.h"
 
@@ -46,7 +46,7 @@ static const struct {
 	{ "@shows@\n", add_shows },
 };
 
-/* false: the line is no mark. */
+/* false: the line is not a mark. */
 static bool add_marked(struct bytes line, struct buf *out)
 {
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {

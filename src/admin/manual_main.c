@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Fills a template with the lists of the console: `manual <template >document`.
- * Built and run by make, not installed.
+ * Fills a template with the lists of the console: `manual <template >document`. Built and
+ * run by make, not installed.
  */
 #include "pgweir/base/filter.h"
 

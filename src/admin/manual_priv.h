@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The manual's lists of commands and columns, made from their tables.
+ * The manual's lists of commands and columns, generated from their tables.
  */
 #ifndef PGWEIR_ADMIN_MANUAL_PRIV_H
 #define PGWEIR_ADMIN_MANUAL_PRIV_H
@@ -8,7 +8,7 @@
 #include "pgweir/base/buf.h"
 
 /*
- * Copies a template to *out; a line that is a mark alone gives way to its list:
+ * Copies a template to *out. A line that is only a mark is replaced by its list:
  *
  *   @commands@   all commands but SHOW
  *   @shows@      each SHOW with its columns

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Requests: what a statement that was understood gives.
+ * Requests: what a recognised statement returns.
  */
 #include "admin_priv.h"
 
@@ -9,8 +9,8 @@
 #include "pgweir/base/banned.h"
 
 /*
- * pgcli takes a server for a console, and leaves PostgreSQL's catalogs alone, if SELECT 1 fails
- * as PgBouncer lets it fail.
+ * If SELECT 1 fails with PgBouncer's error, pgcli recognises a console and sends no queries
+ * on PostgreSQL's catalogs. So the error is the same here.
  */
 static bool is_pgcli(const struct console_session *session)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Reading requests: what a statement asks for, and what may have been meant by one that asks
- * for nothing that there is.
+ * Parses requests. Suggests a correction if a statement is unknown.
  */
 #include "admin_priv.h"
 
@@ -14,7 +13,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Of a query that nobody understands, as much as an error can hold. */
+/* Maximum bytes of an unknown query that its error quotes. */
 #define QUOTE_MAX 400
 
 static bool is_empty(struct bytes text)
@@ -43,13 +42,13 @@ static bool invalid(struct bytes text, struct err *err)
 
 	if (count > QUOTE_MAX) {
 		for (count = QUOTE_MAX; count > 0 && (text.at[count] & 0xc0) == 0x80;)
-			count--; /* not within a character of UTF-8 */
+			count--; /* do not cut within a UTF-8 character */
 	}
 	return err_set(err, ERR_SYNTAX, "invalid command '%.*s%s', use SHOW HELP;", (int)count,
 	               text.at, count < text.count ? "..." : "");
 }
 
-/* SELECT is another word for SHOW. */
+/* SELECT is an alias of SHOW. */
 static bool is_show(struct words *words)
 {
 	if (words->count > 1 && strcasecmp(words->command, "SELECT") == 0)
@@ -57,7 +56,7 @@ static bool is_show(struct words *words)
 	return words->count > 1 && strcasecmp(words->command, "SHOW") == 0;
 }
 
-/* Whether the SHOW takes the word behind its name, if there is one. */
+/* Whether the SHOW accepts the word after its name, if there is one. */
 static bool takes_argument(const struct show *show, const struct words *words)
 {
 	if (words->count < 3)
@@ -83,7 +82,7 @@ static const struct setting *find_setting(const char *name)
 	return NULL;
 }
 
-/* One setting by its name, or a table. */
+/* `SHOW name` is a table or, if there is no such table, a setting. */
 static bool read_show(struct request *request)
 {
 	const struct words *words = &request->words;
@@ -121,14 +120,14 @@ bool request_read(struct bytes text, struct request *request, struct err *err)
 	return request->command || invalid(text, err);
 }
 
-/* ---- what may have been meant ---- */
+/* ---- suggestions ---- */
 
 static void suggest(char *out, size_t size, const char *front, const char *found)
 {
 	snprintf(out, size, "Did you mean %s%s?", front, found);
 }
 
-/* A table, or a setting. */
+/* Suggests a table or a setting. */
 static bool suggest_show(const char *wanted, char *out, size_t size)
 {
 	struct nearest nearest = nearest_begin(wanted);
@@ -143,7 +142,7 @@ static bool suggest_show(const char *wanted, char *out, size_t size)
 	return nearest.found != NULL;
 }
 
-/* The name of the SHOW is right, and what is behind it is not. */
+/* The SHOW exists, but the word after its name is wrong. */
 static void suggest_argument(const struct words *words, char *out, size_t size)
 {
 	const struct show *show = show_find(words->argument);
@@ -204,7 +203,7 @@ void request_suggest(struct bytes text, char *out, size_t size)
 		suggest_show(words.argument, out, size);
 }
 
-/* A setting that holds one, or a SET of which only the form is wrong. */
+/* The text names a setting whose value may contain a password, or is a malformed SET. */
 static bool may_have_password(struct bytes text, const struct token *first)
 {
 	for (size_t i = 0; i < settings_count; i++) {

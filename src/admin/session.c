@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A session, one client of the console: its answers.
+ * A session is one client of the console; this file sends its answers.
  *
- *   READY --message--> [ROWS | WAITING] --> answer whole --> FULL --writable--> READY
+ *   READY --message--> [ROWS | WAITING] --> answer complete --> FULL --writable--> READY
  *
- * Hard here: nothing may pile up. While the client takes no bytes, no row is made and
- * no further message is read; while it takes them, a turn makes no more than
- * TURN_SIZE bytes, so that nobody else is kept waiting. Whatever is answered from
- * within somebody else's callback goes on in a turn of its own.
+ * Hard here: output must not accumulate. While the client reads nothing, no row is made and
+ * no further message is handled. While the client reads, a turn makes no more than
+ * TURN_SIZE bytes, so that other connections do not wait. An answer that is completed
+ * inside a callback of another module is sent in the next turn.
  */
 #include "admin_priv.h"
 
@@ -32,7 +32,7 @@ void session_notice(struct console_session *session, const char *text, const cha
 	                                                .detail = detail });
 }
 
-/* What runs has been answered. */
+/* The running request has been answered. */
 static void end_answer(struct console_session *session)
 {
 	session->state = SESSION_FULL;
@@ -48,11 +48,14 @@ static void end_answer(struct console_session *session)
 	message_ready(&session->out, session->status);
 }
 
-/* Bytes of an error that are logged; and if it quotes a query: those of psql's \d are long. */
+/*
+ * Maximum bytes of an error in the log. An error that quotes a query is cut earlier,
+ * because the queries of psql's \d are long.
+ */
 #define LOGGED_MAX 700
 #define QUOTED_MAX 160
 
-/* In one line. */
+/* Logs the text in one line. */
 static void log_failure(const struct console_session *session, const char *text, size_t max)
 {
 	char line[LOGGED_MAX + sizeof("...")];
@@ -65,7 +68,7 @@ static void log_failure(const struct console_session *session, const char *text,
 		text += is_blank ? strspn(text, " \t\r\n\f\v") : 1;
 	}
 	while (*text && count && ((unsigned char)line[count - 1] & 0x80))
-		count--; /* a character may have been cut in two */
+		count--; /* the last character may be cut */
 	snprintf(line + count, sizeof(line) - count, "%s", *text ? "..." : "");
 	log_error(&session->client->log, "%s", line);
 }
@@ -99,7 +102,7 @@ void session_complete(struct console_session *session)
 	end_answer(session);
 }
 
-/* ---- going on ---- */
+/* ---- continue ---- */
 
 bool session_flush(struct console_session *session)
 {
@@ -130,7 +133,7 @@ bool session_settle(struct console_session *session)
 	return has_space;
 }
 
-/* For callbacks of the session's own. */
+/* For the session's own callbacks. */
 static void go_on(struct console_session *session)
 {
 	struct client *client = session->client;
@@ -148,7 +151,7 @@ void session_later(struct console_session *session)
 	timer_set(&session->turn, loop_timer_queue(loop, 1, on_turn), loop_now(loop));
 }
 
-/* One piece of rows. true: there may be more of them. */
+/* Adds rows until a piece is full. true: there may be more rows. */
 static bool add_piece(struct console_session *session)
 {
 	struct portal *portal = session->portal;
@@ -185,7 +188,7 @@ void session_add_rows(struct console_session *session)
 		if (!buf_ok(&session->out))
 			break;
 		if (!session_flush(session))
-			break; /* on_writable() comes */
+			break; /* session_on_writable() will continue */
 		if (count >= TURN_SIZE) {
 			session_later(session);
 			break;

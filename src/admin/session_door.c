@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The door of the console: how the clients' side opens, feeds, cancels and closes a session.
+ * The functions of struct console_door: the client module opens, feeds, cancels and closes
+ * a session through them.
  */
 #include "admin_priv.h"
 
@@ -91,7 +92,7 @@ static bool on_message(struct console_session *session, char type, struct bytes 
 	return is_alive && session_settle(session);
 }
 
-/* Answers what runs with an error, and goes on. */
+/* Ends the running request with an error, in the next turn. */
 static void interrupt(struct console_session *session)
 {
 	struct err err;
@@ -116,13 +117,17 @@ static void on_cancel(struct console_session *session)
 		interrupt(session);
 	if (is_drain && !with->is_shutting_down(with->arg))
 		with->drain_end(with->arg);
-	/* Nobody else's PAUSE: only that of this client, or one that it may not know to be done. */
+	/*
+	 * A cancel request ends the PAUSE or SUSPEND that this session waits for. If the session is
+	 * idle, its command may have completed just before the cancel request arrived, so the PAUSE
+	 * is ended too.
+	 */
 	if ((is_global || is_at_rest) && pools_are_held(with->pools) &&
 	    session->role == CONSOLE_ADMIN && !with->is_shutting_down(with->arg))
 		console_resume(session->console);
 }
 
-/* While all is suspended nobody else could come to end it. */
+/* While everything is suspended, no new console can log in to end the SUSPEND. */
 static void resume_if_last(const struct console_session *session)
 {
 	const struct console *console = session->console;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Named statements and portals of a session. A Query has a portal too, which is in no table.
+ * Named statements and portals of a session. The portal of a Query is in no table.
  */
 #include "admin_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Running: what a portal's request asks for is done, or its rows begin.
+ * Runs a portal: runs its command, or begins to send its rows.
  */
 #include "admin_priv.h"
 
@@ -13,7 +13,7 @@ static void log_command(struct console_session *session, const struct request *r
 	const struct log_facts facts = { .event = "command", .command = command->words };
 
 	if (command->role != CONSOLE_ADMIN || command->argument == ARG_SETTING)
-		return; /* SET says more when it is done */
+		return; /* SET is logged when it is done, with the old and the new value */
 	if (command->argument == ARG_NONE || words->count < 2)
 		log_event(&session->client->log, LOG_LEVEL_INFO, &facts, "%s command issued",
 		          command->words);

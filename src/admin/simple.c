@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A Query: one statement, or several of small talk, as drivers send them together.
+ * A Query: one statement, or several of small talk that a driver sends together.
  *
- * Hard here: of several only the last one is followed by ReadyForQuery, and none of them may
- * go on later: so all must be small talk, which is judged before the first is run.
+ * Hard here: ReadyForQuery follows only the last of several statements, and none of them
+ * may continue in a later turn. So all must be small talk, which is checked before the
+ * first one is run.
  */
 #include "admin_priv.h"
 
@@ -11,12 +12,12 @@
 
 #include "pgweir/base/banned.h"
 
-/* Statements of small talk in one Query; the answers to all of them fit into a piece. */
+/* Maximum statements of small talk in one Query. Their answers together must fit into one piece. */
 #define TALKS_MAX 32
 
 /*
- * One statement of a Query, which is answered at once or goes on by itself.
- * is_last: ReadyForQuery follows.
+ * Runs one statement of a Query. It is answered within the call, or its answer continues
+ * later. is_last: ReadyForQuery follows. false: the session was freed.
  */
 static bool run(struct console_session *session, const struct request *request, bool is_last)
 {
@@ -33,7 +34,7 @@ static bool run(struct console_session *session, const struct request *request, 
 	return session_execute(session, session->simple, 0);
 }
 
-/* How many statements of small talk the text is; 0: it is something else. */
+/* How many statements of small talk the text has. 0: some statement is something else. */
 static unsigned int count_talks(struct bytes text)
 {
 	struct bytes statement;
@@ -49,7 +50,7 @@ static unsigned int count_talks(struct bytes text)
 	return count;
 }
 
-/* Several statements in one Query. */
+/* Runs a Query of several statements. */
 static void run_talks(struct console_session *session, struct bytes text, unsigned int count)
 {
 	struct bytes statement;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Small talk: what drivers and their pools say to any server, answered as
- * PostgreSQL would, so that they can be used to ask for what is to be known.
+ * Small talk: queries that drivers and connection pools send to any server. They are
+ * answered as PostgreSQL would answer, so that such programs can use the console.
  *
- * What would change a parameter changes nothing here, and a NOTICE says so.
+ * A SET of a PostgreSQL parameter has no effect here, and a NOTICE says so.
  */
 #include "admin_priv.h"
 
@@ -80,7 +80,7 @@ static const struct talk talks[] = {
 	SHOWS("server_version", VERSION_COMPATIBLE "/bouncer"),
 	SHOWS("server_encoding", "UTF8"),
 	SHOWS("is_superuser", "on"),
-	/* What psql asks for when TAB is pressed, from version 15 on. */
+	/* Queries of psql's tab completion, from version 15 on. */
 	{ PSQL_NAMES "WHERE pg_catalog . lower ( name ) LIKE pg_catalog . lower ( ? ) ...",
 	  "SELECT",
 	  TALK_NAMES,
@@ -107,7 +107,10 @@ static const struct talk talks[] = {
 	  { 0 } },
 };
 
-/* SET of these is small talk too. A setting of ours that is called the same is ours. */
+/*
+ * SET of these parameters is small talk too. If pgweir has a setting of the same name, SET
+ * changes that setting instead.
+ */
 static const struct talk set_ignored = { "SET", "SET", TALK_IGNORED, NULL, { 0 } };
 static const char *const parameters[] = {
 	"application_name",
@@ -158,7 +161,7 @@ static bool is_parameter(const struct token *name)
 	return false;
 }
 
-/* SET [SESSION | LOCAL] parameter { = | TO } something */
+/* Matches SET [SESSION | LOCAL] parameter { = | TO } value. */
 static bool is_set(struct bytes text)
 {
 	struct token token;
@@ -190,7 +193,7 @@ static bool ends(struct bytes rest)
 	return token.kind == TOKEN_END;
 }
 
-/* What follows "..." must not hold another statement. */
+/* Whether `rest` is the end of one statement, with no other one after it. */
 static bool is_one(struct bytes rest)
 {
 	struct bytes statement;

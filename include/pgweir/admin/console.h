@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The console: the virtual database `pgbouncer`, whose tables are what the daemon
- * knows of itself and whose commands are what an administrator may do to it.
+ * The console: the virtual database `pgbouncer`. Its tables show the state of the daemon,
+ * and its commands control the daemon.
  *
- * It stands behind the door of clients (client/console_door.h) and also keeps
- * the statistics of the last stats_period, which it logs.
+ * A client login to this database opens a console session through client/console_door.h.
+ * The console also computes the averages of each stats_period and logs them.
  */
 #ifndef PGWEIR_ADMIN_CONSOLE_H
 #define PGWEIR_ADMIN_CONSOLE_H
@@ -18,12 +18,13 @@
 struct console;
 
 enum shutdown_kind {
-	SHUTDOWN_NOW,              /* stop the loop; whoever asked gets no answer */
-	SHUTDOWN_WAIT_FOR_SERVERS, /* as SIGINT: no listener, pause, exit without servers */
-	SHUTDOWN_WAIT_FOR_CLIENTS  /* as SIGTERM: no listener, exit without clients */
+	SHUTDOWN_NOW, /* stop the loop at once; the command gets no answer */
+	/* as SIGINT: stop listening, pause, exit when no server is in use */
+	SHUTDOWN_WAIT_FOR_SERVERS,
+	SHUTDOWN_WAIT_FOR_CLIENTS /* as SIGTERM: stop listening, exit when no client is left */
 };
 
-/* What the console is given. Borrowed: must outlive it. */
+/* What the console needs. All pointers are borrowed and must outlive the console. */
 struct console_with {
 	struct loop *loop;
 	struct log *log;
@@ -32,64 +33,81 @@ struct console_with {
 	struct stream_pool *streams;
 	struct params_table *params;
 
-	/* What only main can do; all with `arg`, all from the loop, none may free the console. */
+	/*
+	 * What only main can do. Each function gets `arg`, is called from the loop, and must not
+	 * free the console.
+	 */
 	void *arg;
-	/* The snapshot in force, without a reference for us. */
+	/* The snapshot in force. The caller gets no reference of its own. */
 	const struct config *(*config)(void *arg);
-	/* The same with each value by SET that does not fit yet: what SHOW CONFIG shows. */
+	/*
+	 * The same snapshot with the values by SET that are held, because they do not fit yet. SHOW
+	 * CONFIG shows this one.
+	 */
 	const struct config *(*wanted)(void *arg);
-	/* Why the value of a setting that was taken is not in force; NULL: it is. */
+	/* Why an accepted value of a setting is not in force. NULL: the value is in force. */
 	const char *(*why_held)(void *arg, const char *name);
 	/*
-	 * Reads all files anew, as SIGHUP does, and logs what is wrong. false: *err says what.
-	 * Tells each change before it returns.
+	 * Reads all files again, as SIGHUP does, and logs each problem. Calls `tell` for each
+	 * changed setting before it returns. false: *err has the reason.
 	 */
 	bool (*reload)(void *arg, config_tell *tell, void *tell_arg, struct err *err);
-	/* Puts config_with() in force, or takes it for later: CONFIG_HELD. */
+	/*
+	 * Puts the snapshot of config_with() in force, or holds the value for later: CONFIG_HELD.
+	 */
 	enum config_change (*set)(void *arg, const char *name, const char *value, struct err *err);
-	/* Begins a shutdown; may be called again with another kind. Closes no client at once. */
+	/*
+	 * Begins a shutdown. May be called again with another kind. Closes no client within the
+	 * call.
+	 */
 	void (*shutdown)(void *arg, enum shutdown_kind kind);
 	/*
-	 * SUSPEND: nobody is read any more, all connections come to rest between two
-	 * messages. pools->suspend says how far it is; whoever watches the pools is asked.
+	 * SUSPEND: stops reading from clients; all connections come to rest between two messages.
+	 * pools->suspend has the progress, and the watches of `pools` are asked when it changes.
 	 */
 	void (*suspend)(void *arg, const char *by);
-	/* Its end. */
+	/* Ends a SUSPEND. */
 	void (*go_on)(void *arg);
 	/*
-	 * Another process may take over: it has that socket from now on, which nobody watches.
-	 * may_hand_over: false with *err, and hand_over is not called. version: as TAKEOVER
-	 * has it.
+	 * Take-over by another process. may_hand_over() checks `version`, the argument of TAKEOVER;
+	 * on false it has filled *err, and hand_over() is not called. hand_over() gets the socket
+	 * of the other process: it owns the socket, which is in no event loop.
 	 */
 	bool (*may_hand_over)(void *arg, const char *version, struct err *err);
 	void (*hand_over)(void *arg, int fd);
-	/* DRAIN, with its limit (see drain_begin()), and its end: nothing, if there is none. */
+	/*
+	 * Begin a DRAIN with its limit (see drain_begin()), and end it. drain_end() does nothing if
+	 * there is no DRAIN.
+	 */
 	void (*drain)(void *arg, usec_t limit);
 	void (*drain_end)(void *arg);
-	/* The listening sockets: see listener_fd(). */
+	/* The listening sockets, as listener_fd() gives them. */
 	int (*listening)(void *arg, size_t index, struct address *address);
-	/* The figures of each stats_period, in words. NULL: nobody wants them. */
+	/* Gets the averages of each stats_period as a text. NULL: not wanted. */
 	void (*status)(void *arg, const char *text);
-	/* A shutdown of any kind has begun: PAUSE and RESUME are refused. */
+	/* Whether a shutdown of any kind has begun. RESUME of all databases is then refused. */
 	bool (*is_shutting_down)(void *arg);
 };
 
-/* NULL: *err says why. Starts the timer of stats_period. */
+/* Also starts the timer of stats_period. NULL: *err has the reason. */
 struct console *console_new(const struct console_with *with, struct err *err);
 
-/* For clients_new(); good as long as the console is. */
+/* The functions for clients_new(). Valid as long as the console exists. */
 const struct console_door *console_door(const struct console *console);
 
-/* The clients that exist by now: before the loop runs. They are freed before the console. */
+/*
+ * Gives the console the clients that it shows. Call it before the loop runs, and free the
+ * clients before the console.
+ */
 void console_attach(struct console *console, struct clients *clients);
 
-/* What has been counted by now was counted by another process: averages begin here. */
+/* The counters so far were counted by another process (take-over): averages begin here. */
 void console_begin_at(struct console *console);
 
-/* After a new snapshot is in force: stats_period may be another. */
+/* Applies a new snapshot: stats_period may have changed. */
 void console_configure(struct console *console);
 
-/* All sessions must be closed (clients_free()), and the pools must still be there. */
+/* All sessions must be closed before (clients_free()), and the pools must still exist. */
 void console_free(struct console **console);
 
 #endif

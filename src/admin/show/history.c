@@ -12,11 +12,11 @@
 
 #include "pgweir/base/banned.h"
 
-/* What was counted for one database. */
+/* The snapshots of one database. */
 struct snapshots {
 	UT_hash_handle hh;
 	struct stats older, newer;
-	unsigned long tick; /* the last one at which it was noted */
+	unsigned long tick; /* tick of the last history_note() */
 	char name[CONFIG_DATABASE_NAME_MAX + 1];
 };
 
@@ -72,7 +72,7 @@ void history_note(struct history *history, const char *name, const struct stats 
 	if (!snapshots) {
 		snapshots = calloc(1, sizeof(*snapshots));
 		if (!snapshots)
-			return; /* its averages begin later */
+			return; /* without memory now, its averages begin at a later tick */
 		text_copy(snapshots->name, sizeof(snapshots->name), name);
 		TABLE_ADD_STR(hh, &history->secret, history->table, snapshots->name, snapshots);
 	}

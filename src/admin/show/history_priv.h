@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The history of the statistics: averages of what is counted for each database.
+ * The history of the statistics: averages for each database.
  *
- * Two snapshots are kept for each database, taken at the last tick and at the
- * one before; an average covers the time from the older one until now, so one to
- * two stats_periods.
+ * Two snapshots of the counters are kept for each database, taken at the last tick and at
+ * the one before. An average covers the time from the older snapshot until now, which is
+ * one to two stats_periods.
  */
 #ifndef PGWEIR_ADMIN_SHOW_HISTORY_PRIV_H
 #define PGWEIR_ADMIN_SHOW_HISTORY_PRIV_H
@@ -18,23 +18,26 @@ struct history;
 struct history *history_new(usec_t now);
 void history_free(struct history **history);
 
-/* A tick begins: the newer snapshots become the older ones. */
+/* Begins a tick: the newer snapshots become the older ones. */
 void history_turn(struct history *history, usec_t now);
 
-/* Within a tick: notes what has been counted under this name. */
+/* Within a tick: stores the counters under this name. */
 void history_note(struct history *history, const char *name, const struct stats *counted);
 
-/* A tick ends: names that were not noted are forgotten. */
+/* Ends a tick: removes names that were not noted in it. */
 void history_settle(struct history *history);
 
 /*
- * Averages over the window until `now`: counts and bytes per second, times per
- * query, transaction and assignment. `counted` is what stands now under `name`.
+ * Averages over the window until `now`: counts and bytes per second; times per query, per
+ * transaction and per assignment of a server. `counted` has the current counters of `name`.
  */
 void history_average(const struct history *history, const char *name, const struct stats *counted,
                      usec_t now, struct stats *average);
 
-/* The same between two counts. Nothing is ever less than nothing: pools may vanish. */
+/*
+ * Averages between two sets of counters. A difference below zero counts as zero: counters
+ * decrease when pools are freed.
+ */
 void history_average_between(const struct stats *before, const struct stats *after, usec_t time,
                              struct stats *average);
 

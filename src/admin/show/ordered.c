@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Rows in the order of names, without keeping the order and without keeping
- * anything while the reader is slow.
+ * Rows in the order of names. No sorted list is kept, and nothing else while the client
+ * does not read.
  *
- * Hard here: what is shown comes and goes between two turns. So a cursor keeps
- * only the names of its last row, which it owns; whenever it may go on, one look
- * at all that there are finds the next ORDERED_BATCH items behind those names
- * (a heap whose top is the last of them in order). The pointers in the batch are
- * let go at the end of the turn. An item that was removed is then not found, one
- * that came late is shown if its place has not been passed.
+ * Hard here: items are created and freed between two turns. A cursor only keeps a copy of
+ * the names of its last row. When it continues, one pass over all items finds the next
+ * ORDERED_BATCH items behind those names, with a heap whose top is the last of them in
+ * order. The pointers in the batch are dropped at the end of the turn. So a freed item is
+ * not found, and a new one is shown if its position has not been passed yet.
  */
 #include "cursor_priv.h"
 
@@ -107,7 +106,7 @@ bool ordered_next(struct cursor *cursor, void (*collect)(struct cursor *cursor),
 		}
 		*item = cursor->source->batch.items[ordered->at++];
 		if (is_behind(ordered, item))
-			break; /* else the same names came twice */
+			break; /* otherwise the same names were offered twice */
 	}
 	ordered->has_last = true;
 	text_copy(ordered->first, sizeof(ordered->first), item->first);

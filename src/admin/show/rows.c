@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Rows: the values of a struct as a DataRow, in text or in binary.
+ * Rows: sends the values of a struct as a DataRow, in text or in binary.
  *
- * Source for the binary forms: PostgreSQL's numeric_send(), int4send() and kin,
- * and its manual, "Frontend/Backend Protocol", "Formats and Format Codes".
+ * Source for the binary formats: PostgreSQL's numeric_send(), int4send() and similar
+ * functions, and its manual, "Frontend/Backend Protocol", "Formats and Format Codes".
  */
 #include "rows_priv.h"
 
@@ -65,7 +65,7 @@ static void add_int(struct buf *out, int64_t number, uint32_t size)
 	buf_add_be32(out, (uint32_t)number);
 }
 
-/* Digits in base 10000, the highest first, without zeros at the end. */
+/* Digits in base 10000, the highest first, without trailing zeros. */
 static void add_numeric(struct buf *out, int64_t number)
 {
 	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
@@ -81,7 +81,7 @@ static void add_numeric(struct buf *out, int64_t number)
 	buf_add_be16(out, (uint16_t)(count - skip));
 	buf_add_be16(out, weight);
 	buf_add_be16(out, number < 0 ? 0x4000 : 0);
-	buf_add_be16(out, 0); /* no digits behind the point */
+	buf_add_be16(out, 0); /* no digits after the decimal point */
 	while (count > skip)
 		buf_add_be16(out, digits[--count]);
 }

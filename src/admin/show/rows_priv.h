@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Rows: columns as tables, values as they go over the wire.
+ * Rows: tables of columns, and values as the protocol sends them.
  *
- * What a SHOW knows of one row is a struct; a column says where in it its value
- * lies. The header, the rows and the manual are all made from the columns.
+ * One row of a SHOW is a struct. A column says where in the struct its value is.
+ * RowDescription, the rows and the manual are all generated from the columns.
  */
 #ifndef PGWEIR_ADMIN_SHOW_ROWS_PRIV_H
 #define PGWEIR_ADMIN_SHOW_ROWS_PRIV_H
@@ -12,8 +12,8 @@
 
 enum value_type {
 	VALUE_TEXT, /* const char *; NULL = SQL's NULL */
-	VALUE_VOID, /* the same: PostgreSQL's void */
-	VALUE_INT4, /* int64_t, as all numbers; what does not fit is cut */
+	VALUE_VOID, /* const char *, too; sent as PostgreSQL's type void */
+	VALUE_INT4, /* int64_t, as all numbers; larger values are cut to the type's range */
 	VALUE_INT8,
 	VALUE_NUMERIC,
 	VALUE_BYTEA, /* struct bytes; .at NULL = SQL's NULL */
@@ -23,17 +23,17 @@ enum value_type {
 struct column {
 	const char *name;
 	enum value_type type;
-	size_t at; /* where its value lies in the row */
+	size_t at; /* offset of the value in the row's struct */
 	const char *help;
 };
 
-/* Columns of a row's struct whose fields are called as the columns are. */
+/* A column that has the name of its field in the row's struct. */
 #define COLUMN(row, type, field, help)                   \
 	{                                                \
 #field, type, offsetof(row, field), help \
 	}
 
-/* Most columns of a SHOW: their formats are bits of one number. */
+/* Maximum number of columns of a SHOW: their formats are bits of a uint32_t. */
 #define COLUMNS_MAX 32
 
 struct columns {
@@ -43,13 +43,13 @@ struct columns {
 
 #define COLUMNS(table) ((struct columns){ (table), sizeof(table) / sizeof((table)[0]) })
 
-/* "text", "int4", ... */
+/* PostgreSQL's name of the type: "text", "int4", ... */
 const char *rows_type_name(enum value_type type);
 
-/* RowDescription. Bit n of `binary`: column n is sent in binary. */
+/* Adds a RowDescription. Bit n of `binary`: column n is sent in binary. */
 void rows_describe(struct buf *out, struct columns columns, uint32_t binary);
 
-/* DataRow. */
+/* Adds a DataRow. `row` is the struct that the columns describe. */
 void rows_add(struct buf *out, struct columns columns, uint32_t binary, const void *row);
 
 #endif

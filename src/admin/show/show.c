@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The list of all that can be shown.
+ * The list of all SHOW tables.
  */
 #include "show_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW COLUMNS: what every column of every SHOW means, so that nobody needs the manual.
+ * SHOW COLUMNS: what each column of each SHOW means.
  */
 #include "show_priv.h"
 

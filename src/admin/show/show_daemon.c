@@ -162,7 +162,7 @@ static bool next_setting(struct cursor *cursor, void *at)
 	return true;
 }
 
-/* The column's name is that of the setting: see request_columns(). */
+/* The column has the setting's name: see request_columns(). */
 const struct show show_setting = { .item = "",
 	                           .next = next_setting,
 	                           .columns = { &setting_columns[1], 1 } };
@@ -227,10 +227,10 @@ static const struct column list_columns[] = {
 
 static int64_t count_databases(const struct show_source *source)
 {
-	return (int64_t)source->with->pools->database_count + 1; /* and our own */
+	return (int64_t)source->with->pools->database_count + 1; /* and the console's own */
 }
 
-/* Those of auth_file, and those who were learnt otherwise. */
+/* The users of auth_file, and those known from other sources. */
 static int64_t count_users(const struct show_source *source)
 {
 	const struct pools *pools = source->with->pools;
@@ -252,7 +252,7 @@ static int64_t count_free_clients(const struct show_source *source)
 	return (int64_t)source->clients->slab.free_count;
 }
 
-/* Those who are being shown the door are not used any more. */
+/* Clients that only read their last error are not counted. */
 static int64_t count_used_clients(const struct show_source *source)
 {
 	const struct clients *clients = source->clients;
@@ -306,7 +306,7 @@ static int64_t count_peer_pools(const struct show_source *source)
 
 static const struct {
 	const char *name;
-	int64_t (*count)(const struct show_source *source); /* NULL: always none */
+	int64_t (*count)(const struct show_source *source); /* NULL: the number is always 0 */
 } lists[] = {
 	{ "databases", count_databases },
 	{ "users", count_users },
@@ -356,7 +356,7 @@ static const struct column mem_columns[] = {
 	COLUMN(struct mem_row, VALUE_INT4, memtotal, "Memory of used and free objects, in bytes."),
 };
 
-/* The caches in the order of the contract; what we have none for has an empty row. */
+/* The caches in PgBouncer's order. A cache that pgweir does not have is a row of zeros. */
 static void fill_mem(const struct show_source *source, size_t index, struct slab *slab)
 {
 	const struct pools *pools = source->with->pools;

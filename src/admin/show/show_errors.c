@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW ERRORS: how connections ended, as base/close_reason.h counts it.
+ * SHOW ERRORS: why connections ended, as base/close_reason.h counts it.
  */
 #include "show_priv.h"
 
@@ -33,7 +33,7 @@ static const struct column error_columns[] = {
 
 #undef TEXT
 
-/* First the rows of clients, then the same of servers; those that never happened are left out. */
+/* The reasons of clients first, then those of servers. Reasons that never occurred are left out. */
 static const struct close_reason_row *take(struct cursor *cursor, const char **type,
                                            const struct close_count **count)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW FDS: the sockets as another process would have to know them. Encrypted ones
- * are not among them: nobody else could go on with them.
+ * SHOW FDS: the sockets as another process would need them. Encrypted connections are left
+ * out, because another process cannot continue them.
  *
- * Its cancel keys and secrets are shown to nobody but the user that we run as, who
- * comes by the Unix socket and could read our files and memory anyway.
+ * Cancel keys and secrets are shown only to the system user that pgweir runs as, over the
+ * Unix socket: that user could read our files and memory anyway.
  */
 #include "show_priv.h"
 
@@ -89,7 +89,7 @@ static void fill_address(struct fd_row *row, const struct address *address, cons
 	row->port = address->family ? address_port(address) : 0;
 }
 
-/* ---- one of each ---- */
+/* ---- one row each ---- */
 
 static bool next_listening(struct cursor *cursor, struct fd_row *row)
 {

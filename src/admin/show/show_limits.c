@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW LIMITS: each limit of each thing that has it: the value in force, who said so,
- * what is used of it, and how often it stood in somebody's way.
+ * SHOW LIMITS: each limit of each object: the value in force, its source, how much of it is
+ * used, and how often it made a client wait or refused one.
  *
- * Things come in the order of their names and are found by them each time: between
- * two rows any of them may go.
+ * Objects are shown in the order of their names, and found again by name for each row:
+ * between two rows any of them may be freed.
  */
 #include "show_priv.h"
 
@@ -40,7 +40,7 @@ static const struct column limit_columns[] = {
 	       "How often a client had to wait or was refused because of the limit."),
 };
 
-/* What a row is about; whatever does not belong to it is NULL. */
+/* The object of a row. Fields that do not belong to this kind of object are NULL. */
 struct thing {
 	const struct show_source *source;
 	const struct config *config;
@@ -51,7 +51,7 @@ struct thing {
 	const struct pool *pool;
 };
 
-/* ---- who said so ---- */
+/* ---- source of the value ---- */
 
 static const char *by_place(struct limit_row *row, const char *whose, const char *name,
                             struct source_pos place)
@@ -77,7 +77,7 @@ static const char *by_setting(struct limit_row *row, const struct config *config
 	return row->source_room;
 }
 
-/* The first of user, database and setting that says something, as config/effective.c. */
+/* The first of user, database and setting that has a value, in the order of config/effective.c. */
 static const char *source_of(struct limit_row *row, const struct thing *thing, int by_user,
                              int by_database, const char *setting)
 {
@@ -119,7 +119,7 @@ static void max_db_client_connections(struct limit_row *row, const struct thing 
 	row->hits = (int64_t)thing->database->client_limit_hits;
 }
 
-/* Of the console's own database, for users that are not in admin_users. */
+/* The limit of the console's database, which applies to users that are not in admin_users. */
 static void max_guests(struct limit_row *row, const struct thing *thing)
 {
 	row->value = config_max_db_client_connections(thing->config, NULL);
@@ -166,9 +166,9 @@ static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 	row->hits = (int64_t)thing->pool->reserve_hits;
 }
 
-/* ---- the things ---- */
+/* ---- the objects ---- */
 
-/* false: it has gone. */
+/* false: it no longer exists. */
 static bool find_database(struct cursor *cursor, struct thing *thing)
 {
 	thing->database = pools_find_database(cursor->source->with->pools, cursor->ordered.first);
@@ -209,13 +209,13 @@ static bool find_pool(struct cursor *cursor, struct thing *thing)
 	return true;
 }
 
-/* Kinds of things, each with its limits, up to NULL. */
+/* The kinds of objects, each with its limits; a NULL name ends them. */
 static const struct scope {
-	void (*collect)(struct cursor *cursor); /* NULL: there is one, without a name */
+	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
 	bool (*find)(struct cursor *cursor, struct thing *thing);
-	bool is_user;     /* the first name is a user's */
-	bool has_both;    /* a database's, then a user's */
-	const char *name; /* of the database, if there is one thing only; or NULL */
+	bool is_user;     /* the first name of an item is a user */
+	bool has_both;    /* the names are a database and a user */
+	const char *name; /* of the database, if there is only one object; or NULL */
 	struct {
 		const char *name;
 		void (*fill)(struct limit_row *row, const struct thing *thing);
@@ -241,7 +241,7 @@ static const struct scope {
 
 #define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))
 
-/* Goes to the next thing, of the next kind if need be. NULL: that was all. */
+/* Continues with the next limit, of the next object if needed. NULL: no more. */
 static const struct scope *next_thing(struct cursor *cursor)
 {
 	struct limits_walk *walk = &cursor->limits;
@@ -262,7 +262,7 @@ static const struct scope *next_thing(struct cursor *cursor)
 	return NULL;
 }
 
-/* Whether somebody has been held up by it, or will be next. */
+/* Whether the limit was hit, or the next client will hit it. */
 static bool is_hit(const struct limit_row *row)
 {
 	return row->hits > 0 || (row->value > 0 && row->used >= row->value);

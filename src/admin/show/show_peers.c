@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of other instances: PEERS, PEER_POOLS. In the order of their ids; the last one
- * shown is kept as a number, so that a reload in between does no harm.
+ * SHOW of other instances: PEERS, PEER_POOLS, in the order of their ids. A cursor keeps the
+ * last id as a number, so that a reload between two rows does no harm.
  */
 #include "show_priv.h"
 

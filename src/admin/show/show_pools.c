@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of what there is to connect to: DATABASES, USERS, POOLS. In the order of
- * names; the console's own database stands among them.
+ * SHOW of databases, users and pools: DATABASES, USERS, POOLS, in the order of names. The
+ * console's own database is among them.
  */
 #include "show_priv.h"
 
@@ -49,7 +49,7 @@ static const struct column database_columns[] = {
 #undef TEXT
 #undef INT4
 
-/* An entry of `*` that nobody uses is not worth a row. */
+/* A database created from `*` that is not in use is not shown. */
 static bool is_at_rest(const struct database *database)
 {
 	return database->is_auto && !database->client_count && !database->server_count &&
@@ -68,7 +68,7 @@ void show_collect_databases(struct cursor *cursor)
 	ordered_offer(cursor, (struct ordered_item){ CONFIG_CONSOLE_DATABASE, "", NULL });
 }
 
-/* What both kinds have; entry NULL: the console's. */
+/* The values that all rows have. entry NULL: the console's database. */
 static void fill_database(struct database_row *row, const struct config *config,
                           const struct config_database *entry)
 {
@@ -160,7 +160,7 @@ static void offer_user(const struct user *user, void *arg)
 	ordered_offer(arg, (struct ordered_item){ user->name, "", NULL });
 }
 
-/* Those of auth_file, those of [users], and those who came otherwise. */
+/* The users of auth_file, those of [users], and those known from other sources. */
 void show_collect_users(struct cursor *cursor)
 {
 	const struct pools *pools = cursor->source->with->pools;
@@ -174,7 +174,7 @@ void show_collect_users(struct cursor *cursor)
 		ordered_offer(cursor, (struct ordered_item){ role->name, "", NULL });
 }
 
-/* A size as the contract has it: nine wide, or empty. */
+/* PgBouncer writes a size nine characters wide. An empty text if the size is not set. */
 static const char *size_text(int size, char *buffer, size_t room_size)
 {
 	if (size == CONFIG_INHERIT)
@@ -295,7 +295,10 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 		row->sv_login = 1;
 }
 
-/* What lookups need is shown with what clients of the same user need. */
+/*
+ * The pool that auth_query uses is shown in one row with the pool of the clients of the
+ * same user.
+ */
 static usec_t add_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 {
 	unsigned int waiting = pool->waiting_count + pool->newcomer_count +

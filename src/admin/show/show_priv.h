@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All that can be shown, each in the file of its theme.
+ * All SHOW tables, each in the file of its topic.
  */
 #ifndef PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 #define PGWEIR_ADMIN_SHOW_SHOW_PRIV_H
 
 #include "cursor_priv.h"
 
-/* All tables, in the order of SHOW HELP: SHOW NAME is a `const struct show show_name`. */
+/* All tables in the order of SHOW HELP. SHOW NAME is a `const struct show show_name`. */
 #define SHOW_TABLES(SHOW)    \
 	SHOW(version)        \
 	SHOW(state)          \
@@ -46,34 +46,43 @@
 SHOW_TABLES(SHOW_EXTERN)
 #undef SHOW_EXTERN
 
-extern const struct show *const shows[];        /* NULL ends it */
-const struct show *show_find(const char *item); /* in any case; NULL: none */
+extern const struct show *const shows[];        /* ends with NULL */
+const struct show *show_find(const char *item); /* upper and lower case are equal; NULL: none */
 
-/* For help: "", " [db]" ... */
+/* Text for help: "", " [db]" ... */
 const char *show_argument_name(enum show_argument argument);
 
-/* SHOW name, of one setting: the cursor's argument. Its row's column is called as the setting. */
+/* SHOW of one setting, whose name is the cursor's argument. The column has the setting's name. */
 extern const struct show show_setting;
 
 /* ---- used by several of them ---- */
 
-/* Offer all users: those of auth_file, those of [users], and those who came otherwise. */
+/*
+ * These call ordered_offer() for all users (of auth_file, of [users], and known from other
+ * sources) and for all databases.
+ */
 void show_collect_users(struct cursor *cursor);
 void show_collect_databases(struct cursor *cursor);
 
-/* A moment of the monotonic clock, as SHOW writes it. */
+/*
+ * A time of the monotonic clock as SHOW writes it, in local time. Writes to `buffer` and
+ * returns it.
+ */
 #define TIME_TEXT_SIZE 48
 const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE]);
 
-/* The process that serves us; 0: not known. */
+/* The id of the PostgreSQL process behind a server connection. 0: not known. */
 int64_t show_backend_pid(const struct server *server);
 
-/* ---- counting: show_stats.c ---- */
+/* ---- statistics: show_stats.c ---- */
 
-/* The averages of what has been counted for all databases together, until now. */
+/* The averages until `now` of all databases together. */
 void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average);
 
-/* Notes in the history what has been counted for each database, and for all of them. */
+/*
+ * Stores the current counters in the history: of each database, of the console, and of all
+ * together.
+ */
 void show_stats_note(const struct show_source *source);
 
 #endif

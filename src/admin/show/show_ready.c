@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW READY, the question of a probe; and SHOW DRAIN.
+ * SHOW READY, for probes, and SHOW DRAIN.
  */
 #include "show_priv.h"
 
@@ -20,7 +20,7 @@ static const struct column ready_columns[] = {
 	       "Why no new work is accepted; empty if it is."),
 };
 
-/* Each database that has a name is paused or disabled, and there is no `*` for others. */
+/* Whether each named database is paused or disabled, and there is no `*` for other names. */
 static bool is_all_shut(const struct pools *pools)
 {
 	const struct database *database;
@@ -34,7 +34,7 @@ static bool is_all_shut(const struct pools *pools)
 	return !TAILQ_EMPTY(&pools->databases);
 }
 
-/* *why: what hinders it, else "". */
+/* *why: what prevents new work, or "". */
 static bool is_ready(const struct show_source *source, const char **why)
 {
 	const struct console_with *with = source->with;

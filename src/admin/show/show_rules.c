@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of the rules of auth_type hba: HBA, IDENT. Their columns are those of
- * PostgreSQL's pg_hba_file_rules and pg_ident_file_mappings, arrays as text. A rule is
- * found by its number, so that a reload in between does no harm.
+ * SHOW of the rules of auth_type hba: HBA, IDENT. Their columns are those of PostgreSQL's
+ * pg_hba_file_rules and pg_ident_file_mappings, with arrays as text. A rule is found by its
+ * number, so that a reload between two rows does no harm.
  */
 #include "show_priv.h"
 
@@ -37,7 +37,7 @@ static const struct column hba_columns[] = {
 
 #undef HBA_TEXT
 
-/* The cursor's buffer has all lists of the row, each with a zero behind it. */
+/* Moves all lists of a row to the cursor's buffer, each with a terminating zero. */
 static void take_lists(struct cursor *cursor, struct hba_show_row *row, struct hba_lists *lists)
 {
 	size_t user, options;

@@ -2,7 +2,8 @@
 /*
  * SHOW of connections: CLIENTS, SERVERS, and both as SOCKETS and ACTIVE_SOCKETS.
  *
- * They walk in the order of ids; the walks are told when what they point at goes.
+ * They walk the connections in the order of ids. A walk moves on when the connection that
+ * it points at is freed.
  */
 #include "show_priv.h"
 
@@ -31,7 +32,7 @@ _Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
 #define TEXT(field, help) COLUMN(struct socket_row, VALUE_TEXT, field, help)
 #define INT4(field, help) COLUMN(struct socket_row, VALUE_INT4, field, help)
 
-/* SOCKETS has all of them, CLIENTS and SERVERS the first ones. */
+/* SOCKETS has all of these columns; CLIENTS and SERVERS have only the first ones. */
 #define CONNECTION_COLUMNS 21
 
 static const struct column socket_columns[] = {
@@ -73,7 +74,10 @@ static const struct column socket_columns[] = {
 
 /* ---- what clients and servers have in common ---- */
 
-/* Times are kept by the monotonic clock; what is shown is how long ago that was. */
+/*
+ * A stored time is monotonic. It is converted by its distance from now, so it moves when
+ * the wall clock is set.
+ */
 const char *show_time_text(usec_t at, usec_t now, char buffer[TIME_TEXT_SIZE])
 {
 	time_t seconds = (time_t)((wall_now() - (now - at)) / USEC_PER_SEC);
@@ -156,7 +160,7 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->pkt_remain = client->frame_left;
 }
 
-/* The next one that is asked for; NULL: that was all, or has_more. */
+/* The next client that the SHOW wants. NULL: no more, or has_more. */
 static const struct client *take_client(struct cursor *cursor)
 {
 	const struct client *client;
@@ -193,7 +197,10 @@ const struct show show_clients = { "CLIENTS",
 
 /* ---- servers ---- */
 
-/* Behind a Unix socket we see the process that listens, not the one that serves us. */
+/*
+ * The cancel key begins with the process id. Without a key, the Unix socket only knows the
+ * process that listens, not the one that serves this connection.
+ */
 int64_t show_backend_pid(const struct server *server)
 {
 	if (server->key_size >= 4)
@@ -279,7 +286,7 @@ static const char *client_socket_state(const struct client *client)
 	case CLIENT_CONSOLE:
 		return "cl_active";
 	default:
-		return NULL; /* cancel requests, and those who leave */
+		return NULL; /* cancel requests, and clients that are being closed */
 	}
 }
 

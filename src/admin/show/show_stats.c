@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW of what has been counted: STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS. All
- * are made from one struct; they differ in what they call its fields.
+ * SHOW of counters: STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS. All are made from struct
+ * stats; they differ in the names of the columns.
  */
 #include "show_priv.h"
 
@@ -107,7 +107,7 @@ static const struct column averages_columns[] = {
 	AVERAGE("avg_client_login_count", client_login_count, LOGINS PER_SECOND),
 };
 
-/* The contract says which columns there are: a counter that has none is a decision. */
+/* Each counter must have its columns: a new counter without them fails to compile here. */
 #define COLUMN_COUNT(columns) (sizeof(columns) / sizeof(columns[0]))
 _Static_assert(COLUMN_COUNT(stats_columns) == 1 + 2 * STATS_FIELDS, "a counter has no column");
 _Static_assert(COLUMN_COUNT(totals_columns) == 1 + STATS_FIELDS, "a counter has no column");
@@ -115,7 +115,7 @@ _Static_assert(COLUMN_COUNT(averages_columns) == 1 + STATS_FIELDS, "a counter ha
 
 /* ---- counting ---- */
 
-/* A database that never had a pool has counted nothing. */
+/* A database that never had a pool has no counters to show. */
 static bool has_counted(const struct database *database)
 {
 	return database->pool_count || database->has_gone;
@@ -146,7 +146,7 @@ static void count_all(const struct show_source *source, struct stats *counted)
 	}
 }
 
-/* The name in the history of all databases together: no database can be called so. */
+/* The name of all databases together in the history: no database can have an empty name. */
 #define STATS_ALL ""
 
 void show_stats_average_all(const struct show_source *source, usec_t now, struct stats *average)
@@ -173,7 +173,7 @@ void show_stats_note(const struct show_source *source)
 	history_note(source->history, STATS_ALL, &counted);
 }
 
-/* ---- one row a database ---- */
+/* ---- one row per database ---- */
 
 static void collect(struct cursor *cursor)
 {
@@ -225,7 +225,7 @@ const struct show show_stats_averages = {
 	SHOW_ALONE
 };
 
-/* ---- one row a counter ---- */
+/* ---- one row per counter ---- */
 
 struct total_row {
 	const char *name;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW TRANSACTIONS: clients that are in a transaction, what each does, and since when.
+ * SHOW TRANSACTIONS: clients that are in a transaction, what each of them does, and since
+ * when.
  *
- * Clients are walked in the order of their ids; those that are in none are passed over.
+ * Clients are walked in the order of their ids. Those outside a transaction are skipped.
  */
 #include "show_priv.h"
 
@@ -47,7 +48,7 @@ static const struct column transaction_columns[] = {
 #undef TEXT
 #undef INT4
 
-/* What it does, and since when. */
+/* What the client does, and in *since the time when that began. */
 static const char *state_of(const struct client *client, usec_t *since)
 {
 	const struct borrower *borrower = &client->borrower;

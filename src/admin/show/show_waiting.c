@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHOW WAITING: who waits, in which place, for how long, and why.
+ * SHOW WAITING: which clients wait, at which position of the wait queue, for how long, and
+ * why.
  *
- * Hard here: a line changes between two turns, and may be long. Between two turns
- * only the names of the pool and the number of the last one shown are kept; whoever
- * stands behind that number comes next, and his place is counted from the head.
+ * Hard here: a wait queue changes between two turns and may be long. Between two turns a
+ * cursor only keeps the names of the pool and the wait number of the last borrower shown.
+ * The next one shown has a greater number, and its position is counted again from the head.
  */
 #include "show_priv.h"
 
@@ -69,7 +70,7 @@ static void collect(struct cursor *cursor)
 	}
 }
 
-/* Goes to the first one in the present line behind the last one shown. */
+/* Moves to the first borrower of the current queue after the last one shown. */
 static void enter_line(struct waiting_walk *walk)
 {
 	struct borrower_list *list = pool_wait_queue_at(walk->pool, walk->queue);
@@ -82,7 +83,7 @@ static void enter_line(struct waiting_walk *walk)
 	}
 }
 
-/* Finds its pool again after a rest, or takes the next one. false: there is none. */
+/* Finds the pool of the last row again after a turn, or the next pool. false: no more. */
 static bool find_pool(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
@@ -105,7 +106,7 @@ static bool find_pool(struct cursor *cursor)
 	return true;
 }
 
-/* NULL: that was all. */
+/* NULL: no more. */
 static const struct borrower *take(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
