@@ -31,6 +31,10 @@ static const struct script cases[] = {
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(:x)B()ESQ(prepare_s_as_select_1)Q 1<PBES 112CZ a<12CZ 1<CQSQ "
 	  "13C(PREPARE)ZZCZ a<CZCZ" },
+	{ "a COPY that asks for its data ends the wait",
+	  "pool_mode=transaction\nmax_prepared_statements=100",
+	  "a^ 1^ a<RSKZ aP(:copy)B()ESQ(prepare_s_as_select_1) 1<PBES 112G a<12G "
+	  "1<<Q(prepare_s_as_select_1)" },
 	{ "in a batch without its Sync it is refused",
 	  "pool_mode=transaction\nmax_prepared_statements=100",
 	  "a^ 1^ a<RSKZ aP(:x)B()EQ(prepare_s_as_select_1) 1<<P(:x)B()EQ(EXECUTE_\"\") "
