@@ -2,6 +2,7 @@
 """Questions of a DBA: which clients wait and why, which limits exist, why connections were closed.
 """
 
+import pathlib
 import re
 
 import pytest
@@ -274,6 +275,32 @@ def test_how_connections_end(pgweir):
             for row in failed] == [(2, "yes", "app", "alice")]
     assert all(row["last_time"] for row in rows.values())
     assert any(kind == "S" for kind, _ in rows)
+
+
+@pytest.mark.parametrize("change, cause", (
+    (lambda weir: weir.admin("RECONNECT"), "RECONNECT"),
+    (lambda weir: weir.reload(databases={"app": "connect_query='SELECT 1'"}), "database entry"),
+    (lambda weir: weir.reload(server_tls_sslmode="allow"), "server TLS settings"),
+), ids=("reconnect", "entry", "tls"))
+def test_each_change_of_the_configuration_has_its_own_row(pgweir, change, cause):
+    weir = pgweir(pool_mode="transaction", server_tls_sslmode="disable")
+    weir.client().query("SELECT 1")
+    change(weir)
+    reason = f"database configuration changed ({cause})"
+    row = wait_until(lambda: endings(weir).get(("S", reason)))
+    assert (row["count"], row["is_error"], row["last_message"]) == (1, "no", reason)
+    weir.wait_log(r"S-0x\w+: app/alice@\S+ closing because: " + re.escape(reason) + r" \(age=")
+
+
+def test_each_reason_is_given_somewhere():
+    """A row of the table that no call names would never be counted."""
+    top = pathlib.Path(__file__).resolve().parents[2]
+    table = (top / "include/pgweir/base/close_reason.h").read_text(encoding="utf-8")
+    names = re.findall(r"^\tX\((\w+),", table, re.MULTILINE)
+    assert len(names) > 80
+    used = {name for path in (top / "src").rglob("*.c")
+            for name in re.findall(r"\bCLOSE_(\w+)", path.read_text(encoding="utf-8"))}
+    assert [name for name in names if name not in used] == []
 
 
 def test_the_table_is_bounded(pgweir):

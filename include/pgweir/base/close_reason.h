@@ -234,9 +234,6 @@ struct close_counts {
 /* The row of a reason. Static. */
 const struct close_reason_row *close_reason_row(enum close_reason reason);
 
-/* Finds the reason for a text; code: ERR_NONE unless an error is the reason. */
-enum close_reason close_reason_find(enum err_code code, const char *words);
-
 void close_reason_note(struct close_counts *counts, const struct close_told *told);
 
 #endif

@@ -9,35 +9,6 @@
 
 #include "../unit.h"
 
-static const struct {
-	const char *words;
-	enum err_code code;
-	const char *name;
-} cases[] = {
-	{ "client_login_timeout", ERR_LIMIT, "client_login_timeout" },
-	{ "client_login_timeout (server down)", ERR_LIMIT, "client_login_timeout (server down)" },
-	{ "no such database: x", ERR_NO_DATABASE, "no such database" },
-	{ "query timeout", ERR_QUERY_CANCELED, "query timeout" },
-	{ "query_timeout", ERR_QUERY_CANCELED, "query_timeout while waiting" },
-	{ "something new", ERR_PROTOCOL, "other: broken protocol" },
-	{ "something new", ERR_NONE, "other" },
-	{ "", ERR_NONE, "other" },
-	{ "password authentication failed for user \"x\"", ERR_FOREIGN, "refused by PostgreSQL" },
-	{ "pgweir's own login as \"x\" at y: password authentication failed", ERR_NOT_ALLOWED,
-	  "pgweir's own login refused" },
-	{ "password authentication failed", ERR_PASSWORD, "password authentication failed" },
-	{ "server login has been failing, cached error: x (server_login_retry)", ERR_FOREIGN,
-	  "server login has been failing" },
-};
-
-START_TEST(reason_is_found_by_its_words)
-{
-	enum close_reason reason = close_reason_find(cases[_i].code, cases[_i].words);
-
-	ck_assert_str_eq(close_reason_row(reason)->name, cases[_i].name);
-}
-END_TEST
-
 START_TEST(every_reason_has_a_name_of_its_own)
 {
 	for (int i = 0; i < CLOSE_REASONS; i++) {
@@ -115,7 +86,6 @@ int main(void)
 	Suite *suite = suite_create("base/close_reason");
 	TCase *tests = tcase_create("close_reason");
 
-	tcase_add_loop_test(tests, reason_is_found_by_its_words, 0, COUNT_OF(cases));
 	tcase_add_test(tests, every_reason_has_a_name_of_its_own);
 	tcase_add_test(tests, the_first_reasons_are_those_of_the_codes);
 	tcase_add_test(tests, close_reason_note_counts_and_keeps_the_last);
