@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Comparing configurations: settings by their rows, entries by the rows of their keys.
+ * Compares configurations: settings by the table of settings, entries by the tables of their
+ * keys.
  */
 #include "pgweir/config/changes.h"
 
@@ -12,9 +13,9 @@
 
 #include "pgweir/base/banned.h"
 
-#define VALUE_SHOWN_MAX 200 /* bytes of a value in a line */
+#define VALUE_SHOWN_MAX 200 /* bytes of a value in one line */
 
-/* Where the lines go, and how many have gone there. */
+/* The receiver of the lines, and the number of lines sent to it. */
 struct teller {
 	config_tell *tell;
 	void *arg;
@@ -71,7 +72,7 @@ static void tell_setting(struct teller *teller, const struct setting *setting, c
 	tell(teller, setting->name, &line);
 }
 
-/* As SHOW CONFIG shows it: not at all where there is a password in it. */
+/* The value as SHOW CONFIG shows it: hidden if it contains a password. */
 static const char *shown_value(const struct config *config, const struct setting *setting,
                                struct setting_shown *shown)
 {
@@ -132,14 +133,14 @@ static bool same_key(const void *a, const void *b, const struct entry_key *key)
 	return *(const enum load_balance_hosts *)one == *(const enum load_balance_hosts *)other;
 }
 
-/* One kind of entries. */
+/* One kind of entry. */
 struct kind {
-	const char *format; /* of its name */
+	const char *format; /* text in front of the name */
 	const struct entry_key *keys;
 	size_t key_count;
 };
 
-/* `old` or `fresh` may be NULL: there is none. */
+/* `old` or `fresh` may be NULL: the entry is new or gone. */
 static void compare_entry(struct teller *teller, const struct kind *kind, const char *name,
                           const void *old, const void *fresh, const char *also)
 {

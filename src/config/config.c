@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Snapshots: read, counted, and made from other snapshots.
+ * Configuration snapshots: loading, reference counting, and copies with changed values.
  *
- * A snapshot is written to only until it is handed out. What differs from
- * another in one value is a copy of its settings with the entries shared.
+ * A snapshot is written only until it is handed out. A snapshot that differs in one value is a
+ * copy of all settings and shares the entries.
  */
 #include "pgweir/config/config.h"
 
@@ -18,13 +18,13 @@
 
 #include "pgweir/base/banned.h"
 
-/* A reader that fills a snapshot. */
+/* An ini reader that fills a snapshot. */
 struct load {
 	struct ini_reader reader;
 	struct config *config;
 };
 
-/* Frees all but what other snapshots share. */
+/* Frees everything that is not shared with other snapshots. */
 static void config_free(struct config *config)
 {
 	for (size_t i = 0; i < settings_count; i++)
@@ -49,7 +49,7 @@ void config_unref(const struct config **config)
 		config_free(old);
 }
 
-/* All settings at their defaults, no entries. NULL: no memory. */
+/* Returns a snapshot with all settings at their defaults and no entries. NULL: no memory. */
 static struct config *config_new(void)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -68,7 +68,7 @@ static struct config *config_new(void)
 	return NULL;
 }
 
-/* The same settings, and the same entries, shared. NULL: no memory. */
+/* Returns a snapshot with copies of the settings and shared entries. NULL: no memory. */
 static struct config *config_copy(const struct config *old)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -87,7 +87,7 @@ static struct config *config_copy(const struct config *old)
 	return NULL;
 }
 
-/* Puts a value where it belongs; *err names the setting. note: see field_put_near(). */
+/* Sets a value from text. *err names the setting. note: see field_put_near(). */
 static bool put_setting(struct config *config, const char *name, const char *value,
                         struct err *note, struct err *err)
 {
@@ -101,7 +101,9 @@ static bool put_setting(struct config *config, const char *name, const char *val
 
 /* ---- lines ---- */
 
-/* A setting may be set again by another file: that is what %include is for. */
+/*
+ * Only within one file: another file may set a setting again, which is one purpose of %include.
+ */
 static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 {
 	const struct setting *setting = setting_find(pair->name);
@@ -121,7 +123,7 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 	struct err note = { 0 }, err;
 
 	warn_of_second_value(load, pair);
-	/* Of a bad line too: a draft goes on without its value. */
+	/* For an invalid line too: config_draft() continues without its value. */
 	origins_note_file(load->config, pair->name, pair->place);
 	if (!put_setting(load->config, pair->name, pair->value, &note, &err))
 		problems_add(load->reader.problems, pair->place, "%s", err.text);
@@ -130,7 +132,7 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 		              note.text);
 }
 
-/* The sections of entries. */
+/* The sections that contain entries. */
 static const struct {
 	enum ini_section section;
 	const char *what;
@@ -144,8 +146,8 @@ static const struct {
 };
 
 /*
- * Whether the line is one of [pgbouncer], whose header is missing. An entry may have the name of a
- * setting, but begins with key=value.
+ * Whether the line is a setting and the header [pgbouncer] is missing. An entry may have the
+ * name of a setting, but its value begins with key=value.
  */
 static bool is_stray_setting(const struct load *load, const struct ini_pair *pair)
 {
@@ -155,7 +157,7 @@ static bool is_stray_setting(const struct load *load, const struct ini_pair *pai
 	       (end == pair->value || end[strspn(end, " \t")] != '=');
 }
 
-/* Says so once: what follows is read as if the header were there. */
+/* Reports the missing header once and continues as if it were there. */
 static void load_stray(struct load *load, const struct ini_pair *pair, const char *section)
 {
 	problems_add(load->reader.problems, pair->place,
@@ -192,7 +194,7 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 
 static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
-	struct load *load = (struct load *)reader; /* its first member */
+	struct load *load = (struct load *)reader; /* `reader` is its first member */
 
 	if (pair->section == INI_SETTINGS)
 		load_setting(load, pair);
@@ -206,12 +208,12 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 	}
 }
 
-/* Judges the whole. */
+/* Checks what can only be checked when everything has been read. */
 static void load_judge(struct load *load, const char *name)
 {
 	struct source_pos place = { name, 0 };
 
-	/* a file that could not be read has been complained of already */
+	/* If a file could not be read, that has been reported already. */
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
 		problems_add(load->reader.problems, place, "section [pgbouncer] is missing");
 	peers_sort(load->config->entries);
@@ -275,7 +277,7 @@ const struct config *config_parse(struct bytes text, const char *name, struct pr
 	return load_end(&load, name);
 }
 
-/* Takes the value of another snapshot. false: no memory, *config has gone. */
+/* Copies the value from another snapshot. false: no memory, *config has been freed. */
 static bool take_value(struct config **config, const struct config *from,
                        const struct setting *setting)
 {

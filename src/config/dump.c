@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Descriptions of the settings: --dump-settings.
+ * Prints descriptions of the settings: --dump-settings.
  */
 #include "pgweir/config/settings.h"
 
@@ -62,7 +62,7 @@ static void add_kind(struct buf *out, const struct setting *setting)
 		buf_printf(out, "    since: %s\n", setting->since);
 }
 
-/* The help, broken between words. */
+/* Adds the help text, wrapped between words. */
 static void add_help(struct buf *out, const char *text)
 {
 	while (*text) {

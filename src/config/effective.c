@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is in force for one user on one database: the first of user, database
- * and setting that says something. What "says something" means was settled when
- * the line was read: what inherits is CONFIG_INHERIT by now.
+ * Effective values for one user on one database: the user's value, else the database's, else
+ * that of the setting. CONFIG_INHERIT means that an entry has no value. Numbers that mean the
+ * same (enum entry_low) were replaced by CONFIG_INHERIT when the line was parsed.
  */
 #include "pgweir/config/entries.h"
 

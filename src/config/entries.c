@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases] and [users]: kept by name, and what results from
- * them for one user on one database.
+ * The entries of [databases] and [users], found by name.
  */
-#define HASH_NONFATAL_OOM 1 /* an element without room has no table: hh.tbl is NULL */
+#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 
 #include "entries_priv.h"
 
@@ -89,7 +88,7 @@ static struct config_database *database_new(const char *name)
 	return database;
 }
 
-/* false: no memory. */
+/* Adds a database, or replaces the one of the same name. false: no memory. */
 static bool file_database(struct config_entries *entries, struct config_database *database)
 {
 	struct config_database *old;
@@ -146,7 +145,7 @@ static struct config_user *user_new(const char *name)
 	return user;
 }
 
-/* false: no memory. */
+/* Adds a user, or replaces the one of the same name. false: no memory. */
 static bool file_user(struct config_entries *entries, struct config_user *user)
 {
 	struct config_user *old;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The keys of entries in [databases], [users] and [peers], and how one is read.
+ * The keys of entries in [databases], [users] and [peers], and the parsing of their values.
  *
- * Numbers here are decimal even with a zero in front (as PgBouncer has them in
- * these sections), but what is not a number is refused, not taken for 0.
+ * Numbers here are always decimal, even with a leading zero, as in these sections of
+ * PgBouncer's file. But a text that is not a number is an error, not 0.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static bool judge_hosts(const char *text, struct err *err)
 	return true;
 }
 
-/* Adds what deserves a look; notes may be NULL. */
+/* Adds a warning; notes may be NULL. */
 __attribute__((format(printf, 3, 4))) static void
 add_note(struct buf *notes, const struct entry_key *key, const char *format, ...)
 {
@@ -228,7 +228,7 @@ static bool put_text(char **field, const struct entry_key *key, const char *text
 	return true;
 }
 
-/* What a small number stands for, by the key's row. */
+/* The meaning of a small number, by the key's row. */
 static int64_t low_meaning(enum entry_low low, int64_t value)
 {
 	if (low == LOW_MINUS_INHERITS && value < 0)
@@ -269,7 +269,7 @@ static bool put_time(usec_t *field, const struct entry_key *key, const char *tex
 	return true;
 }
 
-/* Adds the word that was probably meant. Returns false. */
+/* Adds the word that was probably meant to the error. Returns false. */
 static bool hint_word(struct err *err, const char *text, const char *const *words)
 {
 	const char *near = value_near_word(text, words);

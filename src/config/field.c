@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * One field of a snapshot: put, copy, compare, show, free, each by the type of
- * its row. Whatever knows all settings goes through here. A new type is a row of types[] here,
- * and its name in setting_types[].
+ * One field of a snapshot: set, copy, compare, show and free it, by the type of its row. Code
+ * that walks all settings uses these functions. A new type needs a row in types[] here, and its
+ * name in setting_types[].
  */
 #include "field_priv.h"
 
@@ -64,8 +64,8 @@ static bool in_range(const struct setting *setting, int64_t value, struct err *e
 }
 
 /*
- * Makes the value one in the range, if it has a near one. A negative duration in seconds has none:
- * PgBouncer refuses it too.
+ * Replaces a value out of range by the nearest valid one, where that makes sense. Not for a
+ * negative duration in seconds: PgBouncer refuses it too.
  */
 static bool take_nearest(const struct setting *setting, int64_t *value, struct err *note)
 {
@@ -88,7 +88,7 @@ static bool in_steps(const struct setting *setting, int64_t value, struct err *e
 	return true;
 }
 
-/* Makes a value that was read one of the range, or refuses it. */
+/* Checks the range of a value; replaces or refuses it if it is out of range. */
 static bool fit_number(const struct setting *setting, int64_t *value, struct err *note,
                        struct err *err)
 {
@@ -103,7 +103,7 @@ static bool fit_number(const struct setting *setting, int64_t *value, struct err
 	return err_set(err, range.code, "%s", range.text);
 }
 
-/* ---- putting a value ---- */
+/* ---- setting a value ---- */
 
 static bool put_bool(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
@@ -332,12 +332,12 @@ static const char *show_time(union field field, const struct setting *setting, c
 
 /* What depends on the type of a setting. */
 static const struct type_row {
-	size_t size;       /* of the field; 0: copy() and equal() see to it */
-	bool keeps_quotes; /* it may hold quotes of its own, so these are not taken off */
-	/* note: NULL: a number out of its range is refused. */
+	size_t size;       /* of the field in bytes; not used if copy() and equal() are set */
+	bool keeps_quotes; /* a value may contain quotes of its own, so they are not removed */
+	/* note NULL: a number out of range is refused. */
 	bool (*put)(union field field, const struct setting *setting, const char *text,
 	            struct err *note, struct err *err);
-	/* In `buffer` where it has to be made; NULL = unset. */
+	/* Uses `buffer` if the text has to be built; NULL = unset. */
 	const char *(*show)(union field field, const struct setting *setting, char *buffer,
 	                    size_t size);
 	bool (*copy)(union field out, const struct setting *setting, union field in);
@@ -399,7 +399,7 @@ bool field_reset(struct config *config, const struct setting *setting, struct er
 	if (setting->type == SETTING_INT)
 		*field.number = CONFIG_UNSET;
 	else
-		field_free(config, setting); /* unset is only known to texts and whole numbers */
+		field_free(config, setting); /* only texts and whole numbers can be unset */
 	return true;
 }
 

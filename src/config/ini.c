@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Reads ini files line by line. An included file is read as if its lines stood
- * in the place of the %include: it goes on in the section of its parent, and
- * its parent goes on in the section that it ended in.
+ * Reads ini files line by line. The lines of an included file replace the %include line: they
+ * begin in the current section, and the including file continues in the section in which the
+ * included file ended.
  *
- * Hard here: a file may include itself, several times over; so the depth, the
- * number of files and the bytes of one load all have a limit.
+ * Hard here: a file may include itself, even several times. So the depth, the number of files
+ * and the bytes of one load are all limited.
  */
 #include "ini_priv.h"
 
@@ -92,7 +92,10 @@ static void read_include(struct ini_reader *reader, struct source_pos place, cha
 		ini_read_file(reader, path);
 }
 
-/* Takes a name in quotes at *at, in place; a doubled quote stands for itself. NULL: no end. */
+/*
+ * Parses a quoted name at *at, in place; a doubled quote means one quote. NULL: the closing
+ * quote is missing.
+ */
 static char *take_quoted(char **at)
 {
 	char quote = **at;
@@ -106,7 +109,7 @@ static char *take_quoted(char **at)
 		*out++ = *in;
 	}
 	*at = in;
-	*out = 0; /* out is behind in: the opening quote has gone */
+	*out = 0; /* never behind `in`: at least the opening quote has been removed */
 	return name;
 }
 
@@ -162,13 +165,13 @@ static void read_line(struct ini_reader *reader, struct source_pos place, char *
 	} else if (reader->section == INI_OUTSIDE) {
 		problems_add(reader->problems, place,
 		             "a line before the first section: [pgbouncer] must come first");
-		reader->section = INI_SKIPPED; /* one such complaint is enough */
+		reader->section = INI_SKIPPED; /* report this once only */
 	} else if (reader->section != INI_SKIPPED) {
 		read_pair(reader, place, line);
 	}
 }
 
-/* `text` ends with a zero and is written into. */
+/* `text` ends with a zero and is modified. */
 static void read_lines(struct ini_reader *reader, char *text, size_t count, const char *name)
 {
 	static const char byte_order_mark[] = "\xEF\xBB\xBF";
@@ -244,7 +247,7 @@ void ini_read_file(struct ini_reader *reader, const char *path)
 		read_lines(reader, text.at, text.count, path);
 		reader->depth--;
 	}
-	buf_wipe(&text); /* there were passwords in it */
+	buf_wipe(&text); /* it may contain passwords */
 }
 
 void ini_read_bytes(struct ini_reader *reader, struct bytes text, const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Documents generated from the tables: the lists of the manual pages, and the
- * sample ini file with every setting.
+ * Generates documentation from the tables: the lists of the manual pages, and the sample ini
+ * file with every setting.
  */
 #include "manual_priv.h"
 
@@ -14,7 +14,7 @@
 
 #define EXAMPLE_WIDTH 90
 
-/* Text for roff: nothing in it may be taken for a request or an escape. */
+/* Adds a text for roff, escaped so that no part of it is a request or an escape. */
 static void roff_text(struct buf *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')
@@ -110,7 +110,7 @@ static void roff_user_keys(struct buf *out) { roff_keys(out, user_keys, user_key
 
 static void roff_peer_keys(struct buf *out) { roff_keys(out, peer_keys, peer_keys_count); }
 
-/* A comment of several lines, broken between words. */
+/* Adds a comment, wrapped between words. */
 static void example_comment(struct buf *out, const char *text)
 {
 	while (*text) {
@@ -120,7 +120,7 @@ static void example_comment(struct buf *out, const char *text)
 			for (count = EXAMPLE_WIDTH; count && text[count] != ' '; count--)
 				;
 		}
-		if (count == 0) /* one word that is longer than the line */
+		if (count == 0) /* one word is longer than the line */
 			count = strcspn(text, " ");
 		buf_add_text(out, ";; ");
 		buf_add(out, text, count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The documents made from the tables of settings and keys.
+ * Generates documentation from the tables of settings and keys.
  */
 #ifndef PGWEIR_CONFIG_MANUAL_PRIV_H
 #define PGWEIR_CONFIG_MANUAL_PRIV_H
@@ -8,7 +8,7 @@
 #include "pgweir/base/buf.h"
 
 /*
- * Copies a template to *out; a line that is a mark alone gives way to its list:
+ * Copies a template to *out and replaces each line that consists of a mark by a list:
  *
  *   @settings@        all settings, for the manual page
  *   @database_keys@   the keys of [databases], for the manual page

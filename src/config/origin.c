@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Where values come from. The names of files are kept with the entries, which all
- * snapshots of one load share.
+ * Where values come from. The names of files are stored with the entries, which all snapshots
+ * of one load share.
  */
 #include "pgweir/config/origin.h"
 
@@ -64,7 +64,10 @@ struct origin config_origin(const struct config *config, const char *name)
 	return *origin;
 }
 
-/* The file that was loaded; conffile is another only where a line or SET says so. */
+/*
+ * The file that was loaded. It is in conffile, unless a line or SET gave that setting another
+ * value.
+ */
 static const char *main_file(const struct config *config)
 {
 	struct origin origin = config_origin(config, "conffile");

@@ -2,10 +2,9 @@
 /*
  * The right side of a line in [databases], [users] and [peers].
  *
- * Hard here: a bare value may hold anything but blanks, quotes and ; and #
- * included (think of passwords); so only quotes say for sure where a value ends
- * and a comment may begin. And a password with a blank that nobody quoted must
- * not come out in an error's text.
+ * Hard here: an unquoted value may contain any character except blanks, even quotes, ; and #
+ * (e.g. a password). So a comment can follow only a quoted value. And if a password contains a
+ * blank but was not quoted, its second half must not appear in an error text.
  */
 #include "pairs_priv.h"
 
@@ -35,7 +34,7 @@ static enum pairs_result bad_value(const struct pairs *pairs, const char *reason
 	return PAIRS_BAD;
 }
 
-/* Takes what is in quotes at *at; NULL: the quote has no end. */
+/* Parses a quoted value at *at, in place; NULL: the closing quote is missing. */
 static char *take_quoted(char **at)
 {
 	char *value = *at, *in = *at + 1, *out = *at;
@@ -48,7 +47,7 @@ static char *take_quoted(char **at)
 		*out++ = *in;
 	}
 	*at = in;
-	*out = 0; /* out is behind in: the opening quote has gone */
+	*out = 0; /* never behind `in`: at least the opening quote has been removed */
 	return value;
 }
 

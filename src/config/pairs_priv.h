@@ -8,21 +8,20 @@
 #include "pgweir/base/err.h"
 
 struct pairs {
-	char *at;    /* set to the text, which is written into */
-	char *key;   /* the pair taken last, inside the text; NULL before the first */
+	char *at;    /* set it to the text, which will be modified */
+	char *key;   /* the current pair, inside the text; NULL before the first */
 	char *value; /* never empty */
 };
 
 enum pairs_result {
-	PAIRS_ONE, /* key and value are set */
+	PAIRS_ONE, /* key and value are valid */
 	PAIRS_END,
-	PAIRS_BAD /* *err says why; it never shows a value, or what may be the rest of one */
+	PAIRS_BAD /* *err says why; it never shows a value, nor what may be the rest of one */
 };
 
 /*
- * Takes the next pair. A bare value ends at a blank; one in single quotes may
- * hold blanks, and a doubled quote is a quote. Behind a value in quotes the
- * line may end in a comment.
+ * Parses the next pair. An unquoted value ends at a blank. A value in single quotes may contain
+ * blanks, and a doubled quote means one quote. A comment may follow a quoted value.
  */
 enum pairs_result pairs_next(struct pairs *pairs, struct err *err);
 

@@ -2,7 +2,7 @@
 /*
  * The entries of [peers].
  */
-#define HASH_NONFATAL_OOM 1 /* an element without room has no table: hh.tbl is NULL */
+#define HASH_NONFATAL_OOM 1 /* out of memory: the element is not added and its hh.tbl is NULL */
 
 #include "pgweir/config/peers.h"
 
@@ -47,7 +47,7 @@ static struct config_peer *peer_new(int id)
 	return peer;
 }
 
-/* false: no memory. */
+/* Adds a peer, or replaces the one of the same id. false: no memory. */
 static bool file_peer(struct config_entries *entries, struct config_peer *peer)
 {
 	struct config_peer *old;

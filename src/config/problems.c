@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The list of what is wrong with a configuration.
+ * The list of errors and warnings of a configuration.
  */
 #include "pgweir/config/problems.h"
 
@@ -13,7 +13,7 @@
 
 #define PROBLEM_TEXT_MAX 2048
 
-/* `file:line: ` and the words; NULL: no memory. The caller frees. */
+/* Returns `file:line: ` and the text; NULL: no memory. The caller frees it. */
 __attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos place,
                                                              const char *format, va_list args)
 {
@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos p
 	return NULL;
 }
 
-/* Takes over `text`, which may be NULL. */
+/* Becomes the owner of `text`, which may be NULL. */
 static void file_text(char **texts, size_t *count, size_t *dropped_count, char *text)
 {
 	if (text && *count < CONFIG_PROBLEMS_MAX) {

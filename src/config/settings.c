@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of settings: one row each, by name.
+ * The table of settings, sorted by name.
  *
- * Only what behaves has a row here. A default is written as in a file, so that
- * file, default and SET go one way.
+ * A setting has a row only if it has an effect. A default is written as in a file, so that a
+ * line of the file, a default and SET are parsed by the same code.
  */
 #include "pgweir/config/settings.h"
 
@@ -447,7 +447,7 @@ static int compare_name(const void *name, const void *setting)
 
 const struct setting *setting_find(const char *name)
 {
-	/* Windows' name for it, which is in old files. */
+	/* PgBouncer's name for it on Windows, found in old files. */
 	if (strcmp(name, "service_name") == 0)
 		name = "job_name";
 	return bsearch(name, settings, settings_count, sizeof(settings[0]), compare_name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Names that are no setting's: mostly somebody's slip, so the nearest one is told.
+ * Unknown names of settings: mostly typing errors, so the nearest name is suggested.
  */
 #include "suggest_priv.h"
 

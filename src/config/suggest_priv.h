@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Names that are no setting's.
+ * Suggestions for unknown names of settings.
  */
 #ifndef PGWEIR_CONFIG_SUGGEST_PRIV_H
 #define PGWEIR_CONFIG_SUGGEST_PRIV_H
@@ -9,10 +9,10 @@
 
 #include "pgweir/base/err.h"
 
-/* Says that there is no such setting, and the nearest one that is. Always false. */
+/* Sets the error for an unknown setting, with the nearest name. Always returns false. */
 bool suggest_refuse(const char *name, struct err *err);
 
-/* The nearest name of any setting; NULL: none is near. */
+/* Returns the nearest name of a setting; NULL: none is near. */
 const char *suggest_nearest(const char *name);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Single values as people write them.
+ * Parses single values.
  *
- * Hard here: what PgBouncer takes must mean the same (C's number bases, seconds
- * with a fraction); units and words are what it refuses, and so are ours to give.
+ * Hard here: what PgBouncer accepts must have the same meaning (number bases as in C, seconds
+ * with a fraction). Units and words are our extensions: PgBouncer refuses them.
  */
 #include "value_priv.h"
 
@@ -31,7 +31,7 @@ const char *const value_load_balances[] = {
 	NULL,
 };
 
-/* What often follows a value by mistake. */
+/* A comment behind a value is a frequent mistake. */
 static const char *comment_hint(const char *text)
 {
 	const char *mark = strpbrk(text, ";#");
@@ -97,7 +97,7 @@ static const struct unit byte_units[] = {
 	{ "B", 1 }, { "kB", 1 << 10 }, { "MB", 1 << 20 }, { "GB", 1 << 30 }, { NULL, 0 },
 };
 
-/* How people write units that are called otherwise here. */
+/* Other spellings of units, for hints. */
 static const struct {
 	const char *written, *meant;
 } other_units[] = {
@@ -109,7 +109,7 @@ static const struct {
 	{ "m", "MB" },   { "g", "GB" },
 };
 
-/* Adds `: did you mean "5min"?`, if it is known what unit was meant. Returns false. */
+/* Adds `: did you mean "5min"?` if the unit meant is known. Returns false. */
 static bool hint_unit(struct err *err, const char *text, const struct unit *units)
 {
 	size_t count = strspn(text, "+-.0123456789");
@@ -127,7 +127,10 @@ static bool hint_unit(struct err *err, const char *text, const struct unit *unit
 	return false;
 }
 
-/* The size of the unit at the end of a number, blanks before it or not; 0: no such unit. */
+/*
+ * Returns the size of the unit behind a number, with or without blanks before it; 0: no such
+ * unit.
+ */
 static int64_t unit_size(const char *text, const struct unit *unit, int64_t bare)
 {
 	text += strspn(text, " \t");
@@ -148,7 +151,7 @@ bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct e
 	double number;
 	char *end;
 
-	/* "inf", "nan" and hexadecimal fractions are nobody's wish */
+	/* strtod() would accept "inf", "nan" and hexadecimal fractions */
 	if (digits > text + 1 || !strchr("0123456789.", *digits) || !*digits)
 		return is_not(err, text, what);
 	if (base == 0 && whole_number(text, 0, &whole)) {
@@ -213,7 +216,7 @@ const char *value_near_word(const char *text, const char *const *words)
 	return longer_count == 1 ? longer : NULL;
 }
 
-/* Cuts the next name off *at, in place; "" between two commas; NULL: no more. */
+/* Cuts the next name off *at, in place. "" between two commas; NULL: no more names. */
 static char *next_name(char **at, const char *separators)
 {
 	char *name = *at, *end;

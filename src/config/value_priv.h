@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Single values as people write them: numbers, switches, durations, sizes,
- * lists. Each function fills *err with the reason only ("..." is not a whole
- * number); its caller says where.
+ * Parses single values: numbers, booleans, durations, sizes, lists. Each function fills *err
+ * with the reason only ("..." is not a whole number); the caller adds the place.
  */
 #ifndef PGWEIR_CONFIG_VALUE_PRIV_H
 #define PGWEIR_CONFIG_VALUE_PRIV_H
@@ -14,27 +13,30 @@
 #include "pgweir/base/err.h"
 #include "pgweir/config/config.h"
 
-/* The longest duration: now and it together still fit. */
+/* The longest duration: now + VALUE_TIME_MAX does not overflow. */
 #define VALUE_TIME_MAX (INT64_MAX / 4)
 
-/* base 0 knows 0x10 and 010 as C does; 10 does not. */
+/* base 0 accepts 0x10 and 010 as in C; base 10 does not. */
 bool value_int(const char *text, int base, int64_t *value, struct err *err);
 
 bool value_bool(const char *text, bool *value, struct err *err);
 
 /*
- * `5`, `0.25`, `500ms`, `2 min`: a bare number counts `unit`. May be negative.
- * base 0: a bare whole number may be written as for value_int().
+ * `5`, `0.25`, `500ms`, `2 min`: a number without a unit counts `unit`. May be negative. base
+ * 0: a whole number without a unit may be written as for value_int().
  */
 bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct err *err);
 
 /* `4096`, `64kB`, `1 MB`. May be negative. */
 bool value_bytes(const char *text, int64_t *value, struct err *err);
 
-/* The place of `text` in `words` (up to NULL), in any case; -1: not one of them. */
+/* Returns the index of `text` in `words` (which ends with NULL), ignoring case; -1: not found. */
 int value_word(const char *text, const char *const *words);
 
-/* The word that was probably meant, nearest or the only one that begins so; NULL: none. */
+/*
+ * Returns the word that was probably meant: the nearest, or the only one that begins with
+ * `text`. NULL: none.
+ */
 const char *value_near_word(const char *text, const char *const *words);
 
 /* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
@@ -43,18 +45,17 @@ extern const char *const value_pool_modes[];
 /* The words of enum load_balance_hosts. */
 extern const char *const value_load_balances[];
 
-/* Splits at commas, and at blanks if so asked. The caller frees; {0} on failure. */
+/* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
 bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
 void value_list_free(struct config_list *list);
 
 /*
- * A value in quotes, with a comment behind it or not, for kinds whose values
- * never contain quotes: takes the quotes and the comment off, in place. What
- * does not begin with a quote is left alone.
+ * Removes the quotes of a quoted value, and a comment behind it, in place: for types whose
+ * values never contain quotes. A value that does not begin with a quote is not changed.
  */
 bool value_unquote(char **text, struct err *err);
 
-/* `90s`, `1500ms`: exact, in the largest unit that is a whole number. */
+/* Formats a duration exactly, in the largest unit without a fraction: `90s`, `1500ms`. */
 void value_time_text(usec_t value, char *out, size_t size);
 
 #endif

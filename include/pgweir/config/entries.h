@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The entries of [databases] and [users], and the values that result for one
- * user on one database.
+ * The entries of [databases] and [users], and the effective values for one user on one
+ * database.
  *
- * Entries belong to the snapshot and live as long as a reference to it is held.
- * Snapshots that differ only by a SET share them.
+ * Entries belong to the snapshot and are valid as long as a reference to it is held. Snapshots
+ * that differ only by a SET share them.
  */
 #ifndef PGWEIR_CONFIG_ENTRIES_H
 #define PGWEIR_CONFIG_ENTRIES_H
@@ -19,26 +19,29 @@
 #define CONFIG_USER_NAME_MAX 127
 #define CONFIG_PASSWORD_MAX 65530
 
-/* The console's database: no entry may have this name. */
+/* Name of the console's database; no entry may have it. */
 #define CONFIG_CONSOLE_DATABASE "pgbouncer"
 
-#define CONFIG_HOSTS_MAX 64 /* in one list */
+#define CONFIG_HOSTS_MAX 64 /* hosts in one list */
 #define CONFIG_INHERIT (-1) /* a number or duration that the entry does not set */
 
 struct config_database {
-	char *name;   /* "*" for the template */
-	char *dbname; /* NULL = as asked for: config_database_dbname() */
-	char *host;   /* one or several with commas between them: config_host_next(). NULL = Unix
-	               * socket in unix_socket_dir; "/..", "@.." = Unix socket there */
+	char *name;   /* "*" for the automatic database */
+	char *dbname; /* NULL = the requested name: config_database_dbname() */
+	/*
+	 * One host, or several separated by commas: config_host_next(). NULL = Unix socket in
+	 * unix_socket_dir; "/..", "@.." = Unix socket there.
+	 */
+	char *host;
 	enum load_balance_hosts load_balance_hosts;
 	int port;
 	char *user;      /* forced user; NULL = the client's */
-	char *password;  /* of the forced user; NULL = as auth_file has it */
-	char *auth_user; /* these three: NULL = as the setting */
+	char *password;  /* of the forced user; NULL = that in auth_file */
+	char *auth_user; /* these three: NULL = value of the setting */
 	char *auth_query;
 	char *auth_dbname;
 	char *connect_query;
-	char *client_encoding; /* these four: startup parameters for the server, or NULL */
+	char *client_encoding; /* these four: startup parameters for servers, or NULL */
 	char *datestyle;
 	char *timezone;
 	char *application_name;
@@ -52,7 +55,7 @@ struct config_database {
 	int max_db_client_connections;
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
-	struct source_pos place;   /* where it stands; .file NULL: not known */
+	struct source_pos place;   /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 };
 
@@ -70,52 +73,55 @@ struct config_user {
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
-	struct source_pos place; /* as that of a database */
+	struct source_pos place; /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 };
 
-/* The entry of this name ("*" is none); NULL: no such entry. */
+/* Returns the entry of this name ("*" is never found); NULL: no such entry. */
 const struct config_database *config_database_find(const struct config *config, const char *name);
 
-/* The `*` entry, by which unknown names are made; NULL: there is none. */
+/* Returns the entry `*`, used for names without an entry; NULL: there is none. */
 const struct config_database *config_database_auto(const struct config *config);
 
-/* The name on the server for a client that asked for `name`. */
+/* Returns the database's name on the server, for a client that requested `name`. */
 const char *config_database_dbname(const struct config_database *database, const char *name);
 
 /*
- * Takes the next host off a list of them: true and *host lies in the list.
- * Start with *list at its begin; "" has one host, which is empty.
+ * Cuts the next host off a list: true, and *host points into the list. Start with *list at its
+ * beginning. The list "" has one host, which is empty.
  */
 bool config_host_next(const char **list, struct bytes *host);
 
-/* "round-robin" or "disable"; NULL: the entry has not several hosts. */
+/* "round-robin" or "disable"; NULL: the entry has only one host. */
 const char *config_load_balance_hosts(const struct config_database *database);
 
-/* The entries in the order of the file, without `*`: NULL asks for the first, and ends it. */
+/*
+ * Walks through the entries in the order of the file, without `*`. NULL starts the walk, and
+ * ends it.
+ */
 const struct config_database *config_database_next(const struct config *config,
                                                    const struct config_database *before);
 size_t config_database_count(const struct config *config);
 
 /*
- * Whether server connections made by `a` for clients that asked for `name` may
- * serve under `b`. Passwords, sizes and startup parameters may differ: they
- * count for later connections.
+ * Whether servers that were connected by entry `a`, for clients that requested `name`, can be
+ * used with entry `b`. Passwords, sizes and startup parameters may differ: they apply to later
+ * connections.
  */
 bool config_database_same_server(const struct config_database *a, const struct config_database *b,
                                  const char *name);
 
-/* The entry of this name in [users]; NULL: none. */
+/* Returns the entry of this name in [users]; NULL: none. */
 const struct config_user *config_user_find(const struct config *config, const char *name);
 const struct config_user *config_user_next(const struct config *config,
                                            const struct config_user *before);
 size_t config_user_count(const struct config *config);
 
 /*
- * What is in force for one user on one database. `database` (an entry or the
- * template) and `user` may be NULL: they say nothing then.
+ * Effective values for one user on one database. `database` (an entry, or `*`) and `user` may
+ * be NULL.
  *
- * `user` is the pool's user (the forced one, if any) ...
+ * For these functions `user` is the pool's user (the forced one, if any) ...
  */
 enum pool_mode config_pool_mode(const struct config *config, const struct config_database *database,
                                 const struct config_user *user);
@@ -135,7 +141,7 @@ usec_t config_query_timeout(const struct config *config, const struct config_use
 usec_t config_idle_transaction_timeout(const struct config *config, const struct config_user *user);
 usec_t config_transaction_timeout(const struct config *config, const struct config_user *user);
 
-/* ... and here the user that logged in. */
+/* ... and for these the user that the client logged in as. */
 usec_t config_query_wait_timeout(const struct config *config,
                                  const struct config_database *database,
                                  const struct config_user *user);
@@ -145,9 +151,9 @@ usec_t config_client_idle_timeout(const struct config *config, const struct conf
 int config_max_user_client_connections(const struct config *config, const struct config_user *user);
 
 /*
- * How users who are not in auth_file are asked for, for clients of this database (NULL: of
- * the console). NULL: nobody is asked (auth_user, auth_query), in that database itself
- * (auth_dbname).
+ * How users that are not in auth_file are looked up, for clients of this database (NULL:
+ * clients of the console). auth_user or auth_query NULL: there is no lookup. auth_dbname NULL:
+ * the lookup uses that database itself.
  */
 const char *config_auth_user(const struct config *config, const struct config_database *database);
 const char *config_auth_query(const struct config *config, const struct config_database *database);

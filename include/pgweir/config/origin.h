@@ -11,22 +11,22 @@ enum origin_kind { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_SET };
 
 struct origin {
 	enum origin_kind kind;
-	const char *file; /* good as long as the snapshot is; NULL unless FILE */
+	const char *file; /* valid as long as the snapshot; NULL unless FILE */
 	int line;
 };
 
-/* Of the setting of this name, which must be one. */
+/* Returns the origin of a setting, which must exist. */
 struct origin config_origin(const struct config *config, const char *name);
 
 /*
- * The line that gave a setting its value: for problems. None did: the file as a whole; no file
- * at all if it was SET. `name` may be no setting's: then as one without a line.
+ * Returns the line that set this setting, for problems. If there is none: the file as a whole;
+ * no file if it was SET. If `name` is not a setting: the file as a whole.
  */
 struct source_pos config_source_pos(const struct config *config, const char *name);
 
 /*
- * The same for words that begin with a setting's name; if no line gave that one its value, the
- * line of the next setting in the words that has one.
+ * The same for a text that begins with the name of a setting. If no line set it, uses the next
+ * setting in the text that was set by a line.
  */
 struct source_pos config_source_pos_of_text(const struct config *config, const char *text);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is wrong with a configuration: all of it, in the order of the file, so
- * that one look is enough to mend it. And warnings: what deserves a look, though
- * the configuration is used as it is. Bounded: of each kind what comes after
- * CONFIG_PROBLEMS_MAX is only counted.
+ * The errors of a configuration: all of them, in the order of the file, so that an
+ * administrator can fix all at once. And warnings, for a configuration that can be used as it
+ * is. Bounded: after CONFIG_PROBLEMS_MAX errors or warnings, further ones are only counted.
  *
- * Whatever reads a part of a configuration adds to the problems it was given. --check prints
- * them, a start and a RELOAD log them.
+ * All code that reads a part of a configuration adds to the same list. --check prints the list;
+ * start and RELOAD log it.
  */
 #ifndef PGWEIR_CONFIG_PROBLEMS_H
 #define PGWEIR_CONFIG_PROBLEMS_H
@@ -18,28 +17,30 @@
 #define CONFIG_PROBLEMS_MAX 100
 
 struct problems {
-	size_t count;                     /* texts[] in use */
-	size_t dropped_count;             /* problems that found no room, or no memory */
+	size_t count; /* texts[] in use */
+	/* errors that did not fit, or for which there was no memory */
+	size_t dropped_count;
 	char *texts[CONFIG_PROBLEMS_MAX]; /* `file:line: setting "x": reason`, owned */
-	size_t unfit_count;               /* how many of all these are ERR_UNFIT */
-	size_t warning_count;             /* the same for warnings */
+	/* number of errors that are ERR_UNFIT, dropped ones included */
+	size_t unfit_count;
+	size_t warning_count; /* the same for warnings */
 	size_t dropped_warning_count;
 	char *warnings[CONFIG_PROBLEMS_MAX];
 };
 
-/* Whether anything at all is wrong; a warning is not. Start with {0}. */
+/* Whether there is any error; warnings do not count. Start with {0}. */
 static inline bool problems_any(const struct problems *problems)
 {
 	return problems->count > 0 || problems->dropped_count > 0;
 }
 
-/* Where in the files something stands. */
+/* A position in the files. */
 struct source_pos {
-	const char *file; /* NULL: in no file (a value by SET) */
-	int line;         /* from 1; 0 = the file as a whole */
+	const char *file; /* NULL: in no file (set by SET) */
+	int line;         /* starts at 1; 0 = the file as a whole */
 };
 
-/* Adds `file:line: ` and the words. Returns false, so that a failure is one line. */
+/* Adds `file:line: ` and the text. Returns false, so that a failing function can return it. */
 bool problems_add(struct problems *problems, struct source_pos place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -47,10 +48,10 @@ bool problems_add(struct problems *problems, struct source_pos place, const char
 void problems_warn(struct problems *problems, struct source_pos place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds words that say where by themselves. Returns false. */
+/* Adds a text that contains its position already. Returns false. */
 bool problems_add_text(struct problems *problems, const char *text);
 
-/* Frees the texts and leaves it empty. */
+/* Frees the texts and empties the list. */
 void problems_done(struct problems *problems);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of settings: one row each, in the order of their names. Reading the
- * file, SET, SHOW CONFIG, the manual's list and the check of etc/pgbouncer.ini
- * all go by it.
+ * The table of settings, sorted by name. It is used to read the file, for SET and SHOW CONFIG,
+ * for the list in the manual, and to check etc/pgbouncer.ini.
  */
 #ifndef PGWEIR_CONFIG_SETTINGS_H
 #define PGWEIR_CONFIG_SETTINGS_H
@@ -19,11 +18,14 @@ enum setting_type {
 	SETTING_WORD   /* an enum */
 };
 
-/* What a type is called, and whether it has a range. What else depends on it is in field.c. */
+/*
+ * The names of a type, and whether it has a range. Everything else that depends on the type is
+ * in field.c.
+ */
 struct setting_type_row {
-	const char *manual;  /* in pgweir.ini(5) */
-	const char *dump;    /* by --dump-settings; TIME: behind it the unit */
-	const char *vartype; /* as pg_settings has it; those with units are strings */
+	const char *manual;  /* name in pgweir.ini(5) */
+	const char *dump;    /* name in --dump-settings; TIME: followed by the unit */
+	const char *vartype; /* name in pg_settings; types with units are strings there */
 	bool is_number;
 };
 
@@ -49,41 +51,53 @@ enum setting_group {
 struct setting {
 	const char *name;
 	enum setting_type type;
-	size_t at;                /* offset in struct config */
-	const char *initial;      /* the default, as in a file; NULL = unset */
-	int64_t min, max;         /* both in the unit of the field (INT, BYTES, TIME) */
-	usec_t unit;              /* TIME: what a bare number counts; 0 = seconds, with fractions */
-	usec_t step;              /* TIME: the value must be a multiple of it; 0 = any */
-	bool is_exact;            /* INT: no other value is near, such as a port's */
-	bool splits_at_blanks;    /* LIST: blanks separate names too, not only commas */
-	const char *refused;      /* TEXT: the one value that it may not have; NULL = none */
-	const char *const *words; /* WORD: the values in their order, up to NULL; LIST: the names
-	                             that it may have, each with or without ! in front */
-	const char *const *missing; /* WORD: for each of them what pgweir was built without; NULL:
-	                               it can be used */
-	const char *hidden_with;    /* TEXT: not shown when this is in it: a password is too */
+	size_t at;           /* offset in struct config */
+	const char *initial; /* the default, as in a file; NULL = unset */
+	int64_t min, max;    /* in the unit of the field (INT, BYTES, TIME) */
+	/* TIME: unit of a number without one; 0 = seconds, with fractions */
+	usec_t unit;
+	usec_t step; /* TIME: the value must be a multiple of it; 0 = any */
+	/* INT: a value out of range is refused, not replaced by the nearest */
+	bool is_exact;
+	bool splits_at_blanks; /* LIST: blanks separate names too */
+	const char *refused;   /* TEXT: a value that is refused; NULL = none */
+	/*
+	 * WORD: its values, ends with NULL. LIST: the names it may contain, each with or
+	 * without ! in front
+	 */
+	const char *const *words;
+	/* WORD: for each value the library that pgweir was built without; NULL: available */
+	const char *const *missing;
+	/* TEXT: if the value contains this, it contains a password and is not shown */
+	const char *hidden_with;
 	enum setting_reload reload;
 	enum setting_group group;
-	const char *since; /* the release that first had it; NULL = the first one */
+	const char *since; /* first release that has it; NULL = the first release */
 	const char *help;
 };
 
 extern const struct setting settings[];
 extern const size_t settings_count;
 
-/* The row of this name; NULL: none. */
+/* Returns the row of this name; NULL: none. */
 const struct setting *setting_find(const char *name);
 
-/* The heading of a group, for the manual. */
+/* Returns the heading of a group, for the manual. */
 const char *setting_group_name(enum setting_group group);
 
-/* All rows in words, group by group: help, kind, unit, default, range, when a change counts. */
+/*
+ * Describes all settings by group: help, type, unit, default, range, when a change takes
+ * effect.
+ */
 void dump_settings(struct buf *out);
 
-/* The same of one. false: *err says that there is no such setting, and what was probably meant. */
+/*
+ * Describes one setting. false: *err says that there is no such setting, and which one was
+ * probably meant.
+ */
 bool dump_setting(const char *name, struct buf *out, struct err *err);
 
-/* One row of SHOW CONFIG. The texts are good as long as the row and the snapshot are. */
+/* One row of SHOW CONFIG. The texts are valid as long as this struct and the snapshot. */
 struct setting_shown {
 	const char *name;
 	const char *value;   /* NULL = unset */
@@ -92,7 +106,10 @@ struct setting_shown {
 	char buffer[32];
 };
 
-/* Row `index` of SHOW CONFIG, in the order of the names; false behind the last one. */
+/*
+ * Fills row `index` of SHOW CONFIG, in the order of names. false: `index` is behind the last
+ * row.
+ */
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown);
 
 #endif
