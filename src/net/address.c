@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Addresses: from text, from the kernel, to text.
+ * Addresses: parsed from text, read from the kernel, formatted as text.
  *
- * Hard here: a Unix socket has no address that says who is there. Its
- * credentials do, as they were when it connected.
+ * Hard here: the address of a Unix socket does not identify the peer. Its credentials do:
+ * process and user at the time of connect().
  */
 #include "pgweir/net/address.h"
 
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct address) <= 32, "an address lies in every client an
 
 /* ---- from text and from the kernel ---- */
 
-/* Cuts a "%scope" off `text` into *scope: an interface's name or number. */
+/* Cuts a "%scope" off `text` into *scope: name or number of a network interface. */
 static bool cut_scope(char *text, uint32_t *scope)
 {
 	char *percent = strchr(text, '%');
@@ -124,7 +124,7 @@ socklen_t address_sockaddr_size(const struct address *address)
 	return address->family == AF_INET6 ? sizeof(address->in6) : sizeof(address->in);
 }
 
-/* ---- asking ---- */
+/* ---- parts of an address ---- */
 
 uint16_t address_port(const struct address *address)
 {
@@ -174,7 +174,7 @@ bool address_equal(const struct address *a, const struct address *b)
 
 /* ---- to text ---- */
 
-/* Said at each connection: inet_ntop() would take a printf for it. */
+/* Used for each connection, so it must be cheap: inet_ntop() would call printf(). */
 static void add_ipv4(const struct in_addr *in, struct strbuf *line)
 {
 	const unsigned char *part = (const unsigned char *)&in->s_addr;
@@ -244,7 +244,7 @@ const char *address_format(const struct address *address, char *out, size_t size
 	return out;
 }
 
-/* ---- Unix sockets' names ---- */
+/* ---- names of Unix sockets ---- */
 
 bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *path, struct err *err)
 {
@@ -254,7 +254,7 @@ bool address_unix_name(struct sockaddr_un *name, socklen_t *size, const char *pa
 	*name = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	if (count == 0)
 		return err_set(err, ERR_CONFIG, "a Unix socket needs a name");
-	/* An abstract name has no zero behind it: it is as long as its size says. */
+	/* An abstract name has no terminating zero: the size tells its length. */
 	if (count + !is_abstract > sizeof(name->sun_path))
 		return err_set(err, ERR_CONFIG,
 		               "the Unix socket's name %s is longer than %zu bytes", path,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Buffers of streams, and the pool that they come from.
+ * Buffers of streams, and the pool of free buffers.
  *
- * Hard here: something is kept with every query that waits, so a buffer that is let go stays for
- * the next, in a chain through the buffers themselves; but not what held a secret.
+ * Hard here: each query that waits needs a buffer, so freed buffers are kept for reuse. They
+ * are chained through their own memory. Buffers that contained a secret are not kept.
  */
 #include "bufpool_priv.h"
 
@@ -12,9 +12,9 @@
 
 #include "pgweir/base/banned.h"
 
-#define SPARE_MAX ((size_t)4 * 1024 * 1024) /* bytes that stay for the next, in all */
+#define SPARE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
 
-/* A buffer of first_size bytes that was needed before; NULL: there is none. */
+/* Returns a free buffer of first_size bytes; NULL: there is none. */
 static char *take_spare(struct stream_pool *pool)
 {
 	char *at = pool->spare;
@@ -26,7 +26,7 @@ static char *take_spare(struct stream_pool *pool)
 	return at;
 }
 
-/* false: it is none to be kept, being secret or of another size, or there are enough. */
+/* Adds a buffer to the free ones. false: it is secret, has another size, or enough are free. */
 static bool give_spare(struct stream_pool *pool, const struct buf *buf)
 {
 	if (buf->capacity != pool->first_size || buf->is_secret ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a stream keeps: input that could not be judged yet, output that the socket did not
- * take. At rest a stream has none.
+ * Buffers of a stream: input that cannot be processed yet, and output that the socket did not
+ * accept. An idle stream has none.
  */
 #ifndef PGWEIR_NET_BUFPOOL_PRIV_H
 #define PGWEIR_NET_BUFPOOL_PRIV_H
@@ -11,7 +11,7 @@
 
 struct stream_buf {
 	struct buf buf;
-	size_t begin; /* what lies before it has been used up */
+	size_t begin; /* offset of the first byte that is still needed */
 };
 
 static inline size_t bufpool_count(const struct stream_buf *kept)
@@ -19,13 +19,13 @@ static inline size_t bufpool_count(const struct stream_buf *kept)
 	return kept ? kept->buf.count - kept->begin : 0;
 }
 
-/* Adds to *kept, which is made when it is not there. false: no memory. */
+/* Adds bytes to *kept, which is created if it is NULL. false: no memory. */
 bool bufpool_add(struct stream_pool *pool, struct stream_buf **kept, const void *at, size_t count);
 
-/* Lets it go, if it is there. */
+/* Frees *kept, if it exists, and sets it to NULL. */
 void bufpool_free(struct stream_pool *pool, struct stream_buf **kept);
 
-/* Frees the buffers that stay for the next stream. */
+/* Frees the free buffers of the pool. */
 void bufpool_free_spare(struct stream_pool *pool);
 
 #endif

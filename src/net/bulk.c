@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Bulk.
+ * Bulk reading.
  *
  *   much has come --> a slot, lowat = BULK_LEAST --> read, read, read ... --> pause, or we
- *                                                                         answer: lowat = 1
+ *                                                                          send: lowat = 1
  *
- * Hard here: nothing tells that what came last was the last. So the pause ends it, and then the
- * flow counts from nothing: a far end that sends a little now and then is held up once
- * for every BULK_BEGIN, not each time.
+ * Hard here: the end of the data cannot be seen, so its last bytes wait until the pause has
+ * passed. After a pause the bytes are counted from 0 again. So a peer that sends a little now
+ * and then is delayed once per BULK_BEGIN bytes, not each time.
  */
 #include "bulk_priv.h"
 
@@ -16,7 +16,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define BULK_OF(timer) ((struct bulk *)(timer)) /* its first member */
+#define BULK_OF(timer) ((struct bulk *)(timer)) /* `pause` is its first member */
 
 void bulk_slots_free(struct bulk_slots **slots)
 {
@@ -29,7 +29,10 @@ static bool set_least(const struct stream *stream, int least)
 	return setsockopt(stream->watch.fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)) == 0;
 }
 
-/* The kernel looks at once whether that much is there now. */
+/*
+ * After setsockopt() the kernel checks at once whether enough has arrived, so nothing is
+ * missed.
+ */
 void bulk_end(struct stream *stream)
 {
 	struct bulk *bulk = &stream->pool->bulk_slots->slots[stream->slot - 1];
@@ -43,7 +46,7 @@ void bulk_end(struct stream *stream)
 
 static void on_pause(struct timer *timer) { bulk_end(BULK_OF(timer)->stream); }
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static struct bulk_slots *room_new(struct loop *loop)
 {
 	struct bulk_slots *slots = calloc(1, sizeof(*slots));
@@ -55,7 +58,7 @@ static struct bulk_slots *room_new(struct loop *loop)
 	return slots;
 }
 
-/* Unless all are taken. */
+/* Gives the stream a slot, if one is free. */
 static void take_slot(struct bulk_slots *slots, struct stream *stream)
 {
 	unsigned int i = 0;
@@ -73,7 +76,7 @@ void bulk_go_on(struct stream *stream)
 	struct loop *loop = stream->watch.loop;
 	struct bulk_slots **slots = &stream->pool->bulk_slots;
 
-	stream->flow = 0; /* unless it sits it is asked again when as much has come */
+	stream->flow = 0; /* without a slot it tries again after another BULK_BEGIN bytes */
 	if (!*slots)
 		*slots = room_new(loop);
 	if (*slots && !stream->slot)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Streams in which much flows one way: rows of a COPY, say. PostgreSQL sends such in pieces
- * of 8 KiB, and to be woken for each costs more than to pass it on. Once BULK_BEGIN bytes
- * have come without an answer of ours, the kernel wakes us for BULK_LEAST of them
- * (SO_RCVLOWAT, socket(7)); after a pause of BULK_PAUSE for whatever there is, as before.
+ * Bulk reading: for streams in which much data flows one way, such as the rows of a COPY.
+ * PostgreSQL sends them in pieces of 8 KiB, and waking up for each piece costs more than
+ * forwarding it. When BULK_BEGIN bytes have arrived since we last sent something, the kernel is
+ * told to wake us for BULK_LEAST bytes (SO_RCVLOWAT, socket(7)). If BULK_PAUSE passes without
+ * data, it wakes us for any data again.
  */
 #ifndef PGWEIR_NET_BULK_PRIV_H
 #define PGWEIR_NET_BULK_PRIV_H
@@ -11,31 +12,31 @@
 #include "pgweir/net/stream.h"
 
 #define BULK_BEGIN ((uint32_t)4 * 1024 * 1024)
-#define BULK_LEAST (48 * 1024) /* bytes; less than one stream_read() takes */
+#define BULK_LEAST (48 * 1024) /* bytes; less than one stream_read() can read */
 #define BULK_PAUSE ((usec_t)1000)
 
-/* So many streams at once; others are read as ever. */
+/* The number of streams that can do this at the same time. Others are read normally. */
 #define BULK_SLOTS 15
 
 struct bulk {
-	struct timer pause; /* on while it has a stream */
+	struct timer pause; /* set while the slot has a stream */
 	struct stream *stream;
 };
 
 struct bulk_slots {
-	struct timer_queue *queue; /* of their pauses */
+	struct timer_queue *queue; /* for the pause of each slot */
 	struct bulk slots[BULK_SLOTS];
 };
 
 void bulk_slots_free(struct bulk_slots **slots);
 
-/* What came has made it BULK_BEGIN, or more, since the last answer. */
+/* Called when BULK_BEGIN bytes or more have come since we last sent something. */
 void bulk_go_on(struct stream *stream);
 
-/* Whatever comes is told at once again. Only of a stream that has a slot. */
+/* Wakes us for any data again. The stream must have a slot. */
 void bulk_end(struct stream *stream);
 
-/* Something has come. */
+/* Counts received bytes. */
 static inline void bulk_came(struct stream *stream, size_t count)
 {
 	stream->flow += (uint32_t)count;
@@ -43,7 +44,7 @@ static inline void bulk_came(struct stream *stream, size_t count)
 		bulk_go_on(stream);
 }
 
-/* We answer: what comes next is not more of the same. */
+/* To be called when we send: the bulk of data has ended. */
 static inline void bulk_answered(struct stream *stream)
 {
 	stream->flow = 0;

@@ -2,11 +2,12 @@
 /*
  * The channel.
  *
- * A message is a letter, four bytes of length (they count themselves, not the letter:
- * as PostgreSQL's) and the body. A descriptor comes with the first of these bytes.
+ * A message has a kind (one byte), a length and a body. The length has four bytes and counts
+ * itself but not the kind, as in PostgreSQL's messages. A descriptor is sent with the first of
+ * these bytes.
  *
- * Hard here: what a peer sends is not what one asked for. There may be more descriptors
- * than one: all are taken, so that they can be closed.
+ * Hard here: the peer may send something unexpected. It may send several descriptors: all are
+ * received, so that they can be closed.
  */
 #include "pgweir/net/channel.h"
 
@@ -39,7 +40,7 @@ static bool refuse(struct channel *channel, const char *why)
 	return false;
 }
 
-/* Waits until there is something to do. */
+/* Waits until the descriptor is ready for `events`, or the deadline has passed. */
 static bool await(struct channel *channel, short events)
 {
 	struct pollfd pollfd = { .fd = channel->fd, .events = events };
@@ -120,7 +121,7 @@ bool channel_send_record(struct channel *channel, enum handover_kind kind, const
 
 /* ---- receiving ---- */
 
-/* The first descriptor is kept, all others are closed. */
+/* Keeps the first descriptor and closes all others. */
 static void take_fds(struct msghdr *message, int *kept)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(message);
@@ -170,7 +171,7 @@ static bool fill(struct channel *channel, char *at, size_t count, int *fd)
 	return true;
 }
 
-/* Memory is taken as the bytes come, not as a length promises. */
+/* Allocates memory as bytes arrive: a length alone must not cause a large allocation. */
 static bool fill_body(struct channel *channel, struct channel_message *message, size_t count)
 {
 	while (count) {

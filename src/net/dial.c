@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Dialling: connect() and wait for the socket to become writable.
+ * Dialling: connect(), and wait for the socket to become writable.
  *
  *   connect() --> at once, or refused at once --> task at the end of the turn --> on_done
- *             \-> under way --> writable --> SO_ERROR -----------------------> on_done
+ *             \-> in progress --> writable --> SO_ERROR ----------------------> on_done
  *
- * Hard here: a Unix socket whose listener has a full backlog answers EAGAIN and
- * connects no further: that is a failure, and nothing to wait for.
+ * Hard here: a Unix socket whose listener has a full backlog fails with EAGAIN, and the kernel
+ * does not continue to connect. That is a failure, and there is nothing to wait for.
  */
 #include "pgweir/net/dial.h"
 
@@ -37,7 +37,7 @@ static void fill_err(struct err *err, int failure)
 	}
 }
 
-/* The end of an attempt: the callee may free the dial. */
+/* Ends an attempt. on_done() may free the dial. */
 static void end(struct dial *dial, int failure)
 {
 	int fd = dial->fd;
@@ -75,7 +75,7 @@ static void on_writable(struct watch *watch, unsigned int what)
 	end(dial, failure);
 }
 
-/* Ends at the end of this turn. */
+/* Ends an attempt at the end of this turn. */
 static void end_later(struct dial *dial, int failure)
 {
 	dial->failure = failure;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * c-ares in the loop: the only file that knows it.
+ * c-ares in the loop. Only this file uses c-ares.
  *
- * Hard here: c-ares has limits of time of its own. While queries are under way
- * a slow tick lets it look at them, so that no timer is set for each. It reads
- * resolv.conf once: when the file has changed it is started anew.
+ * Hard here: c-ares has time limits of its own. While queries are running, a slow tick lets it
+ * check them, so that no timer is needed for each. And it reads resolv.conf only once, so it is
+ * restarted when the file has changed.
  *
- * A name may have addresses that this host has no way to (AAAA without IPv6):
- * they are left out, or every second connection would fail.
+ * A name may have addresses that this host cannot reach (AAAA without IPv6). They are left out;
+ * otherwise every second connection might fail.
  */
 #include "dns_priv.h"
 
@@ -25,9 +25,9 @@
 
 #define TRY_LIMIT (2 * USEC_PER_SEC)
 #define TRIES 3
-#define TICK_LIMIT (100 * USEC_PER_MS) /* how exactly c-ares' own time limits are kept */
+#define TICK_LIMIT (100 * USEC_PER_MS) /* precision with which c-ares keeps its time limits */
 
-/* One socket of c-ares. */
+/* A socket that c-ares has opened. */
 struct channel_socket {
 	struct watch watch;
 	struct dns *dns;
@@ -37,10 +37,10 @@ struct channel_socket {
 struct dns {
 	struct loop *loop;
 	ares_channel channel;
-	char *resolv_conf; /* NULL: the system's */
-	char *servers;     /* NULL: as resolv.conf says */
+	char *resolv_conf; /* NULL: that of the system */
+	char *servers;     /* NULL: those in resolv.conf */
 	usec_t try_limit;
-	struct timespec read_at; /* when resolv.conf had been changed as it was read */
+	struct timespec read_at; /* modification time of resolv.conf when it was read */
 	unsigned int query_count;
 	struct timer tick;
 	TAILQ_HEAD(, channel_socket) sockets;
@@ -49,21 +49,21 @@ struct dns {
 struct query {
 	struct dns *dns;
 	dns_on_found *on_found;
-	dns_on_serial *on_serial; /* for dns_query_serial() */
-	dns_on_name *on_name;     /* for dns_query_name() */
+	dns_on_serial *on_serial; /* only for dns_query_serial() */
+	dns_on_name *on_name;     /* only for dns_query_name() */
 	void *arg;
 };
 
 #define DNS_OF(part, member) ((struct dns *)((char *)(part)-offsetof(struct dns, member)))
 
-/* ---- what c-ares found ---- */
+/* ---- results of c-ares ---- */
 
 struct found {
 	struct address addresses[DNS_ADDRESSES_MAX];
 	unsigned int count;
 };
 
-/* Whether there is a way to it at all: on a host without IPv6 there is none to an AAAA. */
+/* Whether this host has a route to the address: without IPv6 it has none to an AAAA address. */
 static bool is_reachable(const struct address *address)
 {
 	struct address target = *address;
@@ -72,7 +72,7 @@ static bool is_reachable(const struct address *address)
 
 	if (fd < 0)
 		return errno != EAFNOSUPPORT;
-	address_set_port(&target, 9); /* nothing is sent there */
+	address_set_port(&target, 9); /* discard; connect() of a datagram socket sends nothing */
 	ok = connect(fd, address_sockaddr(&target), address_sockaddr_size(&target)) == 0 ||
 	     (errno != ENETUNREACH && errno != EHOSTUNREACH && errno != EADDRNOTAVAIL);
 	close(fd);
@@ -88,7 +88,7 @@ static bool is_listed(const struct found *found, const struct address *address)
 	return false;
 }
 
-/* Drops those that cannot be reached, unless none can. */
+/* Removes addresses that cannot be reached, unless none can be reached. */
 static void drop_unreachable(struct found *found)
 {
 	unsigned int count = 0;
@@ -192,7 +192,7 @@ static void on_socket(struct watch *watch, unsigned int what)
 	struct dns *dns = ((struct channel_socket *)watch)->dns;
 	int fd = watch->fd;
 
-	/* The socket may be gone after this. */
+	/* This may close the socket and free `watch`. */
 	ares_process_fd(dns->channel, what & WATCH_READ ? fd : ARES_SOCKET_BAD,
 	                what & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
 	set_tick(dns);
@@ -209,7 +209,7 @@ static struct channel_socket *find_socket(struct dns *dns, int fd)
 	return NULL;
 }
 
-/* c-ares says what it waits for; both false: it is about to close the socket. */
+/* Called by c-ares with what it waits for on a socket. Both false: it is about to close it. */
 static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct dns *dns = arg;
@@ -225,7 +225,10 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 		return;
 	}
 	if (!socket) {
-		/* Without memory nobody hears the answer: the query ends by its time limit. */
+		/*
+		 * Without memory the reply is not noticed, and the query ends by its time
+		 * limit.
+		 */
 		socket = calloc(1, sizeof(*socket));
 		if (!socket)
 			return;
@@ -273,7 +276,7 @@ static bool open_channel(struct dns *dns, struct err *err)
 	               ares_strerror(status));
 }
 
-/* c-ares reads resolv.conf once: after a change it is started anew, when it has nothing to do. */
+/* Restarts c-ares if resolv.conf has changed and no query is running. */
 static bool refresh_channel(struct dns *dns, struct err *err)
 {
 	struct timespec changed;
@@ -289,7 +292,7 @@ static bool refresh_channel(struct dns *dns, struct err *err)
 	return open_channel(dns, err);
 }
 
-/* ---- what others see ---- */
+/* ---- functions for the resolver ---- */
 
 static bool copy_text(char **to, const char *text)
 {
@@ -328,7 +331,7 @@ void dns_free(struct dns **dns)
 	if (!*dns)
 		return;
 	if ((*dns)->channel)
-		ares_destroy((*dns)->channel); /* ends the queries under way */
+		ares_destroy((*dns)->channel); /* ends all running queries */
 	assert(TAILQ_EMPTY(&(*dns)->sockets) && (*dns)->query_count == 0);
 	timer_clear(&(*dns)->tick);
 	free((*dns)->resolv_conf);
@@ -338,7 +341,7 @@ void dns_free(struct dns **dns)
 	ares_library_cleanup();
 }
 
-/* NULL: *err says why not. */
+/* NULL: *err says why. */
 static struct query *query_new(struct dns *dns, const char *name, void *arg, struct err *err)
 {
 	struct query *query;

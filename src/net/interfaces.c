@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The interfaces of this host, by getifaddrs(): the kernel answers at once.
+ * The network interfaces of this host, by getifaddrs(), which does not block.
  */
 #include "pgweir/net/interfaces.h"
 
@@ -36,7 +36,10 @@ static bool has(const struct ifaddrs *interface, const struct address *address,
 	if (!take(&ours, interface->ifa_addr))
 		return false;
 	range = range_of_host(&ours);
-	/* A tunnel may have no mask, or one of zero: that is no network of everybody. */
+	/*
+	 * A tunnel may have no mask, or the mask 0. Such a "network" must not include all
+	 * addresses.
+	 */
 	if (part == INTERFACES_NET && take(&mask, interface->ifa_netmask) && !is_zero(&mask))
 		range.mask = mask;
 	return range_has(&range, address);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Listeners: which sockets are open, and for how long.
+ * The life of a listener: which sockets are open, and when they are closed.
  *
- * Hard here: of several addresses some may fail, which is a warning; the file of the Unix
- * socket is removed at the end, unless another process has put its own there since.
+ * Hard here: if some of several addresses fail, that is only a warning. The Unix socket's file
+ * is removed at the end, unless another process has replaced it.
  */
 #include "listener_priv.h"
 
@@ -22,7 +22,7 @@
 
 /* ---- sockets ---- */
 
-/* Takes over `fd`, also when it fails. `address` NULL: the Unix socket. */
+/* Owns `fd` from now on, also if it fails. `address` NULL: the Unix socket. */
 static bool add_socket(struct listener *listener, int fd, const struct address *address,
                        struct err *err)
 {
@@ -45,7 +45,7 @@ static bool add_socket(struct listener *listener, int fd, const struct address *
 	return true;
 }
 
-/* What stays of it is its address. */
+/* Closes the socket but keeps the struct with its address. */
 static void close_socket(struct listener *listener, struct listen_socket *listen_socket)
 {
 	watch_done(&listen_socket->watch);
@@ -81,7 +81,7 @@ static void close_sockets(struct listener *listener, bool with_unix)
 	}
 }
 
-/* From within listener_accept_all() it has begun already. */
+/* listener_accept_all() may call on_accept(), which may call this function again. */
 void listener_close_tcp(struct listener *listener)
 {
 	if (listener->is_closing)
@@ -116,7 +116,7 @@ static bool is_open_already(const struct listener *listener, const struct addres
 	return false;
 }
 
-/* A failure is a warning: another address may do. */
+/* A failure is only a warning: other addresses may work. */
 static void open_address(struct listener *listener, const struct address *address)
 {
 	char text[ADDRESS_TEXT_SIZE];
@@ -266,7 +266,7 @@ static bool open_unix(struct listener *listener, struct err *err)
 	return true;
 }
 
-/* The file, unless another has put its own there since. */
+/* Removes the file, unless another process has replaced it. */
 static void remove_unix_file(struct listener *listener)
 {
 	const char *path = listener->unix_path;
@@ -308,7 +308,7 @@ static bool open_given(struct listener *listener, struct err *err)
 	return true;
 }
 
-/* ---- its life ---- */
+/* ---- creation and end ---- */
 
 static char *copy_text(const char *text) { return strdup(text ? text : ""); }
 
@@ -328,8 +328,9 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	listener->arg = arg;
 	listener->options = *options;
 	/*
-	 * A connection that has not spoken yet would not be handed over when the port is left,
-	 * and lost: where others share the port, its client would have been served by them.
+	 * With tcp_defer_accept, the kernel holds back connections that have sent nothing. When
+	 * the port is closed, these would be lost, although another process that shares the
+	 * port could have served them.
 	 */
 	if (options->reuse_port)
 		listener->options.tcp_defer_accept = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How clients come in.
+ * Accepting connections.
  *
- *   door (one socket) --> accept4() --> on_accept()
- *        \-- no descriptor left --> all sockets rest --> timer, or listener_retry()
+ *   listening socket --> accept4() --> on_accept()
+ *        \-- out of descriptors --> no socket is watched --> timer, or listener_retry()
  *
- * Hard here: a listening socket that cannot be served stays readable, and would
- * make the loop spin; so while the listener rests nobody watches it. A listener
- * rests for as long as needed, but only one line in the log says so.
+ * Hard here: a listening socket that cannot be served stays readable and would make the loop
+ * spin. So while the listener rests, its sockets are not watched. It rests as often as
+ * necessary, but the log has one line only.
  */
 #include "listener_priv.h"
 
@@ -18,7 +18,7 @@
 #include "pgweir/base/banned.h"
 
 #define ACCEPT_PER_TURN 64
-#define LAST_CALL_MAX 65536 /* let in at the end: more than any backlog holds */
+#define LAST_CALL_MAX 65536 /* accepted before closing: more than any backlog */
 #define REST_LIMIT (250 * USEC_PER_MS)
 
 #define LISTENER_OF(part, member) \
@@ -53,7 +53,7 @@ static void rest(struct listener *listener, int failure)
 		listener->options.on_shortage(listener->arg);
 }
 
-/* Whether a callee has left this door open. */
+/* Whether on_accept() has left this socket open. */
 static bool has_socket(const struct listener *listener, const struct listen_socket *listen_socket)
 {
 	const struct listen_socket *open;
@@ -65,7 +65,7 @@ static bool has_socket(const struct listener *listener, const struct listen_sock
 	return false;
 }
 
-/* Who came in. false: gone already. */
+/* Gets the address of the client. false: it has disconnected already. */
 static bool identify(const struct listen_socket *listen_socket, int fd,
                      const struct sockaddr_storage *name, socklen_t size, struct address *peer)
 {
@@ -80,7 +80,10 @@ static void admit(struct listener *listener, int fd, const struct address *peer)
 	listener->on_accept(listener->arg, fd, peer);
 }
 
-/* What accept() may fail with although the next one can succeed. */
+/*
+ * Whether this error of accept() concerns one connection only, so that the next one can
+ * succeed.
+ */
 static bool is_passing(int failure)
 {
 	return failure == EINTR || failure == ECONNABORTED || failure == EPROTO ||
@@ -88,8 +91,10 @@ static bool is_passing(int failure)
 	       failure == EHOSTUNREACH || failure == ENETUNREACH || failure == ENOPROTOOPT;
 }
 
-/* Nobody is left outside. Only now is a shortage over: one descriptor that came free is not its
- * end. */
+/*
+ * Nobody is waiting in the backlog any more. Only now is a shortage over: a single free
+ * descriptor does not end it.
+ */
 static void all_are_in(struct listener *listener)
 {
 	if (listener->has_warned)
@@ -97,7 +102,7 @@ static void all_are_in(struct listener *listener)
 	listener->has_warned = false;
 }
 
-/* Lets one in. false: enough for this turn, and the door may be gone. */
+/* Accepts one connection. false: enough for this turn; the socket may be closed. */
 static bool accept_one(struct listen_socket *listen_socket)
 {
 	struct listener *listener = listen_socket->listener;
@@ -134,7 +139,10 @@ void listener_on_ready(struct watch *watch, unsigned int what)
 
 	(void)what;
 	listener->accepted_at = turn;
-	/* As many as came together lately: an accept() too many is a system call for nothing. */
+	/*
+	 * Accepts as many as have come together lately: one accept() too many is a wasted
+	 * system call.
+	 */
 	while (count < listener->burst) {
 		if (!accept_one(listen_socket)) {
 			listener->burst = listener->has_warned ? ACCEPT_PER_TURN

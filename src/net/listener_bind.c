@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Making listening sockets.
+ * Opens listening sockets.
  *
- * Hard here: a Unix socket's file outlives a daemon that was killed. It may be
- * removed only when nobody accepts on it and no lock file says that PostgreSQL
- * owns it. Its mode and group are set before anybody can be let in: between
- * bind() and listen().
+ * Hard here: the file of a Unix socket remains if a daemon was killed. It may be removed only
+ * if no process accepts connections on it, and no lock file says that PostgreSQL owns it. Mode
+ * and group are set before any client can connect: between bind() and listen().
  */
 #include "listener_priv.h"
 
@@ -76,7 +75,7 @@ static bool has_lock_file(const char *path)
 	return lstat(lock, &found) == 0;
 }
 
-/* 0: somebody accepts there; else why not (errno). */
+/* Returns 0 if a process accepts connections there, else the errno of connect(). */
 static int try_to_connect(const struct sockaddr_un *name, socklen_t size)
 {
 	int fd = socket_open(AF_UNIX);
@@ -86,11 +85,11 @@ static int try_to_connect(const struct sockaddr_un *name, socklen_t size)
 		failure = errno;
 	if (fd >= 0)
 		close(fd);
-	/* A full backlog is somebody too. */
+	/* EAGAIN is a full backlog, so a process is listening. */
 	return failure == EAGAIN ? 0 : failure;
 }
 
-/* Makes sure that the path is free. */
+/* Removes a stale socket file. false: the path is in use. */
 static bool clear_path(const char *path, const struct sockaddr_un *name, socklen_t size,
                        struct err *err)
 {

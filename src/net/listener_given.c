@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Sockets that were opened by somebody else, such as a service manager.
+ * Listening sockets that were opened by another process, such as a service manager.
  */
 #include "listener_priv.h"
 
@@ -23,7 +23,7 @@ static int option_of(int fd, int option)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
 }
 
-/* The path, or @name, of a Unix socket; "" = it has none. */
+/* Writes the path, or @name, of a Unix socket; "" if it has none. */
 static void unix_path(const struct sockaddr_un *name, socklen_t size, char *out, size_t out_size)
 {
 	size_t count = size > offsetof(struct sockaddr_un, sun_path)
@@ -60,7 +60,7 @@ bool listener_judge_given(int fd, struct given *given, struct err *err)
 	               "descriptor %d of the service manager is neither TCP nor a Unix socket", fd);
 }
 
-/* Whether a word of listen_addr is served by one of the sockets. A name is not looked up. */
+/* Whether one of the sockets serves this word of listen_addr. Names are not looked up: true. */
 static bool has_word(const struct given *given, unsigned int count, const char *word, uint16_t port)
 {
 	struct address address, any;
@@ -117,7 +117,7 @@ void listener_check_given(const struct given *given, unsigned int count,
 	            options->unix_dir, path);
 }
 
-/* ---- sockets of another process of ours ---- */
+/* ---- sockets of another pgweir process ---- */
 
 int listener_find_inherited(const struct listener_options *options, const struct address *address,
                             const char *path)

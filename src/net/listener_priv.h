@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Listeners, inside: their sockets, who comes in by them, and how a listening socket is made.
+ * Listeners, inside the module: their sockets, accepting connections, and opening sockets.
  */
 #ifndef PGWEIR_NET_LISTENER_PRIV_H
 #define PGWEIR_NET_LISTENER_PRIV_H
@@ -14,77 +14,79 @@
 struct listen_socket {
 	struct watch watch;
 	struct listener *listener;
-	struct address address; /* nowhere: the Unix socket */
+	struct address address; /* AF_UNSPEC: the Unix socket */
 	TAILQ_ENTRY(listen_socket) node;
 };
 
 struct listener {
 	struct loop *loop;
-	unsigned long accepted_at;       /* the turn in which somebody came in last */
-	int burst;                       /* how many to let in at one knock */
-	struct listener_options options; /* its texts are ours */
+	unsigned long accepted_at;       /* the last turn in which a connection was ready */
+	int burst;                       /* connections to accept when a socket is ready */
+	struct listener_options options; /* its texts are the copies below */
 	char *addresses;
 	char *unix_dir;
 	char *unix_group;
-	char *unix_path;       /* bound, to be removed at the end; NULL = none */
-	struct stat unix_file; /* what we made there */
+	char *unix_path;       /* file to be removed at the end; NULL = none */
+	struct stat unix_file; /* the file that we created */
 	listener_on_accept *on_accept;
 	void *arg;
 	TAILQ_HEAD(, listen_socket) sockets;
-	TAILQ_HEAD(, listen_socket) aside; /* closed for now: their addresses */
+	TAILQ_HEAD(, listen_socket) aside; /* closed for now, but their addresses are kept */
 	unsigned int socket_count;
 	unsigned long accepted_count;
 	struct timer rest;
 	bool is_file_ours;
 	bool is_paused;
 	bool is_resting;
-	bool is_closing; /* the last ones are being let in */
-	bool has_warned; /* of a shortage that is not over */
+	bool is_closing; /* the backlog is being accepted before closing */
+	bool has_warned; /* the current shortage has been logged */
 };
 
-/* ---- coming in: listener_accept.c ---- */
+/* ---- accepting: listener_accept.c ---- */
 
-/* Whether its sockets are to be watched: it neither pauses nor rests. */
+/* Whether sockets should be watched: the listener neither pauses nor rests. */
 bool listener_wants_clients(const struct listener *listener);
 
-/* Of a door's watch, which is its first member. */
+/* Called for the watch of a listen_socket, which is its first member. */
 void listener_on_ready(struct watch *watch, unsigned int what);
 
 /*
- * Whoever is connected by now, and waits to be accepted: the kernel would reset them with the
- * socket. What the service manager gave us it keeps open, and they wait for who comes next.
+ * Accepts everything in the backlog; closing the socket would reset it. Inherited sockets of a
+ * service manager stay open there, so their backlog is safe.
  */
 void listener_accept_all(struct listener *listener);
 
-/* ---- sockets of our own: listener_bind.c ---- */
+/* ---- opening sockets: listener_bind.c ---- */
 
 /*
- * Both return a descriptor that listens and accepts without blocking, or -1 with
- * *err filled and nothing left behind.
+ * Both return a non-blocking, listening descriptor. -1: *err is filled and nothing has changed.
  */
 int listener_bind_tcp(const struct address *address, const struct listener_options *options,
                       struct err *err);
 
-/* Removes a socket's file that nobody serves; refuses when somebody does. */
+/* Removes a stale socket file; fails if a process accepts connections on it. */
 int listener_bind_unix(const char *path, const struct listener_options *options, struct err *err);
 
-/* ---- sockets that were given: listener_given.c ---- */
+/* ---- sockets opened by another process: listener_given.c ---- */
 
-/* A socket that somebody else has opened. */
+/* A socket that another process has opened. */
 struct given {
 	int fd;
 	struct address address; /* AF_UNSPEC: a Unix socket */
-	char path[128];         /* of that; "" = it has none */
+	char path[128];         /* its path; "" = it has none */
 };
 
-/* Looks at it and sets it to be accepted from without blocking. false: it is of no use. */
+/* Checks the socket and makes it non-blocking. false: it cannot be used. */
 bool listener_judge_given(int fd, struct given *given, struct err *err);
 
-/* The inherited socket that listens there; it is the caller's now. -1: there is none. */
+/* Returns the inherited socket with this address, which the caller owns. -1: there is none. */
 int listener_find_inherited(const struct listener_options *options, const struct address *address,
                             const char *path);
 
-/* Warns of what listen_addr and unix_socket_dir ask for and these sockets do not give. */
+/*
+ * Logs a warning for each part of listen_addr and unix_socket_dir that these sockets do not
+ * serve.
+ */
 void listener_check_given(const struct given *given, unsigned int count,
                           const struct listener_options *options);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * OpenSSL's headers, beside our own errors: both have something called ERR_STATE.
+ * Includes OpenSSL's headers beside our own errors: both define ERR_STATE.
  */
 #ifndef PGWEIR_NET_OPENSSL_PRIV_H
 #define PGWEIR_NET_OPENSSL_PRIV_H

@@ -3,12 +3,12 @@
  * The outbox.
  *
  *   streams --> [bytes | bytes | bytes ...] --> end of the turn --> sockets, all with one call
- *                                                              \-> not taken: unsent
+ *                                                               \-> not accepted: unsent
  *
- * Hard here: the order of a stream's bytes. It has one letter at most, which grows only
- * while it is the last; otherwise all go out before the next begins. And nobody is called back
- * while letters go out: a connection that broke keeps its bytes as unsent, so that the
- * next turn finds it broken and tells its owner.
+ * Hard here: the bytes of a stream must stay in order. A stream has at most one pending send
+ * (letter), which can grow only while it is the last one; otherwise all are sent first. And no
+ * owner is called back while the outbox is being sent: bytes of a broken connection become
+ * unsent output, and the owner is notified in the next turn.
  */
 #include "outbox_priv.h"
 
@@ -23,22 +23,22 @@
 
 #include "pgweir/base/banned.h"
 
-/* Small enough to stay in the processor's caches, and for the first not to wait for long. */
+/* Small enough for the processor's caches, and so that the first send does not wait long. */
 #define LETTERS_MAX 64
 #define OUTBOX_SIZE ((size_t)32 * 1024)
 
-/* More than this goes at once: its copy would cost more than the call that it saves. */
+/* Longer output is sent immediately: copying it would cost more than the saved system call. */
 #define LETTER_SIZE_MAX ((size_t)2048)
 
 struct outbox {
 	struct loop *loop;
 	const struct logger *logger;
-	struct ring *ring; /* NULL: not there (yet) */
+	struct ring *ring; /* NULL: not created (yet), or not available */
 	bool wants_ring;
 	unsigned int count;
 	size_t used;
 	struct stream
-	    *streams[LETTERS_MAX]; /* of each letter; NULL: it was sent before the others */
+	    *streams[LETTERS_MAX]; /* owner of each pending send; NULL: it was sent early */
 	struct ring_send letters[LETTERS_MAX];
 	char bytes[OUTBOX_SIZE];
 };
@@ -47,7 +47,7 @@ _Static_assert(LETTERS_MAX <= UINT8_MAX, "a stream numbers its letter with 8 bit
 
 /* ---- sending ---- */
 
-/* The ring is made when it is first of use: by then the process is the one that stays. */
+/* Created lazily: daemonize() forks, and an io_uring instance must be created after that. */
 static bool has_ring(struct outbox *outbox)
 {
 	if (outbox->ring || !outbox->wants_ring)
@@ -68,7 +68,7 @@ static void send_one(struct ring_send *send)
 	send->done = done < 0 ? -errno : (int)done;
 }
 
-/* So answers a kernel that has io_uring, but not this of it. */
+/* Whether a kernel with io_uring does not support this operation. */
 static bool is_unknown(const struct ring_send *send)
 {
 	return send->done == -EINVAL || send->done == -EOPNOTSUPP;
@@ -100,7 +100,7 @@ static void settle(const struct ring_send *send, struct stream *stream)
 		                    bytes_of((const char *)send->at + done, send->count - done));
 }
 
-/* Closes the gaps of letters that were sent before, and takes the others from their streams. */
+/* Removes sends that were done early, and detaches the others from their streams. */
 static void collect(struct outbox *outbox)
 {
 	unsigned int count = 0;
@@ -143,7 +143,7 @@ void outbox_push(struct outbox *outbox, struct stream *stream)
 	settle(letter, stream);
 }
 
-/* ---- taking ---- */
+/* ---- adding ---- */
 
 static bool can_grow(const struct outbox *outbox, const struct stream *stream, size_t whole)
 {
@@ -168,7 +168,7 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 	if (stream->letter && !can_grow(outbox, stream, whole))
 		empty(outbox);
 	if (stream->out)
-		return false; /* that was just found out */
+		return false; /* empty() has just left unsent output */
 	if (!stream->letter)
 		begin_letter(outbox, stream, whole);
 	for (int i = 0; i < count; i++) {
@@ -179,7 +179,7 @@ bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iove
 	return true;
 }
 
-/* ---- the outbox itself ---- */
+/* ---- creation and end ---- */
 
 struct outbox *outbox_new(struct loop *loop, const struct logger *logger)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* What streams ask of their outbox. */
+/*
+ * The outbox, for streams.
+ */
 #ifndef PGWEIR_NET_OUTBOX_PRIV_H
 #define PGWEIR_NET_OUTBOX_PRIV_H
 
@@ -7,13 +9,13 @@
 #include "pgweir/net/stream.h"
 
 /*
- * Takes a copy of the pieces (`whole` bytes in all) for the end of the turn, behind what it
- * has of this stream. false: it is too much; send it, and push the stream before.
+ * Copies the pieces (`whole` bytes in all), to be sent at the end of the turn after what it has
+ * of this stream already. false: too long; call outbox_push() and send it directly.
  */
 bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
                  int count, size_t whole);
 
-/* Sends what it has of this stream now. What the socket does not take is unsent. */
+/* Sends now what it has of this stream. What the socket does not accept becomes unsent output. */
 void outbox_push(struct outbox *outbox, struct stream *stream);
 
 #endif

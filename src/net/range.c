@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Ranges of addresses, bit by bit.
+ * Ranges of addresses.
  *
- * An address with bits outside of its mask is distinguished: it is a mistake, which PostgreSQL
- * takes for the whole range and PgBouncer for no address.
+ * An address with bits outside its mask gets its own result: it is probably a mistake.
+ * PostgreSQL accepts it as the whole range, PgBouncer as a range that matches no address.
  */
 #include "pgweir/net/range.h"
 
@@ -15,7 +15,7 @@
 
 #define BITS_MAX 128
 
-/* The address itself: 4 or 16 bytes, in network order. */
+/* The bytes of an address: 4 or 16, in network order. */
 struct octets {
 	unsigned char *at;
 	size_t count;
@@ -48,7 +48,7 @@ struct range range_of_host(const struct address *address)
 	return range;
 }
 
-/* Whether the address has a bit that its mask has not. */
+/* Whether the address has a bit outside its mask. */
 static enum range_result check_bits(struct range *range, struct err *err)
 {
 	struct octets address = octets_of(&range->address), mask = octets_of(&range->mask);
@@ -117,7 +117,7 @@ static bool is_mapped(const struct address *address)
 	return address->family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&address->in6.sin6_addr);
 }
 
-/* An IPv4 address as IPv6 writes it: ::ffff:10.0.0.1. */
+/* Converts an IPv4 address to its IPv6 form: ::ffff:10.0.0.1. */
 static struct address mapped(const struct address *address)
 {
 	struct address out = { .in6 = { .sin6_family = AF_INET6 } };
@@ -129,7 +129,7 @@ static struct address mapped(const struct address *address)
 	return out;
 }
 
-/* The other way round. */
+/* Converts it back. */
 static struct address plain(const struct address *address)
 {
 	struct address out = *address;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Lists of ranges.
+ * Lists of address ranges.
  */
 #include "pgweir/net/ranges.h"
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The resolver: a table of names above dns.c.
+ * The resolver: a cache of names, above dns.c.
  *
- *   ask --> name known   -------------------------> task --> on_answer()
- *      \--> name unknown --> query --> name known --/
+ *   ask --> name is known   -----------------------------> task --> on_answer()
+ *      \--> name is not known --> query --> name is known --/
  *
- * Hard here: an answer may come from within the call that asks, and from places
- * where nothing may be asked; so it only changes the name, and whoever waits is
- * told by a task at the end of the turn.
+ * Hard here: the result of a query may arrive while dns_query() is still running, and in places
+ * where nothing else may be called. So a result only changes the name, and a task at the end of
+ * the turn calls those that wait.
  *
- * A name leaves the table when its time is over and nobody stays at its addresses,
- * and leaves the memory when nobody needs it any more: no query, no ask, no
- * answering under way.
+ * A name is removed from the table when its time is over and no resolver_watch uses it. It is
+ * freed when nothing refers to it: no query, no ask, no task that is running.
  */
 #include "pgweir/net/resolver.h"
 
@@ -31,7 +30,7 @@
 
 /* ---- names ---- */
 
-/* Frees a name that nobody needs any more. */
+/* Frees a name if nothing refers to it any more. */
 static void release(struct resolver_name *name)
 {
 	if (name->is_filed || name->is_asking || name->is_answering || !TAILQ_EMPTY(&name->asks))
@@ -42,7 +41,7 @@ static void release(struct resolver_name *name)
 	free(name);
 }
 
-/* Takes it off the table: the next who asks for it gets a new one. */
+/* Removes the name from the table: the next ask for it creates a new one. */
 static void unfile(struct resolver_name *name)
 {
 	struct resolver *resolver = name->resolver;
@@ -57,7 +56,7 @@ static void unfile(struct resolver_name *name)
 	name->is_filed = false;
 }
 
-/* It stays in the table for what is known of it, and for those who stay at its addresses. */
+/* The name stays in the table as long as its result is valid, or a resolver_watch uses it. */
 static void tidy(struct resolver_name *name)
 {
 	if (!name->is_known && !name->is_asking && TAILQ_EMPTY(&name->stays))
@@ -93,7 +92,10 @@ static void answer(struct resolver_name *name, struct resolver_ask *ask)
 	ask->on_answer(ask, &address, NULL);
 }
 
-/* Those who waited when it began: who asks again from within waits for the next turn. */
+/*
+ * Answers those that were waiting at the start: one that asks again from its callback waits for
+ * the next turn.
+ */
 static void run_answers(struct task *task)
 {
 	struct resolver_name *name = NAME_OF(task, task);
@@ -111,7 +113,7 @@ static void run_answers(struct task *task)
 	release(name);
 }
 
-/* ---- those who stay ---- */
+/* ---- watches of addresses ---- */
 
 static bool has_address(const struct resolver_name *name, const struct address *address)
 {
@@ -144,7 +146,7 @@ static struct resolver_watch *first_left(const struct resolver_name *name)
 	return NULL;
 }
 
-/* Each may take others with it, or make new ones. */
+/* Each callback may end other watches, or begin new ones, so the list is searched again. */
 static void tell_left(struct task *task)
 {
 	struct resolver_name *name = NAME_OF(task, left_task);
@@ -195,7 +197,7 @@ static struct resolver_name *name_new(struct resolver *resolver, const char *hos
 	return name;
 }
 
-/* Its addresses are known from now on, or that it has none; for a time, or for those who wait. */
+/* Stores the result of a query, addresses or failure: for `ttl`, or only for those that wait. */
 static void keep(struct resolver_name *name, usec_t ttl)
 {
 	struct resolver *resolver = name->resolver;
@@ -232,7 +234,7 @@ static void on_found(void *arg, const struct address *addresses, unsigned int co
 	keep(name, name->address_count ? resolver->good_ttl : resolver->bad_ttl);
 }
 
-/* ---- its life ---- */
+/* ---- creation and end ---- */
 
 struct resolver *resolver_new(struct loop *loop, const struct resolver_options *options,
                               struct err *err)
@@ -287,9 +289,9 @@ void resolver_forget(struct resolver *resolver)
 	}
 }
 
-/* ---- asking ---- */
+/* ---- parts of an address ---- */
 
-/* A numeric address needs no query: a name for this one ask, which is not filed. */
+/* A numeric address needs no query: makes a name for this one ask, outside the table. */
 static struct resolver_name *numeric_name(struct resolver *resolver, const char *host,
                                           const struct address *address, struct err *err)
 {
@@ -328,7 +330,7 @@ static struct resolver_name *filed_name(struct resolver *resolver, const char *h
 	return NULL;
 }
 
-/* The answer may come from within. */
+/* on_found() may be called before this returns. */
 static bool start_query(struct resolver_name *name, struct err *err)
 {
 	name->is_asking = true;
@@ -421,7 +423,9 @@ unsigned int resolver_query_count(const struct resolver *resolver)
 	return dns_query_count(resolver->dns);
 }
 
-/* The table keeps names in the order in which they came: by their serial. */
+/*
+ * Names stay in the table in the order in which they were added, which is that of their serial.
+ */
 static struct resolver_name *name_behind(const struct resolver *resolver, unsigned long cursor)
 {
 	struct resolver_name *name = resolver->names;
@@ -438,7 +442,7 @@ bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct 
 	struct resolver_name *name = name_behind(resolver, *cursor);
 	usec_t now = loop_now(resolver->loop);
 
-	/* Some stand there only for who stays at an address that they gave once. */
+	/* Skip names kept only because a connection still uses one of their old addresses. */
 	while (name && !name->failure && !name->is_asking)
 		name = name->hh.next;
 	if (!name)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The resolver's names and zones, inside the room.
+ * Names and zones of the resolver: internal to the module.
  */
 #ifndef PGWEIR_NET_RESOLVER_PRIV_H
 #define PGWEIR_NET_RESOLVER_PRIV_H
 
-/* uthash's own choice falls through its cases, which clang warns of. */
+/* The default hash function of uthash has implicit fallthrough, which clang warns about. */
 #define HASH_FUNCTION HASH_FNV
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(name) ((name)->is_lost = true)
@@ -28,19 +28,19 @@ struct resolver_name {
 	struct task task; /* answers `asks` */
 	struct ask_list asks;
 	struct stay_list stays;
-	struct task left_task;      /* tells those of `stays` whose address has gone */
+	struct task left_task;      /* calls on_removed() of watches whose address is gone */
 	struct resolver_zone *zone; /* NULL: none */
 	TAILQ_ENTRY(resolver_name) zone_node;
 	struct address *addresses;
 	unsigned int address_count;
-	unsigned int next;   /* address to hand out */
-	const char *failure; /* why there is no address; static */
-	bool is_known;       /* what was found still counts */
-	bool is_stale;  /* its zone has changed while the query was under way: it is asked again */
-	bool is_asking; /* a query is under way */
+	unsigned int next;   /* index of the next address to return */
+	const char *failure; /* why there is no address; a static text */
+	bool is_known;       /* the stored result is still valid */
+	bool is_stale;       /* its zone changed during the query: look it up again */
+	bool is_asking;      /* a query is running */
 	bool is_answering;
-	bool is_filed; /* in the table */
-	bool is_lost;  /* there was no memory to file it */
+	bool is_filed; /* it is in the table */
+	bool is_lost;  /* no memory to add it to the table */
 	char host[];
 };
 
@@ -50,53 +50,56 @@ struct resolver {
 	usec_t good_ttl;
 	usec_t bad_ttl;
 	struct resolver_name *names;
-	struct resolver_name *last_row; /* of resolver_next_row() */
+	struct resolver_name *last_row; /* for resolver_next_row() */
 	struct resolver_zone *zones;
 	usec_t zone_period;
-	struct reverse_list reverses; /* reverse.c */
+	struct reverse_list reverses; /* for reverse.c */
 	unsigned int reverse_count;
 	unsigned long serial;
-	unsigned int rotation; /* where the next name that is found begins */
+	unsigned int rotation; /* index of the first address for the next result */
 	bool is_ending;
 };
 
-/* What follows the first dot of its names. Freed when it has none and no query. */
+/* A zone: what follows the first dot of a name. Freed when it has neither names nor a query. */
 struct resolver_zone {
 	struct resolver *resolver;
 	UT_hash_handle hh;
 	unsigned long number; /* for resolver_next_zone() */
 	struct name_list names;
 	unsigned int name_count;
-	struct timer timer; /* the next question for its serial */
-	struct task task;   /* its names are looked up again */
+	struct timer timer; /* when to query the serial number again */
+	struct task task;   /* looks up its names again */
 	uint32_t serial;
 	bool has_serial;
-	bool is_asking; /* a query is under way */
-	bool is_filed;  /* in the table */
-	bool is_lost;   /* there was no memory to file it */
+	bool is_asking; /* a query is running */
+	bool is_filed;  /* it is in the table */
+	bool is_lost;   /* no memory to add it to the table */
 	char text[];
 };
 
-/* The name of an address is looked for. */
+/* A running lookup of the name of an address. */
 struct reverse_query {
 	struct resolver *resolver;
 	TAILQ_ENTRY(reverse_query) node;
-	struct reverse *owner; /* NULL: it has gone */
+	struct reverse *owner; /* NULL: it was cancelled */
 	struct task task;      /* the next step */
 	struct address address;
-	char *host; /* what it is said to be called */
+	char *host; /* the name found for the address, not checked yet */
 	bool is_proven;
-	bool is_done; /* there is nothing more to ask */
+	bool is_done; /* no further query is needed */
 };
 
-/* Ends all, once dns_free() has. */
+/* Ends all lookups, after dns_free(). */
 void reverse_end_all(struct resolver *resolver);
 
-/* A name comes into the table, or leaves it. */
+/* Adds a name to its zone, or removes it, together with its place in the table. */
 void resolver_zone_enter(struct resolver_name *name);
 void resolver_zone_leave(struct resolver_name *name);
 
-/* The name is looked up again, whatever is known. Not from within a callback of dns_*(). */
+/*
+ * Looks the name up again, even if its result is valid. Must not be called from a callback of
+ * dns_*().
+ */
 void resolver_refresh_name(struct resolver_name *name);
 
 #endif

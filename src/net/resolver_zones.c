@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Zones: what follows the first dot of the resolver's names. Each is asked for its
- * serial number from time to time; when that has grown, its names are looked up
- * again, and whoever stays at an address that is gone is told.
+ * Zones of the resolver's names. The serial number of each zone is queried from time to time.
+ * If it has grown, all names of the zone are looked up again, and watches whose address is gone
+ * are notified.
  *
- * Hard here: a zone goes with its last name, which may happen while its serial is
- * being asked for, or while its names are gone through.
+ * Hard here: a zone ends with its last name. This may happen while its serial number is being
+ * queried, or while its names are walked through.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 #define ZONE_OF(part, member) \
 	((struct resolver_zone *)((char *)(part)-offsetof(struct resolver_zone, member)))
 
-/* Off the table when it has no names, out of memory when nothing is under way either. */
+/* Removes a zone without names from the table; frees it when no query is running. */
 static void release(struct resolver_zone *zone)
 {
 	struct resolver *resolver = zone->resolver;
@@ -42,7 +42,7 @@ static void wait_period(struct resolver_zone *zone)
 	          loop_now(resolver->loop));
 }
 
-/* By the arithmetic of serial numbers: after the largest comes 0. */
+/* Serial number arithmetic (RFC 1982): the value after the largest is 0. */
 static bool has_grown(uint32_t before, uint32_t after) { return (int32_t)(after - before) > 0; }
 
 static void on_serial(void *arg, const uint32_t *serial, const char *failure)
@@ -87,7 +87,7 @@ static void refresh_names(struct task *task)
 	while (name) {
 		struct resolver_name *next = TAILQ_NEXT(name, zone_node);
 
-		resolver_refresh_name(name); /* may end it, and with the last one the zone */
+		resolver_refresh_name(name); /* may end the name, and with the last name the zone */
 		name = next;
 	}
 }
@@ -125,7 +125,7 @@ void resolver_zone_enter(struct resolver_name *name)
 	if (!zone)
 		zone = add_zone(resolver, dot + 1);
 	if (!zone)
-		return; /* no memory: the name is looked up when its time is over */
+		return; /* no memory: the name is looked up again when its time is over */
 	name->zone = zone;
 	TAILQ_INSERT_TAIL(&zone->names, name, zone_node);
 	if (zone->name_count++ == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * From an address to a name that can be believed.
+ * Looks up a host name that can be trusted.
  *
  *   address --> its name (PTR) --> that name's addresses --> is ours among them?
  *
- * Hard here: an answer may come from within the call that asks, and nothing may
- * be asked from within an answer; so each step is a task at the end of the turn.
- * A question whose owner has gone is ended by its next answer.
+ * Hard here: dns_*() may call back before they return, and no query may be made from a
+ * callback. So each step is a task at the end of the turn. A lookup whose owner is gone ends
+ * with its next result.
  */
 #include "pgweir/net/reverse.h"
 
@@ -66,7 +66,7 @@ static void on_name(void *arg, const char *name, const char *failure)
 	loop_defer(query->resolver->loop, &query->task);
 }
 
-/* The next step. */
+/* Does the next step. */
 static void step(struct task *task)
 {
 	struct reverse_query *query =

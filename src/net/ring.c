@@ -4,9 +4,9 @@
  *
  *   sends --> entries, tail --> io_uring_enter() --> answers --> done
  *
- * Hard here: entries and answers lie in memory that the kernel reads and writes too, so the
- * two ends that we move are stored after what they publish, and the one that the kernel
- * moves is loaded before what it published.
+ * Hard here: the kernel reads and writes the memory of entries and answers too. So an index
+ * that we write is stored after the data it publishes (release), and an index that the kernel
+ * writes is loaded before that data (acquire).
  */
 #include "ring_priv.h"
 
@@ -28,7 +28,7 @@
 #if HAVE_IO_URING
 
 struct area {
-	char *at; /* NULL: not there */
+	char *at; /* NULL: not mapped */
 	size_t size;
 };
 
@@ -41,7 +41,7 @@ struct ring {
 	unsigned int *answer_head, *answer_tail, answer_mask;
 };
 
-/* What the kernel can leave out for a process of one thread that sends; older ones know neither. */
+/* These flags save work in the kernel if only one thread sends. Older kernels know neither. */
 static const unsigned int flags_to_try[] = {
 #ifdef IORING_SETUP_DEFER_TASKRUN
 	IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
@@ -78,7 +78,7 @@ static unsigned int *field(const struct ring *ring, unsigned int offset)
 	return (unsigned int *)(void *)(ring->rings.at + offset);
 }
 
-/* Where all things are. The places of the entries are told once: entry i lies in place i. */
+/* Finds the parts of the mapped memory. The index array is filled once: entry i is at index i. */
 static void find_parts(struct ring *ring, const struct io_uring_params *params)
 {
 	unsigned int *places = field(ring, params->sq_off.array);
@@ -163,7 +163,7 @@ static void fill(struct ring *ring, const struct ring_send *sends, unsigned int 
 	__atomic_store_n(ring->entry_tail, tail + count, __ATOMIC_RELEASE);
 }
 
-/* How many answers there were. */
+/* Stores the results of finished sends. Returns how many there were. */
 static unsigned int take_answers(struct ring *ring, struct ring_send *sends)
 {
 	unsigned int head = *ring->answer_head, begin = head;
@@ -191,11 +191,14 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 
 	fill(ring, sends, count);
 	taken = enter(ring, count, 0);
-	/* Entries that it did not take are ours again: it looks at the end only when called. */
+	/*
+	 * The kernel reads the tail only during the call, so entries that it did not accept can
+	 * be taken back.
+	 */
 	__atomic_store_n(ring->entry_tail, *ring->entry_head, __ATOMIC_RELEASE);
 	if (taken <= 0)
 		return 0;
-	/* A send that may not wait is answered at once; this is for a kernel that puts it off. */
+	/* A send with MSG_DONTWAIT is finished immediately; wait only if a kernel defers it. */
 	while ((done += take_answers(ring, sends)) < (unsigned int)taken)
 		enter(ring, 0, (unsigned int)taken - done);
 	return (unsigned int)taken;

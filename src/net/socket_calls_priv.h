@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * recv() and send() as plain system calls. Those of the C library are points where a
- * thread can be cancelled, and say so to the other threads: two locked instructions for
- * each call, in a process that has any. Nobody cancels a thread here.
+ * recv() and send() as plain system calls. Those of the C library are cancellation points: in a
+ * process with threads they execute two locked instructions for each call. Nothing here cancels
+ * threads.
  */
 #ifndef PGWEIR_NET_SOCKET_CALLS_PRIV_H
 #define PGWEIR_NET_SOCKET_CALLS_PRIV_H
@@ -11,7 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* On architectures that have one call for all of them, the C library's will do. */
+/*
+ * Some architectures have only one system call for all socket functions; there the C library is
+ * used.
+ */
 static inline ssize_t socket_receive(int fd, void *at, size_t size)
 {
 #ifdef SYS_recvfrom
@@ -21,7 +24,7 @@ static inline ssize_t socket_receive(int fd, void *at, size_t size)
 #endif
 }
 
-/* Without SIGPIPE. */
+/* Sends without SIGPIPE. */
 static inline ssize_t socket_send(int fd, const void *at, size_t count)
 {
 #ifdef SYS_sendto

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The options of TCP sockets, as rows.
+ * Options of TCP sockets, as a table.
  *
- * Hard here: an option that is 0 is left as the system has it, also on a
- * listener whose value was another before; only keepalive can be switched off
- * again. The system's value of the others is not known any more by then.
+ * Hard here: an option that is 0 is left at the system's default, even if the listener had
+ * another value before: the default cannot be found out any more. Only keepalive can be
+ * switched off again.
  */
 #include "pgweir/net/socket_options.h"
 
@@ -21,7 +21,7 @@ static const struct row {
 	const char *name;
 	int level;
 	int option;
-	size_t at; /* of an int in struct socket_options */
+	size_t at; /* offset of an int in struct socket_options */
 	bool is_for_keepalive;
 } rows[] = {
 	{ "tcp_keepcnt", IPPROTO_TCP, TCP_KEEPCNT, offsetof(struct socket_options, tcp_keepcnt),

@@ -2,15 +2,15 @@
 /*
  * Streams.
  *
- *   socket --> scratch [kept | new] --> owner      the rest --> kept
- *   owner --> socket, or outbox --> socket         what it would not take --> unsent
+ *   socket --> scratch [kept | new] --> owner      unused part --> kept
+ *   owner --> socket, or outbox --> socket         not accepted --> unsent
  *
- * Hard here: to stop reading costs a system call, and so does starting again.
- * A client that waits for its answer sends nothing, so "do not read" is told to
- * the kernel only when something comes after all.
+ * Hard here: to stop reading costs a system call, and so does starting again. A client that
+ * waits for its reply sends nothing. So the kernel is told to stop only when something arrives
+ * that is not wanted.
  *
- * Encryption is in stream_secure.c. Here it shows where bytes cross the socket, and
- * nowhere else; what is unsent is encrypted already.
+ * Encryption is in stream_secure.c. This file only calls it where bytes cross the socket.
+ * Unsent output is encrypted already.
  */
 #include "pgweir/net/stream.h"
 
@@ -34,13 +34,16 @@
 
 #define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
 
-/* Something came that nobody wants now: only now is it worth a system call. */
+/*
+ * Called when something has arrived that is not wanted now: only then is the system call worth
+ * it.
+ */
 static void stop_reading(struct stream *stream)
 {
 	watch_set(&stream->watch, stream->out ? WATCH_WRITE : 0);
 }
 
-/* The last bytes of a halted stream. */
+/* Reads the last bytes that a halted stream may read. */
 static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
 {
 	size_t most = stream->allowance < STREAM_READ_SIZE ? stream->allowance : STREAM_READ_SIZE;
@@ -54,7 +57,7 @@ static ssize_t receive_rest(struct stream *stream, char *at, bool *is_full)
 	return done;
 }
 
-/* As recv() of STREAM_READ_SIZE bytes, decrypted if need be. *is_full: there may be more. */
+/* Like recv() of STREAM_READ_SIZE bytes, but decrypts. *is_full: there may be more to read. */
 static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 {
 	ssize_t done;
@@ -70,7 +73,7 @@ static ssize_t receive(struct stream *stream, char *at, bool *is_full)
 	return done;
 }
 
-/* Keeps what lies in the scratch buffer; a secret must not stay there. */
+/* Keeps bytes of the scratch buffer. A secret is wiped there. */
 static bool keep_input(struct stream *stream, char *at, size_t count)
 {
 	bool ok;
@@ -87,7 +90,10 @@ static bool keep_input(struct stream *stream, char *at, size_t count)
 	return ok;
 }
 
-/* Nobody listens now, but the end would be news: what comes is kept. */
+/*
+ * The owner wants no input now, but must be told if the peer disconnects. So input is read and
+ * kept.
+ */
 static void read_ahead(struct stream *stream)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
@@ -122,7 +128,8 @@ static void on_ready(struct watch *watch, unsigned int what)
 		if (!stream->out) {
 			stream_update(stream);
 			stream->ops->on_flushed(stream);
-			return; /* it may be closed by now; what is readable will be told again */
+			/* the stream may be closed; a readable socket will be reported again */
+			return;
 		}
 	}
 	if (!(what & WATCH_READ))
@@ -178,7 +185,10 @@ bool stream_want(struct stream *stream, enum stream_want want)
 	return (stream->tls && stream_is_shaking(stream)) || stream_update(stream);
 }
 
-/* Where the next bytes go: behind what is kept, in the scratch buffer if both fit. */
+/*
+ * Returns where to read the next bytes: behind the kept ones, in the scratch buffer if both
+ * fit.
+ */
 static char *make_room(struct stream *stream, size_t *kept)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
@@ -226,14 +236,14 @@ enum stream_result stream_read(struct stream *stream, struct bytes *in)
 	}
 	stream->error = done < 0 ? errno : 0;
 	if (stream->is_secret)
-		explicit_bzero(at, kept); /* half a password, perhaps */
+		explicit_bzero(at, kept); /* it may contain a part of a password */
 	return STREAM_END;
 }
 
 bool stream_keep(struct stream *stream, struct bytes rest)
 {
 	if (stream->in) {
-		/* The bytes lie in the kept buffer itself. */
+		/* *in was the kept buffer itself, so the bytes are already there. */
 		assert(rest.count <= bufpool_count(stream->in));
 		stream->in->begin = stream->in->buf.count - rest.count;
 		if (rest.count == 0)
@@ -258,7 +268,7 @@ void stream_push(struct stream *stream)
 		outbox_push(stream->pool->outbox, stream);
 }
 
-/* Whether it goes at the end of the turn. If not, nothing of the stream is in the outbox. */
+/* Whether the output was added to the outbox. If not, the outbox has nothing of this stream. */
 static bool put_off(struct stream *stream, const struct iovec *pieces, int count, size_t whole)
 {
 	if (!stream->gathers)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The pool of a loop's streams: what they share, made when the first of them needs it.
+ * What the streams of one loop share. Its parts are created when the first stream needs them.
  */
 #include "bufpool_priv.h"
 #include "bulk_priv.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Streams, inside the module.
+ * Streams: functions for the files of this module.
  */
 #ifndef PGWEIR_NET_STREAM_PRIV_H
 #define PGWEIR_NET_STREAM_PRIV_H
@@ -9,22 +9,24 @@
 
 /* ---- stream.c ---- */
 
-/* Sends bytes as they are; keeps what the socket does not take. */
+/* Sends bytes without encryption; keeps what the socket does not accept. */
 bool stream_send_raw(struct stream *stream, struct bytes bytes);
 
 /* ---- stream_unsent.c ---- */
 
-/* Watches the socket again, as what is wanted and unsent says. */
+/* Updates the watch of the socket, from `want` and unsent output. */
 bool stream_update(struct stream *stream);
 
-/* Keeps what is behind the first `sent` bytes of the pieces. false: no memory. */
+/* Keeps the pieces without their first `sent` bytes. false: no memory. */
 bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int count, size_t sent);
 
-/* The same, of what the outbox had: without memory the socket is shut down, and reading finds out.
+/*
+ * The same for bytes of the outbox. Without memory it shuts the socket down, and the next read
+ * finds that out.
  */
 void stream_leave_unsent(struct stream *stream, struct bytes rest);
 
-/* Sends what is unsent, as much as the socket takes. false: the connection broke. */
+/* Sends unsent output, as much as the socket accepts. false: the connection broke. */
 bool stream_flush_unsent(struct stream *stream);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Encrypted streams: their handshake, and what becomes of their bytes.
+ * Encrypted streams: the handshake, and the path of their bytes.
  *
  *   socket --> heard --> [a helper thread: the handshake] --> said --> socket   until it is over
- *   socket --> room->in --> engine --> scratch --> owner                   then
- *   owner --> gathered --> engine --> room->out --> socket
+ *   socket --> tls_slots->in --> engine --> scratch --> owner              after that
+ *   owner --> gathered --> engine --> tls_slots->out --> socket
  *
- * Hard here: until the handshake is over the engine and the socket are a helper thread's, and
- * the loop watches neither. If the stream closes meanwhile, both are left to the
- * handshake, which frees and closes them when it has come back.
+ * Hard here: until the handshake is over, engine and socket belong to a helper thread, and the
+ * loop does not watch the socket. If the stream is closed during that time, both are left to
+ * the handshake, which frees and closes them when the thread has returned it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -26,10 +26,10 @@
 
 #include "pgweir/base/banned.h"
 
-#define HEARD_SIZE ((size_t)16 * 1024) /* bytes of a handshake that are read at once */
-#define ROOM_KEPT ((size_t)256 * 1024) /* of a shared buffer that has grown */
+#define HEARD_SIZE ((size_t)16 * 1024) /* bytes read at once during a handshake */
+#define ROOM_KEPT ((size_t)256 * 1024) /* bytes; a larger shared buffer is freed */
 
-/* A record of TLS: type, version, length; then so many bytes. */
+/* A TLS record: a header of type, version and length, then `length` bytes. */
 #define RECORD_HEADER_SIZE 5
 #define RECORD_BODY_MAX (TLS_RECORD_MAX + 2048)
 #define RECORD_TYPE_LEAST 20
@@ -37,14 +37,14 @@
 
 struct handshake {
 	struct handshake_job handshake_job;
-	struct stream *stream; /* NULL: closed meanwhile */
-	struct tls *tls;       /* the stream's, or ours when that has closed */
-	struct buf heard;      /* of the far end, and not used up */
-	struct buf said;       /* for the far end, and not sent yet */
-	enum tls_step step;    /* what the last step came to */
-	bool has_begun;        /* there was a step */
-	bool is_held;          /* a helper thread has all this but the stream */
-	int error;             /* errno of what broke the connection, or 0 */
+	struct stream *stream; /* NULL: the stream has been closed */
+	struct tls *tls;       /* the stream's, or ours if that has been closed */
+	struct buf heard;      /* received and not used yet */
+	struct buf said;       /* to be sent to the peer */
+	enum tls_step step;    /* result of the last step */
+	bool has_begun;        /* there was a first step */
+	bool is_held;          /* a helper thread owns all this except the stream */
+	int error;             /* errno of the error that broke the connection, or 0 */
 	struct err err;
 };
 
@@ -67,7 +67,7 @@ void stream_secure_slots_free(struct tls_slots **tls_slots)
 	*tls_slots = NULL;
 }
 
-/* The shared buffer for output, empty. */
+/* Returns the shared output buffer, emptied. */
 static struct buf *clear_out(struct stream *stream)
 {
 	struct buf *out = &stream->pool->tls_slots->out;
@@ -79,8 +79,9 @@ static struct buf *clear_out(struct stream *stream)
 }
 
 /*
- * A stream at work keeps its buffers, since making them costs as much as half a record;
- * one at rest owns none. Whoever has worked longest makes room for a newcomer.
+ * Creating OpenSSL's buffers costs as much as encrypting half a record, so an active stream
+ * keeps them, and an idle one has none. The stream that got its slot first gives it up for the
+ * next.
  */
 static void take_tls_slot(struct stream *stream)
 {
@@ -110,10 +111,10 @@ static void handshake_free(struct handshake *handshake)
 }
 
 /*
- * How much of what has come are whole records; all of it, if that cannot be any. Only
- * those are worth a step, so that a far end that sends byte by byte costs no more steps
- * than others; and only those are handed over: OpenSSL would take the beginning of the
- * next one too, and what comes later would have no header.
+ * Returns the size of all complete records; or of everything, if the bytes cannot be records.
+ * Only complete records are processed: a peer that sends byte by byte causes no additional
+ * steps. And OpenSSL must not get an incomplete record: it would consume its beginning, and the
+ * rest would be without a header when the stream takes over.
  */
 static size_t whole_records(const struct buf *heard)
 {
@@ -147,7 +148,10 @@ static unsigned int break_off(struct handshake *handshake, int error)
 
 static bool has_to_wait(void) { return errno == EAGAIN || errno == EINTR; }
 
-/* Says what there is to say; answers what to wait for then. */
+/*
+ * Sends what the handshake has to send. Returns what to wait for then; 0: the handshake is
+ * over.
+ */
 static unsigned int speak(struct handshake *handshake)
 {
 	struct buf *said = &handshake->said;
@@ -177,7 +181,7 @@ static void shake(struct handshake *handshake)
 	}
 }
 
-/* Whether a step can be made with what is there already. */
+/* Whether the next step is possible without more input. */
 static bool is_due(const struct handshake *handshake)
 {
 	return whole_records(&handshake->heard) > 0 ||
@@ -207,7 +211,7 @@ static unsigned int go_on(struct handshake_job *handshake_job)
 	return speak(handshake);
 }
 
-/* What came behind the handshake is the first of what the owner will read. */
+/* Decrypts bytes that were read behind the handshake: they are the first input of the owner. */
 static bool keep_early(struct stream *stream, struct bytes heard)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
@@ -251,7 +255,7 @@ static void finish(struct stream *stream)
 	fail(stream, "closed during the TLS handshake");
 }
 
-/* The stream has closed, or the helper threads come to their end before it does. */
+/* The stream was closed, or the helper threads end before it. */
 static void clean_up(struct handshake *handshake)
 {
 	struct tls *tls = handshake->tls;
@@ -268,7 +272,7 @@ static void on_over(struct handshake_job *handshake_job)
 {
 	struct handshake *handshake = (struct handshake *)handshake_job;
 	struct stream *stream = handshake->stream;
-	struct err err = handshake->err; /* it goes with the stream */
+	struct err err = handshake->err; /* a copy: the handshake may be freed with the stream */
 
 	if (handshake_job->is_abandoned) {
 		clean_up(handshake);
@@ -291,7 +295,7 @@ static bool make_room(struct stream_pool *pool)
 	return pool->tls_slots != NULL;
 }
 
-/* The socket goes to a helper thread, with what it has not taken yet. */
+/* Hands the socket over to a helper thread, with unsent output. */
 static bool hand_over(struct stream *stream, struct handshake *handshake, struct err *err)
 {
 	struct bytes unsent = stream_unsent_bytes(stream);
@@ -374,7 +378,10 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 	if (out->count && !stream_send_raw(stream, buf_bytes(out)) && tls->end == TLS_GOES_ON)
 		tls->end = TLS_BROKEN;
 	if (tls->end != TLS_GOES_ON) {
-		/* It shall be told again, however much the owner reads now. */
+		/*
+		 * Force another readable event, so that the owner sees the end even if it stops
+		 * reading here.
+		 */
 		shutdown(stream->watch.fd, SHUT_RD);
 		*is_full = true;
 		if (!count)
@@ -384,7 +391,7 @@ ssize_t stream_secure_receive(struct stream *stream, char *at, bool *is_full)
 	return count ? (ssize_t)count : -1;
 }
 
-/* What is gathered becomes a record. */
+/* Encrypts the collected bytes as one record. */
 static bool seal_gathered(struct stream *stream, size_t *gathered)
 {
 	struct tls_slots *tls_slots = stream->pool->tls_slots;
@@ -394,7 +401,7 @@ static bool seal_gathered(struct stream *stream, size_t *gathered)
 	return record.count == 0 || tls_seal(stream->tls, record, &tls_slots->out);
 }
 
-/* Small pieces share a record; whole records are taken from where they lie. */
+/* Small pieces are collected into one record; whole records are encrypted without a copy. */
 static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gathered)
 {
 	struct tls_slots *tls_slots = stream->pool->tls_slots;
@@ -419,7 +426,8 @@ static bool seal_piece(struct stream *stream, struct bytes piece, size_t *gather
 
 bool stream_secure_sendv(struct stream *stream, const struct iovec *pieces, int count)
 {
-	bool is_good = !stream->tls->handshake; /* plain bytes would be the wrong ones */
+	/* false during the handshake: plain bytes must not be sent */
+	bool is_good = !stream->tls->handshake;
 	size_t gathered = 0;
 
 	if (is_good) {

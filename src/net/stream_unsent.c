@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Unsent output: what a socket did not take is kept until it is writable.
+ * Unsent output: what a socket did not accept is kept until it is writable.
  */
 #include "stream_priv.h"
 
@@ -12,7 +12,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* The one place that says what the kernel watches for us. */
+/* The only function that decides what the kernel watches. */
 bool stream_update(struct stream *stream)
 {
 	unsigned int what = stream->watch.wanted & (unsigned int)WATCH_READ;
@@ -60,7 +60,7 @@ bool stream_keep_unsent(struct stream *stream, const struct iovec *pieces, int c
 	return stream_update(stream);
 }
 
-/* Nobody is called back: when there is no memory, reading finds the end. */
+/* No callback: if there is no memory, the next read finds the connection closed. */
 void stream_leave_unsent(struct stream *stream, struct bytes rest)
 {
 	if (!bufpool_add(stream->pool, &stream->out, rest.at, rest.count) || !stream_update(stream))

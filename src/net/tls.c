@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * One encrypted connection, as OpenSSL's SSL between two heaps of bytes.
+ * One encrypted connection: OpenSSL's SSL, reading from and writing to memory.
  *
  *   bytes of the wire --> transport --> SSL --> plain bytes
  *   plain bytes --> SSL --> transport --> buffer for the wire
  *
- * Hard here: OpenSSL wants something like a socket. The transport gives it what
- * the present call brought along, and "nothing there for now" behind that. So
- * nothing stays in the engine but a record that was cut off, and whoever waits
- * for the socket to be readable never waits for what has come already.
+ * Hard here: OpenSSL wants something like a socket. The transport gives it the bytes of the
+ * current call, and then "no more for now". So only an incomplete record stays in the engine.
+ * It is therefore safe to wait for the socket to become readable: all bytes that have arrived
+ * have been processed.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@
 /* ---- the engine ---- */
 
 /*
- * Called for each message that has been read. OpenSSL would go on with the next record, as
- * long as there is one: too many key updates find none behind them.
+ * Called for each message that OpenSSL has read. OpenSSL processes records as long as there are
+ * any. After too many key updates, the input is emptied, so that it finds no more.
  */
 static void on_message(int is_sent, int version, int type, const void *at, size_t count,
                        SSL *library, void *arg)
@@ -86,7 +86,7 @@ static bool set_up(struct tls *tls)
 		return true;
 	}
 	SSL_set_connect_state(tls->ssl);
-	/* An address is no name to be told apart by (RFC 6066). */
+	/* An IP address must not be sent as server name (RFC 6066). */
 	return !name || !*name || is_address(name) || SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 }
 
@@ -102,7 +102,7 @@ struct tls *tls_new(struct tls_context *context, const char *name)
 	return tls;
 }
 
-/* With the first step, so that the thread that works with it makes it. */
+/* Created in the first step, so that the thread which does the handshake does this too. */
 static bool has_engine(struct tls *tls)
 {
 	if (tls->ssl)
@@ -118,7 +118,7 @@ void tls_free(struct tls **tlsp)
 	*tlsp = NULL;
 	if (!tls)
 		return;
-	SSL_free(tls->ssl); /* before its transport's method goes with the set */
+	SSL_free(tls->ssl); /* its transport's method belongs to the context, so free this first */
 	tls_context_unref(&tls->context);
 	free(tls->name);
 	free(tls);
@@ -130,7 +130,7 @@ static void lend(struct tls *tls, struct bytes in, struct buf *out)
 	tls->out = out;
 }
 
-/* Where SSL_get_error() will be asked, which counts every error since the last clearing. */
+/* Needed before SSL_get_error(), which takes all errors since the last clearing into account. */
 static void begin(struct tls *tls, struct bytes in, struct buf *out)
 {
 	ERR_clear_error();
@@ -145,7 +145,10 @@ static void end(struct tls *tls)
 
 /* ---- the handshake ---- */
 
-/* Whether the certificate is that of the host; its names go before its CN. */
+/*
+ * Whether the certificate is for this host. Its subject alternative names take precedence over
+ * its CN.
+ */
 static bool is_right_host(const struct tls *tls, const X509 *certificate)
 {
 	X509 *given = (X509 *)certificate;
@@ -201,16 +204,16 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		explain(tls, err);
 		return TLS_FAILED;
 	}
-	tls_drop_buffers(tls); /* who keeps us waiting shall cost little */
+	tls_drop_buffers(tls); /* a peer that lets us wait should cost little memory */
 	if (result != 1) {
 		tls_keep_buffers(tls);
 		return TLS_MORE;
 	}
 	if (!check_host(tls, err)) {
-		buf_clear(out); /* it gets no proof of ours */
+		buf_clear(out); /* do not send our part to the wrong host */
 		return TLS_FAILED;
 	}
-	/* What comes now may be a password: it does not stay in the library's buffers. */
+	/* The next bytes may be a password: wipe them in OpenSSL's buffers. */
 	SSL_set_options(tls->ssl, SSL_OP_CLEANSE_PLAINTEXT);
 	return TLS_DONE;
 }
@@ -222,17 +225,17 @@ void tls_keep_buffers(struct tls *tls) { SSL_clear_mode(tls->ssl, SSL_MODE_RELEA
 void tls_drop_buffers(struct tls *tls)
 {
 	SSL_set_mode(tls->ssl,
-	             SSL_MODE_RELEASE_BUFFERS); /* for one that still holds half a record */
+	             SSL_MODE_RELEASE_BUFFERS); /* for a buffer that still has a part of a record */
 	SSL_free_buffers(tls->ssl);
 }
 
 /*
- * Why nothing more could be decrypted. SSL_get_error() would say it too, but it wants the
- * list of errors to be cleared before each call, also before those that go well.
+ * Why no more could be decrypted. Not by SSL_get_error(), which would require ERR_clear_error()
+ * before every call, even a successful one.
  */
 static enum tls_end end_of(const struct tls *tls)
 {
-	bool is_error = ERR_peek_error() != 0; /* a fatal alert is a good-bye as well */
+	bool is_error = ERR_peek_error() != 0; /* a fatal alert sets SSL_RECEIVED_SHUTDOWN too */
 
 	ERR_clear_error();
 	if (SSL_want_read(tls->ssl))
@@ -248,7 +251,10 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 	int result;
 
 	lend(tls, in, out);
-	/* One call takes one record; when all has been taken another one would only say so. */
+	/*
+	 * One call decrypts one record. Stop when the input is used up: another call would only
+	 * say that.
+	 */
 	do {
 		result = SSL_read_ex(tls->ssl, at + count, size - count, &done);
 		count += result == 1 ? done : 0;
@@ -256,7 +262,7 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 	if (result != 1)
 		tls->end = tls->is_flooded ? TLS_BROKEN : end_of(tls);
 	forgive_for_data(tls, count);
-	/* What lies behind a good-bye, or behind what is broken, is nothing. */
+	/* Bytes behind a close_notify or an error are ignored. */
 	end(tls);
 	return count;
 }

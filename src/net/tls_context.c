@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A set of certificates and rules, as OpenSSL's SSL_CTX.
+ * A set of certificates and rules: OpenSSL's SSL_CTX.
  *
- *   options, files --> read once --> judged --> SSL_CTX
- *                          \--> fingerprint: is the next set another one?
+ *   options, files --> read once --> checked --> SSL_CTX
+ *                          \--> fingerprint: does the next set differ?
  *
- * Hard here: what is judged must be what is used, so each file is read once and
- * parsed from memory; and an encrypted key must not make OpenSSL ask the terminal.
+ * Hard here: what is checked must be what is used, so each file is read only once and parsed
+ * from memory. And OpenSSL must not ask the terminal for the password of an encrypted key.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -20,30 +20,30 @@
 
 #include "pgweir/base/banned.h"
 
-#define FILE_MAX ((size_t)4 * 1024 * 1024) /* a bundle of all authorities has 200 KB */
+#define FILE_MAX ((size_t)4 * 1024 * 1024) /* a bundle of all public authorities has 200 KB */
 #define PRINT_SIZE 32
 
 /*
- * A ticket costs a fifteenth of the handshake before it, and most clients of PostgreSQL, all of
- * libpq's among them, throw theirs away. When so many in a row have come without one, ...
+ * A session ticket costs a fifteenth of the handshake. Most PostgreSQL clients, including all
+ * that use libpq, throw it away. When this many handshakes in a row came without a ticket, ...
  */
 #define TICKETS_UNUSED_MAX 64
-/* ... only one of so many gets one, until somebody brings one again. */
+/* ... only one of this many gets one, until a client uses a ticket again. */
 #define TICKETS_SPARED 16
 
 struct tls_context {
 	atomic_size_t ref_count;
-	atomic_uint unused; /* handshakes without a ticket since the last one with it */
+	atomic_uint unused; /* handshakes since the last one that used a ticket */
 	SSL_CTX *library;
 	BIO_METHOD *transport;
 	enum tls_role role;
 	enum tls_check check;
 	unsigned char print[PRINT_SIZE];
 	size_t binding_count;
-	unsigned char binding[TLS_BINDING_MAX]; /* of our own certificate */
+	unsigned char binding[TLS_BINDING_MAX]; /* channel binding of our certificate */
 };
 
-/* While a set is made. */
+/* A set that is being made. */
 struct making {
 	const struct tls_options *options;
 	struct tls_context *context;
@@ -82,7 +82,7 @@ static bool read_whole(FILE *file, struct buf *out)
 	return !ferror(file);
 }
 
-/* A file's content as something to parse. NULL: *err says why. */
+/* Reads a file for parsing. NULL: *err says why. */
 static BIO *open_file(struct making *making, const char *what, const char *path,
                       struct buf *content)
 {
@@ -102,7 +102,7 @@ static BIO *open_file(struct making *making, const char *what, const char *path,
 	return bio;
 }
 
-/* The one who reads a PEM file has come to its end, and not to something broken. */
+/* Whether parsing a PEM file ended at its end, and not at invalid data. */
 static bool is_at_end(void)
 {
 	unsigned long failure = ERR_peek_last_error();
@@ -132,7 +132,7 @@ static bool take_certificates(struct making *making, BIO *bio)
 	               options->prefix, options->cert_file);
 }
 
-/* Called instead of asking the terminal for a password. */
+/* Called by OpenSSL instead of asking the terminal for a password. */
 static int refuse_password(char *out, int size, int is_writing, void *arg)
 {
 	(void)out;
@@ -147,7 +147,7 @@ static bool take_key(struct making *making, BIO *bio)
 	const struct tls_options *options = making->options;
 	bool is_encrypted = false;
 	EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, refuse_password, &is_encrypted);
-	bool key_is_read = key != NULL; /* else it is the key of another certificate */
+	bool key_is_read = key != NULL; /* a key was read, so it does not match the certificate */
 	bool is_good = key && SSL_CTX_use_PrivateKey(making->library, key) == 1;
 
 	EVP_PKEY_free(key);
@@ -204,7 +204,7 @@ static bool take_authorities(struct making *making, BIO *bio)
 
 	while (is_good && (authority = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL))) {
 		is_good = X509_STORE_add_cert(store, authority) == 1;
-		/* Clients are told whose certificates are good here. */
+		/* Tells clients which authorities are accepted. */
 		if (is_good && options->role == TLS_ACCEPTS)
 			is_good = SSL_CTX_add_client_CA(making->library, authority) == 1;
 		X509_free(authority);
@@ -238,7 +238,7 @@ static bool load_authorities(struct making *making)
 
 /* ---- rules ---- */
 
-/* PostgreSQL's name among the protocols that can begin with TLS, as ALPN has it. */
+/* PostgreSQL's protocol name for ALPN, with its length in front. */
 static const unsigned char alpn_name[] = "\12postgresql";
 #define ALPN_SIZE (sizeof(alpn_name) - 1)
 
@@ -256,7 +256,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Who brings a ticket always gets the next one: it may be good for one use only. */
+/* A client that used a ticket always gets a new one: a ticket may be valid for one use only. */
 static int choose_tickets(SSL *ssl, int *alert, void *arg)
 {
 	struct tls_context *context = arg;
@@ -285,7 +285,7 @@ static void set_check(struct making *making)
 	SSL_CTX_set_verify(making->library, mode, NULL);
 }
 
-/* What is the same in every set. */
+/* Settings that are the same in every set. */
 static void set_ground(struct making *making)
 {
 	static const unsigned char name[] = "pgweir";
@@ -293,7 +293,7 @@ static void set_ground(struct making *making)
 
 	SSL_CTX_set_mode(library, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	/* Nothing is kept here: whoever wants to resume brings a ticket. */
+	/* The server side stores no sessions: a client that resumes one sends a ticket. */
 	SSL_CTX_set_session_cache_mode(library, SSL_SESS_CACHE_OFF);
 	if (making->options->role == TLS_ACCEPTS) {
 		SSL_CTX_set_options(library, SSL_OP_CIPHER_SERVER_PREFERENCE);

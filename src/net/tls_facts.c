@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What there is to know of an encrypted stream: how it is encrypted, who the far
- * end is, and what a login can be bound to.
+ * Facts about an encrypted stream: version and cipher, the peer's certificate, channel binding.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* NULL: not encrypted, or not yet. */
+/* NULL: not encrypted, or still in the handshake. */
 static SSL *ssl_of(const struct stream *stream)
 {
 	return stream_is_encrypted(stream) ? stream->tls->ssl : NULL;
@@ -61,7 +60,7 @@ size_t tls_agreed_protocol(const struct stream *stream, const char **name)
 
 static void add_name(struct buf *out, const char *kind, const void *at, size_t count)
 {
-	if (memchr(at, 0, count)) /* "good.example\0.evil.example" */
+	if (memchr(at, 0, count)) /* a zero byte in it: "good.example\0.evil.example" */
 		return;
 	buf_add_cstr(out, kind);
 	buf_add(out, at, count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What several files ask of OpenSSL itself: its version, its errors, a hash of a certificate.
+ * Small functions on top of OpenSSL: its version, its errors, the hash of a certificate.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +39,10 @@ size_t tls_binding_of(const X509 *certificate, unsigned char out[TLS_BINDING_MAX
 	if (!certificate ||
 	    X509_get_signature_info((X509 *)certificate, &nid, NULL, NULL, NULL) != 1)
 		return 0;
-	/* RFC 5929: the hash of the signature, but not an old one. */
+	/*
+	 * RFC 5929: use the hash function of the signature, but SHA-256 instead of MD5 and
+	 * SHA-1.
+	 */
 	if (nid == NID_md5 || nid == NID_sha1)
 		nid = NID_sha256;
 	hash = nid == NID_undef ? NULL : EVP_get_digestbynid(nid);

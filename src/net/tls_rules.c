@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The rules of a set: versions of TLS, ciphers, the exchange of keys.
+ * The rules of a set: TLS versions, ciphers, key exchange.
  */
 #include <string.h>
 #include <strings.h>
@@ -33,7 +33,7 @@ static const struct {
 	{ "tlsv1.3", V1_3 },
 };
 
-/* One word of the list, perhaps with a "!" before it. false: it is not one. */
+/* Adds one word of the list, which may begin with "!". false: unknown word. */
 static bool add_protocol(const char *word, size_t count, unsigned int *versions)
 {
 	bool is_without = *word == '!';
@@ -83,7 +83,7 @@ static bool set_protocols(SSL_CTX *library, const struct tls_options *options, s
 	return true;
 }
 
-/* Words that stand for what OpenSSL, or the system, holds good. */
+/* Words for the default ciphers of OpenSSL or of the system. */
 static bool is_default(const char *ciphers)
 {
 	static const char *const words[] = { "", "default", "secure", "normal", "fast" };
@@ -112,7 +112,7 @@ static bool set_exchange(SSL_CTX *library, const struct tls_options *options, st
 {
 	const char *curve = text_of(options->curve), *params = text_of(options->dheparams);
 
-	/* "none" too: without a curve TLS 1.3 could agree on nothing. */
+	/* "none" means the default too: without a curve TLS 1.3 is impossible. */
 	if (*curve && strcasecmp(curve, "auto") != 0 && strcasecmp(curve, "none") != 0 &&
 	    SSL_CTX_set1_groups_list(library, curve) != 1)
 		return tls_err(err, ERR_CONFIG, "%s_ecdhcurve: \"%s\"", options->prefix, curve);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The transport of a TLS engine: OpenSSL's idea of a socket (BIO), which reads what the present
- * call brought along, and writes to its buffer.
+ * The transport of a TLS engine: a BIO that reads the bytes of the current call and writes to
+ * its buffer.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Where somebody is: an IP address with a port, or the far end of a Unix socket.
- * A plain value, small enough to lie in every client and server; copy it freely.
- * All zero is "nowhere".
+ * The address of a peer: an IP address with a port, or the peer of a Unix socket. A plain
+ * value, small enough to be part of each client and server; it may be copied. All zero means
+ * "no address" (AF_UNSPEC).
  */
 #ifndef PGWEIR_NET_ADDRESS_H
 #define PGWEIR_NET_ADDRESS_H
@@ -16,12 +16,12 @@
 
 #include "pgweir/base/strbuf.h"
 
-/* What a Unix socket is known by: the process there when it connected. */
+/* Identifies the peer of a Unix socket: the process that connected. */
 struct address_unix {
 	sa_family_t family; /* AF_UNIX */
 	pid_t pid;          /* 0 = not known */
 	uid_t uid;          /* (uid_t)-1 = not known */
-	uint16_t port;      /* of the socket's name, host order: what SHOW calls its port */
+	uint16_t port;      /* of the socket's name, host byte order: shown as port by SHOW */
 };
 
 struct address {
@@ -34,17 +34,19 @@ struct address {
 	};
 };
 
-/* The longest text of any address with its port and zero: [v6%scope]:port. */
+/* Size of the longest text of an address, with port and terminating zero: [v6%scope]:port. */
 #define ADDRESS_TEXT_SIZE 80
 
-/* A numeric IPv4 or IPv6 address (no brackets; "%scope" allowed). false: it is a name, or nonsense.
+/*
+ * Parses a numeric IPv4 or IPv6 address (without brackets; "%scope" is allowed). false: it is a
+ * name, or invalid.
  */
 bool address_parse(struct address *address, const char *text, uint16_t port);
 
-/* A copy of what the kernel or a resolver gave. false: neither IPv4 nor IPv6. */
+/* Copies an address from the kernel or a resolver. false: neither IPv4 nor IPv6. */
 bool address_from_sockaddr(struct address *address, const struct sockaddr *from, socklen_t size);
 
-/* For bind() and connect(): only of IP addresses. */
+/* For bind() and connect(). Only for IP addresses. */
 static inline const struct sockaddr *address_sockaddr(const struct address *address)
 {
 	return &address->any;
@@ -52,15 +54,16 @@ static inline const struct sockaddr *address_sockaddr(const struct address *addr
 socklen_t address_sockaddr_size(const struct address *address);
 
 /*
- * The far and the near end of a connected or accepted socket. For a Unix socket: who is
- * there, by its credentials, and `unix_port` as its port. false: the socket is not connected.
+ * The addresses of the remote and the local end of a connected or accepted socket. For a Unix
+ * socket: the credentials of the peer, with `unix_port` as port. false: the socket is not
+ * connected.
  */
 bool address_of_peer(struct address *address, int fd, uint16_t unix_port);
 bool address_of_self(struct address *address, int fd, uint16_t unix_port);
 
 /*
- * The system user at the far end of a connected Unix socket; on the connecting side, the one
- * that listens there. (uid_t)-1: not known.
+ * Returns the system user at the other end of a connected Unix socket; on the connecting side,
+ * the user that listens. (uid_t)-1: not known.
  */
 uid_t address_peer_uid(int fd);
 
@@ -69,19 +72,23 @@ static inline bool address_is_unix(const struct address *address)
 	return address->family == AF_UNIX;
 }
 
-/* Host order. 0 for nowhere. */
+/* Returns the port in host byte order; 0 for AF_UNSPEC. */
 uint16_t address_port(const struct address *address);
 void address_set_port(struct address *address, uint16_t port);
 
-/* The same host (and, for address_equal(), the same port). Unix sockets: the same process. */
+/*
+ * Whether two addresses have the same host and, for address_equal(), the same port. Unix
+ * sockets: the same process.
+ */
 bool address_equal_host(const struct address *a, const struct address *b);
 bool address_equal(const struct address *a, const struct address *b);
 
-/* Adds it to a line as address_format() writes it. */
+/* Adds the text of address_format() to a line. */
 void address_add(const struct address *address, struct strbuf *line);
 
 /*
- * Text into `out` of `size` bytes (cut when short), which is returned.
+ * Formats an address into `out` of `size` bytes (truncated if too short) and returns it.
+ *
  *   address_format       127.0.0.1:5432   [::1]:5432   unix(4711):6432   as in log lines
  *   address_format_host  127.0.0.1        ::1          unix              as in SHOW
  */
@@ -89,8 +96,8 @@ const char *address_format(const struct address *address, char *out, size_t size
 const char *address_format_host(const struct address *address, char *out, size_t size);
 
 /*
- * Fills a Unix socket's name: a path, or with a leading '@' an abstract name.
- * false: too long (*err says how long it may be).
+ * Fills the name of a Unix socket: a path, or with a leading '@' an abstract name. false: too
+ * long (*err says how long it may be).
  */
 struct err;
 struct sockaddr_un;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The channel between a process that goes and the one that takes its place: a Unix
- * socket, over which records and descriptors pass.
+ * The channel between an old process and the new one that replaces it: a Unix socket, over
+ * which records and descriptors are sent.
  *
  *   new                                  old
  *    |  TAKEOVER <version> (console)      |
  *    |<------------------- HELLO, LISTENER...   nothing has changed yet
  *    |  ... starts, opens its files ...   |
  *    |  GO ------------------------------>|
- *    |<---- GLOBAL, ..., CLIENT..., END   |  what is at rest; it stays where it is, too
- *    |  ACCEPTED ------------------------>|  "I could go on with all of this"
- *    |<------------------------- YOURS    |  from here on it is the new one's
- *    |  serves                            |  ... and the same for what comes to rest later
+ *    |<---- GLOBAL, ..., CLIENT..., END   |  what is between two messages; the old one keeps it
+ *    |  ACCEPTED ------------------------>|  "I can continue with all of this"
+ *    |<------------------------- YOURS    |  from here on it belongs to the new one
+ *    |  serves                            |  ... and the same again for those that were busy
  *    |<------------------------- DONE     |  ends
  *
- * Until YOURS the new process has not touched what it got, and the old one has not let
- * it go: whichever of them ends, the other has lost nothing.
+ * Until YOURS the new process has not used what it received, and the old one still has it. So
+ * if one of them ends, the other has lost nothing.
  *
- * These calls wait, up to the channel's deadline. Both sides are one user's, but each
- * checks what the other says as if it were not.
+ * These functions block, at most until the channel's deadline. Both processes belong to the
+ * same user, but each checks what it receives as if they did not.
  */
 #ifndef PGWEIR_NET_CHANNEL_H
 #define PGWEIR_NET_CHANNEL_H
@@ -27,10 +27,10 @@
 #include "pgweir/base/clock.h"
 #include "pgweir/base/err.h"
 
-/* Bytes of one message at most. */
+/* Maximum size of one message in bytes. */
 #define CHANNEL_MESSAGE_MAX ((uint32_t)640 * 1024 * 1024)
 
-/* The letters of messages. ERROR is PostgreSQL's: the console has refused. */
+/* The kinds of messages. ERROR is PostgreSQL's ErrorResponse: the console refused the command. */
 enum handover_kind {
 	HANDOVER_ERROR = 'E',
 	HANDOVER_HELLO = 'H',
@@ -40,33 +40,33 @@ enum handover_kind {
 	HANDOVER_DATABASE = 'd',
 	HANDOVER_ROLE = 'a',
 	HANDOVER_POOL = 'p',
-	HANDOVER_STATEMENT = 't', /* before the first that knows it */
-	HANDOVER_SERVER = 's', /* with its descriptor; one that is lent stands before its client */
-	HANDOVER_CLIENT = 'c', /* the same */
-	HANDOVER_END = 'z',    /* of a round */
+	HANDOVER_STATEMENT = 't', /* sent before the first object that knows it */
+	HANDOVER_SERVER = 's',    /* with its descriptor; a lent server precedes its client */
+	HANDOVER_CLIENT = 'c',    /* with its descriptor */
+	HANDOVER_END = 'z',       /* end of a round */
 	HANDOVER_ACCEPTED = 'A',
 	HANDOVER_YOURS = 'Y',
-	HANDOVER_CANCEL = 'K', /* new to old: a key that the new one does not know */
-	HANDOVER_STOP = 'S',   /* new to old: it is to end, as the new one does */
+	HANDOVER_CANCEL = 'K', /* new to old: a cancel key that the new one does not know */
+	HANDOVER_STOP = 'S',   /* new to old: end, as the new one is ending */
 	HANDOVER_DONE = 'D'
 };
 
 /*
- * The descriptor is borrowed. The first failure stays: what comes later does nothing; but
- * where sending has failed, what the other side had said before it went can be received.
+ * The descriptor is borrowed. After a failure nothing more is sent. If only sending has failed,
+ * messages that the other process sent before it ended can still be received.
  */
 struct channel {
 	int fd;
-	usec_t deadline; /* by clock_now() */
-	bool is_broken;  /* something has failed: nothing is sent any more */
-	bool is_deaf;    /* receiving has failed: nothing is received either */
-	struct err err;  /* good when it is broken */
+	usec_t deadline; /* compared with clock_now() */
+	bool is_broken;  /* a failure: nothing more is sent */
+	bool is_deaf;    /* receiving has failed: nothing more is received */
+	struct err err;  /* valid if is_broken */
 };
 
-/* Sends one message, and with it a descriptor unless that is -1. false: it is broken. */
+/* Sends one message, with a descriptor unless fd is -1. false: the channel is broken. */
 bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes body, int fd);
 
-/* The same with a record: one that is not whole breaks it too. */
+/* The same with a record. An incomplete record breaks the channel too. */
 bool channel_send_record(struct channel *channel, enum handover_kind kind, const struct buf *body,
                          int fd);
 
@@ -76,10 +76,13 @@ struct channel_message {
 	int fd; /* -1: none */
 };
 
-/* The next message; the caller owns it: channel_message_done(). false: it is deaf. */
+/*
+ * Receives the next message, which the caller frees with channel_message_done(). false:
+ * is_deaf.
+ */
 bool channel_receive(struct channel *channel, struct channel_message *message);
 
-/* Frees the body, and closes the descriptor unless it was taken away (-1). */
+/* Frees the body, and closes the descriptor unless the caller has set it to -1. */
 void channel_message_done(struct channel_message *message);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Dialling: connects to a server without waiting for it.
+ * Dialling: connects to a server without blocking.
  */
 #ifndef PGWEIR_NET_DIAL_H
 #define PGWEIR_NET_DIAL_H
@@ -10,33 +10,35 @@
 #include "pgweir/net/address.h"
 #include "pgweir/net/socket_options.h"
 
-/* One attempt. Lives inside its owner; at rest it is zeroed. It has no limit of time: the owner
- * has. */
+/*
+ * One attempt. Embedded in its owner; zero it before first use. It has no time limit: the owner
+ * sets one.
+ */
 struct dial {
 	/*
-	 * Comes once, always from the loop, never from within dial_start*(), even
-	 * when a Unix socket is connected at once. The dial is at rest again. fd >= 0:
-	 * connected, and yours. -1: *err (ERR_SERVER_CONNECT, ERR_FILES) says why not.
+	 * Called once, always from the loop, never by dial_start*(), even if a Unix socket
+	 * connects at once. The dial can be reused. fd >= 0: connected; the callee owns it. -1:
+	 * *err (ERR_SERVER_CONNECT, ERR_FILES) says why.
 	 */
 	void (*on_done)(struct dial *dial, int fd, const struct err *err);
 	struct loop *loop;
 	struct watch watch;
-	struct task task; /* tells what was known at once */
-	int fd;           /* -1 when it failed at once */
-	int failure;      /* errno of that */
+	struct task task; /* reports a result that was known at once */
+	int fd;           /* -1 if it failed at once */
+	int failure;      /* errno of that failure */
 	bool is_active;
 };
 
-/* `options` are applied to the new socket and not kept. */
+/* Connects to an IP address. `options` are applied to the new socket and not kept. */
 void dial_start(struct dial *dial, struct loop *loop, const struct address *address,
                 const struct socket_options *options,
                 void (*on_done)(struct dial *dial, int fd, const struct err *err));
 
-/* A Unix socket by its path, or with a leading '@' by its abstract name. */
+/* Connects to a Unix socket: a path, or with a leading '@' an abstract name. */
 void dial_start_unix(struct dial *dial, struct loop *loop, const char *path,
                      void (*on_done)(struct dial *dial, int fd, const struct err *err));
 
-/* on_done() will not come. Safe at rest. */
+/* Cancels an attempt: on_done() will not be called. Safe if there is none. */
 void dial_cancel(struct dial *dial);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Listeners: all sockets on which clients come in, as one object.
+ * Listeners: all sockets on which clients connect, as one object.
  *
- * When descriptors (or memory for them) run out, the listener rests: it accepts
- * nobody, says so once, and tries again after a moment or as soon as it is told
- * that a descriptor came free. Whoever is connected does not notice; whoever
- * knocks waits in the kernel's backlog.
+ * If file descriptors (or memory for them) run out, the listener rests: it accepts nothing,
+ * logs that once, and tries again after a moment, or as soon as listener_retry() reports a free
+ * descriptor. Connected clients are not affected; new ones wait in the kernel's backlog.
  */
 #ifndef PGWEIR_NET_LISTENER_H
 #define PGWEIR_NET_LISTENER_H
@@ -21,28 +20,32 @@
 struct listener;
 
 struct listener_options {
-	const char *addresses; /* comma list of IPs and names, "*" = all; NULL or "" = no TCP */
+	/* list of IP addresses and names, separated by commas; "*" = all; NULL or "" = no TCP */
+	const char *addresses;
 	uint16_t port;
-	const char *unix_dir; /* NULL or "" = none; leading '@' = abstract */
+	const char *unix_dir; /* NULL or "" = no Unix socket; leading '@' = abstract */
 	mode_t unix_mode;
-	const char *unix_group; /* name or number; NULL or "" = as it comes */
+	const char *unix_group; /* name or number; NULL or "" = not changed */
 	int backlog;
 	bool reuse_port;
-	int tcp_defer_accept; /* seconds, as the kernel takes it; 0 = off */
+	int tcp_defer_accept; /* seconds, as the kernel's option; 0 = off */
 	struct socket_options socket;
 	/*
-	 * Sockets that a service manager has opened: they are taken over, and are all that is
-	 * listened on. What addresses and unix_dir name beyond them is a warning.
+	 * Sockets opened by a service manager. The listener owns them and opens no others.
+	 * Anything else that addresses and unix_dir name is reported as a warning.
 	 */
-	const int *given; /* good until listener_open() */
+	const int *given; /* valid until listener_open() */
 	unsigned int given_count;
 	/*
-	 * Sockets that another process of ours has opened: each is used where one would be
-	 * opened at its address, and is -1 then. The others are the caller's.
+	 * Sockets opened by another pgweir process. If a socket is needed at the address of one
+	 * of them, it is used and set to -1 here. The caller owns the others.
 	 */
-	int *inherited; /* good until listener_open() */
+	int *inherited; /* valid until listener_open() */
 	unsigned int inherited_count;
-	/* Descriptors have run out. It may close some, and call listener_retry(). NULL: nobody. */
+	/*
+	 * Called when descriptors have run out. May close some, and call listener_retry().
+	 * NULL: none.
+	 */
 	void (*on_shortage)(void *arg);
 	struct logger log; /* copied */
 };
@@ -50,74 +53,76 @@ struct listener_options {
 #define LISTENER_GIVEN_MAX 64
 
 /*
- * From the loop: somebody came in. The callee owns `fd` (non-blocking,
- * close-on-exec). May stop or free nothing of the listener but by
- * listener_pause() and listener_close_tcp().
+ * Called from the loop for each accepted connection. The callee owns `fd` (non-blocking,
+ * close-on-exec). Of this listener it may only call listener_pause() and listener_close_tcp().
  */
 typedef void listener_on_accept(void *arg, int fd, const struct address *peer);
 
-/* Holds copies of all that the options say. Nothing is opened. NULL: no memory. */
+/* Copies all options and opens nothing yet. NULL: no memory. */
 struct listener *listener_new(struct loop *loop, const struct listener_options *options,
                               listener_on_accept *on_accept, void *arg);
 
 /*
- * Binds and listens; resolves names, so it may block: at start only. A TCP
- * address that fails is a warning in the log. false: none of a list that was
- * not empty could be bound, or the Unix socket cannot be had; nothing is open.
+ * Opens the sockets. Resolves names, so it may block: use it at start only. A TCP address that
+ * fails is a warning in the log. false: all of the addresses failed, or the Unix socket did;
+ * nothing is open.
  */
 bool listener_open(struct listener *listener, struct err *err);
 
-/* Closes everything and removes the Unix socket's file, unless it was given. */
+/* Closes all sockets and removes the Unix socket's file, unless a service manager opened it. */
 void listener_free(struct listener **listener);
 
 /*
- * Whether the Unix socket's file is ours to remove at the end. It is, unless another process
- * has that socket too.
+ * Whether to remove the Unix socket's file at the end. By default yes; not if another process
+ * has the socket too.
  */
 void listener_own_file(struct listener *listener, bool is_ours);
 
-/* Whether a service manager has opened the sockets. */
+/* Whether a service manager opened the sockets. */
 bool listener_is_given(const struct listener *listener);
 
-/* Nobody is accepted until listener_resume(); those who knock wait in the backlog. */
+/* Accepts nothing until listener_resume(); new connections wait in the backlog. */
 void listener_pause(struct listener *listener);
 
 /* Ends a pause. */
 void listener_resume(struct listener *listener);
 
-/* A descriptor came free: a listener that rests for want of one tries again. Cheap otherwise. */
+/* Reports a free descriptor: a resting listener tries again. Cheap if it does not rest. */
 void listener_retry(struct listener *listener);
 
 /*
- * No TCP client comes in any more (graceful shutdown); the Unix socket stays. Who is
- * connected already, and waits in the backlog, is let in before: the kernel would reset it.
+ * Closes the TCP sockets, for a graceful shutdown; the Unix socket stays open. Accepts the
+ * connections in the backlog first, because the kernel would reset them.
  */
 void listener_close_tcp(struct listener *listener);
 
 /*
- * Leaves a port that others share (reuse_port), so that the kernel deals new connections to
- * them: closes as above, until listener_step_back(). A port of our own stays open.
+ * If other processes share the port (reuse_port), closes it as above, so that the kernel gives
+ * them the new connections, until listener_step_back(). A port that is not shared stays open.
  */
 void listener_unlisten(struct listener *listener);
 void listener_step_back(struct listener *listener);
 
-/* For connections from now on. A port that others share is without tcp_defer_accept. */
+/* Sets options for new connections. A shared port never has tcp_defer_accept. */
 void listener_set_options(struct listener *listener, const struct socket_options *socket,
                           int tcp_defer_accept);
 
-/* How many sockets are open. */
+/* Number of open sockets. */
 unsigned int listener_count(const struct listener *listener);
 
-/* The socket at `index`, and where it listens (nowhere: the Unix socket). -1: that was all. */
+/*
+ * Returns the socket at `index` and its address (AF_UNSPEC: the Unix socket). -1: no more
+ * sockets.
+ */
 int listener_fd(const struct listener *listener, size_t index, struct address *address);
 
-/* The port on which the first TCP socket listens (tests ask for port 0). 0 = none. */
+/* Returns the port of the first TCP socket (tests bind to port 0). 0 = none. */
 uint16_t listener_port(const struct listener *listener);
 
-/* Accepted so far: for statistics and tests. */
+/* Number of connections accepted so far: for statistics and tests. */
 unsigned long listener_accepted_count(const struct listener *listener);
 
-/* Whether it rests for want of descriptors. */
+/* Whether it rests because descriptors have run out. */
 bool listener_is_resting(const struct listener *listener);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The outbox of a loop: what streams send in a turn goes out together at its end.
+ * The outbox of a loop: short output of many streams is sent together at the end of a turn.
  *
- * One system call for many short writes costs less than one for each, and wakes those who
- * wait for them together: the process is interrupted once by those whom it woke, not after
- * every write. Where the kernel has no io_uring for us, or is not to be asked for it,
- * the writes are done one by one, still at the end.
+ * One system call for many short writes costs less than one call for each. And it wakes the
+ * receiving processes together, so that they interrupt this process once, not after each write.
+ * If io_uring is not available or not wanted, each write is its own system call, but still at
+ * the end of the turn.
  *
- * Nobody needs to wait for the end: stream_push() sends what a stream has here.
+ * stream_push() sends what a stream has here without waiting for the end of the turn.
  */
 #ifndef PGWEIR_NET_OUTBOX_H
 #define PGWEIR_NET_OUTBOX_H
@@ -19,16 +19,19 @@
 
 struct outbox;
 
-/* Sends at the end of the loop's turns; one for a loop. The logger is borrowed. NULL: no memory. */
+/*
+ * Sends at the end of each turn of the loop. One outbox per loop. The logger is borrowed. NULL:
+ * no memory.
+ */
 struct outbox *outbox_new(struct loop *loop, const struct logger *logger);
 
-/* All streams that used it are closed. */
+/* All streams that used it must be closed. */
 void outbox_free(struct outbox **outbox);
 
-/* Sends all of it now. */
+/* Sends everything now. */
 void outbox_send(struct outbox *outbox);
 
-/* Whether the kernel's io_uring is asked for; at first it is not. */
+/* Whether to use io_uring; by default it is not used. */
 void outbox_use_ring(struct outbox *outbox, bool is_wanted);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A list of ranges of addresses, such as those of proxies that are trusted.
+ * A list of address ranges, such as those of trusted proxies.
  */
 #ifndef PGWEIR_NET_RANGES_H
 #define PGWEIR_NET_RANGES_H
@@ -10,15 +10,15 @@
 struct ranges;
 
 /*
- * Each text is ADDRESS, ADDRESS/BITS, or the word unix for whoever comes by a Unix
- * socket. NULL: *err says which of them is none.
+ * Each text is ADDRESS, ADDRESS/BITS, or the word "unix" for clients of Unix sockets. NULL:
+ * *err says which text is invalid.
  */
 struct ranges *ranges_new(char *const *texts, size_t count, struct err *err);
 
-/* Accepts NULL, leaves NULL. */
+/* Frees the list and sets NULL; accepts NULL. */
 void ranges_free(struct ranges **ranges);
 
-/* NULL has nobody. */
+/* Whether one of the ranges contains the address. NULL contains none. */
 bool ranges_have(const struct ranges *ranges, const struct address *address);
 
 #endif

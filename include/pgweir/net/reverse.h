@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The name of the host at an address, without waiting: asked for backwards, and
- * believed only if that name leads to the address again. Nothing is kept: names
- * that strangers choose shall not fill the resolver's table.
+ * Looks up the host name of an address, without blocking. A name is accepted only if its own
+ * addresses include that address. Results are not cached, because clients choose these names
+ * and could fill the resolver's table.
  */
 #ifndef PGWEIR_NET_REVERSE_H
 #define PGWEIR_NET_REVERSE_H
 
 #include "pgweir/net/resolver.h"
 
-#define REVERSE_MAX 1000 /* lookups under way at one time */
+#define REVERSE_MAX 1000 /* lookups running at the same time */
 
 struct reverse_query; /* private */
 
-/* One question. Lives inside its owner; at rest it is zeroed. */
+/* One lookup. Embedded in its owner; zero it before first use. */
 struct reverse {
 	/*
-	 * Comes once, from the loop, never from within reverse_start(); the question is at
-	 * rest again. host: good until it returns; NULL: there is none to believe.
+	 * Called once, from the loop, never by reverse_start(). The lookup can be reused. host:
+	 * valid during the call; NULL: there is no acceptable name.
 	 */
 	void (*on_host)(struct reverse *reverse, const char *host);
-	struct reverse_query *query; /* NULL: at rest */
+	struct reverse_query *query; /* NULL: not in use */
 };
 
-/* false: no memory, or too many at once: *err; on_host() will not come. */
+/* Starts a lookup. false: no memory, or too many lookups: *err; on_host() will not be called. */
 bool reverse_start(struct resolver *resolver, struct reverse *reverse,
                    const struct address *address,
                    void (*on_host)(struct reverse *reverse, const char *host), struct err *err);
 
-/* on_host() will not come. Safe at rest. */
+/* Cancels a lookup: on_host() will not be called. Safe if it is not in use. */
 void reverse_cancel(struct reverse *reverse);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * TLS, as the other rooms see it: a set of certificates and rules out of which
- * encrypted streams are made, and what there is to know of one such stream.
+ * TLS for other modules: a context (certificates and rules), from which encrypted streams are
+ * made, and facts about such a stream.
  *
- * A set never changes. A reload makes a new one; streams that were made with the
- * old one go on with it, and it goes when the last of them has gone.
+ * A context never changes. A reload makes a new one. Streams of the old context keep it, and it
+ * is freed with the last of them.
  */
 #ifndef PGWEIR_NET_TLS_H
 #define PGWEIR_NET_TLS_H
@@ -18,73 +18,74 @@
 struct stream;
 
 enum tls_role {
-	TLS_ACCEPTS, /* towards clients: shows a certificate */
-	TLS_CONNECTS /* towards servers */
+	TLS_ACCEPTS, /* for clients: shows a certificate */
+	TLS_CONNECTS /* for servers */
 };
 
-/* What is asked of the far end's certificate. */
+/* What is required of the peer's certificate. */
 enum tls_check {
 	TLS_CHECK_NONE,
-	TLS_CHECK_GIVEN, /* accepting: it may show one, which must be good then */
-	TLS_CHECK_CHAIN, /* it must show one that an authority has signed */
-	TLS_CHECK_NAME   /* and, connecting, it must be that of the host */
+	TLS_CHECK_GIVEN, /* accepting: optional, but if there is one it must be valid */
+	TLS_CHECK_CHAIN, /* required, signed by an authority */
+	TLS_CHECK_NAME   /* also, connecting, its name must be that of the host */
 };
 
-/* Texts are borrowed for the call only; NULL is as good as "". */
+/* Texts are borrowed during the call only; NULL means "". */
 struct tls_options {
 	enum tls_role role;
 	enum tls_check check;
-	const char *prefix;    /* of the settings' names, for errors: "client_tls" */
-	const char *ca_file;   /* "" = the system's authorities */
-	const char *cert_file; /* the certificate, and those between it and its authority */
+	const char *prefix;    /* of the names of the settings, for errors: "client_tls" */
+	const char *ca_file;   /* "" = authorities of the system */
+	const char *cert_file; /* the certificate and its intermediate certificates */
 	const char *key_file;
-	const char *protocols;    /* "secure", "tlsv1.2,tlsv1.3", "all:!tlsv1.0" */
-	const char *ciphers;      /* up to TLS 1.2, as OpenSSL writes them; "default" = its own */
-	const char *ciphersuites; /* of TLS 1.3; "" = OpenSSL's own */
-	const char *curve;        /* "auto", "none", or names as OpenSSL writes them */
+	const char *protocols; /* "secure", "tlsv1.2,tlsv1.3", "all:!tlsv1.0" */
+	/* up to TLS 1.2, in OpenSSL's format; "default" = OpenSSL's default */
+	const char *ciphers;
+	const char *ciphersuites; /* for TLS 1.3; "" = OpenSSL's default */
+	const char *curve;        /* "auto", "none", or names as in OpenSSL */
 	const char *dheparams;    /* "auto", "none", "legacy" */
 };
 
 struct tls_context;
 
 /*
- * Reads the files and judges all of it. NULL: *err (ERR_CONFIG) names the setting,
- * the file and the reason. The caller owns one reference.
+ * Reads and checks the files and all options. NULL: *err (ERR_CONFIG) names the setting, the
+ * file and the reason. The caller owns one reference.
  */
 struct tls_context *tls_context_new(const struct tls_options *options, struct err *err);
 
-/* References are counted from any thread. */
+/* References may be taken and released on any thread. */
 struct tls_context *tls_context_ref(struct tls_context *context);
 
-/* Leaves NULL behind; accepts NULL. The last one frees. */
+/* Releases a reference and sets NULL; accepts NULL. The last reference frees the context. */
 void tls_context_unref(struct tls_context **context);
 
-/* Whether both were made of the same options and the same content of files. NULL: none. */
+/* Whether both were made from the same options and file contents. NULL: no context. */
 bool tls_context_same(const struct tls_context *one, const struct tls_context *other);
 
-/* Name and version of the library underneath. Static. */
+/* Name and version of the TLS library. Static. */
 const char *tls_library(void);
 
-/* ---- what there is to know of a stream whose handshake is over ---- */
+/* ---- facts about a stream whose handshake is over ---- */
 
-/* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519"; "" when it is not encrypted. */
+/* "TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519"; "" if it is not encrypted. */
 #define TLS_TEXT_SIZE 96
 const char *tls_text(const struct stream *stream, char *out, size_t size);
 
-/* The protocol that was agreed upon by ALPN; "" = none. Not longer than 255 bytes. */
+/* Returns the protocol agreed by ALPN; "" = none. At most 255 bytes. */
 size_t tls_agreed_protocol(const struct stream *stream, const char **name);
 
 /*
- * The names in the certificate that the far end has shown (and which has been
- * checked): kind, zero, name, zero; and so on. Kinds: "CN" (of its subject),
- * "DNS", "IP" (as text), "EMAIL", "DN" (the whole subject as RFC 2253 writes it).
- * A name with a zero in it is left out. false: it has shown none.
+ * Lists the names in the peer's certificate, which has been verified: kind, zero, name, zero,
+ * and so on. Kinds: "CN" (of the subject), "DNS", "IP" (as text), "EMAIL", "DN" (the whole
+ * subject as in RFC 2253). A name that contains a zero is left out. false: the peer has shown
+ * no certificate.
  */
 bool tls_peer_names(const struct stream *stream, struct buf *out);
 
 /*
- * tls-server-end-point (RFC 5929): the hash of the server's certificate, ours
- * towards clients, theirs towards servers. Its size; 0: there is none.
+ * Computes tls-server-end-point (RFC 5929): the hash of the server's certificate, which is ours
+ * for clients and the peer's for servers. Returns its size; 0: there is none.
  */
 #define TLS_BINDING_MAX 64
 size_t tls_channel_binding(const struct stream *stream, unsigned char out[TLS_BINDING_MAX]);
