@@ -54,17 +54,31 @@ enum statements_result statements_judge(struct client *client, const struct fram
                                         struct bytes in, struct batch *batch, size_t *head);
 
 /*
- * Whether statements_judge() could do more with a frame than pass it: false for a Query that cannot
- * begin with PREPARE, EXECUTE or DEALLOCATE, where nothing is kept that it would end.
+ * Whether statements_judge() could do more with a frame than pass it: not with one that names no
+ * statement and cannot begin with PREPARE, EXECUTE or DEALLOCATE, where nothing is kept that it
+ * would end.
  */
 static inline bool statements_concern(const struct client *client, const struct frame *frame,
                                       struct bytes in, const struct batch *batch)
 {
-	const struct server *server = client->borrower.server;
 	size_t count = frame->length < in.count ? frame->length : in.count;
 
-	return frame->type != 'Q' || client->sql || batch->replay || server->replay.count ||
-	       !sql_is_other(bytes_of(in.at + FRAME_HEADER_SIZE, count - FRAME_HEADER_SIZE));
+	if (batch->replay || client->borrower.server->replay.count)
+		return true;
+	switch (frame->type) {
+	case 'P':
+	case 'B':
+	case 'D':
+	case 'C':
+		return true;
+	case 'E':
+		return client->sql;
+	case 'Q':
+		return client->sql || !sql_is_other(bytes_of(in.at + FRAME_HEADER_SIZE,
+		                                             count - FRAME_HEADER_SIZE));
+	default:
+		return false;
+	}
 }
 
 /* A Query goes to the server, which drops its unnamed statement. */
