@@ -100,7 +100,7 @@ static void on_cancel_way_over(struct timer *timer)
 	           cancel->is_sent
 	               ? "cancel request sent, and not dealt with within server_connect_timeout"
 	               : "cancel request not sent within server_connect_timeout");
-	/* It may still arrive some day: nobody else shall have that server then. */
+	/* It may still arrive: it would cancel the next borrower's query. */
 	if (cancel->is_sent && cancel->server)
 		server_set_close_needed(cancel->server, CLOSE_CANCEL_UNDER_WAY);
 	finish_cancel(cancel);
@@ -122,7 +122,7 @@ static void fail_cancel(struct cancel *cancel, const struct err *err)
 	finish_cancel(cancel);
 }
 
-/* The way is as it shall be: the key goes out. */
+/* The connection is ready, plain or encrypted: send the cancel key. */
 static void send_cancel_key(struct cancel *cancel)
 {
 	struct buf out = { 0 };

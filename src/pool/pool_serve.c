@@ -21,7 +21,7 @@ static void check_used(struct pool *pool)
 		else if (query)
 			server_errand(server, ERRAND_CHECK, query);
 		else
-			pool_home(server); /* the setting went away meanwhile */
+			pool_home(server); /* the setting has gone since */
 	}
 }
 
@@ -61,7 +61,7 @@ void pool_serve(struct task *task)
 		cancel_serve(pool);
 		pool_grow(pool);
 	}
-	/* Those for whom it came home wait no more: it may make room for somebody else's. */
+	/* The borrowers that a server came home for have gone: another pool may use its place. */
 	if (pool->has_come_home && !pool->waiting_count)
 		pool_unblock(pool);
 	pool->has_come_home = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Why somebody waits: asked by whoever looks, so that waiting itself costs nothing.
+ * Why a borrower waits: worked out when somebody asks, so that waiting itself costs nothing.
  *
  * Asked in the order in which things stand in the way: what holds everybody back,
  * then what is on its way already, then the limits in the order of pool_grow.c.

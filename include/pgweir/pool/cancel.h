@@ -54,7 +54,7 @@ void cancel_drop_all(struct pool *pool);
 /* cancel_wait_timeout has changed. */
 void cancel_rearm_waiting(struct pool *pool);
 
-/* Tries waiting cancels of the pool; called when there is room. */
+/* Tries waiting cancels of the pool; called when another connection is allowed. */
 void cancel_serve(struct pool *pool);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What the daemon knows of a database (an entry of [databases], or one made by
- * `*`) and of an account (a user's name), while the configuration comes and goes.
+ * A database (an entry of [databases], or one made by `*`) and a role (a user as PostgreSQL
+ * knows it). They stay while configurations change.
  */
 #ifndef PGWEIR_POOL_DATABASE_H
 #define PGWEIR_POOL_DATABASE_H
@@ -34,7 +34,7 @@ struct database {
 	TAILQ_ENTRY(database) node;
 	struct pools *pools;
 	const struct config_database *entry; /* of the present snapshot; NULL: being removed */
-	struct pool *pool_table;             /* its pools, by account */
+	struct pool *pool_table;             /* its pools, by role */
 	struct pool_list blocked;            /* pools that wait for max_db_connections */
 	struct server_list idle;             /* IDLE and USED, longest unused first */
 	unsigned int pool_count;
@@ -43,7 +43,7 @@ struct database {
 	unsigned int close_needed_count;
 	unsigned int waiting_count; /* borrowers in any line of its pools */
 	struct outages outages;
-	unsigned int client_count;  /* counted by the client room */
+	unsigned int client_count;  /* counted by the client module */
 	int server_limit;           /* max_db_connections; 0 = none */
 	uint64_t server_limit_hits; /* pools that had to wait because of it */
 	uint64_t client_limit_hits; /* clients refused by max_db_client_connections */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A pool: the servers of one user on one database, and the line of those who
- * wait for one.
+ * A pool: the servers of one role on one database, and the wait queue for them.
  *
- * Whoever waits is served in the order of asking; a server that comes home goes
- * to the head of the line at the end of the turn. Nothing here walks anything
- * that grows with the idle.
+ * Borrowers are served in the order in which they asked. A server that comes home goes to the
+ * first of the wait queue at the end of the turn. No work here grows with the number of idle
+ * clients or servers.
  */
 #ifndef PGWEIR_POOL_POOL_H
 #define PGWEIR_POOL_POOL_H
@@ -46,15 +45,15 @@ struct pool {
 	struct database *database;
 	struct role *role;      /* the user that its servers log in as */
 	UT_hash_handle hh;      /* in its database, by `filed_by` */
-	const void *filed_by;   /* the address of the account; for lookups, of its credentials */
+	const void *filed_by;   /* the address of the role; for lookups, of its credentials */
 	bool is_for_lookups;    /* see pools_lookup_pool() */
 	TAILQ_ENTRY(pool) node; /* among all pools */
 	struct logger log;
 	struct pool_limits limits;
 	struct server_site site;        /* what its servers have in common */
-	struct credentials credentials; /* from the entry's password; else the account's count */
+	struct credentials credentials; /* from the entry's password; else the role's count */
 	struct credentials learnt;      /* what a client of this pool has proven itself with */
-	unsigned int learnt_version;    /* of the account's secret then: pool_configure() */
+	unsigned int learnt_version;    /* of the role's secret then: pool_configure() */
 
 	struct server_list servers[SERVER_STATES];
 	unsigned int server_counts[SERVER_STATES];
@@ -81,7 +80,8 @@ struct pool {
 	struct buf welcome;            /* name\0value\0 in the server's order */
 	const struct params *baseline; /* the same as a map */
 	struct buf greeting; /* the same as messages, for clients with greeting_for; the */
-	const struct params *greeting_for; /* client room's, kept because the next one is alike */
+	const struct params
+	    *greeting_for; /* the client module's, kept because the next one is alike */
 
 	/* after logins that failed */
 	bool is_failing; /* at all hosts */
@@ -97,7 +97,7 @@ struct pool {
 	database_blocked; /* wants a server, but a limit of its database forbids it */
 	TAILQ_ENTRY(pool) role_blocked;
 	bool is_database_blocked, is_role_blocked;
-	bool is_unblocked;  /* just woken because there may be room at a limit */
+	bool is_unblocked;  /* just woken because a limit may allow another server */
 	bool has_come_home; /* a server has, while some waited; pool_serve() looks */
 	usec_t
 	    lifetime_close_at; /* when the last one was closed for its age: closings are spaced */
@@ -177,7 +177,7 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 /* Gives the server back. Only when it is ready and nothing is owed. */
 void pool_return(struct borrower *borrower);
 
-/* Servers that may serve whoever comes, those that are being launched included. */
+/* Servers that any borrower may get, those that are being launched included. */
 static inline unsigned int pool_shared_count(const struct pool *pool)
 {
 	return pool->server_count - pool->dedicated_count;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools of one loop: databases, accounts, servers, and what an administrator
- * may do to them.
+ * All pools of one loop: databases, roles, servers, and what an administrator can do to them.
  */
 #ifndef PGWEIR_POOL_POOLS_H
 #define PGWEIR_POOL_POOLS_H
@@ -121,7 +120,7 @@ struct database *pools_find_database(struct pools *pools, const char *name);
 /* The pool of these names in which clients work; NULL: there is none. */
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
 
-/* The account of this name. NULL: no memory. */
+/* The role of this name. NULL: no memory. */
 struct role *role_of_name(struct pools *pools, const char *name);
 
 /*
@@ -142,8 +141,8 @@ struct pool *pools_lookup_pool(struct database *database, const char *user);
 const struct pool *pools_lookup_sibling(const struct pool *pool);
 
 /*
- * A client works under this name, or does not any more. An account that nobody
- * uses and no file names is forgotten: with auth_type = any its name is any word.
+ * A client works as this role, or does not any more. A role that nobody uses and no file
+ * names is forgotten: with auth_type = any, clients choose the name.
  */
 void role_enter(struct role *role);
 void role_leave(struct pools *pools, struct role **role);
@@ -171,8 +170,8 @@ static inline bool pools_are_held(const struct pools *pools)
 }
 
 /*
- * SUSPEND, for servers; whoever calls these does the same for clients. Begins it: nobody
- * is lent a server any more, and logins that are under way are given up.
+ * SUSPEND, for servers; the caller does the same for clients. Begins it: no server is lent
+ * any more, and logins that are under way are given up.
  */
 void pools_suspend(struct pools *pools, const char *by);
 
@@ -182,13 +181,13 @@ bool pools_quiesce(struct pools *pools);
 /* Closes those that pools_quiesce() waits for. */
 void pools_drop_busy(struct pools *pools, const struct err *err);
 
-/* All of it is over. */
+/* SUSPEND is over. */
 void pools_go_on(struct pools *pools);
 
-/* What a SUSPEND waits for has come: who watches is asked. */
+/* SUSPEND is complete: watches are asked. */
 void pools_suspended(struct pools *pools);
 
-/* All who wait in lines are refused, and whoever comes to wait: shutdown. */
+/* Shutdown: refuses all borrowers that wait, and all that ask from now on. */
 void pools_refuse_waiting(struct pools *pools, const struct err *err);
 
 /* Begins a walk at the first of each; end it. The owner takes next_*, and moves it on. */

@@ -5,7 +5,7 @@
  * A place is good (it has not failed), due (it has, and its gap is over), or out.
  * Good ones come first. A due one is taken when there is no good one, or when a
  * good one is not needed at once; then it counts as failed from now on, so that
- * nobody else tries it meanwhile.
+ * no other connection tries it at the same time.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -234,7 +234,7 @@ void hosts_failed(struct hosts *hosts, unsigned int index, const struct address 
 	if (index >= hosts->count)
 		return;
 	place = find_place(&hosts->list[index], address);
-	/* An address that left its name meanwhile says nothing of the others. */
+	/* An address that its name does not have any more says nothing of the others. */
 	if (address && place == &hosts->list[index].self && hosts->list[index].count > 0)
 		return;
 	place->has_failed = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Whose login has failed: what is added to PostgreSQL's error, or to ours.
+ * The DETAIL of a login of ours that has failed, added to PostgreSQL's error or to ours.
  *
  * A wrong password of a client and one of ours have the same error. So the DETAIL says that
  * this was our login, at which address, for which entry, and with what secret from where; what

@@ -325,7 +325,7 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 
 /* What has come may be what the borrower waits for, or have been all that kept it from
  * returning. */
-static void tell_room(struct server *server, bool was_within)
+static void tell_space(struct server *server, bool was_within)
 {
 	struct borrower *borrower = server->borrower;
 
@@ -437,7 +437,7 @@ static bool consume_input(struct server *server, struct bytes in)
 	if (server->state == SERVER_CLOSING)
 		return false;
 	keep_rest(server, in);
-	tell_room(server, was_within);
+	tell_space(server, was_within);
 	return server->state != SERVER_CLOSING && server->stream.want == WANT_INPUT;
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Where a server goes: one of its pool's hosts, by way of the resolver or straight
- * to a Unix socket; and what becomes of it when its address leaves DNS.
+ * Where a server connects to: one of the hosts of its site, by a name or by a Unix socket.
  *
- * Hard here: a host that says nothing at all would hold those who wait for as long
- * as a login may take. While there is another one that is not known to be bad, it
- * has a part of that time only, to say its first word.
+ * Hard here: a host that does not answer at all would hold up all that wait for as long
+ * as a login may take. While there is another host that is not known to be down, its first
+ * message must come within a part of that time.
  */
 #include <stdio.h>
 
@@ -27,7 +26,7 @@ static const struct address *place_of(const struct server *server)
 	return has_address ? &server->peer : NULL;
 }
 
-/* A test is nothing to count on: there must be room for another server beside it. */
+/* Nobody can count on a probe: another server must be allowed beside it. */
 static struct hosts_when when_of(const struct server *server)
 {
 	return (struct hosts_when){

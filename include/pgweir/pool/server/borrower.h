@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A borrower: whoever may stand in a pool's line and be lent one of its servers.
- * Lives inside a client, or a lookup of the client room's; the pool knows nothing else of them.
+ * A borrower: it waits in a pool's wait queue, and is lent one of the pool's servers. It lives
+ * inside a client, or inside a lookup of auth_query; the pool knows nothing else of them.
  */
 #ifndef PGWEIR_POOL_SERVER_BORROWER_H
 #define PGWEIR_POOL_SERVER_BORROWER_H
@@ -21,7 +21,7 @@ struct pool;
 struct server;
 
 /*
- * What a borrower is told. All come from the loop, none from within a call of
+ * What a borrower is called for. All come from the loop, none from within a call of
  * the borrower's own, and each may leave the pool or return the server.
  */
 struct borrower_ops {
@@ -30,13 +30,15 @@ struct borrower_ops {
 	 * One of its own has just logged in; its baseline is what it reported.
 	 */
 	void (*on_lent)(struct borrower *borrower);
-	/* Waited for a server or for the welcome, and will not get it. Out of the line. */
+	/* Waited for a server or for the welcome, and will not get it. It has left the wait queue.
+	 */
 	void (*on_refused)(struct borrower *borrower, const struct err *err);
-	/* Waited for the welcome: the pool's first server has logged in. Out of the line. */
+	/* Waited for the welcome: the pool's first server has logged in. It has left the wait
+	 * queue. */
 	void (*on_welcome)(struct borrower *borrower);
 	/*
 	 * Bytes of the lent server for the client: whole frames and pieces, in order.
-	 * false: there is no room for more; server_read_on() says when there is again.
+	 * false: it cannot take more; it calls server_read_on() when it can.
 	 */
 	bool (*on_bytes)(struct borrower *borrower, struct bytes bytes);
 	/*

@@ -66,7 +66,7 @@ struct ledger_change {
 
 /*
  * How many changes of one thing are not settled. While what was sent before the
- * last Sync may still fail, nobody can tell what holds behind it: whoever needs
+ * last Sync may still fail, nobody can tell what holds after it: a caller that needs
  * to know waits for that Sync's answer. Some changes need not know, so there may be
  * open ones of several epochs; they are settled sync_epoch by sync_epoch.
  */

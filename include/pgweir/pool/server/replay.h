@@ -3,8 +3,8 @@
  * A replay: what a borrower has sent to a server up to a Sync, kept for the case
  * that the server refuses the first of it, and it is worth saying again.
  *
- * There is one room of a few KB for each server that was ever in that case, and
- * nothing is kept beyond the first answer.
+ * A server that was ever in that case keeps a buffer of a few KB; its content is dropped at the
+ * first answer.
  */
 #ifndef PGWEIR_POOL_SERVER_REPLAY_H
 #define PGWEIR_POOL_SERVER_REPLAY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A server: one connection to PostgreSQL, from dialling to its end. Its pool
- * owns it.
+ * A server: one connection to PostgreSQL, from dialling to its end. Its pool owns it and
+ * implements struct server_ops; the server knows nothing else of it.
  *
  *   CONNECTING -> LOGIN -> IDLE <-> LENT -> RESETTING -> IDLE
  *                           | ^
@@ -193,7 +193,7 @@ struct server {
 	unsigned int cancel_count; /* cancels on their way to it */
 	struct borrower *borrower;
 	struct borrower *expected_by; /* for whom alone it is being launched; else NULL */
-	enum replication replication; /* NONE: it serves whoever comes */
+	enum replication replication; /* NONE: any borrower may get it */
 	struct ledger ledger;
 	struct buf replacement; /* what the borrower is told in the place of the present frame */
 	struct buf prefix;      /* a query of ours that goes in front of what is sent next */
@@ -275,7 +275,7 @@ void server_push(struct server *server);
  */
 void server_make_certain(struct server *server);
 
-/* Answers in the server's place what has its turn now. false: the borrower has no room for more. */
+/* Answers in the server's place what has its turn now. false: the borrower cannot take more. */
 bool server_answer(struct server *server);
 
 /*

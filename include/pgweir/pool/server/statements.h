@@ -28,7 +28,7 @@ static inline bool statement_name_is_reserved(const char *name)
 
 #define STATEMENT_STEM_MAX 16 /* bytes of a stem, its zero included */
 
-/* One text with its parameter types. Counted: whoever keeps one holds it. */
+/* One text with its parameter types. Counted: each owner holds it. */
 struct statement {
 	struct statements *statements; /* it is one of */
 	UT_hash_handle hh;             /* by its text and its scope */
