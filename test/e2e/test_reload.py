@@ -417,7 +417,7 @@ def states_are_logged(s):
     assert " -> " not in s.weir.log
     yield
     s.client()
-    s.wait_log("startup -> proof")
+    s.wait_log("startup -> authentication")
 
 
 def said_to_syslog(pattern):
