@@ -70,8 +70,8 @@ static void forward(struct client *client, struct bytes key)
 	struct err err;
 
 	if (cancel_key_ttl(key) == 0) {
-		err_close(&err, CLOSE_CANCEL_FAILED);
-		err_suffix(&err, ": passed on too often");
+		err_set(&err, ERR_STATE, "failed cancel request: passed on too often");
+		err_reason(&err, CLOSE_CANCEL_FAILED);
 		client_close_err(client, &err);
 		return;
 	}

@@ -459,8 +459,8 @@ void client_refuse_with(struct client *client, enum close_reason reason, const c
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
-	err_close(&err, reason);
-	err_suffix(&err, "%s", words);
+	err_set(&err, close_reason_row(reason)->code, "%s", words);
+	err_reason(&err, reason);
 	client_fatal(client, &err);
 }
 

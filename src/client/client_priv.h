@@ -84,7 +84,7 @@ bool client_send(struct client *client, struct bytes bytes);
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for a reason of the table; with more words behind those of its row. */
+/* The same for a reason of the table, in its words; in other words, with values in them. */
 void client_refuse_for(struct client *client, enum close_reason reason);
 void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

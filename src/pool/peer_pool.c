@@ -282,9 +282,12 @@ struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
 
 	assert(key.count <= FORWARD_KEY_MAX);
 	if (!forward) {
-		err_close(err, peer ? CLOSE_MEMORY : CLOSE_CANCEL_FAILED);
-		if (!peer)
-			err_suffix(err, ": no such peer %d", id);
+		if (peer) {
+			err_close(err, CLOSE_MEMORY);
+		} else {
+			err_set(err, ERR_STATE, "failed cancel request: no such peer %d", id);
+			err_reason(err, CLOSE_CANCEL_FAILED);
+		}
 		return NULL;
 	}
 	*forward = (struct forward){

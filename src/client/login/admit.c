@@ -151,18 +151,16 @@ void admit_enter(struct client *client)
 {
 	struct clients *clients = client->clients;
 	struct client_login *login = client->login;
-	struct err err;
 
 	if (login->console_role != CONSOLE_NOBODY) {
 		console_begin(client);
 	} else if (!client->database) {
 		log_info(&client->log, "login failed: db=%s user=%s", login->database, login->user);
-		client_refuse_with(client, CLOSE_NO_DATABASE, ": %s", login->database);
+		client_refuse_with(client, CLOSE_NO_DATABASE, "no such database: %s",
+		                   login->database);
 	} else if (client->database->is_disabled) {
-		err_set(&err, ERR_CANNOT_CONNECT, "database \"%s\" is disabled",
-		        client->database->name);
-		err_reason(&err, CLOSE_DATABASE_DISABLED);
-		client_fatal(client, &err);
+		client_refuse_with(client, CLOSE_DATABASE_DISABLED, "database \"%s\" is disabled",
+		                   client->database->name);
 	} else if (clients->drain.is_on) {
 		client_refuse_for(client, CLOSE_DRAINING);
 	} else if (clients->is_shutting_down && client->id >= clients->shutdown_id) {

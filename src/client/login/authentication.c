@@ -101,7 +101,7 @@ static void derive(struct client *client, struct err *err)
 		return;
 	}
 	auth_server_job_refused(entry);
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, ", try again");
+	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 }
 
 /* A reload may have changed what it has to prove while it was at it. */
@@ -345,7 +345,8 @@ static bool is_answer(const struct frame *frame)
 
 static void refuse_type(struct client *client, const struct frame *frame)
 {
-	client_refuse_with(client, CLOSE_NO_PASSWORD_MESSAGE, ", got type '%c'",
+	client_refuse_with(client, CLOSE_NO_PASSWORD_MESSAGE,
+	                   "expected a password message, got type '%c'",
 	                   frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 }
 

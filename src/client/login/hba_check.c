@@ -171,7 +171,7 @@ static enum hba_check_result look_system_user_up(struct client *client)
 		return HBA_CHECK_LOOKING;
 	free(hba_check->job);
 	hba_check->job = NULL;
-	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, ", try again");
+	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 	return HBA_CHECK_OVER;
 }
 
@@ -185,12 +185,12 @@ static enum hba_check_result refuse(struct client *client, enum close_reason rea
 	bool is_unix = address_is_unix(&client->peer);
 	struct err err;
 
-	err_close(&err, reason);
-	err_suffix(&err, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s", words,
-	           client_is_physical(client) ? "replication from host" : "host",
-	           is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
-	           client->login->user, client->login->database,
-	           client_is_tls(client) ? "TLS encryption" : "no encryption");
+	err_set(&err, ERR_NOT_ALLOWED, "%s %s \"%s\", user \"%.127s\", database \"%.127s\", %s",
+	        words, client_is_physical(client) ? "replication from host" : "host",
+	        is_unix ? "[local]" : address_format_host(&client->peer, host, sizeof(host)),
+	        client->login->user, client->login->database,
+	        client_is_tls(client) ? "TLS encryption" : "no encryption");
+	err_reason(&err, reason);
 	throttle_refuse(client, &err);
 	return HBA_CHECK_OVER;
 }
@@ -225,12 +225,12 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 
 	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
-		return refuse(client, CLOSE_HBA_REJECT, ": an HBA rule rejects");
+		return refuse(client, CLOSE_HBA_REJECT, "login rejected: an HBA rule rejects");
 	if (hba_rule_flaw(rule)) {
 		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
 		         hba_rule_flaw(rule));
 		return refuse(client, CLOSE_HBA_REJECT,
-		              ": an HBA rule that allows no login matches");
+		              "login rejected: an HBA rule that allows no login matches");
 	}
 	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
 		return look_system_user_up(client);
@@ -260,7 +260,7 @@ enum hba_check_result hba_check_decide(struct client *client, struct authenticat
 	case HBA_NO_RULE:
 		break;
 	}
-	return refuse(client, CLOSE_HBA_NO_RULE, ": no rule for");
+	return refuse(client, CLOSE_HBA_NO_RULE, "no authentication method is found: no rule for");
 }
 
 bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options)

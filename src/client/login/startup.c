@@ -53,8 +53,8 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	const char *tracked = tracked_find(client->clients->with.pools->config, name);
 
 	if (!tracked && !is_parameter_name(name)) {
-		err_close(err, CLOSE_STARTUP_PARAMETER);
-		return err_suffix(err, ": %s", name);
+		err_set(err, ERR_NO_PARAMETER, "unsupported startup parameter: %s", name);
+		return err_reason(err, CLOSE_STARTUP_PARAMETER);
 	}
 	if (client->login->parameter_count++ == PARAMS_NAMES_MAX)
 		return err_set(err, ERR_LIMIT,
@@ -90,7 +90,8 @@ static bool take_options(struct client *client, const char *name, const char *va
 		client->login->options = strdup(value);
 		return client->login->options || err_set(err, ERR_MEMORY, "out of memory");
 	}
-	while (is_good && (result = startup_options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
+	while (is_good &&
+	       (result = startup_options_next(&walk, &option, &setting, err)) == WALK_ITEM) {
 		if (ignores && !tracked_find(client->clients->with.pools->config, option))
 			continue;
 		is_good = take_parameter(client, option, setting, err);
@@ -231,7 +232,8 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 static bool refuse_gss(struct client *client, bool has_more)
 {
 	if (has_more) {
-		client_refuse_with(client, CLOSE_EARLY_DATA, " GSSAPI encryption request");
+		client_refuse_with(client, CLOSE_EARLY_DATA,
+		                   "received unencrypted data after GSSAPI encryption request");
 		return false;
 	}
 	if (client->login->was_gss_refused) {
@@ -253,7 +255,7 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 		return false;
 	}
 	text_hex(hex, in.at, in.count < HEX_MAX ? in.count : HEX_MAX);
-	client_refuse_with(client, CLOSE_BAD_HEADER, ": '%s'", hex);
+	client_refuse_with(client, CLOSE_BAD_HEADER, "bad packet header: '%s'", hex);
 	return false;
 }
 

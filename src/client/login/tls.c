@@ -36,7 +36,8 @@ bool tls_asked(struct client *client, bool has_more)
 	struct client_login *login = client->login;
 
 	if (has_more) {
-		client_refuse_with(client, CLOSE_EARLY_DATA, " SSL request");
+		client_refuse_with(client, CLOSE_EARLY_DATA,
+		                   "received unencrypted data after SSL request");
 		return false;
 	}
 	if (login->was_tls_answered || stream_is_encrypted(&client->stream)) {

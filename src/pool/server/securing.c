@@ -20,11 +20,10 @@ static enum securing failed(struct err *err, const char *reason)
 	return SECURING_FAILED;
 }
 
-static enum securing failed_for(struct err *err, enum close_reason reason, const char *suffix)
+static enum securing failed_for(struct err *err, enum close_reason reason, const char *words)
 {
-	err_close(err, reason);
-	err_recode(err, ERR_SERVER_CONNECT);
-	err_suffix(err, "%s", suffix);
+	err_set(err, ERR_SERVER_CONNECT, "%s", words);
+	err_reason(err, reason);
 	return SECURING_FAILED;
 }
 
@@ -62,17 +61,19 @@ enum securing securing_answer(struct stream *stream, const struct securing_how *
 	case STREAM_NOTHING:
 		return SECURING_MORE;
 	case STREAM_END:
-		return failed_for(err, CLOSE_SERVER_LOGIN_CLOSED, "");
+		return failed_for(err, CLOSE_SERVER_LOGIN_CLOSED,
+		                  "server closed the connection during login");
 	default:
 		break;
 	}
 	if (in.count > 1)
-		return failed_for(err, CLOSE_EARLY_DATA, " SSL response");
+		return failed_for(err, CLOSE_EARLY_DATA,
+		                  "received unencrypted data after SSL response");
 	if (in.at[0] == 'N')
 		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
 	if (in.at[0] != 'S')
 		return failed(err, "server gave no answer to the SSL request that makes sense");
 	if (!how->tls && !how->like) /* a reload came between question and answer */
-		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "");
+		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
 	return shake(stream, how, err);
 }

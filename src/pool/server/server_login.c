@@ -54,9 +54,8 @@ static bool login_step(struct server *server, enum auth_client_result result, st
 			return true;
 		}
 		auth_client_job_refused(login);
-		err_close(err, CLOSE_TOO_MANY_LOGINS);
-		err_recode(err, ERR_FILES);
-		err_suffix(err, " wait for their key");
+		err_set(err, ERR_FILES, "too many logins at once wait for their key");
+		err_reason(err, CLOSE_TOO_MANY_LOGINS);
 		server_close(server, err);
 		return false;
 	case AUTH_CLIENT_FAILED:
