@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Login: we prove to a server who we are.
+ * The client side of an authentication exchange: we log in to a server.
  *
  *   start --> sent ------------------------------------------> ended
  *         --> sasl first --> (work) --> sasl final --> proven --> ended
  *
- * Hard here: the server is not trusted either. It may ask once, in the one order
- * that there is, and in SCRAM its AuthenticationOk counts only after its own proof.
+ * Hard here: the server is not trusted either. Each request may come only once and in the right
+ * order. With SCRAM, AuthenticationOk is accepted only after the server has proved that it
+ * knows the keys.
  */
 #include "pgweir/auth/auth_client.h"
 
@@ -20,16 +21,16 @@
 
 #include "pgweir/base/banned.h"
 
-/* More than these take long: some fifty milliseconds. */
+/* Deriving keys with more iterations takes long: 50 milliseconds or so. */
 #define SLOW_ITERATIONS 100000
 
 enum auth_client_state {
 	STATE_START,
-	STATE_SENT,       /* a password or its md5 is on its way */
-	STATE_SASL_FIRST, /* sent client-first: server-first comes */
-	STATE_WORK,       /* keys of the password are derived */
-	STATE_SASL_FINAL, /* sent client-final: server-final comes */
-	STATE_PROVEN,     /* the server has proved itself */
+	STATE_SENT,       /* a password or its md5 hash has been sent */
+	STATE_SASL_FIRST, /* sent client-first, waits for server-first */
+	STATE_WORK,       /* the keys of the password are being derived */
+	STATE_SASL_FINAL, /* sent client-final, waits for server-final */
+	STATE_PROVEN,     /* the server has proved that it knows the keys */
 	STATE_ENDED,
 	STATES
 };
@@ -41,12 +42,12 @@ struct auth_client {
 	void *arg;
 	struct credentials credentials;
 	struct scram scram;
-	struct derived *derived; /* CREDENTIALS_PLAIN in SCRAM */
+	struct derived *derived; /* CREDENTIALS_PLAIN with SCRAM */
 	struct job *job;         /* see derived_job() */
 	bool is_submitted;
 	bool is_slow;
-	const char *asked, *mismatch; /* static words, or NULL */
-	unsigned int allowed;         /* ANSWERS() of each first request that may come */
+	const char *asked, *mismatch; /* static texts, or NULL */
+	unsigned int allowed;         /* ANSWERS() of each request that the server may begin with */
 	char user[];
 };
 
@@ -54,8 +55,8 @@ struct auth_client {
 #define ANSWERS(kind) (1u << (kind))
 
 static const struct auth_client_step {
-	unsigned int next;  /* TO() of each state that may follow */
-	unsigned int kinds; /* ANSWERS() of each request that may come */
+	unsigned int next;  /* TO() of each permitted next state */
+	unsigned int kinds; /* ANSWERS() of each permitted request */
 } steps[STATES] = {
 	[STATE_START] = { TO(STATE_SENT) | TO(STATE_SASL_FIRST) | TO(STATE_ENDED),
 	                  ANSWERS(AUTH_OK) | ANSWERS(AUTH_CLEARTEXT) | ANSWERS(AUTH_MD5) |
@@ -69,7 +70,7 @@ static const struct auth_client_step {
 	[STATE_ENDED] = { TO(STATE_ENDED), 0 },
 };
 
-/* The only place that writes login->state. */
+/* The only function that writes login->state. */
 static void enter(struct auth_client *login, enum auth_client_state next)
 {
 	assert(steps[login->state].next & TO(next));
@@ -88,7 +89,10 @@ static enum auth_client_result wrong_type(struct auth_client *login, struct err 
 	return fail(login, err, "wrong password type");
 }
 
-/* server_require_auth: those that are named, or all, and of them none with ! in front. */
+/*
+ * The meaning of server_require_auth: the methods it names (or all), without those that have !
+ * in front.
+ */
 static unsigned int allowed_by(const struct config_list *require)
 {
 	static const struct {
@@ -155,7 +159,7 @@ void auth_client_free(struct auth_client **login)
 	free(old);
 }
 
-/* ---- the password itself, and md5 ---- */
+/* ---- cleartext password and md5 ---- */
 
 static enum auth_client_result send_cleartext(struct auth_client *login, struct buf *out,
                                               struct err *err)
@@ -219,7 +223,7 @@ static enum auth_client_result send_first(struct auth_client *login, struct byte
 	if (login->credentials.kind != CREDENTIALS_PLAIN &&
 	    login->credentials.kind != CREDENTIALS_KEYS)
 		return wrong_type(login, err);
-	/* PostgreSQL takes the name from the startup packet. */
+	/* PostgreSQL uses the name in the startup packet and ignores this one. */
 	ok = scram_client_first(&login->scram, "", &first, &why);
 	if (ok) {
 		message_sasl_initial(out,
@@ -231,7 +235,7 @@ static enum auth_client_result send_first(struct auth_client *login, struct byte
 	return ok ? AUTH_CLIENT_MORE : fail(login, err, why.text);
 }
 
-/* NULL: they have not been derived, or that failed. */
+/* Returns NULL if they have not been derived, or if that failed. */
 static const struct scram_keys *keys_of(const struct auth_client *login)
 {
 	if (login->credentials.kind == CREDENTIALS_KEYS)
@@ -260,14 +264,14 @@ static enum auth_client_result send_final(struct auth_client *login, struct buf 
 	return ok ? AUTH_CLIENT_MORE : fail(login, err, why.text);
 }
 
-/* The keys for this challenge: at hand, or to be derived. */
+/* Gets the keys for this challenge: from the cache, or by deriving them. */
 static enum auth_client_result derive(struct auth_client *login,
                                       const struct scram_challenge *challenge, struct buf *out,
                                       struct err *err)
 {
 	const char *password = login->credentials.text;
 
-	/* Private: a server that sends another salt each time must not fill what is kept. */
+	/* Private: a server that sends another salt each time must not fill the cache. */
 	login->is_slow = challenge->iterations > SLOW_ITERATIONS;
 	login->derived = verifiers_ask(login->verifiers, NULL, password,
 	                               bytes_of(challenge->salt, challenge->salt_count),
@@ -282,7 +286,7 @@ static enum auth_client_result derive(struct auth_client *login,
 	return AUTH_CLIENT_WORK;
 }
 
-/* Keys are of one salt and one number of rounds: with others they prove nothing. */
+/* Keys belong to one salt and one iteration count. With others, authentication must fail. */
 static const char *compare(const struct scram_challenge *ours, const struct scram_challenge *theirs)
 {
 	if (!bytes_equal(bytes_of(ours->salt, ours->salt_count),
@@ -321,13 +325,13 @@ static enum auth_client_result read_signature(struct auth_client *login, struct 
 	return AUTH_CLIENT_MORE;
 }
 
-/* ---- what comes ---- */
+/* ---- requests of the server ---- */
 
-/* Why a request may not come now. */
+/* Why this request is not permitted now. */
 static const char *out_of_step(const struct auth_client *login, uint32_t kind)
 {
 	if (kind == AUTH_OK)
-		return "failed to verify server signature"; /* it has not sent any */
+		return "failed to verify server signature"; /* it sent none */
 	if (login->state == STATE_START)
 		return "unsupported authentication method";
 	return "unexpected authentication request";

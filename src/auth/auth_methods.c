@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The table of authentication methods. It knows none of the functions that carry one out, so
- * that these can go by it.
+ * The table of authentication methods. It does not refer to functions that perform a method, so
+ * that these can use the table.
  */
 #include "pgweir/auth/auth_methods.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Entry: a client proves who it is.
+ * The server side of an authentication exchange: a client logs in to us.
  *
  *   start --> password ----------------> (work) --> ended
  *         --> password ----------------> (outside) -> ended
  *         --> md5 --------------------------------> ended
  *         --> sasl first --> sasl final -> (work) -> ended
  *
- * Hard here: whoever cannot come in (no such user, no secret, an md5 secret
- * under SCRAM) must see the same exchange as everybody else, up to its end.
- * Such an entry is "doomed": it has a reason from the start, and a mock secret, and
- * the reason counts only when all the work is done.
+ * Hard here: a client that cannot log in (unknown user, no secret, an md5 secret with SCRAM)
+ * must see the same exchange as all others, up to its end. Such an exchange is "doomed": it has
+ * the reason from the start and uses a mock secret, and it fails only when all the work has
+ * been done.
  */
 #include "auth_server_priv.h"
 
@@ -23,7 +23,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- a life ---- */
+/* ---- creation and end ---- */
 
 static const struct auth_method_row *row_of(enum auth_method method)
 {
@@ -90,7 +90,7 @@ static struct auth_server *make(const struct auth_server_who *who, const char *s
 	return entry;
 }
 
-/* Whether what the client answers is compared with a secret of ours. */
+/* Whether the client's answer is compared with a secret of ours. */
 static bool compares_secret(enum auth_method method)
 {
 	return row_of(method)->question != AUTH_ASKS_NOTHING && !row_of(method)->is_outside;
@@ -102,7 +102,7 @@ struct auth_server *auth_server_new(const struct auth_server_who *who)
 	struct auth_server *entry = NULL;
 	struct buf mock = { 0 };
 
-	/* These two only say that another method counts, or none. */
+	/* HBA means that a rule names the method; REJECT needs no exchange. */
 	assert(who->method != AUTH_METHOD_HBA && who->method != AUTH_METHOD_REJECT);
 	if (!doom_of(who) || !compares_secret(who->method))
 		return make(who, secret);
@@ -135,9 +135,12 @@ const char *auth_server_method_name(const struct auth_server *entry)
 	return row_of(entry->method)->name;
 }
 
-/* ---- the first word ---- */
+/* ---- start ---- */
 
-/* It is asked for nothing: it is known, and vouched for if its method has a voucher. */
+/*
+ * A method without a question: the user must be known, and verified if the method has a
+ * verifier.
+ */
 static enum auth_server_result judge_unasked(struct auth_server *entry, struct err *err)
 {
 	const struct auth_method_row *row = row_of(entry->method);
@@ -171,7 +174,7 @@ enum auth_server_result auth_server_start(struct auth_server *entry, struct buf 
 	return auth_server_ask_sasl(entry, out);
 }
 
-/* What is done with the client's answer in each state; elsewhere none is expected. */
+/* Handles the client's answer in each state. NULL: no answer is expected in this state. */
 static enum auth_server_result (*const on_answer[STATES])(struct auth_server *entry,
                                                           struct bytes body, struct buf *out,
                                                           struct err *err) = {
@@ -190,7 +193,7 @@ enum auth_server_result auth_server_answer(struct auth_server *entry, struct byt
 	return on_answer[entry->state](entry, body, out, err);
 }
 
-/* ---- work ---- */
+/* ---- deriving keys ---- */
 
 struct job *auth_server_job(struct auth_server *entry)
 {
@@ -218,7 +221,7 @@ enum auth_server_result auth_server_resume(struct auth_server *entry, struct buf
 	                                  : auth_server_check_derived_proof(entry, out, err);
 }
 
-/* ---- afterwards ---- */
+/* ---- after the exchange ---- */
 
 bool auth_server_is_by(const struct auth_server *entry, const struct secret *secret)
 {
@@ -227,7 +230,7 @@ bool auth_server_is_by(const struct auth_server *entry, const struct secret *sec
 	return bytes_equal_secret(bytes_text(entry->secret.text), bytes_text(text));
 }
 
-/* The keys that its proof has revealed. */
+/* Takes over the keys that the client's proof has revealed. */
 static bool take_keys(const struct auth_server *entry, struct credentials *credentials)
 {
 	struct scram_verifier verifier;
@@ -255,7 +258,8 @@ bool auth_server_credentials(const struct auth_server *entry, struct credentials
 	credentials->is_shown = true;
 	if (entry->outside && entry->password)
 		return credentials_from_secret(credentials, &sent);
-	if (entry->doom) /* it came in without a secret; the mock one is good for nothing */
+	/* logged in without a secret of its own; the mock secret must not be used */
+	if (entry->doom)
 		return true;
 	if (entry->secret.kind != SECRET_PLAIN && entry->password)
 		return credentials_from_secret(credentials, &sent);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Entry by a password: sent in the clear, or hashed with a salt of ours (md5).
+ * Authentication by password: sent in cleartext, or hashed with a salt of ours (md5).
  *
- * Hard here: one sent in the clear is judged by whatever its user's secret is, and a SCRAM
- * secret takes a derivation, so that the verdict comes later. PAM and LDAP judge it outside.
+ * Hard here: a cleartext password is compared with whatever kind of secret the user has. With a
+ * SCRAM secret this needs a derivation, so the result comes later. PAM and LDAP check it
+ * outside.
  */
 #include "auth_server_priv.h"
 
@@ -123,7 +124,7 @@ enum auth_server_result auth_server_ask_md5(struct auth_server *entry, struct bu
 	return AUTH_SERVER_MORE;
 }
 
-/* What an honest client would answer to .md5_salt. */
+/* The correct answer to .md5_salt. */
 static bool md5_expected(const struct auth_server *entry, char out[MD5_TEXT_SIZE])
 {
 	const char *secret = entry->secret.text;

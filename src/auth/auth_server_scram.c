@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Entry by SCRAM: what scram.c computes, as the messages of a login.
+ * Authentication by SCRAM: carries the computations of scram.c in protocol messages.
  *
- * Hard here: the keys of a plain secret are derived between the client's proof and our
- * verdict on it; until then the exchange is in STATE_SASL_WORK. If the keys are at hand, a
- * right proof needs no derivation. A wrong one gets its verdict as late as that of a user who
- * does not exist: after a derivation.
+ * Hard here: the keys of a plain secret are derived between the client's proof and our answer;
+ * until then the exchange is in STATE_SASL_WORK. If the keys are cached, a correct proof needs
+ * no derivation. A wrong proof then still waits for one, so that it takes as long as that of an
+ * unknown user.
  */
 #include "auth_server_priv.h"
 
@@ -15,7 +15,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* `why` is what scram.c said. */
+/* `why` is the error of scram.c. */
 static enum auth_server_result refuse_sasl(struct auth_server *entry, struct err *err,
                                            const struct err *why)
 {
@@ -35,7 +35,7 @@ enum auth_server_result auth_server_ask_sasl(struct auth_server *entry, struct b
 	return AUTH_SERVER_MORE;
 }
 
-/* Salt and iterations to offer; of a SCRAM secret the keys too. */
+/* Chooses salt and iterations to offer; for a SCRAM secret also the keys. */
 static bool choose_salt(struct auth_server *entry, struct scram_verifier *verifier)
 {
 	if (entry->secret.kind == SECRET_SCRAM) {
@@ -86,7 +86,7 @@ enum auth_server_result auth_server_read_client_first(struct auth_server *entry,
 	return ok ? AUTH_SERVER_MORE : refuse_sasl(entry, err, &why);
 }
 
-/* The keys are there: does the proof hold? */
+/* Checks the client's proof: the keys are available. */
 static enum auth_server_result check_proof(struct auth_server *entry, struct buf *out,
                                            struct err *err)
 {
@@ -116,7 +116,7 @@ enum auth_server_result auth_server_check_derived_proof(struct auth_server *entr
 	return check_proof(entry, out, err);
 }
 
-/* A derivation whose keys are good for nothing; the client is refused behind it. */
+/* Derives keys that are not used, to take the usual time; then the client is refused. */
 static enum auth_server_result work_in_vain(struct auth_server *entry, struct err *err)
 {
 	unsigned char salt[SCRAM_SALT_SIZE];
@@ -130,7 +130,7 @@ static enum auth_server_result work_in_vain(struct auth_server *entry, struct er
 	                          entry->iterations, DERIVED_PRIVATE, STATE_SASL_WORK, err);
 }
 
-/* The keys were at hand. */
+/* The keys were cached. */
 static enum auth_server_result check_at_once(struct auth_server *entry, struct buf *out,
                                              struct err *err)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The states of the server's side of an exchange, and what its methods share.
+ * The server side of an authentication exchange: its states, and functions that all methods
+ * share.
  */
 #include "auth_server_priv.h"
 
@@ -12,7 +13,7 @@
 
 #define TO(state) (1u << (state))
 
-/* TO() of each state that may follow. */
+/* TO() of each permitted next state. */
 static const unsigned int next_states[STATES] = {
 	[STATE_START] = TO(STATE_PASSWORD) | TO(STATE_MD5) | TO(STATE_SASL_FIRST) | TO(STATE_ENDED),
 	[STATE_PASSWORD] = TO(STATE_WORK) | TO(STATE_OUTSIDE) | TO(STATE_ENDED),
@@ -68,7 +69,9 @@ enum auth_server_result auth_server_derive(struct auth_server *entry, const char
 {
 	const char *owner = entry->doom ? NULL : entry->user;
 
-	/* Nothing is kept for a client that cannot log in: each try costs as much as the first. */
+	/*
+	 * Nothing is cached for a doomed exchange: each attempt must cost as much as the first.
+	 */
 	if (entry->doom)
 		keep = DERIVED_PRIVATE;
 	entry->derived = verifiers_ask(entry->verifiers, owner, password, salt, iterations, keep);

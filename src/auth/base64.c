@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Base64: written by OpenSSL's libcrypto, read here.
+ * Base64: encoded by OpenSSL's libcrypto, decoded here.
  */
 #include "pgweir/auth/base64.h"
 
@@ -14,7 +14,7 @@ void base64_encode(struct bytes in, char *out)
 	out[BASE64_SIZE(in.count) - 1] = 0;
 }
 
-/* What each digit is worth, and one more; 0: it is none. */
+/* Value of each base64 digit plus one; 0: not a digit. */
 static const unsigned char base64_digits[256] = {
 	['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,
 	['H'] = 8,  ['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14,
@@ -28,7 +28,7 @@ static const unsigned char base64_digits[256] = {
 	['/'] = 64,
 };
 
-/* Three bytes from four digits, of which `count` (2 to 4) are there. */
+/* Decodes up to three bytes from four digits, of which `count` (2 to 4) are not padding. */
 static bool base64_group(const char *in, size_t count, unsigned char out[3])
 {
 	unsigned long bits = 0;
@@ -47,8 +47,8 @@ static bool base64_group(const char *in, size_t count, unsigned char out[3])
 }
 
 /*
- * Not by EVP_DecodeBlock(): it skips blanks, does not say how much of the last
- * group is padding, and writes past a buffer that is just large enough.
+ * EVP_DecodeBlock() cannot be used: it skips blanks, does not report padding, and writes past a
+ * buffer that is just large enough.
  */
 bool base64_decode(struct bytes in, void *out, size_t capacity, size_t *count)
 {

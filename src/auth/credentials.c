@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * With what we can log in to a server: a small thing that owns its secrets.
+ * Credentials for logging in to a server. They own their secrets.
  */
 #include "pgweir/auth/credentials.h"
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * One derivation, worked out on a helper thread.
+ * One derivation, done on a helper thread.
  *
- *   verifiers --holds--> derived <--holds-- either side of an exchange, job
+ *   verifiers --holds--> derived <--holds-- auth_server, auth_client, job
  *
- * Hard here: many may want the same derivation at once, when a crowd of clients
- * comes back. Each submits a job, but all jobs share one `struct derived`, whose
- * lock lets the first do the work and the others find it done. The references
- * are counted by the loop's thread alone: a job takes its own when it is made
- * and gives it back in done().
+ * Hard here: when many clients reconnect, many want the same derivation at the same time. Each
+ * submits a job, but all jobs share one `struct derived`. Its lock lets the first job do the
+ * work, and the others find it done. References are counted on the loop's thread only: a job
+ * gets its own when it is made and returns it in done().
  */
 #include "derived_priv.h"
 
@@ -19,10 +18,10 @@
 #include "pgweir/base/banned.h"
 
 struct work {
-	struct job job; /* first */
+	struct job job; /* must be first */
 	struct derived *derived;
 	char *password;
-	struct job **slot; /* where the owner keeps it; NULL: the owner has gone */
+	struct job **slot; /* the owner's pointer to the job; NULL: the owner is gone */
 	void (*on_done)(void *arg);
 	void *arg;
 };
@@ -71,7 +70,7 @@ const struct scram_keys *derived_keys(const struct derived *derived)
 	return atomic_load(&derived->outcome) == OUTCOME_KEYS ? &derived->keys : NULL;
 }
 
-/* ---- the work ---- */
+/* ---- the job ---- */
 
 static void work_free(struct work *work)
 {
@@ -80,7 +79,7 @@ static void work_free(struct work *work)
 	free(work);
 }
 
-/* On a helper thread. */
+/* Called on a helper thread. */
 static void work_run(struct job *job)
 {
 	struct work *work = (struct work *)job;
@@ -141,7 +140,7 @@ void derived_job_drop(struct job **slot, bool submitted)
 	if (!work)
 		return;
 	work->slot = NULL;
-	if (submitted) /* a helper thread may be looking at it right now */
+	if (submitted) /* a helper thread may be using it now */
 		__atomic_store_n(&work->job.is_abandoned, true, __ATOMIC_RELAXED);
 	else
 		work_free(work);

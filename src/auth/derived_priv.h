@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Derivations, inside the module.
+ * Derivations, internal to the module.
  */
 #ifndef PGWEIR_AUTH_DERIVED_PRIV_H
 #define PGWEIR_AUTH_DERIVED_PRIV_H
@@ -14,24 +14,24 @@
 enum outcome { OUTCOME_NONE, OUTCOME_KEYS, OUTCOME_FAILED };
 
 struct derived {
-	UT_hash_handle hh; /* while it is kept */
+	UT_hash_handle hh; /* while it is cached */
 	unsigned char id[SHA256_SIZE];
 	unsigned long reference_count;
 	bool is_kept;
-	char *user;             /* whose; NULL = nobody's */
-	struct scram_keys keys; /* once there is an outcome */
-	pthread_mutex_t lock;   /* held while the work is done */
+	char *user;             /* owner, for verifiers_trim(); NULL = nobody */
+	struct scram_keys keys; /* valid once there is an outcome */
+	pthread_mutex_t lock;   /* held during the derivation */
 	_Atomic enum outcome outcome;
 	unsigned int iterations;
 	size_t salt_count;
 	unsigned char salt[];
 };
 
-/* One reference is the caller's. NULL: no memory. */
+/* Returns a derivation that is not done yet; the caller owns one reference. NULL: no memory. */
 struct derived *derived_new(const unsigned char id[SHA256_SIZE], const char *user,
                             struct bytes salt, unsigned int iterations);
 
-/* One more reference. */
+/* Adds a reference. */
 struct derived *derived_hold(struct derived *derived);
 
 #endif

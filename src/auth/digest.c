@@ -15,11 +15,11 @@
 
 #include "pgweir/base/banned.h"
 
-#define SHA256_BLOCK 64 /* bytes that it takes at a time */
+#define SHA256_BLOCK 64 /* bytes per block */
 
 /*
- * Looked up once and kept: what EVP_sha256() means the library would look up anew for each
- * hash. NULL: it has no such algorithm (MD5 may be forbidden), and what asks for it fails.
+ * Looked up once and kept, because EVP_sha256() causes a look-up for each hash. NULL: not
+ * available (MD5 may be forbidden); then functions that need it fail.
  */
 static EVP_MD *md5, *sha256;
 
@@ -29,7 +29,7 @@ static void look_up(void)
 	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
 }
 
-/* Of &md5 or &sha256; by whatever thread. */
+/* `algorithm` is &md5 or &sha256. May be called by any thread. */
 static const EVP_MD *known(EVP_MD *const *algorithm)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -38,7 +38,10 @@ static const EVP_MD *known(EVP_MD *const *algorithm)
 	return *algorithm;
 }
 
-/* The library leaves the end of a long password on the stack, below us: it is written over. */
+/*
+ * OpenSSL leaves the end of a long password on the stack below this function. This overwrites
+ * it.
+ */
 static __attribute__((noinline)) void clear_stack(void)
 {
 	unsigned char capacity[8192];
@@ -71,7 +74,7 @@ bool digest_sha256(struct bytes in, unsigned char out[SHA256_SIZE])
 	return EVP_Digest(in.at, in.count, out, NULL, known(&sha256), NULL) == 1;
 }
 
-/* A hash over a block and what follows it. `type` is NULL for that of the last time. */
+/* Hashes a block and what follows it. type NULL: the hash of the last call. */
 static bool hash_behind(EVP_MD_CTX *context, const EVP_MD *type, const unsigned char *block,
                         struct bytes in, unsigned char out[SHA256_SIZE])
 {
@@ -82,8 +85,8 @@ static bool hash_behind(EVP_MD_CTX *context, const EVP_MD *type, const unsigned 
 }
 
 /*
- * RFC 2104, of two hashes with one context. OpenSSL's HMAC() looks up the algorithm, and
- * makes contexts, several times for each call: twice the cost of the hashes themselves.
+ * RFC 2104: two hashes with one context. OpenSSL's HMAC() looks up the algorithm and creates
+ * contexts several times per call, which costs twice as much as the hashes.
  */
 bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZE])
 {

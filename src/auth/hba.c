@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The HBA file: loaded with the ident file beside it, counted, and shown.
+ * The HBA file: loads it with the ident file, counts references, and lists the rules.
  */
 #include "pgweir/auth/hba.h"
 
@@ -15,11 +15,11 @@
 #include "pgweir/base/banned.h"
 
 struct load {
-	struct rule_reader reader; /* first: see load_line() */
+	struct rule_reader reader; /* must be first: see load_line() */
 	struct hba *hba;
 };
 
-/* ---- a life ---- */
+/* ---- creation and end ---- */
 
 static void hba_free(struct hba *hba)
 {
@@ -81,7 +81,10 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	}
 }
 
-/* Takes over `ident`, which may be NULL: that has been complained of. path NULL: from text. */
+/*
+ * Owns `ident` from now on. ident NULL: its errors have been reported. path NULL: parses
+ * `text`.
+ */
 static struct hba *load(const char *path, struct bytes text, struct ident *ident,
                         struct problems *problems)
 {
@@ -123,7 +126,7 @@ struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *pr
 	return load(NULL, text, ident_parse(ident, "ident", problems), problems);
 }
 
-/* ---- asking ---- */
+/* ---- facts about a rule ---- */
 
 enum auth_method hba_rule_method(const struct hba_rule *rule) { return rule->method; }
 
@@ -142,7 +145,7 @@ size_t hba_rule_count(const struct hba *hba) { return hba->count; }
 
 /* ---- showing ---- */
 
-/* One more element of an array in PostgreSQL's text form. */
+/* Adds one element to an array in PostgreSQL's text format. */
 static void add_element(struct buf *out, const char *prefix, const char *text)
 {
 	bool is_plain =

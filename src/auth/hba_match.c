@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which rule is whose.
+ * Finds the rule that applies to a client.
  *
- * Hard here: a rule may name a host, and names take time to look up. So what
- * needs no name is judged first, and a rule that could match only by a name that
- * is not known yet is an answer of its own.
+ * Hard here: a rule may contain a host name, and looking up the client's host name takes time.
+ * So everything else is compared first. If only an unknown host name decides whether a rule
+ * matches, the result is HBA_NEEDS_HOST.
  */
 #include "hba_priv.h"
 

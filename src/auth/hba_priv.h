@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * HBA rules, inside the room.
+ * HBA rules, internal to the module.
  */
 #ifndef PGWEIR_AUTH_HBA_PRIV_H
 #define PGWEIR_AUTH_HBA_PRIV_H
@@ -12,13 +12,13 @@
 #include "pattern_priv.h"
 
 enum hba_where {
-	WHERE_ALL, /* and that of HBA_LOCAL */
+	WHERE_ALL, /* also for HBA_LOCAL */
 	WHERE_RANGE,
-	WHERE_NOBODY, /* a range whose address has bits outside of its mask, but for reject */
+	WHERE_NOBODY, /* matches no address: the range has bits outside its mask (not for reject) */
 	WHERE_SAME_HOST,
 	WHERE_SAME_NET,
 	WHERE_NAME,  /* the host's name is `host` */
-	WHERE_SUFFIX /* it ends in `host`, which begins with a dot */
+	WHERE_SUFFIX /* the host's name ends with `host`, which begins with a dot */
 };
 
 struct hba_rule {
@@ -30,16 +30,17 @@ struct hba_rule {
 	enum hba_where where;
 	struct range range; /* RANGE, NOBODY */
 	char *host;         /* NAME, SUFFIX */
-	char **maps;        /* of `map=`, any of which will do */
+	char **maps;        /* from `map=`; one that fits is enough */
 	size_t map_count;
-	char *flaw;         /* why nobody comes in by it, or what is wrong with a reject; or NULL */
-	struct buf options; /* of pam and ldap: see hba_rule_options(); may hold a password */
+	/* why the rule admits nobody, or what is wrong with a reject rule; or NULL */
+	char *flaw;
+	struct buf options; /* for pam and ldap: see hba_rule_options(); may contain a password */
 };
 
 /*
- * Reads a rule; what is wrong goes to *err, and *rule can be freed by hba_rule_done()
- * then too. ident NULL: the maps are not known, as their file is bad. A rule that PgBouncer
- * takes and that can let nobody in is read, and has a flaw.
+ * Parses a rule. false: *err says why, and *rule can be freed by hba_rule_done() too. ident
+ * NULL: the maps are not known, because their file is invalid. A rule that PgBouncer accepts
+ * but that can admit nobody is accepted, and has a flaw.
  */
 bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const struct ident *ident,
                    struct err *err);
@@ -52,7 +53,7 @@ struct hba {
 	struct hba_rule *rules;
 	size_t count, capacity;
 	struct ident *ident;
-	char **files; /* the names in places */
+	char **files; /* names of files, for `place` of rules */
 	size_t file_count;
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * One line of an HBA file becomes a rule, or is refused with the reason.
+ * Parses one line of an HBA file into a rule, or refuses it with a reason.
  *
  *   local  DATABASE USER          METHOD [OPTION ...]
  *   host.. DATABASE USER ADDRESS  METHOD [OPTION ...]
  *   host.. DATABASE USER IP MASK  METHOD [OPTION ...]
  *
- * Hard here: LDAP's values have commas in them, at which a line's words are cut.
+ * Hard here: a comma separates the words of a field, but LDAP values contain commas.
  */
 #include "hba_priv.h"
 
@@ -19,14 +19,14 @@
 
 #include "pgweir/base/banned.h"
 
-/* The fields of a line from left to right. */
+/* The fields of a line, parsed from left to right. */
 struct fields {
 	const struct rule_line *line;
 	size_t next;
 	const struct ident *ident;
 };
 
-/* ---- words that are one of a table ---- */
+/* ---- words from a table ---- */
 
 static const char *const types[] = {
 	[HBA_LOCAL] = "local",           [HBA_HOST] = "host",
@@ -38,13 +38,13 @@ static const char *const types[] = {
 
 const char *hba_type_name(enum hba_type type) { return types[type]; }
 
-/* Known by PostgreSQL, or by PgBouncer. */
+/* Methods of PostgreSQL or PgBouncer that are not supported. */
 static const char *const methods_missing[] = { "bsd",   "gss",    "ident", "krb5",
 	                                       "oauth", "radius", "sspi" };
 
 /* ---- flaws ---- */
 
-/* Nobody comes in by this rule: for that, and not for the line, the file need not be refused. */
+/* Gives the rule a flaw: it admits nobody, so the file need not be refused. */
 static bool spoil(struct hba_rule *rule, const struct err *why, const char *end, struct err *err)
 {
 	struct buf text = { 0 };
@@ -72,7 +72,7 @@ static struct rule_field take_field(struct fields *fields)
 	return rulefile_field(fields->line, fields->next++);
 }
 
-/* A field of one word. NULL: *err says that `what` is missing, or is a list. */
+/* Parses a field of one word. NULL: *err says that `what` is missing, or that it is a list. */
 static const struct rule_word *take_one(struct fields *fields, const char *what, struct err *err)
 {
 	struct rule_field field = take_field(fields);
@@ -135,7 +135,7 @@ static bool read_host(struct hba_rule *rule, const char *text, struct err *err)
 	return rule->host || err_set(err, ERR_MEMORY, "no memory");
 }
 
-/* The range is read, or why not. *why: what is wrong with a loose one. */
+/* Handles the result of parsing a range. *why: what is wrong with a loose one. */
 static bool take_range(struct hba_rule *rule, enum range_result result, struct err *why,
                        struct err *err)
 {
@@ -278,8 +278,8 @@ static bool is_ldap_word(const struct hba_rule *rule, const struct rule_word *wo
 }
 
 /*
- * An option of LDAP from word `*index` on. What follows behind a comma without being an
- * option belongs to it: dc=example,dc=com need not be quoted.
+ * Parses an LDAP option that begins with word `*index`. Words after a comma that are not
+ * options belong to its value: dc=example,dc=com need not be quoted.
  */
 static void take_ldap_option(struct hba_rule *rule, struct rule_field field, size_t *index)
 {
@@ -303,7 +303,7 @@ static bool read_option(struct hba_rule *rule, const struct rule_word *word,
 		if (strncmp(options[i].name, word->text, count) == 0)
 			return options[i].take(rule, word->text + count, ident, err);
 	}
-	if (rule->method == AUTH_METHOD_LDAP) /* it may be half a password: not told */
+	if (rule->method == AUTH_METHOD_LDAP) /* it may be a part of a password: do not show it */
 		return err_set(err, ERR_CONFIG,
 		               "not an option of ldap: a value with blanks must be quoted");
 	return err_set(
@@ -338,12 +338,12 @@ static bool read_options(struct hba_rule *rule, struct fields *fields, struct er
 	return false;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole line ---- */
 
 /*
- * A range whose address has bits outside of its mask. Where it would let somebody in, it has
- * nobody in it, as in PgBouncer; for reject it is the whole range, as in PostgreSQL. So
- * nobody comes in by the mistake.
+ * A range whose address has bits outside its mask. Such a rule matches nobody, as in PgBouncer,
+ * but a reject rule matches the whole range, as in PostgreSQL. So the mistake never admits
+ * anybody.
  */
 static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err *err)
 {
@@ -351,7 +351,7 @@ static bool judge_loose(struct hba_rule *rule, const struct err *why, struct err
 
 	if (is_reject)
 		rule->where = WHERE_RANGE;
-	free(rule->flaw); /* that of the address comes first */
+	free(rule->flaw); /* the flaw of the address takes precedence */
 	rule->flaw = NULL;
 	return spoil(rule, why, is_reject ? rejects_all : matches_nobody, err);
 }

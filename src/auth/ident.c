@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Maps of names.
+ * User name maps.
  *
  *   map  system-user  database-user
  *   map  /^(.*)@example\.com$  \1
  *
- * A map is all its lines; one that fits is enough.
+ * A map consists of all lines with its name; one line that fits is enough.
  */
 #include "ident_priv.h"
 
@@ -26,12 +26,12 @@ struct mapping {
 struct ident {
 	struct mapping *mappings;
 	size_t count, capacity;
-	char **files; /* the names in places */
+	char **files; /* names of files, for `place` of mappings */
 	size_t file_count;
 };
 
 struct load {
-	struct rule_reader reader; /* first: see load_line() */
+	struct rule_reader reader; /* must be first: see load_line() */
 	struct ident *ident;
 };
 
@@ -42,7 +42,7 @@ static void mapping_done(struct mapping *mapping)
 	pattern_done(&mapping->user);
 }
 
-/* Where \1 stands in a name that is no expression; NULL: nowhere. */
+/* Returns \1 in a name that is not a regular expression; NULL: it has none. */
 static char *group_in(const struct pattern *user)
 {
 	return user->kind == PATTERN_NAME ? strstr(user->text, "\\1") : NULL;
@@ -97,7 +97,7 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	mapping_done(&mapping);
 }
 
-/* path NULL: from `text`, which is called `name`. */
+/* path NULL: parses `text`, which is called `name` in errors. */
 static struct ident *load(const char *path, struct bytes text, const char *name,
                           struct problems *problems)
 {
@@ -157,7 +157,7 @@ bool ident_has_map(const struct ident *ident, const char *map)
 	return false;
 }
 
-/* Whether `user` is `pattern` with `group` in the place of its \1, compared letter by letter. */
+/* Whether `user` equals `pattern` with \1 replaced by `group`. */
 static bool is_expanded(const struct pattern *pattern, struct bytes group, const char *user)
 {
 	const char *at = group_in(pattern);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * LDAP: a server judges a password. libldap, here and nowhere else.
+ * LDAP: a server checks a password. Only this file uses libldap.
  *
  *   connect --> (StartTLS) --> bind as the user's entry                         simple bind
  *   connect --> (StartTLS) --> (bind) --> search --> bind as the entry found    search and bind
  *
- * Hard here: every step has a time limit of its own and all of them together have
- * one, as a helper thread waits. The next server is asked only when one could not
- * be reached or was busy: what a server says of a password holds.
+ * Hard here: a helper thread waits, so each step has a time limit, and so have all steps
+ * together. The next server is tried only if one could not be reached or was busy: the answer
+ * of a server about a password is final.
  */
 #include "outside_priv.h"
 
@@ -31,17 +31,18 @@
 #define CONNECT_LIMIT (3 * USEC_PER_SEC)
 #define ANSWER_LIMIT (10 * USEC_PER_SEC)
 #define BELOW_TLS (LBER_SBIOD_LEVEL_PROVIDER + 5) /* TLS is at LBER_SBIOD_LEVEL_TRANSPORT */
-#define FIND_MAX 2                                /* entries asked for: two are one too many */
+/* entries to search for: two are already too many */
+#define FIND_MAX 2
 
 /* One connection to one server. */
 struct session {
-	struct ldap_conncb callback; /* first */
+	struct ldap_conncb callback; /* must be first */
 	int fd;
-	usec_t due; /* of the present step */
+	usec_t due; /* when the current step must have ended */
 	LDAP *ldap;
 	const struct ldap_options *options;
 	struct outside_question *question;
-	bool is_unreachable; /* another server may know */
+	bool is_unreachable; /* another server may be tried */
 };
 
 /* ---- limits ---- */
@@ -62,7 +63,7 @@ static bool is_late(const struct outside_question *question)
 	return question->deadline && clock_now() >= question->deadline;
 }
 
-/* For the step that comes. */
+/* Sets the time limits of the next step. */
 static void set_limits(struct session *session)
 {
 	struct timeval connecting = limit_of(session->question, CONNECT_LIMIT);
@@ -73,9 +74,26 @@ static void set_limits(struct session *session)
 	ldap_set_option(session->ldap, LDAP_OPT_TIMEOUT, &answering);
 }
 
-/* ---- a layer below TLS: the library has no limit for a handshake ---- */
+/* ---- a layer below TLS ---- */
 
-/* false: errno says that it came too late. */
+/*
+ * libldap has no time limit for a TLS handshake: a server that accepts a connection and then sends
+ * nothing would block a helper thread forever.
+ *
+ * libldap reads and writes through a stack of layers, ordered by level: the socket (PROVIDER) is
+ * the lowest, TLS (TRANSPORT) is above it. on_connect() puts this layer between them when a
+ * connection has been made, which is before TLS is added. It waits with poll() before each read
+ * and write, until session->due at most. After that it fails with ETIMEDOUT; then the handshake
+ * fails, and so does the step.
+ *
+ * poll() only says that a part of the bytes can be written. So writing calls send() itself, with
+ * MSG_DONTWAIT, because the socket may be a blocking one.
+ */
+
+/*
+ * Waits until the socket is ready for `what`. false: the step's time is over (errno is
+ * ETIMEDOUT).
+ */
 static bool wait_for(const Sockbuf_IO_Desc *layer, short what)
 {
 	const struct session *session = layer->sbiod_pvt;
@@ -142,7 +160,7 @@ static void on_disconnect(LDAP *ldap, Sockbuf *sockbuf, struct ldap_conncb *call
 
 /* ---- steps ---- */
 
-/* A step has failed with `result`. */
+/* Maps the error `result` of a step to an answer. */
 static enum outside_answer fail(struct session *session, const char *step, int result)
 {
 	switch (result) {
@@ -165,7 +183,7 @@ static int bind_as(struct session *session, const char *dn, const char *password
 	return ldap_sasl_bind_s(session->ldap, dn, LDAP_SASL_SIMPLE, &secret, NULL, NULL, NULL);
 }
 
-/* With an empty name or password a bind is nobody's, and succeeds. */
+/* A bind with an empty name or password is anonymous and always succeeds, so refuse them here. */
 static enum outside_answer bind_user(struct session *session, const char *dn)
 {
 	const char *password = session->question->password;
@@ -181,7 +199,7 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	return session->is_unreachable || result < 0 ? OUTSIDE_FAILED : OUTSIDE_NO;
 }
 
-/* Takes the entry's name out of what was found: exactly one. */
+/* Gets the name of the entry found. There must be exactly one. */
 static enum outside_answer take_entry(struct session *session, LDAPMessage *found, int result,
                                       char **dn)
 {
@@ -255,7 +273,7 @@ static enum outside_answer judge_named(struct session *session)
 
 /* ---- servers ---- */
 
-/* Nothing is connected yet after this. */
+/* Prepares a session. The connection is made later, by the first step. */
 static int prepare(struct session *session, const char *host, size_t count)
 {
 	const struct ldap_options *options = session->options;
@@ -271,7 +289,10 @@ static int prepare(struct session *session, const char *host, size_t count)
 	if (result != LDAP_SUCCESS)
 		return result;
 	result = ldap_set_option(session->ldap, LDAP_OPT_PROTOCOL_VERSION, &version);
-	/* A password goes to nobody who is not named in the options. */
+	/*
+	 * Do not follow referrals: the password must not be sent to servers that the options do
+	 * not name.
+	 */
 	if (result == LDAP_OPT_SUCCESS)
 		result = ldap_set_option(session->ldap, LDAP_OPT_REFERRALS, LDAP_OPT_OFF);
 	session->callback = (struct ldap_conncb){ .lc_add = on_connect, .lc_del = on_disconnect };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * LDAP's options: read, judged, and made into names and filters.
+ * Parses and checks LDAP options, and makes names and filters from them.
  *
- * Hard here: a user's name comes from a stranger and goes into a DN or a filter,
- * where it must not mean anything; and one option is a password, so that no word
- * of a broken text may be repeated.
+ * Hard here: the user's name comes from an unauthenticated client and becomes a part of a DN or
+ * a filter, where none of its characters may have a special meaning. And one option is a
+ * password, so an error text must not repeat a word of an invalid text.
  */
 #include "ldap_options_priv.h"
 
@@ -25,7 +25,7 @@
 
 enum word { WORD_ONE, WORD_END, WORD_BAD };
 
-/* The next word, with its quotes taken off; *at goes behind it. */
+/* Parses the next word without its quotes and moves *at behind it. */
 static enum word take_word(const char **at, struct buf *word)
 {
 	const char *in = *at + strspn(*at, BLANKS);
@@ -40,7 +40,7 @@ static enum word take_word(const char **at, struct buf *word)
 			buf_add_byte(word, *in);
 			continue;
 		}
-		/* within quotes, a doubled one stands for itself */
+		/* a doubled quote within quotes means one quote */
 		if (is_within && in[1] == '"')
 			buf_add_byte(word, *++in);
 		else
@@ -152,7 +152,7 @@ static const struct key {
 	{ "ldapurl", put_url, 0 },
 };
 
-/* Takes `word` in two at its '='. A word that is no option may be half a password: not told. */
+/* Splits `word` at its '='. An unknown word may be a part of a password: do not show it. */
 static bool put_word(struct ldap_options *options, char *word, int number, struct err *err)
 {
 	char *equals = strchr(word, '=');
@@ -171,7 +171,7 @@ static bool put_word(struct ldap_options *options, char *word, int number, struc
 	return err_set(err, ERR_CONFIG, "LDAP option %d is unknown", number);
 }
 
-/* ---- the whole ---- */
+/* ---- all options together ---- */
 
 static bool check_servers(const char *servers, struct err *err)
 {
@@ -180,7 +180,7 @@ static bool check_servers(const char *servers, struct err *err)
 
 	if (!servers || !servers[strspn(servers, BLANKS)])
 		return err_set(err, ERR_CONFIG, "LDAP needs ldapserver or ldapurl");
-	/* one colon is a name and its port */
+	/* exactly one colon: a name and a port */
 	for (const char *at = servers; *(at += strspn(at, BLANKS)); at += strcspn(at, BLANKS)) {
 		const char *colon = memchr(at, ':', strcspn(at, BLANKS));
 
@@ -193,7 +193,7 @@ static bool check_servers(const char *servers, struct err *err)
 	               "ldapserver must be a list of names and addresses, separated by blanks");
 }
 
-/* Two options exclude each other. */
+/* Reports two options that exclude each other. */
 static bool contradict(struct ldap_options *options, struct err *err, const char *words)
 {
 	options->is_contradictory = true;
@@ -250,7 +250,8 @@ bool ldap_options_parse(const char *text, struct ldap_options *options, struct e
 		return err_set(err, ERR_CONFIG, "the LDAP options are longer than %d bytes",
 		               LDAP_OPTIONS_MAX);
 	for (int i = 1; is_good && (kind = take_word(&text, &word)) != WORD_END; i++) {
-		buf_text(&word); /* keeps a zero behind it; an empty word has no bytes at all */
+		/* adds a terminating zero; also allocates the text of an empty word */
+		buf_text(&word);
 		if (kind == WORD_BAD)
 			is_good =
 			    err_set(err, ERR_CONFIG, "unterminated quote in LDAP option %d", i);
@@ -282,7 +283,7 @@ static void add_hex(struct buf *out, char byte)
 	buf_add_text(out, hex);
 }
 
-/* RFC 4514: a value within a DN. */
+/* RFC 4514: adds a value within a DN. */
 static void add_value(struct buf *out, const char *text)
 {
 	for (const char *at = text; *at; at++) {
@@ -298,7 +299,7 @@ static void add_value(struct buf *out, const char *text)
 	}
 }
 
-/* RFC 4515: a value within a filter. */
+/* RFC 4515: adds a value within a filter. */
 static void add_assertion(struct buf *out, const char *text)
 {
 	for (; *text; text++) {

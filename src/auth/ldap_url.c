@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * LDAP's URLs (RFC 4516), as ldapurl has them:
+ * LDAP URLs (RFC 4516), for the option ldapurl:
  *
  *   ldap[s]://host[:port]/base[?attribute[?scope[?filter]]]
  *
- * Between the question marks %41 stands for a byte.
+ * In the parts behind the host, %41 and the like are percent-encoded bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int digit_of(char c)
 	return at ? (int)((at - digits) % 16) : -1;
 }
 
-/* Adds `in` with its percent signs resolved. */
+/* Adds `in` with percent-encoding removed. */
 static bool decode(struct bytes in, struct buf *out)
 {
 	for (size_t i = 0; i < in.count; i++) {
@@ -47,7 +47,7 @@ static bool decode(struct bytes in, struct buf *out)
 	return buf_ok(out);
 }
 
-/* A part into a text of the options; an empty one leaves that as it is. */
+/* Stores a part in a text of the options. An empty part changes nothing. */
 static bool put_part(char **slot, struct bytes part, struct err *err)
 {
 	struct buf text = { 0 };
@@ -77,7 +77,7 @@ static bool put_scope(struct ldap_options *options, struct bytes part, struct er
 	return part.count == 0 || bad(err, "the scope must be base, one or sub");
 }
 
-/* host, host:port, [address], [address]:port */
+/* Parses host, host:port, [address] or [address]:port. */
 static bool put_authority(struct ldap_options *options, struct bytes in, struct err *err)
 {
 	bool has_brackets = in.count && in.at[0] == '[';
@@ -107,7 +107,7 @@ static bool put_authority(struct ldap_options *options, struct bytes in, struct 
 	return ldap_options_put(&options->servers, host, err);
 }
 
-/* What is before the next `mark`; *rest goes behind it. */
+/* Returns what precedes the next `mark` and moves *rest behind it. */
 static struct bytes take_part(struct bytes *rest, char mark)
 {
 	const char *end = rest->count ? memchr(rest->at, mark, rest->count) : NULL;

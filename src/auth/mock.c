@@ -22,7 +22,7 @@ static bool add_hex(const struct verifiers *verifiers, const char *user, struct 
 	return true;
 }
 
-/* A verifier with the other's rounds and length of salt. */
+/* Adds a verifier with the iteration count and salt length of the other. */
 static bool add_verifier(const struct verifiers *verifiers, const char *user, const char *like,
                          struct buf *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A password judged outside.
+ * Passwords that PAM or LDAP checks.
  *
- * Hard here: whoever asked may be gone while a helper thread still works with
- * the copies. Then the object belongs to its job, and goes when that has ended.
+ * Hard here: the owner may be closed while a helper thread still works with the copies. Then
+ * the job owns the object and frees it at its end.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "pgweir/base/banned.h"
 
 struct outside {
-	struct job job; /* first */
+	struct job job; /* must be first */
 	struct outside_question question;
 	enum auth_method method;
 	enum outside_answer answer;
@@ -29,7 +29,7 @@ struct outside {
 	char *user, *password, *options, *host;
 };
 
-/* ---- what can be asked ---- */
+/* ---- methods ---- */
 
 static enum outside_fitness check_service(const char *service, struct err *err)
 {
@@ -76,7 +76,7 @@ enum outside_fitness outside_check(enum auth_method method, const char *options,
 	return methods[method].check(options, err);
 }
 
-/* ---- a life ---- */
+/* ---- creation and end ---- */
 
 static void destroy(struct outside *outside)
 {
@@ -106,7 +106,7 @@ struct outside *outside_new(const struct outside_who *who)
 	return NULL;
 }
 
-/* On a helper thread. */
+/* Called on a helper thread. */
 static void run(struct job *job)
 {
 	struct outside *outside = (struct outside *)job;

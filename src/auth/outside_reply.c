@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What PAM and LDAP reply of a password, with the words for the log.
+ * The answer of PAM or LDAP about a password, with the reason for the log.
  */
 #include "outside_priv.h"
 

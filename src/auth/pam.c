@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * PAM: a service's modules judge a password. libpam, here and nowhere else.
+ * PAM: the modules of a service check a password. Only this file uses libpam.
  *
- * Hard here: modules ask what they like. Whatever is asked for without an echo is
- * given the password; anything else was not to be known from a client, and fails.
+ * Hard here: modules may ask anything. Each prompt without echo is answered with the password.
+ * Any other prompt cannot be answered for a client, and fails.
  */
 #include "outside_priv.h"
 
@@ -18,7 +18,7 @@
 
 #if PGWEIR_PAM
 
-/* Frees answers that nobody will read. */
+/* Wipes and frees replies that will not be used. */
 static void forget(struct pam_response *replies, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -65,7 +65,7 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
 	return PAM_SUCCESS;
 }
 
-/* A service by its name, or by the path of its file. */
+/* Starts PAM with a service, given by its name or by the path of its file. */
 static int start(struct outside_question *question, const struct pam_conv *conversation,
                  pam_handle_t **handle)
 {
@@ -88,7 +88,10 @@ static int start(struct outside_question *question, const struct pam_conv *conve
 }
 
 #ifdef PAM_FAIL_DELAY
-/* Who guesses shall not keep a helper thread from others for seconds. */
+/*
+ * Replaces PAM's delay after a failure: a client that guesses passwords must not occupy a
+ * helper thread for seconds.
+ */
 static void do_not_wait(int result, unsigned int usec, void *arg)
 {
 	(void)result;

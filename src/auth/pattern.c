@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Names in rules.
+ * Patterns for names in rules.
  *
- * Regular expressions are POSIX extended ones, by the C library. What they are
- * matched against comes from strangers, so nothing may make that slow: there are
- * no back-references, and length and repetitions have a limit.
+ * Regular expressions are POSIX extended ones, by the C library. They are matched against texts
+ * of unauthenticated clients, so none may be slow: back-references are refused, and length and
+ * repetitions are limited.
  */
 #include "pattern_priv.h"
 
@@ -22,7 +22,7 @@ static const struct {
 	{ "replication", PATTERN_REPLICATION },
 };
 
-/* Words that have a meaning for PostgreSQL, and none that we could give them. */
+/* Words that have a meaning in PostgreSQL but cannot be supported here. */
 static bool refuse_groups(const struct rule_word *word, unsigned int keywords, struct err *err)
 {
 	if (*word->text == '+')
@@ -39,7 +39,7 @@ static bool refuse_groups(const struct rule_word *word, unsigned int keywords, s
 
 /* ---- regular expressions ---- */
 
-/* How often {..} at `at` repeats at most. */
+/* Returns the maximum of the {..} at `at`. */
 static unsigned long repeats_at(const char *at)
 {
 	unsigned long most = 1;
@@ -53,7 +53,10 @@ static unsigned long repeats_at(const char *at)
 	return most > PATTERN_REPEATS_MAX ? PATTERN_REPEATS_MAX + 1 : most;
 }
 
-/* Whether a + at `at` repeats what may repeat in itself: the C library writes that out twice. */
+/*
+ * Whether the + at `at` repeats something that may contain repetitions: the C library expands
+ * that to twice its size.
+ */
 static bool doubles_at(const char *text, const char *at)
 {
 	return *at == '+' && at > text && strchr(")+*?}", at[-1]);

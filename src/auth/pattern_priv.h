@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * One name in a rule: a name, a keyword, or a regular expression.
+ * A name in a rule: a plain name, a keyword, or a regular expression.
  */
 #ifndef PGWEIR_AUTH_PATTERN_PRIV_H
 #define PGWEIR_AUTH_PATTERN_PRIV_H
@@ -12,21 +12,21 @@
 #include "rulefile_priv.h"
 
 #define PATTERN_REGEX_MAX 512    /* bytes of a regular expression */
-#define PATTERN_REPEATS_MAX 128  /* what all {..} and + of one come to, multiplied */
-#define PATTERN_SUBJECT_MAX 1024 /* a longer text matches no regular expression */
+#define PATTERN_REPEATS_MAX 128  /* limit for the product of all {..} and + of one expression */
+#define PATTERN_SUBJECT_MAX 1024 /* longer texts match no regular expression */
 
 enum pattern_kind {
 	PATTERN_NAME,
 	PATTERN_ALL,
 	PATTERN_SAME_USER,
 	PATTERN_REPLICATION,
-	PATTERN_REGEX /* written as /regular expression */
+	PATTERN_REGEX /* written as /expression */
 };
 
 struct pattern {
 	enum pattern_kind kind;
 	char *text;     /* as written, without quotes */
-	regex_t *regex; /* REGEX */
+	regex_t *regex; /* for REGEX */
 };
 
 struct patterns {
@@ -35,24 +35,24 @@ struct patterns {
 };
 
 /*
- * Makes a pattern of a word. `keywords`: PATTERN_BIT() of those kinds that are keywords
- * here. false: *err says why; *pattern is at rest.
+ * Makes a pattern from a word. `keywords`: PATTERN_BIT() of the kinds that are keywords in this
+ * field. false: *err says why; *pattern is empty.
  */
 #define PATTERN_BIT(kind) (1u << (kind))
 bool pattern_init(struct pattern *pattern, const struct rule_word *word, unsigned int keywords,
                   struct err *err);
 void pattern_done(struct pattern *pattern);
 
-/* Whether it has a first group in parentheses, which \1 can stand for. */
+/* Whether it has a group in parentheses, for which \1 can be used. */
 bool pattern_has_group(const struct pattern *pattern);
 
 /*
- * NAME and REGEX: whether `subject` is or matches it. `group`, unless NULL: what
- * lies in the first group, or .at NULL.
+ * NAME and REGEX: whether `subject` matches. *group (may be NULL) is the text of the first
+ * group, or .at is NULL.
  */
 bool pattern_matches(const struct pattern *pattern, const char *subject, struct bytes *group);
 
-/* All words of a field, each by pattern_init(). */
+/* Makes patterns from all words of a field, as pattern_init() does. */
 bool patterns_init(struct patterns *patterns, struct rule_field field, unsigned int keywords,
                    struct err *err);
 void patterns_done(struct patterns *patterns);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * HBA and ident files, cut into lines, fields and words.
+ * Splits HBA and ident files into lines, fields and words.
  *
  *   host  all,"odd, name"  @admins  10.0.0.0/8  md5   # the words of a line
  *   include other.conf                                # the lines of another file
  *
- * Hard here: files may name each other in circles, so depth, number and bytes of
- * one load all have a limit; and a mistake must not hide those behind it, so
- * reading goes on with the next line.
+ * Hard here: files may include each other in circles, so depth, number and bytes of one load
+ * are limited. And an error must not hide later ones, so reading continues with the next line.
  */
 #include "rulefile_priv.h"
 
@@ -20,14 +19,14 @@
 
 #define READ_PIECE 65536
 
-/* The words of a line as they are found. */
+/* The words of a line, collected while it is parsed. */
 struct words {
 	struct rule_reader *reader;
 	struct source_pos place;
-	struct buf text; /* each with a zero behind it */
+	struct buf text; /* the words, each with a terminating zero */
 	struct rule_word *at;
 	size_t count, capacity, field_count;
-	bool is_bad; /* complained of: the line says nothing */
+	bool is_bad; /* an error was reported: ignore the line */
 };
 
 static void read_text(struct rule_reader *reader, char *text, size_t count, const char *name,
@@ -61,7 +60,7 @@ static void add_word(struct words *words, size_t at, bool is_quoted)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* Adds the next word's text to words->text, and moves *at behind it. false: no word is left. */
+/* Adds the text of the next word to words->text and moves *at behind it. false: no more words. */
 static bool take_word(struct words *words, char **at, bool *is_quoted)
 {
 	char *in = *at;
@@ -79,7 +78,7 @@ static bool take_word(struct words *words, char **at, bool *is_quoted)
 			buf_add_byte(&words->text, *in);
 			continue;
 		}
-		/* within quotes, a doubled one stands for itself */
+		/* a doubled quote within quotes means one quote */
 		if (is_within && in[1] == '"')
 			buf_add_byte(&words->text, *++in);
 		else
@@ -93,9 +92,9 @@ static bool take_word(struct words *words, char **at, bool *is_quoted)
 	return true;
 }
 
-/* ---- files that lines name ---- */
+/* ---- included files ---- */
 
-/* The path of `name` as a line of the file `from` means it. */
+/* The path of a file `name` that a line of the file `from` refers to. */
 static void path_of(struct buf *out, const char *from, const char *name)
 {
 	const char *slash = strrchr(from, '/');
@@ -133,7 +132,10 @@ static bool read_whole(FILE *file, struct buf *text)
 	return !ferror(file);
 }
 
-/* A copy of a file's name that lives as long as the reader. NULL: complained of. */
+/*
+ * Returns a copy of a file's name that lives as long as the reader. NULL: an error was
+ * reported.
+ */
 static const char *keep_name(struct rule_reader *reader, const char *path)
 {
 	struct source_pos place = { path, 0 };
@@ -154,7 +156,7 @@ static const char *keep_name(struct rule_reader *reader, const char *path)
 	return name;
 }
 
-/* into: NULL, or the line that all words of the file are added to. */
+/* into: NULL, or a line to which all words of the file are added. */
 static void read_file(struct rule_reader *reader, const char *path, struct words *into,
                       bool may_be_missing)
 {
@@ -185,7 +187,7 @@ static void read_file(struct rule_reader *reader, const char *path, struct words
 	buf_wipe(&text);
 }
 
-/* The word that was just taken is `@file`: the words of that file come in its place. */
+/* The last word is `@file`: replaces it with the words of that file. */
 static void expand(struct words *words, size_t at)
 {
 	struct buf path = { 0 };
@@ -199,7 +201,7 @@ static void expand(struct words *words, size_t at)
 
 /* ---- lines ---- */
 
-/* The words since `first` are a field. */
+/* Ends a field: it has the words since `first`. */
 static void end_field(struct words *words, size_t first)
 {
 	if (words->count == first)
@@ -207,7 +209,7 @@ static void end_field(struct words *words, size_t first)
 	words->field_count++;
 }
 
-/* Adds all words of a line; to a list: as one field. */
+/* Adds all words of a line; is_list: as one field. */
 static void take_words(struct words *words, char *line, bool is_list)
 {
 	size_t first = words->count, at = words->text.count;
@@ -263,7 +265,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* All files of a directory whose names end in .conf, in the order of their bytes. */
+/* Reads all files of a directory whose names end in .conf, sorted by name as bytes. */
 static void include_dir(struct words *words, const char *name)
 {
 	struct buf path = { 0 };
@@ -300,7 +302,7 @@ static const struct {
 	{ "include_dir", include_dir },
 };
 
-/* Whether the line names other lines; then they have been read. */
+/* Reads the files that an include line names. false: it is not an include line. */
 static bool take_include(struct words *words)
 {
 	for (size_t i = 0; i < sizeof(includes) / sizeof(includes[0]); i++) {
@@ -331,7 +333,10 @@ static void read_line(struct rule_reader *reader, struct source_pos place, char 
 	buf_wipe(&words.text);
 }
 
-/* The end of a line; one that ends in a backslash goes on with the next. Writes into it. */
+/*
+ * Finds the end of a line; a backslash at the end continues it in the next line. Modifies the
+ * text.
+ */
 static char *end_of_line(char *line, char *end, int *line_count)
 {
 	char *out = line;
@@ -351,7 +356,7 @@ static char *end_of_line(char *line, char *end, int *line_count)
 	}
 }
 
-/* `text` ends with a zero and is written into. */
+/* `text` ends with a zero and is modified. */
 static void read_text(struct rule_reader *reader, char *text, size_t count, const char *name,
                       struct words *into)
 {
@@ -381,7 +386,7 @@ static void read_text(struct rule_reader *reader, char *text, size_t count, cons
 	}
 }
 
-/* ---- what others see ---- */
+/* ---- public functions ---- */
 
 void rulefile_read(struct rule_reader *reader, const char *path)
 {

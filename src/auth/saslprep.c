@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SASLprep by libidn.
+ * SASLprep, by libidn.
  *
- * PostgreSQL forbids code points that Unicode 3.2 did not know, takes pure ASCII
- * as it is, and falls back to the bytes as they are. Whoever prepares otherwise
- * derives another key, and the login fails.
+ * As in PostgreSQL: code points that Unicode 3.2 does not define are forbidden, ASCII is used
+ * unchanged, and if SASLprep fails, the bytes are used unchanged. Any difference would derive
+ * another key, and the login would fail.
  */
 #include "pgweir/auth/saslprep.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SCRAM-SHA-256, both roles.
+ * SCRAM-SHA-256, both sides.
  *
  *   SaltedPassword = Hi(SASLprep(password), salt, iterations)
  *   ClientKey = HMAC(SaltedPassword, "Client Key")    StoredKey = SHA-256(ClientKey)
@@ -9,8 +9,8 @@
  *   proof = ClientKey XOR HMAC(StoredKey, AuthMessage)
  *   v = HMAC(ServerKey, AuthMessage)
  *
- * Hard here: AuthMessage must be made of the very bytes that both sides have
- * seen, so each step keeps what it read or wrote before it goes on.
+ * Hard here: AuthMessage must consist of exactly the bytes that both sides have seen. So each
+ * step keeps what it read or wrote.
  */
 #include "pgweir/auth/scram.h"
 
@@ -28,7 +28,10 @@
 #define KEY_TEXT_SIZE BASE64_SIZE(SCRAM_KEY_SIZE)
 #define SALT_TEXT_SIZE BASE64_SIZE(SCRAM_SALT_MAX)
 
-/* The gs2 header of a client that binds; others say "n,," or "y,,". */
+/*
+ * The gs2 header of a client that uses channel binding; without it the header is "n,," or
+ * "y,,".
+ */
 #define BINDING_NAME "tls-server-end-point"
 #define BINDING_HEADER "p=" BINDING_NAME ",,"
 #define BINDING_TEXT_SIZE BASE64_SIZE(sizeof(BINDING_HEADER) + SCRAM_BINDING_MAX)
@@ -58,9 +61,9 @@ void scram_bind(struct scram *scram, struct bytes binding)
 	scram->binding_count = binding.count;
 }
 
-/* ---- small parts ---- */
+/* ---- parts of messages ---- */
 
-/* What `c=` repeats: the gs2 header, and the binding data behind that of one who binds. */
+/* The value of `c=`: the gs2 header, followed by the binding data if channel binding is used. */
 static void binding_text(const struct scram *scram, char out[BINDING_TEXT_SIZE])
 {
 	char plain[sizeof(BINDING_HEADER) + SCRAM_BINDING_MAX] = "n,,";
@@ -76,7 +79,7 @@ static void binding_text(const struct scram *scram, char out[BINDING_TEXT_SIZE])
 	base64_encode(bytes_of(plain, count), out);
 }
 
-/* Takes what stands before `end`, and `end` itself. The last part has no end. */
+/* Returns what precedes `end`, and moves *in behind `end`. The last part has no `end`. */
 static struct bytes take_until(struct bytes *in, char end)
 {
 	const char *at = in->count ? memchr(in->at, end, in->count) : NULL;
@@ -91,7 +94,7 @@ static struct bytes take_until(struct bytes *in, char end)
 	return part;
 }
 
-/* Takes the attribute `name=value` with its comma. false: another stands there, or none. */
+/* Parses the attribute `name=value` with its comma. false: it is not next. */
 static bool take_attribute(struct bytes *in, char name, struct bytes *value)
 {
 	if (in->count < 2 || in->at[0] != name || in->at[1] != '=')
@@ -100,7 +103,7 @@ static bool take_attribute(struct bytes *in, char name, struct bytes *value)
 	return true;
 }
 
-/* A nonce: visible ASCII without a comma, of a sane length. */
+/* Whether this is a nonce: visible ASCII without a comma, of a limited length. */
 static bool is_nonce(struct bytes nonce)
 {
 	if (nonce.count == 0 || nonce.count > SCRAM_NONCE_MAX)
@@ -167,7 +170,7 @@ static void mix(unsigned char *out, const unsigned char *a, const unsigned char 
 		out[i] = a[i] ^ b[i];
 }
 
-/* ---- what is kept ---- */
+/* ---- stored verifiers ---- */
 
 bool scram_verifier_parse(const char *text, struct scram_verifier *verifier)
 {
@@ -211,9 +214,9 @@ bool scram_derive(const char *password, struct bytes salt, unsigned int iteratio
 	return ok;
 }
 
-/* ---- the server's role ---- */
+/* ---- the server's side ---- */
 
-/* Whether what the client says of channel binding agrees with what was offered and chosen. */
+/* Whether the client's gs2 flag agrees with what we offered and what it selected. */
 static bool check_flag(const struct scram *scram, struct bytes flag, struct err *err)
 {
 	bool binds = flag.count >= 2 && flag.at[0] == 'p' && flag.at[1] == '=';
@@ -229,14 +232,14 @@ static bool check_flag(const struct scram *scram, struct bytes flag, struct err 
 		return malformed(err, "unexpected channel binding flag");
 	if (scram->is_plus)
 		return malformed(err, "no channel binding in " SCRAM_PLUS_MECHANISM);
-	/* It could, and did not see our offer: somebody has taken that away. */
+	/* The client supports channel binding but did not see our offer: a downgrade attack. */
 	if (*flag.at == 'y' && scram->binding_count)
 		return err_set(err, ERR_PROTOCOL,
 		               "client did not see that channel binding is offered");
 	return true;
 }
 
-/* Takes "n,,", "y,," or "p=...,,"; the rest is client-first-bare. */
+/* Parses "n,,", "y,," or "p=...,,"; *in is then client-first-bare. */
 static bool take_gs2_header(struct scram *scram, struct bytes *in, struct err *err)
 {
 	struct bytes flag = take_until(in, ',');
@@ -286,7 +289,7 @@ bool scram_server_first(struct scram *scram, struct bytes client_first, struct b
 	return true;
 }
 
-/* Splits client-final at its last attribute, the proof. */
+/* Splits client-final before its last attribute, the proof. */
 static bool split_proof(struct bytes *message, struct bytes *proof)
 {
 	for (size_t i = message->count; i >= 3; i--) {
@@ -351,7 +354,7 @@ bool scram_server_final(const struct scram *scram, const unsigned char server_ke
 	return true;
 }
 
-/* ---- the client's role ---- */
+/* ---- the client's side ---- */
 
 bool scram_client_first(struct scram *scram, const char *user, struct buf *out, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Overwriting secrets.
+ * Wipes secrets.
  */
 #include "pgweir/auth/secret.h"
 

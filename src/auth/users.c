@@ -2,12 +2,12 @@
 /*
  * The users of auth_file.
  *
- *   "name" "secret" whatever follows
+ *   "name" "secret" anything else
  *   ; a comment
  *
- * Within quotes "" is one quote. A line that is anything else refuses the whole
- * file: half of a list of users would lock people out, or leave them in.
- * When a name comes twice the later line counts.
+ * Within quotes "" means one quote. Any other line refuses the whole file: with half of the
+ * users, some could not log in, and removed users still could. If a name occurs twice, the
+ * later line counts.
  */
 #include "pgweir/auth/users.h"
 
@@ -24,7 +24,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* One allocation for each user; both texts lie behind it. */
+/* A user, in one allocation: both texts follow the struct. */
 struct row {
 	struct user user;
 	UT_hash_handle hh;
@@ -35,17 +35,17 @@ struct row {
 struct users {
 	unsigned long reference_count;
 	struct row *by_name;
-	const struct user **with_secret; /* those who have one */
+	const struct user **with_secret; /* users that have a secret */
 	size_t with_secret_count;
 };
 
-/* Where the parser stands. */
+/* The state of the parser. */
 struct reader {
 	struct bytes rest;
 	const char *file;
 	unsigned long line;
 	struct buf name, secret;
-	struct problems *problems; /* NULL: the first bad line is the end */
+	struct problems *problems; /* NULL: stop at the first invalid line */
 };
 
 static bool is_md5(const char *text)
@@ -140,7 +140,7 @@ static void skip_line(struct reader *reader)
 	step(reader);
 }
 
-/* A quoted text into *out. It may not go past the end of its line. */
+/* Parses a quoted text into *out. It must end in the same line. */
 static bool read_quoted(struct reader *reader, struct buf *out, struct err *err)
 {
 	buf_clear(out);
@@ -178,7 +178,7 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 	return true;
 }
 
-/* Notes what was wrong with a line, and goes to the next one. */
+/* Reports the error of a line and skips the line. */
 static bool go_on(struct reader *reader, const struct err *err)
 {
 	if (!reader->problems || err->code == ERR_MEMORY)
@@ -278,7 +278,8 @@ static struct users *load(const char *path, struct problems *problems, struct er
 		err_set(err, ERR_CONFIG, "cannot open %s: %s", path, strerror(errno));
 		return NULL;
 	}
-	setvbuf(file, NULL, _IONBF, 0); /* a buffer of the library's would not be wiped */
+	/* unbuffered: a buffer of the C library could not be wiped */
+	setvbuf(file, NULL, _IONBF, 0);
 	if (read_file(file, &text))
 		users = parse(buf_bytes(&text), path, problems, err);
 	else if (!buf_ok(&text))

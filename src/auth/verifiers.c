@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Derivations that are kept, found by a keyed hash.
+ * The cache of derivations. They are found by a keyed hash.
  */
 #include "derived_priv.h"
 
@@ -11,9 +11,9 @@
 #include "pgweir/base/banned.h"
 
 struct verifiers {
-	unsigned char key[SHA256_SIZE]; /* of this process; salts and ids are made with it */
+	unsigned char key[SHA256_SIZE]; /* random key of this process, for salts and ids */
 	size_t limit;
-	struct derived *kept; /* in the order of their last use */
+	struct derived *kept; /* sorted by last use */
 };
 
 struct verifiers *verifiers_new(size_t limit, struct err *err)
@@ -57,7 +57,10 @@ size_t verifiers_count(const struct verifiers *verifiers) { return HASH_COUNT(ve
 
 /* ---- keyed hashes ---- */
 
-/* HMAC over the parts, each with its length before it, so that no two lists of parts are alike. */
+/*
+ * HMAC over the parts. The length of each part precedes it, so that different lists of parts
+ * never have the same text.
+ */
 static bool hash_parts(const struct verifiers *verifiers, const struct bytes *parts, size_t count,
                        unsigned char out[SHA256_SIZE])
 {
@@ -104,7 +107,7 @@ static bool make_id(const struct verifiers *verifiers, const char *password, str
 	return hash_parts(verifiers, parts, 4, id);
 }
 
-/* ---- what is kept ---- */
+/* ---- the cache ---- */
 
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
 {
@@ -114,12 +117,12 @@ void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
 	if (same)
 		return;
 	if (verifiers->kept && HASH_COUNT(verifiers->kept) >= verifiers->limit)
-		forget(verifiers, verifiers->kept); /* the head is the longest unused */
+		forget(verifiers, verifiers->kept); /* the head is the least recently used */
 	derived_hold(derived)->is_kept = true;
 	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
 }
 
-/* Finds it and puts it at the end of the line of those that may be forgotten. */
+/* Finds a cached derivation and marks it as the last used. */
 static struct derived *find(struct verifiers *verifiers, const unsigned char id[SHA256_SIZE])
 {
 	struct derived *derived;
@@ -128,7 +131,7 @@ static struct derived *find(struct verifiers *verifiers, const unsigned char id[
 	if (!derived)
 		return NULL;
 	HASH_DEL(verifiers->kept, derived);
-	if (atomic_load(&derived->outcome) == OUTCOME_FAILED) { /* perhaps it works this time */
+	if (atomic_load(&derived->outcome) == OUTCOME_FAILED) { /* a failed one is tried again */
 		derived->is_kept = false;
 		derived_release(&derived);
 		return NULL;
@@ -161,7 +164,7 @@ static bool same_salt(const struct derived *derived, const struct scram_verifier
 	                   bytes_of(verifier->salt, verifier->salt_count));
 }
 
-/* Whether it was made of the secret that this user has today. */
+/* Whether it was derived from the secret that this user has now. */
 static bool belongs(const struct verifiers *verifiers, const struct derived *derived,
                     const struct user *user)
 {

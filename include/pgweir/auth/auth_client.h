@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Login: we prove to a server who we are. No socket: bodies of Authentication
- * messages ('R') come in, bytes to send are added to a buffer.
+ * The client side of an authentication exchange: we log in to a server. It has no socket: it
+ * gets the bodies of Authentication messages ('R') and adds bytes to send to a buffer.
  *
- * In SCRAM the server must prove itself too, before its AuthenticationOk counts.
+ * With SCRAM the server must also prove that it knows the keys; before that its
+ * AuthenticationOk is an error.
  */
 #ifndef PGWEIR_AUTH_AUTH_CLIENT_H
 #define PGWEIR_AUTH_AUTH_CLIENT_H
@@ -13,11 +14,10 @@
 #include "pgweir/config/config.h"
 
 enum auth_client_result {
-	AUTH_CLIENT_MORE,  /* send what is in `out` (it may be empty), wait for the next 'R' */
-	AUTH_CLIENT_WORK,  /* submit auth_client_job(), wait for on_work, then auth_client_resume()
-	                    */
-	AUTH_CLIENT_OK,    /* AuthenticationOk has come, and counts */
-	AUTH_CLIENT_FAILED /* *err says why; the words may go to waiting clients */
+	AUTH_CLIENT_MORE,  /* send `out` (may be empty) and wait for the next 'R' */
+	AUTH_CLIENT_WORK,  /* submit auth_client_job(); after on_work call auth_client_resume() */
+	AUTH_CLIENT_OK,    /* AuthenticationOk was received and is valid */
+	AUTH_CLIENT_FAILED /* *err says why; its text may be sent to waiting clients */
 };
 
 struct auth_client_who {
@@ -25,44 +25,47 @@ struct auth_client_who {
 	const struct credentials *credentials;
 	const struct config_list *require; /* server_require_auth; NULL = empty. Not kept */
 	struct bytes binding; /* tls-server-end-point of the connection; empty: no SCRAM-PLUS */
-	struct verifiers *verifiers; /* must outlive the login's last step */
-	/* From the loop, never from within a call here: the work of AUTH_CLIENT_WORK is done. */
+	struct verifiers *verifiers; /* must exist until the exchange has ended */
+	/*
+	 * Called from the loop, never by a function here: the work of AUTH_CLIENT_WORK is done.
+	 */
 	void (*on_work)(void *arg);
 	void *arg;
 };
 
 struct auth_client;
 
-/* Whether a server that asks for no proof may be entered, by server_require_auth. */
+/* Whether server_require_auth allows a server that requests no authentication. */
 bool auth_client_may_enter_unasked(const struct config_list *require);
 
-/* Copies all it needs. NULL: no memory. */
+/* Copies everything it needs. NULL: no memory. */
 struct auth_client *auth_client_new(const struct auth_client_who *who);
 
-/* Free it as soon as it has ended, or at any time before; wipes what it knew. */
+/* Wipes and frees it. Call it as soon as the exchange has ended; it may be called earlier. */
 void auth_client_free(struct auth_client **login);
 
-/* `body` of a whole message of type 'R'. */
+/* Handles the `body` of a complete message of type 'R'. */
 enum auth_client_result auth_client_answer(struct auth_client *login, struct bytes body,
                                            struct buf *out, struct err *err);
 
-/* What the server has asked for, in words; NULL: nothing yet. Static. */
+/* The method that the server has requested, for texts; NULL: none yet. Static. */
 const char *auth_client_asked(const struct auth_client *login);
 
-/* What differs in its SCRAM challenge from the secret that our keys are of; NULL: nothing. */
+/* What differs between the server's SCRAM challenge and the secret of our keys; NULL: nothing. */
 const char *auth_client_mismatch(const struct auth_client *login);
 
-/* As auth_server_job() and auth_server_job_refused(). */
+/* The same as auth_server_job() and auth_server_job_refused(). */
 struct job *auth_client_job(struct auth_client *login);
 void auth_client_job_refused(struct auth_client *login);
 
 /*
- * Whether the job of AUTH_CLIENT_WORK takes long: the server asks for far more iterations than
- * PostgreSQL's 4096. It must not occupy a thread that others wait for.
+ * Whether the job of AUTH_CLIENT_WORK takes long, because the server demands far more
+ * iterations than PostgreSQL's default of 4096. Such a job must not occupy a thread that others
+ * wait for.
  */
 bool auth_client_is_slow(const struct auth_client *login);
 
-/* After on_work. */
+/* Continues after on_work. */
 enum auth_client_result auth_client_resume(struct auth_client *login, struct buf *out,
                                            struct err *err);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What each method of authentication is like: one row each. auth_server.c, hba_rule.c, the
- * client module and main go by it.
+ * The table of authentication methods: one row describes each. Used by auth_server.c,
+ * hba_rule.c, the client module and main.
  *
- * A new method is a line in config/auth_method.h and a row here. One whose password is judged
- * outside also has a row in outside.c.
+ * A new method needs a line in config/auth_method.h and a row here. If another service checks
+ * the password, it also needs a row in outside.c.
  */
 #ifndef PGWEIR_AUTH_AUTH_METHODS_H
 #define PGWEIR_AUTH_AUTH_METHODS_H
@@ -12,45 +12,49 @@
 #include "pgweir/base/close_reason.h"
 #include "pgweir/config/config.h"
 
-/* What a client is asked for. */
+/* What the client is asked for. */
 enum auth_question {
 	AUTH_ASKS_NOTHING,
-	AUTH_ASKS_PASSWORD, /* in the clear */
+	AUTH_ASKS_PASSWORD, /* a cleartext password */
 	AUTH_ASKS_MD5,
 	AUTH_ASKS_SCRAM
 };
 
-/* What says that a client is who it says, if it is asked for nothing. */
+/* What verifies the user if the client is asked for nothing. */
 enum auth_voucher {
 	AUTH_NO_VOUCHER,
-	AUTH_BY_SYSTEM_USER, /* at the other end of its Unix socket */
+	AUTH_BY_SYSTEM_USER, /* the system user at the other end of the Unix socket */
 	AUTH_BY_CERTIFICATE
 };
 
 struct auth_method_row {
-	const char *name; /* in the log */
-	/* In an HBA file, with a second word for the same; NULL: it cannot stand there. */
+	const char *name; /* name in the log */
+	/* Name in HBA files, and a second name; NULL: not possible there. */
 	const char *hba_name, *hba_alias;
-	const char *hba_only; /* the only type of rule that it can stand in; NULL: any */
+	const char *hba_only; /* the only type of rule that may have it; NULL: any */
 	enum auth_question question;
 	enum auth_voucher voucher;
-	bool takes_anybody; /* the user need not be known, and has no secret */
-	bool needs_no_file; /* auth_file is not read while it is auth_type */
-	bool is_outside;    /* the password is judged outside: outside.h */
-	/* Outside: the setting with its options, and whether it may be empty otherwise. */
+	bool takes_anybody; /* the user may be unknown, and has no secret */
+	bool needs_no_file; /* auth_file is not read if auth_type is this method */
+	bool is_outside;    /* PAM or LDAP checks the password: outside.h */
+	/*
+	 * is_outside: the setting with its options, and whether that may be unset if only rules
+	 * use it.
+	 */
 	const char *setting;
-	size_t setting_at; /* in struct config, a char * */
+	size_t setting_at; /* offset in struct config, of a char * */
 	bool may_be_unset;
-	unsigned int threads; /* of its own, as it waits for others; 0: those that derive keys */
-	enum close_reason refusal; /* what the client is told */
+	/* threads of its own, because it waits for others; 0: uses those that derive keys */
+	unsigned int threads;
+	enum close_reason refusal; /* why the client is refused, with the error text */
 };
 
 extern const struct auth_method_row auth_methods[AUTH_METHODS];
 
-/* The method of a word in an HBA file; AUTH_METHODS: there is none. */
+/* Finds the method of a word in an HBA file; AUTH_METHODS: there is none. */
 enum auth_method auth_methods_by_hba_name(const char *word);
 
-/* Its options by the settings; NULL: they are not set, or it has none. */
+/* Returns the options of the method in the settings; NULL: not set, or it has none. */
 const char *auth_methods_options(enum auth_method method, const struct config *config);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * With what we can log in to a server in a user's name. Owns its texts.
+ * Credentials for logging in to a server as a user. They own their texts.
  */
 #ifndef PGWEIR_AUTH_CREDENTIALS_H
 #define PGWEIR_AUTH_CREDENTIALS_H
@@ -9,35 +9,37 @@
 #include "pgweir/auth/users.h"
 
 enum credentials_kind {
-	CREDENTIALS_NONE,  /* only a server that asks nothing lets us in */
-	CREDENTIALS_PLAIN, /* the password itself */
-	CREDENTIALS_MD5,   /* "md5..." secret: good for md5 only */
-	CREDENTIALS_KEYS   /* the SCRAM keys of a client that proved itself: good for SCRAM only */
+	CREDENTIALS_NONE,  /* usable only if the server requests no authentication */
+	CREDENTIALS_PLAIN, /* a password */
+	CREDENTIALS_MD5,   /* an "md5..." secret: usable only for md5 */
+	CREDENTIALS_KEYS   /* SCRAM keys of a client that has logged in: usable only for SCRAM */
 };
 
-/* At rest zeroed. */
+/* Zero it before first use. */
 struct credentials {
 	enum credentials_kind kind;
-	char *text;                       /* PLAIN, MD5 */
-	struct scram_keys *keys;          /* KEYS */
-	struct scram_challenge *made_for; /* KEYS: the salt and rounds of their secret; or NULL */
-	bool is_shown;                    /* a client has sent it, or its proof has revealed it */
+	char *text;              /* for PLAIN and MD5 */
+	struct scram_keys *keys; /* for KEYS */
+	/* for KEYS: salt and iteration count of their secret; or NULL */
+	struct scram_challenge *made_for;
+	/* sent by a client, or revealed by its proof; not from a file or query */
+	bool is_shown;
 };
 
-/* What a stored secret is good for: plain and md5; nothing else. false: no memory. */
+/* Makes credentials from a stored secret: plain or md5; none from others. false: no memory. */
 bool credentials_from_secret(struct credentials *credentials, const struct secret *secret);
 
-/* Notes of which secret the keys are. Copied. false: no memory. */
+/* Stores a copy of the challenge to which the keys belong. false: no memory. */
 bool credentials_set_made_for(struct credentials *credentials,
                               const struct scram_challenge *made_for);
 
-/* Fills *to (at rest before) with the like. false: no memory, *to is at rest. */
+/* Copies credentials to *to, which must be empty. false: no memory, *to is empty. */
 bool credentials_copy(struct credentials *to, const struct credentials *from);
 
-/* Whether both would prove the same. */
+/* Whether both give the same result in an authentication exchange. */
 bool credentials_equal(const struct credentials *a, const struct credentials *b);
 
-/* Wipes and frees; leaves it at rest. */
+/* Wipes and frees them, and leaves them empty. */
 void credentials_done(struct credentials *credentials);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Hashes, by OpenSSL's libcrypto, and random bytes, by the kernel.
+ * Hashes, by OpenSSL's libcrypto, and random bytes from the kernel.
  *
- * false: the library would not do it (MD5 in a FIPS setting, no memory, no
- * randomness); then the output holds nothing of use.
+ * false: the library refused (MD5 in a FIPS setting, no memory, no random bytes); then the
+ * output must not be used.
  */
 #ifndef PGWEIR_AUTH_DIGEST_H
 #define PGWEIR_AUTH_DIGEST_H
@@ -11,15 +11,15 @@
 #include "pgweir/base/bytes.h"
 
 #define SHA256_SIZE 32
-#define MD5_TEXT_SIZE 36 /* "md5", 32 digits, a zero */
+#define MD5_TEXT_SIZE 36 /* "md5", 32 digits, terminating zero */
 
-/* "md5" + hex(md5(a + b)), as PostgreSQL writes its md5 secrets and answers. */
+/* Makes "md5" + hex(md5(a + b)), the format of PostgreSQL's md5 secrets and answers. */
 bool digest_md5(struct bytes a, struct bytes b, char out[MD5_TEXT_SIZE]);
 
 bool digest_sha256(struct bytes in, unsigned char out[SHA256_SIZE]);
 bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZE]);
 
-/* PBKDF2 with HMAC-SHA-256 (Hi() of RFC 5802): slow, for helper threads. */
+/* PBKDF2 with HMAC-SHA-256 (Hi() of RFC 5802). Slow: only for helper threads. */
 bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterations,
                    unsigned char out[SHA256_SIZE]);
 

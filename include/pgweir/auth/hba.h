@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Rules for who may come in how: the HBA file, and the maps of the ident file.
+ * HBA rules: which clients may log in, and how. From the HBA file, and the maps of the ident
+ * file.
  *
- * A `struct hba` is immutable and counts its references, as users do: a reload
- * makes a new one. A file with a mistake is refused as a whole; a line that PgBouncer takes
- * and that can let nobody in is a rule with a flaw, and a warning. All of one thread.
+ * A `struct hba` is immutable and counts its references, like `struct users`: a reload makes a
+ * new one. A file with an error is refused as a whole. A line that PgBouncer accepts but that
+ * can admit nobody becomes a rule with a flaw, and a warning. For one thread only.
  */
 #ifndef PGWEIR_AUTH_HBA_H
 #define PGWEIR_AUTH_HBA_H
@@ -15,68 +16,69 @@
 #include "pgweir/net/address.h"
 
 enum hba_type {
-	HBA_LOCAL, /* by Unix socket */
-	HBA_HOST,  /* by TCP, with TLS or without */
+	HBA_LOCAL, /* Unix socket */
+	HBA_HOST,  /* TCP, with or without TLS */
 	HBA_HOSTSSL,
 	HBA_HOSTNOSSL,
-	HBA_HOSTGSSENC,  /* never: there is no GSSAPI here */
-	HBA_HOSTNOGSSENC /* as HBA_HOST */
+	HBA_HOSTGSSENC,  /* matches nothing: GSSAPI is not supported */
+	HBA_HOSTNOGSSENC /* same as HBA_HOST */
 };
 
-/* What a rule wants of the client's certificate, besides its method. */
+/* What a rule requires of the client's certificate, in addition to its method. */
 enum hba_client_cert {
 	HBA_CERT_ANY,   /* nothing */
-	HBA_CERT_VALID, /* clientcert=verify-ca: one that was verified */
-	HBA_CERT_NAMED  /* clientcert=verify-full: and its name is the user's, or mapped to it */
+	HBA_CERT_VALID, /* clientcert=verify-ca: a verified certificate */
+	HBA_CERT_NAMED  /* clientcert=verify-full: and its name is the user's, or is mapped to it */
 };
 
 struct hba;
 struct hba_rule;
 
-/* What is known of somebody who wants to come in. Borrowed texts. */
+/* Facts about a client that wants to log in. Borrowed texts. */
 struct hba_facts {
 	const struct address *peer;
 	const char *database, *user;
 	bool is_tls;
-	bool is_physical;   /* asks for physical replication: only `replication` is meant */
-	bool is_host_known; /* host is what was found; else it was not looked up yet */
-	const char *host;   /* the verified name of its address; NULL: none */
+	/* requests physical replication: only the keyword `replication` matches */
+	bool is_physical;
+	bool is_host_known; /* the host name was looked up; the result is in `host` */
+	const char *host;   /* verified name of the client's address; NULL: none */
 };
 
 enum hba_answer {
-	HBA_RULE,      /* *rule is the first that matches */
-	HBA_NO_RULE,   /* nobody may come in like that */
-	HBA_NEEDS_HOST /* look the host's name up, then ask again */
+	HBA_RULE,      /* *rule is the first rule that matches */
+	HBA_NO_RULE,   /* no rule matches */
+	HBA_NEEDS_HOST /* look up the host name and try again */
 };
 
-/* ident_path: NULL or "": no maps. NULL: all that is wrong is in *problems. */
+/* Loads the files. ident_path NULL or "": no maps. NULL: *problems has all errors. */
 struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems);
 
-/* The same from text; nothing can be included. */
+/* The same from text; includes are refused. */
 struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *problems);
 
 struct hba *hba_hold(struct hba *hba);
 
-/* Gives one reference back and leaves NULL; accepts NULL. */
+/* Releases a reference and sets NULL; accepts NULL. */
 void hba_release(struct hba **hba);
 
-/* The rule is good as long as a reference is held. */
+/* Finds the rule that applies. It is valid as long as a reference is held. */
 enum hba_answer hba_find(const struct hba *hba, const struct hba_facts *facts,
                          const struct hba_rule **rule);
 
 enum auth_method hba_rule_method(const struct hba_rule *rule);
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule);
 
-/* Why this rule, which matches, lets nobody in; NULL: it may. Good as long as the rule. */
+/* Why this rule, although it matches, admits nobody; NULL: it may. Valid as long as the rule. */
 const char *hba_rule_flaw(const struct hba_rule *rule);
 
-/* PAM: its service, NULL = that of the settings; LDAP: its options. NULL for all others. */
+/* PAM: the service, NULL = that of the settings; LDAP: its options. NULL for other methods. */
 const char *hba_rule_options(const struct hba_rule *rule);
 
-/* "file:line", for the log. */
+/* Source position, for the log. */
 struct source_pos hba_rule_source_pos(const struct hba_rule *rule);
 
-/* Whether who is `name` outside (system user, certificate) may come in as `user` by this rule. */
+/* Whether this rule lets the system user or certificate `name` log in as `user`. */
 bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const char *name,
                      const char *user);
 
@@ -87,14 +89,14 @@ size_t hba_rule_count(const struct hba *hba);
 struct hba_row {
 	const char *file;
 	int line;
-	const char *type, *address, *netmask, *method; /* address, netmask: NULL: none */
-	const char *error; /* see hba_rule_flaw(), also of one that matches nobody */
+	const char *type, *address, *netmask, *method; /* address, netmask: may be NULL */
+	const char *error; /* see hba_rule_flaw(); also for a rule that matches nobody */
 };
 
 /*
- * Rule `index` (from 0); false behind the last one. Lists are added to the buffers,
- * as PostgreSQL writes arrays; `options` stays empty if there are none. room: for
- * the texts of the addresses.
+ * Fills rule `index` (from 0). false: it is behind the last rule. Lists are added to the
+ * buffers in PostgreSQL's array format; `options` stays empty if there are none. The texts of
+ * the addresses are in *lists.
  */
 struct hba_lists {
 	struct buf database, user, options;
@@ -108,7 +110,7 @@ struct ident_row {
 	const char *map, *system_user, *user;
 };
 
-/* Line `index` of the maps; false behind the last one. */
+/* Fills line `index` of the maps. false: it is behind the last line. */
 bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row);
 
 #endif

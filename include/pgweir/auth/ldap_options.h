@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How an LDAP server is asked: options as auth_ldap_options and HBA lines have them.
+ * LDAP options, as in auth_ldap_options and HBA lines.
  *
  *   ldapserver="a.example.com b.example.com" ldapbasedn="dc=example,dc=com" ldaptls=1
  *
- * key=value with blanks between them; quotes take blanks in, "" within them is one.
- * No library and no network: text in, facts out.
+ * Options are key=value, separated by blanks. A value in quotes may contain blanks, and ""
+ * means one quote. No LDAP library and no network: only text is parsed and made.
  */
 #ifndef PGWEIR_AUTH_LDAP_OPTIONS_H
 #define PGWEIR_AUTH_LDAP_OPTIONS_H
@@ -17,47 +17,50 @@
 
 enum ldap_scope { LDAP_AT_BASE, LDAP_ONE_LEVEL, LDAP_SUBTREE };
 
-/* All texts owned; NULL where the option is not given, but where it says otherwise. */
+/* All texts are owned. NULL: the option is not set, unless the comment says otherwise. */
 struct ldap_options {
-	char *servers; /* names and addresses, blanks between them; never NULL */
-	int port;      /* 0 = that of the scheme */
-	bool is_ldaps; /* TLS from the first byte */
+	char *servers; /* names and addresses, separated by blanks; never NULL */
+	int port;      /* 0 = default of the scheme */
+	bool is_ldaps; /* TLS from the start */
 	bool has_start_tls;
-	/* simple bind: the user's entry is prefix, name and suffix */
+	/* simple bind: prefix, name and suffix make the user's entry */
 	char *prefix, *suffix;
-	/* search and bind: the user's entry is found */
+	/* search and bind: the user's entry is searched */
 	char *base_dn;
 	char *bind_dn, *bind_password; /* both or neither: who searches */
-	char *search_attribute;        /* used when there is no filter; NULL = uid */
-	char *search_filter;           /* with $username */
+	char *search_attribute;        /* used if there is no filter; NULL = uid */
+	char *search_filter;           /* contains $username */
 	enum ldap_scope scope;
-	bool is_contradictory; /* not good only because two options exclude each other */
+	bool is_contradictory; /* the only error is that two options exclude each other */
 };
 
-/* false: *err says what is wrong, and no secret. In both cases ldap_options_done(). */
+/*
+ * Parses options. false: *err says why and contains no secret. Call ldap_options_done() in both
+ * cases.
+ */
 bool ldap_options_parse(const char *text, struct ldap_options *options, struct err *err);
 
-/* Wipes what is secret. */
+/* Wipes and frees the texts. */
 void ldap_options_done(struct ldap_options *options);
 
-/* Whether the user's entry is searched for. */
+/* Whether the user's entry must be searched. */
 static inline bool ldap_options_search(const struct ldap_options *options)
 {
 	return options->base_dn;
 }
 
-/* For showing: the next option of `*text` with its password hidden; false: no more. */
+/* Returns the next option of `*text` for SHOW, without passwords. false: no more options. */
 bool ldap_options_next(const char **text, struct buf *shown);
 
-/* Adds an option to a text of options, quoted as it has to be. */
+/* Adds an option to a text of options, quoted if necessary. */
 void ldap_options_add(struct buf *text, const char *option);
 
-/* ---- what becomes of a name ---- */
+/* ---- names and filters ---- */
 
-/* The entry of a simple bind. The name is escaped: it stays one value of one attribute. */
+/* Makes the entry for a simple bind. The name is escaped: it stays one value of one attribute. */
 void ldap_options_dn(const struct ldap_options *options, const char *user, struct buf *out);
 
-/* The filter of a search; the name is escaped: no character of it means anything. */
+/* Makes the filter of a search. The name is escaped: none of its characters is special. */
 void ldap_options_filter(const struct ldap_options *options, const char *user, struct buf *out);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A secret for somebody who has none: no such user, or one without a password. With it
- * the exchange and its work are those of a user who exists.
+ * Mock secrets: for an unknown user, or one without a password. With it the exchange and the
+ * work are the same as for other users.
  *
- * It imitates one of the users who exist, chosen by the name: the kind of secret, and of
- * SCRAM the rounds and the length of the salt. The same name gets the same one as long as
- * the process and the users are the same. It is nobody's password: it is made of the
- * random key of the process.
+ * The mock secret imitates one of the existing users, selected by the name: the kind of secret,
+ * and for SCRAM the iteration count and the length of the salt. The same name gets the same
+ * mock secret as long as the process and the users are the same. No password matches it: it is
+ * made from the random key of the process.
  */
 #ifndef PGWEIR_AUTH_MOCK_H
 #define PGWEIR_AUTH_MOCK_H
 
 #include "pgweir/auth/derived.h"
 
-/* users NULL, or none of them with a secret: one like a plain password. false: no memory. */
+/* users NULL, or no user has a secret: makes one like a plain password. false: no memory. */
 bool mock_secret(const struct verifiers *verifiers, const struct users *users, const char *user,
                  struct buf *out);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SASLprep (RFC 4013) as PostgreSQL does it: a password that is not UTF-8, or
- * that the rules forbid, or of which nothing would remain, is used as it is.
+ * SASLprep (RFC 4013) as in PostgreSQL: a password that is not UTF-8, is forbidden by the
+ * rules, or would become empty, is used unchanged.
  */
 #ifndef PGWEIR_AUTH_SASLPREP_H
 #define PGWEIR_AUTH_SASLPREP_H
 
-/* A new text (free it with secret_free()); NULL only when memory has run out. */
+/* Returns a new text (free it with secret_free()); NULL: no memory. */
 char *saslprep(const char *password);
 
 #endif

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SCRAM-SHA-256 (RFC 5802, RFC 7677), both roles; with channel binding by
- * tls-server-end-point (RFC 5929) as SCRAM-SHA-256-PLUS.
+ * SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides; with channel binding by tls-server-end-point
+ * (RFC 5929) also SCRAM-SHA-256-PLUS.
  *
  * client: n,,n=,r=<c>  -->                        scram_client_first
  *                      <--  r=<c><s>,s=..,i=..    scram_server_first
  * client: c=biws,r=<c><s>,p=..  -->               scram_client_final
  *                      <--  v=..                  scram_server_final
  *
- * Binding: who is in the middle with an encrypted connection to either side has a
- * certificate of his own, and what was said with that in it does not hold here.
+ * Channel binding: a man in the middle, with an encrypted connection to each side, has another
+ * certificate. Messages that include the hash of one certificate are not valid with the other.
  *
- * Whatever comes from the other side is checked for length and form before use.
- * A failure fills *err with the reason, which is for the log: what the other
- * side may be told, the caller decides. ERR_PROTOCOL: not such a message;
- * ERR_PASSWORD: a proof that does not hold.
+ * Everything received is checked for length and form before use. A failure fills *err with the
+ * reason, which is for the log; the caller decides what to tell the other side. ERR_PROTOCOL:
+ * an invalid message; ERR_PASSWORD: a wrong proof.
  */
 #ifndef PGWEIR_AUTH_SCRAM_H
 #define PGWEIR_AUTH_SCRAM_H
@@ -25,24 +24,25 @@
 
 #define SCRAM_MECHANISM "SCRAM-SHA-256"
 #define SCRAM_PLUS_MECHANISM "SCRAM-SHA-256-PLUS"
-#define SCRAM_BINDING_MAX 64 /* bytes of a channel's binding data */
+#define SCRAM_BINDING_MAX 64 /* bytes of channel binding data */
 #define SCRAM_KEY_SIZE SHA256_SIZE
-#define SCRAM_SALT_SIZE 16  /* bytes of a salt of ours */
-#define SCRAM_SALT_MAX 256  /* bytes of a salt of theirs */
-#define SCRAM_NONCE_SIZE 33 /* room for a nonce of ours: 18 random bytes as text */
+#define SCRAM_SALT_SIZE 16 /* bytes of our salts */
+#define SCRAM_SALT_MAX 256 /* bytes of a received salt */
+/* size of our nonce: 18 random bytes as text, with a terminating zero */
+#define SCRAM_NONCE_SIZE 33
 #define SCRAM_NONCE_MAX 256
 #define SCRAM_MESSAGE_MAX 2048
-#define SCRAM_ITERATIONS_MAX 10000000       /* more would hold a thread for many seconds */
-#define SCRAM_SERVER_ITERATIONS_MAX 1000000 /* what a server may ask of us */
+#define SCRAM_ITERATIONS_MAX 10000000       /* more would occupy a thread for many seconds */
+#define SCRAM_SERVER_ITERATIONS_MAX 1000000 /* maximum that a server may demand */
 
-/* What a password becomes: all that both roles need. */
+/* Keys derived from a password, for both sides. */
 struct scram_keys {
 	unsigned char client_key[SCRAM_KEY_SIZE];
 	unsigned char stored_key[SCRAM_KEY_SIZE];
 	unsigned char server_key[SCRAM_KEY_SIZE];
 };
 
-/* What a server keeps. */
+/* What a server stores. */
 struct scram_verifier {
 	unsigned int iterations;
 	size_t salt_count;
@@ -51,41 +51,42 @@ struct scram_verifier {
 	unsigned char server_key[SCRAM_KEY_SIZE];
 };
 
-/* The text form that pg_authid has. false: it is not one. */
+/* Parses the text format of pg_authid. false: it is not a verifier. */
 bool scram_verifier_parse(const char *text, struct scram_verifier *verifier);
 void scram_verifier_text(const struct scram_verifier *verifier, struct buf *out);
 
-/* The keys of a password (SASLprep included). Slow: `iterations` rounds. */
+/* Derives the keys of a password (with SASLprep). Slow: `iterations` rounds. */
 bool scram_derive(const char *password, struct bytes salt, unsigned int iterations,
                   struct scram_keys *keys);
 
-/* One exchange, of either role. Zeroed at first; scram_done() wipes it. */
+/* One exchange, of either side. Zero it before first use; scram_done() wipes it. */
 struct scram {
-	char nonce[SCRAM_NONCE_SIZE]; /* ours; made at the first step unless it is there */
-	struct buf said;              /* AuthMessage, as far as it has come */
-	struct buf joint;             /* both nonces, as text */
-	char gs2;                     /* what the client said of channel binding: 'n', 'y', 'p' */
-	bool is_plus;                 /* SCRAM-SHA-256-PLUS was chosen. Set before the first step */
-	size_t binding_count; /* 0: the channel cannot be bound to; then nobody offers PLUS */
+	char nonce[SCRAM_NONCE_SIZE]; /* our nonce; made in the first step unless it is set */
+	struct buf said;              /* AuthMessage so far */
+	struct buf joint;             /* both nonces as text */
+	char gs2;                     /* the client's gs2 flag for channel binding: 'n', 'y', 'p' */
+	/* SCRAM-SHA-256-PLUS was selected. Set it before the first step */
+	bool is_plus;
+	size_t binding_count; /* 0: no channel binding; then PLUS is not offered */
 	unsigned char binding[SCRAM_BINDING_MAX];
 	unsigned char proof[SCRAM_KEY_SIZE];
 };
 
 void scram_done(struct scram *scram);
 
-/* The exchange goes over a channel with this binding data. Before the first step. */
+/* Sets the channel binding data of the connection. Call it before the first step. */
 void scram_bind(struct scram *scram, struct bytes binding);
 
-/* ---- the server's role ---- */
+/* ---- the server's side ---- */
 
-/* Reads client-first, adds server-first to *out. */
+/* Parses client-first, adds server-first to *out. */
 bool scram_server_first(struct scram *scram, struct bytes client_first, struct bytes salt,
                         unsigned int iterations, struct buf *out, struct err *err);
 
-/* Reads client-final and keeps its proof. */
+/* Parses client-final and keeps its proof. */
 bool scram_server_read(struct scram *scram, struct bytes client_final, struct err *err);
 
-/* Whether the proof holds. client_key gets the client's key, for logins in its name. */
+/* Whether the proof is correct. client_key gets the client's key, for logging in to servers. */
 bool scram_server_check(const struct scram *scram, const unsigned char stored_key[SCRAM_KEY_SIZE],
                         unsigned char client_key[SCRAM_KEY_SIZE], struct err *err);
 
@@ -93,9 +94,9 @@ bool scram_server_check(const struct scram *scram, const unsigned char stored_ke
 bool scram_server_final(const struct scram *scram, const unsigned char server_key[SCRAM_KEY_SIZE],
                         struct buf *out, struct err *err);
 
-/* ---- the client's role ---- */
+/* ---- the client's side ---- */
 
-/* `user` is "" for PostgreSQL, which ignores it. */
+/* Adds client-first. `user` is "" for PostgreSQL, which ignores it. */
 bool scram_client_first(struct scram *scram, const char *user, struct buf *out, struct err *err);
 
 struct scram_challenge {
@@ -104,7 +105,7 @@ struct scram_challenge {
 	unsigned char salt[SCRAM_SALT_MAX];
 };
 
-/* Reads server-first. */
+/* Parses server-first. */
 bool scram_client_read(struct scram *scram, struct bytes server_first,
                        struct scram_challenge *challenge, struct err *err);
 
@@ -112,7 +113,7 @@ bool scram_client_read(struct scram *scram, struct bytes server_first,
 bool scram_client_final(struct scram *scram, const struct scram_keys *keys, struct buf *out,
                         struct err *err);
 
-/* Reads server-final: has the server proved that it knows the keys too? */
+/* Parses server-final: whether the server has proved that it knows the keys too. */
 bool scram_client_check(const struct scram *scram, const struct scram_keys *keys,
                         struct bytes server_final, struct err *err);
 
