@@ -20,7 +20,7 @@ bool ident_has_map(const struct ident *ident, const char *map);
 bool ident_admits(const struct ident *ident, const char *map, const char *system_user,
                   const char *user);
 
-/* Returns line `index` for SHOW; false: it is behind the last line. */
+/* Returns line `index` for SHOW; false: it is past the last line. */
 bool ident_row(const struct ident *ident, size_t index, struct ident_row *row);
 
 #endif

@@ -25,7 +25,7 @@
 
 enum word { WORD_ONE, WORD_END, WORD_BAD };
 
-/* Parses the next word without its quotes and moves *at behind it. */
+/* Parses the next word without its quotes and moves *at past it. */
 static enum word take_word(const char **at, struct buf *word)
 {
 	const char *in = *at + strspn(*at, BLANKS);

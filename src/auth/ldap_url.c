@@ -4,7 +4,7 @@
  *
  *   ldap[s]://host[:port]/base[?attribute[?scope[?filter]]]
  *
- * In the parts behind the host, %41 and the like are percent-encoded bytes.
+ * In the parts after the host, %41 and the like are percent-encoded bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static bool put_authority(struct ldap_options *options, struct bytes in, struct 
 	return ldap_options_put(&options->servers, host, err);
 }
 
-/* Returns what precedes the next `mark` and moves *rest behind it. */
+/* Returns what precedes the next `mark` and moves *rest past it. */
 static struct bytes take_part(struct bytes *rest, char mark)
 {
 	const char *end = rest->count ? memchr(rest->at, mark, rest->count) : NULL;

@@ -60,7 +60,7 @@ static void add_word(struct words *words, size_t at, bool is_quoted)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* Adds the text of the next word to words->text and moves *at behind it. false: no more words. */
+/* Adds the text of the next word to words->text and moves *at past it. false: no more words. */
 static bool take_word(struct words *words, char **at, bool *is_quoted)
 {
 	char *in = *at;

@@ -79,7 +79,7 @@ static void binding_text(const struct scram *scram, char out[BINDING_TEXT_SIZE])
 	base64_encode(bytes_of(plain, count), out);
 }
 
-/* Returns what precedes `end`, and moves *in behind `end`. The last part has no `end`. */
+/* Returns what precedes `end`, and moves *in past `end`. The last part has no `end`. */
 static struct bytes take_until(struct bytes *in, char end)
 {
 	const char *at = in->count ? memchr(in->at, end, in->count) : NULL;

@@ -31,7 +31,7 @@ const char *const value_load_balances[] = {
 	NULL,
 };
 
-/* A comment behind a value is a frequent mistake. */
+/* A comment after a value is a frequent mistake. */
 static const char *comment_hint(const char *text)
 {
 	const char *mark = strpbrk(text, ";#");
@@ -128,7 +128,7 @@ static bool hint_unit(struct err *err, const char *text, const struct unit *unit
 }
 
 /*
- * Returns the size of the unit behind a number, with or without blanks before it; 0: no such
+ * Returns the size of the unit after a number, with or without blanks before it; 0: no such
  * unit.
  */
 static int64_t unit_size(const char *text, const struct unit *unit, int64_t bare)

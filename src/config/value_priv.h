@@ -50,7 +50,7 @@ bool value_list(const char *text, bool splits_at_blanks, struct config_list *lis
 void value_list_free(struct config_list *list);
 
 /*
- * Removes the quotes of a quoted value, and a comment behind it, in place: for types whose
+ * Removes the quotes of a quoted value, and a comment after it, in place: for types whose
  * values never contain quotes. A value that does not begin with a quote is not changed.
  */
 bool value_unquote(char **text, struct err *err);

@@ -6,7 +6,7 @@
  *   owner --> socket, or outbox --> socket         not accepted --> unsent
  *
  * Hard here: to stop reading costs a system call, and so does starting again. A client that
- * waits for its reply sends nothing. So the kernel is told to stop only when something arrives
+ * waits for its reply sends nothing. So the kernel is asked to stop only when something arrives
  * that is not wanted.
  *
  * Encryption is in stream_secure.c. This file only calls it where bytes cross the socket.
@@ -91,7 +91,7 @@ static bool keep_input(struct stream *stream, char *at, size_t count)
 }
 
 /*
- * The owner wants no input now, but must be told if the peer disconnects. So input is read and
+ * The owner wants no input now, but must be notified if the peer disconnects. So input is read and
  * kept.
  */
 static void read_ahead(struct stream *stream)
@@ -186,7 +186,7 @@ bool stream_want(struct stream *stream, enum stream_want want)
 }
 
 /*
- * Returns where to read the next bytes: behind the kept ones, in the scratch buffer if both
+ * Returns where to read the next bytes: after the kept ones, in the scratch buffer if both
  * fit.
  */
 static char *make_room(struct stream *stream, size_t *kept)

@@ -211,7 +211,7 @@ static unsigned int go_on(struct handshake_job *handshake_job)
 	return speak(handshake);
 }
 
-/* Decrypts bytes that were read behind the handshake: they are the first input of the owner. */
+/* Decrypts bytes that were read after the handshake: they are the first input of the owner. */
 static bool keep_early(struct stream *stream, struct bytes heard)
 {
 	char *scratch = loop_scratch(stream->watch.loop);

@@ -262,7 +262,7 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 	if (result != 1)
 		tls->end = tls->is_flooded ? TLS_BROKEN : end_of(tls);
 	forgive_for_data(tls, count);
-	/* Bytes behind a close_notify or an error are ignored. */
+	/* Bytes after a close_notify or an error are ignored. */
 	end(tls);
 	return count;
 }

@@ -116,7 +116,7 @@ static bool take_name(struct scanner *scanner, struct sql_statement *statement,
 	return true;
 }
 
-/* Skips from behind a '(' to behind the ')' that closes it. false: there is no such ')'. */
+/* Skips from after a '(' to after the ')' that closes it. false: there is no such ')'. */
 static bool skip_parentheses(struct scanner *scanner)
 {
 	size_t depth = 1;
@@ -200,7 +200,7 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 }
 
 /*
- * Behind ALL. If other statements follow, the text is SQL_OTHER: the server's reply will show
+ * After ALL. If other statements follow, the text is SQL_OTHER: the server's reply will show
  * that all statements were dropped.
  */
 static void read_forget(struct scanner *scanner, struct sql_statement *statement)

@@ -60,7 +60,7 @@ static enum sql_block_kind kind_of(const struct token *token)
 	return SQL_BLOCK_OTHER;
 }
 
-/* Whether the words of a mode are next. If so, the scanner and *token move behind them. */
+/* Whether the words of a mode are next. If so, the scanner and *token move past them. */
 static bool take_words(struct scanner *scanner, struct token *token, const char *const *words)
 {
 	struct scanner ahead = *scanner;

@@ -41,7 +41,7 @@ bool sql_token_is(const struct token *token, const char *word);
 bool sql_token_is_sign(const struct token *token, char sign);
 
 /*
- * Parses a list of types, from behind its opening parenthesis to behind the closing one. NULL:
+ * Parses a list of types, from after its opening parenthesis to after the closing one. NULL:
  * done. "": PostgreSQL will report an error. Any other text is the reason why the types cannot
  * be determined.
  */

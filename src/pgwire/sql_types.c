@@ -94,7 +94,7 @@ static void add_word(struct type_words *words, struct bytes word)
 	words->name[used] = 0;
 }
 
-/* Skips the numbers behind a '(' or '[' and the closing sign, as in varchar(10) and int[3]. */
+/* Skips the numbers after a '(' or '[' and the closing sign, as in varchar(10) and int[3]. */
 static void skip_size(struct scanner *scanner, struct type_words *words, char end)
 {
 	struct token token = sql_token(scanner);

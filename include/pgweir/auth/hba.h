@@ -51,7 +51,7 @@ enum hba_answer {
 	HBA_NEEDS_HOST /* look up the host name and try again */
 };
 
-/* Loads the files. ident_path NULL or "": no maps. NULL: *problems has all errors. */
+/* Loads the files. ident_path NULL or "": no maps. NULL: *problems lists all errors. */
 struct hba *hba_load(const char *path, const char *ident_path, struct problems *problems);
 
 /* The same from text; includes are refused. */
@@ -94,7 +94,7 @@ struct hba_row {
 };
 
 /*
- * Fills rule `index` (from 0). false: it is behind the last rule. Lists are added to the
+ * Fills rule `index` (from 0). false: it is past the last rule. Lists are added to the
  * buffers in PostgreSQL's array format; `options` stays empty if there are none. The texts of
  * the addresses are in *lists.
  */
@@ -110,7 +110,7 @@ struct ident_row {
 	const char *map, *system_user, *user;
 };
 
-/* Fills line `index` of the maps. false: it is behind the last line. */
+/* Fills line `index` of the maps. false: it is past the last line. */
 bool hba_ident_row(const struct hba *hba, size_t index, struct ident_row *row);
 
 #endif

@@ -64,7 +64,7 @@ static inline struct bytes buf_bytes(const struct buf *buf)
 	return (struct bytes){ buf->at, buf->count };
 }
 
-/* Returns the content as a C string (adds a zero behind it); "" if empty or broken. */
+/* Returns the content as a C string (adds a zero after it); "" if empty or broken. */
 const char *buf_text(struct buf *buf);
 
 #endif

@@ -45,7 +45,7 @@ static inline bool bytes_are(struct bytes bytes, const char *text)
 
 /*
  * Parses the zero-terminated text at the front of *bytes. *text points into *bytes, and *bytes
- * is moved behind the zero. false: there is no zero.
+ * is moved past the zero. false: there is no zero.
  */
 bool bytes_take_text(struct bytes *bytes, const char **text);
 

@@ -20,7 +20,7 @@
 
 /*
  * One row for each: X(id, code, is_error, name, words).
- * words: what is logged and what the client is told, or its beginning; the code goes with it.
+ * words: text of the log line and for the client, or its beginning; the code belongs to it.
  * NULL: nothing is logged, or the words come from elsewhere.
  */
 /* clang-format off */

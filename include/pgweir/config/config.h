@@ -217,7 +217,7 @@ struct config {
 };
 
 /*
- * Loads a file and the files that it includes. NULL: *problems has all errors (start with {0};
+ * Loads a file and the files that it includes. NULL: *problems lists all errors (start with {0};
  * the caller calls problems_done() in any case). The caller owns one reference.
  */
 const struct config *config_load(const char *path, struct problems *problems);

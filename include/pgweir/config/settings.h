@@ -107,7 +107,7 @@ struct setting_shown {
 };
 
 /*
- * Fills row `index` of SHOW CONFIG, in the order of names. false: `index` is behind the last
+ * Fills row `index` of SHOW CONFIG, in the order of names. false: `index` is past the last
  * row.
  */
 bool setting_show(const struct config *config, size_t index, struct setting_shown *shown);

@@ -4,7 +4,7 @@
  *
  * A turn: wait, call back for each ready descriptor and each due timer, then run the tasks that
  * were deferred to the end of the turn. The clock is read once per turn. If requests arrive at
- * short intervals, the loop can be told to poll for a while before it sleeps.
+ * short intervals, loop_poll() makes the loop poll for a while before it sleeps.
  *
  * Nothing here is thread-safe: a loop and all its objects belong to the thread that runs it. A
  * process may have several loops.

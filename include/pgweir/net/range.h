@@ -25,7 +25,7 @@ enum range_result {
 struct range range_of_host(const struct address *address);
 
 /*
- * Parses ADDRESS or ADDRESS/BITS. After RANGE_NO_MASK the mask has all bits set, and
+ * Parses ADDRESS or ADDRESS/BITS. After RANGE_NO_MASK all bits of the mask are set, and
  * range_set_mask() can change it.
  */
 enum range_result range_parse(struct range *range, const char *text, struct err *err);

@@ -125,7 +125,7 @@ struct resolver_row {
 };
 
 /*
- * Returns the next name behind *cursor, which starts at 0. The cursor stays valid when names
+ * Returns the next name after *cursor, which starts at 0. The cursor stays valid when names
  * are added or removed. false: no more names. What *row points to is valid until the resolver
  * is used again.
  */

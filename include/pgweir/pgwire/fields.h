@@ -59,7 +59,7 @@ struct auth_request {
 
 enum wire_result fields_auth(struct bytes body, struct auth_request *request);
 
-/* Returns the next name in a list of mechanisms and moves *names behind it. */
+/* Returns the next name in a list of mechanisms and moves *names past it. */
 enum walk_result fields_mechanism(struct bytes *names, const char **name);
 
 /* A walk through the values of a DataRow or a Bind. */

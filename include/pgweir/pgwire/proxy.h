@@ -42,7 +42,7 @@ bool proxy_begins(struct bytes in);
  * nothing and keeps no pointer. WIRE_BAD as soon as the header is certainly invalid: *err says
  * why.
  *
- * In version 2, extensions behind the addresses must be well-formed, and a CRC32C among them
+ * In version 2, extensions after the addresses must be well-formed, and a CRC32C among them
  * must be right; other extensions are ignored. The content of headers without addresses (LOCAL,
  * UNSPEC) is ignored, as the source demands.
  */

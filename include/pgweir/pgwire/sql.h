@@ -19,7 +19,7 @@
 enum sql_kind {
 	SQL_OTHER,      /* none of these, or PostgreSQL will report an error */
 	SQL_PREPARE,    /* PREPARE name [(types)] AS body */
-	SQL_EXECUTE,    /* EXECUTE name, also behind EXPLAIN and CREATE TABLE AS */
+	SQL_EXECUTE,    /* EXECUTE name, also after EXPLAIN and CREATE TABLE AS */
 	SQL_DEALLOCATE, /* DEALLOCATE name; not ALL */
 	SQL_UNSURE,     /* one of these, but its effect is not certain */
 	SQL_FORGET      /* DEALLOCATE ALL, DISCARD ALL: drops all statements */

@@ -58,7 +58,7 @@ struct bytes startup_cancel_key(struct bytes packet);
 
 /*
  * Returns the next name and value of a startup packet. *list starts as startup_pairs(packet)
- * and is moved behind them. The texts point into the packet. WALK_BAD: *err has PostgreSQL's
+ * and is moved past them. The texts point into the packet. WALK_BAD: *err has PostgreSQL's
  * error text.
  */
 struct bytes startup_pairs(struct bytes packet);
