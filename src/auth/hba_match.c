@@ -38,6 +38,7 @@ static bool type_fits(enum hba_type type, const struct hba_facts *facts)
 
 static bool database_fits(const struct pattern *pattern, const struct hba_facts *facts)
 {
+	/* As in PostgreSQL, not even `all` matches physical replication. */
 	if (facts->is_physical)
 		return pattern->kind == PATTERN_REPLICATION;
 	switch (pattern->kind) {

@@ -195,6 +195,10 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	result = bind_as(session, dn, password);
 	if (result == LDAP_SUCCESS)
 		return OUTSIDE_YES;
+	/*
+	 * A positive result is the answer of the server, a negative one an error of the
+	 * library.
+	 */
 	fail(session, "bind as the user", result);
 	return session->is_unreachable || result < 0 ? OUTSIDE_FAILED : OUTSIDE_NO;
 }

@@ -292,6 +292,7 @@ bool scram_server_first(struct scram *scram, struct bytes client_first, struct b
 /* Splits client-final before its last attribute, the proof. */
 static bool split_proof(struct bytes *message, struct bytes *proof)
 {
+	/* From the end: the nonce and extensions precede the proof. */
 	for (size_t i = message->count; i >= 3; i--) {
 		if (message->at[i - 3] != ',')
 			continue;
@@ -329,6 +330,10 @@ bool scram_server_check(const struct scram *scram, const unsigned char stored_ke
 {
 	unsigned char hash[SHA256_SIZE];
 
+	/*
+	 * proof = ClientKey XOR signature, so it reveals ClientKey. It is correct if the hash
+	 * of ClientKey is StoredKey.
+	 */
 	if (!sign(stored_key, scram, client_key))
 		return broken(err);
 	mix(client_key, client_key, scram->proof);
@@ -360,6 +365,10 @@ bool scram_client_first(struct scram *scram, const char *user, struct buf *out, 
 {
 	if (!make_nonce(scram))
 		return broken(err);
+	/*
+	 * "y": we support channel binding but the server did not offer it. The server refuses
+	 * that if it did offer it, so a downgrade is detected.
+	 */
 	scram->gs2 = scram->is_plus ? 'p' : scram->binding_count ? 'y' : 'n';
 	buf_printf(&scram->said, "n=%s,r=%s", user, scram->nonce);
 	if (!buf_ok(&scram->said))

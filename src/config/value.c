@@ -154,6 +154,7 @@ bool value_time(const char *text, usec_t unit, int base, usec_t *value, struct e
 	/* strtod() would accept "inf", "nan" and hexadecimal fractions */
 	if (digits > text + 1 || !strchr("0123456789.", *digits) || !*digits)
 		return is_not(err, text, what);
+	/* PgBouncer parses such numbers like C: 010 is 8, 0x10 is 16. */
 	if (base == 0 && whole_number(text, 0, &whole)) {
 		number = (double)whole;
 		size = unit;

@@ -81,6 +81,7 @@ static void go_on(struct handshakes *handshakes, struct handshake_job *handshake
 		what = handshake_job->go_on(handshake_job);
 	if (what && wait_for(handshakes, EPOLL_CTL_MOD, handshake_job, what))
 		return;
+	/* Remove the socket first: after move() the loop may close it. */
 	epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_DEL, handshake_job->fd, NULL);
 	move(handshakes, handshake_job);
 }

@@ -98,9 +98,14 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 		struct msghdr message = { .msg_iov = pieces, .msg_iovlen = body.count ? 2 : 1 };
 		ssize_t done;
 
+		/* The descriptor must be sent once, so it goes with the first byte. */
 		if (sent == 0 && fd >= 0)
 			attach(&message, buffer, sizeof(buffer), fd);
 		done = sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+		/*
+		 * ETOOMANYREFS: too many descriptors are in transit. Wait until the other
+		 * process has received some.
+		 */
 		if (done >= 0)
 			sent += (size_t)done;
 		else if (!is_passing(errno) && errno != ETOOMANYREFS)

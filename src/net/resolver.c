@@ -163,6 +163,7 @@ static void tell_left(struct task *task)
 		tidy(name);
 		return;
 	}
+	/* The zone changed while the query was running, so its result may be old. */
 	name->is_stale = false;
 	resolver_refresh_name(name);
 }
@@ -219,6 +220,7 @@ static void on_found(void *arg, const struct address *addresses, unsigned int co
 
 	name->is_asking = false;
 	name->failure = failure;
+	/* Names with the same addresses should not all begin with the same one. */
 	name->next = resolver->rotation++;
 	free(name->addresses);
 	name->addresses = count > 0 ? malloc(count * sizeof(*addresses)) : NULL;

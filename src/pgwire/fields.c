@@ -60,6 +60,7 @@ static bool take_value(struct bytes *in, struct bytes *value)
 		*value = bytes_of(NULL, 0);
 		return true;
 	}
+	/* Any other negative length is invalid. */
 	return length <= INT32_MAX && take(in, length, value);
 }
 
@@ -179,6 +180,7 @@ enum wire_result fields_auth(struct bytes body, struct auth_request *request)
 		request->names = body;
 		return answer(is_list(body));
 	default:
+		/* A kind that we do not know is not an error here: the caller decides. */
 		request->data = body;
 		return WIRE_OK;
 	}

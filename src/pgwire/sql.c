@@ -52,6 +52,7 @@ enum wire_result sql_glance(struct bytes have, bool is_whole)
 		return WIRE_BAD;
 	}
 	size = sql_word_size(have);
+	/* The word may continue, unless it is longer than the longest first word already. */
 	if (size == have.count && !is_whole && size <= strlen("deallocate"))
 		return WIRE_MORE;
 	return is_first_word(bytes_of(have.at, size)) ? WIRE_OK : WIRE_BAD;
@@ -188,6 +189,7 @@ static void read_execute(struct scanner *scanner, struct sql_statement *statemen
 			return;
 		token = sql_token(scanner);
 	}
+	/* CREATE TABLE ... AS EXECUTE name WITH [NO] DATA. */
 	if (in_create && sql_token_is(&token, "with")) {
 		token = sql_token(scanner);
 		if (sql_token_is(&token, "no"))
@@ -229,6 +231,10 @@ static void read_deallocate(struct scanner *scanner, struct sql_statement *state
 		struct scanner ahead = *scanner;
 		struct token next = sql_token(&ahead);
 
+		/*
+		 * DEALLOCATE PREPARE name; but in DEALLOCATE PREPARE alone, PREPARE is the
+		 * name.
+		 */
 		if (!is_end(&next)) {
 			token = next;
 			*scanner = ahead;
@@ -289,6 +295,7 @@ static void read_one(struct scanner scanner, struct sql_statement *statement)
 	statement->token = statement->body = bytes_of(NULL, 0);
 	statement->name[0] = 0;
 	statement->type_count = 0;
+	/* PostgreSQL ignores empty statements in front. */
 	while (sql_token_is_sign(&token, ';'))
 		token = sql_token(&scanner);
 	if (sql_token_is(&token, "prepare"))

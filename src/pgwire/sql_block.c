@@ -45,6 +45,7 @@ static bool is_plain(struct bytes text)
 	for (size_t i = 0; i < text.count; i++) {
 		char c = text.at[i];
 
+		/* Not \v: only newer versions of PostgreSQL treat it as white space. */
 		if ((c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\f') || c > '~')
 			return false;
 	}
@@ -94,6 +95,7 @@ static bool take_modes(struct scanner *scanner, struct token *token, bool *is_fo
 		const struct mode *mode;
 
 		if (sql_token_is_sign(token, ',')) {
+			/* A comma is allowed only between two modes. */
 			if (!said)
 				return false;
 			*token = sql_token(scanner);
