@@ -293,7 +293,7 @@ static void set_ground(struct making *making)
 
 	SSL_CTX_set_mode(library, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_options(library, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	/* The server side stores no sessions: a client that resumes one sends a ticket. */
+	/* No sessions are stored here: a client that resumes one sends a ticket. */
 	SSL_CTX_set_session_cache_mode(library, SSL_SESS_CACHE_OFF);
 	if (making->options->role == TLS_ACCEPTS) {
 		SSL_CTX_set_options(library, SSL_OP_CIPHER_SERVER_PREFERENCE);

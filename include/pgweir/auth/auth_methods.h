@@ -38,8 +38,8 @@ struct auth_method_row {
 	bool needs_no_file; /* auth_file is not read if auth_type is this method */
 	bool is_outside;    /* PAM or LDAP checks the password: outside.h */
 	/*
-	 * is_outside: the setting with its options, and whether that may be unset if only rules
-	 * use it.
+	 * is_outside: the setting with its options, and whether that may be unset while auth_type
+	 * is another method.
 	 */
 	const char *setting;
 	size_t setting_at; /* offset in struct config, of a char * */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A stream: one connected socket, input that cannot be processed yet (kept input), and output
- * that the socket has not accepted yet (unsent output). An idle stream owns no buffer.
+ * that the socket has not accepted yet (unsent output). An idle stream owns no buffer. The peer
+ * of a stream is the other end of its connection.
  *
  * Reading uses the loop's scratch buffer. Output is sent at once, or at the end of the turn
  * (stream_defer()). Only stream_want() decides whether to read; whether to wait for the socket
