@@ -291,7 +291,7 @@ void resolver_forget(struct resolver *resolver)
 	}
 }
 
-/* ---- parts of an address ---- */
+/* ---- asking ---- */
 
 /* A numeric address needs no query: makes a name for this one ask, outside the table. */
 static struct resolver_name *numeric_name(struct resolver *resolver, const char *host,
