@@ -14,6 +14,7 @@ struct ident *ident_load(const char *path, struct problems *problems);
 struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems);
 void ident_free(struct ident **ident);
 
+/* Whether there is a line of this map. */
 bool ident_has_map(const struct ident *ident, const char *map);
 
 /* Whether this map lets `system_user` log in as `user`. */

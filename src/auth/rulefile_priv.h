@@ -50,6 +50,7 @@ struct rule_reader {
 void rulefile_read(struct rule_reader *reader, const char *path);
 void rulefile_read_bytes(struct rule_reader *reader, struct bytes text, const char *name);
 
+/* Returns field `index` (from 0) of a line. */
 struct rule_field rulefile_field(const struct rule_line *line, size_t index);
 
 /* Frees the names of files. To keep them, take `files` and set it to NULL before. */

@@ -51,6 +51,7 @@ void origins_free_file_names(struct config_entries *entries);
 /* Sorts the peers by id. Call it when all have been added. */
 void peers_sort(struct config_entries *entries);
 
+/* Frees all peers. */
 void peers_free(struct config_entries *entries);
 
 /* How a key of an entry treats small numbers. */

@@ -56,6 +56,7 @@ struct tls {
 
 /* ---- tls_context.c ---- */
 
+/* Parts of a context: the SSL_CTX, the method of its transport, its role, and what is checked. */
 struct ssl_ctx_st *tls_context_library(const struct tls_context *context);
 struct bio_method_st *tls_context_transport(const struct tls_context *context);
 enum tls_role tls_context_role(const struct tls_context *context);

@@ -56,6 +56,7 @@ struct auth_server *auth_server_new(const struct auth_server_who *who);
 /* Wipes and frees it. Call it as soon as the exchange has ended; it may be called earlier. */
 void auth_server_free(struct auth_server **entry);
 
+/* Starts the exchange: adds the first request, if the method has one, to *out. */
 enum auth_server_result auth_server_start(struct auth_server *entry, struct buf *out,
                                           struct err *err);
 

@@ -29,6 +29,7 @@ void verifiers_free(struct verifiers **verifiers);
 /* After a reload: drops the keys of users that are gone or have another secret. */
 void verifiers_trim(struct verifiers *verifiers, const struct users *users);
 
+/* Number of cached derivations. */
 size_t verifiers_count(const struct verifiers *verifiers);
 
 /*
@@ -61,6 +62,7 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 /* The password was correct: caches a private derivation. */
 void verifiers_keep(struct verifiers *verifiers, struct derived *derived);
 
+/* Releases a reference and sets NULL; accepts NULL. */
 void derived_release(struct derived **derived);
 
 /* Returns NULL if they have not been derived yet, or if that failed. */

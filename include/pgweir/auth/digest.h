@@ -23,6 +23,7 @@ bool digest_hmac(struct bytes key, struct bytes in, unsigned char out[SHA256_SIZ
 bool digest_pbkdf2(struct bytes password, struct bytes salt, unsigned int iterations,
                    unsigned char out[SHA256_SIZE]);
 
+/* Fills `out` with random bytes. */
 bool digest_random(void *out, size_t count);
 
 #endif

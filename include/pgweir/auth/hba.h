@@ -57,6 +57,7 @@ struct hba *hba_load(const char *path, const char *ident_path, struct problems *
 /* The same from text; includes are refused. */
 struct hba *hba_parse(struct bytes text, struct bytes ident, struct problems *problems);
 
+/* Adds a reference and returns it. */
 struct hba *hba_hold(struct hba *hba);
 
 /* Releases a reference and sets NULL; accepts NULL. */
@@ -84,6 +85,7 @@ bool hba_rule_admits(const struct hba *hba, const struct hba_rule *rule, const c
 
 /* ---- for SHOW ---- */
 
+/* Number of rules. */
 size_t hba_rule_count(const struct hba *hba);
 
 struct hba_row {

@@ -72,6 +72,7 @@ struct scram {
 	unsigned char proof[SCRAM_KEY_SIZE];
 };
 
+/* Wipes an exchange and frees its memory. */
 void scram_done(struct scram *scram);
 
 /* Sets the channel binding data of the connection. Call it before the first step. */

@@ -55,6 +55,7 @@ struct users *users_parse(struct bytes text, const char *file, struct err *err);
 /* No users, for when auth_file is not set. NULL: no memory. */
 struct users *users_none(void);
 
+/* Adds a reference and returns it. */
 struct users *users_hold(struct users *users);
 
 /* Releases a reference; the last one wipes and frees. */

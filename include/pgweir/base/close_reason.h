@@ -234,6 +234,7 @@ struct close_counts {
 /* The row of a reason. Static. */
 const struct close_reason_row *close_reason_row(enum close_reason reason);
 
+/* Counts a closed connection. */
 void close_reason_note(struct close_counts *counts, const struct close_told *told);
 
 #endif

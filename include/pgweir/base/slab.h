@@ -39,6 +39,7 @@ void *slab_take(struct slab *slab);
 		*(object) = NULL;            \
 	} while (0)
 
+/* Frees an object, which may be NULL. Use slab_give(). */
 void slab_put(struct slab *slab, void *object);
 
 #endif

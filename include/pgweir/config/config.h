@@ -234,6 +234,7 @@ const struct config *config_draft(const char *path, struct problems *problems);
  */
 const struct config *config_parse(struct bytes text, const char *name, struct problems *problems);
 
+/* Adds a reference and returns it. */
 const struct config *config_ref(const struct config *config);
 
 /* Gives a reference back and sets NULL; accepts NULL. The last reference frees the snapshot. */

@@ -76,6 +76,7 @@ struct watch {
 	_Alignas(8) unsigned char event[128];
 };
 
+/* Prepares a watch. It watches nothing before watch_set(). */
 void watch_init(struct watch *watch, struct loop *loop, int fd,
                 void (*on_ready)(struct watch *watch, unsigned int what));
 

@@ -16,6 +16,7 @@
 /* ErrorResponse, NoticeResponse. If they are missing, severity, sqlstate and text are "". */
 enum wire_result fields_report(struct bytes body, struct report *report);
 
+/* ParameterStatus. An empty name is WIRE_BAD. */
 enum wire_result fields_parameter(struct bytes body, const char **name, const char **value);
 
 /* BackendKeyData: process id and secret together, 8 to CANCEL_KEY_MAX bytes. */
@@ -30,6 +31,7 @@ struct negotiation {
 
 enum wire_result fields_negotiation(struct bytes body, struct negotiation *negotiation);
 
+/* ReadyForQuery. *state is 'I', 'T' or 'E'. */
 enum wire_result fields_ready(struct bytes body, char *state);
 
 /* Whether this is the body of a ParameterDescription. Parse contains types in the same form. */
@@ -57,6 +59,7 @@ struct auth_request {
 	struct bytes data;  /* AUTH_SASL_CONTINUE, AUTH_SASL_FINAL */
 };
 
+/* An Authentication message of any kind. */
 enum wire_result fields_auth(struct bytes body, struct auth_request *request);
 
 /* Returns the next name in a list of mechanisms and moves *names past it. */
@@ -68,6 +71,7 @@ struct row_walk {
 	uint16_t left; /* number of values that follow */
 };
 
+/* DataRow: begins a walk. Its values are checked by fields_value(). */
 enum wire_result fields_row(struct bytes body, struct row_walk *walk);
 /* SQL's NULL: value->at is NULL */
 enum walk_result fields_value(struct row_walk *walk, struct bytes *value);
