@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client that has proved who it is takes its place: it counts as one of its user and
- * database from then on, and is let in, to the console or to a pool.
+ * Admits an authenticated client: counts it for its user and database, and connects it to
+ * the console or to a pool.
  *
- * Hard here: only now its names are looked up: a stranger's are worth no memory and take
- * nobody's place, and a reload may have changed what there is. The same goes for the
- * parameters that its startup packet asked for.
+ * Hard here: user and database are looked up only now. A client that has not authenticated
+ * must not cost memory or use up a limit, and a reload during the login may have changed
+ * both. The same applies to the parameters of its startup packet.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Which rights a name has on the console. */
+/* The rights of a user on the console. */
 static enum console_role role_of(const struct clients *clients, const char *user)
 {
 	const struct config *config = clients->config;
@@ -56,7 +56,7 @@ bool admit_hold(struct client *client)
 	return true;
 }
 
-/* The console's own database has no entry: the global limit is its own. */
+/* The console's own database has no entry in [databases], so the global limit applies. */
 static bool count_guest(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -70,7 +70,10 @@ static bool count_guest(struct client *client)
 	return false;
 }
 
-/* It is one more of its user and its database now. */
+/*
+ * Counts the client for its user and its database. false: a limit was exceeded, and the
+ * client was refused.
+ */
 static bool count_in(struct client *client)
 {
 	const struct clients *clients = client->clients;
@@ -117,7 +120,10 @@ bool admit_console_role(struct client *client)
 	return false;
 }
 
-/* What its startup packet said of its session becomes its parameters. false: it was refused. */
+/*
+ * Stores the parameters of the startup packet as the client's parameters. false: the client
+ * was refused.
+ */
 static bool settle_parameters(struct client *client)
 {
 	struct buf *parameters = &client->login->parameters;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Answers of auth_query: how long they are kept, and how many.
+ * Answers of auth_query, and the cache of them.
  *
- * Each has a timer of its own, so that a secret is wiped when its time is over, whether
- * anybody asks or not. When there are too many the oldest ones go.
+ * Each cached answer has its own timer, so that its secret is wiped in time even if no
+ * client asks for it again. When the cache is full, the oldest answers are dropped.
  */
 #include "auth_cache_priv.h"
 
@@ -15,13 +15,13 @@
 #include "pgweir/base/banned.h"
 
 struct auth_answer {
-	UT_hash_handle hh; /* while it is kept */
+	UT_hash_handle hh; /* in the table, while it is cached */
 	TAILQ_ENTRY(auth_answer) node;
-	struct auth_cache *keeper; /* NULL: it is not kept */
+	struct auth_cache *keeper; /* the cache that holds it; NULL: none */
 	struct timer timer;
 	unsigned int reference_count;
-	char *name;   /* NULL: nobody */
-	char *secret; /* NULL: none */
+	char *name;   /* NULL: there is no such user */
+	char *secret; /* NULL: the user has none */
 	size_t key_count;
 	char key[];
 };
@@ -108,7 +108,7 @@ bool auth_answer_is_for(const struct auth_answer *answer, const struct question 
 	return true;
 }
 
-/* ---- keeping ---- */
+/* ---- cache ---- */
 
 static size_t size_of(const struct auth_answer *answer)
 {

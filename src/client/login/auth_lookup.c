@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A lookup: a borrower that belongs to no client. It stands in the line of a pool that
- * is only for lookups, sends auth_query with the user's name as a bound parameter, and
- * tells all who wait what came of it.
+ * A lookup is a borrower without a client. It waits in the queue of a pool that only serves
+ * lookups, sends auth_query with the user's name as a bound parameter, and gives the answer
+ * to all logins that wait for it.
  *
  *   WAITING --on_lent--> ASKING --on_ready--> DONE --end of the turn--> on_answer()
  *      ^                   |
- *      +------- lost ------+   once: the server may have gone while it was idle
+ *      +------- lost ------+   once: the server may have closed while it was idle
  *
- * Hard here: a lookup has many owners, and any may leave at any time. It lives as long as
- * somebody waits for it; the last one to leave ends it, and the server with it if it is in
- * the middle of the query.
+ * Hard here: many logins share one lookup, and each of them may end at any time. The lookup
+ * lives as long as a login waits for it. When the last one stops waiting, the lookup is
+ * freed, and its server is closed if the query is running.
  *
- * Nothing of a client but its user's name gets here, so there is nothing that could
- * change what the query means: the pool's servers are started without a client's
- * parameters, and no client is ever lent one of them.
+ * Only the user's name comes from a client, so a client cannot change what the query means:
+ * the pool's servers are started without parameters of a client, and are never lent to a
+ * client.
  */
 #include <stdlib.h>
 
@@ -27,27 +27,30 @@
 #include "pgweir/base/banned.h"
 
 enum auth_lookup_state {
-	AUTH_LOOKUP_WAITING, /* for a server */
-	AUTH_LOOKUP_ASKING,  /* the query is under way */
-	AUTH_LOOKUP_DONE     /* those who wait are told at the end of the turn */
+	AUTH_LOOKUP_WAITING, /* waits for a server */
+	AUTH_LOOKUP_ASKING,  /* the query runs */
+	AUTH_LOOKUP_DONE     /* the answer is given to the logins at the end of the turn */
 };
 
 TAILQ_HEAD(auth_wait_list, auth_wait);
 TAILQ_HEAD(auth_lookup_list, auth_lookup);
 
 struct auth_lookup {
-	UT_hash_handle hh;             /* by key, while others may join */
-	TAILQ_ENTRY(auth_lookup) node; /* among all */
+	UT_hash_handle hh;             /* in lookups->under_way, while others may join */
+	TAILQ_ENTRY(auth_lookup) node; /* in lookups->list */
 	struct auth_lookups *lookups;
 	struct borrower borrower;
-	struct timer timer; /* client_login_timeout, so that nobody joins a query that hangs; while
-	                     * it waits for a server query_wait_timeout, if that is over first */
+	/*
+	 * Ends at client_login_timeout, so that no login joins a query that hangs. While the lookup
+	 * waits for a server, it ends at query_wait_timeout if that is earlier.
+	 */
+	struct timer timer;
 	usec_t begun_at;
 	struct task task;
 	struct auth_wait_list waits;
 	struct auth_reply replies;
 	struct auth_answer *answer;
-	struct err err; /* DONE without an answer */
+	struct err err; /* state DONE and answer NULL: what the clients get */
 	enum auth_lookup_state state;
 	bool may_be_joined;
 	bool was_lost;
@@ -60,8 +63,8 @@ struct auth_lookups {
 	struct auth_lookup_list list;  /* all */
 	struct auth_lookup *under_way; /* those that may be joined, by key */
 	struct auth_cache answers;
-	struct users *likeness; /* one user; NULL only while there is no memory */
-	bool has_likeness;      /* it is like an answer's */
+	struct users *likeness; /* one user to imitate; NULL only if there was no memory */
+	bool has_likeness;      /* it was made from an answer */
 };
 
 #define AUTH_LOOKUP_OF(member, field) \
@@ -72,12 +75,12 @@ static struct loop *loop_of(const struct auth_lookups *lookups)
 	return lookups->pools->with.loop;
 }
 
-/* ---- what unknown names imitate ---- */
+/* ---- what unknown users imitate ---- */
 
-/* As PostgreSQL makes secrets. */
+/* PostgreSQL's default number of SCRAM iterations. */
 #define USUAL_ITERATIONS 4096
 
-/* One user with a made-up secret of the same kind. NULL: no memory. */
+/* Makes one user whose secret is of the same kind, with made-up values. NULL: no memory. */
 static struct users *make_likeness(const struct secret *secret)
 {
 	struct scram_verifier like = { .iterations = USUAL_ITERATIONS,
@@ -115,7 +118,10 @@ static void set_likeness(struct auth_lookups *lookups, const struct secret *secr
 	lookups->likeness = users;
 }
 
-/* The first one stays, so that the same name looks the same each time. */
+/*
+ * Only the first answer is imitated, so that an unknown user gets the same kind of exchange
+ * each time.
+ */
 static void learn_likeness(struct auth_lookups *lookups, const char *text)
 {
 	struct secret secret = users_secret_of(text);
@@ -131,7 +137,7 @@ const struct users *auth_lookups_likeness(const struct auth_lookups *lookups)
 	return lookups->likeness;
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
 static void leave_table(struct auth_lookup *lookup)
 {
@@ -166,7 +172,10 @@ static void tell(struct task *task)
 	auth_lookup_free(lookup);
 }
 
-/* Whatever came of it: the server goes back, those who wait are told. */
+/*
+ * Ends the lookup, with or without an answer: returns the server, and gives the answer to
+ * the waiting logins at the end of the turn.
+ */
 static void end(struct auth_lookup *lookup)
 {
 	if (lookup->state == AUTH_LOOKUP_DONE)
@@ -189,8 +198,8 @@ static void log_failure(const struct auth_lookup *lookup, const char *reason)
 }
 
 /*
- * It failed for a reason that is not the client's business: that is in the log. code:
- * whether to try again makes sense.
+ * The lookup failed. The reason is logged; clients get a general error. code: shows whether
+ * a client should try again.
  */
 static void fail(struct auth_lookup *lookup, enum err_code code, const char *reason)
 {
@@ -215,7 +224,7 @@ static void judge(struct auth_lookup *lookup)
 	lookup->answer = auth_answer_new(&lookup->key, name, replies->secret);
 	if (!lookup->answer)
 		err_set(&lookup->err, ERR_MEMORY, "out of memory");
-	else if (lookup->may_be_joined && name) /* else a RELOAD has come since */
+	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
 		auth_cache_keep(&lookups->answers, lookup->answer,
 		                lookups->config->auth_query_cache);
 	end(lookup);
@@ -227,9 +236,9 @@ static void add_query(struct buf *out, const struct auth_lookup_key *key)
 {
 	size_t at = message_begin(out, 'P');
 
-	buf_add_cstr(out, ""); /* the unnamed statement */
+	buf_add_cstr(out, ""); /* unnamed statement */
 	buf_add_cstr(out, key->query);
-	buf_add_be16(out, 0); /* PostgreSQL finds out the parameter's type */
+	buf_add_be16(out, 0); /* no parameter types: PostgreSQL determines the type */
 	message_end(out, at);
 	at = message_begin(out, 'B');
 	buf_add_cstr(out, "");
@@ -295,7 +304,7 @@ static void arm(struct auth_lookup *lookup)
 		timer_set(&lookup->timer, loop_timer_queue(loop, login, on_due), lookup->begun_at);
 }
 
-/* ---- the query, once there is a server ---- */
+/* ---- run the query ---- */
 
 static void ask(struct auth_lookup *lookup)
 {
@@ -305,7 +314,9 @@ static void ask(struct auth_lookup *lookup)
 	struct buf out = { 0 };
 
 	arm(lookup);
-	/* No client was here, but an auth_query itself may have set something. */
+	/*
+	 * The server never had a client's parameters, but an earlier auth_query may have set some.
+	 */
 	if (!pool_prepare(borrower, params_none(lookups->pools->with.params), true))
 		return;
 	lookup->state = AUTH_LOOKUP_ASKING;
@@ -314,15 +325,19 @@ static void ask(struct auth_lookup *lookup)
 	if (!buf_ok(&out) || !note(borrower->server))
 		fail(lookup, ERR_MEMORY, "out of memory");
 	else
-		server_send(borrower->server, buf_bytes(&out)); /* on_lost() says if not */
+		/* if it fails, on_lost() is called */
+		server_send(borrower->server, buf_bytes(&out));
 	buf_free(&out);
 }
 
-/* ---- what the pool says ---- */
+/* ---- calls from the pool ---- */
 
 static void on_lent(struct borrower *borrower) { ask(AUTH_LOOKUP_OF(borrower, borrower)); }
 
-/* The words of whoever ended us go to the clients; PostgreSQL's about auth_user do not. */
+/*
+ * A client gets errors about a shutdown or an unreachable server. It does not get
+ * PostgreSQL's errors about auth_user.
+ */
 static bool is_for_clients(const struct err *err)
 {
 	return err->code == ERR_ADMIN_SHUTDOWN || err->code == ERR_UNREACHABLE;
@@ -340,7 +355,8 @@ static void on_refused(struct borrower *borrower, const struct err *err)
 	end(lookup);
 }
 
-static void on_welcome(struct borrower *borrower) { (void)borrower; /* nobody asks for it */ }
+/* a lookup never waits for the welcome */
+static void on_welcome(struct borrower *borrower) { (void)borrower; }
 
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 {
@@ -355,7 +371,7 @@ static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
 	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
 
-	(void)status; /* not 'I': the server is closed when we leave it */
+	(void)status; /* if not 'I', the server is closed when the lookup leaves the pool */
 	if (is_settled && lookup->state == AUTH_LOOKUP_ASKING)
 		judge(lookup);
 }
@@ -400,9 +416,9 @@ static const struct borrower_ops auth_lookup_borrower_ops = {
 	.tell_who = tell_who,
 };
 
-/* ---- asking ---- */
+/* ---- begin a lookup ---- */
 
-/* Takes over the key. NULL: no memory, and the key is gone. */
+/* Owns the key from now on. NULL: no memory, and the key was freed. */
 static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
                                            struct auth_lookup_key *key)
 {
@@ -424,7 +440,7 @@ static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
 	return lookup;
 }
 
-/* false: *err is what the client may be told. */
+/* Waits for a server, or runs the query at once. false: *err is the error for the client. */
 static bool begin(struct auth_lookup *lookup, const struct question *question, struct err *err)
 {
 	struct auth_lookups *lookups = lookup->lookups;
@@ -495,7 +511,7 @@ void auth_lookups_give_up(struct auth_wait *wait)
 		return;
 	TAILQ_REMOVE(&lookup->waits, wait, node);
 	wait->lookup = NULL;
-	/* One that is done is freed when all have been told. */
+	/* A lookup that is DONE frees itself when all logins have got the answer. */
 	if (TAILQ_EMPTY(&lookup->waits) && lookup->state != AUTH_LOOKUP_DONE)
 		auth_lookup_free(lookup);
 }
@@ -505,7 +521,7 @@ void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer 
 	auth_cache_forget(&lookups->answers, answer);
 }
 
-/* ---- all of them ---- */
+/* ---- the set of lookups ---- */
 
 struct auth_lookups *auth_lookups_new(struct pools *pools, const struct config *config)
 {
@@ -526,7 +542,8 @@ void auth_lookups_configure(struct auth_lookups *lookups, const struct config *c
 	struct auth_lookup *lookup, *next;
 
 	lookups->config = config;
-	lookups->has_likeness = false; /* auth_query may ask in another place now */
+	/* auth_query may be another query now, with secrets of another kind */
+	lookups->has_likeness = false;
 	auth_cache_forget_all(&lookups->answers);
 	HASH_ITER (hh, lookups->under_way, lookup, next)
 		leave_table(lookup);
@@ -536,8 +553,7 @@ void auth_lookups_free(struct auth_lookups **lookups)
 {
 	if (!*lookups)
 		return;
-	while (
-	    !TAILQ_EMPTY(&(*lookups)->list)) /* those that are done with, and wait for their task */
+	while (!TAILQ_EMPTY(&(*lookups)->list)) /* those that are DONE and wait for their task */
 		auth_lookup_free(TAILQ_FIRST(&(*lookups)->list));
 	auth_cache_forget_all(&(*lookups)->answers);
 	users_release(&(*lookups)->likeness);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Lookups: who is this user? asked of PostgreSQL by auth_query.
+ * Lookups: auth_query asks PostgreSQL for the name and the secret of a user.
  *
- *   auth_lookups_ask --> AUTH_LOOKUP_KEPT                    the answer is at hand
- * (auth_query_cache)
- *               --> AUTH_LOOKUP_WAITS --> on_answer()   a query is under way
+ *   auth_lookups_ask --> AUTH_LOOKUP_KEPT                    the answer is cached
+ *                    --> AUTH_LOOKUP_WAITS --> on_answer()   a query is running
  *
- * All who ask for the same user in the same way at the same time share one query.
+ * Logins that ask the same question at the same time share one query.
  */
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_LOOKUP_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_LOOKUP_PRIV_H
@@ -14,14 +13,14 @@
 #include "pgweir/config/config.h"
 #include "pgweir/pool/pools.h"
 
-/* Answers that are kept at most, and bytes of theirs. */
+/* Maximum number of cached answers, and of their bytes. */
 #define AUTH_CACHE_MAX 10000
 #define AUTH_CACHE_SIZE_MAX ((size_t)32 * 1024 * 1024)
 
 struct auth_lookups;
 struct auth_lookup;
 
-/* Where, by whom and how it is asked, and for whom. */
+/* What is asked for. The texts are borrowed. */
 struct question {
 	struct database *database; /* where */
 	const char *auth_user;
@@ -29,28 +28,31 @@ struct question {
 	const char *user;
 };
 
-/* What came of it. Immutable; counts its references. */
+/* The answer to a question. Immutable; reference-counted. */
 struct auth_answer;
 
 struct auth_answer *auth_answer_hold(struct auth_answer *answer);
 
-/* The last one wipes and frees; leaves NULL behind, accepts NULL. */
+/*
+ * Drops a reference; the last one wipes and frees the answer. Sets *answer to NULL. *answer
+ * may be NULL.
+ */
 void auth_answer_release(struct auth_answer **answer);
 
-/* The user's name as the query says it; NULL: there is no such user. */
+/* The user's name as the query returned it. NULL: there is no such user. */
 const char *auth_answer_name(const struct auth_answer *answer);
-const char *auth_answer_secret(const struct auth_answer *answer); /* NULL: none */
+const char *auth_answer_secret(const struct auth_answer *answer); /* NULL: the user has none */
 
-/* Whether it answers this very question. */
+/* Whether it answers exactly this question. */
 bool auth_answer_is_for(const struct auth_answer *answer, const struct question *question);
 
-/* One who waits. Lives inside whoever does. At rest zeroed. */
+/* A login that waits for an answer. Lives inside its owner. All zeros: not waiting. */
 struct auth_wait {
 	TAILQ_ENTRY(auth_wait) node;
-	struct auth_lookup *lookup; /* NULL: it does not wait */
+	struct auth_lookup *lookup; /* NULL: not waiting */
 	/*
-	 * Comes once, from the loop, never from within a call here. answer: hold it to keep
-	 * it. NULL: *err is what a client may be told.
+	 * Called once, from the loop, never within a call of this module. answer: hold a reference
+	 * to keep it. NULL: *err is the error for the client.
 	 */
 	void (*on_answer)(struct auth_wait *wait, struct auth_answer *answer,
 	                  const struct err *err);
@@ -59,33 +61,40 @@ struct auth_wait {
 /* config: borrowed until auth_lookups_configure(). NULL: no memory. */
 struct auth_lookups *auth_lookups_new(struct pools *pools, const struct config *config);
 
-/* Nobody may wait any more. */
+/* No login may be waiting. */
 void auth_lookups_free(struct auth_lookups **lookups);
 
-/* A new snapshot is in force: all answers are forgotten, and nobody joins what is under way. */
+/* Applies a new snapshot: drops all cached answers. New logins do not join running queries. */
 void auth_lookups_configure(struct auth_lookups *lookups, const struct config *config);
 
 enum auth_lookup_result {
-	AUTH_LOOKUP_KEPT,  /* *answer is one reference, the caller's */
-	AUTH_LOOKUP_WAITS, /* on_answer() will come */
-	AUTH_LOOKUP_FAILED /* *err is what a client may be told */
+	AUTH_LOOKUP_KEPT,  /* *answer is one reference, which the caller owns */
+	AUTH_LOOKUP_WAITS, /* on_answer() will be called */
+	AUTH_LOOKUP_FAILED /* *err is the error for the client */
 };
 
-/* wait->on_answer must be set. Nothing of the question is kept but its database. */
+/*
+ * Looks for a cached answer, joins a running query, or begins one. wait->on_answer must be
+ * set. The texts of the question are copied; only its database is kept by pointer.
+ */
 enum auth_lookup_result auth_lookups_ask(struct auth_lookups *lookups,
                                          const struct question *question, struct auth_wait *wait,
                                          struct auth_answer **answer, struct err *err);
 
-/* Waits no more. A query that nobody waits for is given up. Does nothing if it does not wait. */
+/* Stops waiting. The last login that stops ends the query. No effect if `wait` is not waiting. */
 void auth_lookups_give_up(struct auth_wait *wait);
 
-/* A proof failed by this answer: whoever comes next asks anew. */
+/*
+ * Authentication by this answer failed: drops it from the cache, so that the next login
+ * runs the query.
+ */
 void auth_lookups_disown(struct auth_lookups *lookups, const struct auth_answer *answer);
 
 /*
- * A user for unknown names to imitate: its secret is of the kind of auth_query's first
- * answer since the start or a RELOAD, with the same iteration count and length of salt.
- * Before that answer, of the kind that PostgreSQL makes. Borrowed.
+ * A user that unknown users imitate. Its secret is of the same kind as in the first answer
+ * of auth_query since the start or the last RELOAD, with the same iteration count and
+ * length of salt. Before the first answer it is of the kind that PostgreSQL makes.
+ * Borrowed. NULL: no memory.
  */
 const struct users *auth_lookups_likeness(const struct auth_lookups *lookups);
 

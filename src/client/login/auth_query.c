@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * As whom a client is known.
+ * Finds the name and the secret of a client's user.
  *
- *   auth_file has the name ------------------------------> its secret
- *   else, where auth_user is set: lookup.c asks auth_query --> name and secret, or nobody
+ *   the name is in auth_file ------------------------------> its secret
+ *   else, if auth_user is set: auth_lookup.c --> name and secret, or no such user
  *
- * Hard here: an answer may give the user another name. That is its name from then on,
- * for rules, rights and pools; but auth_file knows its own users better, and nobody gets
- * into one of them, or into auth_user, by an answer for another name.
+ * Hard here: an answer of auth_query may have another name than the client. That is the
+ * client's user from then on, for rules, rights and pools. But an answer cannot make a
+ * client a user of auth_file, or auth_user: auth_file decides about its own users.
  */
 #include "auth_query_priv.h"
 
@@ -17,14 +17,14 @@
 
 #include "pgweir/base/banned.h"
 
-/* What auth_query said of one client. */
+/* The use of auth_query for one client. */
 struct auth_query {
 	struct client *client;
 	struct auth_wait wait;
-	struct auth_answer *answer; /* NULL: it has not come yet */
-	bool is_kept;               /* it was at hand: it may be out of date */
-	bool is_refused;            /* it says who, but nobody may become that one */
-	char *claimed;              /* the name that was asked for */
+	struct auth_answer *answer; /* NULL: there is none yet */
+	bool is_kept;               /* the answer came from the cache: it may be out of date */
+	bool is_refused;            /* the answer has a name that no client may get */
+	char *claimed;              /* the name that the client sent */
 };
 
 const char *auth_query_claimed(const struct client *client)
@@ -55,12 +55,12 @@ void auth_query_free(struct client_login *login)
 	free(auth_query);
 }
 
-/* ---- the question ---- */
+/* ---- question ---- */
 
 enum asking {
 	ASKING_YES,
-	ASKING_NOBODY, /* there is nobody to ask */
-	ASKING_OVER    /* the client has been told why not */
+	ASKING_NOBODY, /* auth_query cannot be used for this client */
+	ASKING_OVER    /* the client was refused */
 };
 
 static enum asking misconfigured(struct client *client, const char *reason)
@@ -70,7 +70,7 @@ static enum asking misconfigured(struct client *client, const char *reason)
 	return ASKING_OVER;
 }
 
-/* Where auth_query runs for clients of this entry (NULL: of the console). */
+/* Finds the database on which auth_query runs for clients of this entry (NULL: of the console). */
 static enum asking find_place(struct client *client, const struct config_database *entry,
                               struct database **place)
 {
@@ -79,7 +79,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 	struct err err;
 
 	if (!name && !entry)
-		return ASKING_NOBODY; /* it cannot run in the console's database */
+		return ASKING_NOBODY; /* the query cannot run in the console's database */
 	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return misconfigured(client, "auth_dbname is the console's name");
 	*place = pools_database(clients->with.pools, name ? name : client->login->database);
@@ -97,7 +97,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 	return ASKING_YES;
 }
 
-/* The entry of the database that it asks for; NULL: the console, or there is none. */
+/* The entry of the database that the client asked for. NULL: the console, or no such database. */
 static const struct config_database *auth_server_of(const struct client *client)
 {
 	const struct config *config = client->clients->config;
@@ -115,7 +115,7 @@ static enum asking make_question(struct client *client, struct question *questio
 	const struct config_database *entry = auth_server_of(client);
 
 	if (!entry && !admit_is_console(client))
-		return ASKING_NOBODY; /* and it is not told that there is no such database */
+		return ASKING_NOBODY; /* do not reveal that there is no such database */
 	question->auth_user = config_auth_user(config, entry);
 	question->query = config_auth_query(config, entry);
 	question->user = auth_query_claimed(client);
@@ -124,9 +124,9 @@ static enum asking make_question(struct client *client, struct question *questio
 	return find_place(client, entry, &question->database);
 }
 
-/* ---- the answer ---- */
+/* ---- answer ---- */
 
-/* It is somebody else from now on. false: it is done with. */
+/* Makes `name` the client's user. false: the client was refused. */
 static bool rename_user(struct client *client, const char *name)
 {
 	struct client_login *login = client->login;
@@ -141,7 +141,7 @@ static bool rename_user(struct client *client, const char *name)
 	return !admit_is_console(client) || admit_console_role(client);
 }
 
-/* Nobody becomes one of these by an answer for another name. */
+/* Whether a client that sent another name must not become this user. */
 static bool is_reserved(const struct auth_query *auth_query, const char *name)
 {
 	const struct clients *clients = auth_query->client->clients;
@@ -151,7 +151,7 @@ static bool is_reserved(const struct auth_query *auth_query, const char *name)
 	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
 }
 
-/* The answer has come. false: the client is done with. */
+/* Uses an answer. false: the client was refused. */
 static bool adopt(struct auth_query *auth_query)
 {
 	struct client *client = auth_query->client;
@@ -187,7 +187,7 @@ static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const 
 		client->login->on_looked_up(client);
 }
 
-/* NULL: no memory. */
+/* The struct of this client, made if needed. NULL: no memory. */
 static struct auth_query *auth_query_of(struct client *client)
 {
 	struct client_login *login = client->login;
@@ -261,7 +261,7 @@ enum auth_query_result auth_query_find(struct client *client, struct secret *sec
 	return AUTH_QUERY_FOUND;
 }
 
-/* ---- afterwards ---- */
+/* ---- after authentication ---- */
 
 bool auth_query_holds(struct client *client)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a server replies to auth_query.
+ * Parses what a server replies to auth_query.
  *
- * Hard here: whatever is not exactly an answer must never become one. So there is one
- * way to AUTH_REPLY_USER: a row of two columns with a name, none that differs from it, and a
- * query that came to its end without an error. A secret that is NULL is that of a user who
- * has none.
+ * Hard here: nothing but a correct answer must become one. So AUTH_REPLY_USER needs all of
+ * these: a row of two columns with a name, no row that differs from it, and a query that
+ * completed without an error. If the secret is NULL, the user has no secret.
  */
 #include "auth_reply_priv.h"
 
@@ -18,7 +17,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define FRAME_MAX ((uint32_t)USER_SECRET_MAX + 8 * 1024) /* a row, or the words of an error */
+#define FRAME_MAX ((uint32_t)USER_SECRET_MAX + 8 * 1024) /* of a row or an error */
 
 static void fail(struct auth_reply *replies, const char *reason)
 {
@@ -73,8 +72,8 @@ static void take_row(struct auth_reply *replies, struct bytes body)
 }
 
 /*
- * A name that PostgreSQL cannot read (class 22: bytes that are not of its encoding, a
- * number that is none) is nobody's. All else is a fault of the query, or of its rights.
+ * PostgreSQL could not convert the name (class 22: wrong encoding, not a number): then
+ * there is no such user. Any other error is a fault of the query, or of its rights.
  */
 static void take_error(struct auth_reply *replies, struct bytes body)
 {
@@ -93,7 +92,7 @@ static void take_error(struct auth_reply *replies, struct bytes body)
 static void take_frame(struct auth_reply *replies, char type, struct bytes body)
 {
 	if (replies->verdict == AUTH_REPLY_BAD)
-		return; /* it does not get better */
+		return; /* the first reason is kept */
 	switch (type) {
 	case 'D':
 		take_row(replies, body);
@@ -111,7 +110,7 @@ static void take_frame(struct auth_reply *replies, char type, struct bytes body)
 		fail(replies, "it has too many rows for one user");
 		return;
 	default:
-		return; /* ParseComplete, notices and the like */
+		return; /* ParseComplete, notices and similar messages */
 	}
 }
 
@@ -126,7 +125,7 @@ void auth_reply_take(struct auth_reply *replies, struct bytes bytes)
 		enum wire_result result = frame_peek(in, FRAME_MAX, &frame);
 
 		if (result == WIRE_BAD) {
-			/* Nothing behind it can be read: what comes is thrown away. */
+			/* The end of this message is unknown, so the rest is dropped. */
 			fail(replies, "a message of its answer is too long");
 			in = bytes_skip(in, in.count);
 			break;
@@ -138,7 +137,7 @@ void auth_reply_take(struct auth_reply *replies, struct bytes bytes)
 	}
 	if (!buf_ok(&replies->kept))
 		fail(replies, "out of memory");
-	/* What is dropped held secrets. */
+	/* Wipe the buffer: it contained secrets. */
 	if (replies->kept.at && in.count == 0)
 		buf_wipe(&replies->kept);
 	else

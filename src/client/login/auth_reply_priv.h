@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a server replies to auth_query, read into a name and a secret. No socket.
+ * Parses what a server replies to auth_query, into a name and a secret. Has no socket.
  */
 #ifndef PGWEIR_CLIENT_LOGIN_AUTH_REPLY_PRIV_H
 #define PGWEIR_CLIENT_LOGIN_AUTH_REPLY_PRIV_H
@@ -8,34 +8,34 @@
 #include "pgweir/base/buf.h"
 #include "pgweir/base/err.h"
 
-/* Rows that are asked for: the second one can only be the like of the first, or an error. */
+/* Maximum number of rows that are requested. More than one is allowed if all are equal. */
 #define AUTH_REPLY_ROWS_MAX 16
 
 enum auth_reply_verdict {
-	AUTH_REPLY_NONE,   /* nothing that would be an answer */
+	AUTH_REPLY_NONE,   /* no row so far */
 	AUTH_REPLY_NOBODY, /* there is no such user */
-	AUTH_REPLY_USER,   /* name is filled, and secret if there is one */
-	AUTH_REPLY_BAD     /* replies.why */
+	AUTH_REPLY_USER,   /* name is set, and secret if the user has one */
+	AUTH_REPLY_BAD     /* why has the reason */
 };
 
-/* At rest zeroed. */
+/* All zeros: unused. */
 struct auth_reply {
-	struct buf kept; /* of a frame whose end is still to come */
+	struct buf kept; /* an incomplete message */
 	enum auth_reply_verdict verdict;
-	bool is_done; /* the query has come to its end */
+	bool is_done; /* CommandComplete or an error has come */
 	bool has_row;
-	struct err why; /* AUTH_REPLY_BAD: for the log */
-	char *name;     /* good for AUTH_REPLY_USER only, and so is the secret */
-	char *secret;   /* NULL: SQL's NULL */
+	struct err why; /* AUTH_REPLY_BAD: for the log, not for the client */
+	char *name;     /* valid only with AUTH_REPLY_USER; owned */
+	char *secret;   /* valid only with AUTH_REPLY_USER; NULL: SQL's NULL; owned */
 };
 
-/* Takes what came: whole frames and pieces. Never fails visibly: see the verdict. */
+/* Parses the next bytes, which may begin or end within a message. Errors set the verdict. */
 void auth_reply_take(struct auth_reply *replies, struct bytes bytes);
 
-/* All that was owed has come. */
+/* Call at ReadyForQuery. Returns the final verdict. */
 enum auth_reply_verdict auth_reply_end(struct auth_reply *replies);
 
-/* Wipes and frees; leaves it at rest. */
+/* Wipes and frees; leaves it unused. */
 void auth_reply_done(struct auth_reply *replies);
 
 #endif

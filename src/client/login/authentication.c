@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client proves who it is, by whatever it is asked for.
+ * Authenticates a client, by the method of its rule or of auth_type.
  *
- * Hard here: nothing may tell a stranger which users and databases there are. A
- * user who does not exist goes through the whole exchange, and so does one who
- * asks for a database that does not exist; only then they are refused.
+ * Hard here: a client must not find out which users and databases exist. A user that does
+ * not exist goes through the whole exchange, and so does a client that asks for a database
+ * that does not exist. They are refused afterwards.
  */
 #include <stdlib.h>
 
@@ -16,12 +16,12 @@
 
 #include "pgweir/base/banned.h"
 
-/* The longest message of a client that proves who it is: a password of 65530 bytes and more. */
+/* Maximum length of a message during authentication: a password may have more than 65530 bytes. */
 #define PROOF_MESSAGE_MAX ((uint32_t)70000)
 
-/* ---- who it is ---- */
+/* ---- names ---- */
 
-/* The names are known: are they such that a proof makes sense? */
+/* Checks the names before authentication. false: the client was refused. */
 static bool check_names(struct client *client)
 {
 	struct client_login *login = client->login;
@@ -36,20 +36,20 @@ static bool check_names(struct client *client)
 	return !admit_is_console(client) || admit_console_role(client);
 }
 
-/* ---- the proof ---- */
+/* ---- exchange ---- */
 
 static void act_on(struct client *client, enum auth_server_result result, struct buf *out,
                    struct err *err);
 static void choose_method(struct client *client);
 
-/* A name is looked up; then on_looked_up() is called. */
+/* Waits for a lookup. At its end login->on_looked_up() is called. */
 static void wait_for_lookup(struct client *client)
 {
 	client_enter(client, CLIENT_LOOKING);
 	stream_want(&client->stream, WANT_END);
 }
 
-/* It was in another state, and is back: handles what has come in that time. */
+/* The client left another state (a lookup, a job). Handles the input that came since. */
 static void resume(struct client *client)
 {
 	if (client_is_over(client))
@@ -59,7 +59,7 @@ static void resume(struct client *client)
 	client_judge_kept(client);
 }
 
-/* login->on_looked_up() */
+/* This is login->on_looked_up(). */
 static void on_looked_up(struct client *client)
 {
 	if (client->state == CLIENT_LOOKING)
@@ -104,7 +104,7 @@ static void derive(struct client *client, struct err *err)
 	client_refuse_with(client, CLOSE_TOO_MANY_LOGINS, "too many logins at once, try again");
 }
 
-/* A reload may have changed what it has to prove while it was at it. */
+/* A reload during the exchange may have changed how this client must authenticate. */
 static bool is_still_asked(const struct client *client)
 {
 	enum auth_method type = client->clients->config->auth_type;
@@ -119,7 +119,7 @@ static bool is_still_asked(const struct client *client)
 	                          auth_methods_options(type, client->clients->config));
 }
 
-/* It has proven what it was asked for. false: that is not what counts now; it is done with. */
+/* The exchange succeeded: checks that it still counts. false: the client was refused. */
 static bool check_proof(struct client *client)
 {
 	struct err err;
@@ -147,7 +147,11 @@ static void act_on(struct client *client, enum auth_server_result result, struct
 
 	if ((result == AUTH_SERVER_OK || result == AUTH_SERVER_REFUSED) && !throttle_admits(client))
 		return;
-	/* Before the server's own proof of SCRAM: that would say that an old password was one. */
+	/*
+	 * Check before the last message of SCRAM goes out: a client that gets the server's
+	 * signature knows that its password is right, even if that password is not in force any
+	 * more.
+	 */
 	if (result == AUTH_SERVER_OK && !check_proof(client))
 		return;
 	if (result != AUTH_SERVER_REFUSED && out->count && !client_send(client, buf_bytes(out)))
@@ -197,7 +201,7 @@ static void log_attempt(const struct client *client)
 	log_end(&client->log, LOG_LEVEL_INFO, &entry);
 }
 
-/* What is kept until it is in. false: no memory. */
+/* Stores what is needed until the client is admitted. false: no memory. */
 static bool note_method(struct client *client, enum auth_method method, const char *options)
 {
 	struct client_login *login = client->login;
@@ -210,7 +214,10 @@ static bool note_method(struct client *client, enum auth_method method, const ch
 	return !options || login->outside;
 }
 
-/* Who it is. false: not now, or never. */
+/*
+ * Finds the user's secret. false: a lookup runs, another method was chosen, or the client
+ * was refused.
+ */
 static bool know(struct client *client, struct secret *secret, bool *is_known)
 {
 	switch (auth_query_find(client, secret)) {
@@ -218,7 +225,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 		*is_known = true;
 		return true;
 	case AUTH_QUERY_UNKNOWN:
-		client->login->is_unknown = true; /* logged when the login has failed */
+		client->login->is_unknown = true; /* logged only after the login has failed */
 		return true;
 	case AUTH_QUERY_RENAMED:
 		choose_method(client);
@@ -232,7 +239,7 @@ static bool know(struct client *client, struct secret *secret, bool *is_known)
 	return false;
 }
 
-/* Asks the client to authenticate in this way. */
+/* Begins the authentication of the client by this method. */
 static void ask_for(struct client *client, const struct authentication_way *way)
 {
 	struct clients *clients = client->clients;
@@ -246,7 +253,10 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	struct buf out = { 0 };
 	struct err err;
 
-	/* Whoever is judged elsewhere need not be known here. */
+	/*
+	 * A user of these methods need not be known: any user is accepted, or another system
+	 * decides.
+	 */
 	if (!auth_methods[way->method].takes_anybody && !auth_methods[way->method].is_outside &&
 	    !know(client, &secret, &is_known))
 		return;
@@ -277,7 +287,7 @@ static void ask_for(struct client *client, const struct authentication_way *way)
 	buf_wipe(&out);
 }
 
-/* Whether its certificate has the name of its user: of auth_type cert, where there are no maps. */
+/* Whether the certificate names the user. For auth_type cert, which has no maps. */
 static bool is_named_so(const struct client *client)
 {
 	const char *name = login_certificate_name(client);
@@ -319,7 +329,10 @@ void authentication_begin(struct client *client)
 
 	if (!check_names(client) || !throttle_admits(client))
 		return;
-	/* So early, and with this SQLSTATE, libpq goes to its next host and pg_isready says no. */
+	/*
+	 * The error comes before authentication and with this SQLSTATE: so libpq tries its next
+	 * host, and pg_isready reports that the server rejects connections.
+	 */
 	if (clients->drain.is_on && !admit_is_console(client)) {
 		client_refuse_for(client, CLOSE_DRAINING);
 		return;
@@ -350,7 +363,7 @@ static void refuse_type(struct client *client, const struct frame *frame)
 	                   frame->type >= ' ' && frame->type < 127 ? frame->type : '?');
 }
 
-/* One message of a client that has to prove itself. */
+/* Handles one message of a client that authenticates. */
 static void take_message(struct client *client, const struct frame *frame, struct bytes body)
 {
 	struct buf out = { 0 };
@@ -364,7 +377,7 @@ static void take_message(struct client *client, const struct frame *frame, struc
 	}
 	client->login->has_answered = true;
 	result = auth_server_answer(client->login->auth, body, &out, &err);
-	secret_wipe((char *)body.at, body.count); /* it lies in a buffer of the stream's */
+	secret_wipe((char *)body.at, body.count); /* the password is in a buffer of the stream */
 	act_on(client, result, &out, &err);
 	buf_wipe(&out);
 }
@@ -379,7 +392,10 @@ bool authentication_input(struct client *client, struct bytes in)
 			client_refuse_for(client, CLOSE_BAD_HEADER);
 			return false;
 		}
-		/* What is no password is refused by its type: its length may mean nothing. */
+		/*
+		 * Another message is refused by its type, without waiting for its end: its length
+		 * may be garbage.
+		 */
 		if (result == WIRE_MORE || (is_answer(&frame) && in.count < frame.length))
 			break;
 		if (!is_answer(&frame)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * max_client_conn is reached: one more client is refused, and the log names the user with most
+ * Refuses a client because max_client_conn is reached. The log names the user with most
  * clients.
  *
- * Hard here: that client has not logged in, so its error has the number of clients and no
- * name. And there may be thousands of them a second, so the user with most clients is looked
- * up once in SPACING, among the first ROLES_MAX users.
+ * Hard here: the refused client has not authenticated, so its error contains the number of
+ * clients and no user. There may be thousands of refused clients per second, so the user
+ * with most clients is searched at most once in SPACING, among the first ROLES_MAX users.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@
 #define SPACING (10 * USEC_PER_SEC)
 #define ROLES_MAX 10000
 
-/* The user with most clients; NULL: there are no clients. */
+/* The user with most clients. NULL: there are no clients. */
 static const struct role *largest(const struct clients *clients)
 {
 	const struct role *role, *found = NULL;

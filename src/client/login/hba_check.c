@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth_type hba: by which rule a client may come in, and so what it is asked for.
+ * auth_type hba: finds the rule of a client, which says how the client must authenticate.
  *
- *   find the rule --> how it is to authenticate
+ *   find the rule --> how to authenticate
  *     ^       |
- *     |       +--> look up its host's name, or its system user's --+
- *     +------------------------------------------------------------+
+ *     |       +--> look up the name of the host or of the system user --+
+ *     +-----------------------------------------------------------------+
  *
- * Hard here: names take time, and the rules may change meanwhile. So nothing is kept
- * of a rule: when a name has come the rules in force are asked again from the first.
+ * Hard here: lookups of names take time, and a reload may change the rules in that time. So
+ * no rule is kept: after a lookup, the search begins again with the first rule in force.
  */
 #include <assert.h>
 #include <pwd.h>
@@ -22,26 +22,26 @@
 
 #include "pgweir/base/banned.h"
 
-#define PASSWD_SIZE 65536 /* of a system user's entry, all its texts together */
+#define PASSWD_SIZE 65536 /* buffer for one entry of the user database */
 
 /* Finds the name of a system user on a helper thread. */
 struct name_job {
 	struct job job;
 	struct hba_check *owner;
 	uid_t uid;
-	char *name; /* NULL: there is none */
+	char *name; /* NULL: no such user; owned */
 };
 
-/* What has been found out for one client. */
+/* What was found out about one client. */
 struct hba_check {
 	struct client *client;
 	struct reverse reverse;
-	struct name_job *job; /* NULL: none is under way */
+	struct name_job *job; /* NULL: none is running */
 	char *host, *system_user;
-	bool is_host_known, is_system_user_known; /* NULL above counts then */
+	bool is_host_known, is_system_user_known; /* the lookup has ended; NULL above: no name */
 };
 
-/* What the rule says of it, or for all rules the settings. */
+/* The options of the method: the rule's own, or else those of the settings. */
 static const char *options_of(const struct client *client, const struct hba_rule *rule)
 {
 	const char *options = hba_rule_options(rule);
@@ -50,7 +50,7 @@ static const char *options_of(const struct client *client, const struct hba_rule
 	               : auth_methods_options(hba_rule_method(rule), client->clients->config);
 }
 
-/* ---- what is known of it ---- */
+/* ---- facts ---- */
 
 static struct hba_facts facts_of(const struct client *client)
 {
@@ -68,7 +68,7 @@ static struct hba_facts facts_of(const struct client *client)
 	};
 }
 
-/* NULL: no memory; it has been told so. */
+/* The struct of this client, made if needed. NULL: no memory, and the client was refused. */
 static struct hba_check *hba_check_of(struct client *client)
 {
 	struct client_login *login = client->login;
@@ -106,7 +106,7 @@ static void on_host(struct reverse *reverse, const char *host)
 
 	hba_check->is_host_known = true;
 	hba_check->host = host ? strdup(host) : NULL;
-	hba_check->client->login->on_looked_up(hba_check->client); /* the rules are asked again */
+	hba_check->client->login->on_looked_up(hba_check->client); /* searches the rules again */
 }
 
 static enum hba_check_result look_host_up(struct client *client)
@@ -177,7 +177,10 @@ static enum hba_check_result look_system_user_up(struct client *client)
 
 /* ---- rules ---- */
 
-/* Tells it which way is closed, as PostgreSQL does: what it says of itself, and nothing else. */
+/*
+ * Refuses the client. As in PostgreSQL, the error repeats what the client sent (host, user,
+ * database, encryption) and reveals nothing about the rules.
+ */
 static enum hba_check_result refuse(struct client *client, enum close_reason reason,
                                     const char *words)
 {
@@ -195,7 +198,10 @@ static enum hba_check_result refuse(struct client *client, enum close_reason rea
 	return HBA_CHECK_OVER;
 }
 
-/* Whether what it brings along (certificate, system user) is its user's name, or mapped to it. */
+/*
+ * Whether `name`, from the certificate or of the system user, is the client's user or is
+ * mapped to it.
+ */
 static bool is_named(const struct client *client, const struct hba_rule *rule, const char *name)
 {
 	return name && hba_rule_admits(client->clients->hba, rule, name, client->login->user);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a client has only until it is logged in.
+ * What a client has during its login only.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of names of options that we do not know */
+#define UNKNOWN_MAX ((size_t)64 * 1024) /* bytes of the names of unknown protocol options */
 
 struct client_login *login_new(void)
 {

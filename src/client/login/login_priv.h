@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The login of a client: from its first bytes until it is admitted to the console or to a pool.
+ * The login of a client: from its first bytes until it is admitted to the console or to a
+ * pool.
  *
  *   startup, tls, proxy_header --> authentication --> admit --> welcome, or the console
  *                                    |  hba_check, auth_query, throttle
@@ -20,16 +21,16 @@
 /* NULL: no memory. */
 struct client_login *login_new(void);
 
-/* Frees client->login, which is not NULL. */
+/* Frees client->login, which must not be NULL, and sets it to NULL. */
 void login_free(struct client *client);
 
-/* Whether both options of an authentication method are the same, or none. */
+/* Whether both options of an authentication method are equal. Each may be NULL. */
 static inline bool login_same_options(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* The name in its certificate, which was verified; NULL: it has none, or more than one. */
+/* The CN of the client's verified certificate. NULL: no certificate, or not exactly one CN. */
 static inline const char *login_certificate_name(const struct client *client)
 {
 	return client->login ? client->login->certificate_name : NULL;
@@ -37,110 +38,131 @@ static inline const char *login_certificate_name(const struct client *client)
 
 /* ---- startup.c ---- */
 
+/* Handles input in CLIENT_STARTUP. false: do not read more now; the client may be closed. */
 bool startup_input(struct client *client, struct bytes in);
 
 /* ---- proxy_header.c ---- */
 
-/* Takes the PROXY header from the front of *in, if there is and may be one. WIRE_BAD: closed. */
+/*
+ * Removes the PROXY header from the front of *in, if the client may send one and does.
+ * WIRE_MORE: wait for its end. WIRE_BAD: the client was refused.
+ */
 enum wire_result proxy_header_read(struct client *client, struct bytes *in);
 
 /* ---- tls.c ---- */
 
-/* It sent an SSLRequest; has_more: and more in plain behind it. false: go no further. */
+/*
+ * Answers an SSLRequest. has_more: unencrypted bytes follow it. false: stop parsing; TLS
+ * begins or the client was closed.
+ */
 bool tls_asked(struct client *client, bool has_more);
 
-/* It begins with a ClientHello. true: TLS is not offered; false: go no further. */
+/*
+ * The client begins with a ClientHello. true: TLS is not possible here. false: stop
+ * parsing; TLS begins or the client was closed.
+ */
 bool tls_hello(struct client *client, struct bytes hello);
 
-/* Whether it must use TLS, and does not. */
+/* Whether the client must use TLS and does not. */
 bool tls_is_missing(const struct client *client);
 
-/* Its connection is encrypted now; err: it could not be. */
+/* The TLS handshake has ended. err: it failed; NULL: the connection is encrypted. */
 void tls_secured(struct client *client, const struct err *err);
 
 /* ---- authentication.c ---- */
 
-/* Its user and database are known: authenticates it. */
+/* Begins authentication. The names of user and database are set. */
 void authentication_begin(struct client *client);
+/* Handles input in CLIENT_AUTHENTICATION. false: do not read more now; the client may be closed. */
 bool authentication_input(struct client *client, struct bytes in);
 
 /* ---- hba_check.c ---- */
 
-/* How a client is to authenticate. */
+/* How a client must authenticate. */
 struct authentication_way {
 	enum auth_method method;
-	bool is_proven;      /* the voucher of the method says: its name is the right one */
-	const char *options; /* of one that is_outside: see auth/outside.h; else NULL */
+	bool is_proven;      /* the method's voucher (auth_methods.h) confirms the user */
+	const char *options; /* options of a method that is_outside (auth/outside.h); else NULL */
 };
 
 enum hba_check_result {
-	HBA_CHECK_FOUND,   /* *way is what its rule says */
-	HBA_CHECK_LOOKING, /* a name is looked up; then login->on_looked_up() is called */
-	HBA_CHECK_OVER     /* the client has been refused */
+	HBA_CHECK_FOUND,   /* *way is set */
+	HBA_CHECK_LOOKING, /* a lookup runs; login->on_looked_up() is called at its end */
+	HBA_CHECK_OVER     /* the client was refused */
 };
 
-/* auth_type hba: finds its rule. */
+/* auth_type hba: finds the client's rule and how it must authenticate. */
 enum hba_check_result hba_check_decide(struct client *client, struct authentication_way *way);
 
-/* Whether the rules in force allow this method and these options, by what is known by now. */
+/* Whether the rule in force for this client has this method and these options. Begins no lookup. */
 bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options);
 
 void hba_check_free(struct client_login *login);
 
 /* ---- throttle.c ---- */
 
-/* Whether one more of its address may try to log in. false: it has been refused. */
+/* Whether auth_failure_limit allows a login from the client's address. false: it was refused. */
 bool throttle_admits(struct client *client);
 
-/* Its login has failed: it is told so after auth_failure_delay. In CLIENT_AUTHENTICATION. */
+/* Refuses the client with *err after auth_failure_delay. Only in CLIENT_AUTHENTICATION. */
 void throttle_refuse(struct client *client, const struct err *err);
 
-/* It goes, or has been told. */
+/* Ends the delay, when the client got its error or is closed. No effect without a delay. */
 void throttle_forget(struct client *client);
 
 /* ---- admit.c ---- */
 
-/* Counts it for max_client_conn, if it is not for the console. false: it is refused. */
+/* Counts the client for max_client_conn, unless it asked for the console. false: it was refused. */
 bool admit_hold(struct client *client);
 
-/* Whether it asks for the console. */
+/* Whether the client asked for the console's database. */
 bool admit_is_console(const struct client *client);
 
-/* Whether it has the system user that runs us, who needs no authentication for the console. */
+/*
+ * Whether the client is the system user that pgweir runs as, over the Unix socket, with the
+ * user name pgbouncer: it needs no authentication for the console.
+ */
 bool admit_is_owner(const struct client *client);
 
-/* What its user may do on the console. false: nothing, and it has been refused. */
+/* Sets the client's rights on the console. false: it has none, and was refused. */
 bool admit_console_role(struct client *client);
 
-/* Authenticated: one more of its user and database. false: too many, and it has been refused. */
+/*
+ * Counts an authenticated client for its user and database. false: a limit is exceeded, and
+ * the client was refused.
+ */
 bool admit_count(struct client *client);
 
-/* It is counted: it gets what it asked for, or is refused. */
+/* After admit_count(): connects the client to the console or to a pool, or refuses it. */
 void admit_enter(struct client *client);
 
 /* ---- crowd.c ---- */
 
-/* One more than max_client_conn: refuses it. */
+/* Refuses a client because max_client_conn is reached. */
 void crowd_refuse(struct client *client);
 
 /* ---- unauthenticated.c ---- */
 
 /*
- * Clients that have not logged in, and the files that are open. unauthenticated_add(): one more;
- * the oldest of the others is closed if files run short. unauthenticated_is_short(): files run
- * short, and this one must be refused.
+ * Limits the file descriptors of clients that have not logged in. unauthenticated_add()
+ * adds a client; if descriptors run short, it closes the oldest other one.
+ * unauthenticated_is_short(): descriptors run short, and this client must be refused.
  */
 void unauthenticated_add(struct client *client);
 bool unauthenticated_is_short(const struct client *client);
 
 /* ---- welcome.c ---- */
 
-/* NegotiateProtocolVersion, if there is something to negotiate. */
+/* Sends NegotiateProtocolVersion if the client asked for a newer version or unknown options. */
 void welcome_negotiate(struct client *client);
 
-/* It joins its pool, and is welcomed as soon as that knows its welcome. */
+/*
+ * Joins the pool, and sends the welcome when the pool knows it. Replication: when the
+ * client's dedicated server has logged in.
+ */
 void welcome_begin(struct client *client);
 void welcome_send(struct client *client);
-void welcome_send_dedicated(struct client *client); /* from the server that logged in for it */
+/* Replication: the welcome has what the client's dedicated server reported. */
+void welcome_send_dedicated(struct client *client);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A proxy introduces its client: by a PROXY header, before anything else.
+ * Reads the PROXY header, in which a proxy says who its client is.
  *
- * Hard here: whoever is believed may call itself anything. So a header counts only
- * from the addresses that are listed, once, and as the very first bytes; and a
- * client whose address the proxy does not say is not taken for the proxy where
- * that would open a door.
+ * Hard here: a host whose header is trusted can claim any client address. So a header is accepted
+ * only from the addresses in proxy_protocol_from, once, and as the first bytes of a connection.
+ * If a header has no client address, the proxy's own address counts. But over a Unix socket the
+ * proxy's system user does not count, because it could give the client rights.
  */
 #include "pgweir/pgwire/proxy.h"
 
@@ -30,7 +30,7 @@ static void set_peer(struct client *client, const struct proxy *proxy)
 	case PROXY_ITSELF:
 		return;
 	case PROXY_UNKNOWN:
-		/* Behind a Unix socket is the proxy's system user, and not the client's. */
+		/* The peer of a Unix socket is the proxy's system user, not the client's. */
 		if (address_is_unix(peer)) {
 			peer->un.pid = 0;
 			peer->un.uid = (uid_t)-1;
@@ -48,7 +48,7 @@ static void set_peer(struct client *client, const struct proxy *proxy)
 	address_set_port(peer, proxy->port);
 }
 
-/* It begins with a header; its proxy may send one. */
+/* Parses a header. The proxy is allowed to send one. */
 static enum wire_result take(struct client *client, struct bytes *in)
 {
 	struct proxy proxy;

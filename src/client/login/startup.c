@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's first packets: what its proxy says of it, requests for encryption, a cancel, or the
- * startup packet that says who wants to enter where, and how its session shall be set.
+ * The first packets of a client: a PROXY header, requests for encryption, a cancel request,
+ * or the startup packet with user, database and parameters.
  *
- * Hard here: all this comes from strangers. Their packet is limited and is gone over once;
- * the parameters in it are only written down, and become a map when the client has proved
- * who it is.
+ * Hard here: all of this comes from clients that have not authenticated. The packet's
+ * length is limited, and the packet is parsed once. Its parameters are only copied; they
+ * become the client's parameters after authentication.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 
 #include "pgweir/base/banned.h"
 
-#define HEX_MAX 16 /* bytes of a nonsensical packet that are shown */
+#define HEX_MAX 16 /* bytes of an invalid packet that its error shows */
 
 /* ---- parameters ---- */
 
-/* PostgreSQL's names: letters, digits, _ and $, with dots between custom ones. */
+/* PostgreSQL's names: letters, digits, _ and $, with dots in custom parameters. */
 static bool is_parameter_name(const char *name)
 {
 	size_t count = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -36,7 +36,10 @@ static bool is_ignored(const struct client *client, const char *name)
 	return config_list_has(&client->clients->config->ignore_startup_parameters, name);
 }
 
-/* As PostgreSQL does it to names that everybody may see, in whatever encoding they read them. */
+/*
+ * PostgreSQL replaces these bytes in application_name too: every user can see the name, in
+ * any encoding.
+ */
 static void clean_ascii(char *text)
 {
 	for (; *text; text++) {
@@ -68,7 +71,7 @@ static bool note_parameter(struct client *client, const char *name, const char *
 	return true;
 }
 
-/* A parameter of the session, given directly or in `options`. */
+/* Stores a parameter of the session, given directly or in `options`. */
 static bool take_parameter(struct client *client, const char *name, const char *value,
                            struct err *err)
 {
@@ -100,7 +103,7 @@ static bool take_options(struct client *client, const char *name, const char *va
 	return is_good && (result != WALK_BAD || ignores);
 }
 
-/* It was looked for before all others: see find_replication(). */
+/* find_replication() has parsed it already. */
 static bool take_replication(struct client *client, const char *name, const char *value,
                              struct err *err)
 {
@@ -138,7 +141,7 @@ static bool take_application_name(struct client *client, const char *name, const
 	if (!client->clients->config->application_name_add_host)
 		return take_parameter(client, name, value, err);
 	if (is_ignored(client, name))
-		value = ""; /* its own words are dropped, where it comes from is added */
+		value = ""; /* only the host is used */
 	buf_printf(&text, "%s - %s", *value ? value : "app",
 	           address_format(&client->peer, where, sizeof(where)));
 	is_good = note_parameter(client, name, buf_text(&text), err);
@@ -170,7 +173,10 @@ static bool take_pair(struct client *client, const char *name, const char *value
 	return take_parameter(client, name, value, err);
 }
 
-/* It decides what becomes of `options`, wherever it stands. */
+/*
+ * Parses `replication` before all other parameters: whether a client replicates decides
+ * what is done with `options`, and their order is not fixed.
+ */
 static void find_replication(struct client *client, struct bytes list)
 {
 	const char *name, *value;
@@ -219,7 +225,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 		client_refuse_for(client, CLOSE_TLS_REQUIRED);
 		return false;
 	}
-	buf_reserve(&client->login->parameters, packet.count); /* at once, not bit by bit */
+	buf_reserve(&client->login->parameters, packet.count); /* one allocation instead of many */
 	if (!take_pairs(client, packet, &err)) {
 		client_fatal(client, &err);
 		return false;
@@ -228,7 +234,7 @@ static bool take_startup(struct client *client, struct bytes packet, unsigned in
 	return !client_is_over(client);
 }
 
-/* Answers a request for GSSAPI encryption with "no". */
+/* Refuses GSSAPI encryption: answers 'N'. */
 static bool refuse_gss(struct client *client, bool has_more)
 {
 	if (has_more) {
@@ -259,7 +265,7 @@ static bool refuse_packet(struct client *client, const struct startup *startup, 
 	return false;
 }
 
-/* A whole packet lies at the start of `in`. */
+/* Handles a complete packet at the front of `in`. */
 static bool take_packet(struct client *client, const struct startup *startup, struct bytes in)
 {
 	struct bytes packet = bytes_of(in.at, startup->length);
@@ -283,7 +289,7 @@ static bool take_packet(struct client *client, const struct startup *startup, st
 	}
 }
 
-/* Judges the packet at the start of *in, and steps over it. false: go no further. */
+/* Handles the packet at the front of *in, and removes it. false: do not parse more. */
 static bool judge_packet(struct client *client, struct bytes *in)
 {
 	struct startup startup;

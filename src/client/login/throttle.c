@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The error of a failed login is delayed (auth_failure_delay), and while so many failures of
- * one address are delayed, all its other logins are refused unseen (auth_failure_limit).
+ * Login throttle: the error of a failed login is delayed (auth_failure_delay). While the
+ * maximum number of failures of one address is delayed, further logins from that address
+ * are refused without a check of the password (auth_failure_limit).
  *
- * Hard here: guesses that are under way together. Each is judged only if there is room
- * for its failure; otherwise a right one could be told from the wrong ones at once.
- * The number of delayed logins is bounded, and past the bound the oldest is answered early,
- * with a line in the log. So a flood from many networks shortens the delay. To judge no proof
- * at all while the bound is reached would prevent that, but would lock honest users out.
+ * Hard here: parallel guesses. A password is checked only if its failure could still be
+ * delayed; otherwise a client could see at once that a guess was right. The number of
+ * delayed logins is bounded. Beyond the bound the oldest one is answered early, and the log
+ * reports it. So a flood from many networks shortens the delay. Refusing to check any
+ * password at the bound would prevent that, but would also lock out legitimate users.
  */
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@
 
 #define DELAYED_MAX 256
 
-/* Whose failures are counted together: an IPv4 address, a /64 network of IPv6. */
+/* What failures are counted for: an IPv4 address, or a /64 network of IPv6. */
 struct network {
 	uint32_t family;
 	unsigned char bytes[8];
@@ -30,13 +31,13 @@ struct failing {
 };
 
 struct delayed {
-	TAILQ_ENTRY(delayed) node; /* the longest first */
+	TAILQ_ENTRY(delayed) node; /* oldest first */
 	struct client *client;
-	struct failing *failing; /* NULL: a Unix socket */
+	struct failing *failing; /* NULL: not counted (Unix socket, or no memory) */
 	struct err err;
 };
 
-/* false: it has none. */
+/* false: the address has no network. */
 static bool network_of(const struct address *address, struct network *network)
 {
 	*network = (struct network){ .family = address->family };
@@ -74,7 +75,7 @@ bool throttle_admits(struct client *client)
 	return false;
 }
 
-/* NULL: it has no network, or there is no memory. */
+/* NULL: the address has no network, or no memory. */
 static struct failing *count_failure(struct client *client)
 {
 	struct failing *failing = find(client);
@@ -116,7 +117,7 @@ static void tell(struct client *client) { client_fatal(client, &client->login->d
 
 static void on_delay_due(struct timer *timer) { tell(CLIENT_OF(timer, timer)); }
 
-/* The delay, but not past the time that a login has. */
+/* Waits for the delay, but not beyond client_login_timeout. */
 static void set_timer(struct client *client, usec_t delay)
 {
 	struct loop *loop = client->clients->with.loop;
@@ -130,7 +131,7 @@ static void set_timer(struct client *client, usec_t delay)
 		          loop_now(loop));
 }
 
-/* Too many wait: answers the oldest. Logs the first of a run of these. */
+/* Too many logins are delayed: answers the oldest. Only the first of a series is logged. */
 static void cut_delay(struct clients *clients)
 {
 	const struct logger log = { clients->with.log, NULL };
@@ -162,7 +163,7 @@ void throttle_refuse(struct client *client, const struct err *err)
 	TAILQ_INSERT_TAIL(&clients->delayed, delayed, node);
 	clients->delayed_count++;
 	client->login->delayed = delayed;
-	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
+	auth_server_free(&client->login->auth); /* frees secrets early */
 	client_release_admission(client);
 	client_enter(client, CLIENT_DELAYED);
 	set_timer(client, delay);

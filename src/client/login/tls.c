@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's connection becomes encrypted: asked for by SSLRequest, or begun at
- * once by a ClientHello.
+ * TLS for client connections: the client asks with SSLRequest, or begins with a
+ * ClientHello.
  *
- * Hard here: what is behind a request for encryption in the same packet came in
- * plain, and somebody may have put it there. It must never be taken for what the
- * client said under encryption.
+ * Hard here: bytes that follow an SSLRequest in the same packet are not encrypted, and an
+ * attacker may have inserted them. They must never be handled as if they had come
+ * encrypted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool may_encrypt(const struct client *client)
 	return client->clients->tls && !address_is_unix(&client->peer);
 }
 
-/* false: it is closed, or at least there is nothing more to judge now. */
+/* Begins the handshake. Always false: there is nothing more to parse now. */
 static bool secure(struct client *client, struct bytes early)
 {
 	struct err err;
@@ -70,7 +70,7 @@ bool tls_is_missing(const struct client *client)
 	       !stream_is_encrypted(&client->stream) && !address_is_unix(&client->peer);
 }
 
-/* The certificate that it has shown, and the CN in it, if there is one only. */
+/* Stores whether the client has a certificate, and its CN if there is exactly one. */
 static void note_certificate(struct client *client)
 {
 	const char *kind, *name, *found = NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Connections that have not logged in, and the descriptors that they take.
+ * Limits the file descriptors of connections that have not logged in.
  *
- * Anybody can open connections and say nothing for client_login_timeout. So when open files run
- * short the oldest of those goes for each that comes, and the last files are kept for servers,
- * consoles and cancel requests: a descriptor is always the lowest that is free, so one
- * above `files_for_clients` says that all below are taken. As long as one that has not logged
- * in has such a descriptor, files are short: the next may get a lower one that has just
- * come free.
+ * A client can open connections and send nothing for client_login_timeout. So when file
+ * descriptors run short, each new connection closes the oldest of those, and the last
+ * descriptors are kept for servers, consoles and cancel requests. The kernel always assigns
+ * the lowest free descriptor, so a descriptor of `files_for_clients` or more shows that all
+ * lower ones are in use. While a connection that has not logged in has such a descriptor,
+ * descriptors count as short: the next connection may get a lower one that was just freed.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -68,7 +68,7 @@ bool unauthenticated_is_short(const struct client *client)
 
 	if (!is_high(client->clients, fd))
 		return false;
-	/* It may have come at a worse time. */
+	/* Lower descriptors may have been freed since: find the lowest free one now. */
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd >= 0)
 		close(fd);

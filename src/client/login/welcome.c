@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The welcome: what a client is told when it has been let in. A pool that has seen
- * a server knows it by heart, and no server is needed for a login.
+ * The welcome: the parameters that a client gets after its login. A pool stores what one of
+ * its servers reported, so later logins need no server.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +31,12 @@ void welcome_negotiate(struct client *client)
 	buf_free(&out);
 }
 
-#define BEHIND_GREETING 64 /* bytes that follow it in most logins: the key, ReadyForQuery */
+#define BEHIND_GREETING 64 /* bytes that usually follow it: BackendKeyData, ReadyForQuery */
 
-/* Names of ours. A server that is a pooler has them too, and they are not the client's business. */
+/*
+ * Prefix of pgweir's own parameters. A server that is itself a pooler reports such names
+ * too; these are not forwarded.
+ */
 #define OWN_PREFIX "pgbouncer."
 
 static bool is_own(const char *name)
@@ -41,7 +44,7 @@ static bool is_own(const char *name)
 	return strncmp(name, OWN_PREFIX, sizeof(OWN_PREFIX) - 1) == 0;
 }
 
-/* What this pool is, for drivers that look for it. */
+/* Parameters that describe this pool, for drivers that look for them. */
 static void add_about(struct buf *out, const struct pool *pool, enum pool_mode mode)
 {
 	char count[16];
@@ -52,7 +55,7 @@ static void add_about(struct buf *out, const struct pool *pool, enum pool_mode m
 	message_parameter(out, OWN_PREFIX "max_prepared_statements", count);
 }
 
-/* What the server reported, without what is followed for each client. */
+/* Adds what the server reported, except tracked parameters and those of OWN_PREFIX. */
 static void add_reported(struct buf *out, const struct pool *pool, const struct params *params)
 {
 	struct bytes list = buf_bytes(&pool->welcome);
@@ -74,15 +77,15 @@ static void add_tracked(struct buf *out, const struct pool *pool, const struct p
 		const char *own = params_find(params, name);
 		const char *value = params_find(pool->baseline, name);
 
-		/* A name that is followed anyway may be in track_extra_parameters too. */
+		/* A tracked name may be listed in track_extra_parameters again: send it once. */
 		if (value && tracked_find(pool->pools->config, name) == name)
 			message_parameter(out, name, own ? own : value);
 	}
 }
 
 /*
- * What a client with these parameters is told of the server. Mostly the next client
- * has the same ones, so the pool keeps the words.
+ * The parameters that a client gets. The next client usually has the same ones, so the pool
+ * caches the messages.
  */
 static struct bytes greet(struct pool *pool, const struct params *params)
 {
@@ -99,7 +102,7 @@ static struct bytes greet(struct pool *pool, const struct params *params)
 	return buf_bytes(greeting);
 }
 
-/* Says the welcome, of which `out` has the beginning; the client is in, and of state `next`. */
+/* Completes the welcome that `out` begins, and sends it. The client enters `next`. */
 static void say(struct client *client, struct buf *out, enum client_state next)
 {
 	const char *notice = client->clients->config->login_notify_message;
@@ -157,7 +160,7 @@ void welcome_send_dedicated(struct client *client)
 	buf_free(&out);
 }
 
-/* Replication: its own server has to let it in. */
+/* Replication: the client's dedicated server must log in first. */
 static void ask_own(struct client *client)
 {
 	struct client_login *login = client->login;
@@ -177,7 +180,10 @@ static void ask_own(struct client *client)
 	stream_want(&client->stream, WANT_END);
 }
 
-/* What the client has authenticated with may log us in to a server in its name. */
+/*
+ * The credentials of the client may also log in to servers as the same user. Not needed if
+ * the database has a fixed user.
+ */
 static void learn_secret(struct client *client)
 {
 	const struct auth_server *entry = client->login->auth;
@@ -202,7 +208,7 @@ void welcome_begin(struct client *client)
 	client->startup = params_hold(client->params);
 	pool_join(pool, &client->borrower);
 	learn_secret(client);
-	auth_server_free(&client->login->auth); /* what it knew is not needed any more */
+	auth_server_free(&client->login->auth); /* frees secrets early */
 	if (client->replication || !pool->has_welcome)
 		client_hurry(client);
 	if (client->replication) {
