@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a cancel key says to peers: whose client it belongs to, and how often a
- * request with it may still be passed on.
+ * What a cancel key says to peers: whose client it belongs to, and how often a request with it may
+ * still be forwarded.
  *
  *   byte 1      byte 2       last two bits of byte 7
  *   id, low     id, high     TTL
  *
- * All else is random. Keys of protocol 3.2 are longer; these bytes stand there as well.
+ * All other bits are random. Keys of protocol 3.2 are longer; their first bytes have the same
+ * layout.
  */
 #ifndef PGWEIR_CLIENT_CANCEL_KEY_H
 #define PGWEIR_CLIENT_CANCEL_KEY_H
@@ -15,19 +16,21 @@
 
 #include "pgweir/base/bytes.h"
 
-#define CANCEL_KEY_SIZE 8        /* bytes of the keys that we hand out, process id and secret: */
-#define CANCEL_KEY_LONG_SIZE 36  /* to clients of protocol 3.2, who get as many as from PostgreSQL \
-	                          */
-#define CANCEL_KEY_SIGNED_SIZE 8 /* bytes that a key needs to say it */
-#define CANCEL_KEY_TTL_MAX 3     /* as it is handed out */
+#define CANCEL_KEY_SIZE 8        /* bytes of our keys: process id and secret */
+#define CANCEL_KEY_LONG_SIZE 36  /* for clients of protocol 3.2; as long as PostgreSQL's */
+#define CANCEL_KEY_SIGNED_SIZE 8 /* a key needs so many bytes to contain id and TTL */
+#define CANCEL_KEY_TTL_MAX 3     /* the TTL of a new key */
 
-/* Writes an instance's id and the full TTL into a key of random bytes. */
+/* Writes the id of this instance and the full TTL into a key of random bytes. */
 void cancel_key_sign(unsigned char key[CANCEL_KEY_SIGNED_SIZE], int peer_id);
 
-/* The id in it; 0: it is too short to have one. A key that nobody signed has a random one. */
+/*
+ * The peer id in the key. 0: the key is too short to have one. In a key that was not signed the id
+ * is random.
+ */
 int cancel_key_peer(struct bytes key);
 
-/* For keys of CANCEL_KEY_SIGNED_SIZE bytes at least. */
+/* The TTL in a key of at least CANCEL_KEY_SIGNED_SIZE bytes. */
 unsigned int cancel_key_ttl(struct bytes key);
 void cancel_key_set_ttl(unsigned char key[CANCEL_KEY_SIGNED_SIZE], unsigned int ttl);
 

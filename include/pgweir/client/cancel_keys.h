@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Clients by their cancel keys. Each client lies in a chain of the table, so that one at rest
- * costs little more than a pointer here; chains grow to CANCEL_KEYS_CHAIN clients each in the mean.
+ * Finds clients by their cancel keys. The table has chains, linked through the clients, so an idle
+ * client costs little more than one pointer here. A chain has at most CANCEL_KEYS_CHAIN clients on
+ * average.
  *
- * A short key lies in its client; a long one, of protocol 3.2, in a cache of the table's.
+ * A short key is stored in its client, a long key (protocol 3.2) in a slab of the table.
  */
 #ifndef PGWEIR_CLIENT_CANCEL_KEYS_H
 #define PGWEIR_CLIENT_CANCEL_KEYS_H
@@ -16,28 +17,31 @@
 struct client;
 
 struct cancel_keys {
-	struct client **chains; /* through client->key_next */
+	struct client **chains; /* linked through client->key_next */
 	size_t chain_count;     /* a power of two */
-	size_t count;           /* clients */
+	size_t count;           /* clients in the table */
 	struct slab long_slab;
 };
 
 /* false: no memory; cancel_keys_done() may be called all the same. */
 bool cancel_keys_init(struct cancel_keys *keys);
 
-/* No client may be in it any more. */
+/* The table must be empty. */
 void cancel_keys_done(struct cancel_keys *keys);
 
-/* NULL: none has this key. Should several have it: any of them. */
+/*
+ * The client with this key. If several clients have the same key: any of them. NULL: none has it.
+ */
 struct client *cancel_keys_find(const struct cancel_keys *keys, struct bytes key);
 
 /*
- * The client has this key (of CANCEL_KEY_SIZE or CANCEL_KEY_LONG_SIZE bytes, which are copied) from
- * now on. It had none. false: no memory, and it still has none.
+ * Gives the client this key and adds it to the table. The client must have no key. `key` has
+ * CANCEL_KEY_SIZE or CANCEL_KEY_LONG_SIZE bytes and is copied. false: no memory; the client still
+ * has no key.
  */
 bool cancel_keys_add(struct cancel_keys *keys, struct client *client, struct bytes key);
 
-/* It has none any more. Safe when it had none. */
+/* Removes the client and its key. Does nothing if it has no key. */
 void cancel_keys_remove(struct cancel_keys *keys, struct client *client);
 
 #endif

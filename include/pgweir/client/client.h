@@ -2,10 +2,9 @@
 /*
  * A client: one connection that came to us, from its first packet to its end.
  *
- *   STARTUP -> PROOF -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
- *                                       IDLE <-> LATE --> WAITING, PREPARING, ACTIVE
- *                           +--> ACTIVE (replication)
- *      |         |
+ *   STARTUP -> AUTHENTICATION -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
+ *      |         |                  |        IDLE <-> LATE --> WAITING, PREPARING, ACTIVE
+ *      |         |                  +--> ACTIVE (replication)
  *      |         +--> CONSOLE
  *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
  */
@@ -21,22 +20,25 @@
 #include "pgweir/pool/pools.h"
 
 enum client_state {
-	CLIENT_STARTUP,        /* its first packets are on their way */
-	CLIENT_AUTHENTICATION, /* it has to prove who it is */
-	CLIENT_LOOKING,  /* its host's name, its system user's, or its user is looked up for that */
-	CLIENT_DERIVING, /* a helper thread derives a key for that */
-	CLIENT_DELAYED,  /* could not prove it, and will be told so later */
-	CLIENT_NEWCOMER, /* is in, and waits for the pool's first server, or for one of its own */
-	CLIENT_IDLE,     /* is in, and has no server */
-	CLIENT_LATE,     /* the same, in a transaction of which no server knows yet */
-	CLIENT_WAITING,  /* stands in the line for a server */
-	CLIENT_PREPARING, /* has one, whose parameters are being set */
-	CLIENT_ACTIVE,    /* has one, and they talk */
-	CLIENT_CANCELING, /* brought a CancelRequest, which is on its way */
-	CLIENT_ROUTING,   /* brought one that is on its way to a peer */
-	CLIENT_CONSOLE,   /* talks to the console */
-	CLIENT_LINGERING, /* has been told why it must go, and may read that in peace */
-	CLIENT_CLOSED,    /* freed at the end of the turn */
+	CLIENT_STARTUP,        /* receives the PROXY header, TLS handshake and startup packet */
+	CLIENT_AUTHENTICATION, /* an exchange of the authentication method runs */
+	/* waits for the name of its host, of its system user, or for auth_query */
+	CLIENT_LOOKING,
+	CLIENT_DERIVING, /* waits for a key that a worker thread derives */
+	CLIENT_DELAYED,  /* authentication failed; the error is sent later (login throttle) */
+	/* admitted; waits for the pool's first server, or for its dedicated server */
+	CLIENT_NEWCOMER,
+	CLIENT_IDLE,      /* admitted, has no server */
+	CLIENT_LATE,      /* like IDLE, in a transaction whose BEGIN no server has yet */
+	CLIENT_WAITING,   /* in the wait queue for a server */
+	CLIENT_PREPARING, /* has a server, whose parameters are being set */
+	CLIENT_ACTIVE,    /* has a server; messages are relayed */
+	CLIENT_CANCELING, /* sent a CancelRequest; it is being sent to the server */
+	CLIENT_ROUTING,   /* sent a CancelRequest; it is being forwarded to a peer */
+	CLIENT_CONSOLE,   /* has a console session */
+	/* the error is being sent; closed after that, so that the client can read it */
+	CLIENT_LINGERING,
+	CLIENT_CLOSED, /* freed at the end of the turn */
 	CLIENT_STATES
 };
 
@@ -49,136 +51,156 @@ struct late_begin;
 struct names;
 struct sql_unnamed;
 
-/* What there is only until a client is in. */
+/* State that exists only during a client login. */
 struct client_login {
-	TAILQ_ENTRY(client_login) unauthenticated; /* while it has not proven who it is, */
-	struct client *client;                     /* and then NULL */
-	bool is_unknown;                           /* there is no such user */
-	bool has_answered;                         /* what it was asked for its proof */
-	bool is_high; /* its descriptor is one of those kept for others: in clients.high_count */
-	struct hba_check *hba_check;   /* of auth_type hba; NULL: nothing had to be found out */
-	struct auth_query *auth_query; /* what auth_query said; NULL: it was not asked */
+	/* in the list of clients that are not authenticated yet; */
+	TAILQ_ENTRY(client_login) unauthenticated;
+	struct client *client; /* NULL when the client is authenticated */
+	/* no such user; the exchange runs with a mock secret */
+	bool is_unknown;
+	/* the client has answered a request for authentication */
+	bool has_answered;
+	/* its descriptor is not below files_for_clients: part of clients.high_count */
+	bool is_high;
+	struct hba_check *hba_check;   /* for auth_type hba; NULL: no lookup was needed */
+	struct auth_query *auth_query; /* the result of auth_query; NULL: not run */
 	struct auth_server *auth;
-	struct delayed *delayed; /* of CLIENT_DELAYED. client/login/throttle.c */
-	/* A name that was looked up for its authentication is known. */
+	struct delayed *delayed; /* in CLIENT_DELAYED. client/login/throttle.c */
+	/* Called when a name that authentication needs has been looked up. */
 	void (*on_looked_up)(struct client *client);
-	unsigned int generation; /* of the configuration that chose how it proves who it is */
-	unsigned int method;     /* enum auth_method: how it proves who it is */
-	char *outside;           /* by which options it does so outside; NULL: it does not */
-	struct buf unknown;      /* names of _pq_. options: name\0name\0 */
-	struct buf parameters;   /* of its startup packet: name\0value\0 */
+	unsigned int generation; /* clients->generation when `method` was chosen */
+	unsigned int method;     /* enum auth_method */
+	char *outside;           /* options of a method outside (PAM, LDAP); NULL: none */
+	struct buf unknown;      /* names of unknown _pq_. options: name\0name\0 */
+	struct buf parameters;   /* of the startup packet: name\0value\0 */
 	unsigned int parameter_count;
-	unsigned int minor;        /* of the protocol that was asked for */
-	bool was_tls_answered;     /* SSLRequest, or a ClientHello */
-	char *certificate_name;    /* of its certificate, or NULL */
-	bool has_certificate;      /* it has shown one, and that is good */
-	bool is_proxy_header_done; /* no PROXY header comes any more */
+	unsigned int minor;        /* minor version of the protocol that the client requested */
+	bool was_tls_answered;     /* an SSLRequest or a ClientHello was answered */
+	char *certificate_name;    /* from its certificate, or NULL */
+	bool has_certificate;      /* the client presented a certificate, and it was verified */
+	bool is_proxy_header_done; /* no PROXY header can follow */
 	bool was_gss_refused;
 	enum console_role console_role; /* CONSOLE_NOBODY: not for the console */
-	char *database;                 /* as asked for */
+	char *database;                 /* as requested */
 	char *user;
 	char *options;           /* of a replication client, as given; NULL: none */
 	struct server_wish wish; /* of a replication client */
 };
 
 /*
- * Thousands of them rest, so what only some need is elsewhere, and its pointer here is NULL.
+ * Thousands of clients are idle, so rare state is allocated separately and its pointer here is
+ * NULL.
  *
- * What each message touches comes first and lies together, what concerns a transaction comes
- * next, and last what is asked for when it comes, when it goes, and by SHOW.
+ * The order of the fields: first what each message touches, next what concerns a transaction, last
+ * what is used only when the client connects or closes, and by SHOW.
  */
 struct client {
 	struct stream stream;
-	uint32_t frame_left; /* bytes of the present frame that are still to come */
-	uint32_t seen;       /* of the frame at the front so many bytes were not enough; or 0 */
+	uint32_t frame_left; /* bytes of the current frame that are still to come */
+	/* bytes of the frame at the front that were examined and were not enough; or 0 */
+	uint32_t seen;
 	enum client_state state : 8;
-	bool forwards_rest : 1; /* the rest of the present frame goes to the server */
-	bool is_counted : 1;    /* in database and account */
+	bool forwards_rest : 1; /* the rest of the current frame is forwarded to the server */
+	bool is_counted : 1;    /* in client_count of its database and role */
 	bool is_admitted : 1;   /* counts for max_client_conn */
 	bool is_exempt : 1;     /* an administrator at the console: counts for no limit */
-	bool is_guest : 1;      /* somebody else there: counts for the limits of that database */
-	bool is_busy : 1;       /* the console works for it: no message now */
-	bool was_notified : 1;  /* of its waiting */
-	bool is_leaving : 1;    /* DRAIN sends it away */
-	bool is_written : 1;    /* written down for another process: client/handover.h */
-	bool is_arriving : 1;   /* taken up from one, and not at work yet */
-	bool is_skipping : 1;   /* was told of an error of ours: nothing counts up to its Sync */
-	bool is_slow_over : 1;  /* `slow` began a batch that has ended */
-	uint8_t replication;    /* enum replication: not NONE has a server of its own */
-	uint8_t features;       /* enum client_feature, those of its own */
-	uint8_t key_size;       /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: it has no key */
+	/* another user of the console: counts for the limits of that database */
+	bool is_guest : 1;
+	bool is_busy : 1;      /* the console is executing: no message is read */
+	bool was_notified : 1; /* query_wait_notify was sent for this wait */
+	bool is_leaving : 1;   /* being disconnected by DRAIN */
+	bool is_written : 1;   /* written to the hand-over: client/handover.h */
+	bool is_arriving : 1;  /* taken over, but not started yet */
+	/* an error of ours was sent: messages up to its Sync are ignored */
+	bool is_skipping : 1;
+	bool is_slow_over : 1; /* the batch that `slow` belongs to has ended */
+	uint8_t replication;   /* enum replication; not NONE: has a dedicated server */
+	uint8_t features;      /* enum client_feature: the client's own settings */
+	uint8_t key_size;      /* CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE, or 0: no key */
 	struct clients *clients;
 	struct logger log;
-	usec_t request_at; /* the present batch's begin; 0 = none */
+	usec_t request_at; /* start of the current batch; 0 = none */
 	struct borrower borrower;
 
-	usec_t xact_at;              /* the present transaction's begin; 0 = none */
-	const struct params *params; /* what it wants to be set wherever its work runs */
-	struct names
-	    *names; /* of what it has prepared; NULL: it never has. client/statements/names.c */
-	struct late_begin
-	    *late; /* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
+	usec_t xact_at;              /* start of the current transaction; 0 = none */
+	const struct params *params; /* the parameters its servers must have */
+	/* its prepared statements; NULL: none so far. client/statements/names.c */
+	struct names *names;
+	/* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */
+	struct late_begin *late;
 	struct unnamed *unnamed; /* its unnamed statement, or NULL. client/statements/unnamed.c */
-	struct sql_unnamed *sql; /* what that does to names, or NULL. client/statements/sql.c */
-	char *slow; /* what its batch, or the last one of its transaction, began with, or NULL.
-	             * client/relay/slow.c */
+	/*
+	 * its PREPARE, EXECUTE or DEALLOCATE as unnamed statement, or NULL. client/statements/sql.c
+	 */
+	struct sql_unnamed *sql;
+	/*
+	 * The first query text of its batch, or of the last batch of its transaction; or NULL.
+	 * client/relay/slow.c
+	 */
+	char *slow;
 	struct timer timer; /* the limit of its state */
 
 	struct database *database;
-	struct role *role;            /* it logged in as */
-	const struct params *startup; /* `params` as they were given at the start */
+	struct role *role;            /* as which it logged in */
+	const struct params *startup; /* `params` as they were after the login */
 	struct client_login *login;
 	union {
 		struct console_session *console; /* CLIENT_CONSOLE */
 		struct cancel *cancel;           /* CLIENT_CANCELING */
 		struct forward *forward;         /* CLIENT_ROUTING */
 	};
-	TAILQ_ENTRY(client) node; /* among all clients, by id; or among the closed ones */
+	TAILQ_ENTRY(client) node; /* in clients->list, in order of ids; or in clients->closed */
 	uint64_t id;
 	usec_t connected_at;
 	struct client *key_next; /* in its chain. client/cancel_keys.c */
 	union {
 		unsigned char key[CANCEL_KEY_SIZE];
-		unsigned char *long_key; /* if it is longer than that; the table's */
+		unsigned char *long_key; /* if key_size is greater; owned by the table of keys */
 	};
 	struct address peer;
 };
 
-/* Its cancel key; empty until it is in. */
+/* The client's cancel key. Empty until the client is admitted. */
 static inline struct bytes client_key(const struct client *client)
 {
 	return bytes_of(client->key_size > CANCEL_KEY_SIZE ? client->long_key : client->key,
 	                client->key_size);
 }
 
-/* The client that a borrower lives in; NULL: it lives in a lookup. */
+/* The client that contains this borrower. NULL: a lookup of auth_query contains it. */
 const struct client *client_of_borrower(const struct borrower *borrower);
 
-/* The words of its user and database, for log and SHOW. */
+/* The names of the client's user and database, for the log and SHOW. */
 const char *client_user(const struct client *client);
 const char *client_database(const struct client *client);
 
-/* As SHOW CLIENTS has it: active, idle, waiting, ...; NULL: not logged in yet. */
+/* As SHOW CLIENTS names it: active, idle, waiting, ... NULL: not logged in yet. */
 const char *client_state_name(const struct client *client);
 
-/* Tells it why, and ends it when it has had time to read that. */
+/* Sends the error, and closes the client when it has had time to read that. */
 void client_fatal(struct client *client, const struct err *err);
 
-/* How many statements it has prepared by name. */
+/* How many named prepared statements the client has. */
 unsigned int client_statement_count(const struct client *client);
 
 /* ---- for the console ---- */
 
-/* Sends. false: it has not all gone out; room() comes when it has. Never fails visibly. */
+/*
+ * Sends bytes. false: some are still unsent; on_writable() comes when all are sent. A broken
+ * connection is not reported here.
+ */
 bool client_console_send(struct client *client, struct bytes bytes);
 
-/* The session takes the next message. */
+/* The console session can handle the next message. */
 void client_console_next(struct client *client);
 
-/* Ends the session and the client, and leaves its plain socket to the caller. */
+/*
+ * Ends the session and the client without closing the socket, and returns the socket, which is not
+ * encrypted. The caller owns it.
+ */
 int client_console_detach(struct client *client);
 
-/* The session has come to its end: what was sent goes out, then the client is closed. */
+/* Closes the client after all that was sent has been flushed. The session has ended. */
 void client_console_end(struct client *client, enum close_reason reason);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The door between clients and the console: a client that asked for the
- * console's database is handed to whoever stands behind it.
+ * The interface between clients and the console: a client that asked for the console's database
+ * gets a session of the console.
  */
 #ifndef PGWEIR_CLIENT_CONSOLE_DOOR_H
 #define PGWEIR_CLIENT_CONSOLE_DOOR_H
@@ -9,39 +9,40 @@
 #include "pgweir/base/bytes.h"
 
 struct client;
-struct console_session; /* the console's own */
+struct console_session; /* private to the console */
 
 enum console_role {
 	CONSOLE_NOBODY,
-	CONSOLE_STATS, /* may look */
-	CONSOLE_ADMIN  /* may do everything */
+	CONSOLE_STATS, /* may read */
+	CONSOLE_ADMIN  /* may execute all commands */
 };
 
-/* The longest message that the console takes. */
+/* The longest message that the console accepts. */
 #define CONSOLE_MESSAGE_MAX ((uint32_t)1024 * 1024)
 
-/* All come from the loop. */
+/* All functions are called from the loop. */
 struct console_door {
 	void *arg;
 
-	/* A client is in. It has been told nothing yet: adds its welcome, up to
-	 * ReadyForQuery, by client_console_send(). NULL: no memory. */
+	/*
+	 * The client is admitted, and nothing was sent to it yet. The callee sends the welcome up
+	 * to ReadyForQuery by client_console_send(). NULL: no memory.
+	 */
 	struct console_session *(*open)(void *arg, struct client *client, enum console_role role);
 
 	/*
-	 * One whole message. false: the session is busy from now on, nothing more is
-	 * handed to it until it calls client_console_next().
+	 * One whole message. false: the session is busy, and gets no message until it calls
+	 * client_console_next().
 	 */
 	bool (*message)(struct console_session *session, char type, struct bytes body);
 
-	/* All that was sent has gone out, after client_console_send() said that there is no room.
-	 */
+	/* All bytes have been sent, after client_console_send() returned false. */
 	void (*on_writable)(struct console_session *session);
 
 	/* A CancelRequest for this client. */
 	void (*cancel)(struct console_session *session);
 
-	/* The client is gone; frees the session. */
+	/* The client is being closed; frees the session. */
 	void (*close)(struct console_session *session);
 };
 

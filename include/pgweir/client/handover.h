@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Clients pass from one process to another, with the servers that are lent to them: see
- * net/channel.h for the order of things, and pool/handover.h for servers.
+ * Hands clients over from one process to another, with the servers that are lent to them.
+ * net/channel.h has the order of the steps, pool/handover.h the servers.
  *
- * Who is encrypted, replicates, logs in or talks to the console stays where it is.
+ * Clients that are encrypted, replicate, log in or use the console stay in the old process.
  */
 #ifndef PGWEIR_CLIENT_HANDOVER_H
 #define PGWEIR_CLIENT_HANDOVER_H
@@ -11,45 +11,51 @@
 #include "pgweir/client/clients.h"
 #include "pgweir/pool/handover.h"
 
-/* ---- who goes ---- */
+/* ---- the process that hands over ---- */
 
-/* Whether one of them may leave now. */
+/* Whether a client can be handed over now. */
 bool clients_have_leavers(const struct clients *clients);
 
-/* All that may leave, each behind its server, and marked. */
+/*
+ * Writes all clients that can be handed over, each after its server, and marks them. false: the
+ * channel has failed.
+ */
 bool clients_write(struct clients *clients, struct channel *channel);
 
-/* Those that were marked are let go, without a word. How many there were. */
+/* Releases the marked clients without sending them anything. Returns their number. */
 unsigned int clients_let_go(struct clients *clients);
 
-/* They stay. */
+/* Unmarks the marked clients: they stay here. */
 void clients_keep(struct clients *clients);
 
 /*
- * Those that could leave if they had a moment's rest are read no more once they have said
- * all that they must say for that. To be called now and then; clients_go_on() ends it.
+ * Stops reading from busy clients whose current batch can end without more input, so that
+ * they can be handed over after it. To be called repeatedly; clients_go_on() ends it.
  */
 void clients_calm(struct clients *clients);
 
-/* Those whom the process still serves: all but the console's. */
+/* How many clients this process still serves, without those of the console. */
 unsigned int clients_served_count(const struct clients *clients);
 
-/* All of them are told that. */
+/* Sends all clients this error and closes them. */
 void clients_dismiss(struct clients *clients, const struct err *err);
 
-/* ---- who comes ---- */
+/* ---- the process that takes over ---- */
 
-/* Whether a record is whole; *err says what is wrong with it. */
+/* Whether a record is complete and consistent. false: *err has the reason. */
 bool client_judge(const struct clients *clients, struct bytes body, struct err *err);
 
-/* Takes it up; it does nothing yet. *fd becomes -1 where it is used. */
+/*
+ * Creates the client of a checked record. It does nothing until clients_start(). *fd becomes -1 if
+ * the client owns it now.
+ */
 void client_take(struct clients *clients, struct pools_arrival *arrival, struct bytes body,
                  int *fd);
 
-/* Those who were taken up go on. */
+/* Starts the clients that were taken over. */
 void clients_start(struct clients *clients);
 
-/* See record_hash(): the format of all records of clients and pools. */
+/* Adds the format of all records of clients and pools to the hash: see record_hash(). */
 uint64_t handover_clients_hash(uint64_t hash);
 
 #endif
