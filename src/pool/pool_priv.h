@@ -264,7 +264,6 @@ void pools_sweep_later(struct pools *pools);
 void pools_keep_stats(struct pool *pool);
 
 /* Its pools must have neither members nor servers. pools_forget.c */
-void pools_forget_pool(struct pool *pool);
 void pools_forget_database(struct database *database);
 void pools_pool_expired(struct timer *timer);
 void pools_database_expired(struct timer *timer);

@@ -169,7 +169,7 @@ static void explain_failure(const struct pool *pool, struct buf *out)
 		           (long long)((due - now + USEC_PER_SEC - 1) / USEC_PER_SEC));
 }
 
-void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct buf *out)
+static void explain_reason(const struct pool *pool, enum wait_reason reason, struct buf *out)
 {
 	switch (reason) {
 	case WAIT_RETRY:
@@ -220,7 +220,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, str
 		add_hold(pool->pools, &pool->database->hold, out);
 		return;
 	default:
-		pool_wait_explain(pool, reason, out);
+		explain_reason(pool, reason, out);
 		return;
 	}
 }
@@ -248,7 +248,7 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 	enum wait_reason reason = pool_wait_reason(borrower, place_of(borrower));
 	struct buf more = { 0 };
 
-	pool_wait_explain(pool, reason, &more);
+	explain_reason(pool, reason, &more);
 	buf_add_text(out, pool_wait_reason_name(reason));
 	if (more.count)
 		buf_printf(out, ": %s", buf_text(&more));

@@ -16,7 +16,7 @@ void pools_keep_stats(struct pool *pool)
 	pool->stats = (struct stats){ 0 };
 }
 
-void pools_forget_pool(struct pool *pool)
+static void forget_pool(struct pool *pool)
 {
 	struct pools *pools = pool->pools;
 
@@ -51,7 +51,7 @@ void pools_pool_expired(struct timer *timer)
 	if (!pool_is_empty(pool))
 		return;
 	log_info(&pool->log, "cleaning up idle pool %s/%s", pool->database->name, pool->role->name);
-	pools_forget_pool(pool);
+	forget_pool(pool);
 }
 
 /* Nobody is in it, and nothing of it is on its way. */
@@ -75,7 +75,7 @@ void pools_forget_database(struct database *database)
 	struct pool *pool, *next;
 
 	HASH_ITER (hh, database->pool_table, pool, next)
-		pools_forget_pool(pool);
+		forget_pool(pool);
 	WALKS_SKIP(pools, next_database, database, node);
 	stats_add(&pools->gone, &database->gone);
 	timer_clear(&database->rest);
@@ -105,7 +105,7 @@ static void forget_left_pools(struct database *database)
 
 	HASH_ITER (hh, database->pool_table, pool, next) {
 		if (!pool_is_current(pool) && pool_is_empty(pool))
-			pools_forget_pool(pool);
+			forget_pool(pool);
 	}
 }
 

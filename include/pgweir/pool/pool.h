@@ -220,10 +220,10 @@ const char *pool_wait_reason_name(enum wait_reason reason);
 /* Why it waits; `place` is its own in its line, from 1. It must stand in one. */
 enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place);
 
-/* Adds what there is to say of that: numbers, or the last error. */
-void pool_wait_explain(const struct pool *pool, enum wait_reason reason, struct buf *out);
-
-/* The same, and since when and by whom it is paused or suspended: for administrators. */
+/*
+ * Adds what there is to say of that: numbers, or the last error; and since when and by whom it is
+ * paused or suspended.
+ */
 void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, struct buf *out);
 
 /*
