@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is sent to a server besides the client's own messages: statements that it has to learn or
- * to drop first, and messages that are made to fail in the place of one that is refused.
+ * Adds to a batch what the client did not send: a Parse or Close of a statement before the
+ * message that needs it, and messages that must fail in place of a refused one.
  */
 #include "inject_priv.h"
 
@@ -29,14 +29,17 @@ void inject_close(struct batch *batch, struct bytes name)
 	batch_copy(batch, bytes_of(name.at, name.count + 1));
 }
 
-/* The text lies in the statement, which a client's name or the server's entry keeps alive. */
+/*
+ * The message is part of the statement, which is held by a client's name or by the server's
+ * entry until the batch is sent.
+ */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement)
 {
 	batch_run(batch, bytes_of(statement->message, statement->message_size));
 	client->borrower.pool->stats.server_parse_count++;
 }
 
-/* Makes room for one more statement on the server. */
+/* Closes the statements that were not used longest until there is space for one more. */
 bool inject_evict(struct client *client, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
@@ -55,7 +58,7 @@ bool inject_evict(struct client *client, struct batch *batch)
 	return true;
 }
 
-/* The server throws the statement away and learns it anew. */
+/* Closes the statement on the server and parses it again. */
 static bool repeat(struct client *client, struct batch *batch, struct statement *statement)
 {
 	struct server *server = client->borrower.server;
@@ -114,7 +117,11 @@ struct refusal *inject_refusal(const struct err *err)
 	return refusal;
 }
 
-/* It is a Parse of a text with a name of no letters, which no state of a server makes right. */
+/*
+ * Sends a Parse that fails in every state of the server: EXECUTE of an empty name is a
+ * syntax error. The error is then replaced by *err, so the transaction fails as PostgreSQL
+ * would let it fail.
+ */
 enum statements_result inject_refuse(struct client *client, const struct err *err,
                                      struct batch *batch)
 {

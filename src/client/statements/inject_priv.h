@@ -7,30 +7,37 @@
 
 #include "statements_priv.h"
 
-/* Notes what is sent to the client's server. false: no memory. */
+/* Adds an entry to the ledger for a message to the client's server. false: no memory. */
 bool inject_note(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
                  struct ledger_change *change);
 
-/* Close of a statement under its name on servers: a zero is behind it. Not noted. */
+/*
+ * Adds a Close of the statement `name`, its name on servers, which is followed by a zero
+ * byte. Adds nothing to the ledger.
+ */
 void inject_close(struct batch *batch, struct bytes name);
 
-/* Parse of it, which must live until the batch is sent. Not noted. */
+/*
+ * Adds a Parse of the statement, which must exist until the batch is sent. Adds nothing to
+ * the ledger.
+ */
 void inject_parse(struct client *client, struct batch *batch, const struct statement *statement);
 
-/* Closes others until there is room for one more statement on the server. false: no memory. */
+/* Closes other statements until there is space for one more on the server. false: no memory. */
 bool inject_evict(struct client *client, struct batch *batch);
 
 /*
- * The server learns the statement in front of what needs it, if it does not know it. name: how
- * it is called there; NULL: it must be by its own name. false: no memory.
+ * Adds a Parse if the server does not know the statement or cannot run it any more. *name:
+ * the name that the server knows it by. name NULL: it must be the statement's own name.
+ * false: no memory.
  */
 bool inject_statement(struct client *client, struct batch *batch, struct statement *statement,
                       struct bytes *name);
 
-/* The change of a request that is made to fail: the client gets `err`. NULL: no memory. */
+/* The change of a request that must fail: the client gets `err` as its error. NULL: no memory. */
 struct refusal *inject_refusal(const struct err *err);
 
-/* A message that fails in any case, for which the client gets `err`. DROP or END. */
+/* Adds a message that always fails; the client gets `err` as its error. DROP or END. */
 enum statements_result inject_refuse(struct client *client, const struct err *err,
                                      struct batch *batch);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's names for its statements.
+ * A client's names for its prepared statements.
  *
- * Hard here: a name comes or goes when the client says so, before the server has
- * answered. The ledger takes back what the server refuses or skips.
+ * Hard here: a name is added or removed when the client sends its message, before the
+ * server has answered. The ledger reverts the change if the server refuses or skips the
+ * message.
  */
 #include "names_priv.h"
 
@@ -18,15 +19,16 @@
 #define COME_NUMBERS (UINT32_C(1) << 30)
 
 /*
- * What a client has of this. Most clients never do, so it is made with the first name; it
- * stays to the client's end, as changes that are under way count in it.
+ * The names of one client. Most clients never prepare a statement, so this is allocated
+ * with the first name. It exists until the client is freed, because the open changes count
+ * in it.
  */
 struct names {
-	void *tree;              /* of all that it has prepared */
-	uint32_t count;          /* of them */
-	uint32_t change_count;   /* changes so far: numbers them */
-	uint32_t loss_count;     /* how often it has thrown all of them away */
-	struct ledger_open open; /* changes that are under way */
+	void *tree;              /* the client's names: a tree of tsearch() */
+	uint32_t count;          /* names in the tree */
+	uint32_t change_count;   /* changes so far; gives each change its number */
+	uint32_t loss_count;     /* how often the client lost all names */
+	struct ledger_open open; /* changes that are not settled yet */
 };
 
 struct statements *names_store(const struct client *client)
@@ -138,14 +140,18 @@ void names_free(struct client *client)
 	client->names = NULL;
 }
 
-/* A name comes or goes, together with what the server learns. */
+/*
+ * The change when a name is added or removed, with the change of the server's statements,
+ * if any.
+ */
 struct name_change {
 	struct ledger_change base;
 	struct ledger_change *server_change; /* or NULL */
 	struct names *names;
-	struct statement *statement;    /* of a name that comes; one owner */
-	struct client_statement *entry; /* of a name that goes: ours until it is settled */
-	uint32_t loss_count;            /* when it was made */
+	struct statement *statement; /* an added name: its statement; holds one reference */
+	/* a removed name: owned by the change until it is settled */
+	struct client_statement *entry;
+	uint32_t loss_count; /* when the change was made */
 	uint32_t number;
 	char name[];
 };
@@ -195,9 +201,9 @@ static void settle_come(struct ledger_change *base, bool is_done)
 	free_change(change);
 }
 
-/* ---- which statement it is ---- */
+/* ---- the statement of a name ---- */
 
-/* Owns the new one from now on, which the caller owned. */
+/* Replaces the statement. Takes over the caller's reference to the new one. */
 static void set_statement(struct client_statement *entry, struct statement *statement)
 {
 	struct statement *old = names_statement(entry);
@@ -216,7 +222,9 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 		return false;
 	if (bytes_equal(scope, statement_scope(statement)))
 		return true;
-	/* Let PostgreSQL judge whether its result still has the columns that the client knows. */
+	/*
+	 * If the result columns have changed, PostgreSQL reports it: the client knows the old ones.
+	 */
 	if (statement->is_typed && server_statements_use_as(&server->statements, statement, &name))
 		return true;
 	statement = statement_scoped(statement, scope);
@@ -228,9 +236,9 @@ bool names_enter_scope(struct client *client, struct client_statement *entry)
 
 struct name_description {
 	struct description base;
-	struct server_statements *known; /* the server's */
+	struct server_statements *known; /* of the server */
 	struct client_statement *entry;  /* counted in its use_count */
-	struct statement *statement;     /* that is described; one owner */
+	struct statement *statement;     /* the one that is described; holds one reference */
 	uint32_t parse_number;
 };
 
@@ -246,7 +254,7 @@ static bool on_types(struct description *base, struct bytes types)
 	                        description->parse_number);
 	statement_release(typed->statements, &typed);
 	if (names_statement(entry)->is_typed)
-		return true; /* the first description counts */
+		return true; /* the first description is kept */
 	typed = statement_typed(names_statement(entry), types);
 	if (typed)
 		set_statement(entry, typed);
@@ -311,7 +319,8 @@ static void settle_go(struct ledger_change *base, bool is_done)
 	bool is_back = !is_done && change->loss_count == change->names->loss_count;
 
 	is_back = is_back && change->entry && !find(change->names, change->name);
-	if (is_back) /* what has brought it came through, or will be taken back next */
+	/* the Parse that added the name has succeeded, or its own change removes the name next */
+	if (is_back)
 		change->entry->is_confirmed = true;
 	if (change->entry && !(is_back && add(change->names, change->entry)))
 		free_name(change->entry);
@@ -330,11 +339,11 @@ struct ledger_change *names_go(struct client *client, const char *name)
 	return &change->base;
 }
 
-/* All names go. */
+/* The change when all names are removed. */
 struct names_leave {
 	struct ledger_change base;
 	struct names *names;
-	void *tree; /* of those that were there: ours until it is settled */
+	void *tree; /* the removed names: owned by the change until it is settled */
 	uint32_t loss_count;
 };
 
@@ -348,7 +357,9 @@ static void settle_leave(struct ledger_change *base, bool is_done)
 		struct client_statement *entry = auth_server_of(*(char **)leave->tree);
 
 		tdelete(entry->name, &leave->tree, compare);
-		/* What has brought it came through, or will be taken back next. */
+		/*
+		 * The Parse that added the name has succeeded, or its own change removes it next.
+		 */
 		entry->is_confirmed = true;
 		if (!is_back || find(names, entry->name) || !add(names, entry))
 			free_name(entry);
@@ -381,7 +392,7 @@ bool names_are_unsure(const struct client *client)
 	return names && ledger_open_is_unsure(&names->open, &client->borrower.server->ledger);
 }
 
-/* ---- from one process to another ---- */
+/* ---- hand-over to another process ---- */
 
 static void see_node(const void *node, VISIT visit, void *arg)
 {

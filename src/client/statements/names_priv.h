@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The names by which a client calls its statements.
+ * The names by which a client calls its prepared statements.
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_NAMES_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_NAMES_PRIV_H
@@ -8,71 +8,78 @@
 #include "pgweir/client/client.h"
 
 /*
- * Small, since there may be thousands of clients with hundreds of them each. They
- * stand in a tree (tsearch) by name: a third of what a hash table would need.
+ * One name of a client. Small, since thousands of clients may have hundreds of names each.
+ * The names of a client are in a tree (tsearch), which needs a third of the memory of a
+ * hash table.
  */
 struct client_statement {
-	struct ledger_change use; /* of every Bind and Describe that is under way; owns the
-	                             statement once */
-	uint32_t use_count;
-	uint32_t come_number : 30; /* of the change that has brought it */
-	uint32_t is_gone : 1;      /* freed when it is not used any more */
-	uint32_t is_confirmed : 1;
+	/* change of each open Bind and Describe; `statement` holds a reference */
+	struct ledger_change use;
+	uint32_t use_count;        /* open uses of `use` */
+	uint32_t come_number : 30; /* number of the change that added the name */
+	uint32_t is_gone : 1;      /* removed; freed after the last use */
+	uint32_t is_confirmed : 1; /* the server has accepted the name */
 	char name[];
 };
 
-/* What `use` says is const for those who only read. */
+/* The statement of a name. `use` has a pointer to const, because others only read it. */
 static inline struct statement *names_statement(const struct client_statement *entry)
 {
 	return (struct statement *)entry->use.statement;
 }
 
-/* Where the texts of all clients are held. */
+/* Where the texts of all clients' statements are kept. */
 struct statements *names_store(const struct client *client);
 
-/* NULL: there is no such name. */
+/* NULL: the client has no such name. */
 struct client_statement *names_find(const struct client *client, const char *name);
 
 /*
- * The name is there from now on, together with what the server learns (or NULL); it is
- * gone again if the request that this is noted with fails. NULL: no memory.
+ * Adds a name. The result is the change to note with the request: if the request fails, the
+ * name is removed again. server_change: the change of the server's statements that is
+ * settled together with it; or NULL. NULL: no memory.
  */
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change);
 
-/* The name is gone from now on, if it was there, and comes back if that fails. NULL: no memory. */
+/* Removes a name, if it exists. If the request fails, the name is added again. NULL: no memory. */
 struct ledger_change *names_go(struct client *client, const char *name);
 
 /*
- * The statement is prepared in the scope that its client's server has now from now on, unless the
- * server still has it as it was described. false: no memory.
+ * Makes the name mean the statement prepared in the current scope of the client's server,
+ * unless the server still has it with the types that were described. false: no memory.
  */
 bool names_enter_scope(struct client *client, struct client_statement *entry);
 
 /*
- * For a Describe of it, under its statement's own name: when the types of its parameters come,
- * it is the statement with these types from then on, on every server. NULL: no memory.
+ * For a Describe of the statement under its own name. When the answer has the types of its
+ * parameters, the name means the statement with these types on every server. NULL: no
+ * memory.
  */
 struct ledger_change *names_describe(struct client *client, struct client_statement *entry);
 
-/* All names are gone from now on, and come back if that fails. NULL: no memory. */
+/* Removes all names. If the request fails, they are added again. NULL: no memory. */
 struct ledger_change *names_go_all(struct client *client);
 
-/* Whether a batch that was sent may yet change what is found under the names. */
+/* Whether messages behind a Sync without an answer may still change the names. */
 bool names_are_unsure(const struct client *client);
 
-/* Those that had been confirmed are gone. */
+/* Removes all names that the server had accepted. */
 void names_forget(struct client *client);
 
-/* All are gone, and nothing is under way any more. */
+/* Removes all names. No change may be open. */
 void names_free(struct client *client);
 
-/* All names, for another process of ours; and one that was there. true: go on. */
+/* A walk over all names, to hand them over to another process. see(): false ends the walk. */
 struct names_walk {
 	bool (*see)(struct names_walk *walk, const struct client_statement *entry);
 	bool is_over;
 };
 void names_each(const struct client *client, struct names_walk *walk);
+/*
+ * Adds a name that was handed over. Nothing happens if there is no memory, or if the name
+ * exists.
+ */
 void names_restore(struct client *client, const char *name, struct statement *statement);
 
 #endif

@@ -6,16 +6,16 @@
  *   Bind "" "s1" ...   -->  [Parse "PGBOUNCER_7"] Bind "" "PGBOUNCER_7" ...
  *   Close "s1"         -->  nothing: the statement stays for others
  *
- * Hard here: all this is decided when the client speaks, long before the server
- * answers. What is decided counts at once and is taken back by the ledger where
- * the server refuses or skips: so a name is there for the Bind behind its Parse,
- * and gone without a trace when the Parse fails. Behind a Sync that is not answered
- * yet it waits, as nobody can tell what will have failed. What we answer ourselves must
- * stand where the server's answer would: in the ledger, in its turn.
+ * Hard here: each message is handled when the client sends it, long before the server
+ * answers. The change is in force at once, and the ledger reverts it if the server refuses
+ * or skips the message. So a name exists for the Bind after its Parse, and disappears if
+ * the Parse fails. A message behind a Sync that is not answered yet has to wait, because
+ * what failed before that Sync is unknown. An answer of our own must be sent where the
+ * server's answer would be, so it has an entry in the ledger.
  *
- * Whatever is wrong with a name is said by PostgreSQL: an unknown name is sent as
- * it is, and a name that is taken is made to fail there, so that a transaction
- * fails exactly as it would without us.
+ * PostgreSQL reports what is wrong with a name: an unknown name is sent unchanged, and a
+ * name that exists is made to fail on the server. So a transaction fails exactly as without
+ * a pooler.
  */
 #include "prepared_priv.h"
 
@@ -33,8 +33,9 @@
 /* ---- Parse ---- */
 
 /*
- * The name is taken. PostgreSQL says so only when nothing else is wrong with the
- * text, or with the transaction: so it is asked, under a name that goes at once.
+ * The name exists already. PostgreSQL reports that only if the text has no other error and
+ * the transaction has not failed. So the text is parsed under a scratch name, which is
+ * closed at once, and then a message follows that fails.
  */
 static enum statements_result refuse_twice(struct client *client, const char *name,
                                            struct bytes text, struct batch *batch)
@@ -59,8 +60,8 @@ static enum statements_result refuse_twice(struct client *client, const char *na
 }
 
 /*
- * The server knows the text. If nothing can have changed we say so in its place;
- * else it is asked again: in a transaction that has failed it must refuse.
+ * The server knows the statement. If nothing can have changed, the answer comes from here.
+ * Otherwise the text is parsed again: for example, a failed transaction must refuse it.
  */
 static bool parse_known(struct client *client, const char *name, struct statement *statement,
                         struct batch *batch)
@@ -122,7 +123,7 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 		return STATEMENTS_MORE;
 	body = frame_body(in, frame);
 	if (fields_parse(body, &parse) != WIRE_OK)
-		return STATEMENTS_PASS; /* PostgreSQL says what is wrong with it */
+		return STATEMENTS_PASS; /* PostgreSQL reports the error */
 	if (sql_is_refused(parse.query, &err, &is_forgetting))
 		return inject_refuse(client, &err, batch);
 	if (names_are_unsure(client))
@@ -146,13 +147,17 @@ enum statements_result prepared_parse(struct client *client, const struct frame 
 	is_good = server_statements_use(&client->borrower.server->statements, statement)
 	              ? parse_known(client, parse.statement, statement, batch)
 	              : parse_new(client, parse.statement, statement, batch);
-	statement_release(names_store(client), &statement); /* whoever knows it holds it */
+	/* the name and the server hold it now */
+	statement_release(names_store(client), &statement);
 	return is_good ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
 /* ---- Bind, Describe, Close ---- */
 
-/* A message whose statement's name is ours now: what stands before the rest. */
+/*
+ * Adds the front of a message, with the statement's name on the server. The rest is sent as
+ * it is.
+ */
 static enum statements_result replace_head(const struct frame *frame,
                                            const struct object_names *names, struct bytes name,
                                            struct batch *batch, size_t *head)
@@ -171,19 +176,22 @@ static enum statements_result replace_head(const struct frame *frame,
 	return STATEMENTS_HEAD;
 }
 
-/* None of the client's names. It may be SQL's PREPARE, but never what others have prepared. */
+/*
+ * The client has no such name. SQL's PREPARE may have made it on the server. But a name of
+ * ours must not reach the server: it would be another client's statement.
+ */
 static enum statements_result judge_unknown(struct client *client, const char *name,
                                             struct batch *batch)
 {
 	struct err err;
 
 	if (!statement_name_is_reserved(name))
-		return STATEMENTS_PASS; /* PostgreSQL says that there is no such statement */
+		return STATEMENTS_PASS; /* PostgreSQL reports that there is no such statement */
 	err_set(&err, ERR_STATEMENT_NAME, "prepared statement \"%s\" does not exist", name);
 	return inject_refuse(client, &err, batch);
 }
 
-/* Notes a Bind or a Describe. false: no memory. */
+/* Adds a Bind or Describe to the ledger. false: no memory. */
 static bool note_use(struct client *client, char type, struct client_statement *entry)
 {
 	struct server *server = client->borrower.server;
@@ -194,7 +202,7 @@ static bool note_use(struct client *client, char type, struct client_statement *
 		return description &&
 		       inject_note(server, LEDGER_TYPES, LEDGER_FORWARD, description);
 	}
-	entry->use_count++; /* no more than there are entries in a ledger */
+	entry->use_count++; /* cannot overflow: the ledger's length is bounded */
 	return inject_note(server, type == 'B' ? LEDGER_BIND : LEDGER_DESCRIBE, LEDGER_FORWARD,
 	                   &entry->use);
 }
@@ -217,7 +225,8 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
-	if (names_statement(entry)->is_forgetting) /* what comes behind must not rely on any */
+	/* DISCARD ALL or similar: later messages must not rely on known statements */
+	if (names_statement(entry)->is_forgetting)
 		server_statements_distrust_sent(&client->borrower.server->statements);
 	if (!inject_statement(client, batch, names_statement(entry), &name) ||
 	    !note_use(client, frame->type, entry))
@@ -232,7 +241,7 @@ enum statements_result prepared_close(struct client *client, const char *name)
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
 	if (!names_find(client, name) && !statement_name_is_reserved(name))
-		return STATEMENTS_PASS; /* it may be SQL's PREPARE */
+		return STATEMENTS_PASS; /* it may be a name of SQL's PREPARE */
 	change = names_go(client, name);
 	return change && inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_ANSWER, change)
 	           ? STATEMENTS_DROP

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Named prepared statements in transaction and statement mode: each client has
- * names of its own for statements that live under names of ours on the servers.
+ * Named prepared statements in transaction and statement mode. Each client has its own
+ * names; on servers the statements have names of pgweir.
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_PREPARED_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_PREPARED_PRIV_H
@@ -10,16 +10,16 @@
 
 #include "pgweir/pgwire/fields.h"
 
-/* A Parse with a name. */
+/* Handles a Parse with a name. */
 enum statements_result prepared_parse(struct client *client, const struct frame *frame,
                                       struct bytes in, struct batch *batch);
 
-/* A Bind or Describe of a named statement. */
+/* Handles a Bind or Describe of a named statement. */
 enum statements_result prepared_use(struct client *client, const struct frame *frame,
                                     const struct object_names *names, struct batch *batch,
                                     size_t *head);
 
-/* A Close of one. */
+/* Handles a Close of a named statement. */
 enum statements_result prepared_close(struct client *client, const char *name);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * "cached plan must not change result type", healed: when nothing of a transaction has
- * run yet the statement is prepared anew, and what the client said is said again.
+ * Replan: after "cached plan must not change result type", the statement is prepared again
+ * and the client's messages are sent again, if nothing of a transaction has run yet.
  *
- * Hard here: to do it only where it cannot be noticed. The Bind must be the first
- * that the server hears since it was idle, the whole batch must be at hand and its Sync
- * be all that is owed (pool/replay.h, ledger_drop_sync()). And the client must
- * ask anew, in the same batch and before it runs the statement, what columns there
- * are: one that trusts what it was told before would take the rows for others. For
- * such a client the error is the truth.
+ * Hard here: the client must not notice it. So the Bind must be the first message to an
+ * idle server, the whole batch must have been received, and its Sync must be the only one
+ * that is owed (pool/server/replay.h, ledger_drop_sync()). Also the client must ask for the
+ * columns again, with a Describe between Bind and Execute: a client that relies on an
+ * earlier description would misread the rows. Such a client gets the error.
  */
 #include "replan_priv.h"
 
@@ -23,7 +22,7 @@ static bool read_names(const struct frame *frame, struct bytes in, struct object
 	                    names) == WIRE_OK;
 }
 
-/* A Bind of a named statement to a server at which nothing is under way. */
+/* Begins a replay with a Bind of a named statement, if the server is idle and owes nothing. */
 static void begin(const struct server *server, const struct frame *frame, struct bytes in,
                   struct batch *batch)
 {
@@ -36,7 +35,7 @@ static void begin(const struct server *server, const struct frame *frame, struct
 		batch->replay = in.at;
 }
 
-/* Right behind the Bind: Describe of its portal. */
+/* Whether this is a Describe of the Bind's portal. It must follow the Bind directly. */
 static bool is_description(const struct batch *batch, const struct frame *frame, struct bytes in)
 {
 	const char *portal = batch->replay + FRAME_HEADER_SIZE;

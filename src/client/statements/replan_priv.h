@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * "cached plan must not change result type", healed.
+ * Replan: prepares a statement again after "cached plan must not change result type".
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_REPLAN_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_REPLAN_PRIV_H
@@ -11,9 +11,9 @@
 #include "pgweir/pgwire/frame.h"
 
 /*
- * A frame is about to be judged that goes to the client's server: keeps what may
- * have to be said again. Only needed for a Bind that meets a server at rest, and
- * for what comes behind one (gather->replay).
+ * Call before a frame for the client's server is judged: keeps what may have to be sent
+ * again. Only needed for a Bind to a server that owes nothing, and for the frames after it
+ * (batch->replay).
  */
 void replan_watch(struct client *client, const struct frame *frame, struct bytes in,
                   struct batch *batch);

@@ -6,15 +6,16 @@
  *   EXECUTE s (1)           -->  [Parse "PGBOUNCER_7" ...] EXECUTE "PGBOUNCER_7" (1)
  *   DEALLOCATE s            -->  [Parse "PGBOUNCER_0" ""] DEALLOCATE "PGBOUNCER_0"
  *
- * They have the same names as the protocol's statements, and become the same: what
- * SQL prepares can be bound, and what a driver has prepared can be EXECUTEd. So
- * PostgreSQL itself judges a PREPARE, under a name that goes again, and when it is
- * content the text is a statement as any other.
+ * These statements share their names with the protocol's prepared statements: a statement
+ * of PREPARE can be bound, and a statement of a driver can be EXECUTEd. PostgreSQL itself
+ * checks a PREPARE, under a scratch name that is closed again. If PostgreSQL accepts the
+ * PREPARE, the text becomes a statement like any other.
  *
- * Hard here: what is injected before a Query may fail, and then the server ignores
- * the Query and waits for a Sync, which the client does not send. So there is one of
- * ours behind it: see LEDGER_SYNC_GUARD. In the extended protocol nothing happens before
- * the Execute, so what the unnamed statement is about is kept until then.
+ * Hard here: a message that is injected before a Query may fail. Then the server skips
+ * everything up to a Sync, also the Query, and the client does not send a Sync after a
+ * Query. So a Sync of ours follows: see LEDGER_SYNC_GUARD. In the extended protocol nothing
+ * takes effect before the Execute, so what the unnamed statement contains is kept until
+ * then.
  */
 #include "sql_priv.h"
 
@@ -47,9 +48,12 @@ void sql_leave(struct client *client)
 		client->sql->is_bound = false;
 }
 
-/* ---- what cannot be done ---- */
+/* ---- unsupported ---- */
 
-/* Encodings in which a byte of a character may look like a quote or a backslash. */
+/*
+ * Whether the client's encoding has characters with a byte that looks like a quote or a
+ * backslash, and the text may have such characters.
+ */
 static bool is_unclear_encoding(const struct client *client, struct bytes text)
 {
 	static const char *const unclear[] = { "SJIS",    "BIG5",  "GBK",           "UHC",
@@ -74,7 +78,7 @@ static void set_err(struct err *err, const char *reason)
 	        reason);
 }
 
-/* What is found in a text of this client. */
+/* Parses a text of this client. */
 static void read_text(const struct client *client, const char *text, struct sql_statement *sql)
 {
 	struct bytes bytes = bytes_text(text);
@@ -82,7 +86,7 @@ static void read_text(const struct client *client, const char *text, struct sql_
 	sql_read(bytes, sql);
 	if (sql->kind == SQL_OTHER || !is_unclear_encoding(client, bytes))
 		return;
-	if (sql->kind == SQL_FORGET) { /* the answer will tell */
+	if (sql->kind == SQL_FORGET) { /* the server's answer shows it */
 		sql->kind = SQL_OTHER;
 		return;
 	}
@@ -119,7 +123,7 @@ enum statements_result sql_refuse_query(struct client *client, const struct err 
 	           : STATEMENTS_END;
 }
 
-/* A Query that cannot be followed. */
+/* Refuses a Query that cannot be tracked. */
 static enum statements_result refuse_query(struct client *client, const char *reason,
                                            struct batch *batch)
 {
@@ -131,11 +135,11 @@ static enum statements_result refuse_query(struct client *client, const char *re
 
 /* ---- changes ---- */
 
-/* Changes nothing, but has the client's name for the words of an error. */
+/* Changes nothing. It has the client's name, which replaces the server's name in an error. */
 struct renaming {
 	struct ledger_change base;
 	struct statements *statements;
-	struct statement *statement; /* one owner, or NULL */
+	struct statement *statement; /* holds one reference; or NULL */
 	char name[SQL_NAME_MAX + 1];
 };
 
@@ -148,7 +152,7 @@ static void settle_renaming(struct ledger_change *change, bool is_done)
 	free(renaming);
 }
 
-/* statement: by whose name the server calls it; NULL: by the scratch name. */
+/* statement: the server knows it by this statement's name. NULL: by the scratch name. */
 static struct ledger_change *rename_only(const struct client *client, const char *name,
                                          struct statement *statement)
 {
@@ -164,7 +168,10 @@ static struct ledger_change *rename_only(const struct client *client, const char
 	return &renaming->base;
 }
 
-/* What a PREPARE prepares, as a Parse would say it. The caller owns it. */
+/*
+ * The statement that a PREPARE makes, as a Parse would make it. The caller owns the result.
+ * NULL: no memory.
+ */
 static struct statement *make_statement(const struct client *client,
                                         const struct sql_statement *sql)
 {
@@ -183,7 +190,7 @@ static struct statement *make_statement(const struct client *client,
 	return statement;
 }
 
-/* ---- what is said to the server ---- */
+/* ---- messages to the server ---- */
 
 static bool close_scratch(struct client *client, struct batch *batch)
 {
@@ -191,7 +198,7 @@ static bool close_scratch(struct client *client, struct batch *batch)
 	return inject_note(client->borrower.server, LEDGER_CLOSE, LEDGER_INJECT, NULL);
 }
 
-/* Makes the scratch name taken, by nothing at all: that works in a failed transaction too. */
+/* Makes the scratch name exist, with an empty statement: that works in a failed transaction too. */
 static bool take_scratch(struct client *client, struct batch *batch)
 {
 	MESSAGE_STATIC(parse, 'P', SCRATCH_NAME "\0\0\0");
@@ -202,7 +209,7 @@ static bool take_scratch(struct client *client, struct batch *batch)
 	return inject_note(client->borrower.server, LEDGER_PARSE, LEDGER_INJECT, NULL);
 }
 
-/* The message with another name in its text. */
+/* Adds a message with another name in its text, in place of `token`. */
 static void batch_renamed(struct batch *batch, char type, struct bytes body, struct bytes token,
                           struct bytes name)
 {
@@ -227,8 +234,9 @@ static bool guard(struct client *client, struct batch *batch)
 }
 
 /*
- * What must be in front of a PREPARE (of `statement`) or a DEALLOCATE, so that it does
- * under the scratch name what it would do under the client's. NULL: no memory.
+ * Prepares the server so that a PREPARE (of `statement`) or DEALLOCATE of the scratch name
+ * succeeds or fails as it would with the client's name. Returns the change to note with it.
+ * NULL: no memory.
  */
 static struct ledger_change *set_stage(struct client *client, enum sql_kind kind, const char *name,
                                        struct statement *statement, struct batch *batch)
@@ -245,7 +253,7 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 	else
 		change = rename_only(client, name, NULL);
 	if (change)
-		change->statement = NULL; /* the scratch name is what the server hears */
+		change->statement = NULL; /* the server uses the scratch name */
 	return change;
 }
 
@@ -253,7 +261,7 @@ static struct ledger_change *set_stage(struct client *client, enum sql_kind kind
 
 static const char no_sync[] = "after messages without a Sync";
 
-/* A Query that was read. */
+/* A Query that was parsed. */
 struct query {
 	struct client *client;
 	struct batch *batch;
@@ -262,8 +270,8 @@ struct query {
 };
 
 /*
- * Whether nobody can tell if the server reads a Query at all: then nothing may be put in
- * front of it. Else it may be when all before it has been answered.
+ * Whether it is unknown if the server will skip a Query: then nothing can be put before the
+ * Query. If it is known, the Query may have to wait until everything before it is answered.
  */
 static bool is_unclear(const struct client *client)
 {
@@ -272,7 +280,7 @@ static bool is_unclear(const struct client *client)
 	return ledger->is_open || !ledger_is_certain(ledger);
 }
 
-/* PREPARE, or DEALLOCATE; or an EXECUTE of a name of ours. */
+/* A PREPARE or DEALLOCATE, or an EXECUTE of a reserved name that the client does not have. */
 static enum statements_result on_stage(const struct query *query)
 {
 	struct client *client = query->client;
@@ -324,13 +332,16 @@ static enum statements_result execute_known(const struct query *query,
 	return is_there || guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
-/* Whether PostgreSQL refuses whatever is not the transaction's end. */
+/* Whether the transaction has failed, so that PostgreSQL refuses everything except its end. */
 static bool has_failed(const struct server *server)
 {
 	return server->status == 'E' && ledger_is_empty(&server->ledger);
 }
 
-/* All statements go: nothing that was believed before holds behind it. NULL: no memory. */
+/*
+ * All statements will be dropped: what the server knows is unsure for later messages. NULL:
+ * no memory.
+ */
 static struct ledger_change *forget_all(struct client *client)
 {
 	server_statements_distrust_sent(&client->borrower.server->statements);
@@ -365,11 +376,15 @@ static enum statements_result judge_query(const struct query *query)
 		return STATEMENTS_WAIT;
 	entry = names_find(client, sql->name);
 	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name))
-		return STATEMENTS_PASS; /* a text of several statements may have prepared it */
+		/* a Query of several statements may have prepared the name */
+		return STATEMENTS_PASS;
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
 }
 
-/* Whether a text may be one of ours: then it has come in full. See whole.c. */
+/*
+ * Whether the text may contain one of these statements. If so, whole.c has kept it until it
+ * was complete.
+ */
 static bool is_worth_reading(struct bytes have, bool is_whole)
 {
 	return is_whole && sql_glance(have, true) == WIRE_OK;
@@ -385,7 +400,7 @@ enum statements_result sql_query(struct client *client, const struct frame *fram
 
 	sql_forget(client);
 	if (client->borrower.server->ledger.is_copying)
-		return STATEMENTS_PASS; /* all that it does is to make the COPY fail */
+		return STATEMENTS_PASS; /* in COPY mode a Query only makes the COPY fail */
 	if (have.count > length)
 		have.count = length;
 	if (sql_is_other(have))
@@ -497,7 +512,7 @@ enum statements_result sql_bind(struct client *client, const char *portal, const
 	}
 	if (*portal && client->sql->kind == SQL_FORGET)
 		server_statements_distrust_sent(
-		    &client->borrower.server->statements); /* its Execute is not looked at */
+		    &client->borrower.server->statements); /* its Execute is not examined */
 	if (!*portal)
 		client->sql->is_bound = !*statement;
 	return STATEMENTS_PASS;

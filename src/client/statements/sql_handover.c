@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What the unnamed statement of a client is about, from one process to another.
+ * Hands over to another process what a client's unnamed statement contains.
  */
 #include "sql_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which part of the statements a frame concerns.
+ * Passes a frame to the file that handles its kind of statement.
  */
 #include "statements_priv.h"
 
@@ -25,14 +25,14 @@ bool statements_follow(const struct client *client)
 	       client->clients->config->max_prepared_statements > 0;
 }
 
-/* Whether a frame of this type names a statement, or may do so in its text. */
+/* Whether a frame of this type names a statement, or may name one in its text. */
 static bool has_names(const struct client *client, char type)
 {
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C' || type == 'Q' ||
 	       (type == 'E' && client->sql);
 }
 
-/* ---- what must be complete ---- */
+/* ---- frames that must be complete ---- */
 
 static enum whole whole_of(const struct client *client, const struct frame *frame, struct bytes in)
 {
@@ -44,7 +44,7 @@ bool statements_need_more(const struct client *client, const struct frame *frame
 	return has_names(client, frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
 }
 
-/* It must be complete, and is longer than may be kept: the client gets an error. */
+/* The frame must be complete, but is longer than allowed: the client gets an error. */
 static enum statements_result refuse_long(struct client *client, const struct frame *frame,
                                           struct batch *batch)
 {
@@ -69,9 +69,9 @@ static enum statements_result refuse_long(struct client *client, const struct fr
 	                          : inject_refuse(client, &err, batch);
 }
 
-/* ---- judging ---- */
+/* ---- judge frames ---- */
 
-/* Keeps what may have to be sent again; what is kept is dropped when more is sent. */
+/* Keeps the frames that may have to be sent again. Any further frame drops the earlier replay. */
 static void watch_for_replan(struct client *client, const struct frame *frame, struct bytes in,
                              struct batch *batch)
 {
@@ -92,14 +92,14 @@ static enum statements_result judge_parse(struct client *client, const struct fr
 	return prepared_parse(client, frame, in, batch);
 }
 
-/* A Bind or Describe of the unnamed statement. */
+/* Whether the frame is a Bind or Describe of the unnamed statement. */
 static bool is_use_of_unnamed(const struct frame *frame, const struct object_names *names)
 {
 	return (frame->type == 'B' || frame->type == 'D') && names->statement &&
 	       !*names->statement && names->target != 'P';
 }
 
-/* A frame that names a statement, or may do so in its text. */
+/* Judges a frame that names a statement, or may name one in its text. */
 static enum statements_result judge_names(struct client *client, const struct frame *frame,
                                           struct bytes in, struct batch *batch, size_t *head)
 {
@@ -118,7 +118,7 @@ static enum statements_result judge_names(struct client *client, const struct fr
 	case WIRE_MORE:
 		return STATEMENTS_MORE;
 	case WIRE_BAD:
-		return STATEMENTS_PASS; /* PostgreSQL says what is wrong with it */
+		return STATEMENTS_PASS; /* PostgreSQL reports the error */
 	case WIRE_OK:
 		break;
 	}
@@ -134,7 +134,7 @@ static enum statements_result judge_names(struct client *client, const struct fr
 		return result;
 	if (!names.statement || !*names.statement || names.target == 'P')
 		return STATEMENTS_PASS;
-	if (frame->type == 'C') /* more than a name is for PostgreSQL to refuse */
+	if (frame->type == 'C') /* PostgreSQL refuses a Close with bytes after its name */
 		return names.count == length ? prepared_close(client, names.statement)
 		                             : STATEMENTS_PASS;
 	return prepared_use(client, frame, &names, batch, head);
@@ -150,11 +150,11 @@ enum statements_result statements_judge(struct client *client, const struct fram
 	if (in.count < frame->length && whole_of(client, frame, in) == WHOLE_TOO_LONG)
 		return refuse_long(client, frame, batch);
 	if (client->borrower.server->ledger.is_skipping)
-		return STATEMENTS_PASS; /* the server will not even look at it */
+		return STATEMENTS_PASS; /* an error occurred: the server skips the frame */
 	return judge_names(client, frame, in, batch, head);
 }
 
-/* ---- the client's side of it ---- */
+/* ---- events of the client ---- */
 
 void statements_forget_unnamed(struct client *client, struct batch *batch)
 {
@@ -183,7 +183,7 @@ void statements_deallocated(struct client *client) { names_forget(client); }
 void statements_free(struct client *client)
 {
 	sql_forget(client);
-	names_free(client); /* the ledger has taken back what was under way */
+	names_free(client); /* the ledger has reverted what was open */
 	unnamed_free(client);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Statements: the one interface between the relay and all that is done for prepared statements.
+ * Statements: the only interface between the relay and the files for prepared statements.
  *
- *   prepared.c   named ones of the protocol          names.c    a client's names for them
- *   unnamed.c    the unnamed one                     inject.c   what a server is sent for them
+ *   prepared.c   named, of the protocol              names.c    a client's names for them
+ *   unnamed.c    the unnamed statement               inject.c   what else a server is sent
  *   sql.c        PREPARE, EXECUTE, DEALLOCATE        replan.c   "cached plan must not change ..."
  *   whole.c      which messages must be complete
  */
@@ -17,29 +17,28 @@
 #include "pgweir/pgwire/sql.h"
 
 enum statements_result {
-	STATEMENTS_PASS, /* goes on as it is, and has not been noted */
-	STATEMENTS_HEAD, /* noted; the first *head bytes are replaced in `batch`, the rest goes on
-	                  */
-	STATEMENTS_DROP, /* noted; nothing of the frame itself goes on */
-	STATEMENTS_MORE, /* more of the frame is needed */
-	STATEMENTS_WAIT, /* the server has to answer a Sync before */
-	STATEMENTS_WAIT_EMPTY, /* the server has to answer all before */
+	STATEMENTS_PASS, /* forward it unchanged; not noted yet */
+	STATEMENTS_HEAD, /* noted; `batch` has other bytes for the first *head; forward the rest */
+	STATEMENTS_DROP, /* noted; forward nothing of the frame itself */
+	STATEMENTS_MORE, /* wait for more bytes of the frame */
+	STATEMENTS_WAIT, /* wait until the server has answered a Sync */
+	STATEMENTS_WAIT_EMPTY, /* wait until the server has answered everything */
 	STATEMENTS_END         /* no memory */
 };
 
-/* Whether this client's statements are followed. */
+/* Whether the statements of this client are tracked. */
 bool statements_follow(const struct client *client);
 
 /*
- * Whether a frame of such a client, of which a part has come, must be complete before it is
- * judged. Needs no server.
+ * Whether a partly received frame of such a client must be complete before it is judged.
+ * Needs no server.
  */
 bool statements_need_more(const struct client *client, const struct frame *frame, struct bytes in);
 
 /*
- * Whether a frame of which `seen` bytes were not enough need not be looked at again, now that
- * there are `count` of `length`: when there are twice as many, or all. So a message that
- * comes byte by byte costs no more than some walks through it.
+ * Whether a frame for which `seen` bytes were not enough can wait, now that there are
+ * `count` of `length` bytes. It is judged again when there are twice as many bytes, or all.
+ * So a message that comes byte by byte is parsed a few times only.
  */
 static inline bool statements_can_wait(uint32_t seen, size_t count, uint32_t length)
 {
@@ -47,16 +46,16 @@ static inline bool statements_can_wait(uint32_t seen, size_t count, uint32_t len
 }
 
 /*
- * Judges a frame of such a client, which has a server. in: what has come of the frame, and behind
- * it. *head: see STATEMENTS_HEAD.
+ * Judges a frame of such a client, which has a server. in: the received bytes, from the
+ * frame's first on. *head: see STATEMENTS_HEAD.
  */
 enum statements_result statements_judge(struct client *client, const struct frame *frame,
                                         struct bytes in, struct batch *batch, size_t *head);
 
 /*
- * Whether statements_judge() could do more with a frame than pass it: not with one that names no
- * statement and cannot begin with PREPARE, EXECUTE or DEALLOCATE, where nothing is kept that it
- * would end.
+ * Whether statements_judge() could do more with a frame than pass it. false for a frame that names
+ * no statement and cannot begin with PREPARE, EXECUTE or DEALLOCATE, if nothing is kept that the
+ * frame would end.
  */
 static inline bool statements_concern(const struct client *client, const struct frame *frame,
                                       struct bytes in, const struct batch *batch)
@@ -81,13 +80,16 @@ static inline bool statements_concern(const struct client *client, const struct 
 	}
 }
 
-/* A Query goes to the server, which drops its unnamed statement. */
+/* A Query is sent to the server, which then drops its unnamed statement. */
 void statements_drop_unnamed(struct client *client, struct batch *batch);
 
-/* A Query was answered here: PostgreSQL would drop the unnamed statement. */
+/* A Query was answered by pgweir. PostgreSQL would have dropped the unnamed statement. */
 void statements_forget_unnamed(struct client *client, struct batch *batch);
 
-/* What was read has been judged and sent: an unnamed statement that was not bound yet is kept. */
+/*
+ * Call when all received frames were judged and sent: keeps the text of an unnamed
+ * statement that was not bound yet.
+ */
 void statements_keep_unnamed(struct client *client, const struct batch *batch);
 
 static inline void statements_keep(struct client *client, const struct batch *batch)
@@ -96,7 +98,7 @@ static inline void statements_keep(struct client *client, const struct batch *ba
 		statements_keep_unnamed(client, batch);
 }
 
-/* The server is given back. */
+/* The client's server is returned. */
 void statements_leave(struct client *client);
 
 static inline void statements_leave_server(struct client *client)
@@ -105,13 +107,13 @@ static inline void statements_leave_server(struct client *client)
 		statements_leave(client);
 }
 
-/* The server has dropped all of its statements: DISCARD ALL, DEALLOCATE ALL. */
+/* The server has dropped all its statements: DISCARD ALL, DEALLOCATE ALL. */
 void statements_deallocated(struct client *client);
 
-/* Frees all; the ledger has settled what was under way. */
+/* Frees everything. The ledger must have settled the open changes. */
 void statements_free(struct client *client);
 
-/* The SQL text of a statement that the client has prepared by this name; NULL: none. */
+/* The SQL text of the client's statement with this name. NULL: none. */
 const char *statements_text(const struct client *client, const char *name);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The unnamed statement, where each transaction may be on another server. Drivers
- * that ask for a description first need it over two of them:
+ * The unnamed statement, when each transaction may be on another server. Drivers that first
+ * ask for a description need the statement on two of them:
  *
  *   Parse "" <text>, Describe, Sync   on one server
- *   [Parse "" <text>] Bind ...        on another: it has somebody else's, or none
+ *   [Parse "" <text>] Bind ...        on another: it has another client's, or none
  *
- * Hard here: what most drivers do, Parse and Bind in one go, must cost nothing. So
- * a text is kept only when what was read ends with it not bound. A Bind
- * that finds no statement of its client's on the server must not find another's. And what
- * types a description gave the parameters, they must have on every server.
+ * Hard here: most drivers send Parse and Bind together, which must cost nothing. So a text
+ * is kept only if it is still not bound at the end of the received bytes. A Bind must not
+ * find another client's statement on the server. And the parameters must have the same
+ * types on every server as in the description that the client got.
  */
 #include "unnamed_priv.h"
 
@@ -26,15 +26,16 @@
 #include "pgweir/base/banned.h"
 
 struct unnamed {
-	struct ledger_change change; /* of every Parse of it that is under way */
-	struct ledger_change repeat; /* the same for those that we have added */
-	uint32_t open_count;         /* how many these are */
-	uint32_t sync_epoch;         /* of the last one */
-	uint32_t number;             /* of the client's own ones, all of them */
+	struct ledger_change change; /* of each open Parse of the client */
+	struct ledger_change repeat; /* of each open Parse that was injected */
+	uint32_t open_count;         /* number of open changes, both kinds */
+	uint32_t sync_epoch;         /* Sync epoch of the last Parse */
+	uint32_t number;             /* number of the client's own Parses so far */
 	struct statements *statements;
-	struct statement *statement; /* the text that was kept, freed between reads only */
-	bool has_text;               /* and it still counts */
-	bool is_here;                /* the server has this client's, or will say why not */
+	struct statement *statement; /* the text that was kept; NULL: none */
+	bool has_text;               /* `statement` is the client's current one */
+	/* the server has the client's statement, or will report why not */
+	bool is_here;
 };
 
 static void settle(struct ledger_change *change, bool is_done)
@@ -49,7 +50,10 @@ static void settle(struct ledger_change *change, bool is_done)
 	unnamed->is_here = false;
 }
 
-/* The client's own Parse came through at another time: its text counts as before. */
+/*
+ * An injected Parse was answered. The client's own Parse succeeded earlier, so its text
+ * stays valid.
+ */
 static void settle_repeat(struct ledger_change *change, bool is_done)
 {
 	struct unnamed *unnamed =
@@ -73,7 +77,7 @@ static struct unnamed *get(struct client *client)
 	return client->unnamed;
 }
 
-/* A Parse is sent. */
+/* Adds a Parse to the ledger. */
 static bool note_parse(struct client *client, enum ledger_fate fate)
 {
 	struct server *server = client->borrower.server;
@@ -115,19 +119,22 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
 	return result == STATEMENTS_HEAD ? STATEMENTS_DROP : STATEMENTS_HEAD;
 }
 
-/* The server learns the text anew, in front of what needs it. STATEMENTS_PASS: it has been noted.
+/*
+ * Injects a Parse of the kept text before the message that needs it. STATEMENTS_PASS: it
+ * has been noted.
  */
 static enum statements_result inject(struct client *client, struct batch *batch)
 {
 	const struct statement *statement = client->unnamed->statement;
-	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1; /* an empty name is left */
+	/* keep the zero of the empty name */
+	size_t skipped = FRAME_HEADER_SIZE + statement->name_size - 1;
 	struct bytes body =
 	    bytes_of(statement->message + skipped, statement->message_size - skipped);
 	enum statements_result result = sql_parse(client, body, body.count, batch);
 	char front[FRAME_HEADER_SIZE] = { 'P' };
 
 	if (result == STATEMENTS_DROP)
-		return STATEMENTS_PASS; /* nothing behind the refusal is run */
+		return STATEMENTS_PASS; /* the server skips what follows the refusal */
 	if (result == STATEMENTS_PASS) {
 		store_be32(front + 1, (uint32_t)(4 + body.count));
 		batch_copy(batch, bytes_of(front, sizeof(front)));
@@ -139,7 +146,10 @@ static enum statements_result inject(struct client *client, struct batch *batch)
 	return note_parse(client, LEDGER_INJECT) ? STATEMENTS_PASS : STATEMENTS_END;
 }
 
-/* Whatever the server has is somebody else's: it goes, so that PostgreSQL says there is none. */
+/*
+ * Closes the unnamed statement on the server, because it is another client's. PostgreSQL
+ * then reports that there is none.
+ */
 static bool empty(struct client *client, struct batch *batch)
 {
 	MESSAGE_STATIC(message, 'C', "S");
@@ -152,7 +162,7 @@ static bool empty(struct client *client, struct batch *batch)
 struct unnamed_description {
 	struct description base;
 	struct unnamed *unnamed;
-	uint32_t number; /* of the Parse */
+	uint32_t number; /* number of the Parse that it describes */
 };
 
 static bool on_types(struct description *base, struct bytes types)
@@ -178,7 +188,7 @@ static void settle_description(struct ledger_change *change, bool is_done)
 	free(change);
 }
 
-/* STATEMENTS_HEAD: it is noted. */
+/* Adds a Describe whose answer has the types. STATEMENTS_HEAD: it is noted. */
 static enum statements_result note_description(struct client *client)
 {
 	struct unnamed *unnamed = client->unnamed;
@@ -205,7 +215,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	struct unnamed *unnamed = client->unnamed;
 	enum statements_result result = STATEMENTS_PASS;
 
-	/* Behind a Sync that is not answered yet nobody can tell whether it was parsed. */
+	/* If a Sync since the Parse is not answered, it is unknown whether the Parse succeeded. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return STATEMENTS_WAIT;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What must be understood whole.
+ * Which messages must be complete before they are judged.
  *
  *   Parse with a name                        all of it
- *   Parse without, Query                     a short one of the former; one that begins as
- *                                            PREPARE, EXECUTE or DEALLOCATE may
+ *   Parse without, Query                     all, if short (only a Parse) or if its text may
+ *                                            begin with PREPARE, EXECUTE or DEALLOCATE
  *   Bind, Describe, Close, Execute           the names at the front
  *
- * Hard here: a text may begin with comments, and what it is shows behind them. They are kept
- * no longer than a statement may be: behind that it passes as any other text.
+ * Hard here: a text may begin with comments, and only what follows them shows what it is.
+ * The text is kept up to max_statement_size. A text with longer comments is forwarded like
+ * any other.
  */
 #include "whole_priv.h"
 
@@ -19,7 +20,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* A text of which `have` has come. */
+/* Judges a text of which the bytes in `have` have been received. */
 static enum whole judge_text(const struct frame *frame, struct bytes have, size_t most)
 {
 	switch (sql_glance(have, false)) {

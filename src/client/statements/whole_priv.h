@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which messages must be understood whole, so that they are kept until all of them is there.
+ * Which messages must be complete before they are judged, and so are kept until then.
  */
 #ifndef PGWEIR_CLIENT_STATEMENTS_WHOLE_PRIV_H
 #define PGWEIR_CLIENT_STATEMENTS_WHOLE_PRIV_H
@@ -8,18 +8,18 @@
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
 
-/* The longest names at the front of a message; PostgreSQL cuts them at 63 bytes. */
+/* Maximum bytes of the names at the front of a message. PostgreSQL cuts a name after 63 bytes. */
 #define WHOLE_NAMES_MAX ((size_t)16 * 1024)
 
 enum whole {
-	WHOLE_ENOUGH,  /* what has come will do, or all has */
-	WHOLE_MORE,    /* more of it must come */
-	WHOLE_TOO_LONG /* more than may be kept: it is refused */
+	WHOLE_ENOUGH,  /* the received bytes are enough, or the message is complete */
+	WHOLE_MORE,    /* more bytes must be received */
+	WHOLE_TOO_LONG /* longer than allowed: refuse it */
 };
 
 /*
- * Judges a frame of a client whose statements are followed; it needs no server for that.
- * `most`: max_statement_size.
+ * Judges a frame of a client whose statements are tracked. Needs no server. most:
+ * max_statement_size.
  */
 enum whole whole_judge(const struct frame *frame, struct bytes in, size_t most);
 
