@@ -116,7 +116,7 @@ bool grammar_copy_token(const struct token *token, char *out, size_t size)
 			return false;
 		out[used++] = token->text.at[i];
 		if (is_quoted && token->text.at[i] == quote)
-			i++; /* its double */
+			i++; /* the second of two quotes */
 	}
 	out[used] = 0;
 	return true;

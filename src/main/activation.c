@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sd_listen_fds' protocol: the descriptors are those from 3 on.
+ * Socket activation, the protocol of sd_listen_fds(3): the descriptors begin at 3.
  */
 #include "activation.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Sockets that the service manager has opened for us: sd_listen_fds(3)'s protocol.
+ * Socket activation: listening sockets that the service manager has opened, by the protocol
+ * of sd_listen_fds(3).
  */
 #ifndef PGWEIR_MAIN_ACTIVATION_H
 #define PGWEIR_MAIN_ACTIVATION_H
@@ -11,13 +12,13 @@
 
 struct activation {
 	unsigned int count;
-	int fds[ACTIVATION_MAX]; /* whoever takes them over closes them */
+	int fds[ACTIVATION_MAX]; /* the module that takes them over closes them */
 };
 
 /*
- * By LISTEN_FDS and LISTEN_PID, which are taken out of the environment: before any fork, and
- * before any descriptor is opened. Sockets that are another process's are none. false: what
- * they say cannot be.
+ * Reads LISTEN_FDS and LISTEN_PID, and removes them from the environment. Call it before
+ * any fork and before a descriptor is opened. Sockets for another process are not used.
+ * false: the values are invalid; *err has the reason.
  */
 bool activation_take(struct activation *activation, struct err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What each module is given of a configuration.
+ * Applies a configuration to each module.
  *
- * Hard here: nothing can fail. Whatever may fail (files, certificates, the log) is made before,
- * so that a RELOAD is all or nothing.
+ * Hard here: nothing may fail. Everything that can fail (files, certificates, the log) is
+ * prepared before, so that a RELOAD applies all changes or none.
  */
 #include "apply.h"
 

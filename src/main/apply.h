@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A configuration comes into force: at the start, by RELOAD and by SET. What a module is given
- * of it is in one list, so no setting is applied by one of these and not by another.
+ * Applies a configuration: at the start, by RELOAD and by SET. All three use the same list
+ * of calls, so no setting is applied by one of them only.
  */
 #ifndef PGWEIR_MAIN_APPLY_H
 #define PGWEIR_MAIN_APPLY_H
@@ -11,19 +11,22 @@
 
 struct daemon;
 
-/* The log first, as its files may be bad: false, and it is as it was. */
+/*
+ * Applies the settings of the log. Call it first: a log file may be unusable. false:
+ * nothing has changed.
+ */
 bool apply_log(struct log *log, const struct options *options, const struct config *config,
                struct err *err);
 
 /*
- * Gives each module what it needs of daemon->config, its users, rules and certificates.
- * proxies: taken over; NULL: those that are in force stay. Cannot fail.
+ * Gives each module its part of daemon->config, and the users, rules and certificates.
+ * proxies: owned from now on; NULL: those in force are kept. Cannot fail.
  */
 void apply_settings(struct daemon *daemon, struct ranges *proxies);
 
 /*
- * Puts another configuration in the place of the one in force, and applies it. Takes over the
- * reference to config and the parts, and leaves none.
+ * Replaces the configuration in force and applies the new one. Takes over the reference to
+ * config and the parts. Cannot fail.
  */
 void apply_snapshot(struct daemon *daemon, const struct config *config, struct parts *parts);
 

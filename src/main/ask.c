@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client of the console that knows only what it needs: login without proof, simple queries.
+ * A minimal client of the console: login without a password, simple queries.
  */
 #include "ask.h"
 
@@ -23,7 +23,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define PATIENCE 5 /* seconds, for each step */
+#define PATIENCE 5 /* seconds, for each read or write */
 #define ANSWER_MAX ((size_t)64 * 1024 * 1024)
 #define VALUES_MAX 64
 
@@ -35,7 +35,7 @@ static bool cannot(struct err *err, const char *what)
 	               is_late ? "no answer in time" : strerror(errno));
 }
 
-/* As whom root connects; 0 = as root. */
+/* The system user to connect as, if this process is root. 0: root. */
 static uid_t owner_of(const struct ask_whom *whom)
 {
 	struct stat found;
@@ -47,7 +47,7 @@ static uid_t owner_of(const struct ask_whom *whom)
 	return whom->path[0] != '@' && stat(whom->path, &found) == 0 ? found.st_uid : 0;
 }
 
-/* The daemon looks at who connects: root goes as the one whom the socket belongs to. */
+/* The daemon checks the system user of the peer. So root connects as the owner of the socket. */
 static bool connect_as_owner(int fd, const struct ask_whom *whom, const struct sockaddr_un *name,
                              socklen_t size)
 {
@@ -62,7 +62,7 @@ static bool connect_as_owner(int fd, const struct ask_whom *whom, const struct s
 	return is_connected;
 }
 
-/* ---- whom the command line names ---- */
+/* ---- targets of the command line ---- */
 
 bool ask_socket_path(const struct config *config, char *out, size_t size)
 {
@@ -120,9 +120,13 @@ bool ask_find(struct ask_whom *whom, const char *target, const char *owner, stru
 	return find_owner(whom, owner, err);
 }
 
-/* ---- who listens there ---- */
+/* ---- who listens on the socket ---- */
 
-/* In a folder of that user its group may write: what they put there is not by that user. */
+/*
+ * Whether no user but root and `user` can write in the folder. Only the group of the user's own
+ * folder may write too: a member of the group listens with another uid than `user`, and so is not
+ * mistaken for that user.
+ */
 static bool is_closed_to_others(const char *folder, uid_t user)
 {
 	mode_t open = S_IWOTH;
@@ -135,7 +139,10 @@ static bool is_closed_to_others(const char *folder, uid_t user)
 	return !(found.st_mode & open);
 }
 
-/* Whether only that user and root can put a socket there: asked of each folder up to the root. */
+/*
+ * Whether only `user` and root can create a socket there. Checks each folder up to the root
+ * folder.
+ */
 static bool is_safe_place(const char *path, uid_t user)
 {
 	char folder[PATH_MAX];
@@ -168,7 +175,7 @@ static const char *name_user(uid_t uid, char *out, size_t size)
 	return out;
 }
 
-/* Before anything is sent. */
+/* Checks the listening process. Call it before anything is sent. */
 static bool look_at_peer(const struct ask *ask, const struct ask_whom *whom, struct err *err)
 {
 	uid_t peer = address_peer_uid(ask->fd);
@@ -208,7 +215,10 @@ static bool send_all(struct ask *ask, struct buf *out, struct err *err)
 	return ok;
 }
 
-/* The next message, at the start of what is kept. false: none will come. */
+/*
+ * Receives until the next message is complete at the front of ask->in. false: no message
+ * will come.
+ */
 static bool receive(struct ask *ask, struct frame *frame, struct err *err)
 {
 	enum wire_result result;
@@ -266,7 +276,7 @@ static void take_notice(const struct ask *ask, struct bytes body)
 		ask->on_notice(report.text);
 }
 
-/* Reads up to ReadyForQuery. */
+/* Reads the answer up to ReadyForQuery. */
 static bool take_answer(struct ask *ask,
                         void (*on_row)(void *arg, const char *const *values, size_t count),
                         void *arg, struct err *err)
@@ -296,7 +306,7 @@ static bool take_answer(struct ask *ask,
 			    "password");
 		buf_drop(&ask->in, frame.length);
 		if (!is_good && !on_row)
-			return false; /* the login was refused: there comes no more */
+			return false; /* after a refused login no further message comes */
 	} while (frame.type != 'Z');
 	return is_good;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Asks the console of a running daemon, over its Unix socket, from the command line.
- * Waits, so it is nothing for a loop; each step at most for a few seconds.
+ * Asks the console of a running daemon, over its Unix socket. For the command line: it
+ * blocks, each step for a few seconds at most, so it must not be called from the loop.
  */
 #ifndef PGWEIR_MAIN_ASK_H
 #define PGWEIR_MAIN_ASK_H
@@ -14,56 +14,63 @@
 
 struct ask {
 	int fd;
-	bool is_in; /* logged in: it says good-bye */
+	bool is_in; /* logged in: ask_close() sends Terminate */
 	struct buf in;
-	void (*on_notice)(const char *text); /* of a NOTICE, from ask_query(); NULL: dropped */
+	/* called by ask_query() for a NOTICE; NULL: notices are dropped */
+	void (*on_notice)(const char *text);
 };
 
 #define ASK_OWNER_UNKNOWN ((uid_t)-1)
-#define ASK_PATH_SIZE 512 /* more than a socket's path may have: what is too long is still seen */
+/* longer than a socket's path may be, so that a path that is too long is not cut */
+#define ASK_PATH_SIZE 512
 
 /*
- * Which daemon is asked. In a directory that everybody can write to, any process may listen,
- * so the system user of the listening process is checked before anything is sent. Trusted are
- * root, the user of this process and `owner`, and unless `is_strict` any other user, if only
- * that user and root can have put the socket there.
+ * The daemon to ask. In a directory in which every user can write, any process may listen.
+ * So the system user of the listening process is checked before anything is sent. Trusted
+ * are root, the user of this process and `owner`. Without `is_strict` any other user is
+ * trusted too, if only that user and root can have created the socket.
  */
 struct ask_whom {
-	char path[ASK_PATH_SIZE]; /* of the Unix socket */
-	const char
-	    *user;   /* of the console; NULL: pgbouncer, as the system user of the daemon may */
-	uid_t owner; /* the system user that the daemon is known to run as */
+	char path[ASK_PATH_SIZE]; /* path of the Unix socket */
+	/* console user; NULL: pgbouncer, which the daemon's system user may use */
+	const char *user;
+	uid_t owner; /* the daemon's system user, or ASK_OWNER_UNKNOWN */
 	bool is_strict;
 };
 
-/* Where the daemon of a configuration listens. false: it has no Unix socket. */
+/*
+ * The path of the Unix socket on which the daemon of a configuration listens. false: it has
+ * none.
+ */
 bool ask_socket_path(const struct config *config, char *out, size_t size);
 
 /*
- * Fills *whom from the command line. `target`: a Unix socket, or the daemon's configuration
- * file, which names socket and system user. `owner`: the name of the daemon's system user;
- * NULL: what the file says. false: *err says why.
+ * Fills *whom from the command line. target: a Unix socket, or the daemon's configuration
+ * file, which has the socket and the system user. owner: the name of the daemon's system
+ * user; NULL: as in the file. false: *err has the reason.
  */
 bool ask_find(struct ask_whom *whom, const char *target, const char *owner, struct err *err);
 
 /*
- * Logs in as a user who must need no password. Root connects as `owner`, or, where that is not
- * known, as the owner of the socket. false: *err says why, and nothing is open.
+ * Connects and logs in as a user that needs no password. Root connects as `owner` or, if
+ * that is not known, as the owner of the socket. false: *err has the reason, and nothing is
+ * open.
  */
 bool ask_open(struct ask *ask, const struct ask_whom *whom, struct err *err);
 
-/* From now on an answer may take as long as it takes. */
+/* Removes the limit on the time that an answer may take. */
 void ask_patiently(struct ask *ask);
 
 /*
- * Sends one statement and calls back for each row; the texts (NULL = SQL's NULL) are good
- * for the call. false: *err says why, and the connection is of no further use.
+ * Sends a statement and calls on_row() for each row. The texts (NULL = SQL's NULL) are
+ * valid within the call. false: *err has the reason, and the connection cannot be used any
+ * more.
  */
 bool ask_query(struct ask *ask, const char *statement,
                void (*on_row)(void *arg, const char *const *values, size_t count), void *arg,
                struct err *err);
 
-/* Sends a statement, and leaves the answer, which `fd` gets, to the caller. */
+/* Sends a statement. The caller reads the answer from `fd`. */
 bool ask_say(struct ask *ask, const char *statement, struct err *err);
 
 void ask_close(struct ask *ask);

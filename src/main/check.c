@@ -2,9 +2,9 @@
 /*
  * --check and --against.
  *
- * Hard here: with a bad line there is no configuration, but what else is wrong shall be
- * said too. So a draft is made, in which bad lines have their defaults, and the files
- * that it names are judged by it.
+ * Hard here: a configuration with a bad line cannot be loaded, but all other problems must
+ * be reported too. So a draft is made, in which the bad lines have their defaults, and the
+ * files that the draft names are checked.
  */
 #include "check.h"
 
@@ -38,14 +38,14 @@ struct check {
 	const struct config *config;
 	struct problems problems;
 	struct users *users; /* NULL: they cannot be read */
-	struct hba *hba;     /* NULL: there are no rules, or bad ones */
+	struct hba *hba;     /* NULL: there are no rules, or they are bad */
 	size_t user_count, rule_count;
 	size_t change_count;
 };
 
-/* ---- judging ---- */
+/* ---- check one configuration ---- */
 
-/* A problem that belongs to a setting. */
+/* Adds a problem of a setting, with the setting's file and line. */
 static void complain(struct check *check, const char *setting, const char *text)
 {
 	problems_add(&check->problems, config_source_pos(check->config, setting),
@@ -84,7 +84,7 @@ static void judge_rules(struct check *check)
 	check->rule_count = check->hba ? hba_rule_count(check->hba) : 0;
 }
 
-/* The words begin with the setting's name. */
+/* The text of the error begins with the setting's name. */
 static void report_setting(struct check *check, const struct err *err)
 {
 	problems_add(&check->problems, config_source_pos_of_text(check->config, err->text), "%s",
@@ -103,7 +103,7 @@ static void judge_proxies(struct check *check)
 	ranges_free(&proxies);
 }
 
-/* What the daemon reads at the start as root, and at a RELOAD as itself. */
+/* Files that the daemon reads as root at the start, but as its own user at a RELOAD. */
 static void judge_reload(struct check *check, const char *user)
 {
 	const struct config *config = check->config;
@@ -124,7 +124,7 @@ static void judge_reload(struct check *check, const char *user)
 	}
 }
 
-/* As the user that the daemon becomes. Without root, by the rights of the process. */
+/* Checks with the rights of the daemon's user. Without root, with the rights of this process. */
 static void judge_start(struct check *check, const char *user)
 {
 	const struct config *config = check->config;
@@ -158,7 +158,7 @@ static void judge(struct check *check, const char *user)
 	judge_proxies(check);
 	judge_start(check, user);
 	if (!is_whole)
-		return; /* an entry may be missing that the others need */
+		return; /* the draft may lack an entry that others refer to */
 	preflight_logins(check->config, check->users, &check->problems);
 	lint(check->config, check->users, &check->problems);
 }
@@ -189,7 +189,7 @@ static void print_good(const struct check *check)
 	printf("\n");
 }
 
-/* ---- against a running daemon ---- */
+/* ---- compare with a running daemon ---- */
 
 static void print_change(void *arg, const char *name, const char *line)
 {
@@ -206,14 +206,17 @@ static void on_setting(void *arg, const char *const *values, size_t count)
 
 	if (count < 2 || !values[0])
 		return;
-	/* Without a line it is the file itself, under whatever name it was called here. */
+	/*
+	 * A file that does not set `conffile` has its own path as the value. The daemon may know
+	 * the file by another path, which is no change.
+	 */
 	if (strcmp(values[0], "conffile") == 0 && check->config->conffile &&
 	    strcmp(check->config->conffile, check->file) == 0)
 		return;
 	config_compare_shown(values[0], values[1], check->config, print_change, check);
 }
 
-/* The columns of SHOW DATABASES that tell of the entry, and what the file says of them. */
+/* The columns of SHOW DATABASES that come from the entry, by their position. */
 enum column { NAME, HOST, PORT, DBNAME, FORCED, SIZE, MINIMUM, RESERVE, LIFETIME, MODE };
 #define COLUMN_MAX_SERVERS 11
 #define COLUMN_MAX_CLIENTS 13
@@ -226,7 +229,7 @@ static bool same_number(const char *shown, int64_t number)
 	return shown && strtoll(shown, NULL, 10) == number;
 }
 
-/* Adds the names of what differs. */
+/* Adds the names of the settings that differ. */
 static void compare_database(struct buf *line, const char *const *values,
                              const struct config *config, const struct config_database *entry)
 {
@@ -261,7 +264,7 @@ static void compare_database(struct buf *line, const char *const *values,
 	}
 }
 
-/* The names of the running databases, one after the other, each with its zero. */
+/* The names of the running databases, each with its terminating zero. */
 struct running {
 	struct check *check;
 	struct buf names;
@@ -330,8 +333,8 @@ static void on_user(void *arg, const char *const *values, size_t count)
 static void add_user(const struct user *user, void *arg) { roster_add(arg, user->name); }
 
 /*
- * Only names that are new can be seen from outside: the console also knows users of [users], and
- * those that auth_query has found.
+ * Only new names can be found: the console also shows the users of [users], and those that
+ * auth_query has found.
  */
 static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 {
@@ -351,7 +354,8 @@ static bool compare_users(struct check *check, struct ask *ask, struct err *err)
 	return ok;
 }
 
-#define COLUMN_RULE_TYPE 3 /* of SHOW HBA; those behind it are the rule's */
+/* position in SHOW HBA; the columns from here on are those of roster_add_rule() */
+#define COLUMN_RULE_TYPE 3
 #define COLUMN_RULE_COUNT 10
 
 static void on_rule(void *arg, const char *const *values, size_t count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Judging a configuration from the command line.
+ * Checks a configuration from the command line.
  */
 #ifndef PGWEIR_MAIN_CHECK_H
 #define PGWEIR_MAIN_CHECK_H
@@ -10,10 +10,10 @@
 #include "options.h"
 
 /*
- * --check: says on stderr all that is wrong with a file and the files that it names, one
- * line each, with file, line, setting and reason; or on stdout that it is good. With
- * `against` also what a RELOAD
- * with this file would change there. false: something is wrong, or nobody answers there.
+ * --check: prints all problems of a file, and of the files that it names, to stderr: one
+ * line each, with file, line, setting and reason. Without problems, prints to stdout that
+ * the configuration is good. With `against`, also prints what a RELOAD with this file would
+ * change in that daemon. false: there is a problem, or that daemon does not answer.
  */
 bool check_file(const struct options *options);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The daemon: makes the rooms and ties them together.
+ * The daemon: creates all modules and connects them.
  *
  *   listener --> clients --> pools --> servers
  *                  |
@@ -22,15 +22,15 @@
 
 #define WORKER_THREADS 2
 #define SLOW_WORKER_THREADS 1
-#define WORKER_JOBS 4096 /* key derivations that may wait */
+#define WORKER_JOBS 4096 /* maximum of key derivations that wait */
 #define HANDSHAKE_THREADS_MAX 4
 #define AUTH_LOOKUP_THREADS 2
 #define AUTH_LOOKUP_JOBS 4096
-#define OUTSIDE_JOBS 1024            /* logins that may wait for one of these threads */
-#define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long the end of the daemon waits for them */
-#define VERIFIERS_MAX 100000         /* derived keys that are kept */
+#define OUTSIDE_JOBS 1024            /* maximum of logins that wait for the threads of a method */
+#define OUTSIDE_LIMIT (USEC_PER_SEC) /* how long daemon_free() waits for these threads */
+#define VERIFIERS_MAX 100000         /* maximum of derived keys in the cache */
 
-/* ---- what the rooms ask of us ---- */
+/* ---- callbacks of modules ---- */
 
 static void on_accept(void *arg, int fd, const struct address *peer)
 {
@@ -39,7 +39,7 @@ static void on_accept(void *arg, int fd, const struct address *peer)
 	clients_accept(daemon->clients, fd, peer);
 }
 
-/* A client has left: its descriptor is free for another. */
+/* A client was freed: its descriptor can be used by another one. */
 static void on_free(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -47,7 +47,10 @@ static void on_free(void *arg)
 	listener_retry(daemon->listener);
 }
 
-/* None is left: a client that has not logged in makes room for those who knock. */
+/*
+ * No descriptor is left: closes a client that has not logged in, so that a waiting one is
+ * accepted.
+ */
 static void on_shortage(void *arg)
 {
 	struct daemon *daemon = arg;
@@ -55,7 +58,7 @@ static void on_shortage(void *arg)
 	clients_evict_oldest(daemon->clients);
 }
 
-/* It may be of a client that the process before us still serves. */
+/* After a take-over, the key may be of a client that the old process still serves. */
 static bool on_unknown_cancel_key(void *arg, struct bytes key)
 {
 	struct daemon *daemon = arg;
@@ -63,7 +66,7 @@ static bool on_unknown_cancel_key(void *arg, struct bytes key)
 	return takeover_pass_key(daemon->takeover, key);
 }
 
-/* ---- making the rooms ---- */
+/* ---- create the modules ---- */
 
 static bool make_listener(struct daemon *daemon, const struct activation *given,
                           struct takeover *takeover, struct err *err)
@@ -92,15 +95,15 @@ static bool make_listener(struct daemon *daemon, const struct activation *given,
 	if (!daemon->listener)
 		return err_set(err, ERR_MEMORY, "out of memory");
 	if (takeover->fd >= 0) {
-		listener_pause(daemon->listener); /* until it is ours to let them in */
+		listener_pause(daemon->listener); /* until the hand-over is complete */
 		listener_own_file(daemon->listener, false);
 	}
 	if (is_given)
-		takeover->listener_count = 0; /* the listener closes them all */
+		takeover->listener_count = 0; /* the listener closes all of them */
 	return true;
 }
 
-/* All modules are there: what can change by RELOAD is applied as RELOAD does. */
+/* All modules exist: applies the settings in the same way as a RELOAD. */
 static bool apply_at_start(struct daemon *daemon, struct err *err)
 {
 	struct ranges *proxies;
@@ -120,8 +123,8 @@ static bool make_resolver(struct daemon *daemon, struct err *err)
 }
 
 /*
- * One processor is the loop's. More threads than processors would only take them from each other,
- * and what OpenSSL's threads share goes to and fro between their caches.
+ * One processor is for the loop. More threads than processors would only compete with each
+ * other, and OpenSSL's shared data would move between the caches of the processors.
  */
 static unsigned int handshake_threads(void)
 {
@@ -265,7 +268,7 @@ void daemon_free(struct daemon **daemonp)
 	stop_watching(daemon);
 	timer_clear(&daemon->suspend);
 	if (daemon->pools)
-		daemon->pools->suspend = SUSPEND_NONE; /* nobody goes on now */
+		daemon->pools->suspend = SUSPEND_NONE; /* nothing is resumed at the end */
 	timer_clear(&daemon->watchdog);
 	takeover_stop(daemon->takeover, SHUTDOWN_NOW);
 	takeover_free(&daemon->takeover);

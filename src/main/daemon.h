@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The daemon: the one object from which everything else hangs. Made once, by
- * main; a second one beside it, with a loop of its own, would not notice.
+ * The daemon: the object that owns all others. main makes one. It has no global state, so a
+ * second one with its own loop could exist beside it.
  */
 #ifndef PGWEIR_MAIN_DAEMON_H
 #define PGWEIR_MAIN_DAEMON_H
@@ -18,9 +18,9 @@
 struct daemon;
 
 /*
- * Opens everything: loop, resolver, listeners. Takes over the references to config,
- * users and hba, and the sockets that were given; log and options are borrowed. takeover: whose
- * listening sockets are used; its fd -1: nobody's. NULL: *err says why not.
+ * Opens everything: loop, resolver, listeners. Takes over the references to config, users
+ * and hba, and the given sockets; log and options are borrowed. takeover: the listening
+ * sockets of the old process; fd -1: there is none. NULL: *err has the reason.
  */
 struct daemon *daemon_new(struct log *log, const struct options *options,
                           const struct config *config, struct users *users, struct hba *hba,
@@ -28,15 +28,16 @@ struct daemon *daemon_new(struct log *log, const struct options *options,
                           struct err *err);
 
 /*
- * Takes over what another process has, which goes on until that is certain. Nobody is let in
- * before. false: *err says why not, and the other process has it all.
+ * Takes over the connections of another process, which keeps running until the hand-over is
+ * certain. No client is accepted before. false: *err has the reason, and the other process
+ * still has everything.
  */
 bool takeover_run(struct daemon *daemon, struct takeover *takeover, struct err *err);
 
-/* Runs until it is told to stop; the service manager is told that we are ready. */
+/* Tells the service manager that the daemon is ready, and runs until the loop is stopped. */
 void daemon_run(struct daemon *daemon);
 
-/* Closes everything. */
+/* Closes and frees everything. *daemon may be NULL, and becomes NULL. */
 void daemon_free(struct daemon **daemon);
 
 #endif

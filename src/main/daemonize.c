@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Going to the background by two forks: the child begins a session, and the
- * grandchild, which leads none, can never get a terminal again.
+ * Goes to the background with two forks. The child begins a session. The grandchild is not
+ * the leader of the session, so it can never get a controlling terminal again.
  */
 #include "daemonize.h"
 
@@ -24,7 +24,7 @@ static void silence_stdio(int null)
 		close(null);
 }
 
-/* In the child: its status tells the parent whether there is a grandchild. */
+/* In the child: the exit status tells the parent whether there is a grandchild. */
 static void fork_again(void)
 {
 	pid_t pid;
@@ -53,7 +53,7 @@ bool daemonize(struct err *err)
 
 	if (null < 0)
 		return err_set(err, ERR_SYSTEM, "cannot open /dev/null: %s", strerror(errno));
-	/* Or what waits in stdio's buffers would be written twice. */
+	/* Otherwise the contents of stdio's buffers would be written twice. */
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {

@@ -7,11 +7,11 @@
 #include "pgweir/base/err.h"
 
 /*
- * Goes to the background: a session of its own, stdin, stdout and stderr to
- * /dev/null, the working directory as it was. The calling process ends with
- * status 0 and its grandchild returns true. false: nothing has changed.
+ * Goes to the background: a session of its own, stdin, stdout and stderr are /dev/null, the
+ * working directory is kept. The calling process exits with status 0, and its grandchild
+ * returns true. false: nothing has changed.
  *
- * Before any thread, loop or listener exists.
+ * Call it before any thread, loop or listener exists.
  */
 bool daemonize(struct err *err);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * DRAIN, as far as the listener is concerned; clients are client/emptying.c.
+ * DRAIN for the listener and the service manager; client/drain.c disconnects the clients.
  *
- * Hard here: the order. The port is left to its other instances before the first client is
- * sent away, so that nobody comes back to us; and it is known that we drain before the last
- * ones are let in, so that these are told to try again, and not let in and put out.
+ * Hard here: the order. The port is left to other instances before the first client is
+ * disconnected, so that clients do not reconnect here. The DRAIN is marked as active before
+ * the last connections are accepted, so that their logins are refused with a request to try
+ * again.
  */
 #include "daemon_priv.h"
 

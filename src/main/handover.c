@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The process that goes: hands over what it has to the one that takes its place.
+ * The old process of a take-over: hands over its connections to the new process.
  *
- *   TAKEOVER --> GREETED --[GO]--> a round --> MOVING --[a round, now and then]--> DONE
+ *   TAKEOVER --> GREETED --[GO]--> a round --> MOVING --[more rounds]--> DONE
  *                   |                |           |
- *                   +--- the other has gone -----+--> goes on, and lets clients in again;
- *                                                     or ends, if that was its last word
+ *                   +--- the new process is gone +--> continues and accepts clients again;
+ *                                                     or stops, if it was told to
  *
- * A round is done in one go, while the loop stands still: nothing that is written down
- * can change before the other side has it. It costs some microseconds for each connection.
+ * A round is written while the loop does not run: no connection can change between its
+ * record and the answer of the new process. This costs some microseconds for each
+ * connection.
  *
- * Who cannot be handed over (TLS, replication, logins, the console) is served on here, and
- * when the last of them has gone, this process ends.
+ * What cannot be handed over (TLS, replication, logins, consoles) is served here. When the
+ * last of these clients has disconnected, this process stops.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,11 +28,11 @@
 
 #include "pgweir/base/banned.h"
 
-/* How long the other side may be silent within a round, during which nobody is served. */
+/* How long the new process may be silent within a round. No client is served in that time. */
 #define ROUND_LIMIT (5 * USEC_PER_SEC)
-/* The same for a message that has begun to come. */
+/* The same for a message of which the first bytes have come. */
 #define MESSAGE_LIMIT USEC_PER_SEC
-/* How often those who were not at rest are looked at. */
+/* How often connections that were not at rest are looked at again. */
 #define LOOK_PERIOD (20 * USEC_PER_MS)
 #define REQUEST_SIZE_MAX 256
 #define REQUESTS_SIZE_MAX ((size_t)64 * 1024)
@@ -42,10 +43,11 @@ struct handover {
 	struct watch watch;
 	struct timer look;
 	struct timer deadline;
-	usec_t moved_at;     /* when the first round was over; 0: it was not yet */
-	unsigned int moved;  /* clients */
-	struct buf requests; /* what the other side said within a round: kind, length, body */
-	bool is_to_stop;     /* the other side said so: its end is ours */
+	usec_t moved_at;    /* when the first round was complete; 0: not yet */
+	unsigned int moved; /* clients handed over so far */
+	/* messages that came within a round, for after it: kind, length, body */
+	struct buf requests;
+	bool is_to_stop; /* the new process has sent STOP: this process stops with it */
 };
 
 static void set_limit(struct handover *handover, usec_t limit)
@@ -68,14 +70,14 @@ void handover_free(struct handover **handoverp)
 	free(handover);
 }
 
-/* ---- what the other side says ---- */
+/* ---- requests of the new process ---- */
 
 static void obey(struct handover *handover, char kind, struct bytes body)
 {
 	struct daemon *daemon = handover->daemon;
 
 	if (!handover->moved_at)
-		return; /* it has no say yet */
+		return; /* requests count only after the first round */
 	if (kind == HANDOVER_CANCEL)
 		clients_cancel(daemon->clients, body);
 	if (kind == HANDOVER_STOP && body.count == 1) {
@@ -84,7 +86,7 @@ static void obey(struct handover *handover, char kind, struct bytes body)
 	}
 }
 
-/* Within a round it waits. */
+/* Stores a message that came within a round until the round is over. */
 static void note_request(struct handover *handover, const struct channel_message *message)
 {
 	if (message->body.count > REQUEST_SIZE_MAX)
@@ -109,9 +111,9 @@ static void obey_requests(struct handover *handover)
 	buf_free(&requests);
 }
 
-/* ---- the other process has gone ---- */
+/* ---- the new process is gone ---- */
 
-/* It may have gone while nobody listened, in the middle of a round. */
+/* The new process may have sent a STOP before it ended, in the middle of a round. */
 static void hear_last_words(struct handover *handover)
 {
 	struct channel_message message;
@@ -135,7 +137,10 @@ static void let_clients_in(struct daemon *daemon)
 	notify_send(&daemon->notify, "READY=1\nSTATUS=ready\nMAINPID=%ld", (long)getpid());
 }
 
-/* Everything that was not let go is served on; unless this process is to end as well. */
+/*
+ * Continues to serve all connections that were not handed over. Or stops, if the new
+ * process has sent STOP.
+ */
 static void go_on(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
@@ -177,14 +182,15 @@ static bool write_all(struct handover *handover, bool is_first)
 	struct daemon *daemon = handover->daemon;
 	struct channel *channel = &handover->channel;
 
-	outbox_send(daemon->streams.outbox); /* what a socket does not take shows now */
+	/* send what is queued: what a socket does not accept is known then */
+	outbox_send(daemon->streams.outbox);
 	return pools_write(daemon->pools, channel, is_first) &&
 	       handover_write_idle_servers(daemon->pools, channel, is_first) &&
 	       clients_write(daemon->clients, channel) &&
 	       channel_send(channel, HANDOVER_END, bytes_of("", 0), -1);
 }
 
-/* false: the other side has gone, and everything is as it was before. */
+/* false: the new process is gone, and all connections are as they were before. */
 static bool make_round(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
@@ -193,7 +199,7 @@ static bool make_round(struct handover *handover)
 	if (!write_all(handover, handover->moved_at == 0) || !await_accepted(handover) ||
 	    !channel_send(&handover->channel, HANDOVER_YOURS, bytes_of("", 0), -1))
 		return false;
-	pools_let_go(daemon->pools); /* first: a client gives its server back when it goes */
+	pools_let_go(daemon->pools); /* pools first: a client that is let go returns its server */
 	handover->moved += clients_let_go(daemon->clients);
 	return true;
 }
@@ -249,7 +255,7 @@ static void look(struct timer *timer)
 	obey_requests(handover);
 }
 
-/* The first round: with it the other process is the one. */
+/* The first round. After it the new process accepts the clients. */
 static void move(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What two processes say to each other before they hand over: by which version, and the first
- * record of the old one.
+ * What both processes exchange before a hand-over: the version, and the first record of the
+ * old process.
  *
- * The version is a hash of the tables of all records, so nobody has to count it up. One that a
- * release had also has the short name by which that release asks for it, and is asked for it.
+ * The version is a hash of the tables of all records, so it changes with them by itself. If
+ * a release had the same hash, the version has the short name that this release uses for
+ * it.
  */
 #ifndef PGWEIR_MAIN_HANDOVER_PRIV_H
 #define PGWEIR_MAIN_HANDOVER_PRIV_H
@@ -13,17 +14,20 @@
 
 #define HANDOVER_VERSION_SIZE 24
 
-/* The version of this program, as TAKEOVER says it: "3", or "r" and the hash in hex digits. */
+/*
+ * The version of this program, as in the TAKEOVER command: "3", or "r" and the hash in hex
+ * digits.
+ */
 void handover_version(char *out, size_t size);
 
-/* Whether TAKEOVER has asked for our version, by either name. */
+/* Whether `word`, the argument of TAKEOVER, is our version, by either name. */
 bool handover_version_is(const char *word);
 
-/* HELLO: who the old process is. */
+/* HELLO: describes the old process. */
 struct hello_record {
 	uint64_t pid;
 	char version[128]; /* VERSION_OWN */
-	bool is_given;     /* its sockets had been opened by a service manager */
+	bool is_given;     /* a service manager opened its listening sockets */
 };
 
 extern const struct record_table hello_record_table;

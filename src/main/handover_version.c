@@ -2,8 +2,8 @@
 /*
  * The version of a hand-over.
  *
- * Hard here: release 0.1.0 counted its versions by hand, and reads what it is asked for as a
- * number. So a hash never begins with a digit, and 0.1.0 refuses it as version 0.
+ * Hard here: release 0.1.0 numbered its versions, and parses the argument of TAKEOVER as a
+ * number. So a hash has a letter in front, and 0.1.0 refuses it as version 0.
  */
 #include "handover_priv.h"
 
@@ -15,10 +15,10 @@
 
 #include "pgweir/base/banned.h"
 
-/* Of the messages of net/channel.h and their order: counted up when these change. */
+/* Version of the messages of net/channel.h and of their order. Increase it when they change. */
 #define CHANNEL_VERSION 1
 
-/* The hashes that releases have called by a number. Nothing is ever taken out. */
+/* The hashes of the versions that releases numbered. Never remove a row. */
 static const struct {
 	uint64_t hash;
 	const char *name;
@@ -39,7 +39,7 @@ static uint64_t version_hash(void)
 	return handover_clients_hash(record_hash(CHANNEL_VERSION, &hello_record_table));
 }
 
-/* NULL: no release had it. */
+/* NULL: no release had this hash. */
 static const char *release_name(uint64_t hash)
 {
 	for (size_t i = 0; i < sizeof(released) / sizeof(released[0]); i++) {

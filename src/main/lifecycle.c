@@ -2,8 +2,8 @@
 /*
  * Reload, SET, pause and shutdown, by signal or from the console.
  *
- * Hard here: a reload is all or nothing. Whatever can fail is done before the
- * first room is told, so that a bad line anywhere leaves everything as it was.
+ * Hard here: a reload applies all changes or none. Everything that can fail is done before
+ * the first module is changed, so that an error in any line leaves everything as it was.
  */
 #include <signal.h>
 #include <string.h>
@@ -21,7 +21,10 @@
 
 /* ---- a new snapshot ---- */
 
-/* Certificates are read and the log is asked first: their files may be bad. */
+/*
+ * Reads the certificates and opens the log first: their files may be bad. Takes over the
+ * references.
+ */
 static bool change_config(struct daemon *daemon, const struct config *config, struct users *users,
                           struct hba *hba, struct err *err)
 {
@@ -39,7 +42,7 @@ static bool change_config(struct daemon *daemon, const struct config *config, st
 	return true;
 }
 
-/* All problems of a reload go to the log, the first one into *err too. */
+/* Logs all problems of a reload, and copies the first one to *err. */
 static void report(struct daemon *daemon, const struct problems *problems, struct err *err)
 {
 	const struct logger *logger = &daemon->logger;
@@ -54,9 +57,12 @@ static void report(struct daemon *daemon, const struct problems *problems, struc
 		        problems->count ? problems->texts[0] : "out of memory");
 }
 
-/* Where the changes of a reload go: in words to whoever asked for it, by name to the log. */
+/*
+ * Where the changes of a reload are reported: as lines to the console that asked for it, by
+ * name to the log.
+ */
 struct telling {
-	config_tell *tell; /* NULL: nobody asked */
+	config_tell *tell; /* NULL: no console asked */
 	void *arg;
 	struct buf names;
 };
@@ -70,7 +76,7 @@ static void tell_change(void *arg, const char *name, const char *line)
 		telling->tell(telling->arg, name, line);
 }
 
-/* What a configuration names besides itself. */
+/* The configuration before the reload, with its users and rules. */
 struct before {
 	const struct config *config;
 	struct users *users;
@@ -84,7 +90,7 @@ static void before_done(struct before *before)
 	hba_release(&before->hba);
 }
 
-/* "auth_file: 7 users (1 new, 0 gone, 2 changed)", in the log too. */
+/* Reports and logs a line like "auth_file: 7 users (1 new, 0 gone, 2 changed)". */
 static void tell_count(struct daemon *daemon, struct telling *telling, const char *setting,
                        struct buf *count)
 {
@@ -126,7 +132,7 @@ static void tell_changes(struct daemon *daemon, const struct before *old,
 	buf_free(&telling.names);
 }
 
-/* The console that asked for the reload gets the warnings too. */
+/* The console that asked for the reload also gets the warnings. */
 static void tell_warnings(const struct problems *problems, config_tell *tell, void *arg)
 {
 	for (size_t i = 0; tell && i < problems->warning_count; i++) {
@@ -138,7 +144,7 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 	}
 }
 
-/* Reads all files. false: *err, and the log has it all. */
+/* Reads all files. false: *err has the first problem, and the log has all. */
 static bool load_files(struct daemon *daemon, const struct config **config, struct users **users,
                        struct hba **hba, struct problems *problems, struct err *err)
 {
@@ -213,7 +219,7 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 
 /* ---- the service manager ---- */
 
-/* That a turn comes to its timers is what a watchdog wants to know. */
+/* Sent from a timer of the loop, so it shows that the loop runs. */
 static void on_watchdog(struct timer *timer)
 {
 	struct daemon *daemon =
@@ -244,7 +250,7 @@ static void on_hangup(int number, void *arg)
 		log_error(&daemon->logger, "reload failed, keeping the old configuration");
 }
 
-/* The process ends with the last client, and there is none when the limit has passed. */
+/* The process stops with the last client; shutdown_drain limits how long that takes. */
 static void drain_and_stop(struct daemon *daemon, usec_t limit)
 {
 	notify_send(&daemon->notify, "STOPPING=1\nSTATUS=draining");
@@ -334,7 +340,7 @@ bool lifecycle_catch_signals(struct daemon *daemon, struct err *err)
 	};
 
 	signal(SIGPIPE, SIG_IGN);
-	/* What comes before the loop listens, or when it has ended, does not kill us. */
+	/* Ignore a signal that comes before the loop runs, or after it has ended. */
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		signal(signals[i].number, SIG_IGN);
 		if (!loop_on_signal(daemon->loop, signals[i].number, signals[i].on_signal, daemon,

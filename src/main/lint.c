@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Warnings: settings that undo each other, names that nobody has, files that others read.
+ * Warnings: settings that make each other useless, users that do not exist, files that
+ * every user can read.
  */
 #include "lint.h"
 
@@ -18,7 +19,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- settings that undo each other ---- */
+/* ---- settings that make each other useless ---- */
 
 static bool reserve_has_no_time(const struct config *config)
 {
@@ -84,7 +85,7 @@ static bool proxies_are_off(const struct config *config)
 
 static const struct {
 	bool (*is_so)(const struct config *config);
-	const char *setting; /* whose line is named */
+	const char *setting; /* the warning has this setting's file and line */
 	const char *says;
 } doubts[] = {
 	{ reserve_has_no_time, "reserve_pool_size",
@@ -190,7 +191,7 @@ static void lint_console(const struct config *config, const struct users *users,
 	}
 }
 
-/* Whether the names of the console are looked up in auth_file and nowhere else. */
+/* Whether the users of the console are looked up in auth_file only. */
 static bool console_has_users(const struct config *config)
 {
 	bool is_asked = config_auth_user(config, NULL) && config_auth_dbname(config, NULL);

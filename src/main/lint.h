@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What deserves a look in a configuration that is good: warnings of --check.
+ * The warnings of --check: valid settings that are probably a mistake.
  */
 #ifndef PGWEIR_MAIN_LINT_H
 #define PGWEIR_MAIN_LINT_H
@@ -8,7 +8,7 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/config/config.h"
 
-/* users: those of auth_file, NULL if they cannot be read. */
+/* users: those of auth_file; NULL: they could not be read. */
 void lint(const struct config *config, const struct users *users, struct problems *problems);
 
 #endif

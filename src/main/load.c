@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * From a configuration file to what it names: users, rules, proxies. Nothing of it is in force
+ * Loads a configuration file and what it names: users, rules, proxies. Nothing is applied
  * here.
  */
 #include "load.h"
@@ -13,7 +13,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Also of a method that is not auth_type: a rule may have it, or a SET make it that. */
+/* Also checks methods that are not auth_type: a rule may use them, and SET may change auth_type. */
 static bool check_options(const struct config *config, enum auth_method method, struct err *err)
 {
 	const struct auth_method_row *row = &auth_methods[method];

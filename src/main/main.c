@@ -2,9 +2,9 @@
 /*
  * From the command line to a running daemon, and its end.
  *
- * The order is the contract's: configuration, user, old process, background,
- * listeners, pid file, "process up". What fails before the background is seen on
- * the terminal, what fails later in the log; the exit status is 1 either way.
+ * The order is that of PgBouncer: configuration, user, old process, background, listeners,
+ * pid file, "process up". Errors before the background go to the terminal, later ones to
+ * the log. The exit status is 1 in both cases.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void log_problems(const struct logger *logger, const struct problems *pro
 		log_fatal(logger, "... and %zu more problems", problems->dropped_count);
 }
 
-/* --dump-settings */
+/* Handles --dump-settings. */
 static int print_settings(const char *name)
 {
 	struct buf text = { 0 };
@@ -75,7 +75,9 @@ static bool enter_background(const struct options *options, const struct config 
 	return is_free && (!options->daemon || daemonize(err));
 }
 
-/* Secrets stay out of core dumps and other processes. Under a sanitizer leaks could not be found.
+/*
+ * Keeps secrets out of core dumps, and the memory closed to other processes. Not with a
+ * sanitizer, which could not find leaks then.
  */
 static void close_memory(const struct config *config)
 {
@@ -87,7 +89,7 @@ static void close_memory(const struct config *config)
 #endif
 }
 
-/* The last that can fail: from then on there is no way back. */
+/* The last step that can fail. After it the old process has nothing left to continue with. */
 static bool take_over(struct daemon *daemon, struct takeover *takeover, const char *pidfile,
                       const struct logger *logger, struct err *err)
 {
@@ -100,7 +102,7 @@ static bool take_over(struct daemon *daemon, struct takeover *takeover, const ch
 	return true;
 }
 
-/* Runs the daemon to its end. Takes over the references. */
+/* Runs the daemon until it stops. Takes over the references. */
 static bool run(struct log *log, const struct options *options, const struct config *config,
                 struct users *users, struct hba *hba, const struct activation *given,
                 struct takeover *takeover, struct err *err)
@@ -161,7 +163,7 @@ static int start(const struct options *options)
 	}
 	is_good = enter_background(options, config, &logger, &takeover, &err) &&
 	          apply_log(log, options, config, &err);
-	load_log_warnings(&logger, &problems); /* into the log file too */
+	load_log_warnings(&logger, &problems); /* now that the log file is open, it gets them too */
 	problems_done(&problems);
 	if (is_good)
 		is_good = run(log, options, config, users, hba, &given, &takeover, &err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * sd_notify's protocol, as sd_notify(3) describes it.
+ * Messages to the service manager, by the protocol of sd_notify(3).
  */
 #include "notify.h"
 
@@ -20,7 +20,7 @@
 #define PATIENCE 100000 /* microseconds */
 #define TEXT_MAX 1024
 
-/* A watchdog is ours if it names nobody, or us. */
+/* The watchdog is for this process if WATCHDOG_PID is not set, or is our process id. */
 static usec_t watchdog_of(const char *interval, const char *whose)
 {
 	int64_t usec, pid;
@@ -79,7 +79,7 @@ void notify_send(const struct notify *notify, const char *format, ...)
 		return;
 	if ((size_t)count >= sizeof(text))
 		count = sizeof(text) - 1;
-	/* A manager that does not listen is its own affair. */
+	/* Errors are ignored: a service manager that does not listen must not stop the daemon. */
 	(void)!sendto(notify->fd, text, (size_t)count, MSG_NOSIGNAL,
 	              (const struct sockaddr *)&notify->name, notify->name_size);
 }

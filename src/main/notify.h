@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Telling the service manager how we are: sd_notify(3)'s protocol, which is a line or more in
- * a datagram. Without a manager that asked for it nothing is sent.
+ * Messages to the service manager, by the protocol of sd_notify(3): a datagram with one or
+ * more lines. Without a service manager that wants them, nothing is sent.
  */
 #ifndef PGWEIR_MAIN_NOTIFY_H
 #define PGWEIR_MAIN_NOTIFY_H
@@ -14,19 +14,20 @@
 #include "pgweir/base/err.h"
 
 struct notify {
-	int fd; /* -1: nobody wants to know */
+	int fd; /* -1: there is no service manager that wants messages */
 	struct sockaddr_un name;
 	socklen_t name_size;
-	usec_t watchdog; /* it wants to hear of us at least so often; 0 = not */
+	usec_t watchdog; /* maximum interval between two messages; 0: no watchdog */
 };
 
 /*
- * By NOTIFY_SOCKET (a path, or @abstract), WATCHDOG_USEC and WATCHDOG_PID. They are taken out
- * of the environment. false: what they say cannot be used; nothing will be sent.
+ * Reads NOTIFY_SOCKET (a path, or @abstract), WATCHDOG_USEC and WATCHDOG_PID, and removes
+ * them from the environment. false: their values cannot be used, and nothing will be sent;
+ * *err has the reason.
  */
 bool notify_open(struct notify *notify, struct err *err);
 
-/* Sends "NAME=value" lines. Waits for a tenth of a second at most. */
+/* Sends lines of "NAME=value". Blocks for a tenth of a second at most. */
 void notify_send(const struct notify *notify, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The command line: one row for each option. The tables of getopt and the help
- * text are made from the rows.
+ * The command line: one row for each option. The tables for getopt and the help text are
+ * made from the rows.
  */
 #include "options.h"
 
@@ -21,7 +21,7 @@ enum { CHECK_OPTION = 256, AGAINST_OPTION, READY_OPTION, DRAIN_OPTION, AS_OPTION
 static const struct row {
 	int letter;
 	const char *name;
-	const char *value; /* what the help calls its value; NULL = takes none */
+	const char *value; /* name of its value in the help text; NULL: it has none */
 	const char *help;
 } rows[] = {
 	{ 'd', "daemon", NULL, "run in the background (needs pidfile)" },
@@ -55,7 +55,7 @@ static const char *base_name(const char *program)
 
 static void make_tables(char *letters, struct option *longs)
 {
-	*letters++ = ':'; /* tells a missing value from an unknown option */
+	*letters++ = ':'; /* getopt then tells a missing value from an unknown option */
 	for (size_t i = 0; i < ROW_COUNT; i++) {
 		longs[i] =
 		    (struct option){ rows[i].name, rows[i].value ? required_argument : no_argument,
@@ -117,7 +117,7 @@ static void take_option(struct options *options, int letter)
 	}
 }
 
-/* getopt says no more than that something is wrong, and where it stands. */
+/* getopt only says that there is an error, and at which word. */
 static bool complain(int letter, char **argv, struct err *err)
 {
 	const char *word = argv[optind - 1];
@@ -141,7 +141,7 @@ static bool take_file(struct options *options, int count, char **words, struct e
 	return true;
 }
 
-/* What may stand behind --drain; behind --ready nothing does. */
+/* Parses what may follow --drain; nothing may follow --ready. */
 static bool take_seconds(struct options *options, int count, char **words, struct err *err)
 {
 	int most = options->action == OPTIONS_DRAIN;
@@ -157,7 +157,7 @@ static bool take_seconds(struct options *options, int count, char **words, struc
 	return true;
 }
 
-/* What may stand behind --dump-settings. */
+/* Parses what may follow --dump-settings. */
 static bool take_setting(struct options *options, int count, char **words, struct err *err)
 {
 	if (count > 1)
@@ -175,13 +175,13 @@ bool options_parse(struct options *options, int argc, char **argv, struct err *e
 
 	*options = (struct options){ .action = OPTIONS_RUN };
 	make_tables(letters, longs);
-	optind = 0; /* restart, so that tests can call this twice */
+	optind = 0; /* restarts getopt: tests call this several times */
 	opterr = 0;
 	while ((letter = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		if (letter == '?' || letter == ':')
 			return complain(letter, argv, err);
 		take_option(options, letter);
-		/* As soon as asked: what stands behind does not matter. */
+		/* These act at once: the words after them are not parsed. */
 		if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
 			return true;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Making the parts of a configuration.
+ * Makes the parts of a configuration.
  */
 #include "parts.h"
 
@@ -49,7 +49,7 @@ static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", 
 
 /* ---- logins ---- */
 
-/* The first problem is the error; all of them are in the log. */
+/* The first problem becomes the error. All problems are logged. */
 static void take_problems(const struct problems *problems, const char *setting,
                           const struct logger *logger, struct err *err)
 {
@@ -122,7 +122,7 @@ static bool make_logins(struct parts *parts, const struct config *fresh,
 	return true;
 }
 
-/* ---- all ---- */
+/* ---- all parts ---- */
 
 static bool make_proxies(struct parts *parts, const struct config *config, struct err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is made of a configuration before it can be in force: users, rules, certificates,
- * proxies. Each part is made of settings that only fit together, such as a certificate and
- * its key.
+ * Parts: what must be made of a configuration before it is applied: users, rules,
+ * certificates, proxies. The settings of one part only fit together, such as a certificate
+ * and its key.
  */
 #ifndef PGWEIR_MAIN_PARTS_H
 #define PGWEIR_MAIN_PARTS_H
@@ -23,28 +23,29 @@ struct parts {
 	struct users *users;
 	struct hba *hba; /* NULL unless auth_type is hba */
 	struct tls_sets tls;
-	struct ranges *proxies; /* NULL: those that are in force */
+	struct ranges *proxies; /* NULL: keep those in force */
 };
 
-/* The part that a setting belongs to; PARTS: none, it fits with any value. */
+/* The part that a setting belongs to. PARTS: none; such a setting fits with every other value. */
 enum part part_of(const char *setting);
 
-/* Its settings, up to NULL. */
+/* The settings of a part; ends with NULL. */
 const char *const *part_settings(enum part part);
 
-/* "client_tls_...", for messages. */
+/* For messages: "client_tls_...". */
 const char *part_name(enum part part);
 
 /*
- * Makes one part of `fresh`, in place of the one there; `running` is what *parts were made of,
- * so that a file of users or rules is read only if another one is named. false: *err says why,
- * ERR_UNFIT if another setting can mend it; it begins with the setting's name. The part stays
- * as it was. All further problems and the warnings go to the log.
+ * Makes one part of `fresh`, and replaces that part. running: the configuration that *parts
+ * was made of; a file of users or rules is read only if `fresh` names another one. false:
+ * the part is unchanged, and *err has the reason, which begins with a setting's name;
+ * ERR_UNFIT if a change of another setting can help. Further problems and the warnings are
+ * logged.
  */
 bool parts_make(struct parts *parts, enum part part, const struct config *fresh,
                 const struct config *running, const struct logger *logger, struct err *err);
 
-/* Gives all of them back. */
+/* Frees or releases all parts. */
 void parts_done(struct parts *parts);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * The pid file.
  *
- * Hard here: a file that was left behind may name us ourselves, since after a
- * restart of a container numbers begin anew: that is no other process.
+ * Hard here: a file left behind by another process may have our own process id, because in
+ * a container process ids begin again after a restart. That is not another running process.
  */
 #include "pidfile.h"
 
@@ -20,7 +20,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* 0: it is not there. -1: it cannot be read, or is no number; *err says so. */
+/* 0: there is no such file. -1: it cannot be read, or has no number; *err has the reason. */
 static pid_t read_pid(const char *path, struct err *err)
 {
 	char text[64];
@@ -70,7 +70,7 @@ bool pidfile_write(const char *path, struct err *err)
 	if (fd < 0)
 		return err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path,
 		               strerror(errno));
-	/* Whatever the umask, others may read it. */
+	/* Readable for other users, whatever the umask is. */
 	ok = fchmod(fd, 0644) == 0 && dprintf(fd, "%d\n", (int)getpid()) > 0;
 	if (!ok)
 		err_set(err, ERR_SYSTEM, "cannot write pidfile %s: %s", path, strerror(errno));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The pid file: says which process runs, and keeps a second one from starting.
+ * The pid file: has the process id of the daemon, and prevents the start of a second one.
  */
 #ifndef PGWEIR_MAIN_PIDFILE_H
 #define PGWEIR_MAIN_PIDFILE_H
@@ -12,22 +12,22 @@
 #include "pgweir/base/log.h"
 
 /*
- * Whether `path` may be ours. false: its process lives, or it is empty or not a
- * number. The file of a dead process is removed, with a line in the log. Before
- * daemonize(), so that a refusal is seen.
+ * Whether `path` can be used. false: its process is running, or the file has no process id;
+ * *err has the reason. Removes the file of a dead process, and logs that. Call it before
+ * daemonize(), so that the error goes to the terminal.
  */
 bool pidfile_check(const char *path, const struct logger *log, struct err *err);
 
-/* Makes it, "pid\n", mode 0644. false: it is there already, or cannot be written. */
+/* Creates the file, "pid\n" with mode 0644. false: it exists, or cannot be written. */
 bool pidfile_write(const char *path, struct err *err);
 
-/* Whether it names that process. */
+/* Whether the file has this process id. */
 bool pidfile_is_of(const char *path, pid_t pid);
 
-/* Puts ours in the place of what another process has written. false: it is as it was. */
+/* Writes our process id in place of another process's. false: the file is unchanged. */
 bool pidfile_replace(const char *path, struct err *err);
 
-/* Removes it if it is still this process's. NULL or "": nothing. */
+/* Removes the file if it has our process id. NULL or "": nothing. */
 void pidfile_remove(const char *path);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Errors that only a start or a login would show.
+ * Finds errors that otherwise only a start or a login would show.
  *
- * Hard here: a check must not be stricter than the start. A service manager may make the
- * folders below /run and /var/log just before it, so there a missing one is only a warning.
+ * Hard here: a check must not be stricter than a start. A service manager may create the
+ * folders below /run and /var/log right before the start, so a missing folder there is only
+ * a warning.
  */
 #include "preflight.h"
 
@@ -47,7 +48,7 @@ static bool is_made_by_others(const char *folder)
 	return false;
 }
 
-/* Whether files can be made in the folder. */
+/* Whether files can be created in the folder. */
 static void judge_folder(const struct config *config, struct problems *problems,
                          const char *setting, const char *folder)
 {
@@ -102,7 +103,7 @@ static void judge_log(const struct config *config, struct problems *problems)
 	}
 }
 
-/* A running process may have one: a check is no start. */
+/* The pid file may be that of a running process: this is only a check. */
 static void judge_pidfile(const struct config *config, struct problems *problems)
 {
 	char text[64] = "";
@@ -113,7 +114,7 @@ static void judge_pidfile(const struct config *config, struct problems *problems
 	if (!*config->pidfile)
 		return;
 	judge_folder_of(config, problems, "pidfile", config->pidfile);
-	/* A pipe without a writer would hold us up. */
+	/* Do not open a pipe: that would block if it has no writer. */
 	if (stat(config->pidfile, &found) != 0)
 		return;
 	file = S_ISREG(found.st_mode) ? fopen(config->pidfile, "re") : NULL;
@@ -181,7 +182,7 @@ void preflight_files(const struct config *config, struct problems *problems)
 
 /* ---- logins ---- */
 
-/* A part of the configuration that is judged in the same way for each entry. */
+/* What the checks of all entries need. */
 struct judging {
 	const struct config *config;
 	const struct users *users;
@@ -196,7 +197,7 @@ static struct source_pos place_of(const struct judging *judging,
 	                                      : config_source_pos(judging->config, setting);
 }
 
-/* Each entry, `*` too. */
+/* Calls judge() for each entry, also for `*`. */
 static void each_database(const struct judging *judging,
                           void (*judge)(const struct judging *judging,
                                         const struct config_database *database))
@@ -221,7 +222,7 @@ static bool has_database(const struct config *config, const char *name)
 	return config_database_find(config, name) || config_database_auto(config);
 }
 
-/* Without auth_user nothing is looked up there, so that nothing fails. */
+/* Only a warning without auth_user: auth_query does not run there, so nothing fails. */
 static void judge_place(const struct judging *judging, const struct config_database *database)
 {
 	static const char format[] = "database \"%s\": auth_dbname: no such database \"%s\"";
@@ -236,7 +237,7 @@ static void judge_place(const struct judging *judging, const struct config_datab
 		problems_warn(judging->problems, database->place, format, database->name, name);
 }
 
-/* The user that runs auth_query logs in to PostgreSQL like any other. */
+/* Whether the user that runs auth_query can log in to PostgreSQL. */
 static void judge_asker(const struct judging *judging, const struct config_database *database)
 {
 	const struct config *config = judging->config;
@@ -252,10 +253,10 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 		runs_in = config_database_auto(config);
 	if (!runs_in || (known && known->secret.kind != SECRET_NONE))
 		return;
-	/* With the entry's own password nothing is needed of auth_file. */
+	/* The entry has this user's password, so auth_file is not needed. */
 	if (runs_in->user && strcmp(runs_in->user, user) == 0 && runs_in->password)
 		return;
-	/* By trust, peer or a certificate. */
+	/* PostgreSQL may accept the login without a password: trust, peer or a certificate. */
 	if (auth_client_may_enter_unasked(&config->server_require_auth))
 		problems_warn(judging->problems,
 		              place_of(judging, database, database->auth_user, "auth_user"),
@@ -284,7 +285,7 @@ static bool has_asker(const struct config *config)
 	return false;
 }
 
-/* The default's text may be in a file too: then nobody has meant anything by it. */
+/* Whether auth_query is not the default. A file that repeats the default is not a mistake. */
 static bool has_own_query(const struct config *config)
 {
 	return *config->auth_query &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What would fail at the start or at the first login, found without doing it: no file is made,
- * no socket is opened.
+ * Finds what would fail at the start or at the first login, without doing it: no file is
+ * created, no socket is opened.
  */
 #ifndef PGWEIR_MAIN_PREFLIGHT_H
 #define PGWEIR_MAIN_PREFLIGHT_H
@@ -9,12 +9,15 @@
 #include "pgweir/auth/users.h"
 #include "pgweir/config/config.h"
 
-/* The folders and files of the start. As the user that the daemon becomes: privileges_borrow(). */
+/*
+ * Checks the folders and files of the start. Call it with the rights of the daemon's user:
+ * privileges_borrow().
+ */
 void preflight_files(const struct config *config, struct problems *problems);
 
 /*
- * Settings by which nobody could be looked up, or come in. users: those of auth_file, NULL if they
- * cannot be read, which has been said.
+ * Checks settings that prevent lookups of users, or logins. users: those of auth_file;
+ * NULL: they could not be read, which was reported already.
  */
 void preflight_logins(const struct config *config, const struct users *users,
                       struct problems *problems);

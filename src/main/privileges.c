@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Giving up root. The groups go first, since only root may change them; and
- * then it is tried whether root can be had back.
+ * Gives up root. The groups are changed first, since only root may change them. At the end
+ * it is checked that the process cannot become root again.
  */
 #include "privileges.h"
 
@@ -26,7 +26,7 @@ static bool become(const struct passwd *entry, struct err *err)
 	return true;
 }
 
-/* NULL: *err says why. */
+/* NULL: *err has the reason. */
 static const struct passwd *find_user(const char *user, struct err *err)
 {
 	const struct passwd *entry;
@@ -99,5 +99,5 @@ void privileges_return(const struct privileges *own)
 {
 	if (own->is_borrowed && (seteuid(0) != 0 || setegid(own->group) != 0 ||
 	                         setgroups((size_t)own->group_count, own->groups) != 0))
-		abort(); /* root may do that */
+		abort(); /* cannot fail: the process can become root again */
 }

@@ -8,16 +8,16 @@
 #include "pgweir/base/err.h"
 
 /*
- * Becomes `user` with its groups, for good (NULL or "": stays who it is). false:
- * there is no such user, we may not become it, or we would run as root: then
- * the daemon must not go on.
+ * Becomes `user` with its groups, permanently (NULL or "": no change). false: the user does
+ * not exist, the process may not become that user, or would run as root; the daemon must
+ * not start then.
  */
 bool privileges_drop(const char *user, struct err *err);
 
 /*
- * The same for a while, to find out what that user may: for root only, anybody else stays who it
- * is, and is not asked whether it may become that user. false: there is no such user, or it would
- * be root.
+ * Becomes `user` for a while, to check the rights of that user. Only root changes the user;
+ * any other process keeps its own and gets no error for it. false: the user does not exist,
+ * or is root.
  */
 struct privileges {
 	bool is_borrowed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What probes and scripts ask of a running daemon, over its Unix socket: `socket`,
- * `as`, `user` and `seconds` of the command line.
+ * What probes and scripts ask a running daemon over its Unix socket. `socket`, `as`, `user`
+ * and `seconds` are from the command line.
  */
 #ifndef PGWEIR_MAIN_PROBE_H
 #define PGWEIR_MAIN_PROBE_H
@@ -10,12 +10,15 @@
 
 #include "options.h"
 
-/* --ready: whether it takes work now. false: not, or nobody answers; stderr says why. */
+/*
+ * --ready: whether the daemon accepts work. false: it does not, or does not answer; the
+ * reason is on stderr.
+ */
 bool probe_ready(const struct options *options);
 
 /*
- * --drain: DRAIN, to its end, with its progress on stderr. false: it did not come to its end;
- * stderr has the reason.
+ * --drain: runs DRAIN until it has ended, with the progress on stderr. false: it was not
+ * completed; the reason is on stderr.
  */
 bool probe_drain(const struct options *options);
 

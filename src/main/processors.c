@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Processors, as a container has them: what is online is the machine's.
+ * How many processors this process may use. In a container, the number of online processors
+ * is that of the machine.
  *
  *   /proc/self/cgroup    0::/a/b              version 2: /sys/fs/cgroup/a/b/cpu.max
  *                        4:cpu,cpuacct:/a/b   version 1: /sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us
  *
- * Hard here: within a container the path may be that of the host, while the files that can
- * be seen begin at the container's own group. So each part of the path is tried, up to the top.
+ * Hard here: in a container, the path may be the one on the host, while the visible files
+ * begin at the container's own group. So the path and each shorter one are tried.
  */
 #include "processors.h"
 
@@ -25,7 +26,8 @@ static unsigned int runnable(void)
 	cpu_set_t set;
 	int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
 
-	return count > 0 ? (unsigned int)count : UINT_MAX; /* more than a set has room for */
+	/* more processors than a cpu_set_t can hold */
+	return count > 0 ? (unsigned int)count : UINT_MAX;
 }
 
 static unsigned int worth(long quota, long period)
@@ -35,7 +37,7 @@ static unsigned int worth(long quota, long period)
 	return (unsigned int)(quota / period + (quota % period != 0));
 }
 
-/* Up to two numbers of a file; how many there are. */
+/* Reads up to two numbers. Returns how many. */
 static int read_numbers(const char *path, long *first, long *second)
 {
 	FILE *file = fopen(path, "re");
@@ -69,7 +71,7 @@ static unsigned int quota_1(const char *folder)
 	return worth(quota, period);
 }
 
-/* The least of a group and of all above it. */
+/* The lowest quota of a group and of all groups above it. */
 static unsigned int least_quota(const char *root, const char *controller, const char *group,
                                 unsigned int (*quota_of)(const char *folder))
 {
@@ -101,7 +103,7 @@ static bool has_cpu(const char *controllers)
 	        strcmp(controllers + strlen(controllers) - 4, ",cpu") == 0);
 }
 
-/* One line of /proc/self/cgroup: number, controllers, path. */
+/* Parses a line of /proc/self/cgroup: number, controllers, path. */
 static unsigned int quota_of_line(const char *root, char *line)
 {
 	char *controllers = strchr(line, ':'), *group;

@@ -6,9 +6,9 @@
 #define PGWEIR_MAIN_PROCESSORS_H
 
 /*
- * Those that it may run on, and no more than the quota of its control group and of those
- * above it is worth, rounded up; at least one. `root`: the folder that /proc and /sys are in, ""
- * but in tests.
+ * The number of processors that this process may run on, limited by the quota of its
+ * control group and the groups above it, rounded up. At least 1. root: the folder that
+ * contains /proc and /sys; "" except in tests.
  */
 unsigned int processors_count(const char *root);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Counting what came and went, in the time that sorting takes.
+ * Counts what is new and gone. Sorts both lists, so the time does not grow with the square
+ * of their length.
  */
 #include "roster.h"
 
@@ -89,7 +90,7 @@ static void sort(struct roster *roster)
 		qsort(roster->lines, roster->count, sizeof(*roster->lines), compare_lines);
 }
 
-/* false: no memory for all lines. */
+/* false: a list is not complete, for lack of memory. */
 static bool count(struct roster *old, struct roster *fresh, size_t *added, size_t *gone)
 {
 	size_t i = 0, j = 0;

@@ -12,10 +12,10 @@
 struct roster {
 	char **lines;
 	size_t count, capacity;
-	bool is_whole; /* false: no memory for all lines */
+	bool is_whole; /* false: a line is missing, for lack of memory */
 };
 
-/* Start with ROSTER_EMPTY. */
+/* The initial value. */
 #define ROSTER_EMPTY             \
 	{                        \
 		.is_whole = true \
@@ -24,22 +24,25 @@ struct roster {
 void roster_add(struct roster *roster, const char *line);
 void roster_done(struct roster *roster);
 
-/* The rules, in the words of SHOW HBA without file and line; NULL has none. */
+/* Adds the rules as SHOW HBA shows them, without file and line. hba may be NULL. */
 void roster_add_rules(struct roster *roster, const struct hba *hba);
 
-/* One line by the columns of SHOW HBA from type to options; NULL: that column is. */
+/* Adds a rule. columns: those of SHOW HBA from type to options; each may be NULL. */
 void roster_add_rule(struct roster *roster, const char *const *columns, size_t count);
 
 /*
- * Adds "9 rules (2 new, 1 gone)" for these lists, and sorts them. what: "rule". false: they are
- * the same, or there was no memory, and nothing is added.
+ * Sorts the lists and adds a text like "9 rules (2 new, 1 gone)". what: "rule". false:
+ * nothing is added, because the lists are equal or there was no memory.
  */
 bool roster_compare(struct roster *old, struct roster *fresh, const char *what, struct buf *out);
 
-/* How many lines of `fresh` are not in `old`. 0 also if there was no memory. */
+/* How many lines of `fresh` are not in `old`. 0 if there was no memory. */
 size_t roster_count_new(struct roster *old, struct roster *fresh);
 
-/* The same of users, with how many have another secret: "7 users (1 new, 0 gone, 2 changed)". */
+/*
+ * The same for users, with the number of users whose secret has changed: "7 users (1 new, 0
+ * gone, 2 changed)".
+ */
 bool roster_compare_users(const struct users *old, const struct users *fresh, struct buf *out);
 
 #endif

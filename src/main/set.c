@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SET: one other value.
+ * SET: changes one value.
  *
- * Hard here: some settings only fit together, such as a certificate and its key, and can be
- * SET one by one only. So there are two snapshots: `wanted` has each value that was taken, and
- * `config`, which is in force, has the settings of a part (parts.h) from before as long as
- * they do not fit. A value that no other setting could make fit is refused.
+ * Hard here: some settings only fit together, such as a certificate and its key, but SET
+ * changes one at a time. So there are two snapshots. `wanted` has every accepted value.
+ * `config`, which is in force, keeps the old values of a part (parts.h) as long as its new
+ * values do not fit. A value that does not fit with any value of other settings is refused.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 #define BIT(part) (1u << (part))
 
-/* What a SET is about to put in force. */
+/* The change that a SET is about to apply. */
 struct change {
 	struct daemon *daemon;
 	const char *name;
@@ -25,7 +25,7 @@ struct change {
 	part_set held;
 };
 
-/* `wanted`, but as it is in force where it is held. NULL: no memory. */
+/* The snapshot `wanted`, with the values in force for the parts that are held. NULL: no memory. */
 static const struct config *mix(const struct change *change, part_set held)
 {
 	const struct config *mixed = config_ref(change->wanted);
@@ -41,7 +41,7 @@ static const struct config *mix(const struct change *change, part_set held)
 	return mixed;
 }
 
-/* Makes the part, if it fits now; then it is not held any more. */
+/* Makes the part if its new values fit now. The part is not held any more then. */
 static bool try_part(struct change *change, enum part part, struct err *err)
 {
 	const struct config *mixed = mix(change, change->held & ~BIT(part));
@@ -57,7 +57,7 @@ static bool try_part(struct change *change, enum part part, struct err *err)
 	return is_made;
 }
 
-/* One that fits may let another one fit. */
+/* Tries all held parts, again after a success: a part that fits may make another one fit. */
 static void try_all(struct change *change, struct err why[PARTS])
 {
 	bool is_better = true;
@@ -71,7 +71,7 @@ static void try_all(struct change *change, struct err why[PARTS])
 	}
 }
 
-/* Whether nothing but another value of this setting can help. */
+/* Whether only another value of this same setting can help. */
 static bool is_own_fault(const char *name, const struct err *why)
 {
 	static const char rules[] = "auth_hba_file: ";
@@ -79,7 +79,7 @@ static bool is_own_fault(const char *name, const struct err *why)
 
 	if (why->code == ERR_UNFIT)
 		return false;
-	/* The maps are read with the rules. */
+	/* The maps are read with the rules, so their error names auth_hba_file. */
 	if (strcmp(name, "auth_ident_file") == 0 && strncmp(why->text, rules, strlen(rules)) == 0)
 		return true;
 	return why->code == ERR_MEMORY ||
@@ -105,7 +105,7 @@ static void log_change(const struct change *change, const struct err why[PARTS])
 		    change->name, why[touched].text, part_name(touched));
 }
 
-/* Puts it in force; nothing in here but the first step can fail. */
+/* Applies the change. Only the first steps can fail. */
 static bool put_in_force(struct change *change, const struct err why[PARTS], struct err *err)
 {
 	struct daemon *daemon = change->daemon;

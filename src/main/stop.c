@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SHUTDOWN, by signal, from the console, or of another process that has taken over from this one.
+ * Shutdown: by signal, from the console, or by the process that has taken over from this
+ * one.
  */
 #include "stop.h"
 
@@ -14,7 +15,7 @@ static bool stop_is_due(struct pools_watch *watch)
 
 	if (daemon->shutdown == SHUTDOWN_SERVERS)
 		return daemon->pools->server_count == 0;
-	/* Consoles and unfinished logins do not hold up a shutdown that has a deadline. */
+	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
 	return daemon->clients->count == 0 ||
 	       (daemon->is_draining_to_end && daemon->clients->drain.is_done);
 }
@@ -38,8 +39,9 @@ void stop_watching(struct daemon *daemon)
 }
 
 /*
- * Who has connected before is a client to wait for, also if its login is not over, or if the
- * kernel has not handed it over yet. For servers only nobody is waited for.
+ * SHUTDOWN_CLIENTS waits for all clients that have connected before, even if their login is
+ * not complete, or if the kernel still has the connection in the backlog. SHUTDOWN_SERVERS
+ * waits for no client.
  */
 static void stop_accepting(struct daemon *daemon, enum shutdown_state how)
 {
@@ -60,7 +62,7 @@ static void stop_gracefully(struct daemon *daemon, enum shutdown_state how)
 	struct err err;
 
 	stop_watching(daemon);
-	suspend_end(daemon); /* who is held back could never leave */
+	suspend_end(daemon); /* a suspended client could never disconnect */
 	daemon->shutdown = how;
 	stop_accepting(daemon, how);
 	takeover_stop(daemon->takeover, how == SHUTDOWN_SERVERS ? SHUTDOWN_WAIT_FOR_SERVERS

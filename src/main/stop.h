@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The end of the daemon: at once, or when the last client or server has gone.
+ * Stops the daemon: at once, or when the last client or server is gone.
  */
 #ifndef PGWEIR_MAIN_STOP_H
 #define PGWEIR_MAIN_STOP_H
@@ -9,10 +9,10 @@
 
 struct daemon;
 
-/* Ends it in one way or the other, as the console's SHUTDOWN does. */
+/* Stops it in the way of the console's SHUTDOWN commands. */
 void stop_daemon(struct daemon *daemon, enum shutdown_kind kind);
 
-/* It ends for another reason: the last client or server is waited for no more. */
+/* Stops waiting for the last client or server, because the daemon ends for another reason. */
 void stop_watching(struct daemon *daemon);
 
 #endif

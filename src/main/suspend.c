@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SUSPEND: everything is brought to rest between two messages, and stays so.
+ * SUSPEND: all connections come to rest between two messages, and stay at rest.
  *
- *   NONE --> DRAINING --[all rest, or suspend_timeout]--> DONE --> NONE
+ *   NONE --> QUIESCING --[all at rest, or suspend_timeout]--> DONE --> NONE
  *
- * Hard here: a connection may be in the middle of a message of any length, and only
- * its far end decides when the rest comes. So all are looked at again and again,
- * which costs as much as there are connections, but only as long as this lasts.
+ * Hard here: a connection may be in the middle of a message of any length, and only its
+ * peer decides when the message ends. So all connections are looked at again and again. The
+ * cost grows with their number, but only while connections are brought to rest.
  *
- * While it drains, whoever knocks is still let in: a cancel request may be what
- * ends it. When it is done, they wait in the backlog.
+ * During QUIESCING new connections are accepted, because a cancel request may be needed to
+ * complete it. In DONE they wait in the backlog.
  */
 #include <stddef.h>
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The process that comes: takes up what the other one hands over.
+ * The new process of a take-over: receives the connections of the old one.
  *
  *   GO --> records and descriptors, END --> all of them judged --> ACCEPTED --> YOURS --> used
  *
- * Nothing is made of a record before YOURS: until then the other process may go on with
- * all that it has written down, and must find every connection as it was. So whatever
- * happens here before, closing our descriptors is enough.
+ * No record is used before YOURS: until then the old process may continue with all
+ * connections, and must find each of them unchanged. So if something fails here before, it
+ * is enough to close our descriptors.
  *
- * More rounds come later, from those who were not at rest. A round is taken in one go.
+ * Later rounds have connections that were not at rest before. A round is received in one
+ * go.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,24 +22,24 @@
 
 #include "pgweir/base/banned.h"
 
-/* How long the other side may be silent. */
+/* How long the old process may be silent. */
 #define ROUND_LIMIT (10 * USEC_PER_SEC)
-/* It decides within its own limit, or has ended: this is only to be safe from a stopped one. */
+/* The old process decides within a limit of its own. This limit only matters if it was stopped. */
 #define DECISION_LIMIT (60 * USEC_PER_SEC)
 
 struct round {
 	struct channel_message *messages;
 	size_t count, capacity;
-	bool is_done; /* the other side has nothing more */
+	bool is_done; /* the old process has nothing more to hand over */
 };
 
-/* The channel after the start. */
+/* The channel to the old process, while the daemon runs. */
 struct successor {
 	struct daemon *daemon;
 	struct channel channel;
 	struct watch watch;
 	struct pools_arrival arrival;
-	bool has_begun; /* the first round is ours */
+	bool has_begun; /* the first round was completed */
 };
 
 static void round_done(struct round *round)
@@ -79,7 +80,7 @@ static bool judge(const struct daemon *daemon, const struct channel_message *mes
 	return pools_judge(daemon->pools, message->kind, body, err);
 }
 
-/* Receives and judges up to END. */
+/* Receives and judges records up to END or DONE. */
 static bool receive(struct successor *successor, struct round *round, struct err *err)
 {
 	struct channel *channel = &successor->channel;
@@ -103,7 +104,7 @@ static bool receive(struct successor *successor, struct round *round, struct err
 	}
 }
 
-/* Says that we could go on with it, and waits for the word that it is ours. */
+/* Tells the old process that all records can be used, and waits for YOURS. */
 static bool accept_it(struct successor *successor, struct err *err)
 {
 	struct channel *channel = &successor->channel;
@@ -156,7 +157,7 @@ static bool make_round(struct successor *successor, bool *is_done, struct err *e
 	return is_good;
 }
 
-/* ---- after the start ---- */
+/* ---- while the daemon runs ---- */
 
 void takeover_free(struct successor **successorp)
 {
@@ -203,7 +204,7 @@ void takeover_stop(struct successor *successor, enum shutdown_kind kind)
 	char byte = (char)kind;
 
 	if (!successor || !successor->has_begun)
-		return; /* the other process is to go on */
+		return; /* the old process continues to serve */
 	successor->channel.deadline = clock_now() + USEC_PER_SEC;
 	channel_send(&successor->channel, HANDOVER_STOP, bytes_of(&byte, 1), -1);
 }

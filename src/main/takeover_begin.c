@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The beginning of a take-over: the console of the running process is asked for it, and
- * answers with an error, or with its listening sockets.
+ * Begins a take-over: sends TAKEOVER to the console of the running process, which answers
+ * with an error or with its listening sockets.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 #define ANSWER_LIMIT (5 * USEC_PER_SEC)
 
-/* Whether somebody accepts on that socket; else the daemon starts as ever. */
+/* Whether a process listens on that socket. If not, the daemon starts normally. */
 static bool is_somebody_there(const char *path)
 {
 	struct sockaddr_un name;
@@ -63,7 +63,7 @@ static bool take_error(struct bytes body, struct err *err)
 	               report.text);
 }
 
-/* One answer. false: *err says why that was the end. */
+/* Handles one message. false: *err has the reason for which the take-over ends. */
 static bool take_answer(struct takeover *takeover, struct channel_message *message, struct err *err)
 {
 	switch (message->kind) {
@@ -103,7 +103,7 @@ static bool take_answers(struct takeover *takeover, struct err *err)
 	return is_good;
 }
 
-/* What answers hands us sockets, clients and secrets: it must be of our own system user. */
+/* The answering process hands over sockets and secrets, so it must run as our own system user. */
 static bool ask_for_it(struct takeover *takeover, const char *path, struct err *err)
 {
 	struct ask_whom whom = { .owner = geteuid(), .is_strict = true };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * From settings to sets of certificates and rules.
+ * Makes TLS contexts from settings.
  */
 #include "tls_sets.h"
 
@@ -14,7 +14,7 @@ static const enum tls_check server_checks[] = {
 	[TLS_MODE_VERIFY_CA] = TLS_CHECK_CHAIN, [TLS_MODE_VERIFY_FULL] = TLS_CHECK_NAME,
 };
 
-/* Without authorities of its own, only those clients are asked who must show one. */
+/* If no CA is set, clients are asked for a certificate only if the mode requires one. */
 static enum tls_check client_check(const struct config *config)
 {
 	if (config->client_tls_sslmode >= TLS_MODE_VERIFY_CA)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The two sets of certificates and rules that a configuration asks for: towards
- * clients and towards servers.
+ * The two TLS contexts of a configuration: for client and for server connections.
  */
 #ifndef PGWEIR_MAIN_TLS_SETS_H
 #define PGWEIR_MAIN_TLS_SETS_H
@@ -15,28 +14,27 @@ struct tls_sets {
 };
 
 /*
- * Reads all files that the settings name. One that is the same as in `old` (which
- * may be NULL) is that one. false: *err says which setting, which file, why.
+ * Reads all files that the settings name. A context that is equal to that of `old` (which
+ * may be NULL) is shared with it. false: *err has the setting, the file and the reason.
  */
 bool tls_sets_make(struct tls_sets *sets, const struct config *config, const struct tls_sets *old,
                    struct err *err);
 
-/* One of them, in the same way; the one before is given back. *context stays as it was if false. */
+/* Makes one of the two again, and releases the one before. false: it is unchanged. */
 bool tls_sets_remake_client(struct tls_sets *sets, const struct config *config, struct err *err);
 bool tls_sets_remake_server(struct tls_sets *sets, const struct config *config, struct err *err);
 
-/* Those of `other` once more. */
+/* A copy with its own references. */
 struct tls_sets tls_sets_hold(const struct tls_sets *other);
 
-/* Whether clients show the certificates that auth_type asks for. false: *err, ERR_UNFIT. */
+/* Whether clients must show the certificates that auth_type needs. false: *err, ERR_UNFIT. */
 bool tls_sets_fit_logins(const struct config *config, struct err *err);
 
-/* Makes both and lets them go, to find what is wrong with each; the words begin with a setting's
- * name. */
+/* Makes both contexts only to report their errors. Each error begins with a setting's name. */
 void tls_sets_judge(const struct config *config, void (*report)(void *arg, const struct err *err),
                     void *arg);
 
-/* Gives both back. */
+/* Releases both. */
 void tls_sets_done(struct tls_sets *sets);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Cursors.
+ * Cursors: see cursor_priv.h.
  */
 #include "cursor_priv.h"
 

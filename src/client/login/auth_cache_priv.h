@@ -10,7 +10,7 @@
 /* A question as one byte string: database, auth_user, query and user, each with a zero. Owns it. */
 struct auth_lookup_key {
 	struct buf text;
-	const char *query, *user; /* within it */
+	const char *query, *user; /* point into `text` */
 };
 
 /* false: no memory, and the key is empty. */

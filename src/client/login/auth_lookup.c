@@ -60,7 +60,7 @@ struct auth_lookup {
 struct auth_lookups {
 	struct pools *pools;
 	const struct config *config;   /* borrowed */
-	struct auth_lookup_list list;  /* all */
+	struct auth_lookup_list list;  /* all lookups */
 	struct auth_lookup *under_way; /* those that may be joined, by key */
 	struct auth_cache answers;
 	struct users *likeness; /* one user to imitate; NULL only if there was no memory */
@@ -243,7 +243,7 @@ static void add_query(struct buf *out, const struct auth_lookup_key *key)
 	at = message_begin(out, 'B');
 	buf_add_cstr(out, "");
 	buf_add_cstr(out, "");
-	buf_add_be16(out, 0); /* all as text */
+	buf_add_be16(out, 0); /* parameters as text */
 	buf_add_be16(out, 1);
 	buf_add_be32(out, (uint32_t)strlen(key->user));
 	buf_add_text(out, key->user);

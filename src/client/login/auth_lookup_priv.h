@@ -22,7 +22,7 @@ struct auth_lookup;
 
 /* What is asked for. The texts are borrowed. */
 struct question {
-	struct database *database; /* where */
+	struct database *database; /* runs the query */
 	const char *auth_user;
 	const char *query;
 	const char *user;

@@ -149,7 +149,7 @@ enum auth_reply_verdict auth_reply_end(struct auth_reply *replies)
 	if (replies->verdict != AUTH_REPLY_BAD && !replies->is_done)
 		fail(replies, "it did not come to its end");
 	else if (replies->verdict == AUTH_REPLY_NONE)
-		replies->verdict = AUTH_REPLY_NOBODY; /* no row */
+		replies->verdict = AUTH_REPLY_NOBODY; /* the query returned no row */
 	return replies->verdict;
 }
 

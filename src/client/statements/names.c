@@ -146,7 +146,7 @@ void names_free(struct client *client)
  */
 struct name_change {
 	struct ledger_change base;
-	struct ledger_change *server_change; /* or NULL */
+	struct ledger_change *server_change; /* settled together with this one; or NULL */
 	struct names *names;
 	struct statement *statement; /* an added name: its statement; holds one reference */
 	/* a removed name: owned by the change until it is settled */
@@ -288,7 +288,7 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 	return &description->base.base;
 }
 
-/* ---- */
+/* ---- add and remove names ---- */
 
 struct ledger_change *names_come(struct client *client, const char *name,
                                  struct statement *statement, struct ledger_change *server_change)
