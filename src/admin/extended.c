@@ -190,6 +190,7 @@ static bool on_execute(struct console_session *session, struct bytes body, bool 
 static void on_sync(struct console_session *session)
 {
 	session->is_skipping = false;
+	/* Outside BEGIN, Sync ends the transaction, and so all portals. */
 	if (session->status == 'I')
 		session_drop_portals(session);
 	message_ready(&session->out, session->status);

@@ -97,6 +97,7 @@ bool session_execute(struct console_session *session, struct portal *portal, uin
 		return true;
 	}
 	session->state = SESSION_WAITING;
+	/* As in PostgreSQL, a portal without rows runs only once. */
 	if (portal->is_started) {
 		err_set(&err, ERR_STATE, "portal \"%s\" cannot be run", portal->name);
 		session_fail(session, &err);

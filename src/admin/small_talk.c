@@ -3,7 +3,7 @@
  * Small talk: queries that drivers and connection pools send to any server. They are
  * answered as PostgreSQL would answer, so that such programs can use the console.
  *
- * A SET of a PostgreSQL parameter has no effect here, and a NOTICE says so.
+ * A SET of a PostgreSQL parameter has no effect here, and a NOTICE reports it.
  */
 #include "admin_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Asks the console of a running daemon, over its Unix socket. For the command line: it
+ * Connects to the console of a running daemon, over its Unix socket. For the command line: it
  * blocks, each step for a few seconds at most, so it must not be called from the loop.
  */
 #ifndef PGWEIR_MAIN_ASK_H

@@ -5,7 +5,7 @@
  *   TAKEOVER --> GREETED --[GO]--> a round --> MOVING --[more rounds]--> DONE
  *                   |                |           |
  *                   +--- the new process is gone +--> continues and accepts clients again;
- *                                                     or stops, if it was told to
+ *                                                     or stops, if it got a STOP
  *
  * A round is written while the loop does not run: no connection can change between its
  * record and the answer of the new process. This costs some microseconds for each

@@ -144,7 +144,7 @@ static void tell_warnings(const struct problems *problems, config_tell *tell, vo
 	}
 }
 
-/* Reads all files. false: *err has the first problem, and the log has all. */
+/* Reads all files. false: *err has the first problem; every problem is logged. */
 static bool load_files(struct daemon *daemon, const struct config **config, struct users **users,
                        struct hba **hba, struct problems *problems, struct err *err)
 {

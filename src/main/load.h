@@ -16,8 +16,8 @@
 
 /*
  * Loads the configuration and the users and rules that it names (*hba is NULL unless
- * auth_type is hba). false: *problems has all errors, and nothing is loaded. *problems has
- * the warnings in both cases.
+ * auth_type is hba). false: *problems contains every error, and nothing is loaded. It contains the
+ * warnings in both cases.
  */
 bool load_all(const char *file, const struct config **config, struct users **users,
               struct hba **hba, struct problems *problems);

@@ -2,7 +2,7 @@
 /*
  * Rows: tables of columns, and values as the protocol sends them.
  *
- * One row of a SHOW is a struct. A column says where in the struct its value is.
+ * One row of a SHOW is a struct. A column has the offset of its value in the struct.
  * RowDescription, the rows and the manual are all generated from the columns.
  */
 #ifndef PGWEIR_ADMIN_SHOW_ROWS_PRIV_H

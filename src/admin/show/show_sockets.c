@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
 #define TEXT(field, help) COLUMN(struct socket_row, VALUE_TEXT, field, help)
 #define INT4(field, help) COLUMN(struct socket_row, VALUE_INT4, field, help)
 
-/* SOCKETS has all of these columns; CLIENTS and SERVERS have only the first ones. */
+/* SOCKETS shows all of these columns; CLIENTS and SERVERS have only the first ones. */
 #define CONNECTION_COLUMNS 21
 
 static const struct column socket_columns[] = {

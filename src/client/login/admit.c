@@ -142,6 +142,7 @@ bool admit_count(struct client *client)
 	struct pools *pools = client->clients->with.pools;
 	const struct client_login *login = client->login;
 
+	/* Authentication has ended: input from here on contains no password. */
 	client->stream.is_secret = false;
 	client->role = role_of_name(pools, login->user);
 	if (!client->role) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * auth_type hba: finds the rule of a client, which says how the client must authenticate.
+ * auth_type hba: finds the rule of a client, which determines how the client authenticates.
  *
  *   find the rule --> how to authenticate
  *     ^       |

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Reads the PROXY header, in which a proxy says who its client is.
+ * Reads the PROXY header, which has the address of a proxy's client.
  *
  * Hard here: a host whose header is trusted can claim any client address. So a header is accepted
  * only from the addresses in proxy_protocol_from, once, and as the first bytes of a connection.

@@ -305,6 +305,7 @@ static bool judge_packet(struct client *client, struct bytes *in)
 			return false;
 		if (startup.kind == STARTUP_TLS_HELLO || startup.kind == STARTUP_OTHER)
 			return refuse_packet(client, &startup, *in);
+		/* While suspended, a cancel request is still handled: it may end a query. */
 		if (startup.kind != STARTUP_CANCEL && suspend_holds(client))
 			break;
 		if (in->count < startup.length)

@@ -61,7 +61,7 @@ struct ledger_change *names_describe(struct client *client, struct client_statem
 /* Removes all names. If the request fails, they are added again. NULL: no memory. */
 struct ledger_change *names_go_all(struct client *client);
 
-/* Whether messages behind a Sync without an answer may still change the names. */
+/* Whether changes of an earlier Sync epoch are not settled yet, so that names may change. */
 bool names_are_unsure(const struct client *client);
 
 /* Removes all names that the server had accepted. */

@@ -44,7 +44,7 @@ enum statements_result sql_parse(struct client *client, struct bytes body, size_
 
 /*
  * Whether a text must not be prepared with a name of the protocol; *err has the reason. If
- * it may: *is_forgetting says whether it drops all statements.
+ * it may: *is_forgetting is set if it drops all statements.
  */
 bool sql_is_refused(const char *text, struct err *err, bool *is_forgetting);
 

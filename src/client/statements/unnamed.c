@@ -44,6 +44,7 @@ static void settle(struct ledger_change *change, bool is_done)
 	    (struct unnamed *)((char *)change - offsetof(struct unnamed, change));
 
 	unnamed->open_count--;
+	/* A later Parse that is still open replaces this one: its result counts. */
 	if (is_done || unnamed->open_count)
 		return;
 	unnamed->has_text = false;
@@ -116,6 +117,11 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
 	    fields_parse(body, &parse) == WIRE_OK)
 		batch->unnamed = bytes_skip(body, 1);
+	/*
+	 * HEAD of sql_parse(): the whole Parse is in the batch already, so nothing of the frame is
+	 * forwarded. PASS: the frame is forwarded unchanged, but it is noted, so HEAD (with *head
+	 * 0).
+	 */
 	return result == STATEMENTS_HEAD ? STATEMENTS_DROP : STATEMENTS_HEAD;
 }
 
@@ -215,7 +221,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	struct unnamed *unnamed = client->unnamed;
 	enum statements_result result = STATEMENTS_PASS;
 
-	/* If a Sync since the Parse is not answered, it is unknown whether the Parse succeeded. */
+	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
 	    unnamed->sync_epoch != client->borrower.server->ledger.sync_epoch)
 		return STATEMENTS_WAIT;
