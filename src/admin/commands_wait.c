@@ -111,8 +111,8 @@ static void on_done(struct pools_watch *watch)
 	session_later(session);
 }
 
-static enum outcome wait_for(struct console_session *session, const struct database *database,
-                             enum waiting_kind kind)
+static enum outcome begin_waiting(struct console_session *session, const struct database *database,
+                                  enum waiting_kind kind)
 {
 	struct waiting *waiting = &session->waiting;
 	struct pools *pools = session->console->with.pools;
@@ -139,7 +139,7 @@ enum outcome command_pause(struct console_session *session, struct err *err)
 	    !command_database(session, "pause", &database, err))
 		return OUTCOME_FAILED;
 	pools_pause(session->console->with.pools, database, command_by(session, "PAUSE", by));
-	return wait_for(session, database, WAITING_PAUSE);
+	return begin_waiting(session, database, WAITING_PAUSE);
 }
 
 enum outcome command_suspend(struct console_session *session, struct err *err)
@@ -157,7 +157,7 @@ enum outcome command_suspend(struct console_session *session, struct err *err)
 		}
 	}
 	with->suspend(with->arg, command_by(session, "SUSPEND", by));
-	return wait_for(session, NULL, WAITING_SUSPEND);
+	return begin_waiting(session, NULL, WAITING_SUSPEND);
 }
 
 enum outcome command_wait_close(struct console_session *session, struct err *err)
@@ -166,19 +166,19 @@ enum outcome command_wait_close(struct console_session *session, struct err *err
 
 	if (!command_database(session, "wait in", &database, err))
 		return OUTCOME_FAILED;
-	return wait_for(session, database, WAITING_CLOSE);
+	return begin_waiting(session, database, WAITING_CLOSE);
 }
 
 /* ---- DRAIN ---- */
 
 /* Sends a NOTICE with the progress, but not while the client has unread output. */
-static void on_tick(struct timer *timer)
+static void on_drain_tick(struct timer *timer)
 {
 	struct console_session *session = OWNER_OF(timer, struct console_session, waiting.tick);
 	struct loop *loop = session->console->with.loop;
 	char text[256];
 
-	timer_set(timer, loop_timer_queue(loop, TICK_PERIOD, on_tick), loop_now(loop));
+	timer_set(timer, loop_timer_queue(loop, TICK_PERIOD, on_drain_tick), loop_now(loop));
 	if (stream_unsent(&session->client->stream))
 		return;
 	drain_describe(session->console->source.clients, text, sizeof(text));
@@ -212,8 +212,8 @@ enum outcome command_drain(struct console_session *session, struct err *err)
 	    !command_not_paused(session, err))
 		return OUTCOME_FAILED;
 	with->drain(with->arg, limit);
-	outcome = wait_for(session, NULL, WAITING_DRAIN);
+	outcome = begin_waiting(session, NULL, WAITING_DRAIN);
 	if (outcome == OUTCOME_WAIT)
-		on_tick(&session->waiting.tick);
+		on_drain_tick(&session->waiting.tick);
 	return outcome;
 }

@@ -102,7 +102,7 @@ static bool next_changeable(struct cursor *cursor, void *row)
 	return false;
 }
 
-static const struct setting *find(const struct cursor *cursor)
+static const struct setting *find_setting(const struct cursor *cursor)
 {
 	for (size_t i = 0; i < settings_count; i++) {
 		if (strcasecmp(settings[i].name, noted(cursor)) == 0)
@@ -113,7 +113,7 @@ static const struct setting *find(const struct cursor *cursor)
 
 static bool next_type(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = cursor->index++ ? NULL : find(cursor);
+	const struct setting *setting = cursor->index++ ? NULL : find_setting(cursor);
 
 	if (setting)
 		((struct name_row *)at)->vartype = setting_types[setting->type].vartype;
@@ -126,7 +126,7 @@ static bool next_type(struct cursor *cursor, void *at)
  */
 static bool next_value(struct cursor *cursor, void *at)
 {
-	const struct setting *setting = find(cursor);
+	const struct setting *setting = find_setting(cursor);
 	struct name_row *row = at;
 
 	while (setting && setting->words && setting->words[cursor->index]) {

@@ -75,7 +75,7 @@ static struct console_session *on_open(void *arg, struct client *client, enum co
 	return session;
 }
 
-static bool on_message(struct console_session *session, char type, struct bytes body)
+static bool on_session_message(struct console_session *session, char type, struct bytes body)
 {
 	struct console *console = session->console;
 	bool is_alive = true;
@@ -149,7 +149,7 @@ static void on_close(struct console_session *session)
 
 const struct console_door session_door = {
 	.open = on_open,
-	.message = on_message,
+	.message = on_session_message,
 	.on_writable = session_on_writable,
 	.cancel = on_cancel,
 	.close = on_close,

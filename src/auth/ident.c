@@ -98,8 +98,8 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 }
 
 /* path NULL: parses `text`, which is called `name` in errors. */
-static struct ident *load(const char *path, struct bytes text, const char *name,
-                          struct problems *problems)
+static struct ident *load_ident_file(const char *path, struct bytes text, const char *name,
+                                     struct problems *problems)
 {
 	struct load load = {
 		.reader = { .line = load_line, .problems = problems, .may_include = path != NULL },
@@ -126,12 +126,12 @@ struct ident *ident_load(const char *path, struct problems *problems)
 {
 	if (!path || !*path)
 		return ident_parse(bytes_of("", 0), "", problems);
-	return load(path, bytes_of(NULL, 0), path, problems);
+	return load_ident_file(path, bytes_of(NULL, 0), path, problems);
 }
 
 struct ident *ident_parse(struct bytes text, const char *name, struct problems *problems)
 {
-	return load(NULL, text, name, problems);
+	return load_ident_file(NULL, text, name, problems);
 }
 
 void ident_free(struct ident **ident)

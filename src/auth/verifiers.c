@@ -33,7 +33,7 @@ struct verifiers *verifiers_new(size_t limit, struct err *err)
 	return verifiers;
 }
 
-static void forget(struct verifiers *verifiers, struct derived *derived)
+static void forget_derived(struct verifiers *verifiers, struct derived *derived)
 {
 	HASH_DEL(verifiers->kept, derived);
 	derived->is_kept = false;
@@ -47,7 +47,7 @@ void verifiers_free(struct verifiers **verifiers)
 	if (!*verifiers)
 		return;
 	HASH_ITER (hh, (*verifiers)->kept, derived, next)
-		forget(*verifiers, derived);
+		forget_derived(*verifiers, derived);
 	secret_wipe(*verifiers, sizeof(**verifiers));
 	free(*verifiers);
 	*verifiers = NULL;
@@ -117,7 +117,8 @@ void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
 	if (same)
 		return;
 	if (verifiers->kept && HASH_COUNT(verifiers->kept) >= verifiers->limit)
-		forget(verifiers, verifiers->kept); /* the head is the least recently used */
+		forget_derived(verifiers,
+		               verifiers->kept); /* the head is the least recently used */
 	derived_hold(derived)->is_kept = true;
 	HASH_ADD(hh, verifiers->kept, id, SHA256_SIZE, derived);
 }
@@ -190,6 +191,6 @@ void verifiers_trim(struct verifiers *verifiers, const struct users *users)
 
 	HASH_ITER (hh, verifiers->kept, derived, next) {
 		if (derived->user && !belongs(verifiers, derived, users_find(users, derived->user)))
-			forget(verifiers, derived);
+			forget_derived(verifiers, derived);
 	}
 }

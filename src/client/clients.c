@@ -22,7 +22,7 @@
 /* Clients whose limits are looked at in one turn: others want to be served meanwhile. */
 #define REARMED_A_TURN 256
 
-static void tell_who(const struct logger *logger, struct log_who *who)
+static void tell_client(const struct logger *logger, struct log_who *who)
 {
 	const struct client *client = CLIENT_OF(logger, log);
 
@@ -211,7 +211,7 @@ static struct client *make(struct clients *clients, int fd, const struct address
 		return NULL;
 	}
 	client->clients = clients;
-	client->log = (struct logger){ clients->with.log, tell_who };
+	client->log = (struct logger){ clients->with.log, tell_client };
 	client->borrower.ops = clients->ops->borrower;
 	client->params = client->startup = params_none(clients->with.params);
 	client->peer = *peer;

@@ -22,7 +22,7 @@ struct teller {
 	size_t count;
 };
 
-static void tell(struct teller *teller, const char *name, struct buf *line)
+static void tell_change(struct teller *teller, const char *name, struct buf *line)
 {
 	const char *text = buf_text(line);
 
@@ -69,7 +69,7 @@ static void tell_setting(struct teller *teller, const struct setting *setting, c
 	add_value(&line, to);
 	if (setting->reload == RELOAD_BOOT)
 		buf_add_text(&line, " (needs a restart)");
-	tell(teller, setting->name, &line);
+	tell_change(teller, setting->name, &line);
 }
 
 /* The value as SHOW CONFIG shows it: hidden if it contains a password. */
@@ -160,7 +160,7 @@ static void compare_entry(struct teller *teller, const struct kind *kind, const 
 	else if (*comma == ',')
 		buf_add_text(&line, also);
 	if (!old || !fresh || *comma == ',')
-		tell(teller, buf_text(&who), &line);
+		tell_change(teller, buf_text(&who), &line);
 	buf_free(&line);
 	buf_free(&who);
 }

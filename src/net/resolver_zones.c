@@ -32,13 +32,14 @@ static void release(struct resolver_zone *zone)
 		free(zone);
 }
 
-static void on_due(struct timer *timer);
+static void on_zone_due(struct timer *timer);
 
 static void wait_period(struct resolver_zone *zone)
 {
 	struct resolver *resolver = zone->resolver;
 
-	timer_set(&zone->timer, loop_timer_queue(resolver->loop, resolver->zone_period, on_due),
+	timer_set(&zone->timer,
+	          loop_timer_queue(resolver->loop, resolver->zone_period, on_zone_due),
 	          loop_now(resolver->loop));
 }
 
@@ -64,7 +65,7 @@ static void on_serial(void *arg, const uint32_t *serial, const char *failure)
 	zone->has_serial = true;
 }
 
-static void ask(struct resolver_zone *zone)
+static void ask_for_serial(struct resolver_zone *zone)
 {
 	struct err err;
 
@@ -77,7 +78,7 @@ static void ask(struct resolver_zone *zone)
 	wait_period(zone);
 }
 
-static void on_due(struct timer *timer) { ask(ZONE_OF(timer, timer)); }
+static void on_zone_due(struct timer *timer) { ask_for_serial(ZONE_OF(timer, timer)); }
 
 static void refresh_names(struct task *task)
 {
@@ -129,7 +130,7 @@ void resolver_zone_enter(struct resolver_name *name)
 	name->zone = zone;
 	TAILQ_INSERT_TAIL(&zone->names, name, zone_node);
 	if (zone->name_count++ == 0)
-		ask(zone);
+		ask_for_serial(zone);
 }
 
 void resolver_zone_leave(struct resolver_name *name)

@@ -188,7 +188,7 @@ static bool is_due(const struct handshake *handshake)
 	       (!handshake->has_begun && tls_context_role(handshake->tls->context) == TLS_CONNECTS);
 }
 
-static unsigned int go_on(struct handshake_job *handshake_job)
+static unsigned int handshake_go_on(struct handshake_job *handshake_job)
 {
 	struct handshake *handshake = (struct handshake *)handshake_job;
 	char *tls_slots;
@@ -327,7 +327,9 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	}
 	stream_push(stream);
 	*handshake = (struct handshake){
-		.handshake_job = { .fd = stream->watch.fd, .go_on = go_on, .done = on_over },
+		.handshake_job = { .fd = stream->watch.fd,
+		                   .go_on = handshake_go_on,
+		                   .done = on_over },
 		.stream = stream,
 		.tls = tls,
 	};

@@ -48,7 +48,7 @@ bool proxy_begins(struct bytes in)
 /* ---- version 1 ---- */
 
 /* Parses the next word. One blank follows each word except the last, which ends with the line. */
-static bool take_word(struct bytes *line, bool is_last, char *out, size_t size)
+static bool take_header_word(struct bytes *line, bool is_last, char *out, size_t size)
 {
 	const char *blank = memchr(line->at, ' ', line->count);
 	size_t count = blank ? (size_t)(blank - line->at) : line->count;
@@ -85,10 +85,10 @@ static bool read_v1_addresses(struct bytes line, int family, struct proxy *proxy
 	unsigned char ignored[16];
 	uint16_t ignored_port;
 
-	return take_word(&line, false, source, sizeof(source)) &&
-	       take_word(&line, false, target, sizeof(target)) &&
-	       take_word(&line, false, port, sizeof(port)) &&
-	       take_word(&line, true, target_port, sizeof(target_port)) &&
+	return take_header_word(&line, false, source, sizeof(source)) &&
+	       take_header_word(&line, false, target, sizeof(target)) &&
+	       take_header_word(&line, false, port, sizeof(port)) &&
+	       take_header_word(&line, true, target_port, sizeof(target_port)) &&
 	       inet_pton(family, source, proxy->host) == 1 &&
 	       inet_pton(family, target, ignored) == 1 && read_port(port, &proxy->port) &&
 	       read_port(target_port, &ignored_port);

@@ -38,7 +38,7 @@ struct history *history_new(usec_t now)
 	return history;
 }
 
-static void forget(struct history *history, struct snapshots *snapshots)
+static void forget_snapshots(struct history *history, struct snapshots *snapshots)
 {
 	HASH_DEL(history->table, snapshots);
 	free(snapshots);
@@ -53,7 +53,7 @@ void history_free(struct history **historyp)
 		return;
 	*historyp = NULL;
 	HASH_ITER (hh, history->table, snapshots, next)
-		forget(history, snapshots);
+		forget_snapshots(history, snapshots);
 	free(history);
 }
 
@@ -87,7 +87,7 @@ void history_settle(struct history *history)
 
 	HASH_ITER (hh, history->table, snapshots, next) {
 		if (snapshots->tick != history->tick)
-			forget(history, snapshots);
+			forget_snapshots(history, snapshots);
 	}
 }
 

@@ -107,7 +107,7 @@ static void settle_use(struct ledger_change *change, bool is_done)
 		free_name(entry);
 }
 
-static void forget(struct names *names, bool is_all)
+static void forget_name(struct names *names, bool is_all)
 {
 	void *rest = names->tree;
 	void *root = NULL;
@@ -127,7 +127,7 @@ static void forget(struct names *names, bool is_all)
 void names_forget(struct client *client)
 {
 	if (client->names)
-		forget(client->names, false);
+		forget_name(client->names, false);
 }
 
 void names_free(struct client *client)
@@ -135,7 +135,7 @@ void names_free(struct client *client)
 	if (!client->names)
 		return;
 	assert(client->names->open.count == 0);
-	forget(client->names, true);
+	forget_name(client->names, true);
 	free(client->names);
 	client->names = NULL;
 }
