@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Cancel: a CancelRequest for what a borrower's server is doing. A connection of
- * its own carries the server's key to the very host the server is on; until it
- * has ended that server is lent to nobody, so that it cannot hit somebody else.
+ * Cancel: forwards a CancelRequest for the query that a borrower's server runs. A separate
+ * connection sends the server's key to the same host and address. Until that connection has ended,
+ * the server is not lent to another borrower, so the cancel cannot hit another borrower's query.
  */
 #ifndef PGWEIR_POOL_CANCEL_H
 #define PGWEIR_POOL_CANCEL_H
@@ -12,49 +12,53 @@
 #define CANCEL_ASKER_SIZE 192
 
 struct cancel {
-	TAILQ_ENTRY(cancel) node; /* in the pool's list of waiting or active ones */
+	TAILQ_ENTRY(cancel) node; /* in the pool's list of waiting or active cancels */
 	struct pool *pool;
-	struct server *server;         /* that works for `target`; NULL: gone */
-	const struct borrower *target; /* who asked; compared, never called */
+	struct server *server; /* the server lent to `target`; NULL: that one is gone */
+	/* the borrower whose query is cancelled; only compared, never called */
+	const struct borrower *target;
 	struct dial dial;
 	struct stream stream;
-	struct timer wait; /* cancel_wait_timeout, until it is sent */
-	struct timer way;  /* server_connect_timeout, from when it gets a connection to its end */
+	struct timer wait; /* cancel_wait_timeout, until the key is sent */
+	struct timer way;  /* server_connect_timeout, from the connection attempt to the end */
 	struct task end_task;
-	bool is_active; /* has a connection, or is getting one */
-	bool is_sent;   /* the key is out: it cannot be called back */
+	bool is_active; /* has a connection, or is connecting */
+	bool is_sent;   /* the key has been sent: it cannot be taken back */
 	bool is_ended;
-	/* Comes once, from the loop: it has been delivered, or dropped. The cancel is gone then. */
+	/*
+	 * Called once, from the loop, when the request was delivered or dropped. The cancel is
+	 * freed then.
+	 */
 	void (*on_end)(void *arg);
 	void *arg;
 	struct address address;
-	char asker[CANCEL_ASKER_SIZE]; /* for the log */
+	char asker[CANCEL_ASKER_SIZE]; /* where the request came from, for the log */
 };
 
 /*
- * Cancels what `target`'s server is doing. `asker`: where the request came from, for the log.
- * NULL with *err (for the log): there is nothing to cancel. Else the caller may take it back by
- * cancel_drop().
+ * Cancels the query that `target`'s server runs. `asker`: where the request came from, for the log.
+ * The caller may take the request back by cancel_drop(). NULL: there is nothing to cancel; *err has
+ * the reason (for the log).
  */
 struct cancel *cancel_start(struct borrower *target, const char *asker, void (*on_end)(void *arg),
                             void *arg, struct err *err);
 
-/* on_end() will not come any more; what has been sent cannot be called back. */
+/* Drops the request without on_end(). A key that was sent cannot be taken back. */
 void cancel_drop(struct cancel *cancel);
 
-/* The borrower has returned or lost its server: what was not sent yet is dropped. */
+/* The borrower has returned or lost its server: drops its cancels that were not sent yet. */
 void cancel_forget_target(struct borrower *target, struct pool *pool);
 
-/* The server is about to be freed. */
+/* The server is about to be freed: no cancel refers to it from now on. */
 void cancel_forget_server(struct server *server);
 
-/* All of the pool, without a word: at the end. */
+/* Drops all cancels of the pool without calling on_end(); for the end of the process. */
 void cancel_drop_all(struct pool *pool);
 
-/* cancel_wait_timeout has changed. */
+/* Applies a changed cancel_wait_timeout. */
 void cancel_rearm_waiting(struct pool *pool);
 
-/* Tries waiting cancels of the pool; called when another connection is allowed. */
+/* Starts waiting cancels of the pool as far as its limit allows. Called when one has ended. */
 void cancel_serve(struct pool *pool);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Pools and servers pass from one process to another: how they are written down, let go
- * without a word to PostgreSQL, and taken up. See net/channel.h for the order of things.
+ * Hands pools and servers over from one process to another: the old process writes records and
+ * releases its sockets without sending anything to PostgreSQL; the new one reads them.
+ * net/channel.h has the order of the steps.
  *
- * Who goes writes, and lets go when the other side has said that it could go on with all;
- * until then nothing has changed. Who comes judges each record when it arrives, without
- * making anything of it, and takes all of them up when they are its own.
+ * The old process writes first, and releases only when the new process has confirmed that it can
+ * continue with everything. Until then nothing changes in the old process. The new process only
+ * checks each record when it arrives, and uses all of them after the old process has released them.
  */
 #ifndef PGWEIR_POOL_HANDOVER_H
 #define PGWEIR_POOL_HANDOVER_H
@@ -14,80 +15,99 @@
 #include "pgweir/base/record.h"
 #include "pgweir/pool/pools.h"
 
-/* ---- who goes ---- */
+/* ---- the process that hands over ---- */
 
-/* Whether it stands between two statements with nothing under way, and may be written. */
+/* Whether the server is between two statements with nothing pending, and can be handed over. */
 bool handover_server_may_leave(const struct server *server);
 
 /*
- * What is counted, set and known of databases, users and pools. is_first: all; else only
- * what has been counted since the last time.
+ * Writes the counters, settings and state of databases, users and pools. is_first: all of them;
+ * else only what was counted since the last call.
  */
 bool pools_write(struct pools *pools, struct channel *channel, bool is_first);
 
-/* The statement, unless it has been written before. */
+/* Writes the statement, unless it was written before. */
 bool handover_write_statement(struct statement *statement, struct channel *channel);
 
-/* A server that may leave. It is marked as leaving; who lends it is not written here. */
+/*
+ * Writes a server that can be handed over, and marks it with is_leaving. The borrower is not
+ * written here.
+ */
 bool handover_server_write(struct server *server, struct channel *channel);
 
-/* All servers that may leave and are lent to nobody; later than first: of pools without clients. */
+/*
+ * Writes all servers that can be handed over and are not lent. In later rounds (!is_first): only
+ * those of pools without clients.
+ */
 bool handover_write_idle_servers(struct pools *pools, struct channel *channel, bool is_first);
 
-/* What was marked is let go, what was counted begins at zero. pools->is_leaving from now on. */
+/* Releases the marked servers and sets the counters to zero. Sets pools->is_leaving. */
 void pools_let_go(struct pools *pools);
 
-/* It stays after all: the marks go. is_all: the other process is gone, and knows nothing. */
+/*
+ * Unmarks all servers: they stay here. is_all: the other process is gone with all that it had
+ * received.
+ */
 void pools_keep(struct pools *pools, bool is_all);
 
-/* ---- who comes ---- */
+/* ---- the process that takes over ---- */
 
 struct arrived_statement;
 
-/* Lives as long as the channel. Zeroed but for `pools`. */
+/* State of a take-over; lives as long as the channel. Zeroed except for `pools`. */
 struct pools_arrival {
 	struct pools *pools;
-	bool is_later;                        /* the first round is over */
-	uint64_t server_statements_id;        /* ids up to here are those of the other process */
-	struct arrived_statement *statements; /* by their numbers there */
-	struct server *lent;                  /* has come, and waits for its client */
+	bool is_later; /* the first round is over */
+	/* ids of clients and servers up to this one are from the other process */
+	uint64_t server_statements_id;
+	struct arrived_statement *statements; /* by their numbers in the other process */
+	/* has arrived, and waits for the record of its client */
+	struct server *lent;
 };
 
-/* Whether a record is whole and speaks of what is there. For all kinds that the above write. */
+/*
+ * Whether a record is complete and refers to existing objects. For all kinds written above. false:
+ * *err has the reason.
+ */
 bool pools_judge(const struct pools *pools, char kind, struct bytes body, struct err *err);
 
-/* Takes up what was judged; *fd becomes -1 where it is used. */
+/* Uses a checked record. *fd becomes -1 if a server owns it now. */
 void pools_take(struct pools_arrival *arrival, char kind, struct bytes body, int *fd);
 
-/* The statement of that number; NULL: it was not told of. */
+/* The statement with this number in the other process. NULL: no record had it. */
 struct statement *handover_arrival_statement(const struct pools_arrival *arrival, uint64_t number);
 
-/* Whether that statement has the same name on servers here. */
+/* Whether that statement has the same name on servers in this process. */
 bool handover_arrival_has_name(const struct pools_arrival *arrival, uint64_t number);
 
-/* The borrower has the server that has just come; it is its pool's member already. */
+/*
+ * Lends the server that has just arrived to this borrower, which is already a member of its pool.
+ */
 void handover_server_rejoin(struct server *server, struct borrower *borrower);
 
-/* The pool that a borrower had there, by its very names. NULL: no memory, or no such database. */
+/*
+ * The pool of these names. The role is the one its servers log in as, not a client's user. NULL: no
+ * memory, or no such database.
+ */
 struct pool *handover_arrival_pool(struct pools *pools, const char *database, const char *role);
 
-/* The last server has nobody who would take it: closed. */
+/* Closes the last server if no client record followed it. */
 void pools_take_end(struct pools_arrival *arrival);
 
 void pools_arrival_done(struct pools_arrival *arrival);
 
 /* ---- parts of records: handover_records.c ---- */
 
-/* A parameter map as params_text() gives it, and back. */
+/* Check and read a parameter map as params_text() writes it. */
 bool handover_params_are_good(struct bytes pairs);
 void handover_params_read(struct pools *pools, struct bytes pairs, const struct params **params);
 
 bool handover_address_is_good(const struct address *address);
 
-/* Says which field of such a record is bad; returns false. */
+/* Sets *err to name the first bad field of a record. Returns false. */
 bool handover_refuse(const struct record *record, const char *what, struct err *err);
 
-/* See record_hash(): the format of all records that the above write. */
+/* Adds the format of all records written above to the hash: see record_hash(). */
 uint64_t handover_pools_hash(uint64_t hash);
 
 #endif

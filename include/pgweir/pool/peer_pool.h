@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Peers: other instances that own the clients whose cancel requests came to us.
- * A request is forwarded by a connection of its own; pool_size of the peer says
- * how many may be on their way at once, the others stand in a line.
+ * Peers: other instances that own the clients whose cancel requests arrived here. Each request is
+ * forwarded by a separate connection. pool_size of the peer limits how many are connected at once;
+ * the others are in a wait queue.
  */
 #ifndef PGWEIR_POOL_PEER_POOL_H
 #define PGWEIR_POOL_PEER_POOL_H
@@ -18,34 +18,37 @@
 #include "pgweir/net/resolver.h"
 #include "pgweir/net/stream.h"
 
-/* The longest key that is passed on. */
+/* The longest key that is forwarded, in bytes. */
 #define FORWARD_KEY_MAX 260
 
-/* As log lines name a peer: peer-<id>@host:port. */
+/* The name of a peer in log lines: peer-<id>@host:port. */
 #define PEER_NAME_SIZE (CONFIG_PEER_HOST_MAX + sizeof("peer-65535@[]:65535"))
 
 struct pools;
 struct peer_pool;
 
 enum forward_state {
-	FORWARD_WAITING,    /* for its turn */
-	FORWARD_CONNECTING, /* to the peer */
-	FORWARD_SENT,       /* the peer has it, and closes when it is done */
+	FORWARD_WAITING,    /* in the wait queue */
+	FORWARD_CONNECTING, /* connects to the peer */
+	FORWARD_SENT,       /* the key was sent; the peer closes the connection when it is done */
 	FORWARD_ENDED,      /* freed at the end of the turn */
 	FORWARD_STATES
 };
 
 /* A cancel request for a client of a peer. */
 struct forward {
-	TAILQ_ENTRY(forward) node; /* in its pool's line or its active ones; among the ended */
+	/* in its pool's waiting or active list; or among the ended ones */
+	TAILQ_ENTRY(forward) node;
 	struct peer_pool *pool;
 	struct logger log;
 	struct resolver_ask ask;
 	struct dial dial;
 	struct stream stream;
-	struct timer timer; /* cancel_wait_timeout in the line, then server_connect_timeout */
+	struct timer timer; /* cancel_wait_timeout while waiting, then server_connect_timeout */
 	enum forward_state state;
-	/* Comes once, from the loop: it has been delivered, or dropped. The forward is gone then.
+	/*
+	 * Called once, from the loop, when the request was delivered or dropped. The forward is
+	 * freed then.
 	 */
 	void (*on_end)(void *arg);
 	void *arg;
@@ -54,7 +57,10 @@ struct forward {
 };
 TAILQ_HEAD(forward_list, forward);
 
-/* What is on its way to one peer. Made at the first use; goes when the peer has gone. */
+/*
+ * The cancel requests for one peer. Made at the first request; freed when the peer was removed from
+ * the configuration.
+ */
 struct peer_pool {
 	UT_hash_handle hh; /* by id */
 	struct pools *pools;
@@ -62,11 +68,12 @@ struct peer_pool {
 	struct forward_list waiting, active;
 	unsigned int counts[FORWARD_STATES];
 	struct task serve_task;
-	usec_t complained_at; /* of a peer that cannot be reached: once a second is enough */
+	/* when the log last had that the peer cannot be reached: at most once a second */
+	usec_t complained_at;
 	char name[PEER_NAME_SIZE];
 };
 
-/* Lives inside the pools. */
+/* Part of struct pools. */
 struct peer_pools {
 	struct peer_pool *table;
 	unsigned int count;
@@ -76,27 +83,29 @@ struct peer_pools {
 };
 
 /*
- * Sends this key to the peer of that id. NULL with *err (for the log): there is no such
- * peer. Else the caller may take it back by peer_pool_drop_forward(). The key is copied; its TTL
- * is that with which the peer shall get it. key.count <= FORWARD_KEY_MAX.
+ * Sends this key to the peer with that id. The key is copied. It already contains the TTL for the
+ * peer. key.count <= FORWARD_KEY_MAX. The caller may take the request back by
+ * peer_pool_drop_forward(). NULL: there is no such peer; *err has the reason (for the log).
  */
 struct forward *peer_pool_forward(struct pools *pools, int id, struct bytes key,
                                   void (*on_end)(void *arg), void *arg, struct err *err);
 
-/* on_end() will not come any more; what has been sent cannot be called back. */
+/* Drops the request without on_end(). A key that was sent cannot be taken back. */
 void peer_pool_drop_forward(struct forward *forward);
 
-/* NULL: nothing has been sent there yet. */
+/* NULL: no request was sent to this peer yet. */
 const struct peer_pool *peer_pool_find(const struct pools *pools, int id);
 
 /* ---- for pools.c ---- */
 
 void peer_pools_init(struct peer_pools *peers);
 
-/* Drops all without a word. */
+/* Drops all requests without calling on_end(). */
 void peer_pools_done(struct pools *pools);
 
-/* A new snapshot is in force: those in line go where it says, or are dropped. */
+/*
+ * Applies a new snapshot: waiting requests use the new address, or are dropped if the peer is gone.
+ */
 void peer_pools_configure(struct pools *pools);
 
 #endif

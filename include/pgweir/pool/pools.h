@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools of one loop: databases, roles, servers, and what an administrator can do to them.
+ * All pools of one loop, with their databases, roles and servers, and the administrator's
+ * operations on them.
  */
 #ifndef PGWEIR_POOL_POOLS_H
 #define PGWEIR_POOL_POOLS_H
@@ -14,31 +15,35 @@
 #include "pgweir/pool/pool.h"
 #include "pgweir/pool/server/tracked.h"
 
-/* What all pools share. Borrowed: must outlive them. */
+/* What all pools share. All pointers are borrowed and must outlive the pools. */
 struct pools_with {
 	struct loop *loop;
 	struct log *log;
 	struct stream_pool *streams;
 	struct resolver *resolver;
-	struct workers *workers;      /* for keys of logins at servers; */
-	struct workers *slow_workers; /* for those that a server makes expensive */
+	struct workers *workers;      /* derive keys for logins at servers, */
+	struct workers *slow_workers; /* if a server asks for many iterations */
 	struct verifiers *verifiers;
 	struct params_table *params;
-	struct tls_context *tls; /* at first: pools_set_tls() */
+	struct tls_context *tls; /* the initial one: see pools_set_tls() */
 };
 
 /*
- * Someone who waits for a state of things: PAUSE, WAIT_CLOSE, a shutdown. Asked at
- * the end of each turn in which a server came home or closed.
+ * Waits for a state of the pools: PAUSE, WAIT_CLOSE, a shutdown. is_done() is called at the end of
+ * each turn in which a server became idle or closed.
  */
 struct pools_watch {
 	TAILQ_ENTRY(pools_watch) node;
 	bool (*is_done)(struct pools_watch *watch);
-	void (*on_done)(struct pools_watch *watch); /* off the list before; may free it */
+	/* called after removal from the list; may free the watch */
+	void (*on_done)(struct pools_watch *watch);
 };
 TAILQ_HEAD(pools_watch_list, pools_watch);
 
-/* A walk that survives removals: the next one to look at, or NULL. See pools_walk_*(). */
+/*
+ * A walk that survives removals. next_*: the next object to look at, or NULL. See
+ * pools_walk_start().
+ */
 struct pools_walk {
 	TAILQ_ENTRY(pools_walk) node;
 	struct pool *next_pool;
@@ -47,22 +52,22 @@ struct pools_walk {
 };
 TAILQ_HEAD(pools_walk_list, pools_walk);
 
-/* SUSPEND: nothing is read any more, and everything stands between two messages. */
+/* SUSPEND: reading stops, and all connections come to rest between two messages. */
 enum suspend_state {
 	SUSPEND_NONE,
-	SUSPEND_QUIESCING, /* some are still within a message */
+	SUSPEND_QUIESCING, /* some connections are still within a message */
 	SUSPEND_DONE
 };
 
 struct pools {
 	struct pools_with with;
-	struct server_shared shared; /* the same, and what changes, for servers */
+	struct server_shared shared; /* what servers share, with its current values */
 	const struct config *config; /* one reference */
 	struct users *users;         /* one reference */
-	struct tls_context *tls;     /* one reference; NULL: none is asked for */
+	struct tls_context *tls;     /* one reference; NULL: no TLS to servers */
 	struct statements statements;
 	struct socket_options server_sockets;
-	struct hash_key secret; /* of the next two tables */
+	struct hash_key secret; /* hash key of the next two tables */
 	struct database *database_table;
 	struct database_list databases;
 	unsigned int database_count;
@@ -70,23 +75,24 @@ struct pools {
 	struct role_list roles;
 	struct pool_list list;
 	unsigned int pool_count;
-	struct server_list servers; /* all, in the order of their ids */
+	struct server_list servers; /* all, in order of ids */
 	unsigned int server_count;  /* all but CLOSING */
 	unsigned int busy_count;
 	unsigned int close_needed_count;
 	unsigned int cancel_count;  /* all cancel requests */
 	uint64_t last_id;           /* of clients and servers together */
-	uint64_t last_line_number;  /* of those who have stood in a line */
-	struct close_counts closes; /* how servers have ended */
+	uint64_t last_line_number;  /* the last wait_number given to a borrower */
+	struct close_counts closes; /* why servers were closed */
 	bool is_paused;
-	struct hold hold; /* good while all is paused or suspended */
+	struct hold hold; /* valid while everything is paused or suspended */
 	enum suspend_state suspend;
-	bool is_closing; /* freeing all: nothing new is begun */
-	bool is_ending;  /* nobody gets into a line any more */
-	bool is_leaving; /* another process has taken over: no server for min_pool_size */
-	void (*serve)(struct task *task);    /* what each pool's serve_task runs; and */
-	const struct server_ops *server_ops; /* what servers call: both are above the tables */
-	struct timer_queue *pool_expiry;     /* pool_idle_timeout, of pools that nobody uses */
+	bool is_closing; /* freeing all pools: no new work starts */
+	bool is_ending;  /* wait queues accept no borrower any more */
+	bool is_leaving; /* another process has taken over: min_pool_size is not kept */
+	void (*serve)(struct task *task); /* the function of each pool's serve_task, */
+	/* and the functions servers call: both are in files above pools.c */
+	const struct server_ops *server_ops;
+	struct timer_queue *pool_expiry;     /* pool_idle_timeout, of unused pools */
 	struct timer_queue *database_expiry; /* autodb_idle_timeout, of databases */
 	struct slab server_slab, pool_slab, database_slab, role_slab, cancel_slab;
 	struct pools_watch_list watches;
@@ -94,8 +100,8 @@ struct pools {
 	struct task watch_task, sweep_task;
 	struct peer_pools peers;
 	struct buf errand_text,
-	    errand_message; /* rewritten for each errand, and kept for the next */
-	struct stats gone;  /* of databases that have been forgotten: totals never shrink */
+	    errand_message; /* written again for each errand; the memory is kept */
+	struct stats gone;  /* counters of freed databases, so that totals never decrease */
 };
 
 struct pools *pools_new(const struct pools_with *with, const struct config *config,
@@ -104,93 +110,103 @@ struct pools *pools_new(const struct pools_with *with, const struct config *conf
 /* Closes all servers at once. No borrower may be left. */
 void pools_free(struct pools **pools);
 
-/* A new snapshot is in force. Takes references of its own. */
+/* Applies a new snapshot. Takes its own references. */
 void pools_configure(struct pools *pools, const struct config *config, struct users *users);
 
-/* New servers get TLS by this; NULL: none. Those that have another one are replaced.
- * Takes a reference of its own. */
+/*
+ * The TLS context for new servers; NULL: no TLS. Servers with another one are replaced. Takes its
+ * own reference.
+ */
 void pools_set_tls(struct pools *pools, struct tls_context *tls);
 
-/* The database of this name, made by `*` if need be. NULL: there is none (or no memory). */
+/* The database of this name; made by `*` if necessary. NULL: there is none (or no memory). */
 struct database *pools_database(struct pools *pools, const char *name);
 
-/* The database of this name if it is known by now. */
+/* The database of this name, if it exists already. NULL: it does not. */
 struct database *pools_find_database(struct pools *pools, const char *name);
 
-/* The pool of these names in which clients work; NULL: there is none. */
+/* The pool of these names that serves clients. NULL: there is none. */
 struct pool *pools_find_pool(struct pools *pools, const char *database, const char *role);
 
-/* The role of this name. NULL: no memory. */
+/* The role of this name, made if necessary. NULL: no memory. */
 struct role *role_of_name(struct pools *pools, const char *name);
 
 /*
- * The pool in which a client that proved to be `user` on `database` works: of
- * the forced user, if there is one. NULL: no memory.
+ * The pool for a client that authenticated as `user` on `database`. Its role is the forced user of
+ * the database, if there is one. NULL: no memory.
  */
 struct pool *pools_pool(struct database *database, const char *user);
 
 /*
- * The pool of the same database in which `user` looks other users up, whatever user the
- * entry forces on clients. It is never the one above: nothing that a client has said
- * reaches its servers. NULL: no memory.
+ * The pool of the same database for lookups by auth_query, which run as `user` even if the entry
+ * forces another user on clients. It is never the pool of pools_pool(): no bytes of a client reach
+ * its servers. NULL: no memory.
  */
 struct pool *pools_lookup_pool(struct database *database, const char *user);
 
-/* The other pool of the same user on the same database, where one of them is for lookups; or NULL.
+/*
+ * Of a pool for clients and the pool for lookups with the same database and user: the other one.
+ * NULL: there is none.
  */
 const struct pool *pools_lookup_sibling(const struct pool *pool);
 
 /*
- * A client works as this role, or does not any more. A role that nobody uses and no file
- * names is forgotten: with auth_type = any, clients choose the name.
+ * Count a client under this name. role_leave() sets *role to NULL, and frees a role that no client,
+ * pool or file uses: with auth_type = any, any name gets a role.
  */
 void role_enter(struct role *role);
 void role_leave(struct pools *pools, struct role **role);
 
-/* A client of the database comes (1) or goes (-1). */
+/* A client of the database connects (1) or disconnects (-1). */
 void database_count_client(struct database *database, int change);
 
-/* A number for a new client or server. */
+/* An id for a new client or server. */
 uint64_t pools_next_id(struct pools *pools);
 
 /* ---- for the console; database NULL = all ---- */
 
-/* `by`: what paused it, for SHOW WAITING; copied. */
+/* `by`: the command and its user, for SHOW WAITING. Copied. */
 void pools_pause(struct pools *pools, struct database *database, const char *by);
 void pools_resume(struct pools *pools, struct database *database);
 void pools_reconnect(struct pools *pools, struct database *database);
-/* Closes all clients and servers of the database and leaves it paused. */
+/* Closes all clients and servers of the database and leaves the database paused. */
 void pools_kill(struct pools *pools, struct database *database, const char *by);
 void pools_watch_start(struct pools *pools, struct pools_watch *watch);
 void pools_watch_stop(struct pools *pools, struct pools_watch *watch);
-/* Whether everything is held back, by PAUSE or by SUSPEND. */
+/* Whether PAUSE or SUSPEND of all databases is in effect. */
 static inline bool pools_are_held(const struct pools *pools)
 {
 	return pools->is_paused || pools->suspend != SUSPEND_NONE;
 }
 
 /*
- * SUSPEND, for servers; the caller does the same for clients. Begins it: no server is lent
- * any more, and logins that are under way are given up.
+ * SUSPEND for servers; the caller does the same for clients. pools_suspend() begins: no server is
+ * lent any more, and logins in progress are given up.
  */
 void pools_suspend(struct pools *pools, const char *by);
 
-/* Halts each server that can be halted by now. true: all are, between two messages. */
+/*
+ * Stops reading from each server that can be stopped now. true: all are stopped, between two
+ * messages.
+ */
 bool pools_quiesce(struct pools *pools);
 
-/* Closes those that pools_quiesce() waits for. */
+/* Closes the servers that pools_quiesce() still waits for. */
 void pools_drop_busy(struct pools *pools, const struct err *err);
 
-/* SUSPEND is over. */
+/* Ends a SUSPEND. */
 void pools_go_on(struct pools *pools);
 
-/* SUSPEND is complete: watches are asked. */
+/* Everything has come to rest for a SUSPEND: asks the watches. */
 void pools_suspended(struct pools *pools);
 
-/* Shutdown: refuses all borrowers that wait, and all that ask from now on. */
+/* Refuses all borrowers in wait queues, and later ones: shutdown. */
 void pools_refuse_waiting(struct pools *pools, const struct err *err);
 
-/* Begins a walk at the first of each; end it. The owner takes next_*, and moves it on. */
+/*
+ * Starts a walk at the first pool, database and server. The owner reads next_*, advances it, and
+ * stops the walk.
+ */
 void pools_walk_start(struct pools *pools, struct pools_walk *walk);
 void pools_walk_stop(struct pools *pools, struct pools_walk *walk);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is counted for each pool, since it was made. All times are microseconds.
- * What they mean to an administrator is said in pgweir(1), SHOW STATS.
+ * The counters of a pool since it was made. All times are in microseconds. pgweir(1), SHOW STATS,
+ * has their meaning for an administrator.
  */
 #ifndef PGWEIR_POOL_STATS_H
 #define PGWEIR_POOL_STATS_H
@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 /*
- * All counters, each once: the struct, SHOW TOTALS, the averages and the hand-over are made
- * from this list.
+ * All counters, each once: the struct, SHOW TOTALS, the averages and the hand-over are made from
+ * this list.
  *
- * COUNT(field, letter, name) is averaged by the second, TIME(field, letter, name, count) by
- * what is counted in another field. The letter names it in a hand-over: it is never changed,
- * and never given again. The name is that of SHOW TOTALS.
+ * COUNT(field, letter, name) is averaged per second, TIME(field, letter, name, count) per unit of
+ * the counter `count`. The letter is the counter's tag in a hand-over: never change it, and never
+ * use it again for another counter. The name is that of SHOW TOTALS.
  */
 #define STATS_COUNTERS(COUNT, TIME)                                      \
 	/* a server was lent to a client */                              \
