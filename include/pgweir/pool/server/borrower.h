@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A borrower: it waits in a pool's wait queue, and is lent one of the pool's servers. It lives
- * inside a client, or inside a lookup of auth_query; the pool knows nothing else of them.
+ * A borrower: what can wait in a pool's wait queue and be lent one of its servers. It is part of a
+ * client, or of a lookup of auth_query; the pool knows nothing else about those.
  */
 #ifndef PGWEIR_POOL_SERVER_BORROWER_H
 #define PGWEIR_POOL_SERVER_BORROWER_H
@@ -21,90 +21,104 @@ struct pool;
 struct server;
 
 /*
- * What a borrower is called for. All come from the loop, none from within a call of
- * the borrower's own, and each may leave the pool or return the server.
+ * The callbacks of a borrower. All are called from the loop, never within a call that the borrower
+ * makes. Each may leave the pool or return the server.
  */
 struct borrower_ops {
 	/*
-	 * Waited for a server, and has it: borrower->server. It takes bytes at once.
-	 * One of its own has just logged in; its baseline is what it reported.
+	 * The wait for a server is over: borrower->server is set, and can be sent to at once. A
+	 * dedicated server has just logged in; its baseline is what it reported.
 	 */
 	void (*on_lent)(struct borrower *borrower);
-	/* Waited for a server or for the welcome, and will not get it. It has left the wait queue.
-	 */
+	/* The wait for a server or the welcome has failed. No longer in a wait queue. */
 	void (*on_refused)(struct borrower *borrower, const struct err *err);
-	/* Waited for the welcome: the pool's first server has logged in. It has left the wait
-	 * queue. */
+	/*
+	 * The wait for the welcome is over: the pool's first server has logged in. No longer in a
+	 * wait queue.
+	 */
 	void (*on_welcome)(struct borrower *borrower);
 	/*
-	 * Bytes of the lent server for the client: whole frames and pieces, in order.
-	 * false: it cannot take more; it calls server_read_on() when it can.
+	 * Bytes of the lent server for the client: whole frames and parts of frames, in order.
+	 * false: no more bytes can be accepted until the borrower calls server_read_on().
 	 */
 	bool (*on_bytes)(struct borrower *borrower, struct bytes bytes);
 	/*
-	 * A ReadyForQuery has been passed on. is_settled: nothing more is owed, the
-	 * server may be returned if borrower->server's status is 'I'.
+	 * A ReadyForQuery was forwarded. is_settled: the server owes nothing else, and may be
+	 * returned if its status is 'I'.
 	 */
 	void (*on_ready)(struct borrower *borrower, char status, bool is_settled);
-	/* All statements that were prepared by name are gone: DISCARD ALL, DEALLOCATE ALL. */
+	/* All named prepared statements were deallocated: DISCARD ALL, DEALLOCATE ALL. */
 	void (*on_deallocated)(struct borrower *borrower);
 	/*
-	 * What the borrower had said in that batch (segment.h) has come to nothing, and the
-	 * server is ready for it once more. Good during the call.
+	 * The borrower's last batch (replay.h) has failed without effect, and the server is ready
+	 * to get it again. `batch` is valid during the call.
 	 */
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/*
-	 * The lent server takes bytes again, after server_send() had to keep some; or
-	 * what the borrower waits for (waits_for) has come; or the rest of a frame that nobody
-	 * asked for has come, and with that it may be returned.
+	 * The lent server can be sent to again, after server_send() had to buffer bytes; or the
+	 * wait `waits_for` is over; or the rest of a frame that answers no request was forwarded,
+	 * and the server may be returned.
 	 */
 	void (*on_writable)(struct borrower *borrower);
-	/* The lent server is gone; borrower->server is NULL. got_fatal: it said so itself,
-	 * by a FATAL message that has been passed on. */
+	/*
+	 * The lent server is closed; borrower->server is NULL. got_fatal: the server's own FATAL
+	 * message was forwarded.
+	 */
 	void (*on_lost)(struct borrower *borrower, const struct err *err, bool got_fatal);
-	/* An administrator, or a limit of the server's, ends it. It may hold a server. */
+	/*
+	 * The client must be closed, because of an administrator or a limit of its server. It may
+	 * still have the server.
+	 */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
-	/* Adds who it is, in printable ASCII: other clients and the log read it. */
+	/*
+	 * Adds the client's identity to a text, in printable ASCII: other clients and the log get
+	 * it.
+	 */
 	void (*tell_who)(const struct borrower *borrower, struct buf *out);
 };
 
 enum borrower_state {
-	BORROWER_RESTING,           /* wants nothing */
+	BORROWER_RESTING,           /* needs no server */
 	BORROWER_NEWCOMER,          /* waits for the pool's welcome */
-	BORROWER_WAITING,           /* stands in the line for a server */
-	BORROWER_WAIT_DEDICATED,    /* stands in the line of those who need a server of their own */
-	BORROWER_CONNECT_DEDICATED, /* that server is being launched */
-	BORROWER_SERVED             /* has a server */
+	BORROWER_WAITING,           /* in the wait queue for a server */
+	BORROWER_WAIT_DEDICATED,    /* in the wait queue for a dedicated server */
+	BORROWER_CONNECT_DEDICATED, /* its dedicated server is being launched */
+	BORROWER_SERVED             /* a server is lent to it */
 };
 
 /*
- * What a borrower wants of a server of its own, which logs in for it. All borrowed. Lives as
- * long as it waits for that.
+ * What a borrower wants of its dedicated server, which logs in on its behalf. All pointers are
+ * borrowed and valid while it waits for that server.
  */
 struct server_wish {
 	enum replication replication; /* not NONE */
 	const struct params *params;  /* of the session */
 	const char *options;          /* as the client gave them; NULL: none */
-	struct server *expected;      /* the pool's: good in EXPECTING */
+	struct server *expected;      /* set by the pool in CONNECT_DEDICATED */
 };
 
-/* Thousands of them rest: what each message touches comes first, what a waiting one needs last. */
+/*
+ * Thousands of borrowers are idle: the fields that each message touches come first, those of a
+ * waiting borrower last.
+ */
 struct borrower {
 	const struct borrower_ops *ops;
 	struct pool *pool; /* NULL: in no pool */
 	struct server *server;
 	enum borrower_state state;
-	bool is_patient;     /* waits for a server also while none can be reached */
-	bool is_hasty;       /* and this one never does: pool_hurry() */
-	bool is_mid_message; /* leaves with half a message sent: its server can serve nobody else */
+	bool is_patient;     /* also waits while no server can be reached */
+	bool is_hasty;       /* never waits then: pool_hurry() */
+	bool is_mid_message; /* leaves with half a message sent: its server cannot be lent again */
 	bool is_mid_answer;  /* lost its server with half a message received */
-	uint8_t waits_for;   /* enum ledger_wait: of its server's, before it says more */
-	TAILQ_ENTRY(borrower) wait_node; /* in the list of the pool's for what it waits for */
-	usec_t waiting_since;            /* good while it waits for whatever it may be */
-	usec_t waited;                   /* in lines, since its owner set this to 0 */
+	uint8_t waits_for;   /* enum ledger_wait: what it waits for before it sends more */
+	TAILQ_ENTRY(borrower) wait_node; /* in the wait queue */
+	usec_t waiting_since;            /* valid in all waiting states */
+	/* total time in wait queues, since its owner set it to 0 */
+	usec_t waited;
 	union {
-		uint64_t wait_number;     /* good in NEWCOMER and WAITING: grows along a line */
-		struct server_wish *wish; /* good in APART and EXPECTING */
+		/* valid in NEWCOMER and WAITING: ascending along the wait queue */
+		uint64_t wait_number;
+		struct server_wish *wish; /* valid in WAIT_DEDICATED and CONNECT_DEDICATED */
 	};
 	TAILQ_ENTRY(borrower) node; /* in the pool's members */
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Session parameters: immutable maps from name to value, held once however many
- * clients and servers share one, so that equal maps are equal pointers.
+ * Session parameters: immutable maps from name to value. Equal maps are stored once and shared by
+ * all clients and servers, so equal maps are equal pointers.
  *
- * Names are PostgreSQL's: case does not count. Both sides of a connection fill these maps,
- * so they are limited: to PARAMS_SIZE_MAX bytes and PARAMS_NAMES_MAX names. What a change
- * costs grows with the size of the map, so many changes are made at once.
+ * Names compare like PostgreSQL's, without regard to case. Clients and servers fill these maps, so
+ * their size is limited to PARAMS_SIZE_MAX bytes and PARAMS_NAMES_MAX names. The cost of a change
+ * grows with the size of the map, so many changes are made together.
  */
 #ifndef PGWEIR_POOL_SERVER_PARAMS_H
 #define PGWEIR_POOL_SERVER_PARAMS_H
@@ -16,58 +16,55 @@
 #include "pgweir/base/bytes.h"
 
 #define PARAMS_SIZE_MAX ((size_t)64 * 1024)
-#define PARAMS_NAMES_MAX 500 /* PostgreSQL has some 350 of its own */
+#define PARAMS_NAMES_MAX 500 /* PostgreSQL has about 350 parameters */
 
 struct params;
 struct params_table;
 
-/* One table for all maps that are to be compared. NULL: no memory. */
+/* All maps that are compared must be in one table. NULL: no memory. */
 struct params_table *params_table_new(void);
 
-/* All maps must have been let go. */
+/* All maps must have been released. */
 void params_table_free(struct params_table **table);
 
-/* The map without any name; needs no letting go, and is never NULL. */
+/* The empty map. Never NULL; needs no release. */
 const struct params *params_none(const struct params_table *table);
 
-/* One more owner / one less. Letting go leaves params_none() behind. */
+/* Adds or removes one owner. Release sets the pointer to params_none(). */
 const struct params *params_hold(const struct params *params);
 void params_release(struct params_table *table, const struct params **params);
 
 /*
- * Puts into *params the map that differs from it in one name: `value`, or
- * without it when value is NULL. The old one is let go. false: no memory or too
- * large, *params is as before.
+ * Replaces *params by a map that has `value` for this name (NULL: not this name). The old map is
+ * released. false: no memory or too large; *params is unchanged.
  */
 bool params_change(struct params_table *table, const struct params **params, const char *name,
                    const char *value);
 
-/* The same for many names at once; of several of one name the last counts. */
+/* The same for several names at once. If a name occurs more than once, its last value counts. */
 struct params_pair {
 	const char *name;
-	const char *value; /* NULL: the map is without it */
+	const char *value; /* NULL: remove the name */
 };
 bool params_change_all(struct params_table *table, const struct params **params,
                        const struct params_pair *pairs, size_t count);
 
-/* The same for a text "name\0value\0name\0value\0..."; what is cut at its end is ignored. */
+/* The same for a text "name\0value\0name\0value\0...". An incomplete last pair is ignored. */
 bool params_add_text(struct params_table *table, const struct params **params, struct bytes text);
 
-/* A map as such a text, in the order of its names. Good as long as the map is held. */
+/* The map as such a text, ordered by name. Valid while the map has an owner. */
 struct bytes params_text(const struct params *params);
 
-/* The value of a name, or NULL. Good as long as the map is held. */
+/* The value of a name, or NULL. Valid while the map has an owner. */
 const char *params_find(const struct params *params, const char *name);
 
-/*
- * Goes through a map in the order of its names: begin with *at = NULL. false: no more.
- */
+/* Walks a map in the order of its names: start with *at = NULL. false: no more. */
 bool params_next(const struct params *params, const char **at, const char **name,
                  const char **value);
 
 /*
- * Finds names that are asked for in their order, and goes over the map once for all of them:
- * begin with a seek that is zero. false: it does not have this name.
+ * Looks up names in ascending order, in one pass over the map: start with a zeroed seek. false: the
+ * map does not have this name.
  */
 struct params_seek {
 	const char *at;
@@ -75,7 +72,7 @@ struct params_seek {
 bool params_seek(const struct params *params, struct params_seek *seek, const char *name,
                  const char **value);
 
-/* How many names are in the map; how many maps are in the table. */
+/* The number of names in the map, and of maps in the table. */
 unsigned int params_count(const struct params *params);
 size_t params_table_count(const struct params_table *table);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A replay: what a borrower has sent to a server up to a Sync, kept for the case
- * that the server refuses the first of it, and it is worth saying again.
+ * A replay: what a borrower has sent to a server up to a Sync, kept in case the server refuses the
+ * first request and the batch can be sent again (replan).
  *
- * A server that was ever in that case keeps a buffer of a few KB; its content is dropped at the
- * first answer.
+ * A server that ever needed a replay has one buffer of a few KB. Nothing is kept after the first
+ * reply.
  */
 #ifndef PGWEIR_POOL_SERVER_REPLAY_H
 #define PGWEIR_POOL_SERVER_REPLAY_H
@@ -16,11 +16,11 @@
 
 #define REPLAY_MAX ((size_t)4 * 1024)
 
-/* At rest ({0}) it owns nothing. */
+/* A zeroed replay owns nothing. */
 struct replay {
-	char *at;       /* REPLAY_MAX bytes, once there was one */
+	char *at;       /* REPLAY_MAX bytes; NULL until first used */
 	size_t count;   /* 0: nothing is kept */
-	bool is_failed; /* it is said again when the server is ready */
+	bool is_failed; /* the batch failed and is sent again when the server is ready */
 };
 
 static inline void replay_done(struct replay *replay)
@@ -31,7 +31,7 @@ static inline void replay_done(struct replay *replay)
 
 static inline void replay_drop(struct replay *replay) { replay->count = 0; }
 
-/* Keeps it, if it is small enough and there is memory. */
+/* Copies the bytes if they are few enough and there is memory. */
 static inline void replay_keep(struct replay *replay, struct bytes bytes)
 {
 	if (bytes.count > REPLAY_MAX)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which statements a server knows, the longest unused first. What is believed
- * here runs ahead of the server: it counts from the moment of sending, and the
- * changes made for the ledger take it back where the server refuses.
+ * The prepared statements that one server knows, the longest unused first. The state here is ahead
+ * of the server: a statement is known from the moment of sending, and the changes made for the
+ * ledger undo that if the server refuses.
  */
 #ifndef PGWEIR_POOL_SERVER_SERVER_STATEMENTS_H
 #define PGWEIR_POOL_SERVER_SERVER_STATEMENTS_H
@@ -15,15 +15,15 @@
 struct server_statements_statement;
 TAILQ_HEAD(server_statements_list, server_statements_statement);
 
-/* Lives inside a server. */
+/* Part of a server. */
 struct server_statements {
 	struct statements *statements;
 	const struct ledger *ledger; /* of the same server */
 	struct ledger_open open;
-	uint32_t loss_count; /* how often the server has thrown all away */
+	uint32_t loss_count; /* how often the server has deallocated all statements */
 	struct server_statements_statement *table;
-	struct server_statements_statement
-	    *typed_table; /* those of which server_statements_typed() has told, by that */
+	/* entries with the types found by server_statements_typed(), by that statement */
+	struct server_statements_statement *typed_table;
 	struct server_statements_list list; /* the longest unused first */
 	uint32_t parse_count;
 };
@@ -31,27 +31,33 @@ struct server_statements {
 void server_statements_init(struct server_statements *known, struct statements *statements,
                             const struct ledger *ledger);
 
-/* Forgets all. Changes that refer to it must have been settled before. */
+/* Forgets all statements. Changes that refer to them must have been settled before. */
 void server_statements_done(struct server_statements *known);
 
-/* Whether the server knows it, or will when it has read what was sent. If so, it is used now. */
+/*
+ * Whether the server knows the statement, or will know it when it has read what was sent. If so,
+ * marks it as used now.
+ */
 bool server_statements_use(struct server_statements *known, const struct statement *statement);
 
 /*
- * The same, also if the server knows it by another name, of a statement whose types were left
- * open and which it has found to be these: *name is how to call it there. false also
- * where server_statements_is_stale() holds.
+ * The same, but also finds the statement under another name: if it was prepared there with
+ * unspecified types, which the server resolved to the types of this one. *name: its name on the
+ * server. false also if server_statements_is_stale().
  */
 bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
                               struct bytes *name);
 
-/* How it is called there if it is known by another name than its own; empty: it is not. */
+/*
+ * The name of the statement on the server, if it is known there by another name than its own; else
+ * empty.
+ */
 struct bytes server_statements_other_name(const struct server_statements *known,
                                           const struct statement *statement);
 
 /*
- * When a Describe of the statement, under its own name, is sent: of which Parse its answer
- * will speak. And when the answer is there: `typed` is the same with the types that it has.
+ * Before a Describe of the statement under its own name is sent: the number of the Parse that its
+ * reply is about. With the reply: `typed` is the same statement with the types that it has.
  */
 uint32_t server_statements_parse_number(const struct server_statements *known,
                                         const struct statement *statement);
@@ -59,15 +65,15 @@ void server_statements_typed(struct server_statements *known, const struct state
                              struct statement *typed, uint32_t parse_number);
 
 /*
- * Whether server_statements_use() can be believed. If not, the answer to a Sync that was
- * sent must be waited for before anything is done about this statement.
+ * Whether the result of server_statements_use() is certain. If not, wait for the reply to a Sync
+ * that was sent before using the statement.
  */
 bool server_statements_is_sure(const struct server_statements *known,
                                const struct statement *statement);
 
 /*
- * The server knows it, but cannot run it any more ("cached plan must not change
- * result type"): it has to be told again, by server_statements_repeat().
+ * The server knows the statement, but can no longer run it ("cached plan must not change result
+ * type"): it must be prepared again by server_statements_repeat().
  */
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement);
@@ -75,37 +81,37 @@ bool server_statements_is_stale(const struct server_statements *known,
                                 const struct statement *statement);
 
 /*
- * Something that was not seen has taken statements away, or put others in their place: none
- * that was confirmed is believed any more, and each is parsed again before its next use.
+ * An unseen event may have deallocated or replaced statements: no confirmed statement is relied on
+ * any more, and each is parsed again before its next use.
  */
 void server_statements_distrust(struct server_statements *known);
 
 /*
- * Something that takes statements away is sent: what was sent before it is not believed
- * behind it, confirmed or not.
+ * A request that deallocates statements is being sent: nothing sent before that is relied on after
+ * it, confirmed or not.
  */
 void server_statements_distrust_sent(struct server_statements *known);
 
 unsigned int server_statements_count(const struct server_statements *known);
 
-/* Each statement that is known and confirmed, the longest unused first. */
+/* Calls see() for each statement that is known and confirmed, the longest unused first. */
 void server_statements_each(const struct server_statements *known,
                             void (*see)(void *arg, struct statement *statement, bool is_stale),
                             void *arg);
 
-/* It was known so to another process. The last one is the one that was used last. */
+/* Adds a statement that another process had on this server. Call it in the order of last use. */
 void server_statements_restore(struct server_statements *known, struct statement *statement,
                                bool is_stale);
 
-/* The one to let go for another; NULL: fewer than `limit` are known. */
+/* The statement to close to make space for another one. NULL: fewer than `limit` are known. */
 struct statement *server_statements_oldest(struct server_statements *known, unsigned int limit);
 
-/* The server has thrown all away (DISCARD ALL): those that it had confirmed are gone. */
+/* The server has deallocated all statements (DISCARD ALL): the confirmed ones are gone. */
 void server_statements_forget_confirmed(struct server_statements *known);
 
 /*
- * The changes that a Parse and a Close on the server make; what they say is
- * believed at once. NULL: no memory, nothing is changed.
+ * The changes for a Parse and for a Close on the server; their effect applies at once. NULL: no
+ * memory, nothing was changed.
  */
 struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement);
@@ -113,8 +119,8 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement);
 
 /*
- * A Close and a Parse of a statement that is known, one behind the other, so that
- * the server itself says what it thinks of that text now. false: no memory.
+ * A Close and a Parse of a known statement, one after the other, so that the server itself analyzes
+ * the text again. false: no memory.
  */
 bool server_statements_repeat(struct server_statements *known, struct statement *statement,
                               struct ledger_change **close, struct ledger_change **parse);

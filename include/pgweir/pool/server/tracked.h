@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The parameters that are followed: kept for each client, and set on a server before it runs
- * that client's work.
+ * The tracked parameters: stored for each client, and set on a server before it runs that client's
+ * queries.
  */
 #ifndef PGWEIR_POOL_SERVER_TRACKED_H
 #define PGWEIR_POOL_SERVER_TRACKED_H
@@ -11,15 +11,15 @@
 #include "pgweir/config/config.h"
 
 /*
- * The user with whose rights statements run. Others than the user of the login may set less,
- * so it is set back before all other parameters, and set after them.
+ * The role whose rights apply to queries. A role other than the login role may not be allowed to
+ * set all parameters, so it is reset before all other parameters are set, and set after them.
  */
 #define SESSION_AUTHORIZATION "session_authorization"
 
-/* The followed parameter of this name, in PostgreSQL's spelling; NULL: it is not followed. */
+/* The tracked parameter of this name, in PostgreSQL's spelling. NULL: it is not tracked. */
 const char *tracked_find(const struct config *config, const char *name);
 
-/* The followed parameters in the order of the welcome; NULL after the last. */
+/* The tracked parameters in the order of the welcome; NULL after the last. */
 const char *tracked_at(const struct config *config, size_t index);
 
 #endif
