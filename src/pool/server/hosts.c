@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Choosing a host, and an address of it.
+ * Chooses a host, and one of its addresses.
  *
- * A place is good (it has not failed), due (it has, and its gap is over), or out.
- * Good ones come first. A due one is taken when there is no good one, or when a
- * good one is not needed at once; then it counts as failed from now on, so that
- * no other connection tries it at the same time.
+ * The health of an address is up (it has not failed), retry (it has failed, and its gap is over) or
+ * down. Addresses that are up are preferred. One in retry is chosen if none is up, or if the
+ * connection is not needed at once. It counts as failed again from that moment, so that no other
+ * connection tries it at the same time.
  */
 #include "pgweir/pool/server/hosts.h"
 
@@ -16,7 +16,7 @@
 
 enum standing { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
 
-/* ---- standing ---- */
+/* ---- health ---- */
 
 static enum standing address_health(const struct host_addr *place, usec_t now, usec_t gap)
 {
@@ -25,7 +25,7 @@ static enum standing address_health(const struct host_addr *place, usec_t now, u
 	return now >= place->failed_at + gap ? HEALTH_RETRY : HEALTH_DOWN;
 }
 
-/* That of its best address, unless the host itself is worse. */
+/* The health of a host is that of its best address, unless the host's own is worse. */
 static enum standing host_standing(const struct host *host, usec_t now, usec_t gap)
 {
 	enum standing self = address_health(&host->self, now, gap), best = HEALTH_DOWN;
@@ -40,7 +40,7 @@ static enum standing host_standing(const struct host *host, usec_t now, usec_t g
 	return best < self ? best : self;
 }
 
-/* When it is due; 0: it is good. */
+/* When the health becomes retry; 0: it is up. */
 static usec_t host_due(const struct host *host, usec_t gap)
 {
 	usec_t self = host->self.has_failed ? host->self.failed_at + gap : 0;
@@ -103,7 +103,7 @@ bool hosts_has_other(const struct hosts *hosts, unsigned int index, const struct
 
 /* ---- choosing ---- */
 
-/* The one that was out for longest. */
+/* The host that was down for the longest time. */
 static unsigned int nearest(const struct hosts *hosts, usec_t gap)
 {
 	unsigned int best = 0;
@@ -141,7 +141,7 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 	return chosen;
 }
 
-/* Another one may not try it until its gap is over again. */
+/* No other connection may try the address until its gap is over again. */
 static bool begin_test(struct host_addr *place, usec_t now)
 {
 	if (place->has_failed)
@@ -166,7 +166,7 @@ static bool is_same_list(const struct host *host, const struct address *addresse
 	return true;
 }
 
-/* The addresses that stay keep what is known of them. */
+/* Sets the addresses. Those that were in the list before keep their state. */
 static bool learn(struct host *host, const struct address *addresses, unsigned int count)
 {
 	struct host_addr *list;
@@ -224,7 +224,7 @@ const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
 	return &place->address;
 }
 
-/* ---- how it went ---- */
+/* ---- outcomes ---- */
 
 void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
                   usec_t now)
@@ -234,7 +234,7 @@ void hosts_failed(struct hosts *hosts, unsigned int index, const struct address 
 	if (index >= hosts->count)
 		return;
 	place = find_place(&hosts->list[index], address);
-	/* An address that its name does not have any more says nothing of the others. */
+	/* An address that left the list in the meantime says nothing about the others. */
 	if (address && place == &hosts->list[index].self && hosts->list[index].count > 0)
 		return;
 	place->has_failed = true;
@@ -290,7 +290,7 @@ void hosts_done(struct hosts *hosts)
 	*hosts = (struct hosts){ 0 };
 }
 
-/* Cuts the names apart. */
+/* Splits the list into names. */
 static void fill(struct hosts *hosts)
 {
 	const char *list = hosts->text;

@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The ledger: which reply may come next, and for whom it is.
+ * The ledger: which reply may come next, and who gets it.
  *
  * Hard here:
  *
- * After an error in the extended protocol the server ignores everything up to
- * the next Sync, Query messages too. So the entries up to that Sync go, and what
- * is added before a Sync came makes no entry.
+ * After an error in the extended protocol the server ignores everything up to the next Sync,
+ * including Query messages. So the entries up to that Sync are removed, and requests that are noted
+ * before a Sync add no entry.
  *
- * In COPY IN the server ignores Flush and Sync, ends with CopyDone or CopyFail,
- * and takes any other message for an error. Clients pipeline, so the Sync behind
- * an Execute may have been sent before anyone knew that it is a COPY: it gets no
- * answer. But when the copy fails, the server leaves COPY IN at a message that we
- * cannot know: at the CopyDone, at data, or before it has read anything (into a view,
- * or by a trigger). A Sync behind that message is answered, and one before it is not.
- * So each that was sent in a COPY which failed is counted as unsure: a ReadyForQuery
- * that fits nothing else is taken for the answer to one. The first reply of another kind
- * to what was sent behind them ends that: the server has read them all. Until then the
- * server is good for its present client only.
+ * In COPY IN the server ignores Flush and Sync. CopyDone or CopyFail ends it, and any other message
+ * makes it fail. Clients pipeline, so the Sync after an Execute may have been sent before the
+ * client knew about the COPY: the server does not answer that Sync. But if the copy fails (into a
+ * view, or in a trigger), it is not known at which message the server has left COPY IN: at the
+ * CopyDone, at data, or before it has read anything. It answers a Sync after that message, and does
+ * not answer one before it. So each Sync sent during a failed COPY is counted as unsure, and a
+ * ReadyForQuery that no entry explains is taken as the reply to an unsure Sync. The first reply of
+ * another type to a later request shows that the server has read them all. Until then the server
+ * can only be used by its current client.
  *
- * A request behind such a copy, without a Sync before it that is sure, runs or is
- * skipped. No driver sends that; where it happens nobody can tell what is owed, and
- * the verdict is LEDGER_DOUBT.
+ * A request after such a copy, without a certain Sync before it, is either executed or skipped. No
+ * driver sends that. If it happens, it is unknown what the server owes, and the verdict is
+ * LEDGER_DOUBT.
  *
- * COPY BOTH, which replication has, is simpler. Nothing but data may come from the
- * server until it says CopyDone; behind that results follow, but only when the client
- * has said its own. (A walsender that decodes may send keepalives behind its CopyDone,
- * and when it streams for the second time may complete without any.)
- * An error that leaves the server alive ends both directions at once; what it had not
- * read of the client's by then it treats as at any time, so nothing is in doubt. Any
- * other message in the middle of it is FATAL to the server.
+ * COPY BOTH (replication) is simpler. The server sends only data until its CopyDone. Results follow
+ * after that, but only when the client has sent its own CopyDone. (A walsender that decodes may
+ * send keepalives after its CopyDone, and may complete a second stream without any CopyDone.) An
+ * error that does not close the server ends both directions at once. The server handles client
+ * messages that it had not read before as it does at any other time, so nothing is in doubt. Any
+ * other message during COPY BOTH is FATAL to the server.
  */
 #include "pgweir/pool/server/ledger.h"
 
@@ -42,14 +40,14 @@
 
 #define K(kind) (1u << LEDGER_##kind)
 #define DESCRIBES (K(DESCRIBE) | K(TYPES))
-/* The kinds of messages for which frame_is_extended(). */
+/* The requests for which frame_is_extended() is true. */
 #define EXTENDED (K(PARSE) | K(BIND) | DESCRIBES | K(EXECUTE) | K(CLOSE))
 
-/* Which kinds of requests each type may answer, and which of them it ends. */
+/* By the type of a reply: the kinds of requests it may answer, and those it completes. */
 static const struct {
 	uint16_t answers;
 	uint16_t ends;
-	bool is_result; /* a query is over with it, for better or worse */
+	bool is_result; /* the query has got its result, good or bad */
 } replies[128] = {
 	['1'] = { .answers = K(PARSE), .ends = K(PARSE) },
 	['2'] = { .answers = K(BIND), .ends = K(BIND) },
@@ -74,7 +72,7 @@ static const struct {
 	['t'] = { .answers = DESCRIBES },
 };
 
-/* What a ReadyForQuery ends. */
+/* Whether a ReadyForQuery completes the request. */
 static bool ends_ready(enum ledger_kind kind)
 {
 	return kind == LEDGER_SYNC || kind == LEDGER_QUERY || kind == LEDGER_FUNCTION;
@@ -85,7 +83,7 @@ static struct ledger_entry *entry_at(const struct ledger *ledger, uint32_t index
 	return &ledger->ring[(ledger->head + index) & (ledger->capacity - 1)];
 }
 
-/* Settles the change of an entry, if it has one. */
+/* Settles the change of an entry, if there is one. */
 static void settle(struct ledger_entry *entry, bool is_done)
 {
 	struct ledger_change *change = entry->change;
@@ -95,7 +93,7 @@ static void settle(struct ledger_entry *entry, bool is_done)
 		change->settle(change, is_done);
 }
 
-/* The first `count` entries will not be answered: the last one is taken back first. */
+/* The first `count` entries will not be answered: undoes their changes in reverse order. */
 static void take_back(struct ledger *ledger, uint32_t count)
 {
 	while (count-- > 0)
@@ -189,7 +187,7 @@ static enum ledger_send add(struct ledger *ledger, enum ledger_kind kind, enum l
 	}
 	if (ledger->is_skipping) {
 		if (kind != LEDGER_SYNC) {
-			/* The server will not even look at it, if it skips. */
+			/* A server that skips does not read the request. */
 			if (kind != LEDGER_COPY_END && ledger->is_skip_unsure)
 				ledger->is_doubtful = true;
 			return LEDGER_SENT;
@@ -229,7 +227,7 @@ enum ledger_send ledger_add(struct ledger *ledger, enum ledger_kind kind, enum l
 	return ledger_add_change(ledger, kind, fate, NULL);
 }
 
-/* Removes entries right behind the head. */
+/* Removes the entries directly after the head. */
 static void remove_behind_head(struct ledger *ledger, uint32_t count)
 {
 	for (uint32_t i = 1; i <= count; i++)
@@ -239,7 +237,7 @@ static void remove_behind_head(struct ledger *ledger, uint32_t count)
 	ledger->count -= count;
 }
 
-/* How many Syncs lie right behind the head. */
+/* The number of Syncs directly after the head. */
 static uint32_t count_syncs(const struct ledger *ledger)
 {
 	uint32_t count = 0;
@@ -249,7 +247,7 @@ static uint32_t count_syncs(const struct ledger *ledger)
 	return count;
 }
 
-/* The server has asked for data. The Syncs right behind the request are ignored by it. */
+/* The server has asked for data. It ignores the Syncs directly after the request. */
 static void begin_copy(struct ledger *ledger)
 {
 	uint32_t count = count_syncs(ledger);
@@ -262,13 +260,13 @@ static void begin_copy(struct ledger *ledger)
 		ledger->is_open = true;
 }
 
-/* Whether CopyDone or CopyFail is the next that the client has said. */
+/* Whether the client's next message after the head is CopyDone or CopyFail. */
 static bool has_end_behind(const struct ledger *ledger)
 {
 	return ledger->count > 1 && entry_at(ledger, 1)->kind == LEDGER_COPY_END;
 }
 
-/* A COPY IN came to its good end: the server has ignored each Sync before the CopyDone. */
+/* A COPY IN has succeeded: the server has ignored each Sync before the CopyDone. */
 static void end_copy(struct ledger *ledger)
 {
 	ledger->is_copying = ledger->is_copy_open = false;
@@ -277,7 +275,7 @@ static void end_copy(struct ledger *ledger)
 		remove_behind_head(ledger, 1);
 }
 
-/* A COPY BOTH is over, in both directions: the client's CopyDone goes, if it came. */
+/* A COPY BOTH has ended in both directions: removes the client's CopyDone, if it was sent. */
 static void end_both(struct ledger *ledger)
 {
 	ledger->both = LEDGER_BOTH_NOT;
@@ -293,9 +291,9 @@ static bool fits_both(const struct ledger *ledger, char type)
 }
 
 /*
- * A COPY IN failed. The server has left it at some message of ours: CopyData, the
- * CopyDone or CopyFail, or one that does not belong there, which it took for the
- * reason to fail. false: nobody can say whether the next message is answered.
+ * A COPY IN has failed. The server left it at one of our messages: at CopyData, at CopyDone or
+ * CopyFail, or at one that is not allowed in COPY IN and made it fail. false: it is unknown whether
+ * the next request is answered.
  */
 static bool fail_copy(struct ledger *ledger)
 {
@@ -313,11 +311,14 @@ static bool fail_copy(struct ledger *ledger)
 	}
 	if (next == LEDGER_NONE)
 		return true;
-	/* Behind a Query it may be the reason, or run behind the failure. */
+	/*
+	 * After a Query, the next request may have made the copy fail, or is executed after the
+	 * failure.
+	 */
 	return next != LEDGER_SYNC && !is_query && !ledger->is_skip_unsure;
 }
 
-/* After an error in the extended protocol nothing is answered up to the next Sync. */
+/* After an error in the extended protocol the server answers nothing up to the next Sync. */
 static void skip_to_sync(struct ledger *ledger)
 {
 	uint32_t count = 0;
@@ -354,14 +355,14 @@ static enum ledger_verdict on_error(struct ledger *ledger, enum ledger_fate fate
 	return error_verdicts[fate];
 }
 
-/* CopyDone and CopyFail outside of COPY are ignored by the server: they owe nothing. */
+/* The server ignores CopyDone and CopyFail outside of COPY: it owes no reply to them. */
 static void pop_ignored(struct ledger *ledger)
 {
 	while (ledger->count && entry_at(ledger, 0)->kind == LEDGER_COPY_END)
 		pop(ledger);
 }
 
-/* A query is never over without a result of some kind, an error included. */
+/* No query ends without some kind of result, which may be an error. */
 static bool is_too_early(const struct ledger *ledger, enum ledger_kind kind, char type)
 {
 	return type == 'Z' && (kind == LEDGER_QUERY || kind == LEDGER_FUNCTION) &&
@@ -383,16 +384,16 @@ static bool fits(const struct ledger *ledger, char type)
 	return type != 'W' || !ledger->is_copying;
 }
 
-/* What a reply that fits, and is no error, means. */
+/* The verdict on a matching reply that is not an error. */
 static const enum ledger_verdict verdicts[] = {
 	[LEDGER_FORWARD] = LEDGER_PASS,     [LEDGER_INTERNAL] = LEDGER_ANSWERED,
 	[LEDGER_INJECT] = LEDGER_DROP,      [LEDGER_ANSWER] = LEDGER_MISMATCH,
-	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* it was made to fail */
+	[LEDGER_REPLACE] = LEDGER_MISMATCH, /* this request must fail */
 	[LEDGER_BEGIN] = LEDGER_DROP,       [LEDGER_IGNORE] = LEDGER_DROP,
 	[LEDGER_SYNC_GUARD] = LEDGER_PASS,
 };
 
-/* A ReadyForQuery has come. */
+/* A ReadyForQuery has arrived. */
 static void on_ready(struct ledger *ledger, enum ledger_kind kind)
 {
 	struct ledger_entry *head = ledger->count ? entry_at(ledger, 0) : NULL;
@@ -403,7 +404,7 @@ static void on_ready(struct ledger *ledger, enum ledger_kind kind)
 		head->fate = LEDGER_INJECT;
 }
 
-/* A reply that begins or ends a COPY. */
+/* Follows a reply that starts or ends a COPY. */
 static void follow_copy(struct ledger *ledger, char type)
 {
 	if (type == 'W')
@@ -437,7 +438,7 @@ enum ledger_verdict ledger_reply(struct ledger *ledger, char type, bool *is_end)
 	kind = entry_at(ledger, 0)->kind;
 	fate = entry_at(ledger, 0)->fate;
 	if (type != 'Z')
-		ledger->unsure_count = 0; /* what is answered stands behind them */
+		ledger->unsure_count = 0; /* the request answered here comes after all of them */
 	if (replies[(unsigned char)type].is_result)
 		ledger->has_result = true;
 	if (type == 'E')

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Session parameters, held once.
+ * Session parameters: maps that are stored once.
  *
- *   struct params | where each name begins, as numbers | name\0value\0name\0value\0
+ *   struct params | offsets of the names, as numbers | name\0value\0name\0value\0
  *
- * The run of text is ordered by name, and is the key under which the table knows the
- * map. The numbers in front of it are for finding a name by halves.
+ * The text is ordered by name, and is the map's key in the table. The offsets allow a binary search
+ * for a name.
  *
- * Hard here: names and values come from both sides, as many as somebody likes to send.
- * So changes are made together: they are sorted once, and merged with the map in one walk.
+ * Hard here: clients and servers send as many names and values as they like. So changes are made
+ * together: sorted once, and merged with the map in one pass.
  */
 #include "pgweir/pool/server/params.h"
 
@@ -23,7 +23,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Memory that stays for the next change, in bytes. */
+/* Bytes of buffers that are kept for the next change. */
 #define SCRATCH_SIZE ((size_t)4096)
 
 struct params {
@@ -31,22 +31,22 @@ struct params {
 	unsigned long owner_count;
 	unsigned int count;
 	size_t size;       /* of the text */
-	uint32_t starts[]; /* `count` of them; behind these lies the text */
+	uint32_t starts[]; /* `count` of them, followed by the text */
 };
 
 struct params_table {
 	struct params *maps;
 	struct hash_key secret;
-	struct buf text;    /* the map that is looked for */
+	struct buf text;    /* the map being looked up */
 	struct buf changes; /* struct change, sorted */
-	struct params none; /* must be the last */
+	struct params none; /* must be the last member */
 };
 
-/* One of the changes that are made together. */
+/* One of several changes that are made together. */
 struct change {
 	const char *name;
-	const char *value; /* NULL: the map is without this name */
-	size_t order;      /* the last one of a name counts */
+	const char *value; /* NULL: remove the name */
+	size_t order;      /* position; the last change of a name counts */
 };
 
 struct params_table *params_table_new(void)
@@ -185,7 +185,7 @@ static void add_pair(struct params_table *table, const char *name, const char *v
 	++*count;
 }
 
-/* The text of `params` with the changes made, which are sorted; returns how many names it has. */
+/* Writes the text of `params` with the sorted changes applied. Returns the number of names. */
 static unsigned int write_changed(struct params_table *table, const struct params *params)
 {
 	const struct change *change = changes_of(table);
@@ -203,7 +203,7 @@ static unsigned int write_changed(struct params_table *table, const struct param
 			add_pair(table, name, value, &count);
 			has = params_next(params, &at, &name, &value);
 		}
-		/* Its spelling is that of who changed it last. */
+		/* The spelling of a name is that of its last change. */
 		if (has && order == 0 && change->value && strcmp(value, change->value) == 0)
 			add_pair(table, name, value, &count);
 		else if (change->value)
@@ -225,7 +225,7 @@ static void find_starts(struct params *map)
 		*start++ = (uint32_t)(name - text_of(map));
 }
 
-/* The map that is written down in table->text. NULL: no memory. */
+/* The map with the text in table->text. NULL: no memory. */
 static struct params *find_or_add(struct params_table *table, unsigned int count)
 {
 	const struct buf *text = &table->text;
@@ -246,7 +246,7 @@ static struct params *find_or_add(struct params_table *table, unsigned int count
 	return map;
 }
 
-/* Makes the changes that were noted, and forgets them. */
+/* Applies the noted changes and clears them. */
 static bool make_changes(struct params_table *table, const struct params **params)
 {
 	size_t change_count = table->changes.count / sizeof(struct change);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Asking a server for encryption.
+ * Asks a server for encryption.
  *
- *   SSLRequest -->   <-- 'S' and not a byte more   handshake
- *                    <-- 'N'                       plain, if that will do
+ *   SSLRequest -->   <-- 'S' and no further byte    handshake
+ *                    <-- 'N'                        plain, if allowed
  *
- * Hard here: until the handshake is over nothing that comes is to be trusted. What
- * lies behind the 'S' was put there by somebody else.
+ * Hard here: nothing that arrives before the end of the handshake can be trusted. Bytes after the
+ * 'S' are not encrypted, so an attacker may have inserted them.
  */
 #include "securing_priv.h"
 
@@ -73,7 +73,7 @@ enum securing securing_answer(struct stream *stream, const struct securing_how *
 		return how->is_required ? failed(err, "server refused SSL") : SECURING_PLAIN;
 	if (in.at[0] != 'S')
 		return failed(err, "server gave no answer to the SSL request that makes sense");
-	if (!how->tls && !how->like) /* a reload came between question and answer */
+	if (!how->tls && !how->like) /* a reload came between the SSLRequest and the reply */
 		return failed_for(err, CLOSE_SERVER_TLS_STOPPED, "database configuration changed");
 	return shake(stream, how, err);
 }

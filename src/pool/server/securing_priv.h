@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Securing: a fresh connection to PostgreSQL becomes encrypted, or is found to stay
- * plain, before the first word that matters.
+ * Securing: a new connection to PostgreSQL is encrypted, or stays plain, before the startup packet
+ * is sent.
  *
- *   securing_begin --> PLAIN: go on at once
+ *   securing_begin --> PLAIN: continue at once
  *                  --> MORE: on_input --> securing_answer --> PLAIN | MORE: on_secured
  */
 #ifndef PGWEIR_POOL_SERVER_SECURING_PRIV_H
@@ -13,23 +13,24 @@
 #include "pgweir/net/tls.h"
 
 enum securing {
-	SECURING_MORE,  /* on_input() comes, or on_secured() */
-	SECURING_PLAIN, /* goes on in plain */
-	SECURING_FAILED /* *err says why; close the stream */
+	SECURING_MORE,  /* wait for on_input() or on_secured() */
+	SECURING_PLAIN, /* the connection stays plain */
+	SECURING_FAILED /* *err has the reason; close the stream */
 };
 
 struct securing_how {
-	struct tls_context *tls;   /* NULL: in plain, unless `like` says otherwise */
-	const char *host;          /* its name, for SNI and for the check of its certificate */
-	const struct stream *like; /* or: as this encrypted one, to the same place. NULL: none */
-	bool is_required;          /* in plain it is worth nothing */
-	bool is_direct;            /* without asking first */
+	struct tls_context *tls; /* NULL: plain, unless `like` is set */
+	const char *host;        /* for SNI and the certificate check */
+	/* or the parameters of this encrypted connection to the same server; NULL: none */
+	const struct stream *like;
+	bool is_required; /* a plain connection is not allowed */
+	bool is_direct;   /* TLS without SSLRequest */
 };
 
 enum securing securing_begin(struct stream *stream, const struct securing_how *how,
                              struct err *err);
 
-/* on_input() before on_secured(): the answer to our question has come. */
+/* Called by on_input() before on_secured(): the server has replied to the SSLRequest. */
 enum securing securing_answer(struct stream *stream, const struct securing_how *how,
                               struct err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A server's life: its states, its limits, its end.
+ * The states of a server, its time limits, sending, and closing.
  */
 #include "pgweir/pool/server/server.h"
 
@@ -14,8 +14,8 @@
 
 #include "pgweir/base/banned.h"
 
-#define SEND_BEHIND_MAX 16  /* pieces of one write behind a query of ours */
-#define PREFIX_KEEP_MAX 256 /* bytes that a server keeps for the next query of that kind */
+#define SEND_BEHIND_MAX 16  /* pieces of one write that includes a prefix */
+#define PREFIX_KEEP_MAX 256 /* bytes of `prefix` that are kept for the next one */
 
 #define TO(state) (1u << (state))
 #define HOME (TO(SERVER_IDLE) | TO(SERVER_USED) | TO(SERVER_CANCELED) | TO(SERVER_CLOSING))
@@ -68,7 +68,7 @@ bool server_has_nothing_pending(const struct server *server)
 	       !server->replacement.count && !server->free_task.is_waiting;
 }
 
-/* Each state has its own clock. */
+/* Each state has its own time limit. */
 static void set_state_timer(struct server *server)
 {
 	const struct server_limits *limits = &server->site->limits;
@@ -106,7 +106,7 @@ void server_enter(struct server *server, enum server_state next)
 	set_state_timer(server);
 }
 
-/* ---- its begin and its end ---- */
+/* ---- start and end ---- */
 
 static void tell_server(const struct logger *logger, struct log_who *who)
 {
@@ -188,7 +188,9 @@ static void say_goodbye(struct server *server)
 {
 	struct buf out = { 0 };
 
-	/* Within a frame, Terminate would be taken for the rest of it, and might make it whole. */
+	/*
+	 * Within a frame, Terminate would be read as the rest of that frame, and could complete it.
+	 */
 	if (!stream_is_open(&server->stream) || server->stream.error || server->is_mid_request ||
 	    stream_unsent(&server->stream))
 		return;
@@ -198,7 +200,7 @@ static void say_goodbye(struct server *server)
 	buf_free(&out);
 }
 
-/* What is logged. Its borrower is told the same of all changes of the configuration. */
+/* The text for the log. The borrower gets one common text for all changes of the configuration. */
 static const char *words_of(const struct err *err)
 {
 	switch (err->reason) {
@@ -239,7 +241,7 @@ void server_forget(struct server *server)
 	loop_defer(loop, &server->free_task);
 }
 
-/* SHOW ERRORS tells a login of ours that has failed from all else that PostgreSQL may refuse. */
+/* SHOW ERRORS distinguishes failed logins of ours from other errors of PostgreSQL. */
 static void note_end(const struct server *server, const struct err *err)
 {
 	char words[ERR_DETAIL_SIZE + ERR_TEXT_SIZE + sizeof(": ")];
@@ -259,7 +261,7 @@ void server_close(struct server *server, const struct err *err)
 	const struct server_ops *ops = server->site->ops;
 	struct borrower *borrower = server->borrower;
 	bool was_new = server->state == SERVER_CONNECTING || server->state == SERVER_LOGIN;
-	struct err reason = *err; /* it may lie in what goes now */
+	struct err reason = *err; /* err may point into an object that is freed below: copy it */
 	bool got_fatal = server->got_fatal;
 
 	if (server->state == SERVER_CLOSING)
@@ -338,7 +340,7 @@ void server_query_due(struct timer *timer)
 {
 	struct server *server = SERVER_OF(timer, timer);
 
-	/* All was answered, and what is missing is the client's Sync: no query runs. */
+	/* Nothing is owed and only the client's Sync is missing: no query is running. */
 	if (server->state == SERVER_LENT && ledger_is_empty(&server->ledger)) {
 		server->request_at = 0;
 		timer_set(timer, server->site->limits.idle_transaction,
@@ -358,7 +360,7 @@ void server_transaction_due(struct timer *timer)
 	server_close_for(SERVER_OF(timer, xact), CLOSE_TRANSACTION_TIMEOUT);
 }
 
-/* Replication goes on for as long as it goes on: a stream, or a base backup, is no query. */
+/* No query_timeout for replication: a stream or a base backup is no query. */
 static struct timer_queue *query_limit(const struct server *server)
 {
 	return server->replication ? NULL : server->site->limits.query;
@@ -413,7 +415,7 @@ enum ledger_send server_note(struct server *server, enum ledger_kind kind)
 {
 	enum ledger_send result = ledger_add(&server->ledger, kind, LEDGER_FORWARD);
 
-	/* What is owed nothing leaves it as it is: the rest of a COPY that has failed. */
+	/* A request that gets no reply (the rest of a failed COPY) leaves the server ready. */
 	if (!ledger_is_empty(&server->ledger))
 		server->is_ready = false;
 	return result;
@@ -426,7 +428,7 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 	return ledger_add_change(&server->ledger, kind, fate, change);
 }
 
-/* Sending failed. It may have told us why before: what it said is read first. */
+/* Sending failed. The server may have sent the reason before: read that first. */
 static void close_broken(struct task *task)
 {
 	struct server *server = SERVER_OF(task, free_task);
@@ -446,7 +448,7 @@ void server_break(struct server *server)
 	loop_defer(server->site->shared->loop, &server->free_task);
 }
 
-/* Sends what was put ahead, and the rest behind it, with one write if they are few. */
+/* Sends the prefix and the pieces after it; with one write if they are few. */
 static bool send_behind(struct server *server, const struct iovec *pieces, int count)
 {
 	struct iovec all[SEND_BEHIND_MAX] = { { server->prefix.at, server->prefix.count } };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The DETAIL of a login of ours that has failed, added to PostgreSQL's error or to ours.
+ * Adds context to the error of a failed login at PostgreSQL.
  *
- * A wrong password of a client and one of ours have the same error. So the DETAIL says that
- * this was our login, at which address, for which entry, and with what secret from where; what
- * PostgreSQL asked for, and what in its SCRAM challenge shows that the secret is not the one
- * it has. Never the secret itself.
+ * A wrong password of a client and a wrong password of ours have the same error text. So the DETAIL
+ * says that it was our login, at which address and for which entry, and where our secret came from;
+ * also what PostgreSQL asked for, and what its SCRAM challenge reveals about a different secret.
+ * The secret itself is never included.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void add_place(const struct server *server, struct buf *out)
 	                      : address_format(&server->peer, text, sizeof(text)));
 }
 
-/* What PostgreSQL wants is not what there is. */
+/* PostgreSQL asks for a kind of secret that we do not have. */
 static void add_asked(const struct auth_client *login, bool is_wrong_type, struct buf *out)
 {
 	const char *mismatch = auth_client_mismatch(login);
@@ -51,7 +51,7 @@ void server_blame(const struct server *server, struct err *err)
 		if (login)
 			add_asked(login, is_ours, &words);
 	}
-	/* Names may be too long for it; the half of it would mislead. */
+	/* Names may be too long for the DETAIL; a part of it would mislead. */
 	if (buf_ok(&words))
 		err_detail(err, buf_text(&words));
 	buf_free(&words);

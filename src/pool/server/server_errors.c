@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a server's ErrorResponse means: whose it is, and in whose words it is passed on.
+ * What a server's ErrorResponse means: who gets the error, and in which form.
  *
- *   nobody asked, or FATAL --> the borrower's last word, or the reason of the server's end
- *   of an errand           --> the log's; the borrower's, when its parameters are refused
- *                              (the server stays: it is as it was before)
- *   of a request           --> the borrower's: as it is, with the client's name of the
- *                              statement, in our words; or not at all: it is tried again
+ *   no request, or FATAL --> the borrower's last message, or the reason to close the server
+ *   of an errand         --> the log; the borrower if its parameters are refused
+ *                            (the server is kept: its own parameters are unchanged)
+ *   of a request         --> the borrower: unchanged, or with the client's name of the
+ *                            statement, or replaced by ours; or nobody: the request is retried
  *
- * Hard here: an error may be longer than what is waited for, so all but its front may be
- * missing. Severity and SQLSTATE come first; a name in the words is replaced only when
- * the whole error is there.
+ * Hard here: an error may be longer than what is awaited, so only its start may be available.
+ * Severity and SQLSTATE come first. A name in the text is replaced only if the whole error is
+ * available.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +23,15 @@
 #include "pgweir/base/banned.h"
 
 /*
- * What is said at the front of an ErrorResponse, which may be cut: severity,
- * SQLSTATE and words, in that order from every PostgreSQL.
+ * Parses the start of an ErrorResponse, which may be cut: severity, SQLSTATE and text. Every
+ * PostgreSQL sends them in that order.
  */
 static void read_error(struct bytes body, char *out, size_t size, struct report *report)
 {
 	size_t count = body.count < size - 2 ? body.count : size - 2;
 
 	memcpy(out, body.at, count);
-	out[count] = out[count + 1] = 0; /* ends a cut field, and the list */
+	out[count] = out[count + 1] = 0; /* end a cut field, and the list */
 	*report = (struct report){ .severity = "", .sqlstate = "", .text = "" };
 	fields_report(bytes_of(out, count + (count && out[count - 1] == 0 ? 1 : 2)), report);
 }
@@ -47,7 +47,7 @@ bool server_error_is_fatal(struct bytes body)
 	return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
 
-/* Its last words, be they for a client or for nobody. */
+/* Logs the server's FATAL error, whether or not it has a client. */
 static void log_end_of(const struct server *server, const struct report *report)
 {
 	log_warning(&server->log, "server said: %s %s: %s", report->severity, report->sqlstate,
@@ -69,7 +69,7 @@ void server_close_by(struct server *server, struct bytes body)
 
 enum frame_fate server_unasked_error(struct server *server, struct bytes body)
 {
-	/* An error that is no good-bye answers nothing: it is out of step. */
+	/* An error that answers no request and is not FATAL: the server is out of step. */
 	if (server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
 	    server_error_is_fatal(body)) {
 		char buffer[ERROR_PREFIX];
@@ -95,15 +95,15 @@ void server_errand_error(struct server *server, struct bytes body)
 	log_warning(&server->log, "%s %s: %s", report.severity, report.sqlstate, report.text);
 	if (server->errand != ERRAND_REPLAY || server->refusal)
 		return;
-	/* Kept for the borrower: PostgreSQL's error about its parameters is sent at the end. */
+	/* Kept for the borrower, which gets this error when the errand is complete. */
 	server->refusal = calloc(1, sizeof(*server->refusal));
 	if (server->refusal)
 		err_set_foreign(server->refusal, report.sqlstate, report.text);
 }
 
-/* ---- errors whose words are not the client's business ---- */
+/* ---- errors in another form for the client ---- */
 
-/* Something that made the server refuse a request: the client is told in our words. */
+/* The server was made to refuse a request: the client gets our error. */
 static void say_refusal(struct server *server, const struct ledger_change *change)
 {
 	const struct refusal *refusal = (const struct refusal *)change;
@@ -114,7 +114,7 @@ static void say_refusal(struct server *server, const struct ledger_change *chang
 	                                                      .text = refusal->err.text });
 }
 
-/* Where a name of ours is in an error. NULL: nowhere. */
+/* The position of one of our names in an error. NULL: not found. */
 static const char *find_name(struct bytes body, struct bytes name)
 {
 	const char *at = name.count ? memmem(body.at, body.count, name.at, name.count) : NULL;
@@ -123,7 +123,7 @@ static const char *find_name(struct bytes body, struct bytes name)
 	return !at || (behind < end && *behind >= '0' && *behind <= '9') ? NULL : at;
 }
 
-/* By which of our names the error calls a statement; NULL: the scratch one. Empty: by none. */
+/* The name of a statement that the error uses. NULL: the scratch name. Empty: none. */
 static struct bytes find_ours(const struct server *server, struct bytes body,
                               const struct statement *statement)
 {
@@ -137,7 +137,10 @@ static struct bytes find_ours(const struct server *server, struct bytes body,
 	return at ? bytes_of(at, name.count) : bytes_of("", 0);
 }
 
-/* The same error, with the client's name of the statement instead of ours. false: it has none. */
+/*
+ * Sends the error with the client's name of the statement instead of ours. false: the error does
+ * not contain our name.
+ */
 static bool say_renamed(struct server *server, struct bytes body,
                         const struct ledger_change *change)
 {
@@ -157,8 +160,8 @@ static bool say_renamed(struct server *server, struct bytes body,
 
 /*
  * A statement's result would have other columns now, or the statement is gone. If that was the
- * first message since the server was idle, the statement is prepared again and the message is
- * repeated.
+ * first message since the server was idle, the statement is prepared again and the batch is sent
+ * again (replan).
  */
 static bool tries_again(struct server *server)
 {
@@ -169,8 +172,8 @@ static bool tries_again(struct server *server)
 }
 
 /*
- * Whether the error says that what we believe of the statement does not hold: the server cannot
- * run it, or does not have it.
+ * Whether the error shows that our view of the statement is wrong: the server cannot run it, or
+ * does not have it.
  */
 static bool is_belief_wrong(struct server *server, struct bytes body, const char *sqlstate,
                             const struct statement *statement)
@@ -181,7 +184,10 @@ static bool is_belief_wrong(struct server *server, struct bytes body, const char
 	}
 	if (strcmp(sqlstate, "26000") != 0 || find_ours(server, body, statement).count == 0)
 		return false;
-	/* By a DO block or a function, which has a tag of its own: it may have been all of them. */
+	/*
+	 * A DO block or a function has deallocated it; the tag does not show that. It may have been
+	 * all of them.
+	 */
 	server_statements_distrust(&server->statements);
 	return true;
 }
@@ -194,7 +200,10 @@ enum frame_fate server_request_failed(struct server *server, struct bytes body,
 	struct report report = { .sqlstate = "" };
 	bool is_whole = fields_report(body, &report) == WIRE_OK;
 
-	/* Somebody has taken a name of ours: this server cannot learn that statement any more. */
+	/*
+	 * A session has prepared a statement under one of our names: the statement cannot be
+	 * prepared on this server any more.
+	 */
 	if (strcmp(report.sqlstate, "42P05") == 0 && strstr(report.text, STATEMENT_NAMES) &&
 	    !strstr(report.text, "\"" SCRATCH_NAME "\""))
 		server_set_close_needed(server, CLOSE_STATEMENT_NAME_TAKEN);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What comes from a server, frame by frame.
+ * Reads from a server, frame by frame.
  *
- *   stream --> [judge the header] --> borrower      what answers its requests
+ *   stream --> [examine the header] --> borrower      replies to its requests
  *                   |
- *                   +--> ours                       what answers an errand; the login
+ *                   +--> handled here                  replies to errands; the login
  *
- * Frames that pass are handed on in runs, as they lie, with one call however many
- * they are. A frame may be longer than anything we hold: its header is judged and
- * the rest follows by count. Only what must be understood is waited for whole.
+ * Consecutive frames that are forwarded form a run, which is passed on in one call. A frame may be
+ * longer than our buffers: its header is examined, and the rest is forwarded by count. Only frames
+ * that must be parsed are awaited in full.
  *
- * What an error means is in server_errors.c. What runs for each message of a query is
- * all here, so that the compiler sees it in one piece.
+ * server_errors.c handles errors. All code that runs for each message of a query is in this file,
+ * so that the compiler can inline it.
  */
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -20,9 +20,9 @@
 
 #include "pgweir/base/banned.h"
 
-/* The longest frame of those that must be understood whole: types of 65535 parameters. */
+/* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
-#define TAG_MAX 64 /* a CommandComplete that may be of interest */
+#define TAG_MAX 64 /* the longest CommandComplete that is examined */
 
 static bool close_bad(struct server *server, const char *reason)
 {
@@ -40,8 +40,8 @@ static bool close_bad_for(struct server *server, enum close_reason reason)
 }
 
 /*
- * How many bytes of a frame must be there before it can be judged: of an error its
- * severity and words, of a report all, of rows only the header.
+ * How many bytes of a frame are needed to handle it: severity and text of an error, all of a
+ * ParameterStatus, only the header of a row.
  */
 static uint32_t wanted_of_frame(const struct server *server, const struct frame *frame)
 {
@@ -62,7 +62,7 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 	}
 }
 
-/* What has come of a frame's body, if it is of interest. */
+/* The available part of a frame's body, if the body is examined. */
 static struct bytes body_of(struct bytes in, const struct frame *frame)
 {
 	size_t count = in.count < frame->length ? in.count : frame->length;
@@ -83,15 +83,17 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 		return close_bad(server, "server reports parameters without end"), FRAME_STOP;
 	if (server->state != SERVER_LENT)
 		return FRAME_DROP;
-	/* The answer to our own SET is the client's business only when it is another spelling. */
+	/* The reply to our own SET is forwarded only if the value is spelled differently. */
 	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_ignored(&server->ledger))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-/* A CommandComplete: does its tag say that parameters were reset, or statements lost? */
+/*
+ * Examines the tag of a CommandComplete: parameters may have been reset, or statements deallocated.
+ */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
 	bool is_discard = bytes_equal(body, bytes_of("DISCARD ALL", 12));
@@ -101,7 +103,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		if (server->borrower && server->errand == ERRAND_NONE)
 			server->borrower->ops->on_deallocated(server->borrower);
 	}
-	/* Behind another statement in one text: it may have been any of those of others. */
+	/* In a text of several statements, the DEALLOCATE may be of any statement. */
 	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
 		server_statements_distrust(&server->statements);
 	if (is_discard)
@@ -110,7 +112,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		server_forget_rest(server, false);
 }
 
-/* A ParameterDescription of which somebody must hear. false: the server is closed. */
+/* Handles a ParameterDescription that a change waits for. false: the server is closed. */
 static bool types_frame(struct server *server, struct bytes body)
 {
 	struct description *description =
@@ -128,7 +130,7 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 {
 	if (type == 'E')
 		server_errand_error(server, body);
-	/* What our own parameters are set by resets no others than those that it names. */
+	/* The SQL that sets our own parameters resets no others. */
 	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
 		complete_frame(server, body, false);
 	if (is_end) {
@@ -138,14 +140,14 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 	return FRAME_DROP;
 }
 
-/* Whether the borrower has said more than what was answered, or is about to. */
+/* Whether the borrower has sent a request that is not answered yet, or is about to send one. */
 static bool has_more(const struct server *server)
 {
 	return !ledger_is_empty(&server->ledger) ||
 	       (server->borrower && server->borrower->waits_for != LEDGER_WAIT_NOT);
 }
 
-/* An answer, by the ledger. `body` is empty for what does not need to be understood. */
+/* Classifies a reply by the ledger. `body` is empty if the reply need not be parsed. */
 static enum frame_fate answer_frame(struct server *server, char type, struct bytes body)
 {
 	bool is_end, is_hushed = type == 'Z' && ledger_owes_ignored(&server->ledger);
@@ -194,7 +196,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 {
 	struct bytes body = body_of(in, frame);
 
-	/* Rows are what comes most: they are worth a way of their own. */
+	/* Rows are the most frequent frames: a shortcut for them. */
 	if ((frame->type == 'D' || frame->type == 'd') && server->state == SERVER_LENT &&
 	    ledger_passes_rows(&server->ledger))
 		return FRAME_PASS;
@@ -215,9 +217,7 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 
 /* ---- runs ---- */
 
-/* A run of bytes that go to the borrower; hands it on. is_mid_response: it ends in the middle of a
- * frame.
- */
+/* Passes a run of bytes on to the borrower. is_mid_response: the run ends within a frame. */
 static void pass_run(struct server *server, const char *from, const char *to, bool is_mid_response)
 {
 	if (from == to || !server->borrower)
@@ -229,7 +229,7 @@ static void pass_run(struct server *server, const char *from, const char *to, bo
 		stream_want(&server->stream, WANT_NOTHING);
 }
 
-/* ReadyForQuery has been passed on. */
+/* A ReadyForQuery was forwarded. */
 static void pass_ready(struct server *server)
 {
 	struct borrower *borrower = server->borrower;
@@ -250,7 +250,7 @@ static void pass_ready(struct server *server)
 	borrower->ops->on_ready(borrower, server->status, is_settled);
 }
 
-/* The answer to a Sync of ours has come, or to one whose batch is said again. */
+/* The reply to an internal Sync has arrived, or to the Sync of a batch that is sent again. */
 static void pass_settled(struct server *server)
 {
 	bool is_again = server->replay.is_failed;
@@ -266,7 +266,7 @@ static void pass_settled(struct server *server)
 	                                bytes_of(server->replay.at, server->replay.count));
 }
 
-/* ---- what we say in the server's place ---- */
+/* ---- messages sent in the server's place ---- */
 
 static void say_instead(struct server *server)
 {
@@ -276,7 +276,7 @@ static void say_instead(struct server *server)
 	buf_free(&server->replacement);
 }
 
-/* What is due when a frame has not been passed on. */
+/* Follow-up for frames that were not forwarded. */
 static void follow_up(struct server *server, enum frame_fate fate)
 {
 	if (fate == FRAME_REPLACE)
@@ -303,14 +303,14 @@ bool server_answer(struct server *server)
 	return has_space;
 }
 
-/* Keeps what could not be judged yet. */
+/* Buffers what could not be handled yet. */
 static void keep_rest(struct server *server, struct bytes rest)
 {
 	if (!stream_keep(&server->stream, rest))
 		close_bad_for(server, CLOSE_MEMORY);
 }
 
-/* Judges the frame at the start of `in`. MORE: not enough of it is there. */
+/* Parses the header of the frame at the start of `in`. MORE: not enough bytes are available. */
 static enum wire_result next_frame(struct server *server, struct bytes in, struct frame *frame)
 {
 	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
@@ -323,8 +323,7 @@ static enum wire_result next_frame(struct server *server, struct bytes in, struc
 	return in.count < wanted_of_frame(server, frame) ? WIRE_MORE : WIRE_OK;
 }
 
-/* What has come may be what the borrower waits for, or have been all that kept it from
- * returning. */
+/* After input: the borrower's wait may be over, or the borrower may return the server now. */
 static void tell_space(struct server *server, bool was_within)
 {
 	struct borrower *borrower = server->borrower;
@@ -339,8 +338,8 @@ static void tell_space(struct server *server, bool was_within)
 }
 
 /*
- * Whether a whole frame goes on and that is all: rows, of which a COPY has millions, and
- * what else most queries are answered with. Tags that may be of interest begin with D or R.
+ * Whether a whole frame is forwarded without further handling: rows, of which a COPY has millions,
+ * and the other frequent replies. The tags that are examined begin with D or R.
  */
 static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 {
@@ -358,7 +357,7 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 	}
 }
 
-/* Steps over the whole frames at the front that go on as they are. */
+/* Skips the frames at the front that are whole and forwarded without further handling. */
 static struct bytes skip_plain(struct server *server, struct bytes in)
 {
 	uint32_t max = (uint32_t)server->site->shared->config->max_packet_size;
@@ -377,10 +376,10 @@ static struct bytes skip_plain(struct server *server, struct bytes in)
 	return in;
 }
 
-/* Uses up what has come. false: the server is closing or wants no more now. */
+/* Handles input. false: the server is closing, or must not be read now. */
 static bool consume_input(struct server *server, struct bytes in)
 {
-	const char *run = in.at; /* what lies from here to in.at is to be passed on */
+	const char *run = in.at; /* the bytes from here to in.at are forwarded */
 	bool was_within = server->is_mid_response;
 
 	while (in.count) {
@@ -418,7 +417,7 @@ static bool consume_input(struct server *server, struct bytes in)
 		server->frame_left -= (uint32_t)count;
 		in = bytes_skip(in, count);
 		if (fate == FRAME_READY || server->got_fatal) {
-			/* A last word goes out at once: what comes behind it may end us. */
+			/* Forward the run now: the frames after it may close the server. */
 			pass_run(server, run, in.at, server->frame_left && server->forwards_rest);
 			run = in.at;
 		}
@@ -498,7 +497,7 @@ static void on_server_gone(struct stream *stream)
 {
 	struct server *server = SERVER_OF(stream, stream);
 
-	/* What it said before it went is still worth reading. */
+	/* The server closed the connection: handle what it sent before. */
 	if (stream_want(stream, WANT_INPUT))
 		on_server_input(stream);
 	if (server->state != SERVER_CLOSING && server->state != SERVER_CONNECTING)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Where a server connects to: one of the hosts of its site, by a name or by a Unix socket.
+ * Where a server connects to: chooses one of its pool's hosts, and looks the name up or connects to
+ * a Unix socket directly. Also handles an address that was removed from DNS.
  *
- * Hard here: a host that does not answer at all would hold up all that wait for as long
- * as a login may take. While there is another host that is not known to be down, its first
- * message must come within a part of that time.
+ * Hard here: a host that accepts the connection but sends nothing would block waiting borrowers for
+ * the whole server_connect_timeout. If another host is not known to be down, the first message must
+ * arrive within a part of that time.
  */
 #include <stdio.h>
 
@@ -12,13 +13,13 @@
 
 #include "pgweir/base/banned.h"
 
-/* Of server_connect_timeout, for the first word while there is another host. */
+/* The part of server_connect_timeout for the first message, while there is another host. */
 #define PATIENCE_PART 5
 #define PATIENCE_MAX (3 * USEC_PER_SEC)
 
 static struct loop *loop_of(const struct server *server) { return server->site->shared->loop; }
 
-/* Its address as the hosts know it; NULL: it has none (yet). */
+/* The address in the hosts' list; NULL: there is none (yet). */
 static const struct address *place_of(const struct server *server)
 {
 	bool has_address = server->peer.family == AF_INET || server->peer.family == AF_INET6;
@@ -26,7 +27,7 @@ static const struct address *place_of(const struct server *server)
 	return has_address ? &server->peer : NULL;
 }
 
-/* Nobody can count on a probe: another server must be allowed beside it. */
+/* No borrower relies on a retry, so there must be space for another server beside it. */
 static struct hosts_when when_of(const struct server *server)
 {
 	return (struct hosts_when){
@@ -38,8 +39,9 @@ static struct hosts_when when_of(const struct server *server)
 
 static void set_probe(struct server *server, bool is_probe)
 {
+	/* a dedicated server is launched for one borrower, so no other one relies on it */
 	if (!is_probe || server->replication)
-		return; /* nobody else counts on one that is launched for one borrower */
+		return;
 	server->login->is_probe = true;
 	server->site->ops->on_probe(server, 1);
 }
@@ -67,7 +69,7 @@ static void set_patience(struct server *server)
 	          loop_now(loop_of(server)));
 }
 
-/* ---- an address that left DNS ---- */
+/* ---- an address that was removed from DNS ---- */
 
 static void on_server_address_removed(struct resolver_watch *stay)
 {
@@ -76,7 +78,7 @@ static void on_server_address_removed(struct resolver_watch *stay)
 	server->site->ops->on_address_removed(server);
 }
 
-/* ---- the way there ---- */
+/* ---- connecting ---- */
 
 static void on_server_address(struct resolver_ask *ask, const struct address *address,
                               const struct err *err)

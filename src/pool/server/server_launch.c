@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How a server comes to be, up to its startup packet.
+ * Launches a server, up to its startup packet.
  *
  *   server_launch --> its host (server_host.c) --> on_connected --> TLS (server_tls.c)
  *                 --> say_startup --> its login (server_login.c)
@@ -24,7 +24,7 @@ static void close_launch(struct server *server, enum err_code code, const char *
 
 /* ---- connecting ---- */
 
-/* What the borrower of a server of its own gave at its start is said as it is. */
+/* The startup parameters of a dedicated server's borrower are sent unchanged. */
 static void add_wish(struct buf *out, const struct server_wish *wish)
 {
 	const char *at = NULL, *name, *value;
@@ -86,7 +86,7 @@ static uint32_t version_for(const struct server *server)
 	return is_old ? PROTOCOL_3_0 : PROTOCOL_3_2;
 }
 
-/* A key has been derived. */
+/* A key was derived. */
 static void on_work(void *arg)
 {
 	struct server *server = arg;

@@ -2,11 +2,11 @@
 /*
  * The login of a server, from its first message to its first ReadyForQuery.
  *
- * It is asked for protocol 3.2, for its long cancel keys. A server that does not understand
- * that is dialled again at once and asked for 3.0, and its host is remembered.
+ * Protocol 3.2 is requested, for its long cancel keys. A server that rejects it is connected to
+ * again at once with 3.0, and that is noted for its address.
  *
- * Hard here: deriving a key from a password is done on a helper thread. Until it
- * is back, what the server says is left in the kernel.
+ * Hard here: a worker thread derives the key from a password. Until the key is available the server
+ * is not read, so what it sends stays in the kernel.
  */
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/startup.h"
@@ -25,7 +25,7 @@ static void close_login(struct server *server, enum err_code code, const char *r
 
 /* ---- authentication ---- */
 
-/* Goes on with what the login says. false: the server is closing. */
+/* Handles the result of a step of the authentication. false: the server is closing. */
 static bool login_step(struct server *server, enum auth_client_result result, struct buf *out,
                        struct err *err)
 {
@@ -97,9 +97,9 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	return goes_on ? FRAME_DROP : FRAME_STOP;
 }
 
-/* ---- its protocol ---- */
+/* ---- the protocol version ---- */
 
-/* Its first word has come, and was none of trouble with the protocol. */
+/* The first message has arrived, and was no error about the protocol. */
 static void learn_protocol(struct server *server, bool is_error)
 {
 	struct server_login *login = server->login;
@@ -137,8 +137,8 @@ bool server_asks_again(struct server *server)
 }
 
 /*
- * The first words are an error that is said to those whose protocol is not understood:
- * 0A000 by a PostgreSQL that is too old to negotiate, 08... by others.
+ * Whether the first message is an error that rejects the protocol version: 0A000 from a PostgreSQL
+ * that is too old to negotiate, 08... from others.
  */
 static bool is_misunderstanding(const struct server *server, const struct report *report)
 {
@@ -163,9 +163,9 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 	return FRAME_DROP;
 }
 
-/* ---- its messages ---- */
+/* ---- messages of a login ---- */
 
-/* PostgreSQL does not let us in. Its words and its SQLSTATE are for those who wait. */
+/* PostgreSQL refuses the login. Waiting borrowers get its text and its SQLSTATE. */
 static enum frame_fate refused_login(struct server *server, struct bytes body)
 {
 	struct report report = { 0 };
@@ -211,7 +211,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	return FRAME_DROP;
 }
 
-/* It is ready for the first time. */
+/* The first ReadyForQuery has arrived. */
 static enum frame_fate first_ready(struct server *server, struct bytes body)
 {
 	const char *connect_query = server->site->entry->connect_query;
@@ -223,7 +223,7 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 		return close_login(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
 	server->report_count = 0;
 	server->is_ready = true;
-	/* For physical replication there is no database, and no SQL. */
+	/* Physical replication has no database and no SQL. */
 	if (connect_query && server->replication != REPLICATION_PHYSICAL)
 		server_errand(server, ERRAND_CONNECT, connect_query);
 	else

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A server's parameters: what to say so that they become what a client wants,
- * and what its reports mean.
+ * A server's parameters: the SQL that sets them to what a client wants, and what the server's
+ * reports mean.
  *
- * A map holds only what differs from the server's own defaults. What a client
- * does not have goes back: to the value that the server reported at its login,
- * or by RESET if it does not report that name.
+ * A map contains only what differs from the server's defaults. A parameter that a client does not
+ * have is set back: to the value that the server reported at its login, or by RESET if the server
+ * does not report it.
  *
- * Hard here: a client may RESET what it had given at its start. The server says
- * so for the names that it reports; the others are unknown from then on, and
- * stand in the map with a value that nobody can want. And a server may report as much as
- * it likes: what it reports while it works for somebody is written down, and becomes part
- * of the maps in one go, when its work is done or there is much of it.
+ * Hard here: a client may RESET what it had set. The server reports that only for some names; the
+ * others are unknown from then on, and the map gets a value for them that no client can want. And a
+ * server may report as much as it likes: reports during a borrower's work are collected, and merged
+ * into the maps at once when the work is done or the buffer is large.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +22,13 @@
 
 #include "pgweir/base/banned.h"
 
-/* No value of a parameter: PostgreSQL does not take control characters in a startup packet's words
- * for anything, and no one sends this. */
+/*
+ * The value of a parameter that is not known. No client asks for it: a control character has no
+ * meaning in any parameter of PostgreSQL.
+ */
 #define UNKNOWN "\001"
 
-/* Parameters that are lists of quoted names: SET would take the whole text for one name. */
+/* Parameters that are lists of quoted names: SET would read the whole text as one name. */
 static const char *const name_lists[] = { "search_path", "temp_tablespaces",
 	                                  "local_preload_libraries", "session_preload_libraries" };
 
@@ -40,7 +41,10 @@ static bool is_name_list(const char *name)
 	return false;
 }
 
-/* Parameters whose values PostgreSQL reads in any case, and reports in its own spelling. */
+/*
+ * Parameters whose values PostgreSQL compares without regard to case, and reports in its own
+ * spelling.
+ */
 static const char *const caseless[] = { "client_encoding", "DateStyle", "IntervalStyle",
 	                                "standard_conforming_strings", "TimeZone" };
 
@@ -57,9 +61,9 @@ static bool is_same(const char *name, const char *have, const char *want)
 }
 
 /*
- * In some client encodings (SJIS, BIG5, GBK) a backslash may be the second byte of a
- * character: doubled, the second one would stand for itself, and take the quote behind
- * the value with it. Between dollars no byte means anything but the closing tag.
+ * In some client encodings (SJIS, BIG5, GBK) a backslash may be the second byte of a character. If
+ * it were doubled, the second one would be a backslash of its own and escape the closing quote. In
+ * a dollar-quoted text no byte is special except the closing tag.
  */
 static void add_dollar_literal(struct buf *text, const char *value)
 {
@@ -68,7 +72,8 @@ static void add_dollar_literal(struct buf *text, const char *value)
 
 	do
 		snprintf(tag, sizeof(tag), "$w%u", number++);
-	while (strstr(value, tag)); /* without its last $, which the value's end could lend it */
+	/* without its last $, since the end of the value could be a part of the tag */
+	while (strstr(value, tag));
 	buf_printf(text, "%s$%s%s$", tag, value, tag);
 }
 
@@ -79,7 +84,7 @@ static bool is_ascii(const char *value)
 	return *value == 0;
 }
 
-/* An SQL literal, safe whatever standard_conforming_strings and client_encoding say. */
+/* Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. */
 static void add_literal(struct buf *text, const char *value)
 {
 	if (strchr(value, '\\') && !is_ascii(value)) {
@@ -141,7 +146,7 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 	buf_add_byte(text, ';');
 }
 
-/* What no query can come out differently by. */
+/* Whether the parameter cannot change the result of any query. */
 static bool is_harmless(const char *name) { return strcasecmp(name, "application_name") == 0; }
 
 static bool is_authorization(const char *name)
@@ -149,7 +154,7 @@ static bool is_authorization(const char *name)
 	return strcasecmp(name, SESSION_AUTHORIZATION) == 0;
 }
 
-/* All changes but that of session_authorization. */
+/* All changes except that of session_authorization. */
 static bool add_changes(const struct server *server, const struct params *want, struct buf *text)
 {
 	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
@@ -201,23 +206,23 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 /* ---- reports ---- */
 
 /*
- * Reports that no work of the borrower's explains: of a server at rest, and of one that sets
- * parameters for us. PostgreSQL has some fifteen names to report when its files are reloaded.
+ * Limits reports that no borrower's work explains: of an idle server, or while we set parameters.
+ * PostgreSQL has about fifteen names to report when its files are reloaded.
  */
 #define REPORTS_MAX 200
 
-/* Bytes of reports that are kept until they become part of the maps. */
+/* Bytes of reports that are collected before they are merged into the maps. */
 #define REPORTS_KEEP_MAX ((size_t)16 * 1024)
-#define REPORTS_KEPT ((size_t)256) /* memory that stays for the next ones */
+#define REPORTS_KEPT ((size_t)256) /* bytes of the buffer that are kept */
 
-/* A map that does not say what is set there any more is good for nobody else. */
+/* If a map does not match the server's parameters any more, the server must not be lent again. */
 static void check_map(struct server *server, bool is_done)
 {
 	if (!is_done)
 		server_set_close_needed(server, CLOSE_TOO_MANY_PARAMETERS);
 }
 
-/* Where a report belongs: in *params, as *pair, which may take it away there. */
+/* Whether a report changes `params`, else `baseline`. *pair: the change, which may be a removal. */
 static bool is_of_session(const struct server *server, struct params_pair *pair)
 {
 	const char *tracked = tracked_find(server->site->shared->config, pair->name);
@@ -232,7 +237,7 @@ static bool is_of_session(const struct server *server, struct params_pair *pair)
 	return true;
 }
 
-/* One report that is part of the maps at once. */
+/* Merges one report into the maps at once. */
 static bool file_now(struct server *server, const char *name, const char *value)
 {
 	struct params_table *table = server->site->shared->params;
@@ -242,7 +247,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	bool is_news = strcmp(had ? had : normal ? normal : "", value) != 0;
 	bool is_session = is_of_session(server, &pair);
 
-	if (server->errand == ERRAND_CONNECT) { /* it makes defaults */
+	if (server->errand == ERRAND_CONNECT) { /* connect_query sets defaults */
 		check_map(server, params_change(table, &server->baseline, name, value));
 		pair.value = NULL;
 		is_session = true;
@@ -252,7 +257,7 @@ static bool file_now(struct server *server, const char *name, const char *value)
 	return is_news;
 }
 
-/* Whether it is at work for the borrower, and not for us. */
+/* Whether the server runs requests of the borrower, not ours. */
 static bool is_at_work(const struct server *server)
 {
 	return server->state == SERVER_LENT && server->errand == ERRAND_NONE &&
@@ -308,7 +313,7 @@ void server_forget_rest(struct server *server, bool is_all)
 	server_settle_reports(server);
 	server->is_rest_unknown = true;
 	if (!is_all && server->forgotten == server->params)
-		return; /* one RESET of many, and nothing was set since the one before */
+		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->params, &at, &name, &value)) {
 		if (!params_seek(server->baseline, &seek, name, &normal))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : UNKNOWN };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Servers, inside the module. Files come in layers, and call those below only:
+ * Servers, internal to the module. The files form layers; a file calls only layers below its own:
  *
  *   server_launch                            up to the startup packet
- *   server_tls  server_frames                what comes from the socket
- *   server_login  server_errors              what it means
+ *   server_tls  server_frames                reading from the socket
+ *   server_login  server_errors              the meaning of messages
  *   server_host  server_blame  server_params
- *   server                                   states, limits, sending, the end
- *   ledger  hosts  params  statements ...    what a server is made of
+ *   server                                   states, limits, sending, closing
+ *   ledger  hosts  params  statements ...    the parts of a server
  */
 #ifndef PGWEIR_POOL_SERVER_SERVER_PRIV_H
 #define PGWEIR_POOL_SERVER_SERVER_PRIV_H
@@ -15,159 +15,171 @@
 #include "pgweir/pgwire/frame.h"
 #include "pgweir/pool/server/server.h"
 
-/* What becomes of a frame. */
+/* What to do with a frame. */
 enum frame_fate {
-	FRAME_PASS,    /* to the borrower */
-	FRAME_READY,   /* the same, and then on_ready() */
-	FRAME_DROP,    /* it was for us */
-	FRAME_SETTLED, /* the same, a ReadyForQuery: perhaps nothing more is owed */
-	FRAME_REPLACE, /* the same, and the borrower is refused in its place */
-	FRAME_STAY,    /* not now: it stays where it is, and nothing more is read */
-	FRAME_STOP     /* the server is closing: forget all that has come */
+	FRAME_PASS,    /* forward it to the borrower */
+	FRAME_READY,   /* the same, then call on_ready() */
+	FRAME_DROP,    /* drop it: the reply was for us */
+	FRAME_SETTLED, /* the same for a ReadyForQuery; the server may owe nothing else now */
+	FRAME_REPLACE, /* drop it, and send the borrower our own error */
+	FRAME_STAY,    /* cannot be handled now: it stays in the input buffer, and reading stops */
+	FRAME_STOP     /* the server is closing: drop all input */
 };
 
-/* The only place that writes server->state. */
+/* The only function that changes server->state. */
 void server_enter(struct server *server, enum server_state next);
 
-/* A zeroed server becomes one that is about to connect. */
+/* Initializes a zeroed server that is about to connect. */
 void server_init(struct server *server, struct server_site *site, struct pool *pool, uint64_t id);
 
-/* Begins to connect. false: it is closed by now, and on_login_failed() has come. */
+/* Starts to connect. false: the server was closed, and on_login_failed() was called. */
 bool server_launch(struct server *server);
 
 /*
- * It is to be closed when it comes home, for this reason (the first one counts).
- * CLOSE_NONE: it need not be.
+ * The server must be closed when it is returned, for this reason (the first call counts).
+ * CLOSE_NONE: it need not be closed any more.
  */
 void server_set_close_needed(struct server *server, enum close_reason reason);
 
-/* It is at that host of its pool, as another process of ours found it. false: no such host. */
+/*
+ * Sets the server's host after a take-over, to the one the other process had noted. false: no such
+ * host.
+ */
 bool server_find_again(struct server *server, const char *host);
 
-/* It is gone, without a word: freed at the end of the turn. It has no borrower. server.c */
+/*
+ * Closes the server's socket without sending anything; it is freed at the end of the turn. It must
+ * have no borrower. server.c
+ */
 void server_forget(struct server *server);
 
-/* Chooses its host and begins to connect. false: it does not, *err says why. server_host.c */
+/* Chooses a host and starts to connect. false: *err has the reason. server_host.c */
 bool server_find_host(struct server *server, struct err *err);
 
-/* Encrypts its connection if that is wanted; then login->steps->on_secured(). server_tls.c */
+/* Establishes TLS if configured; then calls login->steps->on_secured(). server_tls.c */
 void server_secure(struct server *server);
 
-/* Its first message has come. */
+/* The server's first message has arrived. */
 void server_heard(struct server *server);
 
-/* Which protocol its address is known to understand, and what the login has shown of that. */
+/*
+ * The newest protocol that the server's address is known to support; and noting what the login has
+ * shown about that.
+ */
 enum host_protocol server_protocol(const struct server *server);
 void server_learn_protocol(struct server *server, enum host_protocol protocol);
 
-/* Dials the same address once more. */
+/* Connects to the same address once more. */
 void server_dial_again(struct server *server);
 
 /*
- * It has closed the connection during the login. Whether it did that because it does not
- * understand our protocol: then it is being asked once more, for 3.0.
+ * The server has closed the connection during the login. true: that was because it does not support
+ * the protocol version, and it is being connected to again with 3.0.
  */
 bool server_asks_again(struct server *server);
 
-/* Its login came to its end: the pool's hosts hear of it. */
+/* The login has succeeded or failed: notes that in the health of the pool's hosts. */
 void server_host_done(struct server *server, bool is_good);
 
 /*
- * What its login waited for, a derived key, is there. true: the server is to be read again.
+ * The key that the login waited for has been derived. true: the caller must read the server again.
  * server_login.c
  */
 bool server_login_resume(struct server *server);
 
-/* A frame of a server that has not logged in. `in` has the whole of it. */
+/* Handles a frame of a server that has not logged in. `in` contains the whole frame. */
 enum frame_fate server_login_frame(struct server *server, const struct frame *frame,
                                    struct bytes in);
 
-/* Adds to the error of a login that failed whose login that was, where, and with what secret. */
+/*
+ * Adds to the error of a failed login which login it was, at which address, and with which secret.
+ */
 void server_blame(const struct server *server, struct err *err);
 
-/* Judges what was kept while a key was being derived. */
+/* Handles the input that was buffered while a key was being derived. */
 void server_judge_kept(struct server *server);
 
 /* ---- errors: server_errors.c ---- */
 
 /*
- * At least so many bytes of an ErrorResponse, or all of it, are there when it is examined:
- * severity, SQLSTATE, and the words mostly. Each `body` below may be cut after that.
+ * When an ErrorResponse is examined, at least so many bytes of it are available, or all of it:
+ * severity, SQLSTATE and usually the text. Each `body` below may be cut after that.
  */
 #define ERROR_PREFIX 1024
 
-/* Whether it says that the server is about to go. */
+/* Whether the error says that the server is about to close the connection. */
 bool server_error_is_fatal(struct bytes body);
 
-/* Closes the server: its error is the reason. */
+/* Closes the server with this error as the reason. */
 void server_close_by(struct server *server, struct bytes body);
 
 /*
- * A FATAL error is the last word of a server, and passed on. Another one that nobody asked
- * for ends it: it is out of step.
+ * Handles an error that answers no request. A FATAL error is the last message of a server, and is
+ * forwarded. Any other one means that the server is out of step: it is closed.
  */
 enum frame_fate server_unasked_error(struct server *server, struct bytes body);
 
-/* An errand has failed. */
+/* Handles the error of an errand. */
 void server_errand_error(struct server *server, struct bytes body);
 
-/* A request has failed, and all behind it up to the Sync. */
+/* Handles the error of a request; all requests after that, up to the Sync, have failed, too. */
 enum frame_fate server_request_failed(struct server *server, struct bytes body,
                                       enum ledger_verdict verdict);
 
 /* ---- the end of a login, errands, parameters ---- */
 
-/* Ends what there is only during a login. */
+/* Frees the state that exists only during a login. */
 void server_login_free(struct server *server);
 
-/* It cannot be used any more: closed at the end of the turn, when what it said has been read. */
+/* The server is unusable: it is closed at the end of the turn, after its input has been read. */
 void server_break(struct server *server);
 
-/* A transaction is over. Not settled: the next one follows at once. */
+/* A transaction has ended. !is_settled: the next one follows at once. */
 void server_end_transaction(struct server *server, bool is_settled);
 
-/* Memory that stays for the next errand, in bytes: all servers share two such buffers. */
+/* How many bytes of a buffer are kept for the next errand. All servers share two such buffers. */
 #define ERRAND_KEEP_MAX ((size_t)4096)
 
-/* Sends a query of our own. */
+/* Sends an internal query. */
 bool server_errand(struct server *server, enum errand_kind kind, const char *query);
 
-/* An errand has been answered in full; errand_failed says how. */
+/* The replies to an errand are complete; errand_failed is its result. */
 void server_errand_done(struct server *server);
 
 /*
- * Has a query of our own go in front of what is sent next, in the same write. Nobody waits
- * for its answer, so its failure must be harmless: the server serves nobody else after it.
+ * Puts an internal query ahead of the next request, into the same write. Nobody waits for its
+ * reply, so its failure must do no harm except that the server cannot be lent to another borrower
+ * then.
  */
 bool server_errand_ahead(struct server *server, const char *query);
 
 /*
- * The words that bring the server's parameters to `want`; empty: nothing to do. true: it
- * would do no harm if they failed.
+ * Writes the SQL that sets the server's parameters to `want`; empty: nothing to do. true: its
+ * failure would do no harm.
  */
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text);
 
 /*
- * A ParameterStatus of a server that has logged in. *is_news: the borrower does not know that
- * value. false: it reports without end, and must be closed.
+ * Handles a ParameterStatus after the login. *is_news: the borrower does not know the value yet.
+ * false: the server reports too much, and must be closed.
  */
 bool server_report(struct server *server, const char *name, const char *value, bool *is_news);
 
-/* What it has reported becomes part of its maps: before these are read. */
+/* Merges the reports into the parameter maps. To be called before the maps are read. */
 void server_settle_reports(struct server *server);
 
 /*
- * The server has reset parameters. is_all: all of them, so they are its defaults;
- * else those that it does not report may be anything now.
+ * The server has reset parameters. is_all: all of them, so they have the server's defaults; else
+ * those that are not reported may have any value now.
  */
 void server_forget_rest(struct server *server, bool is_all);
 
-/* The pool's limits have changed: the new ones count from when the old ones did. */
+/* The pool's time limits have changed: running timers get the new limits, from their old start. */
 void server_rearm(struct server *server);
 
 extern const struct stream_ops server_stream_ops;
 
-/* What a timer of each kind does when it is due. */
+/* What the timers of each kind do when they expire. */
 void server_connect_due(struct timer *timer);
 void server_check_due(struct timer *timer);
 void server_query_due(struct timer *timer);

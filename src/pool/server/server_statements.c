@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a server knows, and how that is taken back.
+ * The prepared statements that a server knows, and how changes are undone.
  *
- * Hard here: messages are sent long before they are answered, and a batch that
- * fails is skipped from the failure on. Each change can be undone, and the ledger
- * undoes them in the opposite order, so that a Close and a Parse of one statement
- * in one batch leave what was there before. Where the server has thrown all away
- * meanwhile (DEALLOCATE ALL) there is nothing to be put back.
+ * Hard here: requests are sent long before their replies arrive, and after an error the server
+ * skips the rest of the batch. Each change can be undone, and the ledger undoes changes in reverse
+ * order, so that a Close and a Parse of one statement in one batch restore what was there before.
+ * If the server has deallocated all statements since (DEALLOCATE ALL), there is nothing to restore.
  */
 #include "pgweir/pool/server/server_statements.h"
 
@@ -18,9 +17,10 @@ struct server_statements_statement {
 	UT_hash_handle hh;       /* by the statement's address */
 	UT_hash_handle typed_hh; /* by that of `typed` */
 	TAILQ_ENTRY(server_statements_statement) node;
-	struct statement *statement; /* one owner */
-	struct statement *typed;     /* what it is there, with the types; one owner, or NULL */
-	const void *change;          /* that it is still to be confirmed by */
+	struct statement *statement; /* one reference */
+	/* with the types that the server has resolved; one reference, or NULL */
+	struct statement *typed;
+	const void *change; /* the change whose confirmation is pending */
 	uint32_t parse_number;
 	bool is_confirmed;
 	bool is_stale;
@@ -42,7 +42,7 @@ static struct server_statements_statement *find_statement_at(const struct server
 	return entry;
 }
 
-/* One that is known by another name. */
+/* A statement that is known under another name than its own. */
 static struct server_statements_statement *find_typed(const struct server_statements *known,
                                                       const struct statement *statement)
 {
@@ -52,7 +52,7 @@ static struct server_statements_statement *find_typed(const struct server_statem
 	return entry;
 }
 
-/* Of which types its parameters are is not known any more. */
+/* Drops the resolved types. */
 static void forget_types(struct server_statements *known, struct server_statements_statement *entry)
 {
 	if (!entry->typed)
@@ -250,8 +250,8 @@ void server_statements_forget_confirmed(struct server_statements *known)
 struct server_statements_change {
 	struct ledger_change base;
 	struct server_statements *known;
-	struct statement *statement; /* one owner */
-	uint32_t loss_count;         /* when it was made */
+	struct statement *statement; /* one reference */
+	uint32_t loss_count;         /* known->loss_count at that time */
 	bool was_stale;
 };
 
@@ -336,15 +336,15 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
 }
 
 /*
- * A Close and a Parse that belong together: it is not confirmed meanwhile, and stays
- * known unless only the Close came through.
+ * A Close and a Parse that belong together. The statement is not confirmed in between, and stays
+ * known unless only the Close succeeds.
  */
 struct server_statements_repeat {
 	struct ledger_change close;
 	struct ledger_change parse;
 	struct server_statements *known;
-	struct statement *statement; /* one owner */
-	uint32_t loss_count;         /* when it was made */
+	struct statement *statement; /* one reference */
+	uint32_t loss_count;         /* known->loss_count at that time */
 	bool was_stale;
 	bool is_closed;
 	unsigned int settled_count;

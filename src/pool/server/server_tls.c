@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A server that has been connected becomes encrypted, as server_tls_sslmode says;
- * then its login begins.
+ * Establishes TLS with a connected server as server_tls_sslmode requires; then its login begins.
  */
 #include "securing_priv.h"
 #include "server_priv.h"
@@ -43,7 +42,7 @@ static void on_securing_flushed(struct stream *stream) { (void)stream; }
 
 static void on_securing_gone(struct stream *stream) { on_securing_input(stream); }
 
-/* Without ALPN a server that is not PostgreSQL at all could have been talked to. */
+/* Without ALPN, the peer could be a server of another protocol. */
 static bool is_postgres(const struct server *server)
 {
 	const char *name;

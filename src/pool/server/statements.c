@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Statements, each held once.
+ * Statements; each is stored once.
  */
 #include "pgweir/pool/server/statements.h"
 
@@ -15,9 +15,9 @@
 #define NAME_MAX_SIZE 64
 #define STEM_SIZE 12 /* letters of 5 bits each */
 #define TEXT_MAX ((size_t)1 << 29)
-#define KEY_CAPACITY ((size_t)16 * 1024) /* that is kept for the next key */
+#define KEY_CAPACITY ((size_t)16 * 1024) /* bytes of the key buffer that are kept */
 
-/* Writes a name as servers hear it, and says how many bytes it has, zero included. */
+/* Writes the name on servers. Returns its size including the zero. */
 static size_t write_name(char *out, size_t size, const struct statement_name *name)
 {
 	return (size_t)snprintf(out, size, STATEMENT_NAMES "%s%s%llu", name->stem,
@@ -49,7 +49,7 @@ static struct statement *make(struct statements *statements, struct bytes key, s
 	return statement;
 }
 
-/* key: text and scope, the last scope_size bytes of it. */
+/* key: the text followed by the scope, which has scope_size bytes. */
 static struct statement *find_or_make(struct statements *statements, struct bytes key,
                                       size_t scope_size, const struct statement_name *name)
 {
@@ -58,7 +58,7 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 
 	if (key.count > TEXT_MAX)
 		return NULL;
-	/* A text says itself where it ends, so equal keys have equal scopes. */
+	/* The format of the text shows where it ends, so equal keys have equal scopes. */
 	TABLE_FIND(hh, &statements->secret, statements->table, key.at, key.count, statement);
 	if (!statement && !name) {
 		next.number = ++statements->last_number;
@@ -69,7 +69,7 @@ static struct statement *find_or_make(struct statements *statements, struct byte
 	return statement ? statement_hold(statement) : NULL;
 }
 
-/* The key is made of these, one behind the other. */
+/* Finds the statement whose key is these parts, joined. */
 static struct statement *find_joined(struct statements *statements, struct bytes text,
                                      struct bytes types, struct bytes scope,
                                      const struct statement_name *name)

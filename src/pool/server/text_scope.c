@@ -2,8 +2,8 @@
 /*
  * Scopes of statements.
  *
- * Hard here: it is asked for with each Bind. A server mostly has the same map as at the
- * last time, and then a comparison of two pointers is all.
+ * Hard here: each Bind needs the scope. A server usually has the same map as before, so the cost is
+ * usually one comparison of pointers.
  */
 #include "pgweir/pool/server/text_scope.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The parameters that are followed.
+ * The tracked parameters.
  */
 #include "pgweir/pool/server/tracked.h"
 
@@ -9,9 +9,8 @@
 #include "pgweir/base/banned.h"
 
 /*
- * Followed in any case, in the order of the welcome: all parameters that some version of
- * PostgreSQL reports and that a client can change. What a server does not report is not in
- * its welcome.
+ * Always tracked, in the order of the welcome: all parameters that some version of PostgreSQL
+ * reports and that a client can change. What a server does not report is not in its welcome.
  */
 static const char *const always[] = {
 	"DateStyle",        "client_encoding",     "TimeZone",    "standard_conforming_strings",
