@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Cancel requests on their way to PostgreSQL.
+ * Sends cancel requests to PostgreSQL.
  *
- * Hard here: a cancel hits whatever its server is doing when it arrives. So it is
- * sent only while the server still serves the one who asked, and from then until
- * the connection that carried it has ended nobody else gets that server.
+ * Hard here: a cancel hits whatever query its server runs when the request arrives. So the request
+ * is sent only while the server is still lent to the borrower that asked for it. From then until
+ * the cancel connection has ended, the server is not lent to another borrower.
  */
 #include "pgweir/pool/cancel.h"
 
@@ -33,7 +33,7 @@ static void free_cancel(struct task *task)
 	pool_arm_expiry(pool);
 }
 
-/* Takes it off its list and closes all it has. */
+/* Removes the cancel from its list and closes its connection. */
 static void detach_cancel(struct cancel *cancel)
 {
 	struct pool *pool = cancel->pool;
@@ -72,7 +72,7 @@ static void finish_cancel(struct cancel *cancel)
 		cancel->on_end(cancel->arg);
 }
 
-/* One line for each that was sent, or that ran out of time: who asked, and of which server. */
+/* Logs each request that was sent or timed out: where the request came from, and its server. */
 static void log_cancel(const struct cancel *cancel, const char *what)
 {
 	const struct server *server = cancel->server;
@@ -83,7 +83,7 @@ static void log_cancel(const struct cancel *cancel, const char *what)
 	         server && server->key_size >= 4 ? load_be32((const char *)server->key) : 0);
 }
 
-/* It could not be sent in time. */
+/* The request could not be sent in time. */
 static void on_cancel_wait_over(struct timer *timer)
 {
 	struct cancel *cancel = CANCEL_OF(timer, wait);
@@ -100,13 +100,13 @@ static void on_cancel_way_over(struct timer *timer)
 	           cancel->is_sent
 	               ? "cancel request sent, and not dealt with within server_connect_timeout"
 	               : "cancel request not sent within server_connect_timeout");
-	/* It may still arrive: it would cancel the next borrower's query. */
+	/* It may still arrive, and would cancel the next borrower's query. */
 	if (cancel->is_sent && cancel->server)
 		server_set_close_needed(cancel->server, CLOSE_CANCEL_UNDER_WAY);
 	finish_cancel(cancel);
 }
 
-/* Whether the server is still doing what the one who asked wants ended. */
+/* Whether the server still runs the query that is to be cancelled. */
 static bool is_wanted(const struct cancel *cancel)
 {
 	const struct server *server = cancel->server;
@@ -141,9 +141,9 @@ static void send_cancel_key(struct cancel *cancel)
 	buf_wipe(&out);
 }
 
-/* ---- the way there ---- */
+/* ---- connecting ---- */
 
-/* With a server that is encrypted nothing less will do: somebody may want the key. */
+/* If the server is encrypted, the cancel connection must be, too: the key must not be readable. */
 static struct securing_how cancel_securing(const struct cancel *cancel)
 {
 	const struct server *server = cancel->server;
@@ -154,7 +154,7 @@ static struct securing_how cancel_securing(const struct cancel *cancel)
 		                      .is_direct = server->is_tls_direct };
 }
 
-/* What has come of securing the connection. */
+/* Handles the result of securing the connection. */
 static void act_on_cancel_securing(struct cancel *cancel, enum securing securing,
                                    const struct err *err)
 {
@@ -164,7 +164,7 @@ static void act_on_cancel_securing(struct cancel *cancel, enum securing securing
 		send_cancel_key(cancel);
 }
 
-/* PostgreSQL says nothing; it closes when the signal has been sent. */
+/* PostgreSQL sends no reply; it closes the connection when the signal was sent. */
 static void finish_delivered(struct cancel *cancel)
 {
 	log_cancel(cancel, "cancel request delivered");
@@ -234,7 +234,7 @@ static void on_cancel_connected(struct dial *dial, int fd, const struct err *fai
 	act_on_cancel_securing(cancel, securing_begin(&cancel->stream, &how, &err), &err);
 }
 
-/* Cancels may use as many connections again as the pool may have servers. */
+/* Servers and cancel connections of a pool together may be up to twice pool_size. */
 static bool has_space_for_cancel(const struct pool *pool)
 {
 	unsigned int used = pool->server_count + pool->cancel_active_count;
@@ -344,7 +344,7 @@ void cancel_drop(struct cancel *cancel)
 		finish_cancel(cancel);
 }
 
-/* Those of `list` that are for this server: the server goes, or has left the one who asked. */
+/* Ends cancels in `list` for this server: it is being freed, or was returned by the borrower. */
 static void forget_in(struct cancel_list *list, const struct borrower *target,
                       const struct server *server)
 {

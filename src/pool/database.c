@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Databases: added, counted, and left to expire when they were made by the `*` entry and nobody
- * uses them.
+ * Databases: added, counted, and expired if the `*` entry made them and they are unused.
  */
 #include "pgweir/pool/pools.h"
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What passes of databases, users, pools and statements.
+ * Hand-over of databases, users, pools and statements.
  *
- * Hard here: the process that goes may go on for a while with clients that cannot be
- * handed over, and goes on counting and naming. What it counts later is added; the
- * names of statements that it gives from now on come from a range of its own, which the
- * process that comes has left out.
+ * Hard here: the old process may continue for a while with clients that cannot be handed over. It
+ * still counts, and still names statements. Its later counters are added in later rounds. Its new
+ * statement names come from a range of numbers that the new process has skipped.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Numbers of statements that are left to the process that goes. */
+/* How many statement numbers are reserved for the old process. */
 #define NUMBERS_LEFT 1000000
 
 /* ---- writing ---- */
@@ -185,7 +184,7 @@ bool handover_write_idle_servers(struct pools *pools, struct channel *channel, b
 	return ok;
 }
 
-/* ---- what was written goes, or stays ---- */
+/* ---- release or keep what was written ---- */
 
 void pools_let_go(struct pools *pools)
 {
@@ -232,11 +231,11 @@ void pools_keep(struct pools *pools, bool is_all)
 struct arrived_statement {
 	UT_hash_handle hh;
 	uint64_t number;
-	struct statement *statement; /* one owner */
-	bool is_called_so;           /* it has the same name here */
+	struct statement *statement; /* one reference */
+	bool is_called_so;           /* it has the same name in this process */
 };
 
-/* What any of the records here says. */
+/* The content of any of the records. */
 union any_record {
 	struct global_record global;
 	struct database_record database;
@@ -312,7 +311,10 @@ static void learn_text(struct pool *pool, const struct pool_record *record,
 	secret_free(&text);
 }
 
-/* What was shown there counts here for the same secret, and where nobody has shown more. */
+/*
+ * Uses what a client of the old process authenticated with, if the secret in auth_file is the same
+ * and no client of this process has authenticated with anything yet.
+ */
 static void take_learnt(struct pool *pool, const struct pool_record *record)
 {
 	struct credentials shown = { .kind = (enum credentials_kind)record->learnt_kind,
@@ -378,7 +380,7 @@ static void take_statement(struct pools_arrival *arrival, const union any_record
 static const struct kind {
 	char letter;
 	const struct record_table *table;
-	bool has_database; /* the record begins with its name */
+	bool has_database; /* the record begins with the name of a database */
 	void (*take)(struct pools_arrival *arrival, const union any_record *any);
 } kinds[] = {
 	{ HANDOVER_GLOBAL, &global_record_table, false, take_global },

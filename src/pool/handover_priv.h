@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Handing pools and servers over, inside the module: their records.
+ * Hand-over of pools and servers, internal to the module: the records.
  *
- * Texts and bytes are borrowed: when a record is written, from the object that it is about;
- * when it has been read, from the message.
+ * Texts and bytes in a record are borrowed: when a record is written, from the object it describes;
+ * when it was read, from the message.
  */
 #ifndef PGWEIR_POOL_HANDOVER_PRIV_H
 #define PGWEIR_POOL_HANDOVER_PRIV_H
@@ -38,7 +38,7 @@ struct pool_record {
 	bool is_for_lookups, has_welcome, is_shown;
 	struct bytes welcome, baseline;
 	uint64_t size_hits, reserve_hits;
-	/* What clients have shown, and for which secret of auth_file. */
+	/* What a client authenticated with, and the secret of auth_file at that time. */
 	uint64_t learnt_kind, iterations;
 	struct bytes learnt_text, learnt_keys, salt, secret;
 	struct stats stats;
@@ -68,7 +68,7 @@ struct server_record {
 	int64_t connect_wall, request_wall;
 };
 
-/* Any number of them end the record of a server: by two tables, as one may be stale. */
+/* A server's record ends with any number of these, from two tables: a statement may be stale. */
 struct on_server_record {
 	uint64_t number;
 };
@@ -79,12 +79,15 @@ extern const struct record_table global_record_table, database_record_table, rol
 
 /* ---- servers: handover_server.c ---- */
 
-/* Whether the record of a server is whole; database[CONFIG_DATABASE_NAME_MAX + 1]: whose it is. */
+/*
+ * Whether the record of a server is complete. database[CONFIG_DATABASE_NAME_MAX + 1]: the name of
+ * its database.
+ */
 bool handover_server_judge(struct bytes body, char *database, struct err *err);
 
 void handover_server_take(struct pools_arrival *arrival, struct bytes body, int *fd);
 
-/* It is forgotten: nothing is said to PostgreSQL, and the borrower hears nothing. */
+/* Releases the server's socket: nothing is sent to PostgreSQL, and the borrower is not called. */
 void handover_server_let_go(struct server *server);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The records that the pool module hands over: a table for each.
+ * The hand-over records of the pool module: one table for each.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- what is counted ---- */
+/* ---- counters ---- */
 
 #define COUNTER_ROW(field, letter, ...) RECORD_FIELD(letter, struct stats, field),
 
@@ -16,7 +16,7 @@ static const struct record_field stats_fields[] = { STATS_COUNTERS(COUNTER_ROW, 
 
 static const struct record_table stats_record_table = RECORD_TABLE("counters", stats_fields, NULL);
 
-/* ---- parts that several records have ---- */
+/* ---- common parts of records ---- */
 
 bool handover_params_are_good(struct bytes pairs)
 {
@@ -140,7 +140,7 @@ static bool is_statement_good(const void *values)
 {
 	const struct statement_record *record = values;
 
-	/* A query with its zero, and the count of its types. */
+	/* A query with its zero, and the number of its types. */
 	return record->text.count >= 3 && has_zero(record->text) &&
 	       handover_params_are_good(record->scope);
 }

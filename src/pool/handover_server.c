@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Servers that pass from one process to another.
+ * Hand-over of servers.
  *
- * Only one that rests goes: PostgreSQL has answered all that it was asked, nothing is
- * half sent or half read, no cancel is on its way to it. Where its session stands (in a
- * transaction, say) is PostgreSQL's to know.
+ * Only a server at rest is handed over: PostgreSQL has answered all requests, nothing is half sent
+ * or half read, and no cancel for the server is in progress. The state of the session (such as an
+ * open transaction) remains in PostgreSQL.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- who goes ---- */
+/* ---- the process that hands over ---- */
 
 static bool is_plain(const struct stream *stream)
 {
@@ -33,7 +33,10 @@ bool handover_server_may_leave(const struct server *server)
 	       !server->pool->cancel_waiting_count;
 }
 
-/* Where a server of this pool goes, in words that are compared. */
+/*
+ * Writes the destination of the pool's servers as a text, to be compared with that of the other
+ * process.
+ */
 static void name_destination(const struct pool *pool, char *out, size_t size)
 {
 	const struct config_database *entry = pool->database->entry;
@@ -131,9 +134,9 @@ void handover_server_let_go(struct server *server)
 	server_forget(server);
 }
 
-/* ---- who comes ---- */
+/* ---- the process that takes over ---- */
 
-/* The next statement of the list at the end. false: no more. */
+/* Reads the next statement of the list at the end of a record. false: no more. */
 static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
 {
 	struct on_server_record next;
@@ -146,7 +149,7 @@ static bool next_known(struct record *record, uint64_t *number, bool *is_stale)
 	return !record->is_bad;
 }
 
-/* *known: the rest of the record, its list of statements. */
+/* *known: the rest of the record, which is the list of statements. */
 static bool read_server(struct record *record, struct server_record *values, struct bytes *known)
 {
 	uint64_t number;
@@ -188,7 +191,7 @@ static void fill_server(struct server *server, const struct server_record *recor
 	server->used_at = record->used_at;
 	server->request_at = record->request_at;
 	server->xact_at = record->xact_at;
-	/* When it was lent is not handed over: its transaction began then, or later. */
+	/* lent_at is not handed over: the current transaction started then, or later. */
 	server->lent_at = record->xact_at ? record->xact_at : record->used_at;
 	server->connect_wall = record->connect_wall;
 	server->request_wall = record->request_wall;
@@ -204,13 +207,16 @@ static void fill_known(struct server *server, const struct pools_arrival *arriva
 	while (next_known(&record, &number, &is_stale)) {
 		struct statement *statement = handover_arrival_statement(arrival, number);
 
-		/* The same text may have another name here: then it is not known by that. */
+		/*
+		 * The same text may have another name in this process: then the server's one is not
+		 * used.
+		 */
 		if (statement && handover_arrival_has_name(arrival, number))
 			server_statements_restore(&server->statements, statement, is_stale);
 	}
 }
 
-/* It keeps its id if that cannot be another's here. */
+/* The server keeps its id if no client or server of this process can have it. */
 static void keep_id(struct server *server, const struct pools_arrival *arrival, uint64_t id)
 {
 	struct pools *pools = server->pool->pools;
@@ -229,7 +235,7 @@ static void keep_id(struct server *server, const struct pools_arrival *arrival, 
 		TAILQ_INSERT_HEAD(&pools->servers, server, all_node);
 }
 
-/* Goes the way that a login would have gone. */
+/* The same state changes as after a login. */
 static void enter_state(struct server *server, const struct server_record *record)
 {
 	const struct pool *pool = server->pool;
@@ -245,7 +251,7 @@ static void enter_state(struct server *server, const struct server_record *recor
 		if (record->is_used)
 			server_enter(server, SERVER_USED);
 	}
-	/* The mode may be another one here. */
+	/* This process may have another pool_mode. */
 	server->has_session =
 	    record->has_session || (record->is_lent && pool->limits.mode == POOL_MODE_SESSION);
 	if (record->is_close_needed || !is_at_host || strcmp(destination, record->destination) != 0)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Outages: one WARNING when a host of an entry turns bad, one LOG when it answers again.
+ * Outages: one WARNING when a host of an entry fails, one LOG when it answers again.
  *
  *   fails --> WARNING --> still fails --> a WARNING each REPEAT --> answers --> LOG
  *
- * Kept for each database, not for each pool: a hundred users' pools find out one after the
- * other that one host is down.
+ * Noted for each database, not for each pool: a hundred pools of different users notice one after
+ * the other that the same host is down.
  *
- * Hard here: to say neither too much nor too little. Attempts may fail each 50 ms, and a
- * host may come and go as fast. So two WARNINGs of one place are SPACING apart at least;
- * an outage that was over before its turn came is not told, but its failures are counted
- * in the next line. Nothing runs by itself: a line is written when an attempt fails, so a
- * host that nobody wants is not talked of.
+ * Hard here: neither too many nor too few lines. Attempts may fail every 50 ms, and a host may go
+ * down and up as fast. So two WARNINGs about one target are at least SPACING apart. An outage that
+ * ends before its WARNING is due is not logged, but its failures are included in the next line.
+ * There is no timer: a line is written when an attempt fails, so there are no lines about a host
+ * that no pool connects to.
  */
 #include "outage_priv.h"
 
@@ -28,11 +28,11 @@
 
 #define SPACING (60 * USEC_PER_SEC)
 #define REPEAT (300 * USEC_PER_SEC)
-#define OUTAGES_MAX 64 /* places of one database; the one that changed first is forgotten */
+#define OUTAGES_MAX 64 /* targets noted for one database; the one that changed first is dropped */
 
 static const char connect_words[] = "connect failed: ";
 
-/* ---- what is due ---- */
+/* ---- whether a line is due ---- */
 
 static struct outage *find_outage(const struct outages *outages, const char *where)
 {
@@ -113,7 +113,7 @@ void outages_done(struct outages *outages)
 
 /* ---- the lines ---- */
 
-/* A server's place: its host as the entry has it, and the address if that is another. */
+/* The target of a server: its host as in the entry, and the address if that is different. */
 static const char *where_is(const struct server *server, char *out, size_t size)
 {
 	const struct hosts *hosts = &server->pool->site.hosts;
@@ -147,7 +147,7 @@ static const char *reason_of(const struct err *err)
 	return strncmp(err->text, connect_words, count) == 0 ? err->text + count : err->text;
 }
 
-/* It has answered, be it that it does not want us. */
+/* It has answered, even if only to refuse the login. */
 static bool is_answer(const struct err *err)
 {
 	return err->code == ERR_NOT_ALLOWED ||
@@ -190,7 +190,7 @@ void outage_of_server(struct server *server, const struct err *err)
 
 	if (is_answer(err)) {
 		outage_of_server_over(server);
-		if (err->code != ERR_FOREIGN) /* PostgreSQL's own words are in the log already */
+		if (err->code != ERR_FOREIGN) /* an error of PostgreSQL is in the log already */
 			log_warning(&server->log, "%s", err->text);
 		return;
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Cancel requests on their way to other instances.
+ * Forwards cancel requests to other instances.
  *
- *   line --> connecting --> sent --> the peer closes: it has dealt with the request
+ *   wait queue --> connecting --> sent --> the peer closes: it has handled the request
  *
- * Hard here: a reload may take a peer away, or move it, while requests are under way.
- * So nothing here keeps a pointer into a snapshot: where a peer is gets asked when a
- * request's turn has come, and what has begun by then goes on to its end.
+ * Hard here: a reload may remove or move a peer while requests are in progress. So no pointer into
+ * a snapshot is kept here. The peer's address is looked up only when a request is sent; requests
+ * already connecting keep the old address.
  */
 #include "pgweir/pool/peer_pool.h"
 
@@ -22,7 +22,7 @@
 #define FORWARD_OF(member, field) \
 	((struct forward *)((char *)(member)-offsetof(struct forward, field)))
 
-/* Its entry, as long as requests may go there. */
+/* The peer's entry, if requests may be sent there; else NULL. */
 static const struct config_peer *usable_peer(const struct pools *pools, int id)
 {
 	const struct config *config = pools->config;
@@ -45,7 +45,7 @@ static bool is_idle(const struct peer_pool *pool)
 	return TAILQ_EMPTY(&pool->waiting) && TAILQ_EMPTY(&pool->active);
 }
 
-/* ---- the end of a forward ---- */
+/* ---- ending a forward ---- */
 
 static void free_ended(struct task *task)
 {
@@ -59,7 +59,7 @@ static void free_ended(struct task *task)
 	}
 }
 
-/* The only place that changes the state of a forward that is in a list. */
+/* The only function that changes the state of a forward that is in a list. */
 static void enter_forward(struct forward *forward, enum forward_state next)
 {
 	struct peer_pool *pool = forward->pool;
@@ -94,7 +94,7 @@ static void finish_forward(struct forward *forward)
 		forward->on_end(forward->arg);
 }
 
-/* Anybody can send requests, so that of a peer that is away is said once a second. */
+/* Any client can send cancel requests, so that a peer is down is logged once a second only. */
 static void fail_forward(struct forward *forward, const char *reason)
 {
 	struct peer_pool *pool = forward->pool;
@@ -127,13 +127,13 @@ static void set_forward_limit(struct forward *forward, usec_t limit)
 	timer_set(&forward->timer, loop_timer_queue(loop, limit, on_forward_due), loop_now(loop));
 }
 
-/* ---- on its way ---- */
+/* ---- connecting and sending ---- */
 
 static void on_forward_input(struct stream *stream)
 {
 	struct bytes in;
 
-	/* It says nothing; it closes when it is done. */
+	/* The peer sends nothing; it closes the connection when it is done. */
 	if (stream_read(stream, &in) == STREAM_END)
 		finish_forward(FORWARD_OF(stream, stream));
 }

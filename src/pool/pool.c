@@ -5,8 +5,8 @@
  *   pool_take --> a server at once
  *   pool_ask  --> the wait queue --> end of turn: an idle server, or a new one
  *
- * Hard here: nobody is served from within a callback of somebody else. A server that comes
- * home wakes the pool, and pool_serve() serves the wait queue at the end of the turn.
+ * Hard here: no borrower is served within a callback of another one. A returned server wakes the
+ * pool, and pool_serve() serves the wait queue at the end of the turn.
  */
 #include "pgweir/pool/pool.h"
 
@@ -130,7 +130,8 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->server = server;
 	borrower->state = BORROWER_SERVED;
 	borrower->waits_for = LEDGER_WAIT_NOT;
-	server->is_rest_unknown = false; /* a reset query of ours is no news to this one */
+	/* a reset query of ours does not matter to this borrower */
+	server->is_rest_unknown = false;
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool->served_count++;
 	pool->stats.assignment_count++;
@@ -190,7 +191,7 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	return is_ahead;
 }
 
-/* Borrower and server part. */
+/* Unlinks borrower and server. */
 static void part_from_server(struct borrower *borrower, struct server *server)
 {
 	struct pool *pool = server->pool;
@@ -203,13 +204,13 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->xact_at = 0;
-	/* Of a frame that nobody asked for the rest may still come. */
+	/* The rest of a frame that answers no request may still arrive: drop it. */
 	server->forwards_rest = server->is_mid_response = false;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
 }
 
-/* Runs the reset query if it is due. false: it is not. */
+/* Starts the reset query if necessary. false: it is not. */
 static bool begin_reset(struct server *server)
 {
 	const struct config *config = server->pool->pools->config;
@@ -232,7 +233,7 @@ void pool_return(struct borrower *borrower)
 		pool_home(server);
 }
 
-/* Sets back what former borrowers had set. false: there is nothing, or it failed. */
+/* Sets parameters of former borrowers back. false: nothing to do, or it failed. */
 static bool begin_set_back(struct server *server)
 {
 	struct pools *pools = server->pool->pools;
@@ -255,8 +256,9 @@ static bool begin_set_back(struct server *server)
 }
 
 /*
- * Its transaction took them all back, so the server is as before. But if it is the server that
- * takes no parameters any more, nobody could use it: it shows that it can go back to its own.
+ * PostgreSQL has rolled all of them back, so the server's parameters are unchanged. But if the
+ * server accepts no parameters at all any more, it is useless: setting it back to its own
+ * parameters shows that.
  */
 void pool_refuse_params(struct server *server)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is in force for one pool: worked out from the configuration when the pool is made, and
- * again after each reload.
+ * Computes the settings of one pool from the configuration: when the pool is made, and after each
+ * reload.
  */
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* Even with server_login_retry = 0: a refusal comes faster than anything could have changed. */
+/* Even with server_login_retry = 0: nothing can have changed before that after a refused login. */
 #define RETRY_GAP_MIN (50 * USEC_PER_SEC / 1000)
 
 static struct timer_queue *limit_queue(const struct pool *pool, usec_t limit,
@@ -17,13 +17,13 @@ static struct timer_queue *limit_queue(const struct pool *pool, usec_t limit,
 	return loop_timer_queue(pool->pools->with.loop, limit, on_due);
 }
 
-/* The entry's own password, or a forced user's secret from auth_file. */
+/* The entry's own password, or the secret of a forced user in auth_file. */
 static void configure_credentials(struct pool *pool)
 {
 	const struct config_database *entry = pool->database->entry;
 	struct secret secret;
 
-	/* Keys that were shown for another secret than that of today are nobody's. */
+	/* Keys that clients used with a former secret are not valid any more. */
 	if (pool->learnt_version != pool->role->secret_version)
 		credentials_done(&pool->learnt);
 	credentials_done(&pool->credentials);
@@ -40,7 +40,7 @@ static void configure_hosts(struct pool *pool)
 
 	if (!hosts_configure(&pool->site.hosts, list, entry->load_balance_hosts))
 		log_error(&pool->log, "no memory for the list of hosts");
-	pool_reset_retry(pool); /* what failed may have been mended */
+	pool_reset_retry(pool); /* the cause of failures may have been fixed */
 }
 
 void pool_forget_greeting(struct pool *pool)
@@ -84,7 +84,7 @@ void pool_configure(struct pool *pool)
 	pool->limits.late_begin =
 	    pool->limits.mode == POOL_MODE_TRANSACTION && config_late_begin(config, entry, user);
 	configure_credentials(pool);
-	pool_forget_greeting(pool); /* other parameters may be followed now */
+	pool_forget_greeting(pool); /* the tracked parameters may have changed */
 	configure_hosts(pool);
 	pool_wake(pool);
 }

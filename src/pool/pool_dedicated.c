@@ -42,7 +42,7 @@ static void expect_server(struct server *server, struct borrower *borrower)
 	pool_wait_move(borrower, BORROWER_CONNECT_DEDICATED, false);
 }
 
-/* Whether it has waited for longer than those who wait for any server. */
+/* Whether the borrower has waited longer than all that wait for any server. */
 static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 {
 	const struct borrower *other = TAILQ_FIRST(&pool->waiting);
@@ -50,10 +50,10 @@ static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 	return !other || borrower->waiting_since <= other->waiting_since;
 }
 
-/* That PostgreSQL refused others says nothing of this one. */
+/* Login errors of other borrowers say nothing about this one. */
 static bool may_try(struct pool *pool) { return !pool_is_unreachable(pool) || pool_may_try(pool); }
 
-/* Room in the pool: without the reserve, but at the expense of a server that rests. */
+/* Makes space in the pool: without the reserve, but an idle server may be closed. */
 static bool make_room(struct pool *pool, const struct borrower *borrower)
 {
 	struct server *server;
@@ -93,14 +93,14 @@ void pool_dedicated_grow(struct pool *pool)
 	}
 }
 
-/* ---- how it ended ---- */
+/* ---- outcome ---- */
 
 void pool_dedicated_login_done(struct server *server)
 {
 	struct pool *pool = server->pool;
 	struct borrower *borrower = pool_wait_again(server);
 
-	assert(borrower); /* else it would have been closed */
+	assert(borrower); /* else the server would have been closed */
 	if (!pool->is_failing || pool_is_unreachable(pool)) {
 		pool->is_failing = pool->is_hopeful = false;
 		server_host_done(server, true);

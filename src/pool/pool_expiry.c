@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Pools that nobody uses: pool_idle_timeout.
+ * Unused pools: pool_idle_timeout.
  */
 #include "pool_priv.h"
 
@@ -17,7 +17,7 @@ static struct timer_queue *pool_expiry_queue(const struct pool *pool)
 	const struct config_database *entry = pool->database->entry;
 
 	if (entry && entry->user && pool->limits.min_size)
-		return NULL; /* it keeps servers without clients */
+		return NULL; /* min_pool_size keeps its servers without clients */
 	return pool->pools->pool_expiry;
 }
 
@@ -35,11 +35,11 @@ void pool_arm_expiry(struct pool *pool)
 	if (pools->is_closing || !pool_is_empty(pool))
 		return;
 	if (!entry && pool->database->client_count == 0 && pool->database->server_count == 0) {
-		pools_sweep_later(pools); /* the entry is gone from the configuration */
+		pools_sweep_later(pools); /* the entry was removed from the configuration */
 		return;
 	}
 	if (entry && !pool_is_current(pool))
-		pools_sweep_later(pools); /* nobody will come to it */
+		pools_sweep_later(pools); /* the pool gets no more clients */
 	timer_set(&pool->rest, pool_expiry_queue(pool), loop_now(pools->with.loop));
 	database_arm_expiry(pool->database);
 }

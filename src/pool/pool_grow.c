@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * How many servers a pool needs: for those who wait, and min_pool_size.
+ * How many servers a pool needs: for waiting borrowers, and for min_pool_size.
  *
- * Each limit is one question: after a failure (pool_retry.c), pool_size and the reserve, then the
+ * Each limit is one check: after a failure (pool_retry.c), pool_size and the reserve, then the
  * limits of the database and of the role (pool_limits.c).
  */
 #include "pool_priv.h"
@@ -41,7 +41,7 @@ static bool has_space_in_pool(struct pool *pool)
 {
 	if (!pool_is_full(pool))
 		return true;
-	/* Nobody could log in any more while all servers are busy and none says how to welcome. */
+	/* No client could log in while all servers are busy and the pool has no welcome. */
 	if (!pool->has_welcome && pool->newcomer_count && pool_login_count(pool) == 0 &&
 	    pool->server_count == (unsigned int)pool->limits.size)
 		return true;
@@ -50,7 +50,7 @@ static bool has_space_in_pool(struct pool *pool)
 
 /* ---- growing ---- */
 
-/* How many more servers those who wait could use. */
+/* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool)
 {
 	unsigned int sure = pool_shared_login_count(pool) - pool->probe_count;

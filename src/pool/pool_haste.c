@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * fail_fast: clients that do not wait for a host that cannot be reached.
+ * fail_fast: clients that do not wait for hosts that cannot be reached.
  *
- * Such a client is turned away while no server of the pool lives and the last attempt to
- * connect failed at all hosts. What holds everybody back on purpose (PAUSE, SUSPEND) is
- * waited for all the same.
+ * Such a client is refused if no server of the pool exists and the last connection attempt failed
+ * at all hosts. It still waits for PAUSE and SUSPEND, which are deliberate.
  *
- * Hard here: where nobody waits nobody tries, and the pool would never find out that the
- * host is back. So a pool that has turned a client away goes on trying by itself, for
- * PROBES_MAX attempts after the last such client. When these are over what it knows is
- * old: the next client causes an attempt, and waits for its outcome.
+ * Hard here: without waiting borrowers no pool connects, and the pool would not notice that the
+ * host is up again. So a pool that has refused a client continues to try by itself, for PROBES_MAX
+ * attempts after the last such client. After that the pool's knowledge is outdated: the next client
+ * triggers an attempt, and waits for its result.
  */
 #include "pool_priv.h"
 
@@ -17,7 +16,7 @@
 
 #define PROBES_MAX 240 /* an hour, with the default of server_login_retry */
 
-/* ERR_FILES is our own trouble, and may be over with the next descriptor that is closed. */
+/* ERR_FILES is a local problem that may end when the next descriptor is closed. */
 static bool is_out(const struct pool *pool)
 {
 	return pool_is_unreachable(pool) && pool->failure.code != ERR_FILES &&

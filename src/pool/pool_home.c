@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A server that has no borrower any more: it is filed as idle or used, or closed. And the limits
- * of time for servers that nobody uses.
+ * A server without a borrower: it becomes idle or used, or is closed. Also the time limits of
+ * unused servers.
  */
 #include "pool_priv.h"
 #include "server/server_priv.h"
@@ -18,7 +18,7 @@ bool pool_is_left_over(const struct server *server)
 	return server->has_session && server->pool->limits.mode != POOL_MODE_SESSION;
 }
 
-/* How far apart the servers of a pool are closed for their age. */
+/* The minimum interval between two servers of a pool that are closed for server_lifetime. */
 static usec_t life_spacing(const struct pool *pool)
 {
 	return pool->limits.size > 0 ? pool->limits.lifetime / pool->limits.size : 0;
@@ -34,7 +34,7 @@ static bool is_too_old(struct pool *pool, const struct server *server)
 	usec_t now = loop_now(pool_loop(pool)), lifetime = pool->limits.lifetime;
 
 	if (lifetime <= 0)
-		return true; /* one use */
+		return true; /* server_lifetime = 0: a server is used once */
 	if (now - server->connected_at < lifetime || is_too_soon(pool, now))
 		return false;
 	pool->lifetime_close_at = now;
@@ -77,7 +77,7 @@ void pool_home(struct server *server)
 	}
 }
 
-/* ---- limits of time ---- */
+/* ---- time limits ---- */
 
 void pool_idle_due(struct timer *timer)
 {
@@ -99,7 +99,7 @@ void pool_life_due(struct timer *timer)
 	usec_t now = loop_now(pool_loop(pool));
 
 	if (server->state != SERVER_IDLE && server->state != SERVER_USED)
-		return; /* pool_home() looks at its age */
+		return; /* pool_home() checks its age */
 	if (is_too_soon(pool, now)) {
 		timer_set(timer,
 		          loop_timer_queue(pool_loop(pool), life_spacing(pool), pool_life_due),

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The limits of servers of a database and of a role.
+ * The limits of a database and of a role on servers.
  *
- * Where such a limit stands in the way, the longest unused idle server of another pool is
- * evicted. Where there is none, the pool waits until a server of that database or role comes
- * home or closes.
+ * If such a limit is reached, the longest unused idle server of another pool is evicted. If there
+ * is none, the pool is blocked until a server of that database or role is returned or closed.
  */
 #include "pool_priv.h"
 #include "server/server_priv.h"
@@ -12,14 +11,17 @@
 #include "pgweir/base/banned.h"
 
 /*
- * Closes the longest unused of these that belongs to a pool without a line. spared: not one
- * of this pool's; or NULL.
+ * Closes the longest unused server in `idle` that belongs to a pool without waiting borrowers.
+ * spared: not one of this pool; or NULL.
  */
 static bool evict_idle(struct server_list *idle, bool by_role, const struct pool *spared)
 {
 	struct server *server = TAILQ_FIRST(idle);
 
-	/* Idle servers of a pool with a line are about to be lent; there are few such moments. */
+	/*
+	 * Idle servers of a pool with waiting borrowers are about to be lent; such moments are
+	 * rare.
+	 */
 	while (server && (server->pool == spared || server->pool->waiting_count))
 		server =
 		    by_role ? TAILQ_NEXT(server, role_node) : TAILQ_NEXT(server, database_node);

@@ -2,8 +2,8 @@
 /*
  * How the login of a server ended, and what that means for the pool.
  *
- *   pool_login_done    the server comes home
- *   pool_login_failed  another host, a later attempt, or those who wait are refused
+ *   pool_login_done    the server can be lent
+ *   pool_login_failed  another host, a later attempt, or waiting borrowers are refused
  */
 #include "outage_priv.h"
 #include "pool_priv.h"
@@ -41,7 +41,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 {
 	struct pool *pool = server->pool;
 
-	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we ended it ourselves */
+	if (err->code != ERR_ADMIN_SHUTDOWN) { /* else we closed it ourselves */
 		pool->failed_at = loop_now(pool->pools->with.loop);
 		outage_of_server(server, err);
 	}
@@ -55,7 +55,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 	pool->is_failing = !hosts_has_good(&pool->site.hosts);
 	pool->is_hopeful = false;
 	pool->failure = *err;
-	/* While there is a host that may be tried, those who wait are not told. */
+	/* While another host may be tried, waiting borrowers get no error. */
 	if (pool_is_backing_off(pool) && !pool_is_worth_waiting(err) &&
 	    (pool_live_count(pool) == 0 || !pool->has_welcome))
 		pool_refuse(pool, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * A reload has given the database another forced user, or its first one. All members of a pool
- * move to that user's pool, but those that have a server: they keep it until they return it, and
- * move then.
+ * without a server move to that user's pool. Members with a server move when they return the
+ * server.
  */
 #include "pgweir/pool/pools.h"
 
@@ -10,7 +10,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* What it waits for, it waits for there. */
+/* The borrower continues to wait in the other pool. */
 static void move_borrower(struct borrower *borrower, struct pool *to)
 {
 	enum borrower_state state = borrower->state;
@@ -29,7 +29,7 @@ static void move_borrower(struct borrower *borrower, struct pool *to)
 		borrower->ops->on_refused(borrower, &err);
 }
 
-/* Those who wait keep their order among themselves. */
+/* Waiting borrowers keep their order. */
 static void move_wait_queue(struct borrower_list *line, struct pool *to)
 {
 	struct borrower *borrower;
@@ -45,7 +45,7 @@ void pool_move_members(struct pool *pool)
 	struct borrower *borrower, *next;
 
 	if (!to)
-		return; /* it is being removed, or there is no memory, and it stays as it is */
+		return; /* the database is being removed, or there is no memory: no change */
 	move_wait_queue(&pool->waiting, to);
 	move_wait_queue(&pool->newcomers, to);
 	for (borrower = TAILQ_FIRST(&pool->members); borrower; borrower = next) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Pools, inside the module. Files come in layers, and call those below only:
+ * Pools, internal to the module. The files form layers; a file calls only layers below its own:
  *
  *   pools                                made and freed
- *   pools_configure  pools_admin         what administrators do to all
- *   pools_forget                         what nobody uses any more
- *   pool_serve                           a pool's turn; what servers call
+ *   pools_configure  pools_admin         reload and the administrator's commands
+ *   pools_forget                         frees unused databases and pools
+ *   pool_serve                           a pool's turn; the table of server_ops
  *   pool_move  pool_logins  pool_dedicated  pool_grow
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
  *   pool_configure  pool_secret  cancel  pool_home
  *   pool_haste  pool_limits  pool_expiry  outage
- *   pool_retry                           after logins that failed
+ *   pool_retry                           after failed logins
  *   pool_wait  pools_watch  pools_find  database  role
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
@@ -18,14 +18,14 @@
 
 #include "pgweir/pool/pools.h"
 
-/* ---- questions of one line ---- */
+/* ---- short queries ---- */
 
 static inline bool pool_is_full(const struct pool *pool)
 {
 	return pool->limits.size > 0 && pool->server_count >= (unsigned int)pool->limits.size;
 }
 
-/* Logins under way, those of dedicated servers included. */
+/* Logins in progress, including those of dedicated servers. */
 static inline unsigned int pool_login_count(const struct pool *pool)
 {
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN];
@@ -40,17 +40,17 @@ bool pool_is_paused(const struct pool *pool);
 /* Paused or suspended: no server is lent, and none is launched. */
 bool pool_is_held(const struct pool *pool);
 
-/* Clients of its database may belong to it: the entry forces no other user on them. */
+/* Whether clients of its database may be members: the entry forces no other user on them. */
 bool pool_is_current(const struct pool *pool);
 
 /* The wait queue of a state, and its count; NULL: the state has none. */
 struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
                                       unsigned int **count);
 
-/* Puts a borrower that rests into the wait queue of this state. */
+/* Puts an idle borrower into the wait queue of this state. */
 void pool_stand(struct borrower *borrower, enum borrower_state state);
 
-/* Moves a borrower that waits to another wait queue. It has waited as long as before. */
+/* Moves a waiting borrower to another wait queue. Its waiting time continues. */
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first);
 
 /*
@@ -59,10 +59,10 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
  */
 struct borrower *pool_wait_again(struct server *server);
 
-/* Refuses all that wait for a server of the pool or for the welcome. */
+/* Refuses all borrowers that wait for a server of the pool or for the welcome. */
 void pool_refuse(struct pool *pool, const struct err *err);
 
-/* ---- after logins that failed: pool_retry.c ---- */
+/* ---- after failed logins: pool_retry.c ---- */
 
 usec_t pool_due(const struct pool *pool); /* when a failing pool may try again */
 bool pool_is_backing_off(const struct pool *pool);
@@ -90,53 +90,56 @@ enum eviction {
  */
 bool pool_passes_limits(struct pool *pool, enum eviction eviction);
 
-/* There may be space now for pools that wait at a limit of this pool's database or role. */
+/* A limit of this pool's database or role may allow more servers now: wakes a blocked pool. */
 void pool_unblock(struct pool *pool);
 
 /*
- * Ends each pool_serve(): a pool that was woken by pool_unblock() and had no use for
- * that (those who waited have left, another limit is in its way) wakes the next one.
+ * Ends each pool_serve(). A pool that was woken by pool_unblock() and did not need that (its
+ * waiting borrowers have left, or another limit applies) wakes the next one.
  */
 void pool_pass_on(struct pool *pool);
 
-/* The pool waits at no limit any more. */
+/* The pool is not blocked by a limit any more. */
 void pool_leave_blocked(struct pool *pool);
 
-/* Whether the first who waits for a dedicated server goes before one who asks for an idle one. */
+/*
+ * Whether the first borrower waiting for a dedicated server is served before one that asks for an
+ * idle server.
+ */
 bool pool_dedicated_goes_first(const struct pool *pool);
 
 /* ---- fail_fast: pool_haste.c ---- */
 
-/* Whether this borrower need not wait: *err says why. */
+/* Whether this borrower must not wait. true: *err has the reason. */
 bool pool_turns_away(struct pool *pool, const struct borrower *borrower, struct err *err);
 
-/* The same for all that wait. Only if there are any: pool->hasty_count. */
+/* The same for all waiting borrowers. Only if pool->hasty_count is not 0. */
 void pool_turn_hasty_away(struct pool *pool);
 
-/* Whether the pool tries to connect though nobody waits. */
+/* Whether the pool tries to connect without a waiting borrower. */
 bool pool_wants_probe(const struct pool *pool);
 
-/* ---- pools that nobody uses: pool_expiry.c ---- */
+/* ---- unused pools: pool_expiry.c ---- */
 
 bool pool_is_empty(const struct pool *pool);
 
-/* If it is empty, pool_idle_timeout begins. */
+/* If the pool is empty, starts the timer of pool_idle_timeout. */
 void pool_arm_expiry(struct pool *pool);
 
-/* pool_idle_timeout has changed. */
+/* Applies a changed pool_idle_timeout. */
 void pool_rearm(struct pool *pool);
 
-/* ---- a server that has no borrower any more: pool_home.c ---- */
+/* ---- returned servers: pool_home.c ---- */
 
-/* Closes a server for a reason of our own that is nobody's fault. */
+/* Closes a server for a reason of our own that is not an error. */
 void pool_close_server(struct server *server, enum close_reason reason);
 
-/* A server came home: it is ready, and of no state yet. */
+/* A server was returned: it is ready, and gets its next state. */
 void pool_home(struct server *server);
 
 /*
- * It has served a session and was not reset, and now its pool is of another mode: it may be
- * lent to nobody.
+ * The server has served a session and was not reset, and its pool has another mode now: it must not
+ * be lent.
  */
 bool pool_is_left_over(const struct server *server);
 
@@ -144,12 +147,12 @@ bool pool_is_left_over(const struct server *server);
 void pool_idle_due(struct timer *timer);
 void pool_life_due(struct timer *timer);
 
-/* ---- what servers log in with: pool_secret.c ---- */
+/* ---- credentials for logins at servers: pool_secret.c ---- */
 
 const struct credentials *pool_server_credentials(const struct server *server);
 void pool_tell_secret(const struct server *server, struct buf *out);
 
-/* ---- what is in force for a pool: pool_configure.c ---- */
+/* ---- settings in force for a pool: pool_configure.c ---- */
 
 void pool_configure(struct pool *pool);
 
@@ -158,23 +161,23 @@ void pool_configure(struct pool *pool);
 /* Adds a server that is about to connect: pool, role and database count it. NULL: no memory. */
 struct server *pool_add_server(struct pool *pool);
 
-/* Frees one that has closed. */
+/* Frees a closed server. */
 void pool_remove_server(struct server *server);
 
-/* As struct server_ops wants them. */
+/* Functions of struct server_ops. */
 void pool_file_server(struct server *server, enum server_state from);
 void pool_count_close_needed(struct server *server);
 bool pool_may_probe(const struct server *server);
 void pool_count_probe(struct server *server, int change);
 void pool_address_removed(struct server *server);
 
-/* Closes all of them, whatever they do. */
+/* Closes all servers in any state. */
 void pool_close_all(struct pool *pool, enum close_reason reason);
 
-/* All servers of the pool are to be replaced: idle ones now, the others when they come home. */
+/* Replaces all servers of the pool: closes idle ones now, and the others when they are returned. */
 void pool_recycle(struct pool *pool, enum close_reason reason);
 
-/* Closes what is idle or logging in, for PAUSE. */
+/* Closes idle servers and those that are logging in, for PAUSE. */
 void pool_close_idle(struct pool *pool, enum close_reason reason);
 
 /* ---- its borrowers: pool.c ---- */
@@ -184,31 +187,34 @@ void pool_lend(struct server *server, struct borrower *borrower);
 /* An idle server that can be lent, or NULL. Closes those that cannot. */
 struct server *pool_idle_server(struct pool *pool);
 
-/* The server has refused its borrower's parameters: the borrower hears why, the server stays. */
+/*
+ * The server has refused its borrower's parameters: the borrower gets the error, the server is
+ * kept.
+ */
 void pool_refuse_params(struct server *server);
 
-/* The server has closed, and this borrower has lost it. */
+/* The server was closed while lent to this borrower. */
 void pool_lost_server(struct server *server, struct borrower *borrower);
 
-/* All members are expelled. */
+/* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
 
 /* ---- growing: pool_grow.c, pool_dedicated.c ---- */
 
-/* How many more servers those who wait could use. */
+/* How many more servers the waiting borrowers need. */
 unsigned int pool_missing(const struct pool *pool);
 
-/* Launches servers: for those who wait, and up to min_pool_size. */
+/* Launches servers for waiting borrowers, and up to min_pool_size. */
 void pool_grow(struct pool *pool);
 
 /* Launches dedicated servers. */
 void pool_dedicated_grow(struct pool *pool);
-/* What is being launched for this borrower is closed. */
+/* Closes the server that is being launched for this borrower. */
 void pool_dedicated_give_up(struct borrower *borrower);
 void pool_dedicated_login_done(struct server *server);
 void pool_dedicated_login_failed(struct server *server, const struct err *err);
 
-/* Refuses all that wait for a dedicated server. */
+/* Refuses all borrowers that wait for a dedicated server. */
 void pool_dedicated_refuse(struct pool *pool, const struct err *err);
 
 /* ---- logins: pool_logins.c ---- */
@@ -218,19 +224,19 @@ void pool_login_failed(struct server *server, const struct err *err);
 
 /* ---- another forced user: pool_move.c ---- */
 
-/* All members but those who have a server go where they belong. For a pool that is not current. */
+/* Moves all members without a server to the pool they belong to. For a pool that is not current. */
 void pool_move_members(struct pool *pool);
 
 /* ---- a pool's turn: pool_serve.c ---- */
 
-/* Serves the wait queues and sees to it that there are servers enough: at the end of a turn. */
+/* Serves the wait queues, and launches servers if necessary: at the end of a turn. */
 void pool_serve(struct task *task);
 
 extern const struct server_ops pool_server_ops;
 
 /* ---- roles: role.c ---- */
 
-/* Looks the role up in the configuration and among the users. */
+/* Finds the role's entry in the configuration and its secret in auth_file. */
 void role_configure(struct pools *pools, struct role *role);
 void role_free(struct pools *pools, struct role *role);
 void role_forget_unused(struct pools *pools, struct role *role);
@@ -240,38 +246,38 @@ void role_forget_unused(struct pools *pools, struct role *role);
 struct database *database_add(struct pools *pools, const char *name,
                               const struct config_database *entry, bool is_auto);
 
-/* One made by `*` that nobody uses: autodb_idle_timeout begins. */
+/* If `*` made the database and it is unused: starts the timer of autodb_idle_timeout. */
 void database_arm_expiry(struct database *database);
 
-/* autodb_idle_timeout has changed, or whether `*` made it. */
+/* Applies a changed autodb_idle_timeout, or that is_auto has changed. */
 void database_rearm(struct database *database);
 
 /* ---- all pools ---- */
 
-/* By which address a pool is found in its database: one user may have two pools there. */
+/* The address that is the key of a pool in its database: one user may have two pools there. */
 const void *pools_file_by(const struct role *role, bool is_for_lookups);
 
-/* The pool of this very user, whatever user the entry forces. NULL: no memory. pools_add.c */
+/* The pool of exactly this user, whatever user the entry forces. NULL: no memory. pools_add.c */
 struct pool *pools_exact_pool(struct database *database, const char *user, bool is_for_lookups);
 
-/* Asks those who wait for a state of things: a task. pools_watch.c */
+/* The task that asks the watches. pools_watch.c */
 void pools_ask_watches(struct task *task);
 
-/* Databases and pools that are gone from the configuration are freed at the end of the turn. */
+/* Frees databases and pools without an entry at the end of the turn. */
 void pools_sweep_later(struct pools *pools);
 
-/* What the pool has counted passes to its database; it counts from zero on. pools_forget.c */
+/* Adds the pool's counters to those of its database, and sets them to zero. pools_forget.c */
 void pools_keep_stats(struct pool *pool);
 
-/* Its pools must have neither members nor servers. pools_forget.c */
+/* The pools must have neither members nor servers. pools_forget.c */
 void pools_forget_database(struct database *database);
 void pools_pool_expired(struct timer *timer);
 void pools_database_expired(struct timer *timer);
 
-/* The task that frees databases whose entry is gone, and pools whose user is. */
+/* The task that frees databases without an entry, and pools without a user. */
 void pools_sweep(struct task *task);
 
-/* What is being removed is nobody's next step. */
+/* Advances all walks past an object that is being removed. */
 #define WALKS_SKIP(pools, field, object, entry)                             \
 	do {                                                                \
 		struct pools_walk *walk_;                                   \

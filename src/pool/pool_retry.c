@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * After logins that failed: when a pool may try again, and whether waiting for that makes sense.
+ * After failed logins: when a pool may try again, and whether waiting for that makes sense.
  */
 #include "pool_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* A failed login shows in SHOW POOLS for so long: monitors look once a minute at least. */
+/* How long SHOW POOLS has a failed login: monitoring scrapes at least once a minute. */
 #define FAILURE_SHOWN (60 * USEC_PER_SEC)
 
 usec_t pool_due(const struct pool *pool)
@@ -14,7 +14,7 @@ usec_t pool_due(const struct pool *pool)
 	return hosts_due(&pool->site.hosts, pool->site.limits.retry_gap);
 }
 
-/* Whether logins failed at all hosts, so lately that another one would be too early. */
+/* Whether logins failed at all hosts so recently that it is too early for another attempt. */
 bool pool_is_backing_off(const struct pool *pool)
 {
 	return pool->is_failing && loop_now(pool_loop(pool)) < pool_due(pool);
@@ -35,7 +35,7 @@ void pool_reset_retry(struct pool *pool)
 /* PostgreSQL is starting up or shutting down: worth waiting for. */
 static bool pool_is_not_yet(const struct err *err) { return strcmp(err->sqlstate, "57P03") == 0; }
 
-/* The server could not be reached, or not yet: not a word about us, so there is hope in waiting. */
+/* The failure is about reachability, not our credentials, so retrying may help. */
 bool pool_is_worth_waiting(const struct err *err)
 {
 	return err->code == ERR_SERVER_CONNECT || err->code == ERR_FILES || pool_is_not_yet(err);
@@ -56,7 +56,7 @@ bool pool_may_try(struct pool *pool)
 	if (!pool->is_failing)
 		return true;
 	if (!pool_is_backing_off(pool))
-		return pool_login_count(pool) == 0; /* one try, until one succeeds */
+		return pool_login_count(pool) == 0; /* one attempt at a time until one succeeds */
 	timer_set(&pool->retry,
 	          loop_timer_queue(pool_loop(pool), pool->site.limits.retry_gap, on_retry),
 	          pool_due(pool) - pool->site.limits.retry_gap);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * What the servers of a pool log in with: the secret of the entry, of auth_file, or what a client
- * has shown. And how a failed login names it, without the secret itself.
+ * authenticated with. Also the description of the secret in the error of a failed login, without
+ * the secret itself.
  */
 #include "pool_priv.h"
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
 
-/* What clients of this user on this database have shown. */
+/* What clients of this user on this database authenticated with. */
 static const struct credentials *shown_to(const struct pool *pool)
 {
 	const struct pool *sibling;
@@ -36,7 +37,7 @@ const struct credentials *pool_server_credentials(const struct server *server)
 	return pool_credentials(server->pool);
 }
 
-/* Where the old ones did not let us in, these may. */
+/* If logins failed with the old credentials, tries the new ones. */
 static void try_new_secret(struct pool *pool)
 {
 	if (!pool->is_failing)
@@ -50,7 +51,7 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 	struct pool *sibling = (struct pool *)pools_lookup_sibling(pool);
 
 	if (pool->role->credentials.kind == CREDENTIALS_PLAIN)
-		return; /* auth_file knows better */
+		return; /* auth_file has the password itself */
 	if (credentials_equal(&pool->learnt, shown))
 		return;
 	credentials_done(&pool->learnt);
@@ -61,9 +62,9 @@ void pool_learn(struct pool *pool, const struct credentials *shown)
 		try_new_secret(sibling);
 }
 
-/* ---- what is said of it ---- */
+/* ---- description in errors ---- */
 
-/* "line 3 of auth_file", or who else said the secret. */
+/* Adds "line 3 of auth_file", or another source of the secret. */
 static void add_origin(const struct user *user, struct buf *out)
 {
 	if (user)
@@ -72,7 +73,7 @@ static void add_origin(const struct user *user, struct buf *out)
 		buf_add_text(out, "auth_query");
 }
 
-/* There is nothing that could be shown. */
+/* Adds that there is no secret, and why. */
 static void add_lack(const struct user *user, struct buf *out)
 {
 	buf_add_text(out, ", without a secret: ");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A pool's turn: whatever may let somebody be served wakes the pool, and at the end of the turn of
- * the loop the pool serves its wait queues. And the table of what its servers call.
+ * A pool's turn: all events that may allow a borrower to be served wake the pool, and at the end of
+ * the turn of the loop the pool serves its wait queues. Also the table of functions that servers
+ * call.
  */
 #include "pool_priv.h"
 #include "server/server_priv.h"
@@ -20,8 +21,9 @@ static void check_used(struct pool *pool)
 			pool_close_server(server, server->close_reason);
 		else if (query)
 			server_errand(server, ERRAND_CHECK, query);
+		/* the check query was removed from the configuration since */
 		else
-			pool_home(server); /* the setting has gone since */
+			pool_home(server);
 	}
 }
 
@@ -61,7 +63,9 @@ void pool_serve(struct task *task)
 		cancel_serve(pool);
 		pool_grow(pool);
 	}
-	/* The borrowers that a server came home for have gone: another pool may use its place. */
+	/*
+	 * The borrowers that the returned server was for have left: another pool may use its slot.
+	 */
 	if (pool->has_come_home && !pool->waiting_count)
 		pool_unblock(pool);
 	pool->has_come_home = false;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A pool's servers: added, filed by their state, counted, removed, and closed for administrators.
+ * A pool's servers: added, moved between the lists of states, counted, removed, and closed for
+ * administrators.
  *
  *   server_enter --> pool_file_server      one list for each state, and the counts
  *
- * Hard here: a server counts for its pool, its database, its role and all pools at once,
- * from its launch until it closes, and each of their limits trusts these counts. And to
- * close a server takes it out of the list that is being walked.
+ * Hard here: a server counts for its pool, its database, its role and all pools, from its launch
+ * until it is closed, and all limits rely on these counts. And closing a server removes it from the
+ * list that is being walked.
  */
 #include "pgweir/pool/pool.h"
 
@@ -15,7 +16,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- filing ---- */
+/* ---- lists and counts ---- */
 
 static bool is_home(enum server_state state)
 {
@@ -44,7 +45,7 @@ static void count_server(struct pool *pool, int change)
 	pool->pools->server_count += (unsigned int)change;
 }
 
-/* Those at home, in the order in which they came: the first is the one to evict. */
+/* Idle and used servers, in the order of their return: the first one is evicted first. */
 static void file_home(struct pool *pool, struct server *server, bool was, bool is)
 {
 	if (was && !is) {
@@ -56,7 +57,7 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 	}
 }
 
-/* The only place that files a server under its state. */
+/* The only function that moves a server to the list of its state. */
 void pool_file_server(struct server *server, enum server_state from)
 {
 	struct pool *pool = server->pool;
@@ -131,7 +132,7 @@ void pool_count_probe(struct server *server, int change)
 {
 	server->pool->probe_count += (unsigned int)change;
 	if (change > 0)
-		pool_wake(server->pool); /* those who wait need another one */
+		pool_wake(server->pool); /* waiting borrowers need another server */
 }
 
 /* ---- for administrators ---- */
@@ -156,7 +157,7 @@ static void close_by_admin(struct server *server, enum close_reason reason)
 	server_close_as(server, ERR_ADMIN_SHUTDOWN, reason);
 }
 
-/* A server for replication never comes home: it is closed at once. */
+/* A dedicated server is never returned: it is closed at once. */
 static void need_close(struct server *server, enum close_reason reason)
 {
 	server_set_close_needed(server, reason);
@@ -173,7 +174,7 @@ void pool_close_idle(struct pool *pool, enum close_reason reason)
 		each_in(pool, resting[i], close_by_admin, reason);
 }
 
-/* With server_fast_close, a session that is between two transactions loses its server too. */
+/* With server_fast_close, a session between two transactions loses its server, too. */
 static bool closes_fast(const struct pool *pool)
 {
 	return pool->pools->config->server_fast_close && pool->limits.mode == POOL_MODE_SESSION;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The wait queues of a pool: who stands in them, and what holds all of them back.
+ * The wait queues of a pool: who is in them, and what blocks all of them.
  *
- *   pool_stand --> a wait queue --> pool_give_up       served, refused, or gone
+ *   pool_stand --> a wait queue --> pool_give_up       served, refused, or left
  */
 #include <assert.h>
 
@@ -16,7 +16,7 @@ bool pool_is_paused(const struct pool *pool)
 	return pool->pools->is_paused || pool->database->is_paused;
 }
 
-/* Nobody is lent a server, and none is launched. */
+/* No server is lent, and none is launched. */
 bool pool_is_held(const struct pool *pool)
 {
 	return pool_is_paused(pool) || pool->pools->suspend != SUSPEND_NONE;
@@ -32,7 +32,7 @@ bool pool_is_current(const struct pool *pool)
 
 void pool_wake(struct pool *pool) { loop_defer(pool_loop(pool), &pool->serve_task); }
 
-/* ---- standing in a wait queue ---- */
+/* ---- entering and leaving a wait queue ---- */
 
 struct borrower_list *pool_wait_queue(struct pool *pool, enum borrower_state state,
                                       unsigned int **count)
@@ -68,7 +68,7 @@ struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line)
 	           : NULL;
 }
 
-/* For SHOW LIMITS: somebody has to wait because of these. */
+/* For SHOW LIMITS: a borrower has to wait because of these. */
 static void count_hits(struct pool *pool)
 {
 	const struct pool_limits *limits = &pool->limits;
@@ -98,7 +98,7 @@ void pool_stand(struct borrower *borrower, enum borrower_state state)
 	pool_wake(pool);
 }
 
-/* Goes from one list to the other, and has waited as long as before. */
+/* Moves the borrower to the other queue. Its waiting time continues. */
 void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is_first)
 {
 	struct pool *pool = borrower->pool;
@@ -113,12 +113,13 @@ void pool_wait_move(struct borrower *borrower, enum borrower_state next, bool is
 	else
 		TAILQ_INSERT_TAIL(line, borrower, wait_node);
 	*count += 1;
-	if (borrower->is_hasty) /* nobody is turned away whose own server is being launched */
+	/* a borrower whose dedicated server is being launched is not refused */
+	if (borrower->is_hasty)
 		pool->hasty_count += next == BORROWER_CONNECT_DEDICATED ? -1u : 1;
 	borrower->state = next;
 }
 
-/* The two know each other no more; the borrower is first in the line again. */
+/* Unlinks both; the borrower is the first in the wait queue again. */
 struct borrower *pool_wait_again(struct server *server)
 {
 	struct borrower *borrower = server->expected_by;
@@ -161,7 +162,7 @@ void pool_give_up(struct borrower *borrower)
 	borrower->state = BORROWER_RESTING;
 }
 
-/* Refuses all who wait, in one line or the other. */
+/* Refuses all borrowers in both wait queues. */
 void pool_refuse(struct pool *pool, const struct err *err)
 {
 	struct borrower *borrower;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Why a borrower waits: worked out when somebody asks, so that waiting itself costs nothing.
+ * Why a borrower waits. The reason is determined on request, so waiting itself costs nothing.
  *
- * Asked in the order in which things stand in the way: what holds everybody back,
- * then what is on its way already, then the limits in the order of pool_grow.c.
+ * The order of the checks: first what blocks all pools, then what is in progress already, then the
+ * limits in the order of pool_grow.c.
  */
 #include <time.h>
 
@@ -80,12 +80,15 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 	return coming ? WAIT_LOGIN : WAIT_TURN;
 }
 
-/* ---- who holds what is waited for ---- */
+/* ---- the client that holds a server ---- */
 
-/* Pools that are searched for the client that has held a server for longest. */
+/* How many pools are searched for the client that has held a server for the longest time. */
 #define HOLDER_POOLS_MAX 64
 
-/* Servers are filed in the order of being lent. One may be left without its client for a turn. */
+/*
+ * Servers are listed in the order in which they were lent. For one turn, a server may be without
+ * its client.
+ */
 static const struct server *longest_lent(const struct pool *pool)
 {
 	const struct server *server = TAILQ_FIRST(&pool->servers[SERVER_LENT]);
@@ -100,7 +103,7 @@ static const struct server *longer(const struct server *a, const struct server *
 	return b->lent_at < a->lent_at ? b : a;
 }
 
-/* NULL too if there are more pools than are looked at. */
+/* Also NULL if there are more pools than are searched. */
 static const struct server *longest_of_database(const struct database *database)
 {
 	const struct server *longest = NULL;
@@ -139,7 +142,7 @@ static void add_holder(const struct server *server, struct buf *out)
 	           server_work(server));
 }
 
-/* ---- what there is to say ---- */
+/* ---- details ---- */
 
 static void add_servers(unsigned int count, struct buf *out)
 {
@@ -194,7 +197,7 @@ static void explain_reason(const struct pool *pool, enum wait_reason reason, str
 	}
 }
 
-/* ---- who holds all of it back ---- */
+/* ---- PAUSE and SUSPEND ---- */
 
 static void add_hold(const struct pools *pools, const struct hold *hold, struct buf *out)
 {
@@ -226,8 +229,8 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, str
 }
 
 /*
- * Its place in its line, from 1. What comes behind the servers that may be coming is all
- * one, so that no long line is walked.
+ * The position in the wait queue, from 1. Behind the borrowers that servers are coming for, the
+ * exact position does not matter, so a long queue is not walked.
  */
 static unsigned int place_of(const struct borrower *borrower)
 {

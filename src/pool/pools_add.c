@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools: databases and pools are made when somebody asks for them.
+ * All pools: databases and pools are made on demand.
  */
 #include "pool_priv.h"
 
@@ -16,7 +16,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 		return database;
 	TABLE_FIND_STR(hh, &pools->secret, pools->database_table, name, database);
 	if (database)
-		return NULL; /* its old clients and servers are still leaving */
+		return NULL; /* its old clients and servers are still being closed */
 	log_info(&log, "registered new auto-database: %s", name);
 	database = database_add(pools, name, star, true);
 	if (database)

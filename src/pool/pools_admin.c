@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What an administrator may do to pools: PAUSE, RESUME, RECONNECT, KILL.
+ * The administrator's commands on pools: PAUSE, RESUME, RECONNECT, KILL.
  */
 #include "pgweir/base/text.h"
 
@@ -44,7 +44,7 @@ void pools_resume(struct pools *pools, struct database *database)
 {
 	*(database ? &database->is_paused : &pools->is_paused) = false;
 	each_pool(pools, database, wake_pool, CLOSE_NONE);
-	pools_changed(pools); /* who waits for the pause to be complete waits in vain */
+	pools_changed(pools); /* a console that waits for the PAUSE must stop waiting */
 }
 
 void pools_reconnect(struct pools *pools, struct database *database)

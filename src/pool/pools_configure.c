@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A snapshot of the configuration comes into force: what each pool has to keep to is worked out
- * again, servers that would connect otherwise now are replaced, and what has lost its entry is
- * closed.
+ * Applies a new snapshot of the configuration: computes the settings of each pool, replaces servers
+ * that would be connected differently now, and closes what has no entry any more.
  */
 #include "pgweir/pool/pools.h"
 
@@ -23,8 +22,9 @@ static void rearm_servers(struct pool *pool)
 }
 
 /*
- * The mode may have changed: a client in session mode may leave anything on its server, and an
- * idle server as a session has left it must not serve other clients' transactions.
+ * The mode may have changed: a client in session mode may leave any session state on its server,
+ * and an idle server that was not reset after a session must not serve transactions of other
+ * clients.
  */
 static void judge_sessions(struct pool *pool)
 {
@@ -47,7 +47,7 @@ static void judge_sessions(struct pool *pool)
 	}
 }
 
-/* Used and idle servers above the size go, the longest unused first. */
+/* Closes used and idle servers above pool_size, the longest unused first. */
 static void shrink(struct pool *pool)
 {
 	unsigned int most = pool_limits_most(&pool->limits);
@@ -61,14 +61,14 @@ static void shrink(struct pool *pool)
 		server_close(server, &err);
 }
 
-/* Whether servers are encrypted under the same conditions. */
+/* Whether the TLS settings for servers are equal. */
 static bool is_same_tls(const struct config *one, const struct config *other)
 {
 	return one->server_tls_sslmode == other->server_tls_sslmode &&
 	       one->server_tls_negotiation == other->server_tls_negotiation;
 }
 
-/* Why its servers are to be replaced; CLOSE_NONE: they stay. */
+/* Why a pool's servers must be replaced; CLOSE_NONE: they are kept. */
 static enum close_reason changed_by(const struct database *database,
                                     const struct config_database *after, const struct config *old)
 {
@@ -122,7 +122,7 @@ static void configure_database(struct database *database, const struct config *o
 		database_rearm(database);
 }
 
-/* A forced user's pool of a least size needs no client to be there. */
+/* A pool of a forced user with min_pool_size exists without any client. */
 static void add_standing_pool(struct database *database)
 {
 	const struct config_database *entry = database->entry;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools: finding databases and pools that are there.
+ * All pools: finds existing databases and pools.
  */
 #include "pool_priv.h"
 
@@ -16,7 +16,7 @@ struct database *pools_find_database(struct pools *pools, const char *name)
 	return database && database->entry ? database : NULL;
 }
 
-/* Two addresses that nobody else has: one user may have two pools on one database. */
+/* Two unique addresses: one user may have two pools on one database. */
 const void *pools_file_by(const struct role *role, bool is_for_lookups)
 {
 	if (!role)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools: forgetting databases and pools that nobody uses, or that a reload has taken away.
+ * All pools: frees databases and pools that are unused, or that a reload has removed.
  */
 #include <assert.h>
 
@@ -54,7 +54,7 @@ void pools_pool_expired(struct timer *timer)
 	forget_pool(pool);
 }
 
-/* Nobody is in it, and nothing of it is on its way. */
+/* Whether the database has no clients, no servers, and only empty pools. */
 static bool is_unused(const struct database *database)
 {
 	struct pool *pool, *next;
@@ -68,7 +68,7 @@ static bool is_unused(const struct database *database)
 	return true;
 }
 
-/* Its pools must have neither members nor servers. */
+/* The pools must have neither members nor servers. */
 void pools_forget_database(struct database *database)
 {
 	struct pools *pools = database->pools;

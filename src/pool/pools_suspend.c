@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SUSPEND, for servers: each is halted between two messages.
+ * SUSPEND for servers: each is stopped between two messages.
  *
- *   idle, or lent --> halted: it may still send what its present message lacks
- *   at an errand of ours (reset, check, parameters) --> that ends first
- *   logging in --> closed: it can be had again
+ *   idle, or lent     --> stopped: it may still send the rest of its current message
+ *   runs an errand    --> the errand (reset, check, parameters) ends first
+ *   logging in        --> closed: it can be launched again
  */
 #include "pgweir/base/text.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * All pools: those who wait for a state of things, walks that survive removals, and what is done
- * at the end of a turn.
+ * All pools: watches, walks that survive removals, and the work at the end of a turn.
  */
 #include "pool_priv.h"
 

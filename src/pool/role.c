@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Accounts: what is known of a user's name, and what auth_file says of it. What clients
- * have shown belongs to their pool: the same name may be another user elsewhere.
+ * Roles: the state of a user's name, and its secret in auth_file. What a client authenticated with
+ * belongs to its pool: on another database the same name may be another user.
  */
 #include "pgweir/pool/pools.h"
 
@@ -28,7 +28,7 @@ void role_configure(struct pools *pools, struct role *role)
 	role->entry = config_user_find(pools->config, role->name);
 	role->server_limit = config_max_user_connections(pools->config, role->entry);
 	if (user ? role->secret && strcmp(role->secret, user->secret.text) == 0 : !role->secret)
-		return; /* what clients have shown is as good as it was */
+		return; /* what clients authenticated with is still valid */
 	role->secret_version++;
 	credentials_done(&role->credentials);
 	forget_secret(role);
