@@ -11,14 +11,13 @@
 #include "pgweir/net/dial.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "pgweir/base/banned.h"
+#include "pgweir/base/container_of.h"
 
-#define DIAL_OF(part, member) ((struct dial *)((char *)(part)-offsetof(struct dial, member)))
+#include "pgweir/base/banned.h"
 
 static void fill_err(struct err *err, int failure)
 {
@@ -58,14 +57,14 @@ static void end(struct dial *dial, int failure)
 
 static void run_task(struct task *task)
 {
-	struct dial *dial = DIAL_OF(task, task);
+	struct dial *dial = container_of(task, struct dial, task);
 
 	end(dial, dial->failure);
 }
 
 static void on_writable(struct watch *watch, unsigned int what)
 {
-	struct dial *dial = DIAL_OF(watch, watch);
+	struct dial *dial = container_of(watch, struct dial, watch);
 	int failure = 0;
 	socklen_t size = sizeof(failure);
 

@@ -21,6 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 #define TRY_LIMIT (2 * USEC_PER_SEC)
@@ -53,8 +55,6 @@ struct query {
 	dns_on_name *on_name;     /* only for dns_query_name() */
 	void *arg;
 };
-
-#define DNS_OF(part, member) ((struct dns *)((char *)(part)-offsetof(struct dns, member)))
 
 /* ---- results of c-ares ---- */
 
@@ -181,7 +181,7 @@ static void set_tick(struct dns *dns)
 
 static void on_tick(struct timer *timer)
 {
-	struct dns *dns = DNS_OF(timer, tick);
+	struct dns *dns = container_of(timer, struct dns, tick);
 
 	ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 	set_tick(dns);

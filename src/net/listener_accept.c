@@ -15,14 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 #define ACCEPT_PER_TURN 64
 #define LAST_CALL_MAX 65536 /* accepted before closing: more than any backlog */
 #define REST_LIMIT (250 * USEC_PER_MS)
-
-#define LISTENER_OF(part, member) \
-	((struct listener *)((char *)(part)-offsetof(struct listener, member)))
 
 bool listener_wants_clients(const struct listener *listener)
 {
@@ -37,7 +36,10 @@ static void update_sockets(struct listener *listener)
 		watch_set(&listen_socket->watch, listener_wants_clients(listener) ? WATCH_READ : 0);
 }
 
-static void on_rest_over(struct timer *timer) { listener_retry(LISTENER_OF(timer, rest)); }
+static void on_rest_over(struct timer *timer)
+{
+	listener_retry(container_of(timer, struct listener, rest));
+}
 
 static void rest(struct listener *listener, int failure)
 {

@@ -15,18 +15,16 @@
 #include "pgweir/net/resolver.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "resolver_priv.h"
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 #define NAMES_MAX 16384
-
-#define NAME_OF(part, member) \
-	((struct resolver_name *)((char *)(part)-offsetof(struct resolver_name, member)))
 
 /* ---- names ---- */
 
@@ -66,7 +64,7 @@ static void tidy(struct resolver_name *name)
 
 static void on_expired(struct timer *timer)
 {
-	struct resolver_name *name = NAME_OF(timer, expiry);
+	struct resolver_name *name = container_of(timer, struct resolver_name, expiry);
 
 	name->is_known = false;
 	tidy(name);
@@ -98,7 +96,7 @@ static void answer(struct resolver_name *name, struct resolver_ask *ask)
  */
 static void run_answers(struct task *task)
 {
-	struct resolver_name *name = NAME_OF(task, task);
+	struct resolver_name *name = container_of(task, struct resolver_name, task);
 	struct resolver_ask *ask;
 	size_t count = 0;
 
@@ -149,7 +147,7 @@ static struct resolver_watch *first_left(const struct resolver_name *name)
 /* Each callback may end other watches, or begin new ones, so the list is searched again. */
 static void tell_left(struct task *task)
 {
-	struct resolver_name *name = NAME_OF(task, left_task);
+	struct resolver_name *name = container_of(task, struct resolver_name, left_task);
 	struct resolver_watch *stay;
 
 	name->is_answering = true;

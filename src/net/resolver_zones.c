@@ -11,10 +11,9 @@
 
 #include "resolver_priv.h"
 
-#include "pgweir/base/banned.h"
+#include "pgweir/base/container_of.h"
 
-#define ZONE_OF(part, member) \
-	((struct resolver_zone *)((char *)(part)-offsetof(struct resolver_zone, member)))
+#include "pgweir/base/banned.h"
 
 /* Removes a zone without names from the table; frees it when no query is running. */
 static void release(struct resolver_zone *zone)
@@ -78,11 +77,14 @@ static void ask_for_serial(struct resolver_zone *zone)
 	wait_period(zone);
 }
 
-static void on_zone_due(struct timer *timer) { ask_for_serial(ZONE_OF(timer, timer)); }
+static void on_zone_due(struct timer *timer)
+{
+	ask_for_serial(container_of(timer, struct resolver_zone, timer));
+}
 
 static void refresh_names(struct task *task)
 {
-	struct resolver_zone *zone = ZONE_OF(task, task);
+	struct resolver_zone *zone = container_of(task, struct resolver_zone, task);
 	struct resolver_name *name = TAILQ_FIRST(&zone->names);
 
 	while (name) {

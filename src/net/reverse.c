@@ -11,11 +11,12 @@
 #include "pgweir/net/reverse.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "resolver_priv.h"
+
+#include "pgweir/base/container_of.h"
 
 #include "pgweir/base/banned.h"
 
@@ -69,8 +70,7 @@ static void on_name(void *arg, const char *name, const char *failure)
 /* Does the next step. */
 static void step(struct task *task)
 {
-	struct reverse_query *query =
-	    (struct reverse_query *)((char *)task - offsetof(struct reverse_query, task));
+	struct reverse_query *query = container_of(task, struct reverse_query, task);
 
 	if (query->is_done || !query->owner)
 		answer(query, query->is_proven ? query->host : NULL);

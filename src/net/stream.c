@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "pgweir/base/buf.h"
+#include "pgweir/base/container_of.h"
 
 #include "bulk_priv.h"
 #include "bufpool_priv.h"
@@ -31,8 +32,6 @@
 #include "stream_secure_priv.h"
 
 #include "pgweir/base/banned.h"
-
-#define STREAM_OF(member) ((struct stream *)((char *)(member)-offsetof(struct stream, watch)))
 
 /*
  * Called when something has arrived that is not wanted now: only then is the system call worth
@@ -117,7 +116,7 @@ static void read_ahead(struct stream *stream)
 
 static void on_ready(struct watch *watch, unsigned int what)
 {
-	struct stream *stream = STREAM_OF(watch);
+	struct stream *stream = container_of(watch, struct stream, watch);
 
 	if ((what & WATCH_WRITE) && stream->out) {
 		if (!stream_flush_unsent(stream)) {
