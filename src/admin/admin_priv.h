@@ -8,11 +8,10 @@
 #define PGWEIR_ADMIN_ADMIN_PRIV_H
 
 #include "pgweir/admin/console.h"
+#include "pgweir/base/container_of.h"
 
 #include "grammar_priv.h"
 #include "show/show_priv.h"
-
-#define OWNER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 struct console_session;
 

@@ -19,7 +19,7 @@
 
 static struct console_session *session_of(const struct pools_watch *watch)
 {
-	return OWNER_OF(watch, struct console_session, waiting.watch);
+	return container_of(watch, struct console_session, waiting.watch);
 }
 
 static struct database *database_of(const struct waiting *waiting, const struct pools *pools)
@@ -174,7 +174,7 @@ enum outcome command_wait_close(struct console_session *session, struct err *err
 /* Sends a NOTICE with the progress, but not while the client has unread output. */
 static void on_drain_tick(struct timer *timer)
 {
-	struct console_session *session = OWNER_OF(timer, struct console_session, waiting.tick);
+	struct console_session *session = container_of(timer, struct console_session, waiting.tick);
 	struct loop *loop = session->console->with.loop;
 	char text[256];
 

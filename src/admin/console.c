@@ -38,7 +38,7 @@ static void tell_averages(const struct console *console, usec_t now)
 
 static void on_tick(struct timer *timer)
 {
-	struct console *console = OWNER_OF(timer, struct console, tick);
+	struct console *console = container_of(timer, struct console, tick);
 	usec_t now = loop_now(console->with.loop);
 
 	history_turn(console->source.history, now);

@@ -200,7 +200,7 @@ void session_add_rows(struct console_session *session)
 
 static void on_turn(struct timer *timer)
 {
-	struct console_session *session = OWNER_OF(timer, struct console_session, turn);
+	struct console_session *session = container_of(timer, struct console_session, turn);
 
 	if (session->state == SESSION_ROWS)
 		session_add_rows(session);
