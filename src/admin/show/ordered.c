@@ -5,7 +5,7 @@
  *
  * Hard here: items are created and freed between two turns. A cursor only keeps a copy of
  * the names of its last row. When it continues, one pass over all items finds the next
- * ORDERED_BATCH items behind those names, with a heap whose top is the last of them in
+ * ORDERED_BATCH items after those names, with a heap whose top is the last of them in
  * order. The pointers in the batch are dropped at the end of the turn. So a freed item is
  * not found, and a new one is shown if its position has not been passed yet.
  */

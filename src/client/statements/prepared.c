@@ -9,7 +9,7 @@
  * Hard here: each message is handled when the client sends it, long before the server
  * answers. The change is in force at once, and the ledger reverts it if the server refuses
  * or skips the message. So a name exists for the Bind after its Parse, and disappears if
- * the Parse fails. A message behind a Sync that is not answered yet has to wait, because
+ * the Parse fails. A message after a Sync that is not answered yet has to wait, because
  * what failed before that Sync is unknown. An answer of our own must be sent where the
  * server's answer would be, so it has an entry in the ledger.
  *
