@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Gathering.
+ * Batches.
  */
 #include "batch_priv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Gathering what goes to a server: runs of the client's bytes as they lie, and
- * pieces of our own between them, all with one write.
+ * A batch: what goes to a server in one write. It consists of runs of the client's bytes, which are
+ * not copied, and of pieces of our own between them.
  */
 #ifndef PGWEIR_CLIENT_BATCH_PRIV_H
 #define PGWEIR_CLIENT_BATCH_PRIV_H
@@ -12,15 +12,17 @@
 #define BATCH_SIZE 1024
 
 struct batch {
-	struct server *server; /* to whom; NULL: what is gathered goes nowhere */
+	struct server *server; /* the destination; NULL: the bytes are dropped */
 	struct iovec pieces[BATCH_PIECES];
 	int count;
-	size_t used;                /* of room */
-	struct bytes unnamed;       /* a Parse message's text that may have to be kept. unnamed.c */
-	const char *replay;         /* where a batch began that may be said again. heal.c */
-	bool is_described;          /* its first statement is described anew before it runs */
-	bool is_again;              /* it is being said again */
-	enum ledger_wait waits_for; /* JUDGE_WAIT: what the client waits for before it sends more */
+	size_t used;          /* of `buffer` */
+	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
+	const char *replay;   /* start of a batch that may be sent again. replan.c */
+	/* its first statement is described again before it is executed */
+	bool is_described;
+	bool is_again; /* it is being sent again */
+	/* JUDGE_WAIT: what the client waits for before it sends more */
+	enum ledger_wait waits_for;
 	char buffer[BATCH_SIZE];
 };
 
@@ -35,13 +37,13 @@ static inline void batch_begin(struct batch *batch)
 	batch->unnamed = bytes_of(NULL, 0);
 }
 
-/* Bytes that stay where they are until batch_send(). */
+/* Adds bytes that stay in place until batch_send(). */
 void batch_run(struct batch *batch, struct bytes bytes);
 
-/* Bytes that do not: they are copied. At most BATCH_SIZE. */
+/* Adds a copy of bytes. At most BATCH_SIZE. */
 void batch_copy(struct batch *batch, struct bytes bytes);
 
-/* Sends all; false: the connection is broken, and on_lost() will come. */
+/* Sends all pieces. false: the connection is broken; on_lost() comes. */
 bool batch_send(struct batch *batch);
 
 #endif

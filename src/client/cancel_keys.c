@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Clients by their cancel keys.
+ * Finds clients by their cancel keys.
  *
- * Our keys are random, so some of their bytes serve as the hash; those that say something to
- * peers (key.h) are left out.
+ * Our keys are random, so some of their bytes serve as the hash. The bytes with id and TTL for
+ * peers (cancel_key.h) are left out.
  */
 #include "pgweir/client/cancel_keys.h"
 
@@ -16,7 +16,7 @@
 #include "pgweir/base/banned.h"
 
 #define CHAINS_FIRST 64
-#define HASH_AT 3 /* behind the id, and before the TTL */
+#define HASH_AT 3 /* after the id, and before the TTL */
 
 bool cancel_keys_init(struct cancel_keys *keys)
 {
@@ -67,7 +67,7 @@ static void link_in(struct cancel_keys *keys, struct client *client)
 	*chain = client;
 }
 
-/* Without memory for that the chains just become longer. */
+/* Without memory the chains only become longer. */
 static void grow(struct cancel_keys *keys)
 {
 	size_t old_count = keys->chain_count;

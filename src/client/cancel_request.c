@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client that brought a CancelRequest for another one. It is told nothing; its
- * connection stays open until the cancel has been delivered, so that it knows.
+ * A client that sent a CancelRequest for another client. It gets no reply; its connection stays
+ * open until the cancel was delivered, so that it can wait for that.
  *
  *   a key of ours --> the client's server      a peer's --> that peer (TTL - 1)
  */
@@ -38,8 +38,8 @@ void cancel_request_end_forward(struct client *client)
 }
 
 /*
- * A request that peers have passed on has a smaller TTL than the key that we handed
- * out. Keys from before we had a peer_id can have any bits there: so first as it is.
+ * A request that peers have forwarded has a lower TTL than the key of the client. In a key from
+ * before this instance had a peer_id the TTL bits are random. So the unchanged key is tried first.
  */
 static struct client *find_target(struct clients *clients, struct bytes key)
 {
@@ -86,7 +86,9 @@ static void forward(struct client *client, struct bytes key)
 		client_close_err(client, &err);
 }
 
-/* Where it came from, in words. `client`: brought the request; NULL: another process of ours. */
+/*
+ * Describes where a request came from. `client`: sent the request; NULL: another process of ours.
+ */
 static const char *say_asker(const struct client *client, const struct client *target, char *out,
                              size_t size)
 {
@@ -104,7 +106,7 @@ static const char *say_asker(const struct client *client, const struct client *t
 	return out;
 }
 
-/* Cancels what the target does without a server. false: its server has to be asked. */
+/* Cancels what the target does without a server. false: the cancel must go to its server. */
 static bool cancel_here(const struct client *client, struct client *target)
 {
 	const struct client_state_ops *ops = &target->clients->ops->states[target->state];

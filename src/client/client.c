@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's life: its states, its limits, its end.
+ * The states of a client, sending, and closing.
  *
- * Hard here: a client that is told why it must go shall be able to read it. If we
- * closed while bytes of its own are still on their way, the kernel would answer
- * them with a reset, and that would destroy our words. So a client that was told
- * something lingers: we stop talking, and read to the end what it still says.
+ * Hard here: a client must be able to read the error that closes it. If we close the socket while
+ * bytes from the client are still in flight, the kernel answers those with a reset, which destroys
+ * our error. So after an error the client lingers: we stop sending, and read and drop what it still
+ * sends.
  */
 #include "pgweir/client/client.h"
 
@@ -21,7 +21,7 @@
 
 #include "pgweir/base/banned.h"
 
-#define READ_OFF_MAX 16 /* reads of what nobody will look at */
+#define READ_OFF_MAX 16 /* reads of input that is dropped */
 #define LINGER_LIMIT (5 * USEC_PER_SEC)
 
 #define TO(state) (1u << (state))
@@ -77,7 +77,7 @@ const char *client_state_name(const struct client *client)
 	return steps[client->state].shown;
 }
 
-/* It is none of those that have not logged in any more. */
+/* Removes the login from the list of unauthenticated clients. */
 static void leave_unauthenticated(struct client_login *login)
 {
 	struct clients *clients;
@@ -99,7 +99,7 @@ void client_enter(struct client *client, enum client_state next)
 	clients->state_counts[client->state]--;
 	clients->state_counts[next]++;
 	client->state = next;
-	/* Behind these it has shown something: who it is, or a key. */
+	/* In all other states the client has authenticated, or shown a cancel key. */
 	if (client->login && !(TO(next) & UNPROVEN_STATES))
 		leave_unauthenticated(client->login);
 }
@@ -138,7 +138,7 @@ bool client_send(struct client *client, struct bytes bytes)
 	return false;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE])
 {
@@ -206,7 +206,7 @@ void client_release_admission(struct client *client)
 	client->is_admitted = false;
 }
 
-/* It works for nobody and nobody works for it any more. */
+/* Unlinks the client from its pool, database and role, and frees what it had. */
 static void detach(struct client *client)
 {
 	struct clients *clients = client->clients;
@@ -303,7 +303,7 @@ bool client_drop_input(struct client *client, struct bytes in)
 
 void client_finish(struct client *client) { stream_finish(&client->stream); }
 
-/* Goes on lingering: what is unsent goes out, then we say no more. */
+/* Continues to linger: flushes, then stops sending. */
 static void linger(struct client *client)
 {
 	struct loop *loop = client->clients->with.loop;
@@ -322,7 +322,7 @@ static void linger(struct client *client)
 		client_close(client, CLOSE_NONE);
 }
 
-/* Whether a message of ours would stand in the middle of one of the server's. */
+/* Whether a message of ours would be inside a message of the server. */
 static bool is_within_frame(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
@@ -366,7 +366,7 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
                            const char *hint)
 {
 	struct buf out = { 0 };
-	struct err told = *err; /* it may lie in what goes now */
+	struct err told = *err; /* err may point into an object that is freed below: copy it */
 	bool is_sent;
 
 	if (client->state == CLIENT_LINGERING || client->state == CLIENT_CLOSED)
@@ -394,11 +394,11 @@ void client_fatal_detailed(struct client *client, const struct err *err, const c
 	client_retire(client);
 }
 
-/* Whether it would understand a message of ours now. */
+/* Whether the client would understand a message of ours now. */
 static bool listens(const struct client *client)
 {
 	switch (client->state) {
-	case CLIENT_STARTUP: /* it may have asked for TLS */
+	case CLIENT_STARTUP: /* it may have sent an SSLRequest */
 	case CLIENT_CANCELING:
 	case CLIENT_ROUTING:
 	case CLIENT_LINGERING:
@@ -409,7 +409,7 @@ static bool listens(const struct client *client)
 	}
 }
 
-/* What has come and was not read would turn the close into a reset, which swallows our words. */
+/* Input that was not read would turn the close into a reset, which destroys our message. */
 static void read_off(const struct client *client)
 {
 	char buffer[4096];

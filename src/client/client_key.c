@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Gives a client its cancel key: random bytes which no other client has, and in them, with
- * peers, the id of this instance.
+ * Gives a client its cancel key: random bytes that no other client has. With peers, the key also
+ * contains the id of this instance.
  */
 #include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/startup.h"
@@ -10,7 +10,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Random bytes from the store. */
+/* Copies random bytes from clients->random. */
 static void draw(struct clients *clients, void *out, size_t count)
 {
 	if (clients->random_left < count) {

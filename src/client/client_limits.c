@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Time limits of a client that is not at work: of its login, of idling, of waiting for a server.
- * It has one timer, for the limit of its state.
+ * Time limits of a client without a server: of its login, of idle time, of waiting. A client has
+ * one timer, for the limit of its state.
  */
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
@@ -74,7 +74,7 @@ usec_t client_idle_since(const struct client *client)
 
 	if (timer_is_set(&client->timer))
 		since = client->timer.due - idle_limit(client);
-	/* A limit that has just changed is not in all timers yet. */
+	/* A changed limit is not in all timers yet. */
 	return since > 0 && since < now ? since : now;
 }
 
@@ -104,7 +104,7 @@ static void on_query_due(struct timer *timer)
 	client_give_up(CLIENT_OF(timer, timer), CLOSE_QUERY_TIMEOUT_WAITING);
 }
 
-/* The limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
+/* Sets the limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
 static void arm_wait(struct client *client, usec_t since)
 {
 	const struct config *config = client->clients->config;
@@ -146,13 +146,13 @@ void client_wait_begin(struct client *client)
 	arm_wait(client, client->request_at);
 	if (!notify || client->was_notified)
 		return;
-	/* The notice comes first, if its time comes first. */
+	/* The timer is for the notice if the notice is due first. */
 	if (!timer_is_set(&client->timer) || client->timer.due > client->request_at + notify)
 		timer_set(&client->timer, loop_timer_queue(loop, notify, on_notify_due),
 		          client->request_at);
 }
 
-/* Its login still has its own limit: the one that ends first counts. */
+/* The limit of the login still applies: the one that ends first counts. */
 void client_newcomer_begin(struct client *client)
 {
 	usec_t login_due = client_login_due(client);

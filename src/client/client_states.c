@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What is done for a client in each of its states: the one table in which the core meets login,
- * relay and statements.
+ * The functions of each client state: the only table that connects the core with login, relay and
+ * statements.
  */
 #include "client_states_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The tables that tie login, relay and statements to the core.
+ * The tables that connect login, relay and statements with the core.
  */
 #ifndef PGWEIR_CLIENT_CLIENT_STATES_PRIV_H
 #define PGWEIR_CLIENT_CLIENT_STATES_PRIV_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's socket: input and flushed output are handled as the client's state says (client_ops).
+ * A client's socket: input and flushed output are handled by the functions of the client's state
+ * (client_ops).
  *
- * Hard here: whatever is done with input may close the client or stop its reading, so each
- * step says whether to go on; and a turn has no more than sbuf_loopcnt reads for one client.
+ * Hard here: handling input may close the client or stop reading, so each step returns whether to
+ * continue. And one client gets at most sbuf_loopcnt reads in a turn.
  */
 #include "client_priv.h"
 
@@ -15,7 +16,7 @@ static bool consume(struct client *client, struct bytes in)
 
 	if (ops->on_input)
 		return ops->on_input(client, in);
-	/* Nothing is read in the other states, but what was kept may be looked at. */
+	/* The other states do not read, but get buffered input. */
 	if (!stream_keep(&client->stream, in))
 		client_close(client, CLOSE_MEMORY);
 	return false;
@@ -35,7 +36,7 @@ void client_read_on(struct client *client)
 		client_judge_kept(client);
 }
 
-/* It has gone, and was never asked to authenticate, or did not answer. */
+/* The client closed the connection, and was not asked to authenticate, or did not answer. */
 static enum close_reason left_reason(const struct client *client)
 {
 	return client->state == CLIENT_STARTUP ? CLOSE_LEFT_EARLY : CLOSE_LEFT_UNAUTHENTICATED;
@@ -45,7 +46,9 @@ static void on_end(struct client *client)
 {
 	bool is_silent = client_is_nobody(client) && !client->stream.error;
 
-	/* Monitors connect and go, after their startup packet as well; that is not worth a line. */
+	/*
+	 * Monitoring connects and disconnects, also after the startup packet: not worth a log line.
+	 */
 	if (stream_is_flooded(&client->stream))
 		client_close(client, CLOSE_TLS_KEY_UPDATES);
 	else

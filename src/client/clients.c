@@ -19,7 +19,7 @@
 
 #include "pgweir/base/banned.h"
 
-/* Clients whose limits are looked at in one turn: others want to be served meanwhile. */
+/* Clients whose limits are set again in one turn: other work must not wait for all of them. */
 #define REARMED_A_TURN 256
 
 static void tell_client(const struct logger *logger, struct log_who *who)
@@ -198,7 +198,7 @@ void clients_set_proxies(struct clients *clients, struct ranges *proxies)
 	clients->proxies = proxies;
 }
 
-/* Half made: nobody has been told of it yet. */
+/* An incomplete client; no other module knows of it yet. */
 static struct client *make(struct clients *clients, int fd, const struct address *peer)
 {
 	struct client *client = slab_take(&clients->slab);
@@ -235,14 +235,15 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	clients->state_counts[CLIENT_STARTUP]++;
 	client_login_begin(client);
 	unauthenticated_add(client);
-	client->stream.is_secret = true; /* until it is in: a password may come */
+	client->stream.is_secret = true; /* until the login is over: a password may arrive */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, CLOSE_NOT_WATCHED);
+	/* its first packet may have arrived already */
 	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))
-		client_stream_ops.on_input(&client->stream); /* its first packet is there already */
+		client_stream_ops.on_input(&client->stream);
 }
 
-/* It stands where its id belongs. */
+/* Inserts the client in the order of ids. */
 static void file_by_id(struct clients *clients, struct client *client)
 {
 	struct client *before = TAILQ_LAST(&clients->list, client_list);
@@ -279,7 +280,7 @@ struct client *clients_find(struct clients *clients, uint64_t id)
 {
 	struct client *client;
 
-	/* Asked by an administrator, now and then: not worth a table. */
+	/* Called for an administrator's command, rarely: not worth a table. */
 	TAILQ_FOREACH (client, &clients->list, node) {
 		if (client->id == id)
 			return client_state_name(client) ? client : NULL;
@@ -289,7 +290,7 @@ struct client *clients_find(struct clients *clients, uint64_t id)
 
 void clients_kill(struct client *client)
 {
-	/* Who brought a cancel request is never told anything. */
+	/* A client that sent a CancelRequest never gets a message. */
 	if (client->state == CLIENT_CANCELING || client->state == CLIENT_ROUTING)
 		client_close(client, CLOSE_KILLED);
 	else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Walks over all clients. One that is closed moves on each walk that points to it: client.c.
+ * Walks over all clients. A client that is closed advances each walk that points to it: client.c.
  */
 #include "client_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The door to the console: whole messages in, bytes out.
+ * The interface to the console: gives it whole messages, and sends its bytes.
  */
 #include "pgweir/client/console_door.h"
 
@@ -61,8 +61,7 @@ bool console_input(struct client *client, struct bytes in)
 
 bool client_console_send(struct client *client, struct bytes bytes)
 {
-	/* A connection that broke is found out by the loop: the session is in the middle of its
-	 * work. */
+	/* The loop detects a broken connection: the session is in the middle of its work. */
 	if (client->state != CLIENT_CONSOLE || client->stream.error)
 		return true;
 	if (!stream_send(&client->stream, bytes))

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * DRAIN: clients are sent away, each at a moment at which nothing of its work is cut.
+ * DRAIN: clients are disconnected, each at a moment when none of its work is interrupted.
  *
- *   drain_begin() --> all are looked at once, some each turn: who rests goes
- *   a transaction ends, bytes came, bytes went --> drain_look(): the same for one
- *   the deadline --> all are looked at again: whoever is there goes
+ *   drain_begin()   --> all clients are looked at once, some in each turn: closes those at rest
+ *   a transaction ends, bytes arrive, bytes were sent
+ *                   --> drain_look(): the same for one client
+ *   the deadline    --> all clients are looked at again: closes all
  *
- * Hard here: a client at rest may have spoken already, with its words still on the way.
- * What has reached us is served before; what has not is never begun. So whoever is told
- * 57P01 by a DRAIN before its deadline knows that nothing has run of what it said since
- * its last ReadyForQuery, and may say it again elsewhere.
+ * Hard here: a client at rest may have sent a message that is still in flight. Messages that have
+ * reached us are executed first; messages that have not are never started. So a client that gets
+ * 57P01 from a DRAIN before its deadline knows that nothing it has sent since its last
+ * ReadyForQuery was executed, and may send that again elsewhere.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,14 +19,14 @@
 
 #include "pgweir/base/banned.h"
 
-/* Clients that are looked at in one turn: others want to be served meanwhile. */
+/* Clients that are looked at in one turn: other work must not wait for all of them. */
 #define LOOKED_AT_A_TURN 256
 #define REPORT_PERIOD (10 * USEC_PER_SEC)
 
 #define CLIENTS_OF(part, field) \
 	((struct clients *)((char *)(part)-offsetof(struct clients, drain.field)))
 
-/* The states of those who have been let in, and are no clients of the console. */
+/* The states of admitted clients, without those of the console. */
 static const bool is_inside[CLIENT_STATES] = {
 	[CLIENT_NEWCOMER] = true, [CLIENT_IDLE] = true,      [CLIENT_LATE] = true,
 	[CLIENT_WAITING] = true,  [CLIENT_PREPARING] = true, [CLIENT_ACTIVE] = true,
@@ -40,7 +41,7 @@ unsigned int drain_left(const struct clients *clients)
 	return count;
 }
 
-/* Nothing of its own or of its server's is under way, in whatever direction. */
+/* Whether nothing of the client or its server is in progress, in either direction. */
 static bool is_at_rest(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
@@ -82,7 +83,7 @@ void drain_check(struct client *client)
 	}
 }
 
-/* ---- looking at all ---- */
+/* ---- looking at all clients ---- */
 
 static void stop_walk(struct clients *clients)
 {
@@ -116,7 +117,7 @@ static void look_at_all(struct clients *clients)
 	loop_defer(clients->with.loop, &clients->drain.task);
 }
 
-/* ---- what is said of it ---- */
+/* ---- progress ---- */
 
 usec_t drain_time_left(const struct clients *clients)
 {
@@ -165,7 +166,7 @@ static void on_report(struct timer *timer)
 	          loop_now(clients->with.loop));
 }
 
-/* Says so when the last one has gone. */
+/* Logs the end when the last client has gone. */
 static void look_for_end(struct clients *clients)
 {
 	struct drain *drain = &clients->drain;
@@ -192,7 +193,7 @@ void drain_gone(struct client *client)
 	look_for_end(clients);
 }
 
-/* ---- its beginning and its end ---- */
+/* ---- begin and end ---- */
 
 static void on_deadline(struct timer *timer)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Clients that pass from one process to another.
+ * Hand-over of clients.
  *
- *   IDLE: nothing is under way       WAITING: its query waits with it, and it keeps its turn
- *   ACTIVE: its server rests too, in the middle of a transaction or of a session
+ *   IDLE: nothing is in progress
+ *   WAITING: its query is handed over with it, and it keeps its position
+ *   ACTIVE: its server is at rest, too, within a transaction or a session
  *
- * Hard here: a client under load is never at rest when one looks. So it is read no more
- * as soon as it has said all that its present batch needs; then the answer comes, and it
- * is. Who has to say more first (a Sync, the data of a COPY) is read on.
+ * Hard here: a client under load is never at rest at the moment of the check. So it is not read any
+ * more as soon as it has sent all that its current batch needs; after the reply it is at rest. A
+ * client that must send more first (a Sync, the data of a COPY) is read.
  */
 #include "pgweir/client/handover.h"
 
@@ -23,16 +24,16 @@
 
 #include "pgweir/base/banned.h"
 
-/* ---- who goes ---- */
+/* ---- the process that hands over ---- */
 
-/* Whether nothing but its present work keeps it here. */
+/* Whether only its current work prevents the hand-over. */
 static bool can_ever_leave(const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 
 	if (!stream_is_open(&client->stream) || client->stream.tls || client->stream.error ||
 	    client->replication || !client->borrower.pool || client->late)
-		return false; /* a BEGIN that is still to be sent: it goes when that has been */
+		return false; /* a late BEGIN: the client can be handed over when that was sent */
 	return !server || !server->stream.tls;
 }
 
@@ -63,7 +64,7 @@ bool clients_have_leavers(const struct clients *clients)
 	return false;
 }
 
-/* Whether its batch cannot come to its end without more of its words. */
+/* Whether its batch cannot end without more input from the client. */
 static bool needs_more(const struct client *client)
 {
 	bool has_half = stream_kept(&client->stream).count && client->stream.want == WANT_INPUT;
@@ -77,7 +78,7 @@ static bool shall_be_still(const struct client *client)
 {
 	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING;
 
-	/* Who has gone away leaves nothing to wait for: its statement is to end at once. */
+	/* A client that has disconnected needs no reply: its statement must end at once. */
 	return is_at_work && can_ever_leave(client) && !needs_more(client) &&
 	       !stream_has_hung_up(&client->stream);
 }
@@ -185,7 +186,7 @@ unsigned int clients_let_go(struct clients *clients)
 		next = TAILQ_NEXT(client, node);
 		if (!client->is_written)
 			continue;
-		/* How long it has waited is counted where it gets its server. */
+		/* The process that lends it a server counts the time it has waited. */
 		client->borrower.waiting_since = loop_now(clients->with.loop);
 		client_forget(client);
 		count++;
@@ -222,9 +223,9 @@ void clients_dismiss(struct clients *clients, const struct err *err)
 	clients_walk_stop(clients, &walk);
 }
 
-/* ---- who comes ---- */
+/* ---- the process that takes over ---- */
 
-/* The names at the end. client NULL: they are only judged. */
+/* Reads the names at the end of a record. client NULL: only checks them. */
 static void read_names(struct client *client, struct record *record,
                        const struct pools_arrival *arrival)
 {
@@ -264,7 +265,7 @@ bool client_judge(const struct clients *clients, struct bytes body, struct err *
 	return true;
 }
 
-/* It is of its database, its user and its pool. false: no memory, or no such database. */
+/* Links the client with its database, user and pool. false: no memory, or no such database. */
 static bool enter_house(struct client *client, const struct client_record *record)
 {
 	struct pools *pools = client->clients->with.pools;
@@ -345,7 +346,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 		client_close(client, CLOSE_CLIENT_EOF);
 }
 
-/* What had come before it left is judged; then it is read. */
+/* Handles the buffered input from the other process, then starts reading. */
 static void start(struct client *client)
 {
 	usec_t waiting_since = client->borrower.waiting_since;
@@ -353,7 +354,7 @@ static void start(struct client *client)
 
 	client->is_arriving = false;
 	if (stream_unsent(&client->stream))
-		return; /* on_flushed() goes on */
+		return; /* on_flushed() continues */
 	if (!stream_want(&client->stream, WANT_INPUT)) {
 		client_close(client, CLOSE_NOT_WATCHED);
 		return;
@@ -384,7 +385,7 @@ void clients_start(struct clients *clients)
 		if (arrived && client->is_arriving)
 			arrived[count++] = client;
 	}
-	/* Who stood in a line stands in it again in the same order; all others come first. */
+	/* Clients from a wait queue enter one again, in the same order, after all others. */
 	if (arrived)
 		qsort(arrived, count, sizeof(*arrived), by_line);
 	for (size_t i = 0; i < count; i++) {

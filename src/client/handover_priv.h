@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The records of a client that is handed over. As in pool/handover_priv.h: texts and bytes are
- * borrowed.
+ * The hand-over records of a client. As in pool/handover_priv.h, texts and bytes are borrowed.
  */
 #ifndef PGWEIR_CLIENT_HANDOVER_PRIV_H
 #define PGWEIR_CLIENT_HANDOVER_PRIV_H
@@ -12,7 +11,7 @@
 struct client_record {
 	char database[CONFIG_DATABASE_NAME_MAX + 1];
 	char role[CONFIG_USER_NAME_MAX + 1];
-	char pool[CONFIG_USER_NAME_MAX + 1]; /* whose pool on that database it is */
+	char pool[CONFIG_USER_NAME_MAX + 1]; /* role of its pool on that database */
 	uint64_t id, wait_number;
 	struct address peer;
 	struct bytes params, startup, key, kept, unsent;
@@ -20,13 +19,13 @@ struct client_record {
 	bool is_lent, was_notified, is_skipping;
 };
 
-/* Of its unnamed statement; left out if it has none. */
+/* The unnamed statement; no record if there is none. */
 struct unnamed_record {
 	bool has_text, is_here;
 	uint64_t number; /* 0: no statement */
 };
 
-/* What its unnamed statement does, if that is a PREPARE, EXECUTE or DEALLOCATE. */
+/* The content of the unnamed statement, if that is a PREPARE, EXECUTE or DEALLOCATE. */
 struct sql_record {
 	uint64_t kind; /* enum sql_kind */
 	bool is_bound;
@@ -34,7 +33,7 @@ struct sql_record {
 	uint64_t number;
 };
 
-/* Any number of them end the record of a client. */
+/* A client's record ends with any number of these. */
 struct name_record {
 	struct bytes name;
 	uint64_t number;

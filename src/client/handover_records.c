@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The records of a client that is handed over: a table for each.
+ * The hand-over records of a client: one table for each.
  */
 #include "handover_priv.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * SUSPEND, for clients: each is halted between two messages. Those of the console
- * are not: it is they who say how long that lasts.
+ * SUSPEND for clients: each is stopped between two messages, except console clients, which issue
+ * RESUME.
  *
- * Who comes in meanwhile may bring a cancel request, which may be what ends the
- * waiting. Anybody else's startup packet is kept unread: suspend_holds().
+ * A client that connects during SUSPEND may send a CancelRequest, which may end what the SUSPEND
+ * waits for. Any other startup packet is not read until RESUME: suspend_holds().
  */
 #include "client_priv.h"
 
