@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Judging what a client says, frame by frame, from the header: may it come now, does it need a
- * server, and what will the server owe for it?
+ * Decides for each frame of a client, from its header: is it allowed now, does it need a server,
+ * and what does the server owe for it?
  *
- * Hard here: the order of the questions. What is refused must not have got a server, what has to
- * wait must not be in the ledger, and millions of frames of one COPY must not be asked
- * them all.
+ * Hard here: the order of the checks. A message that is refused must not take a server, a message
+ * that has to wait must not be in the ledger, and the millions of frames of one COPY must not pass
+ * all the checks.
  */
 #include "judge_priv.h"
 
@@ -17,10 +17,10 @@
 
 #include "pgweir/base/banned.h"
 
-/* What may come from a client, and what the server owes for it. */
+/* The messages that a client may send, and what the server owes for each. */
 static const struct {
 	bool is_known;
-	bool needs_server; /* without a server there is nothing that it could be about */
+	bool needs_server; /* has no meaning without a server */
 	enum ledger_kind kind;
 } requests[128] = {
 	['Q'] = { true, true, LEDGER_QUERY },     ['P'] = { true, true, LEDGER_PARSE },
@@ -38,7 +38,8 @@ static enum judgement refuse(struct client *client, enum close_reason reason)
 	return JUDGE_END;
 }
 
-/* After an error of ours in the extended protocol: nothing counts up to the Sync, which we answer.
+/*
+ * After an error of ours in the extended protocol: drops messages up to the Sync, which we answer.
  */
 static enum judgement skip(struct client *client, char type)
 {
@@ -54,14 +55,17 @@ static enum judgement skip(struct client *client, char type)
 	return is_sent ? JUDGE_DROP : JUDGE_END;
 }
 
-/* A batch that was answered here. */
+/* Counts a batch that was answered here. */
 static void count_batch(struct client *client, char status)
 {
 	relay_begin_batch(client);
 	relay_end_batch(client, status);
 }
 
-/* A Query of a client without a server, where BEGIN may be late. JUDGE_SEND: it needs one. */
+/*
+ * Handles a Query of a client without a server, if its BEGIN may be late. JUDGE_SEND: it needs a
+ * server.
+ */
 static enum judgement judge_late(struct client *client, const struct frame *frame, struct bytes in,
                                  struct batch *batch)
 {
@@ -73,7 +77,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 		return JUDGE_MORE;
 	if (result == LATE_GONE)
 		return JUDGE_END;
-	/* What PostgreSQL does with any Query. */
+	/* PostgreSQL drops the unnamed statement at any Query. */
 	statements_forget_unnamed(client, batch);
 	count_batch(client, result == LATE_BEGUN ? 'T' : 'I');
 	if (result == LATE_BEGUN)
@@ -83,7 +87,7 @@ static enum judgement judge_late(struct client *client, const struct frame *fram
 	return JUDGE_DROP;
 }
 
-/* A frame of a client without a server. JUDGE_SEND: it has one now. */
+/* Handles a frame of a client without a server. JUDGE_SEND: the client has one now. */
 static enum judgement judge_without(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
 {
@@ -108,7 +112,7 @@ static enum judgement wait_for(struct batch *batch, enum ledger_wait what)
 	return JUDGE_WAIT;
 }
 
-/* A frame of a client whose statements are followed. *is_noted: it is in the ledger. */
+/* Handles a frame of a client with prepared statements. *is_noted: it is in the ledger. */
 static enum judgement judge_statements(struct client *client, const struct frame *frame,
                                        struct bytes in, struct batch *batch, size_t *head,
                                        bool *is_noted)
@@ -135,7 +139,7 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	return refuse(client, CLOSE_MEMORY);
 }
 
-/* The frame begins the client's batch, or the server's query, unless they have begun. */
+/* Starts the client's batch and the server's query, unless they have started. */
 static void begin_query(struct client *client, struct server *server)
 {
 	if (!client->request_at) {
@@ -146,7 +150,7 @@ static void begin_query(struct client *client, struct server *server)
 	}
 }
 
-/* What optional features ask of a frame before it takes a server. JUDGE_SEND: nothing. */
+/* Checks the optional features before a frame takes a server. JUDGE_SEND: no objection. */
 static enum judgement judge_features(struct client *client, const struct frame *frame,
                                      struct bytes in, unsigned int features)
 {
@@ -169,7 +173,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
 		return refuse(client, CLOSE_UNKNOWN_MESSAGE);
-	/* More data of a COPY: there may be millions. */
+	/* More data of a COPY: there may be millions of such frames. */
 	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
 	    !server->is_ready)
 		return JUDGE_SEND;
@@ -177,10 +181,10 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		return JUDGE_LEAVE;
 	if (client->is_skipping)
 		return skip(client, frame->type);
-	/* The rest of a COPY that has failed; a Flush of nothing. */
+	/* The rest of a COPY that has failed, or a Flush with nothing to flush. */
 	if (!requests[type].needs_server && (client->state != CLIENT_ACTIVE || server->is_ready))
 		return JUDGE_DROP;
-	/* What is refused, and what has not come in full, takes no server. */
+	/* A frame that is refused or incomplete must not take a server. */
 	if (features)
 		judgement = judge_features(client, frame, in, features);
 	if (judgement == JUDGE_SEND && client->state != CLIENT_ACTIVE)
@@ -188,7 +192,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (judgement != JUDGE_SEND)
 		return judgement;
 	server = client->borrower.server;
-	/* What has to wait must not be in the ledger. */
+	/* A frame that has to wait must not be in the ledger. */
 	if (ledger_is_full(&server->ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
 	if (server->replay.is_failed)

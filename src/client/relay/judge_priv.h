@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* Between the relay and the judging of what clients say. */
+/*
+ * The interface between the relay and judge.c, which decides what to do with client messages.
+ */
 #ifndef PGWEIR_CLIENT_RELAY_JUDGE_PRIV_H
 #define PGWEIR_CLIENT_RELAY_JUDGE_PRIV_H
 
@@ -8,17 +10,20 @@
 #include "pgweir/client/client.h"
 
 enum judgement {
-	JUDGE_SEND,  /* it goes to the server */
-	JUDGE_DROP,  /* it goes nowhere */
-	JUDGE_MORE,  /* not before more of it has come */
-	JUDGE_WAIT,  /* not now: it stays. With a server, for what gather.waits_for says */
-	JUDGE_LEAVE, /* the client takes its leave */
-	JUDGE_END    /* the client is done with: it was told why */
+	JUDGE_SEND, /* send it to the server */
+	JUDGE_DROP, /* drop it */
+	JUDGE_MORE, /* more bytes of the frame are needed */
+	/*
+	 * cannot be handled now: it stays in the input buffer. With a server: until batch.waits_for
+	 */
+	JUDGE_WAIT,
+	JUDGE_LEAVE, /* the client has sent Terminate */
+	JUDGE_END    /* the client was refused or closed */
 };
 
 /*
- * Judges frames until something stops it, and gathers what is to be sent. *in goes
- * forward to what is left.
+ * Handles frames until one of them stops it, and collects in `batch` what must be sent. Advances
+ * *in to the rest.
  */
 enum judgement judge_all(struct client *client, struct bytes *in, struct batch *batch);
 

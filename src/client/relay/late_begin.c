@@ -2,18 +2,18 @@
 /*
  * Late BEGIN.
  *
- *   BEGIN     -->  "BEGIN", in a transaction      answered here, no server is taken
+ *   BEGIN     -->  "BEGIN", in a transaction      answered here, without a server
  *   UPDATE    -->  [Parse, Bind, Execute BEGIN] UPDATE            in one write
  *   COMMIT    -->  COMMIT                         or answered here, if nothing came between
  *
- * Hard here: a BEGIN that fails at the server after all (a statement_timeout or a cancel
- * that hits just that moment) must not let loose what stands behind it. So it is said in
- * the extended protocol without a Sync: then the server skips all the rest, and its
- * connection ends before it comes to a Sync. For the same reason none is answered here
- * that a server could refuse by what it is: see sql_block.is_for_primary.
+ * Hard here: if the BEGIN fails at the server after all (a statement_timeout or a cancel at just
+ * that moment), the statements after it must not be executed outside of a transaction. So BEGIN is
+ * sent in the extended protocol without a Sync: after an error the server skips everything, and is
+ * closed before it reads a Sync. For the same reason no BEGIN is answered here that a server could
+ * refuse because of its role: see sql_block.is_for_primary.
  *
- * What a simple query leaves behind must be there, and no more: no unnamed statement and
- * no unnamed portal. A Query drops the former itself.
+ * The session must then have what a simple query leaves, and no more: no unnamed statement and no
+ * unnamed portal. A Query itself drops the unnamed statement.
  */
 #include "late_begin_priv.h"
 
@@ -26,14 +26,14 @@
 
 #include "pgweir/base/banned.h"
 
-/* Bytes of a text, with its zero; a longer BEGIN passes as ever. */
+/* Bytes of a text with its zero; a longer BEGIN is sent without delay. */
 #define TEXT_MAX 152
 
 #define BIND_BODY "\0\0\0\0\0\0\0\0" /* no portal, no statement, no formats, no values */
 #define EXECUTE_BODY "\0\0\0\0\0"    /* no portal, all rows */
 #define CLOSE_SIZE 2                 /* 'P' or 'S', no name */
 
-/* What stands behind the text in the messages. */
+/* What follows the text in the messages. */
 static const struct {
 	char no_types[2]; /* of the Parse */
 	MESSAGE_FIXED(sizeof(BIND_BODY) - 1) bind;
@@ -47,12 +47,12 @@ static const struct {
 	     MESSAGE_FIXED_INIT('C', CLOSE_SIZE, "S") };
 
 struct late_begin {
-	struct ledger_change change; /* of its Execute: the ledger's from then on */
+	struct ledger_change change; /* of its Execute: owned by the ledger once that is noted */
 	struct clients *clients;
-	struct server *server; /* good once it is the ledger's */
+	struct server *server; /* valid once the ledger owns the change */
 	usec_t answered_at;
 	uint16_t size;
-	bool has_failed; /* what came behind it was refused here */
+	bool has_failed; /* the statement after it was refused here */
 	char messages[FRAME_HEADER_SIZE + 1 + TEXT_MAX + sizeof(behind)];
 };
 
@@ -83,7 +83,7 @@ static bool answer(struct client *client, enum sql_block_kind kind)
 	return client_send(client, answers[kind]);
 }
 
-/* ---- limits ---- */
+/* ---- time limits ---- */
 
 static void on_idle_due(struct timer *timer)
 {
@@ -125,7 +125,7 @@ static void settle(struct ledger_change *change, bool is_done)
 	slab_put(&late->clients->late_slab, late);
 }
 
-/* What will be sent. NULL: no memory. */
+/* Makes the messages to be sent. NULL: no memory. */
 static struct late_begin *make(struct clients *clients, struct bytes text)
 {
 	struct late_begin *late = slab_take(&clients->late_slab);
@@ -146,7 +146,7 @@ static struct late_begin *make(struct clients *clients, struct bytes text)
 	return late;
 }
 
-/* Whether no server of the pool is a standby, as far as they say (since PostgreSQL 14). */
+/* Whether no server of the pool is a standby, according to their reports (since PostgreSQL 14). */
 static bool has_primary(const struct pool *pool)
 {
 	const char *in_hot_standby =
@@ -192,13 +192,16 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 	if (in.count < frame->length)
 		return LATE_MORE;
 	body = frame_body(in, frame);
-	/* What it does not read is not answered: then it goes by the way that has back-pressure. */
+	/*
+	 * A client that does not read gets no reply here: its BEGIN is sent, which has
+	 * back-pressure.
+	 */
 	if (fields_text(body, &text) != WIRE_OK || stream_unsent(&client->stream))
 		return LATE_PASS;
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
 	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
 		return client->late ? end(client, block.kind) : LATE_PASS;
-	/* With the next statement at hand there is nothing to be won. */
+	/* If the next statement is already here, a late BEGIN saves nothing. */
 	if (block.kind == SQL_BLOCK_OTHER || client->late || in.count > frame->length)
 		return LATE_PASS;
 	return begin(client, &block, body);
@@ -211,7 +214,7 @@ static bool note(struct server *server, enum ledger_kind kind, struct ledger_cha
 	return server_note_change(server, kind, LEDGER_BEGIN, change) == LEDGER_SENT;
 }
 
-/* Lets the transaction fail there as it has failed here. */
+/* Makes the transaction fail at the server, as it has failed here. */
 static bool fail_again(struct server *server, struct batch *batch)
 {
 	MESSAGE_STATIC(query, 'Q', "ROLLBACK TO SAVEPOINT \"" STATEMENT_NAMES "LATE\"");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * BEGIN answered here, and sent in front of the first statement behind it (late_begin).
+ * Late BEGIN: it is answered here, and sent ahead of the first statement after it (late_begin).
  */
 #ifndef PGWEIR_CLIENT_RELAY_LATE_BEGIN_PRIV_H
 #define PGWEIR_CLIENT_RELAY_LATE_BEGIN_PRIV_H
@@ -10,34 +10,38 @@
 #include "pgweir/client/client.h"
 #include "pgweir/pgwire/frame.h"
 
-/* Bytes of one BEGIN that is late (clients.late_slab). */
+/* Size of one struct late_begin (clients.late_slab). */
 size_t late_begin_size(void);
 
 enum late_result {
-	LATE_PASS,  /* none of ours: it needs a server */
-	LATE_MORE,  /* the rest of it must come before */
-	LATE_BEGUN, /* it was a BEGIN, and has been answered: the client is in CLIENT_LATE */
-	LATE_ENDED, /* it ended a transaction of which nothing else was said: CLIENT_IDLE */
-	LATE_GONE   /* the client is closed */
+	LATE_PASS,  /* not handled here: a server is needed */
+	LATE_MORE,  /* more bytes of the frame are needed */
+	LATE_BEGUN, /* a BEGIN, answered here: the client is in CLIENT_LATE */
+	/* the end of a transaction without any statement: the client is in CLIENT_IDLE */
+	LATE_ENDED,
+	LATE_GONE /* the client was closed */
 };
 
-/* Judges a Query of a client in CLIENT_IDLE or CLIENT_LATE. */
+/* Handles a Query of a client in CLIENT_IDLE or CLIENT_LATE. */
 enum late_result late_begin_judge(struct client *client, const struct frame *frame,
                                   struct bytes in);
 
 /*
- * The client has a server: its BEGIN goes in front of its first frame, which is of this
- * type. Not for a client without one (client->late). false: no memory.
+ * The client has got a server: adds its BEGIN ahead of its first frame, which has this type. Only
+ * if client->late. false: no memory.
  */
 bool late_begin_send(struct client *client, char type, struct batch *batch);
 
-/* The first statement behind BEGIN was refused here: the transaction has failed. CLIENT_LATE. */
+/*
+ * The first statement after BEGIN was refused here: the transaction has failed. Only in
+ * CLIENT_LATE.
+ */
 void late_begin_fail(struct client *client);
 
-/* idle_transaction_timeout and transaction_timeout, in CLIENT_LATE. */
+/* Starts idle_transaction_timeout and transaction_timeout in CLIENT_LATE. */
 void late_begin_arm(struct client *client);
 
-/* Nothing is late any more: the client goes, or has ended the transaction. */
+/* Drops the late BEGIN: the client is closed, or the transaction has ended. */
 void late_begin_forget(struct client *client);
 
 #endif

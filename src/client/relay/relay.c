@@ -2,20 +2,19 @@
 /*
  * Relay: carries frames between a client and the server lent to it.
  *
- *   client --> [judged, noted (judge.c)] --> server       what is not ours to change
- *   client <-- [the ledger, in pool/] <-- server          passes without a copy
+ *   client --> [checked and noted (judge.c)] --> server    unchanged frames are
+ *   client <-- [the ledger, in pool/] <-- server           not copied
  *
- * Frames that go on are sent in runs, as they lie, with one write however many
- * they are. A client that has no server gets one with the first frame that needs
- * one, and gives it back when nothing is owed any more: in transaction mode at the
- * end of each transaction, in session mode at its own end.
+ * Consecutive frames that are forwarded are sent in one write. A client without a server gets one
+ * at the first frame that needs one, and returns the server when nothing is owed any more: in
+ * transaction mode at the end of each transaction, in session mode when the client disconnects.
  *
- * Hard here: back-pressure. A client is not read while its server does not take
- * what it said; a server is not read while its client does not take its answers.
+ * Hard here: back-pressure. A client is not read while its server does not accept the client's
+ * bytes; a server is not read while its client does not accept the server's bytes.
  *
- * And waiting. A client that has to wait for answers of its server says for which
- * (borrower.waits_for), and then the server must be able to give them: all that was to
- * go in front of the client's next word is sent, with a Flush if it needs one.
+ * And waiting. A client that has to wait for replies of its server sets borrower.waits_for. Then
+ * the server must be able to send them: the prefix that was to precede the client's next message is
+ * sent at once, with a Flush if necessary.
  */
 #include <assert.h>
 
@@ -33,7 +32,7 @@ static struct client *client_of(struct borrower *borrower) { return CLIENT_OF(bo
 
 /* ---- from the client ---- */
 
-/* Nothing follows this batch: the server is to answer all of it. */
+/* No more input follows this batch: makes the server answer all of it. */
 static void send_whole(struct server *server, struct batch *batch)
 {
 	static const char flush[] = { 'H', 0, 0, 0, 4 };
@@ -44,7 +43,7 @@ static void send_whole(struct server *server, struct batch *batch)
 	server_push(server);
 }
 
-/* Sends the batch, and answers what needs nobody else. false: the client is gone. */
+/* Sends the batch, and the replies that are generated here. false: the client was closed. */
 static bool send_batch(struct client *client, struct batch *batch)
 {
 	struct server *server = client->borrower.server;
@@ -56,11 +55,11 @@ static bool send_batch(struct client *client, struct batch *batch)
 		send_whole(server, batch);
 	server_set_mid_request(server, client->frame_left && client->forwards_rest);
 	if (!server_answer(server) && client->state == CLIENT_ACTIVE)
-		stream_want(&client->stream, WANT_NOTHING); /* it has to read before */
+		stream_want(&client->stream, WANT_NOTHING); /* the client must read first */
 	return client->state == CLIENT_ACTIVE;
 }
 
-/* Judges and sends. What we answer ourselves may be what the rest waited for. */
+/* Handles and sends frames. A reply that we generate may end the wait of the next frame. */
 static enum judgement judge_and_send(struct client *client, struct bytes *in, struct batch *batch)
 {
 	enum judgement judgement;
@@ -109,7 +108,7 @@ bool relay_input(struct client *client, struct bytes in)
 		return client->state == CLIENT_IDLE || client->state == CLIENT_LATE;
 	if (stream_unsent(&server->stream) == 0 && judgement != JUDGE_WAIT) {
 		if (server->is_ready && !relay_is_session(client) && client->frame_left == 0)
-			relay_give_back(client); /* the rest of a frame was all that was missing */
+			relay_give_back(client); /* only the rest of a frame was missing */
 		return client->state == CLIENT_ACTIVE && client->stream.want == WANT_INPUT;
 	}
 	client->borrower.waits_for = batch.waits_for;
@@ -119,7 +118,7 @@ bool relay_input(struct client *client, struct bytes in)
 
 /* ---- from the server ---- */
 
-/* Reads on, and handles what is kept. */
+/* Reads again, and handles buffered input. */
 static void read_on_with_server(struct client *client)
 {
 	client->borrower.waits_for = LEDGER_WAIT_NOT;
@@ -153,7 +152,8 @@ void relay_retry(struct borrower *borrower, struct bytes messages)
 	batch.is_again = true;
 	if (judge_all(client, &messages, &batch) == JUDGE_END)
 		return;
-	assert(messages.count == 0); /* it was judged before, and nothing is owed any more */
+	/* all frames were handled before, and nothing is owed any more */
+	assert(messages.count == 0);
 	if (messages.count)
 		client_refuse(client, ERR_INTERNAL, "a batch cannot be sent again");
 	else if (send_batch(client, &batch))
@@ -168,8 +168,8 @@ bool relay_bytes(struct borrower *borrower, struct bytes bytes)
 }
 
 /*
- * A session that has reset its parameters has again those that it was started with.
- * false: they are being set.
+ * A session that has reset its parameters gets those of its startup packet again. false: they are
+ * being set.
  */
 static bool restart_session(struct client *client)
 {
@@ -198,7 +198,9 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	}
 	if (!relay_is_session(client) && relay_give_back(client))
 		return;
-	/* A dedicated server was started with them, so it knows by itself. */
+	/*
+	 * A dedicated server was started with the client's parameters, so it resets to them itself.
+	 */
 	if (relay_is_session(client) && !client->replication && borrower->server->is_rest_unknown &&
 	    status == 'I' && !restart_session(client))
 		return;
@@ -217,20 +219,22 @@ void relay_writable(struct borrower *borrower)
 		return;
 	if (borrower->server->is_ready && !relay_is_session(client) && relay_give_back(client))
 		return;
-	/* Whatever is missing yet, it comes with another call. */
+	/* If the wait is not over, there will be another call. */
 	if (stream_unsent(&borrower->server->stream) == 0 &&
 	    ledger_ends_wait(&borrower->server->ledger, borrower->waits_for))
 		read_on_with_server(client);
 }
 
-/* ---- the client has taken all that was sent ---- */
+/* ---- the client's output was flushed ---- */
 
 void relay_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 
 void relay_flushed(struct client *client)
 {
 	server_read_on(client->borrower.server);
-	/* It may have got a server by a message that it sent before its answer had gone out. */
+	/*
+	 * The client may have got a server by a message that it sent before our reply was flushed.
+	 */
 	if (client->state == CLIENT_ACTIVE && client->stream.want == WANT_NOTHING &&
 	    server_can_take(client->borrower.server))
 		relay_writable(&client->borrower);

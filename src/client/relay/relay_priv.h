@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The relay, for those that hand it to the core (client_states.c), and its own files.
+ * The functions of the relay for the core (client_states.c), and those its own files share.
  */
 #ifndef PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
 #define PGWEIR_CLIENT_RELAY_RELAY_PRIV_H
@@ -24,25 +24,27 @@ void relay_writable(struct borrower *borrower);
 
 /* ---- relay_server.c ---- */
 
-/* A batch begins: the first packet after the last one was answered in full. */
+/* A batch begins: this is the first message after the last batch was answered in full. */
 void relay_begin_batch(struct client *client);
 
-/* It was answered in full; `status` is that of the ReadyForQuery. */
+/* The batch was answered in full. `status` is that of the ReadyForQuery. */
 void relay_end_batch(struct client *client, char status);
 
-/* A frame needs a server. true: there is one, ready for it; false: there will be. */
+/*
+ * A frame needs a server. true: the client has one that is ready; false: the client waits for one.
+ */
 bool relay_get_server(struct client *client);
 
-/* Gives it back, if neither side owes the other anything; the client goes on without. */
+/* Returns the server if neither side owes the other anything; the client continues without one. */
 bool relay_give_back(struct client *client);
 
-/* Parameters that were changed at its server are the client's from now on. */
+/* The client's parameters become those that were changed on its server. */
 void relay_take_params(struct client *client);
 
-/* CLIENT_WAITING is cancelled: its request is answered with an error here. */
+/* Cancels in CLIENT_WAITING: the request is answered with an error here. */
 void relay_cancel_waiting(struct client *client);
 
-/* Whether it keeps its server to its own end. */
+/* Whether the client keeps its server until it disconnects. */
 static inline bool relay_is_session(const struct client *client)
 {
 	return client->replication || client->borrower.pool->limits.mode == POOL_MODE_SESSION;
@@ -51,12 +53,14 @@ static inline bool relay_is_session(const struct client *client)
 /* ---- slow.c ---- */
 
 /*
- * A frame of a batch: `in` has its header and more or less of the body. Notes what the batch
- * begins with.
+ * Notes the start of a batch: `in` has the header of the frame, and its body as far as it has
+ * arrived.
  */
 void slow_note(struct client *client, const struct frame *frame, struct bytes in);
 
-/* The batch has been answered in full. is_kept: SHOW has its text until the next one begins. */
+/*
+ * The batch was answered in full. is_kept: SHOW may display its text until the next batch begins.
+ */
 void slow_end(struct client *client, usec_t duration, bool is_kept);
 
 /* The batch will not be answered. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * A client's batches and transactions, and the server that it is lent for them.
+ * A client's batches and transactions, and the server that is lent to it for them.
  *
- * In transaction mode a server is given back at the end of each transaction, as soon as neither
- * side owes the other anything.
+ * In transaction mode a server is returned at the end of each transaction, as soon as neither side
+ * owes the other anything.
  */
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
@@ -48,12 +48,11 @@ void relay_end_batch(struct client *client, char status)
 	client->xact_at = 0;
 }
 
-/* ---- getting a server, giving it back ---- */
+/* ---- getting and returning a server ---- */
 
 /*
- * After RESET or DISCARD ALL a session has again what it was started with: the client's
- * parameters are those of its startup packet again, where nothing has been set since. A
- * function of its own: its array takes 8 KB of the stack, and hardly any transaction needs it.
+ * After RESET or DISCARD ALL, parameters that were not set since are again those of the client's
+ * startup packet. Not inlined: the array needs 8 KB of stack, and few transactions call this.
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
@@ -83,11 +82,11 @@ void relay_take_params(struct client *client)
 		restore_startup_params(client);
 }
 
-/* Without a server: handles what has come in the meantime. */
+/* Without a server: handles input that was buffered in the meantime. */
 static void read_on_without(struct client *client)
 {
 	if (stream_unsent(&client->stream)) {
-		stream_want(&client->stream, WANT_NOTHING); /* on_flushed() reads on */
+		stream_want(&client->stream, WANT_NOTHING); /* on_flushed() reads again */
 		return;
 	}
 	client_read_on(client);
@@ -147,7 +146,7 @@ bool relay_get_server(struct client *client)
 	return false;
 }
 
-/* ---- waiting for one ---- */
+/* ---- waiting for a server ---- */
 
 void relay_cancel_waiting(struct client *client)
 {
@@ -158,7 +157,7 @@ void relay_cancel_waiting(struct client *client)
 	bool is_sent;
 
 	if (frame_peek(in, UINT32_MAX, &frame) != WIRE_OK)
-		return; /* it waits, so a whole header is there */
+		return; /* the client waits, so a whole header is available */
 	err_set(&err, ERR_QUERY_CANCELED, "canceling statement due to user request");
 	message_err(&out, "ERROR", &err);
 	if (frame.type == 'Q' || frame.type == 'F')

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Slow requests: what a batch began with is noted while log_min_duration is set, and told when
- * the batch took that long.
+ * Slow requests: if log_min_duration is set, the start of each batch is noted, and logged if the
+ * batch took that long.
  *
- * Hard here: only what was written as SQL may be told. The text of a simple query or of a
- * Parse is; what a Bind brings is not. A statement of which only a piece has come is noted as
- * far as it goes.
+ * Hard here: only SQL text may be logged. That is the text of a simple query or of a Parse, but not
+ * the values of a Bind. Of a statement that has arrived only in part, that part is noted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static void note(struct client *client, const char *text, size_t count)
 	client->slow = strndup(text, count < TEXT_MAX ? count : TEXT_MAX);
 }
 
-/* The text behind the `skipped` names at the body's front. */
+/* Notes the text after `skipped` names at the start of the body. */
 static void note_behind(struct client *client, struct bytes body, int skipped)
 {
 	const char *name;
@@ -74,7 +73,7 @@ static void add_ms(struct strbuf *line, usec_t duration)
 	strbuf_add(line, text);
 }
 
-/* The text is whatever the client wrote, so it stands last. */
+/* The text is chosen by the client, so it is the last field. */
 static void tell(const struct client *client, usec_t duration, usec_t wait)
 {
 	struct log_facts facts = { .event = "slow_statement",
