@@ -154,7 +154,7 @@ static bool load_files(struct daemon *daemon, const struct config **config, stru
 	return is_good;
 }
 
-static bool load_anew(void *arg, config_tell *tell, void *tell_arg, struct err *err)
+static bool load_again(void *arg, config_tell *tell, void *tell_arg, struct err *err)
 {
 	struct daemon *daemon = arg;
 	struct before old = {
@@ -206,7 +206,7 @@ static bool reload(void *arg, config_tell *tell, void *tell_arg, struct err *err
 
 	notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
 	            (long long)clock_now());
-	is_done = load_anew(arg, tell, tell_arg, err);
+	is_done = load_again(arg, tell, tell_arg, err);
 	notify_send(&daemon->notify, "READY=1\nSTATUS=%s",
 	            is_done ? "reloaded" : "reload failed, keeping the old configuration");
 	return is_done;

@@ -98,7 +98,7 @@ static enum asking find_place(struct client *client, const struct config_databas
 }
 
 /* The entry of the database that the client asked for. NULL: the console, or no such database. */
-static const struct config_database *auth_server_of(const struct client *client)
+static const struct config_database *auth_query_entry_of(const struct client *client)
 {
 	const struct config *config = client->clients->config;
 	const struct config_database *entry;
@@ -112,7 +112,7 @@ static const struct config_database *auth_server_of(const struct client *client)
 static enum asking make_question(struct client *client, struct question *question)
 {
 	const struct config *config = client->clients->config;
-	const struct config_database *entry = auth_server_of(client);
+	const struct config_database *entry = auth_query_entry_of(client);
 
 	if (!entry && !admit_is_console(client))
 		return ASKING_NOBODY; /* do not reveal that there is no such database */
@@ -146,7 +146,7 @@ static bool is_reserved(const struct auth_query *auth_query, const char *name)
 {
 	const struct clients *clients = auth_query->client->clients;
 	const char *auth_user =
-	    config_auth_user(clients->config, auth_server_of(auth_query->client));
+	    config_auth_user(clients->config, auth_query_entry_of(auth_query->client));
 
 	return users_find(clients->users, name) || (auth_user && strcmp(auth_user, name) == 0);
 }

@@ -53,7 +53,7 @@ static struct names *get(struct client *client)
 
 static int compare(const void *one, const void *other) { return strcmp(one, other); }
 
-static struct client_statement *auth_server_of(const char *name)
+static struct client_statement *names_entry_of(const char *name)
 {
 	return (struct client_statement *)(name - offsetof(struct client_statement, name));
 }
@@ -62,7 +62,7 @@ static struct client_statement *find(const struct names *names, const char *name
 {
 	char *const *node = tfind(name, &names->tree, compare);
 
-	return node ? auth_server_of(*node) : NULL;
+	return node ? names_entry_of(*node) : NULL;
 }
 
 struct client_statement *names_find(const struct client *client, const char *name)
@@ -116,7 +116,7 @@ static void forget_name(struct names *names, bool is_all)
 	names->tree = NULL;
 	names->count = 0;
 	while ((root = rest)) {
-		struct client_statement *entry = auth_server_of(*(char **)root);
+		struct client_statement *entry = names_entry_of(*(char **)root);
 
 		tdelete(entry->name, &rest, compare);
 		if (is_all || entry->is_confirmed || !add(names, entry))
@@ -354,7 +354,7 @@ static void settle_leave(struct ledger_change *base, bool is_done)
 	bool is_back = !is_done && leave->loss_count == names->loss_count;
 
 	while (leave->tree) {
-		struct client_statement *entry = auth_server_of(*(char **)leave->tree);
+		struct client_statement *entry = names_entry_of(*(char **)leave->tree);
 
 		tdelete(entry->name, &leave->tree, compare);
 		/*
@@ -399,7 +399,7 @@ static void see_node(const void *node, VISIT visit, void *arg)
 	struct names_walk *walk = arg;
 
 	if ((visit == postorder || visit == leaf) && !walk->is_over)
-		walk->is_over = !walk->see(walk, auth_server_of(*(char *const *)node));
+		walk->is_over = !walk->see(walk, names_entry_of(*(char *const *)node));
 }
 
 void names_each(const struct client *client, struct names_walk *walk)
