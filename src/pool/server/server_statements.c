@@ -13,10 +13,10 @@
 
 #include "pgweir/base/banned.h"
 
-struct server_statements_statement {
+struct server_statement {
 	UT_hash_handle hh;       /* by the statement's address */
 	UT_hash_handle typed_hh; /* by that of `typed` */
-	TAILQ_ENTRY(server_statements_statement) node;
+	TAILQ_ENTRY(server_statement) node;
 	struct statement *statement; /* one reference */
 	/* with the types that the server has resolved; one reference, or NULL */
 	struct statement *typed;
@@ -33,27 +33,27 @@ void server_statements_init(struct server_statements *known, struct statements *
 	TAILQ_INIT(&known->list);
 }
 
-static struct server_statements_statement *find_statement_at(const struct server_statements *known,
-                                                             const struct statement *statement)
+static struct server_statement *find_statement_at(const struct server_statements *known,
+                                                  const struct statement *statement)
 {
-	struct server_statements_statement *entry;
+	struct server_statement *entry;
 
 	HASH_FIND_PTR(known->table, &statement, entry);
 	return entry;
 }
 
 /* A statement that is known under another name than its own. */
-static struct server_statements_statement *find_typed(const struct server_statements *known,
-                                                      const struct statement *statement)
+static struct server_statement *find_typed(const struct server_statements *known,
+                                           const struct statement *statement)
 {
-	struct server_statements_statement *entry;
+	struct server_statement *entry;
 
 	HASH_FIND(typed_hh, known->typed_table, &statement, sizeof(statement), entry);
 	return entry;
 }
 
 /* Drops the resolved types. */
-static void forget_types(struct server_statements *known, struct server_statements_statement *entry)
+static void forget_types(struct server_statements *known, struct server_statement *entry)
 {
 	if (!entry->typed)
 		return;
@@ -61,7 +61,7 @@ static void forget_types(struct server_statements *known, struct server_statemen
 	statement_release(known->statements, &entry->typed);
 }
 
-static void forget(struct server_statements *known, struct server_statements_statement *entry)
+static void forget(struct server_statements *known, struct server_statement *entry)
 {
 	if (!entry)
 		return;
@@ -78,10 +78,9 @@ void server_statements_done(struct server_statements *known)
 		forget(known, TAILQ_FIRST(&known->list));
 }
 
-static struct server_statements_statement *learn(struct server_statements *known,
-                                                 struct statement *statement)
+static struct server_statement *learn(struct server_statements *known, struct statement *statement)
 {
-	struct server_statements_statement *entry = calloc(1, sizeof(*entry));
+	struct server_statement *entry = calloc(1, sizeof(*entry));
 
 	if (!entry)
 		return NULL;
@@ -92,7 +91,7 @@ static struct server_statements_statement *learn(struct server_statements *known
 	return entry;
 }
 
-static void use(struct server_statements *known, struct server_statements_statement *entry)
+static void use(struct server_statements *known, struct server_statement *entry)
 {
 	if (TAILQ_NEXT(entry, node)) {
 		TAILQ_REMOVE(&known->list, entry, node);
@@ -102,7 +101,7 @@ static void use(struct server_statements *known, struct server_statements_statem
 
 bool server_statements_use(struct server_statements *known, const struct statement *statement)
 {
-	struct server_statements_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (entry)
 		use(known, entry);
@@ -112,7 +111,7 @@ bool server_statements_use(struct server_statements *known, const struct stateme
 bool server_statements_use_as(struct server_statements *known, const struct statement *statement,
                               struct bytes *name)
 {
-	struct server_statements_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -126,7 +125,7 @@ bool server_statements_use_as(struct server_statements *known, const struct stat
 struct bytes server_statements_other_name(const struct server_statements *known,
                                           const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find_typed(known, statement);
+	const struct server_statement *entry = find_typed(known, statement);
 
 	return entry ? statement_name(entry->statement) : bytes_of("", 0);
 }
@@ -134,7 +133,7 @@ struct bytes server_statements_other_name(const struct server_statements *known,
 uint32_t server_statements_parse_number(const struct server_statements *known,
                                         const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find_statement_at(known, statement);
+	const struct server_statement *entry = find_statement_at(known, statement);
 
 	return entry ? entry->parse_number : 0;
 }
@@ -142,7 +141,7 @@ uint32_t server_statements_parse_number(const struct server_statements *known,
 void server_statements_typed(struct server_statements *known, const struct statement *statement,
                              struct statement *typed, uint32_t parse_number)
 {
-	struct server_statements_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (!entry || entry->parse_number != parse_number || entry->typed || typed == statement ||
 	    find_typed(known, typed))
@@ -154,7 +153,7 @@ void server_statements_typed(struct server_statements *known, const struct state
 bool server_statements_is_sure(const struct server_statements *known,
                                const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find_statement_at(known, statement);
+	const struct server_statement *entry = find_statement_at(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -165,7 +164,7 @@ bool server_statements_is_sure(const struct server_statements *known,
 void server_statements_mark_stale(struct server_statements *known,
                                   const struct statement *statement)
 {
-	struct server_statements_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (!entry)
 		entry = find_typed(known, statement);
@@ -176,14 +175,14 @@ void server_statements_mark_stale(struct server_statements *known,
 bool server_statements_is_stale(const struct server_statements *known,
                                 const struct statement *statement)
 {
-	const struct server_statements_statement *entry = find_statement_at(known, statement);
+	const struct server_statement *entry = find_statement_at(known, statement);
 
 	return entry && entry->is_stale;
 }
 
 void server_statements_distrust(struct server_statements *known)
 {
-	struct server_statements_statement *entry;
+	struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
 		entry->is_stale |= entry->is_confirmed;
@@ -191,7 +190,7 @@ void server_statements_distrust(struct server_statements *known)
 
 void server_statements_distrust_sent(struct server_statements *known)
 {
-	struct server_statements_statement *entry;
+	struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node)
 		entry->is_stale = true;
@@ -206,7 +205,7 @@ void server_statements_each(const struct server_statements *known,
                             void (*see)(void *arg, struct statement *statement, bool is_stale),
                             void *arg)
 {
-	const struct server_statements_statement *entry;
+	const struct server_statement *entry;
 
 	TAILQ_FOREACH (entry, &known->list, node) {
 		if (entry->is_confirmed)
@@ -217,7 +216,7 @@ void server_statements_each(const struct server_statements *known,
 void server_statements_restore(struct server_statements *known, struct statement *statement,
                                bool is_stale)
 {
-	struct server_statements_statement *entry =
+	struct server_statement *entry =
 	    find_statement_at(known, statement) ? NULL : learn(known, statement);
 
 	if (!entry)
@@ -233,11 +232,11 @@ struct statement *server_statements_oldest(struct server_statements *known, unsi
 
 void server_statements_forget_confirmed(struct server_statements *known)
 {
-	struct server_statements_statement *entry = TAILQ_FIRST(&known->list);
+	struct server_statement *entry = TAILQ_FIRST(&known->list);
 
 	known->loss_count++;
 	while (entry) {
-		struct server_statements_statement *next = TAILQ_NEXT(entry, node);
+		struct server_statement *next = TAILQ_NEXT(entry, node);
 
 		if (entry->is_confirmed)
 			forget(known, entry);
@@ -281,8 +280,7 @@ static void free_change(struct server_statements_change *change)
 static void settle_learn(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statements_statement *entry =
-	    find_statement_at(change->known, change->statement);
+	struct server_statement *entry = find_statement_at(change->known, change->statement);
 
 	if (!is_done)
 		forget(change->known, entry);
@@ -295,7 +293,7 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
                                               struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_learn);
-	struct server_statements_statement *entry = change ? learn(known, statement) : NULL;
+	struct server_statement *entry = change ? learn(known, statement) : NULL;
 
 	if (change && !entry) {
 		free_change((struct server_statements_change *)change);
@@ -309,7 +307,7 @@ struct ledger_change *server_statements_learn(struct server_statements *known,
 static void settle_forget(struct ledger_change *base, bool is_done)
 {
 	struct server_statements_change *change = (struct server_statements_change *)base;
-	struct server_statements_statement *entry;
+	struct server_statement *entry;
 
 	if (!is_done && change->loss_count == change->known->loss_count &&
 	    !find_statement_at(change->known, change->statement)) {
@@ -326,7 +324,7 @@ struct ledger_change *server_statements_forget(struct server_statements *known,
                                                struct statement *statement)
 {
 	struct ledger_change *change = make_change(known, statement, settle_forget);
-	struct server_statements_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (!change)
 		return NULL;
@@ -375,8 +373,7 @@ static void settle_repeat_parse(struct ledger_change *change, bool is_done)
 	    (struct server_statements_repeat *)((char *)change -
 	                                        offsetof(struct server_statements_repeat, parse));
 
-	struct server_statements_statement *entry =
-	    find_statement_at(repeat->known, repeat->statement);
+	struct server_statement *entry = find_statement_at(repeat->known, repeat->statement);
 	bool is_lost = repeat->is_closed || repeat->loss_count != repeat->known->loss_count;
 
 	if (!is_done && is_lost)
@@ -392,7 +389,7 @@ bool server_statements_repeat(struct server_statements *known, struct statement 
                               struct ledger_change **close, struct ledger_change **parse)
 {
 	struct server_statements_repeat *repeat = calloc(1, sizeof(*repeat));
-	struct server_statements_statement *entry = find_statement_at(known, statement);
+	struct server_statement *entry = find_statement_at(known, statement);
 
 	if (!repeat)
 		return false;

@@ -12,8 +12,8 @@
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/statements.h"
 
-struct server_statements_statement;
-TAILQ_HEAD(server_statements_list, server_statements_statement);
+struct server_statement;
+TAILQ_HEAD(server_statements_list, server_statement);
 
 /* Part of a server. */
 struct server_statements {
@@ -21,9 +21,9 @@ struct server_statements {
 	const struct ledger *ledger; /* of the same server */
 	struct ledger_open open;
 	uint32_t loss_count; /* how often the server has deallocated all statements */
-	struct server_statements_statement *table;
+	struct server_statement *table;
 	/* entries with the types found by server_statements_typed(), by that statement */
-	struct server_statements_statement *typed_table;
+	struct server_statement *typed_table;
 	struct server_statements_list list; /* the longest unused first */
 	uint32_t parse_count;
 };
