@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a cancel key says to peers.
+ * The id and the TTL in a cancel key, for peers.
  */
 #include "pgweir/client/cancel_key.h"
 

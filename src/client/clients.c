@@ -238,9 +238,8 @@ void clients_accept(struct clients *clients, int fd, const struct address *peer)
 	client->stream.is_secret = true; /* until the login is over: a password may arrive */
 	if (!stream_want(&client->stream, WANT_INPUT))
 		client_close(client, CLOSE_NOT_WATCHED);
-	/* its first packet may have arrived already */
 	else if (clients->config->tcp_defer_accept > 0 && !address_is_unix(peer))
-		client_stream_ops.on_input(&client->stream);
+		client_stream_ops.on_input(&client->stream); /* its first packet has arrived */
 }
 
 /* Inserts the client in the order of ids. */

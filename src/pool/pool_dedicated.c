@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Dedicated servers: for replication, which can share nothing.
+ * Dedicated servers, for replication: such a session cannot be shared.
  *
  *   pool_ask_dedicated --> WAIT_DEDICATED --> CONNECT_DEDICATED (its server logs in) --> SERVED
  *                             ^                   |
@@ -9,9 +9,9 @@
  * Such a server counts in all limits, but never serves the wait queue. If PostgreSQL refuses its
  * login, only this borrower gets the error; the rest of the pool is not affected.
  *
- * Hard here: fairness. In a pool that is full and busy no server would ever be
- * idle long enough to make room. So a borrower that has waited longer than the wait queue for
- * servers takes the place of the next server that comes home.
+ * Hard here: fairness. In a full and busy pool no server is idle long enough to be evicted. So a
+ * borrower that has waited longer than all borrowers in the wait queue for servers gets the slot of
+ * the next server that is returned: that server is closed.
  */
 #include <assert.h>
 

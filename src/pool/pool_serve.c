@@ -21,9 +21,8 @@ static void check_used(struct pool *pool)
 			pool_close_server(server, server->close_reason);
 		else if (query)
 			server_errand(server, ERRAND_CHECK, query);
-		/* the check query was removed from the configuration since */
 		else
-			pool_home(server);
+			pool_home(server); /* the check query was removed from the settings */
 	}
 }
 

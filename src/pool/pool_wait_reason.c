@@ -229,7 +229,7 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, str
 }
 
 /*
- * The position in the wait queue, from 1. Behind the borrowers that servers are coming for, the
+ * The position in the wait queue, from 1. After the borrowers that existing servers can serve, the
  * exact position does not matter, so a long queue is not walked.
  */
 static unsigned int place_of(const struct borrower *borrower)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * What a cancel key says to peers: whose client it belongs to, and how often a request with it may
- * still be forwarded.
+ * The part of a cancel key for peers: which instance owns the client, and how often a request with
+ * it may still be forwarded.
  *
  *   byte 1      byte 2       last two bits of byte 7
  *   id, low     id, high     TTL

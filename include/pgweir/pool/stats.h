@@ -30,7 +30,7 @@
 	TIME(xact_time, 'X', "xact_time", xact_count)                    \
 	/* batch start to its last ReadyForQuery; waiting included */    \
 	TIME(query_time, 'Q', "query_time", query_count)                 \
-	/* in the waiting line, also for a first login */                \
+	/* in a wait queue, also as a newcomer */                        \
 	TIME(wait_time, 'W', "wait_time", assignment_count)              \
 	/* named Parse received */                                       \
 	COUNT(client_parse_count, 'p', "ps_client_parse_count")          \

@@ -48,6 +48,7 @@ static enum judgement skip(struct client *client, char type)
 
 	if (type == 'S') {
 		client->is_skipping = false;
+		/* The error has also failed a transaction whose BEGIN is late. */
 		message_ready(&out, client->late ? 'E' : 'I');
 		is_sent = client_send(client, buf_bytes(&out));
 		buf_free(&out);
@@ -173,10 +174,11 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
 		return refuse(client, CLOSE_UNKNOWN_MESSAGE);
-	/* More data of a COPY: there may be millions of such frames. */
+	/* More data of a COPY: there may be millions of such frames, and none adds an entry. */
 	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
 	    !server->is_ready)
 		return JUDGE_SEND;
+	/* Before the next check: PostgreSQL, too, obeys Terminate while it ignores messages. */
 	if (type == 'X')
 		return JUDGE_LEAVE;
 	if (client->is_skipping)
@@ -195,6 +197,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	/* A frame that has to wait must not be in the ledger. */
 	if (ledger_is_full(&server->ledger))
 		return wait_for(batch, LEDGER_WAIT_SPACE);
+	/* The batch that is sent again comes first. */
 	if (server->replay.is_failed)
 		return wait_for(batch, LEDGER_WAIT_READY);
 	if (features & CLIENT_NOTES_SLOW)

@@ -62,6 +62,7 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 	size_t count = 0;
 
 	while (params_next(client->startup, &at, &name, &value)) {
+		/* \001 is the value of unknown parameters: see UNKNOWN in server_params.c. */
 		if (!params_seek(client->params, &seek, name, &now) || *now == '\001')
 			again[count++] = (struct params_pair){ name, value };
 	}
@@ -106,6 +107,7 @@ bool relay_give_back(struct client *client)
 
 	if (client->frame_left || server_rest(server) != REST_FULL)
 		return false;
+	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
 	if (!ledger_is_certain(&server->ledger)) {
 		server_make_certain(server);
 		return false;
