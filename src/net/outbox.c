@@ -5,9 +5,9 @@
  *   streams --> [bytes | bytes | bytes ...] --> end of the turn --> sockets, all with one call
  *                                                               \-> not accepted: unsent
  *
- * Hard here: the bytes of a stream must stay in order. A stream has at most one pending send
- * (letter), which can grow only while it is the last one; otherwise all are sent first. And no
- * owner is called back while the outbox is being sent: bytes of a broken connection become
+ * Hard here: the bytes of a stream must stay in order. A stream has at most one pending send,
+ * which can grow only while it is the last one; otherwise all are sent first. And no owner is
+ * called back while the outbox is being sent: bytes of a broken connection become
  * unsent output, and the owner is notified in the next turn.
  */
 #include "outbox_priv.h"
@@ -24,11 +24,11 @@
 #include "pgweir/base/banned.h"
 
 /* Small enough for the processor's caches, and so that the first send does not wait long. */
-#define LETTERS_MAX 64
+#define SENDS_MAX 64
 #define OUTBOX_SIZE ((size_t)32 * 1024)
 
 /* Longer output is sent immediately: copying it would cost more than the saved system call. */
-#define LETTER_SIZE_MAX ((size_t)2048)
+#define SEND_SIZE_MAX ((size_t)2048)
 
 struct outbox {
 	struct loop *loop;
@@ -37,13 +37,12 @@ struct outbox {
 	bool wants_ring;
 	unsigned int count;
 	size_t used;
-	struct stream
-	    *streams[LETTERS_MAX]; /* owner of each pending send; NULL: it was sent early */
-	struct ring_send letters[LETTERS_MAX];
+	struct stream *streams[SENDS_MAX]; /* owner of each pending send; NULL: it was sent early */
+	struct ring_send sends[SENDS_MAX];
 	char bytes[OUTBOX_SIZE];
 };
 
-_Static_assert(LETTERS_MAX <= UINT8_MAX, "a stream numbers its letter with 8 bits");
+_Static_assert(SENDS_MAX <= UINT8_MAX, "a stream numbers its pending send with 8 bits");
 
 /* ---- sending ---- */
 
@@ -52,7 +51,7 @@ static bool has_ring(struct outbox *outbox)
 {
 	if (outbox->ring || !outbox->wants_ring)
 		return outbox->ring != NULL;
-	outbox->ring = ring_new(LETTERS_MAX);
+	outbox->ring = ring_new(SENDS_MAX);
 	outbox->wants_ring = outbox->ring != NULL;
 	if (!outbox->ring)
 		log_info(outbox->logger,
@@ -76,7 +75,7 @@ static bool is_unknown(const struct ring_send *send)
 
 static void send_all(struct outbox *outbox)
 {
-	struct ring_send *sends = outbox->letters;
+	struct ring_send *sends = outbox->sends;
 	unsigned int count = outbox->count, tried = 0;
 
 	if (count > 1 && has_ring(outbox)) {
@@ -91,7 +90,7 @@ static void send_all(struct outbox *outbox)
 			send_one(&sends[i]);
 }
 
-static void settle(const struct ring_send *send, struct stream *stream)
+static void leave_rest_unsent(const struct ring_send *send, struct stream *stream)
 {
 	size_t done = send->done < 0 ? 0 : (size_t)send->done;
 
@@ -108,9 +107,9 @@ static void collect(struct outbox *outbox)
 	for (unsigned int i = 0; i < outbox->count; i++) {
 		if (!outbox->streams[i])
 			continue;
-		outbox->streams[i]->letter = 0;
+		outbox->streams[i]->pending_send = 0;
 		outbox->streams[count] = outbox->streams[i];
-		outbox->letters[count++] = outbox->letters[i];
+		outbox->sends[count++] = outbox->sends[i];
 	}
 	outbox->count = count;
 }
@@ -120,7 +119,7 @@ static void empty(struct outbox *outbox)
 	collect(outbox);
 	send_all(outbox);
 	for (unsigned int i = 0; i < outbox->count; i++)
-		settle(&outbox->letters[i], outbox->streams[i]);
+		leave_rest_unsent(&outbox->sends[i], outbox->streams[i]);
 	outbox->count = 0;
 	outbox->used = 0;
 }
@@ -135,47 +134,47 @@ static void end_turn(void *arg) { outbox_send(arg); }
 
 void outbox_push(struct outbox *outbox, struct stream *stream)
 {
-	struct ring_send *letter = &outbox->letters[stream->letter - 1];
+	struct ring_send *send = &outbox->sends[stream->pending_send - 1];
 
-	outbox->streams[stream->letter - 1] = NULL;
-	stream->letter = 0;
-	send_one(letter);
-	settle(letter, stream);
+	outbox->streams[stream->pending_send - 1] = NULL;
+	stream->pending_send = 0;
+	send_one(send);
+	leave_rest_unsent(send, stream);
 }
 
 /* ---- adding ---- */
 
 static bool can_grow(const struct outbox *outbox, const struct stream *stream, size_t whole)
 {
-	return stream->letter == outbox->count && outbox->used + whole <= OUTBOX_SIZE;
+	return stream->pending_send == outbox->count && outbox->used + whole <= OUTBOX_SIZE;
 }
 
-static void begin_letter(struct outbox *outbox, struct stream *stream, size_t whole)
+static void begin_send(struct outbox *outbox, struct stream *stream, size_t whole)
 {
-	if (outbox->count == LETTERS_MAX || outbox->used + whole > OUTBOX_SIZE)
+	if (outbox->count == SENDS_MAX || outbox->used + whole > OUTBOX_SIZE)
 		empty(outbox);
 	outbox->streams[outbox->count] = stream;
-	outbox->letters[outbox->count++] =
+	outbox->sends[outbox->count++] =
 	    (struct ring_send){ .fd = stream->watch.fd, .at = outbox->bytes + outbox->used };
-	stream->letter = outbox->count;
+	stream->pending_send = outbox->count;
 }
 
 bool outbox_take(struct outbox *outbox, struct stream *stream, const struct iovec *pieces,
                  int count, size_t whole)
 {
-	if (whole > LETTER_SIZE_MAX)
+	if (whole > SEND_SIZE_MAX)
 		return false;
-	if (stream->letter && !can_grow(outbox, stream, whole))
+	if (stream->pending_send && !can_grow(outbox, stream, whole))
 		empty(outbox);
 	if (stream->out)
 		return false; /* empty() has just left unsent output */
-	if (!stream->letter)
-		begin_letter(outbox, stream, whole);
+	if (!stream->pending_send)
+		begin_send(outbox, stream, whole);
 	for (int i = 0; i < count; i++) {
 		memcpy(outbox->bytes + outbox->used, pieces[i].iov_base, pieces[i].iov_len);
 		outbox->used += pieces[i].iov_len;
 	}
-	outbox->letters[stream->letter - 1].count += whole;
+	outbox->sends[stream->pending_send - 1].count += whole;
 	return true;
 }
 

@@ -263,7 +263,7 @@ struct bytes stream_kept(const struct stream *stream)
 
 void stream_push(struct stream *stream)
 {
-	if (stream->letter)
+	if (stream->pending_send)
 		outbox_push(stream->pool->outbox, stream);
 }
 

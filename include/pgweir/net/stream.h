@@ -94,13 +94,13 @@ struct stream {
 	struct stream_buf *out; /* unsent output (encrypted, if the stream is), or NULL */
 	struct tls *tls;        /* NULL: a plain stream */
 	enum stream_want want : 4;
-	bool is_secret : 1;      /* wipe kept input before its memory is freed; set by the owner */
-	bool gathers : 1;        /* short output is sent at the end of the turn */
-	unsigned int letter : 8; /* number of its pending send in the outbox, from 1; 0: none */
-	unsigned int slot : 4;   /* number of its slot for bulk reading; 0: none */
-	int error : 12;          /* errno of the error that broke the connection, or 0 */
-	uint32_t flow;           /* bytes received since we last sent something */
-	uint32_t allowance;      /* bytes that may still be read; STREAM_UNLIMITED unless halted */
+	bool is_secret : 1; /* wipe kept input before its memory is freed; set by the owner */
+	bool gathers : 1;   /* short output is sent at the end of the turn */
+	unsigned int pending_send : 8; /* its number in the outbox, from 1; 0: none */
+	unsigned int slot : 4;         /* number of its slot for bulk reading; 0: none */
+	int error : 12;                /* errno of the error that broke the connection, or 0 */
+	uint32_t flow;                 /* bytes received since we last sent something */
+	uint32_t allowance; /* bytes that may still be read; STREAM_UNLIMITED unless halted */
 	struct watch watch;
 };
 
