@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
@@ -293,7 +294,7 @@ void client_forget(struct client *client)
 
 static void on_linger_due(struct timer *timer)
 {
-	client_close(CLIENT_OF(timer, timer), CLOSE_NONE);
+	client_close(container_of(timer, struct client, timer), CLOSE_NONE);
 }
 
 bool client_drop_input(struct client *client, struct bytes in)

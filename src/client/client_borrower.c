@@ -3,13 +3,18 @@
  * A client as its pool sees it: a borrower of servers.
  */
 #include "client_priv.h"
+#include "pgweir/base/container_of.h"
+
 #include "client_states_priv.h"
 #include "login/login_priv.h"
 #include "relay/relay_priv.h"
 
 #include "pgweir/base/banned.h"
 
-static struct client *client_of(struct borrower *borrower) { return CLIENT_OF(borrower, borrower); }
+static struct client *client_of(struct borrower *borrower)
+{
+	return container_of(borrower, struct client, borrower);
+}
 
 static void on_lent(struct borrower *borrower)
 {
@@ -77,5 +82,7 @@ const struct borrower_ops client_borrower_ops = {
 
 const struct client *client_of_borrower(const struct borrower *borrower)
 {
-	return borrower->ops == &client_borrower_ops ? CLIENT_OF(borrower, borrower) : NULL;
+	return borrower->ops == &client_borrower_ops
+	           ? container_of(borrower, struct client, borrower)
+	           : NULL;
 }

@@ -4,6 +4,7 @@
  * one timer, for the limit of its state.
  */
 #include "pgweir/config/entries.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 
 #include "client_priv.h"
@@ -21,7 +22,7 @@ usec_t client_login_due(const struct client *client)
 
 static void on_login_due(struct timer *timer)
 {
-	struct client *client = CLIENT_OF(timer, timer);
+	struct client *client = container_of(timer, struct client, timer);
 
 	if (client->state == CLIENT_NEWCOMER)
 		client_give_up(client, CLOSE_LOGIN_TIMEOUT_SERVER);
@@ -43,7 +44,7 @@ void client_login_begin(struct client *client)
 
 static void on_idle_due(struct timer *timer)
 {
-	client_refuse_for(CLIENT_OF(timer, timer), CLOSE_CLIENT_IDLE_TIMEOUT);
+	client_refuse_for(container_of(timer, struct client, timer), CLOSE_CLIENT_IDLE_TIMEOUT);
 }
 
 static usec_t idle_limit(const struct client *client)
@@ -96,12 +97,12 @@ void client_hurry(struct client *client)
 
 static void on_wait_due(struct timer *timer)
 {
-	client_give_up(CLIENT_OF(timer, timer), CLOSE_QUERY_WAIT_TIMEOUT);
+	client_give_up(container_of(timer, struct client, timer), CLOSE_QUERY_WAIT_TIMEOUT);
 }
 
 static void on_query_due(struct timer *timer)
 {
-	client_give_up(CLIENT_OF(timer, timer), CLOSE_QUERY_TIMEOUT_WAITING);
+	client_give_up(container_of(timer, struct client, timer), CLOSE_QUERY_TIMEOUT_WAITING);
 }
 
 /* Sets the limit of waiting: query_wait_timeout, or query_timeout if that is shorter. */
@@ -121,7 +122,7 @@ static void arm_wait(struct client *client, usec_t since)
 
 static void on_notify_due(struct timer *timer)
 {
-	struct client *client = CLIENT_OF(timer, timer);
+	struct client *client = container_of(timer, struct client, timer);
 	struct buf out = { 0 };
 
 	arm_wait(client, client->request_at);

@@ -8,9 +8,6 @@
 
 #include "pgweir/client/clients.h"
 
-#define CLIENT_OF(member, field) \
-	((struct client *)((char *)(member)-offsetof(struct client, field)))
-
 /* The functions of a client state. Each may be NULL. */
 struct client_state_ops {
 	/*

@@ -8,6 +8,8 @@
  */
 #include "client_priv.h"
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 static bool consume(struct client *client, struct bytes in)
@@ -78,7 +80,7 @@ static void take_input(struct client *client)
 
 static void on_input(struct stream *stream)
 {
-	struct client *client = CLIENT_OF(stream, stream);
+	struct client *client = container_of(stream, struct client, stream);
 
 	take_input(client);
 	drain_look(client);
@@ -86,7 +88,7 @@ static void on_input(struct stream *stream)
 
 static void on_flushed(struct stream *stream)
 {
-	struct client *client = CLIENT_OF(stream, stream);
+	struct client *client = container_of(stream, struct client, stream);
 	const struct client_state_ops *ops = &client->clients->ops->states[client->state];
 
 	if (ops->on_flushed)
@@ -96,11 +98,11 @@ static void on_flushed(struct stream *stream)
 
 static void on_secured(struct stream *stream, const struct err *err)
 {
-	struct client *client = CLIENT_OF(stream, stream);
+	struct client *client = container_of(stream, struct client, stream);
 
 	client->clients->ops->on_secured(client, err);
 }
 
-static void on_gone(struct stream *stream) { on_end(CLIENT_OF(stream, stream)); }
+static void on_gone(struct stream *stream) { on_end(container_of(stream, struct client, stream)); }
 
 const struct stream_ops client_stream_ops = { on_input, on_flushed, on_gone, on_secured };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/auth/digest.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
@@ -24,7 +25,7 @@
 
 static void tell_client(const struct logger *logger, struct log_who *who)
 {
-	const struct client *client = CLIENT_OF(logger, log);
+	const struct client *client = container_of(logger, struct client, log);
 
 	who->kind = "client";
 	who->pointer = client;
@@ -38,8 +39,7 @@ static void tell_client(const struct logger *logger, struct log_who *who)
 
 static void free_closed(struct task *task)
 {
-	struct clients *clients =
-	    (struct clients *)((char *)task - offsetof(struct clients, free_task));
+	struct clients *clients = container_of(task, struct clients, free_task);
 	struct client *client;
 
 	while ((client = TAILQ_FIRST(&clients->closed))) {
@@ -61,8 +61,7 @@ static void stop_rearming(struct clients *clients)
 
 static void rearm_some(struct task *task)
 {
-	struct clients *clients =
-	    (struct clients *)((char *)task - offsetof(struct clients, rearm_task));
+	struct clients *clients = container_of(task, struct clients, rearm_task);
 	struct clients_walk *walk = &clients->rearming;
 	struct client *client;
 

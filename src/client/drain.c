@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "client_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -22,9 +24,6 @@
 /* Clients that are looked at in one turn: other work must not wait for all of them. */
 #define LOOKED_AT_A_TURN 256
 #define REPORT_PERIOD (10 * USEC_PER_SEC)
-
-#define CLIENTS_OF(part, field) \
-	((struct clients *)((char *)(part)-offsetof(struct clients, drain.field)))
 
 /* The states of admitted clients, without those of the console. */
 static const bool is_inside[CLIENT_STATES] = {
@@ -95,7 +94,7 @@ static void stop_walk(struct clients *clients)
 
 static void look_at_some(struct task *task)
 {
-	struct clients *clients = CLIENTS_OF(task, task);
+	struct clients *clients = container_of(task, struct clients, drain.task);
 	struct clients_walk *walk = &clients->drain.walk;
 	struct client *client;
 
@@ -159,7 +158,7 @@ static void report(const struct clients *clients)
 
 static void on_report(struct timer *timer)
 {
-	struct clients *clients = CLIENTS_OF(timer, report);
+	struct clients *clients = container_of(timer, struct clients, drain.report);
 
 	report(clients);
 	timer_set(timer, loop_timer_queue(clients->with.loop, REPORT_PERIOD, on_report),
@@ -197,7 +196,7 @@ void drain_gone(struct client *client)
 
 static void on_deadline(struct timer *timer)
 {
-	struct clients *clients = CLIENTS_OF(timer, deadline);
+	struct clients *clients = container_of(timer, struct clients, drain.deadline);
 	const struct logger log = { clients->with.log, NULL };
 
 	log_warning(&log, "the deadline of DRAIN has passed: closing the %u clients left",

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/version.h"
 #include "pgweir/client/handover.h"
 
@@ -224,8 +225,7 @@ static void finish(struct handover *handover)
 
 static void on_deadline(struct timer *timer)
 {
-	struct handover *handover =
-	    (struct handover *)((char *)timer - offsetof(struct handover, deadline));
+	struct handover *handover = container_of(timer, struct handover, deadline);
 	struct err err;
 
 	err_close(&err, CLOSE_TAKEOVER_TIMEOUT);
@@ -236,8 +236,7 @@ static void on_deadline(struct timer *timer)
 
 static void look(struct timer *timer)
 {
-	struct handover *handover =
-	    (struct handover *)((char *)timer - offsetof(struct handover, look));
+	struct handover *handover = container_of(timer, struct handover, look);
 	struct daemon *daemon = handover->daemon;
 	bool is_last = is_empty(daemon);
 
@@ -287,8 +286,7 @@ static void move(struct handover *handover)
 
 static void on_message(struct watch *watch, unsigned int what)
 {
-	struct handover *handover =
-	    (struct handover *)((char *)watch - offsetof(struct handover, watch));
+	struct handover *handover = container_of(watch, struct handover, watch);
 	struct channel_message message;
 	char kind;
 

@@ -15,6 +15,7 @@
 #include "roster.h"
 #include "stop.h"
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/config/origin.h"
 
 #include "pgweir/base/banned.h"
@@ -222,8 +223,7 @@ static enum config_change set(void *arg, const char *name, const char *value, st
 /* Sent from a timer of the loop, so it shows that the loop runs. */
 static void on_watchdog(struct timer *timer)
 {
-	struct daemon *daemon =
-	    (struct daemon *)((char *)timer - offsetof(struct daemon, watchdog));
+	struct daemon *daemon = container_of(timer, struct daemon, watchdog);
 
 	notify_send(&daemon->notify, "WATCHDOG=1");
 	timer_set(timer, loop_timer_queue(daemon->loop, daemon->notify.watchdog / 2, on_watchdog),

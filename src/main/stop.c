@@ -5,13 +5,15 @@
  */
 #include "stop.h"
 
+#include "pgweir/base/container_of.h"
+
 #include "daemon_priv.h"
 
 #include "pgweir/base/banned.h"
 
 static bool stop_is_due(struct pools_watch *watch)
 {
-	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+	struct daemon *daemon = container_of(watch, struct daemon, watch);
 
 	if (daemon->shutdown == SHUTDOWN_SERVERS)
 		return daemon->pools->server_count == 0;
@@ -22,7 +24,7 @@ static bool stop_is_due(struct pools_watch *watch)
 
 static void on_stop_due(struct pools_watch *watch)
 {
-	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, watch));
+	struct daemon *daemon = container_of(watch, struct daemon, watch);
 
 	log_info(&daemon->logger, "%s, shutting down",
 	         daemon->shutdown == SHUTDOWN_SERVERS ? "all server connections are closed"

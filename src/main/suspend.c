@@ -13,6 +13,8 @@
  */
 #include <stddef.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "daemon_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -44,7 +46,7 @@ static void drop_undrained(struct daemon *daemon)
 
 static void look(struct timer *timer)
 {
-	struct daemon *daemon = (struct daemon *)((char *)timer - offsetof(struct daemon, suspend));
+	struct daemon *daemon = container_of(timer, struct daemon, suspend);
 	bool is_done = pools_quiesce(daemon->pools);
 
 	is_done &= clients_quiesce(daemon->clients);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/client/handover.h"
 #include "takeover.h"
 
@@ -174,8 +175,7 @@ void takeover_free(struct successor **successorp)
 
 static void on_round(struct watch *watch, unsigned int what)
 {
-	struct successor *successor =
-	    (struct successor *)((char *)watch - offsetof(struct successor, watch));
+	struct successor *successor = container_of(watch, struct successor, watch);
 	struct daemon *daemon = successor->daemon;
 	bool is_done;
 	struct err err;

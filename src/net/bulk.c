@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "pgweir/base/banned.h"
+#include "pgweir/base/container_of.h"
 
-#define BULK_OF(timer) ((struct bulk *)(timer)) /* `pause` is its first member */
+#include "pgweir/base/banned.h"
 
 void bulk_slots_free(struct bulk_slots **slots)
 {
@@ -44,7 +44,10 @@ void bulk_end(struct stream *stream)
 	set_least(stream, 1);
 }
 
-static void on_pause(struct timer *timer) { bulk_end(BULK_OF(timer)->stream); }
+static void on_pause(struct timer *timer)
+{
+	bulk_end(container_of(timer, struct bulk, pause)->stream);
+}
 
 /* Returns NULL if there is no memory. */
 static struct bulk_slots *room_new(struct loop *loop)

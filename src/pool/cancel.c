@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/base/text.h"
 #include "pgweir/pgwire/message.h"
 
@@ -19,12 +20,9 @@
 
 #include "pgweir/base/banned.h"
 
-#define CANCEL_OF(member, field) \
-	((struct cancel *)((char *)(member)-offsetof(struct cancel, field)))
-
 static void free_cancel(struct task *task)
 {
-	struct cancel *cancel = CANCEL_OF(task, end_task);
+	struct cancel *cancel = container_of(task, struct cancel, end_task);
 	struct pools *pools = cancel->pool->pools;
 	struct pool *pool = cancel->pool;
 
@@ -86,7 +84,7 @@ static void log_cancel(const struct cancel *cancel, const char *what)
 /* The request could not be sent in time. */
 static void on_cancel_wait_over(struct timer *timer)
 {
-	struct cancel *cancel = CANCEL_OF(timer, wait);
+	struct cancel *cancel = container_of(timer, struct cancel, wait);
 
 	log_cancel(cancel, "cancel request not sent within cancel_wait_timeout");
 	finish_cancel(cancel);
@@ -94,7 +92,7 @@ static void on_cancel_wait_over(struct timer *timer)
 
 static void on_cancel_way_over(struct timer *timer)
 {
-	struct cancel *cancel = CANCEL_OF(timer, way);
+	struct cancel *cancel = container_of(timer, struct cancel, way);
 
 	log_cancel(cancel,
 	           cancel->is_sent
@@ -173,7 +171,7 @@ static void finish_delivered(struct cancel *cancel)
 
 static void on_cancel_input(struct stream *stream)
 {
-	struct cancel *cancel = CANCEL_OF(stream, stream);
+	struct cancel *cancel = container_of(stream, struct cancel, stream);
 	struct securing_how how;
 	struct bytes in;
 	struct err err;
@@ -195,7 +193,7 @@ static void on_cancel_flushed(struct stream *stream) { (void)stream; }
 
 static void on_cancel_gone(struct stream *stream)
 {
-	struct cancel *cancel = CANCEL_OF(stream, stream);
+	struct cancel *cancel = container_of(stream, struct cancel, stream);
 
 	if (cancel->is_sent)
 		finish_delivered(cancel);
@@ -206,9 +204,9 @@ static void on_cancel_gone(struct stream *stream)
 static void on_cancel_secured(struct stream *stream, const struct err *err)
 {
 	if (err)
-		fail_cancel(CANCEL_OF(stream, stream), err);
+		fail_cancel(container_of(stream, struct cancel, stream), err);
 	else
-		send_cancel_key(CANCEL_OF(stream, stream));
+		send_cancel_key(container_of(stream, struct cancel, stream));
 }
 
 static const struct stream_ops ops = { on_cancel_input, on_cancel_flushed, on_cancel_gone,
@@ -216,7 +214,7 @@ static const struct stream_ops ops = { on_cancel_input, on_cancel_flushed, on_ca
 
 static void on_cancel_connected(struct dial *dial, int fd, const struct err *failure)
 {
-	struct cancel *cancel = CANCEL_OF(dial, dial);
+	struct cancel *cancel = container_of(dial, struct cancel, dial);
 	struct pools *pools = cancel->pool->pools;
 	struct securing_how how;
 	struct err err;

@@ -14,13 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pool/pools.h"
 
 #include "pgweir/base/banned.h"
-
-#define FORWARD_OF(member, field) \
-	((struct forward *)((char *)(member)-offsetof(struct forward, field)))
 
 /* The peer's entry, if requests may be sent there; else NULL. */
 static const struct config_peer *usable_peer(const struct pools *pools, int id)
@@ -49,8 +47,7 @@ static bool is_idle(const struct peer_pool *pool)
 
 static void free_ended(struct task *task)
 {
-	struct peer_pools *peers =
-	    (struct peer_pools *)((char *)task - offsetof(struct peer_pools, free_task));
+	struct peer_pools *peers = container_of(task, struct peer_pools, free_task);
 	struct forward *forward;
 
 	while ((forward = TAILQ_FIRST(&peers->ended))) {
@@ -115,7 +112,7 @@ static void on_forward_due(struct timer *timer)
 		[FORWARD_CONNECTING] = "connect timeout",
 		[FORWARD_SENT] = "the peer does not answer",
 	};
-	struct forward *forward = FORWARD_OF(timer, timer);
+	struct forward *forward = container_of(timer, struct forward, timer);
 
 	fail_forward(forward, reasons[forward->state]);
 }
@@ -135,19 +132,22 @@ static void on_forward_input(struct stream *stream)
 
 	/* The peer sends nothing; it closes the connection when it is done. */
 	if (stream_read(stream, &in) == STREAM_END)
-		finish_forward(FORWARD_OF(stream, stream));
+		finish_forward(container_of(stream, struct forward, stream));
 }
 
 static void on_forward_flushed(struct stream *stream) { (void)stream; }
 
-static void on_forward_gone(struct stream *stream) { finish_forward(FORWARD_OF(stream, stream)); }
+static void on_forward_gone(struct stream *stream)
+{
+	finish_forward(container_of(stream, struct forward, stream));
+}
 
 static const struct stream_ops ops = { on_forward_input, on_forward_flushed, on_forward_gone,
 	                               NULL };
 
 static void on_forward_connected(struct dial *dial, int fd, const struct err *err)
 {
-	struct forward *forward = FORWARD_OF(dial, dial);
+	struct forward *forward = container_of(dial, struct forward, dial);
 	struct pools *pools = forward->pool->pools;
 	struct buf out = { 0 };
 
@@ -170,7 +170,7 @@ static void on_forward_connected(struct dial *dial, int fd, const struct err *er
 static void on_forward_address(struct resolver_ask *ask, const struct address *address,
                                const struct err *err)
 {
-	struct forward *forward = FORWARD_OF(ask, ask);
+	struct forward *forward = container_of(ask, struct forward, ask);
 	struct pools *pools = forward->pool->pools;
 
 	if (!address)
@@ -226,8 +226,7 @@ static bool has_space_for_forward(const struct peer_pool *pool, const struct con
 
 static void serve_peer_pool(struct task *task)
 {
-	struct peer_pool *pool =
-	    (struct peer_pool *)((char *)task - offsetof(struct peer_pool, serve_task));
+	struct peer_pool *pool = container_of(task, struct peer_pool, serve_task);
 	const struct config_peer *peer = usable_peer(pool->pools, pool->id);
 	struct forward *forward;
 
@@ -266,7 +265,7 @@ static struct peer_pool *find_or_add(struct pools *pools, const struct config_pe
 
 static void tell_forward(const struct logger *logger, struct log_who *who)
 {
-	const struct forward *forward = FORWARD_OF(logger, log);
+	const struct forward *forward = container_of(logger, struct forward, log);
 
 	who->kind = "peer";
 	who->pointer = forward;

@@ -6,6 +6,8 @@
  * limits of the database and of the role (pool_limits.c).
  */
 #include "pool_priv.h"
+#include "pgweir/base/container_of.h"
+
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -14,7 +16,7 @@
 
 static void on_reserve(struct timer *timer)
 {
-	pool_wake((struct pool *)((char *)timer - offsetof(struct pool, reserve)));
+	pool_wake(container_of(timer, struct pool, reserve));
 }
 
 static bool may_use_reserve(struct pool *pool)

@@ -4,6 +4,8 @@
  * unused servers.
  */
 #include "pool_priv.h"
+#include "pgweir/base/container_of.h"
+
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -81,7 +83,7 @@ void pool_home(struct server *server)
 
 void pool_idle_due(struct timer *timer)
 {
-	struct server *server = SERVER_OF(timer, timer);
+	struct server *server = container_of(timer, struct server, timer);
 	const struct pool *pool = server->pool;
 	bool is_used = pool->member_count || (pool->database->entry && pool->database->entry->user);
 
@@ -94,7 +96,7 @@ void pool_idle_due(struct timer *timer)
 
 void pool_life_due(struct timer *timer)
 {
-	struct server *server = SERVER_OF(timer, life);
+	struct server *server = container_of(timer, struct server, life);
 	struct pool *pool = server->pool;
 	usec_t now = loop_now(pool_loop(pool));
 

@@ -4,6 +4,8 @@
  */
 #include "pool_priv.h"
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 /* How long SHOW POOLS has a failed login: monitoring scrapes at least once a minute. */
@@ -46,10 +48,7 @@ bool pool_is_unreachable(const struct pool *pool)
 	return pool->is_failing && pool_is_worth_waiting(&pool->failure);
 }
 
-static void on_retry(struct timer *timer)
-{
-	pool_wake((struct pool *)((char *)timer - offsetof(struct pool, retry)));
-}
+static void on_retry(struct timer *timer) { pool_wake(container_of(timer, struct pool, retry)); }
 
 bool pool_may_try(struct pool *pool)
 {

@@ -5,6 +5,8 @@
  * call.
  */
 #include "pool_priv.h"
+#include "pgweir/base/container_of.h"
+
 #include "server/server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -38,7 +40,7 @@ static void welcome_newcomers(struct pool *pool)
 
 void pool_serve(struct task *task)
 {
-	struct pool *pool = (struct pool *)((char *)task - offsetof(struct pool, serve_task));
+	struct pool *pool = container_of(task, struct pool, serve_task);
 	struct borrower *borrower;
 	struct server *server;
 

@@ -4,6 +4,8 @@
  */
 #include "pool_priv.h"
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 struct database *pools_database(struct pools *pools, const char *name)
@@ -26,8 +28,7 @@ struct database *pools_database(struct pools *pools, const char *name)
 
 static void tell_pool(const struct logger *logger, struct log_who *who)
 {
-	const struct pool *pool =
-	    (const struct pool *)((const char *)logger - offsetof(struct pool, log));
+	const struct pool *pool = container_of(logger, const struct pool, log);
 
 	who->kind = "pool";
 	who->database = pool->database->name;

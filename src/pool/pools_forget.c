@@ -4,6 +4,8 @@
  */
 #include <assert.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "outage_priv.h"
 #include "pool_priv.h"
 
@@ -46,7 +48,7 @@ static void forget_pool(struct pool *pool)
 
 void pools_pool_expired(struct timer *timer)
 {
-	struct pool *pool = (struct pool *)((char *)timer - offsetof(struct pool, rest));
+	struct pool *pool = container_of(timer, struct pool, rest);
 
 	if (!pool_is_empty(pool))
 		return;
@@ -88,8 +90,7 @@ void pools_forget_database(struct database *database)
 
 void pools_database_expired(struct timer *timer)
 {
-	struct database *database =
-	    (struct database *)((char *)timer - offsetof(struct database, rest));
+	struct database *database = container_of(timer, struct database, rest);
 
 	if (!database->is_paused && !database->is_disabled && is_unused(database))
 		pools_forget_database(database);
@@ -111,7 +112,7 @@ static void forget_left_pools(struct database *database)
 
 void pools_sweep(struct task *task)
 {
-	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, sweep_task));
+	struct pools *pools = container_of(task, struct pools, sweep_task);
 	struct database *database = TAILQ_FIRST(&pools->databases);
 
 	while (database) {

@@ -4,6 +4,8 @@
  */
 #include "pool_priv.h"
 
+#include "pgweir/base/container_of.h"
+
 #include "pgweir/base/banned.h"
 
 void pools_changed(struct pools *pools)
@@ -14,7 +16,7 @@ void pools_changed(struct pools *pools)
 
 void pools_ask_watches(struct task *task)
 {
-	struct pools *pools = (struct pools *)((char *)task - offsetof(struct pools, watch_task));
+	struct pools *pools = container_of(task, struct pools, watch_task);
 	struct pools_watch *watch = TAILQ_FIRST(&pools->watches);
 
 	while (watch) {

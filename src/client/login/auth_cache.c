@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/auth/digest.h"
 #include "pgweir/auth/secret.h"
 
@@ -129,10 +130,7 @@ static void forget(struct auth_answer *answer)
 	auth_answer_release(&answer);
 }
 
-static void on_due(struct timer *timer)
-{
-	forget((struct auth_answer *)((char *)timer - offsetof(struct auth_answer, timer)));
-}
+static void on_due(struct timer *timer) { forget(container_of(timer, struct auth_answer, timer)); }
 
 static struct auth_answer *find(const struct auth_cache *answers, const void *key, size_t count)
 {

@@ -18,6 +18,7 @@
  */
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
@@ -66,9 +67,6 @@ struct auth_lookups {
 	struct users *likeness; /* one user to imitate; NULL only if there was no memory */
 	bool has_likeness;      /* it was made from an answer */
 };
-
-#define AUTH_LOOKUP_OF(member, field) \
-	((struct auth_lookup *)((char *)(member)-offsetof(struct auth_lookup, field)))
 
 static struct loop *loop_of(const struct auth_lookups *lookups)
 {
@@ -161,7 +159,7 @@ static void auth_lookup_free(struct auth_lookup *lookup)
 
 static void tell(struct task *task)
 {
-	struct auth_lookup *lookup = AUTH_LOOKUP_OF(task, task);
+	struct auth_lookup *lookup = container_of(task, struct auth_lookup, task);
 	struct auth_wait *wait;
 
 	while ((wait = TAILQ_FIRST(&lookup->waits))) {
@@ -272,13 +270,13 @@ static bool note(struct server *server)
 
 static void on_due(struct timer *timer)
 {
-	fail(AUTH_LOOKUP_OF(timer, timer), ERR_CANNOT_CONNECT,
+	fail(container_of(timer, struct auth_lookup, timer), ERR_CANNOT_CONNECT,
 	     "no answer within client_login_timeout");
 }
 
 static void on_wait_due(struct timer *timer)
 {
-	struct auth_lookup *lookup = AUTH_LOOKUP_OF(timer, timer);
+	struct auth_lookup *lookup = container_of(timer, struct auth_lookup, timer);
 	struct buf reason = { 0 };
 
 	buf_add_text(&reason, "query_wait_timeout: ");
@@ -332,7 +330,10 @@ static void ask(struct auth_lookup *lookup)
 
 /* ---- calls from the pool ---- */
 
-static void on_lent(struct borrower *borrower) { ask(AUTH_LOOKUP_OF(borrower, borrower)); }
+static void on_lent(struct borrower *borrower)
+{
+	ask(container_of(borrower, struct auth_lookup, borrower));
+}
 
 /*
  * A client gets errors about a shutdown or an unreachable server. It does not get
@@ -345,7 +346,7 @@ static bool is_for_clients(const struct err *err)
 
 static void on_refused(struct borrower *borrower, const struct err *err)
 {
-	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
 
 	if (!is_for_clients(err)) {
 		fail(lookup, ERR_CONFIG, err->text);
@@ -360,7 +361,7 @@ static void on_welcome(struct borrower *borrower) { (void)borrower; }
 
 static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 {
-	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
 
 	if (lookup->state == AUTH_LOOKUP_ASKING)
 		auth_reply_take(&lookup->replies, bytes);
@@ -369,7 +370,7 @@ static bool on_bytes(struct borrower *borrower, struct bytes bytes)
 
 static void on_ready(struct borrower *borrower, char status, bool is_settled)
 {
-	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
 
 	(void)status; /* if not 'I', the server is closed when the lookup leaves the pool */
 	if (is_settled && lookup->state == AUTH_LOOKUP_ASKING)
@@ -380,7 +381,7 @@ static void on_nothing(struct borrower *borrower) { (void)borrower; }
 
 static void on_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
 {
-	struct auth_lookup *lookup = AUTH_LOOKUP_OF(borrower, borrower);
+	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
 	struct err why;
 
 	(void)got_fatal;

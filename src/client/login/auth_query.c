@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "auth_lookup_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -172,8 +174,7 @@ static bool adopt(struct auth_query *auth_query)
 
 static void on_answer(struct auth_wait *wait, struct auth_answer *answer, const struct err *err)
 {
-	struct auth_query *auth_query =
-	    (struct auth_query *)((char *)wait - offsetof(struct auth_query, wait));
+	struct auth_query *auth_query = container_of(wait, struct auth_query, wait);
 	struct client *client = auth_query->client;
 
 	if (!answer) {

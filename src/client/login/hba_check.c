@@ -14,6 +14,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/auth/hba.h"
 #include "pgweir/loop/workers.h"
 #include "pgweir/net/reverse.h"
@@ -101,8 +102,7 @@ void hba_check_free(struct client_login *login)
 
 static void on_host(struct reverse *reverse, const char *host)
 {
-	struct hba_check *hba_check =
-	    (struct hba_check *)((char *)reverse - offsetof(struct hba_check, reverse));
+	struct hba_check *hba_check = container_of(reverse, struct hba_check, reverse);
 
 	hba_check->is_host_known = true;
 	hba_check->host = host ? strdup(host) : NULL;

@@ -12,6 +12,8 @@
  */
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "login_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -115,7 +117,7 @@ void throttle_forget(struct client *client)
 
 static void tell(struct client *client) { client_fatal(client, &client->login->delayed->err); }
 
-static void on_delay_due(struct timer *timer) { tell(CLIENT_OF(timer, timer)); }
+static void on_delay_due(struct timer *timer) { tell(container_of(timer, struct client, timer)); }
 
 /* Waits for the delay, but not beyond client_login_timeout. */
 static void set_timer(struct client *client, usec_t delay)

@@ -17,6 +17,7 @@
  */
 #include "late_begin_priv.h"
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
@@ -87,12 +88,12 @@ static bool answer(struct client *client, enum sql_block_kind kind)
 
 static void on_idle_due(struct timer *timer)
 {
-	client_refuse_for(CLIENT_OF(timer, timer), CLOSE_IDLE_TRANSACTION);
+	client_refuse_for(container_of(timer, struct client, timer), CLOSE_IDLE_TRANSACTION);
 }
 
 static void on_transaction_due(struct timer *timer)
 {
-	client_refuse_for(CLIENT_OF(timer, timer), CLOSE_TRANSACTION_TIMEOUT);
+	client_refuse_for(container_of(timer, struct client, timer), CLOSE_TRANSACTION_TIMEOUT);
 }
 
 void late_begin_arm(struct client *client)
@@ -117,8 +118,7 @@ void late_begin_arm(struct client *client)
 
 static void settle(struct ledger_change *change, bool is_done)
 {
-	struct late_begin *late =
-	    (struct late_begin *)((char *)change - offsetof(struct late_begin, change));
+	struct late_begin *late = container_of(change, struct late_begin, change);
 
 	if (is_done)
 		server_set_in_transaction(late->server);

@@ -18,6 +18,7 @@
  */
 #include <assert.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
@@ -28,7 +29,10 @@
 
 #include "pgweir/base/banned.h"
 
-static struct client *client_of(struct borrower *borrower) { return CLIENT_OF(borrower, borrower); }
+static struct client *client_of(struct borrower *borrower)
+{
+	return container_of(borrower, struct client, borrower);
+}
 
 /* ---- from the client ---- */
 

@@ -12,6 +12,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "../client_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -98,8 +100,7 @@ static void free_name(struct client_statement *entry)
 
 static void settle_use(struct ledger_change *change, bool is_done)
 {
-	struct client_statement *entry =
-	    (struct client_statement *)((char *)change - offsetof(struct client_statement, use));
+	struct client_statement *entry = container_of(change, struct client_statement, use);
 
 	(void)is_done;
 	entry->use_count--;

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/fields.h"
 #include "pgweir/pgwire/message.h"
 
@@ -40,8 +41,7 @@ struct unnamed {
 
 static void settle(struct ledger_change *change, bool is_done)
 {
-	struct unnamed *unnamed =
-	    (struct unnamed *)((char *)change - offsetof(struct unnamed, change));
+	struct unnamed *unnamed = container_of(change, struct unnamed, change);
 
 	unnamed->open_count--;
 	/* A later Parse that is still open replaces this one: its result counts. */
@@ -57,8 +57,7 @@ static void settle(struct ledger_change *change, bool is_done)
  */
 static void settle_repeat(struct ledger_change *change, bool is_done)
 {
-	struct unnamed *unnamed =
-	    (struct unnamed *)((char *)change - offsetof(struct unnamed, repeat));
+	struct unnamed *unnamed = container_of(change, struct unnamed, repeat);
 
 	unnamed->open_count--;
 	if (!is_done && unnamed->open_count == 0)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 
 #include "server_priv.h"
@@ -110,7 +111,7 @@ void server_enter(struct server *server, enum server_state next)
 
 static void tell_server(const struct logger *logger, struct log_who *who)
 {
-	const struct server *server = SERVER_OF(logger, log);
+	const struct server *server = container_of(logger, struct server, log);
 
 	who->kind = "server";
 	who->pointer = server;
@@ -154,7 +155,7 @@ void server_login_free(struct server *server)
 
 static void free_server(struct task *task)
 {
-	struct server *server = SERVER_OF(task, free_task);
+	struct server *server = container_of(task, struct server, free_task);
 
 	server->site->ops->on_free(server);
 }
@@ -320,7 +321,7 @@ void server_set_close_needed(struct server *server, enum close_reason reason)
 
 void server_connect_due(struct timer *timer)
 {
-	struct server *server = SERVER_OF(timer, timer);
+	struct server *server = container_of(timer, struct server, timer);
 
 	if (server->state == SERVER_CHECKING)
 		server_close_for(server, CLOSE_CHECK_TIMEOUT);
@@ -334,11 +335,14 @@ void server_connect_due(struct timer *timer)
 		server_close_for(server, CLOSE_CONNECT_TIMEOUT);
 }
 
-void server_check_due(struct timer *timer) { server_enter(SERVER_OF(timer, timer), SERVER_USED); }
+void server_check_due(struct timer *timer)
+{
+	server_enter(container_of(timer, struct server, timer), SERVER_USED);
+}
 
 void server_query_due(struct timer *timer)
 {
-	struct server *server = SERVER_OF(timer, timer);
+	struct server *server = container_of(timer, struct server, timer);
 
 	/* Nothing is owed and only the client's Sync is missing: no query is running. */
 	if (server->state == SERVER_LENT && ledger_is_empty(&server->ledger)) {
@@ -352,12 +356,12 @@ void server_query_due(struct timer *timer)
 
 void server_idle_transaction_due(struct timer *timer)
 {
-	server_close_for(SERVER_OF(timer, timer), CLOSE_IDLE_TRANSACTION);
+	server_close_for(container_of(timer, struct server, timer), CLOSE_IDLE_TRANSACTION);
 }
 
 void server_transaction_due(struct timer *timer)
 {
-	server_close_for(SERVER_OF(timer, xact), CLOSE_TRANSACTION_TIMEOUT);
+	server_close_for(container_of(timer, struct server, xact), CLOSE_TRANSACTION_TIMEOUT);
 }
 
 /* No query_timeout for replication: a stream or a base backup is no query. */
@@ -431,7 +435,7 @@ enum ledger_send server_note_change(struct server *server, enum ledger_kind kind
 /* Sending failed. The server may have sent the reason before: read that first. */
 static void close_broken(struct task *task)
 {
-	struct server *server = SERVER_OF(task, free_task);
+	struct server *server = container_of(task, struct server, free_task);
 
 	if (server->state == SERVER_CLOSING)
 		return;
@@ -531,7 +535,7 @@ bool server_errand(struct server *server, enum errand_kind kind, const char *que
 
 static void settle_ahead(struct ledger_change *change, bool is_done)
 {
-	struct server *server = SERVER_OF(change, prefix_change);
+	struct server *server = container_of(change, struct server, prefix_change);
 
 	if (is_done || server->state == SERVER_CLOSING)
 		return;

@@ -14,6 +14,7 @@
  * so that the compiler can inline it.
  */
 #include "pgweir/pgwire/fields.h"
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 
 #include "server_priv.h"
@@ -462,7 +463,7 @@ static void on_server_end(struct server *server)
 
 static void on_server_input(struct stream *stream)
 {
-	struct server *server = SERVER_OF(stream, stream);
+	struct server *server = container_of(stream, struct server, stream);
 	int rounds = server->site->shared->config->sbuf_loopcnt;
 	enum stream_result result;
 
@@ -487,7 +488,7 @@ static void on_server_input(struct stream *stream)
 
 static void on_server_flushed(struct stream *stream)
 {
-	struct server *server = SERVER_OF(stream, stream);
+	struct server *server = container_of(stream, struct server, stream);
 
 	if (server->state == SERVER_LENT && server->borrower && server->errand == ERRAND_NONE)
 		server->borrower->ops->on_writable(server->borrower);
@@ -495,7 +496,7 @@ static void on_server_flushed(struct stream *stream)
 
 static void on_server_gone(struct stream *stream)
 {
-	struct server *server = SERVER_OF(stream, stream);
+	struct server *server = container_of(stream, struct server, stream);
 
 	/* The server closed the connection: handle what it sent before. */
 	if (stream_want(stream, WANT_INPUT))

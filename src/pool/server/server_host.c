@@ -9,6 +9,8 @@
  */
 #include <stdio.h>
 
+#include "pgweir/base/container_of.h"
+
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -50,8 +52,7 @@ static void set_probe(struct server *server, bool is_probe)
 
 static void on_patience(struct timer *timer)
 {
-	struct server_login *login =
-	    (struct server_login *)((char *)timer - offsetof(struct server_login, patience));
+	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
 
 	if (!hosts_has_other(&server->site->hosts, server->host, place_of(server)))
@@ -73,7 +74,7 @@ static void set_patience(struct server *server)
 
 static void on_server_address_removed(struct resolver_watch *stay)
 {
-	struct server *server = SERVER_OF(stay, stay);
+	struct server *server = container_of(stay, struct server, stay);
 
 	server->site->ops->on_address_removed(server);
 }
@@ -83,8 +84,7 @@ static void on_server_address_removed(struct resolver_watch *stay)
 static void on_server_address(struct resolver_ask *ask, const struct address *address,
                               const struct err *err)
 {
-	struct server_login *login =
-	    (struct server_login *)((char *)ask - offsetof(struct server_login, ask));
+	struct server_login *login = container_of(ask, struct server_login, ask);
 	struct server *server = login->server;
 	const struct server_shared *shared = server->site->shared;
 	struct hosts *hosts = &server->site->hosts;

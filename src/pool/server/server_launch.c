@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
 #include "pgweir/pgwire/startup.h"
 
@@ -99,8 +100,7 @@ static void on_work(void *arg)
 
 static void on_server_connected(struct dial *dial, int fd, const struct err *err)
 {
-	struct server_login *login =
-	    (struct server_login *)((char *)dial - offsetof(struct server_login, dial));
+	struct server_login *login = container_of(dial, struct server_login, dial);
 	struct server *server = login->server;
 	const struct server_shared *shared = server->site->shared;
 

@@ -186,7 +186,4 @@ void server_query_due(struct timer *timer);
 void server_idle_transaction_due(struct timer *timer);
 void server_transaction_due(struct timer *timer);
 
-#define SERVER_OF(member, field) \
-	((struct server *)((char *)(member)-offsetof(struct server, field)))
-
 #endif

@@ -3,6 +3,8 @@
  * Establishes TLS with a connected server as server_tls_sslmode requires; then its login begins.
  */
 #include "securing_priv.h"
+#include "pgweir/base/container_of.h"
+
 #include "server_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -30,7 +32,7 @@ static void act_on_securing(struct server *server, enum securing securing, const
 
 static void on_securing_input(struct stream *stream)
 {
-	struct server *server = SERVER_OF(stream, stream);
+	struct server *server = container_of(stream, struct server, stream);
 	struct securing_how how = server_securing(server);
 	struct err err;
 
@@ -52,7 +54,7 @@ static bool is_postgres(const struct server *server)
 
 static void on_server_secured(struct stream *stream, const struct err *failure)
 {
-	struct server *server = SERVER_OF(stream, stream);
+	struct server *server = container_of(stream, struct server, stream);
 	char text[TLS_TEXT_SIZE];
 	struct err err;
 
