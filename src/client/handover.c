@@ -316,7 +316,7 @@ void client_take(struct clients *clients, struct pools_arrival *arrival, struct 
 	record_read(&record, &client_record_table, &values);
 	if (record.is_bad || *fd < 0)
 		return;
-	is_known = values.id && values.id <= arrival->server_statements_id;
+	is_known = values.id && values.id <= arrival->last_id;
 	client = clients_revive(clients, *fd, &values.peer, is_known ? values.id : 0);
 	if (!client)
 		return;

@@ -252,7 +252,7 @@ static void take_global(struct pools_arrival *arrival, const union any_record *a
 	stats_add(&pools->gone, &record->stats);
 	if (arrival->is_later)
 		return;
-	arrival->server_statements_id = pools->last_id = record->last_id;
+	arrival->last_id = pools->last_id = record->last_id;
 	pools->statements.last_number = record->last_number + NUMBERS_LEFT;
 	pools->is_paused = record->is_paused;
 }

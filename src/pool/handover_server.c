@@ -222,7 +222,7 @@ static void keep_id(struct server *server, const struct pools_arrival *arrival, 
 	struct pools *pools = server->pool->pools;
 	struct server *before;
 
-	if (id == 0 || id > arrival->server_statements_id)
+	if (id == 0 || id > arrival->last_id)
 		return;
 	server->id = id;
 	TAILQ_REMOVE(&pools->servers, server, all_node);

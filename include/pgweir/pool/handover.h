@@ -59,7 +59,7 @@ struct pools_arrival {
 	struct pools *pools;
 	bool is_later; /* the first round is over */
 	/* ids of clients and servers up to this one are from the other process */
-	uint64_t server_statements_id;
+	uint64_t last_id;
 	struct arrived_statement *statements; /* by their numbers in the other process */
 	/* has arrived, and waits for the record of its client */
 	struct server *lent;
