@@ -58,7 +58,7 @@ void cancel_drop_all(struct pool *pool);
 /* Applies a changed cancel_wait_timeout. */
 void cancel_rearm_waiting(struct pool *pool);
 
-/* Starts waiting cancels of the pool as far as its limit allows. Called when one has ended. */
+/* Starts waiting cancels of the pool as far as its limit allows. */
 void cancel_serve(struct pool *pool);
 
 #endif

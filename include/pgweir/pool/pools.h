@@ -30,7 +30,7 @@ struct pools_with {
 
 /*
  * Waits for a state of the pools: PAUSE, WAIT_CLOSE, a shutdown. is_done() is called at the end of
- * each turn in which a server became idle or closed.
+ * each turn with a pools_changed().
  */
 struct pools_watch {
 	TAILQ_ENTRY(pools_watch) node;

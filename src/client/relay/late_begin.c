@@ -9,8 +9,8 @@
  * Hard here: if the BEGIN fails at the server after all (a statement_timeout or a cancel at just
  * that moment), the statements after it must not be executed outside of a transaction. So BEGIN is
  * sent in the extended protocol without a Sync: after an error the server skips everything, and is
- * closed before it reads a Sync. For the same reason no BEGIN is answered here that a server could
- * refuse because of its role: see sql_block.is_for_primary.
+ * closed before it reads a Sync. For the same reason no BEGIN is answered here that a standby would
+ * refuse: see sql_block.is_for_primary.
  *
  * The session must then have what a simple query leaves, and no more: no unnamed statement and no
  * unnamed portal. A Query itself drops the unnamed statement.

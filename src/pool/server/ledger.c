@@ -10,13 +10,13 @@
  *
  * In COPY IN the server ignores Flush and Sync. CopyDone or CopyFail ends it, and any other message
  * makes it fail. Clients pipeline, so the Sync after an Execute may have been sent before the
- * client knew about the COPY: the server does not answer that Sync. But if the copy fails (into a
- * view, or in a trigger), it is not known at which message the server has left COPY IN: at the
- * CopyDone, at data, or before it has read anything. It answers a Sync after that message, and does
- * not answer one before it. So each Sync sent during a failed COPY is counted as unsure, and a
- * ReadyForQuery that no entry explains is taken as the reply to an unsure Sync. The first reply of
- * another type to a later request shows that the server has read them all. Until then the server
- * can only be used by its current client.
+ * client knew about the COPY: the server does not answer that Sync. But if the copy fails, it is
+ * not known at which message the server has left COPY IN: at the CopyDone, at data, or before it
+ * has read anything (a copy into a view, or an error in a trigger). It answers a Sync after that
+ * message, and does not answer one before it. So each Sync sent during a failed COPY is counted as
+ * unsure, and a ReadyForQuery that no entry explains is taken as the reply to an unsure Sync. The
+ * first reply of another type to a later request shows that the server has read them all. Until
+ * then the server can only be used by its current client.
  *
  * A request after such a copy, without a certain Sync before it, is either executed or skipped. No
  * driver sends that. If it happens, it is unknown what the server owes, and the verdict is

@@ -63,8 +63,8 @@ void server_secure(struct server *server);
 void server_heard(struct server *server);
 
 /*
- * The newest protocol that the server's address is known to support; and noting what the login has
- * shown about that.
+ * What is known about the server's address and newer protocols; and noting what the login has shown
+ * about that.
  */
 enum host_protocol server_protocol(const struct server *server);
 void server_learn_protocol(struct server *server, enum host_protocol protocol);
