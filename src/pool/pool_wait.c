@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * The wait queues of a pool: who is in them, and what blocks all of them.
+ * The wait queues of a pool: the borrowers in them, and what blocks all of them.
  *
  *   pool_stand --> a wait queue --> pool_give_up       served, refused, or left
  */
