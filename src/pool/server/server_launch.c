@@ -3,7 +3,7 @@
  * Launches a server, up to its startup packet.
  *
  *   server_launch --> its host (server_host.c) --> on_connected --> TLS (server_tls.c)
- *                 --> say_startup --> its login (server_login.c)
+ *                 --> send_startup --> its login (server_login.c)
  */
 #include <stdlib.h>
 
