@@ -62,7 +62,7 @@ struct peer engine_client(struct engine *engine);
 /* Accepts the oldest pending server connection; fd -1: there is none. */
 struct peer engine_server(struct engine *engine);
 
-/* Says messages by their types; see room.c for the bodies. false: the far end is gone. */
+/* Says messages by their types; see engine.c for the bodies. false: the far end is gone. */
 bool peer_say(struct peer *peer, const char *types);
 bool peer_say_bytes(struct peer *peer, struct bytes bytes);
 
