@@ -34,7 +34,7 @@ static void release(struct resolver_name *name)
 	if (name->is_filed || name->is_asking || name->is_answering || !TAILQ_EMPTY(&name->asks))
 		return;
 	loop_undefer(name->resolver->loop, &name->task);
-	loop_undefer(name->resolver->loop, &name->left_task);
+	loop_undefer(name->resolver->loop, &name->removed_task);
 	free(name->addresses);
 	free(name);
 }
@@ -57,7 +57,7 @@ static void unfile(struct resolver_name *name)
 /* The name stays in the table as long as its result is valid, or a resolver_watch uses it. */
 static void tidy(struct resolver_name *name)
 {
-	if (!name->is_known && !name->is_asking && TAILQ_EMPTY(&name->stays))
+	if (!name->is_known && !name->is_asking && TAILQ_EMPTY(&name->watches))
 		unfile(name);
 	release(name);
 }
@@ -122,39 +122,39 @@ static bool has_address(const struct resolver_name *name, const struct address *
 	return false;
 }
 
-static void mark_left(struct resolver_name *name)
+static void mark_removed(struct resolver_name *name)
 {
-	struct resolver_watch *stay;
+	struct resolver_watch *watch;
 
-	TAILQ_FOREACH (stay, &name->stays, node) {
-		stay->has_left = !has_address(name, &stay->address);
-		if (stay->has_left)
-			loop_defer(name->resolver->loop, &name->left_task);
+	TAILQ_FOREACH (watch, &name->watches, node) {
+		watch->is_removed = !has_address(name, &watch->address);
+		if (watch->is_removed)
+			loop_defer(name->resolver->loop, &name->removed_task);
 	}
 }
 
-static struct resolver_watch *first_left(const struct resolver_name *name)
+static struct resolver_watch *first_removed(const struct resolver_name *name)
 {
-	struct resolver_watch *stay;
+	struct resolver_watch *watch;
 
-	TAILQ_FOREACH (stay, &name->stays, node) {
-		if (stay->has_left)
-			return stay;
+	TAILQ_FOREACH (watch, &name->watches, node) {
+		if (watch->is_removed)
+			return watch;
 	}
 	return NULL;
 }
 
 /* Each callback may end other watches, or begin new ones, so the list is searched again. */
-static void tell_left(struct task *task)
+static void report_removed(struct task *task)
 {
-	struct resolver_name *name = container_of(task, struct resolver_name, left_task);
-	struct resolver_watch *stay;
+	struct resolver_name *name = container_of(task, struct resolver_name, removed_task);
+	struct resolver_watch *watch;
 
 	name->is_answering = true;
-	while ((stay = first_left(name))) {
-		TAILQ_REMOVE(&name->stays, stay, node);
-		stay->name = NULL;
-		stay->on_removed(stay);
+	while ((watch = first_removed(name))) {
+		TAILQ_REMOVE(&name->watches, watch, node);
+		watch->name = NULL;
+		watch->on_removed(watch);
 	}
 	name->is_answering = false;
 	if (!name->is_stale) {
@@ -166,14 +166,14 @@ static void tell_left(struct task *task)
 	resolver_refresh_name(name);
 }
 
-void resolver_watch_end(struct resolver_watch *stay)
+void resolver_watch_end(struct resolver_watch *watch)
 {
-	struct resolver_name *name = stay->name;
+	struct resolver_name *name = watch->name;
 
 	if (!name)
 		return;
-	TAILQ_REMOVE(&name->stays, stay, node);
-	stay->name = NULL;
+	TAILQ_REMOVE(&name->watches, watch, node);
+	watch->name = NULL;
 	tidy(name);
 }
 
@@ -190,9 +190,9 @@ static struct resolver_name *name_new(struct resolver *resolver, const char *hos
 	name->resolver = resolver;
 	name->serial = ++resolver->serial;
 	name->task.run = run_answers;
-	name->left_task.run = tell_left;
+	name->removed_task.run = report_removed;
 	TAILQ_INIT(&name->asks);
-	TAILQ_INIT(&name->stays);
+	TAILQ_INIT(&name->watches);
 	return name;
 }
 
@@ -225,12 +225,12 @@ static void on_found(void *arg, const struct address *addresses, unsigned int co
 	name->address_count = name->addresses ? count : 0;
 	if (name->addresses) {
 		memcpy(name->addresses, addresses, count * sizeof(*addresses));
-		mark_left(name);
+		mark_removed(name);
 	} else if (count > 0) {
 		name->failure = "out of memory";
 	}
 	if (name->is_stale)
-		loop_defer(resolver->loop, &name->left_task);
+		loop_defer(resolver->loop, &name->removed_task);
 	keep(name, name->address_count ? resolver->good_ttl : resolver->bad_ttl);
 }
 
@@ -393,9 +393,9 @@ void resolver_cancel(struct resolver_ask *ask)
 	tidy(name);
 }
 
-void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *stay, const char *host,
+void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *watch, const char *host,
                           const struct address *address,
-                          void (*on_removed)(struct resolver_watch *stay))
+                          void (*on_removed)(struct resolver_watch *watch))
 {
 	struct resolver_name *name;
 	struct address numeric;
@@ -406,9 +406,9 @@ void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *stay
 		name = filed_name(resolver, host, &err);
 	if (!name)
 		return;
-	*stay =
+	*watch =
 	    (struct resolver_watch){ .on_removed = on_removed, .name = name, .address = *address };
-	TAILQ_INSERT_TAIL(&name->stays, stay, node);
+	TAILQ_INSERT_TAIL(&name->watches, watch, node);
 }
 
 /* ---- for SHOW ---- */
@@ -426,7 +426,7 @@ unsigned int resolver_query_count(const struct resolver *resolver)
 /*
  * Names stay in the table in the order in which they were added, which is that of their serial.
  */
-static struct resolver_name *name_behind(const struct resolver *resolver, unsigned long cursor)
+static struct resolver_name *name_after(const struct resolver *resolver, unsigned long cursor)
 {
 	struct resolver_name *name = resolver->names;
 
@@ -439,7 +439,7 @@ static struct resolver_name *name_behind(const struct resolver *resolver, unsign
 
 bool resolver_next_row(struct resolver *resolver, unsigned long *cursor, struct resolver_row *row)
 {
-	struct resolver_name *name = name_behind(resolver, *cursor);
+	struct resolver_name *name = name_after(resolver, *cursor);
 	usec_t now = loop_now(resolver->loop);
 
 	/* Skip names kept only because a connection still uses one of their old addresses. */

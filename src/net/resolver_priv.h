@@ -16,7 +16,7 @@
 #include "pgweir/net/reverse.h"
 
 TAILQ_HEAD(ask_list, resolver_ask);
-TAILQ_HEAD(stay_list, resolver_watch);
+TAILQ_HEAD(watch_list, resolver_watch);
 TAILQ_HEAD(name_list, resolver_name);
 TAILQ_HEAD(reverse_list, reverse_query);
 
@@ -27,8 +27,8 @@ struct resolver_name {
 	struct timer expiry;
 	struct task task; /* answers `asks` */
 	struct ask_list asks;
-	struct stay_list stays;
-	struct task left_task;      /* calls on_removed() of watches whose address is gone */
+	struct watch_list watches;
+	struct task removed_task;   /* calls on_removed() of watches whose address is gone */
 	struct resolver_zone *zone; /* NULL: none */
 	TAILQ_ENTRY(resolver_name) zone_node;
 	struct address *addresses;
@@ -92,7 +92,7 @@ struct reverse_query {
 /* Ends all lookups, after dns_free(). */
 void reverse_end_all(struct resolver *resolver);
 
-/* Adds a name to its zone, or removes it, together with its place in the table. */
+/* Adds a name to its zone, or removes it, together with its position in the table. */
 void resolver_zone_enter(struct resolver_name *name);
 void resolver_zone_leave(struct resolver_name *name);
 

@@ -61,11 +61,11 @@ struct resolver_watch {
 	 * Called at most once, from the loop, when a lookup did not return the address. The
 	 * watch has ended, and its owner may be freed. Not called for failed lookups.
 	 */
-	void (*on_removed)(struct resolver_watch *stay);
+	void (*on_removed)(struct resolver_watch *watch);
 	TAILQ_ENTRY(resolver_watch) node;
 	struct resolver_name *name; /* NULL: not in use */
 	struct address address;
-	bool has_left;
+	bool is_removed;
 };
 
 /* NULL: *err says why. */
@@ -101,12 +101,12 @@ void resolver_cancel(struct resolver_ask *ask);
  * Begins to watch this address of the name `host`. Does nothing for a numeric host, or without
  * memory.
  */
-void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *stay, const char *host,
+void resolver_watch_begin(struct resolver *resolver, struct resolver_watch *watch, const char *host,
                           const struct address *address,
-                          void (*on_removed)(struct resolver_watch *stay));
+                          void (*on_removed)(struct resolver_watch *watch));
 
 /* Ends a watch: on_removed() will not be called. Safe if it is not in use. */
-void resolver_watch_end(struct resolver_watch *stay);
+void resolver_watch_end(struct resolver_watch *watch);
 
 /* Drops all cached results; running queries continue. */
 void resolver_forget(struct resolver *resolver);

@@ -165,7 +165,7 @@ static void release_server(struct server *server)
 	struct params_table *params = server->site->shared->params;
 
 	server_login_free(server);
-	resolver_watch_end(&server->stay);
+	resolver_watch_end(&server->address_watch);
 	timer_clear(&server->life);
 	timer_clear(&server->xact);
 	stream_close(&server->stream);

@@ -72,9 +72,9 @@ static void set_patience(struct server *server)
 
 /* ---- an address that was removed from DNS ---- */
 
-static void on_server_address_removed(struct resolver_watch *stay)
+static void on_server_address_removed(struct resolver_watch *watch)
 {
-	struct server *server = container_of(stay, struct server, stay);
+	struct server *server = container_of(watch, struct server, address_watch);
 
 	server->site->ops->on_address_removed(server);
 }
@@ -106,8 +106,9 @@ static void on_server_address(struct resolver_ask *ask, const struct address *ad
 	}
 	server->peer = *picked;
 	address_set_port(&server->peer, ask->port);
-	resolver_watch_begin(shared->resolver, &server->stay, hosts->list[server->host].name,
-	                     &server->peer, on_server_address_removed);
+	resolver_watch_begin(shared->resolver, &server->address_watch,
+	                     hosts->list[server->host].name, &server->peer,
+	                     on_server_address_removed);
 	set_probe(server, is_test);
 	set_patience(server);
 	dial_start(&login->dial, shared->loop, &server->peer, shared->sockets,
@@ -151,8 +152,8 @@ bool server_find_again(struct server *server, const char *host)
 		if (strcmp(hosts->list[server->host].name, host) != 0)
 			continue;
 		if (!is_unix(host))
-			resolver_watch_begin(server->site->shared->resolver, &server->stay, host,
-			                     &server->peer, on_server_address_removed);
+			resolver_watch_begin(server->site->shared->resolver, &server->address_watch,
+			                     host, &server->peer, on_server_address_removed);
 		return true;
 	}
 	server->host = 0;

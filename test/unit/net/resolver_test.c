@@ -467,39 +467,39 @@ END_TEST
 
 /* ---- subscriptions to addresses ---- */
 
-struct guest {
-	struct resolver_watch stay;
+struct watcher {
+	struct resolver_watch watch;
 	struct scene *scene;
 	unsigned int told;
-	struct guest *takes_along;
+	struct watcher *takes_along;
 };
 
-static void on_removed(struct resolver_watch *stay)
+static void on_removed(struct resolver_watch *watch)
 {
-	struct guest *guest = (struct guest *)stay;
+	struct watcher *watcher = (struct watcher *)watch;
 
-	ck_assert_ptr_null(stay->name);
-	guest->told++;
-	if (guest->takes_along)
-		resolver_watch_end(&guest->takes_along->stay);
-	if (++guest->scene->left == guest->scene->left_stop)
-		loop_stop(guest->scene->loop);
+	ck_assert_ptr_null(watch->name);
+	watcher->told++;
+	if (watcher->takes_along)
+		resolver_watch_end(&watcher->takes_along->watch);
+	if (++watcher->scene->left == watcher->scene->left_stop)
+		loop_stop(watcher->scene->loop);
 }
 
-static void enter(struct guest *guest, struct scene *scene, const char *host, const char *where)
+static void enter(struct watcher *watcher, struct scene *scene, const char *host, const char *where)
 {
 	struct address address;
 
 	ck_assert(address_parse(&address, where, 5432));
-	guest->scene = scene;
-	resolver_watch_begin(scene->resolver, &guest->stay, host, &address, on_removed);
+	watcher->scene = scene;
+	resolver_watch_begin(scene->resolver, &watcher->watch, host, &address, on_removed);
 }
 
-START_TEST(who_stays_is_told_that_the_address_has_gone)
+START_TEST(a_watch_ends_when_the_address_is_removed)
 {
 	struct scene scene;
 	struct asked asked = { 0 };
-	struct guest there = { 0 }, also = { 0 }, gone = { 0 }, elsewhere = { 0 };
+	struct watcher there = { 0 }, also = { 0 }, gone = { 0 }, elsewhere = { 0 };
 
 	set_up(&scene, _i ? LONG : 0, LONG);
 	ask_now(&scene, &asked, "moving.test");
@@ -508,8 +508,8 @@ START_TEST(who_stays_is_told_that_the_address_has_gone)
 	enter(&gone, &scene, "moving.test", "127.0.0.1");
 	enter(&elsewhere, &scene, "moving.test", "127.0.0.7");
 	there.takes_along = &also;
-	resolver_watch_end(&gone.stay);
-	resolver_watch_end(&gone.stay);
+	resolver_watch_end(&gone.watch);
+	resolver_watch_end(&gone.watch);
 	resolver_forget(scene.resolver);
 	scene.moving = "127.0.0.7";
 	scene.left_stop = 1;
@@ -519,25 +519,25 @@ START_TEST(who_stays_is_told_that_the_address_has_gone)
 	ck_assert_uint_eq(also.told + gone.told + elsewhere.told, 0);
 	ck_assert_uint_eq(resolver_name_count(scene.resolver), 1);
 	resolver_cancel(&asked.ask);
-	resolver_watch_end(&elsewhere.stay);
+	resolver_watch_end(&elsewhere.watch);
 	tear_down(&scene);
 }
 END_TEST
 
-START_TEST(a_failure_moves_nobody)
+START_TEST(a_failed_lookup_ends_no_watch)
 {
 	struct scene scene;
 	struct asked asked = { 0 };
-	struct guest guest = { 0 };
+	struct watcher watcher = { 0 };
 
 	set_up(&scene, LONG, LONG);
-	enter(&guest, &scene, "none.test", "127.0.0.1");
+	enter(&watcher, &scene, "none.test", "127.0.0.1");
 	ask_now(&scene, &asked, "none.test");
 	ask_now(&scene, &asked, "127.0.0.1"); /* another turn */
-	ck_assert_uint_eq(guest.told, 0);
-	resolver_watch_end(&guest.stay);
-	enter(&guest, &scene, "10.0.0.1", "127.0.0.1");
-	ck_assert_ptr_null(guest.stay.name);
+	ck_assert_uint_eq(watcher.told, 0);
+	resolver_watch_end(&watcher.watch);
+	enter(&watcher, &scene, "10.0.0.1", "127.0.0.1");
+	ck_assert_ptr_null(watcher.watch.name);
 	tear_down(&scene);
 }
 END_TEST
@@ -571,7 +571,7 @@ START_TEST(a_zone_that_grows_moves_its_names)
 {
 	struct scene scene;
 	struct asked asked = { 0 };
-	struct guest guest = { 0 };
+	struct watcher watcher = { 0 };
 	struct resolver_zone_row row;
 	unsigned long cursor = 0;
 
@@ -581,7 +581,7 @@ START_TEST(a_zone_that_grows_moves_its_names)
 	ask_now(&scene, &asked, "moving.test");
 	ask_now(&scene, &asked, "one.test");
 	ask_now(&scene, &asked, "nozone");
-	enter(&guest, &scene, "moving.test", "127.0.0.1");
+	enter(&watcher, &scene, "moving.test", "127.0.0.1");
 	run_serials(&scene, 3);
 	ck_assert_uint_eq(scene.a_count, 3); /* the same serial: no lookup */
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
@@ -594,7 +594,7 @@ START_TEST(a_zone_that_grows_moves_its_names)
 	scene.serial = 0x10; /* wraps beyond UINT32_MAX, in serial number arithmetic */
 	scene.left_stop = 1;
 	loop_run(scene.loop);
-	ck_assert_uint_eq(guest.told, 1);
+	ck_assert_uint_eq(watcher.told, 1);
 	while (scene.a_count < 5) /* the other name of the zone too */
 		ask_now(&scene, &asked, "127.0.0.1");
 	ck_assert_str_eq(ask_now(&scene, &asked, "moving.test"), "127.0.0.7:5432");
@@ -606,17 +606,17 @@ START_TEST(a_zone_goes_with_its_names)
 {
 	struct scene scene;
 	struct asked asked = { 0 };
-	struct guest guest = { 0 };
+	struct watcher watcher = { 0 };
 
 	set_up(&scene, LONG, LONG);
 	ask_now(&scene, &asked, "one.test");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
 	resolver_set_zone_period(scene.resolver, LONG);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
-	enter(&guest, &scene, "one.test", "127.0.0.1");
+	enter(&watcher, &scene, "one.test", "127.0.0.1");
 	resolver_forget(scene.resolver);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
-	resolver_watch_end(&guest.stay);
+	resolver_watch_end(&watcher.watch);
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 0);
 	ask_now(&scene, &asked, "one.test");
 	ck_assert_uint_eq(resolver_zone_count(scene.resolver), 1);
@@ -683,8 +683,8 @@ int main(void)
 	tcase_add_test(cases, the_hosts_file_is_asked_first);
 	tcase_add_test(cases, localhost_needs_no_server);
 	tcase_add_test(cases, rows_go_on_when_names_come_and_go);
-	tcase_add_loop_test(cases, who_stays_is_told_that_the_address_has_gone, 0, 2);
-	tcase_add_test(cases, a_failure_moves_nobody);
+	tcase_add_loop_test(cases, a_watch_ends_when_the_address_is_removed, 0, 2);
+	tcase_add_test(cases, a_failed_lookup_ends_no_watch);
 	tcase_add_test(cases, all_addresses_are_there_for_who_asked);
 	tcase_add_test(cases, a_zone_that_grows_moves_its_names);
 	tcase_add_test(cases, a_zone_goes_with_its_names);

@@ -225,14 +225,14 @@ struct server {
 	struct timer life;          /* server_lifetime */
 	struct timer xact;          /* transaction_timeout */
 	struct task free_task;
-	unsigned int host;          /* number of its host in the pool's list */
-	struct resolver_watch stay; /* watches its address, if a name was looked up */
-	struct address peer;        /* the address it is connected to */
-	char path[108];             /* and its path, for a Unix socket */
-	usec_t connected_at;        /* when the connection attempt started */
-	usec_t used_at;             /* last ready in full, returned, or logged in */
-	usec_t lent_at;             /* valid in LENT */
-	usec_t request_at;          /* start of the current query; 0 = none */
+	unsigned int host;                   /* number of its host in the pool's list */
+	struct resolver_watch address_watch; /* watches its address, if a name was looked up */
+	struct address peer;                 /* the address it is connected to */
+	char path[108];                      /* and its path, for a Unix socket */
+	usec_t connected_at;                 /* when the connection attempt started */
+	usec_t used_at;                      /* last ready in full, returned, or logged in */
+	usec_t lent_at;                      /* valid in LENT */
+	usec_t request_at;                   /* start of the current query; 0 = none */
 	/* start of the current transaction; valid in LENT while a transaction runs */
 	usec_t xact_at;
 	int64_t connect_wall; /* connected_at and request_at as wall-clock time, for SHOW */
