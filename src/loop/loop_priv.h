@@ -26,7 +26,7 @@ struct loop {
 	struct task_list tasks;
 	void (*at_turn_end)(void *arg);
 	void *at_turn_end_arg;
-	struct timer_queue *lines;
+	struct timer_queue *timer_queues;
 	struct signal_watch *signals;
 	int *leaving; /* descriptors to close once the kernel no longer watches them */
 	size_t leaving_count, leaving_capacity;

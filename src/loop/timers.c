@@ -15,7 +15,7 @@
 /* The default hash function of uthash has implicit fallthrough, which clang warns about. */
 #define HASH_FUNCTION HASH_FNV
 #define HASH_NONFATAL_OOM 1
-#define uthash_nonfatal_oom(line) ((line)->is_lost = true)
+#define uthash_nonfatal_oom(queue) ((queue)->is_lost = true)
 #include <uthash.h>
 
 #include "loop_priv.h"
@@ -30,13 +30,13 @@
 
 TAILQ_HEAD(timer_list, timer);
 
-struct line_key {
+struct queue_key {
 	usec_t limit;
 	void (*on_due)(struct timer *timer);
 };
 
 struct timer_queue {
-	struct line_key key;
+	struct queue_key key;
 	struct loop *loop;
 	struct timer_list timers; /* sorted by `due` */
 	struct event *event;
@@ -47,29 +47,29 @@ struct timer_queue {
 	UT_hash_handle hh;
 };
 
-static void line_arm(struct timer_queue *line)
+static void queue_arm(struct timer_queue *queue)
 {
-	const struct timer *head = TAILQ_FIRST(&line->timers);
+	const struct timer *head = TAILQ_FIRST(&queue->timers);
 	usec_t wait;
 
-	if (!head || line->is_firing || (line->is_armed && line->armed_for <= head->due))
+	if (!head || queue->is_firing || (queue->is_armed && queue->armed_for <= head->due))
 		return;
-	wait = head->due - loop_now(line->loop);
+	wait = head->due - loop_now(queue->loop);
 	if (wait < 0)
 		wait = 0;
 	if (wait > ARMED_MAX)
 		wait = ARMED_MAX;
-	line->armed_for = head->due;
-	line->is_armed = event_add(line->event, &(struct timeval){ wait / USEC_PER_SEC,
-	                                                           wait % USEC_PER_SEC }) == 0;
+	queue->armed_for = head->due;
+	queue->is_armed = event_add(queue->event, &(struct timeval){ wait / USEC_PER_SEC,
+	                                                             wait % USEC_PER_SEC }) == 0;
 }
 
-static size_t count_due(const struct timer_queue *line, usec_t now)
+static size_t count_due(const struct timer_queue *queue, usec_t now)
 {
 	const struct timer *timer;
 	size_t count = 0;
 
-	TAILQ_FOREACH (timer, &line->timers, node) {
+	TAILQ_FOREACH (timer, &queue->timers, node) {
 		if (timer->due > now)
 			break;
 		count++;
@@ -77,111 +77,111 @@ static size_t count_due(const struct timer_queue *line, usec_t now)
 	return count;
 }
 
-static void on_line_due(int fd, short events, void *arg)
+static void on_queue_due(int fd, short events, void *arg)
 {
-	struct timer_queue *line = arg;
-	usec_t now = loop_now(line->loop);
-	size_t count = count_due(line, now);
+	struct timer_queue *queue = arg;
+	usec_t now = loop_now(queue->loop);
+	size_t count = count_due(queue, now);
 	struct timer *timer;
 
 	(void)fd;
 	(void)events;
-	line->loop->call_count++;
-	line->is_armed = false;
-	line->is_firing = true;
+	queue->loop->call_count++;
+	queue->is_armed = false;
+	queue->is_firing = true;
 	/* Counted before: a timer that is set again and is due at once fires in the next turn. */
-	while (count-- > 0 && (timer = TAILQ_FIRST(&line->timers)) && timer->due <= now) {
+	while (count-- > 0 && (timer = TAILQ_FIRST(&queue->timers)) && timer->due <= now) {
 		timer_clear(timer);
-		line->key.on_due(timer);
+		queue->key.on_due(timer);
 	}
-	line->is_firing = false;
-	line_arm(line);
+	queue->is_firing = false;
+	queue_arm(queue);
 }
 
-static struct timer_queue *line_new(struct loop *loop, const struct line_key *key)
+static struct timer_queue *queue_new(struct loop *loop, const struct queue_key *key)
 {
-	struct timer_queue *line = calloc(1, sizeof(*line));
+	struct timer_queue *queue = calloc(1, sizeof(*queue));
 
-	if (!line)
+	if (!queue)
 		return NULL;
-	line->key = *key;
-	line->loop = loop;
-	TAILQ_INIT(&line->timers);
-	line->event = evtimer_new(loop->base, on_line_due, line);
-	if (line->event)
-		HASH_ADD(hh, loop->lines, key, sizeof(line->key), line);
-	if (line->event && !line->is_lost)
-		return line;
-	if (line->event)
-		event_free(line->event);
-	free(line);
+	queue->key = *key;
+	queue->loop = loop;
+	TAILQ_INIT(&queue->timers);
+	queue->event = evtimer_new(loop->base, on_queue_due, queue);
+	if (queue->event)
+		HASH_ADD(hh, loop->timer_queues, key, sizeof(queue->key), queue);
+	if (queue->event && !queue->is_lost)
+		return queue;
+	if (queue->event)
+		event_free(queue->event);
+	free(queue);
 	return NULL;
 }
 
 struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
                                      void (*on_due)(struct timer *timer))
 {
-	struct line_key key = { limit, on_due };
-	struct timer_queue *line;
+	struct queue_key key = { limit, on_due };
+	struct timer_queue *queue;
 
 	if (limit <= 0)
 		return NULL;
-	HASH_FIND(hh, loop->lines, &key, sizeof(key), line);
-	return line ? line : line_new(loop, &key);
+	HASH_FIND(hh, loop->timer_queues, &key, sizeof(key), queue);
+	return queue ? queue : queue_new(loop, &key);
 }
 
-void timer_set(struct timer *timer, struct timer_queue *line, usec_t from)
+void timer_set(struct timer *timer, struct timer_queue *queue, usec_t from)
 {
 	struct timer *before;
 	usec_t due;
 
-	if (!line) {
+	if (!queue) {
 		timer_clear(timer);
 		return;
 	}
-	due = from > INT64_MAX - line->key.limit ? INT64_MAX : from + line->key.limit;
-	if (timer->line == line && timer->due == due)
+	due = from > INT64_MAX - queue->key.limit ? INT64_MAX : from + queue->key.limit;
+	if (timer->queue == queue && timer->due == due)
 		return; /* it is at its position already */
 	timer_clear(timer);
-	timer->line = line;
+	timer->queue = queue;
 	timer->due = due;
-	before = TAILQ_LAST(&line->timers, timer_list);
+	before = TAILQ_LAST(&queue->timers, timer_list);
 	while (before && before->due > timer->due)
 		before = TAILQ_PREV(before, timer_list, node);
 	if (before) {
-		TAILQ_INSERT_AFTER(&line->timers, before, timer, node);
+		TAILQ_INSERT_AFTER(&queue->timers, before, timer, node);
 	} else {
-		TAILQ_INSERT_HEAD(&line->timers, timer, node);
-		line_arm(line);
+		TAILQ_INSERT_HEAD(&queue->timers, timer, node);
+		queue_arm(queue);
 	}
 }
 
-void timer_change(struct timer *timer, struct timer_queue *line)
+void timer_change(struct timer *timer, struct timer_queue *queue)
 {
-	const struct timer_queue *old = timer->line;
+	const struct timer_queue *old = timer->queue;
 
-	if (!line)
+	if (!queue)
 		timer_clear(timer);
-	else if (line != old)
-		timer_set(timer, line, old ? timer->due - old->key.limit : loop_now(line->loop));
+	else if (queue != old)
+		timer_set(timer, queue, old ? timer->due - old->key.limit : loop_now(queue->loop));
 }
 
 void timer_clear(struct timer *timer)
 {
-	if (!timer->line)
+	if (!timer->queue)
 		return;
-	TAILQ_REMOVE(&timer->line->timers, timer, node);
-	timer->line = NULL;
+	TAILQ_REMOVE(&timer->queue->timers, timer, node);
+	timer->queue = NULL;
 }
 
 void timers_free(struct loop *loop)
 {
-	struct timer_queue *line, *next;
+	struct timer_queue *queue, *next;
 
-	HASH_ITER (hh, loop->lines, line, next) {
-		assert(TAILQ_EMPTY(&line->timers));
-		HASH_DEL(loop->lines, line);
-		event_free(line->event);
-		free(line);
+	HASH_ITER (hh, loop->timer_queues, queue, next) {
+		assert(TAILQ_EMPTY(&queue->timers));
+		HASH_DEL(loop->timer_queues, queue);
+		event_free(queue->event);
+		free(queue);
 	}
 }

@@ -111,7 +111,7 @@ struct timer_queue;
 struct timer {
 	TAILQ_ENTRY(timer) node;
 	usec_t due;
-	struct timer_queue *line; /* NULL: off */
+	struct timer_queue *queue; /* NULL: off */
 };
 
 /*
@@ -125,16 +125,16 @@ struct timer_queue *loop_timer_queue(struct loop *loop, usec_t limit,
  * Sets the timer: due at `from` + the queue's limit. It may be on already. A NULL queue clears
  * it.
  */
-void timer_set(struct timer *timer, struct timer_queue *line, usec_t from);
+void timer_set(struct timer *timer, struct timer_queue *queue, usec_t from);
 
 /*
  * Moves a timer to the queue of another limit: it is due as if it had been set with that limit
  * originally. If it was off, it counts from now. A NULL queue clears it.
  */
-void timer_change(struct timer *timer, struct timer_queue *line);
+void timer_change(struct timer *timer, struct timer_queue *queue);
 void timer_clear(struct timer *timer);
 
-static inline bool timer_is_set(const struct timer *timer) { return timer->line != NULL; }
+static inline bool timer_is_set(const struct timer *timer) { return timer->queue != NULL; }
 
 /* ---- the end of the turn ---- */
 

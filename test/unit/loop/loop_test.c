@@ -274,7 +274,7 @@ START_TEST(timer_whose_limit_changes_counts_from_when_it_was_set)
 	struct loop *loop = make_loop();
 	struct timer_queue *line = loop_timer_queue(loop, USEC_PER_SEC, on_dated);
 	struct timer_queue *longer = loop_timer_queue(loop, 5 * USEC_PER_SEC, on_dated);
-	struct timer timer = { .line = NULL };
+	struct timer timer = { .queue = NULL };
 	usec_t from = loop_now(loop) - 100, before;
 
 	timer_set(&timer, line, from);
