@@ -57,24 +57,24 @@ static void refuse_resume(struct console_session *session, struct err *err)
 {
 	const struct database *database;
 	unsigned int count = 0;
-	struct strbuf line = strbuf_begin(session->hint, sizeof(session->hint));
+	struct strbuf hint = strbuf_begin(session->hint, sizeof(session->hint));
 
 	err_set(err, ERR_STATE, "pooler is not paused/suspended");
 	TAILQ_FOREACH (database, &pools_of(session)->databases, node) {
 		if (!database->is_paused || count++ >= NAMED_MAX)
 			continue;
-		strbuf_add(&line,
+		strbuf_add(&hint,
 		           count == 1 ? "Databases that are paused individually: \"" : ", \"");
-		strbuf_add(&line, database->name);
-		strbuf_add(&line, "\"");
+		strbuf_add(&hint, database->name);
+		strbuf_add(&hint, "\"");
 	}
 	if (count > NAMED_MAX) {
-		strbuf_add(&line, " and ");
-		strbuf_add_number(&line, count - NAMED_MAX);
-		strbuf_add(&line, " more");
+		strbuf_add(&hint, " and ");
+		strbuf_add_number(&hint, count - NAMED_MAX);
+		strbuf_add(&hint, " more");
 	}
 	if (count)
-		strbuf_add(&line, ". Use RESUME with a database name.");
+		strbuf_add(&hint, ". Use RESUME with a database name.");
 }
 
 static enum outcome run_resume(struct console_session *session, struct err *err)

@@ -73,14 +73,14 @@ static void cut(char *text)
 
 static void note_message(struct close_count *count, const struct close_told *told)
 {
-	struct strbuf line = strbuf_begin(count->message, sizeof(count->message));
+	struct strbuf message = strbuf_begin(count->message, sizeof(count->message));
 
-	strbuf_add(&line, told->words);
+	strbuf_add(&message, told->words);
 	if (told->detail) {
-		strbuf_add(&line, ": ");
-		strbuf_add(&line, told->detail);
+		strbuf_add(&message, ": ");
+		strbuf_add(&message, told->detail);
 	}
-	if (line.count + 1 == sizeof(count->message))
+	if (message.count + 1 == sizeof(count->message))
 		cut(count->message);
 	for (char *at = count->message; *at; at++) {
 		if ((unsigned char)*at < ' ' || *at == 0x7f)

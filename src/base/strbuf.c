@@ -15,27 +15,27 @@ struct strbuf strbuf_begin(char *out, size_t size)
 	return (struct strbuf){ .at = out, .size = size };
 }
 
-void strbuf_add_bytes(struct strbuf *line, const char *bytes, size_t count)
+void strbuf_add_bytes(struct strbuf *strbuf, const char *bytes, size_t count)
 {
-	size_t capacity = line->size - 1 - line->count;
+	size_t capacity = strbuf->size - 1 - strbuf->count;
 
 	if (count > capacity)
 		count = capacity;
-	memcpy(line->at + line->count, bytes, count);
-	line->count += count;
-	line->at[line->count] = 0;
+	memcpy(strbuf->at + strbuf->count, bytes, count);
+	strbuf->count += count;
+	strbuf->at[strbuf->count] = 0;
 }
 
-void strbuf_add(struct strbuf *line, const char *text)
+void strbuf_add(struct strbuf *strbuf, const char *text)
 {
-	strbuf_add_bytes(line, text, strlen(text));
+	strbuf_add_bytes(strbuf, text, strlen(text));
 }
 
 /*
  * Digits are made from the last to the first. The base is a constant, so the compiler needs no
  * division.
  */
-void strbuf_add_number(struct strbuf *line, uint64_t number)
+void strbuf_add_number(struct strbuf *strbuf, uint64_t number)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -44,10 +44,10 @@ void strbuf_add_number(struct strbuf *line, uint64_t number)
 		digits[--at] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number);
-	strbuf_add_bytes(line, digits + at, sizeof(digits) - at);
+	strbuf_add_bytes(strbuf, digits + at, sizeof(digits) - at);
 }
 
-void strbuf_add_pointer(struct strbuf *line, const void *pointer)
+void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer)
 {
 	uintptr_t number = (uintptr_t)pointer;
 	char digits[2 + 2 * sizeof(number)];
@@ -59,14 +59,14 @@ void strbuf_add_pointer(struct strbuf *line, const void *pointer)
 	} while (number);
 	digits[--at] = 'x';
 	digits[--at] = '0';
-	strbuf_add_bytes(line, digits + at, sizeof(digits) - at);
+	strbuf_add_bytes(strbuf, digits + at, sizeof(digits) - at);
 }
 
-void strbuf_vprintf(struct strbuf *line, const char *format, va_list args)
+void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
 {
-	size_t capacity = line->size - line->count;
-	int count = vsnprintf(line->at + line->count, capacity, format, args);
+	size_t capacity = strbuf->size - strbuf->count;
+	int count = vsnprintf(strbuf->at + strbuf->count, capacity, format, args);
 
 	if (count > 0)
-		line->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
+		strbuf->count += (size_t)count < capacity ? (size_t)count : capacity - 1;
 }

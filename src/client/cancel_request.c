@@ -92,17 +92,17 @@ static void forward(struct client *client, struct bytes key)
 static const char *say_asker(const struct client *client, const struct client *target, char *out,
                              size_t size)
 {
-	struct strbuf line = strbuf_begin(out, size);
+	struct strbuf text = strbuf_begin(out, size);
 
 	if (client)
-		address_add(&client->peer, &line);
+		address_add(&client->peer, &text);
 	else
-		strbuf_add(&line, "the process that took over");
-	strbuf_add(&line, " for client ");
-	address_add(&target->peer, &line);
-	strbuf_add(&line, " (id ");
-	strbuf_add_number(&line, target->id);
-	strbuf_add(&line, ")");
+		strbuf_add(&text, "the process that took over");
+	strbuf_add(&text, " for client ");
+	address_add(&target->peer, &text);
+	strbuf_add(&text, " (id ");
+	strbuf_add_number(&text, target->id);
+	strbuf_add(&text, ")");
 	return out;
 }
 

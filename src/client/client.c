@@ -154,16 +154,16 @@ const char *client_plain(const char *name, char out[CLIENT_PLAIN_SIZE])
 	return out;
 }
 
-void client_add_application_name(const struct client *client, struct strbuf *line)
+void client_add_application_name(const struct client *client, struct strbuf *out)
 {
 	const char *name = params_find(client->params, "application_name");
 	char buffer[CLIENT_PLAIN_SIZE];
 
 	if (!name || !*name)
 		return;
-	strbuf_add(line, " application_name=\"");
-	strbuf_add(line, client_plain(name, buffer));
-	strbuf_add(line, "\"");
+	strbuf_add(out, " application_name=\"");
+	strbuf_add(out, client_plain(name, buffer));
+	strbuf_add(out, "\"");
 }
 
 static void log_close(const struct client *client, const char *reason, const char *sqlstate)

@@ -117,7 +117,7 @@ bool client_drop_input(struct client *client, struct bytes in);
 void client_finish(struct client *client);
 
 /* Adds ` application_name="..."`, if the client has one. */
-void client_add_application_name(const struct client *client, struct strbuf *line);
+void client_add_application_name(const struct client *client, struct strbuf *out);
 
 /*
  * A name chosen by the client in a form that others may read: printable ASCII without quotes, a `?`

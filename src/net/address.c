@@ -175,72 +175,72 @@ bool address_equal(const struct address *a, const struct address *b)
 /* ---- to text ---- */
 
 /* Used for each connection, so it must be cheap: inet_ntop() would call printf(). */
-static void add_ipv4(const struct in_addr *in, struct strbuf *line)
+static void add_ipv4(const struct in_addr *in, struct strbuf *out)
 {
 	const unsigned char *part = (const unsigned char *)&in->s_addr;
 
 	for (int i = 0; i < 4; i++) {
 		if (i > 0)
-			strbuf_add_bytes(line, ".", 1);
-		strbuf_add_number(line, part[i]);
+			strbuf_add_bytes(out, ".", 1);
+		strbuf_add_number(out, part[i]);
 	}
 }
 
-static void add_ipv6(const struct sockaddr_in6 *in6, struct strbuf *line)
+static void add_ipv6(const struct sockaddr_in6 *in6, struct strbuf *out)
 {
 	char text[INET6_ADDRSTRLEN] = "";
 
 	inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-	strbuf_add(line, text);
+	strbuf_add(out, text);
 	if (in6->sin6_scope_id) {
-		strbuf_add_bytes(line, "%", 1);
-		strbuf_add_number(line, in6->sin6_scope_id);
+		strbuf_add_bytes(out, "%", 1);
+		strbuf_add_number(out, in6->sin6_scope_id);
 	}
 }
 
-static void add_host(const struct address *address, struct strbuf *line)
+static void add_host(const struct address *address, struct strbuf *out)
 {
 	if (address->family == AF_UNIX)
-		strbuf_add(line, "unix");
+		strbuf_add(out, "unix");
 	else if (address->family == AF_INET)
-		add_ipv4(&address->in.sin_addr, line);
+		add_ipv4(&address->in.sin_addr, out);
 	else if (address->family == AF_INET6)
-		add_ipv6(&address->in6, line);
+		add_ipv6(&address->in6, out);
 	else
-		strbuf_add(line, "nowhere");
+		strbuf_add(out, "nowhere");
 }
 
-void address_add(const struct address *address, struct strbuf *line)
+void address_add(const struct address *address, struct strbuf *out)
 {
 	bool has_brackets = address->family == AF_INET6;
 
 	if (has_brackets)
-		strbuf_add_bytes(line, "[", 1);
-	add_host(address, line);
+		strbuf_add_bytes(out, "[", 1);
+	add_host(address, out);
 	if (has_brackets)
-		strbuf_add_bytes(line, "]", 1);
+		strbuf_add_bytes(out, "]", 1);
 	if (address->family == AF_UNIX) {
-		strbuf_add_bytes(line, "(", 1);
-		strbuf_add_number(line, (uint64_t)address->un.pid);
-		strbuf_add_bytes(line, ")", 1);
+		strbuf_add_bytes(out, "(", 1);
+		strbuf_add_number(out, (uint64_t)address->un.pid);
+		strbuf_add_bytes(out, ")", 1);
 	}
-	strbuf_add_bytes(line, ":", 1);
-	strbuf_add_number(line, address_port(address));
+	strbuf_add_bytes(out, ":", 1);
+	strbuf_add_number(out, address_port(address));
 }
 
 const char *address_format_host(const struct address *address, char *out, size_t size)
 {
-	struct strbuf line = strbuf_begin(out, size);
+	struct strbuf text = strbuf_begin(out, size);
 
-	add_host(address, &line);
+	add_host(address, &text);
 	return out;
 }
 
 const char *address_format(const struct address *address, char *out, size_t size)
 {
-	struct strbuf line = strbuf_begin(out, size);
+	struct strbuf text = strbuf_begin(out, size);
 
-	address_add(address, &line);
+	address_add(address, &text);
 	return out;
 }
 

@@ -121,21 +121,21 @@ static const char *where_is(const struct server *server, char *out, size_t size)
 	const char *name = server->host < hosts->count ? hosts->list[server->host].name : "";
 	char buffer[ADDRESS_TEXT_SIZE];
 	const char *address = address_format_host(&server->peer, buffer, sizeof(buffer));
-	struct strbuf line = strbuf_begin(out, size);
+	struct strbuf text = strbuf_begin(out, size);
 
 	if (*server->path) {
-		strbuf_add(&line, server->path);
+		strbuf_add(&text, server->path);
 	} else if (server->peer.family != AF_INET && server->peer.family != AF_INET6) {
-		strbuf_add(&line, *name ? name : "(no host)");
-		strbuf_add(&line, ":");
-		strbuf_add_number(&line, (uint64_t)port);
+		strbuf_add(&text, *name ? name : "(no host)");
+		strbuf_add(&text, ":");
+		strbuf_add_number(&text, (uint64_t)port);
 	} else if (strcmp(address, name) == 0) {
-		address_add(&server->peer, &line);
+		address_add(&server->peer, &text);
 	} else {
-		strbuf_add(&line, name);
-		strbuf_add(&line, " (");
-		address_add(&server->peer, &line);
-		strbuf_add(&line, ")");
+		strbuf_add(&text, name);
+		strbuf_add(&text, " (");
+		address_add(&server->peer, &text);
+		strbuf_add(&text, ")");
 	}
 	return out;
 }

@@ -20,12 +20,12 @@ struct strbuf {
 /* Begins an empty text in `out`, which the caller owns. */
 struct strbuf strbuf_begin(char *out, size_t size);
 
-void strbuf_add_bytes(struct strbuf *line, const char *bytes, size_t count);
-void strbuf_add(struct strbuf *line, const char *text);
-void strbuf_add_number(struct strbuf *line, uint64_t number);
+void strbuf_add_bytes(struct strbuf *strbuf, const char *bytes, size_t count);
+void strbuf_add(struct strbuf *strbuf, const char *text);
+void strbuf_add_number(struct strbuf *strbuf, uint64_t number);
 /* Adds a pointer in the format of "%p": 0x and lower-case digits. */
-void strbuf_add_pointer(struct strbuf *line, const void *pointer);
-void strbuf_vprintf(struct strbuf *line, const char *format, va_list args)
+void strbuf_add_pointer(struct strbuf *strbuf, const void *pointer);
+void strbuf_vprintf(struct strbuf *strbuf, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
 #endif

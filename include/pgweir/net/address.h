@@ -84,7 +84,7 @@ bool address_equal_host(const struct address *a, const struct address *b);
 bool address_equal(const struct address *a, const struct address *b);
 
 /* Adds the text of address_format() to a line. */
-void address_add(const struct address *address, struct strbuf *line);
+void address_add(const struct address *address, struct strbuf *out);
 
 /*
  * Formats an address into `out` of `size` bytes (truncated if too short) and returns it.

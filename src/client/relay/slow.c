@@ -64,13 +64,13 @@ void slow_note(struct client *client, const struct frame *frame, struct bytes in
 		note_prepared(client, body);
 }
 
-static void add_ms(struct strbuf *line, usec_t duration)
+static void add_ms(struct strbuf *out, usec_t duration)
 {
 	unsigned long long usec = (unsigned long long)duration;
 	char text[48];
 
 	snprintf(text, sizeof(text), "%llu.%03llu ms", usec / 1000, usec % 1000);
-	strbuf_add(line, text);
+	strbuf_add(out, text);
 }
 
 /* The text is chosen by the client, so it is the last field. */
