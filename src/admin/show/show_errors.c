@@ -12,7 +12,7 @@ struct error_row {
 	const char *type, *reason, *is_error, *last_time, *last_database, *last_user;
 	const char *last_message;
 	int64_t count;
-	char time_room[TIME_TEXT_SIZE];
+	char time_buffer[TIME_TEXT_SIZE];
 };
 _Static_assert(sizeof(struct error_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -65,7 +65,8 @@ static bool next_error(struct cursor *cursor, void *at)
 	row->reason = reason->name;
 	row->is_error = reason->is_error ? "yes" : "no";
 	row->count = (int64_t)count->count;
-	row->last_time = show_time_text(now - (wall_now() - count->wall_last), now, row->time_room);
+	row->last_time =
+	    show_time_text(now - (wall_now() - count->wall_last), now, row->time_buffer);
 	row->last_database = count->database;
 	row->last_user = count->user;
 	row->last_message = count->message;

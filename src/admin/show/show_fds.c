@@ -15,7 +15,7 @@ struct fd_row {
 	const char *client_encoding, *std_strings, *datestyle, *timezone, *password;
 	int64_t fd, port, cancel, link;
 	struct bytes scram_client_key, scram_server_key;
-	char addr_room[ADDRESS_TEXT_SIZE];
+	char addr_buffer[ADDRESS_TEXT_SIZE];
 };
 _Static_assert(sizeof(struct fd_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -84,7 +84,7 @@ static void fill_address(struct fd_row *row, const struct address *address, cons
 	row->task = task;
 	row->fd = fd;
 	row->addr = address->family
-	                ? address_format_host(address, row->addr_room, sizeof(row->addr_room))
+	                ? address_format_host(address, row->addr_buffer, sizeof(row->addr_buffer))
 	                : "unix";
 	row->port = address->family ? address_port(address) : 0;
 }

@@ -20,7 +20,7 @@
 struct limit_row {
 	const char *limit, *database, *user, *source;
 	int64_t value, used, hits;
-	char source_room[SOURCE_SIZE];
+	char source_buffer[SOURCE_SIZE];
 };
 _Static_assert(sizeof(struct limit_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -56,9 +56,9 @@ struct thing {
 static const char *by_place(struct limit_row *row, const char *whose, const char *name,
                             struct source_pos place)
 {
-	snprintf(row->source_room, sizeof(row->source_room), "%s:%d (%s %s)",
+	snprintf(row->source_buffer, sizeof(row->source_buffer), "%s:%d (%s %s)",
 	         place.file ? place.file : "?", place.line, whose, name);
-	return row->source_room;
+	return row->source_buffer;
 }
 
 static const char *by_setting(struct limit_row *row, const struct config *config, const char *name)
@@ -73,8 +73,8 @@ static const char *by_setting(struct limit_row *row, const struct config *config
 	case ORIGIN_FILE:
 		break;
 	}
-	snprintf(row->source_room, sizeof(row->source_room), "%s:%d", origin.file, origin.line);
-	return row->source_room;
+	snprintf(row->source_buffer, sizeof(row->source_buffer), "%s:%d", origin.file, origin.line);
+	return row->source_buffer;
 }
 
 /* The first of user, database and setting that has a value, in the order of config/effective.c. */

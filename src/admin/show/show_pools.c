@@ -129,7 +129,7 @@ struct user_row {
 	const char *name, *pool_size, *reserve_pool_size, *pool_mode;
 	int64_t max_user_connections, current_connections;
 	int64_t max_user_client_connections, current_client_connections;
-	char pool_size_room[24], reserve_room[24];
+	char pool_size_buffer[24], reserve_buffer[24];
 };
 _Static_assert(sizeof(struct user_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -196,10 +196,10 @@ static bool next_user(struct cursor *cursor, void *at)
 	entry = config_user_find(pools->config, item.first);
 	TABLE_FIND_STR(hh, &pools->secret, pools->role_table, item.first, role);
 	row->name = item.first;
-	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_room,
-	                           sizeof(row->pool_size_room));
+	row->pool_size = size_text(entry ? entry->pool_size : CONFIG_INHERIT, row->pool_size_buffer,
+	                           sizeof(row->pool_size_buffer));
 	row->reserve_pool_size = size_text(entry ? entry->reserve_pool_size : CONFIG_INHERIT,
-	                                   row->reserve_room, sizeof(row->reserve_room));
+	                                   row->reserve_buffer, sizeof(row->reserve_buffer));
 	row->pool_mode = entry ? config_pool_mode_name(entry->pool_mode) : NULL;
 	row->max_user_connections = config_max_user_connections(pools->config, entry);
 	row->max_user_client_connections = config_max_user_client_connections(pools->config, entry);

@@ -22,10 +22,10 @@ struct socket_row {
 	int64_t port, local_port, wait, wait_us, close_needed, remote_pid;
 	int64_t prepared_statements, id;
 	int64_t recv_pos, pkt_pos, pkt_remain, send_pos, send_remain, pkt_avail, send_avail;
-	char addr_room[ADDRESS_TEXT_SIZE], local_addr_room[ADDRESS_TEXT_SIZE];
-	char connect_room[TIME_TEXT_SIZE], request_room[TIME_TEXT_SIZE];
-	char tls_room[TLS_TEXT_SIZE];
-	char ptr_room[POINTER_SIZE], link_room[POINTER_SIZE];
+	char addr_buffer[ADDRESS_TEXT_SIZE], local_addr_buffer[ADDRESS_TEXT_SIZE];
+	char connect_buffer[TIME_TEXT_SIZE], request_buffer[TIME_TEXT_SIZE];
+	char tls_buffer[TLS_TEXT_SIZE];
+	char ptr_buffer[POINTER_SIZE], link_buffer[POINTER_SIZE];
 };
 _Static_assert(sizeof(struct socket_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -101,8 +101,8 @@ static void fill_times(struct socket_row *row, usec_t connected, usec_t request,
 {
 	usec_t wait = request ? now - request : 0;
 
-	row->connect_time = show_time_text(connected, now, row->connect_room);
-	row->request_time = show_time_text(request ? request : connected, now, row->request_room);
+	row->connect_time = show_time_text(connected, now, row->connect_buffer);
+	row->request_time = show_time_text(request ? request : connected, now, row->request_buffer);
 	row->wait = wait / USEC_PER_SEC;
 	row->wait_us = wait % USEC_PER_SEC;
 }
@@ -112,16 +112,16 @@ static void fill_stream(struct socket_row *row, const struct stream *stream,
 {
 	struct address self;
 
-	row->addr = address_format_host(peer, row->addr_room, sizeof(row->addr_room));
+	row->addr = address_format_host(peer, row->addr_buffer, sizeof(row->addr_buffer));
 	row->port = address_port(peer);
-	row->local_addr = row->local_addr_room;
+	row->local_addr = row->local_addr_buffer;
 	if (stream_is_open(stream) &&
 	    address_of_self(&self, stream->watch.fd, (uint16_t)config->listen_port)) {
-		address_format_host(&self, row->local_addr_room, sizeof(row->local_addr_room));
+		address_format_host(&self, row->local_addr_buffer, sizeof(row->local_addr_buffer));
 		row->local_port = address_port(&self);
 	}
 	row->recv_pos = row->pkt_avail = (int64_t)stream_kept(stream).count;
-	row->tls = tls_text(stream, row->tls_room, sizeof(row->tls_room));
+	row->tls = tls_text(stream, row->tls_buffer, sizeof(row->tls_buffer));
 	row->send_avail = stream_is_open(stream) ? (int64_t)stream_unsent(stream) : 0;
 }
 
@@ -151,8 +151,8 @@ static void fill_client(struct socket_row *row, const struct client *client,
 	row->replication = replication_text((enum replication)client->replication);
 	fill_stream(row, &client->stream, &client->peer, show_source_config(source));
 	fill_times(row, client->connected_at, client->request_at, now);
-	row->ptr = pointer_text(client, row->ptr_room);
-	row->link = pointer_text(client->borrower.server, row->link_room);
+	row->ptr = pointer_text(client, row->ptr_buffer);
+	row->link = pointer_text(client->borrower.server, row->link_buffer);
 	row->remote_pid = address_is_unix(&client->peer) ? client->peer.un.pid : 0;
 	row->application_name = text_or_empty(params_find(client->params, "application_name"));
 	row->prepared_statements = client_statement_count(client);
@@ -225,10 +225,10 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	fill_stream(row, &server->stream, &server->peer, show_source_config(source));
 	fill_times(row, server->connected_at, server->request_at, now);
 	if (!server->request_at && server->used_at)
-		row->request_time = show_time_text(server->used_at, now, row->request_room);
+		row->request_time = show_time_text(server->used_at, now, row->request_buffer);
 	row->close_needed = server->is_close_needed;
-	row->ptr = pointer_text(server, row->ptr_room);
-	row->link = pointer_text(client, row->link_room);
+	row->ptr = pointer_text(server, row->ptr_buffer);
+	row->link = pointer_text(client, row->link_buffer);
 	row->remote_pid = show_backend_pid(server);
 	row->application_name =
 	    text_or_empty(name ? name : params_find(server->baseline, "application_name"));

@@ -17,8 +17,8 @@ struct transaction_row {
 	const char *database, *user, *application_name, *addr, *ptr, *state;
 	const char *state_since, *xact_since, *statement;
 	int64_t id, port, server_pid, wait, seconds, xact_seconds;
-	char addr_room[ADDRESS_TEXT_SIZE], ptr_room[POINTER_SIZE];
-	char state_room[TIME_TEXT_SIZE], xact_room[TIME_TEXT_SIZE];
+	char addr_buffer[ADDRESS_TEXT_SIZE], ptr_buffer[POINTER_SIZE];
+	char state_buffer[TIME_TEXT_SIZE], xact_buffer[TIME_TEXT_SIZE];
 };
 _Static_assert(sizeof(struct transaction_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -69,14 +69,14 @@ static void fill_who(struct transaction_row *row, const struct client *client)
 {
 	const char *name = params_find(client->params, "application_name");
 
-	snprintf(row->ptr_room, sizeof(row->ptr_room), "%p", (const void *)client);
+	snprintf(row->ptr_buffer, sizeof(row->ptr_buffer), "%p", (const void *)client);
 	row->id = (int64_t)client->id;
 	row->database = client_database(client);
 	row->user = client_user(client);
 	row->application_name = name ? name : "";
-	row->addr = address_format_host(&client->peer, row->addr_room, sizeof(row->addr_room));
+	row->addr = address_format_host(&client->peer, row->addr_buffer, sizeof(row->addr_buffer));
 	row->port = address_port(&client->peer);
-	row->ptr = row->ptr_room;
+	row->ptr = row->ptr_buffer;
 }
 
 static void fill(struct cursor *cursor, struct transaction_row *row, const struct client *client)
@@ -87,8 +87,8 @@ static void fill(struct cursor *cursor, struct transaction_row *row, const struc
 	fill_who(row, client);
 	row->server_pid = server ? show_backend_pid(server) : 0;
 	row->state = state_of(client, &since);
-	row->state_since = show_time_text(since, now, row->state_room);
-	row->xact_since = show_time_text(client->xact_at, now, row->xact_room);
+	row->state_since = show_time_text(since, now, row->state_buffer);
+	row->xact_since = show_time_text(client->xact_at, now, row->xact_buffer);
 	if (client->state == CLIENT_WAITING)
 		wait += now - since;
 	row->wait = client->request_at ? wait / USEC_PER_SEC : 0;

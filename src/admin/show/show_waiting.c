@@ -18,7 +18,7 @@
 struct waiting_row {
 	const char *database, *user, *application_name, *reason, *detail, *addr, *ptr;
 	int64_t place, wait, wait_us, port, id;
-	char addr_room[ADDRESS_TEXT_SIZE], ptr_room[POINTER_SIZE];
+	char addr_buffer[ADDRESS_TEXT_SIZE], ptr_buffer[POINTER_SIZE];
 };
 _Static_assert(sizeof(struct waiting_row) <= ROW_SIZE_MAX, "a row is too large");
 
@@ -140,7 +140,7 @@ static void fill(struct cursor *cursor, struct waiting_row *row, const struct bo
 
 	buf_clear(&cursor->text);
 	pool_wait_explain_all(borrower->pool, reason, &cursor->text);
-	snprintf(row->ptr_room, sizeof(row->ptr_room), "%p", (const void *)client);
+	snprintf(row->ptr_buffer, sizeof(row->ptr_buffer), "%p", (const void *)client);
 	row->database = client_database(client);
 	row->user = client_user(client);
 	row->place = cursor->waiting.place;
@@ -149,9 +149,9 @@ static void fill(struct cursor *cursor, struct waiting_row *row, const struct bo
 	row->reason = pool_wait_reason_name(reason);
 	row->detail = buf_text(&cursor->text);
 	row->application_name = name ? name : "";
-	row->addr = address_format_host(&client->peer, row->addr_room, sizeof(row->addr_room));
+	row->addr = address_format_host(&client->peer, row->addr_buffer, sizeof(row->addr_buffer));
 	row->port = address_port(&client->peer);
-	row->ptr = row->ptr_room;
+	row->ptr = row->ptr_buffer;
 	row->id = (int64_t)client->id;
 }
 
