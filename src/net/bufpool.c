@@ -12,67 +12,67 @@
 
 #include "pgweir/base/banned.h"
 
-#define SPARE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
+#define FREE_SIZE_MAX ((size_t)4 * 1024 * 1024) /* bytes of all free buffers that are kept */
 
 /* Returns a free buffer of first_size bytes; NULL: there is none. */
-static char *take_spare(struct stream_pool *pool)
+static char *take_free(struct stream_pool *pool)
 {
-	char *at = pool->spare;
+	char *at = pool->free_list;
 
 	if (!at)
 		return NULL;
-	memcpy(&pool->spare, at, sizeof(void *));
-	pool->spare_size -= pool->first_size;
+	memcpy(&pool->free_list, at, sizeof(void *));
+	pool->free_size -= pool->first_size;
 	return at;
 }
 
 /* Adds a buffer to the free ones. false: it is secret, has another size, or enough are free. */
-static bool give_spare(struct stream_pool *pool, const struct buf *buf)
+static bool give_free(struct stream_pool *pool, const struct buf *buf)
 {
 	if (buf->capacity != pool->first_size || buf->is_secret ||
-	    pool->spare_size + buf->capacity > SPARE_MAX)
+	    pool->free_size + buf->capacity > FREE_SIZE_MAX)
 		return false;
-	memcpy(buf->at, &pool->spare, sizeof(void *));
-	pool->spare = buf->at;
-	pool->spare_size += buf->capacity;
+	memcpy(buf->at, &pool->free_list, sizeof(void *));
+	pool->free_list = buf->at;
+	pool->free_size += buf->capacity;
 	return true;
 }
 
-void bufpool_free_spare(struct stream_pool *pool)
+void bufpool_drop_free(struct stream_pool *pool)
 {
 	char *at;
 
-	while ((at = take_spare(pool)))
+	while ((at = take_free(pool)))
 		free(at);
 }
 
-void bufpool_free(struct stream_pool *pool, struct stream_buf **kept)
+void bufpool_free(struct stream_pool *pool, struct stream_buf **buffer)
 {
-	if (!*kept)
+	if (!*buffer)
 		return;
-	if (!give_spare(pool, &(*kept)->buf))
-		buf_free(&(*kept)->buf);
-	slab_give(&pool->kept, kept);
+	if (!give_free(pool, &(*buffer)->buf))
+		buf_free(&(*buffer)->buf);
+	slab_give(&pool->buffers, buffer);
 }
 
 static void begin_small(struct stream_pool *pool, struct buf *buf)
 {
-	buf->at = take_spare(pool);
+	buf->at = take_free(pool);
 	if (buf->at)
 		buf->capacity = pool->first_size;
 	else
 		buf_reserve(buf, pool->first_size);
 }
 
-bool bufpool_add(struct stream_pool *pool, struct stream_buf **kept, const void *at, size_t count)
+bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const void *at, size_t count)
 {
-	if (!*kept) {
-		*kept = slab_take(&pool->kept);
-		if (!*kept)
+	if (!*buffer) {
+		*buffer = slab_take(&pool->buffers);
+		if (!*buffer)
 			return false;
 		if (count <= pool->first_size)
-			begin_small(pool, &(*kept)->buf);
+			begin_small(pool, &(*buffer)->buf);
 	}
-	buf_add(&(*kept)->buf, at, count);
-	return buf_ok(&(*kept)->buf);
+	buf_add(&(*buffer)->buf, at, count);
+	return buf_ok(&(*buffer)->buf);
 }

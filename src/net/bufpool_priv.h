@@ -14,18 +14,19 @@ struct stream_buf {
 	size_t begin; /* offset of the first byte that is still needed */
 };
 
-static inline size_t bufpool_count(const struct stream_buf *kept)
+static inline size_t bufpool_count(const struct stream_buf *buffer)
 {
-	return kept ? kept->buf.count - kept->begin : 0;
+	return buffer ? buffer->buf.count - buffer->begin : 0;
 }
 
-/* Adds bytes to *kept, which is created if it is NULL. false: no memory. */
-bool bufpool_add(struct stream_pool *pool, struct stream_buf **kept, const void *at, size_t count);
+/* Adds bytes to *buffer, which is created if it is NULL. false: no memory. */
+bool bufpool_add(struct stream_pool *pool, struct stream_buf **buffer, const void *at,
+                 size_t count);
 
-/* Frees *kept, if it exists, and sets it to NULL. */
-void bufpool_free(struct stream_pool *pool, struct stream_buf **kept);
+/* Frees *buffer, if it exists, and sets it to NULL. */
+void bufpool_free(struct stream_pool *pool, struct stream_buf **buffer);
 
 /* Frees the free buffers of the pool. */
-void bufpool_free_spare(struct stream_pool *pool);
+void bufpool_drop_free(struct stream_pool *pool);
 
 #endif

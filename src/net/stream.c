@@ -80,7 +80,7 @@ static bool keep_input(struct stream *stream, char *at, size_t count)
 	if (!stream->is_secret)
 		return bufpool_add(stream->pool, &stream->in, at, count);
 	if (!stream->in)
-		stream->in = slab_take(&stream->pool->kept);
+		stream->in = slab_take(&stream->pool->buffers);
 	if (!stream->in)
 		return false;
 	stream->in->buf.is_secret = true;

@@ -10,10 +10,10 @@
 
 void stream_pool_init(struct stream_pool *pool, size_t first_size)
 {
-	slab_init(&pool->kept, "iobuf_cache", sizeof(struct stream_buf));
+	slab_init(&pool->buffers, "iobuf_cache", sizeof(struct stream_buf));
 	pool->first_size = first_size < sizeof(void *) ? sizeof(void *) : first_size;
-	pool->spare = NULL;
-	pool->spare_size = 0;
+	pool->free_list = NULL;
+	pool->free_size = 0;
 	pool->handshakes = NULL;
 	pool->outbox = NULL;
 	pool->bulk_slots = NULL;
@@ -22,8 +22,8 @@ void stream_pool_init(struct stream_pool *pool, size_t first_size)
 
 void stream_pool_done(struct stream_pool *pool)
 {
-	bufpool_free_spare(pool);
-	slab_done(&pool->kept);
+	bufpool_drop_free(pool);
+	slab_done(&pool->buffers);
 	bulk_slots_free(&pool->bulk_slots);
 	stream_secure_slots_free(&pool->tls_slots);
 }

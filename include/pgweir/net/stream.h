@@ -71,10 +71,10 @@ enum stream_result {
 
 /* What the streams of one loop share. Its buffers are rows of SHOW MEM. */
 struct stream_pool {
-	struct slab kept;
-	size_t first_size; /* initial size of a buffer in bytes (pkt_buf) */
-	void *spare;       /* free buffers of that size; each begins with a pointer to the next */
-	size_t spare_size; /* bytes in them */
+	struct slab buffers; /* of stream_buf */
+	size_t first_size;   /* initial size of a buffer in bytes (pkt_buf) */
+	void *free_list;     /* free buffers of that size; each begins with a pointer to the next */
+	size_t free_size;    /* bytes in them */
 	struct handshakes *handshakes; /* for TLS handshakes; borrowed. NULL: not available */
 	/* for deferred output; borrowed. NULL: output is never deferred */
 	struct outbox *outbox;

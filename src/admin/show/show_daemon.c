@@ -372,7 +372,7 @@ static void fill_mem(const struct show_source *source, size_t index, struct slab
 		{ .name = "outstanding_request_cache" },
 		pools->server_slab,
 		source->clients->slab,
-		source->with->streams->kept,
+		source->with->streams->buffers,
 		{ .name = "var_list_cache",
 		  .used_count = params_table_count(source->with->params) },
 		{ .name = "server_prepared_statement_cache" },

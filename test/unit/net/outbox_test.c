@@ -102,7 +102,7 @@ static void done(struct stage *stage)
 		if (stage->ends[i].far >= 0)
 			close(stage->ends[i].far);
 	}
-	ck_assert_uint_eq(stage->pool.kept.used_count, 0);
+	ck_assert_uint_eq(stage->pool.buffers.used_count, 0);
 	outbox_free(&stage->outbox);
 	ck_assert_ptr_null(stage->outbox);
 	outbox_free(&stage->outbox);

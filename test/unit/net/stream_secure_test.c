@@ -258,7 +258,7 @@ static void done(struct stage *stage)
 	close_end(&stage->there);
 	loop_undefer(stage->loop, &stage->task);
 	handshakes_free(&stage->handshakes);
-	ck_assert_uint_eq(stage->pool.kept.used_count, 0);
+	ck_assert_uint_eq(stage->pool.buffers.used_count, 0);
 	stream_pool_done(&stage->pool);
 	tls_context_unref(&stage->accepts);
 	tls_context_unref(&stage->connects);

@@ -118,7 +118,7 @@ static void done(struct end *end)
 	stream_close(&end->stream);
 	ck_assert(!stream_is_open(&end->stream));
 	stream_close(&end->stream);
-	ck_assert_uint_eq(end->pool.kept.used_count, 0);
+	ck_assert_uint_eq(end->pool.buffers.used_count, 0);
 	stream_pool_done(&end->pool);
 	buf_free(&end->got);
 	loop_free(&end->loop);
@@ -210,7 +210,7 @@ START_TEST(stream_keeps_the_rest_at_every_cut)
 		ck_assert_uint_eq(in.count, sizeof(text));
 		ck_assert_mem_eq(in.at, text, sizeof(text));
 		ck_assert(stream_keep(&end.stream, (struct bytes){ 0 }));
-		ck_assert_uint_eq(end.pool.kept.used_count, 0); /* when idle it owns no buffer */
+		ck_assert_uint_eq(end.pool.buffers.used_count, 0); /* when idle it owns no buffer */
 	}
 	done(&end);
 }
@@ -238,7 +238,7 @@ START_TEST(stream_keeps_the_rest_of_the_kept)
 	ck_assert(stream_keep(&end.stream, bytes_skip(in, 1)));
 	ck_assert(stream_keep(&end.stream, (struct bytes){ 0 }));
 	ck_assert_uint_eq(stream_kept(&end.stream).count, 0);
-	ck_assert_uint_eq(end.pool.kept.used_count, 0);
+	ck_assert_uint_eq(end.pool.buffers.used_count, 0);
 	done(&end);
 }
 END_TEST
@@ -471,7 +471,7 @@ START_TEST(stream_sends_the_unsent_later_and_in_order)
 	ck_assert_uint_eq(hear(&end, 0, count + 3000), count + 3000);
 	turn(&end, 2);
 	ck_assert_str_eq(end.events, "d"); /* once, when all had gone */
-	ck_assert_uint_eq(end.pool.kept.used_count, 0);
+	ck_assert_uint_eq(end.pool.buffers.used_count, 0);
 	done(&end);
 }
 END_TEST
