@@ -70,23 +70,24 @@ static const struct auth_client_step {
 	[STATE_ENDED] = { TO(STATE_ENDED), 0 },
 };
 
-/* The only function that writes login->state. */
-static void enter(struct auth_client *login, enum auth_client_state next)
+/* The only function that writes auth->state. */
+static void auth_client_enter(struct auth_client *auth, enum auth_client_state next)
 {
-	assert(steps[login->state].next & TO(next));
-	login->state = next;
+	assert(steps[auth->state].next & TO(next));
+	auth->state = next;
 }
 
-static enum auth_client_result fail(struct auth_client *login, struct err *err, const char *reason)
+static enum auth_client_result auth_client_fail(struct auth_client *auth, struct err *err,
+                                                const char *reason)
 {
-	enter(login, STATE_ENDED);
+	auth_client_enter(auth, STATE_ENDED);
 	err_set(err, ERR_NOT_ALLOWED, "server login failed: %s", reason);
 	return AUTH_CLIENT_FAILED;
 }
 
-static enum auth_client_result wrong_type(struct auth_client *login, struct err *err)
+static enum auth_client_result wrong_type(struct auth_client *auth, struct err *err)
 {
-	return fail(login, err, "wrong password type");
+	return auth_client_fail(auth, err, "wrong password type");
 }
 
 /*
@@ -128,28 +129,28 @@ bool auth_client_may_enter_unasked(const struct config_list *require)
 struct auth_client *auth_client_new(const struct auth_client_who *who)
 {
 	size_t user_size = strlen(who->user) + 1;
-	struct auth_client *login = calloc(1, sizeof(*login) + user_size);
+	struct auth_client *auth = calloc(1, sizeof(*auth) + user_size);
 
-	if (!login)
+	if (!auth)
 		return NULL;
-	if (!credentials_copy(&login->credentials, who->credentials)) {
-		free(login);
+	if (!credentials_copy(&auth->credentials, who->credentials)) {
+		free(auth);
 		return NULL;
 	}
-	login->allowed = allowed_by(who->require);
-	login->verifiers = who->verifiers;
-	login->on_work = who->on_work;
-	login->arg = who->arg;
-	memcpy(login->user, who->user, user_size);
-	scram_bind(&login->scram, who->binding);
-	return login;
+	auth->allowed = allowed_by(who->require);
+	auth->verifiers = who->verifiers;
+	auth->on_work = who->on_work;
+	auth->arg = who->arg;
+	memcpy(auth->user, who->user, user_size);
+	scram_bind(&auth->scram, who->binding);
+	return auth;
 }
 
-void auth_client_free(struct auth_client **login)
+void auth_client_free(struct auth_client **auth)
 {
-	struct auth_client *old = *login;
+	struct auth_client *old = *auth;
 
-	*login = NULL;
+	*auth = NULL;
 	if (!old)
 		return;
 	derived_job_drop(&old->job, old->is_submitted);
@@ -161,37 +162,37 @@ void auth_client_free(struct auth_client **login)
 
 /* ---- cleartext password and md5 ---- */
 
-static enum auth_client_result send_cleartext(struct auth_client *login, struct buf *out,
+static enum auth_client_result send_cleartext(struct auth_client *auth, struct buf *out,
                                               struct err *err)
 {
-	if (login->credentials.kind != CREDENTIALS_PLAIN)
-		return wrong_type(login, err);
-	message_password(out, login->credentials.text);
-	enter(login, STATE_SENT);
+	if (auth->credentials.kind != CREDENTIALS_PLAIN)
+		return wrong_type(auth, err);
+	message_password(out, auth->credentials.text);
+	auth_client_enter(auth, STATE_SENT);
 	return AUTH_CLIENT_MORE;
 }
 
-static enum auth_client_result send_md5(struct auth_client *login, struct bytes salt,
+static enum auth_client_result send_md5(struct auth_client *auth, struct bytes salt,
                                         struct buf *out, struct err *err)
 {
-	const char *secret = login->credentials.text;
+	const char *secret = auth->credentials.text;
 	char made[MD5_TEXT_SIZE], answer[MD5_TEXT_SIZE];
 	bool ok = true;
 
-	if (login->credentials.kind != CREDENTIALS_PLAIN &&
-	    login->credentials.kind != CREDENTIALS_MD5)
-		return wrong_type(login, err);
-	if (login->credentials.kind == CREDENTIALS_PLAIN) {
-		ok = digest_md5(bytes_text(secret), bytes_text(login->user), made);
+	if (auth->credentials.kind != CREDENTIALS_PLAIN &&
+	    auth->credentials.kind != CREDENTIALS_MD5)
+		return wrong_type(auth, err);
+	if (auth->credentials.kind == CREDENTIALS_PLAIN) {
+		ok = digest_md5(bytes_text(secret), bytes_text(auth->user), made);
 		secret = made;
 	}
 	ok = ok && digest_md5(bytes_of(secret + 3, 32), salt, answer);
 	secret_wipe(made, sizeof(made));
 	if (!ok)
-		return fail(login, err, "the crypto library has no MD5");
+		return auth_client_fail(auth, err, "the crypto library has no MD5");
 	message_password(out, answer);
 	secret_wipe(answer, sizeof(answer));
-	enter(login, STATE_SENT);
+	auth_client_enter(auth, STATE_SENT);
 	return AUTH_CLIENT_MORE;
 }
 
@@ -208,81 +209,80 @@ static bool offers(struct bytes names, const char *mechanism)
 	return false;
 }
 
-static enum auth_client_result send_first(struct auth_client *login, struct bytes names,
+static enum auth_client_result send_first(struct auth_client *auth, struct bytes names,
                                           struct buf *out, struct err *err)
 {
 	struct buf first = { 0 };
 	struct err why;
 	bool ok;
 
-	login->scram.is_plus =
-	    login->scram.binding_count > 0 && offers(names, SCRAM_PLUS_MECHANISM);
-	if (!login->scram.is_plus && !offers(names, SCRAM_MECHANISM))
-		return fail(login, err,
-		            "none of the server's SASL authentication mechanisms are supported");
-	if (login->credentials.kind != CREDENTIALS_PLAIN &&
-	    login->credentials.kind != CREDENTIALS_KEYS)
-		return wrong_type(login, err);
+	auth->scram.is_plus = auth->scram.binding_count > 0 && offers(names, SCRAM_PLUS_MECHANISM);
+	if (!auth->scram.is_plus && !offers(names, SCRAM_MECHANISM))
+		return auth_client_fail(
+		    auth, err, "none of the server's SASL authentication mechanisms are supported");
+	if (auth->credentials.kind != CREDENTIALS_PLAIN &&
+	    auth->credentials.kind != CREDENTIALS_KEYS)
+		return wrong_type(auth, err);
 	/* PostgreSQL uses the name in the startup packet and ignores this one. */
-	ok = scram_client_first(&login->scram, "", &first, &why);
+	ok = scram_client_first(&auth->scram, "", &first, &why);
 	if (ok) {
 		message_sasl_initial(out,
-		                     login->scram.is_plus ? SCRAM_PLUS_MECHANISM : SCRAM_MECHANISM,
+		                     auth->scram.is_plus ? SCRAM_PLUS_MECHANISM : SCRAM_MECHANISM,
 		                     buf_bytes(&first));
-		enter(login, STATE_SASL_FIRST);
+		auth_client_enter(auth, STATE_SASL_FIRST);
 	}
 	buf_free(&first);
-	return ok ? AUTH_CLIENT_MORE : fail(login, err, why.text);
+	return ok ? AUTH_CLIENT_MORE : auth_client_fail(auth, err, why.text);
 }
 
 /* Returns NULL if they have not been derived, or if that failed. */
-static const struct scram_keys *keys_of(const struct auth_client *login)
+static const struct scram_keys *keys_of(const struct auth_client *auth)
 {
-	if (login->credentials.kind == CREDENTIALS_KEYS)
-		return login->credentials.keys;
-	return derived_keys(login->derived);
+	if (auth->credentials.kind == CREDENTIALS_KEYS)
+		return auth->credentials.keys;
+	return derived_keys(auth->derived);
 }
 
-bool auth_client_is_slow(const struct auth_client *login) { return login->is_slow; }
+bool auth_client_is_slow(const struct auth_client *auth) { return auth->is_slow; }
 
-static enum auth_client_result send_final(struct auth_client *login, struct buf *out,
+static enum auth_client_result send_final(struct auth_client *auth, struct buf *out,
                                           struct err *err)
 {
-	const struct scram_keys *keys = keys_of(login);
+	const struct scram_keys *keys = keys_of(auth);
 	struct buf final = { 0 };
 	struct err why;
 	bool ok;
 
 	if (!keys)
-		return fail(login, err, "key derivation failed");
-	ok = scram_client_final(&login->scram, keys, &final, &why);
+		return auth_client_fail(auth, err, "key derivation failed");
+	ok = scram_client_final(&auth->scram, keys, &final, &why);
 	if (ok) {
 		message_sasl_response(out, buf_bytes(&final));
-		enter(login, STATE_SASL_FINAL);
+		auth_client_enter(auth, STATE_SASL_FINAL);
 	}
 	buf_wipe(&final);
-	return ok ? AUTH_CLIENT_MORE : fail(login, err, why.text);
+	return ok ? AUTH_CLIENT_MORE : auth_client_fail(auth, err, why.text);
 }
 
 /* Gets the keys for this challenge: from the cache, or by deriving them. */
-static enum auth_client_result derive(struct auth_client *login,
+static enum auth_client_result derive(struct auth_client *auth,
                                       const struct scram_challenge *challenge, struct buf *out,
                                       struct err *err)
 {
-	const char *password = login->credentials.text;
+	const char *password = auth->credentials.text;
 
 	/* Private: a server that sends another salt each time must not fill the cache. */
-	login->is_slow = challenge->iterations > SLOW_ITERATIONS;
-	login->derived = verifiers_ask(login->verifiers, NULL, password,
-	                               bytes_of(challenge->salt, challenge->salt_count),
-	                               challenge->iterations, DERIVED_PRIVATE);
-	if (!login->derived)
-		return fail(login, err, "out of memory");
-	if (derived_keys(login->derived))
-		return send_final(login, out, err);
-	if (!derived_job(login->derived, password, &login->job, login->on_work, login->arg))
-		return fail(login, err, "out of memory");
-	enter(login, STATE_WORK);
+	auth->is_slow = challenge->iterations > SLOW_ITERATIONS;
+	auth->derived = verifiers_ask(auth->verifiers, NULL, password,
+	                              bytes_of(challenge->salt, challenge->salt_count),
+	                              challenge->iterations, DERIVED_PRIVATE);
+	if (!auth->derived)
+		return auth_client_fail(auth, err, "out of memory");
+	if (derived_keys(auth->derived))
+		return send_final(auth, out, err);
+	if (!derived_job(auth->derived, password, &auth->job, auth->on_work, auth->arg))
+		return auth_client_fail(auth, err, "out of memory");
+	auth_client_enter(auth, STATE_WORK);
 	return AUTH_CLIENT_WORK;
 }
 
@@ -295,44 +295,45 @@ static const char *compare(const struct scram_challenge *ours, const struct scra
 	return ours->iterations == theirs->iterations ? NULL : "iteration count";
 }
 
-static enum auth_client_result read_challenge(struct auth_client *login, struct bytes data,
+static enum auth_client_result read_challenge(struct auth_client *auth, struct bytes data,
                                               struct buf *out, struct err *err)
 {
 	struct scram_challenge challenge;
 	struct err why;
 
-	if (!scram_client_read(&login->scram, data, &challenge, &why))
-		return fail(login, err, why.text);
-	if (login->credentials.made_for)
-		login->mismatch = compare(login->credentials.made_for, &challenge);
-	if (login->credentials.kind == CREDENTIALS_KEYS)
-		return send_final(login, out, err);
-	return derive(login, &challenge, out, err);
+	if (!scram_client_read(&auth->scram, data, &challenge, &why))
+		return auth_client_fail(auth, err, why.text);
+	if (auth->credentials.made_for)
+		auth->mismatch = compare(auth->credentials.made_for, &challenge);
+	if (auth->credentials.kind == CREDENTIALS_KEYS)
+		return send_final(auth, out, err);
+	return derive(auth, &challenge, out, err);
 }
 
-static enum auth_client_result read_signature(struct auth_client *login, struct bytes data,
+static enum auth_client_result read_signature(struct auth_client *auth, struct bytes data,
                                               struct err *err)
 {
 	struct err why;
 
-	if (!scram_client_check(&login->scram, keys_of(login), data, &why))
-		return fail(login, err,
-		            why.code == ERR_PASSWORD ? "invalid server signature"
-		                                     : "failed to verify server signature");
-	if (login->derived)
-		verifiers_keep(login->verifiers, login->derived);
-	enter(login, STATE_PROVEN);
+	if (!scram_client_check(&auth->scram, keys_of(auth), data, &why))
+		return auth_client_fail(auth, err,
+		                        why.code == ERR_PASSWORD
+		                            ? "invalid server signature"
+		                            : "failed to verify server signature");
+	if (auth->derived)
+		verifiers_keep(auth->verifiers, auth->derived);
+	auth_client_enter(auth, STATE_PROVEN);
 	return AUTH_CLIENT_MORE;
 }
 
 /* ---- requests of the server ---- */
 
 /* Why this request is not permitted now. */
-static const char *out_of_step(const struct auth_client *login, uint32_t kind)
+static const char *out_of_step(const struct auth_client *auth, uint32_t kind)
 {
 	if (kind == AUTH_OK)
 		return "failed to verify server signature"; /* it sent none */
-	if (login->state == STATE_START)
+	if (auth->state == STATE_START)
 		return "unsupported authentication method";
 	return "unexpected authentication request";
 }
@@ -344,52 +345,53 @@ static const char *const asked_words[AUTH_SASL_FINAL + 1] = {
 	[AUTH_SASL] = "SCRAM-SHA-256",
 };
 
-const char *auth_client_asked(const struct auth_client *login) { return login->asked; }
+const char *auth_client_asked(const struct auth_client *auth) { return auth->asked; }
 
-const char *auth_client_mismatch(const struct auth_client *login) { return login->mismatch; }
+const char *auth_client_mismatch(const struct auth_client *auth) { return auth->mismatch; }
 
-enum auth_client_result auth_client_answer(struct auth_client *login, struct bytes body,
+enum auth_client_result auth_client_answer(struct auth_client *auth, struct bytes body,
                                            struct buf *out, struct err *err)
 {
 	struct auth_request request;
 
 	if (fields_auth(body, &request) != WIRE_OK)
-		return fail(login, err, "malformed authentication request");
-	if (request.kind > AUTH_SASL_FINAL || !(steps[login->state].kinds & ANSWERS(request.kind)))
-		return fail(login, err, out_of_step(login, request.kind));
-	if (login->state == STATE_START) {
-		login->asked = asked_words[request.kind];
-		if (!(login->allowed & ANSWERS(request.kind)))
-			return fail(login, err, "server_require_auth forbids how PostgreSQL asks");
+		return auth_client_fail(auth, err, "malformed authentication request");
+	if (request.kind > AUTH_SASL_FINAL || !(steps[auth->state].kinds & ANSWERS(request.kind)))
+		return auth_client_fail(auth, err, out_of_step(auth, request.kind));
+	if (auth->state == STATE_START) {
+		auth->asked = asked_words[request.kind];
+		if (!(auth->allowed & ANSWERS(request.kind)))
+			return auth_client_fail(auth, err,
+			                        "server_require_auth forbids how PostgreSQL asks");
 	}
 	switch (request.kind) {
 	case AUTH_CLEARTEXT:
-		return send_cleartext(login, out, err);
+		return send_cleartext(auth, out, err);
 	case AUTH_MD5:
-		return send_md5(login, request.salt, out, err);
+		return send_md5(auth, request.salt, out, err);
 	case AUTH_SASL:
-		return send_first(login, request.names, out, err);
+		return send_first(auth, request.names, out, err);
 	case AUTH_SASL_CONTINUE:
-		return read_challenge(login, request.data, out, err);
+		return read_challenge(auth, request.data, out, err);
 	case AUTH_SASL_FINAL:
-		return read_signature(login, request.data, err);
+		return read_signature(auth, request.data, err);
 	default:
-		enter(login, STATE_ENDED);
+		auth_client_enter(auth, STATE_ENDED);
 		return AUTH_CLIENT_OK;
 	}
 }
 
-struct job *auth_client_job(struct auth_client *login)
+struct job *auth_client_job(struct auth_client *auth)
 {
-	login->is_submitted = true;
-	return login->job;
+	auth->is_submitted = true;
+	return auth->job;
 }
 
-void auth_client_job_refused(struct auth_client *login) { derived_job_drop(&login->job, false); }
+void auth_client_job_refused(struct auth_client *auth) { derived_job_drop(&auth->job, false); }
 
-enum auth_client_result auth_client_resume(struct auth_client *login, struct buf *out,
+enum auth_client_result auth_client_resume(struct auth_client *auth, struct buf *out,
                                            struct err *err)
 {
-	assert(login->state == STATE_WORK);
-	return send_final(login, out, err);
+	assert(auth->state == STATE_WORK);
+	return send_final(auth, out, err);
 }

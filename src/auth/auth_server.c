@@ -8,9 +8,9 @@
  *         --> sasl first --> sasl final -> (work) -> ended
  *
  * Hard here: a client that cannot log in (unknown user, no secret, an md5 secret with SCRAM)
- * must see the same exchange as all others, up to its end. Such an exchange is "doomed": it has
- * the reason from the start and uses a mock secret, and it fails only when all the work has
- * been done.
+ * must see the same exchange as all others, up to its end. Such an exchange fails late: it has
+ * the reason from the start (late_failure) and uses a mock secret, and it fails only when all the
+ * work has been done.
  */
 #include "auth_server_priv.h"
 
@@ -30,7 +30,7 @@ static const struct auth_method_row *row_of(enum auth_method method)
 	return &auth_methods[method];
 }
 
-static const char *doom_of(const struct auth_server_who *who)
+static const char *late_failure_of(const struct auth_server_who *who)
 {
 	if (row_of(who->method)->is_outside)
 		return NULL;
@@ -43,51 +43,51 @@ static const char *doom_of(const struct auth_server_who *who)
 
 static void on_outside(void *arg)
 {
-	struct auth_server *entry = arg;
+	struct auth_server *auth = arg;
 
-	entry->on_work(entry->arg);
+	auth->on_work(auth->arg);
 }
 
-static bool make_outside(struct auth_server *entry, const struct auth_server_who *who)
+static bool make_outside(struct auth_server *auth, const struct auth_server_who *who)
 {
 	if (!row_of(who->method)->is_outside)
 		return true;
-	entry->deadline = who->deadline;
-	entry->outside = outside_new(&(struct outside_who){
+	auth->deadline = who->deadline;
+	auth->outside = outside_new(&(struct outside_who){
 	    .method = who->method,
 	    .user = who->user,
 	    .options = who->options,
 	    .host = who->host,
 	    .on_done = on_outside,
-	    .arg = entry,
+	    .arg = auth,
 	});
-	return entry->outside;
+	return auth->outside;
 }
 
 static struct auth_server *make(const struct auth_server_who *who, const char *secret)
 {
 	size_t secret_size = strlen(secret) + 1, user_size = strlen(who->user) + 1;
-	struct auth_server *entry = calloc(1, sizeof(*entry) + secret_size + user_size);
+	struct auth_server *auth = calloc(1, sizeof(*auth) + secret_size + user_size);
 
-	if (!entry)
+	if (!auth)
 		return NULL;
-	entry->method = who->method;
-	entry->verifiers = who->verifiers;
-	entry->on_work = who->on_work;
-	entry->arg = who->arg;
-	entry->iterations = who->iterations;
-	entry->is_known = who->secret != NULL;
-	entry->is_proven = who->is_proven;
-	entry->doom = doom_of(who);
-	entry->text_count = secret_size + user_size;
-	memcpy(entry->texts, secret, secret_size);
-	memcpy(entry->texts + secret_size, who->user, user_size);
-	entry->user = entry->texts + secret_size;
-	entry->secret = users_secret_of(entry->texts);
-	scram_bind(&entry->scram, who->binding);
-	if (!make_outside(entry, who))
-		auth_server_free(&entry);
-	return entry;
+	auth->method = who->method;
+	auth->verifiers = who->verifiers;
+	auth->on_work = who->on_work;
+	auth->arg = who->arg;
+	auth->iterations = who->iterations;
+	auth->is_known = who->secret != NULL;
+	auth->is_proven = who->is_proven;
+	auth->late_failure = late_failure_of(who);
+	auth->text_count = secret_size + user_size;
+	memcpy(auth->texts, secret, secret_size);
+	memcpy(auth->texts + secret_size, who->user, user_size);
+	auth->user = auth->texts + secret_size;
+	auth->secret = users_secret_of(auth->texts);
+	scram_bind(&auth->scram, who->binding);
+	if (!make_outside(auth, who))
+		auth_server_free(&auth);
+	return auth;
 }
 
 /* Whether the client's answer is compared with a secret of ours. */
@@ -99,24 +99,24 @@ static bool compares_secret(enum auth_method method)
 struct auth_server *auth_server_new(const struct auth_server_who *who)
 {
 	const char *secret = who->secret && who->secret->text ? who->secret->text : "";
-	struct auth_server *entry = NULL;
+	struct auth_server *auth = NULL;
 	struct buf mock = { 0 };
 
 	/* HBA means that a rule names the method; REJECT needs no exchange. */
 	assert(who->method != AUTH_METHOD_HBA && who->method != AUTH_METHOD_REJECT);
-	if (!doom_of(who) || !compares_secret(who->method))
+	if (!late_failure_of(who) || !compares_secret(who->method))
 		return make(who, secret);
 	if (mock_secret(who->verifiers, who->users, who->user, &mock))
-		entry = make(who, buf_text(&mock));
+		auth = make(who, buf_text(&mock));
 	buf_wipe(&mock);
-	return entry;
+	return auth;
 }
 
-void auth_server_free(struct auth_server **entry)
+void auth_server_free(struct auth_server **auth)
 {
-	struct auth_server *old = *entry;
+	struct auth_server *old = *auth;
 
-	*entry = NULL;
+	*auth = NULL;
 	if (!old)
 		return;
 	derived_job_drop(&old->job, old->is_submitted);
@@ -128,11 +128,11 @@ void auth_server_free(struct auth_server **entry)
 	free(old);
 }
 
-const char *auth_server_reason(const struct auth_server *entry) { return entry->reason; }
+const char *auth_server_reason(const struct auth_server *auth) { return auth->reason; }
 
-const char *auth_server_method_name(const struct auth_server *entry)
+const char *auth_server_method_name(const struct auth_server *auth)
 {
-	return row_of(entry->method)->name;
+	return row_of(auth->method)->name;
 }
 
 /* ---- start ---- */
@@ -141,41 +141,41 @@ const char *auth_server_method_name(const struct auth_server *entry)
  * A method without a question: the user must be known, and verified if the method has a
  * verifier.
  */
-static enum auth_server_result judge_unasked(struct auth_server *entry, struct err *err)
+static enum auth_server_result judge_unasked(struct auth_server *auth, struct err *err)
 {
-	const struct auth_method_row *row = row_of(entry->method);
+	const struct auth_method_row *row = row_of(auth->method);
 
-	if (!entry->is_known && !row->takes_anybody)
-		return auth_server_refuse_for(entry, err, ERR_NOT_ALLOWED, row->refusal,
-		                              entry->doom);
-	if (!entry->is_proven && row->voucher != AUTH_NO_VOUCHER)
-		return auth_server_refuse_for(entry, err, ERR_NOT_ALLOWED, row->refusal,
+	if (!auth->is_known && !row->takes_anybody)
+		return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal,
+		                              auth->late_failure);
+	if (!auth->is_proven && row->voucher != AUTH_NO_VOUCHER)
+		return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED, row->refusal,
 		                              "the name is not this user's");
-	return auth_server_accept(entry);
+	return auth_server_accept(auth);
 }
 
-enum auth_server_result auth_server_start(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *out,
                                           struct err *err)
 {
-	switch (row_of(entry->method)->question) {
+	switch (row_of(auth->method)->question) {
 	case AUTH_ASKS_NOTHING:
-		return judge_unasked(entry, err);
+		return judge_unasked(auth, err);
 	case AUTH_ASKS_PASSWORD:
 		message_auth_cleartext(out);
-		auth_server_enter(entry, STATE_PASSWORD);
+		auth_server_enter(auth, STATE_PASSWORD);
 		return AUTH_SERVER_MORE;
 	case AUTH_ASKS_MD5:
-		if (entry->secret.kind != SECRET_SCRAM)
-			return auth_server_ask_md5(entry, out, err);
+		if (auth->secret.kind != SECRET_SCRAM)
+			return auth_server_ask_md5(auth, out, err);
 		break;
 	case AUTH_ASKS_SCRAM:
 		break;
 	}
-	return auth_server_ask_sasl(entry, out);
+	return auth_server_ask_sasl(auth, out);
 }
 
 /* Handles the client's answer in each state. NULL: no answer is expected in this state. */
-static enum auth_server_result (*const on_answer[STATES])(struct auth_server *entry,
+static enum auth_server_result (*const on_answer[STATES])(struct auth_server *auth,
                                                           struct bytes body, struct buf *out,
                                                           struct err *err) = {
 	[STATE_PASSWORD] = auth_server_read_password,
@@ -184,59 +184,59 @@ static enum auth_server_result (*const on_answer[STATES])(struct auth_server *en
 	[STATE_SASL_FINAL] = auth_server_read_client_final,
 };
 
-enum auth_server_result auth_server_answer(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_answer(struct auth_server *auth, struct bytes body,
                                            struct buf *out, struct err *err)
 {
-	if (!on_answer[entry->state])
-		return auth_server_refuse(entry, err, ERR_PROTOCOL, "unexpected password packet",
+	if (!on_answer[auth->state])
+		return auth_server_refuse(auth, err, ERR_PROTOCOL, "unexpected password packet",
 		                          "unexpected password message");
-	return on_answer[entry->state](entry, body, out, err);
+	return on_answer[auth->state](auth, body, out, err);
 }
 
 /* ---- deriving keys ---- */
 
-struct job *auth_server_job(struct auth_server *entry)
+struct job *auth_server_job(struct auth_server *auth)
 {
-	if (entry->outside)
-		return outside_job(entry->outside);
-	entry->is_submitted = true;
-	return entry->job;
+	if (auth->outside)
+		return outside_job(auth->outside);
+	auth->is_submitted = true;
+	return auth->job;
 }
 
-void auth_server_job_refused(struct auth_server *entry)
+void auth_server_job_refused(struct auth_server *auth)
 {
-	if (entry->outside)
-		outside_refused(entry->outside);
-	derived_job_drop(&entry->job, false);
+	if (auth->outside)
+		outside_refused(auth->outside);
+	derived_job_drop(&auth->job, false);
 }
 
-enum auth_server_result auth_server_resume(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf *out,
                                            struct err *err)
 {
-	assert(entry->state == STATE_WORK || entry->state == STATE_SASL_WORK ||
-	       entry->state == STATE_OUTSIDE);
-	if (entry->state == STATE_OUTSIDE)
-		return auth_server_check_outside(entry, err);
-	return entry->state == STATE_WORK ? auth_server_check_derived(entry, err)
-	                                  : auth_server_check_derived_proof(entry, out, err);
+	assert(auth->state == STATE_WORK || auth->state == STATE_SASL_WORK ||
+	       auth->state == STATE_OUTSIDE);
+	if (auth->state == STATE_OUTSIDE)
+		return auth_server_check_outside(auth, err);
+	return auth->state == STATE_WORK ? auth_server_check_derived(auth, err)
+	                                 : auth_server_check_derived_proof(auth, out, err);
 }
 
 /* ---- after the exchange ---- */
 
-bool auth_server_is_by(const struct auth_server *entry, const struct secret *secret)
+bool auth_server_is_by(const struct auth_server *auth, const struct secret *secret)
 {
 	const char *text = secret->text ? secret->text : "";
 
-	return bytes_equal_secret(bytes_text(entry->secret.text), bytes_text(text));
+	return bytes_equal_secret(bytes_text(auth->secret.text), bytes_text(text));
 }
 
 /* Takes over the keys that the client's proof has revealed. */
-static bool take_keys(const struct auth_server *entry, struct credentials *credentials)
+static bool take_keys(const struct auth_server *auth, struct credentials *credentials)
 {
 	struct scram_verifier verifier;
 	struct scram_challenge made_for;
 
-	if (!scram_verifier_parse(entry->secret.text, &verifier))
+	if (!scram_verifier_parse(auth->secret.text, &verifier))
 		return false;
 	made_for.iterations = verifier.iterations;
 	made_for.salt_count = verifier.salt_count;
@@ -246,25 +246,25 @@ static bool take_keys(const struct auth_server *entry, struct credentials *crede
 		credentials_done(credentials);
 		return false;
 	}
-	*credentials->keys = entry->keys;
+	*credentials->keys = auth->keys;
 	credentials->kind = CREDENTIALS_KEYS;
 	return true;
 }
 
-bool auth_server_credentials(const struct auth_server *entry, struct credentials *credentials)
+bool auth_server_credentials(const struct auth_server *auth, struct credentials *credentials)
 {
-	struct secret sent = { SECRET_PLAIN, entry->password };
+	struct secret sent = { SECRET_PLAIN, auth->password };
 
 	credentials->is_shown = true;
-	if (entry->outside && entry->password)
+	if (auth->outside && auth->password)
 		return credentials_from_secret(credentials, &sent);
 	/* logged in without a secret of its own; the mock secret must not be used */
-	if (entry->doom)
+	if (auth->late_failure)
 		return true;
-	if (entry->secret.kind != SECRET_PLAIN && entry->password)
+	if (auth->secret.kind != SECRET_PLAIN && auth->password)
 		return credentials_from_secret(credentials, &sent);
-	if (entry->secret.kind == SECRET_SCRAM && entry->method == AUTH_METHOD_SCRAM)
-		return take_keys(entry, credentials);
+	if (auth->secret.kind == SECRET_SCRAM && auth->method == AUTH_METHOD_SCRAM)
+		return take_keys(auth, credentials);
 	credentials->is_shown = false;
-	return credentials_from_secret(credentials, &entry->secret);
+	return credentials_from_secret(credentials, &auth->secret);
 }

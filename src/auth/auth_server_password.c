@@ -16,61 +16,62 @@
 
 #include "pgweir/base/banned.h"
 
-static enum auth_server_result refuse_password(struct auth_server *entry, struct err *err,
+static enum auth_server_result refuse_password(struct auth_server *auth, struct err *err,
                                                const char *reason)
 {
-	return auth_server_refuse_for(entry, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
+	return auth_server_refuse_for(auth, err, ERR_PASSWORD, CLOSE_AUTH_PASSWORD, reason);
 }
 
-static enum auth_server_result refuse_wrong(struct auth_server *entry, struct err *err)
+static enum auth_server_result refuse_wrong(struct auth_server *auth, struct err *err)
 {
-	return refuse_password(entry, err, entry->doom ? entry->doom : "wrong password");
+	return refuse_password(auth, err,
+	                       auth->late_failure ? auth->late_failure : "wrong password");
 }
 
-static enum auth_server_result ask_outside(struct auth_server *entry, struct err *err)
+static enum auth_server_result ask_outside(struct auth_server *auth, struct err *err)
 {
-	if (!outside_ask(entry->outside, entry->password, entry->deadline))
-		return auth_server_refuse_memory(entry, err);
-	auth_server_enter(entry, STATE_OUTSIDE);
+	if (!outside_ask(auth->outside, auth->password, auth->deadline))
+		return auth_server_refuse_memory(auth, err);
+	auth_server_enter(auth, STATE_OUTSIDE);
 	return AUTH_SERVER_WORK;
 }
 
-enum auth_server_result auth_server_check_outside(struct auth_server *entry, struct err *err)
+enum auth_server_result auth_server_check_outside(struct auth_server *auth, struct err *err)
 {
-	if (outside_answer(entry->outside) == OUTSIDE_YES)
-		return auth_server_accept(entry);
-	return auth_server_refuse_for(entry, err, ERR_NOT_ALLOWED,
-	                              auth_methods[entry->method].refusal,
-	                              outside_reason(entry->outside));
+	if (outside_answer(auth->outside) == OUTSIDE_YES)
+		return auth_server_accept(auth);
+	return auth_server_refuse_for(auth, err, ERR_NOT_ALLOWED,
+	                              auth_methods[auth->method].refusal,
+	                              outside_reason(auth->outside));
 }
 
-enum auth_server_result auth_server_check_derived(struct auth_server *entry, struct err *err)
+enum auth_server_result auth_server_check_derived(struct auth_server *auth, struct err *err)
 {
-	const struct scram_keys *keys = derived_keys(entry->derived);
+	const struct scram_keys *keys = derived_keys(auth->derived);
 
 	if (!keys)
-		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
 		                              "key derivation failed");
 	if (!bytes_equal_secret(bytes_of(keys->stored_key, SCRAM_KEY_SIZE),
-	                        bytes_of(entry->keys.stored_key, SCRAM_KEY_SIZE)) ||
-	    entry->doom)
-		return refuse_wrong(entry, err);
-	verifiers_keep(entry->verifiers, entry->derived);
-	return auth_server_accept(entry);
+	                        bytes_of(auth->keys.stored_key, SCRAM_KEY_SIZE)) ||
+	    auth->late_failure)
+		return refuse_wrong(auth, err);
+	verifiers_keep(auth->verifiers, auth->derived);
+	return auth_server_accept(auth);
 }
 
-static enum auth_server_result check_scram_secret(struct auth_server *entry, struct err *err)
+static enum auth_server_result check_scram_secret(struct auth_server *auth, struct err *err)
 {
 	struct scram_verifier verifier;
 	enum auth_server_result result;
 
-	if (!scram_verifier_parse(entry->secret.text, &verifier))
-		return refuse_password(entry, err, "the user's SCRAM secret is malformed");
-	memcpy(entry->keys.stored_key, verifier.stored_key, SCRAM_KEY_SIZE);
+	if (!scram_verifier_parse(auth->secret.text, &verifier))
+		return refuse_password(auth, err, "the user's SCRAM secret is malformed");
+	memcpy(auth->keys.stored_key, verifier.stored_key, SCRAM_KEY_SIZE);
 	result =
-	    auth_server_derive(entry, entry->password, bytes_of(verifier.salt, verifier.salt_count),
+	    auth_server_derive(auth, auth->password, bytes_of(verifier.salt, verifier.salt_count),
 	                       verifier.iterations, DERIVED_PRIVATE, STATE_WORK, err);
-	return result == AUTH_SERVER_OK ? auth_server_check_derived(entry, err) : result;
+	return result == AUTH_SERVER_OK ? auth_server_check_derived(auth, err) : result;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -78,15 +79,15 @@ static bool same_text(const char *a, const char *b)
 	return bytes_equal_secret(bytes_text(a), bytes_text(b));
 }
 
-static bool matches_md5(const struct auth_server *entry, const char *password)
+static bool matches_md5(const struct auth_server *auth, const char *password)
 {
 	char secret[MD5_TEXT_SIZE];
 
-	return digest_md5(bytes_text(password), bytes_text(entry->user), secret) &&
-	       same_text(secret, entry->secret.text);
+	return digest_md5(bytes_text(password), bytes_text(auth->user), secret) &&
+	       same_text(secret, auth->secret.text);
 }
 
-enum auth_server_result auth_server_read_password(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_read_password(struct auth_server *auth, struct bytes body,
                                                   struct buf *out, struct err *err)
 {
 	const char *password;
@@ -94,54 +95,54 @@ enum auth_server_result auth_server_read_password(struct auth_server *entry, str
 
 	(void)out;
 	if (fields_text(body, &password) != WIRE_OK)
-		return auth_server_refuse(entry, err, ERR_PROTOCOL, "invalid password packet",
+		return auth_server_refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
 		                          "malformed password packet");
 	if (!*password)
-		return auth_server_refuse_for(entry, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD,
+		return auth_server_refuse_for(auth, err, ERR_PASSWORD, CLOSE_EMPTY_PASSWORD,
 		                              "empty password");
-	entry->password = strdup(password);
-	if (!entry->password)
-		return auth_server_refuse_memory(entry, err);
-	if (entry->outside)
-		return ask_outside(entry, err);
-	if (entry->secret.kind == SECRET_SCRAM)
-		return check_scram_secret(entry, err);
-	fits = entry->secret.kind == SECRET_MD5 ? matches_md5(entry, password)
-	                                        : same_text(password, entry->secret.text);
-	return fits && !entry->doom ? auth_server_accept(entry) : refuse_wrong(entry, err);
+	auth->password = strdup(password);
+	if (!auth->password)
+		return auth_server_refuse_memory(auth, err);
+	if (auth->outside)
+		return ask_outside(auth, err);
+	if (auth->secret.kind == SECRET_SCRAM)
+		return check_scram_secret(auth, err);
+	fits = auth->secret.kind == SECRET_MD5 ? matches_md5(auth, password)
+	                                       : same_text(password, auth->secret.text);
+	return fits && !auth->late_failure ? auth_server_accept(auth) : refuse_wrong(auth, err);
 }
 
 /* ---- md5 ---- */
 
-enum auth_server_result auth_server_ask_md5(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_ask_md5(struct auth_server *auth, struct buf *out,
                                             struct err *err)
 {
-	if (!digest_random(entry->md5_salt, sizeof(entry->md5_salt)))
-		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+	if (!digest_random(auth->md5_salt, sizeof(auth->md5_salt)))
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
 		                              "no random bytes");
-	message_auth_md5(out, entry->md5_salt);
-	auth_server_enter(entry, STATE_MD5);
+	message_auth_md5(out, auth->md5_salt);
+	auth_server_enter(auth, STATE_MD5);
 	return AUTH_SERVER_MORE;
 }
 
 /* The correct answer to .md5_salt. */
-static bool md5_expected(const struct auth_server *entry, char out[MD5_TEXT_SIZE])
+static bool md5_expected(const struct auth_server *auth, char out[MD5_TEXT_SIZE])
 {
-	const char *secret = entry->secret.text;
+	const char *secret = auth->secret.text;
 	char made[MD5_TEXT_SIZE];
 	bool ok;
 
-	if (entry->secret.kind == SECRET_PLAIN) {
-		if (!digest_md5(bytes_text(secret), bytes_text(entry->user), made))
+	if (auth->secret.kind == SECRET_PLAIN) {
+		if (!digest_md5(bytes_text(secret), bytes_text(auth->user), made))
 			return false;
 		secret = made;
 	}
-	ok = digest_md5(bytes_of(secret + 3, 32), bytes_of(entry->md5_salt, 4), out);
+	ok = digest_md5(bytes_of(secret + 3, 32), bytes_of(auth->md5_salt, 4), out);
 	secret_wipe(made, sizeof(made));
 	return ok;
 }
 
-enum auth_server_result auth_server_read_md5(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_read_md5(struct auth_server *auth, struct bytes body,
                                              struct buf *out, struct err *err)
 {
 	char expected[MD5_TEXT_SIZE];
@@ -149,11 +150,11 @@ enum auth_server_result auth_server_read_md5(struct auth_server *entry, struct b
 
 	(void)out;
 	if (fields_text(body, &given) != WIRE_OK)
-		return auth_server_refuse(entry, err, ERR_PROTOCOL, "invalid password packet",
+		return auth_server_refuse(auth, err, ERR_PROTOCOL, "invalid password packet",
 		                          "malformed password packet");
-	if (!md5_expected(entry, expected))
-		return auth_server_refuse_for(entry, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
+	if (!md5_expected(auth, expected))
+		return auth_server_refuse_for(auth, err, ERR_INTERNAL, CLOSE_AUTH_PASSWORD,
 		                              "the crypto library has no MD5");
-	return same_text(given, expected) && !entry->doom ? auth_server_accept(entry)
-	                                                  : refuse_wrong(entry, err);
+	return same_text(given, expected) && !auth->late_failure ? auth_server_accept(auth)
+	                                                         : refuse_wrong(auth, err);
 }

@@ -33,7 +33,8 @@ struct auth_server {
 	struct secret secret; /* the user's, or a mock secret if there is none */
 	bool is_known;
 	bool is_proven;
-	const char *doom; /* why the client cannot log in with any password; NULL = it can */
+	const char
+	    *late_failure; /* why the client cannot log in with any password; NULL = it can */
 	char reason[REASON_SIZE];
 	unsigned char md5_salt[4];
 	unsigned char salt[SCRAM_SALT_SIZE]; /* for a plain secret */
@@ -53,59 +54,59 @@ struct auth_server {
 
 /* ---- auth_server_state.c ---- */
 
-/* The only function that writes entry->state. */
-void auth_server_enter(struct auth_server *entry, enum auth_server_state next);
+/* The only function that writes auth->state. */
+void auth_server_enter(struct auth_server *auth, enum auth_server_state next);
 
 /* Ends the exchange: `words` are for the client, `reason` is for the log. */
-enum auth_server_result auth_server_refuse(struct auth_server *entry, struct err *err,
+enum auth_server_result auth_server_refuse(struct auth_server *auth, struct err *err,
                                            enum err_code code, const char *words,
                                            const char *reason);
 
 /* The same with the words of a close reason, which the connection is then closed for. */
-enum auth_server_result auth_server_refuse_for(struct auth_server *entry, struct err *err,
+enum auth_server_result auth_server_refuse_for(struct auth_server *auth, struct err *err,
                                                enum err_code code, enum close_reason refusal,
                                                const char *reason);
-enum auth_server_result auth_server_refuse_memory(struct auth_server *entry, struct err *err);
-enum auth_server_result auth_server_accept(struct auth_server *entry);
+enum auth_server_result auth_server_refuse_memory(struct auth_server *auth, struct err *err);
+enum auth_server_result auth_server_accept(struct auth_server *auth);
 
 /*
  * Gets the keys of `password`. AUTH_SERVER_OK: derived_keys() has them. AUTH_SERVER_WORK: they
  * will be derived, and `state` has been entered.
  */
-enum auth_server_result auth_server_derive(struct auth_server *entry, const char *password,
+enum auth_server_result auth_server_derive(struct auth_server *auth, const char *password,
                                            struct bytes salt, unsigned int iterations,
                                            enum derived_keep keep, enum auth_server_state state,
                                            struct err *err);
 
 /* ---- cleartext password and md5: auth_server_password.c ---- */
 
-enum auth_server_result auth_server_ask_md5(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_ask_md5(struct auth_server *auth, struct buf *out,
                                             struct err *err);
 
 /* Handle the client's answer in STATE_PASSWORD and STATE_MD5. */
-enum auth_server_result auth_server_read_password(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_read_password(struct auth_server *auth, struct bytes body,
                                                   struct buf *out, struct err *err);
-enum auth_server_result auth_server_read_md5(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_read_md5(struct auth_server *auth, struct bytes body,
                                              struct buf *out, struct err *err);
 
 /* Compares the derived keys of a cleartext password with the user's SCRAM secret. */
-enum auth_server_result auth_server_check_derived(struct auth_server *entry, struct err *err);
+enum auth_server_result auth_server_check_derived(struct auth_server *auth, struct err *err);
 
 /* Handles the result of PAM or LDAP. */
-enum auth_server_result auth_server_check_outside(struct auth_server *entry, struct err *err);
+enum auth_server_result auth_server_check_outside(struct auth_server *auth, struct err *err);
 
 /* ---- SCRAM: auth_server_scram.c ---- */
 
-enum auth_server_result auth_server_ask_sasl(struct auth_server *entry, struct buf *out);
+enum auth_server_result auth_server_ask_sasl(struct auth_server *auth, struct buf *out);
 
 /* Handle the client's answer in STATE_SASL_FIRST and STATE_SASL_FINAL. */
-enum auth_server_result auth_server_read_client_first(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_read_client_first(struct auth_server *auth, struct bytes body,
                                                       struct buf *out, struct err *err);
-enum auth_server_result auth_server_read_client_final(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_read_client_final(struct auth_server *auth, struct bytes body,
                                                       struct buf *out, struct err *err);
 
 /* Checks the client's proof with the derived keys of the plain secret. */
-enum auth_server_result auth_server_check_derived_proof(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_check_derived_proof(struct auth_server *auth, struct buf *out,
                                                         struct err *err);
 
 #endif

@@ -42,31 +42,31 @@ bool auth_client_may_enter_unasked(const struct config_list *require);
 struct auth_client *auth_client_new(const struct auth_client_who *who);
 
 /* Wipes and frees it. Call it as soon as the exchange has ended; it may be called earlier. */
-void auth_client_free(struct auth_client **login);
+void auth_client_free(struct auth_client **auth);
 
 /* Handles the `body` of a complete message of type 'R'. */
-enum auth_client_result auth_client_answer(struct auth_client *login, struct bytes body,
+enum auth_client_result auth_client_answer(struct auth_client *auth, struct bytes body,
                                            struct buf *out, struct err *err);
 
 /* The method that the server has requested, for texts; NULL: none yet. Static. */
-const char *auth_client_asked(const struct auth_client *login);
+const char *auth_client_asked(const struct auth_client *auth);
 
 /* What differs between the server's SCRAM challenge and the secret of our keys; NULL: nothing. */
-const char *auth_client_mismatch(const struct auth_client *login);
+const char *auth_client_mismatch(const struct auth_client *auth);
 
 /* The same as auth_server_job() and auth_server_job_refused(). */
-struct job *auth_client_job(struct auth_client *login);
-void auth_client_job_refused(struct auth_client *login);
+struct job *auth_client_job(struct auth_client *auth);
+void auth_client_job_refused(struct auth_client *auth);
 
 /*
  * Whether the job of AUTH_CLIENT_WORK takes long, because the server demands far more
  * iterations than PostgreSQL's default of 4096. Such a job must not occupy a thread that others
  * wait for.
  */
-bool auth_client_is_slow(const struct auth_client *login);
+bool auth_client_is_slow(const struct auth_client *auth);
 
 /* Continues after on_work. */
-enum auth_client_result auth_client_resume(struct auth_client *login, struct buf *out,
+enum auth_client_result auth_client_resume(struct auth_client *auth, struct buf *out,
                                            struct err *err);
 
 #endif

@@ -54,44 +54,44 @@ struct auth_server;
 struct auth_server *auth_server_new(const struct auth_server_who *who);
 
 /* Wipes and frees it. Call it as soon as the exchange has ended; it may be called earlier. */
-void auth_server_free(struct auth_server **entry);
+void auth_server_free(struct auth_server **auth);
 
 /* Starts the exchange: adds the first request, if the method has one, to *out. */
-enum auth_server_result auth_server_start(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_start(struct auth_server *auth, struct buf *out,
                                           struct err *err);
 
 /* Handles the `body` of a complete message of type 'p'. */
-enum auth_server_result auth_server_answer(struct auth_server *entry, struct bytes body,
+enum auth_server_result auth_server_answer(struct auth_server *auth, struct bytes body,
                                            struct buf *out, struct err *err);
 
 /*
  * After AUTH_SERVER_WORK, once: returns the job to submit, which frees itself. If
  * workers_submit() refuses it, call auth_server_job_refused() and then auth_server_free().
  */
-struct job *auth_server_job(struct auth_server *entry);
-void auth_server_job_refused(struct auth_server *entry);
+struct job *auth_server_job(struct auth_server *auth);
+void auth_server_job_refused(struct auth_server *auth);
 
 /* Continues after on_work. */
-enum auth_server_result auth_server_resume(struct auth_server *entry, struct buf *out,
+enum auth_server_result auth_server_resume(struct auth_server *auth, struct buf *out,
                                            struct err *err);
 
 /*
  * After AUTH_SERVER_REFUSED: the reason, for the log only; it never contains a secret. Valid
  * until auth_server_free().
  */
-const char *auth_server_reason(const struct auth_server *entry);
+const char *auth_server_reason(const struct auth_server *auth);
 
 /* The name of the method, for the log. Static. */
-const char *auth_server_method_name(const struct auth_server *entry);
+const char *auth_server_method_name(const struct auth_server *auth);
 
 /* Whether the exchange uses exactly this secret: a reload may have changed it. */
-bool auth_server_is_by(const struct auth_server *entry, const struct secret *secret);
+bool auth_server_is_by(const struct auth_server *auth, const struct secret *secret);
 
 /*
  * After AUTH_SERVER_OK: gets credentials to log in to a server as this user: the password
  * (stored, or sent by the client), else the SCRAM keys, else the md5 secret. *credentials must
  * be empty. false: no memory.
  */
-bool auth_server_credentials(const struct auth_server *entry, struct credentials *credentials);
+bool auth_server_credentials(const struct auth_server *auth, struct credentials *credentials);
 
 #endif

@@ -19,7 +19,7 @@
 
 struct stage {
 	struct verifiers *verifiers;
-	struct auth_client *login;
+	struct auth_client *auth;
 	struct buf out;
 	struct err err;
 	int call_count;
@@ -35,21 +35,21 @@ static void stage_open(struct stage *stage, const struct credentials *credential
 		                       .on_work = count_call,
 		                       .arg = stage };
 
-	stage->login = auth_client_new(&who);
-	ck_assert_ptr_nonnull(stage->login);
+	stage->auth = auth_client_new(&who);
+	ck_assert_ptr_nonnull(stage->auth);
 }
 
 static void stage_close(struct stage *stage)
 {
-	auth_client_free(&stage->login);
-	ck_assert_ptr_null(stage->login);
+	auth_client_free(&stage->auth);
+	ck_assert_ptr_null(stage->auth);
 	buf_free(&stage->out);
 }
 
 static enum auth_client_result say(struct stage *stage, struct bytes body)
 {
 	buf_clear(&stage->out);
-	return auth_client_answer(stage->login, body, &stage->out, &stage->err);
+	return auth_client_answer(stage->auth, body, &stage->out, &stage->err);
 }
 
 /* The body of the one message that was sent. */
@@ -207,12 +207,12 @@ static enum auth_client_result server_challenges(struct server *server, struct s
 
 static enum auth_client_result work(struct stage *stage)
 {
-	struct job *job = auth_client_job(stage->login);
+	struct job *job = auth_client_job(stage->auth);
 
 	job->run(job);
 	job->done(job);
 	ck_assert_int_eq(stage->call_count, 1);
-	return auth_client_resume(stage->login, &stage->out, &stage->err);
+	return auth_client_resume(stage->auth, &stage->out, &stage->err);
 }
 
 static bool server_believes(struct server *server, struct stage *stage)
@@ -375,7 +375,7 @@ START_TEST(auth_client_that_goes_while_it_works)
 	server_begin(&server);
 	stage_open(&stage, &plain);
 	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
-	job = auth_client_job(stage.login);
+	job = auth_client_job(stage.auth);
 	stage_close(&stage);
 	job->run(job);
 	job->done(job);
@@ -385,8 +385,8 @@ START_TEST(auth_client_that_goes_while_it_works)
 	server_begin(&server);
 	stage_open(&stage, &plain);
 	ck_assert_int_eq(server_challenges(&server, &stage), AUTH_CLIENT_WORK);
-	ck_assert_ptr_nonnull(auth_client_job(stage.login));
-	auth_client_job_refused(stage.login);
+	ck_assert_ptr_nonnull(auth_client_job(stage.auth));
+	auth_client_job_refused(stage.auth);
 	stage_close(&stage);
 	scram_done(&server.scram);
 	verifiers_free(&stage.verifiers);
@@ -395,8 +395,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("auth/login");
-	TCase *cases = tcase_create("login");
+	Suite *suite = suite_create("auth/auth_client");
+	TCase *cases = tcase_create("auth_client");
 
 	tcase_add_loop_test(cases, auth_client_first_requests, 0, COUNT_OF(firsts));
 	tcase_add_test(cases, auth_client_without_any_proof);

@@ -27,7 +27,7 @@ struct client {
 
 struct stage {
 	struct verifiers *verifiers;
-	struct auth_server *entry;
+	struct auth_server *auth;
 	struct buf out;
 	struct err err;
 	int job_count;
@@ -97,7 +97,7 @@ static void answer_challenge(struct client *client, struct bytes data, struct bu
 	ck_assert(scram_client_final(&client->scram, &client->made, reply, NULL));
 }
 
-/* Reads what the entry has sent and makes the client's answer; false: nothing to answer. */
+/* Reads what the server side has sent and makes the client's answer; false: nothing to answer. */
 static bool client_answers(struct client *client, struct stage *stage, struct buf *reply)
 {
 	struct bytes in = buf_bytes(&stage->out);
@@ -137,13 +137,13 @@ static bool client_answers(struct client *client, struct stage *stage, struct bu
 
 static enum auth_server_result work(struct stage *stage)
 {
-	struct job *job = auth_server_job(stage->entry);
+	struct job *job = auth_server_job(stage->auth);
 
 	stage->job_count++;
 	job->run(job);
 	job->done(job);
 	ck_assert_int_eq(stage->call_count, stage->job_count);
-	return auth_server_resume(stage->entry, &stage->out, &stage->err);
+	return auth_server_resume(stage->auth, &stage->out, &stage->err);
 }
 
 static void stage_open(struct stage *stage, enum auth_method method, const struct secret *secret)
@@ -156,21 +156,21 @@ static void stage_open(struct stage *stage, enum auth_method method, const struc
 		                       .on_work = count_call,
 		                       .arg = stage };
 
-	stage->entry = auth_server_new(&who);
-	ck_assert_ptr_nonnull(stage->entry);
+	stage->auth = auth_server_new(&who);
+	ck_assert_ptr_nonnull(stage->auth);
 }
 
 static void stage_close(struct stage *stage)
 {
-	auth_server_free(&stage->entry);
-	ck_assert_ptr_null(stage->entry);
+	auth_server_free(&stage->auth);
+	ck_assert_ptr_null(stage->auth);
 	buf_free(&stage->out);
 }
 
-/* The complete exchange; the entry stays open for the test. */
+/* The complete exchange; it stays open for the test. */
 static enum auth_server_result play(struct stage *stage, struct client *client)
 {
-	enum auth_server_result result = auth_server_start(stage->entry, &stage->out, &stage->err);
+	enum auth_server_result result = auth_server_start(stage->auth, &stage->out, &stage->err);
 
 	for (int turn = 0; turn < 10; turn++) {
 		struct buf reply = { 0 };
@@ -180,7 +180,7 @@ static enum auth_server_result play(struct stage *stage, struct client *client)
 			continue;
 		}
 		if (client_answers(client, stage, &reply) && result == AUTH_SERVER_MORE)
-			result = auth_server_answer(stage->entry, buf_bytes(&reply), &stage->out,
+			result = auth_server_answer(stage->auth, buf_bytes(&reply), &stage->out,
 			                            &stage->err);
 		buf_free(&reply);
 		if (result == AUTH_SERVER_OK || result == AUTH_SERVER_REFUSED)
@@ -257,7 +257,7 @@ static void check_credentials(struct stage *stage, const struct client *client,
 {
 	struct credentials credentials = { 0 };
 
-	ck_assert(auth_server_credentials(stage->entry, &credentials));
+	ck_assert(auth_server_credentials(stage->auth, &credentials));
 	ck_assert_int_eq(credentials.kind, kind);
 	if (kind == CREDENTIALS_PLAIN)
 		ck_assert_str_eq(credentials.text, "secret");
@@ -284,7 +284,7 @@ START_TEST(auth_server_methods_and_secrets)
 	if (cases[_i].refused) {
 		ck_assert_str_eq(stage.err.text, cases[_i].refused);
 		ck_assert_int_eq(stage.err.code, cases[_i].code);
-		ck_assert_str_ne(auth_server_reason(stage.entry), "");
+		ck_assert_str_ne(auth_server_reason(stage.auth), "");
 		ck_assert(!client.has_checked);
 	} else {
 		check_credentials(&stage, &client, cases[_i].credentials);
@@ -318,7 +318,7 @@ static const struct {
 START_TEST(auth_server_proven_elsewhere)
 {
 	struct secret secret = users_secret_of("");
-	struct auth_server *entry = auth_server_new(&(struct auth_server_who){
+	struct auth_server *auth = auth_server_new(&(struct auth_server_who){
 	    .method = proven[_i].method,
 	    .user = "alice",
 	    .secret = proven[_i].is_known ? &secret : NULL,
@@ -327,11 +327,11 @@ START_TEST(auth_server_proven_elsewhere)
 	struct buf out = { 0 };
 	struct err err = { 0 };
 
-	ck_assert_int_eq(auth_server_start(entry, &out, &err),
+	ck_assert_int_eq(auth_server_start(auth, &out, &err),
 	                 proven[_i].refused ? AUTH_SERVER_REFUSED : AUTH_SERVER_OK);
 	ck_assert_str_eq(err.text, proven[_i].refused ? proven[_i].refused : "");
 	ck_assert_uint_eq(out.count, 0);
-	auth_server_free(&entry);
+	auth_server_free(&auth);
 }
 END_TEST
 
@@ -442,12 +442,12 @@ START_TEST(auth_server_broken_messages)
 	struct secret secret = users_secret_of("secret");
 
 	stage_open(&stage, broken[_i].method, &secret);
-	ck_assert_int_eq(auth_server_start(stage.entry, &stage.out, &stage.err), AUTH_SERVER_MORE);
-	ck_assert_int_eq(auth_server_answer(stage.entry, broken[_i].body, &stage.out, &stage.err),
+	ck_assert_int_eq(auth_server_start(stage.auth, &stage.out, &stage.err), AUTH_SERVER_MORE);
+	ck_assert_int_eq(auth_server_answer(stage.auth, broken[_i].body, &stage.out, &stage.err),
 	                 AUTH_SERVER_REFUSED);
 	ck_assert_str_eq(stage.err.text, broken[_i].text);
 	ck_assert_int_eq(stage.err.code, ERR_PROTOCOL);
-	ck_assert_str_eq(auth_server_reason(stage.entry), broken[_i].reason);
+	ck_assert_str_eq(auth_server_reason(stage.auth), broken[_i].reason);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
 }
@@ -462,13 +462,13 @@ START_TEST(auth_server_unexpected_messages)
 	struct job *job;
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
-	auth_server_start(stage.entry, &stage.out, &stage.err);
+	auth_server_start(stage.auth, &stage.out, &stage.err);
 	ck_assert_int_eq(
-	    auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err),
 	    AUTH_SERVER_WORK);
-	job = auth_server_job(stage.entry);
+	job = auth_server_job(stage.auth);
 	ck_assert_int_eq(
-	    auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err),
 	    AUTH_SERVER_REFUSED);
 	stage_close(&stage);
 	ck_assert(job->is_abandoned);
@@ -477,7 +477,7 @@ START_TEST(auth_server_unexpected_messages)
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
 	ck_assert_int_eq(
-	    auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err),
+	    auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err),
 	    AUTH_SERVER_REFUSED);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
@@ -492,10 +492,10 @@ START_TEST(auth_server_whose_job_is_refused)
 	struct secret secret = users_secret_of(secret_text(SECRET_SCRAM, &text));
 
 	stage_open(&stage, AUTH_METHOD_PLAIN, &secret);
-	auth_server_start(stage.entry, &stage.out, &stage.err);
-	auth_server_answer(stage.entry, bytes_of("secret\0", 7), &stage.out, &stage.err);
-	ck_assert_ptr_nonnull(auth_server_job(stage.entry));
-	auth_server_job_refused(stage.entry);
+	auth_server_start(stage.auth, &stage.out, &stage.err);
+	auth_server_answer(stage.auth, bytes_of("secret\0", 7), &stage.out, &stage.err);
+	ck_assert_ptr_nonnull(auth_server_job(stage.auth));
+	auth_server_job_refused(stage.auth);
 	stage_close(&stage);
 	verifiers_free(&stage.verifiers);
 	buf_free(&text);
@@ -504,8 +504,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("auth/entry");
-	TCase *tests = tcase_create("entry");
+	Suite *suite = suite_create("auth/auth_server");
+	TCase *tests = tcase_create("auth_server");
 
 	tcase_add_loop_test(tests, auth_server_methods_and_secrets, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, auth_server_proven_elsewhere, 0, COUNT_OF(proven));
