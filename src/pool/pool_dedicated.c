@@ -122,7 +122,7 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err)
 	pool_wake(pool);
 	if (!is_ours && pool_is_worth_waiting(err)) {
 		server_host_done(server, false);
-		pool->is_failing = !hosts_has_good(&pool->site.hosts);
+		pool->is_failing = !hosts_has_up(&pool->site.hosts);
 		pool->is_hopeful = false;
 		pool->failure = *err;
 	} else if (!is_ours && borrower) {

@@ -52,7 +52,7 @@ void pool_login_failed(struct server *server, const struct err *err)
 	if (err->code == ERR_ADMIN_SHUTDOWN)
 		return;
 	server_host_done(server, false);
-	pool->is_failing = !hosts_has_good(&pool->site.hosts);
+	pool->is_failing = !hosts_has_up(&pool->site.hosts);
 	pool->is_hopeful = false;
 	pool->failure = *err;
 	/* While another host may be tried, waiting borrowers get no error. */

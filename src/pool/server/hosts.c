@@ -14,26 +14,26 @@
 
 #include "pgweir/base/banned.h"
 
-enum standing { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
+enum health { HEALTH_DOWN, HEALTH_RETRY, HEALTH_UP };
 
 /* ---- health ---- */
 
-static enum standing address_health(const struct host_addr *place, usec_t now, usec_t gap)
+static enum health address_health(const struct host_addr *addr, usec_t now, usec_t gap)
 {
-	if (!place->has_failed)
+	if (!addr->has_failed)
 		return HEALTH_UP;
-	return now >= place->failed_at + gap ? HEALTH_RETRY : HEALTH_DOWN;
+	return now >= addr->failed_at + gap ? HEALTH_RETRY : HEALTH_DOWN;
 }
 
 /* The health of a host is that of its best address, unless the host's own is worse. */
-static enum standing host_standing(const struct host *host, usec_t now, usec_t gap)
+static enum health host_health(const struct host *host, usec_t now, usec_t gap)
 {
-	enum standing self = address_health(&host->self, now, gap), best = HEALTH_DOWN;
+	enum health self = address_health(&host->self, now, gap), best = HEALTH_DOWN;
 
 	if (host->count == 0)
 		return self;
 	for (unsigned int i = 0; i < host->count; i++) {
-		enum standing one = address_health(&host->list[i], now, gap);
+		enum health one = address_health(&host->list[i], now, gap);
 
 		best = one > best ? one : best;
 	}
@@ -47,8 +47,8 @@ static usec_t host_due(const struct host *host, usec_t gap)
 	usec_t first = host->count ? INT64_MAX : 0;
 
 	for (unsigned int i = 0; i < host->count; i++) {
-		const struct host_addr *place = &host->list[i];
-		usec_t due = place->has_failed ? place->failed_at + gap : 0;
+		const struct host_addr *addr = &host->list[i];
+		usec_t due = addr->has_failed ? addr->failed_at + gap : 0;
 
 		first = due < first ? due : first;
 	}
@@ -67,7 +67,7 @@ usec_t hosts_due(const struct hosts *hosts, usec_t gap)
 	return first;
 }
 
-static struct host_addr *find_place(struct host *host, const struct address *address)
+static struct host_addr *find_addr(struct host *host, const struct address *address)
 {
 	for (unsigned int i = 0; address && i < host->count; i++) {
 		if (address_equal_host(&host->list[i].address, address))
@@ -76,10 +76,10 @@ static struct host_addr *find_place(struct host *host, const struct address *add
 	return &host->self;
 }
 
-bool hosts_has_good(const struct hosts *hosts)
+bool hosts_has_up(const struct hosts *hosts)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
-		if (host_standing(&hosts->list[i], 0, INT64_MAX / 2) == HEALTH_UP)
+		if (host_health(&hosts->list[i], 0, INT64_MAX / 2) == HEALTH_UP)
 			return true;
 	}
 	return false;
@@ -89,9 +89,9 @@ bool hosts_has_other(const struct hosts *hosts, unsigned int index, const struct
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
-		const struct host_addr *own = i == index ? find_place(host, address) : NULL;
+		const struct host_addr *own = i == index ? find_addr(host, address) : NULL;
 
-		if (!own && host_standing(host, 0, INT64_MAX / 2) == HEALTH_UP)
+		if (!own && host_health(host, 0, INT64_MAX / 2) == HEALTH_UP)
 			return true;
 		for (unsigned int at = 0; own && at < host->count; at++) {
 			if (&host->list[at] != own && !host->list[at].has_failed)
@@ -115,13 +115,13 @@ static unsigned int nearest(const struct hosts *hosts, usec_t gap)
 	return best;
 }
 
-static unsigned int look_for(const struct hosts *hosts, enum standing least,
+static unsigned int look_for(const struct hosts *hosts, enum health least,
                              const struct hosts_when *when)
 {
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		unsigned int at = (hosts->next + i) % hosts->count;
 
-		if (host_standing(&hosts->list[at], when->now, when->gap) >= least)
+		if (host_health(&hosts->list[at], when->now, when->gap) >= least)
 			return at;
 	}
 	return hosts->count;
@@ -142,11 +142,11 @@ unsigned int hosts_choose(struct hosts *hosts, const struct hosts_when *when)
 }
 
 /* No other connection may try the address until its gap is over again. */
-static bool begin_test(struct host_addr *place, usec_t now)
+static bool begin_test(struct host_addr *addr, usec_t now)
 {
-	if (place->has_failed)
-		place->failed_at = now;
-	return place->has_failed;
+	if (addr->has_failed)
+		addr->failed_at = now;
+	return addr->has_failed;
 }
 
 bool hosts_pick_self(struct hosts *hosts, unsigned int index, usec_t now)
@@ -177,7 +177,7 @@ static bool learn(struct host *host, const struct address *addresses, unsigned i
 	if (!list)
 		return false;
 	for (unsigned int i = 0; i < count; i++) {
-		const struct host_addr *known = find_place(host, &addresses[i]);
+		const struct host_addr *known = find_addr(host, &addresses[i]);
 
 		if (known != &host->self)
 			list[i] = *known;
@@ -189,17 +189,17 @@ static bool learn(struct host *host, const struct address *addresses, unsigned i
 	return true;
 }
 
-static struct host_addr *look_in(struct host *host, const struct address *next, enum standing least,
+static struct host_addr *look_in(struct host *host, const struct address *next, enum health least,
                                  const struct hosts_when *when)
 {
-	struct host_addr *from = find_place(host, next);
+	struct host_addr *from = find_addr(host, next);
 	unsigned int start = from == &host->self ? 0 : (unsigned int)(from - host->list);
 
 	for (unsigned int i = 0; i < host->count; i++) {
-		struct host_addr *place = &host->list[(start + i) % host->count];
+		struct host_addr *addr = &host->list[(start + i) % host->count];
 
-		if (address_health(place, when->now, when->gap) >= least)
-			return place;
+		if (address_health(addr, when->now, when->gap) >= least)
+			return addr;
 	}
 	return NULL;
 }
@@ -210,18 +210,18 @@ const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
                                  bool *is_test)
 {
 	struct host *host = &hosts->list[index];
-	struct host_addr *place;
+	struct host_addr *addr;
 
 	if (count == 0 || !learn(host, addresses, count))
 		return NULL;
 	host->self.has_failed = false; /* its name was found */
-	place = look_in(host, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
-	if (!place)
-		place = look_in(host, next, HEALTH_RETRY, when);
-	if (!place)
-		place = look_in(host, next, HEALTH_DOWN, when);
-	*is_test = begin_test(place, when->now);
-	return &place->address;
+	addr = look_in(host, next, when->may_test ? HEALTH_RETRY : HEALTH_UP, when);
+	if (!addr)
+		addr = look_in(host, next, HEALTH_RETRY, when);
+	if (!addr)
+		addr = look_in(host, next, HEALTH_DOWN, when);
+	*is_test = begin_test(addr, when->now);
+	return &addr->address;
 }
 
 /* ---- outcomes ---- */
@@ -229,42 +229,42 @@ const struct address *hosts_pick(struct hosts *hosts, unsigned int index,
 void hosts_failed(struct hosts *hosts, unsigned int index, const struct address *address,
                   usec_t now)
 {
-	struct host_addr *place;
+	struct host_addr *addr;
 
 	if (index >= hosts->count)
 		return;
-	place = find_place(&hosts->list[index], address);
+	addr = find_addr(&hosts->list[index], address);
 	/* An address that left the list in the meantime says nothing about the others. */
-	if (address && place == &hosts->list[index].self && hosts->list[index].count > 0)
+	if (address && addr == &hosts->list[index].self && hosts->list[index].count > 0)
 		return;
-	place->has_failed = true;
-	place->failed_at = now;
+	addr->has_failed = true;
+	addr->failed_at = now;
 }
 
 void hosts_worked(struct hosts *hosts, unsigned int index, const struct address *address)
 {
 	if (index < hosts->count)
-		find_place(&hosts->list[index], address)->has_failed = false;
+		find_addr(&hosts->list[index], address)->has_failed = false;
 }
 
 void hosts_learn_protocol(struct hosts *hosts, unsigned int index, const struct address *address,
                           enum host_protocol protocol)
 {
 	if (index < hosts->count)
-		find_place(&hosts->list[index], address)->protocol = protocol;
+		find_addr(&hosts->list[index], address)->protocol = protocol;
 }
 
 enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int index,
                                   const struct address *address)
 {
-	return index < hosts->count ? find_place(&hosts->list[index], address)->protocol
+	return index < hosts->count ? find_addr(&hosts->list[index], address)->protocol
 	                            : HOST_UNTRIED;
 }
 
-static void forgive(struct host_addr *place)
+static void reset_addr(struct host_addr *addr)
 {
-	place->has_failed = false;
-	place->protocol = HOST_UNTRIED;
+	addr->has_failed = false;
+	addr->protocol = HOST_UNTRIED;
 }
 
 void hosts_reset(struct hosts *hosts)
@@ -272,9 +272,9 @@ void hosts_reset(struct hosts *hosts)
 	for (unsigned int i = 0; i < hosts->count; i++) {
 		struct host *host = &hosts->list[i];
 
-		forgive(&host->self);
+		reset_addr(&host->self);
 		for (unsigned int at = 0; at < host->count; at++)
-			forgive(&host->list[at]);
+			reset_addr(&host->list[at]);
 	}
 }
 

@@ -15,7 +15,7 @@
 
 #include "pgweir/base/banned.h"
 
-static void add_place(const struct server *server, struct buf *out)
+static void add_address(const struct server *server, struct buf *out)
 {
 	char text[ADDRESS_TEXT_SIZE];
 
@@ -25,12 +25,12 @@ static void add_place(const struct server *server, struct buf *out)
 }
 
 /* PostgreSQL asks for a kind of secret that we do not have. */
-static void add_asked(const struct auth_client *login, bool is_wrong_type, struct buf *out)
+static void add_asked(const struct auth_client *auth, bool is_wrong_type, struct buf *out)
 {
-	const char *mismatch = auth_client_mismatch(login);
+	const char *mismatch = auth_client_mismatch(auth);
 
-	if (is_wrong_type && auth_client_asked(login))
-		buf_printf(out, "; PostgreSQL asks for %s", auth_client_asked(login));
+	if (is_wrong_type && auth_client_asked(auth))
+		buf_printf(out, "; PostgreSQL asks for %s", auth_client_asked(auth));
 	if (mismatch)
 		buf_printf(out, "; the %s of that secret is not the one that PostgreSQL has",
 		           mismatch);
@@ -39,17 +39,17 @@ static void add_asked(const struct auth_client *login, bool is_wrong_type, struc
 void server_blame(const struct server *server, struct err *err)
 {
 	const struct server_site *site = server->site;
-	const struct auth_client *login = server->login ? server->login->auth : NULL;
+	const struct auth_client *auth = server->login ? server->login->auth : NULL;
 	bool is_ours = err->code != ERR_FOREIGN;
 	struct buf words = { .limit = ERR_DETAIL_SIZE - 1 };
 
 	buf_printf(&words, "pgweir's own login as \"%s\" at ", site->user);
-	add_place(server, &words);
+	add_address(server, &words);
 	buf_printf(&words, ", for the entry \"%s\"", site->database);
 	if (is_ours || strncmp(err->sqlstate, "28", 2) == 0) {
 		site->ops->tell_secret(server, &words);
-		if (login)
-			add_asked(login, is_ours, &words);
+		if (auth)
+			add_asked(auth, is_ours, &words);
 	}
 	/* Names may be too long for the DETAIL; a part of it would mislead. */
 	if (buf_ok(&words))

@@ -22,7 +22,7 @@
 static struct loop *loop_of(const struct server *server) { return server->site->shared->loop; }
 
 /* The address in the hosts' list; NULL: there is none (yet). */
-static const struct address *place_of(const struct server *server)
+static const struct address *address_of(const struct server *server)
 {
 	bool has_address = server->peer.family == AF_INET || server->peer.family == AF_INET6;
 
@@ -55,7 +55,7 @@ static void on_patience(struct timer *timer)
 	struct server_login *login = container_of(timer, struct server_login, patience);
 	struct server *server = login->server;
 
-	if (!hosts_has_other(&server->site->hosts, server->host, place_of(server)))
+	if (!hosts_has_other(&server->site->hosts, server->host, address_of(server)))
 		return;
 	server_close_for(server, CLOSE_ANOTHER_HOST);
 }
@@ -174,12 +174,12 @@ void server_dial_again(struct server *server)
 
 enum host_protocol server_protocol(const struct server *server)
 {
-	return hosts_protocol(&server->site->hosts, server->host, place_of(server));
+	return hosts_protocol(&server->site->hosts, server->host, address_of(server));
 }
 
 void server_learn_protocol(struct server *server, enum host_protocol protocol)
 {
-	hosts_learn_protocol(&server->site->hosts, server->host, place_of(server), protocol);
+	hosts_learn_protocol(&server->site->hosts, server->host, address_of(server), protocol);
 }
 
 void server_heard(struct server *server) { timer_clear(&server->login->patience); }
@@ -189,7 +189,7 @@ void server_host_done(struct server *server, bool is_good)
 	struct hosts *hosts = &server->site->hosts;
 
 	if (is_good)
-		hosts_worked(hosts, server->host, place_of(server));
+		hosts_worked(hosts, server->host, address_of(server));
 	else
-		hosts_failed(hosts, server->host, place_of(server), loop_now(loop_of(server)));
+		hosts_failed(hosts, server->host, address_of(server), loop_now(loop_of(server)));
 }

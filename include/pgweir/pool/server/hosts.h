@@ -93,7 +93,7 @@ enum host_protocol hosts_protocol(const struct hosts *hosts, unsigned int host,
                                   const struct address *address);
 
 /* Whether an address has not failed; hosts_has_other(): one besides this address. */
-bool hosts_has_good(const struct hosts *hosts);
+bool hosts_has_up(const struct hosts *hosts);
 bool hosts_has_other(const struct hosts *hosts, unsigned int host, const struct address *address);
 
 /* If all addresses have failed: the earliest time at which one may be tried again. */

@@ -88,7 +88,7 @@ START_TEST(hosts_are_chosen)
 		if (*word == '+')
 			scene.now += strtol(word + 1, NULL, 10);
 		else if (*word == '.')
-			ck_assert_msg(!hosts_has_good(&scene.hosts), "%s", cases[_i].says);
+			ck_assert_msg(!hosts_has_up(&scene.hosts), "%s", cases[_i].says);
 		else if (*word == 't' || *word == 'n')
 			scene.may_test = *word == 't';
 		else
@@ -130,7 +130,7 @@ START_TEST(addresses_are_left_out_when_they_fail)
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.2");
 	ck_assert(!is_test);
 	hosts_failed(&scene.hosts, 0, parse("10.0.0.2"), scene.now);
-	ck_assert(hosts_has_good(&scene.hosts));
+	ck_assert(hosts_has_up(&scene.hosts));
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.2", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.3", &is_test), "10.0.0.3");
 	ck_assert_str_eq(pick_text(&scene, 3, "10.0.0.1", &is_test), "10.0.0.1");
@@ -160,13 +160,13 @@ START_TEST(a_name_fails_when_all_its_addresses_have)
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
 	hosts_failed(&scene.hosts, 1, NULL, scene.now + 2);
-	ck_assert(!hosts_has_good(&scene.hosts));
+	ck_assert(!hosts_has_up(&scene.hosts));
 	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), scene.now + GAP);
 	/* The oldest failure first, although neither retry interval is over. */
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 0);
 	/* A new address of the name has no failure. */
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
-	ck_assert(hosts_has_good(&scene.hosts));
+	ck_assert(hosts_has_up(&scene.hosts));
 	ck_assert_int_eq(hosts_due(&scene.hosts, GAP), 0);
 	hosts_reset(&scene.hosts);
 	ck_assert_uint_eq(hosts_choose(&scene.hosts, &when), 1);
@@ -183,13 +183,13 @@ START_TEST(a_name_that_is_not_found_fails_as_a_whole)
 	ck_assert(hosts_configure(&scene.hosts, "name", LOAD_BALANCE_ROUND_ROBIN));
 	pick(&scene, 0, 3, "10.0.0.1", &is_test);
 	hosts_failed(&scene.hosts, 0, NULL, scene.now);
-	ck_assert(!hosts_has_good(&scene.hosts));
+	ck_assert(!hosts_has_up(&scene.hosts));
 	pick(&scene, 0, 3, "10.0.0.1", &is_test); /* it was found again */
-	ck_assert(hosts_has_good(&scene.hosts));
+	ck_assert(hosts_has_up(&scene.hosts));
 	/* Removed addresses do not affect the remaining ones. */
 	pick(&scene, 0, 1, "10.0.0.1", &is_test);
 	hosts_failed(&scene.hosts, 0, parse("10.0.0.3"), scene.now);
-	ck_assert(hosts_has_good(&scene.hosts));
+	ck_assert(hosts_has_up(&scene.hosts));
 	hosts_failed(&scene.hosts, 7, NULL, scene.now); /* of a list that was longer */
 	hosts_worked(&scene.hosts, 7, NULL);
 	hosts_done(&scene.hosts);
