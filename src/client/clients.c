@@ -102,7 +102,7 @@ struct clients *clients_new(const struct clients_with *with, const struct config
 	has_keys = cancel_keys_init(&clients->keys);
 	TAILQ_INIT(&clients->list);
 	TAILQ_INIT(&clients->closed);
-	TAILQ_INIT(&clients->delayed);
+	TAILQ_INIT(&clients->delayed_logins);
 	TAILQ_INIT(&clients->unauthenticated);
 	TAILQ_INIT(&clients->walks);
 	clients->lookups = auth_lookups_new(with->pools, config);

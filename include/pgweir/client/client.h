@@ -43,7 +43,7 @@ enum client_state {
 };
 
 struct hba_check;
-struct delayed;
+struct delayed_login;
 struct auth_query;
 struct auth_server;
 struct client_statement;
@@ -65,7 +65,7 @@ struct client_login {
 	struct hba_check *hba_check;   /* for auth_type hba; NULL: no lookup was needed */
 	struct auth_query *auth_query; /* the result of auth_query; NULL: not run */
 	struct auth_server *auth;
-	struct delayed *delayed; /* in CLIENT_DELAYED. client/login/throttle.c */
+	struct delayed_login *delayed; /* in CLIENT_DELAYED. client/login/throttle.c */
 	/* Called when a name that authentication needs has been looked up. */
 	void (*on_looked_up)(struct client *client);
 	unsigned int generation; /* clients->generation when `method` was chosen */

@@ -53,7 +53,7 @@ struct clients_walk {
 TAILQ_HEAD(clients_walk_list, clients_walk);
 
 struct client_ops;
-struct failing;
+struct login_failures;
 
 /* DRAIN: clients are disconnected, each between two of its transactions. client/drain.c */
 struct drain {
@@ -71,7 +71,7 @@ struct drain {
 	struct task task;
 };
 
-TAILQ_HEAD(delayed_list, delayed);
+TAILQ_HEAD(delayed_login_list, delayed_login);
 TAILQ_HEAD(unauthenticated_list, client_login);
 
 struct clients {
@@ -88,10 +88,11 @@ struct clients {
 	struct client_list list;      /* in order of ids */
 	struct client_list closed;    /* freed at the end of the turn */
 	struct cancel_keys keys;
-	struct delayed_list delayed; /* failed logins that are answered later: login/throttle.c */
+	/* failed logins that are answered later: login/throttle.c */
+	struct delayed_login_list delayed_logins;
 	unsigned int delayed_count;
-	bool is_delay_cut;       /* more logins failed than can be delayed, and that was logged */
-	struct failing *failing; /* the addresses of failed logins */
+	bool is_delay_cut; /* more logins failed than can be delayed, and that was logged */
+	struct login_failures *login_failures; /* the addresses of failed logins */
 	struct unauthenticated_list
 	    unauthenticated;     /* clients that are not authenticated, the oldest first */
 	unsigned int high_count; /* of those: clients whose descriptor is reserved for others */

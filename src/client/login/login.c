@@ -26,7 +26,7 @@ void login_free(struct client *client)
 {
 	struct client_login *login = client->login;
 
-	throttle_forget(client);
+	throttle_drop(client);
 	client->login = NULL;
 	auth_server_free(&login->auth);
 	hba_check_free(login);

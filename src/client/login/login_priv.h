@@ -108,7 +108,7 @@ bool throttle_admits(struct client *client);
 void throttle_refuse(struct client *client, const struct err *err);
 
 /* Ends the delay, when the client got its error or is closed. No effect without a delay. */
-void throttle_forget(struct client *client);
+void throttle_drop(struct client *client);
 
 /* ---- admit.c ---- */
 

@@ -26,16 +26,16 @@ struct network {
 	unsigned char bytes[8];
 };
 
-struct failing {
+struct login_failures {
 	UT_hash_handle hh;
 	struct network network;
 	unsigned int count;
 };
 
-struct delayed {
-	TAILQ_ENTRY(delayed) node; /* oldest first */
+struct delayed_login {
+	TAILQ_ENTRY(delayed_login) node; /* oldest first */
 	struct client *client;
-	struct failing *failing; /* NULL: not counted (Unix socket, or no memory) */
+	struct login_failures *failures; /* NULL: not counted (Unix socket, or no memory) */
 	struct err err;
 };
 
@@ -54,23 +54,23 @@ static bool network_of(const struct address *address, struct network *network)
 	return true;
 }
 
-static struct failing *find(const struct client *client)
+static struct login_failures *find_failures(const struct client *client)
 {
-	struct failing *failing = NULL;
+	struct login_failures *failures = NULL;
 	struct network network;
 
 	if (network_of(&client->peer, &network))
-		TABLE_FIND(hh, &client->clients->with.pools->secret, client->clients->failing,
-		           &network, sizeof(network), failing);
-	return failing;
+		TABLE_FIND(hh, &client->clients->with.pools->secret,
+		           client->clients->login_failures, &network, sizeof(network), failures);
+	return failures;
 }
 
 bool throttle_admits(struct client *client)
 {
 	int limit = client->clients->config->auth_failure_limit;
-	const struct failing *failing = limit > 0 ? find(client) : NULL;
+	const struct login_failures *failures = limit > 0 ? find_failures(client) : NULL;
 
-	if (!failing || failing->count < (unsigned int)limit)
+	if (!failures || failures->count < (unsigned int)limit)
 		return true;
 	client_refuse(client, ERR_LIMIT,
 	              "too many failed logins from this address, try again later");
@@ -78,46 +78,52 @@ bool throttle_admits(struct client *client)
 }
 
 /* NULL: the address has no network, or no memory. */
-static struct failing *count_failure(struct client *client)
+static struct login_failures *count_failure(struct client *client)
 {
-	struct failing *failing = find(client);
+	struct login_failures *failures = find_failures(client);
 	struct network network;
 
-	if (!failing && network_of(&client->peer, &network)) {
-		failing = calloc(1, sizeof(*failing));
-		if (!failing)
+	if (!failures && network_of(&client->peer, &network)) {
+		failures = calloc(1, sizeof(*failures));
+		if (!failures)
 			return NULL;
-		failing->network = network;
-		TABLE_ADD(hh, &client->clients->with.pools->secret, client->clients->failing,
-		          &failing->network, sizeof(failing->network), failing);
+		failures->network = network;
+		TABLE_ADD(hh, &client->clients->with.pools->secret, client->clients->login_failures,
+		          &failures->network, sizeof(failures->network), failures);
 	}
-	if (failing)
-		failing->count++;
-	return failing;
+	if (failures)
+		failures->count++;
+	return failures;
 }
 
-void throttle_forget(struct client *client)
+void throttle_drop(struct client *client)
 {
 	struct clients *clients = client->clients;
-	struct delayed *delayed = client->login->delayed;
+	struct delayed_login *delayed = client->login->delayed;
 
 	if (!delayed)
 		return;
 	client->login->delayed = NULL;
-	TAILQ_REMOVE(&clients->delayed, delayed, node);
+	TAILQ_REMOVE(&clients->delayed_logins, delayed, node);
 	clients->delayed_count--;
 	if (clients->delayed_count <= DELAYED_MAX / 2)
 		clients->is_delay_cut = false;
-	if (delayed->failing && --delayed->failing->count == 0) {
-		HASH_DEL(clients->failing, delayed->failing);
-		free(delayed->failing);
+	if (delayed->failures && --delayed->failures->count == 0) {
+		HASH_DEL(clients->login_failures, delayed->failures);
+		free(delayed->failures);
 	}
 	free(delayed);
 }
 
-static void tell(struct client *client) { client_fatal(client, &client->login->delayed->err); }
+static void send_delayed_error(struct client *client)
+{
+	client_fatal(client, &client->login->delayed->err);
+}
 
-static void on_delay_due(struct timer *timer) { tell(container_of(timer, struct client, timer)); }
+static void on_delay_due(struct timer *timer)
+{
+	send_delayed_error(container_of(timer, struct client, timer));
+}
 
 /* Waits for the delay, but not beyond client_login_timeout. */
 static void set_timer(struct client *client, usec_t delay)
@@ -144,14 +150,14 @@ static void cut_delay(struct clients *clients)
 		            "are answered early; auth_failure_limit bounds those of one address",
 		            DELAYED_MAX);
 	clients->is_delay_cut = true;
-	tell(TAILQ_FIRST(&clients->delayed)->client);
+	send_delayed_error(TAILQ_FIRST(&clients->delayed_logins)->client);
 }
 
 void throttle_refuse(struct client *client, const struct err *err)
 {
 	struct clients *clients = client->clients;
 	usec_t delay = clients->config->auth_failure_delay;
-	struct delayed *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
+	struct delayed_login *delayed = delay > 0 ? calloc(1, sizeof(*delayed)) : NULL;
 
 	if (!delayed) {
 		client_fatal(client, err);
@@ -161,8 +167,8 @@ void throttle_refuse(struct client *client, const struct err *err)
 		cut_delay(clients);
 	delayed->client = client;
 	delayed->err = *err;
-	delayed->failing = count_failure(client);
-	TAILQ_INSERT_TAIL(&clients->delayed, delayed, node);
+	delayed->failures = count_failure(client);
+	TAILQ_INSERT_TAIL(&clients->delayed_logins, delayed, node);
 	clients->delayed_count++;
 	client->login->delayed = delayed;
 	auth_server_free(&client->login->auth); /* frees secrets early */
