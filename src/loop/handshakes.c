@@ -40,32 +40,33 @@ struct handshakes {
 };
 
 /*
- * Another thread may be woken before this function returns. It waits in take() until is_waiting
- * is set, so two threads never use the same handshake or its descriptor at the same time.
+ * Another thread may be woken before this function returns. It waits in job_of_event() until
+ * is_waiting is set, so two threads never use the same handshake or its descriptor at the same
+ * time.
  */
-static bool wait_for(const struct handshakes *handshakes, int operation,
-                     struct handshake_job *handshake_job, unsigned int what)
+static bool wait_for(const struct handshakes *handshakes, int operation, struct handshake_job *job,
+                     unsigned int what)
 {
-	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = handshake_job };
+	struct epoll_event event = { .events = EPOLLONESHOT, .data.ptr = job };
 
 	if (what & WATCH_READ)
 		event.events |= EPOLLIN;
 	if (what & WATCH_WRITE)
 		event.events |= EPOLLOUT;
-	if (epoll_ctl(handshakes->epoll_fd, operation, handshake_job->fd, &event) != 0)
+	if (epoll_ctl(handshakes->epoll_fd, operation, job->fd, &event) != 0)
 		return false;
-	__atomic_store_n(&handshake_job->is_waiting, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&job->is_waiting, true, __ATOMIC_RELEASE);
 	return true;
 }
 
-static void move(struct handshakes *handshakes, struct handshake_job *handshake_job)
+static void move_to_over(struct handshakes *handshakes, struct handshake_job *job)
 {
 	bool is_first;
 
 	pthread_mutex_lock(&handshakes->lock);
 	is_first = TAILQ_EMPTY(&handshakes->over);
-	TAILQ_REMOVE(&handshakes->held, handshake_job, node);
-	TAILQ_INSERT_TAIL(&handshakes->over, handshake_job, node);
+	TAILQ_REMOVE(&handshakes->held, job, node);
+	TAILQ_INSERT_TAIL(&handshakes->over, job, node);
 	pthread_mutex_unlock(&handshakes->lock);
 	if (is_first)
 		eventfd_write(handshakes->watch.fd, 1);
@@ -73,30 +74,30 @@ static void move(struct handshakes *handshakes, struct handshake_job *handshake_
 
 /* ---- on the helper threads ---- */
 
-static void go_on(struct handshakes *handshakes, struct handshake_job *handshake_job)
+static void run_step(struct handshakes *handshakes, struct handshake_job *job)
 {
 	unsigned int what = 0;
 
-	if (!__atomic_load_n(&handshake_job->is_abandoned, __ATOMIC_RELAXED))
-		what = handshake_job->go_on(handshake_job);
-	if (what && wait_for(handshakes, EPOLL_CTL_MOD, handshake_job, what))
+	if (!__atomic_load_n(&job->is_abandoned, __ATOMIC_RELAXED))
+		what = job->go_on(job);
+	if (what && wait_for(handshakes, EPOLL_CTL_MOD, job, what))
 		return;
-	/* Remove the socket first: after move() the loop may close it. */
-	epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_DEL, handshake_job->fd, NULL);
-	move(handshakes, handshake_job);
+	/* Remove the socket first: after move_to_over() the loop may close it. */
+	epoll_ctl(handshakes->epoll_fd, EPOLL_CTL_DEL, job->fd, NULL);
+	move_to_over(handshakes, job);
 }
 
-static struct handshake_job *take(const struct epoll_event *event)
+static struct handshake_job *job_of_event(const struct epoll_event *event)
 {
-	struct handshake_job *handshake_job = event->data.ptr;
+	struct handshake_job *job = event->data.ptr;
 
-	while (!__atomic_load_n(&handshake_job->is_waiting, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&job->is_waiting, __ATOMIC_ACQUIRE))
 		sched_yield(); /* the other thread is about to set is_waiting */
-	__atomic_store_n(&handshake_job->is_waiting, false, __ATOMIC_RELAXED);
-	return handshake_job;
+	__atomic_store_n(&job->is_waiting, false, __ATOMIC_RELAXED);
+	return job;
 }
 
-static void *hold(void *arg)
+static void *run_thread(void *arg)
 {
 	struct handshakes *handshakes = arg;
 	struct epoll_event event;
@@ -107,26 +108,26 @@ static void *hold(void *arg)
 		if (count > 0 && !event.data.ptr)
 			break; /* end_fd: the threads must end */
 		if (count > 0)
-			go_on(handshakes, take(&event));
+			run_step(handshakes, job_of_event(&event));
 	}
 	return NULL;
 }
 
 /* ---- on the loop's thread ---- */
 
-static void finish(struct handshakes *handshakes, struct handshake_list *list, bool is_end)
+static void finish_all(struct handshakes *handshakes, struct handshake_list *list, bool is_end)
 {
 	struct handshake_list taken = TAILQ_HEAD_INITIALIZER(taken);
-	struct handshake_job *handshake_job;
+	struct handshake_job *job;
 
 	pthread_mutex_lock(&handshakes->lock);
 	TAILQ_CONCAT(&taken, list, node);
 	pthread_mutex_unlock(&handshakes->lock);
-	while ((handshake_job = TAILQ_FIRST(&taken))) {
-		TAILQ_REMOVE(&taken, handshake_job, node);
+	while ((job = TAILQ_FIRST(&taken))) {
+		TAILQ_REMOVE(&taken, job, node);
 		if (is_end)
-			handshake_job->is_abandoned = true;
-		handshake_job->done(handshake_job);
+			job->is_abandoned = true;
+		job->done(job);
 	}
 }
 
@@ -137,7 +138,7 @@ static void on_over(struct watch *watch, unsigned int what)
 
 	(void)what;
 	eventfd_read(watch->fd, &count);
-	finish(handshakes, &handshakes->over, false);
+	finish_all(handshakes, &handshakes->over, false);
 }
 
 static void close_all(const struct handshakes *handshakes)
@@ -192,8 +193,8 @@ void handshakes_free(struct handshakes **handshakesp)
 	eventfd_write(handshakes->end_fd, 1);
 	for (unsigned int i = 0; i < handshakes->thread_count; i++)
 		pthread_join(handshakes->threads[i], NULL);
-	finish(handshakes, &handshakes->over, true);
-	finish(handshakes, &handshakes->held, true);
+	finish_all(handshakes, &handshakes->over, true);
+	finish_all(handshakes, &handshakes->held, true);
 	watch_done(&handshakes->watch);
 	close_all(handshakes);
 	pthread_mutex_destroy(&handshakes->lock);
@@ -206,37 +207,37 @@ void handshakes_free(struct handshakes **handshakesp)
 static bool has_threads(struct handshakes *handshakes, struct err *err)
 {
 	while (handshakes->thread_count < handshakes->thread_max) {
-		if (!thread_start(&handshakes->threads[handshakes->thread_count], hold, handshakes,
-		                  err))
+		if (!thread_start(&handshakes->threads[handshakes->thread_count], run_thread,
+		                  handshakes, err))
 			return handshakes->thread_count > 0;
 		handshakes->thread_count++;
 	}
 	return true;
 }
 
-bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *handshake_job,
-                      unsigned int what, struct err *err)
+bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *job, unsigned int what,
+                      struct err *err)
 {
 	if (!watch_set(&handshakes->watch, WATCH_READ))
 		return err_set(err, ERR_FILES, "cannot watch the helper threads");
 	if (!has_threads(handshakes, err))
 		return false;
-	handshake_job->is_abandoned = false;
-	handshake_job->is_waiting = false;
+	job->is_abandoned = false;
+	job->is_waiting = false;
 	pthread_mutex_lock(&handshakes->lock);
-	TAILQ_INSERT_TAIL(&handshakes->held, handshake_job, node);
+	TAILQ_INSERT_TAIL(&handshakes->held, job, node);
 	pthread_mutex_unlock(&handshakes->lock);
-	if (wait_for(handshakes, EPOLL_CTL_ADD, handshake_job, what))
+	if (wait_for(handshakes, EPOLL_CTL_ADD, job, what))
 		return true;
 	err_set(err, ERR_FILES, "cannot watch the connection: %s", strerror(errno));
 	pthread_mutex_lock(&handshakes->lock);
-	TAILQ_REMOVE(&handshakes->held, handshake_job, node);
+	TAILQ_REMOVE(&handshakes->held, job, node);
 	pthread_mutex_unlock(&handshakes->lock);
 	return false;
 }
 
-void handshakes_abandon(struct handshake_job *handshake_job)
+void handshakes_abandon(struct handshake_job *job)
 {
-	__atomic_store_n(&handshake_job->is_abandoned, true, __ATOMIC_RELAXED);
-	shutdown(handshake_job->fd, SHUT_RDWR);
+	__atomic_store_n(&job->is_abandoned, true, __ATOMIC_RELAXED);
+	shutdown(job->fd, SHUT_RDWR);
 }

@@ -23,9 +23,9 @@ struct handshake_job {
 	 * requested. May use only this object and the socket. Returns what to wait for next
 	 * (enum watch_what); 0: the handshake is over.
 	 */
-	unsigned int (*go_on)(struct handshake_job *handshake_job);
+	unsigned int (*go_on)(struct handshake_job *job);
 	/* called in the loop when the handshake is over */
-	void (*done)(struct handshake_job *handshake_job);
+	void (*done)(struct handshake_job *job);
 	bool is_abandoned; /* the owner is closed: done() must only clean up */
 	bool is_waiting;   /* waits for its socket; for the threads only */
 };
@@ -41,13 +41,13 @@ void handshakes_free(struct handshakes **handshakes);
  * The object and the socket belong to the threads until done(). false: no thread could be
  * started, or epoll refused the socket; done() will not be called.
  */
-bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *handshake_job,
-                      unsigned int what, struct err *err);
+bool handshakes_begin(struct handshakes *handshakes, struct handshake_job *job, unsigned int what,
+                      struct err *err);
 
 /*
  * To be called when the owner closes. Shuts the connection down, which ends the handshake.
  * done() is still called, with is_abandoned set; close the socket there, not earlier.
  */
-void handshakes_abandon(struct handshake_job *handshake_job);
+void handshakes_abandon(struct handshake_job *job);
 
 #endif
