@@ -23,6 +23,6 @@ void main_drain_end(struct daemon *daemon)
 	if (!daemon->clients->drain.is_on)
 		return;
 	drain_end(daemon->clients);
-	listener_step_back(daemon->listener);
+	listener_relisten(daemon->listener);
 	notify_send(&daemon->notify, "STATUS=ready");
 }

@@ -60,12 +60,12 @@ static void remove_socket(struct listener *listener, struct listen_socket *liste
 	free(listen_socket);
 }
 
-static void forget_aside(struct listener *listener)
+static void free_unlistened(struct listener *listener)
 {
 	struct listen_socket *listen_socket;
 
-	while ((listen_socket = TAILQ_FIRST(&listener->aside))) {
-		TAILQ_REMOVE(&listener->aside, listen_socket, node);
+	while ((listen_socket = TAILQ_FIRST(&listener->unlistened))) {
+		TAILQ_REMOVE(&listener->unlistened, listen_socket, node);
 		free(listen_socket);
 	}
 }
@@ -89,7 +89,7 @@ void listener_close_tcp(struct listener *listener)
 	listener->is_closing = true;
 	listener_accept_all(listener);
 	close_sockets(listener, false);
-	forget_aside(listener);
+	free_unlistened(listener);
 	listener->is_closing = false;
 }
 
@@ -226,17 +226,17 @@ void listener_unlisten(struct listener *listener)
 		if (listen_socket->address.family == AF_UNSPEC)
 			continue;
 		close_socket(listener, listen_socket);
-		TAILQ_INSERT_TAIL(&listener->aside, listen_socket, node);
+		TAILQ_INSERT_TAIL(&listener->unlistened, listen_socket, node);
 	}
 }
 
-void listener_step_back(struct listener *listener)
+void listener_relisten(struct listener *listener)
 {
 	struct listen_socket *listen_socket;
 
-	TAILQ_FOREACH (listen_socket, &listener->aside, node)
+	TAILQ_FOREACH (listen_socket, &listener->unlistened, node)
 		open_address(listener, &listen_socket->address);
-	forget_aside(listener);
+	free_unlistened(listener);
 }
 
 /* ---- the Unix socket ---- */
@@ -320,7 +320,7 @@ struct listener *listener_new(struct loop *loop, const struct listener_options *
 	if (!listener)
 		return NULL;
 	TAILQ_INIT(&listener->sockets);
-	TAILQ_INIT(&listener->aside);
+	TAILQ_INIT(&listener->unlistened);
 	listener->loop = loop;
 	listener->burst = 1;
 	listener->is_file_ours = true;
@@ -364,7 +364,7 @@ void listener_free(struct listener **listener)
 		return;
 	timer_clear(&(*listener)->rest);
 	close_sockets(*listener, true);
-	forget_aside(*listener);
+	free_unlistened(*listener);
 	remove_unix_file(*listener);
 	free((*listener)->addresses);
 	free((*listener)->unix_dir);

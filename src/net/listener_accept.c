@@ -41,7 +41,7 @@ static void on_rest_over(struct timer *timer)
 	listener_retry(container_of(timer, struct listener, rest));
 }
 
-static void rest(struct listener *listener, int failure)
+static void begin_rest(struct listener *listener, int failure)
 {
 	if (!listener->has_warned)
 		log_warning(&listener->options.log, "cannot accept connections: %s; retrying later",
@@ -68,15 +68,16 @@ static bool has_socket(const struct listener *listener, const struct listen_sock
 }
 
 /* Gets the address of the client. false: it has disconnected already. */
-static bool identify(const struct listen_socket *listen_socket, int fd,
-                     const struct sockaddr_storage *name, socklen_t size, struct address *peer)
+static bool get_peer_address(const struct listen_socket *listen_socket, int fd,
+                             const struct sockaddr_storage *name, socklen_t size,
+                             struct address *peer)
 {
 	if (listen_socket->address.family == AF_UNSPEC)
 		return address_of_peer(peer, fd, listen_socket->listener->options.port);
 	return address_from_sockaddr(peer, (const struct sockaddr *)name, size);
 }
 
-static void admit(struct listener *listener, int fd, const struct address *peer)
+static void accept_client(struct listener *listener, int fd, const struct address *peer)
 {
 	listener->accepted_count++;
 	listener->on_accept(listener->arg, fd, peer);
@@ -97,7 +98,7 @@ static bool is_passing(int failure)
  * Nobody is waiting in the backlog any more. Only now is a shortage over: a single free
  * descriptor does not end it.
  */
-static void all_are_in(struct listener *listener)
+static void on_backlog_empty(struct listener *listener)
 {
 	if (listener->has_warned)
 		log_info(&listener->options.log, "accepting connections again");
@@ -118,16 +119,16 @@ static bool accept_one(struct listen_socket *listen_socket)
 		return true;
 	if (fd < 0) {
 		if (errno == EAGAIN)
-			all_are_in(listener);
+			on_backlog_empty(listener);
 		else
-			rest(listener, errno);
+			begin_rest(listener, errno);
 		return false;
 	}
-	if (!identify(listen_socket, fd, &name, size, &peer)) {
+	if (!get_peer_address(listen_socket, fd, &name, size, &peer)) {
 		close(fd);
 		return true;
 	}
-	admit(listener, fd, &peer);
+	accept_client(listener, fd, &peer);
 	return listener_wants_clients(listener) && has_socket(listener, listen_socket);
 }
 

@@ -31,7 +31,7 @@ struct listener {
 	listener_on_accept *on_accept;
 	void *arg;
 	TAILQ_HEAD(, listen_socket) sockets;
-	TAILQ_HEAD(, listen_socket) aside; /* closed for now, but their addresses are kept */
+	TAILQ_HEAD(, listen_socket) unlistened; /* closed for now, but their addresses are kept */
 	unsigned int socket_count;
 	unsigned long accepted_count;
 	struct timer rest;

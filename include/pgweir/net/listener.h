@@ -98,10 +98,10 @@ void listener_close_tcp(struct listener *listener);
 
 /*
  * If other processes share the port (reuse_port), closes it as above, so that the kernel gives
- * them the new connections, until listener_step_back(). A port that is not shared stays open.
+ * them the new connections, until listener_relisten(). A port that is not shared stays open.
  */
 void listener_unlisten(struct listener *listener);
-void listener_step_back(struct listener *listener);
+void listener_relisten(struct listener *listener);
 
 /* Sets options for new connections. A shared port never has tcp_defer_accept. */
 void listener_set_options(struct listener *listener, const struct socket_options *socket,

@@ -180,7 +180,7 @@ START_TEST(a_shared_port_is_left_and_taken_again)
 	ck_assert_uint_eq(house.count, 3);
 	ck_assert_uint_eq(listener_count(house.listener), 0);
 	ck_assert_int_lt(knock_tcp("127.0.0.1", port), 0);
-	listener_step_back(house.listener);
+	listener_relisten(house.listener);
 	ck_assert_uint_eq(listener_port(house.listener), port);
 	close(near[0]);
 	near[0] = knock_tcp("127.0.0.1", port);
@@ -189,7 +189,7 @@ START_TEST(a_shared_port_is_left_and_taken_again)
 	loop_run(house.loop);
 	listener_unlisten(house.listener);
 	listener_close_tcp(house.listener); /* permanently */
-	listener_step_back(house.listener);
+	listener_relisten(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 0);
 	for (int i = 0; i < 3; i++)
 		close(near[i]);
@@ -206,7 +206,7 @@ START_TEST(a_port_of_our_own_stays_open)
 	ck_assert(open_house(&house, NULL));
 	listener_unlisten(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 1);
-	listener_step_back(house.listener);
+	listener_relisten(house.listener);
 	ck_assert_uint_eq(listener_count(house.listener), 1);
 	tear_down(&house);
 }
