@@ -36,7 +36,7 @@
 #define RECORD_TYPE_MOST 24
 
 struct handshake {
-	struct handshake_job handshake_job;
+	struct handshake_job job;
 	struct stream *stream; /* NULL: the stream has been closed */
 	struct tls *tls;       /* the stream's, or ours if that has been closed */
 	struct buf heard;      /* received and not used yet */
@@ -155,8 +155,7 @@ static bool has_to_wait(void) { return errno == EAGAIN || errno == EINTR; }
 static unsigned int speak(struct handshake *handshake)
 {
 	struct buf *said = &handshake->said;
-	ssize_t done =
-	    said->count ? socket_send(handshake->handshake_job.fd, said->at, said->count) : 0;
+	ssize_t done = said->count ? socket_send(handshake->job.fd, said->at, said->count) : 0;
 
 	if (done > 0)
 		buf_drop(said, (size_t)done);
@@ -188,9 +187,9 @@ static bool is_due(const struct handshake *handshake)
 	       (!handshake->has_begun && tls_context_role(handshake->tls->context) == TLS_CONNECTS);
 }
 
-static unsigned int handshake_go_on(struct handshake_job *handshake_job)
+static unsigned int handshake_go_on(struct handshake_job *job)
 {
-	struct handshake *handshake = (struct handshake *)handshake_job;
+	struct handshake *handshake = (struct handshake *)job;
 	char *tls_slots;
 	ssize_t done;
 
@@ -198,7 +197,7 @@ static unsigned int handshake_go_on(struct handshake_job *handshake_job)
 		return speak(handshake);
 	if (!is_due(handshake)) {
 		tls_slots = buf_reserve(&handshake->heard, HEARD_SIZE);
-		done = tls_slots ? socket_receive(handshake_job->fd, tls_slots, HEARD_SIZE) : 0;
+		done = tls_slots ? socket_receive(job->fd, tls_slots, HEARD_SIZE) : 0;
 		if (done < 0 && has_to_wait())
 			return WATCH_READ;
 		if (done <= 0)
@@ -263,18 +262,18 @@ static void clean_up(struct handshake *handshake)
 	if (handshake->stream)
 		handshake->stream->tls = NULL;
 	else
-		close(handshake->handshake_job.fd);
+		close(handshake->job.fd);
 	tls_free(&tls);
 	handshake_free(handshake);
 }
 
-static void on_over(struct handshake_job *handshake_job)
+static void on_over(struct handshake_job *job)
 {
-	struct handshake *handshake = (struct handshake *)handshake_job;
+	struct handshake *handshake = (struct handshake *)job;
 	struct stream *stream = handshake->stream;
 	struct err err = handshake->err; /* a copy: the handshake may be freed with the stream */
 
-	if (handshake_job->is_abandoned) {
+	if (job->is_abandoned) {
 		clean_up(handshake);
 		return;
 	}
@@ -308,7 +307,7 @@ static bool hand_over(struct stream *stream, struct handshake *handshake, struct
 	watch_set(&stream->watch, 0);
 	has_work = handshake->said.count || is_due(handshake);
 	handshake->is_held =
-	    handshakes_begin(stream->pool->handshakes, &handshake->handshake_job,
+	    handshakes_begin(stream->pool->handshakes, &handshake->job,
 	                     has_work ? (unsigned int)WATCH_WRITE : (unsigned int)WATCH_READ, err);
 	return handshake->is_held;
 }
@@ -327,9 +326,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	}
 	stream_push(stream);
 	*handshake = (struct handshake){
-		.handshake_job = { .fd = stream->watch.fd,
-		                   .go_on = handshake_go_on,
-		                   .done = on_over },
+		.job = { .fd = stream->watch.fd, .go_on = handshake_go_on, .done = on_over },
 		.stream = stream,
 		.tls = tls,
 	};
@@ -465,7 +462,7 @@ bool stream_secure_close(struct stream *stream)
 	if (handshake && handshake->is_held) {
 		handshake->stream = NULL;
 		stream->tls = NULL;
-		handshakes_abandon(&handshake->handshake_job);
+		handshakes_abandon(&handshake->job);
 		return false;
 	}
 	stream_secure_goodbye(stream);

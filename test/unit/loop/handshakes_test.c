@@ -24,7 +24,7 @@ struct counter {
 
 /* Reads `left` bytes, one at a time, and echoes each. */
 struct echo {
-	struct handshake_job handshake_job;
+	struct handshake_job job;
 	struct counter *counter;
 	int far;
 	unsigned int left;
@@ -45,9 +45,9 @@ static void note_thread(struct echo *echo)
 	echo->was_elsewhere = !pthread_equal(pthread_self(), echo->counter->thread);
 }
 
-static unsigned int go_on(struct handshake_job *handshake_job)
+static unsigned int go_on(struct handshake_job *job)
 {
-	struct echo *echo = (struct echo *)handshake_job;
+	struct echo *echo = (struct echo *)job;
 
 	echo->calls++;
 	note_thread(echo);
@@ -56,25 +56,25 @@ static unsigned int go_on(struct handshake_job *handshake_job)
 	if (echo->gate)
 		sem_wait(echo->gate);
 	if (echo->has_to_say) {
-		ck_assert_int_eq(send(handshake_job->fd, &echo->byte, 1, MSG_NOSIGNAL), 1);
+		ck_assert_int_eq(send(job->fd, &echo->byte, 1, MSG_NOSIGNAL), 1);
 		echo->has_to_say = false;
 		return --echo->left ? WATCH_READ : 0;
 	}
-	if (recv(handshake_job->fd, &echo->byte, 1, 0) != 1)
+	if (recv(job->fd, &echo->byte, 1, 0) != 1)
 		return 0; /* the end */
 	echo->has_to_say = true;
 	return WATCH_WRITE;
 }
 
-static void done(struct handshake_job *handshake_job)
+static void done(struct handshake_job *job)
 {
-	struct echo *echo = (struct echo *)handshake_job;
+	struct echo *echo = (struct echo *)job;
 	struct counter *counter = echo->counter;
 
 	ck_assert(pthread_equal(pthread_self(), counter->thread));
-	close(handshake_job->fd);
+	close(job->fd);
 	counter->done_count++;
-	counter->abandoned_count += handshake_job->is_abandoned;
+	counter->abandoned_count += job->is_abandoned;
 	if (counter->done_count == counter->stop_at)
 		loop_stop(counter->loop);
 }
@@ -91,7 +91,7 @@ static struct echo make_echo(struct counter *counter, unsigned int bytes)
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	fcntl(pair[0], F_SETFL, O_NONBLOCK);
-	return (struct echo){ .handshake_job = { .fd = pair[0], .go_on = go_on, .done = done },
+	return (struct echo){ .job = { .fd = pair[0], .go_on = go_on, .done = done },
 		              .counter = counter,
 		              .far = pair[1],
 		              .left = bytes };
@@ -118,7 +118,7 @@ START_TEST(handshakes_run_on_threads_and_end_in_the_loop)
 
 	for (int i = 0; i < 50; i++) {
 		echoes[i] = make_echo(&counter, 2);
-		ck_assert(handshakes_begin(handshakes, &echoes[i].handshake_job, WATCH_READ, NULL));
+		ck_assert(handshakes_begin(handshakes, &echoes[i].job, WATCH_READ, NULL));
 	}
 	for (int round = 0; round < 2; round++) {
 		for (int i = 49; i >= 0; i--)
@@ -147,7 +147,7 @@ START_TEST(who_has_to_speak_first_does)
 
 	echo.has_to_say = true;
 	echo.byte = '!';
-	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_WRITE, NULL));
+	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_WRITE, NULL));
 	loop_run(counter.loop);
 	ck_assert_int_eq(hear(&echo), '!');
 	close(echo.far);
@@ -162,7 +162,7 @@ START_TEST(the_far_ends_end_is_told)
 	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
 	struct echo echo = make_echo(&counter, 9);
 
-	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_READ, NULL));
 	close(echo.far);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
@@ -179,8 +179,8 @@ START_TEST(what_is_abandoned_while_it_waits_goes_no_further)
 	struct echo echo = make_echo(&counter, 9);
 	char byte;
 
-	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, NULL));
-	handshakes_abandon(&echo.handshake_job);
+	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_READ, NULL));
+	handshakes_abandon(&echo.job);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 0);
 	ck_assert_uint_eq(counter.abandoned_count, 1);
@@ -203,9 +203,9 @@ START_TEST(what_is_abandoned_amid_a_call_ends_behind_it)
 	echo.gate = &gate;
 	echo.begun = &begun;
 	say(&echo, 'x');
-	ck_assert(handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &echo.job, WATCH_READ, NULL));
 	sem_wait(&begun);
-	handshakes_abandon(&echo.handshake_job);
+	handshakes_abandon(&echo.job);
 	sem_post(&gate);
 	loop_run(counter.loop);
 	ck_assert_uint_eq(echo.calls, 1);
@@ -222,8 +222,8 @@ START_TEST(what_is_left_at_the_end_is_cleaned_up)
 	struct handshakes *handshakes = handshakes_new(counter.loop, 2, NULL);
 	struct echo waits = make_echo(&counter, 9), is_over = make_echo(&counter, 1);
 
-	ck_assert(handshakes_begin(handshakes, &waits.handshake_job, WATCH_READ, NULL));
-	ck_assert(handshakes_begin(handshakes, &is_over.handshake_job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &waits.job, WATCH_READ, NULL));
+	ck_assert(handshakes_begin(handshakes, &is_over.job, WATCH_READ, NULL));
 	say(&is_over, 'x');
 	hear(&is_over);
 	handshakes_free(&handshakes);
@@ -239,11 +239,11 @@ START_TEST(what_cannot_be_waited_for_is_refused)
 {
 	struct counter counter = make_counter(0);
 	struct handshakes *handshakes = handshakes_new(counter.loop, 1, NULL);
-	struct echo echo = { .handshake_job = { .fd = -1, .go_on = go_on, .done = done },
+	struct echo echo = { .job = { .fd = -1, .go_on = go_on, .done = done },
 		             .counter = &counter };
 	struct err err = { 0 };
 
-	ck_assert(!handshakes_begin(handshakes, &echo.handshake_job, WATCH_READ, &err));
+	ck_assert(!handshakes_begin(handshakes, &echo.job, WATCH_READ, &err));
 	ck_assert_str_eq(err.text, "cannot watch the connection: Bad file descriptor");
 	handshakes_free(&handshakes);
 	ck_assert_uint_eq(counter.done_count, 0);
