@@ -74,7 +74,7 @@ def test_dump_of_one_setting(make_pgweir):
     weir = make_pgweir()
     done = weir.run("--dump-settings", "pool_mode")
     assert done.returncode == 0
-    assert done.stdout.startswith("pool_mode\n    When a server goes back")
+    assert done.stdout.startswith("pool_mode\n    When a server connection returns")
     assert "kind: one of session, transaction, statement" in done.stdout
     assert done.stdout in weir.run("--dump-settings").stdout
     done = weir.run("--dump-settings", "pool_mod")
@@ -90,7 +90,7 @@ def test_dump_has_what_show_config_has(make_pgweir):
     assert sorted(named) == sorted(row["key"] for row in weir.admin("SHOW CONFIG"))
     for row in weir.admin("SHOW CONFIG"):
         about = done.stdout.split(f"\n\n{row['key']}\n")[1].split("\n\n")[0]
-        wanted = "RELOAD, SET" if row["changeable"] == "yes" else "a restart"
+        wanted = "RELOAD or SET" if row["changeable"] == "yes" else "a restart"
         assert f"changes with: {wanted}" in about
 
 
