@@ -90,7 +90,7 @@ def test_dump_has_what_show_config_has(make_pgweir):
     assert sorted(named) == sorted(row["key"] for row in weir.admin("SHOW CONFIG"))
     for row in weir.admin("SHOW CONFIG"):
         about = done.stdout.split(f"\n\n{row['key']}\n")[1].split("\n\n")[0]
-        wanted = "RELOAD or SET" if row["changeable"] == "yes" else "a restart"
+        wanted = "RELOAD or SET" if row["changeable"] == "yes" else "restart"
         assert f"changes with: {wanted}" in about
 
 

@@ -155,7 +155,7 @@ void engine_close(struct engine *engine)
 	verifiers_free(&engine->verifiers);
 	must(params_table_count(engine->params) == 0, "a map of parameters was not let go");
 	params_table_free(&engine->params);
-	must(engine->streams.kept.used_count == 0, "a buffer was not given back");
+	must(engine->streams.buffers.used_count == 0, "a buffer was not given back");
 	outbox_free(&engine->streams.outbox);
 	stream_pool_done(&engine->streams);
 	loop_free(&engine->loop);
