@@ -46,7 +46,7 @@ void hba_release(struct hba **hba)
 
 /* ---- loading ---- */
 
-static bool make_room(struct hba *hba)
+static bool grow_rules(struct hba *hba)
 {
 	size_t capacity = hba->capacity ? 2 * hba->capacity : 16;
 	struct hba_rule *grown;
@@ -68,7 +68,7 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	struct err err;
 
 	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
-	if (!make_room(hba)) {
+	if (!grow_rules(hba)) {
 		problems_add(reader->problems, line->place, "no memory");
 	} else if (hba_rule_read(&rule, line, hba->ident, &err)) {
 		if (rule.flaw)

@@ -65,7 +65,7 @@ static bool read_mapping(struct mapping *mapping, const struct rule_line *line, 
 	return true;
 }
 
-static bool make_room(struct ident *ident)
+static bool grow_mappings(struct ident *ident)
 {
 	size_t capacity = ident->capacity ? 2 * ident->capacity : 16;
 	struct mapping *grown;
@@ -87,7 +87,7 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 	struct err err;
 
 	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
-	if (!make_room(ident)) {
+	if (!grow_mappings(ident)) {
 		err_set(&err, ERR_MEMORY, "no memory");
 	} else if (read_mapping(&mapping, line, &err)) {
 		ident->mappings[ident->count++] = mapping;

@@ -50,7 +50,7 @@ static void on_pause(struct timer *timer)
 }
 
 /* Returns NULL if there is no memory. */
-static struct bulk_slots *room_new(struct loop *loop)
+static struct bulk_slots *slots_new(struct loop *loop)
 {
 	struct bulk_slots *slots = calloc(1, sizeof(*slots));
 
@@ -81,7 +81,7 @@ void bulk_go_on(struct stream *stream)
 
 	stream->flow = 0; /* without a slot it tries again after another BULK_BEGIN bytes */
 	if (!*slots)
-		*slots = room_new(loop);
+		*slots = slots_new(loop);
 	if (*slots && !stream->slot)
 		take_slot(*slots, stream);
 	if (!stream->slot)

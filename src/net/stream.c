@@ -188,7 +188,7 @@ bool stream_want(struct stream *stream, enum stream_want want)
  * Returns where to read the next bytes: after the kept ones, in the scratch buffer if both
  * fit.
  */
-static char *make_room(struct stream *stream, size_t *kept)
+static char *read_position(struct stream *stream, size_t *kept)
 {
 	char *scratch = loop_scratch(stream->watch.loop);
 
@@ -216,7 +216,7 @@ enum stream_result stream_read(struct stream *stream, struct bytes *in)
 
 	if (stream->allowance == 0)
 		return STREAM_NOTHING;
-	at = make_room(stream, &kept);
+	at = read_position(stream, &kept);
 	if (!at) {
 		stream->error = ENOMEM;
 		return STREAM_END;

@@ -26,8 +26,8 @@
 
 #include "pgweir/base/banned.h"
 
-#define HEARD_SIZE ((size_t)16 * 1024) /* bytes read at once during a handshake */
-#define ROOM_KEPT ((size_t)256 * 1024) /* bytes; a larger shared buffer is freed */
+#define HEARD_SIZE ((size_t)16 * 1024)    /* bytes read at once during a handshake */
+#define OUT_KEPT_MAX ((size_t)256 * 1024) /* bytes; a larger shared buffer is freed */
 
 /* A TLS record: a header of type, version and length, then `length` bytes. */
 #define RECORD_HEADER_SIZE 5
@@ -72,7 +72,7 @@ static struct buf *clear_out(struct stream *stream)
 {
 	struct buf *out = &stream->pool->tls_slots->out;
 
-	if (out->capacity > ROOM_KEPT)
+	if (out->capacity > OUT_KEPT_MAX)
 		buf_free(out);
 	buf_clear(out);
 	return out;
@@ -190,14 +190,14 @@ static bool is_due(const struct handshake *handshake)
 static unsigned int handshake_go_on(struct handshake_job *job)
 {
 	struct handshake *handshake = (struct handshake *)job;
-	char *tls_slots;
+	char *at;
 	ssize_t done;
 
 	if (handshake->said.count)
 		return speak(handshake);
 	if (!is_due(handshake)) {
-		tls_slots = buf_reserve(&handshake->heard, HEARD_SIZE);
-		done = tls_slots ? socket_receive(job->fd, tls_slots, HEARD_SIZE) : 0;
+		at = buf_reserve(&handshake->heard, HEARD_SIZE);
+		done = at ? socket_receive(job->fd, at, HEARD_SIZE) : 0;
 		if (done < 0 && has_to_wait())
 			return WATCH_READ;
 		if (done <= 0)
@@ -228,7 +228,7 @@ static bool keep_early(struct stream *stream, struct bytes heard)
 	return stream_keep(stream, bytes_of(scratch, count));
 }
 
-static void fail(struct stream *stream, const char *reason)
+static void report_broken(struct stream *stream, const char *reason)
 {
 	struct err err;
 
@@ -236,7 +236,7 @@ static void fail(struct stream *stream, const char *reason)
 	stream->ops->on_secured(stream, &err);
 }
 
-static void finish(struct stream *stream)
+static void finish_handshake(struct stream *stream)
 {
 	struct handshake *handshake = stream->tls->handshake;
 	bool is_good;
@@ -251,7 +251,7 @@ static void finish(struct stream *stream)
 		return;
 	}
 	watch_set(&stream->watch, 0);
-	fail(stream, "closed during the TLS handshake");
+	report_broken(stream, "closed during the TLS handshake");
 }
 
 /* The stream was closed, or the helper threads end before it. */
@@ -280,14 +280,14 @@ static void on_over(struct handshake_job *job)
 	handshake->is_held = false;
 	stream->error = handshake->error;
 	if (handshake->step == TLS_DONE)
-		finish(stream);
+		finish_handshake(stream);
 	else if (handshake->step == TLS_FAILED)
 		stream->ops->on_secured(stream, &err);
 	else
-		fail(stream, "cannot watch the connection");
+		report_broken(stream, "cannot watch the connection");
 }
 
-static bool make_room(struct stream_pool *pool)
+static bool has_tls_slots(struct stream_pool *pool)
 {
 	if (!pool->tls_slots)
 		pool->tls_slots = calloc(1, sizeof(*pool->tls_slots));
@@ -319,7 +319,7 @@ bool stream_secure(struct stream *stream, struct tls_context *context, const cha
 	struct tls *tls = tls_new(context, name);
 
 	assert(!stream->tls && !stream->in && stream->pool->handshakes);
-	if (!handshake || !tls || !make_room(stream->pool)) {
+	if (!handshake || !tls || !has_tls_slots(stream->pool)) {
 		free(handshake);
 		tls_free(&tls);
 		return err_set(err, ERR_MEMORY, "no memory for TLS");

@@ -54,7 +54,7 @@ static bool is_eldest(const struct pool *pool, const struct borrower *borrower)
 static bool may_try(struct pool *pool) { return !pool_is_unreachable(pool) || pool_may_try(pool); }
 
 /* Makes space in the pool: without the reserve, but an idle server may be closed. */
-static bool make_room(struct pool *pool, const struct borrower *borrower)
+static bool has_space_for(struct pool *pool, const struct borrower *borrower)
 {
 	struct server *server;
 
@@ -86,7 +86,8 @@ void pool_dedicated_grow(struct pool *pool)
 	struct borrower *borrower;
 
 	while ((borrower = TAILQ_FIRST(&pool->wait_dedicated)) && pool_may_login(pool) &&
-	       may_try(pool) && make_room(pool, borrower) && pool_passes_limits(pool, EVICT_ANY)) {
+	       may_try(pool) && has_space_for(pool, borrower) &&
+	       pool_passes_limits(pool, EVICT_ANY)) {
 		pool_leave_blocked(pool);
 		if (!launch_for(borrower))
 			return;

@@ -175,11 +175,11 @@ void show_collect_users(struct cursor *cursor)
 }
 
 /* PgBouncer writes a size nine characters wide. An empty text if the size is not set. */
-static const char *size_text(int size, char *buffer, size_t room_size)
+static const char *size_text(int size, char *buffer, size_t size_max)
 {
 	if (size == CONFIG_INHERIT)
 		return "";
-	snprintf(buffer, room_size, "%9d", size);
+	snprintf(buffer, size_max, "%9d", size);
 	return buffer;
 }
 
