@@ -69,13 +69,13 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 
 	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
 	if (!grow_rules(hba)) {
-		problems_add(reader->problems, line->place, "no memory");
+		problems_add(reader->problems, line->pos, "no memory");
 	} else if (hba_rule_read(&rule, line, hba->ident, &err)) {
 		if (rule.flaw)
-			problems_warn(reader->problems, line->place, "%s", rule.flaw);
+			problems_warn(reader->problems, line->pos, "%s", rule.flaw);
 		hba->rules[hba->count++] = rule;
 	} else {
-		problems_add(reader->problems, line->place, "%s", err.text);
+		problems_add(reader->problems, line->pos, "%s", err.text);
 		reader->problems->unfit_count += err.code == ERR_UNFIT;
 		hba_rule_done(&rule);
 	}
@@ -134,7 +134,7 @@ const char *hba_rule_flaw(const struct hba_rule *rule) { return rule->flaw; }
 
 enum hba_client_cert hba_rule_client_cert(const struct hba_rule *rule) { return rule->client_cert; }
 
-struct source_pos hba_rule_source_pos(const struct hba_rule *rule) { return rule->place; }
+struct source_pos hba_rule_source_pos(const struct hba_rule *rule) { return rule->pos; }
 
 const char *hba_rule_options(const struct hba_rule *rule)
 {
@@ -230,8 +230,8 @@ bool hba_row(const struct hba *hba, size_t index, struct hba_row *row, struct hb
 	if (index >= hba->count)
 		return false;
 	rule = &hba->rules[index];
-	*row = (struct hba_row){ .file = rule->place.file,
-		                 .line = rule->place.line,
+	*row = (struct hba_row){ .file = rule->pos.file,
+		                 .line = rule->pos.line,
 		                 .type = hba_type_name(rule->type),
 		                 .method = auth_methods[rule->method].hba_name,
 		                 .error = rule->flaw };

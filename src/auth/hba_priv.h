@@ -22,7 +22,7 @@ enum hba_where {
 };
 
 struct hba_rule {
-	struct source_pos place;
+	struct source_pos pos;
 	enum hba_type type;
 	enum auth_method method;
 	enum hba_client_cert client_cert;
@@ -53,7 +53,7 @@ struct hba {
 	struct hba_rule *rules;
 	size_t count, capacity;
 	struct ident *ident;
-	char **files; /* names of files, for `place` of rules */
+	char **files; /* names of files, for `pos` of rules */
 	size_t file_count;
 };
 

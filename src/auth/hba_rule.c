@@ -365,7 +365,7 @@ bool hba_rule_read(struct hba_rule *rule, const struct rule_line *line, const st
 	struct fields fields = { .line = line, .ident = ident };
 	struct err why;
 
-	*rule = (struct hba_rule){ .place = line->place, .where = WHERE_ALL };
+	*rule = (struct hba_rule){ .pos = line->pos, .where = WHERE_ALL };
 	return read_type(rule, &fields, err) &&
 	       read_names(&rule->databases, &fields, "the database", database_words, err) &&
 	       read_names(&rule->users, &fields, "the user", PATTERN_BIT(PATTERN_ALL), err) &&

@@ -17,7 +17,7 @@
 #include "pgweir/base/banned.h"
 
 struct mapping {
-	struct source_pos place;
+	struct source_pos pos;
 	char *map;
 	struct pattern system_user;
 	struct pattern user;
@@ -26,7 +26,7 @@ struct mapping {
 struct ident {
 	struct mapping *mappings;
 	size_t count, capacity;
-	char **files; /* names of files, for `place` of mappings */
+	char **files; /* names of files, for `pos` of mappings */
 	size_t file_count;
 };
 
@@ -83,7 +83,7 @@ static bool grow_mappings(struct ident *ident)
 static void load_line(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct ident *ident = ((struct load *)reader)->ident;
-	struct mapping mapping = { .place = line->place };
+	struct mapping mapping = { .pos = line->pos };
 	struct err err;
 
 	_Static_assert(offsetof(struct load, reader) == 0, "load_line() counts on it");
@@ -93,7 +93,7 @@ static void load_line(struct rule_reader *reader, const struct rule_line *line)
 		ident->mappings[ident->count++] = mapping;
 		return;
 	}
-	problems_add(reader->problems, line->place, "%s", err.text);
+	problems_add(reader->problems, line->pos, "%s", err.text);
 	mapping_done(&mapping);
 }
 
@@ -203,7 +203,7 @@ bool ident_row(const struct ident *ident, size_t index, struct ident_row *row)
 	if (index >= ident->count)
 		return false;
 	mapping = &ident->mappings[index];
-	*row = (struct ident_row){ mapping->place.file, mapping->place.line, mapping->map,
+	*row = (struct ident_row){ mapping->pos.file, mapping->pos.line, mapping->map,
 		                   mapping->system_user.text, mapping->user.text };
 	return true;
 }

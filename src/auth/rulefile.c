@@ -22,7 +22,7 @@
 /* The words of a line, collected while it is parsed. */
 struct words {
 	struct rule_reader *reader;
-	struct source_pos place;
+	struct source_pos pos;
 	struct buf text; /* the words, each with a terminating zero */
 	struct rule_word *at;
 	size_t count, capacity, field_count;
@@ -37,7 +37,7 @@ static void read_text(struct rule_reader *reader, char *text, size_t count, cons
 static void complain(struct words *words, const char *reason)
 {
 	if (!words->is_bad)
-		problems_add(words->reader->problems, words->place, "%s", reason);
+		problems_add(words->reader->problems, words->pos, "%s", reason);
 	words->is_bad = true;
 }
 
@@ -138,11 +138,11 @@ static bool read_whole(FILE *file, struct buf *text)
  */
 static const char *keep_name(struct rule_reader *reader, const char *path)
 {
-	struct source_pos place = { path, 0 };
+	struct source_pos pos = { path, 0 };
 	char **grown, *name;
 
 	if (reader->file_count == RULEFILE_FILES_MAX) {
-		problems_add(reader->problems, place, "more than %d files", RULEFILE_FILES_MAX);
+		problems_add(reader->problems, pos, "more than %d files", RULEFILE_FILES_MAX);
 		return NULL;
 	}
 	grown = realloc(reader->files, (reader->file_count + 1) * sizeof(*grown));
@@ -152,7 +152,7 @@ static const char *keep_name(struct rule_reader *reader, const char *path)
 	if (name)
 		reader->files[reader->file_count++] = name;
 	else
-		problems_add(reader->problems, place, "no memory");
+		problems_add(reader->problems, pos, "no memory");
 	return name;
 }
 
@@ -163,17 +163,17 @@ static void read_file(struct rule_reader *reader, const char *path, struct words
 	struct buf text = { .limit = RULEFILE_BYTES_MAX + READ_PIECE + 1 };
 	const char *name;
 	FILE *file = fopen(path, "re");
-	struct source_pos place = { path, 0 };
+	struct source_pos pos = { path, 0 };
 
 	if (!file && errno == ENOENT && may_be_missing)
 		return;
 	name = file ? keep_name(reader, path) : NULL;
 	if (!file)
-		problems_add(reader->problems, place, "cannot open: %s", strerror(errno));
+		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
 	else if (name && !read_whole(file, &text))
-		problems_add(reader->problems, place, "cannot read: %s", strerror(errno));
+		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
 	else if (name && text.count > RULEFILE_BYTES_MAX - reader->byte_count)
-		problems_add(reader->problems, place, "more than %zu MB of rules",
+		problems_add(reader->problems, pos, "more than %zu MB of rules",
 		             RULEFILE_BYTES_MAX >> 20);
 	else if (name) {
 		reader->byte_count += text.count;
@@ -192,7 +192,7 @@ static void expand(struct words *words, size_t at)
 {
 	struct buf path = { 0 };
 
-	path_of(&path, words->place.file, words->text.at + at + 1);
+	path_of(&path, words->pos.file, words->text.at + at + 1);
 	words->text.count = at;
 	if (may_include(words) && buf_ok(&path))
 		read_file(words->reader, buf_text(&path), words, false);
@@ -239,7 +239,7 @@ static void include_one(struct words *words, const char *name, bool may_be_missi
 {
 	struct buf path = { 0 };
 
-	path_of(&path, words->place.file, name);
+	path_of(&path, words->pos.file, name);
 	if (may_include(words))
 		read_file(words->reader, buf_text(&path), NULL, may_be_missing);
 	buf_free(&path);
@@ -272,14 +272,14 @@ static void include_dir(struct words *words, const char *name)
 	struct dirent **entries = NULL;
 	int count;
 
-	path_of(&path, words->place.file, name);
+	path_of(&path, words->pos.file, name);
 	if (!may_include(words)) {
 		buf_free(&path);
 		return;
 	}
 	count = scandir(buf_text(&path), &entries, is_rule_file, by_bytes);
 	if (count < 0)
-		problems_add(words->reader->problems, words->place, "cannot read %s: %s",
+		problems_add(words->reader->problems, words->pos, "cannot read %s: %s",
 		             buf_text(&path), strerror(errno));
 	for (int i = 0; i < count; i++) {
 		struct buf file = { 0 };
@@ -317,15 +317,15 @@ static bool take_include(struct words *words)
 	return false;
 }
 
-static void read_line(struct rule_reader *reader, struct source_pos place, char *line)
+static void read_line(struct rule_reader *reader, struct source_pos pos, char *line)
 {
-	struct words words = { .reader = reader, .place = place, .text.limit = RULEFILE_BYTES_MAX };
+	struct words words = { .reader = reader, .pos = pos, .text.limit = RULEFILE_BYTES_MAX };
 
 	take_words(&words, line, false);
 	for (size_t i = 0; i < words.count; i++)
 		words.at[i].text = words.text.at + words.at[i].at;
 	if (words.count && !words.is_bad && !take_include(&words))
-		reader->line(reader, &(struct rule_line){ .place = place,
+		reader->line(reader, &(struct rule_line){ .pos = pos,
 		                                          .words = words.at,
 		                                          .word_count = words.count,
 		                                          .field_count = words.field_count });
@@ -360,7 +360,7 @@ static char *end_of_line(char *line, char *end, int *line_count)
 static void read_text(struct rule_reader *reader, char *text, size_t count, const char *name,
                       struct words *into)
 {
-	struct source_pos place = { name, 1 };
+	struct source_pos pos = { name, 1 };
 	char *line = text, *end = text + count;
 	struct source_pos before;
 
@@ -374,14 +374,14 @@ static void read_text(struct rule_reader *reader, char *text, size_t count, cons
 		char *stop = end_of_line(line, end, &line_count);
 
 		if (into) {
-			before = into->place;
-			into->place = place;
+			before = into->pos;
+			into->pos = pos;
 			take_words(into, line, true);
-			into->place = before;
+			into->pos = before;
 		} else {
-			read_line(reader, place, line);
+			read_line(reader, pos, line);
 		}
-		place.line += line_count;
+		pos.line += line_count;
 		line = stop + 1;
 	}
 }

@@ -24,7 +24,7 @@ struct rule_word {
 /* One line with at least one word. Valid only during the call. */
 struct rule_line {
 	struct source_pos
-	    place; /* of its beginning; the file's name is valid as long as the reader */
+	    pos; /* of its beginning; the file's name is valid as long as the reader */
 	const struct rule_word *words; /* sorted by field */
 	size_t word_count, field_count;
 };

@@ -112,8 +112,8 @@ static void warn_of_second_value(struct load *load, const struct ini_pair *pair)
 	if (!setting)
 		return;
 	origin = config_origin(load->config, pair->name);
-	if (origin.kind == ORIGIN_FILE && strcmp(origin.file, pair->place.file) == 0)
-		problems_warn(load->reader.problems, pair->place,
+	if (origin.kind == ORIGIN_FILE && strcmp(origin.file, pair->pos.file) == 0)
+		problems_warn(load->reader.problems, pair->pos,
 		              "setting \"%s\" is set twice, the value in line %d is ignored",
 		              pair->name, origin.line);
 }
@@ -124,11 +124,11 @@ static void load_setting(struct load *load, const struct ini_pair *pair)
 
 	warn_of_second_value(load, pair);
 	/* For an invalid line too: config_draft() continues without its value. */
-	origins_note_file(load->config, pair->name, pair->place);
+	origins_note_file(load->config, pair->name, pair->pos);
 	if (!put_setting(load->config, pair->name, pair->value, &note, &err))
-		problems_add(load->reader.problems, pair->place, "%s", err.text);
+		problems_add(load->reader.problems, pair->pos, "%s", err.text);
 	else if (note.code != ERR_NONE)
-		problems_warn(load->reader.problems, pair->place, "setting \"%s\": %s", pair->name,
+		problems_warn(load->reader.problems, pair->pos, "setting \"%s\": %s", pair->name,
 		              note.text);
 }
 
@@ -160,7 +160,7 @@ static bool is_stray_setting(const struct load *load, const struct ini_pair *pai
 /* Reports the missing header once and continues as if it were there. */
 static void load_stray(struct load *load, const struct ini_pair *pair, const char *section)
 {
-	problems_add(load->reader.problems, pair->place,
+	problems_add(load->reader.problems, pair->pos,
 	             "\"%s\" is a setting, not a %s: the line [pgbouncer] is missing before it",
 	             pair->name, section);
 	load->reader.section = INI_SETTINGS;
@@ -177,17 +177,17 @@ static void load_entry(struct load *load, const struct ini_pair *pair, size_t in
 	struct err err;
 
 	if (before && before->file)
-		problems_warn(problems, pair->place,
+		problems_warn(problems, pair->pos,
 		              "%s \"%s\" is defined twice, line %s:%d is ignored",
 		              entry_sections[index].what, pair->name, before->file, before->line);
 	if (!entry_sections[index].add(entries, pair->name, pair->value, &notes, &err))
-		problems_add(problems, pair->place, "%s", err.text);
+		problems_add(problems, pair->pos, "%s", err.text);
 	else
 		*entry_sections[index].place_of(entries, pair->name) =
-		    (struct source_pos){ origins_file_name(entries, pair->place.file),
-			                 pair->place.line };
+		    (struct source_pos){ origins_file_name(entries, pair->pos.file),
+			                 pair->pos.line };
 	if (notes.count)
-		problems_warn(problems, pair->place, "%s \"%s\": %s", entry_sections[index].what,
+		problems_warn(problems, pair->pos, "%s \"%s\": %s", entry_sections[index].what,
 		              pair->name, buf_text(&notes));
 	buf_free(&notes);
 }
@@ -211,11 +211,11 @@ static void load_pair(struct ini_reader *reader, const struct ini_pair *pair)
 /* Checks what can only be checked when everything has been read. */
 static void load_judge(struct load *load, const char *name)
 {
-	struct source_pos place = { name, 0 };
+	struct source_pos pos = { name, 0 };
 
 	/* If a file could not be read, that has been reported already. */
 	if (!load->reader.has_settings && !problems_any(load->reader.problems))
-		problems_add(load->reader.problems, place, "section [pgbouncer] is missing");
+		problems_add(load->reader.problems, pos, "section [pgbouncer] is missing");
 	peers_sort(load->config->entries);
 }
 

@@ -189,7 +189,7 @@ struct source_pos *entries_source_pos_of_database(struct config_entries *entries
 		database = entries->automatic;
 	else
 		HASH_FIND_STR(entries->databases, name, database);
-	return database ? &database->place : NULL;
+	return database ? &database->pos : NULL;
 }
 
 struct source_pos *entries_source_pos_of_user(struct config_entries *entries, const char *name)
@@ -197,7 +197,7 @@ struct source_pos *entries_source_pos_of_user(struct config_entries *entries, co
 	struct config_user *user;
 
 	HASH_FIND_STR(entries->users, name, user);
-	return user ? &user->place : NULL;
+	return user ? &user->pos : NULL;
 }
 
 const struct config_database *config_database_find(const struct config *config, const char *name)

@@ -30,29 +30,29 @@ static const struct {
 	{ "users", INI_USERS },        { "peers", INI_PEERS },
 };
 
-static void refuse_section(struct ini_reader *reader, struct source_pos place, const char *name)
+static void refuse_section(struct ini_reader *reader, struct source_pos pos, const char *name)
 {
 	struct nearest nearest = nearest_begin(name);
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
 		nearest_offer(&nearest, sections[i].name);
 	if (nearest.found)
-		problems_add(reader->problems, place, "unknown section [%s]: did you mean [%s]?",
+		problems_add(reader->problems, pos, "unknown section [%s]: did you mean [%s]?",
 		             name, nearest.found);
 	else
-		problems_add(reader->problems, place,
+		problems_add(reader->problems, pos,
 		             "unknown section [%s]: valid sections are [pgbouncer], [databases], "
 		             "[users] and [peers]",
 		             name);
 }
 
-static void read_section(struct ini_reader *reader, struct source_pos place, char *line)
+static void read_section(struct ini_reader *reader, struct source_pos pos, char *line)
 {
 	char *end = strchr(line, ']');
 
 	reader->section = INI_SKIPPED;
 	if (!end || *text_trim(end + 1)) {
-		problems_add(reader->problems, place,
+		problems_add(reader->problems, pos,
 		             "a section is written as [name], alone on its line");
 		return;
 	}
@@ -65,27 +65,27 @@ static void read_section(struct ini_reader *reader, struct source_pos place, cha
 	if (reader->section == INI_SETTINGS)
 		reader->has_settings = true;
 	if (reader->section == INI_SKIPPED)
-		refuse_section(reader, place, line);
+		refuse_section(reader, pos, line);
 }
 
-static void read_include(struct ini_reader *reader, struct source_pos place, char *line)
+static void read_include(struct ini_reader *reader, struct source_pos pos, char *line)
 {
 	static const char word[] = "%include";
 	size_t count = sizeof(word) - 1;
 	char *path;
 
 	if (strncmp(line, word, count) != 0 || !strchr(" \t", line[count])) {
-		problems_add(reader->problems, place,
+		problems_add(reader->problems, pos,
 		             "a line beginning with %% must read: %%include path");
 		return;
 	}
 	path = text_trim(line + count);
 	if (!*path)
-		problems_add(reader->problems, place, "%%include needs the path of a file");
+		problems_add(reader->problems, pos, "%%include needs the path of a file");
 	else if (!reader->may_include)
-		problems_add(reader->problems, place, "%%include is not possible here");
+		problems_add(reader->problems, pos, "%%include is not possible here");
 	else if (reader->depth >= INI_DEPTH_MAX)
-		problems_add(reader->problems, place,
+		problems_add(reader->problems, pos,
 		             "%%include %s: more than %d files within each other", path,
 		             INI_DEPTH_MAX);
 	else
@@ -115,15 +115,15 @@ static char *take_quoted(char **at)
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || (c && strchr("_.-*", c)); }
 
-static void read_pair(struct ini_reader *reader, struct source_pos place, char *line)
+static void read_pair(struct ini_reader *reader, struct source_pos pos, char *line)
 {
-	struct ini_pair pair = { reader->section, place, line, NULL };
+	struct ini_pair pair = { reader->section, pos, line, NULL };
 	char *at = line, *end;
 
 	if (*line == '\'' || *line == '"') {
 		pair.name = take_quoted(&at);
 		if (!pair.name) {
-			problems_add(reader->problems, place, "the quote of the name has no end");
+			problems_add(reader->problems, pos, "the quote of the name has no end");
 			return;
 		}
 	} else {
@@ -133,7 +133,7 @@ static void read_pair(struct ini_reader *reader, struct source_pos place, char *
 	end = at;
 	at += strspn(at, " \t");
 	if (*at != '=') {
-		problems_add(reader->problems, place,
+		problems_add(reader->problems, pos,
 		             strchr(at, '=')
 		                 ? "a name of other characters than letters, digits and "
 		                   "_ . - * must stand in quotes"
@@ -143,31 +143,31 @@ static void read_pair(struct ini_reader *reader, struct source_pos place, char *
 	pair.value = text_trim(at + 1);
 	*end = 0;
 	if (!*pair.name) {
-		problems_add(reader->problems, place, "the name before = is missing");
+		problems_add(reader->problems, pos, "the name before = is missing");
 		return;
 	}
 	reader->pair(reader, &pair);
 }
 
-static void read_line(struct ini_reader *reader, struct source_pos place, char *line, size_t count)
+static void read_line(struct ini_reader *reader, struct source_pos pos, char *line, size_t count)
 {
 	if (memchr(line, 0, count)) {
-		problems_add(reader->problems, place, "a zero byte: this is not a text file");
+		problems_add(reader->problems, pos, "a zero byte: this is not a text file");
 		return;
 	}
 	line = text_trim(line);
 	if (!*line || *line == ';' || *line == '#')
 		return;
 	if (*line == '[') {
-		read_section(reader, place, line);
+		read_section(reader, pos, line);
 	} else if (*line == '%') {
-		read_include(reader, place, line);
+		read_include(reader, pos, line);
 	} else if (reader->section == INI_OUTSIDE) {
-		problems_add(reader->problems, place,
+		problems_add(reader->problems, pos,
 		             "a line before the first section: [pgbouncer] must come first");
 		reader->section = INI_SKIPPED; /* report this once only */
 	} else if (reader->section != INI_SKIPPED) {
-		read_pair(reader, place, line);
+		read_pair(reader, pos, line);
 	}
 }
 
@@ -175,7 +175,7 @@ static void read_line(struct ini_reader *reader, struct source_pos place, char *
 static void read_lines(struct ini_reader *reader, char *text, size_t count, const char *name)
 {
 	static const char byte_order_mark[] = "\xEF\xBB\xBF";
-	struct source_pos place = { name, 0 };
+	struct source_pos pos = { name, 0 };
 	char *line = text, *end = text + count;
 
 	if (strncmp(text, byte_order_mark, 3) == 0)
@@ -186,18 +186,18 @@ static void read_lines(struct ini_reader *reader, char *text, size_t count, cons
 		if (!stop)
 			stop = end;
 		*stop = 0;
-		place.line++;
-		read_line(reader, place, line, (size_t)(stop - line));
+		pos.line++;
+		read_line(reader, pos, line, (size_t)(stop - line));
 		line = stop + 1;
 	}
 }
 
 static bool may_read(struct ini_reader *reader, const char *name, size_t count)
 {
-	struct source_pos place = { name, 0 };
+	struct source_pos pos = { name, 0 };
 
 	if (count > INI_BYTES_MAX - reader->byte_count)
-		return problems_add(reader->problems, place, "more than %zu MB of configuration",
+		return problems_add(reader->problems, pos, "more than %zu MB of configuration",
 		                    INI_BYTES_MAX >> 20);
 	reader->byte_count += count;
 	return true;
@@ -223,23 +223,23 @@ static bool read_whole(FILE *file, struct buf *text)
 void ini_read_file(struct ini_reader *reader, const char *path)
 {
 	struct buf text = { .limit = INI_BYTES_MAX + READ_PIECE + 1 };
-	struct source_pos place = { path, 0 };
+	struct source_pos pos = { path, 0 };
 	FILE *file;
 	bool is_read;
 
 	if (reader->file_count == INI_FILES_MAX) {
-		problems_add(reader->problems, place, "more than %d files", INI_FILES_MAX);
+		problems_add(reader->problems, pos, "more than %d files", INI_FILES_MAX);
 		return;
 	}
 	reader->file_count++;
 	file = fopen(path, "re");
 	if (!file) {
-		problems_add(reader->problems, place, "cannot open: %s", strerror(errno));
+		problems_add(reader->problems, pos, "cannot open: %s", strerror(errno));
 		return;
 	}
 	is_read = read_whole(file, &text);
 	if (!is_read)
-		problems_add(reader->problems, place, "cannot read: %s", strerror(errno));
+		problems_add(reader->problems, pos, "cannot read: %s", strerror(errno));
 	fclose(file);
 	if (is_read && may_read(reader, path, text.count)) {
 		buf_text(&text);

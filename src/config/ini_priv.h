@@ -24,7 +24,7 @@ enum ini_section {
 /* One `name = value`, unquoted and trimmed. Valid only during the call. */
 struct ini_pair {
 	enum ini_section section;
-	struct source_pos place;
+	struct source_pos pos;
 	const char *name;
 	char *value; /* the rest of the line; may be modified */
 };

@@ -94,14 +94,14 @@ struct source_pos config_source_pos_of_text(const struct config *config, const c
 	char name[64];
 
 	for (bool is_first = true; *text; is_first = false) {
-		struct source_pos place;
+		struct source_pos pos;
 
 		snprintf(name, sizeof(name), "%.*s", (int)count, text);
-		place = config_source_pos(config, name);
-		if (place.line || (is_first && !setting_find(name)))
-			return place;
+		pos = config_source_pos(config, name);
+		if (pos.line || (is_first && !setting_find(name)))
+			return pos;
 		if (is_first)
-			first = place;
+			first = pos;
 		text += count + strcspn(text + count, letters);
 		count = strspn(text, letters);
 	}
@@ -116,13 +116,13 @@ bool origins_make(struct config *config, const struct config *old)
 	return config->origins != NULL;
 }
 
-void origins_note_file(struct config *config, const char *name, struct source_pos place)
+void origins_note_file(struct config *config, const char *name, struct source_pos pos)
 {
 	struct origin *origin = find(config, name);
-	const char *file = origins_file_name(config->entries, place.file);
+	const char *file = origins_file_name(config->entries, pos.file);
 
 	if (origin && file)
-		*origin = (struct origin){ ORIGIN_FILE, file, place.line };
+		*origin = (struct origin){ ORIGIN_FILE, file, pos.line };
 }
 
 void origins_note_set(struct config *config, const char *name)

@@ -14,7 +14,7 @@
 bool origins_make(struct config *config, const struct config *old);
 
 /* Notes nothing if there is no memory, or if `name` is not a setting. */
-void origins_note_file(struct config *config, const char *name, struct source_pos place);
+void origins_note_file(struct config *config, const char *name, struct source_pos pos);
 void origins_note_set(struct config *config, const char *name);
 
 /* Copies the origin from another snapshot, whose entries may be freed later. */

@@ -118,7 +118,7 @@ struct source_pos *peers_source_pos(struct config_entries *entries, const char *
 	if (!read_id(name, &id, &err))
 		return NULL;
 	HASH_FIND_INT(entries->peers, &id, peer);
-	return peer ? &peer->place : NULL;
+	return peer ? &peer->pos : NULL;
 }
 
 static int compare_id(const struct config_peer *a, const struct config_peer *b)

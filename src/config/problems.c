@@ -14,15 +14,15 @@
 #define PROBLEM_TEXT_MAX 2048
 
 /* Returns `file:line: ` and the text; NULL: no memory. The caller frees it. */
-__attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos place,
+__attribute__((format(printf, 2, 0))) static char *make_text(struct source_pos pos,
                                                              const char *format, va_list args)
 {
 	struct buf text = { .limit = PROBLEM_TEXT_MAX };
 
-	if (place.file && place.line)
-		buf_printf(&text, "%s:%d: ", place.file, place.line);
-	else if (place.file)
-		buf_printf(&text, "%s: ", place.file);
+	if (pos.file && pos.line)
+		buf_printf(&text, "%s:%d: ", pos.file, pos.line);
+	else if (pos.file)
+		buf_printf(&text, "%s: ", pos.file);
 	buf_vprintf(&text, format, args);
 	buf_text(&text);
 	if (buf_ok(&text))
@@ -42,24 +42,24 @@ static void file_text(char **texts, size_t *count, size_t *dropped_count, char *
 	}
 }
 
-bool problems_add(struct problems *problems, struct source_pos place, const char *format, ...)
+bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	file_text(problems->texts, &problems->count, &problems->dropped_count,
-	          make_text(place, format, args));
+	          make_text(pos, format, args));
 	va_end(args);
 	return false;
 }
 
-void problems_warn(struct problems *problems, struct source_pos place, const char *format, ...)
+void problems_warn(struct problems *problems, struct source_pos pos, const char *format, ...)
 {
 	va_list args;
 
 	va_start(args, format);
 	file_text(problems->warnings, &problems->warning_count, &problems->dropped_warning_count,
-	          make_text(place, format, args));
+	          make_text(pos, format, args));
 	va_end(args);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /*
  * Parses single values: numbers, booleans, durations, sizes, lists. Each function fills *err
- * with the reason only ("..." is not a whole number); the caller adds the place.
+ * with the reason only ("..." is not a whole number); the caller adds the source position.
  */
 #ifndef PGWEIR_CONFIG_VALUE_PRIV_H
 #define PGWEIR_CONFIG_VALUE_PRIV_H

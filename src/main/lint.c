@@ -160,7 +160,7 @@ static void lint_size(const struct config *config, const struct config_database 
 	int least = config_min_pool_size(config, database);
 
 	if (database->min_pool_size != CONFIG_INHERIT && size > 0 && least > size)
-		problems_warn(problems, database->place,
+		problems_warn(problems, database->pos,
 		              "database \"%s\": min_pool_size %d is above its pool_size %d, which "
 		              "no pool exceeds",
 		              database->name, least, size);

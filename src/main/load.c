@@ -130,8 +130,8 @@ struct log_options load_log_options(const struct options *options, const struct 
 
 void load_say_where(const struct config *config, struct err *err)
 {
-	struct source_pos place = config_source_pos_of_text(config, err->text);
+	struct source_pos pos = config_source_pos_of_text(config, err->text);
 
-	if (place.file && place.line)
-		err_prefix(err, "%s:%d: ", place.file, place.line);
+	if (pos.file && pos.line)
+		err_prefix(err, "%s:%d: ", pos.file, pos.line);
 }

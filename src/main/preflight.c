@@ -193,8 +193,8 @@ static struct source_pos place_of(const struct judging *judging,
                                   const struct config_database *database, bool is_own,
                                   const char *setting)
 {
-	return is_own && database->place.file ? database->place
-	                                      : config_source_pos(judging->config, setting);
+	return is_own && database->pos.file ? database->pos
+	                                    : config_source_pos(judging->config, setting);
 }
 
 /* Calls judge() for each entry, also for `*`. */
@@ -232,9 +232,9 @@ static void judge_place(const struct judging *judging, const struct config_datab
 	    has_database(judging->config, name))
 		return;
 	if (config_auth_user(judging->config, database))
-		problems_add(judging->problems, database->place, format, database->name, name);
+		problems_add(judging->problems, database->pos, format, database->name, name);
 	else
-		problems_warn(judging->problems, database->place, format, database->name, name);
+		problems_warn(judging->problems, database->pos, format, database->name, name);
 }
 
 /* Whether the user that runs auth_query can log in to PostgreSQL. */

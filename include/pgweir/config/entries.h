@@ -55,7 +55,7 @@ struct config_database {
 	int max_db_client_connections;
 	usec_t server_lifetime;
 	usec_t query_wait_timeout; /* 0 = no limit */
-	struct source_pos place;   /* source position of the entry; .file NULL: not known */
+	struct source_pos pos;     /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 };
 
@@ -73,7 +73,7 @@ struct config_user {
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
-	struct source_pos place; /* source position of the entry; .file NULL: not known */
+	struct source_pos pos; /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 };
 

@@ -17,8 +17,8 @@ struct config_peer {
 	int id;
 	char *host; /* never NULL; "/.." and "@.." = Unix socket there */
 	int port;
-	int pool_size;           /* as written; see config_peer_pool_size() */
-	struct source_pos place; /* source position of the entry; .file NULL: not known */
+	int pool_size;         /* as written; see config_peer_pool_size() */
+	struct source_pos pos; /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 };
 

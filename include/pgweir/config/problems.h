@@ -41,11 +41,11 @@ struct source_pos {
 };
 
 /* Adds `file:line: ` and the text. Returns false, so that a failing function can return it. */
-bool problems_add(struct problems *problems, struct source_pos place, const char *format, ...)
+bool problems_add(struct problems *problems, struct source_pos pos, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Adds a warning in the same way. */
-void problems_warn(struct problems *problems, struct source_pos place, const char *format, ...)
+void problems_warn(struct problems *problems, struct source_pos pos, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Adds a text that contains its position already. Returns false. */

@@ -53,11 +53,11 @@ struct thing {
 
 /* ---- source of the value ---- */
 
-static const char *by_place(struct limit_row *row, const char *whose, const char *name,
-                            struct source_pos place)
+static const char *by_pos(struct limit_row *row, const char *whose, const char *name,
+                          struct source_pos pos)
 {
 	snprintf(row->source_buffer, sizeof(row->source_buffer), "%s:%d (%s %s)",
-	         place.file ? place.file : "?", place.line, whose, name);
+	         pos.file ? pos.file : "?", pos.line, whose, name);
 	return row->source_buffer;
 }
 
@@ -82,9 +82,9 @@ static const char *source_of(struct limit_row *row, const struct thing *thing, i
                              int by_database, const char *setting)
 {
 	if (by_user != CONFIG_INHERIT)
-		return by_place(row, "user", thing->user->name, thing->user->place);
+		return by_pos(row, "user", thing->user->name, thing->user->pos);
 	if (by_database != CONFIG_INHERIT)
-		return by_place(row, "database", thing->entry->name, thing->entry->place);
+		return by_pos(row, "database", thing->entry->name, thing->entry->pos);
 	return by_setting(row, thing->config, setting);
 }
 

@@ -226,14 +226,14 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 	const struct hba_check *hba_check = client->login->hba_check;
 	enum auth_method method = hba_rule_method(rule);
 	const struct auth_method_row *row = &auth_methods[method];
-	struct source_pos place = hba_rule_source_pos(rule);
+	struct source_pos pos = hba_rule_source_pos(rule);
 	bool is_proven = false;
 
-	log_debug(&client->log, "by %s:%d: %s", place.file, place.line, row->hba_name);
+	log_debug(&client->log, "by %s:%d: %s", pos.file, pos.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
 		return refuse(client, CLOSE_HBA_REJECT, "login rejected: an HBA rule rejects");
 	if (hba_rule_flaw(rule)) {
-		log_info(&client->log, "login refused by %s:%d: %s", place.file, place.line,
+		log_info(&client->log, "login refused by %s:%d: %s", pos.file, pos.line,
 		         hba_rule_flaw(rule));
 		return refuse(client, CLOSE_HBA_REJECT,
 		              "login rejected: an HBA rule that allows no login matches");

@@ -20,7 +20,7 @@ static void list_line(struct rule_reader *reader, const struct rule_line *line)
 {
 	struct buf *out = &((struct listing *)reader)->out;
 
-	buf_printf(out, "<%d:", line->place.line);
+	buf_printf(out, "<%d:", line->pos.line);
 	for (size_t i = 0; i < line->word_count; i++) {
 		if (i)
 			buf_add_byte(out,

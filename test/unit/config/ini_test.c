@@ -24,7 +24,7 @@ static void note_pair(struct ini_reader *reader, const struct ini_pair *pair)
 {
 	struct notes *notes = (struct notes *)reader;
 
-	buf_printf(&notes->text, "%d:%d %s=%s|", pair->section, pair->place.line, pair->name,
+	buf_printf(&notes->text, "%d:%d %s=%s|", pair->section, pair->pos.line, pair->name,
 	           pair->value);
 }
 
