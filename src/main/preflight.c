@@ -189,9 +189,9 @@ struct judging {
 	struct problems *problems;
 };
 
-static struct source_pos place_of(const struct judging *judging,
-                                  const struct config_database *database, bool is_own,
-                                  const char *setting)
+static struct source_pos pos_of(const struct judging *judging,
+                                const struct config_database *database, bool is_own,
+                                const char *setting)
 {
 	return is_own && database->pos.file ? database->pos
 	                                    : config_source_pos(judging->config, setting);
@@ -213,7 +213,7 @@ static void each_database(const struct judging *judging,
 static void judge_forced(const struct judging *judging, const struct config_database *database)
 {
 	if (!database->user)
-		problems_add(judging->problems, place_of(judging, database, true, "auth_type"),
+		problems_add(judging->problems, pos_of(judging, database, true, "auth_type"),
 		             "database \"%s\": auth_type = any needs user=", database->name);
 }
 
@@ -259,13 +259,13 @@ static void judge_asker(const struct judging *judging, const struct config_datab
 	/* PostgreSQL may accept the login without a password: trust, peer or a certificate. */
 	if (auth_client_may_enter_unasked(&config->server_require_auth))
 		problems_warn(judging->problems,
-		              place_of(judging, database, database->auth_user, "auth_user"),
+		              pos_of(judging, database, database->auth_user, "auth_user"),
 		              "database \"%s\": auth_user \"%s\" has no secret in auth_file: "
 		              "PostgreSQL must let it in without one",
 		              database->name, user);
 	else
 		problems_add(judging->problems,
-		             place_of(judging, database, database->auth_user, "auth_user"),
+		             pos_of(judging, database, database->auth_user, "auth_user"),
 		             "database \"%s\": auth_user \"%s\" has no secret in auth_file, and "
 		             "server_require_auth forbids a login without one: auth_query "
 		             "cannot run",
