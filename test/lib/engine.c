@@ -25,11 +25,11 @@ static void must(bool is_so, const char *what)
 {
 	if (is_so)
 		return;
-	fprintf(stderr, "room: %s\n", what);
+	fprintf(stderr, "engine: %s\n", what);
 	abort();
 }
 
-/* ---- the room ---- */
+/* ---- the engine ---- */
 
 static void on_free(void *arg) { (void)arg; }
 
@@ -64,7 +64,7 @@ static void listen_on(struct engine *engine)
 	socklen_t size;
 
 	for (int number = 0; number < 1000; number++) {
-		snprintf(engine->host, sizeof(engine->host), "@pgweir-room-%d-%d", (int)getpid(),
+		snprintf(engine->host, sizeof(engine->host), "@pgweir-engine-%d-%d", (int)getpid(),
 		         number);
 		size = (socklen_t)snprintf(name.sun_path, sizeof(name.sun_path), "%s/.s.PGSQL.5432",
 		                           engine->host) +
@@ -91,7 +91,7 @@ static void load(struct engine *engine, const char *settings, const char *entry)
 	           "[pgbouncer]\nauth_type = trust\nlog_connections = 0\nlog_disconnections = 0\n"
 	           "auth_file = none\n%s\n",
 	           engine->host, entry, engine->host, entry, engine->host, entry, settings);
-	engine->config = config_parse(buf_bytes(&text), "room", &problems);
+	engine->config = config_parse(buf_bytes(&text), "engine", &problems);
 	for (size_t i = 0; i < problems.count; i++)
 		fprintf(stderr, "%s\n", problems.texts[i]);
 	must(engine->config != NULL, "bad configuration");

@@ -14,30 +14,30 @@
 #define CLIENTS 3000 /* more than the initial hash table is sized for */
 
 /* Deterministic by number; some are long. is_alike: all fall into one chain. */
-static struct bytes key_of(unsigned char room[CANCEL_KEY_LONG_SIZE], unsigned int number,
+static struct bytes key_of(unsigned char buffer[CANCEL_KEY_LONG_SIZE], unsigned int number,
                            bool is_alike)
 {
-	memset(room, 0x55, CANCEL_KEY_LONG_SIZE);
-	memcpy(room + (is_alike ? 0 : 3), &number, is_alike ? 3 : sizeof(number));
-	return bytes_of(room, number % 3 ? CANCEL_KEY_SIZE : CANCEL_KEY_LONG_SIZE);
+	memset(buffer, 0x55, CANCEL_KEY_LONG_SIZE);
+	memcpy(buffer + (is_alike ? 0 : 3), &number, is_alike ? 3 : sizeof(number));
+	return bytes_of(buffer, number % 3 ? CANCEL_KEY_SIZE : CANCEL_KEY_LONG_SIZE);
 }
 
 static struct client *find(const struct cancel_keys *keys, unsigned int number, bool is_alike)
 {
-	unsigned char room[CANCEL_KEY_LONG_SIZE];
+	unsigned char buffer[CANCEL_KEY_LONG_SIZE];
 
-	return cancel_keys_find(keys, key_of(room, number, is_alike));
+	return cancel_keys_find(keys, key_of(buffer, number, is_alike));
 }
 
 static void fill(struct cancel_keys *keys, struct client *clients, bool is_alike)
 {
-	unsigned char room[CANCEL_KEY_LONG_SIZE];
+	unsigned char buffer[CANCEL_KEY_LONG_SIZE];
 
 	ck_assert(cancel_keys_init(keys));
 	memset(clients, 0, CLIENTS * sizeof(*clients));
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		ck_assert_ptr_null(find(keys, i, is_alike));
-		ck_assert(cancel_keys_add(keys, &clients[i], key_of(room, i, is_alike)));
+		ck_assert(cancel_keys_add(keys, &clients[i], key_of(buffer, i, is_alike)));
 	}
 }
 
@@ -53,14 +53,14 @@ START_TEST(keys_are_found)
 {
 	static struct client clients[CLIENTS];
 	bool is_alike = families[_i].is_alike;
-	unsigned char room[CANCEL_KEY_LONG_SIZE];
+	unsigned char buffer[CANCEL_KEY_LONG_SIZE];
 	struct cancel_keys keys;
 
 	fill(&keys, clients, is_alike);
 	ck_assert_uint_eq(keys.count, CLIENTS);
 	ck_assert_uint_ge(keys.chain_count * CANCEL_KEYS_CHAIN, CLIENTS);
 	for (unsigned int i = 0; i < CLIENTS; i++) {
-		struct bytes key = key_of(room, i, is_alike);
+		struct bytes key = key_of(buffer, i, is_alike);
 
 		ck_assert_msg(find(&keys, i, is_alike) == &clients[i], "%s", families[_i].says);
 		ck_assert_uint_eq(client_key(&clients[i]).count, key.count);
@@ -98,23 +98,23 @@ END_TEST
 START_TEST(keys_count_whole)
 {
 	static const size_t sizes[] = { CANCEL_KEY_SIZE, CANCEL_KEY_LONG_SIZE };
-	unsigned char room[CANCEL_KEY_LONG_SIZE + 1] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+	unsigned char buffer[CANCEL_KEY_LONG_SIZE + 1] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
 	struct client client = { 0 };
 	struct cancel_keys keys;
 
 	ck_assert(cancel_keys_init(&keys));
 	ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(NULL, 0)));
-	ck_assert(cancel_keys_add(&keys, &client, bytes_of(room, sizes[_i])));
-	for (size_t count = 0; count <= sizeof(room); count++)
-		ck_assert_ptr_eq(cancel_keys_find(&keys, bytes_of(room, count)),
+	ck_assert(cancel_keys_add(&keys, &client, bytes_of(buffer, sizes[_i])));
+	for (size_t count = 0; count <= sizeof(buffer); count++)
+		ck_assert_ptr_eq(cancel_keys_find(&keys, bytes_of(buffer, count)),
 		                 count == sizes[_i] ? &client : NULL);
 	for (size_t at = 0; at < sizes[_i]; at++) {
-		room[at] ^= 4;
-		ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(room, sizes[_i])));
-		room[at] ^= 4;
+		buffer[at] ^= 4;
+		ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(buffer, sizes[_i])));
+		buffer[at] ^= 4;
 	}
 	cancel_keys_remove(&keys, &client);
-	ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(room, sizes[_i])));
+	ck_assert_ptr_null(cancel_keys_find(&keys, bytes_of(buffer, sizes[_i])));
 	cancel_keys_done(&keys);
 }
 END_TEST
