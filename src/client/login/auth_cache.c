@@ -117,7 +117,7 @@ static size_t size_of(const struct auth_answer *answer)
 	       (answer->secret ? strlen(answer->secret) : 0);
 }
 
-static void forget(struct auth_answer *answer)
+static void forget_answer(struct auth_answer *answer)
 {
 	struct auth_cache *answers = answer->keeper;
 
@@ -130,9 +130,13 @@ static void forget(struct auth_answer *answer)
 	auth_answer_release(&answer);
 }
 
-static void on_due(struct timer *timer) { forget(container_of(timer, struct auth_answer, timer)); }
+static void on_due(struct timer *timer)
+{
+	forget_answer(container_of(timer, struct auth_answer, timer));
+}
 
-static struct auth_answer *find(const struct auth_cache *answers, const void *key, size_t count)
+static struct auth_answer *find_answer(const struct auth_cache *answers, const void *key,
+                                       size_t count)
 {
 	struct auth_answer *answer;
 
@@ -150,10 +154,10 @@ void auth_cache_init(struct auth_cache *answers, struct loop *loop)
 void auth_cache_keep(struct auth_cache *answers, struct auth_answer *answer, usec_t limit)
 {
 	struct timer_queue *line = loop_timer_queue(answers->loop, limit, on_due);
-	struct auth_answer *same = find(answers, answer->key, answer->key_count);
+	struct auth_answer *same = find_answer(answers, answer->key, answer->key_count);
 
 	if (same)
-		forget(same);
+		forget_answer(same);
 	if (!line)
 		return;
 	auth_answer_hold(answer)->keeper = answers;
@@ -163,12 +167,12 @@ void auth_cache_keep(struct auth_cache *answers, struct auth_answer *answer, use
 	answers->size += size_of(answer);
 	timer_set(&answer->timer, line, loop_now(answers->loop));
 	while (answers->count > AUTH_CACHE_MAX || answers->size > AUTH_CACHE_SIZE_MAX)
-		forget(TAILQ_FIRST(&answers->list));
+		forget_answer(TAILQ_FIRST(&answers->list));
 }
 
 struct auth_answer *auth_cache_find(struct auth_cache *answers, const struct auth_lookup_key *key)
 {
-	struct auth_answer *answer = find(answers, key->text.at, key->text.count);
+	struct auth_answer *answer = find_answer(answers, key->text.at, key->text.count);
 
 	return answer ? auth_answer_hold(answer) : NULL;
 }
@@ -176,7 +180,7 @@ struct auth_answer *auth_cache_find(struct auth_cache *answers, const struct aut
 void auth_cache_forget(struct auth_cache *answers, const struct auth_answer *answer)
 {
 	if (answer->keeper == answers)
-		forget((struct auth_answer *)answer);
+		forget_answer((struct auth_answer *)answer);
 }
 
 void auth_cache_forget_all(struct auth_cache *answers)
@@ -184,5 +188,5 @@ void auth_cache_forget_all(struct auth_cache *answers)
 	struct auth_answer *answer;
 
 	while ((answer = TAILQ_FIRST(&answers->list)))
-		forget(answer);
+		forget_answer(answer);
 }

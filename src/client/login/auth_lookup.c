@@ -157,7 +157,7 @@ static void auth_lookup_free(struct auth_lookup *lookup)
 	free(lookup);
 }
 
-static void tell(struct task *task)
+static void answer_waits(struct task *task)
 {
 	struct auth_lookup *lookup = container_of(task, struct auth_lookup, task);
 	struct auth_wait *wait;
@@ -174,7 +174,7 @@ static void tell(struct task *task)
  * Ends the lookup, with or without an answer: returns the server, and gives the answer to
  * the waiting logins at the end of the turn.
  */
-static void end(struct auth_lookup *lookup)
+static void end_lookup(struct auth_lookup *lookup)
 {
 	if (lookup->state == AUTH_LOOKUP_DONE)
 		return;
@@ -182,7 +182,7 @@ static void end(struct auth_lookup *lookup)
 	leave_table(lookup);
 	timer_clear(&lookup->timer);
 	pool_leave(&lookup->borrower);
-	lookup->task.run = tell;
+	lookup->task.run = answer_waits;
 	loop_defer(loop_of(lookup->lookups), &lookup->task);
 }
 
@@ -199,11 +199,11 @@ static void log_failure(const struct auth_lookup *lookup, const char *reason)
  * The lookup failed. The reason is logged; clients get a general error. code: shows whether
  * a client should try again.
  */
-static void fail(struct auth_lookup *lookup, enum err_code code, const char *reason)
+static void fail_lookup(struct auth_lookup *lookup, enum err_code code, const char *reason)
 {
 	log_failure(lookup, reason);
 	err_set(&lookup->err, code, "bouncer config error");
-	end(lookup);
+	end_lookup(lookup);
 }
 
 static void judge(struct auth_lookup *lookup)
@@ -214,7 +214,7 @@ static void judge(struct auth_lookup *lookup)
 	const char *name = verdict == AUTH_REPLY_USER ? replies->name : NULL;
 
 	if (verdict == AUTH_REPLY_BAD) {
-		fail(lookup, ERR_CONFIG, replies->why.text);
+		fail_lookup(lookup, ERR_CONFIG, replies->why.text);
 		return;
 	}
 	if (name)
@@ -225,7 +225,7 @@ static void judge(struct auth_lookup *lookup)
 	else if (lookup->may_be_joined && name) /* else a RELOAD made it outdated */
 		auth_cache_keep(&lookups->answers, lookup->answer,
 		                lookups->config->auth_query_cache);
-	end(lookup);
+	end_lookup(lookup);
 }
 
 /* ---- the query ---- */
@@ -270,8 +270,8 @@ static bool note(struct server *server)
 
 static void on_due(struct timer *timer)
 {
-	fail(container_of(timer, struct auth_lookup, timer), ERR_CANNOT_CONNECT,
-	     "no answer within client_login_timeout");
+	fail_lookup(container_of(timer, struct auth_lookup, timer), ERR_CANNOT_CONNECT,
+	            "no answer within client_login_timeout");
 }
 
 static void on_wait_due(struct timer *timer)
@@ -284,7 +284,7 @@ static void on_wait_due(struct timer *timer)
 	log_failure(lookup, buf_ok(&reason) ? buf_text(&reason) : "query_wait_timeout");
 	buf_free(&reason);
 	err_close(&lookup->err, CLOSE_QUERY_WAIT_TIMEOUT);
-	end(lookup);
+	end_lookup(lookup);
 }
 
 static void arm(struct auth_lookup *lookup)
@@ -321,7 +321,7 @@ static void ask(struct auth_lookup *lookup)
 	add_query(&out, &lookup->key);
 	server_begin_query(borrower->server, now, now);
 	if (!buf_ok(&out) || !note(borrower->server))
-		fail(lookup, ERR_MEMORY, "out of memory");
+		fail_lookup(lookup, ERR_MEMORY, "out of memory");
 	else
 		/* if it fails, on_lost() is called */
 		server_send(borrower->server, buf_bytes(&out));
@@ -349,11 +349,11 @@ static void on_refused(struct borrower *borrower, const struct err *err)
 	struct auth_lookup *lookup = container_of(borrower, struct auth_lookup, borrower);
 
 	if (!is_for_clients(err)) {
-		fail(lookup, ERR_CONFIG, err->text);
+		fail_lookup(lookup, ERR_CONFIG, err->text);
 		return;
 	}
 	lookup->err = *err;
-	end(lookup);
+	end_lookup(lookup);
 }
 
 /* a lookup never waits for the welcome */
@@ -386,7 +386,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 
 	(void)got_fatal;
 	if (lookup->was_lost || lookup->state == AUTH_LOOKUP_DONE) {
-		fail(lookup, ERR_CANNOT_CONNECT, err->text);
+		fail_lookup(lookup, ERR_CANNOT_CONNECT, err->text);
 		return;
 	}
 	lookup->was_lost = true;
@@ -395,7 +395,7 @@ static void on_lost(struct borrower *borrower, const struct err *err, bool got_f
 	if (pool_ask(borrower, &why))
 		arm(lookup);
 	else
-		fail(lookup, ERR_CANNOT_CONNECT, why.text);
+		fail_lookup(lookup, ERR_CANNOT_CONNECT, why.text);
 }
 
 static void tell_who(const struct borrower *borrower, struct buf *out)
@@ -442,7 +442,8 @@ static struct auth_lookup *auth_lookup_new(struct auth_lookups *lookups,
 }
 
 /* Waits for a server, or runs the query at once. false: *err is the error for the client. */
-static bool begin(struct auth_lookup *lookup, const struct question *question, struct err *err)
+static bool begin_lookup(struct auth_lookup *lookup, const struct question *question,
+                         struct err *err)
 {
 	struct auth_lookups *lookups = lookup->lookups;
 	struct pool *pool = pools_lookup_pool(question->database, question->auth_user);
@@ -492,7 +493,7 @@ enum auth_lookup_result auth_lookups_ask(struct auth_lookups *lookups,
 			err_set(err, ERR_MEMORY, "out of memory");
 			return AUTH_LOOKUP_FAILED;
 		}
-		if (!begin(lookup, question, err)) {
+		if (!begin_lookup(lookup, question, err)) {
 			auth_lookup_free(lookup);
 			return AUTH_LOOKUP_FAILED;
 		}

@@ -19,7 +19,7 @@
 
 #define FRAME_MAX ((uint32_t)USER_SECRET_MAX + 8 * 1024) /* of a row or an error */
 
-static void fail(struct auth_reply *replies, const char *reason)
+static void fail_reply(struct auth_reply *replies, const char *reason)
 {
 	replies->verdict = AUTH_REPLY_BAD;
 	err_set(&replies->why, ERR_CONFIG, "%s", reason);
@@ -44,11 +44,11 @@ static void first_row(struct auth_reply *replies, struct bytes name, struct byte
 	if (!name.at)
 		replies->verdict = AUTH_REPLY_NOBODY;
 	else if (name.count == 0)
-		fail(replies, "the name in its row is empty");
+		fail_reply(replies, "the name in its row is empty");
 	else if (!copy(name, USER_NAME_MAX, &replies->name))
-		fail(replies, "the name in its row is too long");
+		fail_reply(replies, "the name in its row is too long");
 	else if (secret.at && !copy(secret, USER_SECRET_MAX, &replies->secret))
-		fail(replies, "the secret in its row is too long");
+		fail_reply(replies, "the secret in its row is too long");
 	else
 		replies->verdict = AUTH_REPLY_USER;
 }
@@ -59,16 +59,16 @@ static void take_row(struct auth_reply *replies, struct bytes body)
 	struct row_walk walk;
 
 	if (fields_row(body, &walk) != WIRE_OK)
-		fail(replies, "a broken row");
+		fail_reply(replies, "a broken row");
 	else if (walk.left != 2)
-		fail(replies, "it must have two columns: name and secret");
+		fail_reply(replies, "it must have two columns: name and secret");
 	else if (fields_value(&walk, &name) != WALK_ITEM ||
 	         fields_value(&walk, &secret) != WALK_ITEM)
-		fail(replies, "a broken row");
+		fail_reply(replies, "a broken row");
 	else if (!replies->has_row)
 		first_row(replies, name, secret);
 	else if (!same(name, replies->name) || (name.at && !same(secret, replies->secret)))
-		fail(replies, "it has several rows for one user");
+		fail_reply(replies, "it has several rows for one user");
 }
 
 /*
@@ -104,10 +104,10 @@ static void take_frame(struct auth_reply *replies, char type, struct bytes body)
 		replies->is_done = true;
 		return;
 	case 'I':
-		fail(replies, "it is empty");
+		fail_reply(replies, "it is empty");
 		return;
 	case 's':
-		fail(replies, "it has too many rows for one user");
+		fail_reply(replies, "it has too many rows for one user");
 		return;
 	default:
 		return; /* ParseComplete, notices and similar messages */
@@ -126,7 +126,7 @@ void auth_reply_take(struct auth_reply *replies, struct bytes bytes)
 
 		if (result == WIRE_BAD) {
 			/* The end of this message is unknown, so the rest is dropped. */
-			fail(replies, "a message of its answer is too long");
+			fail_reply(replies, "a message of its answer is too long");
 			in = bytes_skip(in, in.count);
 			break;
 		}
@@ -136,7 +136,7 @@ void auth_reply_take(struct auth_reply *replies, struct bytes bytes)
 		in = bytes_skip(in, frame.length);
 	}
 	if (!buf_ok(&replies->kept))
-		fail(replies, "out of memory");
+		fail_reply(replies, "out of memory");
 	/* Wipe the buffer: it contained secrets. */
 	if (replies->kept.at && in.count == 0)
 		buf_wipe(&replies->kept);
@@ -147,7 +147,7 @@ void auth_reply_take(struct auth_reply *replies, struct bytes bytes)
 enum auth_reply_verdict auth_reply_end(struct auth_reply *replies)
 {
 	if (replies->verdict != AUTH_REPLY_BAD && !replies->is_done)
-		fail(replies, "it did not come to its end");
+		fail_reply(replies, "it did not come to its end");
 	else if (replies->verdict == AUTH_REPLY_NONE)
 		replies->verdict = AUTH_REPLY_NOBODY; /* the query returned no row */
 	return replies->verdict;

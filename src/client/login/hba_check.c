@@ -181,8 +181,8 @@ static enum hba_check_result look_system_user_up(struct client *client)
  * Refuses the client. As in PostgreSQL, the error repeats what the client sent (host, user,
  * database, encryption) and reveals nothing about the rules.
  */
-static enum hba_check_result refuse(struct client *client, enum close_reason reason,
-                                    const char *words)
+static enum hba_check_result refuse_by_rules(struct client *client, enum close_reason reason,
+                                             const char *words)
 {
 	char host[ADDRESS_TEXT_SIZE];
 	bool is_unix = address_is_unix(&client->peer);
@@ -231,12 +231,13 @@ static enum hba_check_result follow(struct client *client, const struct hba_rule
 
 	log_debug(&client->log, "by %s:%d: %s", pos.file, pos.line, row->hba_name);
 	if (method == AUTH_METHOD_REJECT)
-		return refuse(client, CLOSE_HBA_REJECT, "login rejected: an HBA rule rejects");
+		return refuse_by_rules(client, CLOSE_HBA_REJECT,
+		                       "login rejected: an HBA rule rejects");
 	if (hba_rule_flaw(rule)) {
 		log_info(&client->log, "login refused by %s:%d: %s", pos.file, pos.line,
 		         hba_rule_flaw(rule));
-		return refuse(client, CLOSE_HBA_REJECT,
-		              "login rejected: an HBA rule that allows no login matches");
+		return refuse_by_rules(client, CLOSE_HBA_REJECT,
+		                       "login rejected: an HBA rule that allows no login matches");
 	}
 	if (row->voucher == AUTH_BY_SYSTEM_USER && !(hba_check && hba_check->is_system_user_known))
 		return look_system_user_up(client);
@@ -266,7 +267,8 @@ enum hba_check_result hba_check_decide(struct client *client, struct authenticat
 	case HBA_NO_RULE:
 		break;
 	}
-	return refuse(client, CLOSE_HBA_NO_RULE, "no authentication method is found: no rule for");
+	return refuse_by_rules(client, CLOSE_HBA_NO_RULE,
+	                       "no authentication method is found: no rule for");
 }
 
 bool hba_check_is_by(const struct client *client, enum auth_method method, const char *options)

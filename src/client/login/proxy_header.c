@@ -13,7 +13,7 @@
 
 #include "pgweir/base/banned.h"
 
-static enum wire_result refuse(struct client *client, enum err_code code, const char *words)
+static enum wire_result refuse_header(struct client *client, enum err_code code, const char *words)
 {
 	client_refuse(client, code, "%s", words);
 	return WIRE_BAD;
@@ -49,7 +49,7 @@ static void set_peer(struct client *client, const struct proxy *proxy)
 }
 
 /* Parses a header. The proxy is allowed to send one. */
-static enum wire_result take(struct client *client, struct bytes *in)
+static enum wire_result read_header(struct client *client, struct bytes *in)
 {
 	struct proxy proxy;
 	struct err err;
@@ -81,13 +81,13 @@ enum wire_result proxy_header_read(struct client *client, struct bytes *in)
 	}
 	is_trusted = ranges_have(clients->proxies, &client->peer);
 	if (proxy_begins(*in))
-		return is_trusted ? take(client, in)
-		                  : refuse(client, ERR_NOT_ALLOWED,
-		                           "a PROXY header from an address that is not in "
-		                           "proxy_protocol_from");
+		return is_trusted ? read_header(client, in)
+		                  : refuse_header(client, ERR_NOT_ALLOWED,
+		                                  "a PROXY header from an address that is not in "
+		                                  "proxy_protocol_from");
 	if (is_trusted && wanted == PROXY_PROTOCOL_REQUIRE)
-		return refuse(client, ERR_NOT_ALLOWED,
-		              "no PROXY header, and proxy_protocol = require");
+		return refuse_header(client, ERR_NOT_ALLOWED,
+		                     "no PROXY header, and proxy_protocol = require");
 	client->login->is_proxy_header_done = true;
 	return WIRE_OK;
 }

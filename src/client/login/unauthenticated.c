@@ -36,7 +36,7 @@ void unauthenticated_add(struct client *client)
 		clients_evict_oldest(clients);
 }
 
-static void tell(struct clients *clients)
+static void report_shortage(struct clients *clients)
 {
 	struct logger logger = { clients->with.log, NULL };
 	usec_t now = loop_now(clients->with.loop);
@@ -56,7 +56,7 @@ bool clients_evict_oldest(struct clients *clients)
 
 	if (!oldest)
 		return false;
-	tell(clients);
+	report_shortage(clients);
 	clients->evicted_count++;
 	client_close(oldest->client, CLOSE_FILES_EVICTED);
 	return true;
