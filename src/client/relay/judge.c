@@ -32,7 +32,7 @@ static const struct {
 	['X'] = { true, false, LEDGER_NONE },
 };
 
-static enum judgement refuse(struct client *client, enum close_reason reason)
+static enum judgement refuse_message(struct client *client, enum close_reason reason)
 {
 	client_refuse_for(client, reason);
 	return JUDGE_END;
@@ -103,7 +103,7 @@ static enum judgement judge_without(struct client *client, const struct frame *f
 		           ? JUDGE_END
 		           : JUDGE_WAIT;
 	if (client->late && !late_begin_send(client, frame->type, batch))
-		return refuse(client, CLOSE_MEMORY);
+		return refuse_message(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
 }
 
@@ -137,7 +137,7 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	case STATEMENTS_END:
 		break;
 	}
-	return refuse(client, CLOSE_MEMORY);
+	return refuse_message(client, CLOSE_MEMORY);
 }
 
 /* Starts the client's batch and the server's query, unless they have started. */
@@ -156,7 +156,7 @@ static enum judgement judge_features(struct client *client, const struct frame *
                                      struct bytes in, unsigned int features)
 {
 	if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
-		return refuse(client, CLOSE_PQEXEC);
+		return refuse_message(client, CLOSE_PQEXEC);
 	if ((features & CLIENT_FOLLOWS_STATEMENTS) && in.count < frame->length &&
 	    statements_follow(client) && statements_need_more(client, frame, in))
 		return JUDGE_MORE;
@@ -173,7 +173,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	bool is_noted = false;
 
 	if (type >= sizeof(requests) / sizeof(requests[0]) || !requests[type].is_known)
-		return refuse(client, CLOSE_UNKNOWN_MESSAGE);
+		return refuse_message(client, CLOSE_UNKNOWN_MESSAGE);
 	/* More data of a COPY: there may be millions of such frames, and none adds an entry. */
 	if (type == 'd' && client->state == CLIENT_ACTIVE && server->ledger.has_data &&
 	    !server->is_ready)
@@ -211,7 +211,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;
 	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
-		return refuse(client, CLOSE_MEMORY);
+		return refuse_message(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
 }
 
@@ -230,7 +230,7 @@ enum judgement judge_all(struct client *client, struct bytes *in, struct batch *
 			if (result == WIRE_MORE)
 				return JUDGE_MORE;
 			if (result == WIRE_BAD)
-				return refuse(client, CLOSE_BAD_HEADER);
+				return refuse_message(client, CLOSE_BAD_HEADER);
 			if (statements_can_wait(client->seen, in->count, frame.length))
 				return JUDGE_MORE;
 			judgement = judge(client, &frame, *in, batch, &head);

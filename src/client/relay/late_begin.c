@@ -126,7 +126,7 @@ static void settle(struct ledger_change *change, bool is_done)
 }
 
 /* Makes the messages to be sent. NULL: no memory. */
-static struct late_begin *make(struct clients *clients, struct bytes text)
+static struct late_begin *late_new(struct clients *clients, struct bytes text)
 {
 	struct late_begin *late = slab_take(&clients->late_slab);
 	char *at;
@@ -155,15 +155,15 @@ static bool has_primary(const struct pool *pool)
 	return in_hot_standby && strcmp(in_hot_standby, "off") == 0;
 }
 
-static enum late_result begin(struct client *client, const struct sql_block *block,
-                              struct bytes text)
+static enum late_result begin_late(struct client *client, const struct sql_block *block,
+                                   struct bytes text)
 {
 	const struct pool *pool = client->borrower.pool;
 
 	if (!pool->limits.late_begin || client->replication || pool->pools->is_ending ||
 	    (block->is_for_primary && !has_primary(pool)))
 		return LATE_PASS;
-	client->late = make(client->clients, text);
+	client->late = late_new(client->clients, text);
 	if (!client->late)
 		return LATE_PASS;
 	if (!answer(client, block->kind))
@@ -172,7 +172,7 @@ static enum late_result begin(struct client *client, const struct sql_block *blo
 	return LATE_BEGUN;
 }
 
-static enum late_result end(struct client *client, enum sql_block_kind kind)
+static enum late_result end_late(struct client *client, enum sql_block_kind kind)
 {
 	if (!answer(client, client->late->has_failed ? SQL_BLOCK_ROLLBACK : kind))
 		return LATE_GONE;
@@ -200,11 +200,11 @@ enum late_result late_begin_judge(struct client *client, const struct frame *fra
 		return LATE_PASS;
 	block = sql_block_read(bytes_of(body.at, body.count - 1));
 	if (block.kind == SQL_BLOCK_COMMIT || block.kind == SQL_BLOCK_ROLLBACK)
-		return client->late ? end(client, block.kind) : LATE_PASS;
+		return client->late ? end_late(client, block.kind) : LATE_PASS;
 	/* If the next statement is already here, a late BEGIN saves nothing. */
 	if (block.kind == SQL_BLOCK_OTHER || client->late || in.count > frame->length)
 		return LATE_PASS;
-	return begin(client, &block, body);
+	return begin_late(client, &block, body);
 }
 
 /* ---- to the server ---- */

@@ -74,7 +74,7 @@ static void add_ms(struct strbuf *out, usec_t duration)
 }
 
 /* The text is chosen by the client, so it is the last field. */
-static void tell(const struct client *client, usec_t duration, usec_t wait)
+static void log_slow(const struct client *client, usec_t duration, usec_t wait)
 {
 	struct log_facts facts = { .event = "slow_statement",
 		                   .statement = client->slow,
@@ -108,7 +108,7 @@ void slow_end(struct client *client, usec_t duration, bool is_kept)
 	usec_t limit = client->clients->config->log_min_duration;
 
 	if (limit && duration >= limit)
-		tell(client, duration, client->borrower.waited);
+		log_slow(client, duration, client->borrower.waited);
 	if (is_kept)
 		client->is_slow_over = true;
 	else

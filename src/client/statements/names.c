@@ -60,7 +60,7 @@ static struct client_statement *names_entry_of(const char *name)
 	return (struct client_statement *)(name - offsetof(struct client_statement, name));
 }
 
-static struct client_statement *find(const struct names *names, const char *name)
+static struct client_statement *find_entry(const struct names *names, const char *name)
 {
 	char *const *node = tfind(name, &names->tree, compare);
 
@@ -69,11 +69,11 @@ static struct client_statement *find(const struct names *names, const char *name
 
 struct client_statement *names_find(const struct client *client, const char *name)
 {
-	return client->names ? find(client->names, name) : NULL;
+	return client->names ? find_entry(client->names, name) : NULL;
 }
 
 /* false: no memory. */
-static bool add(struct names *names, struct client_statement *entry)
+static bool add_entry(struct names *names, struct client_statement *entry)
 {
 	if (!tsearch(entry->name, &names->tree, compare))
 		return false;
@@ -120,7 +120,7 @@ static void forget_name(struct names *names, bool is_all)
 		struct client_statement *entry = names_entry_of(*(char **)root);
 
 		tdelete(entry->name, &rest, compare);
-		if (is_all || entry->is_confirmed || !add(names, entry))
+		if (is_all || entry->is_confirmed || !add_entry(names, entry))
 			free_name(entry);
 	}
 }
@@ -189,7 +189,7 @@ static void free_change(struct name_change *change)
 static void settle_come(struct ledger_change *base, bool is_done)
 {
 	struct name_change *change = (struct name_change *)base;
-	struct client_statement *entry = find(change->names, change->name);
+	struct client_statement *entry = find_entry(change->names, change->name);
 
 	if (change->server_change)
 		change->server_change->settle(change->server_change, is_done);
@@ -301,7 +301,7 @@ struct ledger_change *names_come(struct client *client, const char *name,
 
 	if (entry)
 		memcpy(entry->name, name, size);
-	if (!change || !add(client->names, entry)) {
+	if (!change || !add_entry(client->names, entry)) {
 		if (change)
 			free_change(change);
 		free(entry);
@@ -319,11 +319,11 @@ static void settle_go(struct ledger_change *base, bool is_done)
 
 	bool is_back = !is_done && change->loss_count == change->names->loss_count;
 
-	is_back = is_back && change->entry && !find(change->names, change->name);
+	is_back = is_back && change->entry && !find_entry(change->names, change->name);
 	/* the Parse that added the name has succeeded, or its own change removes the name next */
 	if (is_back)
 		change->entry->is_confirmed = true;
-	if (change->entry && !(is_back && add(change->names, change->entry)))
+	if (change->entry && !(is_back && add_entry(change->names, change->entry)))
 		free_name(change->entry);
 	free_change(change);
 }
@@ -362,7 +362,7 @@ static void settle_leave(struct ledger_change *base, bool is_done)
 		 * The Parse that added the name has succeeded, or its own change removes it next.
 		 */
 		entry->is_confirmed = true;
-		if (!is_back || find(names, entry->name) || !add(names, entry))
+		if (!is_back || find_entry(names, entry->name) || !add_entry(names, entry))
 			free_name(entry);
 	}
 	ledger_open_end(&names->open);
@@ -419,7 +419,7 @@ void names_restore(struct client *client, const char *name, struct statement *st
 		return;
 	memcpy(entry->name, name, size);
 	entry->is_confirmed = true;
-	if (!get(client) || !add(client->names, entry)) {
+	if (!get(client) || !add_entry(client->names, entry)) {
 		free(entry);
 		return;
 	}

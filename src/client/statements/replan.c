@@ -23,8 +23,8 @@ static bool read_names(const struct frame *frame, struct bytes in, struct object
 }
 
 /* Begins a replay with a Bind of a named statement, if the server is idle and owes nothing. */
-static void begin(const struct server *server, const struct frame *frame, struct bytes in,
-                  struct batch *batch)
+static void begin_replay(const struct server *server, const struct frame *frame, struct bytes in,
+                         struct batch *batch)
 {
 	struct object_names names;
 
@@ -51,7 +51,7 @@ void replan_watch(struct client *client, const struct frame *frame, struct bytes
 	struct server *server = client->borrower.server;
 
 	if (!batch->replay) {
-		begin(server, frame, in, batch);
+		begin_replay(server, frame, in, batch);
 		return;
 	}
 	if (!batch->is_described) {
