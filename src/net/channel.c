@@ -24,7 +24,7 @@
 #define FDS_MAX 4
 #define PIECE_SIZE ((size_t)256 * 1024)
 
-static bool fail(struct channel *channel, const char *what, int failure)
+static bool channel_fail(struct channel *channel, const char *what, int failure)
 {
 	if (!channel->is_broken)
 		err_set(&channel->err, ERR_SYSTEM, "%s: %s", what, strerror(failure));
@@ -32,7 +32,7 @@ static bool fail(struct channel *channel, const char *what, int failure)
 	return false;
 }
 
-static bool refuse(struct channel *channel, const char *why)
+static bool channel_refuse(struct channel *channel, const char *why)
 {
 	if (!channel->is_broken)
 		err_set(&channel->err, ERR_PROTOCOL, "protocol error in the hand-over: %s", why);
@@ -52,9 +52,10 @@ static bool await(struct channel *channel, short events)
 		if (count > 0)
 			return true;
 		if (count == 0)
-			return fail(channel, "the other process does not respond", ETIMEDOUT);
+			return channel_fail(channel, "the other process does not respond",
+			                    ETIMEDOUT);
 		if (errno != EINTR)
-			return fail(channel, "cannot wait for the other process", errno);
+			return channel_fail(channel, "cannot wait for the other process", errno);
 	}
 }
 
@@ -86,7 +87,7 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 	size_t sent = 0, whole = sizeof(header) + body.count;
 
 	if (body.count > CHANNEL_MESSAGE_MAX)
-		return refuse(channel, "a record is too long");
+		return channel_refuse(channel, "a record is too long");
 	store_be32(header + 1, (uint32_t)(body.count + 4));
 	while (!channel->is_broken && sent < whole) {
 		size_t in_header = sent < sizeof(header) ? sizeof(header) - sent : 0;
@@ -109,7 +110,7 @@ bool channel_send(struct channel *channel, enum handover_kind kind, struct bytes
 		if (done >= 0)
 			sent += (size_t)done;
 		else if (!is_passing(errno) && errno != ETOOMANYREFS)
-			fail(channel, "cannot send to the other process", errno);
+			channel_fail(channel, "cannot send to the other process", errno);
 		else
 			await(channel, POLLOUT);
 	}
@@ -120,7 +121,7 @@ bool channel_send_record(struct channel *channel, enum handover_kind kind, const
                          int fd)
 {
 	if (!buf_ok(body))
-		return fail(channel, "cannot write a record", ENOMEM);
+		return channel_fail(channel, "cannot write a record", ENOMEM);
 	return channel_send(channel, kind, buf_bytes(body), fd);
 }
 
@@ -149,7 +150,7 @@ static void take_fds(struct msghdr *message, int *kept)
 }
 
 /* Fills `at` with `count` bytes. */
-static bool fill(struct channel *channel, char *at, size_t count, int *fd)
+static bool channel_fill(struct channel *channel, char *at, size_t count, int *fd)
 {
 	_Alignas(struct cmsghdr) char buffer[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	size_t have = 0;
@@ -166,9 +167,9 @@ static bool fill(struct channel *channel, char *at, size_t count, int *fd)
 			take_fds(&message, fd);
 			have += (size_t)done;
 		} else if (done == 0) {
-			return fail(channel, "the other process has ended", EPIPE);
+			return channel_fail(channel, "the other process has ended", EPIPE);
 		} else if (!is_passing(errno)) {
-			return fail(channel, "cannot read from the other process", errno);
+			return channel_fail(channel, "cannot read from the other process", errno);
 		} else if (!await(channel, POLLIN)) {
 			return false;
 		}
@@ -184,8 +185,8 @@ static bool fill_body(struct channel *channel, struct channel_message *message, 
 		char *at = buf_reserve(&message->body, piece);
 
 		if (!at)
-			return fail(channel, "cannot keep a record", ENOMEM);
-		if (!fill(channel, at, piece, &message->fd))
+			return channel_fail(channel, "cannot keep a record", ENOMEM);
+		if (!channel_fill(channel, at, piece, &message->fd))
 			return false;
 		message->body.count += piece;
 		count -= piece;
@@ -198,12 +199,12 @@ static bool receive(struct channel *channel, struct channel_message *message)
 	char header[HEADER_SIZE];
 	uint32_t length;
 
-	if (!fill(channel, header, sizeof(header), &message->fd))
+	if (!channel_fill(channel, header, sizeof(header), &message->fd))
 		return false;
 	message->kind = header[0];
 	length = load_be32(header + 1);
 	if (length < 4 || length - 4 > CHANNEL_MESSAGE_MAX)
-		return refuse(channel, "impossible length");
+		return channel_refuse(channel, "impossible length");
 	return fill_body(channel, message, length - 4);
 }
 

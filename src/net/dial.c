@@ -37,7 +37,7 @@ static void fill_err(struct err *err, int failure)
 }
 
 /* Ends an attempt. on_done() may free the dial. */
-static void end(struct dial *dial, int failure)
+static void end_dial(struct dial *dial, int failure)
 {
 	int fd = dial->fd;
 	struct err err = { .code = ERR_NONE };
@@ -59,7 +59,7 @@ static void run_task(struct task *task)
 {
 	struct dial *dial = container_of(task, struct dial, task);
 
-	end(dial, dial->failure);
+	end_dial(dial, dial->failure);
 }
 
 static void on_writable(struct watch *watch, unsigned int what)
@@ -71,7 +71,7 @@ static void on_writable(struct watch *watch, unsigned int what)
 	(void)what;
 	if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
 		failure = errno;
-	end(dial, failure);
+	end_dial(dial, failure);
 }
 
 /* Ends an attempt at the end of this turn. */

@@ -11,7 +11,7 @@
 
 #include "pgweir/base/banned.h"
 
-static bool take(struct address *address, const struct sockaddr *from)
+static bool read_address(struct address *address, const struct sockaddr *from)
 {
 	socklen_t size = from && from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 	                                                     : sizeof(struct sockaddr_in);
@@ -33,14 +33,15 @@ static bool has(const struct ifaddrs *interface, const struct address *address,
 	struct address ours, mask;
 	struct range range;
 
-	if (!take(&ours, interface->ifa_addr))
+	if (!read_address(&ours, interface->ifa_addr))
 		return false;
 	range = range_of_host(&ours);
 	/*
 	 * A tunnel may have no mask, or the mask 0. Such a "network" must not include all
 	 * addresses.
 	 */
-	if (part == INTERFACES_NET && take(&mask, interface->ifa_netmask) && !is_zero(&mask))
+	if (part == INTERFACES_NET && read_address(&mask, interface->ifa_netmask) &&
+	    !is_zero(&mask))
 		range.mask = mask;
 	return range_has(&range, address);
 }

@@ -20,7 +20,7 @@
 
 #include "pgweir/base/banned.h"
 
-static void end(struct reverse_query *query)
+static void end_query(struct reverse_query *query)
 {
 	struct resolver *resolver = query->resolver;
 
@@ -40,7 +40,7 @@ static void answer(struct reverse_query *query, const char *host)
 		owner->query = NULL;
 		owner->on_host(owner, host);
 	}
-	end(query);
+	end_query(query);
 }
 
 static void on_addresses(void *arg, const struct address *addresses, unsigned int count,
@@ -97,7 +97,7 @@ bool reverse_start(struct resolver *resolver, struct reverse *reverse,
 	resolver->reverse_count++;
 	query->owner = reverse;
 	if (!dns_query_name(resolver->dns, address, on_name, query, err)) {
-		end(query);
+		end_query(query);
 		return false;
 	}
 	reverse->on_host = on_host;
@@ -117,5 +117,5 @@ void reverse_end_all(struct resolver *resolver)
 	struct reverse_query *query;
 
 	while ((query = TAILQ_FIRST(&resolver->reverses)))
-		end(query);
+		end_query(query);
 }

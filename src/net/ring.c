@@ -147,7 +147,7 @@ void ring_free(struct ring **ring)
 	*ring = NULL;
 }
 
-static void fill(struct ring *ring, const struct ring_send *sends, unsigned int count)
+static void fill_queue(struct ring *ring, const struct ring_send *sends, unsigned int count)
 {
 	unsigned int tail = *ring->entry_tail;
 
@@ -178,7 +178,7 @@ static unsigned int take_answers(struct ring *ring, struct ring_send *sends)
 	return head - begin;
 }
 
-static int enter(const struct ring *ring, unsigned int count, unsigned int answers)
+static int enter_kernel(const struct ring *ring, unsigned int count, unsigned int answers)
 {
 	return (int)syscall(SYS_io_uring_enter, ring->fd, count, answers,
 	                    answers ? IORING_ENTER_GETEVENTS : 0U, NULL, 0);
@@ -189,8 +189,8 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 	int taken;
 	unsigned int done = 0;
 
-	fill(ring, sends, count);
-	taken = enter(ring, count, 0);
+	fill_queue(ring, sends, count);
+	taken = enter_kernel(ring, count, 0);
 	/*
 	 * The kernel reads the tail only during the call, so entries that it did not accept can
 	 * be taken back.
@@ -200,7 +200,7 @@ unsigned int ring_send(struct ring *ring, struct ring_send *sends, unsigned int 
 		return 0;
 	/* A send with MSG_DONTWAIT is finished immediately; wait only if a kernel defers it. */
 	while ((done += take_answers(ring, sends)) < (unsigned int)taken)
-		enter(ring, 0, (unsigned int)taken - done);
+		enter_kernel(ring, 0, (unsigned int)taken - done);
 	return (unsigned int)taken;
 }
 

@@ -131,13 +131,13 @@ static void lend(struct tls *tls, struct bytes in, struct buf *out)
 }
 
 /* Needed before SSL_get_error(), which takes all errors since the last clearing into account. */
-static void begin(struct tls *tls, struct bytes in, struct buf *out)
+static void engine_begin(struct tls *tls, struct bytes in, struct buf *out)
 {
 	ERR_clear_error();
 	lend(tls, in, out);
 }
 
-static void end(struct tls *tls)
+static void engine_end(struct tls *tls)
 {
 	tls->in = (struct bytes){ 0 };
 	tls->out = NULL;
@@ -195,11 +195,11 @@ enum tls_step tls_shake(struct tls *tls, struct bytes *in, struct buf *out, stru
 		tls_err(err, ERR_MEMORY, "no memory for TLS");
 		return TLS_FAILED;
 	}
-	begin(tls, *in, out);
+	engine_begin(tls, *in, out);
 	result = SSL_do_handshake(tls->ssl);
 	why = SSL_get_error(tls->ssl, result);
 	*in = tls->in;
-	end(tls);
+	engine_end(tls);
 	if (result != 1 && why != SSL_ERROR_WANT_READ) {
 		explain(tls, err);
 		return TLS_FAILED;
@@ -263,7 +263,7 @@ size_t tls_open(struct tls *tls, struct bytes in, char *at, size_t size, struct 
 		tls->end = tls->is_flooded ? TLS_BROKEN : end_of(tls);
 	forgive_for_data(tls, count);
 	/* Bytes after a close_notify or an error are ignored. */
-	end(tls);
+	engine_end(tls);
 	return count;
 }
 
@@ -274,7 +274,7 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 
 	lend(tls, (struct bytes){ 0 }, out);
 	is_good = SSL_write_ex(tls->ssl, in.at, in.count, &done) == 1;
-	end(tls);
+	engine_end(tls);
 	if (!is_good)
 		ERR_clear_error();
 	return is_good && buf_ok(out);
@@ -282,8 +282,8 @@ bool tls_seal(struct tls *tls, struct bytes in, struct buf *out)
 
 void tls_goodbye(struct tls *tls, struct buf *out)
 {
-	begin(tls, (struct bytes){ 0 }, out);
+	engine_begin(tls, (struct bytes){ 0 }, out);
 	SSL_shutdown(tls->ssl);
-	end(tls);
+	engine_end(tls);
 	ERR_clear_error();
 }

@@ -321,7 +321,7 @@ static void note_options(struct making *making)
 
 /* ---- sets ---- */
 
-static bool fill(struct making *making, struct tls_context *context)
+static bool fill_context(struct making *making, struct tls_context *context)
 {
 	const struct tls_options *options = making->options;
 
@@ -358,7 +358,7 @@ struct tls_context *tls_context_new(const struct tls_options *options, struct er
 	context->role = options->role;
 	context->check = options->check;
 	ERR_clear_error();
-	is_good = fill(&making, context);
+	is_good = fill_context(&making, context);
 	EVP_MD_CTX_free(making.print);
 	if (!is_good)
 		tls_context_unref(&context);
