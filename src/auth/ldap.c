@@ -161,7 +161,7 @@ static void on_disconnect(LDAP *ldap, Sockbuf *sockbuf, struct ldap_conncb *call
 /* ---- steps ---- */
 
 /* Maps the error `result` of a step to an answer. */
-static enum outside_answer fail(struct session *session, const char *step, int result)
+static enum outside_answer ldap_fail(struct session *session, const char *step, int result)
 {
 	switch (result) {
 	case LDAP_SERVER_DOWN:
@@ -199,7 +199,7 @@ static enum outside_answer bind_user(struct session *session, const char *dn)
 	 * A positive result is the answer of the server, a negative one an error of the
 	 * library.
 	 */
-	fail(session, "bind as the user", result);
+	ldap_fail(session, "bind as the user", result);
 	return session->is_unreachable || result < 0 ? OUTSIDE_FAILED : OUTSIDE_NO;
 }
 
@@ -219,7 +219,7 @@ static enum outside_answer take_entry(struct session *session, LDAPMessage *foun
 	if (result == LDAP_SUCCESS && count == 0)
 		return outside_reply(session->question, OUTSIDE_NO,
 		                     "LDAP: no entry is this user's");
-	return fail(session, "search", result);
+	return ldap_fail(session, "search", result);
 }
 
 static enum outside_answer find_user(struct session *session, char **dn)
@@ -238,7 +238,7 @@ static enum outside_answer find_user(struct session *session, char **dn)
 	if (options->bind_dn)
 		result = bind_as(session, options->bind_dn, options->bind_password);
 	if (result != LDAP_SUCCESS)
-		return fail(session, "bind as ldapbinddn", result);
+		return ldap_fail(session, "bind as ldapbinddn", result);
 	ldap_options_filter(options, session->question->user, &filter);
 	set_limits(session);
 	result = buf_ok(&filter)
@@ -270,7 +270,7 @@ static enum outside_answer judge_named(struct session *session)
 
 	ldap_options_dn(session->options, session->question->user, &dn);
 	answer = buf_ok(&dn) ? bind_user(session, buf_text(&dn))
-	                     : fail(session, "bind as the user", LDAP_NO_MEMORY);
+	                     : ldap_fail(session, "bind as the user", LDAP_NO_MEMORY);
 	buf_free(&dn);
 	return answer;
 }
@@ -312,10 +312,10 @@ static enum outside_answer ask_server(struct session *session, const char *host,
 	int result = prepare(session, host, count);
 
 	if (result != LDAP_SUCCESS)
-		answer = fail(session, "begin", result);
+		answer = ldap_fail(session, "begin", result);
 	else if (session->options->has_start_tls &&
 	         (result = ldap_start_tls_s(session->ldap, NULL, NULL)) != LDAP_SUCCESS)
-		answer = fail(session, "StartTLS", result);
+		answer = ldap_fail(session, "StartTLS", result);
 	else
 		answer = ldap_options_search(session->options) ? judge_found(session)
 		                                               : judge_named(session);

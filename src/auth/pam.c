@@ -19,7 +19,7 @@
 #if PGWEIR_PAM
 
 /* Wipes and frees replies that will not be used. */
-static void forget(struct pam_response *replies, int count)
+static void wipe_replies(struct pam_response *replies, int count)
 {
 	for (int i = 0; i < count; i++) {
 		if (replies[i].resp)
@@ -57,7 +57,7 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
 		return PAM_BUF_ERR;
 	for (int i = 0; i < count; i++) {
 		if (!answer(messages[i], &made[i], question->password)) {
-			forget(made, count);
+			wipe_replies(made, count);
 			return PAM_CONV_ERR;
 		}
 	}
@@ -66,8 +66,8 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
 }
 
 /* Starts PAM with a service, given by its name or by the path of its file. */
-static int start(struct outside_question *question, const struct pam_conv *conversation,
-                 pam_handle_t **handle)
+static int start_pam(struct outside_question *question, const struct pam_conv *conversation,
+                     pam_handle_t **handle)
 {
 	const char *service = question->options, *slash = strrchr(service, '/');
 
@@ -119,7 +119,7 @@ enum outside_answer pam_judge(struct outside_question *question)
 {
 	const struct pam_conv conversation = { converse, question };
 	pam_handle_t *handle = NULL;
-	int result = start(question, &conversation, &handle);
+	int result = start_pam(question, &conversation, &handle);
 
 	if (result != PAM_SUCCESS)
 		return outside_reply(question, OUTSIDE_FAILED,

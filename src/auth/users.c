@@ -111,7 +111,7 @@ static bool add_user(struct users *users, const struct buf *name, const struct b
 	return true;
 }
 
-static bool refuse(const struct reader *reader, struct err *err, const char *reason)
+static bool refuse_line(const struct reader *reader, struct err *err, const char *reason)
 {
 	return err_set(err, ERR_CONFIG, "%s:%lu: %s", reader->file, reader->line, reason);
 }
@@ -145,14 +145,15 @@ static bool read_quoted(struct reader *reader, struct buf *out, struct err *err)
 {
 	buf_clear(out);
 	if (peek(reader) != '"')
-		return refuse(reader, err, "a name and a secret in double quotes are expected");
+		return refuse_line(reader, err,
+		                   "a name and a secret in double quotes are expected");
 	for (step(reader);; step(reader)) {
 		int byte = peek(reader);
 
 		if (byte == '\n')
-			return refuse(reader, err, "a closing quote is missing");
+			return refuse_line(reader, err, "a closing quote is missing");
 		if (byte == 0)
-			return refuse(reader, err, "a zero byte");
+			return refuse_line(reader, err, "a zero byte");
 		if (byte == '"') {
 			step(reader);
 			if (peek(reader) != '"')
@@ -160,7 +161,7 @@ static bool read_quoted(struct reader *reader, struct buf *out, struct err *err)
 		}
 		buf_add_byte(out, (char)byte);
 	}
-	return buf_ok(out) || refuse(reader, err, "name or secret is too long");
+	return buf_ok(out) || refuse_line(reader, err, "name or secret is too long");
 }
 
 static bool read_user(struct reader *reader, struct users *users, struct err *err)
@@ -171,7 +172,7 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 	if (!read_quoted(reader, &reader->secret, err))
 		return false;
 	if (reader->name.count == 0)
-		return refuse(reader, err, "the name is empty");
+		return refuse_line(reader, err, "the name is empty");
 	if (!add_user(users, &reader->name, &reader->secret, reader->line))
 		return err_set(err, ERR_MEMORY, "out of memory");
 	skip_line(reader);
@@ -179,7 +180,7 @@ static bool read_user(struct reader *reader, struct users *users, struct err *er
 }
 
 /* Reports the error of a line and skips the line. */
-static bool go_on(struct reader *reader, const struct err *err)
+static bool skip_after_error(struct reader *reader, const struct err *err)
 {
 	if (!reader->problems || err->code == ERR_MEMORY)
 		return false;
@@ -199,7 +200,7 @@ static bool read_lines(struct reader *reader, struct users *users, struct err *e
 		skip_blanks(reader);
 		if (peek(reader) == '\n')
 			skip_line(reader);
-		else if (!read_user(reader, users, err) && !go_on(reader, err))
+		else if (!read_user(reader, users, err) && !skip_after_error(reader, err))
 			return false;
 	}
 	return true;

@@ -124,7 +124,8 @@ void verifiers_keep(struct verifiers *verifiers, struct derived *derived)
 }
 
 /* Finds a cached derivation and marks it as the last used. */
-static struct derived *find(struct verifiers *verifiers, const unsigned char id[SHA256_SIZE])
+static struct derived *find_derived(struct verifiers *verifiers,
+                                    const unsigned char id[SHA256_SIZE])
 {
 	struct derived *derived;
 
@@ -149,7 +150,7 @@ struct derived *verifiers_ask(struct verifiers *verifiers, const char *user, con
 
 	if (!make_id(verifiers, password, salt, iterations, id))
 		return NULL;
-	derived = find(verifiers, id);
+	derived = find_derived(verifiers, id);
 	if (derived)
 		return derived_hold(derived);
 	derived = derived_new(id, user, salt, iterations);
