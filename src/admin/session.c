@@ -134,7 +134,7 @@ bool session_settle(struct console_session *session)
 }
 
 /* For the session's own callbacks. */
-static void go_on(struct console_session *session)
+static void session_go_on(struct console_session *session)
 {
 	struct client *client = session->client;
 
@@ -204,7 +204,7 @@ static void on_turn(struct timer *timer)
 
 	if (session->state == SESSION_ROWS)
 		session_add_rows(session);
-	go_on(session);
+	session_go_on(session);
 }
 
 void session_on_writable(struct console_session *session)
@@ -213,7 +213,7 @@ void session_on_writable(struct console_session *session)
 		return;
 	if (session->state == SESSION_ROWS)
 		session_add_rows(session);
-	go_on(session);
+	session_go_on(session);
 }
 
 /* ---- rights ---- */

@@ -49,7 +49,7 @@ void origins_free_file_names(struct config_entries *entries)
 	}
 }
 
-static struct origin *find(const struct config *config, const char *name)
+static struct origin *find_origin(const struct config *config, const char *name)
 {
 	const struct setting *setting = setting_find(name);
 
@@ -58,7 +58,7 @@ static struct origin *find(const struct config *config, const char *name)
 
 struct origin config_origin(const struct config *config, const char *name)
 {
-	const struct origin *origin = find(config, name);
+	const struct origin *origin = find_origin(config, name);
 
 	assert(origin);
 	return *origin;
@@ -77,7 +77,7 @@ static const char *main_file(const struct config *config)
 
 struct source_pos config_source_pos(const struct config *config, const char *name)
 {
-	const struct origin *origin = find(config, name);
+	const struct origin *origin = find_origin(config, name);
 
 	if (origin && origin->kind == ORIGIN_FILE)
 		return (struct source_pos){ origin->file, origin->line };
@@ -118,7 +118,7 @@ bool origins_make(struct config *config, const struct config *old)
 
 void origins_note_file(struct config *config, const char *name, struct source_pos pos)
 {
-	struct origin *origin = find(config, name);
+	struct origin *origin = find_origin(config, name);
 	const char *file = origins_file_name(config->entries, pos.file);
 
 	if (origin && file)
@@ -127,7 +127,7 @@ void origins_note_file(struct config *config, const char *name, struct source_po
 
 void origins_note_set(struct config *config, const char *name)
 {
-	struct origin *origin = find(config, name);
+	struct origin *origin = find_origin(config, name);
 
 	if (origin)
 		*origin = (struct origin){ ORIGIN_SET, NULL, 0 };
@@ -140,5 +140,5 @@ void origins_take(struct config *config, const struct config *from, const char *
 	if (origin.kind == ORIGIN_FILE)
 		origins_note_file(config, name, (struct source_pos){ origin.file, origin.line });
 	else
-		*find(config, name) = origin;
+		*find_origin(config, name) = origin;
 }

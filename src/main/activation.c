@@ -16,7 +16,7 @@
 
 #define FIRST 3
 
-static bool take(struct activation *activation, const char *count_text, struct err *err)
+static bool take_sockets(struct activation *activation, const char *count_text, struct err *err)
 {
 	int64_t count;
 
@@ -42,7 +42,7 @@ bool activation_take(struct activation *activation, struct err *err)
 	bool ok;
 
 	activation->count = 0;
-	ok = !is_ours || take(activation, count, err);
+	ok = !is_ours || take_sockets(activation, count, err);
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDNAMES");

@@ -142,7 +142,7 @@ static void let_clients_in(struct daemon *daemon)
  * Continues to serve all connections that were not handed over. Or stops, if the new
  * process has sent STOP.
  */
-static void go_on(struct handover *handover)
+static void serve_on(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 	struct err err = handover->channel.err;
@@ -212,7 +212,7 @@ static bool is_empty(const struct daemon *daemon)
 	return clients_served_count(daemon->clients) == 0 && !daemon->takeover;
 }
 
-static void finish(struct handover *handover)
+static void finish_handover(struct handover *handover)
 {
 	struct daemon *daemon = handover->daemon;
 
@@ -241,11 +241,11 @@ static void look(struct timer *timer)
 	bool is_last = is_empty(daemon);
 
 	if ((is_last || clients_have_leavers(daemon->clients)) && !make_round(handover)) {
-		go_on(handover);
+		serve_on(handover);
 		return;
 	}
 	if (is_last) {
-		finish(handover);
+		finish_handover(handover);
 		return;
 	}
 	if (daemon->pools->suspend == SUSPEND_NONE)
@@ -262,11 +262,11 @@ static void move(struct handover *handover)
 
 	if (daemon->pools->suspend != SUSPEND_NONE) {
 		err_set(&handover->channel.err, ERR_STATE, "everything is suspended");
-		go_on(handover);
+		serve_on(handover);
 		return;
 	}
 	if (!make_round(handover)) {
-		go_on(handover);
+		serve_on(handover);
 		return;
 	}
 	handover->moved_at = clock_now();
@@ -293,7 +293,7 @@ static void on_message(struct watch *watch, unsigned int what)
 	(void)what;
 	set_limit(handover, MESSAGE_LIMIT);
 	if (!channel_receive(&handover->channel, &message)) {
-		go_on(handover);
+		serve_on(handover);
 		return;
 	}
 	kind = message.kind;
@@ -343,7 +343,7 @@ void handover_start(struct daemon *daemon, int fd)
 	watch_init(&handover->watch, daemon->loop, fd, on_message);
 	set_limit(handover, MESSAGE_LIMIT);
 	if (!send_hello(handover) || !watch_set(&handover->watch, WATCH_READ))
-		go_on(handover);
+		serve_on(handover);
 }
 
 bool handover_may_start(const struct daemon *daemon, const char *version, struct err *err)

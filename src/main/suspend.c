@@ -21,7 +21,7 @@
 
 #define LOOK_PERIOD (USEC_PER_SEC / 50)
 
-static void finish(struct daemon *daemon)
+static void finish_suspend(struct daemon *daemon)
 {
 	listener_pause(daemon->listener);
 	log_info(&daemon->logger, "suspended");
@@ -55,7 +55,7 @@ static void look(struct timer *timer)
 		is_done = true;
 	}
 	if (is_done)
-		finish(daemon);
+		finish_suspend(daemon);
 	else
 		timer_set(timer, loop_timer_queue(daemon->loop, LOOK_PERIOD, look),
 		          loop_now(daemon->loop));

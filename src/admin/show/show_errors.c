@@ -34,8 +34,8 @@ static const struct column error_columns[] = {
 #undef TEXT
 
 /* The reasons of clients first, then those of servers. Reasons that never occurred are left out. */
-static const struct close_reason_row *take(struct cursor *cursor, const char **type,
-                                           const struct close_count **count)
+static const struct close_reason_row *next_reason(struct cursor *cursor, const char **type,
+                                                  const struct close_count **count)
 {
 	const struct close_counts *both[] = { &cursor->source->clients->closes,
 		                              &cursor->source->with->pools->closes };
@@ -58,7 +58,7 @@ static bool next_error(struct cursor *cursor, void *at)
 	usec_t now = loop_now(cursor->source->with->loop);
 	const struct close_count *count;
 	struct error_row *row = at;
-	const struct close_reason_row *reason = take(cursor, &row->type, &count);
+	const struct close_reason_row *reason = next_reason(cursor, &row->type, &count);
 
 	if (!reason)
 		return false;

@@ -54,7 +54,7 @@ static int64_t key_number(struct bytes key)
 	return (int64_t)((uint64_t)load_be32(key.at) << 32 | load_be32(key.at + 4));
 }
 
-static const char *find(const struct params *own, const struct params *base, const char *name)
+static const char *find_param(const struct params *own, const struct params *base, const char *name)
 {
 	const char *value = params_find(own, name);
 
@@ -63,10 +63,10 @@ static const char *find(const struct params *own, const struct params *base, con
 
 static void fill_params(struct fd_row *row, const struct params *own, const struct params *base)
 {
-	row->client_encoding = find(own, base, "client_encoding");
-	row->std_strings = find(own, base, "standard_conforming_strings");
-	row->datestyle = find(own, base, "DateStyle");
-	row->timezone = find(own, base, "TimeZone");
+	row->client_encoding = find_param(own, base, "client_encoding");
+	row->std_strings = find_param(own, base, "standard_conforming_strings");
+	row->datestyle = find_param(own, base, "DateStyle");
+	row->timezone = find_param(own, base, "TimeZone");
 }
 
 static void fill_secrets(struct fd_row *row, const struct credentials *credentials)

@@ -79,7 +79,8 @@ static void fill_who(struct transaction_row *row, const struct client *client)
 	row->ptr = row->ptr_buffer;
 }
 
-static void fill(struct cursor *cursor, struct transaction_row *row, const struct client *client)
+static void fill_transaction(struct cursor *cursor, struct transaction_row *row,
+                             const struct client *client)
 {
 	const struct server *server = client->borrower.server;
 	usec_t now = loop_now(cursor->source->with->loop), since, wait = client->borrower.waited;
@@ -107,7 +108,7 @@ static bool next_transaction(struct cursor *cursor, void *row)
 		if (!client->xact_at || !client->borrower.pool ||
 		    !cursor_wants(cursor, client_database(client)))
 			continue;
-		fill(cursor, row, client);
+		fill_transaction(cursor, row, client);
 		return true;
 	}
 	return false;

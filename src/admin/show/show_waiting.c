@@ -107,7 +107,7 @@ static bool find_pool(struct cursor *cursor)
 }
 
 /* NULL: no more. */
-static const struct borrower *take(struct cursor *cursor)
+static const struct borrower *next_borrower(struct cursor *cursor)
 {
 	struct waiting_walk *walk = &cursor->waiting;
 	const struct borrower *borrower;
@@ -131,7 +131,8 @@ static const struct borrower *take(struct cursor *cursor)
 	}
 }
 
-static void fill(struct cursor *cursor, struct waiting_row *row, const struct borrower *borrower)
+static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
+                         const struct borrower *borrower)
 {
 	const struct client *client = client_of_borrower(borrower);
 	usec_t wait = loop_now(cursor->source->with->loop) - borrower->waiting_since;
@@ -157,10 +158,10 @@ static void fill(struct cursor *cursor, struct waiting_row *row, const struct bo
 
 static bool next_waiting(struct cursor *cursor, void *row)
 {
-	const struct borrower *borrower = take(cursor);
+	const struct borrower *borrower = next_borrower(cursor);
 
 	if (borrower)
-		fill(cursor, row, borrower);
+		fill_waiting(cursor, row, borrower);
 	return borrower != NULL;
 }
 
