@@ -52,7 +52,7 @@ static bool holds_all(const struct pool *pool, enum wait_reason *reason)
 	return true;
 }
 
-enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place)
+enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position)
 {
 	const struct pool *pool = borrower->pool;
 	unsigned int coming = pool_login_count(pool);
@@ -64,10 +64,10 @@ enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int 
 		return WAIT_LOGIN;
 	if (pool_is_backing_off(pool) && pool_live_count(pool) == 0)
 		return WAIT_RETRY;
-	if (place <= coming || (borrower->state == BORROWER_NEWCOMER && coming))
+	if (position <= coming || (borrower->state == BORROWER_NEWCOMER && coming))
 		return WAIT_LOGIN;
 	coming += pool->server_counts[SERVER_CHECKING] + pool->server_counts[SERVER_RESETTING];
-	if (place <= coming)
+	if (position <= coming)
 		return WAIT_CHECK;
 	if (pool_is_full(pool))
 		return WAIT_POOL_FULL;
@@ -232,23 +232,23 @@ void pool_wait_explain_all(const struct pool *pool, enum wait_reason reason, str
  * The position in the wait queue, from 1. After the borrowers that existing servers can serve, the
  * exact position does not matter, so a long queue is not walked.
  */
-static unsigned int place_of(const struct borrower *borrower)
+static unsigned int position_of(const struct borrower *borrower)
 {
-	unsigned int place = 1, limit = borrower->pool->server_count + 1;
+	unsigned int position = 1, limit = borrower->pool->server_count + 1;
 
-	while (place <= limit) {
+	while (position <= limit) {
 		borrower = TAILQ_PREV(borrower, borrower_list, wait_node);
 		if (!borrower)
 			break;
-		place++;
+		position++;
 	}
-	return place;
+	return position;
 }
 
 const char *pool_wait_tell(const struct borrower *borrower, struct buf *out)
 {
 	const struct pool *pool = borrower->pool;
-	enum wait_reason reason = pool_wait_reason(borrower, place_of(borrower));
+	enum wait_reason reason = pool_wait_reason(borrower, position_of(borrower));
 	struct buf more = { 0 };
 
 	explain_reason(pool, reason, &more);

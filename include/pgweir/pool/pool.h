@@ -220,8 +220,8 @@ enum wait_reason {
 
 const char *pool_wait_reason_name(enum wait_reason reason);
 
-/* Why a borrower waits. place: its position in its wait queue, from 1. It must be in a queue. */
-enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int place);
+/* Why a borrower waits. position: in its wait queue, from 1. It must be in a queue. */
+enum wait_reason pool_wait_reason(const struct borrower *borrower, unsigned int position);
 
 /*
  * Adds details of that reason to a text: numbers, or the last error; and since when and by which

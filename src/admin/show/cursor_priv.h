@@ -104,7 +104,7 @@ struct waiting_walk {
 	bool has_begun;
 	struct pool *pool; /* both valid within one turn only */
 	struct borrower *next;
-	unsigned int queue, place;
+	unsigned int queue, position;
 	uint64_t last; /* wait number of the last borrower shown */
 };
 

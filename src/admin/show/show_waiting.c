@@ -75,11 +75,11 @@ static void enter_line(struct waiting_walk *walk)
 {
 	struct borrower_list *list = pool_wait_queue_at(walk->pool, walk->queue);
 
-	walk->place = 0;
+	walk->position = 0;
 	walk->next = TAILQ_FIRST(list);
 	while (walk->next && walk->next->wait_number <= walk->last) {
 		walk->next = TAILQ_NEXT(walk->next, wait_node);
-		walk->place++;
+		walk->position++;
 	}
 }
 
@@ -119,7 +119,7 @@ static const struct borrower *next_borrower(struct cursor *cursor)
 		if (borrower) {
 			walk->next = TAILQ_NEXT(borrower, wait_node);
 			walk->last = borrower->wait_number;
-			walk->place++;
+			walk->position++;
 			return borrower;
 		}
 		walk->queue++;
@@ -136,7 +136,7 @@ static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
 {
 	const struct client *client = client_of_borrower(borrower);
 	usec_t wait = loop_now(cursor->source->with->loop) - borrower->waiting_since;
-	enum wait_reason reason = pool_wait_reason(borrower, cursor->waiting.place);
+	enum wait_reason reason = pool_wait_reason(borrower, cursor->waiting.position);
 	const char *name = params_find(client->params, "application_name");
 
 	buf_clear(&cursor->text);
@@ -144,7 +144,7 @@ static void fill_waiting(struct cursor *cursor, struct waiting_row *row,
 	snprintf(row->ptr_buffer, sizeof(row->ptr_buffer), "%p", (const void *)client);
 	row->database = client_database(client);
 	row->user = client_user(client);
-	row->place = cursor->waiting.place;
+	row->place = cursor->waiting.position;
 	row->wait = wait / USEC_PER_SEC;
 	row->wait_us = wait % USEC_PER_SEC;
 	row->reason = pool_wait_reason_name(reason);
