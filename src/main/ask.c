@@ -143,7 +143,7 @@ static bool is_closed_to_others(const char *folder, uid_t user)
  * Whether only `user` and root can create a socket there. Checks each folder up to the root
  * folder.
  */
-static bool is_safe_place(const char *path, uid_t user)
+static bool is_safe_directory(const char *path, uid_t user)
 {
 	char folder[PATH_MAX];
 	char *slash;
@@ -163,7 +163,7 @@ static bool is_believed(const struct ask_whom *whom, uid_t peer)
 	if (peer == (uid_t)-1)
 		return false;
 	return peer == 0 || peer == geteuid() || peer == whom->owner ||
-	       (!whom->is_strict && is_safe_place(whom->path, peer));
+	       (!whom->is_strict && is_safe_directory(whom->path, peer));
 }
 
 static const char *name_user(uid_t uid, char *out, size_t size)

@@ -223,7 +223,8 @@ static bool has_database(const struct config *config, const char *name)
 }
 
 /* Only a warning without auth_user: auth_query does not run there, so nothing fails. */
-static void judge_place(const struct judging *judging, const struct config_database *database)
+static void judge_auth_dbname_of(const struct judging *judging,
+                                 const struct config_database *database)
 {
 	static const char format[] = "database \"%s\": auth_dbname: no such database \"%s\"";
 	const char *name = database->auth_dbname;
@@ -327,7 +328,7 @@ void preflight_logins(const struct config *config, const struct users *users,
 	} else if (!auth_methods[config->auth_type].is_outside) {
 		judge_query(&judging);
 		judge_auth_dbname(&judging);
-		each_database(&judging, judge_place);
+		each_database(&judging, judge_auth_dbname_of);
 		each_database(&judging, judge_asker);
 	}
 }

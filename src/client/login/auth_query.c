@@ -73,8 +73,8 @@ static enum asking misconfigured(struct client *client, const char *reason)
 }
 
 /* Finds the database on which auth_query runs for clients of this entry (NULL: of the console). */
-static enum asking find_place(struct client *client, const struct config_database *entry,
-                              struct database **place)
+static enum asking find_auth_database(struct client *client, const struct config_database *entry,
+                                      struct database **database)
 {
 	struct clients *clients = client->clients;
 	const char *name = config_auth_dbname(clients->config, entry);
@@ -84,16 +84,16 @@ static enum asking find_place(struct client *client, const struct config_databas
 		return ASKING_NOBODY; /* the query cannot run in the console's database */
 	if (name && strcmp(name, CONFIG_CONSOLE_DATABASE) == 0)
 		return misconfigured(client, "auth_dbname is the console's name");
-	*place = pools_database(clients->with.pools, name ? name : client->login->database);
-	if (!*place && !name)
+	*database = pools_database(clients->with.pools, name ? name : client->login->database);
+	if (!*database && !name)
 		return ASKING_NOBODY;
-	if (!*place) {
+	if (!*database) {
 		err_set(&err, ERR_CONFIG, "auth_dbname \"%s\" is not in [databases]", name);
 		return misconfigured(client, err.text);
 	}
-	if (name && (*place)->is_disabled) {
+	if (name && (*database)->is_disabled) {
 		client_refuse(client, ERR_CANNOT_CONNECT,
-		              "authentication database \"%s\" is disabled", (*place)->name);
+		              "authentication database \"%s\" is disabled", (*database)->name);
 		return ASKING_OVER;
 	}
 	return ASKING_YES;
@@ -123,7 +123,7 @@ static enum asking make_question(struct client *client, struct question *questio
 	question->user = auth_query_claimed(client);
 	if (!question->auth_user || !question->query)
 		return ASKING_NOBODY;
-	return find_place(client, entry, &question->database);
+	return find_auth_database(client, entry, &question->database);
 }
 
 /* ---- answer ---- */
