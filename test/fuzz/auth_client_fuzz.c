@@ -84,15 +84,24 @@ static bool next_message(struct bytes *in, struct bytes said, struct buf *messag
 	return true;
 }
 
+/* The methods that need nothing but the exchange. */
+static const enum auth_method methods[] = {
+	AUTH_METHOD_TRUST, AUTH_METHOD_ANY,  AUTH_METHOD_PLAIN, AUTH_METHOD_MD5,
+	AUTH_METHOD_SCRAM, AUTH_METHOD_PEER, AUTH_METHOD_CERT,
+};
+
+#define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))
+
 static void enter(struct bytes in, unsigned int choice, struct verifiers *verifiers)
 {
-	enum auth_method method = (enum auth_method)(choice % (AUTH_METHOD_CERT + 1));
-	bool is_done = false, asks = method >= AUTH_METHOD_PLAIN && method <= AUTH_METHOD_SCRAM;
-	size_t secret = choice / (AUTH_METHOD_CERT + 1) % (SECRET_COUNT + 1);
+	enum auth_method method = methods[choice % METHOD_COUNT];
+	bool is_done = false, asks = method == AUTH_METHOD_PLAIN || method == AUTH_METHOD_MD5 ||
+	                             method == AUTH_METHOD_SCRAM;
+	size_t secret = choice / METHOD_COUNT % (SECRET_COUNT + 1);
 	struct buf out = { 0 }, message = { 0 };
 	enum auth_server_result result;
 	struct err err;
-	struct auth_server *entry = entry_new(&(struct auth_server_who){
+	struct auth_server *auth = auth_server_new(&(struct auth_server_who){
 	    .method = method,
 	    .user = "somebody",
 	    .secret = secret < SECRET_COUNT ? &secrets[secret] : NULL,
@@ -102,19 +111,19 @@ static void enter(struct bytes in, unsigned int choice, struct verifiers *verifi
 	    .arg = &is_done,
 	});
 
-	result = entry_start(entry, &out, &err);
+	result = auth_server_start(auth, &out, &err);
 	while (result == AUTH_SERVER_MORE && next_message(&in, buf_bytes(&out), &message)) {
 		buf_clear(&out);
-		result = entry_answer(entry, buf_bytes(&message), &out, &err);
+		result = auth_server_answer(auth, buf_bytes(&message), &out, &err);
 		while (result == AUTH_SERVER_WORK) {
 			is_done = false;
-			run_job(entry_job(entry), &is_done);
-			result = entry_resume(entry, &out, &err);
+			run_job(auth_server_job(auth), &is_done);
+			result = auth_server_resume(auth, &out, &err);
 		}
 	}
 	assert(result != AUTH_SERVER_OK || !asks);
-	assert(result != AUTH_SERVER_REFUSED || entry_reason(entry));
-	entry_free(&entry);
+	assert(result != AUTH_SERVER_REFUSED || auth_server_reason(auth));
+	auth_server_free(&auth);
 	buf_free(&out);
 	buf_free(&message);
 }
