@@ -6,6 +6,8 @@ this user; if started as another user, they use that user.
 """
 
 import dataclasses
+import functools
+import itertools
 import os
 import pwd
 import random
@@ -94,14 +96,45 @@ def drop_place(path):
     shutil.rmtree(path, ignore_errors=True)
 
 
-def free_port():
-    """A port that is free now, outside the range of ports for outgoing connections."""
-    for _ in range(1000):
-        port = random.randrange(12000, 32000)
-        with socket.socket() as probe:
+class Ports:
+    """The ports of this process: a slice of those below the range for outgoing connections.
+
+    Runs side by side, in whatever checkout, must not find the same port free. So each reserves a
+    slice by the name of an abstract Unix socket, which goes with the process.
+    """
+
+    FIRST, SLICE, COUNT = 12000, 1000, 20
+
+    def __init__(self):
+        self._lock = socket.socket(socket.AF_UNIX)
+        self._next = itertools.cycle(self._reserve())
+
+    def _reserve(self):
+        for number in random.sample(range(self.COUNT), self.COUNT):
             try:
-                probe.bind(("127.0.0.1", port))
+                self._lock.bind(f"\0pgweir-test-ports-{number}")
             except OSError:
                 continue
-        return port
-    raise RuntimeError("no free port found")
+            begin = self.FIRST + number * self.SLICE
+            return range(begin, begin + self.SLICE)
+        raise RuntimeError("all ports for tests are reserved by other test runs")
+
+    def take(self):
+        for port in itertools.islice(self._next, self.SLICE):
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            return port
+        raise RuntimeError("no free port found")
+
+
+@functools.cache
+def _ports():
+    return Ports()
+
+
+def free_port():
+    """A port that is free now and that no other test run uses."""
+    return _ports().take()
