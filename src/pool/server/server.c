@@ -284,11 +284,11 @@ void server_close(struct server *server, const struct err *err)
 	borrower->ops->on_lost(borrower, &reason, got_fatal);
 }
 
-static void close_with(struct server *server, enum err_code code, const char *words)
+void server_close_with(struct server *server, enum err_code code, const char *text)
 {
 	struct err err;
 
-	err_set(&err, code, "%s", words);
+	err_set(&err, code, "%s", text);
 	server_close(server, &err);
 }
 
@@ -330,7 +330,8 @@ void server_connect_due(struct timer *timer)
 	else if (server->state == SERVER_LENT)
 		server_close_for(server, CLOSE_PARAMETERS_TIMEOUT);
 	else if (server->login && server->login->dial.is_active)
-		close_with(server, ERR_SERVER_CONNECT, "connect failed: Connection timed out");
+		server_close_with(server, ERR_SERVER_CONNECT,
+		                  "connect failed: Connection timed out");
 	else
 		server_close_for(server, CLOSE_CONNECT_TIMEOUT);
 }
@@ -578,7 +579,7 @@ void server_errand_done(struct server *server)
 		return;
 	}
 	if (server->status != 'I') {
-		close_with(server, ERR_STATE, "a query of our own left a transaction open");
+		server_close_with(server, ERR_STATE, "a query of our own left a transaction open");
 		return;
 	}
 	server->is_ready = true;

@@ -27,10 +27,7 @@
 
 static bool close_bad(struct server *server, const char *reason)
 {
-	struct err err;
-
-	err_set(&err, ERR_PROTOCOL, "%s", reason);
-	server_close(server, &err);
+	server_close_with(server, ERR_PROTOCOL, reason);
 	return false;
 }
 

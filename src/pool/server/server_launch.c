@@ -15,14 +15,6 @@
 
 #include "pgweir/base/banned.h"
 
-static void close_launch(struct server *server, enum err_code code, const char *reason)
-{
-	struct err err;
-
-	err_set(&err, code, "%s", reason);
-	server_close(server, &err);
-}
-
 /* ---- connecting ---- */
 
 /* The startup parameters of a dedicated server's borrower are sent unchanged. */
@@ -137,7 +129,7 @@ static void send_startup(struct server *server)
 	});
 	server_enter(server, SERVER_LOGIN);
 	if (!login->auth || !buf_ok(&out))
-		close_launch(server, ERR_MEMORY, "out of memory");
+		server_close_with(server, ERR_MEMORY, "out of memory");
 	else if (!stream_send(&server->stream, buf_bytes(&out)) ||
 	         !stream_want(&server->stream, WANT_INPUT))
 		server_close_for(server, CLOSE_SERVER_LOGIN_CLOSED);
@@ -156,7 +148,7 @@ bool server_launch(struct server *server)
 	server->connect_wall = wall_now();
 	timer_set(&server->timer, server->site->limits.connect, server->connected_at);
 	if (!server->login) {
-		close_launch(server, ERR_MEMORY, "out of memory");
+		server_close_with(server, ERR_MEMORY, "out of memory");
 		return false;
 	}
 	server->login->server = server;

@@ -15,14 +15,6 @@
 
 #include "pgweir/base/banned.h"
 
-static void close_login(struct server *server, enum err_code code, const char *reason)
-{
-	struct err err;
-
-	err_set(&err, code, "%s", reason);
-	server_close(server, &err);
-}
-
 /* ---- authentication ---- */
 
 /* Handles the result of a step of the authentication. false: the server is closing. */
@@ -89,7 +81,8 @@ static enum frame_fate auth_frame(struct server *server, struct bytes body)
 	bool goes_on;
 
 	if (!server->login->auth)
-		return close_login(server, ERR_PROTOCOL, "server asks again after it let us in"),
+		return server_close_with(server, ERR_PROTOCOL,
+		                         "server asks again after it let us in"),
 		       FRAME_STOP;
 	result = auth_client_answer(server->login->auth, body, &out, &err);
 	goes_on = login_step(server, result, &out, &err);
@@ -157,7 +150,7 @@ static enum frame_fate negotiation_frame(struct server *server, struct bytes bod
 
 	if (login->has_spoken || fields_negotiation(body, &told) != WIRE_OK ||
 	    told.version > login->asked || told.count)
-		return close_login(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"),
+		return server_close_with(server, ERR_PROTOCOL, "broken NegotiateProtocolVersion"),
 		       FRAME_STOP;
 	learn_protocol(server, false);
 	return FRAME_DROP;
@@ -172,7 +165,7 @@ static enum frame_fate refused_login(struct server *server, struct bytes body)
 	struct err err;
 
 	if (fields_report(body, &report) != WIRE_OK)
-		return close_login(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
+		return server_close_with(server, ERR_PROTOCOL, "broken ErrorResponse"), FRAME_STOP;
 	if (is_misunderstanding(server, &report))
 		return ask_again(server), FRAME_STOP;
 	learn_protocol(server, true);
@@ -190,13 +183,14 @@ static enum frame_fate report_frame(struct server *server, struct bytes body)
 	struct buf *parameters = &server->login->parameters;
 
 	if (fields_parameter(body, &name, &value) != WIRE_OK)
-		return close_login(server, ERR_PROTOCOL, "broken ParameterStatus"), FRAME_STOP;
+		return server_close_with(server, ERR_PROTOCOL, "broken ParameterStatus"),
+		       FRAME_STOP;
 	parameters->limit = PARAMS_SIZE_MAX;
 	buf_add_cstr(parameters, name);
 	buf_add_cstr(parameters, value);
 	if (++server->report_count <= PARAMS_NAMES_MAX && buf_ok(parameters))
 		return FRAME_DROP;
-	close_login(server, ERR_PROTOCOL, "too many parameters");
+	server_close_with(server, ERR_PROTOCOL, "too many parameters");
 	return FRAME_STOP;
 }
 
@@ -205,7 +199,7 @@ static enum frame_fate key_frame(struct server *server, struct bytes body)
 	struct bytes key;
 
 	if (fields_key(body, &key) != WIRE_OK || key.count > sizeof(server->key))
-		return close_login(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
+		return server_close_with(server, ERR_PROTOCOL, "broken BackendKeyData"), FRAME_STOP;
 	server->key_size = (uint16_t)key.count;
 	memcpy(server->key, key.at, key.count);
 	return FRAME_DROP;
@@ -217,10 +211,11 @@ static enum frame_fate first_ready(struct server *server, struct bytes body)
 	const char *connect_query = server->site->entry->connect_query;
 
 	if (fields_ready(body, &server->status) != WIRE_OK || server->login->auth)
-		return close_login(server, ERR_PROTOCOL, "broken login of the server"), FRAME_STOP;
+		return server_close_with(server, ERR_PROTOCOL, "broken login of the server"),
+		       FRAME_STOP;
 	if (!params_add_text(server->site->shared->params, &server->baseline,
 	                     buf_bytes(&server->login->parameters)))
-		return close_login(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
+		return server_close_with(server, ERR_MEMORY, "out of memory"), FRAME_STOP;
 	server->report_count = 0;
 	server->is_ready = true;
 	/* Physical replication has no database and no SQL. */
@@ -256,7 +251,8 @@ enum frame_fate server_login_frame(struct server *server, const struct frame *fr
 	case 'N':
 		return FRAME_DROP;
 	default:
-		close_login(server, ERR_PROTOCOL, "unexpected message from server during login");
+		server_close_with(server, ERR_PROTOCOL,
+		                  "unexpected message from server during login");
 		return FRAME_STOP;
 	}
 }

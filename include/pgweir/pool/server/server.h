@@ -361,6 +361,9 @@ void server_close(struct server *server, const struct err *err);
 void server_close_for(struct server *server, enum close_reason reason);
 void server_close_as(struct server *server, enum err_code code, enum close_reason reason);
 
+/* The same for a text that has no row of its own: it counts under its code. */
+void server_close_with(struct server *server, enum err_code code, const char *text);
+
 /*
  * Whether reading has stopped, and the server is between two messages with nothing unsent.
  * Encrypted servers count, too: SUSPEND can quiesce what a hand-over cannot include.
