@@ -50,14 +50,20 @@ bool err_set(struct err *err, enum err_code code, const char *format, ...)
 {
 	va_list args;
 
+	va_start(args, format);
+	err_vset(err, code, format, args);
+	va_end(args);
+	return false;
+}
+
+bool err_vset(struct err *err, enum err_code code, const char *format, va_list args)
+{
 	if (!err)
 		return false;
 	err->reason = (enum close_reason)code;
 	err_recode(err, code);
 	err->detail[0] = 0;
-	va_start(args, format);
 	vsnprintf(err->text, sizeof(err->text), format, args);
-	va_end(args);
 	return false;
 }
 

@@ -433,13 +433,11 @@ void client_dismiss(struct client *client, struct bytes words, enum close_reason
 void client_refuse(struct client *client, enum err_code code, const char *format, ...)
 {
 	struct err err;
-	char words[ERR_TEXT_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
+	err_vset(&err, code, format, args);
 	va_end(args);
-	err_set(&err, code, "%s", words);
 	client_fatal(client, &err);
 }
 
@@ -454,13 +452,11 @@ void client_refuse_for(struct client *client, enum close_reason reason)
 void client_refuse_with(struct client *client, enum close_reason reason, const char *format, ...)
 {
 	struct err err;
-	char words[ERR_TEXT_SIZE];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(words, sizeof(words), format, args);
+	err_vset(&err, close_reason_row(reason)->code, format, args);
 	va_end(args);
-	err_set(&err, close_reason_row(reason)->code, "%s", words);
 	err_reason(&err, reason);
 	client_fatal(client, &err);
 }

@@ -31,6 +31,8 @@ struct err {
  */
 bool err_set(struct err *err, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+bool err_vset(struct err *err, enum err_code code, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 /* Sets the error of this close reason: code and text of its row. Returns false. */
 bool err_close(struct err *err, enum close_reason reason);
