@@ -125,12 +125,13 @@ static bool same_key(const void *a, const void *b, const struct entry_key *key)
 		return *(const int *)one == *(const int *)other;
 	case ENTRY_TIME:
 		return *(const usec_t *)one == *(const usec_t *)other;
-	case ENTRY_POOL_MODE:
-		return *(const enum pool_mode *)one == *(const enum pool_mode *)other;
-	case ENTRY_LOAD_BALANCE:
+	case ENTRY_WORD:
+		return *(const unsigned int *)one == *(const unsigned int *)other;
+	case ENTRY_FUNCTIONS:
 		break;
 	}
-	return *(const enum load_balance_hosts *)one == *(const enum load_balance_hosts *)other;
+	return same_text(((const struct config_list *)one)->text,
+	                 ((const struct config_list *)other)->text);
 }
 
 /* One kind of entry. */

@@ -6,6 +6,8 @@
  */
 #include "pgweir/config/entries.h"
 
+#include <limits.h>
+
 #include "pgweir/base/banned.h"
 
 static int64_t first_said(int64_t user, int64_t database, int64_t setting)
@@ -33,6 +35,54 @@ bool config_late_begin(const struct config *config, const struct config_database
                        const struct config_user *user)
 {
 	return first_said(SAID(user, late_begin), SAID(database, late_begin), config->late_begin);
+}
+
+static enum session_state_mode said_session_state(const struct config *config,
+                                                  const struct config_database *database,
+                                                  const struct config_user *user)
+{
+	if (user && user->session_state != SESSION_STATE_INHERIT)
+		return user->session_state;
+	if (database && database->session_state != SESSION_STATE_INHERIT)
+		return database->session_state;
+	return config->session_state;
+}
+
+enum session_state_mode config_session_state(const struct config *config,
+                                             const struct config_database *database,
+                                             const struct config_user *user)
+{
+	enum session_state_mode said = said_session_state(config, database, user);
+
+	switch (config_pool_mode(config, database, user)) {
+	case POOL_MODE_SESSION:
+		return SESSION_STATE_OFF;
+	case POOL_MODE_STATEMENT: /* no server may stay with a client */
+		return said == SESSION_STATE_FOLLOW ? SESSION_STATE_REFUSE : said;
+	default:
+		return said;
+	}
+}
+
+int config_max_pinned_servers(const struct config *config, const struct config_database *database,
+                              const struct config_user *user)
+{
+	int said = (int)first_said(CONFIG_INHERIT, SAID(database, max_pinned_servers),
+	                           config->max_pinned_servers);
+	int size = config_pool_size(config, database, user);
+
+	if (said != CONFIG_PINS_BY_SIZE)
+		return said;
+	if (size == 0)
+		return INT_MAX;
+	return size > 1 ? size - 1 : 1;
+}
+
+const struct config_list *config_pin_functions(const struct config *config,
+                                               const struct config_database *database)
+{
+	return database && database->pin_functions.text ? &database->pin_functions
+	                                                : &config->pin_functions;
 }
 
 int config_pool_size(const struct config *config, const struct config_database *database,
@@ -114,6 +164,11 @@ usec_t config_client_idle_timeout(const struct config *config, const struct conf
 {
 	return first_said(SAID(user, client_idle_timeout), CONFIG_INHERIT,
 	                  config->client_idle_timeout);
+}
+
+usec_t config_pin_idle_timeout(const struct config *config, const struct config_user *user)
+{
+	return first_said(SAID(user, pin_idle_timeout), CONFIG_INHERIT, config->pin_idle_timeout);
 }
 
 int config_max_user_client_connections(const struct config *config, const struct config_user *user)

@@ -62,20 +62,22 @@ enum entry_low {
 	LOW_MINUS_IS_ZERO
 };
 
-enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_POOL_MODE, ENTRY_LOAD_BALANCE };
+enum entry_type { ENTRY_TEXT, ENTRY_INT, ENTRY_TIME, ENTRY_WORD, ENTRY_FUNCTIONS };
 
 /* A key of [databases], [users] or [peers]. The tables are sorted by name. */
 struct entry_key {
 	const char *name;
 	enum entry_type type;
-	size_t at;           /* offset in struct config_database, config_user or config_peer */
-	int64_t min, max;    /* INT; max 0 = no limit */
-	size_t length_max;   /* TEXT: bytes; 0 = no limit */
-	bool is_hosts;       /* TEXT: a list of host names */
-	const char *doubted; /* TEXT: a value that gets a warning; NULL = none */
-	const char *doubt;   /* text of the warning */
-	enum entry_low low;  /* INT, TIME */
-	const char *initial; /* default in the manual; NULL = that of the setting, or none */
+	size_t at;                /* offset in struct config_database, config_user or config_peer */
+	int64_t min, max;         /* INT; max 0 = no limit */
+	size_t length_max;        /* TEXT: bytes; 0 = no limit */
+	bool is_hosts;            /* TEXT: a list of host names */
+	const char *doubted;      /* TEXT: a value that gets a warning; NULL = none */
+	const char *doubt;        /* text of the warning */
+	enum entry_low low;       /* INT, TIME */
+	const char *const *words; /* WORD: its values, ends with NULL */
+	unsigned int unset;       /* WORD: the value of an entry without the key */
+	const char *initial;      /* default in the manual; NULL = that of the setting, or none */
 	const char *help;
 };
 

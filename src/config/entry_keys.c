@@ -19,16 +19,19 @@
 
 /* clang-format off */
 #define TYPE(owner, field) _Generic(((struct owner *)0)->field, \
-	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, enum pool_mode: ENTRY_POOL_MODE, \
-	enum load_balance_hosts: ENTRY_LOAD_BALANCE)
+	char *: ENTRY_TEXT, int: ENTRY_INT, usec_t: ENTRY_TIME, struct config_list: ENTRY_FUNCTIONS, \
+	enum pool_mode: ENTRY_WORD, enum session_state_mode: ENTRY_WORD, \
+	enum load_balance_hosts: ENTRY_WORD)
 #define KEY(owner, field, ...) \
 	{ .name = #field, .type = TYPE(owner, field), .at = offsetof(struct owner, field), __VA_ARGS__ }
 #define DATABASE(field, ...) KEY(config_database, field, __VA_ARGS__)
 #define USER(field, ...) KEY(config_user, field, __VA_ARGS__)
 #define PEER(field, ...) KEY(config_peer, field, __VA_ARGS__)
+#define POOL_MODES .words = value_pool_modes, .unset = POOL_MODE_INHERIT
+#define SESSION_STATES .words = value_session_states, .unset = SESSION_STATE_INHERIT
 /* clang-format on */
 
-static const char pool_mode_help[] = "As the setting, for this entry.";
+static const char entry_help[] = "As the setting, for this entry.";
 static const char same_help[] = "As the setting, for this entry. Negative = the setting's value.";
 static const char above_zero_help[] = "As the setting, for this entry. 0 = the setting's value.";
 static const char auth_help[] = "As the setting, for clients of this entry.";
@@ -58,16 +61,18 @@ const struct entry_key database_keys[] = {
 	                 "as another one can be reached. If not set, the Unix socket in "
 	                 "unix_socket_dir."),
 	DATABASE(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
-	DATABASE(load_balance_hosts, .initial = "round-robin",
+	DATABASE(load_balance_hosts, .words = value_load_balances, .initial = "round-robin",
 	         .help = "How the host of a new connection is chosen if there are several. "
 	                 "round-robin: each in turn; disable: the same one until a connection "
 	                 "to it fails."),
 	DATABASE(max_db_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	DATABASE(max_db_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	DATABASE(max_pinned_servers, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(min_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
 	DATABASE(password, .length_max = CONFIG_PASSWORD_MAX,
 	         .help = "Password of user (default: the one in auth_file)."),
-	DATABASE(pool_mode, .help = pool_mode_help),
+	DATABASE(pin_functions, .help = entry_help),
+	DATABASE(pool_mode, POOL_MODES, .help = entry_help),
 	DATABASE(pool_size, .low = LOW_MINUS_INHERITS,
 	         .help = "As default_pool_size, for this entry. 0 = no limit; negative = the "
 	                 "setting's value."),
@@ -77,6 +82,7 @@ const struct entry_key database_keys[] = {
 	         .help = "As the setting, for this entry; reserve_pool is an alias. Negative = "
 	                 "the setting's value."),
 	DATABASE(server_lifetime, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	DATABASE(session_state, SESSION_STATES, .help = entry_help),
 	DATABASE(timezone, .help = startup_help),
 	DATABASE(user, .length_max = CONFIG_USER_NAME_MAX,
 	         .help = "Server user for all clients of this entry: they share one pool, and "
@@ -92,13 +98,15 @@ const struct entry_key user_keys[] = {
 	USER(late_begin, .low = LOW_MINUS_INHERITS, .max = 1, .help = same_help),
 	USER(max_user_client_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(max_user_connections, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
-	USER(pool_mode, .help = pool_mode_help),
+	USER(pin_idle_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
+	USER(pool_mode, POOL_MODES, .help = entry_help),
 	USER(pool_size, .low = LOW_MINUS_INHERITS,
 	     .help = "As default_pool_size, for the pools of this user. 0 = no limit; "
 	             "negative = the database's value."),
 	USER(query_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 	USER(query_wait_timeout, .low = LOW_MINUS_IS_ZERO, .help = wait_help),
 	USER(reserve_pool_size, .low = LOW_MINUS_INHERITS, .help = same_help),
+	USER(session_state, SESSION_STATES, .help = entry_help),
 	USER(transaction_timeout, .low = LOW_ZERO_INHERITS, .help = above_zero_help),
 };
 
@@ -130,8 +138,8 @@ union field {
 	char **text;
 	int *number;
 	usec_t *time;
-	enum pool_mode *pool_mode;
-	enum load_balance_hosts *load_balance;
+	unsigned int *word;
+	struct config_list *list;
 };
 
 static union field field_of(void *entry, const struct entry_key *key)
@@ -144,8 +152,8 @@ void entry_reset(void *entry, const struct entry_key *keys, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		union field field = field_of(entry, &keys[i]);
 
-		if (keys[i].type == ENTRY_POOL_MODE)
-			*field.pool_mode = POOL_MODE_INHERIT;
+		if (keys[i].type == ENTRY_WORD)
+			*field.word = keys[i].unset;
 		else if (keys[i].type == ENTRY_TIME)
 			*field.time = CONFIG_INHERIT;
 		else if (keys[i].type == ENTRY_INT)
@@ -158,6 +166,8 @@ void config_entry_free(void *entry, const struct entry_key *keys, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		union field field = field_of(entry, &keys[i]);
 
+		if (keys[i].type == ENTRY_FUNCTIONS)
+			value_list_free(field.list);
 		if (keys[i].type != ENTRY_TEXT || !*field.text)
 			continue;
 		explicit_bzero(*field.text, strlen(*field.text));
@@ -269,36 +279,29 @@ static bool put_time(usec_t *field, const struct entry_key *key, const char *tex
 	return true;
 }
 
-/* Adds the word that was probably meant to the error. Returns false. */
-static bool hint_word(struct err *err, const char *text, const char *const *words)
+static bool put_word(unsigned int *field, const struct entry_key *key, const char *text,
+                     struct err *err)
 {
-	const char *near = value_near_word(text, words);
-
-	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
-}
-
-static bool put_pool_mode(enum pool_mode *field, const char *text, struct err *err)
-{
-	int at = value_word(text, value_pool_modes);
+	int at = value_word(text, key->words);
 
 	if (at < 0)
-		return err_set(err, ERR_CONFIG,
-		               "\"%s\" is not one of its values: session, transaction or statement",
-		               text) ||
-		       hint_word(err, text, value_pool_modes);
-	*field = (enum pool_mode)at;
+		return value_refuse_word(text, key->words, err);
+	*field = (unsigned int)at;
 	return true;
 }
 
-static bool put_load_balance(enum load_balance_hosts *field, const char *text, struct err *err)
+static bool put_functions(struct config_list *field, const char *text, struct err *err)
 {
-	int at = value_word(text, value_load_balances);
+	struct config_list list;
 
-	if (at < 0)
-		return err_set(err, ERR_CONFIG,
-		               "\"%s\" is not one of its values: round-robin or disable", text) ||
-		       hint_word(err, text, value_load_balances);
-	*field = (enum load_balance_hosts)at;
+	if (!value_list(text, false, &list, err))
+		return false;
+	if (!value_functions(&list, err)) {
+		value_list_free(&list);
+		return false;
+	}
+	value_list_free(field);
+	*field = list;
 	return true;
 }
 
@@ -314,10 +317,10 @@ static bool put(void *entry, const struct entry_key *key, const char *text, stru
 		return put_int(field.number, key, text, notes, err);
 	case ENTRY_TIME:
 		return put_time(field.time, key, text, err);
-	case ENTRY_POOL_MODE:
-		return put_pool_mode(field.pool_mode, text, err);
-	case ENTRY_LOAD_BALANCE:
-		return put_load_balance(field.load_balance, text, err);
+	case ENTRY_WORD:
+		return put_word(field.word, key, text, err);
+	case ENTRY_FUNCTIONS:
+		return put_functions(field.list, text, err);
 	}
 	return false;
 }

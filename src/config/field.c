@@ -147,25 +147,6 @@ static bool put_time(union field field, const struct setting *setting, const cha
 	return true;
 }
 
-static bool refuse_word(const struct setting *setting, const char *text, struct err *err)
-{
-	char known[128] = "";
-	const char *near;
-
-	for (const char *const *word = setting->words; *word; word++) {
-		size_t used = strlen(known);
-
-		snprintf(known + used, sizeof(known) - used, "%s%s",
-		         used == 0 ? ""
-		         : word[1] ? ", "
-		                   : " or ",
-		         *word);
-	}
-	err_set(err, ERR_PARAMETER, "\"%s\" is not one of its values: %s", text, known);
-	near = value_near_word(text, setting->words);
-	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
-}
-
 static bool put_word(union field field, const struct setting *setting, const char *text,
                      struct err *note, struct err *err)
 {
@@ -179,7 +160,7 @@ static bool put_word(union field field, const struct setting *setting, const cha
 		*field.word = (unsigned int)at;
 		return true;
 	}
-	return refuse_word(setting, text, err);
+	return value_refuse_word(text, setting->words, err);
 }
 
 static bool put_text(union field field, const struct setting *setting, const char *text,
@@ -211,7 +192,11 @@ static bool put_list(union field field, const struct setting *setting, const cha
 
 		if (value_word(name + (*name == '!'), setting->words) >= 0)
 			continue;
-		refuse_word(setting, name, err);
+		value_refuse_word(name, setting->words, err);
+		value_list_free(&list);
+		return false;
+	}
+	if (setting->has_functions && !value_functions(&list, err)) {
 		value_list_free(&list);
 		return false;
 	}

@@ -21,7 +21,7 @@
 #define TYPE(field) _Generic(((struct config *)0)->field, \
 	bool: SETTING_BOOL, int: SETTING_INT, size_t: SETTING_BYTES, usec_t: SETTING_TIME, \
 	char *: SETTING_TEXT, struct config_list: SETTING_LIST, \
-	enum pool_mode: SETTING_WORD, enum auth_method: SETTING_WORD, \
+	enum pool_mode: SETTING_WORD, enum session_state_mode: SETTING_WORD, enum auth_method: SETTING_WORD, \
 	enum log_format: SETTING_WORD, enum proxy_protocol: SETTING_WORD, \
 	enum tls_mode: SETTING_WORD, enum tls_negotiation: SETTING_WORD)
 #define SETTING(field, ...) \
@@ -247,6 +247,13 @@ const struct setting settings[] = {
 	        GROUP(NETWORK),
 	        .help = "Maximum length of a message. A connection that sends a longer one is "
 	                "closed."),
+	SETTING(max_pinned_servers, .initial = "-1", .min = CONFIG_PINS_BY_SIZE, .max = INT32_MAX,
+	        LIVE, GROUP(GENERIC), .since = "0.3.0",
+	        .help = "Maximum number of servers of a pool that stay with their clients "
+	                "(session_state = follow), because a held cursor, a temporary table or "
+	                "a session lock exists. A statement that would make one more stay is "
+	                "refused before it runs. -1 = all servers of pool_size but one, and at "
+	                "least one; 0 = none."),
 	SETTING(max_prepared_statements, .initial = "200", .max = 1000000, LIVE, GROUP(GENERIC),
 	        .help = "Maximum number of prepared statements on each server connection. In "
 	                "transaction and statement mode, named prepared statements of clients "
@@ -272,6 +279,17 @@ const struct setting settings[] = {
 	                "part of the cancel keys of new clients. 0 = no peers."),
 	SETTING(pidfile, .initial = "", BOOT, GROUP(GENERIC),
 	        .help = "File for the process ID. Required by --daemon."),
+	SETTING(pin_functions, .initial = "", .has_functions = true, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "Functions that leave something in the session which pgweir cannot see "
+	                "(those of extensions, for example), without schema. The server of a "
+	                "client that uses one in a statement stays with the client until "
+	                "DISCARD ALL, or until the client disconnects. Only with session_state "
+	                "= follow."),
+	SETTING(pin_idle_timeout, .initial = "0", LIVE, GROUP(TIMEOUTS), .since = "0.3.0",
+	        .help = "Closes a client connection whose server stays with it (session_state "
+	                "= follow) when it has been idle between transactions for this long. 0 "
+	                "= never."),
 	SETTING(pkt_buf, .initial = "4096", .min = 512, .max = INT32_MAX, BOOT, GROUP(NETWORK),
 	        .help = "Initial size of a buffer that holds data which the other side of a "
 	                "connection cannot accept yet. The buffer grows if needed."),
@@ -375,6 +393,26 @@ const struct setting settings[] = {
 	                "supports it. require: always, with any certificate. verify-ca: the "
 	                "server certificate must be valid. verify-full: it must also match the "
 	                "host name."),
+	SETTING(session_audit, .initial = "0", LIVE, GROUP(GENERIC), .since = "0.3.0",
+	        .help = "In session mode, records which session features clients use: SHOW "
+	                "AUDIT has them, and says what transaction mode would do with each. At "
+	                "the end of sampled transactions the server is asked for session state "
+	                "that no statement has in its text."),
+	SETTING(session_sample, .initial = "1000", .max = INT32_MAX, LIVE, GROUP(GENERIC),
+	        .since = "0.3.0",
+	        .help = "At the end of one transaction in this many, the server is asked for "
+	                "session state that no statement has in its text, because a function "
+	                "made it. What is found is logged, and such statements are known from "
+	                "then on. 1 = each transaction; 0 = none."),
+	SETTING(session_state, .initial = "follow", .words = value_session_states, LIVE,
+	        GROUP(GENERIC), .since = "0.3.0",
+	        .help = "What becomes of session state in transaction mode. follow: parameters "
+	                "(SET), libraries (LOAD) and notifications (LISTEN) follow the client "
+	                "to its next server; with held cursors, temporary tables and session "
+	                "locks the server stays with the client. refuse: statements that make "
+	                "session state fail. off: they run, and their effect stays on the "
+	                "server, where other clients meet it. In statement mode follow means "
+	                "refuse; in session mode this setting has no effect."),
 	SETTING(shutdown_drain, .initial = "0", LIVE, GROUP(CHECKS),
 	        .help = "After SIGTERM, disconnects clients as DRAIN does, each between two of "
 	                "its transactions and all within this time; then the process ends. 0 = "

@@ -25,6 +25,13 @@ const char *const value_pool_modes[] = {
 	[POOL_MODE_INHERIT] = NULL,
 };
 
+const char *const value_session_states[] = {
+	[SESSION_STATE_FOLLOW] = "follow",
+	[SESSION_STATE_REFUSE] = "refuse",
+	[SESSION_STATE_OFF] = "off",
+	[SESSION_STATE_INHERIT] = NULL,
+};
+
 const char *const value_load_balances[] = {
 	[LOAD_BALANCE_ROUND_ROBIN] = "round-robin",
 	[LOAD_BALANCE_DISABLE] = "disable",
@@ -217,6 +224,16 @@ const char *value_near_word(const char *text, const char *const *words)
 	return longer_count == 1 ? longer : NULL;
 }
 
+bool value_refuse_word(const char *text, const char *const *words, struct err *err)
+{
+	const char *near = value_near_word(text, words);
+
+	err_set(err, ERR_PARAMETER, "\"%s\" is not one of its values: ", text);
+	for (const char *const *word = words; *word; word++)
+		err_suffix(err, "%s%s", word == words ? "" : word[1] ? ", " : " or ", *word);
+	return near ? err_suffix(err, ": did you mean \"%s\"?", near) : false;
+}
+
 /* Cuts the next name off *at, in place. "" between two commas; NULL: no more names. */
 static char *next_name(char **at, const char *separators)
 {
@@ -263,6 +280,31 @@ bool value_list(const char *text, bool splits_at_blanks, struct config_list *lis
 		return true;
 	value_list_free(list);
 	return err_set(err, ERR_MEMORY, "no memory");
+}
+
+/* Whether this can be the name of a function, as SQL has it without quotes. */
+static bool is_function(const char *name)
+{
+	if (isdigit((unsigned char)*name) || *name == '$')
+		return false;
+	for (; *name; name++) {
+		if (!isalnum((unsigned char)*name) && !strchr("_$", *name) &&
+		    (unsigned char)*name < 0x80)
+			return false;
+	}
+	return true;
+}
+
+bool value_functions(const struct config_list *list, struct err *err)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (!is_function(list->names[i]))
+			return err_set(err, ERR_PARAMETER,
+			               "\"%s\" is not the name of a function (without schema, "
+			               "quotes and arguments)",
+			               list->names[i]);
+	}
+	return true;
 }
 
 void value_list_free(struct config_list *list)

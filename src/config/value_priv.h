@@ -39,8 +39,14 @@ int value_word(const char *text, const char *const *words);
  */
 const char *value_near_word(const char *text, const char *const *words);
 
+/* Refuses `text`: the error has the words, and the one that was probably meant. Returns false. */
+bool value_refuse_word(const char *text, const char *const *words, struct err *err);
+
 /* The words of enum pool_mode; NULL at POOL_MODE_INHERIT. */
 extern const char *const value_pool_modes[];
+
+/* The words of enum session_state_mode; NULL at SESSION_STATE_INHERIT. */
+extern const char *const value_session_states[];
 
 /* The words of enum load_balance_hosts. */
 extern const char *const value_load_balances[];
@@ -48,6 +54,9 @@ extern const char *const value_load_balances[];
 /* Splits a list at commas, and at blanks if requested. The caller frees it; {0} on failure. */
 bool value_list(const char *text, bool splits_at_blanks, struct config_list *list, struct err *err);
 void value_list_free(struct config_list *list);
+
+/* Whether each name of the list can be that of a function. */
+bool value_functions(const struct config_list *list, struct err *err);
 
 /*
  * Removes the quotes of a quoted value, and a comment after it, in place: for types whose

@@ -60,6 +60,9 @@ void pool_configure(struct pool *pool)
 		check = 0;
 	pool->limits = (struct pool_limits){
 		.mode = config_pool_mode(config, entry, user),
+		.session_state = config_session_state(config, entry, user),
+		.max_pinned = config_max_pinned_servers(config, entry, user),
+		.pin_functions = config_pin_functions(config, entry),
 		.size = config_pool_size(config, entry, user),
 		.reserve_size = config_reserve_pool_size(config, entry, user),
 		.min_size = pool->is_for_lookups ? 0 : config_min_pool_size(config, entry),

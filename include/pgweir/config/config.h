@@ -32,6 +32,14 @@ enum pool_mode {
 	POOL_MODE_INHERIT /* only in an entry of [databases] or [users]: not set there */
 };
 
+/* What becomes of session state: SET, LISTEN, temporary tables ... Words of session_state. */
+enum session_state_mode {
+	SESSION_STATE_FOLLOW, /* it follows the client, or the server stays with the client */
+	SESSION_STATE_REFUSE, /* statements that would make it are refused */
+	SESSION_STATE_OFF,    /* nothing is done about it */
+	SESSION_STATE_INHERIT /* only in an entry of [databases] or [users]: not set there */
+};
+
 /* How one of several hosts of an entry is chosen for a new connection. */
 enum load_balance_hosts {
 	LOAD_BALANCE_ROUND_ROBIN, /* in turn */
@@ -70,7 +78,8 @@ struct config_list {
 	char **names; /* without blanks around them */
 };
 
-#define CONFIG_UNSET (-1) /* verbose: not set in the file */
+#define CONFIG_UNSET (-1)        /* verbose: not set in the file */
+#define CONFIG_PINS_BY_SIZE (-1) /* max_pinned_servers: all but one of the pool's servers */
 
 struct origin;         /* where a value comes from: config/origin.h */
 struct config_entries; /* [databases], [users], [peers]: config/entries.h, config/peers.h */
@@ -104,6 +113,11 @@ struct config {
 	int max_prepared_statements; /* 0 = prepared statements are not tracked */
 	bool late_begin;             /* effective value may differ */
 	bool fail_fast;              /* effective value may differ */
+	enum session_state_mode session_state;
+	int max_pinned_servers; /* CONFIG_PINS_BY_SIZE, or a number; 0 = none */
+	struct config_list pin_functions;
+	int session_sample; /* one transaction in this many is asked for hidden state; 0 = none */
+	bool session_audit;
 	bool server_round_robin;
 	struct config_list track_extra_parameters;
 	struct config_list ignore_startup_parameters;
@@ -176,6 +190,7 @@ struct config {
 	usec_t query_wait_timeout;
 	usec_t cancel_wait_timeout;
 	usec_t client_idle_timeout;
+	usec_t pin_idle_timeout;
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
 

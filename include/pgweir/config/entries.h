@@ -46,6 +46,9 @@ struct config_database {
 	char *timezone;
 	char *application_name;
 	enum pool_mode pool_mode;
+	enum session_state_mode session_state;
+	struct config_list pin_functions; /* .text NULL = value of the setting */
+	int max_pinned_servers;
 	int late_begin; /* 0 or 1 */
 	int fail_fast;  /* 0 or 1 */
 	int pool_size;  /* 0 = no limit */
@@ -62,6 +65,7 @@ struct config_database {
 struct config_user {
 	char *name;
 	enum pool_mode pool_mode;
+	enum session_state_mode session_state;
 	int late_begin; /* 0 or 1 */
 	int fail_fast;  /* 0 or 1 */
 	int pool_size;  /* 0 = no limit */
@@ -73,6 +77,7 @@ struct config_user {
 	usec_t idle_transaction_timeout;
 	usec_t transaction_timeout;
 	usec_t client_idle_timeout;
+	usec_t pin_idle_timeout;
 	struct source_pos pos; /* source position of the entry; .file NULL: not known */
 	UT_hash_handle hh;
 };
@@ -127,6 +132,16 @@ enum pool_mode config_pool_mode(const struct config *config, const struct config
                                 const struct config_user *user);
 bool config_late_begin(const struct config *config, const struct config_database *database,
                        const struct config_user *user);
+/* What is done about session state in this pool, its mode considered: in session mode nothing. */
+enum session_state_mode config_session_state(const struct config *config,
+                                             const struct config_database *database,
+                                             const struct config_user *user);
+/* How many servers of the pool may stay with their clients. INT_MAX = no limit. */
+int config_max_pinned_servers(const struct config *config, const struct config_database *database,
+                              const struct config_user *user);
+/* The functions whose use makes the server stay. Valid as long as the snapshot. */
+const struct config_list *config_pin_functions(const struct config *config,
+                                               const struct config_database *database);
 int config_pool_size(const struct config *config, const struct config_database *database,
                      const struct config_user *user);
 int config_reserve_pool_size(const struct config *config, const struct config_database *database,
@@ -148,6 +163,7 @@ usec_t config_query_wait_timeout(const struct config *config,
 bool config_fail_fast(const struct config *config, const struct config_database *database,
                       const struct config_user *user);
 usec_t config_client_idle_timeout(const struct config *config, const struct config_user *user);
+usec_t config_pin_idle_timeout(const struct config *config, const struct config_user *user);
 int config_max_user_client_connections(const struct config *config, const struct config_user *user);
 
 /*

@@ -26,8 +26,11 @@ TAILQ_HEAD(cancel_list, cancel);
 /* The settings in force for this pool, computed at each new snapshot. */
 struct pool_limits {
 	enum pool_mode mode;
-	bool late_begin; /* only in transaction mode */
-	int size;        /* 0 = no limit */
+	bool late_begin;                       /* only in transaction mode */
+	enum session_state_mode session_state; /* in session mode always SESSION_STATE_OFF */
+	int max_pinned;                        /* INT_MAX = no limit */
+	const struct config_list *pin_functions;
+	int size; /* 0 = no limit */
 	int reserve_size;
 	int min_size;
 	usec_t reserve_after;

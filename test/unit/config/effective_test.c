@@ -4,6 +4,8 @@
  */
 #include "pgweir/config/entries.h"
 
+#include <limits.h>
+
 #include "../unit.h"
 
 static const char text[] =
@@ -14,27 +16,31 @@ static const char text[] =
     "max_user_client_connections = 17\nquery_timeout = 18\n"
     "query_wait_timeout = 19\nidle_transaction_timeout = 20\n"
     "transaction_timeout = 21\nclient_idle_timeout = 22\n"
-    "pool_mode = statement\n"
+    "pool_mode = statement\nsession_state = off\nmax_pinned_servers = 23\n"
+    "pin_idle_timeout = 24\npin_functions = f\n"
     "[databases]\n"
     "silent =\n"
     "loud = pool_size=30 min_pool_size=31 reserve_pool_size=32 "
     "server_lifetime=33 max_db_connections=34 "
     "max_db_client_connections=35 query_wait_timeout=39 "
-    "pool_mode=transaction late_begin=1 fail_fast=1\n"
+    "pool_mode=transaction late_begin=1 fail_fast=1 session_state=refuse "
+    "max_pinned_servers=43 pin_functions=g,h\n"
     "low = pool_size=0 min_pool_size=0 reserve_pool_size=0 "
     "server_lifetime=0 max_db_connections=0 "
-    "max_db_client_connections=0 query_wait_timeout=0\n"
+    "max_db_client_connections=0 query_wait_timeout=0 max_pinned_servers=0 "
+    "session_state=follow\n"
     "[users]\n"
     "silent =\n"
     "loud = pool_size=50 reserve_pool_size=52 max_user_connections=56 "
     "max_user_client_connections=57 query_timeout=58 "
     "query_wait_timeout=59 idle_transaction_timeout=60 "
     "transaction_timeout=61 client_idle_timeout=62 pool_mode=session late_begin=0 "
-    "fail_fast=0\n"
+    "fail_fast=0 session_state=follow pin_idle_timeout=64\n"
     "low = pool_size=0 reserve_pool_size=0 max_user_connections=0 "
     "max_user_client_connections=0 query_timeout=0 query_wait_timeout=0 "
     "idle_transaction_timeout=0 transaction_timeout=0 "
-    "client_idle_timeout=0 late_begin=-1 fail_fast=0\n";
+    "client_idle_timeout=0 late_begin=-1 fail_fast=0 pin_idle_timeout=0 "
+    "session_state=follow\n";
 
 static const struct {
 	const char *database, *user; /* NULL = no entry */
@@ -45,20 +51,103 @@ static const struct {
 	int server_lifetime, query_timeout, query_wait_timeout;
 	int idle_transaction_timeout, transaction_timeout, client_idle_timeout;
 	int late_begin, fail_fast;
+	int pin_idle_timeout, session_state, max_pinned_servers;
+	const char *pin_functions;
 } cases[] = {
 	{ NULL, NULL, POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21, 22, 0,
-	  0 },
-	{ "silent", "silent", POOL_MODE_STATEMENT, 10, 11, 12, 14, 15, 16, 17, 13, 18, 19, 20, 21,
-	  22, 0, 0 },
-	{ "loud", NULL, POOL_MODE_TRANSACTION, 30, 31, 32, 34, 35, 16, 17, 33, 18, 39, 20, 21, 22,
-	  1, 1 },
+	  0,    24,   SESSION_STATE_OFF,   23, "f" },
+	{ "silent",
+	  "silent",
+	  POOL_MODE_STATEMENT,
+	  10,
+	  11,
+	  12,
+	  14,
+	  15,
+	  16,
+	  17,
+	  13,
+	  18,
+	  19,
+	  20,
+	  21,
+	  22,
+	  0,
+	  0,
+	  24,
+	  SESSION_STATE_OFF,
+	  23,
+	  "f" },
+	{ "loud",
+	  NULL,
+	  POOL_MODE_TRANSACTION,
+	  30,
+	  31,
+	  32,
+	  34,
+	  35,
+	  16,
+	  17,
+	  33,
+	  18,
+	  39,
+	  20,
+	  21,
+	  22,
+	  1,
+	  1,
+	  24,
+	  SESSION_STATE_REFUSE,
+	  43,
+	  "g,h" },
 	{ NULL, "loud", POOL_MODE_SESSION, 50, 11, 52, 14, 15, 56, 57, 13, 58, 59, 60, 61, 62, 0,
-	  0 },
-	{ "loud", "loud", POOL_MODE_SESSION, 50, 31, 52, 34, 35, 56, 57, 33, 58, 59, 60, 61, 62, 0,
-	  0 },
-	{ "low", NULL, POOL_MODE_STATEMENT, 0, 0, 0, 14, 15, 16, 17, 13, 18, 0, 20, 21, 22, 0, 0 },
-	{ "loud", "low", POOL_MODE_TRANSACTION, 0, 31, 0, 34, 35, 16, 17, 33, 18, 0, 20, 21, 22, 1,
-	  0 },
+	  0,    64,     SESSION_STATE_OFF, 23, "f" },
+	{ "loud",
+	  "loud",
+	  POOL_MODE_SESSION,
+	  50,
+	  31,
+	  52,
+	  34,
+	  35,
+	  56,
+	  57,
+	  33,
+	  58,
+	  59,
+	  60,
+	  61,
+	  62,
+	  0,
+	  0,
+	  64,
+	  SESSION_STATE_OFF,
+	  43,
+	  "g,h" },
+	{ "low", NULL, POOL_MODE_STATEMENT,  0, 0,  0, 14, 15, 16, 17, 13, 18, 0, 20, 21, 22, 0,
+	  0,     24,   SESSION_STATE_REFUSE, 0, "f" },
+	{ "loud",
+	  "low",
+	  POOL_MODE_TRANSACTION,
+	  0,
+	  31,
+	  0,
+	  34,
+	  35,
+	  16,
+	  17,
+	  33,
+	  18,
+	  0,
+	  20,
+	  21,
+	  22,
+	  1,
+	  0,
+	  24,
+	  SESSION_STATE_FOLLOW,
+	  43,
+	  "g,h" },
 };
 
 START_TEST(effective_values)
@@ -92,6 +181,37 @@ START_TEST(effective_values)
 	CHECK_TIME(idle_transaction_timeout, user);
 	CHECK_TIME(transaction_timeout, user);
 	CHECK_TIME(client_idle_timeout, user);
+	CHECK_TIME(pin_idle_timeout, user);
+	ck_assert_int_eq((int)config_session_state(config, database, user),
+	                 cases[_i].session_state);
+	CHECK(max_pinned_servers, database, user);
+	ck_assert_str_eq(config_pin_functions(config, database)->text, cases[_i].pin_functions);
+	config_unref(&config);
+	problems_done(&problems);
+}
+END_TEST
+
+/* All but one of the pool's servers, and at least one. */
+static const struct {
+	const char *database;
+	int most;
+} by_size[] = {
+	{ "none", INT_MAX }, { "one", 1 }, { "two", 1 }, { "ten", 9 }, { "own", 4 }, { "zero", 0 },
+};
+
+START_TEST(pins_follow_the_size)
+{
+	static const char ini[] = "[pgbouncer]\n[databases]\nnone = pool_size=0\n"
+				  "one = pool_size=1\ntwo = pool_size=2\nten = pool_size=10\n"
+				  "own = pool_size=10 max_pinned_servers=4\n"
+				  "zero = pool_size=10 max_pinned_servers=0\n";
+	struct problems problems = { 0 };
+	const struct config *config = config_parse(bytes_text(ini), "f", &problems);
+
+	ck_assert_msg(config, "%s", problems.count ? problems.texts[0] : "");
+	ck_assert_int_eq(config_max_pinned_servers(
+			     config, config_database_find(config, by_size[_i].database), NULL),
+	                 by_size[_i].most);
 	config_unref(&config);
 	problems_done(&problems);
 }
@@ -103,6 +223,7 @@ int main(void)
 	TCase *tcase = tcase_create("effective");
 
 	tcase_add_loop_test(tcase, effective_values, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tcase, pins_follow_the_size, 0, COUNT_OF(by_size));
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -39,6 +39,17 @@ static const struct {
 	{ "host='a, b'", "host: contains a blank (separate hosts by commas only)" },
 	{ "load_balance_hosts=random",
 	  "load_balance_hosts: \"random\" is not one of its values: round-robin or disable" },
+	{ "session_state=Refuse max_pinned_servers=0 pin_functions=f,g_1,h$2", NULL },
+	{ "session_state=folow",
+	  "session_state: \"folow\" is not one of its values: follow, refuse "
+	  "or off: did you mean \"follow\"?" },
+	{ "pin_functions=public.f", "pin_functions: \"public.f\" is not the name of a function "
+	                            "(without schema, quotes and arguments)" },
+	{ "pin_functions='f, g()'", "pin_functions: \"g()\" is not the name of a function "
+	                            "(without schema, quotes and arguments)" },
+	{ "pin_functions=2f",
+	  "pin_functions: \"2f\" is not the name of a function (without schema, "
+	  "quotes and arguments)" },
 	{ "auth_user=a auth_query='SELECT a, b FROM c WHERE a = $1' auth_dbname=a", NULL },
 	{ "hots=a", "unknown key \"hots\": did you mean \"host\"?" },
 	{ "pol_size=3", "unknown key \"pol_size\": did you mean \"pool_size\"?" },
@@ -105,7 +116,8 @@ START_TEST(entry_read_fills_a_database)
 {
 	char text[] = "host=h port=1 dbname=d user=u password='p ''q' pool_size=0 min_pool_size=-1 "
 		      "reserve_pool=4 max_db_connections=0 max_db_client_connections=9 "
-		      "server_lifetime=90s query_wait_timeout=-1 pool_mode=transaction host=i";
+		      "server_lifetime=90s query_wait_timeout=-1 pool_mode=transaction host=i "
+		      "pin_functions=x pin_functions='f, g' max_pinned_servers=-3";
 	struct config_database entry = { 0 };
 	struct err err = { 0 };
 
@@ -125,6 +137,10 @@ START_TEST(entry_read_fills_a_database)
 	ck_assert_int_eq(entry.server_lifetime, 90 * USEC_PER_SEC);
 	ck_assert_int_eq(entry.query_wait_timeout, 0);
 	ck_assert_int_eq(entry.pool_mode, POOL_MODE_TRANSACTION);
+	ck_assert_int_eq(entry.session_state, SESSION_STATE_INHERIT);
+	ck_assert_int_eq(entry.max_pinned_servers, CONFIG_INHERIT);
+	ck_assert_uint_eq(entry.pin_functions.count, 2);
+	ck_assert_str_eq(entry.pin_functions.names[1], "g");
 	config_entry_free(&entry, database_keys, database_keys_count);
 	ck_assert_ptr_null(entry.password);
 }
@@ -134,7 +150,8 @@ START_TEST(entry_read_fills_a_user)
 {
 	char text[] = "pool_size=-2 reserve_pool_size=3 max_user_connections=5 query_timeout=1.5 "
 		      "transaction_timeout=0 client_idle_timeout=2min query_wait_timeout=0 "
-		      "idle_transaction_timeout=-1 max_user_client_connections=0";
+		      "idle_transaction_timeout=-1 max_user_client_connections=0 "
+		      "pin_idle_timeout=5min session_state=off";
 	struct config_user entry = { 0 };
 	struct err err = { 0 };
 
@@ -151,6 +168,8 @@ START_TEST(entry_read_fills_a_user)
 	ck_assert_int_eq(entry.query_wait_timeout, 0);
 	ck_assert_int_eq(entry.idle_transaction_timeout, CONFIG_INHERIT);
 	ck_assert_int_eq(entry.pool_mode, POOL_MODE_INHERIT);
+	ck_assert_int_eq(entry.session_state, SESSION_STATE_OFF);
+	ck_assert_int_eq(entry.pin_idle_timeout, 300 * USEC_PER_SEC);
 }
 END_TEST
 

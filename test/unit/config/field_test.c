@@ -124,6 +124,9 @@ static const struct {
 	{ "peer_id", "16384", NULL, "must be from 0 to 16383" },
 	{ "unix_socket_mode", "01777", NULL, "must be from 0 to 0777" },
 	{ "tcp_keepidle", "500ms", NULL, "must be a whole number of seconds" },
+	{ "max_pinned_servers", "-7", "-1", "must be at least -1, -1 is used" },
+	{ "pin_functions", "\"f\"", NULL,
+	  "\"\"f\"\" is not the name of a function (without schema, quotes and arguments)" },
 	{ "verbose", "much", NULL, "\"much\" is not a whole number" },
 };
 
@@ -154,7 +157,7 @@ static const char *other_value(const struct setting *setting)
 		return strcmp(setting->initial, "0") == 0 ? "1" : "0";
 	if (setting->type == SETTING_BYTES)
 		return "12345";
-	return "2";
+	return setting->has_functions ? "f" : "2";
 }
 
 START_TEST(field_copies_and_compares)
