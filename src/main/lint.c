@@ -21,6 +21,11 @@
 
 /* ---- settings that make each other useless ---- */
 
+static bool is_written(const struct config *config, const char *setting)
+{
+	return config_origin(config, setting).kind != ORIGIN_DEFAULT;
+}
+
 static bool reserve_has_no_time(const struct config *config)
 {
 	return config->reserve_pool_size > 0 && config->reserve_pool_timeout == 0;
@@ -35,7 +40,7 @@ static bool notice_comes_too_late(const struct config *config)
 {
 	return config->query_wait_timeout > 0 &&
 	       config->query_wait_notify >= config->query_wait_timeout &&
-	       config_origin(config, "query_wait_notify").kind != ORIGIN_DEFAULT;
+	       is_written(config, "query_wait_notify");
 }
 
 static bool query_outlives_transaction(const struct config *config)
@@ -83,6 +88,85 @@ static bool proxies_are_off(const struct config *config)
 	       config->proxy_protocol_from.count > 0;
 }
 
+typedef bool entry_test(const struct config *config, const struct config_database *database,
+                        const struct config_user *user);
+
+/* Whether a pool can exist for which the test is true. */
+static bool some_pool(const struct config *config, entry_test *is_so)
+{
+	const struct config_database *database = NULL;
+	const struct config_user *user = NULL;
+
+	if (is_so(config, config_database_auto(config), NULL))
+		return true;
+	while ((database = config_database_next(config, database))) {
+		if (is_so(config, database, NULL))
+			return true;
+	}
+	while ((user = config_user_next(config, user))) {
+		if (is_so(config, NULL, user))
+			return true;
+	}
+	return false;
+}
+
+static bool has_sessions(const struct config *config, const struct config_database *database,
+                         const struct config_user *user)
+{
+	return config_pool_mode(config, database, user) == POOL_MODE_SESSION;
+}
+
+static bool has_no_sessions(const struct config *config, const struct config_database *database,
+                            const struct config_user *user)
+{
+	return !has_sessions(config, database, user);
+}
+
+static bool follows_state(const struct config *config, const struct config_database *database,
+                          const struct config_user *user)
+{
+	return config_session_state(config, database, user) == SESSION_STATE_FOLLOW;
+}
+
+static bool nothing_to_audit(const struct config *config)
+{
+	return config->session_audit && !some_pool(config, has_sessions);
+}
+
+static bool all_are_sessions(const struct config *config)
+{
+	return is_written(config, "session_state") && !some_pool(config, has_no_sessions);
+}
+
+static bool statements_are_left_out(const struct config *config)
+{
+	return is_written(config, "session_state") && config->max_prepared_statements == 0 &&
+	       some_pool(config, follows_state);
+}
+
+static bool has_no_pins(const struct config *config)
+{
+	return is_written(config, "max_pinned_servers") && !some_pool(config, follows_state);
+}
+
+static bool has_no_idle_pins(const struct config *config)
+{
+	return config->pin_idle_timeout > 0 && !some_pool(config, follows_state);
+}
+
+static bool functions_pin_nothing(const struct config *config)
+{
+	return config->pin_functions.count > 0 && !some_pool(config, follows_state);
+}
+
+static bool pins_may_be_all(const struct config *config)
+{
+	return config->default_pool_size > 1 &&
+	       config->max_pinned_servers >= config->default_pool_size;
+}
+
+#define NOTHING_FOLLOWS "has no effect: no pool is in transaction mode with session_state = follow"
+
 static const struct {
 	bool (*is_so)(const struct config *config);
 	const char *setting; /* the warning has this setting's file and line */
@@ -108,6 +192,16 @@ static const struct {
 	{ maps_are_not_read, "auth_ident_file", "is not read: auth_type is not hba" },
 	{ peers_have_no_id, "peer_id", "is not set, so nothing is forwarded to [peers]" },
 	{ proxies_are_off, "proxy_protocol_from", "has no effect: proxy_protocol is off" },
+	{ nothing_to_audit, "session_audit", "has no effect: no pool is in session mode" },
+	{ all_are_sessions, "session_state", "has no effect: all pools are in session mode" },
+	{ statements_are_left_out, "session_state",
+	  "does not include prepared statements: max_prepared_statements is 0" },
+	{ has_no_pins, "max_pinned_servers", NOTHING_FOLLOWS },
+	{ has_no_idle_pins, "pin_idle_timeout", NOTHING_FOLLOWS },
+	{ functions_pin_nothing, "pin_functions", NOTHING_FOLLOWS },
+	{ pins_may_be_all, "max_pinned_servers",
+	  "is not below default_pool_size: if all servers of a pool stay with clients, the others "
+	  "wait" },
 };
 
 static void lint_pairs(const struct config *config, struct problems *problems)
@@ -164,6 +258,11 @@ static void lint_size(const struct config *config, const struct config_database 
 		              "database \"%s\": min_pool_size %d is above its pool_size %d, which "
 		              "no pool exceeds",
 		              database->name, least, size);
+	if (size > 1 && database->max_pinned_servers >= size)
+		problems_warn(problems, database->pos,
+		              "database \"%s\": max_pinned_servers %d is not below its pool_size "
+		              "%d: if all servers stay with clients, the others wait",
+		              database->name, database->max_pinned_servers, size);
 }
 
 static void lint_sizes(const struct config *config, struct problems *problems)
