@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The question: an internal query that asks a server for its session state. facts.h reads the
+ * answer.
+ *
+ * The query changes nothing: it is one transaction, and what it sets in it is local. It works in
+ * PostgreSQL 14 to 18, on a standby, with any search_path, role and client_encoding. Names and
+ * values come as the bytes that the server stores, not in client_encoding, so nothing needs a
+ * conversion that could fail.
+ */
+#ifndef PGWEIR_POOL_SERVER_QUESTION_H
+#define PGWEIR_POOL_SERVER_QUESTION_H
+
+#include "pgweir/base/buf.h"
+
+enum question_part {
+	QUESTION_PARAMS = 1 << 0,
+	QUESTION_CHANNELS = 1 << 1,
+	QUESTION_CURSORS = 1 << 2, /* WITH HOLD */
+	QUESTION_TEMP = 1 << 3,    /* objects in the session's temporary schema */
+	QUESTION_LOCKS = 1 << 4    /* advisory locks; between transactions all are of the session */
+};
+
+#define QUESTION_NAME_MAX 127 /* bytes of a placeholder's name */
+
+/*
+ * Whether a placeholder (a parameter like app.user, which no extension defines) can be asked for:
+ * its name has two or more parts, is ASCII, and PostgreSQL accepts it. PostgreSQL lists
+ * placeholders nowhere, so each must be named.
+ */
+bool question_can_name(struct bytes name);
+
+/*
+ * Adds the text of the question. `names`: the placeholders to ask for with QUESTION_PARAMS,
+ * name\0name\0; those that cannot be asked for are left out. `major`: PostgreSQL's major version,
+ * 0 if it is not known.
+ */
+void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out);
+
+#endif

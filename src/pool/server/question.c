@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The text of the question. Its rows are described in facts.c.
+ *
+ * Hard here: the session may be in any state. So each name in the query is qualified, operators
+ * included, and no construct is used that looks for an operator by itself (IN, LIKE, CASE x WHEN).
+ * The transaction's own level is set first, as that of the session may wait (DEFERRABLE) or be
+ * refused on a standby (SERIALIZABLE). The role and the session authorization are put aside for the
+ * rest of the transaction, as a role of few rights does not see all parameters; and so is
+ * statement_timeout, which may be short.
+ */
+#include "pgweir/pool/server/question.h"
+
+#include <assert.h>
+
+#include "pgweir/base/banned.h"
+
+#define VALUE_MAX "65536"    /* bytes; a longer value is not sent */
+#define CHANNELS_MAX "40000" /* more do not fit into what is kept */
+
+/* ---- the text ---- */
+
+/*
+ * The first version that tells whether a name is a placeholder. A parameter of that name may be one
+ * that this role must not read, and asking for it would be an error.
+ */
+#define MAJOR_WITH_FLAGS 15
+
+static bool is_first_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_letter(char c) { return is_first_letter(c) || (c >= '0' && c <= '9') || c == '$'; }
+
+bool question_can_name(struct bytes name)
+{
+	bool is_start = true, has_dot = false;
+
+	for (size_t i = 0; i < name.count; i++) {
+		bool is_dot = name.at[i] == '.' && !is_start;
+
+		if (!is_dot && !(is_start ? is_first_letter(name.at[i]) : is_letter(name.at[i])))
+			return false;
+		has_dot |= is_dot;
+		is_start = is_dot;
+	}
+	return has_dot && !is_start && name.count <= QUESTION_NAME_MAX;
+}
+
+/* Adds the names as items of an array; they need no quotes inside. */
+static bool add_names(struct bytes names, struct buf *out)
+{
+	const char *name;
+	bool is_any = false;
+
+	while (bytes_take_text(&names, &name)) {
+		if (!question_can_name(bytes_text(name)))
+			continue;
+		buf_add_text(out, is_any ? ",'" : "'");
+		buf_add_text(out, name);
+		buf_add_byte(out, '\'');
+		is_any = true;
+	}
+	return is_any;
+}
+
+static void add_placeholders(struct bytes names, unsigned int major, struct buf *out)
+{
+	size_t before = out->count;
+
+	buf_add_text(out, " UNION ALL SELECT 'p',n,");
+	if (major >= MAJOR_WITH_FLAGS)
+		buf_add_text(out, "CASE WHEN pg_catalog.pg_settings_get_flags(n)"
+		                  "OPERATOR(pg_catalog.@>)CAST('{NO_SHOW_ALL}'AS pg_catalog.text[])"
+		                  "THEN pg_catalog.current_setting(n,true)END");
+	else
+		buf_add_text(out, "pg_catalog.current_setting(n,true)");
+	buf_add_text(out, " FROM pg_catalog.unnest(CAST(ARRAY[");
+	if (add_names(names, out))
+		buf_add_text(out, "]AS pg_catalog.text[]))AS n");
+	else if (buf_ok(out))
+		out->count = before;
+}
+
+/* Each part of the question, as a SELECT of three columns. */
+static const struct {
+	enum question_part part;
+	const char *text;
+} selects[] = {
+	{ QUESTION_PARAMS, "SELECT 'p',s.name,s.setting FROM pg_catalog.pg_show_all_settings()AS s "
+	                   "WHERE s.source OPERATOR(pg_catalog.=)'session'" },
+	{ QUESTION_CHANNELS, "(SELECT 'c',c,''FROM pg_catalog.pg_listening_channels()AS c "
+	                     "LIMIT " CHANNELS_MAX ")" },
+	{ QUESTION_CURSORS, "SELECT 'u','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
+	                    "FROM pg_catalog.pg_cursor()AS c WHERE c.is_holdable" },
+	/* 2615 is pg_namespace: what depends on the schema is removed at the session's end. */
+	{ QUESTION_TEMP, "SELECT 't','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
+	                 "FROM pg_catalog.pg_depend AS d "
+	                 "WHERE d.refclassid OPERATOR(pg_catalog.=)CAST(2615 AS pg_catalog.oid)"
+	                 "AND d.refobjid OPERATOR(pg_catalog.=)pg_catalog.pg_my_temp_schema()" },
+	{ QUESTION_LOCKS, "SELECT 'l','',CAST(pg_catalog.count(*)AS pg_catalog.text)"
+	                  "FROM pg_catalog.pg_lock_status()AS l "
+	                  "WHERE l.locktype OPERATOR(pg_catalog.=)'advisory'"
+	                  "AND l.pid OPERATOR(pg_catalog.=)pg_catalog.pg_backend_pid()" },
+};
+
+/* Adds a column with the hexadecimal digits of a value. */
+static void add_hex(struct buf *out, const char *value)
+{
+	buf_add_text(out, ",pg_catalog.encode(pg_catalog.convert_to(");
+	buf_add_text(out, value);
+	buf_add_text(out, ",pg_catalog.getdatabaseencoding()),'hex')");
+}
+
+/* They are called in this order. */
+static const char *const put_aside[] = {
+	"pg_catalog.current_setting('statement_timeout')",
+	"pg_catalog.set_config('statement_timeout',NULL,true)", /* to its default */
+	"pg_catalog.set_config('statement_timeout','0',true)",
+	"pg_catalog.current_setting('role')",
+	"pg_catalog.current_setting('session_authorization')",
+	"pg_catalog.set_config('session_authorization',NULL,true)",
+	"pg_catalog.set_config('role',NULL,true)",
+	"pg_catalog.set_config('role','none',true)",
+};
+
+static void add_put_aside(struct buf *out)
+{
+	buf_add_text(out, "SELECT 'r'");
+	for (size_t i = 0; i < sizeof(put_aside) / sizeof(put_aside[0]); i++)
+		add_hex(out, put_aside[i]);
+	buf_add_byte(out, ';');
+}
+
+void question_text(unsigned int parts, struct bytes names, unsigned int major, struct buf *out)
+{
+	const char *between = "";
+
+	assert(parts);
+	buf_add_text(out,
+	             "SET TRANSACTION ISOLATION LEVEL READ COMMITTED,READ ONLY,NOT DEFERRABLE;");
+	if (parts & QUESTION_PARAMS)
+		add_put_aside(out);
+	else
+		buf_add_text(out, "SET LOCAL statement_timeout=0;");
+	buf_add_text(out, "SELECT k");
+	add_hex(out, "n");
+	add_hex(out, "CASE WHEN pg_catalog.octet_length(v)"
+	             "OPERATOR(pg_catalog.<=)" VALUE_MAX " THEN v END");
+	buf_add_text(out, " FROM(");
+	for (size_t i = 0; i < sizeof(selects) / sizeof(selects[0]); i++) {
+		if (!(parts & selects[i].part))
+			continue;
+		buf_add_text(out, between);
+		buf_add_text(out, selects[i].text);
+		if (selects[i].part == QUESTION_PARAMS)
+			add_placeholders(names, major, out);
+		between = " UNION ALL ";
+	}
+	buf_add_text(out, ")AS f(k,n,v)WHERE v IS NOT NULL");
+}

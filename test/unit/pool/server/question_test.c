@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/server/question.c: the text of the question. test/e2e/test_question.py runs it in
+ * PostgreSQL.
+ */
+#include <string.h>
+
+#include "pgweir/pool/server/question.h"
+
+#include "../../unit.h"
+
+static const struct {
+	const char *says;
+	const char *name;
+	bool is_good;
+} names[] = {
+	{ "two parts", "app.user", true },
+	{ "three parts, all characters", "_a.b$9._Z", true },
+	{ "one part is a parameter of PostgreSQL", "work_mem", false },
+	{ "nothing", "", false },
+	{ "no first part", ".a", false },
+	{ "no last part", "a.", false },
+	{ "an empty part", "a..b", false },
+	{ "a digit in front", "a.1b", false },
+	{ "a quote", "a.b'c", false },
+	{ "a backslash", "a.b\\c", false },
+	{ "not ASCII", "a.\xc3\xa9", false },
+	{ "a space", "a.b c", false },
+};
+
+START_TEST(question_can_name_judges)
+{
+	ck_assert_msg(question_can_name(bytes_text(names[_i].name)) == names[_i].is_good, "%s",
+	              names[_i].says);
+}
+END_TEST
+
+START_TEST(question_can_name_has_a_limit)
+{
+	char name[QUESTION_NAME_MAX + 1];
+
+	memset(name, 'a', sizeof(name));
+	name[1] = '.';
+	ck_assert(question_can_name(bytes_of(name, QUESTION_NAME_MAX)));
+	ck_assert(!question_can_name(bytes_of(name, QUESTION_NAME_MAX + 1)));
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	unsigned int parts;
+	const char *names; /* with spaces instead of zeros */
+	unsigned int major;
+	const char *has;
+	const char *lacks;
+} texts[] = {
+	{ "parameters", QUESTION_PARAMS, "", 15, "pg_show_all_settings()", "UNION" },
+	{ "parameters put the role aside", QUESTION_PARAMS, "", 15, "('role','none',true)", "'u'" },
+	{ "channels", QUESTION_CHANNELS, "", 15, "pg_listening_channels()", "UNION" },
+	{ "nothing else puts the role aside", QUESTION_CHANNELS, "", 15, "SET LOCAL", "'role'" },
+	{ "cursors", QUESTION_CURSORS, "", 15, "pg_cursor()", "UNION" },
+	{ "temporary objects", QUESTION_TEMP, "", 15, "pg_depend", "UNION" },
+	{ "locks", QUESTION_LOCKS, "", 15, "pg_lock_status()", "UNION" },
+	{ "two parts", QUESTION_CURSORS | QUESTION_LOCKS, "", 15, " UNION ALL ", "pg_depend" },
+	{ "names", QUESTION_PARAMS, "a.b c.d ", 15, "ARRAY['a.b','c.d']", "x.y" },
+	{ "names with flags", QUESTION_PARAMS, "a.b ", 15, "get_flags", "x.y" },
+	{ "names without flags", QUESTION_PARAMS, "a.b ", 14, "ARRAY['a.b']", "get_flags" },
+	{ "names of a server unknown", QUESTION_PARAMS, "a.b ", 0, "ARRAY['a.b']", "get_flags" },
+	{ "a bad name among good ones", QUESTION_PARAMS, "a.b a.'b x.y ", 15, "ARRAY['a.b','x.y']",
+	  "a.'" },
+	{ "only bad names", QUESTION_PARAMS, "a.'b b ", 15, "pg_show_all_settings()", "ARRAY" },
+	{ "names are parameters", QUESTION_TEMP, "a.b ", 15, "pg_depend", "ARRAY" },
+};
+
+START_TEST(question_text_asks)
+{
+	struct buf out = { 0 }, list = { 0 };
+
+	buf_add_text(&list, texts[_i].names);
+	for (size_t i = 0; i < list.count; i++)
+		list.at[i] = list.at[i] == ' ' ? '\0' : list.at[i];
+	question_text(texts[_i].parts, buf_bytes(&list), texts[_i].major, &out);
+	ck_assert_msg(strstr(buf_text(&out), texts[_i].has), "%s: %s", texts[_i].says,
+	              buf_text(&out));
+	ck_assert_msg(!strstr(buf_text(&out), texts[_i].lacks), "%s: %s", texts[_i].says,
+	              buf_text(&out));
+	buf_free(&out);
+	buf_free(&list);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/question");
+	TCase *tcase = tcase_create("question");
+
+	tcase_add_loop_test(tcase, question_can_name_judges, 0, COUNT_OF(names));
+	tcase_add_test(tcase, question_can_name_has_a_limit);
+	tcase_add_loop_test(tcase, question_text_asks, 0, COUNT_OF(texts));
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
