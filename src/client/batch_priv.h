@@ -17,6 +17,7 @@ struct batch {
 	int count;
 	size_t used;          /* of `buffer` */
 	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
+	unsigned int touches; /* of the last Parse message: enum sql_touch */
 	const char *replay;   /* start of a batch that may be sent again. replan.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
@@ -31,6 +32,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->server = NULL;
 	batch->count = 0;
 	batch->used = 0;
+	batch->touches = 0;
 	batch->replay = NULL;
 	batch->is_described = batch->is_again = false;
 	batch->waits_for = LEDGER_WAIT_NOT;

@@ -54,7 +54,9 @@ static const struct client_step {
 	                     TO(CLIENT_PREPARING) | TO(CLIENT_ACTIVE) | TO(CLIENT_IDLE) |
 	                         TO(CLIENT_LATE) | END },
 	[CLIENT_PREPARING] = { "preparing", "active", TO(CLIENT_ACTIVE) | END },
-	[CLIENT_ACTIVE] = { "active", "active", TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | END },
+	[CLIENT_ACTIVE] = { "active", "active",
+	                    TO(CLIENT_IDLE) | TO(CLIENT_PREPARING) | TO(CLIENT_SETTLING) | END },
+	[CLIENT_SETTLING] = { "settling", "active", TO(CLIENT_ACTIVE) | END },
 	[CLIENT_CANCELING] = { "canceling", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_ROUTING] = { "routing", NULL, TO(CLIENT_CLOSED) },
 	[CLIENT_CONSOLE] = { "console", "active", END },

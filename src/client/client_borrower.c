@@ -74,6 +74,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_ready = relay_ready,
 	.on_deallocated = relay_deallocated,
 	.on_retry = relay_retry,
+	.on_facts = relay_facts,
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,

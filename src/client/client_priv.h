@@ -55,7 +55,9 @@ enum client_feature {
 	CLIENT_REFUSES_QUERY = 1 << 0, /* disable_pqexec */
 	CLIENT_NOTES_SLOW = 1 << 1,    /* log_min_duration */
 	/* max_prepared_statements, or it has prepared statements */
-	CLIENT_FOLLOWS_STATEMENTS = 1 << 2
+	CLIENT_FOLLOWS_STATEMENTS = 1 << 2,
+	/* session_state; or its session mode has parameters to restore */
+	CLIENT_FOLLOWS_SESSION = 1 << 3
 };
 
 static inline unsigned int client_features(const struct client *client)

@@ -8,6 +8,7 @@
 #include "login/login_priv.h"
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
+#include "session/session_priv.h"
 #include "statements/statements_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -15,6 +16,7 @@
 static void free_work(struct client *client)
 {
 	statements_free(client);
+	session_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
 }
@@ -41,6 +43,7 @@ const struct client_ops client_states = {
 		[CLIENT_WAITING] = { .on_cancel = relay_cancel_waiting, .rearm = client_wait_rearm },
 		[CLIENT_PREPARING] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_ACTIVE] = { .on_input = relay_input, .on_flushed = relay_flushed },
+		[CLIENT_SETTLING] = { .on_flushed = relay_preparing_flushed },
 		[CLIENT_CANCELING] = { .on_end = cancel_request_end },
 		[CLIENT_ROUTING] = { .on_end = cancel_request_end_forward },
 		[CLIENT_CONSOLE] = { .on_input = console_input,

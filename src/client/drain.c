@@ -29,6 +29,7 @@
 static const bool is_inside[CLIENT_STATES] = {
 	[CLIENT_NEWCOMER] = true, [CLIENT_IDLE] = true,      [CLIENT_LATE] = true,
 	[CLIENT_WAITING] = true,  [CLIENT_PREPARING] = true, [CLIENT_ACTIVE] = true,
+	[CLIENT_SETTLING] = true,
 };
 
 unsigned int drain_left(const struct clients *clients)
@@ -142,7 +143,8 @@ void drain_describe(const struct clients *clients, char *text, size_t size)
 	snprintf(text, size,
 	         "draining: %u clients left, %u of them at work, %u waiting for a server; %" PRIu64
 	         " closed between transactions, %" PRIu64 " at the deadline; %s",
-	         drain_left(clients), counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
+	         drain_left(clients),
+	         counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING],
 	         counts[CLIENT_WAITING], clients->drain.closed_count, clients->drain.cut_count,
 	         deadline);
 }

@@ -76,7 +76,8 @@ static bool needs_more(const struct client *client)
 
 static bool shall_be_still(const struct client *client)
 {
-	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING;
+	bool is_at_work = client->state == CLIENT_ACTIVE || client->state == CLIENT_PREPARING ||
+	                  client->state == CLIENT_SETTLING;
 
 	/* A client that has disconnected needs no reply: its statement must end at once. */
 	return is_at_work && can_ever_leave(client) && !needs_more(client) &&

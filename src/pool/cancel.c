@@ -53,8 +53,13 @@ static void detach_cancel(struct cancel *cancel)
 	if (!cancel->is_sent || !server)
 		return;
 	server->cancel_count--;
-	if (server->cancel_count == 0 && server->state == SERVER_CANCELED)
+	if (server->cancel_count)
+		return;
+	if (server->state == SERVER_CANCELED)
 		pool_home(server);
+	/* The borrower may have waited for this to return the server. */
+	else if (server->state == SERVER_LENT && server->borrower && server->is_ready)
+		server->borrower->ops->on_writable(server->borrower);
 }
 
 static void finish_cancel(struct cancel *cancel)

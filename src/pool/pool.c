@@ -210,17 +210,30 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	stream_want(&server->stream, WANT_INPUT);
 }
 
+/*
+ * The query that resets the server; "": none is necessary. In session mode an administrator decides
+ * what is reset. Session state that a client has left behind in another mode is always reset.
+ */
+static const char *reset_query(const struct server *server)
+{
+	const struct config *config = server->pool->pools->config;
+
+	if (server->is_dirty)
+		return "DISCARD ALL";
+	return server->has_session || config->server_reset_query_always
+	           ? config->server_reset_query
+	           : "";
+}
+
 /* Starts the reset query if necessary. false: it is not. */
 static bool begin_reset(struct server *server)
 {
-	const struct config *config = server->pool->pools->config;
-	bool is_wanted = *config->server_reset_query &&
-	                 (server->has_session || config->server_reset_query_always);
+	const char *query = reset_query(server);
 
-	if (!is_wanted || server->is_close_needed || !ledger_is_certain(&server->ledger))
+	if (!*query || server->is_close_needed || !ledger_is_certain(&server->ledger))
 		return false;
 	server_enter(server, SERVER_RESETTING);
-	server_errand(server, ERRAND_RESET, config->server_reset_query);
+	server_errand(server, ERRAND_RESET, query);
 	return true;
 }
 

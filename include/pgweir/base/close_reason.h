@@ -108,6 +108,7 @@
 	X(LOGIN_TIMEOUT, ERR_CANNOT_CONNECT, true, "client_login_timeout", "client_login_timeout") \
 	X(CLIENT_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, \
 	  "client_idle_timeout", "client_idle_timeout") \
+	X(PIN_IDLE_TIMEOUT, ERR_IDLE_SESSION, true, "pin_idle_timeout", "pin_idle_timeout") \
 	X(QUERY_WAIT_TIMEOUT, ERR_LIMIT, true, "query_wait_timeout", "query_wait_timeout") \
 	X(QUERY_TIMEOUT_WAITING, ERR_QUERY_CANCELED, true, \
 	  "query_timeout while waiting", "query_timeout") \
@@ -143,6 +144,11 @@
 	  "server reset query timeout", "server reset query timeout") \
 	X(PARAMETERS_TIMEOUT, ERR_SERVER_LOST, true, \
 	  "server parameters timeout", "server parameters timeout") \
+	X(QUESTION_FAILED, ERR_SERVER_LOST, true, \
+	  "session state could not be read", \
+	  "the session state of the server could not be read") \
+	X(SESSION_STATE, ERR_SERVER_LOST, false, \
+	  "session state left behind", "session state was left behind") \
 	X(RESET_FAILED, ERR_PARAMETER, true, "reset query failed", "reset query failed") \
 	X(SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, \
 	  "server idle timeout", "server idle timeout") \

@@ -5,7 +5,7 @@
  *   STARTUP -> AUTHENTICATION -> NEWCOMER -> IDLE <-> WAITING -> PREPARING -> ACTIVE -> IDLE
  *      |         |                  |        IDLE <-> LATE --> WAITING, PREPARING, ACTIVE
  *      |         |                  +--> ACTIVE (replication)
- *      |         +--> CONSOLE
+ *      |         +--> CONSOLE                                ACTIVE <-> SETTLING
  *      +--> CANCELING, ROUTING              any --> LINGERING --> CLOSED
  */
 #ifndef PGWEIR_CLIENT_CLIENT_H
@@ -33,6 +33,7 @@ enum client_state {
 	CLIENT_WAITING,   /* in the wait queue for a server */
 	CLIENT_PREPARING, /* has a server, whose parameters are being set */
 	CLIENT_ACTIVE,    /* has a server; messages are relayed */
+	CLIENT_SETTLING,  /* has a server, which is asked for session state after a transaction */
 	CLIENT_CANCELING, /* sent a CancelRequest; it is being sent to the server */
 	CLIENT_ROUTING,   /* sent a CancelRequest; it is being forwarded to a peer */
 	CLIENT_CONSOLE,   /* has a console session */
@@ -49,6 +50,7 @@ struct auth_server;
 struct client_statement;
 struct late_begin;
 struct names;
+struct session;
 struct sql_unnamed;
 
 /* State that exists only during a client login. */
@@ -124,6 +126,10 @@ struct client {
 
 	usec_t xact_at;              /* start of the current transaction; 0 = none */
 	const struct params *params; /* the parameters its servers must have */
+	/* what its transaction may have touched of its session state: enum sql_touch */
+	uint32_t touched;
+	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
+	struct session *session;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */
 	struct names *names;
 	/* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */

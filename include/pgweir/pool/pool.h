@@ -74,6 +74,8 @@ struct pool {
 	unsigned int wait_dedicated_count, connect_dedicated_count;
 	unsigned int dedicated_count; /* of server_count: dedicated servers */
 	unsigned int hasty_count;     /* hasty borrowers in all queues: pool_haste.c */
+	unsigned int pinned_count;    /* servers that stay with their clients, or may: pool_pins.c */
+	uint64_t pins_refused;        /* how often max_pinned_servers refused a statement */
 
 	struct cancel_list cancels_waiting;
 	struct cancel_list cancels_active;
@@ -243,6 +245,16 @@ const char *pool_wait_tell(const struct borrower *borrower, struct buf *out);
  * such queue.
  */
 struct borrower_list *pool_wait_queue_at(struct pool *pool, unsigned int line);
+
+/*
+ * A server of the pool may have to stay with its client: counts it for max_pinned_servers. false:
+ * the limit is reached. pool_pin_anyway(): it stays, whatever the limit is.
+ */
+bool pool_pin(struct pool *pool);
+void pool_pin_anyway(struct pool *pool);
+
+/* It need not stay any more. */
+void pool_unpin(struct pool *pool);
 
 /* Drops the cached greeting: what it is made of has changed. */
 void pool_forget_greeting(struct pool *pool);

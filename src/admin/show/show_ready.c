@@ -120,7 +120,8 @@ static bool next_drain(struct cursor *cursor, void *at)
 	*(struct drain_row *)at = (struct drain_row){
 		.state = drain_state(drain),
 		.clients = drain_left(clients),
-		.working = counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING],
+		.working =
+		    counts[CLIENT_ACTIVE] + counts[CLIENT_PREPARING] + counts[CLIENT_SETTLING],
 		.waiting = counts[CLIENT_WAITING] + counts[CLIENT_NEWCOMER],
 		.closed = (int64_t)drain->closed_count,
 		.cut = (int64_t)drain->cut_count,

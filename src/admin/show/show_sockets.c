@@ -283,6 +283,7 @@ static const char *client_socket_state(const struct client *client)
 	case CLIENT_LATE:
 	case CLIENT_PREPARING:
 	case CLIENT_ACTIVE:
+	case CLIENT_SETTLING:
 	case CLIENT_CONSOLE:
 		return "cl_active";
 	default:

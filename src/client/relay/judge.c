@@ -11,6 +11,7 @@
 
 #include "pgweir/pgwire/message.h"
 
+#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
@@ -140,9 +141,37 @@ static enum judgement judge_statements(struct client *client, const struct frame
 	return refuse_message(client, CLOSE_MEMORY);
 }
 
+/* Sends a message that fails in place of a frame, which is refused with *err. */
+static enum judgement refuse_frame(struct client *client, const struct frame *frame,
+                                   const struct err *err, struct batch *batch)
+{
+	enum statements_result result = statements_refuse(client, frame->type, err, batch);
+
+	return result == STATEMENTS_DROP ? JUDGE_DROP : refuse_message(client, CLOSE_MEMORY);
+}
+
+/* Handles a frame with a text, which may touch session state. JUDGE_SEND: no objection. */
+static enum judgement judge_session(struct client *client, const struct frame *frame,
+                                    struct bytes in, struct batch *batch)
+{
+	struct bytes text;
+	unsigned int touches = session_touches(client, frame, in, &text);
+	bool is_run = frame->type != 'P' || !statements_follow(client);
+	struct err err;
+
+	batch->touches = touches;
+	if (!touches || session_use(client, touches, text, is_run, &err))
+		return JUDGE_SEND;
+	return refuse_frame(client, frame, &err, batch);
+}
+
+static inline bool has_text(char type) { return type == 'Q' || type == 'P' || type == 'F'; }
+
 /* Starts the client's batch and the server's query, unless they have started. */
 static void begin_query(struct client *client, struct server *server)
 {
+	if (session_stays(client))
+		timer_clear(&client->timer); /* pin_idle_timeout */
 	if (!client->request_at) {
 		relay_begin_batch(client);
 		server_begin_query(server, client->request_at, client->xact_at);
@@ -157,6 +186,9 @@ static enum judgement judge_features(struct client *client, const struct frame *
 {
 	if ((features & CLIENT_REFUSES_QUERY) && frame->type == 'Q')
 		return refuse_message(client, CLOSE_PQEXEC);
+	if ((features & CLIENT_FOLLOWS_SESSION) && in.count < frame->length &&
+	    session_needs_more(client, frame))
+		return JUDGE_MORE;
 	if ((features & CLIENT_FOLLOWS_STATEMENTS) && in.count < frame->length &&
 	    statements_follow(client) && statements_need_more(client, frame, in))
 		return JUDGE_MORE;
@@ -206,7 +238,10 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 	begin_query(client, server);
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
-	if (features & CLIENT_FOLLOWS_STATEMENTS)
+	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type) &&
+	    session_is_watched(client))
+		judgement = judge_session(client, frame, in, batch);
+	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;

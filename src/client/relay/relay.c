@@ -22,6 +22,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
+#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "judge_priv.h"
 #include "late_begin_priv.h"
@@ -213,7 +214,25 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	drain_look(client);
 }
 
-void relay_deallocated(struct borrower *borrower) { statements_deallocated(client_of(borrower)); }
+void relay_deallocated(struct borrower *borrower)
+{
+	statements_deallocated(client_of(borrower));
+	session_deallocated(client_of(borrower));
+}
+
+void relay_facts(struct borrower *borrower, const struct facts *facts)
+{
+	struct client *client = client_of(borrower);
+
+	session_facts(client, facts);
+	if (client->state != CLIENT_SETTLING)
+		return;
+	client_enter(client, CLIENT_ACTIVE);
+	if (relay_give_back(client))
+		return;
+	read_on_with_server(client);
+	drain_look(client);
+}
 
 void relay_writable(struct borrower *borrower)
 {

@@ -20,6 +20,7 @@ bool relay_bytes(struct borrower *borrower, struct bytes bytes);
 void relay_ready(struct borrower *borrower, char status, bool is_settled);
 void relay_deallocated(struct borrower *borrower);
 void relay_retry(struct borrower *borrower, struct bytes messages);
+void relay_facts(struct borrower *borrower, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 
 /* ---- relay_server.c ---- */
@@ -35,7 +36,11 @@ void relay_end_batch(struct client *client, char status);
  */
 bool relay_get_server(struct client *client);
 
-/* Returns the server if neither side owes the other anything; the client continues without one. */
+/*
+ * Returns the server if neither side owes the other anything; the client continues without one, or
+ * when its server has answered what the transaction has left in the session. false: it keeps the
+ * server.
+ */
 bool relay_give_back(struct client *client);
 
 /* The client's parameters become those that were changed on its server. */

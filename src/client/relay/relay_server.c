@@ -8,6 +8,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
+#include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
 #include "relay_priv.h"
@@ -101,6 +102,22 @@ static void go_idle(struct client *client)
 	read_on_without(client);
 }
 
+/*
+ * Asks the server what the transaction has left in the session. false: it was not asked. Then
+ * client->touched is 0 if there was no need, else it cannot be asked now.
+ */
+static bool ask(struct client *client)
+{
+	/* It could cancel our query. When it has ended, on_writable() comes. */
+	if (client->borrower.server->cancel_count)
+		return false;
+	if (!session_ask(client))
+		return false;
+	client_enter(client, CLIENT_SETTLING);
+	stream_want(&client->stream, WANT_END);
+	return true;
+}
+
 bool relay_give_back(struct client *client)
 {
 	struct server *server = client->borrower.server;
@@ -110,6 +127,14 @@ bool relay_give_back(struct client *client)
 	/* After a failed COPY a Sync may still be answered: the next client must not get that. */
 	if (!ledger_is_certain(&server->ledger)) {
 		server_make_certain(server);
+		return false;
+	}
+	if (client->touched && ask(client))
+		return true;
+	if (client->touched)
+		return false;
+	if (session_stays(client)) {
+		session_idle_begin(client);
 		return false;
 	}
 	relay_take_params(client);

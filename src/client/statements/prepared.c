@@ -24,6 +24,7 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "../client_priv.h"
+#include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
 #include "sql_priv.h"
@@ -213,6 +214,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 {
 	struct client_statement *entry = names_find(client, names->statement);
 	struct bytes name;
+	struct err err;
 
 	if ((!entry || !entry->is_confirmed) && names_are_unsure(client))
 		return STATEMENTS_WAIT;
@@ -225,6 +227,10 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
+	if (frame->type == 'B' && names_statement(entry)->touches &&
+	    !session_use(client, names_statement(entry)->touches,
+	                 bytes_text(statement_text(names_statement(entry)).at), true, &err))
+		return inject_refuse(client, &err, batch);
 	/* DISCARD ALL or similar: later messages must not rely on known statements */
 	if (names_statement(entry)->is_forgetting)
 		server_statements_distrust_sent(&client->borrower.server->statements);

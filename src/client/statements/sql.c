@@ -26,6 +26,7 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
+#include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
 
@@ -305,15 +306,26 @@ static enum statements_result on_stage(const struct query *query)
 	return guard(client, query->batch) ? STATEMENTS_DROP : STATEMENTS_END;
 }
 
+/* A statement is executed by its name. false: it must be refused with *err. */
+static bool use_statement(struct client *client, const struct statement *statement, struct err *err)
+{
+	return !statement->touches ||
+	       session_use(client, statement->touches, bytes_text(statement_text(statement).at),
+	                   true, err);
+}
+
 static enum statements_result execute_known(const struct query *query,
                                             struct client_statement *entry)
 {
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
+	struct err err;
 	bool is_there;
 
 	if (!names_enter_scope(client, entry))
 		return STATEMENTS_END;
+	if (!use_statement(client, names_statement(entry), &err))
+		return sql_refuse_query(client, &err, query->batch);
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&
 	           !server_statements_is_stale(&server->statements, names_statement(entry));
 	if (!server_statements_is_sure(&server->statements, names_statement(entry)))
@@ -375,9 +387,11 @@ static enum statements_result judge_query(const struct query *query)
 	if (names_are_unsure(client))
 		return STATEMENTS_WAIT;
 	entry = names_find(client, sql->name);
-	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name))
+	if (sql->kind != SQL_PREPARE && !entry && !statement_name_is_reserved(sql->name)) {
 		/* a Query of several statements may have prepared the name */
+		session_run_unknown(client);
 		return STATEMENTS_PASS;
+	}
 	return sql->kind == SQL_EXECUTE && entry ? execute_known(query, entry) : on_stage(query);
 }
 
@@ -505,6 +519,9 @@ enum statements_result sql_bind(struct client *client, const char *portal, const
 {
 	struct err err;
 
+	if (!*statement && client->sql->kind == SQL_EXECUTE && client->sql->statement &&
+	    !use_statement(client, client->sql->statement, &err))
+		return inject_refuse(client, &err, batch);
 	if (*portal && !*statement && client->sql->kind != SQL_EXECUTE &&
 	    client->sql->kind != SQL_FORGET) {
 		set_err(&err, "in a portal that has a name");

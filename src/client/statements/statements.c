@@ -44,6 +44,13 @@ bool statements_need_more(const struct client *client, const struct frame *frame
 	return has_names(client, frame->type) && whole_of(client, frame, in) == WHOLE_MORE;
 }
 
+enum statements_result statements_refuse(struct client *client, char type, const struct err *err,
+                                         struct batch *batch)
+{
+	return type == 'Q' ? sql_refuse_query(client, err, batch)
+	                   : inject_refuse(client, err, batch);
+}
+
 /* The frame must be complete, but is longer than allowed: the client gets an error. */
 static enum statements_result refuse_long(struct client *client, const struct frame *frame,
                                           struct batch *batch)
@@ -65,8 +72,7 @@ static enum statements_result refuse_long(struct client *client, const struct fr
 		err_set(&err, ERR_TOO_LONG,
 		        "the name of a statement or a portal is longer than %zu bytes",
 		        WHOLE_NAMES_MAX);
-	return frame->type == 'Q' ? sql_refuse_query(client, &err, batch)
-	                          : inject_refuse(client, &err, batch);
+	return statements_refuse(client, frame->type, &err, batch);
 }
 
 /* ---- judge frames ---- */

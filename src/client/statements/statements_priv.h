@@ -80,6 +80,13 @@ static inline bool statements_concern(const struct client *client, const struct 
 	}
 }
 
+/*
+ * Sends a message that fails in place of a frame of this type: the client gets *err.
+ * STATEMENTS_DROP or _END.
+ */
+enum statements_result statements_refuse(struct client *client, char type, const struct err *err,
+                                         struct batch *batch);
+
 /* A Query is sent to the server, which then drops its unnamed statement. */
 void statements_drop_unnamed(struct client *client, struct batch *batch);
 

@@ -21,6 +21,7 @@
 
 #include "../client_priv.h"
 #include "../handover_priv.h"
+#include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "sql_priv.h"
 
@@ -34,6 +35,7 @@ struct unnamed {
 	uint32_t number;             /* number of the client's own Parses so far */
 	struct statements *statements;
 	struct statement *statement; /* the text that was kept; NULL: none */
+	unsigned int touches;        /* of the last Parse: enum sql_touch */
 	bool has_text;               /* `statement` is the client's current one */
 	/* the server has the client's statement, or will report why not */
 	bool is_here;
@@ -111,6 +113,7 @@ enum statements_result unnamed_parse(struct client *client, const struct frame *
 	unnamed_drop(client, batch);
 	if (result == STATEMENTS_DROP)
 		return result;
+	client->unnamed->touches = batch->touches;
 	if (!note_parse(client, LEDGER_FORWARD))
 		return STATEMENTS_END;
 	if (client->unnamed->is_here && frame->length <= UNNAMED_KEPT_MAX &&
@@ -215,10 +218,17 @@ static enum statements_result note_description(struct client *client)
 	           : STATEMENTS_END;
 }
 
+/* The text of the last Parse, if it is kept. */
+static struct bytes unnamed_text(const struct unnamed *unnamed)
+{
+	return bytes_text(unnamed->has_text ? statement_text(unnamed->statement).at : "");
+}
+
 enum statements_result unnamed_use(struct client *client, char type, struct batch *batch)
 {
 	struct unnamed *unnamed = client->unnamed;
 	enum statements_result result = STATEMENTS_PASS;
+	struct err err;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
 	if (unnamed && unnamed->open_count &&
@@ -226,6 +236,11 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 		return STATEMENTS_WAIT;
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
+	if (type == 'B' && unnamed && unnamed->touches &&
+	    !session_use(client, unnamed->touches, unnamed_text(unnamed), true, &err))
+		return inject_refuse(client, &err, batch);
+	if (type == 'B' && unnamed && (unnamed->touches & SQL_TOUCH_EXECUTE) && !client->sql)
+		session_run_unknown(client);
 	if (unnamed && !unnamed->is_here && unnamed->has_text)
 		result = inject(client, batch);
 	else if (!unnamed || !unnamed->is_here)
@@ -289,6 +304,7 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
 	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
+	client->unnamed->touches = statement ? statement->touches : 0;
 	client->unnamed->has_text = values.has_text && statement;
 	client->unnamed->is_here = values.is_here && client->borrower.server;
 }

@@ -10,6 +10,7 @@
 
 #include "pgweir/base/container_of.h"
 #include "pgweir/pgwire/message.h"
+#include "pgweir/pool/server/question.h"
 
 #include "server_priv.h"
 
@@ -160,6 +161,14 @@ static void free_server(struct task *task)
 	server->site->ops->on_free(server);
 }
 
+static void forget_facts(struct server *server)
+{
+	if (server->facts)
+		facts_done(server->facts);
+	free(server->facts);
+	server->facts = NULL;
+}
+
 static void release_server(struct server *server)
 {
 	struct params_table *params = server->site->shared->params;
@@ -181,6 +190,7 @@ static void release_server(struct server *server)
 	params_release(params, &server->forgotten);
 	free(server->refusal);
 	server->refusal = NULL;
+	forget_facts(server);
 	params_release(params, &server->baseline);
 	explicit_bzero(server->key, sizeof(server->key));
 }
@@ -315,6 +325,11 @@ void server_set_close_needed(struct server *server, enum close_reason reason)
 	server->is_close_needed = reason != CLOSE_NONE;
 	if (server->is_close_needed != was_needed)
 		server->site->ops->on_close_needed(server);
+}
+
+void server_need_close(struct server *server, enum close_reason reason)
+{
+	server_set_close_needed(server, reason);
 }
 
 /* ---- limits ---- */
@@ -565,7 +580,40 @@ static const struct {
 	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
 	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
 	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
+	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 };
+
+void server_ask(struct server *server, unsigned int parts, struct bytes names)
+{
+	const char *version = params_find(server->baseline, "server_version");
+	struct buf text = { 0 };
+
+	server->facts = calloc(1, sizeof(*server->facts));
+	if (server->facts)
+		question_text(parts, names, version ? (unsigned int)strtoul(version, NULL, 10) : 0,
+		              &text);
+	buf_add_byte(&text, 0);
+	if (server->facts && buf_ok(&text)) {
+		server->facts->parts = parts;
+		server_errand(server, ERRAND_ASK, text.at);
+	} else {
+		server_break(server);
+	}
+	buf_free(&text);
+}
+
+static void give_facts(struct server *server)
+{
+	struct facts *facts = server->facts;
+
+	server->facts = NULL;
+	if (facts->is_broken)
+		server_close_for(server, CLOSE_QUESTION_FAILED);
+	else
+		server->borrower->ops->on_facts(server->borrower, facts);
+	facts_done(facts);
+	free(facts);
+}
 
 void server_errand_done(struct server *server)
 {
@@ -596,8 +644,12 @@ void server_errand_done(struct server *server)
 		timer_clear(&server->timer);
 		server->borrower->ops->on_lent(server->borrower);
 		return;
+	case ERRAND_ASK:
+		timer_clear(&server->timer);
+		give_facts(server);
+		return;
 	case ERRAND_RESET:
-		server->has_session = false;
+		server->has_session = server->is_dirty = false;
 		server->site->ops->on_home(server);
 		return;
 	case ERRAND_SET_BACK:

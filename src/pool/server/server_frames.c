@@ -53,6 +53,8 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		return frame->length <= TAG_MAX ? frame->length : FRAME_HEADER_SIZE;
 	case 'E':
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
+	case 'D':
+		return server->errand == ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
 	case 't':
 		return ledger_awaits_types(&server->ledger) ? frame->length : FRAME_HEADER_SIZE;
 	default:
@@ -128,6 +130,8 @@ static enum frame_fate errand_frame(struct server *server, char type, struct byt
 {
 	if (type == 'E')
 		server_errand_error(server, body);
+	if (type == 'D' && server->errand == ERRAND_ASK)
+		facts_row(server->facts, body);
 	/* The SQL that sets our own parameters resets no others. */
 	if (type == 'C' && server->errand != ERRAND_REPLAY && server->errand != ERRAND_SET_BACK)
 		complete_frame(server, body, false);

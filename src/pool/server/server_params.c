@@ -329,3 +329,21 @@ bool server_scope(struct server *server, struct bytes *scope)
 		server_settle_reports(server);
 	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
 }
+
+bool server_take_facts(struct server *server, const struct facts *facts,
+                       const struct params *startup)
+{
+	struct params_table *table = server->site->shared->params;
+	struct bytes list = buf_bytes(&facts->params);
+	const char *name, *value, *normal;
+	bool is_good = true;
+
+	(void)startup;
+	params_release(table, &server->params);
+	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
+		normal = params_find(server->baseline, name);
+		if (!normal || strcmp(normal, value) != 0)
+			is_good &= params_change(table, &server->params, name, value);
+	}
+	return is_good;
+}

@@ -9,6 +9,7 @@
 
 #include "pgweir/auth/digest.h"
 #include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/sql_touch.h"
 
 #include "pgweir/base/banned.h"
 
@@ -40,6 +41,7 @@ static struct statement *make(struct statements *statements, struct bytes key, s
 	statement->name_size = name_size;
 	statement->message_size = size;
 	statement->scope_size = scope_size;
+	statement->touches = sql_touch(bytes_of(key.at, strnlen(key.at, key.count)));
 	statement->message[0] = 'P';
 	store_be32(statement->message + 1, (uint32_t)(size - 1));
 	memcpy(statement->message + FRAME_HEADER_SIZE, name, name_size);

@@ -16,6 +16,7 @@
 
 struct borrower;
 struct buf;
+struct facts;
 struct params;
 struct pool;
 struct server;
@@ -54,6 +55,8 @@ struct borrower_ops {
 	 * to get it again. `batch` is valid during the call.
 	 */
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
+	/* The server's answer to server_ask(). `facts` is valid during the call. */
+	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
 	/*
 	 * The lent server can be sent to again, after server_send() had to buffer bytes; or the
 	 * wait `waits_for` is over; or the rest of a frame that answers no request was forwarded,

@@ -32,6 +32,7 @@
 #include "pgweir/pool/server/server_statements.h"
 #include "pgweir/pool/server/ledger.h"
 #include "pgweir/pool/server/params.h"
+#include "pgweir/pool/server/facts.h"
 #include "pgweir/pool/server/text_scope.h"
 #include "pgweir/pool/server/replay.h"
 
@@ -57,7 +58,8 @@ enum errand_kind {
 	ERRAND_CHECK,   /* server_check_query */
 	ERRAND_RESET,   /* server_reset_query */
 	ERRAND_REPLAY,  /* sets the borrower's parameters */
-	ERRAND_SET_BACK /* sets the server's own parameters again, after it refused a borrower's */
+	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
+	ERRAND_ASK       /* asks which session state there is: question.h */
 };
 
 TAILQ_HEAD(server_list, server);
@@ -184,6 +186,8 @@ struct server {
 	bool errand_failed;
 	bool is_close_needed; /* to be closed when it is returned */
 	bool has_session;     /* lent in session mode and not reset since */
+	/* its borrower may have left session state there that nobody else may see */
+	bool is_dirty;
 	/* a RESET ran: parameters that are not reported may have any value */
 	bool is_rest_unknown;
 	bool is_ready;        /* nothing was sent since the last ReadyForQuery */
@@ -216,6 +220,7 @@ struct server {
 	enum close_reason close_reason; /* if is_close_needed */
 	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
 	struct err *refusal;
+	struct facts *facts; /* the answer to ERRAND_ASK, while that runs; or NULL */
 	const struct params *baseline; /* what it reported at its login: its defaults */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
 	struct buf reports;
@@ -336,6 +341,33 @@ static inline void server_set_mid_request(struct server *server, bool is_mid_req
 
 /* A borrower's BEGIN was answered before it was sent: no ReadyForQuery reports the transaction. */
 static inline void server_set_in_transaction(struct server *server) { server->status = 'T'; }
+
+/*
+ * Notes whether the borrower may have left session state on the server. If so, the server is reset
+ * before anybody else gets it.
+ */
+static inline void server_set_dirty(struct server *server, bool is_dirty)
+{
+	server->is_dirty = is_dirty;
+}
+
+/* The server must be closed when it is returned, for this reason. */
+void server_need_close(struct server *server, enum close_reason reason);
+
+/*
+ * Asks the server for parts of its session state (enum question_part; names: see question_text()).
+ * It must be at rest. The answer comes with on_facts() of the borrower; if there is none, the
+ * server is closed.
+ */
+void server_ask(struct server *server, unsigned int parts, struct bytes names);
+
+/*
+ * The server's parameters become those of the facts, which include parameters. Names of `startup`
+ * that are no longer set get their values of `startup`. false: they are too many or too long for a
+ * map, so they cannot be carried.
+ */
+bool server_take_facts(struct server *server, const struct facts *facts,
+                       const struct params *startup);
 
 /* The borrower has handled the parameters that a RESET left unknown. */
 static inline void server_settle_rest(struct server *server) { server->is_rest_unknown = false; }

@@ -33,6 +33,7 @@ struct statement {
 	UT_hash_handle hh;             /* by its text and its scope */
 	size_t owner_count;
 	size_t name_size;    /* size of its name on servers, including the zero */
+	uint32_t touches;    /* session state that it may touch: enum sql_touch */
 	bool is_written;     /* the process that takes over has got its record */
 	bool is_forgetting;  /* the text deallocates all statements: SQL_FORGET */
 	bool is_typed;       /* a server has found that all parameter types are specified */

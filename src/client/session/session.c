@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * What a client's texts touch, the question at the end of its transaction, and pins.
+ *
+ * Hard here: a text may be refused only before it runs, but only PostgreSQL knows what it did. So a
+ * statement that may make the server stay gets a slot of max_pinned_servers first, and gives it
+ * back if the server need not stay after all. And from the moment when session state may exist
+ * until it is known that none is left, the server is dirty: however the client ends, the server is
+ * reset before anybody else gets it.
+ */
+#include "session_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/config/entries.h"
+#include "pgweir/pgwire/fields.h"
+
+#include "pgweir/base/banned.h"
+
+#define TEXT_MAX 200 /* bytes of the text of a pinning statement that are kept for SHOW */
+
+/* What a DISCARD ALL touches. */
+#define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
+
+/* What is noted of a client that is not pinned. */
+#define NOTED                                                                          \
+	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN | \
+	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_PINS | SQL_TOUCH_SEQUENCE | \
+	 SQL_TOUCH_HIDDEN)
+
+/* A kind of session state: which pin it is, how it is asked for, how to do without it. */
+static const struct feature {
+	unsigned int touch; /* enum sql_touch */
+	unsigned int pin;   /* enum session_pin; 0: carried */
+	unsigned int parts; /* enum question_part */
+	const char *name;
+	const char *way_out;
+} features[] = {
+	{ SQL_TOUCH_PARAMS, 0, QUESTION_PARAMS, "SET for the session",
+	  "use SET LOCAL, or set the parameter at startup or with ALTER ROLE" },
+	{ SQL_TOUCH_LIBRARY, 0, 0, "LOAD", "use session_preload_libraries" },
+	{ SQL_TOUCH_LISTEN, 0, QUESTION_CHANNELS, "LISTEN",
+	  "use a database with pool_mode = session" },
+	{ SQL_TOUCH_UNLISTEN, 0, QUESTION_CHANNELS, NULL, NULL },
+	{ SQL_TOUCH_CURSOR, SESSION_PIN_CURSOR, QUESTION_CURSORS, "a cursor WITH HOLD",
+	  "declare it WITHOUT HOLD, and fetch within the transaction" },
+	{ SQL_TOUCH_TEMP, SESSION_PIN_TEMP, QUESTION_TEMP, "a temporary object",
+	  "create the table with ON COMMIT DROP" },
+	{ SQL_TOUCH_LOCK, SESSION_PIN_LOCK, QUESTION_LOCKS, "a session advisory lock",
+	  "use pg_advisory_xact_lock()" },
+	{ SQL_TOUCH_SEQUENCE, 0, 0, "currval() or lastval()", "use INSERT ... RETURNING" },
+	{ SQL_TOUCH_EXTENSION, SESSION_PIN_EXTENSION, 0,
+	  "a function that keeps something in the session",
+	  "use a database with pool_mode = session" },
+};
+
+#define QUESTION_ALL \
+	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS)
+
+#define FEATURES (sizeof(features) / sizeof(features[0]))
+
+static struct session *get(struct client *client)
+{
+	if (!client->session)
+		client->session = calloc(1, sizeof(*client->session));
+	return client->session;
+}
+
+/* ---- what texts touch ---- */
+
+unsigned int session_touches(const struct client *client, const struct frame *frame,
+                             struct bytes in, struct bytes *text)
+{
+	struct bytes body = bytes_skip(in, FRAME_HEADER_SIZE);
+	const char *name, *end;
+
+	(void)client;
+	*text = bytes_of("", 0);
+	if (frame->type == 'F')
+		return SQL_TOUCH_HIDDEN;
+	if (in.count < frame->length)
+		return SQL_TOUCH_HIDDEN | SQL_TOUCH_RELEASE; /* nobody knows what follows */
+	body.count = frame->length - FRAME_HEADER_SIZE;
+	if (frame->type == 'P' && !bytes_take_text(&body, &name))
+		return 0;
+	end = body.count ? memchr(body.at, 0, body.count) : NULL;
+	if (!end)
+		return 0; /* PostgreSQL reports the error */
+	*text = bytes_of(body.at, (size_t)(end - body.at));
+	return sql_touch(*text);
+}
+
+/* ---- refusing ---- */
+
+static const struct feature *first_feature(unsigned int touches)
+{
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (features[i].name && (features[i].touch & touches))
+			return &features[i];
+	}
+	return NULL;
+}
+
+static bool refuse_feature(const struct client *client, const struct feature *feature,
+                           struct err *err)
+{
+	bool is_statement_mode = client->borrower.pool->limits.mode == POOL_MODE_STATEMENT;
+
+	return err_set(err, ERR_UNSUPPORTED, "%s is not available here (%s): %s", feature->name,
+	               is_statement_mode ? "pool_mode = statement" : "session_state = refuse",
+	               feature->way_out);
+}
+
+static bool refuse_pin(const struct client *client, const struct feature *feature, struct err *err)
+{
+	const struct pool *pool = client->borrower.pool;
+
+	return err_set(err, ERR_LIMIT,
+	               "%s would keep a server of its own, and %u clients of this pool have one "
+	               "already (max_pinned_servers): %s, or raise the limit",
+	               feature->name, pool->pinned_count, feature->way_out);
+}
+
+/* ---- a statement is used ---- */
+
+/* What a DISCARD ALL or RESET changes is no reason to refuse it. */
+static bool is_allowed_by_refuse(unsigned int touches)
+{
+	return (touches & SQL_TOUCH_DEFAULT) != 0;
+}
+
+static void keep_text(struct session *session, struct bytes text)
+{
+	free(session->text);
+	session->text = strndup(text.at, text.count < TEXT_MAX ? text.count : TEXT_MAX);
+}
+
+/* The server may have to stay: takes a slot. false: refuse with *err. */
+static bool take_slot(struct client *client, unsigned int touches, struct bytes text,
+                      struct err *err)
+{
+	struct session *session = get(client);
+
+	if (!session)
+		return err_close(err, CLOSE_MEMORY);
+	if (!session->slot) {
+		if (!pool_pin(client->borrower.pool))
+			return refuse_pin(client, first_feature(touches & SQL_TOUCH_PINS), err);
+		session->slot = client->borrower.pool;
+	}
+	if (!session->pins)
+		keep_text(session, text);
+	if (touches & SQL_TOUCH_EXTENSION)
+		session->pinning |= SESSION_PIN_EXTENSION;
+	return true;
+}
+
+bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
+                 struct err *err)
+{
+	const struct feature *feature;
+	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
+
+	if (touches == SQL_TOUCH_EXECUTE && client->clients->config->max_prepared_statements > 0)
+		return true; /* the statement that it executes counts: sql.c */
+	if (touches & SQL_TOUCH_EXECUTE)
+		touches |= SQL_TOUCH_HIDDEN;
+	feature = first_feature(touches);
+	if (refuses && feature && !is_allowed_by_refuse(touches))
+		return refuse_feature(client, feature, err);
+	if (!is_run)
+		return true;
+	touches &= session_stays(client) ? NOTED | SQL_TOUCH_RELEASE : NOTED;
+	if ((touches & SQL_TOUCH_PINS) && !take_slot(client, touches, text, err))
+		return false;
+	client->touched |= touches;
+	if (touches)
+		server_set_dirty(client->borrower.server, true);
+	return true;
+}
+
+void session_run_unknown(struct client *client)
+{
+	if (!session_is_watched(client))
+		return;
+	client->touched |= SQL_TOUCH_HIDDEN;
+	server_set_dirty(client->borrower.server, true);
+}
+
+void session_deallocated(struct client *client)
+{
+	if ((client->touched & DISCARDS) == DISCARDS && client->session)
+		client->session->was_discarded = true;
+}
+
+/* ---- the question ---- */
+
+/* Which parts of the session state may have changed. */
+static unsigned int parts_of(const struct client *client)
+{
+	unsigned int touched = client->touched, parts = 0;
+
+	if (touched & SQL_TOUCH_HIDDEN)
+		return QUESTION_ALL;
+	for (size_t i = 0; i < FEATURES; i++) {
+		bool is_released = (touched & SQL_TOUCH_RELEASE) && client->session &&
+		                   (client->session->pins & features[i].pin);
+
+		if ((touched & features[i].touch) || is_released)
+			parts |= features[i].parts;
+	}
+	return parts;
+}
+
+static void release_slot(struct session *session)
+{
+	if (session->slot)
+		pool_unpin(session->slot);
+	session->slot = NULL;
+}
+
+/* The transaction has ended with these pins, which are known. */
+static void settle_pins(struct client *client, unsigned int pins)
+{
+	struct session *session = client->session;
+	struct server *server = client->borrower.server;
+
+	client->touched = 0;
+	server_set_dirty(server, pins != 0);
+	if (!session)
+		return;
+	session->was_discarded = false;
+	session->pinning = 0;
+	if (pins && !session->pins) {
+		session->pinned_at = loop_now(client->clients->with.loop);
+		session->pinned_wall = wall_now();
+		if (!session->slot) {
+			session->slot = client->borrower.pool;
+			pool_pin_anyway(session->slot);
+		}
+	}
+	session->pins = pins;
+	if (!pins)
+		release_slot(session);
+}
+
+/* Pins that the question cannot find: they end with DISCARD ALL only. */
+static unsigned int lasting_pins(const struct client *client)
+{
+	const struct session *session = client->session;
+	unsigned int pins;
+
+	if (!session)
+		return 0;
+	pins = session->was_discarded ? 0 : session->pins & SESSION_PIN_EXTENSION;
+	return pins | session->pinning;
+}
+
+bool session_ask(struct client *client)
+{
+	struct server *server = client->borrower.server;
+	unsigned int parts = parts_of(client);
+	unsigned int pins = lasting_pins(client);
+
+	/* What an extension keeps there cannot be removed: nobody else may get this server. */
+	if (pins & SESSION_PIN_EXTENSION)
+		server_need_close(server, CLOSE_SESSION_STATE);
+	if (!parts) {
+		settle_pins(client, pins | (client->session ? client->session->pins : 0));
+		return false;
+	}
+	server_ask(server, parts,
+	           client->session ? buf_bytes(&client->session->names) : bytes_of("", 0));
+	return true;
+}
+
+void session_facts(struct client *client, const struct facts *facts)
+{
+	struct session *session = client->session;
+	unsigned int unasked = session ? session->pins : 0, pins = lasting_pins(client);
+
+	for (size_t i = 0; i < FEATURES; i++) {
+		if (!(features[i].parts & facts->parts))
+			pins |= unasked & features[i].pin;
+	}
+	pins |= facts->cursor_count ? SESSION_PIN_CURSOR : 0;
+	pins |= facts->temp_count ? SESSION_PIN_TEMP : 0;
+	pins |= facts->lock_count ? SESSION_PIN_LOCK : 0;
+	if (facts->parts & QUESTION_PARAMS &&
+	    !server_take_facts(client->borrower.server, facts, client->startup))
+		pins |= SESSION_PIN_PARAMS;
+	if (pins && !get(client)) {
+		client_close(client, CLOSE_MEMORY);
+		return;
+	}
+	settle_pins(client, pins);
+}
+
+/* ---- idle ---- */
+
+static void on_pin_due(struct timer *timer)
+{
+	client_refuse_for(container_of(timer, struct client, timer), CLOSE_PIN_IDLE_TIMEOUT);
+}
+
+void session_idle_begin(struct client *client)
+{
+	struct loop *loop = client->clients->with.loop;
+	usec_t limit = config_pin_idle_timeout(client->clients->config, client->role->entry);
+
+	if (limit || timer_is_set(&client->timer))
+		timer_set(&client->timer, loop_timer_queue(loop, limit, on_pin_due),
+		          loop_now(loop));
+}
+
+/* ---- end ---- */
+
+void session_free(struct client *client)
+{
+	struct session *session = client->session;
+
+	if (!session)
+		return;
+	client->session = NULL;
+	release_slot(session);
+	free(session->text);
+	buf_free(&session->names);
+	free(session);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Session state of a client in transaction mode: what outlives its transactions.
+ *
+ *   a text may touch session state       --> session_use(): noted in client->touched, or refused
+ *   the transaction has ended            --> session_ask(): the server is asked what there is now
+ *   the answer                           --> session_facts(): carried, or the server stays
+ *
+ * Parameters, libraries and channels follow the client to its next server. With held cursors,
+ * temporary objects and session locks the server stays with the client: the client is pinned. A
+ * text says only what it may touch; PostgreSQL says what is there.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
+#define PGWEIR_CLIENT_SESSION_SESSION_PRIV_H
+
+#include "../client_priv.h"
+
+#include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/server/question.h"
+#include "pgweir/pool/server/facts.h"
+
+/* Why a server stays with its client. */
+enum session_pin {
+	SESSION_PIN_CURSOR = 1 << 0,    /* a cursor WITH HOLD is open */
+	SESSION_PIN_TEMP = 1 << 1,      /* temporary tables or other objects exist */
+	SESSION_PIN_LOCK = 1 << 2,      /* session advisory locks are held */
+	SESSION_PIN_EXTENSION = 1 << 3, /* a function of an extension keeps something there */
+	SESSION_PIN_PARAMS = 1 << 4     /* parameters that are too many or too long to carry */
+};
+
+/* What few clients have. */
+struct session {
+	unsigned int pins;    /* SESSION_PIN_ bits; 0: the server is returned */
+	unsigned int pinning; /* pins that the running transaction makes for certain */
+	struct pool *slot;    /* counts this client for max_pinned_servers; NULL: not counted */
+	bool was_discarded;   /* DISCARD ALL has run in this transaction */
+	usec_t pinned_at;
+	int64_t pinned_wall; /* the same as wall-clock time, for SHOW */
+	char *text;          /* beginning of the statement that made the server stay; or NULL */
+	struct buf names;    /* placeholders that may have been set: name\0name\0 */
+};
+
+/* Whether clients of this pool are followed, or refused what cannot be. */
+static inline bool session_is_watched(const struct client *client)
+{
+	return client->borrower.pool->limits.session_state != SESSION_STATE_OFF &&
+	       !client->replication;
+}
+
+/* A text of this size is awaited in full, so that it is known what it touches. */
+#define SESSION_WHOLE_MAX ((uint32_t)64 * 1024)
+
+/* Whether a frame that has been received only in part must be complete before it is judged. */
+static inline bool session_needs_more(const struct client *client, const struct frame *frame)
+{
+	return (frame->type == 'Q' || frame->type == 'P') && frame->length <= SESSION_WHOLE_MAX &&
+	       session_is_watched(client);
+}
+
+/*
+ * What a Query, Parse or FunctionCall may touch. `in`: its received bytes; *text: its text, as far
+ * as it has been received.
+ */
+unsigned int session_touches(const struct client *client, const struct frame *frame,
+                             struct bytes in, struct bytes *text);
+
+/*
+ * A statement of this text is about to be sent, which may touch these. is_run: it is executed, not
+ * only parsed. false: it must be refused with *err.
+ */
+bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
+                 struct err *err);
+
+/* A statement is executed whose text is not known. */
+void session_run_unknown(struct client *client);
+
+/* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
+void session_deallocated(struct client *client);
+
+/*
+ * The client's transaction, which touched session state, has ended, and its server is at rest.
+ * Asks the server what there is now: on_facts() of the borrower comes. false: no need to ask;
+ * session_stays() has the answer.
+ */
+bool session_ask(struct client *client);
+
+/* The server's answer. */
+void session_facts(struct client *client, const struct facts *facts);
+
+/* Whether the server must stay with the client. */
+static inline bool session_stays(const struct client *client)
+{
+	return client->session && client->session->pins;
+}
+
+/* The client is idle between two transactions with a server that stays: starts pin_idle_timeout. */
+void session_idle_begin(struct client *client);
+
+/* The client is closed or has returned its server. */
+void session_free(struct client *client);
+
+#endif

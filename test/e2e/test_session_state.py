@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: ISC
+"""What a client keeps in its session, in transaction mode: it follows the client, or the server
+stays with the client. No other client ever meets it."""
+
+import pytest
+
+PID = "SELECT pg_backend_pid()"
+
+
+@pytest.fixture
+def start(pgweir):
+    """Transaction mode; all clients share a few servers."""
+    def start(servers=1, **settings):
+        return pgweir(pool_mode="transaction", default_pool_size=servers, **settings)
+    return start
+
+
+def test_set_follows_its_client(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    default = second.value("SHOW work_mem")
+    first.query("SET work_mem = '77MB'")
+    for _ in range(3):
+        assert second.value("SHOW work_mem") == default
+        assert first.value("SHOW work_mem") == "77MB"
+
+
+def test_set_that_is_rolled_back_is_not_kept(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    default = second.value("SHOW work_mem")
+    first.query("BEGIN")
+    first.query("SET work_mem = '77MB'")
+    first.query("ROLLBACK")
+    assert second.value("SHOW work_mem") == default
+    assert first.value("SHOW work_mem") == default
+
+
+def test_temporary_table_keeps_the_server(start):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.query("CREATE TEMP TABLE mine (a int)")
+    pid = first.value(PID)
+    assert pid not in {second.value(PID) for _ in range(5)}
+    first.query("INSERT INTO mine VALUES (1)")
+    assert first.value("SELECT count(*) FROM mine") == "1"
+    first.query("DROP TABLE mine")
+    busy = weir.client()
+    busy.query("BEGIN; SELECT 1")
+    other = [client.value(PID) for client in (first, second)]
+    assert other[0] == other[1]
+
+
+def test_client_with_a_temporary_table_leaves(start):
+    weir = start()
+    first = weir.client()
+    first.query("CREATE TEMP TABLE mine (a int)")
+    pid = first.value(PID)
+    first.close()
+    second = weir.client()
+    assert second.value(PID) == pid
+    assert second.value("SELECT to_regclass('pg_temp.mine') IS NULL") == "t"
+
+
+def test_lock_keeps_the_server_until_it_is_released(start):
+    weir = start(servers=2, max_pinned_servers=2)
+    first, second = weir.client(), weir.client()
+    first.query("SELECT pg_advisory_lock(1)")
+    assert second.value("SELECT pg_try_advisory_lock(1)") == "f"
+    first.query("SELECT pg_advisory_unlock(1)")
+    assert second.value("SELECT pg_try_advisory_lock(1)") == "t"
+
+
+def test_too_many_pinned_servers(start):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.query("CREATE TEMP TABLE mine (a int)")
+    error = second.query("CREATE TEMP TABLE mine (a int)").error
+    assert error["C"] == "53300" and "max_pinned_servers" in error["M"]
+    assert second.value("SELECT 1") == "1"
+    first.query("DROP TABLE mine")
+    second.query("CREATE TEMP TABLE mine (a int)")
