@@ -63,6 +63,7 @@ bool err_vset(struct err *err, enum err_code code, const char *format, va_list a
 	err->reason = (enum close_reason)code;
 	err_recode(err, code);
 	err->detail[0] = 0;
+	err->hint = NULL;
 	vsnprintf(err->text, sizeof(err->text), format, args);
 	return false;
 }
@@ -93,6 +94,13 @@ bool err_detail(struct err *err, const char *text)
 {
 	if (err)
 		snprintf(err->detail, sizeof(err->detail), "%s", text);
+	return false;
+}
+
+bool err_hint(struct err *err, const char *text)
+{
+	if (err)
+		err->hint = text;
 	return false;
 }
 

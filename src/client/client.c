@@ -362,7 +362,7 @@ static void say_fatal(const struct client *client, const struct err *err, const 
 
 void client_fatal(struct client *client, const struct err *err)
 {
-	client_fatal_detailed(client, err, err->detail[0] ? err->detail : NULL, NULL);
+	client_fatal_detailed(client, err, err->detail[0] ? err->detail : NULL, err->hint);
 }
 
 void client_fatal_detailed(struct client *client, const struct err *err, const char *detail,

@@ -81,7 +81,9 @@ void message_err(struct buf *buf, const char *severity, const struct err *err)
 {
 	struct report report = { .severity = severity,
 		                 .sqlstate = err->sqlstate,
-		                 .text = err->text };
+		                 .text = err->text,
+		                 .detail = *err->detail ? err->detail : NULL,
+		                 .hint = err->hint };
 
 	message_error(buf, &report);
 }

@@ -23,6 +23,7 @@ struct err {
 	char sqlstate[6];             /* that of the code; only ERR_FOREIGN has others */
 	char text[ERR_TEXT_SIZE];     /* longer texts are truncated */
 	char detail[ERR_DETAIL_SIZE]; /* the DETAIL field for a client; "" = none */
+	const char *hint;             /* the HINT field for a client; NULL = none */
 };
 
 /*
@@ -43,6 +44,9 @@ bool err_reason(struct err *err, enum close_reason reason);
 
 /* Adds a detail to an error. Returns false. */
 bool err_detail(struct err *err, const char *text);
+
+/* Adds a hint to an error: a static text, which is not copied. Returns false. */
+bool err_hint(struct err *err, const char *text);
 
 /*
  * Sets an error that PostgreSQL sent: its SQLSTATE (XX000 unless it has five characters) and

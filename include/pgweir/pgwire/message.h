@@ -47,7 +47,7 @@ void message_end(struct buf *buf, size_t at);
 void message_error(struct buf *buf, const struct report *report);
 void message_notice(struct buf *buf, const struct report *report);
 
-/* An ErrorResponse of our own, with the fields S, C and M only. severity: "FATAL" or "ERROR". */
+/* An ErrorResponse of our own. severity: "FATAL" or "ERROR". */
 void message_err(struct buf *buf, const char *severity, const struct err *err);
 
 void message_ready(struct buf *buf, char state); /* 'I', 'T', 'E' */

@@ -106,12 +106,15 @@ void server_errand_error(struct server *server, struct bytes body)
 /* The server was made to refuse a request: the client gets our error. */
 static void say_refusal(struct server *server, const struct ledger_change *change)
 {
-	const struct refusal *refusal = (const struct refusal *)change;
+	const struct err *err = &((const struct refusal *)change)->err;
 
-	message_error(&server->replacement, &(struct report){ .severity = "ERROR",
-	                                                      .verbatim = "ERROR",
-	                                                      .sqlstate = refusal->err.sqlstate,
-	                                                      .text = refusal->err.text });
+	message_error(&server->replacement,
+	              &(struct report){ .severity = "ERROR",
+	                                .verbatim = "ERROR",
+	                                .sqlstate = err->sqlstate,
+	                                .text = err->text,
+	                                .detail = *err->detail ? err->detail : NULL,
+	                                .hint = err->hint });
 }
 
 /* The position of one of our names in an error. NULL: not found. */

@@ -62,10 +62,14 @@ START_TEST(a_detail_belongs_to_one_error)
 	ck_assert(!err_detail(&err, "because"));
 	err_prefix(&err, "oh ");
 	ck_assert_str_eq(err.text, "oh no");
+	ck_assert(!err_hint(&err, "do that"));
 	ck_assert_str_eq(err.detail, "because");
+	ck_assert_str_eq(err.hint, "do that");
 	err_set_foreign(&err, "28P01", "no");
 	ck_assert_str_eq(err.detail, "");
+	ck_assert_ptr_null(err.hint);
 	ck_assert(!err_detail(NULL, "nobody asks"));
+	ck_assert(!err_hint(NULL, "nobody asks"));
 }
 END_TEST
 

@@ -28,6 +28,16 @@ static void make_err(struct buf *buf)
 	message_err(buf, "FATAL", &err);
 }
 
+static void make_err_with_a_way_out(struct buf *buf)
+{
+	struct err err;
+
+	err_set(&err, ERR_PASSWORD, "no");
+	err_detail(&err, "d");
+	err_hint(&err, "h");
+	message_err(buf, "FATAL", &err);
+}
+
 static void make_notice(struct buf *buf)
 {
 	struct report report = { .severity = "NOTICE", .sqlstate = "00000", .text = "hi" };
@@ -111,6 +121,8 @@ static const struct {
 } cases[] = {
 	MADE("ErrorResponse", make_error, "E\0\0\0\44SFATAL\0VFATAL\0C28P01\0Mno\0Dd\0Hh\0\0"),
 	MADE("our own ErrorResponse", make_err, "E\0\0\0\27SFATAL\0C28P01\0Mno\0\0"),
+	MADE("our own ErrorResponse with all fields", make_err_with_a_way_out,
+	     "E\0\0\0\35SFATAL\0C28P01\0Mno\0Dd\0Hh\0\0"),
 	MADE("NoticeResponse", make_notice, "N\0\0\0\30SNOTICE\0C00000\0Mhi\0\0"),
 	MADE("ReadyForQuery", make_ready, "Z\0\0\0\5I"),
 	MADE("ParameterStatus", make_parameter, "S\0\0\0\10a\0b\0"),
