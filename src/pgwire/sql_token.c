@@ -42,14 +42,14 @@ static bool begins_with(struct bytes rest, const char *two)
 	return rest.count >= 2 && rest.at[0] == two[0] && rest.at[1] == two[1];
 }
 
+/* One pass for both ends of a line: a text of many short lines must not cost more than its size. */
 static void skip_line(struct bytes *rest)
 {
-	const char *end = memchr(rest->at, '\n', rest->count);
-	const char *other = memchr(rest->at, '\r', rest->count);
+	size_t size = 0;
 
-	if (!end || (other && other < end))
-		end = other;
-	*rest = end ? bytes_skip(*rest, (size_t)(end - rest->at)) : bytes_skip(*rest, rest->count);
+	while (size < rest->count && rest->at[size] != '\n' && rest->at[size] != '\r')
+		size++;
+	*rest = bytes_skip(*rest, size);
 }
 
 /* Comments of this kind can be nested. */
