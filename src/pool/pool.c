@@ -23,6 +23,7 @@ void pool_join(struct pool *pool, struct borrower *borrower)
 {
 	borrower->pool = pool;
 	borrower->state = BORROWER_RESTING;
+	borrower->id = ++pool->pools->last_borrower_id;
 	TAILQ_INSERT_TAIL(&pool->members, borrower, node);
 	pool->member_count++;
 	timer_clear(&pool->rest);
@@ -54,6 +55,7 @@ void pool_leave(struct borrower *borrower)
 			                                             : CLOSE_CLIENT_LEFT);
 		}
 	}
+	pool_sequences_forget(borrower->last_server);
 	TAILQ_REMOVE(&pool->members, borrower, node);
 	pool->member_count--;
 	borrower->pool = NULL;
@@ -133,15 +135,19 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	/* a reset query of ours does not matter to this borrower */
 	server->is_rest_unknown = false;
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
+	pool_sequences_lend(server, borrower);
 	pool->served_count++;
 	pool->stats.assignment_count++;
 	server->request_at = server->lent_at = loop_now(pool_loop(pool));
 }
 
-/* An idle server that can be lent, or NULL. Closes those that cannot. */
-struct server *pool_idle_server(struct pool *pool)
+struct server *pool_idle_server(struct borrower *borrower)
 {
-	struct server *server;
+	struct pool *pool = borrower->pool;
+	struct server *server = borrower->last_server;
+
+	if (server && server->state == SERVER_IDLE && !server->is_close_needed)
+		return server;
 
 	while ((server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]))) {
 		if (!server->is_close_needed)
@@ -158,7 +164,7 @@ struct server *pool_take(struct borrower *borrower)
 
 	if (!TAILQ_EMPTY(&pool->waiting) || pool_is_held(pool) || pool_dedicated_goes_first(pool))
 		return NULL;
-	server = pool_idle_server(pool);
+	server = pool_idle_server(borrower);
 	if (server)
 		pool_lend(server, borrower);
 	return server;
@@ -170,10 +176,15 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	struct params_table *table = borrower->pool->pools->with.params;
 	struct buf *text = &borrower->pool->pools->errand_text;
 	bool is_harmless, is_ahead = false;
+	bool discards = server->pool->guards_sequences && pool_sequences_are_due(server);
 
-	if (server->params == params)
+	if (server->params == params && !discards)
 		return true;
 	is_harmless = server_replay_text(server, params, text);
+	if (discards) {
+		buf_add_text(text, DISCARD_SEQUENCES);
+		server_discard_begin(server);
+	}
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
@@ -201,6 +212,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	borrower->state = BORROWER_RESTING;
 	server->borrower = NULL;
 	server->request_at = 0;
+	pool_sequences_return(server, borrower);
 	pool->served_count--;
 	timer_clear(&server->xact);
 	server->xact_at = 0;

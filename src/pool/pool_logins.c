@@ -30,6 +30,7 @@ void pool_login_done(struct server *server)
 		pool_forget_greeting(pool);
 	}
 	pool->is_failing = pool->is_hopeful = false;
+	server->sequences = SEQUENCES_NONE;
 	server_host_done(server, true);
 	server_login_free(server);
 	timer_set(&server->life, pool->site.limits.life, server->connected_at);

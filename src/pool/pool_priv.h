@@ -11,7 +11,7 @@
  *   pool_configure  pool_secret  cancel  pool_home
  *   pool_haste  pool_limits  pool_expiry  outage
  *   pool_retry                           after failed logins
- *   pool_wait  pools_watch  pools_find  database  role
+ *   pool_wait  pools_watch  pools_find  pool_sequences  database  role
  */
 #ifndef PGWEIR_POOL_POOL_PRIV_H
 #define PGWEIR_POOL_POOL_PRIV_H
@@ -184,8 +184,11 @@ void pool_close_idle(struct pool *pool, enum close_reason reason);
 
 void pool_lend(struct server *server, struct borrower *borrower);
 
-/* An idle server that can be lent, or NULL. Closes those that cannot. */
-struct server *pool_idle_server(struct pool *pool);
+/*
+ * An idle server that can be lent to this borrower, preferably its last one; or NULL. Closes those
+ * that cannot be lent.
+ */
+struct server *pool_idle_server(struct borrower *borrower);
 
 /*
  * The server has refused its borrower's parameters: the borrower gets the error, the server is
@@ -198,6 +201,23 @@ void pool_lost_server(struct server *server, struct borrower *borrower);
 
 /* Expels all members. */
 void pool_expel(struct pool *pool, const struct err *err);
+
+/* ---- values of sequences: pool_sequences.c ---- */
+
+#define DISCARD_SEQUENCES "DISCARD SEQUENCES;"
+
+/* The server is lent to this borrower; the borrower returns it. */
+void pool_sequences_lend(struct server *server, struct borrower *borrower);
+void pool_sequences_return(struct server *server, struct borrower *borrower);
+
+/* The server is nobody's last one any more. NULL: does nothing. */
+void pool_sequences_forget(struct server *server);
+
+/*
+ * In a pool that guards sequences: whether the values that are there must be forgotten before the
+ * borrower's next message.
+ */
+bool pool_sequences_are_due(const struct server *server);
 
 /* ---- growing: pool_grow.c, pool_dedicated.c ---- */
 

@@ -54,7 +54,7 @@ void pool_serve(struct task *task)
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
 	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&
-	       (server = pool_idle_server(pool))) {
+	       (server = pool_idle_server(borrower))) {
 		pool_give_up(borrower);
 		pool_lend(server, borrower);
 		borrower->ops->on_lent(borrower);

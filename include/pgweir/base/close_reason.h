@@ -150,6 +150,8 @@
 	X(SESSION_STATE, ERR_SERVER_LOST, false, \
 	  "session state left behind", "session state was left behind") \
 	X(RESET_FAILED, ERR_PARAMETER, true, "reset query failed", "reset query failed") \
+	X(SEQUENCES_KEPT, ERR_SERVER_LOST, true, "DISCARD SEQUENCES failed", \
+	  "DISCARD SEQUENCES was canceled: run the statement again") \
 	X(SERVER_IDLE_TIMEOUT, ERR_SERVER_LOST, false, \
 	  "server idle timeout", "server idle timeout") \
 	X(SERVER_LIFETIME, ERR_SERVER_LOST, false, "server lifetime over", "server lifetime over") \

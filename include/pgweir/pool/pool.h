@@ -105,6 +105,8 @@ struct pool {
 	TAILQ_ENTRY(pool) database_blocked;
 	TAILQ_ENTRY(pool) role_blocked;
 	bool is_database_blocked, is_role_blocked;
+	/* a client has asked for values of sequences: pool_sequences.c */
+	bool guards_sequences;
 	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */
 	/* a server was returned while borrowers waited: pool_serve() lends it */
 	bool has_come_home;
@@ -206,6 +208,27 @@ static inline unsigned int pool_live_count(const struct pool *pool)
 {
 	return pool_shared_count(pool) - pool_shared_login_count(pool);
 }
+
+/* ---- values of sequences: pool_sequences.c ---- */
+
+/*
+ * A client of the pool asks for values of sequences. From now on a server that changes its borrower
+ * forgets all values first, and a borrower gets the server again that it had last, if nobody else
+ * has had it.
+ */
+void pool_guard_sequences(struct pool *pool);
+
+/*
+ * Forgets all values ahead of the borrower's next message. false: that is not possible now, because
+ * the server is not at rest between two transactions.
+ */
+bool pool_discard_sequences(struct borrower *borrower);
+
+/*
+ * A statement is about to be sent that asks for values. Only if the server's are SEQUENCES_OWN or
+ * SEQUENCES_NONE.
+ */
+void pool_use_sequences(struct borrower *borrower);
 
 /* ---- why a borrower waits ---- */
 

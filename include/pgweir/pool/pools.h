@@ -79,8 +79,9 @@ struct pools {
 	unsigned int server_count;  /* all but CLOSING */
 	unsigned int busy_count;
 	unsigned int close_needed_count;
-	unsigned int cancel_count;  /* all cancel requests */
-	uint64_t last_id;           /* of clients and servers together */
+	unsigned int cancel_count; /* all cancel requests */
+	uint64_t last_id;          /* of clients and servers together */
+	uint64_t last_borrower_id;
 	uint64_t last_line_number;  /* the last wait_number given to a borrower */
 	struct close_counts closes; /* why servers were closed */
 	bool is_paused;

@@ -553,6 +553,7 @@ static void settle_ahead(struct ledger_change *change, bool is_done)
 {
 	struct server *server = container_of(change, struct server, prefix_change);
 
+	server_discard_end(server, is_done);
 	if (is_done || server->state == SERVER_CLOSING)
 		return;
 	log_warning(&server->log, "parameters could not be set; it is closed after this client");
@@ -636,6 +637,7 @@ void server_errand_done(struct server *server)
 		server->site->ops->on_login_done(server);
 		return;
 	case ERRAND_REPLAY:
+		server_discard_end(server, !server->errand_failed);
 		if (server->errand_failed) {
 			server->site->ops->on_params_refused(server);
 			return;

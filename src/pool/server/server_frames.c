@@ -169,6 +169,8 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	verdict = ledger_reply(&server->ledger, type, &is_end);
 	if (verdict == LEDGER_FATAL)
 		return server_close_by(server, body), FRAME_STOP;
+	if (verdict == LEDGER_DROP && server->is_discard_failed)
+		return close_bad_for(server, CLOSE_SEQUENCES_KEPT), FRAME_STOP;
 	if (verdict == LEDGER_DROP)
 		return type == 'Z' && !(is_hushed && has_more(server)) ? FRAME_SETTLED : FRAME_DROP;
 	if (verdict == LEDGER_ANSWERED)

@@ -154,6 +154,13 @@ void server_errand_done(struct server *server);
 bool server_errand_ahead(struct server *server, const char *query);
 
 /*
+ * DISCARD SEQUENCES is part of a query of ours that is about to be sent; the reply to it has
+ * arrived. server_sequences.c
+ */
+void server_discard_begin(struct server *server);
+void server_discard_end(struct server *server, bool is_done);
+
+/*
  * Writes the SQL that sets the server's parameters to `want`; empty: nothing to do. true: its
  * failure would do no harm.
  */

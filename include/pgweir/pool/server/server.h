@@ -62,6 +62,13 @@ enum errand_kind {
 	ERRAND_ASK       /* asks which session state there is: question.h */
 };
 
+/* Values of sequences that currval() and lastval() may give there. */
+enum server_sequences {
+	SEQUENCES_FOREIGN, /* maybe of borrowers before, or of the current one at another time */
+	SEQUENCES_NONE,    /* nobody has had the server since its login */
+	SEQUENCES_OWN      /* only of the current or last borrower, since it got the server */
+};
+
 TAILQ_HEAD(server_list, server);
 
 /*
@@ -197,8 +204,14 @@ struct server {
 	bool is_leaving;      /* written to the hand-over: pool/handover.h */
 	/* reported so many parameters in this turn that reading waits for the next */
 	bool has_flooded;
-	bool is_tls_direct;  /* TLS started without SSLRequest; valid while encrypted */
-	char status;         /* of the last ReadyForQuery: 'I', 'T', 'E' */
+	bool is_tls_direct; /* TLS started without SSLRequest; valid while encrypted */
+	char status;        /* of the last ReadyForQuery: 'I', 'T', 'E' */
+	/* DISCARD SEQUENCES was or will be sent, and is not answered; `sequences` says its result
+	 */
+	bool is_discarding;
+	bool relies_on_discard; /* a statement behind it asks for values of sequences */
+	bool is_discard_failed; /* and must not be answered */
+	enum server_sequences sequences;
 	bool forwards_rest;  /* whether the rest of the current frame is forwarded, or dropped */
 	uint32_t frame_left; /* bytes of the current frame that are still to come */
 	unsigned int cancel_count; /* cancels for it in progress */
@@ -243,6 +256,8 @@ struct server {
 	int64_t connect_wall; /* connected_at and request_at as wall-clock time, for SHOW */
 	int64_t request_wall;
 	uint64_t id;
+	uint64_t last_borrower_id;      /* of the borrower that got it last; 0: none */
+	struct borrower *last_borrower; /* the same, while the server is its last_server */
 	uint16_t key_size;
 	unsigned char key[SERVER_KEY_MAX];
 };
