@@ -18,6 +18,7 @@
 
 #include "client_priv.h"
 #include "handover_priv.h"
+#include "session/session_priv.h"
 #include "statements/names_priv.h"
 #include "statements/sql_priv.h"
 #include "statements/unnamed_priv.h"
@@ -47,7 +48,9 @@ static bool may_leave(const struct client *client)
 	case CLIENT_WAITING:
 		return client->borrower.state == BORROWER_WAITING;
 	case CLIENT_ACTIVE:
-		return handover_server_may_leave(client->borrower.server);
+		/* What the session has is not in the record. */
+		return !client->touched && !session_stays(client) &&
+		       handover_server_may_leave(client->borrower.server);
 	default:
 		return false;
 	}

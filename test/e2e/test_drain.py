@@ -97,8 +97,8 @@ def test_statements_under_way_are_answered(weir, postgres):
     holder = postgres.connect("app", "alice")
     holder.execute("SELECT pg_advisory_lock(77)")
     simple, extended = weir.client(), weir.client()
-    simple.send(query("SELECT pg_advisory_lock_shared(77)"))
-    extended.send(parse("SELECT pg_advisory_lock_shared(77)"), bind(), execute(), sync())
+    simple.send(query("SELECT pg_advisory_xact_lock_shared(77)"))
+    extended.send(parse("SELECT pg_advisory_xact_lock_shared(77)"), bind(), execute(), sync())
     weir.wait_pool(sv_active=2)
     console = drain(weir)
     assert row(weir)["working"] == 2

@@ -120,8 +120,8 @@ def test_describe_and_empty_query_and_no_data(pgweir, mode):
     assert client.read_result().types == "1tTZ"
     client.send(extended(""))
     assert client.read_result().types == "12nIZ"
-    client.send(extended("SET work_mem = '5MB'"))
-    assert client.read_result().types == "12nCZ"
+    client.send(extended("SET LOCAL work_mem = '5MB'"))
+    assert client.read_result().types == "12nNCZ"
 
 
 @modes

@@ -155,7 +155,7 @@ def test_no_reserve_without_a_reserve_timeout(pgweir):
 
 
 def test_first_come_first_served(pgweir):
-    weir = pgweir(pool_mode="transaction", default_pool_size=1)
+    weir = pgweir(pool_mode="transaction", default_pool_size=1, session_state="off")
     holder = busy(weir)
     holder.query("CREATE TEMP SEQUENCE turn; COMMIT; BEGIN")
     clients = [weir.client() for _ in range(10)]
@@ -611,7 +611,7 @@ def test_a_server_that_owes_answers_is_not_lent(scripted):
 
 
 def test_a_server_with_half_a_message_is_not_lent(scripted):
-    weir, client, server = scripted(default_pool_size=1)
+    weir, client, server = scripted(default_pool_size=1, session_state="off")
     long = query("SELECT '" + "x" * 200000 + "'")
     client.send(query("SELECT 1") + long[:100000])
     server.expect("Q")
