@@ -151,20 +151,62 @@ static struct token take(struct scanner *scanner, enum token_kind kind, size_t s
 }
 
 /*
- * Scans a word, or an escape string E'...', in which a backslash always escapes. B'', X'', N''
- * and U&'' are scanned as a word (and a sign) followed by a plain string.
+ * Returns the size of white space with a newline in it, if the next part of a string constant
+ * follows: 'one'
+ *          'constant'. 0: none follows.
+ */
+static size_t gap_size(struct bytes rest)
+{
+	struct bytes after = rest;
+	bool has_newline = false;
+
+	for (;;) {
+		if (begins_with(after, "--")) {
+			skip_line(&after);
+		} else if (after.count && is_space(after.at[0])) {
+			has_newline |= after.at[0] == '\n' || after.at[0] == '\r';
+			after = bytes_skip(after, 1);
+		} else {
+			break;
+		}
+	}
+	return has_newline && after.count && after.at[0] == '\'' ? rest.count - after.count : 0;
+}
+
+/* Returns the size of an escape string from its first quote, all parts included. 0: no end. */
+static size_t escape_string_size(struct bytes rest)
+{
+	size_t size = 0;
+
+	for (;;) {
+		struct bytes part = bytes_skip(rest, size);
+		size_t part_size = quoted_size(part, true), gap;
+
+		if (part_size == 0)
+			return 0;
+		gap = gap_size(bytes_skip(part, part_size));
+		size += part_size + gap;
+		if (gap == 0)
+			return size;
+	}
+}
+
+/*
+ * Scans a word or one of these strings: E'...', in which a backslash always escapes, B'...' and
+ * X'...', in which it never does. N'' and U&'' are scanned as a word (and a sign) followed by a
+ * plain string.
  */
 static struct token take_word(struct scanner *scanner)
 {
-	struct bytes rest = scanner->rest;
+	struct bytes rest = scanner->rest, string;
 	size_t size = sql_word_size(rest);
-	bool is_escape = size == 1 && (rest.at[0] | 0x20) == 'e';
+	char c = (char)(rest.at[0] | 0x20);
 
-	if (is_escape && rest.count > 1 && rest.at[1] == '\'') {
-		size = quoted_size(bytes_skip(rest, 1), true);
-		return take(scanner, TOKEN_STRING, size ? size + 1 : 0);
-	}
-	return take(scanner, TOKEN_WORD, size);
+	if (size != 1 || rest.count < 2 || rest.at[1] != '\'' || (c != 'e' && c != 'b' && c != 'x'))
+		return take(scanner, TOKEN_WORD, size);
+	string = bytes_skip(rest, 1);
+	size = c == 'e' ? escape_string_size(string) : quoted_size(string, false);
+	return take(scanner, TOKEN_STRING, size ? size + 1 : 0);
 }
 
 struct token sql_token(struct scanner *scanner)
