@@ -1,35 +1,643 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which session state a text may touch.
+ * The scan: which statements of a text may change what PostgreSQL keeps in the session.
+ *
+ * Hard here: the text is read as tokens, not parsed, so each rule must hold wherever its words
+ * can be. A word is judged by itself and by the few before it; only SET, DISCARD and the
+ * arguments of some functions are read ahead.
  */
 #include "pgweir/pgwire/sql_touch.h"
-#include <string.h>
-#include <stdlib.h>
+
 #include <strings.h>
+
+#include "sql_functions_priv.h"
+#include "sql_priv.h"
+#include "sql_touch_priv.h"
+
+#include "pgweir/base/banned.h"
+
+enum word {
+	WORD_NONE, /* no word, or one without a meaning here */
+	WORD_STATEMENT,
+	WORD_ALTER,
+	WORD_AS,
+	WORD_COMMIT,
+	WORD_CREATE,
+	WORD_DECLARE,
+	WORD_DISCARD,
+	WORD_DROP,
+	WORD_EXECUTE,
+	WORD_EXPLAIN,
+	WORD_EXTENSION,
+	WORD_FOR,
+	WORD_HOLD,
+	WORD_IMPORT,
+	WORD_INSERT,
+	WORD_INTO,
+	WORD_LOCAL,
+	WORD_ON,
+	WORD_PG_SETTINGS,
+	WORD_PG_TEMP,
+	WORD_PREPARE,
+	WORD_REPLACE,
+	WORD_SET,
+	WORD_TEMP,
+	WORD_UPDATE,
+	WORD_WITH,
+	WORD_WRITE
+};
+
+#define ANY_OF_DISCARD                                                                   \
+	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE | \
+	 SQL_TOUCH_FORGET)
+
+#define KEYWORD(text, word, bits)                        \
+	{                                                \
+		text, sizeof(text) - 1, word, true, bits \
+	}
+#define KEYWORD_INSIDE(text, word)                     \
+	{                                              \
+		text, sizeof(text) - 1, word, false, 0 \
+	}
+
+/* In the order of their sizes. */
+static const struct keyword {
+	const char *text;
+	unsigned char size;
+	unsigned char word; /* enum word */
+	bool is_first;      /* a statement may begin with it */
+	unsigned int bits;  /* of such a statement */
+} keywords[] = {
+	KEYWORD_INSIDE("as", WORD_AS),
+	KEYWORD("do", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
+	KEYWORD_INSIDE("on", WORD_ON),
+	KEYWORD("end", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("for", WORD_FOR),
+	KEYWORD("set", WORD_SET, 0),
+	KEYWORD("call", WORD_STATEMENT, SQL_TOUCH_HIDDEN | SQL_TOUCH_WRITE),
+	KEYWORD("copy", WORD_WRITE, 0),
+	KEYWORD("drop", WORD_DROP, SQL_TOUCH_RELEASE),
+	KEYWORD_INSIDE("hold", WORD_HOLD),
+	KEYWORD_INSIDE("into", WORD_INTO),
+	KEYWORD("load", WORD_STATEMENT, SQL_TOUCH_LIBRARY),
+	KEYWORD("lock", WORD_STATEMENT, 0),
+	KEYWORD("move", WORD_STATEMENT, 0),
+	KEYWORD("show", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("temp", WORD_TEMP),
+	KEYWORD("with", WORD_WITH, SQL_TOUCH_WRITE),
+	KEYWORD("abort", WORD_STATEMENT, 0),
+	KEYWORD("alter", WORD_ALTER, SQL_TOUCH_WRITE),
+	KEYWORD("begin", WORD_STATEMENT, 0),
+	KEYWORD("close", WORD_STATEMENT, SQL_TOUCH_RELEASE),
+	KEYWORD("fetch", WORD_STATEMENT, 0),
+	KEYWORD("grant", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("local", WORD_LOCAL),
+	KEYWORD("merge", WORD_INSERT, 0),
+	KEYWORD("reset", WORD_STATEMENT, SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT),
+	KEYWORD("start", WORD_STATEMENT, 0),
+	KEYWORD("table", WORD_STATEMENT, 0),
+	KEYWORD("commit", WORD_COMMIT, 0),
+	KEYWORD("create", WORD_CREATE, SQL_TOUCH_WRITE),
+	KEYWORD("delete", WORD_WRITE, 0),
+	KEYWORD_INSIDE("global", WORD_LOCAL),
+	KEYWORD("import", WORD_IMPORT, 0),
+	KEYWORD("insert", WORD_INSERT, 0),
+	KEYWORD("listen", WORD_STATEMENT, SQL_TOUCH_LISTEN),
+	KEYWORD("notify", WORD_STATEMENT, SQL_TOUCH_NOTIFY),
+	KEYWORD("revoke", WORD_STATEMENT, 0),
+	KEYWORD("select", WORD_STATEMENT, 0),
+	KEYWORD("update", WORD_UPDATE, 0),
+	KEYWORD("vacuum", WORD_STATEMENT, 0),
+	KEYWORD("values", WORD_STATEMENT, 0),
+	KEYWORD("analyse", WORD_STATEMENT, 0),
+	KEYWORD("analyze", WORD_STATEMENT, 0),
+	KEYWORD("cluster", WORD_STATEMENT, 0),
+	KEYWORD("comment", WORD_STATEMENT, 0),
+	KEYWORD("declare", WORD_DECLARE, 0),
+	KEYWORD("discard", WORD_DISCARD, SQL_TOUCH_RELEASE),
+	KEYWORD("execute", WORD_EXECUTE, SQL_TOUCH_EXECUTE),
+	KEYWORD("explain", WORD_EXPLAIN, 0),
+	KEYWORD("prepare", WORD_PREPARE, 0),
+	KEYWORD("refresh", WORD_STATEMENT, SQL_TOUCH_WRITE),
+	KEYWORD("reindex", WORD_STATEMENT, 0),
+	KEYWORD("release", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("replace", WORD_REPLACE),
+	KEYWORD("reassign", WORD_STATEMENT, 0),
+	KEYWORD("rollback", WORD_STATEMENT, 0),
+	KEYWORD("security", WORD_STATEMENT, 0),
+	KEYWORD("truncate", WORD_STATEMENT, 0),
+	KEYWORD("unlisten", WORD_STATEMENT, SQL_TOUCH_UNLISTEN),
+	KEYWORD_INSIDE("extension", WORD_EXTENSION),
+	KEYWORD("savepoint", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("temporary", WORD_TEMP),
+	KEYWORD("checkpoint", WORD_STATEMENT, 0),
+	KEYWORD("deallocate", WORD_STATEMENT, 0),
+	KEYWORD_INSIDE("pg_settings", WORD_PG_SETTINGS),
+};
+
+#define KEYWORD_COUNT (sizeof(keywords) / sizeof(keywords[0]))
+
+static const struct keyword pg_temp = KEYWORD_INSIDE("pg_temp", WORD_PG_TEMP);
+
+struct pass {
+	struct scanner scanner;
+	unsigned int bits;      /* of the text so far */
+	unsigned int statement; /* of the statement so far, which may withdraw TEMP */
+	enum word first;        /* the first word of the statement; WORD_NONE: not yet */
+	enum word before[2];    /* the last two words; WORD_NONE for another token */
+	bool is_body;           /* of DECLARE: what follows FOR */
+	bool is_target;         /* what follows UPDATE */
+	bool is_new;            /* an object is created here */
+	bool is_dropped;        /* ON COMMIT DROP */
+};
+
+static bool is_word(struct bytes text, const struct keyword *keyword)
+{
+	for (size_t i = 0; i < keyword->size; i++) {
+		char c = text.at[i];
+
+		if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != keyword->text[i])
+			return false;
+	}
+	return true;
+}
+
+static const struct keyword *find_keyword(struct bytes text)
+{
+	for (size_t i = 0; i < KEYWORD_COUNT && keywords[i].size <= text.count; i++) {
+		if (keywords[i].size == text.count && is_word(text, &keywords[i]))
+			return &keywords[i];
+	}
+	/* pg_temp_3 is the same schema under its own name. */
+	if (text.count >= pg_temp.size && is_word(text, &pg_temp))
+		return &pg_temp;
+	return NULL;
+}
+
+/* The text of a name, without its quotes. */
+static struct bytes name_of(const struct token *token)
+{
+	if (token->kind == TOKEN_QUOTED)
+		return bytes_of(token->text.at + 1, token->text.count - 2);
+	return token->text;
+}
+
+static bool is_name(const struct token *token)
+{
+	return token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED;
+}
+
+static bool is_end(const struct token *token)
+{
+	return token->kind == TOKEN_END || sql_token_is_sign(token, ';');
+}
+
+/* ---- SET and DISCARD ---- */
+
+static bool name_is(const struct token *token, const char *name)
+{
+	struct bytes text = name_of(token);
+
+	return is_name(token) && text.count == strlen(name) &&
+	       strncasecmp(text.at, name, text.count) == 0;
+}
+
+/* SET x TO DEFAULT, SET TIME ZONE LOCAL, SET ROLE NONE, SET NAMES: a parameter's default. */
+static bool has_default(struct scanner scanner)
+{
+	struct token token = sql_token(&scanner), last = token;
+
+	for (; !is_end(&token); token = sql_token(&scanner)) {
+		if (sql_token_is(&token, "default") || sql_token_is(&token, "local") ||
+		    sql_token_is(&token, "none"))
+			return true;
+		last = token;
+	}
+	return sql_token_is(&last, "names");
+}
+
+static bool has_seed(struct scanner scanner)
+{
+	struct token token = sql_token(&scanner);
+
+	for (int i = 0; i < 2 && !is_end(&token); i++, token = sql_token(&scanner)) {
+		if (name_is(&token, "seed"))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * SET LOCAL, SET TRANSACTION and SET CONSTRAINTS end with the transaction. But local.x is the
+ * name of a parameter.
+ */
+static bool is_of_transaction(struct scanner scanner)
+{
+	struct token token = sql_token(&scanner);
+
+	if (!sql_token_is(&token, "local") && !sql_token_is(&token, "transaction") &&
+	    !sql_token_is(&token, "constraints"))
+		return false;
+	token = sql_token(&scanner);
+	return is_name(&token) && !sql_token_is(&token, "to");
+}
+
+static unsigned int judge_set(struct scanner after)
+{
+	unsigned int bits = 0;
+
+	if (has_seed(after)) /* also changed by SET LOCAL, and not taken back */
+		bits |= SQL_TOUCH_EXTENSION;
+	if (is_of_transaction(after))
+		return bits;
+	bits |= SQL_TOUCH_PARAMS;
+	return has_default(after) ? bits | SQL_TOUCH_DEFAULT : bits;
+}
+
+static unsigned int judge_discard(struct scanner after)
+{
+	struct token token = sql_token(&after);
+
+	if (sql_token_is(&token, "all"))
+		return ANY_OF_DISCARD;
+	return sql_token_is(&token, "sequences") ? SQL_TOUCH_FORGET : 0;
+}
+
+/* ---- calls ---- */
+
+#define ARGUMENT_TOKENS 4 /* name => value, where => is two tokens */
+
+struct argument {
+	struct token tokens[ARGUMENT_TOKENS];
+	size_t count;     /* of all its tokens */
+	struct token end; /* the sign after it; TOKEN_END: the arguments cannot be read */
+};
+
+/* Reads one argument from after the sign before it. */
+static void read_argument(struct scanner *scanner, struct argument *argument)
+{
+	size_t depth = 0;
+
+	for (argument->count = 0;; argument->count++) {
+		struct token token = sql_token(scanner);
+		bool is_close = sql_token_is_sign(&token, ')') || sql_token_is_sign(&token, ']');
+
+		argument->end = token;
+		/* To read a call within a call once for each would cost the square of the size. */
+		if (is_end(&token) || (is_name(&token) && sql_function(name_of(&token)))) {
+			argument->end.kind = TOKEN_END;
+			return;
+		}
+		if (depth == 0 && (is_close || sql_token_is_sign(&token, ',')))
+			return;
+		depth += sql_token_is_sign(&token, '(') || sql_token_is_sign(&token, '[');
+		depth -= is_close;
+		if (argument->count < ARGUMENT_TOKENS)
+			argument->tokens[argument->count] = token;
+	}
+}
+
+/* Whether it is `name => value` or `name := value`. */
+static bool is_named(const struct argument *argument)
+{
+	const struct token *tokens = argument->tokens;
+
+	return argument->count >= ARGUMENT_TOKENS &&
+	       ((sql_token_is_sign(&tokens[1], '=') && sql_token_is_sign(&tokens[2], '>')) ||
+	        (sql_token_is_sign(&tokens[1], ':') && sql_token_is_sign(&tokens[2], '=')));
+}
+
+/* Whether the value is this word alone. */
+static bool value_is(const struct argument *argument, const char *word)
+{
+	size_t before = is_named(argument) ? ARGUMENT_TOKENS - 1 : 0;
+
+	return argument->count == before + 1 && sql_token_is(&argument->tokens[before], word);
+}
+
+static bool is_string(const struct argument *argument, const char *text)
+{
+	struct bytes value = argument->tokens[0].text;
+
+	return argument->count == 1 && argument->tokens[0].kind == TOKEN_STRING &&
+	       (!text || (value.count == strlen(text) + 2 &&
+	                  strncasecmp(value.at + 1, text, strlen(text)) == 0));
+}
+
+/* Judges a call by its third argument, from after its parenthesis. */
+static unsigned int judge_call(struct scanner scanner, const struct sql_function *function)
+{
+	bool is_local = function->third == SQL_THIRD_IS_LOCAL, is_harmless = !is_local;
+	unsigned int bits = function->bits, seed = 0;
+	struct argument argument;
+
+	if (function->third == SQL_THIRD_ANY)
+		return bits;
+	for (int number = 1;; number++) {
+		read_argument(&scanner, &argument);
+		if (argument.end.kind == TOKEN_END)
+			return bits;
+		if (is_local && number == 1 && is_string(&argument, "seed"))
+			seed = SQL_TOUCH_EXTENSION;
+		if (is_local && number == 2 && is_string(&argument, NULL))
+			bits &= ~(unsigned int)SQL_TOUCH_DEFAULT; /* NULL would be the default */
+		if (is_named(&argument)
+		        ? name_is(&argument.tokens[0], is_local ? "is_local" : "temporary")
+		        : number == 3)
+			is_harmless = value_is(&argument, is_local ? "true" : "false");
+		if (!sql_token_is_sign(&argument.end, ','))
+			return is_harmless ? seed : bits | seed;
+	}
+}
+
+/* ---- words ---- */
+
+static void end_statement(struct pass *pass)
+{
+	if (pass->is_dropped)
+		pass->statement &= ~(unsigned int)SQL_TOUCH_TEMP;
+	pass->bits |= pass->statement;
+	pass->statement = 0;
+	pass->first = WORD_NONE;
+	pass->before[0] = pass->before[1] = WORD_NONE;
+	pass->is_body = pass->is_target = pass->is_new = pass->is_dropped = false;
+}
+
+/* An object is created here, and is temporary if its schema, or search_path, says so. */
+static void begin_object(struct pass *pass)
+{
+	pass->is_new = true;
+	pass->statement |= SQL_TOUCH_CREATE;
+}
+
+static void judge_first(struct pass *pass, const struct keyword *keyword)
+{
+	if (!keyword || !keyword->is_first) {
+		/* A statement of another PostgreSQL: it may do anything. */
+		pass->first = WORD_STATEMENT;
+		pass->statement |= SQL_TOUCH_HIDDEN;
+		return;
+	}
+	pass->first = keyword->word;
+	pass->statement |= keyword->bits;
+	if (keyword->word == WORD_SET)
+		pass->statement |= judge_set(pass->scanner);
+	if (keyword->word == WORD_DISCARD)
+		pass->statement |= judge_discard(pass->scanner);
+	if (keyword->word == WORD_IMPORT)
+		begin_object(pass);
+}
+
+static bool is_temporary(const struct pass *pass)
+{
+	enum word before = pass->before[0];
+
+	return before == WORD_CREATE || before == WORD_REPLACE || before == WORD_LOCAL ||
+	       (before == WORD_INTO && pass->is_new);
+}
+
+/* Judges a word by those before it. */
+static void judge_word(struct pass *pass, enum word word)
+{
+	enum word before = pass->before[0];
+
+	if (word == WORD_CREATE || (word == WORD_INTO && before != WORD_INSERT))
+		begin_object(pass);
+	else if (word == WORD_INSERT || word == WORD_UPDATE || word == WORD_WRITE)
+		pass->statement |= SQL_TOUCH_WRITE;
+	else if ((word == WORD_TEMP && is_temporary(pass)) ||
+	         (word == WORD_PG_TEMP && pass->is_new))
+		pass->statement |= SQL_TOUCH_TEMP;
+	else if (word == WORD_HOLD && before == WORD_WITH && pass->first == WORD_DECLARE &&
+	         !pass->is_body)
+		pass->statement |= SQL_TOUCH_CURSOR;
+	else if (word == WORD_EXECUTE &&
+	         (pass->first == WORD_EXPLAIN || (pass->first == WORD_CREATE && before == WORD_AS)))
+		pass->statement |= SQL_TOUCH_EXECUTE;
+	else if (word == WORD_EXTENSION && (before == WORD_CREATE || before == WORD_ALTER))
+		pass->statement |= SQL_TOUCH_HIDDEN;
+	else if (word == WORD_PG_SETTINGS && pass->is_target)
+		pass->statement |= SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT;
+	else if (word == WORD_DROP && before == WORD_COMMIT && pass->before[1] == WORD_ON)
+		pass->is_dropped = true;
+	if (word == WORD_UPDATE || word == WORD_SET)
+		pass->is_target = word == WORD_UPDATE;
+	pass->is_body |= word == WORD_FOR;
+}
+
+/* ---- tokens ---- */
+
+static bool is_followed_by(struct scanner scanner, char sign)
+{
+	struct token next = sql_token(&scanner);
+
+	return sql_token_is_sign(&next, sign);
+}
+
+/* U&"...": which name it is, cannot be seen. */
+static bool is_unicode_name(const struct token *token, struct bytes rest)
+{
+	return sql_token_is(token, "u") && rest.count > 1 && rest.at[0] == '&' && rest.at[1] == '"';
+}
+
+/*
+ * PostgreSQL 14 allows a word without a space after a number: SELECT 1INTO TEMP x. *token becomes
+ * the word.
+ */
+static void skip_number(struct token *token)
+{
+	struct bytes rest = token->text;
+
+	while (rest.count &&
+	       ((rest.at[0] >= '0' && rest.at[0] <= '9') || rest.at[0] == '.' || rest.at[0] == '$'))
+		rest = bytes_skip(rest, 1);
+	if (rest.count > 1 && (rest.at[0] | 0x20) == 'e' && rest.at[1] >= '0' &&
+	    rest.at[1] <= '9') {
+		do
+			rest = bytes_skip(rest, 1);
+		while (rest.count && rest.at[0] >= '0' && rest.at[0] <= '9');
+	}
+	if (sql_word_size(rest))
+		*token = (struct token){ TOKEN_WORD, rest };
+}
+
+static void judge_name(struct pass *pass, const struct token *token)
+{
+	const struct keyword *keyword = find_keyword(name_of(token));
+	const struct sql_function *function = sql_function(name_of(token));
+	enum word word = keyword ? keyword->word : WORD_NONE;
+
+	if (function && is_followed_by(pass->scanner, '(')) {
+		struct scanner inside = pass->scanner;
+
+		sql_token(&inside);
+		pass->statement |= judge_call(inside, function);
+	}
+	/* A name in quotes is no keyword. */
+	if (token->kind == TOKEN_QUOTED && word != WORD_PG_TEMP && word != WORD_PG_SETTINGS)
+		word = WORD_NONE;
+	if (token->kind == TOKEN_WORD && pass->first == WORD_NONE)
+		judge_first(pass, keyword);
+	if (is_unicode_name(token, pass->scanner.rest))
+		pass->statement |= SQL_TOUCH_HIDDEN;
+	judge_word(pass, word);
+	pass->before[1] = pass->before[0];
+	pass->before[0] = word;
+}
+
+static unsigned int touch_once(struct scanner scanner)
+{
+	struct pass pass = { .scanner = scanner };
+
+	for (;;) {
+		struct token token = sql_token(&pass.scanner);
+
+		if (token.kind == TOKEN_NUMBER)
+			skip_number(&token);
+		if (is_name(&token)) {
+			judge_name(&pass, &token);
+			continue;
+		}
+		if (is_end(&token))
+			end_statement(&pass);
+		if (token.kind == TOKEN_END)
+			return pass.bits;
+		pass.before[1] = pass.before[0];
+		pass.before[0] = WORD_NONE;
+	}
+}
+
 unsigned int sql_touch(struct bytes text)
 {
-	char *t = strndup(text.at, text.count);
-	unsigned int r = 0;
-	if (!strncasecmp(t, "set ", 4) && strncasecmp(t, "set local", 9))
-		r |= SQL_TOUCH_PARAMS;
-	if (strcasestr(t, "set_config"))
-		r |= SQL_TOUCH_PARAMS;
-	if (!strncasecmp(t, "reset ", 6))
-		r |= SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT;
-	if (!strncasecmp(t, "discard ", 8))
-		r |= SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE;
-	if (strcasestr(t, "temp"))
-		r |= SQL_TOUCH_TEMP;
-	if (strcasestr(t, "pg_advisory_lock"))
-		r |= SQL_TOUCH_LOCK;
-	if (strcasestr(t, "unlock"))
-		r |= SQL_TOUCH_RELEASE;
-	if (strcasestr(t, " hold"))
-		r |= SQL_TOUCH_CURSOR;
-	if (!strncasecmp(t, "close ", 6) || !strncasecmp(t, "drop ", 5))
-		r |= SQL_TOUCH_RELEASE;
-	if (!strncasecmp(t, "do ", 3))
-		r |= SQL_TOUCH_HIDDEN;
-	free(t);
-	return r;
+	unsigned int bits;
+
+	if (!sql_touch_quick(text, &bits))
+		return bits;
+	bits = touch_once((struct scanner){ .rest = text });
+	/* standard_conforming_strings of the session is not known here. */
+	if (memchr(text.at, '\\', text.count))
+		bits |= touch_once((struct scanner){ .rest = text, .is_escaped = true });
+	return bits;
+}
+
+/* ---- other encodings ---- */
+
+static bool is_in_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '$' || (c & 0x80);
+}
+
+/* What a word means at most, wherever it is. */
+static unsigned int judge_anywhere(struct bytes word)
+{
+	const struct keyword *keyword = find_keyword(word);
+	const struct sql_function *function = sql_function(word);
+	unsigned int bits = function ? function->bits : 0;
+
+	if (!keyword)
+		return bits;
+	bits |= keyword->bits;
+	switch (keyword->word) {
+	case WORD_SET:
+	case WORD_PG_SETTINGS:
+		return bits | SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT;
+	case WORD_DISCARD:
+		return bits | ANY_OF_DISCARD;
+	case WORD_TEMP:
+	case WORD_PG_TEMP:
+		return bits | SQL_TOUCH_TEMP;
+	case WORD_HOLD:
+		return bits | SQL_TOUCH_CURSOR;
+	case WORD_EXTENSION:
+		return bits | SQL_TOUCH_HIDDEN;
+	case WORD_CREATE:
+	case WORD_INTO:
+	case WORD_IMPORT:
+		return bits | SQL_TOUCH_CREATE;
+	case WORD_INSERT:
+	case WORD_UPDATE:
+	case WORD_WRITE:
+		return bits | SQL_TOUCH_WRITE;
+	default:
+		return bits;
+	}
+}
+
+unsigned int sql_touch_unclear(struct bytes text)
+{
+	bool has_seed_word = false;
+	unsigned int bits;
+
+	if (!sql_touch_quick(text, &bits))
+		return bits;
+	while (text.count) {
+		struct token token = { TOKEN_WORD, { text.at, 0 } };
+
+		while (token.text.count < text.count && is_in_word(text.at[token.text.count]))
+			token.text.count++;
+		text = bytes_skip(text, token.text.count);
+		skip_number(&token);
+		bits |= judge_anywhere(token.text);
+		has_seed_word |= name_is(&token, "seed");
+		if (is_unicode_name(&token, text))
+			bits |= SQL_TOUCH_HIDDEN;
+		if (text.count)
+			text = bytes_skip(text, 1);
+	}
+	if (has_seed_word && (bits & SQL_TOUCH_PARAMS))
+		bits |= SQL_TOUCH_EXTENSION;
+	return bits ? bits : SQL_TOUCH_HIDDEN; /* a statement that is not known here */
+}
+
+bool sql_touch_is_unclear(struct bytes name)
+{
+	static const char *const clear[] = { "UTF8", "SQL_ASCII",    "EUC_", "LATIN",
+		                             "ISO_", "ISO8859",      "WIN1", "WIN8",
+		                             "KOI8", "MULE_INTERNAL" };
+
+	for (size_t i = 0; i < sizeof(clear) / sizeof(clear[0]); i++) {
+		size_t size = strlen(clear[i]);
+
+		if (name.count >= size && memcmp(name.at, clear[i], size) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* ---- functions by name ---- */
+
+static bool is_among(struct bytes name, struct bytes names)
+{
+	const char *each;
+
+	while (bytes_take_text(&names, &each)) {
+		if (strlen(each) == name.count && strncasecmp(each, name.at, name.count) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool calls_once(struct scanner scanner, struct bytes names)
+{
+	for (;;) {
+		struct token token = sql_token(&scanner);
+
+		if (token.kind == TOKEN_END)
+			return false;
+		if (token.kind == TOKEN_NUMBER)
+			skip_number(&token);
+		if (is_name(&token) && is_among(name_of(&token), names) &&
+		    is_followed_by(scanner, '('))
+			return true;
+	}
+}
+
+bool sql_touch_calls(struct bytes text, struct bytes names)
+{
+	if (names.count == 0 || text.count == 0 || !memchr(text.at, '(', text.count))
+		return false;
+	return calls_once((struct scanner){ .rest = text }, names) ||
+	       (memchr(text.at, '\\', text.count) &&
+	        calls_once((struct scanner){ .rest = text, .is_escaped = true }, names));
 }

@@ -1,28 +1,58 @@
 /* SPDX-License-Identifier: ISC */
 /*
- * Which session state a text may touch.
+ * Finds out from a text whether its statements may change what PostgreSQL keeps in a session:
+ * parameters, channels, temporary objects, locks, ... The answer may say too much, but never too
+ * little. What functions and DO blocks do inside cannot be seen in the text that calls them.
+ *
+ * Source: PostgreSQL's manual, "SQL Commands", "Functions and Operators", "Lexical Structure".
  */
 #ifndef PGWEIR_PGWIRE_SQL_TOUCH_H
 #define PGWEIR_PGWIRE_SQL_TOUCH_H
+
 #include "pgweir/base/bytes.h"
+
 enum sql_touch {
-	SQL_TOUCH_PARAMS = 1 << 0,
-	SQL_TOUCH_DEFAULT = 1 << 1,
-	SQL_TOUCH_LIBRARY = 1 << 2,
-	SQL_TOUCH_LISTEN = 1 << 3,
-	SQL_TOUCH_UNLISTEN = 1 << 4,
-	SQL_TOUCH_NOTIFY = 1 << 5,
-	SQL_TOUCH_CURSOR = 1 << 6,
-	SQL_TOUCH_TEMP = 1 << 7,
-	SQL_TOUCH_LOCK = 1 << 8,
-	SQL_TOUCH_SEQUENCE = 1 << 9,
-	SQL_TOUCH_EXTENSION = 1 << 10,
-	SQL_TOUCH_HIDDEN = 1 << 11,
-	SQL_TOUCH_EXECUTE = 1 << 12,
-	SQL_TOUCH_RELEASE = 1 << 13,
-	SQL_TOUCH_WRITE = 1 << 14
+	SQL_TOUCH_PARAMS = 1 << 0,     /* SET, RESET, set_config() of the session, DISCARD ALL */
+	SQL_TOUCH_DEFAULT = 1 << 1,    /* with PARAMS: a parameter may get its default back */
+	SQL_TOUCH_LIBRARY = 1 << 2,    /* LOAD */
+	SQL_TOUCH_LISTEN = 1 << 3,     /* LISTEN */
+	SQL_TOUCH_UNLISTEN = 1 << 4,   /* UNLISTEN, DISCARD ALL */
+	SQL_TOUCH_NOTIFY = 1 << 5,     /* NOTIFY, pg_notify() */
+	SQL_TOUCH_CURSOR = 1 << 6,     /* DECLARE ... WITH HOLD */
+	SQL_TOUCH_TEMP = 1 << 7,       /* CREATE TEMP, INTO TEMP, pg_temp; not ON COMMIT DROP */
+	SQL_TOUCH_LOCK = 1 << 8,       /* advisory locks of the session */
+	SQL_TOUCH_SEQUENCE = 1 << 9,   /* currval(), lastval() */
+	SQL_TOUCH_EXTENSION = 1 << 10, /* dblink_connect() and others that cannot be asked for */
+	SQL_TOUCH_HIDDEN = 1 << 11,    /* DO, CALL, U&"name", ...: may do any of these */
+	SQL_TOUCH_EXECUTE = 1 << 12,   /* EXECUTE: the prepared statement's own bits count too */
+	SQL_TOUCH_RELEASE = 1 << 13,   /* CLOSE, DROP, DISCARD, pg_advisory_unlock(), ... */
+	SQL_TOUCH_WRITE = 1 << 14,     /* may call nextval(): INSERT, UPDATE, COPY, ... */
+	SQL_TOUCH_CREATE = 1 << 15,    /* CREATE, SELECT INTO: temporary if search_path says so */
+	SQL_TOUCH_FORGET = 1 << 16     /* DISCARD ALL, DISCARD SEQUENCES: drops sequence values */
 };
+
+/* The server may have to stay with the client. */
 #define SQL_TOUCH_PINS (SQL_TOUCH_CURSOR | SQL_TOUCH_TEMP | SQL_TOUCH_LOCK | SQL_TOUCH_EXTENSION)
+
+/*
+ * Returns the SQL_TOUCH_ bits of a whole text, without its terminating zero. Its time is linear
+ * in the size of the text.
+ */
 unsigned int sql_touch(struct bytes text);
+
+/*
+ * The same for a text in one of the encodings in which a byte of a long character may look like
+ * a backslash: words in quotes and comments count too.
+ */
 unsigned int sql_touch_unclear(struct bytes text);
+
+/* Whether sql_touch_unclear() must be used; `name` as PostgreSQL reports client_encoding. */
+bool sql_touch_is_unclear(struct bytes name);
+
+/*
+ * Whether a text calls one of these functions by its name. `names` are in lower case, without a
+ * schema, each with a zero after it.
+ */
+bool sql_touch_calls(struct bytes text, struct bytes names);
+
 #endif

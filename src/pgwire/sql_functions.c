@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Functions that change what PostgreSQL keeps in a session, by their names alone: a function of
+ * the same name in another schema counts too.
+ */
+#include "sql_functions_priv.h"
+
+#include "pgweir/pgwire/sql_touch.h"
+
+#include "pgweir/base/banned.h"
+
+#define FUNCTION(name, bits)                                \
+	{                                                   \
+		name, sizeof(name) - 1, SQL_THIRD_ANY, bits \
+	}
+#define FUNCTION_OF_THIRD(name, third, bits)        \
+	{                                           \
+		name, sizeof(name) - 1, third, bits \
+	}
+
+/* In the order of their sizes. */
+static const struct sql_function functions[] = {
+	FUNCTION("setval", SQL_TOUCH_WRITE),
+	FUNCTION("currval", SQL_TOUCH_SEQUENCE),
+	FUNCTION("lastval", SQL_TOUCH_SEQUENCE),
+	FUNCTION("nextval", SQL_TOUCH_WRITE),
+	FUNCTION("setseed", SQL_TOUCH_EXTENSION),
+	FUNCTION("ts_stat", SQL_TOUCH_HIDDEN), /* this and others run a text as a query */
+	FUNCTION("crosstab", SQL_TOUCH_HIDDEN),
+	FUNCTION("connectby", SQL_TOUCH_HIDDEN),
+	FUNCTION("crosstab2", SQL_TOUCH_HIDDEN),
+	FUNCTION("crosstab3", SQL_TOUCH_HIDDEN),
+	FUNCTION("crosstab4", SQL_TOUCH_HIDDEN),
+	FUNCTION("pg_notify", SQL_TOUCH_NOTIFY),
+	FUNCTION("set_limit", SQL_TOUCH_PARAMS), /* pg_trgm.similarity_threshold */
+	FUNCTION_OF_THIRD("set_config", SQL_THIRD_IS_LOCAL, SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT),
+	FUNCTION("ts_rewrite", SQL_TOUCH_HIDDEN),
+	FUNCTION("xpath_table", SQL_TOUCH_HIDDEN),
+	FUNCTION("query_to_xml", SQL_TOUCH_HIDDEN),
+	FUNCTION("dblink_connect", SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_backup_stop", SQL_TOUCH_RELEASE),
+	FUNCTION("pg_stop_backup", SQL_TOUCH_RELEASE),
+	FUNCTION("sepgsql_setcon", SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_backup_start", SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_start_backup", SQL_TOUCH_EXTENSION),
+	FUNCTION("dblink_connect_u", SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_advisory_lock", SQL_TOUCH_LOCK),
+	FUNCTION("dblink_disconnect", SQL_TOUCH_RELEASE),
+	FUNCTION("pg_advisory_unlock", SQL_TOUCH_RELEASE),
+	FUNCTION("query_to_xmlschema", SQL_TOUCH_HIDDEN),
+	FUNCTION("pg_try_advisory_lock", SQL_TOUCH_LOCK),
+	FUNCTION("pg_advisory_unlock_all", SQL_TOUCH_RELEASE),
+	FUNCTION("pg_advisory_lock_shared", SQL_TOUCH_LOCK),
+	FUNCTION("pg_advisory_unlock_shared", SQL_TOUCH_RELEASE),
+	FUNCTION("query_to_xml_and_xmlschema", SQL_TOUCH_HIDDEN),
+	FUNCTION("pg_try_advisory_lock_shared", SQL_TOUCH_LOCK),
+	FUNCTION_OF_THIRD("pg_copy_logical_replication_slot", SQL_THIRD_TEMPORARY,
+	                  SQL_TOUCH_EXTENSION),
+	FUNCTION_OF_THIRD("pg_copy_physical_replication_slot", SQL_THIRD_TEMPORARY,
+	                  SQL_TOUCH_EXTENSION),
+	FUNCTION_OF_THIRD("pg_create_logical_replication_slot", SQL_THIRD_TEMPORARY,
+	                  SQL_TOUCH_EXTENSION),
+	FUNCTION("pg_replication_origin_session_reset", SQL_TOUCH_RELEASE),
+	FUNCTION("pg_replication_origin_session_setup", SQL_TOUCH_EXTENSION),
+	FUNCTION_OF_THIRD("pg_create_physical_replication_slot", SQL_THIRD_TEMPORARY,
+	                  SQL_TOUCH_EXTENSION),
+};
+
+#define FUNCTION_COUNT (sizeof(functions) / sizeof(functions[0]))
+
+static bool is_same(struct bytes name, const struct sql_function *function)
+{
+	for (size_t i = 0; i < name.count; i++) {
+		char c = name.at[i];
+
+		if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != function->name[i])
+			return false;
+	}
+	return true;
+}
+
+/* Puts an `i` in place of each run of bytes outside of ASCII. */
+static struct bytes to_ascii(struct bytes name, char out[static SQL_FUNCTION_MAX])
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < name.count; i++) {
+		bool is_ascii = !(name.at[i] & 0x80);
+
+		if (!is_ascii && i && (name.at[i - 1] & 0x80))
+			continue;
+		if (used == SQL_FUNCTION_MAX)
+			return bytes_of(out, 0);
+		out[used++] = is_ascii ? name.at[i] : 'i';
+	}
+	return bytes_of(out, used);
+}
+
+static bool is_ascii(struct bytes name)
+{
+	for (size_t i = 0; i < name.count; i++) {
+		if (name.at[i] & 0x80)
+			return false;
+	}
+	return true;
+}
+
+const struct sql_function *sql_function(struct bytes name)
+{
+	char ascii[SQL_FUNCTION_MAX];
+
+	if (name.count < SQL_FUNCTION_MIN)
+		return NULL;
+	if (!is_ascii(name))
+		name = to_ascii(name, ascii);
+	if (name.count > SQL_FUNCTION_MAX)
+		return NULL;
+	for (size_t i = 0; i < FUNCTION_COUNT && functions[i].size <= name.count; i++) {
+		if (functions[i].size == name.count && is_same(name, &functions[i]))
+			return &functions[i];
+	}
+	return NULL;
+}

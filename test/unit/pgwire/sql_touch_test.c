@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pgwire/sql_touch.c: texts that touch what PostgreSQL keeps in a session, and similar ones that
+ * do not.
+ */
+#include "pgweir/pgwire/sql_touch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../unit.h"
+
+/* One letter for each bit. */
+static const char letters[] = "PDYLUNCTKQXHERWOF";
+
+/*
+ * P parameters, D default, Y library, L listen, U unlisten, N notify, C cursor, T temporary,
+ * K lock, Q sequence, X extension, H hidden, E execute, R release, W write, O object, F forget
+ */
+static const struct {
+	const char *text;
+	const char *bits;
+} cases[] = {
+	/* plain texts */
+	{ "", "" },
+	{ ";", "" },
+	{ " ; ;; ", "" },
+	{ "SELECT 1", "" },
+	{ "BEGIN", "" },
+	{ "COMMIT;", "" },
+	{ "end", "" },
+	{ "END;SELECT 1", "" },
+	{ "SELECT abalance FROM pgbench_accounts WHERE aid = 1", "" },
+	{ "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 1", "W" },
+	{ "INSERT INTO h (tid, bid, mtime) VALUES (1, 2, CURRENT_TIMESTAMP)", "W" },
+	{ "INSERT INTO \"users\" (\"id\", \"name\") VALUES ($1, $2) RETURNING \"id\"", "W" },
+	{ "DELETE FROM t WHERE a IN (1, 2)", "W" },
+	{ "SELECT count(*), coalesce(a, 1), concat(b, 'x') FROM t", "" },
+	{ "SELECT a FROM t ORDER BY a LIMIT 10 OFFSET 20 FOR UPDATE", "" },
+	{ "WITH x AS (SELECT 1) SELECT * FROM x", "W" },
+	{ "SHOW work_mem", "" },
+	{ "VACUUM", "" },
+	{ "GRANT SELECT ON t TO u", "" },
+	{ "SELECT (1 + 2) / (3)", "" },
+	{ "SELECT 'set_config(' || \"set_config\" FROM t", "" },
+	{ "-- nothing but a comment", "" },
+	{ "/* SET x = 1; LISTEN a */ SELECT 1", "" },
+	{ "SELECT 1 -- ; SET x = 1", "" },
+	{ "SELECT '; SET x = 1; LISTEN a'", "" },
+	{ "SELECT $$; SET x = 1; LISTEN a$$", "" },
+	{ "SELECT $a$; SET x = 1; $$ LISTEN a$a$", "" },
+	{ "SELECT \"; SET x = 1\" FROM t", "" },
+	{ "SELECT * FROM t WHERE a && b AND c & d > 1", "" },
+
+	/* parameters */
+	{ "SET x = 1", "P" },
+	{ "set X to 1;", "P" },
+	{ "SET SESSION x = 1", "P" },
+	{ "SET app.tenant = 'a'", "P" },
+	{ "SET TIME ZONE 'UTC'", "P" },
+	{ "SET TIME ZONE INTERVAL '1' HOUR TO MINUTE", "P" },
+	{ "SET TIME ZONE LOCAL", "PD" },
+	{ "SET TIME ZONE DEFAULT", "PD" },
+	{ "SET NAMES 'utf8'", "P" },
+	{ "SET NAMES", "PD" },
+	{ "SET NAMES;", "PD" },
+	{ "SET SCHEMA 'a'", "P" },
+	{ "SET ROLE r", "P" },
+	{ "SET ROLE NONE", "PD" },
+	{ "SET SESSION ROLE r", "P" },
+	{ "SET SESSION AUTHORIZATION r", "P" },
+	{ "SET SESSION AUTHORIZATION DEFAULT", "PD" },
+	{ "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "P" },
+	{ "SET XML OPTION DOCUMENT", "P" },
+	{ "SET x TO DEFAULT", "PD" },
+	{ "SET x = default", "PD" },
+	{ "SET x = 'default'", "P" },
+	{ "SET SEED TO 0.5", "PX" },
+	{ "SET seed = 0.5", "PX" },
+	{ "SET LOCAL seed = 0.5", "X" },
+	{ "SET SESSION \"Seed\" = 0.5", "PX" },
+	{ "RESET x", "PD" },
+	{ "RESET ALL", "PD" },
+	{ "RESET ROLE", "PD" },
+	{ "RESET SESSION AUTHORIZATION", "PD" },
+	{ "DISCARD ALL", "PDURF" },
+	{ "DISCARD TEMP", "R" },
+	{ "DISCARD PLANS", "R" },
+	{ "DISCARD SEQUENCES", "RF" },
+	{ "SET LOCAL x = 1", "" },
+	{ "SET LOCAL app.tenant = 1", "" },
+	{ "SET LOCAL \"app.tenant\" = 1", "" },
+	{ "SET LOCAL ROLE r", "" },
+	{ "SET LOCAL TIME ZONE 'UTC'", "" },
+	{ "SET LOCAL x TO DEFAULT", "" },
+	{ "SET LOCAL SESSION AUTHORIZATION r", "" },
+	{ "SET TRANSACTION READ ONLY", "" },
+	{ "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "" },
+	{ "SET TRANSACTION SNAPSHOT 'a'", "" },
+	{ "SET CONSTRAINTS ALL DEFERRED", "" },
+	{ "SET CONSTRAINTS \"a\" IMMEDIATE", "" },
+	{ "SET local.x = 1", "PD" },
+	{ "SET local . x = 1", "PD" },
+	{ "SET local /* */ .x = 1", "PD" },
+	{ "SET transaction.x = 1", "P" },
+	{ "SET constraints.x = 1", "P" },
+	{ "SET session.x = 1", "P" },
+	{ "SET LOCAL = 1", "PD" },
+	{ "SET LOCAL TO 1", "PD" },
+	{ "SELECT set_config('x', '1', false)", "P" },
+	{ "SELECT set_config('x', '1', true)", "" },
+	{ "SELECT set_config($1, $2, TRUE), set_config($3, $4, true)", "" },
+	{ "SELECT set_config('x', $1, false)", "PD" },
+	{ "SELECT set_config($1, $2, $3)", "PD" },
+	{ "SELECT set_config('x', '1', true), set_config('y', '1', false)", "P" },
+	{ "SELECT set_config('x', '1', false), set_config('y', '1', true)", "P" },
+	{ "SELECT set_config('x', NULL, false)", "PD" },
+	{ "SELECT set_config('x', '1', is_local => true)", "" },
+	{ "SELECT set_config('x', '1', is_local := true)", "" },
+	{ "SELECT set_config('x', '1', \"is_local\" => true)", "" },
+	{ "SELECT set_config('x', '1', is_local => false)", "P" },
+	{ "SELECT set_config(is_local => true, setting_name => 'x', new_value => 'y')", "" },
+	{ "SELECT set_config('x', is_local => true, new_value => 'y')", "" },
+	{ "SELECT set_config(setting_name => 'x', is_local => false, new_value => true)", "PD" },
+	{ "SELECT set_config('x', new_value => '1', is_local => not true)", "PD" },
+	{ "SELECT set_config('x', '1', true and false)", "P" },
+	{ "SELECT set_config('x', '1', 'true')", "P" },
+	{ "SELECT set_config('x', '1', (true))", "P" },
+	{ "SELECT set_config('x', f(1, 2, true), true)", "" },
+	{ "SELECT set_config('x', (array['a', 'b', 'c'])[1], true)", "" },
+	{ "SELECT set_config('x', (array['a', 'b', true])[1], false)", "PD" },
+	{ "SELECT set_config('x', set_config('y', '1', false), true)", "PD" },
+	{ "SELECT set_config('x', 'a' || 'b', true", "PD" },
+	{ "SELECT set_config", "" },
+	{ "SELECT set_config(", "PD" },
+	{ "SELECT pg_catalog.set_config('x', '1', false)", "P" },
+	{ "SELECT \"set_config\"('x', '1', false)", "P" },
+	{ "SELECT \"pg_catalog\".\"set_config\" ('x', '1', false)", "P" },
+	{ "SELECT \"SET_CONFIG\"('x', '1', false)", "P" },
+	{ "SELECT SET_CONFIG('x', '1', false)", "P" },
+	{ "SELECT set_config ('x', '1', false)", "P" },
+	{ "SELECT set_config\n\t('x', '1', false)", "P" },
+	{ "SELECT set_config/* a */('x', '1', false)", "P" },
+	{ "SELECT set_config /* a /* ( */ */ ('x', '1', false)", "P" },
+	{ "SELECT set_config -- a\n('x', '1', false)", "P" },
+	{ "SELECT set_config -- (\r('x', '1', false)", "P" },
+	{ "SELECT set_config('seed', '0.1', false)", "PX" },
+	{ "SELECT set_config('SEED', '0.1', true)", "X" },
+	{ "SELECT set_limit(0.5)", "P" },
+	{ "SELECT my_set_config('x', '1', false)", "" },
+	{ "SELECT set_config_2('x', '1', false)", "" },
+	{ "SELECT 'a', set_config('x', '1', false)", "P" },
+	{ "SELECT 'it''s', set_config('x', '1', false)", "P" },
+	{ "SELECT 'a' 'b', set_config('x', '1', false)", "P" },
+	{ "SELECT a.b.set_config('x', '1', false)", "P" },
+	{ "INSERT INTO t SELECT set_config('x', '1', false)", "PW" },
+	{ "WITH x AS (SELECT set_config('x', '1', false)) SELECT * FROM x", "PW" },
+	{ "COPY (SELECT set_config('x', '1', false)) TO STDOUT", "PW" },
+	{ "EXPLAIN ANALYZE SELECT set_config('x', '1', false)", "P" },
+	{ "CREATE TABLE t AS SELECT set_config('x', '1', false)", "PWO" },
+	{ "PREPARE p AS SELECT set_config('x', '1', false)", "P" },
+	{ "DECLARE c CURSOR FOR SELECT set_config('x', '1', false)", "P" },
+	{ "ALTER TABLE t ADD c text DEFAULT set_config('x', '1', false)", "PW" },
+	{ "(SELECT set_config('x', '1', false))", "P" },
+	{ "VALUES (set_config('x', '1', false))", "P" },
+	{ "SELECT set_conf\335g('x', '1', false)", "P" },
+	{ "SELECT set_conf\304\260g('x', '1', false)", "P" },
+	{ "UPDATE pg_settings SET setting = '1' WHERE name = 'x'", "PDW" },
+	{ "UPDATE ONLY pg_settings SET setting = '1'", "PDW" },
+	{ "UPDATE pg_catalog.pg_settings SET setting = '1'", "PDW" },
+	{ "UPDATE \"pg_catalog\" . \"pg_settings\" AS s SET setting = '1'", "PDW" },
+	{ "UPDATE/* */pg_settings SET setting = '1'", "PDW" },
+	{ "UPDATE -- a\npg_settings SET setting = '1'", "PDW" },
+	{ "WITH x AS (SELECT 1) UPDATE pg_settings SET setting = '1'", "PDW" },
+	{ "EXPLAIN ANALYZE UPDATE PG_SETTINGS SET setting = '1'", "PDW" },
+	{ "UPDATE t SET a = (SELECT setting FROM pg_settings)", "W" },
+	{ "UPDATE people SET a = 1", "W" },
+	{ "UPDATE ONLY people SET a = 1", "W" },
+	{ "UPDATE pg_x SET a = 1", "W" },
+	{ "SELECT * FROM pg_settings", "" },
+
+	/* several statements, comments */
+	{ "SELECT 1; SET x = 1", "P" },
+	{ "SELECT 1;SET x = 1;SELECT 2", "P" },
+	{ "SELECT 1; /* a */ SET x = 1", "P" },
+	{ "SELECT 1; -- a\nSET x = 1", "P" },
+	{ "SELECT 1; -- a\rSET x = 1", "P" },
+	{ "/* a */ SET x = 1", "P" },
+	{ "/* a /* b */ ; */ SET x = 1", "P" },
+	{ "-- a\nSET x = 1", "P" },
+	{ "--\nSET x = 1", "P" },
+	{ "\t\n\r\f\v SET x = 1", "P" },
+	{ ";;SET x = 1", "P" },
+	{ "SET/**/x = 1", "P" },
+	{ "SET LOCAL x = 1; SET y = 1", "P" },
+	{ "SET x = 1; SET LOCAL y = 1", "P" },
+	{ "SELECT 1 */* a */ 2; SET x = 1", "P" },
+	{ "BEGIN; SET x = 1; COMMIT", "P" },
+	{ "LISTEN a; NOTIFY a; LOAD 'b'", "YLN" },
+
+	/* backslashes: with and without standard_conforming_strings */
+	{ "SELECT 'a\\'; SET x = 1; --'", "P" },
+	{ "SELECT 'a\\'' ; SET x = 1; --'", "P" },
+	{ "SELECT E'a\\'; SET x = 1; --'", "" },
+	{ "SELECT E'a\\\\'; SET x = 1; --'", "P" },
+	{ "SELECT E'a'\n'b\\'; SET x = 1; --'", "" },
+	{ "SELECT E'a'\n'\\'', 'c:\\' ; SET x = 1; SELECT '\\'", "P" },
+	{ "SELECT e'a' -- b\n '\\'; SET x = 1; --'", "" },
+	{ "SELECT B'\\'; SET x = 1; SELECT 'a\\''", "P" },
+	{ "SELECT 'a\\\\'; SET x = 1", "P" },
+	{ "SELECT U&'a\\'; SET x = 1", "P" },
+	{ "SELECT N'a'; SET x = 1", "P" },
+
+	/* libraries, notifications */
+	{ "LOAD 'a'", "Y" },
+	{ "load '$libdir/plugins/a'", "Y" },
+	{ "LISTEN a", "L" },
+	{ "listen \"A b\"", "L" },
+	{ "UNLISTEN a", "U" },
+	{ "UNLISTEN *", "U" },
+	{ "NOTIFY a", "N" },
+	{ "NOTIFY a, 'b'", "N" },
+	{ "SELECT pg_notify('a', 'b')", "N" },
+	{ "SELECT pg_notify($1, $2) FROM t", "N" },
+	{ "SELECT pg_listening_channels()", "" },
+
+	/* cursors */
+	{ "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "C" },
+	{ "DECLARE c NO SCROLL CURSOR with /**/ hold FOR SELECT 1", "C" },
+	{ "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1", "" },
+	{ "DECLARE c CURSOR FOR SELECT 1", "" },
+	{ "DECLARE c CURSOR FOR WITH hold AS (SELECT 1) SELECT * FROM hold", "" },
+	{ "DECLARE hold CURSOR FOR SELECT 1", "" },
+	{ "DECLARE hold CURSOR WITH HOLD FOR SELECT 1", "C" },
+	{ "CLOSE c", "R" },
+	{ "CLOSE ALL", "R" },
+	{ "FETCH 1 FROM c", "" },
+	{ "MOVE 1 IN c", "" },
+
+	/* temporary objects */
+	{ "CREATE TEMP TABLE t (a int)", "TWO" },
+	{ "CREATE TEMPORARY TABLE t (a int)", "TWO" },
+	{ "CREATE LOCAL TEMP TABLE t (a int)", "TWO" },
+	{ "CREATE GLOBAL TEMPORARY TABLE t (a int)", "TWO" },
+	{ "CREATE TEMP TABLE t AS SELECT 1", "TWO" },
+	{ "CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS", "TWO" },
+	{ "CREATE TEMP TABLE t (a int) ON COMMIT PRESERVE ROWS", "TWO" },
+	{ "CREATE TEMP TABLE t (a int) ON COMMIT DROP", "WO" },
+	{ "create temp table t on commit /* */ drop as select 1", "WO" },
+	{ "CREATE TEMP TABLE t (a int) ON COMMIT DROP; CREATE TEMP TABLE u (a int)", "TWO" },
+	{ "CREATE TEMP TABLE u (a int); CREATE TEMP TABLE t (a int) ON COMMIT DROP;", "TWO" },
+	{ "CREATE TEMP TABLE t (a text DEFAULT 'ON COMMIT DROP')", "TWO" },
+	{ "CREATE TEMP TABLE IF NOT EXISTS t (a int)", "TWO" },
+	{ "CREATE TEMP SEQUENCE s", "TWO" },
+	{ "CREATE TEMP VIEW v AS SELECT 1", "TWO" },
+	{ "CREATE OR REPLACE TEMP VIEW v AS SELECT 1", "TWO" },
+	{ "CREATE OR REPLACE TEMPORARY RECURSIVE VIEW v (n) AS SELECT 1", "TWO" },
+	{ "CREATE TABLE pg_temp.t (a int)", "TWO" },
+	{ "CREATE TABLE \"pg_temp\".t (a int)", "TWO" },
+	{ "CREATE TABLE pg_temp_3.t (a int)", "TWO" },
+	{ "CREATE FUNCTION pg_temp.f() RETURNS int LANGUAGE sql AS 'SELECT 1'", "TWO" },
+	{ "CREATE TYPE pg_temp.t AS (a int)", "TWO" },
+	{ "CREATE SCHEMA s CREATE TEMP TABLE t (a int)", "TWO" },
+	{ "EXPLAIN ANALYZE CREATE TEMP TABLE t AS SELECT 1", "TO" },
+	{ "IMPORT FOREIGN SCHEMA s FROM SERVER r INTO pg_temp", "TO" },
+	{ "IMPORT FOREIGN SCHEMA s FROM SERVER r INTO t", "O" },
+	{ "CREATE TABLE t (a int)", "WO" },
+	{ "CREATE TABLE t (temp int)", "WO" },
+	{ "CREATE TABLE temp (a int)", "WO" },
+	{ "CREATE TABLE t AS SELECT temp FROM u", "WO" },
+	{ "CREATE INDEX ON t (a)", "WO" },
+	{ "SELECT 1 INTO TEMP t", "TO" },
+	{ "SELECT 1 AS a INTO TEMPORARY TABLE t FROM u", "TO" },
+	{ "SELECT 1 INTO LOCAL TEMP t", "TO" },
+	{ "SELECT 1 INTO pg_temp.t", "TO" },
+	{ "SELECT 1 INTO TABLE \"pg_temp\".t", "TO" },
+	{ "SELECT 1 INTO t", "O" },
+	{ "SELECT 1INTO TEMP t", "TO" },
+	{ "SELECT 1e5INTO TEMP t", "TO" },
+	{ "SELECT 1.INTO TEMP t", "TO" },
+	{ "SELECT $1INTO TEMP t", "TO" },
+	{ "(SELECT 1 INTO TEMP t)", "TO" },
+	{ "WITH x AS (SELECT 1) SELECT * INTO TEMP t FROM x", "TWO" },
+	{ "TABLE u; SELECT 1 INTO TEMP t", "TO" },
+	{ "SELECT 'a;update' INTO TEMP t", "TO" },
+	{ "EXPLAIN ANALYZE SELECT 1 INTO TEMP t", "TO" },
+	{ "INSERT INTO temp VALUES (1)", "W" },
+	{ "INSERT INTO pg_temp.t VALUES (1)", "W" },
+	{ "WITH x AS (INSERT INTO temp VALUES (1) RETURNING 1) SELECT 1", "W" },
+	{ "MERGE INTO temp USING u ON a = b WHEN MATCHED THEN DELETE", "W" },
+	{ "SELECT temp, temporary FROM pg_temp.t", "" },
+	{ "SELECT * FROM u WHERE temp > 20", "" },
+	{ "SELECT pg_temp.f()", "" },
+	{ "DROP TABLE t", "R" },
+	{ "DROP TABLE pg_temp.t", "R" },
+
+	/* locks */
+	{ "SELECT pg_advisory_lock(1)", "K" },
+	{ "SELECT pg_advisory_lock_shared(1, 2)", "K" },
+	{ "SELECT pg_try_advisory_lock(1)", "K" },
+	{ "SELECT pg_try_advisory_lock_shared(1)", "K" },
+	{ "SELECT * FROM t WHERE pg_try_advisory_lock(a)", "K" },
+	{ "SELECT pg_advisory_xact_lock(1)", "" },
+	{ "SELECT pg_advisory_xact_lock_shared(1)", "" },
+	{ "SELECT pg_try_advisory_xact_lock(1)", "" },
+	{ "SELECT pg_try_advisory_xact_lock_shared(1)", "" },
+	{ "SELECT pg_advisory_unlock(1)", "R" },
+	{ "SELECT pg_advisory_unlock_shared(1)", "R" },
+	{ "SELECT pg_advisory_unlock_all()", "R" },
+	{ "LOCK TABLE t", "" },
+
+	/* sequences */
+	{ "SELECT currval('s')", "Q" },
+	{ "SELECT lastval()", "Q" },
+	{ "SELECT LASTVAL ( )", "Q" },
+	{ "SELECT nextval('s')", "W" },
+	{ "SELECT setval('s', 1)", "W" },
+	{ "INSERT INTO t VALUES (1) RETURNING currval('s')", "QW" },
+
+	/* what cannot be asked for */
+	{ "SELECT setseed(0.5)", "X" },
+	{ "SELECT dblink_connect('a', 'b')", "X" },
+	{ "SELECT dblink_connect_u('a', 'b')", "X" },
+	{ "SELECT dblink_disconnect('a')", "R" },
+	{ "SELECT * FROM dblink('a', 'b') AS t(c int)", "" },
+	{ "SELECT pg_replication_origin_session_setup('a')", "X" },
+	{ "SELECT pg_replication_origin_session_reset()", "R" },
+	{ "SELECT pg_backup_start('a')", "X" },
+	{ "SELECT pg_start_backup('a', true, false)", "X" },
+	{ "SELECT * FROM pg_backup_stop()", "R" },
+	{ "SELECT * FROM pg_stop_backup(false)", "R" },
+	{ "SELECT sepgsql_setcon('a')", "X" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b')", "" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b', false)", "" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b', true)", "X" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b', temporary => true)", "X" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b', temporary := false)", "" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b', $1)", "X" },
+	{ "SELECT pg_create_logical_replication_slot('a', 'b', twophase => true)", "" },
+	{ "SELECT pg_create_physical_replication_slot('a')", "" },
+	{ "SELECT pg_create_physical_replication_slot('a', true, true)", "X" },
+	{ "SELECT pg_copy_logical_replication_slot('a', 'b', true)", "X" },
+	{ "SELECT pg_copy_physical_replication_slot('a', 'b')", "" },
+	{ "SELECT pg_copy_physical_replication_slot('a', 'b', true)", "X" },
+
+	/* what may do anything */
+	{ "DO $$ BEGIN PERFORM set_config('x', '1', false); END $$", "HW" },
+	{ "CALL p()", "HW" },
+	{ "SELECT U&\"set\\005fconfig\"('x', '1', false)", "H" },
+	{ "SELECT u&\"d\\0061t\\+000061\" FROM t", "H" },
+	{ "SELECT U&'d\\0061t\\+000061'", "" },
+	{ "SELECT 1U&\"a\" FROM t", "H" },
+	{ "CREATE EXTENSION a", "HWO" },
+	{ "ALTER EXTENSION a UPDATE", "HW" },
+	{ "SELECT query_to_xml('SELECT 1', true, true, '')", "H" },
+	{ "SELECT query_to_xmlschema($1, true, true, '')", "H" },
+	{ "SELECT query_to_xml_and_xmlschema($1, true, true, '')", "H" },
+	{ "SELECT * FROM ts_stat('SELECT a FROM t')", "H" },
+	{ "SELECT ts_rewrite(a, 'SELECT a FROM t')", "H" },
+	{ "SELECT * FROM crosstab('SELECT a FROM t') AS t(a int)", "H" },
+	{ "SELECT * FROM crosstab2('SELECT a FROM t')", "H" },
+	{ "SELECT * FROM connectby('t', 'a', 'b', 'c', 0) AS t(a int)", "H" },
+	{ "SELECT * FROM xpath_table('a', 'b', 'c', 'd', 'e') AS t(a int)", "H" },
+	{ "NONESUCH x", "H" },
+
+	/* prepared statements */
+	{ "EXECUTE p", "E" },
+	{ "EXECUTE p (1, 2)", "E" },
+	{ "EXPLAIN ANALYZE EXECUTE p", "E" },
+	{ "EXPLAIN (ANALYZE, BUFFERS) EXECUTE p(1)", "E" },
+	{ "CREATE TABLE t AS EXECUTE p", "EWO" },
+	{ "CREATE TEMP TABLE t AS EXECUTE p", "TEWO" },
+	{ "CREATE TRIGGER t BEFORE INSERT ON u EXECUTE FUNCTION f()", "WO" },
+	{ "GRANT EXECUTE ON FUNCTION f() TO u", "" },
+	{ "SELECT a AS execute FROM t", "" },
+	{ "PREPARE p AS SELECT 1", "" },
+	{ "PREPARE p (int) AS INSERT INTO t VALUES ($1)", "W" },
+	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "K" },
+	{ "PREPARE TRANSACTION 'a'", "" },
+	{ "COMMIT PREPARED 'a'", "" },
+	{ "DEALLOCATE p", "" },
+
+	/* other statements with these words */
+	{ "ALTER ROLE r SET x = 1", "W" },
+	{ "ALTER SYSTEM SET x = 1", "W" },
+	{ "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET x = 1 AS 'SELECT 1'", "WO" },
+	{ "CREATE RULE r AS ON UPDATE TO t DO ALSO NOTIFY a", "WO" },
+	{ "CREATE RULE r AS ON UPDATE TO t DO (SELECT 1; SELECT 2)", "WO" },
+	{ "MERGE INTO t USING u ON a = b WHEN MATCHED THEN UPDATE SET a = 1", "W" },
+	{ "INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2", "W" },
+	{ "COPY t FROM STDIN", "W" },
+	{ "TRUNCATE t RESTART IDENTITY", "" },
+	{ "REFRESH MATERIALIZED VIEW v", "W" },
+	{ "SAVEPOINT a", "" },
+	{ "ROLLBACK TO SAVEPOINT a", "" },
+	{ "COMMENT ON TABLE t IS 'SET x = 1'", "" },
+	{ "SECURITY LABEL ON TABLE t IS 'a'", "" },
+
+	/* PostgreSQL refuses these */
+	{ "SET x = 'no end", "P" },
+	{ "/* no end SET x = 1", "" },
+	{ "SELECT 'no end; SET x = 1", "" },
+	{ "SELECT $$no end; SET x = 1", "" },
+	{ "\"SETS\" x = 1", "H" },
+};
+
+static const char *letters_of(unsigned int bits, char out[static 32])
+{
+	size_t used = 0;
+
+	for (size_t i = 0; letters[i]; i++) {
+		if (bits >> i & 1)
+			out[used++] = letters[i];
+	}
+	out[used] = 0;
+	return out;
+}
+
+START_TEST(touches)
+{
+	char found[32];
+
+	letters_of(sql_touch(bytes_text(cases[_i].text)), found);
+	ck_assert_msg(strcmp(found, cases[_i].bits) == 0, "%s: %s, not %s", cases[_i].text, found,
+	              cases[_i].bits);
+}
+END_TEST
+
+/* Without the end of a text nothing is read after it; the bits of its first words stay. */
+START_TEST(every_cut)
+{
+	const char *text = cases[_i].text;
+
+	for (size_t count = 0; count <= strlen(text); count++) {
+		char *copy = malloc(count ? count : 1); /* the sanitizer detects reads after it */
+
+		memcpy(copy, text, count);
+		unit_expect(sql_touch(bytes_of(copy, count)) == sql_touch(bytes_of(text, count)));
+		sql_touch_unclear(bytes_of(copy, count));
+		sql_touch_calls(bytes_of(copy, count), bytes_of("f\0g", 4));
+		free(copy);
+	}
+}
+END_TEST
+
+/* Together with other statements a text touches what both touch. */
+START_TEST(in_company)
+{
+	static const char *const others[] = { "SELECT 1", "UPDATE t SET a = 1", "LISTEN a",
+		                              "/* ( */ SELECT 'a;b(c'", "SELECT \"a\" (1)" };
+	const char *text = cases[_i].text;
+	unsigned int bits = sql_touch(bytes_text(text));
+	char both[1000];
+
+	if (strstr(text, "no end") || strstr(text, "--") || strstr(text, "/*"))
+		return;
+	for (size_t i = 0; i < COUNT_OF(others); i++) {
+		unsigned int more = sql_touch(bytes_text(others[i]));
+
+		snprintf(both, sizeof(both), "%s;%s", others[i], text);
+		ck_assert_msg((sql_touch(bytes_text(both)) & bits) == bits, "%s", both);
+		snprintf(both, sizeof(both), "%s;\n%s", text, others[i]);
+		ck_assert_msg((sql_touch(bytes_text(both)) & more) == more, "%s", both);
+	}
+}
+END_TEST
+
+/* When quotes are not followed, no bit is missing. */
+START_TEST(unclear)
+{
+	unsigned int bits = sql_touch(bytes_text(cases[_i].text));
+
+	ck_assert_msg((sql_touch_unclear(bytes_text(cases[_i].text)) & bits) == bits, "%s",
+	              cases[_i].text);
+}
+END_TEST
+
+START_TEST(unclear_quotes)
+{
+	/* Shift JIS: the last byte of the character is a backslash. */
+	ck_assert(sql_touch_unclear(bytes_text("SELECT E'\225\\'; SET x = 1")) & SQL_TOUCH_PARAMS);
+	ck_assert(sql_touch_unclear(bytes_text("SELECT '; LISTEN a'")) & SQL_TOUCH_LISTEN);
+	ck_assert_uint_eq(sql_touch_unclear(bytes_text("SELECT '\225\\'")), 0);
+	ck_assert_uint_eq(sql_touch_unclear(bytes_text("UPDATE t SET a = 1")), SQL_TOUCH_WRITE);
+}
+END_TEST
+
+START_TEST(encodings)
+{
+	static const char *const clear[] = { "UTF8",   "SQL_ASCII", "LATIN1",       "ISO_8859_5",
+		                             "EUC_JP", "WIN1252",   "MULE_INTERNAL" };
+	static const char *const others[] = { "SJIS", "SHIFT_JIS_2004", "BIG5",    "GBK",
+		                              "UHC",  "JOHAB",          "GB18030", "" };
+
+	for (size_t i = 0; i < COUNT_OF(clear); i++)
+		ck_assert(!sql_touch_is_unclear(bytes_text(clear[i])));
+	for (size_t i = 0; i < COUNT_OF(others); i++)
+		ck_assert(sql_touch_is_unclear(bytes_text(others[i])));
+}
+END_TEST
+
+START_TEST(calls)
+{
+	static const struct bytes names = { "my_pin\0f", 9 };
+
+	ck_assert(sql_touch_calls(bytes_text("SELECT my_pin(1)"), names));
+	ck_assert(sql_touch_calls(bytes_text("SELECT a.MY_PIN /* */ (1)"), names));
+	ck_assert(sql_touch_calls(bytes_text("SELECT \"f\"()"), names));
+	ck_assert(sql_touch_calls(bytes_text("SELECT 'a\\'', f(), '"), names));
+	ck_assert(!sql_touch_calls(bytes_text("SELECT f FROM t WHERE a IN (1)"), names));
+	ck_assert(!sql_touch_calls(bytes_text("SELECT 'my_pin(1)' -- f()"), names));
+	ck_assert(!sql_touch_calls(bytes_text("SELECT my_pins(1)"), names));
+	ck_assert(!sql_touch_calls(bytes_text("SELECT f()"), bytes_of(NULL, 0)));
+}
+END_TEST
+
+/* The time is linear in the size: each of these would take minutes if it were the square. */
+START_TEST(long_texts)
+{
+	static const char *const parts[] = {
+		"set_config(", "set_config(a,", "nextval/*", "/*",
+		"';/*",        ";--",           "$a",        "$a$",
+		"1.",          ";   ",          "\n(",       "a (",
+		"U&\"",        "SET x = ",      "\"a\"(",    "'\\",
+		"E'a'\n",      "EXPLAIN ",      "f(g(",      "[",
+		"set_config[",
+	};
+	static const char *const fronts[] = { "", "SELECT ", "SET x = set_config(", "SELECT '",
+		                              "LISTEN a; SELECT set_config(1, 2, f(" };
+	size_t size = 1 << 18;
+	char *text = malloc(size);
+
+	for (size_t i = 0; i < COUNT_OF(parts) * COUNT_OF(fronts); i++) {
+		const char *part = parts[i % COUNT_OF(parts)], *front = fronts[i / COUNT_OF(parts)];
+		size_t used = strlen(front);
+
+		memcpy(text, front, used);
+		for (; used + strlen(part) <= size; used += strlen(part))
+			memcpy(text + used, part, strlen(part));
+		sql_touch(bytes_of(text, used));
+		sql_touch_unclear(bytes_of(text, used));
+		sql_touch_calls(bytes_of(text, used), bytes_of("set_config", 11));
+	}
+	free(text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pgwire/sql_touch");
+	TCase *tests = tcase_create("sql_touch");
+
+	tcase_set_timeout(tests, 120);
+	tcase_add_loop_test(tests, touches, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, in_company, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, unclear, 0, COUNT_OF(cases));
+	tcase_add_test(tests, unclear_quotes);
+	tcase_add_test(tests, encodings);
+	tcase_add_test(tests, calls);
+	tcase_add_test(tests, long_texts);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
