@@ -105,6 +105,22 @@ static bool is_ascii(struct bytes name)
 	return true;
 }
 
+/* The first of the table with at least this size. */
+static size_t find_size(size_t size)
+{
+	size_t low = 0, high = FUNCTION_COUNT;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (functions[middle].size < size)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 const struct sql_function *sql_function(struct bytes name)
 {
 	char ascii[SQL_FUNCTION_MAX];
@@ -115,8 +131,9 @@ const struct sql_function *sql_function(struct bytes name)
 		name = to_ascii(name, ascii);
 	if (name.count > SQL_FUNCTION_MAX)
 		return NULL;
-	for (size_t i = 0; i < FUNCTION_COUNT && functions[i].size <= name.count; i++) {
-		if (functions[i].size == name.count && is_same(name, &functions[i]))
+	for (size_t i = find_size(name.count);
+	     i < FUNCTION_COUNT && functions[i].size == name.count; i++) {
+		if (is_same(name, &functions[i]))
 			return &functions[i];
 	}
 	return NULL;

@@ -29,16 +29,43 @@ struct sql_function {
  */
 const struct sql_function *sql_function(struct bytes name);
 
-/* Whether a name may be one of these, by its last byte. */
-static inline bool sql_function_may_end(char last)
+/* Whether a name may be one of these, by its last two bytes. */
+static inline bool sql_function_may_end(char before, char last)
 {
-	/* a b d e g k l n p t u y */
-	const unsigned int ends = 1u << 1 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 7 | 1u << 11 |
-	                          1u << 12 | 1u << 14 | 1u << 16 | 1u << 20 | 1u << 21 | 1u << 25;
-
-	if (last & 0x40)
-		return (ends >> (last & 0x1f) & 1) || (last & 0x80);
-	return (last >= '2' && last <= '4') || last == '"' || (last & 0x80);
+	before |= 0x20; /* '_' becomes 0x7f */
+	switch (last | 0x20) {
+	case 'a':
+		return before == 'm';
+	case 'b':
+		return before == 'a';
+	case 'd':
+		return before == 'e';
+	case 'e':
+		return before == 't' || before == 'l';
+	case 'g':
+		return before == 'i' || (before & 0x80);
+	case 'k':
+		return before == 'c';
+	case 'l':
+		return before == 'a' || before == 'm' || before == 'l';
+	case 'n':
+		return before == 'o';
+	case 'p':
+		return before == 'u' || before == 'o';
+	case 't':
+		return before == 'i' || before == 'c' || before == 'e' || before == 'o' ||
+		       before == 'r' || before == 'a' || (before & 0x80);
+	case 'u':
+		return before == 0x7f;
+	case 'y':
+		return before == 'f' || before == 'b';
+	case '2':
+	case '3':
+	case '4':
+		return before == 'b';
+	default:
+		return false;
+	}
 }
 
 #endif

@@ -162,10 +162,27 @@ static bool is_word(struct bytes text, const struct keyword *keyword)
 	return true;
 }
 
+/* The first keyword with at least this size. */
+static size_t find_size(size_t size)
+{
+	size_t low = 0, high = KEYWORD_COUNT;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (keywords[middle].size < size)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 static const struct keyword *find_keyword(struct bytes text)
 {
-	for (size_t i = 0; i < KEYWORD_COUNT && keywords[i].size <= text.count; i++) {
-		if (keywords[i].size == text.count && is_word(text, &keywords[i]))
+	for (size_t i = find_size(text.count); i < KEYWORD_COUNT && keywords[i].size == text.count;
+	     i++) {
+		if (is_word(text, &keywords[i]))
 			return &keywords[i];
 	}
 	/* pg_temp_3 is the same schema under its own name. */

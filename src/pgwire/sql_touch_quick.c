@@ -18,6 +18,8 @@
  */
 #include "sql_touch_priv.h"
 
+#include <endian.h>
+
 #include "sql_functions_priv.h"
 #include "sql_priv.h"
 
@@ -28,9 +30,12 @@
 
 /* What the statements of a text have shown so far. */
 struct quick {
+	const char *begin; /* of the text, or after the last parenthesis */
+	const char *end;
 	unsigned int bits;
 	bool has_select; /* INTO may follow */
-	bool has_with;   /* so may an UPDATE */
+	bool has_with;   /* so may an UPDATE of pg_settings */
+	bool has_line;   /* a newline was before a parenthesis: a comment may be there */
 };
 
 /* No two statements begin with the same four letters, except COMMIT and COMMENT. */
@@ -92,7 +97,8 @@ static bool is_quiet_target(struct bytes rest)
 		rest = bytes_skip(rest, 1);
 	if (rest.count < 5)
 		return true;
-	if (!sql_word_size(rest) || four_letters(rest.at) == FOUR('o', 'n', 'l', 'y'))
+	if (!sql_word_size(bytes_of(rest.at, 1)) ||
+	    four_letters(rest.at) == FOUR('o', 'n', 'l', 'y'))
 		return false;
 	/* pg_settings, pg_catalog.pg_settings; not people, pgbench_accounts */
 	return (rest.at[0] | 0x20) != 'p' || (rest.at[1] | 0x20) != 'g' || rest.at[2] != '_';
@@ -119,26 +125,9 @@ static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 	four = four_letters(rest.at);
 	if (four == FOUR('u', 'p', 'd', 'a')) {
 		quick->bits |= SQL_TOUCH_WRITE;
-		return is_quiet_target(bytes_skip(rest, sql_word_size(rest)));
+		return rest.count < 6 || is_quiet_target(bytes_skip(rest, 6));
 	}
 	return is_quiet(quick, four) || is_end_word(rest);
-}
-
-static bool are_quiet_statements(struct quick *quick, struct bytes text)
-{
-	struct bytes rest = text;
-	const char *next;
-
-	if (!sql_skip_space(&rest))
-		return true; /* it ends within a comment */
-	if (!is_quiet_statement(quick, rest))
-		return false;
-	while ((next = memchr(text.at, ';', text.count)) != NULL) {
-		text = bytes_skip(text, (size_t)(next - text.at) + 1);
-		if (!is_quiet_statement(quick, text))
-			return false;
-	}
-	return true;
 }
 
 static bool is_in_name(char c)
@@ -157,92 +146,161 @@ static bool is_quiet_name(const char *begin, const char *end)
 	return !sql_function(bytes_of(at, (size_t)(end - at)));
 }
 
-/* Judges what is before a parenthesis. *has_line: a comment may be there, from -- to a newline. */
-static bool is_quiet_call(const char *begin, const char *end, bool *has_line)
+/* Judges what is before a parenthesis. */
+static bool is_quiet_call(struct quick *quick, const char *end)
 {
+	const char *begin = quick->begin;
+
 	while (end > begin && (end[-1] == ' ' || (end[-1] >= '\t' && end[-1] <= '\r'))) {
-		*has_line |= end[-1] == '\n' || end[-1] == '\r';
+		quick->has_line |= end[-1] == '\n' || end[-1] == '\r';
 		end--;
 	}
 	if (end > begin && end[-1] == '"')
 		end--;
-	if (end == begin)
+	if (end - begin < 2)
 		return true;
 	if (end[-1] == '/')
-		return end - begin < 2 || end[-2] != '*';
-	return !sql_function_may_end(end[-1]) || is_quiet_name(begin, end);
+		return end[-2] != '*';
+	return !sql_function_may_end(end[-2], end[-1]) || is_quiet_name(begin, end);
 }
 
-static bool are_quiet_calls(struct bytes text)
-{
-	const char *begin = text.at, *end = text.at + text.count, *at = begin;
-	bool has_line = false;
+/* ---- all bytes, 16 at a time ---- */
 
-	while ((at = memchr(at, '(', (size_t)(end - at))) != NULL) {
-		if (!is_quiet_call(begin, at, &has_line))
+#define BLOCK 16
+#define AHEAD 2 /* bytes after a block that are read too */
+
+typedef char block __attribute__((vector_size(BLOCK)));
+
+static block load(const char *at)
+{
+	block bytes;
+
+	memcpy(&bytes, at, sizeof(bytes));
+	return bytes;
+}
+
+/* Eight bytes of a comparison, the first in the lowest bits. */
+static uint64_t half(block found, int number)
+{
+	uint64_t bits;
+
+	memcpy(&bits, (const char *)&found + number * sizeof(bits), sizeof(bits));
+	return le64toh(bits);
+}
+
+static bool has_any(block found) { return (half(found, 0) | half(found, 1)) != 0; }
+
+/* Whether three letters begin anywhere in a block. */
+static bool has_three(const char *at, const char *three)
+{
+	block first = load(at) | 0x20, second = load(at + 1) | 0x20, third = load(at + 2) | 0x20;
+
+	return has_any((first == three[0]) & (second == three[1]) & (third == three[2]));
+}
+
+static bool is_quiet_sign(struct quick *quick, const char *at)
+{
+	switch (*at) {
+	case '(':
+		if (at < quick->begin)
+			return true; /* the last block overlaps the one before it */
+		if (!is_quiet_call(quick, at))
 			return false;
-		begin = ++at;
+		quick->begin = at + 1;
+		return true;
+	case ';':
+		return is_quiet_statement(quick, bytes_of(at + 1, (size_t)(quick->end - at) - 1));
+	case '&': /* U&"name" */
+		return quick->end - at < 2 || at[1] != '"';
+	default:
+		return true;
 	}
-	return !has_line || !memmem(text.at, text.count, "--", 2);
 }
 
-/* Whether the text may have a name in U&"...". */
-static bool has_unicode_name(struct bytes text)
+/* Judges the signs that a comparison has found in eight bytes. */
+static bool are_quiet_signs(struct quick *quick, const char *at, uint64_t found)
 {
-	const char *end = text.at + text.count, *at = text.at;
+	while (found) {
+		int bit = __builtin_ctzll(found) & ~7;
 
-	while ((at = memchr(at, '&', (size_t)(end - at))) != NULL) {
-		at++;
-		if (at < end && *at == '"' && at - text.at > 1 && (at[-2] | 0x20) == 'u')
-			return true;
+		if (!is_quiet_sign(quick, at + bit / 8))
+			return false;
+		found &= ~(0xffULL << bit);
 	}
-	return false;
+	return true;
 }
 
-/* The search for four letters: by its last byte, how many of the next four can be skipped. */
-struct four {
-	uint32_t letters;
-	unsigned char less[256]; /* four, less this */
-};
-
-static const struct four into = {
-	FOUR('i', 'n', 't', 'o'),
-	{ ['o'] = 4, ['O'] = 4, ['t'] = 3, ['T'] = 3, ['n'] = 2, ['N'] = 2, ['i'] = 1, ['I'] = 1 },
-};
-
-static const struct four settings = {
-	/* of pg_settings */
-	FOUR('i', 'n', 'g', 's'),
-	{ ['s'] = 4, ['S'] = 4, ['g'] = 3, ['G'] = 3, ['n'] = 2, ['N'] = 2, ['i'] = 1, ['I'] = 1 },
-};
-
-static bool has_four(struct bytes text, const struct four *four)
+static bool is_quiet_block(struct quick *quick, const char *at)
 {
-	for (size_t at = 3; at < text.count;) {
-		size_t step = 4u - four->less[(unsigned char)text.at[at]];
+	block bytes = load(at), found = (bytes == '(') | (bytes == ';') | (bytes == '&');
 
-		if (step == 0) {
-			if (four_letters(text.at + at - 3) == four->letters)
-				return true;
-			step = 1;
-		}
-		at += step;
+	if (has_any(found) && (!are_quiet_signs(quick, at, half(found, 0)) ||
+	                       !are_quiet_signs(quick, at + BLOCK / 2, half(found, 1))))
+		return false;
+	return !(quick->has_select && has_three(at, "nto")) &&
+	       !(quick->has_with && has_three(at, "ngs"));
+}
+
+static bool are_quiet_blocks(struct quick *quick, struct bytes text)
+{
+	const char *last = text.at + text.count - BLOCK - AHEAD;
+
+	for (const char *at = text.at; at < last; at += BLOCK) {
+		if (!is_quiet_block(quick, at))
+			return false;
 	}
-	return false;
+	/* The last bytes of the text belong to no block. */
+	return is_quiet_block(quick, last) && is_quiet_sign(quick, last + BLOCK) &&
+	       is_quiet_sign(quick, last + BLOCK + 1);
+}
+
+/* For texts that are shorter than a block. */
+static bool are_quiet_bytes(struct quick *quick, struct bytes text)
+{
+	for (const char *at = text.at; at < quick->end; at++) {
+		char c = *at;
+
+		if ((c == '(' || c == ';' || c == '&') && !is_quiet_sign(quick, at))
+			return false;
+		if ((quick->has_select || quick->has_with) && (c | 0x20) == 'n')
+			return false; /* may be the middle of INTO, or the end of pg_settings */
+	}
+	return true;
+}
+
+/* BEGIN, COMMIT and ROLLBACK are every other text of many clients. */
+static bool is_block_word(struct bytes text)
+{
+	uint32_t four;
+
+	if (text.count < 4 || text.count > 8)
+		return false;
+	four = four_letters(text.at);
+	if (four != FOUR('b', 'e', 'g', 'i') && four != FOUR('c', 'o', 'm', 'm') &&
+	    four != FOUR('r', 'o', 'l', 'l'))
+		return false;
+	for (size_t i = 4; i < text.count; i++) {
+		if ((text.at[i] | 0x20) < 'a' || (text.at[i] | 0x20) > 'z')
+			return false;
+	}
+	return true;
 }
 
 bool sql_touch_quick(struct bytes text, unsigned int *bits)
 {
-	struct quick quick = { 0 };
+	struct quick quick = { .begin = text.at, .end = text.at + text.count };
+	struct bytes rest = text;
 	bool is_quiet;
 
-	if (text.count == 0) {
-		*bits = 0;
+	*bits = 0;
+	if (is_block_word(text))
 		return false;
-	}
-	is_quiet = are_quiet_statements(&quick, text) && are_quiet_calls(text) &&
-	           !has_unicode_name(text) && !(quick.has_select && has_four(text, &into)) &&
-	           !(quick.has_with && has_four(text, &settings));
+	if (!sql_skip_space(&rest) || rest.count == 0)
+		return false; /* it is empty, or ends within a comment */
+	is_quiet = is_quiet_statement(&quick, rest) &&
+	           (text.count < BLOCK + AHEAD ? are_quiet_bytes(&quick, text)
+	                                       : are_quiet_blocks(&quick, text)) &&
+	           !(quick.has_line && memmem(text.at, text.count, "--", 2));
 	*bits = quick.bits;
 	return !is_quiet;
 }

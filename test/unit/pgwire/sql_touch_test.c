@@ -313,6 +313,13 @@ static const struct {
 	{ "SELECT currval('s')", "Q" },
 	{ "SELECT lastval()", "Q" },
 	{ "SELECT LASTVAL ( )", "Q" },
+	{ "SELECT a, lastval()", "Q" },
+	{ "SELECT a, b, c, lastval()", "Q" },
+	{ "SELECT aa, bb, cc, lastval() ", "Q" },
+	{ "SELECT INTO t", "O" },
+	{ "TABLE u INTO t", "O" },
+	{ "BEGINNING", "" },
+	{ "BEGIN;a", "H" },
 	{ "SELECT nextval('s')", "W" },
 	{ "SELECT setval('s', 1)", "W" },
 	{ "INSERT INTO t VALUES (1) RETURNING currval('s')", "QW" },
@@ -423,6 +430,32 @@ START_TEST(touches)
 	letters_of(sql_touch(bytes_text(cases[_i].text)), found);
 	ck_assert_msg(strcmp(found, cases[_i].bits) == 0, "%s: %s, not %s", cases[_i].text, found,
 	              cases[_i].bits);
+}
+END_TEST
+
+/* What is looked for in blocks of bytes is found at each place of a block. */
+START_TEST(every_place)
+{
+	static const struct {
+		const char *text;
+		unsigned int bits;
+	} ends[] = {
+		{ ", lastval()", SQL_TOUCH_SEQUENCE }, { ", a INTO TEMP b", SQL_TOUCH_TEMP },
+		{ ";SET a=1", SQL_TOUCH_PARAMS },      { ", U&\"a\"", SQL_TOUCH_HIDDEN },
+		{ ", 1;LOAD''", SQL_TOUCH_LIBRARY },
+	};
+	char text[200];
+
+	for (size_t i = 0; i < COUNT_OF(ends); i++) {
+		for (int before = 0; before < 70; before++) {
+			for (int after = 0; after < 40; after++) {
+				snprintf(text, sizeof(text), "SELECT 1%*s%s%*s", before + 1, " ",
+				         ends[i].text, after, "");
+				ck_assert_msg(sql_touch(bytes_text(text)) & ends[i].bits, "%s",
+				              text);
+			}
+		}
+	}
 }
 END_TEST
 
@@ -552,6 +585,7 @@ int main(void)
 
 	tcase_set_timeout(tests, 120);
 	tcase_add_loop_test(tests, touches, 0, COUNT_OF(cases));
+	tcase_add_test(tests, every_place);
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, in_company, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, unclear, 0, COUNT_OF(cases));
