@@ -28,7 +28,7 @@ bool handover_server_may_leave(const struct server *server)
 	bool is_there = server->state == SERVER_IDLE || server->state == SERVER_USED ||
 	                (server->state == SERVER_LENT && server->borrower);
 
-	return is_there && is_plain(&server->stream) && server->replication == REPLICATION_NONE &&
+	return is_there && is_plain(&server->stream) && !server_is_dedicated(server) &&
 	       !server->login && server_has_nothing_pending(server) && !server->cancel_count &&
 	       !server->pool->cancel_waiting_count;
 }

@@ -8,8 +8,9 @@
 
 bool pool_is_empty(const struct pool *pool)
 {
-	return pool->member_count == 0 && pool->server_count == 0 &&
-	       TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) && pool->cancel_count == 0;
+	return pool->member_count == 0 && pool->server_count == 0 && pool->listening_count == 0 &&
+	       TAILQ_EMPTY(&pool->listenings) && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]) &&
+	       pool->cancel_count == 0;
 }
 
 static struct timer_queue *pool_expiry_queue(const struct pool *pool)

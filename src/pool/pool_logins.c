@@ -20,6 +20,10 @@ void pool_login_done(struct server *server)
 		pool_dedicated_login_done(server);
 		return;
 	}
+	if (server->is_listening) {
+		listening_login_done(server);
+		return;
+	}
 	if (!pool->has_welcome) {
 		buf_free(&pool->welcome);
 		pool->welcome = server->login->parameters;
@@ -48,6 +52,10 @@ void pool_login_failed(struct server *server, const struct err *err)
 	}
 	if (server->replication) {
 		pool_dedicated_login_failed(server, err);
+		return;
+	}
+	if (server->is_listening) {
+		listening_login_failed(server, err);
 		return;
 	}
 	if (err->code == ERR_ADMIN_SHUTDOWN)

@@ -7,6 +7,7 @@
  *   pools_forget                         frees unused databases and pools
  *   pool_serve                           a pool's turn; the table of server_ops
  *   pool_move  pool_logins  pool_dedicated  pool_grow
+ *   listening
  *   pools_add  pool_servers  pool        pools, their servers, their borrowers
  *   pool_configure  pool_secret  cancel  pool_home
  *   pool_haste  pool_limits  pool_expiry  outage
@@ -161,6 +162,12 @@ void pool_configure(struct pool *pool);
 /* Adds a server that is about to connect: pool, role and database count it. NULL: no memory. */
 struct server *pool_add_server(struct pool *pool);
 
+/*
+ * The server is a listening connection: it counts for database and role, not for the pool. To be
+ * called before it is launched.
+ */
+void pool_count_listening(struct server *server);
+
 /* Frees a closed server. */
 void pool_remove_server(struct server *server);
 
@@ -236,6 +243,16 @@ void pool_dedicated_login_failed(struct server *server, const struct err *err);
 
 /* Refuses all borrowers that wait for a dedicated server. */
 void pool_dedicated_refuse(struct pool *pool, const struct err *err);
+
+/* ---- listening connections: listening.c ---- */
+
+/* Launches those that are needed. */
+void listening_grow(struct pool *pool);
+void listening_login_done(struct server *server);
+void listening_login_failed(struct server *server, const struct err *err);
+
+/* Frees all; they must have no listeners. */
+void listening_forget_all(struct pool *pool);
 
 /* ---- logins: pool_logins.c ---- */
 

@@ -51,6 +51,7 @@ void pool_serve(struct task *task)
 	welcome_newcomers(pool);
 	if (pool->hasty_count)
 		pool_turn_hasty_away(pool);
+	listening_grow(pool);
 	if (!pool_is_held(pool))
 		pool_dedicated_grow(pool);
 	while (!pool_is_held(pool) && (borrower = TAILQ_FIRST(&pool->waiting)) &&

@@ -23,8 +23,11 @@ static bool is_home(enum server_state state)
 	return state == SERVER_IDLE || state == SERVER_USED;
 }
 
-static bool is_busy(enum server_state state)
+/* A listening connection is always lent, and PAUSE does not wait for it. */
+static bool is_busy(const struct server *server, enum server_state state)
 {
+	if (server->is_listening)
+		return false;
 	return state == SERVER_LENT || state == SERVER_CHECKING || state == SERVER_RESETTING ||
 	       state == SERVER_CANCELED;
 }
@@ -37,9 +40,12 @@ static void count_busy(struct pool *pool, int change)
 		pools_changed(pool->pools);
 }
 
-static void count_server(struct pool *pool, int change)
+static void count_server(const struct server *server, int change)
 {
-	pool->server_count += (unsigned int)change;
+	struct pool *pool = server->pool;
+
+	*(server->is_listening ? &pool->listening_count : &pool->server_count) +=
+	    (unsigned int)change;
 	pool->database->server_count += (unsigned int)change;
 	pool->role->server_count += (unsigned int)change;
 	pool->pools->server_count += (unsigned int)change;
@@ -57,6 +63,21 @@ static void file_home(struct pool *pool, struct server *server, bool was, bool i
 	}
 }
 
+void pool_count_listening(struct server *server)
+{
+	struct pool *pool = server->pool;
+
+	count_server(server, -1);
+	server->is_listening = true;
+	count_server(server, 1);
+	pool->listening_login_count++;
+}
+
+static bool is_logging_in(enum server_state state)
+{
+	return state == SERVER_CONNECTING || state == SERVER_LOGIN;
+}
+
 /* The only function that moves a server to the list of its state. */
 void pool_file_server(struct server *server, enum server_state from)
 {
@@ -72,11 +93,13 @@ void pool_file_server(struct server *server, enum server_state from)
 		TAILQ_INSERT_HEAD(&pool->servers[to], server, node);
 	pool->server_counts[to]++;
 	file_home(pool, server, is_home(from), is_home(to));
-	if (is_busy(from) != is_busy(to))
-		count_busy(pool, is_busy(to) ? 1 : -1);
+	if (is_busy(server, from) != is_busy(server, to))
+		count_busy(pool, is_busy(server, to) ? 1 : -1);
+	if (server->is_listening && is_logging_in(from) && !is_logging_in(to))
+		pool->listening_login_count--;
 	if (to != SERVER_CLOSING)
 		return;
-	count_server(pool, -1);
+	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
 	server_set_close_needed(server, CLOSE_NONE);
 	cancel_forget_server(server);
@@ -106,7 +129,7 @@ struct server *pool_add_server(struct pool *pool)
 	TAILQ_INSERT_TAIL(&pools->servers, server, all_node);
 	TAILQ_INSERT_TAIL(&pool->servers[SERVER_CONNECTING], server, node);
 	pool->server_counts[SERVER_CONNECTING]++;
-	count_server(pool, 1);
+	count_server(server, 1);
 	return server;
 }
 
@@ -162,7 +185,7 @@ static void close_by_admin(struct server *server, enum close_reason reason)
 static void need_close(struct server *server, enum close_reason reason)
 {
 	server_set_close_needed(server, reason);
-	if (server->replication)
+	if (server_is_dedicated(server))
 		close_by_admin(server, reason);
 }
 

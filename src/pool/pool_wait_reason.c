@@ -93,6 +93,8 @@ static const struct server *longest_lent(const struct pool *pool)
 {
 	const struct server *server = TAILQ_FIRST(&pool->servers[SERVER_LENT]);
 
+	while (server && server->is_listening)
+		server = TAILQ_NEXT(server, node);
 	return server && server->borrower ? server : NULL;
 }
 

@@ -65,6 +65,7 @@ static struct pool *add_pool(struct database *database, struct role *role, bool 
 	TAILQ_INIT(&pool->newcomers);
 	TAILQ_INIT(&pool->wait_dedicated);
 	TAILQ_INIT(&pool->connect_dedicated);
+	TAILQ_INIT(&pool->listenings);
 	TAILQ_INIT(&pool->cancels_waiting);
 	TAILQ_INIT(&pool->cancels_active);
 	HASH_ADD_PTR(database->pool_table, filed_by, pool);

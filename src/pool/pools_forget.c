@@ -23,7 +23,7 @@ static void forget_pool(struct pool *pool)
 	struct pools *pools = pool->pools;
 
 	assert(pool->member_count == 0 && TAILQ_EMPTY(&pool->servers[SERVER_CLOSING]));
-	assert(pool->server_count == 0);
+	assert(pool->server_count == 0 && pool->listening_count == 0);
 	WALKS_SKIP(pools, next_pool, pool, node);
 	pools_keep_stats(pool);
 	pool_leave_blocked(pool);
@@ -31,6 +31,7 @@ static void forget_pool(struct pool *pool)
 	timer_clear(&pool->reserve);
 	timer_clear(&pool->rest);
 	loop_undefer(pools->with.loop, &pool->serve_task);
+	listening_forget_all(pool);
 	params_release(pools->with.params, &pool->baseline);
 	buf_free(&pool->welcome);
 	pool_forget_greeting(pool);

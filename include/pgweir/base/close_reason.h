@@ -194,6 +194,10 @@
 	  "client disconnect while server was not ready") \
 	X(REPLICATION_CLIENT_LEFT, ERR_SERVER_LOST, false, \
 	  "replication client has left", "replication client has left") \
+	X(LISTENING_OVER, ERR_SERVER_LOST, false, \
+	  "no client listens any more", "no client listens any more") \
+	X(LISTENING_LOST, ERR_SERVER_LOST, true, \
+	  "listening connection lost", "the listening connection was lost") \
 	X(COPY_OUT_OF_STEP, ERR_PROTOCOL, false, \
 	  "out of step after a COPY that failed", "out of step after a COPY that failed") \
 	X(ANOTHER_HOST, ERR_SERVER_CONNECT, true, \

@@ -14,6 +14,7 @@
 #include "pgweir/pool/server/borrower.h"
 #include "pgweir/pool/database.h"
 #include "pgweir/pool/server/hosts.h"
+#include "pgweir/pool/listening.h"
 #include "pgweir/pool/server/server.h"
 #include "pgweir/pool/stats.h"
 
@@ -61,7 +62,11 @@ struct pool {
 
 	struct server_list servers[SERVER_STATES];
 	unsigned int server_counts[SERVER_STATES];
-	unsigned int server_count; /* all but CLOSING */
+	/* all but CLOSING and listening connections: pool_size is about these */
+	unsigned int server_count;
+	struct listening_list listenings;
+	/* listening connections, and those of them that are logging in */
+	unsigned int listening_count, listening_login_count;
 	/* logins at a host that had failed: no borrower relies on them */
 	unsigned int probe_count;
 
@@ -197,7 +202,7 @@ static inline unsigned int pool_shared_count(const struct pool *pool)
 static inline unsigned int pool_shared_login_count(const struct pool *pool)
 {
 	return pool->server_counts[SERVER_CONNECTING] + pool->server_counts[SERVER_LOGIN] -
-	       pool->connect_dedicated_count;
+	       pool->connect_dedicated_count - pool->listening_login_count;
 }
 
 /* For monitoring: whether a login failed recently enough that a scrape once a minute sees it. */

@@ -284,7 +284,8 @@ static void fill_servers(struct pool_row *row, const struct pool *pool)
 {
 	const unsigned int *servers = pool->server_counts;
 
-	row->sv_active += servers[SERVER_LENT];
+	row->sv_active +=
+	    servers[SERVER_LENT] - (pool->listening_count - pool->listening_login_count);
 	row->sv_active_cancel += pool->cancel_active_count;
 	row->sv_being_canceled += servers[SERVER_CANCELED];
 	row->sv_idle += servers[SERVER_IDLE];

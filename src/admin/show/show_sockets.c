@@ -208,6 +208,15 @@ int64_t show_backend_pid(const struct server *server)
 	return address_is_unix(&server->peer) ? server->peer.un.pid : 0;
 }
 
+static const char *state_text(const struct server *server)
+{
+	if (server->state == SERVER_LENT && server->is_listening)
+		return "listening";
+	if (server->state == SERVER_LENT && !server->borrower)
+		return "idle";
+	return server_state_name(server->state);
+}
+
 static void fill_server(struct socket_row *row, const struct server *server,
                         const struct show_source *source)
 {
@@ -219,9 +228,7 @@ static void fill_server(struct socket_row *row, const struct server *server,
 	row->user = server->pool->role->name;
 	row->database = server->pool->database->name;
 	row->replication = replication_text(server->replication);
-	row->state = server->state == SERVER_LENT && !server->borrower
-	                 ? "idle"
-	                 : server_state_name(server->state);
+	row->state = state_text(server);
 	fill_stream(row, &server->stream, &server->peer, show_source_config(source));
 	fill_times(row, server->connected_at, server->request_at, now);
 	if (!server->request_at && server->used_at)

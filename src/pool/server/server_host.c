@@ -42,7 +42,7 @@ static struct hosts_when when_of(const struct server *server)
 static void set_probe(struct server *server, bool is_probe)
 {
 	/* a dedicated server is launched for one borrower, so no other one relies on it */
-	if (!is_probe || server->replication)
+	if (!is_probe || server_is_dedicated(server))
 		return;
 	server->login->is_probe = true;
 	server->site->ops->on_probe(server, 1);

@@ -94,7 +94,7 @@ enum borrower_state {
  * borrowed and valid while it waits for that server.
  */
 struct server_wish {
-	enum replication replication; /* not NONE */
+	enum replication replication; /* NONE: for LISTEN */
 	const struct params *params;  /* of the session */
 	const char *options;          /* as the client gave them; NULL: none */
 	struct server *expected;      /* set by the pool in CONNECT_DEDICATED */

@@ -218,6 +218,7 @@ struct server {
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	enum replication replication; /* NONE: not dedicated */
+	bool is_listening;            /* a listening connection: pool/listening.h */
 	struct ledger ledger;
 	struct buf replacement; /* sent to the borrower instead of the current frame */
 	struct buf prefix;      /* an internal query to be sent ahead of the next request */
@@ -334,6 +335,12 @@ static inline enum server_rest server_rest(const struct server *server)
 	if (stream_unsent(&server->stream))
 		return REST_UNSENT;
 	return server->is_mid_response ? REST_MID_RESPONSE : REST_FULL;
+}
+
+/* Whether the server serves one borrower only, and is closed when that leaves. */
+static inline bool server_is_dedicated(const struct server *server)
+{
+	return server->replication != REPLICATION_NONE || server->is_listening;
 }
 
 /* Whether the server is between two transactions, from PostgreSQL's point of view. */

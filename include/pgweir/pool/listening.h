@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * LISTEN for the clients of a pool: one server connection, the listening connection, executes
+ * LISTEN for all of them and distributes the notifications.
+ *
+ *   client --> listener --> subscription --> channel     what a client listens to
+ *   PostgreSQL --> listening connection --> channel --> each listener     notifications
+ *
+ * The connection is opened for the first listener and closed when the last one has left. It counts
+ * for max_db_connections and max_user_connections, not for pool_size, and is never lent. The text
+ * of notifications depends on client_encoding, so clients with another encoding have a connection
+ * of their own.
+ *
+ * A client that begins to listen has executed LISTEN on the server lent to it. The change to the
+ * listening connection is made at a mark, a notification with a random payload that both
+ * connections get: notifications before the mark come from the lent server, those after it from the
+ * listening connection. PostgreSQL sends all notifications to all sessions in the same order.
+ *
+ * If the connection is lost, all its listeners are: notifications may have been missed.
+ */
+#ifndef PGWEIR_POOL_LISTENING_H
+#define PGWEIR_POOL_LISTENING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "pgweir/base/bytes.h"
+#include "pgweir/base/err.h"
+#include "pgweir/base/table.h"
+
+struct buf;
+struct listened;
+struct listener;
+struct listening;
+struct notification;
+struct pool;
+struct subscription;
+TAILQ_HEAD(subscription_list, subscription);
+TAILQ_HEAD(listener_list, listener);
+TAILQ_HEAD(listening_list, listening);
+
+/* All are called from the loop, never within a call that the listener makes. */
+struct listener_ops {
+	/* The connection has executed all that was asked before listening_ask(). */
+	void (*on_answer)(struct listener *listener);
+	/* The mark has arrived: notifications of all channels come from now on. */
+	void (*on_mark)(struct listener *listener);
+	/* Of a channel whose mark has arrived. May end the listener, but no other one. */
+	void (*on_notification)(struct listener *listener, struct notification *notification);
+	/*
+	 * The connection is lost, or could not be opened. The listener has left, and has no
+	 * channel any more.
+	 */
+	void (*on_lost)(struct listener *listener, const struct err *err);
+};
+
+/* One client that listens. Part of the client; zero it before first use, and set `ops`. */
+struct listener {
+	const struct listener_ops *ops;
+	struct listening *listening; /* NULL: it has not joined */
+	TAILQ_ENTRY(listener) node;
+	struct subscription_list subscriptions;
+	unsigned int count; /* of subscriptions */
+	/* which query of the connection it waits for; 0: none */
+	uint64_t asked;
+	TAILQ_ENTRY(listener) ask_node;
+	uint64_t mark;     /* the number that it expects; 0: none */
+	UT_hash_handle hh; /* by mark */
+};
+
+/*
+ * Joins the listening connection of the pool for this client_encoding, and makes it if there is
+ * none. false: no memory.
+ */
+bool listening_join(struct listener *listener, struct pool *pool, const char *encoding);
+
+/* Leaves, with all channels. Does nothing if it has not joined. */
+void listening_leave(struct listener *listener);
+
+/* Whether it has this channel. */
+bool listening_has(const struct listener *listener, struct bytes name);
+
+/* Adds a channel that it does not have; it counts after the next mark. false: no memory. */
+bool listening_add(struct listener *listener, struct bytes name);
+
+/* Removes a channel, or all. */
+void listening_remove(struct listener *listener, struct bytes name);
+void listening_remove_all(struct listener *listener);
+
+/* Walks its channels: start with NULL. Returns the name; NULL: no more. */
+const char *listening_next(const struct listener *listener, const struct subscription **at);
+
+/* Waits until the connection has executed all that was asked so far: on_answer(). */
+void listening_ask(struct listener *listener);
+
+/* Whether the connection listens to all its channels, so that there is nothing to ask. */
+bool listening_is_ready(const struct listener *listener);
+
+/* The channel of the marks. Valid while the listener has not left. */
+const char *listening_mark_channel(const struct listener *listener);
+
+/* Expects a mark with the payload listening_mark(), to be sent by the caller: on_mark(). */
+void listening_expect(struct listener *listener);
+
+#define LISTENING_MARK_SIZE 17
+const char *listening_mark(const struct listener *listener, char out[LISTENING_MARK_SIZE]);
+
+/* The client_encoding of its connection; "": that of the server. */
+const char *listening_encoding(const struct listener *listener);
+
+/* Adds a name as an identifier of SQL, in quotes. */
+void listening_add_name(struct buf *out, struct bytes name);
+
+#endif

@@ -1,0 +1,806 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The listening connections of a pool.
+ *
+ *   WANTED --> LAUNCHED --> OPEN --> freed at the end of a turn without listeners
+ *     ^           |           |
+ *     +-- again --+           +--> lost: all listeners get the error
+ *
+ * One query is in progress at a time; what is asked while it runs is collected for the next one. So
+ * a crowd of clients costs few queries, and an answer says that all that was asked before that
+ * query was sent has been done.
+ *
+ * Hard here: callbacks close clients, which leave from within a walk over listeners. Channels and
+ * connections are therefore freed at the end of the turn only, and a loss is reported from the
+ * loop.
+ */
+#include "pgweir/pool/listening.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/fields.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pool/notification.h"
+
+#include "pool_priv.h"
+#include "server/server_priv.h"
+
+#include "pgweir/base/banned.h"
+
+/* The longest NotificationResponse: PostgreSQL accepts payloads of less than 8000 bytes. */
+#define NOTIFICATION_MAX ((uint32_t)64 * 1024)
+#define APPLICATION_NAME "pgweir LISTEN"
+#define TEXT_KEEP_MAX 4096 /* bytes of a query's text that are kept for the next one */
+
+/* A channel that clients listen to. */
+struct listened {
+	UT_hash_handle hh;
+	struct subscription_list subscriptions;
+	unsigned int count; /* of those */
+	TAILQ_ENTRY(listened) stale_node;
+	bool is_stale; /* LISTEN, UNLISTEN or neither is due: in `stale` */
+	bool is_on;    /* the connection listens to it, or has been asked to */
+	uint32_t size;
+	char name[];
+};
+TAILQ_HEAD(listened_list, listened);
+
+/* One listener on one channel. */
+struct subscription {
+	TAILQ_ENTRY(subscription) node;  /* in its channel */
+	TAILQ_ENTRY(subscription) other; /* in its listener */
+	struct listener *listener;
+	struct listened *channel;
+	bool is_active; /* its mark has arrived */
+};
+
+struct listening {
+	TAILQ_ENTRY(listening) node; /* in its pool */
+	struct pool *pool;
+	struct borrower borrower;
+	struct server_wish wish;
+	const struct params *params; /* of the startup packet */
+	struct task task;
+	struct listener_list listeners;
+	struct listener_list asking; /* in order of `asked` */
+	struct listener *marks;      /* those that expect a mark */
+	struct listened *channels;
+	struct listened_list stale;
+	struct hash_key secret;
+	struct buf in;                   /* an incomplete message of the server */
+	struct buf text;                 /* of the query; the memory is kept */
+	uint64_t sent_count, done_count; /* queries */
+	bool is_mark_on;
+	bool is_lost;
+	bool has_error; /* the server has sent `err` */
+	struct err err;
+	char mark_channel[48];
+	char encoding[64];
+};
+
+/* ---- channels and subscriptions ---- */
+
+static void wake_listening(struct listening *listening)
+{
+	loop_defer(pool_loop(listening->pool), &listening->task);
+}
+
+static void set_stale(struct listening *listening, struct listened *channel)
+{
+	if (channel->is_stale)
+		return;
+	channel->is_stale = true;
+	TAILQ_INSERT_TAIL(&listening->stale, channel, stale_node);
+	wake_listening(listening);
+}
+
+static void free_listened(struct listening *listening, struct listened *channel)
+{
+	HASH_DEL(listening->channels, channel);
+	if (channel->is_stale)
+		TAILQ_REMOVE(&listening->stale, channel, stale_node);
+	free(channel);
+}
+
+static struct listened *find_listened(const struct listening *listening, struct bytes name)
+{
+	struct listened *channel;
+
+	TABLE_FIND(hh, &listening->secret, listening->channels, name.at, name.count, channel);
+	return channel;
+}
+
+static struct listened *get_listened(struct listening *listening, struct bytes name)
+{
+	struct listened *channel = find_listened(listening, name);
+
+	if (channel)
+		return channel;
+	channel = calloc(1, sizeof(*channel) + name.count + 1);
+	if (!channel)
+		return NULL;
+	TAILQ_INIT(&channel->subscriptions);
+	channel->size = (uint32_t)name.count;
+	memcpy(channel->name, name.at, name.count);
+	TABLE_ADD(hh, &listening->secret, listening->channels, channel->name, name.count, channel);
+	set_stale(listening, channel);
+	return channel;
+}
+
+/* Walks the shorter list: a client may have many channels, and a channel many clients. */
+static struct subscription *find_subscription(const struct listener *listener, struct bytes name)
+{
+	const struct listened *channel = find_listened(listener->listening, name);
+	struct subscription *subscription;
+
+	if (channel && channel->count < listener->count) {
+		TAILQ_FOREACH (subscription, &channel->subscriptions, node) {
+			if (subscription->listener == listener)
+				return subscription;
+		}
+	} else if (channel) {
+		TAILQ_FOREACH (subscription, &listener->subscriptions, other) {
+			if (subscription->channel == channel)
+				return subscription;
+		}
+	}
+	return NULL;
+}
+
+static void drop_subscription(struct subscription *subscription)
+{
+	struct listener *listener = subscription->listener;
+	struct listened *channel = subscription->channel;
+
+	TAILQ_REMOVE(&channel->subscriptions, subscription, node);
+	TAILQ_REMOVE(&listener->subscriptions, subscription, other);
+	listener->count--;
+	channel->count--;
+	free(subscription);
+	if (TAILQ_EMPTY(&channel->subscriptions))
+		set_stale(listener->listening, channel);
+}
+
+bool listening_has(const struct listener *listener, struct bytes name)
+{
+	return listener->listening && find_subscription(listener, name);
+}
+
+bool listening_add(struct listener *listener, struct bytes name)
+{
+	struct listened *channel = get_listened(listener->listening, name);
+	struct subscription *subscription = channel ? calloc(1, sizeof(*subscription)) : NULL;
+
+	if (!subscription)
+		return false;
+	subscription->listener = listener;
+	subscription->channel = channel;
+	TAILQ_INSERT_TAIL(&channel->subscriptions, subscription, node);
+	TAILQ_INSERT_TAIL(&listener->subscriptions, subscription, other);
+	listener->count++;
+	channel->count++;
+	if (!channel->is_on)
+		set_stale(listener->listening, channel);
+	return true;
+}
+
+void listening_remove(struct listener *listener, struct bytes name)
+{
+	struct subscription *subscription =
+	    listener->listening ? find_subscription(listener, name) : NULL;
+
+	if (subscription)
+		drop_subscription(subscription);
+}
+
+void listening_remove_all(struct listener *listener)
+{
+	struct subscription *subscription;
+
+	if (!listener->listening)
+		return;
+	while ((subscription = TAILQ_FIRST(&listener->subscriptions)))
+		drop_subscription(subscription);
+}
+
+const char *listening_next(const struct listener *listener, const struct subscription **at)
+{
+	if (!listener->listening)
+		return NULL;
+	*at = *at ? TAILQ_NEXT(*at, other) : TAILQ_FIRST(&listener->subscriptions);
+	return *at ? (*at)->channel->name : NULL;
+}
+
+/* ---- marks ---- */
+
+static void draw(void *out, size_t size)
+{
+	struct hash_key key;
+
+	hash_key_draw(&key);
+	memcpy(out, &key, size);
+}
+
+static void forget_mark(struct listener *listener)
+{
+	if (listener->mark)
+		HASH_DEL(listener->listening->marks, listener);
+	listener->mark = 0;
+}
+
+void listening_expect(struct listener *listener)
+{
+	struct listening *listening = listener->listening;
+	struct listener *other;
+	uint64_t mark;
+
+	forget_mark(listener);
+	do {
+		draw(&mark, sizeof(mark));
+		HASH_FIND(hh, listening->marks, &mark, sizeof(mark), other);
+	} while (mark == 0 || other);
+	listener->mark = mark;
+	HASH_ADD(hh, listening->marks, mark, sizeof(mark), listener);
+}
+
+const char *listening_mark(const struct listener *listener, char out[LISTENING_MARK_SIZE])
+{
+	snprintf(out, LISTENING_MARK_SIZE, "%016llx", (unsigned long long)listener->mark);
+	return out;
+}
+
+const char *listening_mark_channel(const struct listener *listener)
+{
+	return listener->listening->mark_channel;
+}
+
+const char *listening_encoding(const struct listener *listener)
+{
+	return listener->listening->encoding;
+}
+
+static void take_mark(struct listening *listening, const char *payload)
+{
+	uint64_t mark = strtoull(payload, NULL, 16);
+	struct subscription *subscription;
+	struct listener *listener;
+
+	HASH_FIND(hh, listening->marks, &mark, sizeof(mark), listener);
+	if (!listener)
+		return; /* the listener has left */
+	forget_mark(listener);
+	TAILQ_FOREACH (subscription, &listener->subscriptions, other)
+		subscription->is_active = true;
+	listener->ops->on_mark(listener);
+}
+
+/* ---- joining and leaving ---- */
+
+static void run_task(struct task *task);
+static const struct borrower_ops listening_borrower_ops;
+
+static struct listening *find_listening(struct pool *pool, const char *encoding)
+{
+	struct listening *listening;
+
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		if (!listening->is_lost && strcmp(listening->encoding, encoding) == 0)
+			return listening;
+	}
+	return NULL;
+}
+
+static bool set_params(struct listening *listening)
+{
+	struct params_table *table = listening->pool->pools->with.params;
+	const struct params_pair pairs[] = {
+		{ "application_name", APPLICATION_NAME },
+		{ "client_encoding", *listening->encoding ? listening->encoding : NULL },
+	};
+
+	listening->params = params_none(table);
+	return params_change_all(table, &listening->params, pairs,
+	                         sizeof(pairs) / sizeof(pairs[0]));
+}
+
+static void free_listening(struct listening *listening)
+{
+	struct listened *channel, *next;
+
+	assert(TAILQ_EMPTY(&listening->listeners));
+	loop_undefer(pool_loop(listening->pool), &listening->task);
+	HASH_ITER (hh, listening->channels, channel, next)
+		free_listened(listening, channel);
+	TAILQ_REMOVE(&listening->pool->listenings, listening, node);
+	params_release(listening->pool->pools->with.params, &listening->params);
+	buf_free(&listening->in);
+	buf_free(&listening->text);
+	free(listening);
+}
+
+static struct listening *listening_new(struct pool *pool, const char *encoding)
+{
+	struct listening *listening = calloc(1, sizeof(*listening));
+	struct hash_key name;
+
+	if (!listening)
+		return NULL;
+	listening->pool = pool;
+	listening->task.run = run_task;
+	TAILQ_INIT(&listening->listeners);
+	TAILQ_INIT(&listening->asking);
+	TAILQ_INIT(&listening->stale);
+	hash_key_draw(&listening->secret);
+	hash_key_draw(&name);
+	snprintf(listening->mark_channel, sizeof(listening->mark_channel), "pgweir_%016llx%016llx",
+	         (unsigned long long)name.half[0], (unsigned long long)name.half[1]);
+	snprintf(listening->encoding, sizeof(listening->encoding), "%s", encoding);
+	TAILQ_INSERT_TAIL(&pool->listenings, listening, node);
+	if (!set_params(listening)) {
+		free_listening(listening);
+		return NULL;
+	}
+	listening->borrower.ops = &listening_borrower_ops;
+	listening->borrower.wish = &listening->wish;
+	listening->wish = (struct server_wish){ .params = listening->params };
+	return listening;
+}
+
+bool listening_join(struct listener *listener, struct pool *pool, const char *encoding)
+{
+	struct listening *listening;
+
+	if (listener->listening)
+		return true;
+	listening = find_listening(pool, encoding);
+	if (!listening)
+		listening = listening_new(pool, encoding);
+	if (!listening)
+		return false;
+	TAILQ_INIT(&listener->subscriptions);
+	listener->listening = listening;
+	TAILQ_INSERT_TAIL(&listening->listeners, listener, node);
+	wake_listening(listening);
+	return true;
+}
+
+void listening_leave(struct listener *listener)
+{
+	struct listening *listening = listener->listening;
+
+	if (!listening)
+		return;
+	listening_remove_all(listener);
+	forget_mark(listener);
+	if (listener->asked)
+		TAILQ_REMOVE(&listening->asking, listener, ask_node);
+	listener->asked = 0;
+	TAILQ_REMOVE(&listening->listeners, listener, node);
+	listener->listening = NULL;
+	wake_listening(listening);
+}
+
+/* ---- the query ---- */
+
+static bool is_running(const struct listening *listening)
+{
+	return listening->sent_count > listening->done_count;
+}
+
+bool listening_is_ready(const struct listener *listener)
+{
+	const struct listening *listening = listener->listening;
+	const struct subscription *subscription;
+
+	if (!listening->borrower.server || !listening->is_mark_on || is_running(listening))
+		return false;
+	TAILQ_FOREACH (subscription, &listener->subscriptions, other) {
+		if (!subscription->channel->is_on)
+			return false;
+	}
+	return true;
+}
+
+void listening_ask(struct listener *listener)
+{
+	struct listening *listening = listener->listening;
+
+	assert(!listener->asked);
+	listener->asked = listening->sent_count + 1;
+	TAILQ_INSERT_TAIL(&listening->asking, listener, ask_node);
+	wake_listening(listening);
+}
+
+void listening_add_name(struct buf *out, struct bytes name)
+{
+	buf_add_byte(out, '"');
+	for (size_t i = 0; i < name.count; i++) {
+		if (name.at[i] == '"')
+			buf_add_byte(out, '"');
+		buf_add_byte(out, name.at[i]);
+	}
+	buf_add_byte(out, '"');
+}
+
+static void add_statement(struct buf *out, const char *verb, struct bytes name)
+{
+	buf_add_text(out, verb);
+	listening_add_name(out, name);
+	buf_add_byte(out, ';');
+}
+
+/* Writes what is due, and frees the channels that nobody has any more. */
+static void write_query(struct listening *listening, struct buf *out)
+{
+	struct listened *channel;
+
+	if (!listening->is_mark_on)
+		add_statement(out, "LISTEN ", bytes_text(listening->mark_channel));
+	listening->is_mark_on = true;
+	while ((channel = TAILQ_FIRST(&listening->stale))) {
+		struct bytes name = bytes_of(channel->name, channel->size);
+		bool is_wanted = !TAILQ_EMPTY(&channel->subscriptions);
+
+		TAILQ_REMOVE(&listening->stale, channel, stale_node);
+		channel->is_stale = false;
+		if (is_wanted != channel->is_on)
+			add_statement(out, is_wanted ? "LISTEN " : "UNLISTEN ", name);
+		channel->is_on = is_wanted;
+		if (!is_wanted)
+			free_listened(listening, channel);
+	}
+}
+
+static void send_query(struct listening *listening)
+{
+	struct server *server = listening->borrower.server;
+	usec_t now = loop_now(pool_loop(listening->pool));
+	struct buf *out = &listening->text;
+	size_t at;
+
+	buf_reuse(out, TEXT_KEEP_MAX);
+	at = message_begin(out, 'Q');
+	write_query(listening, out);
+	if (out->count == FRAME_HEADER_SIZE && TAILQ_EMPTY(&listening->asking))
+		return; /* what was due was taken back */
+	buf_add_byte(out, 0);
+	message_end(out, at);
+	listening->sent_count++;
+	server_begin_query(server, now, now);
+	if (!buf_ok(out) || server_note(server, LEDGER_QUERY) != LEDGER_SENT)
+		server_close_for(server, CLOSE_MEMORY);
+	else
+		server_send(server, buf_bytes(out)); /* if it fails, on_lost() is called */
+	buf_reuse(out, TEXT_KEEP_MAX);
+}
+
+/* All that waits for a query that is done. A callback may ask again, or leave. */
+static void answer_asked(struct listening *listening)
+{
+	struct listener *listener;
+
+	while ((listener = TAILQ_FIRST(&listening->asking)) &&
+	       listener->asked <= listening->done_count) {
+		TAILQ_REMOVE(&listening->asking, listener, ask_node);
+		listener->asked = 0;
+		listener->ops->on_answer(listener);
+	}
+}
+
+/* ---- the end ---- */
+
+/* The listeners are told at the end of the turn: their clients cannot be closed here. */
+static void fail_listening(struct listening *listening, const struct err *err)
+{
+	struct err cause = listening->has_error ? listening->err : *err;
+
+	if (listening->is_lost)
+		return;
+	listening->is_lost = true;
+	err_close(&listening->err, CLOSE_LISTENING_LOST);
+	err_suffix(&listening->err, ": %s", cause.text);
+	wake_listening(listening);
+}
+
+static void refuse_listeners(struct listening *listening)
+{
+	struct listener *listener;
+
+	while ((listener = TAILQ_FIRST(&listening->listeners))) {
+		listening_leave(listener);
+		listener->ops->on_lost(listener, &listening->err);
+	}
+}
+
+static void close_connection(struct listening *listening)
+{
+	struct server *server = listening->borrower.server;
+	struct server *expected = listening->wish.expected;
+
+	if (expected) {
+		expected->expected_by = NULL;
+		listening->wish.expected = NULL;
+		server_close_as(expected, ERR_ADMIN_SHUTDOWN, CLOSE_LISTENING_OVER);
+	}
+	if (!server)
+		return;
+	listening->borrower.server = NULL;
+	server->borrower = NULL;
+	listening->pool->served_count--;
+	server_close_for(server, CLOSE_LISTENING_OVER);
+}
+
+static void run_task(struct task *task)
+{
+	struct listening *listening = container_of(task, struct listening, task);
+	struct pool *pool = listening->pool;
+	bool is_due = !TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking);
+
+	if (listening->is_lost)
+		refuse_listeners(listening);
+	if (TAILQ_EMPTY(&listening->listeners)) {
+		close_connection(listening);
+		free_listening(listening);
+		pool_arm_expiry(pool);
+	} else if (!listening->borrower.server) {
+		pool_wake(pool);
+	} else if (is_due && !is_running(listening)) {
+		send_query(listening);
+	}
+}
+
+void listening_forget_all(struct pool *pool)
+{
+	struct listening *listening;
+
+	while ((listening = TAILQ_FIRST(&pool->listenings)))
+		free_listening(listening);
+}
+
+/* ---- from the server ---- */
+
+static void spread(struct listening *listening, struct notification *notification)
+{
+	struct listened *channel = find_listened(listening, bytes_text(notification->channel));
+	struct subscription *subscription, *next;
+
+	/* A callback may end its own subscription; the channel stays until the end of the turn. */
+	for (subscription = channel ? TAILQ_FIRST(&channel->subscriptions) : NULL; subscription;
+	     subscription = next) {
+		struct listener *listener = subscription->listener;
+
+		next = TAILQ_NEXT(subscription, node);
+		if (subscription->is_active)
+			listener->ops->on_notification(listener, notification);
+	}
+}
+
+/* false: the server is closed. */
+static bool take_notification(struct listening *listening, struct bytes frame)
+{
+	struct notification *notification;
+	enum notification_result result = notification_read(frame, &notification);
+
+	if (result != NOTIFICATION_OK) {
+		server_close_for(listening->borrower.server,
+		                 result == NOTIFICATION_BROKEN ? CLOSE_BAD_HEADER : CLOSE_MEMORY);
+		return false;
+	}
+	if (strcmp(notification->channel, listening->mark_channel) == 0)
+		take_mark(listening, notification->payload);
+	else
+		spread(listening, notification);
+	notification_release(&notification);
+	return true;
+}
+
+static void take_error(struct listening *listening, struct bytes body)
+{
+	struct report report;
+
+	listening->has_error = true;
+	if (fields_report(body, &report) == WIRE_OK)
+		err_set_foreign(&listening->err, report.sqlstate, report.text);
+	else
+		err_set(&listening->err, ERR_PROTOCOL, "broken ErrorResponse");
+}
+
+/* Handles whole messages. Returns the rest; on an error, nothing. */
+static struct bytes take_messages(struct listening *listening, struct bytes in)
+{
+	static const struct bytes nothing;
+	enum wire_result result;
+	struct frame frame;
+
+	while ((result = frame_peek(in, NOTIFICATION_MAX, &frame)) == WIRE_OK &&
+	       in.count >= frame.length) {
+		struct bytes whole = bytes_of(in.at, frame.length);
+
+		if (frame.type == 'A' && !take_notification(listening, whole))
+			return nothing;
+		if (frame.type == 'E')
+			take_error(listening, frame_body(whole, &frame));
+		in = bytes_skip(in, frame.length);
+	}
+	if (result != WIRE_BAD)
+		return in;
+	server_close_for(listening->borrower.server, CLOSE_BAD_HEADER);
+	return nothing;
+}
+
+static struct listening *of_borrower(struct borrower *borrower)
+{
+	return container_of(borrower, struct listening, borrower);
+}
+
+static bool on_listening_bytes(struct borrower *borrower, struct bytes bytes)
+{
+	struct listening *listening = of_borrower(borrower);
+	struct buf *in = &listening->in;
+	struct bytes rest;
+
+	if (in->count == 0) {
+		rest = take_messages(listening, bytes);
+		buf_add(in, rest.at, rest.count);
+	} else {
+		buf_add(in, bytes.at, bytes.count);
+		rest = take_messages(listening, buf_bytes(in));
+		buf_drop(in, in->count - rest.count);
+	}
+	if (in->count == 0)
+		buf_reuse(in, TEXT_KEEP_MAX);
+	if (!buf_ok(in) && borrower->server)
+		server_close_for(borrower->server, CLOSE_MEMORY);
+	return true;
+}
+
+static void on_listening_ready(struct borrower *borrower, char status, bool is_settled)
+{
+	struct listening *listening = of_borrower(borrower);
+
+	(void)status;
+	if (!is_settled || listening->is_lost)
+		return;
+	if (listening->has_error) {
+		struct err err = listening->err;
+
+		server_close(borrower->server, &err);
+		return;
+	}
+	listening->done_count = listening->sent_count;
+	answer_asked(listening);
+	if (!TAILQ_EMPTY(&listening->stale) || !TAILQ_EMPTY(&listening->asking))
+		wake_listening(listening);
+}
+
+static void on_listening_lost(struct borrower *borrower, const struct err *err, bool got_fatal)
+{
+	(void)got_fatal;
+	fail_listening(of_borrower(borrower), err);
+}
+
+/* None of these comes: it is in no wait queue, sends no batch, and deallocates nothing. */
+static void on_listening_nothing(struct borrower *borrower) { (void)borrower; }
+static void on_listening_error(struct borrower *borrower, const struct err *err)
+{
+	(void)borrower;
+	(void)err;
+}
+static void on_listening_retry(struct borrower *borrower, struct bytes batch)
+{
+	(void)borrower;
+	(void)batch;
+}
+
+static void tell_listening(const struct borrower *borrower, struct buf *out)
+{
+	(void)borrower;
+	buf_add_text(out, "LISTEN");
+}
+
+static const struct borrower_ops listening_borrower_ops = {
+	.on_lent = on_listening_nothing,
+	.on_refused = on_listening_error,
+	.on_welcome = on_listening_nothing,
+	.on_bytes = on_listening_bytes,
+	.on_ready = on_listening_ready,
+	.on_deallocated = on_listening_nothing,
+	.on_retry = on_listening_retry,
+	.on_writable = on_listening_nothing,
+	.on_lost = on_listening_lost,
+	.on_expelled = on_listening_error,
+	.tell_who = tell_listening,
+};
+
+/* ---- launching ---- */
+
+static bool is_wanted(const struct listening *listening)
+{
+	return !listening->borrower.server && !listening->wish.expected && !listening->is_lost &&
+	       !TAILQ_EMPTY(&listening->listeners);
+}
+
+/* false: a limit, or no memory. */
+static bool launch_listening(struct listening *listening)
+{
+	struct pool *pool = listening->pool;
+	struct server *server;
+
+	if (!pool_may_login(pool) || !pool_may_try(pool) || !pool_passes_limits(pool, EVICT_ANY))
+		return false;
+	pool_leave_blocked(pool);
+	server = pool_add_server(pool);
+	if (!server)
+		return false;
+	pool_count_listening(server);
+	server->expected_by = &listening->borrower;
+	listening->wish.expected = server;
+	return server_launch(server);
+}
+
+void listening_grow(struct pool *pool)
+{
+	struct listening *listening;
+
+	/* Clients in the middle of their work wait for it, so a PAUSE does not hold it back. */
+	if (pool->pools->suspend != SUSPEND_NONE || !pool->database->entry)
+		return;
+	TAILQ_FOREACH (listening, &pool->listenings, node) {
+		if (is_wanted(listening) && !launch_listening(listening))
+			return;
+	}
+}
+
+/* Unlinks both. NULL: nobody listens any more. */
+static struct listening *take_expected(struct server *server)
+{
+	struct borrower *borrower = server->expected_by;
+
+	if (!borrower)
+		return NULL;
+	server->expected_by = NULL;
+	borrower->wish->expected = NULL;
+	return of_borrower(borrower);
+}
+
+void listening_login_done(struct server *server)
+{
+	struct pool *pool = server->pool;
+	struct listening *listening = take_expected(server);
+
+	assert(listening); /* else the server would have been closed */
+	pool->is_failing = pool->is_hopeful = false;
+	server_host_done(server, true);
+	server_login_free(server);
+	server_enter(server, SERVER_LENT);
+	server->borrower = &listening->borrower;
+	listening->borrower.pool = pool;
+	listening->borrower.server = server;
+	listening->borrower.state = BORROWER_SERVED;
+	pool->served_count++;
+	server->request_at = 0;
+	wake_listening(listening);
+}
+
+void listening_login_failed(struct server *server, const struct err *err)
+{
+	struct pool *pool = server->pool;
+	struct listening *listening = take_expected(server);
+	bool is_ours = err->code == ERR_ADMIN_SHUTDOWN;
+	bool is_again = is_ours;
+
+	if (!is_ours && pool_is_worth_waiting(err)) {
+		server_host_done(server, false);
+		is_again = hosts_has_up(&pool->site.hosts);
+		pool->is_failing = !is_again;
+		pool->is_hopeful = false;
+		pool->failure = *err;
+	}
+	if (listening && is_again && pool->database->entry)
+		pool_wake(pool);
+	else if (listening)
+		fail_listening(listening, err);
+}

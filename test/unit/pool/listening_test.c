@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pool/listening.c, with pools and a scripted server: what the listening connection sends, who gets
+ * a notification, and how it ends.
+ */
+#include "../../lib/engine.h"
+
+#include <stdio.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pool/listening.h"
+#include "pgweir/pool/notification.h"
+
+#include "../unit.h"
+
+/* A listener that writes down what it is told. */
+struct ear {
+	struct listener listener;
+	struct engine *engine;
+	bool leaves; /* at its next notification */
+	char heard[1024];
+};
+
+static struct ear *ear_of(struct listener *listener)
+{
+	return container_of(listener, struct ear, listener);
+}
+
+static void write_down(struct ear *ear, const char *words)
+{
+	size_t used = strlen(ear->heard);
+
+	snprintf(ear->heard + used, sizeof(ear->heard) - used, "%s ", words);
+}
+
+static void on_answer(struct listener *listener) { write_down(ear_of(listener), "answer"); }
+static void on_mark(struct listener *listener) { write_down(ear_of(listener), "mark"); }
+
+static void on_notification(struct listener *listener, struct notification *notification)
+{
+	struct ear *ear = ear_of(listener);
+	char words[256];
+
+	snprintf(words, sizeof(words), "%s=%s/%u%s", notification->channel, notification->payload,
+	         notification->pid, notification->is_ascii ? "" : "!");
+	write_down(ear, words);
+	if (ear->leaves)
+		listening_leave(listener);
+}
+
+static void on_lost(struct listener *listener, const struct err *err)
+{
+	write_down(ear_of(listener), err->sqlstate);
+	write_down(ear_of(listener), err->text);
+}
+
+static const struct listener_ops ops = { on_answer, on_mark, on_notification, on_lost };
+
+/* ---- the server ---- */
+
+struct talk {
+	struct engine engine;
+	struct pool *pool;
+	struct peer server;
+	char query[4096]; /* the last query */
+	struct ear ears[3];
+};
+
+static void see(struct peer *peer, char type, struct bytes message)
+{
+	struct talk *talk = peer->arg;
+
+	if (type == 'Q')
+		snprintf(talk->query, sizeof(talk->query), "%s", message.at + 5);
+}
+
+static void talk_open(struct talk *talk, const char *settings)
+{
+	*talk = (struct talk){ .server.fd = -1 };
+	engine_open(&talk->engine, settings, "");
+	talk->pool = pools_pool(pools_find_database(talk->engine.pools, "d0"), "u0");
+	for (size_t i = 0; i < COUNT_OF(talk->ears); i++)
+		talk->ears[i] = (struct ear){ .listener.ops = &ops, .engine = &talk->engine };
+}
+
+static void talk_accept(struct talk *talk)
+{
+	engine_turn(&talk->engine);
+	talk->server = engine_server(&talk->engine);
+	ck_assert_int_ge(talk->server.fd, 0);
+	talk->server.see = see;
+	talk->server.arg = talk;
+	ck_assert_str_eq(peer_hear(&talk->engine, &talk->server), "^");
+	peer_say(&talk->server, "RKZ");
+	engine_turn(&talk->engine);
+}
+
+/* The server's next messages; the text of its query is in talk->query. */
+static const char *hears(struct talk *talk)
+{
+	*talk->query = 0;
+	return peer_hear(&talk->engine, &talk->server);
+}
+
+static void add_notification(struct buf *out, uint32_t pid, const char *channel,
+                             const char *payload)
+{
+	size_t at = message_begin(out, 'A');
+
+	buf_add_be32(out, pid);
+	buf_add_cstr(out, channel);
+	buf_add_cstr(out, payload);
+	message_end(out, at);
+}
+
+static void notify(struct talk *talk, const char *channel, const char *payload)
+{
+	struct buf out = { 0 };
+
+	add_notification(&out, 7, channel, payload);
+	peer_say_bytes(&talk->server, buf_bytes(&out));
+	buf_free(&out);
+	engine_turn(&talk->engine);
+}
+
+static void notify_mark(struct talk *talk, const struct listener *listener)
+{
+	char mark[LISTENING_MARK_SIZE];
+
+	notify(talk, listening_mark_channel(listener), listening_mark(listener, mark));
+}
+
+/* Listens to these channels, up to the mark. The connection is open. */
+static void begin(struct talk *talk, struct ear *ear, const char *channel)
+{
+	ck_assert(listening_join(&ear->listener, talk->pool, ""));
+	ck_assert(listening_add(&ear->listener, bytes_text(channel)));
+	if (!listening_is_ready(&ear->listener)) {
+		listening_ask(&ear->listener);
+		if (talk->server.fd < 0)
+			talk_accept(talk);
+		ck_assert_str_eq(hears(talk), "Q");
+		peer_say(&talk->server, "CZ");
+		engine_turn(&talk->engine);
+		ck_assert_str_eq(ear->heard, "answer ");
+	}
+	listening_expect(&ear->listener);
+	notify_mark(talk, &ear->listener);
+	ck_assert_ptr_nonnull(strstr(ear->heard, "mark "));
+	*ear->heard = 0;
+}
+
+static void talk_close(struct talk *talk)
+{
+	for (size_t i = 0; i < COUNT_OF(talk->ears); i++)
+		listening_leave(&talk->ears[i].listener);
+	engine_turn(&talk->engine);
+	peer_close(&talk->server);
+	engine_close(&talk->engine);
+}
+
+START_TEST(one_connection_for_all)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+	char query[256];
+
+	talk_open(&talk, "default_pool_size=1");
+	ck_assert(listening_join(&a->listener, talk.pool, ""));
+	ck_assert(listening_join(&b->listener, talk.pool, ""));
+	ck_assert(listening_add(&a->listener, bytes_text("x")));
+	ck_assert(listening_add(&b->listener, bytes_text("y\"z")));
+	listening_ask(&a->listener);
+	listening_ask(&b->listener);
+	ck_assert(!listening_is_ready(&a->listener));
+	talk_accept(&talk);
+	ck_assert_str_eq(hears(&talk), "Q");
+	snprintf(query, sizeof(query), "LISTEN \"%s\";LISTEN \"x\";LISTEN \"y\"\"z\";",
+	         listening_mark_channel(&a->listener));
+	ck_assert_str_eq(talk.query, query);
+	ck_assert_uint_eq(talk.pool->server_count, 0);
+	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	ck_assert_uint_eq(talk.pool->database->server_count, 1);
+	ck_assert_uint_eq(talk.pool->role->server_count, 1);
+	ck_assert_uint_eq(talk.engine.pools->busy_count, 0);
+	ck_assert_str_eq(a->heard, "");
+	peer_say(&talk.server, "CCCZ");
+	engine_turn(&talk.engine);
+	ck_assert_str_eq(a->heard, "answer ");
+	ck_assert_str_eq(b->heard, "answer ");
+	ck_assert(listening_is_ready(&a->listener) && listening_is_ready(&b->listener));
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(notifications_begin_at_the_mark)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+
+	talk_open(&talk, "");
+	ck_assert(listening_join(&a->listener, talk.pool, ""));
+	ck_assert(listening_add(&a->listener, bytes_text("x")));
+	listening_ask(&a->listener);
+	talk_accept(&talk);
+	hears(&talk);
+	peer_say(&talk.server, "CZ");
+	listening_expect(&a->listener);
+	notify(&talk, "x", "early");
+	notify(&talk, listening_mark_channel(&a->listener), "0000000000000000");
+	notify(&talk, "x", "still early");
+	notify_mark(&talk, &a->listener);
+	notify(&talk, "x", "one");
+	notify(&talk, "unknown", "nobody's");
+	notify(&talk, "x", "tw\xc3\xb6");
+	ck_assert_str_eq(a->heard, "answer mark x=one/7 x=tw\xc3\xb6/7! ");
+	*a->heard = 0;
+
+	/* the second listener of a channel needs no query, only a mark of its own */
+	ck_assert(listening_join(&b->listener, talk.pool, ""));
+	ck_assert(listening_add(&b->listener, bytes_text("x")));
+	ck_assert(listening_is_ready(&b->listener));
+	listening_expect(&b->listener);
+	notify(&talk, "x", "three");
+	notify_mark(&talk, &b->listener);
+	notify(&talk, "x", "four");
+	ck_assert_str_eq(a->heard, "x=three/7 x=four/7 ");
+	ck_assert_str_eq(b->heard, "mark x=four/7 ");
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(a_new_channel_waits_for_its_own_mark)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	ck_assert(listening_add(&a->listener, bytes_text("y")));
+	ck_assert(!listening_is_ready(&a->listener));
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "Q");
+	ck_assert_str_eq(talk.query, "LISTEN \"y\";");
+	peer_say(&talk.server, "CZ");
+	notify(&talk, "y", "early");
+	notify(&talk, "x", "in time");
+	listening_expect(&a->listener);
+	notify_mark(&talk, &a->listener);
+	notify(&talk, "y", "now");
+	ck_assert_str_eq(a->heard, "answer x=in time/7 mark y=now/7 ");
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(what_nobody_has_is_unlistened)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	begin(&talk, b, "x");
+	listening_remove(&a->listener, bytes_text("x"));
+	ck_assert(!listening_has(&a->listener, bytes_text("x")));
+	ck_assert_str_eq(hears(&talk), "");
+	notify(&talk, "x", "for b");
+	ck_assert_str_eq(a->heard, "");
+	ck_assert_str_eq(b->heard, "x=for b/7 ");
+	listening_remove_all(&b->listener);
+	ck_assert_str_eq(hears(&talk), "Q");
+	ck_assert_str_eq(talk.query, "UNLISTEN \"x\";");
+
+	/* asked for again before the answer: nothing is lost */
+	ck_assert(listening_add(&a->listener, bytes_text("x")));
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "");
+	peer_say(&talk.server, "CZ");
+	ck_assert_str_eq(hears(&talk), "Q");
+	ck_assert_str_eq(talk.query, "LISTEN \"x\";");
+	ck_assert_str_eq(a->heard, "");
+	peer_say(&talk.server, "CZ");
+	engine_turn(&talk.engine);
+	ck_assert_str_eq(a->heard, "answer ");
+
+	/* removed and added in one turn: no query at all */
+	listening_remove_all(&a->listener);
+	ck_assert(listening_add(&a->listener, bytes_text("x")));
+	ck_assert_str_eq(hears(&talk), "");
+	talk_close(&talk);
+}
+END_TEST
+
+/* An answer says that everything was done that was asked before its query was sent. */
+START_TEST(an_answer_is_for_what_was_asked_before)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	begin(&talk, b, "x");
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "Q");
+	ck_assert_str_eq(talk.query, "");
+	listening_ask(&b->listener);
+	ck_assert_str_eq(hears(&talk), "");
+	notify(&talk, "x", "1");
+	peer_say(&talk.server, "IZ");
+	ck_assert_str_eq(hears(&talk), "Q");
+	ck_assert_str_eq(a->heard, "x=1/7 answer ");
+	ck_assert_str_eq(b->heard, "x=1/7 ");
+	peer_say(&talk.server, "IZ");
+	engine_turn(&talk.engine);
+	ck_assert_str_eq(b->heard, "x=1/7 answer ");
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(one_that_leaves_disturbs_no_other)
+{
+	struct talk talk;
+
+	talk_open(&talk, "");
+	for (size_t i = 0; i < COUNT_OF(talk.ears); i++)
+		begin(&talk, &talk.ears[i], "x");
+	talk.ears[0].leaves = talk.ears[1].leaves = true;
+	notify(&talk, "x", "1");
+	notify(&talk, "x", "2");
+	ck_assert_str_eq(talk.ears[0].heard, "x=1/7 ");
+	ck_assert_str_eq(talk.ears[1].heard, "x=1/7 ");
+	ck_assert_str_eq(talk.ears[2].heard, "x=1/7 x=2/7 ");
+	listening_leave(&talk.ears[2].listener);
+	ck_assert_str_eq(hears(&talk), "X.");
+	ck_assert_uint_eq(talk.pool->listening_count, 0);
+	ck_assert(TAILQ_EMPTY(&talk.pool->listenings));
+
+	/* and the next one gets a new connection */
+	peer_close(&talk.server);
+	*talk.ears[0].heard = 0;
+	talk.ears[0].leaves = false;
+	begin(&talk, &talk.ears[0], "x");
+	notify(&talk, "x", "3");
+	ck_assert_str_eq(talk.ears[0].heard, "x=3/7 ");
+	talk_close(&talk);
+}
+END_TEST
+
+/* Cut anywhere, the messages are the same. */
+START_TEST(notifications_come_in_pieces)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	struct buf out = { 0 };
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	for (int i = 0; i < 3; i++)
+		add_notification(&out, 7, "x", "payload");
+	for (size_t i = 0; i < out.count; i++) {
+		peer_say_bytes(&talk.server, bytes_of(out.at + i, 1));
+		engine_turn(&talk.engine);
+	}
+	ck_assert_str_eq(a->heard, "x=payload/7 x=payload/7 x=payload/7 ");
+	buf_free(&out);
+	talk_close(&talk);
+}
+END_TEST
+
+#define LOST "08006 the listening connection was lost: "
+
+static const struct {
+	const char *says;
+	const char *messages; /* of the server, in answer to a query; NULL: none */
+	bool is_closed;
+	const char *heard; /* after the words for all losses */
+} ends[] = {
+	{ "it closes the connection", NULL, true, "server conn crashed? " },
+	{ "it refuses LISTEN", "EZ", false, "no " },
+	{ "it ends with a FATAL error", "!", true, "bye " },
+	{ "it is out of step", "CZZ", false, "unexpected message from server: out of step " },
+};
+
+START_TEST(a_loss_ends_all_listeners)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	begin(&talk, b, "y");
+	*a->heard = *b->heard = 0;
+	listening_ask(&a->listener);
+	ck_assert_str_eq(hears(&talk), "Q");
+	if (ends[_i].messages)
+		peer_say(&talk.server, ends[_i].messages);
+	if (ends[_i].is_closed)
+		peer_close(&talk.server);
+	engine_turn(&talk.engine);
+	ck_assert_msg(strncmp(b->heard, LOST, sizeof(LOST) - 1) == 0 &&
+	                  strcmp(b->heard + sizeof(LOST) - 1, ends[_i].heard) == 0,
+	              "%s: %s", ends[_i].says, b->heard);
+	ck_assert_msg(strstr(a->heard, LOST) != NULL, "%s: %s", ends[_i].says, a->heard);
+	ck_assert_ptr_null(a->listener.listening);
+	ck_assert(TAILQ_EMPTY(&talk.pool->listenings));
+	talk_close(&talk);
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	const char *channel, *payload;
+	size_t cut; /* bytes that are missing at the end */
+} broken[] = {
+	{ "no texts", "", "", 2 },
+	{ "no payload", "x", "", 1 },
+	{ "no end of the payload", "x", "one", 1 },
+	{ "no process id", "", "", 4 },
+};
+
+START_TEST(a_broken_notification_ends_the_connection)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+	struct buf out = { 0 };
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	add_notification(&out, 7, broken[_i].channel, broken[_i].payload);
+	out.count -= broken[_i].cut;
+	store_be32(out.at + 1, (uint32_t)out.count - 1);
+	peer_say_bytes(&talk.server, buf_bytes(&out));
+	buf_free(&out);
+	engine_turn(&talk.engine);
+	ck_assert_msg(strncmp(a->heard, LOST, sizeof(LOST) - 1) == 0, "%s: %s", broken[_i].says,
+	              a->heard);
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(a_refused_login_ends_the_listeners)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+
+	talk_open(&talk, "");
+	ck_assert(listening_join(&a->listener, talk.pool, ""));
+	listening_ask(&a->listener);
+	engine_turn(&talk.engine);
+	talk.server = engine_server(&talk.engine);
+	peer_hear(&talk.engine, &talk.server);
+	peer_say(&talk.server, "?");
+	engine_turn(&talk.engine);
+	ck_assert_msg(strncmp(a->heard, LOST, sizeof(LOST) - 1) == 0, "%s", a->heard);
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(one_that_leaves_during_the_login)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+
+	talk_open(&talk, "");
+	ck_assert(listening_join(&a->listener, talk.pool, ""));
+	listening_ask(&a->listener);
+	engine_turn(&talk.engine);
+	talk.server = engine_server(&talk.engine);
+	ck_assert_str_eq(peer_hear(&talk.engine, &talk.server), "^");
+	ck_assert_uint_eq(talk.pool->listening_login_count, 1);
+	listening_leave(&a->listener);
+	ck_assert_str_eq(peer_hear(&talk.engine, &talk.server), ".");
+	ck_assert_uint_eq(talk.pool->listening_count, 0);
+	ck_assert_uint_eq(talk.pool->listening_login_count, 0);
+	ck_assert_str_eq(a->heard, "");
+	talk_close(&talk);
+}
+END_TEST
+
+/* Each client_encoding has a connection of its own. */
+START_TEST(encodings_are_kept_apart)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0], *b = &talk.ears[1];
+
+	talk_open(&talk, "");
+	begin(&talk, a, "x");
+	ck_assert(listening_join(&b->listener, talk.pool, "LATIN1"));
+	ck_assert_str_eq(listening_encoding(&b->listener), "LATIN1");
+	engine_turn(&talk.engine);
+	ck_assert_uint_eq(talk.pool->listening_count, 2);
+	listening_leave(&b->listener);
+	engine_turn(&talk.engine);
+	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	talk_close(&talk);
+}
+END_TEST
+
+START_TEST(a_limit_holds_it_back)
+{
+	struct talk talk;
+	struct ear *a = &talk.ears[0];
+
+	talk_open(&talk, "max_db_connections=1");
+	begin(&talk, a, "x");
+	ck_assert(listening_join(&talk.ears[1].listener, talk.pool, "LATIN1"));
+	engine_turn(&talk.engine);
+	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	listening_leave(&a->listener);
+	ck_assert_str_eq(hears(&talk), "X.");
+	engine_turn(&talk.engine);
+	ck_assert_uint_eq(talk.pool->listening_count, 1);
+	talk_close(&talk);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pool/listening");
+	TCase *tcase = tcase_create("listening");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_test(tcase, one_connection_for_all);
+	tcase_add_test(tcase, notifications_begin_at_the_mark);
+	tcase_add_test(tcase, a_new_channel_waits_for_its_own_mark);
+	tcase_add_test(tcase, what_nobody_has_is_unlistened);
+	tcase_add_test(tcase, an_answer_is_for_what_was_asked_before);
+	tcase_add_test(tcase, one_that_leaves_disturbs_no_other);
+	tcase_add_test(tcase, notifications_come_in_pieces);
+	tcase_add_loop_test(tcase, a_loss_ends_all_listeners, 0, COUNT_OF(ends));
+	tcase_add_loop_test(tcase, a_broken_notification_ends_the_connection, 0, COUNT_OF(broken));
+	tcase_add_test(tcase, a_refused_login_ends_the_listeners);
+	tcase_add_test(tcase, one_that_leaves_during_the_login);
+	tcase_add_test(tcase, encodings_are_kept_apart);
+	tcase_add_test(tcase, a_limit_holds_it_back);
+	suite_add_tcase(suite, tcase);
+	return unit_run(suite);
+}
