@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "out" / "drivers"
 BUILD_LIMIT_S = 900
 PYTHON = "/usr/bin/python3"
+SESSION = "parameters custom zone role temporary held lock sequence hidden reset"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Driver:
     variants: tuple = ("default",)
     scenarios: str = "simple prepared rollback recovery copy batch cursor cancel notices"
     environment: tuple = ()
-    shared: tuple = ()
+    shared: tuple = ("session.txt",)
+    session: str = "listen " + SESSION  # the scenarios of what they keep in the session
 
     @property
     def place(self):
@@ -43,7 +45,7 @@ def npm(name, **more):
     return Driver(name, ("node", "npm"), ("package.json", "package-lock.json", "main.js"),
                   (("npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund",
                     f"--cache={OUT}/npm"),), ("node", "main.js"),
-                  shared=("node/common.js",), **more)
+                  shared=("session.txt", "node/common.js"), **more)
 
 
 def python(name, module, **more):
@@ -54,7 +56,7 @@ def python(name, module, **more):
 DRIVERS = (
     python("psycopg", "with_psycopg", variants=("0", "1"),
            scenarios=Driver.scenarios + " pipeline"),
-    python("asyncpg", "with_asyncpg"),
+    python("asyncpg", "with_asyncpg", session=Driver.session + " leave_clean"),
     python("pg8000", "with_pg8000", scenarios="simple prepared rollback recovery copy batch cursor notices"),
     Driver("pgjdbc", ("java", "javac", "mvn"), ("pom.xml", "Main.java"), (
         ("mvn", "-B", "-q", f"-Dmaven.repo.local={OUT}/m2", "-DoutputDirectory=jars",

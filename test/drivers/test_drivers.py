@@ -16,6 +16,11 @@ pipeline   the same, where the driver has pipelines besides
 cursor     rows in pieces
 cancel     a statement that sleeps is cancelled, and the next one runs
 notices    reach who has caused them
+
+What drivers keep in their sessions has runs of its own, with the scenarios of session.txt and these:
+
+listen     LISTEN, then notifications of another connection and of its own, in order, each once
+leave_clean  the reset of a driver's own pool
 """
 
 import collections
@@ -28,18 +33,37 @@ from . import build
 
 CONNECTIONS, ROUNDS = 6, 3
 RUN_LIMIT_S = 120
+SESSION = "session"  # in the place of a limit: the scenarios of the session, with the default limit
 PIPELINING = "simple prepared rollback recovery batch notices"
 
 
-def scenarios_of(driver, variant):
+def scenarios_of(driver, variant, limit):
+    if limit == SESSION:
+        return driver.session.split()
     return (PIPELINING if variant == "pipeline" else driver.scenarios).split()
 
 
 RUNS = [(driver, variant, limit) for driver in build.DRIVERS for variant in driver.variants
-        for limit in (200, 2)]
+        for limit in (200, 2, SESSION)]
 CASES = [pytest.param((driver, variant, limit), scenario,
                       id=f"{driver.name}-{variant}-{limit}-{scenario}")
-         for driver, variant, limit in RUNS for scenario in scenarios_of(driver, variant)]
+         for driver, variant, limit in RUNS for scenario in scenarios_of(driver, variant, limit)]
+
+TABLES = """
+DROP TABLE IF EXISTS driver_rows, driver_lock, driver_numbers;
+CREATE TABLE driver_rows (who text, number int);
+CREATE TABLE driver_lock (holder text);
+INSERT INTO driver_lock VALUES ('nobody');
+CREATE TABLE driver_numbers (id serial, who text);
+GRANT ALL ON driver_rows, driver_lock, driver_numbers, driver_numbers_id_seq TO PUBLIC;
+DO $$ BEGIN CREATE ROLE driver_role; EXCEPTION WHEN duplicate_object THEN END $$;
+GRANT driver_role TO alice;
+"""
+
+# Three servers for six connections. When each may keep a server for itself, six, and one more that
+# all share: the others must never see what is in the session of one.
+SETTINGS = {"default_pool_size": 3}
+SETTINGS_SESSION = {"default_pool_size": 7}
 
 
 @pytest.fixture(scope="session")
@@ -75,22 +99,21 @@ def lines(built, printed, pgweir, postgres, run):
     driver, variant, limit = run
     built(driver)
     if run not in printed:
-        postgres.query("DROP TABLE IF EXISTS driver_rows")
-        postgres.query("CREATE TABLE driver_rows (who text, number int)")
-        postgres.query("GRANT ALL ON driver_rows TO PUBLIC")
-        weir = pgweir(pool_mode="transaction", default_pool_size=3, server_round_robin=1,
-                      max_prepared_statements=limit)
-        printed[run] = call(driver, variant, weir.port)
+        postgres.query(TABLES)
+        settings = (SETTINGS_SESSION if limit == SESSION
+                    else {**SETTINGS, "max_prepared_statements": limit})
+        weir = pgweir(pool_mode="transaction", server_round_robin=1, **settings)
+        printed[run] = call(driver, weir.port, variant, *[SESSION][:limit == SESSION])
         # The pool must be at rest: no statement was left behind, no server lost.
         weir.wait_pool(sv_active=0, cl_waiting=0)
     return printed[run]
 
 
-def call(driver, variant, port):
+def call(driver, port, *words):
     environment = build.environment_of(driver, PGHOST="127.0.0.1", PGPORT=str(port),
                                        PGUSER="alice", PGDATABASE="app", PGSSLMODE="disable")
     try:
-        done = subprocess.run([*driver.run, variant], cwd=driver.place, env=environment, text=True,
+        done = subprocess.run([*driver.run, *words], cwd=driver.place, env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=RUN_LIMIT_S)
     except subprocess.TimeoutExpired as late:

@@ -6,7 +6,9 @@ import { Readable } from 'node:stream'
 import pg from 'pg'
 import Cursor from 'pg-cursor'
 import { from, to } from 'pg-copy-streams'
-import { LINES, askEachText, askTogether, mustFail, numbers, run, same } from './common.js'
+import {
+  LINES, PAYLOADS, askEachText, askTogether, chosen, collect, mustFail, numbers, run, same
+} from './common.js'
 
 // A text's name must be the same each time: node-postgres has the caller give it.
 const named = new Map()
@@ -101,6 +103,28 @@ async function notices (client, who) {
   same(told, [who])
 }
 
+const execute = async (client, text) =>
+  (await client.query({ text, rowMode: 'array' })).rows[0]?.[0]
+
+async function listen (client, who) {
+  const channel = `channel_${who.at(-1)}`
+  const told = collect()
+  const listener = (notification) => told.push(notification.payload)
+  client.on('notification', listener)
+  await client.query(`LISTEN ${channel}`)
+  const other = await connect()
+  for (const payload of PAYLOADS.slice(0, -1)) {
+    await other.query('SELECT pg_notify($1, $2)', [channel, payload])
+  }
+  await other.end()
+  await client.query(`NOTIFY ${channel}, '${PAYLOADS.at(-1)}'`)
+  await told.all
+  await client.query(`UNLISTEN ${channel}`)
+  await client.query(`NOTIFY ${channel}, 'nobody listens'`)
+  client.off('notification', listener)
+  same(told.got, PAYLOADS)
+}
+
 const isPipelining = process.argv[2] === 'pipeline'
 const prepared = askEachText(ask)
 const batch = askTogether(ask, divide)
@@ -115,4 +139,4 @@ async function connect () {
   return client
 }
 
-await run(scenarios, connect, (client) => client.end())
+await run(chosen(scenarios, execute, listen), connect, (client) => client.end())

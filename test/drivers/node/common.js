@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: ISC
 // What the programs of the drivers of Node.js share; it is copied beside each main.js.
 
+import { readFileSync } from 'node:fs'
+
 const CONNECTIONS = 6
 const ROUNDS = 3
 export const TEXTS = 8 // more than a server may know when the limit is small
@@ -35,6 +37,51 @@ export const askTogether = (ask, divide) => async (connection) => {
   same(await Promise.all(numbers(TEXTS)
     .map((text) => ask(connection, `SELECT $1::int * ${text}`, 2))),
   numbers(TEXTS).map((text) => [2 * text]))
+}
+
+async function follow (steps, execute, connection, who) {
+  for (const [statement, result] of steps) {
+    let got
+    try {
+      got = await execute(connection, statement.replaceAll('{n}', who.at(-1)))
+    } catch (error) {
+      if (result !== '*') throw new Error(`${statement}: ${error}`)
+      continue
+    }
+    if (result !== undefined && result !== '*') {
+      same([statement, got], [statement, result.replaceAll('{n}', who.at(-1))])
+    }
+  }
+}
+
+// The scenarios of session.txt, and listen. execute(connection, statement) gives the first value.
+function sessionScenarios (execute, listen) {
+  const scenarios = {}
+  for (const line of readFileSync('session.txt', 'utf8').split('\n')) {
+    if (!line || line.startsWith('#')) continue
+    const [name, ...step] = line.split('\t')
+    scenarios[name] ??= []
+    scenarios[name].push(step)
+  }
+  const follows = Object.entries(scenarios).map(([name, steps]) =>
+    [name, (connection, who) => follow(steps, execute, connection, who)])
+  return { ...Object.fromEntries(follows), listen }
+}
+
+export const chosen = (plain, execute, listen) =>
+  process.argv[3] === 'session' ? sessionScenarios(execute, listen) : plain
+
+// push() adds what has come; all becomes a list when there are so many as there are PAYLOADS.
+export const PAYLOADS = ['0', '1', '2', 'own']
+export function collect () {
+  const got = []
+  let done
+  const all = new Promise((resolve) => { done = resolve })
+  const push = (payload) => {
+    got.push(payload)
+    if (got.length === PAYLOADS.length) done(got)
+  }
+  return { push, all, got }
 }
 
 // Each connection goes through all scenarios, and begins with another one than its neighbour.

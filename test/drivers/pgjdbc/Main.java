@@ -2,6 +2,8 @@
 
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.BatchUpdateException;
 import java.sql.Connection;
 import java.sql.DriverManager;
@@ -17,6 +19,7 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.postgresql.PGConnection;
+import org.postgresql.PGNotification;
 
 /** pgjdbc, with prepareThreshold=1. The argument is autosave. */
 final class Main {
@@ -35,7 +38,9 @@ final class Main {
 
 	private static final Map<String, Scenario> SCENARIOS = new LinkedHashMap<>();
 
-	static {
+	private static final List<String> PAYLOADS = List.of("0", "1", "2", "own");
+
+	private static void choosePlain() {
 		SCENARIOS.put("simple", Main::simple);
 		SCENARIOS.put("prepared", Main::prepared);
 		SCENARIOS.put("rollback", Main::rollback);
@@ -45,6 +50,21 @@ final class Main {
 		SCENARIOS.put("cursor", Main::cursor);
 		SCENARIOS.put("cancel", Main::cancel);
 		SCENARIOS.put("notices", Main::notices);
+	}
+
+	/** The scenarios of session.txt, and listen. */
+	private static void chooseSession() throws Exception {
+		Map<String, List<String[]>> steps = new LinkedHashMap<>();
+		for (String line : Files.readAllLines(Path.of("session.txt"))) {
+			String[] fields = line.split("\t");
+			if (fields.length > 1 && !line.startsWith("#"))
+				steps.computeIfAbsent(fields[0], name -> new ArrayList<>()).add(fields);
+		}
+		steps.forEach((name, list) -> SCENARIOS.put(name, (connection, who) -> {
+			for (String[] step : list)
+				follow(connection, step, who.substring(who.length() - 1));
+		}));
+		SCENARIOS.put("listen", Main::listen);
 	}
 
 	private static String autosave;
@@ -259,13 +279,63 @@ final class Main {
 		}
 	}
 
+	/** The first value of the result, or null. */
+	private static String execute(Connection connection, String sql) throws SQLException {
+		try (PreparedStatement statement = connection.prepareStatement(sql)) {
+			if (!statement.execute())
+				return null;
+			try (ResultSet rows = statement.getResultSet()) {
+				return rows.next() ? rows.getString(1) : null;
+			}
+		}
+	}
+
+	/** step: scenario, statement, result if there is one to check. */
+	private static void follow(Connection connection, String[] step, String number)
+			throws SQLException {
+		String sql = step[1].replace("{n}", number);
+		String result = step.length > 2 ? step[2].replace("{n}", number) : null;
+		String got;
+		try {
+			got = execute(connection, sql);
+		} catch (SQLException error) {
+			if ("*".equals(result))
+				return;
+			throw new SQLException(sql + ": " + error.getMessage(), error.getSQLState(), error);
+		}
+		if (result != null && !result.equals("*"))
+			same(sql + " -> " + got, sql + " -> " + result);
+	}
+
+	private static void listen(Connection connection, String who) throws Exception {
+		String channel = "channel_" + who.substring(who.length() - 1);
+		execute(connection, "LISTEN " + channel);
+		try (Connection other = DriverManager.getConnection(url())) {
+			for (String payload : PAYLOADS.subList(0, PAYLOADS.size() - 1))
+				execute(other, "SELECT pg_notify('" + channel + "', '" + payload + "')");
+		}
+		execute(connection, "NOTIFY " + channel + ", 'own'");
+		List<String> told = new ArrayList<>();
+		while (told.size() < PAYLOADS.size())
+			for (PGNotification one : connection.unwrap(PGConnection.class).getNotifications(0))
+				told.add(one.getParameter());
+		execute(connection, "UNLISTEN " + channel);
+		execute(connection, "NOTIFY " + channel + ", 'nobody listens'");
+		PGNotification[] late = connection.unwrap(PGConnection.class).getNotifications();
+		same(late == null ? 0 : late.length, 0);
+		same(told, PAYLOADS);
+	}
+
+	private static String url() {
+		return "jdbc:postgresql://" + System.getenv("PGHOST") + ":" + System.getenv("PGPORT") + "/"
+			+ System.getenv("PGDATABASE") + "?user=" + System.getenv("PGUSER")
+			+ "&sslmode=disable&prepareThreshold=1&autosave=" + autosave;
+	}
+
 	private static void work(int number) {
 		List<String> names = new ArrayList<>(SCENARIOS.keySet());
 		String name = "connect";
-		String url = "jdbc:postgresql://" + System.getenv("PGHOST") + ":" + System.getenv("PGPORT")
-			+ "/" + System.getenv("PGDATABASE") + "?user=" + System.getenv("PGUSER")
-			+ "&sslmode=disable&prepareThreshold=1&autosave=" + autosave;
-		try (Connection connection = DriverManager.getConnection(url)) {
+		try (Connection connection = DriverManager.getConnection(url())) {
 			for (int i = 0; i < ROUNDS * names.size(); i++) {
 				name = names.get((i + number) % names.size());
 				SCENARIOS.get(name).run(connection, "connection " + number);
@@ -279,6 +349,10 @@ final class Main {
 
 	public static void main(String[] words) throws Exception {
 		autosave = words[0];
+		if (words.length > 1 && words[1].equals("session"))
+			chooseSession();
+		else
+			choosePlain();
 		List<Thread> threads = new ArrayList<>();
 		for (int i = 0; i < CONNECTIONS; i++) {
 			int number = i;

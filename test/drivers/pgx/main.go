@@ -39,10 +39,14 @@ type worker struct {
 	notices []string
 }
 
-var scenarios = []struct {
+type scenario struct {
 	name string
 	run  func(w *worker) error
-}{
+}
+
+var payloads = []string{"0", "1", "2", "own"}
+
+var scenarios = []scenario{
 	{"simple", simple},
 	{"prepared", prepared},
 	{"rollback", rollback},
@@ -213,6 +217,106 @@ func notices(w *worker) error {
 	return err
 }
 
+// execute returns the first value of the result, "" if there is none.
+func (w *worker) execute(sql string) (string, error) {
+	rows, err := w.Query(w.ctx, sql)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	got := ""
+	for rows.Next() {
+		if values, err := rows.Values(); err == nil && len(values) > 0 {
+			got = fmt.Sprint(values[0])
+		}
+	}
+	return got, rows.Err()
+}
+
+// follow does one line of session.txt: scenario, statement, and a result if there is one to check.
+func (w *worker) follow(step []string) error {
+	number := w.who[len(w.who)-1:]
+	sql := strings.ReplaceAll(step[1], "{n}", number)
+	got, err := w.execute(sql)
+	if len(step) > 2 && step[2] == "*" {
+		return nil
+	}
+	if err == nil && len(step) > 2 && got != strings.ReplaceAll(step[2], "{n}", number) {
+		return fmt.Errorf("%s: %q", sql, got)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
+}
+
+// sessionScenarios are those of session.txt, and listen.
+func sessionScenarios() (list []scenario) {
+	text, err := os.ReadFile("session.txt")
+	if err != nil {
+		panic(err)
+	}
+	steps := map[string][][]string{}
+	for _, line := range strings.Split(string(text), "\n") {
+		step := strings.Split(line, "\t")
+		if len(step) < 2 || line[0] == '#' {
+			continue
+		}
+		name := step[0]
+		if steps[name] == nil {
+			list = append(list, scenario{name, func(w *worker) error {
+				for _, step := range steps[name] {
+					if err := w.follow(step); err != nil {
+						return err
+					}
+				}
+				return nil
+			}})
+		}
+		steps[name] = append(steps[name], step)
+	}
+	return append(list, scenario{"listen", listen})
+}
+
+func notify(channel string) error {
+	other := &worker{ctx: context.Background()}
+	if err := other.connect(); err != nil {
+		return err
+	}
+	defer other.Close(other.ctx)
+	for _, payload := range payloads[:len(payloads)-1] {
+		if _, err := other.Exec(other.ctx, "SELECT pg_notify($1, $2)", channel, payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listen(w *worker) error {
+	channel := "channel_" + w.who[len(w.who)-1:]
+	if _, err := w.execute("LISTEN " + channel); err != nil {
+		return err
+	}
+	if err := notify(channel); err != nil {
+		return err
+	}
+	if _, err := w.execute("NOTIFY " + channel + ", 'own'"); err != nil {
+		return err
+	}
+	for _, payload := range payloads {
+		said, err := w.WaitForNotification(w.ctx)
+		if err != nil {
+			return err
+		}
+		if said.Payload != payload {
+			return fmt.Errorf("notification %q, not %q", said.Payload, payload)
+		}
+	}
+	_, err := w.execute("UNLISTEN " + channel)
+	_, late := w.execute("NOTIFY " + channel + ", 'nobody listens'")
+	return errors.Join(err, late)
+}
+
 func (w *worker) connect() error {
 	config, err := pgx.ParseConfig("sslmode=disable")
 	if err != nil {
@@ -252,6 +356,9 @@ func work(number int) {
 }
 
 func main() {
+	if len(os.Args) > 2 && os.Args[2] == "session" {
+		scenarios = sessionScenarios()
+	}
 	var group sync.WaitGroup
 	for number := 0; number < connections; number++ {
 		group.Add(1)

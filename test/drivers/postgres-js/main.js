@@ -4,7 +4,9 @@
 import { pipeline } from 'node:stream/promises'
 import { Readable } from 'node:stream'
 import postgres from 'postgres'
-import { LINES, askEachText, askTogether, mustFail, numbers, run, same } from './common.js'
+import {
+  LINES, PAYLOADS, askEachText, askTogether, chosen, collect, mustFail, numbers, run, same
+} from './common.js'
 
 const ask = async (sql, text, ...values) =>
   (await sql.unsafe(text, values, { prepare: true }).values()).map((row) => row[0])
@@ -84,6 +86,20 @@ async function notices (sql, who) {
   same(sql.told, [who])
 }
 
+const execute = async (sql, text) => (await sql.unsafe(text).values())[0]?.[0]
+
+// It listens with a connection that it opens for that, and keeps.
+async function listen (sql, who) {
+  const channel = `channel_${who.at(-1)}`
+  const told = collect()
+  const { unlisten } = await sql.listen(channel, told.push)
+  for (const payload of PAYLOADS) await sql.notify(channel, payload)
+  await told.all
+  await unlisten()
+  await sql.notify(channel, 'nobody listens')
+  same(told.got, PAYLOADS)
+}
+
 const prepared = askEachText(ask)
 const batch = askTogether(ask, divide)
 const scenarios = { simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices }
@@ -95,4 +111,4 @@ async function connect () {
   return sql
 }
 
-await run(scenarios, connect, (sql) => sql.end())
+await run(chosen(scenarios, execute, listen), connect, (sql) => sql.end())

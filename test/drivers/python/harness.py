@@ -3,9 +3,13 @@
 
 A program opens CONNECTIONS connections; each goes through all scenarios for ROUNDS times, each
 beginning with another one, and prints a line for each: "ok NAME" or "failed NAME words".
+
+With "session" as the second argument, the scenarios are those of session.txt, and "listen".
 """
 
+import functools
 import os
+import pathlib
 import sys
 import threading
 
@@ -27,6 +31,41 @@ def ok(name):
 def failed(name, connection, error):
     words = f"{type(error).__name__}: {error}".replace("\n", " ")
     say(f"failed {name} connection {connection}: {words}")
+
+
+def session_steps():
+    """The scenarios of session.txt: name -> list of statement and result."""
+    scenarios = {}
+    for line in pathlib.Path("session.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, statement, *result = line.split("\t")
+            scenarios.setdefault(name, []).append((statement, result[0] if result else None))
+    return scenarios
+
+
+def follow(execute, steps, connection, who):
+    """execute(connection, statement) returns the first value of the result, or None."""
+    for statement, result in steps:
+        try:
+            got = execute(connection, statement.replace("{n}", who[-1]))
+        except Exception as error:  # pylint: disable=broad-except
+            if result != "*":
+                raise AssertionError(f"{statement}: {error}") from error
+            continue
+        if result not in (None, "*"):
+            same((statement, got), (statement, result.replace("{n}", who[-1])))
+
+
+def chosen(plain, execute, listen):
+    """The scenarios that the arguments ask for, from a list of functions."""
+    if sys.argv[2:] != ["session"]:
+        return {function.__name__: function for function in plain}
+    scenarios = {name: functools.partial(follow, execute, steps)
+                 for name, steps in session_steps().items()}
+    return {**scenarios, "listen": listen}
+
+
+PAYLOADS = ["0", "1", "2", "own"]
 
 
 def in_turn(scenarios, number):

@@ -2,10 +2,13 @@
 """asyncpg. It prepares whatever it runs."""
 
 import asyncio
+import functools
 import io
+import sys
 
 import asyncpg
-from harness import CONNECTIONS, LINES, TEXTS, failed, in_turn, ok, same
+from harness import (CONNECTIONS, LINES, PAYLOADS, TEXTS, failed, in_turn, ok, same,
+                     session_steps)
 
 DIVIDE = "SELECT 10 / $1::int"
 COUNT = "SELECT count(*) FROM driver_rows WHERE who = $1"
@@ -108,8 +111,51 @@ async def notices(connection, who):
     same(told, [who])
 
 
-SCENARIOS = {function.__name__: function for function in (
-    simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices)}
+async def follow(steps, connection, who):
+    for statement, result in steps:
+        try:
+            got = await connection.fetchval(statement.replace("{n}", who[-1]))
+        except asyncpg.PostgresError as error:
+            if result != "*":
+                raise AssertionError(f"{statement}: {error}") from error
+            continue
+        if result not in (None, "*"):
+            same((statement, got), (statement, result.replace("{n}", who[-1])))
+
+
+async def listen(connection, who):
+    channel, told = f"channel_{who[-1]}", asyncio.Queue()
+
+    def listener(_connection, _pid, _channel, payload):
+        told.put_nowait(payload)
+
+    await connection.add_listener(channel, listener)
+    other = await asyncpg.connect()
+    for payload in PAYLOADS[:-1]:
+        await other.execute("SELECT pg_notify($1, $2)", channel, payload)
+    await other.close()
+    await connection.execute(f"NOTIFY {channel}, '{PAYLOADS[-1]}'")
+    same([await told.get() for _ in PAYLOADS], PAYLOADS)
+    await connection.remove_listener(channel, listener)
+    await connection.execute(f"NOTIFY {channel}, 'nobody listens'")
+    same(told.empty(), True)
+
+
+async def leave_clean(connection, who):
+    """As asyncpg's pool resets a connection before it gives it to somebody else."""
+    await connection.execute(f"SET work_mem = '12{who[-1]}MB'")
+    await connection.execute(f"SET app.tenant = '{who}'")
+    same(await connection.fetchval("SELECT current_setting('app.tenant')"), who)
+    await connection.reset()
+    same(await connection.fetchval("SELECT nullif(current_setting('app.tenant', true), '')"), None)
+
+
+PLAIN = (simple, prepared, rollback, recovery, copy, batch, cursor, cancel, notices)
+if sys.argv[2:] == ["session"]:
+    SCENARIOS = {name: functools.partial(follow, steps) for name, steps in session_steps().items()}
+    SCENARIOS.update(listen=listen, leave_clean=leave_clean)
+else:
+    SCENARIOS = {function.__name__: function for function in PLAIN}
 
 
 async def work(number):

@@ -5,7 +5,7 @@ import io
 import os
 
 import pg8000
-from harness import LINES, TEXTS, run, same
+from harness import LINES, PAYLOADS, TEXTS, chosen, run, same
 
 DELETE = "DELETE FROM driver_rows WHERE who = %s"
 INSERT = "INSERT INTO driver_rows VALUES (%s, %s)"
@@ -116,5 +116,31 @@ def notices(connection, who):
     same([who.encode() in str(said).encode() for said in told], [True])
 
 
-run({function.__name__: function for function in (
-    simple, prepared, rollback, recovery, copy, batch, cursor, notices)}, connect)
+def execute(connection, statement):
+    values = ask(connection, statement)
+    return values[0] if values else None
+
+
+def listen(connection, who):
+    channel, told = f"channel_{who[-1]}", []
+
+    def listener(data):
+        told.append(bytes(data)[4:].split(b"\0")[1].decode())
+
+    connection.NotificationReceived += listener
+    ask(connection, f"LISTEN {channel}")
+    other = connect()
+    for payload in PAYLOADS[:-1]:
+        ask(other, "SELECT pg_notify(%s, %s)", channel, payload)
+    other.close()
+    ask(connection, f"NOTIFY {channel}, '{PAYLOADS[-1]}'")
+    while len(told) < len(PAYLOADS):
+        ask(connection, "SELECT 1")
+    ask(connection, f"UNLISTEN {channel}")
+    ask(connection, f"NOTIFY {channel}, 'nobody listens'")
+    connection.NotificationReceived -= listener
+    same(told, PAYLOADS)
+
+
+run(chosen((simple, prepared, rollback, recovery, copy, batch, cursor, notices), execute, listen),
+    connect)

@@ -5,7 +5,7 @@ import sys
 import threading
 
 import psycopg
-from harness import LINES, TEXTS, run, same, until_over
+from harness import LINES, PAYLOADS, TEXTS, chosen, run, same, until_over
 
 
 def connect():
@@ -136,5 +136,32 @@ def notices(connection, who):
     same(connection.notices, [who])
 
 
-run({function.__name__: function for function in (
-    simple, prepared, rollback, recovery, copy, batch, pipeline, cursor, cancel, notices)}, connect)
+def execute(connection, statement):
+    cursor = connection.execute(statement)
+    return cursor.fetchone()[0] if cursor.description else None
+
+
+def listen(connection, who):
+    channel, told = f"channel_{who[-1]}", []
+
+    def handler(notification):
+        told.append(notification.payload)
+
+    connection.add_notify_handler(handler)
+    connection.execute(f"LISTEN {channel}")
+    with connect() as other:
+        for payload in PAYLOADS[:-1]:
+            other.execute("SELECT pg_notify(%s, %s)", (channel, payload))
+    connection.execute(f"NOTIFY {channel}, '{PAYLOADS[-1]}'")
+    stream = connection.notifies()
+    while len(told) < len(PAYLOADS):
+        told.append(next(stream).payload)
+    stream.close()
+    connection.execute(f"UNLISTEN {channel}")
+    connection.execute(f"NOTIFY {channel}, 'nobody listens'")
+    connection.remove_notify_handler(handler)
+    same(told, PAYLOADS)
+
+
+run(chosen((simple, prepared, rollback, recovery, copy, batch, pipeline, cursor, cancel, notices),
+           execute, listen), connect)

@@ -3,21 +3,22 @@
 //! tokio-postgres. It prepares whatever it runs, under a name, and closes it when it is dropped.
 
 use std::error::Error;
-use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join_all, poll_fn};
 use futures_util::{SinkExt, TryStreamExt};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, GenericClient, NoTls, SimpleQueryMessage};
 
 const CONNECTIONS: usize = 6;
 const ROUNDS: usize = 3;
 const TEXTS: i32 = 8; // more than a server may know when the limit is small
 const LINES: i32 = 200;
-const SCENARIOS: [&str; 9] = [
+const PAYLOADS: [&str; 4] = ["0", "1", "2", "own"];
+const PLAIN: [&str; 9] = [
     "simple", "prepared", "rollback", "recovery", "copy", "batch", "cursor", "cancel", "notices",
 ];
 
@@ -26,7 +27,8 @@ type Value<'a> = &'a (dyn ToSql + Sync);
 
 struct Worker {
     client: Client,
-    notices: Receiver<String>,
+    notices: UnboundedReceiver<String>,
+    notifications: UnboundedReceiver<String>,
     who: String,
 }
 
@@ -188,11 +190,61 @@ async fn cancel(worker: &Worker) -> Outcome {
     same(divide(&worker.client, 5).await?, 2)
 }
 
-async fn notices(worker: &Worker) -> Outcome {
+async fn notices(worker: &mut Worker) -> Outcome {
     while worker.notices.try_recv().is_ok() {}
     let sql = format!("DO $$ BEGIN RAISE NOTICE '{}'; END $$", worker.who);
     worker.client.batch_execute(&sql).await?;
     same(worker.notices.try_recv()?, worker.who.clone())
+}
+
+/// The lines of session.txt: scenario, statement, and a result if there is one to check.
+fn session_steps() -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string("session.txt").unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split('\t').map(String::from).collect()).collect()
+}
+
+async fn execute(client: &Client, sql: &str) -> Result<Option<String>, tokio_postgres::Error> {
+    let statement = client.prepare(sql).await?;
+    let row = client.query(&statement, &[]).await?.into_iter().next();
+    let is_text = statement.columns().first().is_some_and(|column| *column.type_() == Type::TEXT);
+    match row {
+        Some(row) if is_text => row.try_get(0),
+        _ => Ok(None),
+    }
+}
+
+async fn follow(worker: &Worker, name: &str) -> Outcome {
+    let number = &worker.who[worker.who.len() - 1..];
+    for step in session_steps().iter().filter(|step| step[0] == name) {
+        let sql = step[1].replace("{n}", number);
+        let got = execute(&worker.client, &sql).await;
+        match step.get(2).map(String::as_str) {
+            Some("*") => (),
+            Some(result) => {
+                let got = got.map_err(|error| format!("{sql}: {error:?}"))?;
+                same((&sql, got), (&sql, Some(result.replace("{n}", number))))?
+            }
+            None => got.map(|_| ()).map_err(|error| format!("{sql}: {error:?}"))?,
+        }
+    }
+    Ok(())
+}
+
+async fn listen(worker: &mut Worker) -> Outcome {
+    let channel = worker.who.replace("connection ", "channel_");
+    execute(&worker.client, &format!("LISTEN {channel}")).await?;
+    let other = connect(0).await?;
+    for payload in &PAYLOADS[..PAYLOADS.len() - 1] {
+        other.client.query("SELECT pg_notify($1, $2)", &[&channel, payload]).await?;
+    }
+    execute(&worker.client, &format!("NOTIFY {channel}, 'own'")).await?;
+    for payload in PAYLOADS {
+        same(worker.notifications.recv().await, Some(payload.to_string()))?;
+    }
+    execute(&worker.client, &format!("UNLISTEN {channel}")).await?;
+    execute(&worker.client, &format!("NOTIFY {channel}, 'nobody listens'")).await?;
+    same(worker.notifications.try_recv().ok(), None)
 }
 
 async fn run(worker: &mut Worker, name: &str) -> Outcome {
@@ -206,7 +258,8 @@ async fn run(worker: &mut Worker, name: &str) -> Outcome {
         "cursor" => cursor(worker).await,
         "cancel" => cancel(worker).await,
         "notices" => notices(worker).await,
-        _ => Err("no such scenario".into()),
+        "listen" => listen(worker).await,
+        _ => follow(worker, name).await,
     }
 }
 
@@ -216,15 +269,18 @@ async fn connect(number: usize) -> Result<Worker, Box<dyn Error>> {
     });
     let config = config.concat() + "dbname=" + &std::env::var("PGDATABASE")?;
     let (client, mut connection) = tokio_postgres::connect(&config, NoTls).await?;
-    let (told, notices) = channel();
+    let (told, notices) = unbounded_channel();
+    let (notified, notifications) = unbounded_channel();
     tokio::task::spawn_local(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notice(notice) = message {
-                let _ = told.send(notice.message().to_string());
-            }
+            let _ = match message {
+                AsyncMessage::Notice(notice) => told.send(notice.message().to_string()),
+                AsyncMessage::Notification(said) => notified.send(said.payload().to_string()),
+                _ => Ok(()),
+            };
         }
     });
-    Ok(Worker { client, notices, who: format!("connection {number}") })
+    Ok(Worker { client, notices, notifications, who: format!("connection {number}") })
 }
 
 fn failed(name: &str, number: usize, error: Box<dyn Error>) {
@@ -232,13 +288,25 @@ fn failed(name: &str, number: usize, error: Box<dyn Error>) {
     println!("failed {name} connection {number}: {words}");
 }
 
+/// Those that the arguments ask for.
+fn scenarios() -> Vec<String> {
+    if std::env::args().nth(2).as_deref() != Some("session") {
+        return PLAIN.map(String::from).to_vec();
+    }
+    let mut names: Vec<String> = session_steps().into_iter().map(|step| step[0].clone()).collect();
+    names.dedup();
+    names.push("listen".to_string());
+    names
+}
+
 async fn work(number: usize) {
     let mut worker = match connect(number).await {
         Ok(worker) => worker,
         Err(error) => return failed("connect", number, error),
     };
-    for turn in 0..ROUNDS * SCENARIOS.len() {
-        let name = SCENARIOS[(turn + number) % SCENARIOS.len()];
+    let names = scenarios();
+    for turn in 0..ROUNDS * names.len() {
+        let name = &names[(turn + number) % names.len()];
         match run(&mut worker, name).await {
             Ok(()) => println!("ok {name}"),
             Err(error) => return failed(name, number, error),
