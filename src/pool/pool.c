@@ -133,7 +133,7 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	borrower->state = BORROWER_SERVED;
 	borrower->waits_for = LEDGER_WAIT_NOT;
 	/* a reset query of ours does not matter to this borrower */
-	server->is_rest_unknown = false;
+	server_settle_rest(server);
 	server->has_session |= pool->limits.mode == POOL_MODE_SESSION;
 	pool_sequences_lend(server, borrower);
 	pool->served_count++;

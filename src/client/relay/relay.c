@@ -206,8 +206,8 @@ void relay_ready(struct borrower *borrower, char status, bool is_settled)
 	/*
 	 * A dedicated server was started with the client's parameters, so it resets to them itself.
 	 */
-	if (relay_is_session(client) && !client->replication && borrower->server->is_rest_unknown &&
-	    status == 'I' && !restart_session(client))
+	if (relay_is_session(client) && !client->replication &&
+	    server_has_reset(borrower->server) && status == 'I' && !restart_session(client))
 		return;
 	if (client->stream.want == WANT_NOTHING && server_can_take(borrower->server))
 		read_on_with_server(client);

@@ -53,10 +53,12 @@ void relay_end_batch(struct client *client, char status)
 
 /*
  * After RESET or DISCARD ALL, parameters that were not set since are again those of the client's
- * startup packet. Not inlined: the array needs 8 KB of stack, and few transactions call this.
+ * startup packet. If the server was asked, it is exact: those are marked. Not inlined: the array
+ * needs 8 KB of stack, and few transactions call this.
  */
 __attribute__((noinline)) static void restore_startup_params(struct client *client)
 {
+	bool is_exact = !client->borrower.server->is_rest_unknown;
 	struct params_pair again[PARAMS_NAMES_MAX];
 	struct params_seek seek = { 0 };
 	const char *at = NULL, *name, *value, *now;
@@ -64,7 +66,7 @@ __attribute__((noinline)) static void restore_startup_params(struct client *clie
 
 	while (params_next(client->startup, &at, &name, &value)) {
 		/* \001 is the value of unknown parameters: see UNKNOWN in server_params.c. */
-		if (!params_seek(client->params, &seek, name, &now) || *now == '\001')
+		if (params_seek(client->params, &seek, name, &now) ? *now == '\001' : !is_exact)
 			again[count++] = (struct params_pair){ name, value };
 	}
 	params_change_all(client->clients->with.params, &client->params, again, count);
@@ -80,7 +82,7 @@ void relay_take_params(struct client *client)
 		client->params = params_hold(server->params);
 		params_release(client->clients->with.params, &old);
 	}
-	if (server->is_rest_unknown)
+	if (server_has_reset(server))
 		restore_startup_params(client);
 }
 

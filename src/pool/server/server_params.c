@@ -16,6 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pgweir/pool/server/facts.h"
+#include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/tracked.h"
 
 #include "server_priv.h"
@@ -84,9 +86,31 @@ static bool is_ascii(const char *value)
 	return *value == 0;
 }
 
-/* Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding. */
-static void add_literal(struct buf *text, const char *value)
+/* The bytes as the server stores them, whatever client_encoding is when they come. */
+static void add_native_literal(struct buf *text, const char *value)
 {
+	buf_add_text(text, "E'");
+	for (; *value; value++) {
+		if (*value == '\'' || *value == '\\')
+			buf_add_byte(text, *value);
+		if ((unsigned char)*value < 0x80)
+			buf_add_byte(text, *value);
+		else
+			buf_printf(text, "\\x%02x", (unsigned char)*value);
+	}
+	buf_add_byte(text, '\'');
+}
+
+/*
+ * Adds an SQL literal that is safe with any standard_conforming_strings and client_encoding.
+ * is_native: the value is in the encoding of the database.
+ */
+static void add_literal(struct buf *text, const char *value, bool is_native)
+{
+	if (is_native && !is_ascii(value)) {
+		add_native_literal(text, value);
+		return;
+	}
 	if (strchr(value, '\\') && !is_ascii(value)) {
 		add_dollar_literal(text, value);
 		return;
@@ -116,21 +140,37 @@ static void add_name(struct buf *text, const char *name)
 	buf_add_byte(text, '"');
 }
 
-static void add_set(struct buf *text, const char *name, const char *value)
+static void add_set(struct buf *text, const char *name, const char *value, bool is_native)
 {
 	if (is_name_list(name)) {
 		buf_add_text(text, "SELECT pg_catalog.set_config(");
-		add_literal(text, name);
+		add_literal(text, name, false);
 		buf_add_text(text, ",");
-		add_literal(text, value);
+		add_literal(text, value, is_native);
 		buf_add_text(text, ",false);");
 		return;
 	}
 	buf_add_text(text, "SET ");
 	add_name(text, name);
 	buf_add_byte(text, '=');
-	add_literal(text, value);
+	add_literal(text, value, is_native);
 	buf_add_byte(text, ';');
+}
+
+static const char *encoding_of(const struct server *server, const struct params *params)
+{
+	const char *own = params_find(params, "client_encoding");
+
+	return own ? own : params_find(server->baseline, "client_encoding");
+}
+
+/* Whether the values of this map, which are in its client_encoding, are as the server has them. */
+static bool has_native_values(const struct server *server, const struct params *params)
+{
+	const char *encoding = encoding_of(server, params);
+	const char *native = params_find(server->baseline, "server_encoding");
+
+	return encoding && native && strcasecmp(encoding, native) == 0;
 }
 
 static void add_set_back(struct buf *text, const struct server *server, const char *name)
@@ -138,7 +178,7 @@ static void add_set_back(struct buf *text, const struct server *server, const ch
 	const char *value = params_find(server->baseline, name);
 
 	if (value) {
-		add_set(text, name, value);
+		add_set(text, name, value, has_native_values(server, server->baseline));
 		return;
 	}
 	buf_add_text(text, "RESET ");
@@ -154,15 +194,46 @@ static bool is_authorization(const char *name)
 	return strcasecmp(name, SESSION_AUTHORIZATION) == 0;
 }
 
-/* All changes except that of session_authorization. */
+static bool is_role(const char *name) { return strcasecmp(name, "role") == 0; }
+
+static bool is_library(const char *name)
+{
+	return strncasecmp(name, LIBRARY_PREFIX, sizeof(LIBRARY_PREFIX) - 1) == 0;
+}
+
+/* Whether a name has its own place in the order of changes. */
+static bool has_own_place(const char *name)
+{
+	return is_authorization(name) || is_role(name) || is_library(name);
+}
+
+/* A library may define parameters, so it is loaded before they are set. */
+static bool add_libraries(const struct server *server, const struct params *want, struct buf *text)
+{
+	const char *at = NULL, *name, *value;
+	bool is_any = false;
+
+	while (params_next(want, &at, &name, &value)) {
+		if (!is_library(name) || params_find(server->params, name))
+			continue;
+		buf_add_text(text, "LOAD ");
+		add_literal(text, value, has_native_values(server, want));
+		buf_add_byte(text, ';');
+		is_any = true;
+	}
+	return is_any;
+}
+
+/* All changes except those of roles. true: they are harmless. */
 static bool add_changes(const struct server *server, const struct params *want, struct buf *text)
 {
 	struct params_seek in_want = { 0 }, in_have = { 0 }, in_baseline = { 0 };
 	const char *at = NULL, *name, *value, *have;
-	bool all_harmless = true;
+	bool all_harmless = !add_libraries(server, want, text);
+	bool is_native = has_native_values(server, want);
 
 	while (params_next(server->params, &at, &name, &value)) {
-		if (params_seek(want, &in_want, name, &have) || is_authorization(name))
+		if (params_seek(want, &in_want, name, &have) || has_own_place(name))
 			continue;
 		add_set_back(text, server, name);
 		all_harmless &= is_harmless(name);
@@ -172,12 +243,41 @@ static bool add_changes(const struct server *server, const struct params *want, 
 		if (((params_seek(server->params, &in_have, name, &have) ||
 		      params_seek(server->baseline, &in_baseline, name, &have)) &&
 		     is_same(name, have, value)) ||
-		    is_authorization(name))
+		    has_own_place(name))
 			continue;
-		add_set(text, name, value);
+		add_set(text, name, value, is_native);
 		all_harmless &= is_harmless(name);
 	}
 	return all_harmless;
+}
+
+/* The role that a map means: its own or the server's default, which usually is "none". */
+static const char *role_of(const struct server *server, const struct params *params)
+{
+	const char *own = params_find(params, "role");
+
+	own = own ? own : params_find(server->baseline, "role");
+	return own ? own : "none";
+}
+
+/* Adds all changes as the user of the login, without a role: another may not be allowed to. */
+static void add_as_login(const struct server *server, const struct params *want,
+                         const char *authorization, struct buf *text)
+{
+	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
+	const char *role = role_of(server, want);
+	bool is_native = has_native_values(server, want);
+
+	buf_clear(text);
+	if (strcmp(role_of(server, server->params), "none") != 0)
+		add_set(text, "role", "none", false);
+	if (params_find(server->params, SESSION_AUTHORIZATION))
+		add_set_back(text, server, SESSION_AUTHORIZATION);
+	add_changes(server, want, text);
+	if (authorization && (!login || strcmp(login, authorization) != 0))
+		add_set(text, SESSION_AUTHORIZATION, authorization, is_native);
+	if (strcmp(role, "none") != 0)
+		add_set(text, "role", role, is_native);
 }
 
 bool server_replay_text(const struct server *server, const struct params *want, struct buf *text)
@@ -185,22 +285,21 @@ bool server_replay_text(const struct server *server, const struct params *want, 
 	const char *login = params_find(server->baseline, SESSION_AUTHORIZATION);
 	const char *have = params_find(server->params, SESSION_AUTHORIZATION);
 	const char *wanted = params_find(want, SESSION_AUTHORIZATION);
-	bool all_harmless = add_changes(server, want, text);
+	const char *have_role = role_of(server, server->params), *role = role_of(server, want);
+	bool all_harmless = add_changes(server, want, text), is_other_user;
 
 	wanted = wanted ? wanted : login;
-	if (have && (text->count || !wanted || strcmp(have, wanted) != 0)) {
-		buf_clear(text);
-		add_set_back(text, server, SESSION_AUTHORIZATION);
-		add_changes(server, want, text);
-		have = NULL;
-		all_harmless = false;
+	is_other_user = have || (wanted && (!login || strcmp(login, wanted) != 0));
+	if (have && wanted && strcmp(have, wanted) == 0 && !text->count)
+		is_other_user = false;
+	if (is_other_user || (!all_harmless && strcmp(have_role, "none") != 0)) {
+		add_as_login(server, want, wanted, text);
+		return false;
 	}
-	have = have ? have : login;
-	if (wanted && (!have || strcmp(have, wanted) != 0)) {
-		add_set(text, SESSION_AUTHORIZATION, wanted);
-		all_harmless = false;
-	}
-	return all_harmless;
+	if (strcmp(have_role, role) == 0)
+		return all_harmless;
+	add_set(text, "role", role, has_native_values(server, want));
+	return false;
 }
 
 /* ---- reports ---- */
@@ -315,7 +414,7 @@ void server_forget_rest(struct server *server, bool is_all)
 	if (!is_all && server->forgotten == server->params)
 		return; /* one of many RESETs, and nothing was set since the last one */
 	while (params_next(server->params, &at, &name, &value)) {
-		if (!params_seek(server->baseline, &seek, name, &normal))
+		if (!params_seek(server->baseline, &seek, name, &normal) && !is_library(name))
 			rest[count++] = (struct params_pair){ name, is_all ? NULL : UNKNOWN };
 	}
 	check_map(server, params_change_all(table, &server->params, rest, count));
@@ -323,27 +422,139 @@ void server_forget_rest(struct server *server, bool is_all)
 	server->forgotten = params_hold(server->params);
 }
 
-bool server_scope(struct server *server, struct bytes *scope)
+/* ---- facts ---- */
+
+/* Whether the server reports all changes of a parameter, so that the map has its value. */
+static bool is_reported(const struct server *server, const char *name)
 {
-	if (server->reports.count)
-		server_settle_reports(server);
-	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
+	return tracked_find(server->site->shared->config, name) &&
+	       params_find(server->baseline, name);
+}
+
+/*
+ * Whether a map may have this value. Its bytes are the database's, and those of a map are in
+ * client_encoding. And a map has UNKNOWN for what is unknown only.
+ */
+static bool can_carry(const char *name, const char *value, bool is_native)
+{
+	return (is_native || (is_ascii(name) && is_ascii(value))) && strcmp(value, UNKNOWN) != 0;
+}
+
+static void add_change(struct buf *changes, const char *name, const char *value)
+{
+	buf_add(changes, &(struct params_pair){ name, value }, sizeof(struct params_pair));
+}
+
+static bool change_by(struct server *server, const struct params **params, struct buf *changes)
+{
+	bool is_done = buf_ok(changes) &&
+	               params_change_all(server->site->shared->params, params, (void *)changes->at,
+	                                 changes->count / sizeof(struct params_pair));
+
+	buf_free(changes);
+	return is_done;
+}
+
+/* What the map has and the facts do not have is not set any more. */
+static void add_removals(const struct server *server, struct buf *changes)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(server->params, &at, &name, &value)) {
+		if (!is_reported(server, name) && !is_library(name))
+			add_change(changes, name, NULL);
+	}
+}
+
+/* What the facts have. *baseline gets the names whose default is not known after all. */
+static bool add_facts(const struct server *server, struct bytes list, struct buf *changes,
+                      struct buf *baseline)
+{
+	bool is_native = has_native_values(server, server->params);
+	const char *name, *value;
+
+	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
+		if (is_reported(server, name))
+			continue;
+		if (!can_carry(name, value, is_native))
+			return false;
+		add_change(changes, name, value);
+		if (!is_role(name) && params_find(server->baseline, name))
+			add_change(baseline, name, NULL);
+	}
+	return true;
+}
+
+/*
+ * What the client has given at its startup and what is not set now has been reset, so the client
+ * must get its value again: the server's is unknown until then, unless it is the same.
+ */
+static bool add_resets(const struct server *server, const struct params *set,
+                       const struct params *startup, struct buf *changes)
+{
+	const char *at = NULL, *name, *value, *normal, *found;
+	struct params_seek in_set = { 0 }, in_baseline = { 0 };
+	bool is_any = false;
+
+	while (params_next(startup, &at, &name, &value)) {
+		bool has_normal = params_seek(server->baseline, &in_baseline, name, &normal);
+
+		if (params_seek(set, &in_set, name, &found) ||
+		    (has_normal && is_same(name, normal, value)) || is_library(name))
+			continue;
+		add_change(changes, name, UNKNOWN);
+		is_any = true;
+	}
+	return is_any;
+}
+
+/* The default of role is asked for, as it is not reported. */
+static void add_defaults(struct bytes list, struct buf *baseline)
+{
+	const char *name, *value = NULL;
+
+	if (!bytes_take_text(&list, &name) || !bytes_take_text(&list, &value))
+		value = NULL;
+	add_change(baseline, "role", value);
 }
 
 bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup)
 {
 	struct params_table *table = server->site->shared->params;
-	struct bytes list = buf_bytes(&facts->params);
-	const char *name, *value, *normal;
-	bool is_good = true;
+	struct buf changes = { 0 }, baseline = { 0 };
+	const struct params *set = params_none(table), *params;
+	bool is_done, is_unset;
 
-	(void)startup;
-	params_release(table, &server->params);
-	while (bytes_take_text(&list, &name) && bytes_take_text(&list, &value)) {
-		normal = params_find(server->baseline, name);
-		if (!normal || strcmp(normal, value) != 0)
-			is_good &= params_change(table, &server->params, name, value);
+	server_settle_reports(server);
+	if (facts->too_long & QUESTION_PARAMS ||
+	    !params_add_text(table, &set, buf_bytes(&facts->params)))
+		return false;
+	params = params_hold(server->params);
+	add_removals(server, &changes);
+	is_done = add_facts(server, buf_bytes(&facts->params), &changes, &baseline);
+	add_defaults(buf_bytes(&facts->defaults), &baseline);
+	is_unset = add_resets(server, set, startup, &changes);
+	is_done = is_done && change_by(server, &params, &changes) &&
+	          change_by(server, &server->baseline, &baseline);
+	if (is_done) {
+		const struct params *old = server->params;
+
+		server->params = params;
+		params = old;
+		server->is_rest_unknown = false;
+		server->is_startup_unset = is_unset;
 	}
-	return is_good;
+	params_release(table, &params);
+	params_release(table, &set);
+	buf_free(&changes);
+	buf_free(&baseline);
+	return is_done;
+}
+
+bool server_scope(struct server *server, struct bytes *scope)
+{
+	if (server->reports.count)
+		server_settle_reports(server);
+	return text_scope_read(&server->scope, server->site->shared->params, server->params, scope);
 }

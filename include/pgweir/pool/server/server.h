@@ -71,6 +71,8 @@ enum server_sequences {
 
 TAILQ_HEAD(server_list, server);
 
+struct facts;
+
 /*
  * What all servers of one loop use. All pointers are borrowed; the owner of the pools updates them.
  * What has no remark here does not change while there are servers.
@@ -197,6 +199,8 @@ struct server {
 	bool is_dirty;
 	/* a RESET ran: parameters that are not reported may have any value */
 	bool is_rest_unknown;
+	/* facts: some of the parameters that its client gave at the startup were set back */
+	bool is_startup_unset;
 	bool is_ready;        /* nothing was sent since the last ReadyForQuery */
 	bool is_mid_request;  /* only a part of the borrower's last frame was sent */
 	bool got_fatal;       /* the server has sent a FATAL error */
@@ -384,15 +388,27 @@ void server_need_close(struct server *server, enum close_reason reason);
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
 
 /*
- * The server's parameters become those of the facts, which include parameters. Names of `startup`
- * that are no longer set get their values of `startup`. false: they are too many or too long for a
- * map, so they cannot be carried.
+ * The answer to a question about parameters: the server's map becomes exact. What the borrower's
+ * client has given at its startup and has set back is marked as unknown, and is_startup_unset is
+ * set, since the client must get its startup's value again.
+ *
+ * false: what is set does not fit into a map, or its encoding does not. The map is not changed and
+ * not exact: the server must stay with its borrower, and be closed when that leaves.
  */
 bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup);
 
-/* The borrower has handled the parameters that a RESET left unknown. */
-static inline void server_settle_rest(struct server *server) { server->is_rest_unknown = false; }
+/* Whether the borrower must look for parameters of its startup: relay_take_params(). */
+static inline bool server_has_reset(const struct server *server)
+{
+	return server->is_rest_unknown || server->is_startup_unset;
+}
+
+/* The borrower has handled the parameters that were set back. */
+static inline void server_settle_rest(struct server *server)
+{
+	server->is_rest_unknown = server->is_startup_unset = false;
+}
 
 static inline bool server_can_take(const struct server *server)
 {

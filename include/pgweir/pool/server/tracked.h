@@ -16,6 +16,12 @@
  */
 #define SESSION_AUTHORIZATION "session_authorization"
 
+/*
+ * A library that was loaded by LOAD has an entry in the map, too. Its name is this prefix and the
+ * library's name, its value the library's name.
+ */
+#define LIBRARY_PREFIX "load:"
+
 /* The tracked parameter of this name, in PostgreSQL's spelling. NULL: it is not tracked. */
 const char *tracked_find(const struct config *config, const char *name);
 

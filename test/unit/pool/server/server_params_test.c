@@ -8,6 +8,8 @@
 
 #include "../../../../src/pool/server/server_priv.h"
 #include "pgweir/config/config.h"
+#include "pgweir/pool/server/facts.h"
+#include "pgweir/pool/server/question.h"
 
 #include "../../compares.h"
 #include "../../unit.h"
@@ -216,6 +218,99 @@ static const struct {
 	  { { "a", "1" } },
 	  "SET \"a\"='1';" },
 	{ "what is unknown is reset", { { 0 } }, { { "a", "\001" } }, { { 0 } }, "RESET \"a\";" },
+	{ "a role comes last",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "a", "1" }, { "role", "bob" }, { "z", "2" } },
+	  "SET \"a\"='1';SET \"z\"='2';SET \"role\"='bob';" },
+	{ "and goes first",
+	  { { 0 } },
+	  { { "b", "1" }, { "role", "bob" } },
+	  { { "a", "1" } },
+	  "SET \"role\"='none';RESET \"b\";SET \"a\"='1';" },
+	{ "a role that stays is put aside",
+	  { { 0 } },
+	  { { "role", "bob" } },
+	  { { "a", "1" }, { "role", "bob" } },
+	  "SET \"role\"='none';SET \"a\"='1';SET \"role\"='bob';" },
+	{ "but not for a name",
+	  { { 0 } },
+	  { { "role", "bob" } },
+	  { { "application_name", "x" }, { "role", "bob" } },
+	  "SET \"application_name\"='x';" },
+	{ "a role alone goes",
+	  { { 0 } },
+	  { { "role", "bob" } },
+	  { { 0 } },
+	  "SET \"role\"='none';" },
+	{ "from one role to another",
+	  { { 0 } },
+	  { { "role", "bob" } },
+	  { { "role", "carol" } },
+	  "SET \"role\"='carol';" },
+	{ "the case of a role counts",
+	  { { 0 } },
+	  { { "role", "bob" } },
+	  { { "role", "Bob" } },
+	  "SET \"role\"='Bob';" },
+	{ "it is that role already",
+	  { { 0 } },
+	  { { "a", "1" }, { "role", "bob" } },
+	  { { "a", "1" }, { "role", "bob" } },
+	  "" },
+	{ "a default role is put aside, and is set again",
+	  { { "role", "app" } },
+	  { { 0 } },
+	  { { "a", "1" } },
+	  "SET \"role\"='none';SET \"a\"='1';SET \"role\"='app';" },
+	{ "back to the default role",
+	  { { "role", "app" } },
+	  { { "role", "bob" } },
+	  { { 0 } },
+	  "SET \"role\"='app';" },
+	{ "no role instead of the default",
+	  { { "role", "app" } },
+	  { { 0 } },
+	  { { "role", "none" } },
+	  "SET \"role\"='none';" },
+	{ "role and session user: the role is the inner one",
+	  { { "session_authorization", "app" } },
+	  { { "role", "r1" }, { "session_authorization", "bob" } },
+	  { { "a", "1" }, { "role", "r2" }, { "session_authorization", "carol" } },
+	  "SET \"role\"='none';SET \"session_authorization\"='app';SET \"a\"='1';"
+	  "SET \"session_authorization\"='carol';SET \"role\"='r2';" },
+	{ "another role of the same session user",
+	  { { "session_authorization", "app" } },
+	  { { "role", "r1" }, { "session_authorization", "bob" } },
+	  { { "role", "r2" }, { "session_authorization", "bob" } },
+	  "SET \"role\"='r2';" },
+	{ "the session user goes, the role stays",
+	  { { "session_authorization", "app" } },
+	  { { "role", "r1" }, { "session_authorization", "bob" } },
+	  { { "role", "r1" } },
+	  "SET \"role\"='none';SET \"session_authorization\"='app';SET \"role\"='r1';" },
+	{ "a library comes before its parameters",
+	  { { 0 } },
+	  { { 0 } },
+	  { { "auto_explain.log_analyze", "on" }, { "load:auto_explain", "auto_explain" } },
+	  "LOAD 'auto_explain';SET \"auto_explain\".\"log_analyze\"='on';" },
+	{ "a library is loaded without a role",
+	  { { 0 } },
+	  { { "role", "bob" } },
+	  { { "load:x'", "X'" }, { "role", "bob" } },
+	  "SET \"role\"='none';LOAD 'X''';SET \"role\"='bob';" },
+	{ "a library that is there", { { 0 } }, { { "load:x", "x" } }, { { "load:x", "x" } }, "" },
+	{ "a library cannot be taken back", { { 0 } }, { { "load:x", "x" } }, { { 0 } }, "" },
+	{ "bytes of the database's own encoding",
+	  { { "client_encoding", "UTF8" }, { "server_encoding", "utf8" } },
+	  { { 0 } },
+	  { { "a", "\xc3\xa9'\\" } },
+	  "SET \"a\"=E'\\xc3\\xa9''\\\\';" },
+	{ "bytes of another encoding",
+	  { { "client_encoding", "UTF8" }, { "server_encoding", "UTF8" } },
+	  { { 0 } },
+	  { { "a", "\xe9" }, { "client_encoding", "LATIN1" } },
+	  "SET \"a\"='\xe9';SET \"client_encoding\"='LATIN1';" },
 };
 
 START_TEST(server_replay_text_says)
@@ -248,6 +343,8 @@ START_TEST(server_replay_is_harmless_for_a_name_alone)
 		{ { { "application_name", "app" }, { "a", "1" } }, false },
 		{ { { "a", "1" }, { "application_name", "other" } }, false },
 		{ { { "application_name", "app" }, { "session_authorization", "bob" } }, false },
+		{ { { "application_name", "app" }, { "role", "bob" } }, false },
+		{ { { "application_name", "app" }, { "load:x", "x" } }, false },
 	};
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -528,6 +625,7 @@ static const struct {
 	  false,
 	  { { "TimeZone", "CET" }, { "work_mem", "\001" } } },
 	{ "nothing was set", { { "TimeZone", "UTC" } }, { { 0 } }, false, { { 0 } } },
+	{ "a library stays", { { 0 } }, { { "load:x", "x" } }, true, { { "load:x", "x" } } },
 };
 
 START_TEST(server_forgets_the_rest)
@@ -571,6 +669,183 @@ START_TEST(server_resets_are_little_work)
 }
 END_TEST
 
+/* ---- facts ---- */
+
+static const struct {
+	const char *says;
+	struct pair baseline[MAP_MAX];
+	struct pair have[MAP_MAX];
+	struct pair startup[MAP_MAX];
+	struct pair facts[MAP_MAX];
+	const char *role; /* the default */
+	bool is_startup_unset;
+	struct pair baseline_after[MAP_MAX];
+	struct pair have_after[MAP_MAX];
+} takes[] = {
+	{ .says = "nothing is set" },
+	{ .says = "a parameter was set",
+	  .facts = { { "work_mem", "1024" } },
+	  .have_after = { { "work_mem", "1024" } } },
+	{ .says = "one of several was set back",
+	  .have = { { "a", "1" }, { "b", "2" } },
+	  .facts = { { "b", "2" } },
+	  .have_after = { { "b", "2" } } },
+	{ .says = "what a RESET left unknown is known",
+	  .have = { { "a", "\001" }, { "b", "\001" } },
+	  .facts = { { "b", "3" } },
+	  .have_after = { { "b", "3" } } },
+	{ .says = "what is reported is known by its report",
+	  .baseline = { { "TimeZone", "UTC" } },
+	  .have = { { "TimeZone", "CET" } },
+	  .facts = { { "TimeZone", "EET" } },
+	  .baseline_after = { { "TimeZone", "UTC" } },
+	  .have_after = { { "TimeZone", "CET" } } },
+	{ .says = "a reported one that the server's files have changed",
+	  .baseline = { { "TimeZone", "UTC" } },
+	  .have = { { "TimeZone", "CET" } },
+	  .baseline_after = { { "TimeZone", "UTC" } },
+	  .have_after = { { "TimeZone", "CET" } } },
+	{ .says = "a reported one that is not tracked: its default is not known",
+	  .baseline = { { "other", "2" } },
+	  .facts = { { "other", "2" } },
+	  .have_after = { { "other", "2" } } },
+	{ .says = "a role", .facts = { { "role", "app" } }, .have_after = { { "role", "app" } } },
+	{ .says = "the role was given up", .have = { { "role", "app" } } },
+	{ .says = "a default role", .role = "app", .baseline_after = { { "role", "app" } } },
+	{ .says = "a default role that was given up",
+	  .baseline = { { "role", "app" } },
+	  .facts = { { "role", "none" } },
+	  .role = "app",
+	  .baseline_after = { { "role", "app" } },
+	  .have_after = { { "role", "none" } } },
+	{ .says = "the role has no default any more", .baseline = { { "role", "app" } } },
+	{ .says = "a library stays",
+	  .have = { { "load:x", "x" } },
+	  .facts = { { "a", "1" } },
+	  .have_after = { { "a", "1" }, { "load:x", "x" } } },
+	{ .says = "a value of the startup that is still set",
+	  .have = { { "a", "1" } },
+	  .startup = { { "a", "1" } },
+	  .facts = { { "a", "1" } },
+	  .have_after = { { "a", "1" } } },
+	{ .says = "a value of the startup that was changed",
+	  .have = { { "a", "1" } },
+	  .startup = { { "a", "1" } },
+	  .facts = { { "a", "2" } },
+	  .have_after = { { "a", "2" } } },
+	{ .says = "a value of the startup that was reset",
+	  .have = { { "a", "1" }, { "b", "1" } },
+	  .startup = { { "a", "1" }, { "b", "1" } },
+	  .facts = { { "b", "1" } },
+	  .is_startup_unset = true,
+	  .have_after = { { "a", "\001" }, { "b", "1" } } },
+	{ .says = "a reported value of the startup that was reset",
+	  .baseline = { { "DateStyle", "ISO, MDY" } },
+	  .startup = { { "datestyle", "German" } },
+	  .is_startup_unset = true,
+	  .baseline_after = { { "DateStyle", "ISO, MDY" } },
+	  .have_after = { { "datestyle", "\001" } } },
+	{ .says = "a reported value that was set to the default: that is no reset",
+	  .baseline = { { "DateStyle", "ISO, MDY" } },
+	  .startup = { { "datestyle", "German" } },
+	  .facts = { { "DateStyle", "ISO, MDY" } },
+	  .baseline_after = { { "DateStyle", "ISO, MDY" } } },
+	{ .says = "a value of the startup that is the server's anyway",
+	  .baseline = { { "client_encoding", "UTF8" } },
+	  .startup = { { "client_encoding", "utf8" } },
+	  .baseline_after = { { "client_encoding", "UTF8" } } },
+	{ .says = "a value in the encoding that both have",
+	  .baseline = { { "client_encoding", "UTF8" }, { "server_encoding", "UTF8" } },
+	  .facts = { { "a.b", "\xc3\xa9" } },
+	  .baseline_after = { { "client_encoding", "UTF8" }, { "server_encoding", "UTF8" } },
+	  .have_after = { { "a.b", "\xc3\xa9" } } },
+};
+
+static void make_facts(struct facts *facts, const struct pair *pairs, const char *role)
+{
+	for (size_t i = 0; i < MAP_MAX && pairs[i].name; i++) {
+		buf_add_cstr(&facts->params, pairs[i].name);
+		buf_add_cstr(&facts->params, pairs[i].value);
+	}
+	if (role) {
+		buf_add_cstr(&facts->defaults, "role");
+		buf_add_cstr(&facts->defaults, role);
+	}
+}
+
+START_TEST(server_take_facts_takes)
+{
+	struct facts facts = { .parts = QUESTION_PARAMS };
+	const struct params *startup;
+	struct dummy dummy;
+
+	make(&dummy, takes[_i].baseline, takes[_i].have);
+	startup = make_map(dummy.shared.params, takes[_i].startup);
+	make_facts(&facts, takes[_i].facts, takes[_i].role);
+	dummy.server.is_rest_unknown = true;
+	ck_assert_msg(server_take_facts(&dummy.server, &facts, startup), "%s", takes[_i].says);
+	ck_assert(!dummy.server.is_rest_unknown);
+	ck_assert_msg(dummy.server.is_startup_unset == takes[_i].is_startup_unset, "%s",
+	              takes[_i].says);
+	check_maps(&dummy, takes[_i].says, takes[_i].baseline_after, takes[_i].have_after);
+	facts_done(&facts);
+	params_release(dummy.shared.params, &startup);
+	done(&dummy);
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	struct pair baseline[MAP_MAX];
+	struct pair have[MAP_MAX];
+	struct pair facts[MAP_MAX];
+	unsigned int too_long;
+} cannot[] = {
+	{ .says = "too long", .too_long = QUESTION_PARAMS },
+	{ .says = "the value that means unknown", .facts = { { "a.b", "\001" } } },
+	{ .says = "an encoding that is not known", .facts = { { "a.b", "\xc3\xa9" } } },
+	{ .says = "another encoding",
+	  .baseline = { { "client_encoding", "UTF8" }, { "server_encoding", "UTF8" } },
+	  .have = { { "client_encoding", "LATIN1" } },
+	  .facts = { { "a.b", "\xc3\xa9" } } },
+};
+
+/* The map is not changed: the caller keeps the server. */
+START_TEST(server_take_facts_cannot)
+{
+	struct facts facts = { .too_long = cannot[_i].too_long };
+	struct dummy dummy;
+
+	make(&dummy, cannot[_i].baseline, cannot[_i].have);
+	ck_assert(params_change(dummy.shared.params, &dummy.server.params, "x", "1"));
+	make_facts(&facts, cannot[_i].facts, NULL);
+	ck_assert_msg(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)),
+	              "%s", cannot[_i].says);
+	ck_assert_str_eq(params_find(dummy.server.params, "x"), "1");
+	facts_done(&facts);
+	done(&dummy);
+}
+END_TEST
+
+START_TEST(server_take_facts_has_a_limit)
+{
+	static const struct pair none[MAP_MAX] = { { 0 } };
+	struct facts facts = { 0 };
+	struct dummy dummy;
+
+	make(&dummy, none, none);
+	for (int i = 0; i < PARAMS_NAMES_MAX; i++)
+		buf_printf(&facts.params, "a.n%d%cx%c", i, 0, 0);
+	ck_assert(server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)));
+	ck_assert_uint_eq(params_count(dummy.server.params), PARAMS_NAMES_MAX);
+	buf_add(&facts.params, "b\0x", 4);
+	ck_assert(!server_take_facts(&dummy.server, &facts, params_none(dummy.shared.params)));
+	ck_assert_uint_eq(params_count(dummy.server.params), PARAMS_NAMES_MAX);
+	facts_done(&facts);
+	done(&dummy);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pool/server_params");
@@ -587,6 +862,9 @@ int main(void)
 	tcase_add_test(tcase, server_reports_too_many_names);
 	tcase_add_loop_test(tcase, server_forgets_the_rest, 0, COUNT_OF(resets));
 	tcase_add_test(tcase, server_resets_are_little_work);
+	tcase_add_loop_test(tcase, server_take_facts_takes, 0, COUNT_OF(takes));
+	tcase_add_loop_test(tcase, server_take_facts_cannot, 0, COUNT_OF(cannot));
+	tcase_add_test(tcase, server_take_facts_has_a_limit);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
