@@ -243,6 +243,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		judgement = judge_session(client, frame, in, batch);
 	if (judgement == JUDGE_SEND && (features & CLIENT_FOLLOWS_STATEMENTS))
 		judgement = judge_statements(client, frame, in, batch, head, &is_noted);
+	if (frame->type == 'B' && (client->touched & SQL_TOUCH_PARAMS))
+		session_bind(client, frame, in);
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;
 	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)

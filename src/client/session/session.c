@@ -10,6 +10,8 @@
  */
 #include "session_priv.h"
 
+#include "placeholders_priv.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +60,9 @@ static const struct feature {
 
 #define QUESTION_ALL \
 	(QUESTION_PARAMS | QUESTION_CHANNELS | QUESTION_CURSORS | QUESTION_TEMP | QUESTION_LOCKS)
+
+/* Pins that the question cannot find: they end with DISCARD ALL only. */
+#define LASTING ((unsigned int)(SESSION_PIN_EXTENSION | SESSION_PIN_PARAMS))
 
 #define FEATURES (sizeof(features) / sizeof(features[0]))
 
@@ -175,10 +180,25 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	touches &= session_stays(client) ? NOTED | SQL_TOUCH_RELEASE : NOTED;
 	if ((touches & SQL_TOUCH_PINS) && !take_slot(client, touches, text, err))
 		return false;
+	if (touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) {
+		if (!get(client))
+			return err_close(err, CLOSE_MEMORY);
+		placeholders_note(client->session, text);
+	}
 	client->touched |= touches;
 	if (touches)
 		server_set_dirty(client->borrower.server, true);
 	return true;
+}
+
+void session_bind(struct client *client, const struct frame *frame, struct bytes in)
+{
+	struct session *session = get(client);
+
+	if (session && in.count >= frame->length)
+		placeholders_note_values(session, frame_body(in, frame));
+	else if (session)
+		session->pinning |= SESSION_PIN_PARAMS; /* a name may be in what follows */
 }
 
 void session_run_unknown(struct client *client)
@@ -229,11 +249,19 @@ static void settle_pins(struct client *client, unsigned int pins)
 
 	client->touched = 0;
 	server_set_dirty(server, pins != 0);
+	/* This cannot be removed, or is not known: nobody else may get this server. */
+	if (pins & LASTING)
+		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!session)
 		return;
+	if (!pins) {
+		session_free(client);
+		return;
+	}
 	session->was_discarded = false;
 	session->pinning = 0;
-	if (pins && !session->pins) {
+	buf_free(&session->names);
+	if (!session->pins) {
 		session->pinned_at = loop_now(client->clients->with.loop);
 		session->pinned_wall = wall_now();
 		if (!session->slot) {
@@ -242,11 +270,8 @@ static void settle_pins(struct client *client, unsigned int pins)
 		}
 	}
 	session->pins = pins;
-	if (!pins)
-		release_slot(session);
 }
 
-/* Pins that the question cannot find: they end with DISCARD ALL only. */
 static unsigned int lasting_pins(const struct client *client)
 {
 	const struct session *session = client->session;
@@ -254,8 +279,24 @@ static unsigned int lasting_pins(const struct client *client)
 
 	if (!session)
 		return 0;
-	pins = session->was_discarded ? 0 : session->pins & SESSION_PIN_EXTENSION;
+	pins = session->was_discarded ? 0 : session->pins & LASTING;
 	return pins | session->pinning;
+}
+
+/*
+ * Asks, also for the placeholders that the server had before: their values may have been changed by
+ * statements that do not name them.
+ */
+static void ask(struct client *client, unsigned int parts)
+{
+	struct server *server = client->borrower.server;
+	struct session *session = client->session;
+
+	if (session && (parts & QUESTION_PARAMS))
+		placeholders_note_map(session, server->params);
+	if (session && !buf_ok(&session->names))
+		session->pinning |= SESSION_PIN_PARAMS;
+	server_ask(server, parts, session ? buf_bytes(&session->names) : bytes_of("", 0));
 }
 
 bool session_ask(struct client *client)
@@ -264,15 +305,11 @@ bool session_ask(struct client *client)
 	unsigned int parts = parts_of(client);
 	unsigned int pins = lasting_pins(client);
 
-	/* What an extension keeps there cannot be removed: nobody else may get this server. */
-	if (pins & SESSION_PIN_EXTENSION)
-		server_need_close(server, CLOSE_SESSION_STATE);
 	if (!parts) {
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
-	server_ask(server, parts,
-	           client->session ? buf_bytes(&client->session->names) : bytes_of("", 0));
+	ask(client, parts);
 	return true;
 }
 

@@ -72,6 +72,12 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
                  struct err *err);
 
+/*
+ * A Bind of a statement that touches parameters: notes values that may be their names. `in`: its
+ * received bytes.
+ */
+void session_bind(struct client *client, const struct frame *frame, struct bytes in);
+
 /* A statement is executed whose text is not known. */
 void session_run_unknown(struct client *client);
 
