@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * Fuzzing the scan of SQL texts for session state: names must fit, and a text with another
+ * statement in front or behind must not touch less, unless it changes where quotes end.
+ */
+#include "pgweir/pgwire/sql_items.h"
+#include "pgweir/pgwire/sql_touch.h"
+
+#include "pgweir/base/buf.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void judge_item(void *context, const struct sql_item *item)
+{
+	const size_t *size = context;
+
+	assert(item->name.count <= *size);
+	if (item->kind == SQL_ITEM_LIBRARY || item->kind == SQL_ITEM_LISTEN ||
+	    item->kind == SQL_ITEM_UNLISTEN || item->kind == SQL_ITEM_PARAMETER)
+		assert(item->name.count > 0);
+	else
+		assert(item->name.count == 0);
+}
+
+/* A statement in front changes nothing of what follows it. */
+static void has_company(struct bytes text, unsigned int bits)
+{
+	struct buf both = { 0 };
+
+	buf_add_text(&both, "SELECT 1;");
+	buf_add(&both, text.at, text.count);
+	assert((sql_touch(buf_bytes(&both)) & bits) == bits);
+	assert((sql_touch_unclear(buf_bytes(&both)) & bits) == (sql_touch_unclear(text) & bits));
+	buf_clear(&both);
+	buf_add(&both, text.at, text.count);
+	buf_add_text(&both, "\n;SELECT 1");
+	assert((sql_touch(buf_bytes(&both)) & bits) == bits);
+	buf_free(&both);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct bytes text = bytes_of(data, size);
+	unsigned int bits = sql_touch(text), unclear = sql_touch_unclear(text);
+	struct sql_set set;
+
+	/* Without quotes and comments to follow, only what is not known by its words is missing. */
+	assert((unclear & bits & ~(unsigned int)SQL_TOUCH_HIDDEN) ==
+	       (bits & ~(unsigned int)SQL_TOUCH_HIDDEN));
+	has_company(text, bits & ~(unsigned int)SQL_TOUCH_HIDDEN);
+	sql_items(text, judge_item, &size);
+	if (sql_set_read(text, &set)) {
+		assert(bits & SQL_TOUCH_PARAMS);
+		assert(set.name[0] && strlen(set.name) <= SQL_SET_NAME_MAX);
+		assert(strlen(set.value) <= SQL_SET_VALUE_MAX);
+	}
+	sql_touch_calls(text, bytes_of("f\0set_config", 13));
+	return 0;
+}

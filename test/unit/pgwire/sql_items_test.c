@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * pgwire/sql_items.c: names of libraries, channels and parameters, and the value of one SET.
+ */
+#include "pgweir/pgwire/sql_items.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pgweir/base/buf.h"
+
+#include "../unit.h"
+
+#define NAME_63 "a23456789_123456789_123456789_123456789_123456789_123456789_123"
+
+/* The kind of an item is its first letter: l(i)brary, (L)isten, (U)nlisten, (P)arameter ... */
+static const char kinds[] = { 'i', 'L', 'U', '*', 's', 'P', '?' };
+
+static const struct {
+	const char *text;
+	const char *items;
+} cases[] = {
+	{ "", "" },
+	{ "SELECT 1", "" },
+	{ "LOAD 'auto_explain'", "i(auto_explain)" },
+	{ "load '$libdir/it''s';", "i($libdir/it's)" },
+	{ "LOAD $$a b$$", "i(a b)" },
+	{ "LOAD $x$a$$b$x$", "i(a$$b)" },
+	{ "LOAD E'a'", "?()" },
+	{ "LOAD U&'a'", "?()" },
+	{ "LOAD 'a'\n'b'", "?()" },
+	{ "LOAD 'a\\b'", "?()" },
+	{ "LOAD 'a\\'", "?()" },
+	{ "LOAD a", "?()" },
+	{ "LOAD ''", "?()" },
+	{ "LOAD 'a'; SELECT 1; LOAD 'b'", "i(a)i(b)" },
+	{ "/* LOAD 'x' */ LOAD 'a' -- LOAD 'y'", "i(a)" },
+	{ "LISTEN a", "L(a)" },
+	{ "LISTEN ABC;", "L(abc)" },
+	{ "LISTEN \"Ab c\"", "L(Ab c)" },
+	{ "LISTEN \"a\"\"b\"", "L(a\"b)" },
+	{ "LISTEN " NAME_63, "L(" NAME_63 ")" },
+	{ "LISTEN " NAME_63 "4", "?()" },
+	{ "LISTEN \"" NAME_63 "\"", "L(" NAME_63 ")" },
+	{ "LISTEN \"" NAME_63 "4\"", "?()" },
+	{ "LISTEN \303\204", "?()" },
+	{ "LISTEN \"\303\204\"", "L(\303\204)" },
+	{ "LISTEN U&\"a\"", "?()" },
+	{ "LISTEN u", "L(u)" },
+	{ "LISTEN *", "?()" },
+	{ "LISTEN", "?()" },
+	{ "UNLISTEN a", "U(a)" },
+	{ "UNLISTEN *", "*()" },
+	{ "unlisten /* all */ * ;", "*()" },
+	{ "DISCARD ALL", "*()" },
+	{ "DISCARD TEMP", "" },
+	{ "LISTEN a; UNLISTEN *; LISTEN b; UNLISTEN c", "L(a)*()L(b)U(c)" },
+	{ "SELECT 'LISTEN a'; SELECT 1 AS listen", "" },
+	{ "SAVEPOINT a; LISTEN b; ROLLBACK TO SAVEPOINT a; RELEASE a", "s()L(b)s()s()" },
+	{ "ROLLBACK WORK TO a", "s()" },
+	{ "ROLLBACK", "" },
+	{ "ROLLBACK WORK; LISTEN a", "L(a)" },
+	{ "SELECT 'a\\'; LISTEN a; --'", "?()" },
+	{ "SELECT 'a\\b'; LISTEN a", "L(a)" },
+	{ "SELECT E'a\\'; LISTEN a; --'", "" },
+	{ "SET app.tenant = 'a'", "P(app.tenant)" },
+	{ "SET SESSION App.Tenant TO 5", "P(app.tenant)" },
+	{ "SET LOCAL app.tenant = 5", "P(app.tenant)" },
+	{ "SET \"App\".\"Tenant\" = 5", "P(App.Tenant)" },
+	{ "SET \"app.tenant\" = 5", "P(app.tenant)" },
+	{ "SET a.b.c = 5", "P(a.b.c)" },
+	{ "SET a . b = 5", "P(a.b)" },
+	{ "SET local.x = 5", "P(local.x)" },
+	{ "SET session.x = 5", "P(session.x)" },
+	{ "SET work_mem = '1MB'", "" },
+	{ "SET x = 'app.tenant'", "P(app.tenant)" },
+	{ "RESET app.tenant", "P(app.tenant)" },
+	{ "SHOW app.tenant", "P(app.tenant)" },
+	{ "RESET ALL", "" },
+	{ "SELECT set_config('app.tenant', $1, false)", "P(app.tenant)" },
+	{ "SELECT set_config('app.tenant', 'x.y', false), 'a.b c', '1.5', 'a.', '.b', 'a'",
+	  "P(app.tenant)P(x.y)" },
+	{ "SELECT current_setting($$app.tenant$$)", "P(app.tenant)" },
+	{ "SELECT set_config('app.t\\', $1, false); SELECT 'a.b'", "P(a.b)" },
+	{ "SELECT set_config('a.\303\204', $1, false)", "" },
+	{ "SELECT a.b FROM c.d", "" },
+};
+
+static void add_item(void *context, const struct sql_item *item)
+{
+	struct buf *out = context;
+
+	buf_add_byte(out, kinds[item->kind]);
+	buf_add_byte(out, '(');
+	buf_add(out, item->name.at, item->name.count);
+	buf_add_byte(out, ')');
+}
+
+START_TEST(items)
+{
+	struct buf found = { 0 };
+
+	sql_items(bytes_text(cases[_i].text), add_item, &found);
+	ck_assert_msg(strcmp(buf_text(&found), cases[_i].items) == 0, "%s: %s, not %s",
+	              cases[_i].text, buf_text(&found), cases[_i].items);
+	buf_free(&found);
+}
+END_TEST
+
+START_TEST(every_cut)
+{
+	const char *text = cases[_i].text;
+
+	for (size_t count = 0; count <= strlen(text); count++) {
+		char *copy = malloc(count ? count : 1); /* the sanitizer detects reads after it */
+		struct buf found = { 0 };
+		struct sql_set set;
+
+		memcpy(copy, text, count);
+		sql_items(bytes_of(copy, count), add_item, &found);
+		sql_set_read(bytes_of(copy, count), &set);
+		buf_free(&found);
+		free(copy);
+	}
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	const char *name; /* NULL: not certain */
+	const char *value;
+} sets[] = {
+	{ "SET work_mem = '1MB'", "work_mem", "1MB" },
+	{ "SET SESSION work_mem TO 1000;", "work_mem", "1000" },
+	{ "set Statement_Timeout=0 ; ;", "statement_timeout", "0" },
+	{ "SET enable_seqscan = off", "enable_seqscan", "off" },
+	{ "SET enable_seqscan TO OFF", "enable_seqscan", "off" },
+	{ "SET app.tenant = 'it''s'", "app.tenant", "it's" },
+	{ "SET app.tenant = ''", "app.tenant", "" },
+	{ "SET \"App.Tenant\" = $$x$$", "app.tenant", "x" },
+	{ "SET session.x = 1", "session.x", "1" },
+	{ "SET local.x = 1", "local.x", "1" },
+	{ "SET x = -5", "x", "-5" },
+	{ "SET x = 1.5", "x", "1.5" },
+	{ "/* a */ SET x /* b */ = 1 -- c", "x", "1" },
+	{ "SET x = 07", NULL, NULL },
+	{ "SET x = 1e5", NULL, NULL },
+	{ "SET x = 12345678901", NULL, NULL },
+	{ "SET x = DEFAULT", NULL, NULL },
+	{ "SET x TO default", NULL, NULL },
+	{ "SET x = a, b", NULL, NULL },
+	{ "SET x = 'a' 'b'", NULL, NULL },
+	{ "SET x = 'a'\n'b'", NULL, NULL },
+	{ "SET x = 'a\\b'", NULL, NULL },
+	{ "SET x = E'a'", NULL, NULL },
+	{ "SET x = '\303\204'", NULL, NULL },
+	{ "SET x = \"a\"", NULL, NULL },
+	{ "SET x = - a", NULL, NULL },
+	{ "SET x", NULL, NULL },
+	{ "SET x =", NULL, NULL },
+	{ "SET x = 1; SELECT 1", NULL, NULL },
+	{ "SET x = 1; SET y = 2", NULL, NULL },
+	{ "SELECT 1; SET x = 1", NULL, NULL },
+	{ "SET x = 1 /* no end", NULL, NULL },
+	{ "SET LOCAL x = 1", NULL, NULL },
+	{ "SET role = 'a'", NULL, NULL },
+	{ "SET \"ROLE\" = 'a'", NULL, NULL },
+	{ "SET ROLE a", NULL, NULL },
+	{ "SET session_authorization = 'a'", NULL, NULL },
+	{ "SET SESSION AUTHORIZATION a", NULL, NULL },
+	{ "SET TIME ZONE 'UTC'", NULL, NULL },
+	{ "SET timezone = 'UTC'", NULL, NULL },
+	{ "SET DateStyle = iso", NULL, NULL },
+	{ "SET search_path = a", NULL, NULL },
+	{ "SET NAMES 'utf8'", NULL, NULL },
+	{ "SET transaction_isolation = 'serializable'", NULL, NULL },
+	{ "SET TRANSACTION READ ONLY", NULL, NULL },
+	{ "RESET x", NULL, NULL },
+	{ "", NULL, NULL },
+};
+
+START_TEST(one_set)
+{
+	const char *text = sets[_i].text;
+	struct sql_set set;
+	bool is_certain = sql_set_read(bytes_text(text), &set);
+
+	ck_assert_msg(is_certain == (sets[_i].name != NULL), "%s", text);
+	if (is_certain) {
+		ck_assert_str_eq(set.name, sets[_i].name);
+		ck_assert_str_eq(set.value, sets[_i].value);
+	}
+}
+END_TEST
+
+/* The longest name and value, and one byte more. */
+START_TEST(limits)
+{
+	char text[1000], part[300];
+	struct sql_set set;
+
+	memset(part, 'a', sizeof(part));
+	snprintf(text, sizeof(text), "SET %.63s.%.63s = '%.255s'", part, part, part);
+	ck_assert(sql_set_read(bytes_text(text), &set));
+	ck_assert_uint_eq(strlen(set.name), SQL_SET_NAME_MAX);
+	ck_assert_uint_eq(strlen(set.value), SQL_SET_VALUE_MAX);
+	snprintf(text, sizeof(text), "SET %.63s.%.63s = %.255s", part, part, part);
+	ck_assert(sql_set_read(bytes_text(text), &set));
+	snprintf(text, sizeof(text), "SET %.63s.%.63s = '%.256s'", part, part, part);
+	ck_assert(!sql_set_read(bytes_text(text), &set));
+	snprintf(text, sizeof(text), "SET %.63s.%.63s = %.256s", part, part, part);
+	ck_assert(!sql_set_read(bytes_text(text), &set));
+	snprintf(text, sizeof(text), "SET %.63s.%.62s.a = 1", part, part);
+	ck_assert(!sql_set_read(bytes_text(text), &set));
+	snprintf(text, sizeof(text), "SET %.64s = 1", part);
+	ck_assert(!sql_set_read(bytes_text(text), &set));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pgwire/sql_items");
+	TCase *tests = tcase_create("sql_items");
+
+	tcase_add_loop_test(tests, items, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
+	tcase_add_loop_test(tests, one_set, 0, COUNT_OF(sets));
+	tcase_add_test(tests, limits);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}
