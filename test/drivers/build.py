@@ -35,6 +35,7 @@ class Driver:
     environment: tuple = ()
     shared: tuple = ("session.txt",)
     session: str = "listen " + SESSION  # the scenarios of what they keep in the session
+    folder: str = ""  # with the files; by default the name
 
     @property
     def place(self):
@@ -50,7 +51,20 @@ def npm(name, **more):
 
 def python(name, module, **more):
     return Driver(name, (PYTHON,), ("harness.py", f"{module}.py"), (), (PYTHON, f"{module}.py"),
-                  **more)
+                  folder="python", **more)
+
+
+def framework(name, tools, files, builds, run, session, **more):
+    """What it keeps in the session comes by itself: there is no plain run."""
+    return Driver(name, tools, files, builds, run, scenarios="", session=session, **more)
+
+
+def framework_python(name, session, files=(), **more):
+    return framework(name, (PYTHON,), ("requirements.txt", "main.py", *files), (
+        (PYTHON, "-m", "venv", "venv"),
+        ("venv/bin/pip", "install", "-q", "--disable-pip-version-check", f"--cache-dir={OUT}/pip",
+         "-r", "requirements.txt")),
+        ("venv/bin/python", "main.py"), session, shared=("python/harness.py",), **more)
 
 
 DRIVERS = (
@@ -74,6 +88,10 @@ DRIVERS = (
     Driver("tokio-postgres", ("cargo",), ("Cargo.toml", "Cargo.lock", "src/main.rs"), (
         ("cargo", "build", "--quiet", "--locked"),), ("target/debug/tokio-postgres-test",),
         environment=(("CARGO_HOME", f"{OUT}/cargo"), ("CARGO_TARGET_DIR", "target"))),
+    framework_python(
+        "django", "rows savepoints pieces zone tenant schema role lock temporary users",
+        ("shop/__init__.py", "shop/models.py", "shop/migrations/__init__.py",
+         "shop/migrations/0001_initial.py", "shop/migrations/0002_details.py")),
 )
 
 
@@ -83,7 +101,7 @@ def missing_tool(driver):
 
 def build(driver):
     """Fetches and builds; what goes wrong is a RuntimeError with the tool's words."""
-    source = HERE / ("python" if driver.tools == (PYTHON,) else driver.name)
+    source = HERE / (driver.folder or driver.name)
     for name in driver.files:
         (driver.place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, driver.place / name)

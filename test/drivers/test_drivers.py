@@ -50,6 +50,7 @@ CASES = [pytest.param((driver, variant, limit), scenario,
          for driver, variant, limit in RUNS for scenario in scenarios_of(driver, variant, limit)]
 
 TABLES = """
+DROP OWNED BY alice;
 DROP TABLE IF EXISTS driver_rows, driver_lock, driver_numbers;
 CREATE TABLE driver_rows (who text, number int);
 CREATE TABLE driver_lock (holder text);
@@ -58,6 +59,7 @@ CREATE TABLE driver_numbers (id serial, who text);
 GRANT ALL ON driver_rows, driver_lock, driver_numbers, driver_numbers_id_seq TO PUBLIC;
 DO $$ BEGIN CREATE ROLE driver_role; EXCEPTION WHEN duplicate_object THEN END $$;
 GRANT driver_role TO alice;
+GRANT CREATE ON DATABASE app TO alice;
 """
 
 # Three servers for six connections. When each may keep a server for itself, six, and one more that

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: ISC
+"""The application of the Django program."""
