@@ -301,7 +301,6 @@ static void ask(struct client *client, unsigned int parts)
 
 bool session_ask(struct client *client)
 {
-	struct server *server = client->borrower.server;
 	unsigned int parts = parts_of(client);
 	unsigned int pins = lasting_pins(client);
 
