@@ -4,6 +4,8 @@ stays with the client. No other client ever meets it."""
 
 import pytest
 
+from .kit.wire import bind, execute, parse, sync
+
 PID = "SELECT pg_backend_pid()"
 
 
@@ -80,3 +82,38 @@ def test_too_many_pinned_servers(start):
     assert second.value("SELECT 1") == "1"
     first.query("DROP TABLE mine")
     second.query("CREATE TEMP TABLE mine (a int)")
+
+
+def test_placeholder_with_a_bound_value(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    first.ask(parse("SELECT set_config($1, $2, false)"), bind(["app.tenant", "17"]), execute(),
+              sync())
+    for _ in range(2):
+        assert second.value("SELECT current_setting('app.tenant', true)") in (None, "")
+        assert first.value("SELECT current_setting('app.tenant', true)") == "17"
+
+
+def test_do_block_that_sets_a_parameter(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    default = second.value("SHOW work_mem")
+    first.query("DO $$ BEGIN SET work_mem = '77MB'; END $$")
+    assert second.value("SHOW work_mem") == default
+    assert first.value("SHOW work_mem") == "77MB"
+
+
+def test_set_role_follows_its_client(start, postgres):
+    postgres.query("DROP ROLE IF EXISTS other_role")
+    postgres.query("CREATE ROLE other_role")
+    postgres.query("GRANT other_role TO alice")
+    weir = start()
+    first, second = weir.client(), weir.client()
+    first.query("SET work_mem = '77MB'")
+    first.query("SET ROLE other_role")
+    for _ in range(2):
+        assert second.value("SELECT current_user") == "alice"
+        assert first.value("SELECT current_user") == "other_role"
+        assert first.value("SHOW work_mem") == "77MB"
+    first.query("RESET ROLE")
+    assert first.value("SELECT current_user") == "alice"
