@@ -117,3 +117,17 @@ def test_set_role_follows_its_client(start, postgres):
         assert first.value("SHOW work_mem") == "77MB"
     first.query("RESET ROLE")
     assert first.value("SELECT current_user") == "alice"
+
+
+def test_placeholder_whose_name_is_computed(start):
+    """The name is in no text and no value, so the server stays, and is closed in the end."""
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.query("SELECT set_config('app.' || lower('TENANT'), '42', false)")
+    pid = first.value(PID)
+    assert first.value("SELECT current_setting('app.tenant', true)") == "42"
+    assert pid not in {second.value(PID) for _ in range(3)}
+    first.close()
+    for _ in range(3):
+        assert second.value("SELECT current_setting('app.tenant', true)") is None
+        assert second.value(PID) != pid

@@ -10,6 +10,7 @@
 #include "placeholders_priv.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "pgweir/pgwire/fields.h"
 
@@ -42,6 +43,71 @@ static bool is_in_name(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       c == '_' || c == '$' || c == '.';
 }
+
+/* ---- names that are no constants ---- */
+
+static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+static struct bytes skip_space(struct bytes text)
+{
+	while (text.count && is_space(text.at[0]))
+		text = bytes_skip(text, 1);
+	return text;
+}
+
+/* Finds a word in lower case; what follows it. at NULL: it is not there. */
+static struct bytes behind_word(struct bytes text, const char *word)
+{
+	size_t size = strlen(word);
+
+	for (; text.count >= size; text = bytes_skip(text, 1)) {
+		if (strncasecmp(text.at, word, size) == 0)
+			return bytes_skip(text, size);
+	}
+	return bytes_of(NULL, 0);
+}
+
+/* Whether the first argument of a call is a plain constant or a parameter of a Bind. */
+static bool is_constant(struct bytes call)
+{
+	const char *end;
+
+	if (call.count && call.at[0] == '"')
+		call = bytes_skip(call, 1);
+	call = skip_space(call);
+	if (!call.count || call.at[0] != '(')
+		return false;
+	call = skip_space(bytes_skip(call, 1));
+	if (!call.count)
+		return false;
+	if (call.at[0] == '$') {
+		call = bytes_skip(call, 1);
+		while (call.count && call.at[0] >= '0' && call.at[0] <= '9')
+			call = bytes_skip(call, 1);
+	} else if (call.at[0] == '\'') {
+		end = memchr(call.at + 1, '\'', call.count - 1);
+		if (!end)
+			return false;
+		call = bytes_skip(call, (size_t)(end - call.at) + 1);
+	} else {
+		return false;
+	}
+	call = skip_space(call);
+	return call.count && call.at[0] == ',';
+}
+
+bool placeholders_are_known(struct bytes text)
+{
+	struct bytes rest = text;
+
+	while ((rest = behind_word(rest, "set_config")).at) {
+		if (!is_constant(rest))
+			return false;
+	}
+	return true;
+}
+
+/* ---- names ---- */
 
 void placeholders_note(struct session *session, struct bytes text)
 {

@@ -11,6 +11,12 @@
 /* Notes the names in a text. */
 void placeholders_note(struct session *session, struct bytes text);
 
+/*
+ * Whether each set_config() in the text has its name as a constant or as a parameter of a Bind. If
+ * not, nobody knows what it may set.
+ */
+bool placeholders_are_known(struct bytes text);
+
 /* Notes the values of a Bind that may be names. body: all of it. */
 void placeholders_note_values(struct session *session, struct bytes body);
 

@@ -184,6 +184,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		if (!get(client))
 			return err_close(err, CLOSE_MEMORY);
 		placeholders_note(client->session, text);
+		if (!placeholders_are_known(text))
+			client->session->pinning |= SESSION_PIN_PARAMS;
 	}
 	client->touched |= touches;
 	if (touches)
