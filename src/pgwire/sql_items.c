@@ -407,34 +407,80 @@ static bool is_plain(struct bytes text)
 	return true;
 }
 
+/* Skips SET and SESSION. *token: what follows. false: the text does not begin so. */
+static bool begin_set(struct scanner *scanner, struct token *token)
+{
+	struct scanner ahead;
+	struct token next;
+
+	*token = sql_token(scanner);
+	if (!sql_token_is(token, "set"))
+		return false;
+	*token = sql_token(scanner);
+	ahead = *scanner;
+	next = sql_token(&ahead);
+	if (sql_token_is(token, "session") &&
+	    (next.kind == TOKEN_WORD || next.kind == TOKEN_QUOTED)) {
+		*token = next;
+		*scanner = ahead;
+	}
+	return true;
+}
+
+/* Reads the parameter's name in lower case. 0: it cannot be determined. */
+static size_t read_set_name(struct scanner *scanner, struct token token,
+                            char name[static SQL_SET_NAME_MAX + 1], struct token *next)
+{
+	size_t size = read_parameter(scanner, token, name, next);
+
+	name[size] = 0;
+	for (size_t i = 0; i < size; i++)
+		name[i] = lower(name[i]);
+	return size;
+}
+
+static bool is_last(struct scanner *scanner, struct token token)
+{
+	while (sql_token_is_sign(&token, ';'))
+		token = sql_token(scanner);
+	return token.kind == TOKEN_END && !scanner->is_broken;
+}
+
+bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1])
+{
+	static const struct {
+		const char *words[2]; /* the second may be NULL */
+		const char *name;
+	} forms[] = {
+		{ { "time", "zone" }, "timezone" },
+		{ { "names", NULL }, "client_encoding" },
+		{ { "authorization", NULL }, "session_authorization" },
+	};
+	struct scanner scanner = { .rest = text };
+	struct token token, next;
+
+	if (!is_plain(text) || !begin_set(&scanner, &token) ||
+	    !read_set_name(&scanner, token, name, &next))
+		return false;
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (sql_token_is(&token, forms[i].words[0]) &&
+		    (!forms[i].words[1] || sql_token_is(&next, forms[i].words[1])))
+			memcpy(name, forms[i].name, strlen(forms[i].name) + 1);
+	}
+	while (!is_end(&next))
+		next = sql_token(&scanner);
+	return is_last(&scanner, next);
+}
+
 bool sql_set_read(struct bytes text, struct sql_set *set)
 {
 	struct scanner scanner = { .rest = text };
-	struct token token = sql_token(&scanner), next;
-	size_t size;
+	struct token token, next;
 
-	if (!sql_token_is(&token, "set") || !is_plain(text))
-		return false;
-	token = sql_token(&scanner);
-	if (sql_token_is(&token, "session")) {
-		struct scanner ahead = scanner;
-
-		next = sql_token(&ahead);
-		if (next.kind == TOKEN_WORD || next.kind == TOKEN_QUOTED) {
-			token = next;
-			scanner = ahead;
-		}
-	}
-	size = read_parameter(&scanner, token, set->name, &next);
-	set->name[size] = 0;
-	for (size_t i = 0; i < size; i++)
-		set->name[i] = lower(set->name[i]);
-	if (size == 0 || !is_certain(set->name) ||
+	if (!is_plain(text) || !begin_set(&scanner, &token) ||
+	    !read_set_name(&scanner, token, set->name, &next) || !is_certain(set->name) ||
 	    (!sql_token_is_sign(&next, '=') && !sql_token_is(&next, "to")) ||
 	    !read_value(&scanner, set->value))
 		return false;
-	do
-		token = sql_token(&scanner);
-	while (sql_token_is_sign(&token, ';'));
-	return token.kind == TOKEN_END && !scanner.is_broken;
+	return is_last(&scanner, sql_token(&scanner));
 }

@@ -4,7 +4,8 @@ stays with the client. No other client ever meets it."""
 
 import pytest
 
-from .kit.wire import bind, execute, parse, sync
+from .kit import fake
+from .kit.wire import bind, execute, parse, query, sync
 
 PID = "SELECT pg_backend_pid()"
 
@@ -131,3 +132,55 @@ def test_placeholder_whose_name_is_computed(start):
     for _ in range(3):
         assert second.value("SELECT current_setting('app.tenant', true)") is None
         assert second.value(PID) != pid
+
+
+def test_plain_set_asks_no_question(scripted):
+    """The effect of a lone SET with a constant is known from its text."""
+    weir, client, server = scripted(default_pool_size=1)
+    client.send(query("SET work_mem = '7MB'"))
+    assert server.expect("Q").body == b"SET work_mem = '7MB'\0"
+    server.send(fake.complete("SET") + fake.ready())
+    assert client.read_result().tags == ["SET"]
+    other = weir.client()
+    other.send(query("SELECT 1"))
+    assert server.expect("Q").body == b'RESET "work_mem";\0'
+
+
+REFUSED = {
+    "SET": "SET work_mem = '7MB'",
+    "LISTEN": "LISTEN x",
+    "LOAD": "LOAD 'auto_explain'",
+    "held cursor": "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+    "temporary table": "CREATE TEMP TABLE x (a int)",
+    "lock": "SELECT pg_advisory_lock(1)",
+    "currval": "SELECT lastval()",
+}
+
+
+@pytest.mark.parametrize("pool_mode", ("transaction", "statement"))
+@pytest.mark.parametrize("sql", REFUSED.values(), ids=REFUSED.keys())
+def test_refuse(pgweir, sql, pool_mode):
+    weir = pgweir(pool_mode=pool_mode, session_state="refuse")
+    client = weir.client()
+    for got in (client.query(sql), client.ask(parse(sql), bind(), execute(), sync())):
+        assert got.error["C"] == "0A000" and got.status == "I", got
+        assert ("session_state" in got.error["M"]) == (pool_mode == "transaction")
+    assert client.value("SELECT 1") == "1"
+
+
+HARMLESS = ["SET client_encoding = 'LATIN1'", "SET TIME ZONE 'Asia/Tokyo'", "RESET ALL",
+            "RESET work_mem", "SET LOCAL work_mem = '7MB'", "DISCARD ALL"]
+
+
+@pytest.mark.parametrize("sql", HARMLESS)
+def test_refuse_lets_what_does_no_harm_run(pgweir, sql):
+    client = pgweir(pool_mode="transaction", session_state="refuse").client()
+    assert not client.query(sql).errors
+
+
+def test_refused_statement_fails_its_transaction(pgweir):
+    client = pgweir(pool_mode="transaction", session_state="refuse").client()
+    client.query("BEGIN")
+    assert client.query("CREATE TEMP TABLE x (a int)").status == "E"
+    assert client.query("SELECT 1").error["C"] == "25P02"
+    assert client.query("ROLLBACK").status == "I"

@@ -47,4 +47,10 @@ struct sql_set {
  */
 bool sql_set_read(struct bytes text, struct sql_set *set);
 
+/*
+ * The parameter that a text sets which is one SET of the session and nothing else, also in the form
+ * SET TIME ZONE, SET NAMES or SET SESSION AUTHORIZATION. false: the text is something else.
+ */
+bool sql_set_name(struct bytes text, char name[static SQL_SET_NAME_MAX + 1]);
+
 #endif

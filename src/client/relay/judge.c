@@ -150,6 +150,14 @@ static enum judgement refuse_frame(struct client *client, const struct frame *fr
 	return result == STATEMENTS_DROP ? JUDGE_DROP : refuse_message(client, CLOSE_MEMORY);
 }
 
+/* Whether the next message begins a transaction of its own, if it opens none. */
+static bool is_first(const struct client *client)
+{
+	const struct server *server = client->borrower.server;
+
+	return ledger_is_empty(&server->ledger) && server->status == 'I' && !client->late;
+}
+
 /* Handles a frame with a text, which may touch session state. JUDGE_SEND: no objection. */
 static enum judgement judge_session(struct client *client, const struct frame *frame,
                                     struct bytes in, struct batch *batch)
@@ -160,8 +168,13 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	struct err err;
 
 	batch->touches = touches;
-	if (!touches || session_use(client, touches, text, is_run, &err))
+	if (!touches)
 		return JUDGE_SEND;
+	if (session_use(client, touches, text, is_run, &err)) {
+		if (frame->type == 'Q' && is_first(client))
+			session_note_alone(client, text);
+		return JUDGE_SEND;
+	}
 	return refuse_frame(client, frame, &err, batch);
 }
 

@@ -130,10 +130,18 @@ static bool refuse_pin(const struct client *client, const struct feature *featur
 
 /* ---- a statement is used ---- */
 
-/* What a DISCARD ALL or RESET changes is no reason to refuse it. */
-static bool is_allowed_by_refuse(unsigned int touches)
+/*
+ * Whether a text may run although session state is refused: what sets parameters back does no harm,
+ * and parameters that PostgreSQL reports follow their client anyway.
+ */
+static bool is_harmless(const struct client *client, unsigned int touches, struct bytes text)
 {
-	return (touches & SQL_TOUCH_DEFAULT) != 0;
+	char name[SQL_SET_NAME_MAX + 1];
+
+	if (first_feature(touches & ~(unsigned int)SQL_TOUCH_PARAMS))
+		return false;
+	return (touches & SQL_TOUCH_DEFAULT) ||
+	       (sql_set_name(text, name) && params_find(client->borrower.server->baseline, name));
 }
 
 static void keep_text(struct session *session, struct bytes text)
@@ -173,7 +181,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if (touches & SQL_TOUCH_EXECUTE)
 		touches |= SQL_TOUCH_HIDDEN;
 	feature = first_feature(touches);
-	if (refuses && feature && !is_allowed_by_refuse(touches))
+	if (refuses && feature && !is_harmless(client, touches, text))
 		return refuse_feature(client, feature, err);
 	if (!is_run)
 		return true;
@@ -201,6 +209,30 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 		placeholders_note_values(session, frame_body(in, frame));
 	else if (session)
 		session->pinning |= SESSION_PIN_PARAMS; /* a name may be in what follows */
+}
+
+void session_note_alone(struct client *client, struct bytes text)
+{
+	struct session *session = client->session;
+	struct sql_set set;
+
+	if (client->touched != SQL_TOUCH_PARAMS || session->set || !sql_set_read(text, &set))
+		return;
+	session->set = malloc(sizeof(*session->set));
+	if (session->set)
+		*session->set = set;
+	client->borrower.server->has_set = false;
+}
+
+/* Takes the effect of the only statement from its text. false: the server must be asked. */
+static bool take_set(struct client *client)
+{
+	const struct sql_set *set = client->session ? client->session->set : NULL;
+	struct server *server = client->borrower.server;
+
+	if (!set || client->touched != SQL_TOUCH_PARAMS || client->session->pinning)
+		return false;
+	return !server->has_set || server_take_set(server, set->name, set->value);
 }
 
 void session_run_unknown(struct client *client)
@@ -243,6 +275,15 @@ static void release_slot(struct session *session)
 	session->slot = NULL;
 }
 
+static void forget_transaction(struct session *session)
+{
+	session->was_discarded = false;
+	session->pinning = 0;
+	buf_free(&session->names);
+	free(session->set);
+	session->set = NULL;
+}
+
 /* The transaction has ended with these pins, which are known. */
 static void settle_pins(struct client *client, unsigned int pins)
 {
@@ -260,9 +301,7 @@ static void settle_pins(struct client *client, unsigned int pins)
 		session_free(client);
 		return;
 	}
-	session->was_discarded = false;
-	session->pinning = 0;
-	buf_free(&session->names);
+	forget_transaction(session);
 	if (!session->pins) {
 		session->pinned_at = loop_now(client->clients->with.loop);
 		session->pinned_wall = wall_now();
@@ -306,7 +345,7 @@ bool session_ask(struct client *client)
 	unsigned int parts = parts_of(client);
 	unsigned int pins = lasting_pins(client);
 
-	if (!parts) {
+	if (!parts || take_set(client)) {
 		settle_pins(client, pins | (client->session ? client->session->pins : 0));
 		return false;
 	}
@@ -363,7 +402,7 @@ void session_free(struct client *client)
 		return;
 	client->session = NULL;
 	release_slot(session);
+	forget_transaction(session);
 	free(session->text);
-	buf_free(&session->names);
 	free(session);
 }

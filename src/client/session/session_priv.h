@@ -16,6 +16,7 @@
 #include "../client_priv.h"
 
 #include "pgweir/pgwire/frame.h"
+#include "pgweir/pgwire/sql_items.h"
 #include "pgweir/pgwire/sql_touch.h"
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/facts.h"
@@ -38,6 +39,7 @@ struct session {
 	usec_t pinned_at;
 	int64_t pinned_wall; /* the same as wall-clock time, for SHOW */
 	char *text;          /* beginning of the statement that made the server stay; or NULL */
+	struct sql_set *set; /* the only statement of this transaction, if it is a SET; or NULL */
 	struct buf names;    /* placeholders that may have been set: name\0name\0 */
 };
 
@@ -80,6 +82,9 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 
 /* A statement is executed whose text is not known. */
 void session_run_unknown(struct client *client);
+
+/* The text of a Query that is all of its transaction: its effect may be known from it alone. */
+void session_note_alone(struct client *client, struct bytes text);
 
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);

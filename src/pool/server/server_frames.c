@@ -23,7 +23,8 @@
 
 /* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
-#define TAG_MAX 64 /* the longest CommandComplete that is examined */
+#define SET_LENGTH 8 /* of a CommandComplete with the tag SET, or another one of three letters */
+#define TAG_MAX 64   /* the longest CommandComplete that is examined */
 
 static bool close_bad(struct server *server, const char *reason)
 {
@@ -106,7 +107,9 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	/* In a text of several statements, the DEALLOCATE may be of any statement. */
 	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
 		server_statements_distrust(&server->statements);
-	if (is_discard)
+	if (bytes_equal(body, bytes_of("SET", 4)))
+		server->has_set = true;
+	else if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
 		server_forget_rest(server, false);
@@ -343,7 +346,7 @@ static void tell_space(struct server *server, bool was_within)
 
 /*
  * Whether a whole frame is forwarded without further handling: rows, of which a COPY has millions,
- * and the other frequent replies. The tags that are examined begin with D or R.
+ * and the other frequent replies. The tags that are examined begin with D or R, or are SET.
  */
 static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 {
@@ -353,6 +356,7 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 		return passes_rows;
 	case 'C':
 		return frame[FRAME_HEADER_SIZE] != 'D' && frame[FRAME_HEADER_SIZE] != 'R' &&
+		       load_be32(frame + 1) != SET_LENGTH &&
 		       ledger_passes_plain(&server->ledger, 'C');
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');

@@ -552,6 +552,17 @@ bool server_take_facts(struct server *server, const struct facts *facts,
 	return is_done;
 }
 
+bool server_take_set(struct server *server, const char *name, const char *value)
+{
+	struct params_table *table = server->site->shared->params;
+
+	server_settle_reports(server);
+	/* PostgreSQL has reported its value, in its own spelling. */
+	if (params_find(server->baseline, name))
+		return true;
+	return params_change(table, &server->params, name, value);
+}
+
 bool server_scope(struct server *server, struct bytes *scope)
 {
 	if (server->reports.count)

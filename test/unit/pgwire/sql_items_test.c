@@ -217,6 +217,35 @@ START_TEST(limits)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	const char *name; /* NULL: not one SET */
+} named[] = {
+	{ "SET work_mem = 1", "work_mem" },
+	{ "set session Client_Encoding to 'UTF8';", "client_encoding" },
+	{ "SET DateStyle TO ISO, DMY", "datestyle" },
+	{ "SET TIME ZONE LOCAL", "timezone" },
+	{ "SET SESSION TIME ZONE 'UTC'", "timezone" },
+	{ "SET NAMES 'LATIN1'", "client_encoding" },
+	{ "SET SESSION AUTHORIZATION bob", "session_authorization" },
+	{ "SET app.user = 'x'", "app.user" },
+	{ "SET TimeZone = 'UTC'; SELECT 1", NULL },
+	{ "SELECT 1", NULL },
+	{ "SET", NULL },
+	{ "", NULL },
+};
+
+START_TEST(names_of_sets)
+{
+	char name[SQL_SET_NAME_MAX + 1];
+	bool is_set = sql_set_name(bytes_text(named[_i].text), name);
+
+	ck_assert_msg(is_set == (named[_i].name != NULL), "%s", named[_i].text);
+	if (is_set)
+		ck_assert_str_eq(name, named[_i].name);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pgwire/sql_items");
@@ -225,6 +254,7 @@ int main(void)
 	tcase_add_loop_test(tests, items, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, every_cut, 0, COUNT_OF(cases));
 	tcase_add_loop_test(tests, one_set, 0, COUNT_OF(sets));
+	tcase_add_loop_test(tests, names_of_sets, 0, COUNT_OF(named));
 	tcase_add_test(tests, limits);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);

@@ -54,10 +54,10 @@ enum server_state {
 /* An internal query. Its replies are not forwarded. */
 enum errand_kind {
 	ERRAND_NONE,
-	ERRAND_CONNECT, /* connect_query */
-	ERRAND_CHECK,   /* server_check_query */
-	ERRAND_RESET,   /* server_reset_query */
-	ERRAND_REPLAY,  /* sets the borrower's parameters */
+	ERRAND_CONNECT,  /* connect_query */
+	ERRAND_CHECK,    /* server_check_query */
+	ERRAND_RESET,    /* server_reset_query */
+	ERRAND_REPLAY,   /* sets the borrower's parameters */
 	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
 	ERRAND_ASK       /* asks which session state there is: question.h */
 };
@@ -197,6 +197,7 @@ struct server {
 	bool has_session;     /* lent in session mode and not reset since */
 	/* its borrower may have left session state there that nobody else may see */
 	bool is_dirty;
+	bool has_set; /* a SET has succeeded since the borrower cleared this */
 	/* a RESET ran: parameters that are not reported may have any value */
 	bool is_rest_unknown;
 	/* facts: some of the parameters that its client gave at the startup were set back */
@@ -238,7 +239,7 @@ struct server {
 	enum close_reason close_reason; /* if is_close_needed */
 	/* why the server refused the parameters of ERRAND_REPLAY; or NULL */
 	struct err *refusal;
-	struct facts *facts; /* the answer to ERRAND_ASK, while that runs; or NULL */
+	struct facts *facts;           /* the answer to ERRAND_ASK, while that runs; or NULL */
 	const struct params *baseline; /* what it reported at its login: its defaults */
 	/* reported during the borrower's work; not yet in `params` or `baseline` */
 	struct buf reports;
@@ -376,6 +377,11 @@ static inline void server_set_dirty(struct server *server, bool is_dirty)
 {
 	server->is_dirty = is_dirty;
 }
+
+/*
+ * The server's session has this value of a parameter, without doubt. false: no memory, or too many.
+ */
+bool server_take_set(struct server *server, const char *name, const char *value);
 
 /* The server must be closed when it is returned, for this reason. */
 void server_need_close(struct server *server, enum close_reason reason);
