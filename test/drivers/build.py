@@ -92,6 +92,9 @@ DRIVERS = (
         "django", "rows savepoints pieces zone tenant schema role lock temporary users",
         ("shop/__init__.py", "shop/models.py", "shop/migrations/__init__.py",
          "shop/migrations/0001_initial.py", "shop/migrations/0002_details.py")),
+    framework_python(
+        "sqlalchemy", "models savepoints pieces defaults tenant autocommit isolation lock",
+        variants=("psycopg", "psycopg2")),
 )
 
 
