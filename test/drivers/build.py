@@ -95,6 +95,8 @@ DRIVERS = (
     framework_python(
         "sqlalchemy", "models savepoints pieces defaults tenant autocommit isolation lock",
         variants=("psycopg", "psycopg2")),
+    python("workers", "with_workers", scenarios="",
+           session="shared_jobs told_jobs requests failed_requests reloads"),
 )
 
 
