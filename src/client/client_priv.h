@@ -43,6 +43,9 @@ struct client_ops {
 	/* The client has left its pool: frees what relay and statements keep for it. */
 	void (*free_work)(struct client *client);
 
+	/* A client in CLIENT_SETTLING, whose server is at rest, can continue. */
+	void (*on_settled)(struct client *client);
+
 	/* The client was closed. */
 	void (*on_closed)(struct client *client);
 };

@@ -8,6 +8,7 @@
 #include "login/login_priv.h"
 #include "relay/late_begin_priv.h"
 #include "relay/relay_priv.h"
+#include "session/listening_priv.h"
 #include "session/session_priv.h"
 #include "statements/statements_priv.h"
 
@@ -17,6 +18,7 @@ static void free_work(struct client *client)
 {
 	statements_free(client);
 	session_free(client);
+	listening_free(client);
 	late_begin_forget(client);
 	slow_forget(client);
 }
@@ -26,6 +28,7 @@ const struct client_ops client_states = {
 	.on_secured = tls_secured,
 	.free_login = login_free,
 	.free_work = free_work,
+	.on_settled = relay_settled,
 	.on_closed = drain_gone,
 	.states = {
 		[CLIENT_STARTUP] = { .on_input = startup_input, .rearm = client_login_begin },
@@ -35,7 +38,7 @@ const struct client_ops client_states = {
 		[CLIENT_DERIVING] = { .rearm = client_login_begin },
 		[CLIENT_NEWCOMER] = { .rearm = client_newcomer_rearm },
 		[CLIENT_IDLE] = { .on_input = relay_input,
-		                  .on_flushed = client_read_on,
+		                  .on_flushed = relay_idle_flushed,
 		                  .rearm = client_idle_rearm },
 		[CLIENT_LATE] = { .on_input = relay_input,
 		                  .on_flushed = client_read_on,

@@ -18,6 +18,7 @@
 
 #include "client_priv.h"
 #include "handover_priv.h"
+#include "session/listening_priv.h"
 #include "session/session_priv.h"
 #include "statements/names_priv.h"
 #include "statements/sql_priv.h"
@@ -35,6 +36,8 @@ static bool can_ever_leave(const struct client *client)
 	if (!stream_is_open(&client->stream) || client->stream.tls || client->stream.error ||
 	    client->replication || !client->borrower.pool || client->late)
 		return false; /* a late BEGIN: the client can be handed over when that was sent */
+	if (listening_has_any(client))
+		return false; /* the listening connection stays with this process */
 	return !server || !server->stream.tls;
 }
 

@@ -169,6 +169,14 @@ bool listening_has(const struct listener *listener, struct bytes name)
 	return listener->listening && find_subscription(listener, name);
 }
 
+bool listening_has_active(const struct listener *listener, struct bytes name)
+{
+	const struct subscription *subscription =
+	    listener->listening ? find_subscription(listener, name) : NULL;
+
+	return subscription && subscription->is_active;
+}
+
 bool listening_add(struct listener *listener, struct bytes name)
 {
 	struct listened *channel = get_listened(listener->listening, name);

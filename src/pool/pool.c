@@ -218,6 +218,7 @@ static void part_from_server(struct borrower *borrower, struct server *server)
 	server->xact_at = 0;
 	/* The rest of a frame that answers no request may still arrive: drop it. */
 	server->forwards_rest = server->is_mid_response = false;
+	server->watches = 0;
 	cancel_forget_target(borrower, pool);
 	stream_want(&server->stream, WANT_INPUT);
 }
@@ -232,9 +233,8 @@ static const char *reset_query(const struct server *server)
 
 	if (server->is_dirty)
 		return "DISCARD ALL";
-	return server->has_session || config->server_reset_query_always
-	           ? config->server_reset_query
-	           : "";
+	return server->has_session || config->server_reset_query_always ? config->server_reset_query
+	                                                                : "";
 }
 
 /* Starts the reset query if necessary. false: it is not. */

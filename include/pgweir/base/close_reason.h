@@ -196,6 +196,17 @@
 	  "replication client has left", "replication client has left") \
 	X(LISTENING_OVER, ERR_SERVER_LOST, false, \
 	  "no client listens any more", "no client listens any more") \
+	X(LISTENING_UNREAD, ERR_LIMIT, true, \
+	  "notifications not read", "too many notifications were not read") \
+	X(LISTENING_CHANNELS, ERR_LIMIT, true, \
+	  "too many channels", "too many channels: at most 10000 for each client") \
+	X(LISTENING_TIMEOUT, ERR_SERVER_LOST, true, \
+	  "LISTEN not completed in time", \
+	  "LISTEN was not completed within server_connect_timeout: it needs one more server " \
+	  "connection, at the same host") \
+	X(LISTENING_ENCODING, ERR_SERVER_LOST, true, \
+	  "client_encoding changed while listening", \
+	  "client_encoding was changed after LISTEN: set it before") \
 	X(LISTENING_LOST, ERR_SERVER_LOST, true, \
 	  "listening connection lost", "the listening connection was lost") \
 	X(COPY_OUT_OF_STEP, ERR_PROTOCOL, false, \

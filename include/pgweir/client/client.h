@@ -47,6 +47,7 @@ struct hba_check;
 struct delayed_login;
 struct auth_query;
 struct auth_server;
+struct client_listening;
 struct client_statement;
 struct late_begin;
 struct names;
@@ -130,6 +131,8 @@ struct client {
 	uint32_t touched;
 	/* what it keeps in its session; NULL: nothing so far. client/session/session.c */
 	struct session *session;
+	/* its channels; NULL: it has never listened. client/session/listening.c */
+	struct client_listening *listening;
 	/* its prepared statements; NULL: none so far. client/statements/names.c */
 	struct names *names;
 	/* a BEGIN that was not sent yet, or NULL. client/relay/late_begin.c */

@@ -81,6 +81,9 @@ void listening_leave(struct listener *listener);
 /* Whether it has this channel. */
 bool listening_has(const struct listener *listener, struct bytes name);
 
+/* The same, and notifications of this channel come already. */
+bool listening_has_active(const struct listener *listener, struct bytes name);
+
 /* Adds a channel that it does not have; it counts after the next mark. false: no memory. */
 bool listening_add(struct listener *listener, struct bytes name);
 

@@ -11,6 +11,7 @@
 
 #include "pgweir/pgwire/message.h"
 
+#include "../session/listening_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
@@ -170,6 +171,13 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	batch->touches = touches;
 	if (!touches)
 		return JUDGE_SEND;
+	if (is_run) {
+		enum listening_go go = listening_before(client, touches, batch);
+
+		if (go != LISTENING_SEND)
+			return go == LISTENING_WAIT ? JUDGE_WAIT
+			                            : refuse_message(client, CLOSE_MEMORY);
+	}
 	if (session_use(client, touches, text, is_run, &err)) {
 		if (frame->type == 'Q' && is_first(client))
 			session_note_alone(client, text);
@@ -249,6 +257,8 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server);
+	if (listening_is_after_due(client) && !listening_add_after(client, batch))
+		return refuse_message(client, CLOSE_MEMORY);
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);
 	if ((features & CLIENT_FOLLOWS_SESSION) && has_text(frame->type) &&

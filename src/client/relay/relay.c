@@ -22,6 +22,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
+#include "../session/listening_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "judge_priv.h"
@@ -225,13 +226,29 @@ void relay_facts(struct borrower *borrower, const struct facts *facts)
 	struct client *client = client_of(borrower);
 
 	session_facts(client, facts);
-	if (client->state != CLIENT_SETTLING)
-		return;
+	if (client->state == CLIENT_SETTLING && listening_settle(client, facts))
+		relay_settled(client);
+}
+
+void relay_settled(struct client *client)
+{
 	client_enter(client, CLIENT_ACTIVE);
 	if (relay_give_back(client))
 		return;
 	read_on_with_server(client);
 	drain_look(client);
+}
+
+bool relay_holds_ready(struct borrower *borrower) { return listening_holds(client_of(borrower)); }
+
+bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead)
+{
+	return listening_takes(client_of(borrower), frame, instead);
+}
+
+void relay_channels_cleared(struct borrower *borrower)
+{
+	listening_errand_done(client_of(borrower));
 }
 
 void relay_writable(struct borrower *borrower)
@@ -249,6 +266,13 @@ void relay_writable(struct borrower *borrower)
 }
 
 /* ---- the client's output was flushed ---- */
+
+void relay_idle_flushed(struct client *client)
+{
+	listening_deliver(client);
+	if (client->state == CLIENT_IDLE && !stream_unsent(&client->stream))
+		client_read_on(client);
+}
 
 void relay_preparing_flushed(struct client *client) { server_read_on(client->borrower.server); }
 

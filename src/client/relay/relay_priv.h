@@ -20,6 +20,11 @@ bool relay_bytes(struct borrower *borrower, struct bytes bytes);
 void relay_ready(struct borrower *borrower, char status, bool is_settled);
 void relay_deallocated(struct borrower *borrower);
 void relay_retry(struct borrower *borrower, struct bytes messages);
+void relay_settled(struct client *client);
+void relay_idle_flushed(struct client *client);
+bool relay_holds_ready(struct borrower *borrower);
+bool relay_takes_notification(struct borrower *borrower, struct bytes frame, struct buf *instead);
+void relay_channels_cleared(struct borrower *borrower);
 void relay_facts(struct borrower *borrower, const struct facts *facts);
 void relay_writable(struct borrower *borrower);
 

@@ -8,6 +8,7 @@
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/message.h"
 
+#include "../session/listening_priv.h"
 #include "../session/session_priv.h"
 #include "../statements/statements_priv.h"
 #include "late_begin_priv.h"
@@ -101,7 +102,9 @@ static void go_idle(struct client *client)
 {
 	client_enter(client, CLIENT_IDLE);
 	client_idle_begin(client);
-	read_on_without(client);
+	listening_deliver(client);
+	if (client->state == CLIENT_IDLE)
+		read_on_without(client);
 }
 
 /*
@@ -137,6 +140,7 @@ bool relay_give_back(struct client *client)
 		return false;
 	if (session_stays(client)) {
 		session_idle_begin(client);
+		listening_deliver(client);
 		return false;
 	}
 	relay_take_params(client);

@@ -24,6 +24,7 @@
 #include "pgweir/pgwire/fields.h"
 
 #include "../client_priv.h"
+#include "../session/listening_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
@@ -213,6 +214,7 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
                                     size_t *head)
 {
 	struct client_statement *entry = names_find(client, names->statement);
+	enum listening_go go;
 	struct bytes name;
 	struct err err;
 
@@ -227,6 +229,11 @@ enum statements_result prepared_use(struct client *client, const struct frame *f
 		client->borrower.pool->stats.bind_count++;
 	if (!entry)
 		return judge_unknown(client, names->statement, batch);
+	if (frame->type == 'B' && names_statement(entry)->touches) {
+		go = listening_before(client, names_statement(entry)->touches, batch);
+		if (go != LISTENING_SEND)
+			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
+	}
 	if (frame->type == 'B' && names_statement(entry)->touches &&
 	    !session_use(client, names_statement(entry)->touches,
 	                 bytes_text(statement_text(names_statement(entry)).at), true, &err))

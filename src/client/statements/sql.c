@@ -26,6 +26,7 @@
 #include "pgweir/pgwire/sql.h"
 
 #include "../client_priv.h"
+#include "../session/listening_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "names_priv.h"
@@ -319,11 +320,16 @@ static enum statements_result execute_known(const struct query *query,
 {
 	struct client *client = query->client;
 	struct server *server = client->borrower.server;
+	enum listening_go go = LISTENING_SEND;
 	struct err err;
 	bool is_there;
 
 	if (!names_enter_scope(client, entry))
 		return STATEMENTS_END;
+	if (names_statement(entry)->touches)
+		go = listening_before(client, names_statement(entry)->touches, query->batch);
+	if (go != LISTENING_SEND)
+		return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	if (!use_statement(client, names_statement(entry), &err))
 		return sql_refuse_query(client, &err, query->batch);
 	is_there = server_statements_use(&server->statements, names_statement(entry)) &&

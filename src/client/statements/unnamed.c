@@ -21,6 +21,7 @@
 
 #include "../client_priv.h"
 #include "../handover_priv.h"
+#include "../session/listening_priv.h"
 #include "../session/session_priv.h"
 #include "inject_priv.h"
 #include "sql_priv.h"
@@ -236,6 +237,12 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 		return STATEMENTS_WAIT;
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
+	if (type == 'B' && unnamed && unnamed->touches) {
+		enum listening_go go = listening_before(client, unnamed->touches, batch);
+
+		if (go != LISTENING_SEND)
+			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
+	}
 	if (type == 'B' && unnamed && unnamed->touches &&
 	    !session_use(client, unnamed->touches, unnamed_text(unnamed), true, &err))
 		return inject_refuse(client, &err, batch);

@@ -581,6 +581,7 @@ static const struct {
 	[ERRAND_RESET] = { "server_reset_query", CLOSE_RESET_FAILED },
 	[ERRAND_REPLAY] = { "parameters", CLOSE_NONE },
 	[ERRAND_SET_BACK] = { "parameters", CLOSE_BAD_SERVER_PARAMETER },
+	[ERRAND_CHANNELS] = { "UNLISTEN", CLOSE_QUESTION_FAILED },
 	[ERRAND_ASK] = { "the question about session state", CLOSE_QUESTION_FAILED },
 };
 
@@ -601,6 +602,21 @@ void server_ask(struct server *server, unsigned int parts, struct bytes names)
 		server_break(server);
 	}
 	buf_free(&text);
+}
+
+void server_clear_channels(struct server *server, const char *query)
+{
+	struct buf ahead = { 0 };
+
+	if (query)
+		message_query(&ahead, query);
+	if (buf_ok(&ahead) &&
+	    (!query || ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT) &&
+	    stream_send(&server->stream, buf_bytes(&ahead)))
+		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
+	else
+		server_break(server);
+	buf_free(&ahead);
 }
 
 static void give_facts(struct server *server)
@@ -645,6 +661,10 @@ void server_errand_done(struct server *server)
 		params_release(server->site->shared->params, &server->before);
 		timer_clear(&server->timer);
 		server->borrower->ops->on_lent(server->borrower);
+		return;
+	case ERRAND_CHANNELS:
+		timer_clear(&server->timer);
+		server->borrower->ops->on_channels_cleared(server->borrower);
 		return;
 	case ERRAND_ASK:
 		timer_clear(&server->timer);

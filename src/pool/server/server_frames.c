@@ -56,6 +56,9 @@ static uint32_t wanted_of_frame(const struct server *server, const struct frame 
 		return frame->length < ERROR_PREFIX ? frame->length : ERROR_PREFIX;
 	case 'D':
 		return server->errand == ERRAND_ASK ? frame->length : FRAME_HEADER_SIZE;
+	case 'A':
+		return server->watches & SERVER_WATCHES_NOTIFICATIONS ? frame->length
+		                                                      : FRAME_HEADER_SIZE;
 	case 't':
 		return ledger_awaits_types(&server->ledger) ? frame->length : FRAME_HEADER_SIZE;
 	default:
@@ -88,6 +91,17 @@ static enum frame_fate parameter_frame(struct server *server, struct bytes body)
 	return !is_news && (server->errand == ERRAND_REPLAY || ledger_owes_ignored(&server->ledger))
 	           ? FRAME_DROP
 	           : FRAME_PASS;
+}
+
+static enum frame_fate notification_frame(struct server *server, struct bytes frame)
+{
+	if (server->state != SERVER_LENT)
+		return FRAME_DROP;
+	if (!(server->watches & SERVER_WATCHES_NOTIFICATIONS) || !server->borrower ||
+	    !server->borrower->ops->takes_notification(server->borrower, frame,
+	                                               &server->replacement))
+		return FRAME_PASS;
+	return server->replacement.count ? FRAME_REPLACE : FRAME_DROP;
 }
 
 /* ---- replies ---- */
@@ -198,6 +212,20 @@ static enum frame_fate answer_frame(struct server *server, char type, struct byt
 	return FRAME_PASS;
 }
 
+/* Whether this ReadyForQuery waits for server_go_on(). */
+static bool is_held(struct server *server, struct bytes body)
+{
+	const struct ledger *ledger = &server->ledger;
+
+	if (body.count != 1 || body.at[0] != 'I' || server->state != SERVER_LENT ||
+	    !server->borrower || ledger->count == 0 ||
+	    ledger->ring[ledger->head].fate != LEDGER_FORWARD ||
+	    !server->borrower->ops->holds_ready(server->borrower))
+		return false;
+	stream_want(&server->stream, WANT_NOTHING);
+	return true;
+}
+
 static enum frame_fate judge_frame(struct server *server, const struct frame *frame,
                                    struct bytes in)
 {
@@ -216,7 +244,12 @@ static enum frame_fate judge_frame(struct server *server, const struct frame *fr
 		return server->state == SERVER_LENT && server->errand == ERRAND_NONE ? FRAME_PASS
 		                                                                     : FRAME_DROP;
 	case 'A':
-		return server->state == SERVER_LENT ? FRAME_PASS : FRAME_DROP;
+		return notification_frame(
+		    server, bytes_of(in.at, in.count < frame->length ? in.count : frame->length));
+	case 'Z':
+		if ((server->watches & SERVER_WATCHES_READY) && is_held(server, body))
+			return FRAME_STAY;
+		return answer_frame(server, frame->type, body);
 	default:
 		return answer_frame(server, frame->type, body);
 	}
@@ -451,6 +484,12 @@ static bool consume_input(struct server *server, struct bytes in)
 void server_judge_kept(struct server *server)
 {
 	consume_input(server, stream_kept(&server->stream));
+}
+
+void server_go_on(struct server *server)
+{
+	stream_want(&server->stream, WANT_INPUT);
+	server_judge_kept(server);
 }
 
 static void on_server_end(struct server *server)

@@ -57,6 +57,19 @@ struct borrower_ops {
 	void (*on_retry)(struct borrower *borrower, struct bytes batch);
 	/* The server's answer to server_ask(). `facts` is valid during the call. */
 	void (*on_facts)(struct borrower *borrower, const struct facts *facts);
+	/* server_clear_channels() is done. */
+	void (*on_channels_cleared)(struct borrower *borrower);
+	/*
+	 * With SERVER_WATCHES_NOTIFICATIONS: a whole NotificationResponse. false: it is forwarded.
+	 * true: what was added to `instead` is.
+	 */
+	bool (*takes_notification)(struct borrower *borrower, struct bytes frame,
+	                           struct buf *instead);
+	/*
+	 * With SERVER_WATCHES_READY: whether a ReadyForQuery that ends a transaction is held back,
+	 * until server_go_on(). Asked again then.
+	 */
+	bool (*holds_ready)(struct borrower *borrower);
 	/*
 	 * The lent server can be sent to again, after server_send() had to buffer bytes; or the
 	 * wait `waits_for` is over; or the rest of a frame that answers no request was forwarded,

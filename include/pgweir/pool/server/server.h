@@ -59,6 +59,7 @@ enum errand_kind {
 	ERRAND_RESET,    /* server_reset_query */
 	ERRAND_REPLAY,   /* sets the borrower's parameters */
 	ERRAND_SET_BACK, /* sets the server's own parameters again, after it refused a borrower's */
+	ERRAND_CHANNELS, /* ends what it listens to: server_clear_channels() */
 	ERRAND_ASK       /* asks which session state there is: question.h */
 };
 
@@ -67,6 +68,12 @@ enum server_sequences {
 	SEQUENCES_FOREIGN, /* maybe of borrowers before, or of the current one at another time */
 	SEQUENCES_NONE,    /* nobody has had the server since its login */
 	SEQUENCES_OWN      /* only of the current or last borrower, since it got the server */
+};
+
+/* What a borrower wants to be asked about. */
+enum server_watch {
+	SERVER_WATCHES_NOTIFICATIONS = 1 << 0, /* takes_notification() */
+	SERVER_WATCHES_READY = 1 << 1          /* holds_ready() */
 };
 
 TAILQ_HEAD(server_list, server);
@@ -223,6 +230,7 @@ struct server {
 	struct borrower *borrower;
 	struct borrower *expected_by; /* the only borrower it is being launched for; else NULL */
 	enum replication replication; /* NONE: not dedicated */
+	uint8_t watches;              /* enum server_watch, by its borrower */
 	bool is_listening;            /* a listening connection: pool/listening.h */
 	struct ledger ledger;
 	struct buf replacement; /* sent to the borrower instead of the current frame */
@@ -392,6 +400,16 @@ void server_need_close(struct server *server, enum close_reason reason);
  * server is closed.
  */
 void server_ask(struct server *server, unsigned int parts, struct bytes names);
+
+/*
+ * Ends all that the server listens to, after a query (or NULL) whose failure does not matter. It
+ * must be at rest. on_channels_cleared() of the borrower comes; if UNLISTEN fails, the server is
+ * closed.
+ */
+void server_clear_channels(struct server *server, const char *query);
+
+/* Handles what holds_ready() has held back. */
+void server_go_on(struct server *server);
 
 /*
  * The answer to a question about parameters: the server's map becomes exact. What the borrower's

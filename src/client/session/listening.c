@@ -1,0 +1,878 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * A client that listens: see listening_priv.h.
+ *
+ * Hard here: three connections take part, and each may end at any time. The client's own state is
+ * one step that it waits for; its server and the listening connection call back from the loop.
+ */
+#include "listening_priv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pgweir/base/container_of.h"
+#include "pgweir/pgwire/message.h"
+#include "pgweir/pgwire/sql_touch.h"
+#include "pgweir/pool/listening.h"
+#include "pgweir/pool/notification.h"
+#include "pgweir/pool/server/question.h"
+
+#include "../statements/inject_priv.h"
+#include "session_priv.h"
+
+#include "pgweir/base/banned.h"
+
+#define MARK_SIZE 64 /* the name of a mark: of the channel of marks, and a number */
+
+/* What a text that may have executed UNLISTEN left on the lent server. */
+struct unlisten {
+	TAILQ_ENTRY(unlisten) node;
+	unsigned int number; /* of its marks */
+	bool is_in_block;    /* two marks; else one, and it was committed */
+	bool has_failed;     /* the marks were not set: nothing is known */
+	struct buf channels; /* those that the server was made to listen to: name\0 */
+};
+TAILQ_HEAD(unlisten_list, unlisten);
+
+/* What the client waits for. */
+enum listening_step {
+	STEP_NONE,
+	STEP_BEFORE,  /* a NOTIFY: the listening connection delivers what was committed before it */
+	STEP_HOLD,    /* ReadyForQuery after a NOTIFY: the same again */
+	STEP_CONNECT, /* the listening connection gets the new channels */
+	STEP_MARK,    /* the mark, on both connections */
+	STEP_CLEAN    /* only UNLISTEN * on the lent server */
+};
+
+struct client_listening {
+	struct listener listener;
+	struct client *client;
+	enum listening_step step;
+	struct timer timer;  /* from STEP_CONNECT on */
+	bool is_server_done; /* in STEP_MARK: the lent server listens to nothing any more */
+	bool is_mark_here;   /* the mark has come from the lent server, */
+	bool is_mark_there;  /* and from the listening connection */
+	bool is_clear;       /* STEP_BEFORE is over for this transaction */
+	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
+	unsigned int number; /* of the last unlisten */
+	struct unlisten_list unlistens;
+	struct buf ahead; /* goes ahead of the text of the batch in progress */
+	/* notifications to be sent: a ring */
+	struct notification **unread;
+	size_t unread_at, unread_count, unread_capacity, unread_bytes;
+};
+
+static struct client *client_of(struct listener *listener)
+{
+	return container_of(listener, struct client_listening, listener)->client;
+}
+
+static struct loop *loop_of(const struct client *client) { return client->clients->with.loop; }
+
+static uint32_t pid_of(struct bytes key) { return key.count >= 4 ? load_be32(key.at) : 0; }
+
+static uint32_t server_pid(const struct server *server)
+{
+	return pid_of(bytes_of(server->key, server->key_size));
+}
+
+bool listening_has_any(const struct client *client)
+{
+	return client->listening && client->listening->listener.count;
+}
+
+const char *listening_next_channel(const struct client *client, const struct subscription **at)
+{
+	return client->listening ? listening_next(&client->listening->listener, at) : NULL;
+}
+
+/* ---- unread notifications ---- */
+
+/* A pointer in the ring has its lowest bit set if the notification is the client's own. */
+static struct notification *tag(struct notification *notification, bool is_own)
+{
+	return (struct notification *)((uintptr_t)notification | is_own);
+}
+
+static struct notification *untag(struct notification *tagged, bool *is_own)
+{
+	*is_own = (uintptr_t)tagged & 1;
+	return (struct notification *)((uintptr_t)tagged & ~(uintptr_t)1);
+}
+
+static size_t share_of(const struct notification *notification)
+{
+	return notification->size + sizeof(struct notification *);
+}
+
+static bool grow_unread(struct client_listening *listening)
+{
+	size_t capacity = listening->unread_capacity ? 2 * listening->unread_capacity : 16;
+	struct notification **ring = calloc(capacity, sizeof(*ring));
+
+	if (!ring)
+		return false;
+	for (size_t i = 0; i < listening->unread_count; i++)
+		ring[i] =
+		    listening->unread[(listening->unread_at + i) % listening->unread_capacity];
+	free(listening->unread);
+	listening->unread = ring;
+	listening->unread_at = 0;
+	listening->unread_capacity = capacity;
+	return true;
+}
+
+static bool keep_unread(struct client_listening *listening, struct notification *notification,
+                        bool is_own)
+{
+	if (listening->unread_count == listening->unread_capacity && !grow_unread(listening))
+		return false;
+	listening->unread[(listening->unread_at + listening->unread_count++) %
+	                  listening->unread_capacity] =
+	    tag(notification_hold(notification), is_own);
+	listening->unread_bytes += share_of(notification);
+	return true;
+}
+
+/* The caller owns it. */
+static struct notification *take_unread(struct client_listening *listening, bool *is_own)
+{
+	struct notification *notification = untag(listening->unread[listening->unread_at], is_own);
+
+	listening->unread_at = (listening->unread_at + 1) % listening->unread_capacity;
+	listening->unread_count--;
+	listening->unread_bytes -= share_of(notification);
+	if (listening->unread_count)
+		return notification;
+	free(listening->unread);
+	listening->unread = NULL;
+	listening->unread_at = listening->unread_capacity = 0;
+	return notification;
+}
+
+/* ---- to the client ---- */
+
+static const char *encoding_of(const struct params *params)
+{
+	const char *value = params_find(params, "client_encoding");
+
+	return value ? value : "";
+}
+
+/* It would get the text in the wrong encoding. */
+static bool is_foreign(const struct client *client, const struct notification *notification)
+{
+	return !notification->is_ascii &&
+	       strcmp(encoding_of(client->params),
+	              listening_encoding(&client->listening->listener)) != 0;
+}
+
+static bool send_notification(struct client *client, const struct notification *notification,
+                              bool is_own)
+{
+	char front[FRAME_HEADER_SIZE + 4];
+	struct iovec pieces[] = {
+		{ front, sizeof(front) },
+		{ (char *)notification->frame + sizeof(front), notification->size - sizeof(front) },
+	};
+
+	if (is_foreign(client, notification)) {
+		client_refuse_for(client, CLOSE_LISTENING_ENCODING);
+		return false;
+	}
+	if (!is_own)
+		return client_send(client, bytes_of(notification->frame, notification->size));
+	memcpy(front, notification->frame, FRAME_HEADER_SIZE);
+	store_be32(front + FRAME_HEADER_SIZE, pid_of(client_key(client)));
+	if (stream_sendv(&client->stream, pieces, 2))
+		return true;
+	client_close(client, CLOSE_CLIENT_EOF);
+	return false;
+}
+
+static bool is_between_transactions(const struct client *client)
+{
+	if (client->state == CLIENT_IDLE)
+		return !client->is_skipping;
+	return client->state == CLIENT_ACTIVE && session_stays(client) && !client->request_at &&
+	       !client->xact_at && server_rest(client->borrower.server) == REST_FULL;
+}
+
+static void send_unread(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	while (listening->unread_count && !stream_unsent(&client->stream)) {
+		bool is_own;
+		struct notification *notification = take_unread(listening, &is_own);
+		bool is_sent = send_notification(client, notification, is_own);
+
+		notification_release(&notification);
+		if (!is_sent)
+			return; /* the client is closed, and `listening` is freed */
+	}
+}
+
+void listening_deliver(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (listening && listening->unread_count && is_between_transactions(client))
+		send_unread(client);
+}
+
+static void on_notification(struct listener *listener, struct notification *notification)
+{
+	struct client *client = client_of(listener);
+	struct client_listening *listening = client->listening;
+	bool is_own = listening->own_pid && notification->pid == listening->own_pid;
+
+	if (!listening->unread_count && is_between_transactions(client) &&
+	    !stream_unsent(&client->stream))
+		send_notification(client, notification, is_own);
+	else if (listening->unread_bytes + share_of(notification) > LISTENING_UNREAD_MAX)
+		client_refuse_for(client, CLOSE_LISTENING_UNREAD);
+	else if (!keep_unread(listening, notification, is_own))
+		client_refuse_for(client, CLOSE_MEMORY);
+}
+
+/* ---- messages of our own to the lent server ---- */
+
+/* Says that a query ahead of the client's text has failed. */
+struct ahead {
+	struct ledger_change change;
+	struct server *server;
+};
+
+static void settle_ahead_of_unlisten(struct ledger_change *change, bool is_done)
+{
+	struct ahead *ahead = container_of(change, struct ahead, change);
+	const struct borrower *borrower = ahead->server->borrower;
+	const struct client *client = borrower ? client_of_borrower(borrower) : NULL;
+	struct unlisten *unlisten;
+
+	free(ahead);
+	if (is_done || !client || !client->listening)
+		return;
+	TAILQ_FOREACH (unlisten, &client->listening->unlistens, node)
+		unlisten->has_failed = true;
+}
+
+static bool note_ahead(struct server *server)
+{
+	struct ahead *ahead = calloc(1, sizeof(*ahead));
+
+	if (!ahead)
+		return false;
+	*ahead = (struct ahead){ .change.settle = settle_ahead_of_unlisten, .server = server };
+	return inject_note(server, LEDGER_QUERY, LEDGER_IGNORE, &ahead->change);
+}
+
+/* LISTEN in the extended protocol: within messages that end with the client's Sync. */
+static bool add_extended(struct server *server, struct buf *out, struct bytes channel)
+{
+	static const enum ledger_kind kinds[] = { LEDGER_PARSE, LEDGER_BIND, LEDGER_EXECUTE,
+		                                  LEDGER_CLOSE, LEDGER_CLOSE };
+	static const char targets[] = { 'P', 'S' };
+	size_t at = message_begin(out, 'P');
+
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_text(out, "LISTEN ");
+	listening_add_name(out, channel);
+	buf_add_byte(out, 0);
+	buf_add_be16(out, 0);
+	message_end(out, at);
+	at = message_begin(out, 'B');
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_be16(out, 0);
+	buf_add_be16(out, 0);
+	buf_add_be16(out, 0);
+	message_end(out, at);
+	at = message_begin(out, 'E');
+	buf_add_cstr(out, SCRATCH_NAME);
+	buf_add_be32(out, 0);
+	message_end(out, at);
+	for (size_t i = 0; i < sizeof(targets); i++) {
+		at = message_begin(out, 'C');
+		buf_add_byte(out, targets[i]);
+		buf_add_cstr(out, SCRATCH_NAME);
+		message_end(out, at);
+	}
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!inject_note(server, kinds[i], LEDGER_INJECT, NULL))
+			return false;
+	}
+	return true;
+}
+
+/* Adds LISTEN for each name of a list (name\0). false: no memory. */
+static bool add_listens(struct server *server, struct buf *out, struct bytes names)
+{
+	bool is_extended = server->ledger.is_open;
+	const char *name;
+	size_t at = 0;
+
+	if (!is_extended)
+		at = message_begin(out, 'Q');
+	while (bytes_take_text(&names, &name)) {
+		if (is_extended && !add_extended(server, out, bytes_text(name)))
+			return false;
+		if (is_extended)
+			continue;
+		buf_add_text(out, "LISTEN ");
+		listening_add_name(out, bytes_text(name));
+		buf_add_byte(out, ';');
+	}
+	if (is_extended)
+		return buf_ok(out);
+	buf_add_byte(out, 0);
+	message_end(out, at);
+	return buf_ok(out) && note_ahead(server);
+}
+
+/* ---- UNLISTEN ---- */
+
+/* which: 'b' ahead of the text, 'a' after it. */
+static const char *mark_name(const struct client_listening *listening, unsigned int number,
+                             char which, char out[MARK_SIZE])
+{
+	snprintf(out, MARK_SIZE, "%s%c%u", listening_mark_channel(&listening->listener), which,
+	         number);
+	return out;
+}
+
+static bool is_of_ours(const struct client_listening *listening, const char *name)
+{
+	const char *channel = listening_mark_channel(&listening->listener);
+
+	return strncmp(name, channel, strlen(channel)) == 0;
+}
+
+static void forget_unlistens(struct client_listening *listening)
+{
+	struct unlisten *unlisten;
+
+	while ((unlisten = TAILQ_FIRST(&listening->unlistens))) {
+		TAILQ_REMOVE(&listening->unlistens, unlisten, node);
+		buf_free(&unlisten->channels);
+		free(unlisten);
+	}
+}
+
+/* The server need not be made to listen again to what it was made to listen to before. */
+static void note_channels(struct client_listening *listening, struct unlisten *unlisten)
+{
+	const struct subscription *at = NULL;
+	const char *name;
+
+	if (!TAILQ_EMPTY(&listening->unlistens))
+		return;
+	while ((name = listening_next(&listening->listener, &at)))
+		buf_add_cstr(&unlisten->channels, name);
+}
+
+static bool add_unlisten(struct client *client, bool is_in_block, struct batch *batch)
+{
+	struct client_listening *listening = client->listening;
+	struct unlisten *unlisten = calloc(1, sizeof(*unlisten));
+	char mark[MARK_SIZE];
+	struct buf names = { 0 };
+	bool is_added;
+
+	if (!unlisten)
+		return false;
+	unlisten->number = ++listening->number;
+	unlisten->is_in_block = is_in_block;
+	note_channels(listening, unlisten);
+	TAILQ_INSERT_TAIL(&listening->unlistens, unlisten, node);
+	buf_add_cstr(&names, mark_name(listening, unlisten->number, 'b', mark));
+	buf_add(&names, unlisten->channels.at, unlisten->channels.count);
+	buf_clear(&listening->ahead);
+	is_added = buf_ok(&names) && buf_ok(&unlisten->channels) &&
+	           add_listens(client->borrower.server, &listening->ahead, buf_bytes(&names));
+	buf_free(&names);
+	batch_run(batch, buf_bytes(&listening->ahead));
+	if (is_in_block)
+		client->touched |= LISTENING_AFTER;
+	return is_added;
+}
+
+bool listening_add_after(struct client *client, struct batch *batch)
+{
+	struct client_listening *listening = client->listening;
+	struct buf out = { 0 };
+	char mark[MARK_SIZE];
+	bool is_added = true;
+
+	client->touched &= ~LISTENING_AFTER;
+	if (!listening || !listening->listener.listening)
+		return true;
+	mark_name(listening, listening->number, 'a', mark);
+	is_added = add_listens(client->borrower.server, &out, bytes_of(mark, strlen(mark) + 1));
+	if (is_added)
+		batch_copy(batch, buf_bytes(&out));
+	buf_free(&out);
+	return is_added;
+}
+
+static enum listening_go wait_for_ledger(struct batch *batch, enum ledger_wait wait)
+{
+	batch->waits_for = wait;
+	return LISTENING_WAIT;
+}
+
+static enum listening_go before_unlisten(struct client *client, struct batch *batch)
+{
+	const struct ledger *ledger = &client->borrower.server->ledger;
+	bool is_in_block = ledger->is_open || client->borrower.server->status != 'I';
+
+	/* Until then it is not known whether a transaction block is open. */
+	if (!ledger_knows_status(ledger))
+		return wait_for_ledger(batch, LEDGER_WAIT_READY);
+	if (batch->count) /* what is added must stay where it is until it is sent */
+		return wait_for_ledger(batch, LEDGER_WAIT_SPACE);
+	if (client->borrower.server->status == 'E')
+		return LISTENING_SEND; /* nothing is executed */
+	return add_unlisten(client, is_in_block, batch) ? LISTENING_SEND : LISTENING_END;
+}
+
+/* Notifications of the server's former borrower must have come before those of this one. */
+static enum listening_go before_notify(struct client *client, struct batch *batch)
+{
+	struct client_listening *listening = client->listening;
+
+	if (listening->is_clear)
+		return LISTENING_SEND;
+	if (listening->step == STEP_NONE) {
+		listening->step = STEP_BEFORE;
+		listening_ask(&listening->listener);
+	}
+	return wait_for_ledger(batch, LEDGER_WAIT_NOT);
+}
+
+enum listening_go listening_before(struct client *client, unsigned int touches, struct batch *batch)
+{
+	struct server *server = client->borrower.server;
+	enum listening_go go = LISTENING_SEND;
+
+	if (touches & (SQL_TOUCH_LISTEN | SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
+		server->watches |= SERVER_WATCHES_NOTIFICATIONS;
+	if (!listening_has_any(client))
+		return LISTENING_SEND;
+	if (touches & SQL_TOUCH_NOTIFY)
+		go = before_notify(client, batch);
+	if (go != LISTENING_SEND)
+		return go;
+	if (touches & SQL_TOUCH_NOTIFY)
+		server->watches |= SERVER_WATCHES_READY;
+	if (touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
+		go = before_unlisten(client, batch);
+	return go;
+}
+
+/* The channels that a server listens to, in order. */
+struct names {
+	const char **list;
+	size_t count;
+};
+
+static int by_name(const void *one, const void *other)
+{
+	return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+/* false: no memory. */
+static bool read_names(struct names *names, struct bytes channels)
+{
+	const char *name;
+	size_t count = 0;
+
+	for (size_t i = 0; i < channels.count; i++)
+		count += channels.at[i] == 0;
+	names->list = calloc(count + 1, sizeof(*names->list));
+	names->count = 0;
+	if (!names->list)
+		return false;
+	while (bytes_take_text(&channels, &name))
+		names->list[names->count++] = name;
+	qsort(names->list, names->count, sizeof(*names->list), by_name);
+	return true;
+}
+
+static bool has_name(const struct names *names, const char *name)
+{
+	return bsearch(&name, names->list, names->count, sizeof(*names->list), by_name);
+}
+
+/* Removes those channels that the server was made to listen to, and does not listen to now. */
+static void remove_missing(struct client_listening *listening, const struct unlisten *unlisten,
+                           const struct names *names)
+{
+	struct bytes made = buf_bytes(&unlisten->channels);
+	const char *name;
+
+	while (bytes_take_text(&made, &name)) {
+		if (!has_name(names, name))
+			listening_remove(&listening->listener, bytes_text(name));
+	}
+}
+
+static void remove_others(struct client_listening *listening, const struct names *names)
+{
+	struct listener *listener = &listening->listener;
+	const struct subscription *at = NULL;
+	const char *name = listening_next(listener, &at);
+
+	while (name) {
+		struct bytes removed = bytes_text(name);
+
+		name = listening_next(listener, &at);
+		if (!has_name(names, removed.at))
+			listening_remove(listener, removed);
+	}
+}
+
+/* What arrived during the transaction that unlistened: PostgreSQL would not send it either. */
+static bool drop_unread(struct client_listening *listening)
+{
+	size_t count = listening->unread_count;
+	bool is_kept = true;
+
+	for (size_t i = 0; i < count; i++) {
+		bool is_own;
+		struct notification *notification = take_unread(listening, &is_own);
+
+		if (listening_has(&listening->listener, bytes_text(notification->channel)))
+			is_kept &= keep_unread(listening, notification, is_own);
+		notification_release(&notification);
+	}
+	return is_kept;
+}
+
+/* What UNLISTEN has done, according to the marks among the server's channels. */
+static bool judge_unlistens(struct client_listening *listening, const struct names *names)
+{
+	const struct unlisten *unlisten;
+	unsigned int count = listening->listener.count;
+
+	TAILQ_FOREACH (unlisten, &listening->unlistens, node) {
+		char mark[MARK_SIZE];
+		bool is_before = has_name(names, mark_name(listening, unlisten->number, 'b', mark));
+		bool is_after = has_name(names, mark_name(listening, unlisten->number, 'a', mark));
+
+		if (unlisten->has_failed)
+			continue; /* better one notification too many than one lost */
+		if (is_before)
+			remove_missing(listening, unlisten, names);
+		else if (is_after || !unlisten->is_in_block)
+			remove_others(listening, names);
+	}
+	forget_unlistens(listening);
+	return listening->listener.count == count || drop_unread(listening);
+}
+
+/* ---- the end of a transaction ---- */
+
+/* PostgreSQL's own loss of a connection looks the same. */
+static void on_listener_lost(struct listener *listener, const struct err *err)
+{
+	client_fatal(client_of(listener), err);
+}
+
+static void leave_if_silent(struct client_listening *listening)
+{
+	if (listening->listener.count == 0)
+		listening_leave(&listening->listener);
+}
+
+/* The client's channels are on the listening connection, and its server listens to nothing. */
+static void end_settling(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	timer_clear(&listening->timer);
+	listening->step = STEP_NONE;
+	leave_if_silent(listening);
+	server_set_dirty(client->borrower.server, session_stays(client));
+	client->clients->ops->on_settled(client);
+}
+
+static void look_for_end_of_mark(struct client *client)
+{
+	const struct client_listening *listening = client->listening;
+
+	if (listening->is_server_done && listening->is_mark_there)
+		end_settling(client);
+}
+
+static void on_settle_due(struct timer *timer)
+{
+	struct client_listening *listening = container_of(timer, struct client_listening, timer);
+	struct client *client = listening->client;
+
+	/* During a SUSPEND nobody answers. */
+	if (client->clients->with.pools->suspend != SUSPEND_NONE)
+		timer_set(timer, loop_timer_queue(loop_of(client), USEC_PER_SEC, on_settle_due),
+		          loop_now(loop_of(client)));
+	else
+		client_refuse_for(client, CLOSE_LISTENING_TIMEOUT);
+}
+
+static void arm_settling(struct client *client)
+{
+	usec_t limit = client->clients->config->server_connect_timeout;
+
+	timer_set(&client->listening->timer,
+	          loop_timer_queue(loop_of(client), limit, on_settle_due),
+	          loop_now(loop_of(client)));
+}
+
+/* The listening connection has the new channels: the change is made at the mark. */
+static void begin_mark(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct listener *listener = &listening->listener;
+	char mark[LISTENING_MARK_SIZE];
+	struct buf text = { 0 };
+
+	listening_expect(listener);
+	listening->step = STEP_MARK;
+	listening->is_server_done = listening->is_mark_here = listening->is_mark_there = false;
+	buf_printf(&text, "LISTEN %s;NOTIFY %s,'%s'", listening_mark_channel(listener),
+	           listening_mark_channel(listener), listening_mark(listener, mark));
+	server_clear_channels(client->borrower.server, buf_text(&text));
+	buf_free(&text);
+}
+
+static void begin_clean(struct client *client)
+{
+	client->listening->step = STEP_CLEAN;
+	server_clear_channels(client->borrower.server, NULL);
+}
+
+void listening_errand_done(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (listening->step == STEP_CLEAN) {
+		end_settling(client);
+		return;
+	}
+	listening->is_server_done = true;
+	look_for_end_of_mark(client);
+}
+
+static void on_listener_mark(struct listener *listener)
+{
+	struct client *client = client_of(listener);
+
+	client->listening->is_mark_there = true;
+	look_for_end_of_mark(client);
+}
+
+/* The listening connection has delivered what was committed before. */
+static void release_ready(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+	struct server *server = client->borrower.server;
+
+	listening->step = STEP_NONE;
+	listening->is_clear = false;
+	listening->own_pid = 0;
+	server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	send_unread(client);
+	if (client->state == CLIENT_ACTIVE)
+		server_go_on(server);
+}
+
+static void on_listener_answer(struct listener *listener)
+{
+	struct client *client = client_of(listener);
+	struct client_listening *listening = client->listening;
+
+	switch (listening->step) {
+	case STEP_BEFORE:
+		listening->step = STEP_NONE;
+		if (client->state != CLIENT_ACTIVE)
+			return;
+		listening->is_clear = true;
+		listening->own_pid = server_pid(client->borrower.server);
+		client_read_on(client);
+		return;
+	case STEP_HOLD:
+		release_ready(client);
+		return;
+	case STEP_CONNECT:
+		begin_mark(client);
+		return;
+	default:
+		return;
+	}
+}
+
+bool listening_holds(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (!listening_has_any(client) || listening->step == STEP_HOLD)
+		return listening && listening->step == STEP_HOLD;
+	listening->step = STEP_HOLD;
+	listening_ask(&listening->listener);
+	return true;
+}
+
+/* ---- notifications of the lent server ---- */
+
+/* Before the mark, of channels that the client has just begun to listen to. */
+static bool is_new(const struct client_listening *listening, const char *channel)
+{
+	return !listening->is_mark_here &&
+	       !listening_has_active(&listening->listener, bytes_text(channel));
+}
+
+static void add_own(const struct client *client, const struct notification *notification,
+                    struct buf *out)
+{
+	size_t at = out->count;
+
+	buf_add(out, notification->frame, notification->size);
+	if (buf_ok(out))
+		store_be32(out->at + at + FRAME_HEADER_SIZE, pid_of(client_key(client)));
+}
+
+bool listening_takes(struct client *client, struct bytes frame, struct buf *instead)
+{
+	struct client_listening *listening = client->listening;
+	bool is_mid_settling = listening && listening->step == STEP_MARK;
+	struct notification *notification;
+	bool is_own, is_forwarded;
+
+	if (notification_read(frame, &notification) != NOTIFICATION_OK)
+		return false;
+	is_own = notification->pid == server_pid(client->borrower.server);
+	if (is_mid_settling && is_of_ours(listening, notification->channel))
+		listening->is_mark_here = true;
+	is_forwarded = !listening || !listening->listener.listening ||
+	               (!is_of_ours(listening, notification->channel) &&
+	                is_new(listening, notification->channel) && listening->step != STEP_CLEAN);
+	if (is_forwarded && is_own)
+		add_own(client, notification, instead);
+	notification_release(&notification);
+	return !is_forwarded || is_own;
+}
+
+/* ---- the new channels ---- */
+
+static const struct listener_ops client_listener_ops = {
+	.on_answer = on_listener_answer,
+	.on_mark = on_listener_mark,
+	.on_notification = on_notification,
+	.on_lost = on_listener_lost,
+};
+
+static struct client_listening *get_listening(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (listening)
+		return listening;
+	listening = calloc(1, sizeof(*listening));
+	if (!listening)
+		return NULL;
+	listening->client = client;
+	listening->listener.ops = &client_listener_ops;
+	TAILQ_INIT(&listening->unlistens);
+	client->listening = listening;
+	return listening;
+}
+
+/* Adds the channels that the client does not have. false: it was closed. */
+static bool add_channels(struct client *client, const struct names *names)
+{
+	struct client_listening *listening = get_listening(client);
+	struct listener *listener = listening ? &listening->listener : NULL;
+	bool is_added = listener && listening_join(listener, client->borrower.pool,
+	                                           encoding_of(client->params));
+
+	for (size_t i = 0; is_added && i < names->count; i++) {
+		struct bytes name = bytes_text(names->list[i]);
+
+		if (listener->count >= LISTENING_CHANNELS_MAX) {
+			client_refuse_for(client, CLOSE_LISTENING_CHANNELS);
+			return false;
+		}
+		if (!is_of_ours(listening, name.at) && !listening_has(listener, name))
+			is_added = listening_add(listener, name);
+	}
+	if (!is_added)
+		client_refuse_for(client, CLOSE_MEMORY);
+	return is_added;
+}
+
+/* The server listens to some channels. */
+static void settle_channels(struct client *client, const struct names *names)
+{
+	unsigned int before = client->listening ? client->listening->listener.count : 0;
+	struct client_listening *listening;
+
+	server_set_dirty(client->borrower.server, true);
+	if (!add_channels(client, names))
+		return;
+	listening = client->listening;
+	if (listening->listener.count == before) {
+		begin_clean(client);
+		return;
+	}
+	arm_settling(client);
+	if (listening_is_ready(&listening->listener)) {
+		begin_mark(client);
+		return;
+	}
+	listening->step = STEP_CONNECT;
+	listening_ask(&listening->listener);
+}
+
+bool listening_settle(struct client *client, const struct facts *facts)
+{
+	struct bytes channels = buf_bytes(&facts->channels);
+	struct names names;
+
+	if (!(facts->parts & QUESTION_CHANNELS))
+		return true;
+	client->borrower.server->watches &= (uint8_t)~SERVER_WATCHES_READY;
+	if (!read_names(&names, channels) ||
+	    (client->listening && !judge_unlistens(client->listening, &names))) {
+		client_refuse_for(client, CLOSE_MEMORY);
+		free(names.list);
+		return false;
+	}
+	if (names.count)
+		settle_channels(client, &names);
+	else if (client->listening)
+		leave_if_silent(client->listening);
+	free(names.list);
+	return channels.count == 0;
+}
+
+/* ---- the end ---- */
+
+void listening_free(struct client *client)
+{
+	struct client_listening *listening = client->listening;
+
+	if (!listening)
+		return;
+	client->listening = NULL;
+	timer_clear(&listening->timer);
+	listening_leave(&listening->listener);
+	forget_unlistens(listening);
+	while (listening->unread_count) {
+		bool is_own;
+		struct notification *notification = take_unread(listening, &is_own);
+
+		notification_release(&notification);
+	}
+	buf_free(&listening->ahead);
+	free(listening);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * LISTEN, UNLISTEN and NOTIFY of a client in transaction mode.
+ *
+ * The client's statements run on the server lent to it, with all their rules: an error, a ROLLBACK
+ * and a ROLLBACK TO undo them. At the end of the transaction that server says which channels it
+ * listens to, and the client's channels become those of the pool's listening connection
+ * (pool/listening.h). The order of calls:
+ *
+ *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
+ *   listening_after()      the next message is
+ *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
+ *   listening_settle()     the transaction has ended, and the server has answered the question
+ *   listening_deliver()    the client is between two transactions
+ *
+ * UNLISTEN. The lent server does not listen to the client's channels, so UNLISTEN changes nothing
+ * there that could be asked for. So ahead of the text, the server is made to listen to what the
+ * client listens to, and to a mark; what is missing there at the end was unlistened. Within a
+ * transaction block this is done in the same (sub)transaction as the text, and a second mark
+ * follows the text: UNLISTEN * removes the first one, and a rollback both.
+ *
+ *   block      before the text        after the text    at the end
+ *   none       LISTEN channels, mark                    mark missing: UNLISTEN *
+ *   open       LISTEN channels, mark  LISTEN mark 2     mark 2 only: UNLISTEN *; none: rolled back
+ *
+ * NOTIFY. A client that listens gets ReadyForQuery only after the listening connection has
+ * delivered what was committed before, so that it has its own notifications by then, as with
+ * PostgreSQL. Those have the process id of its cancel key.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
+#define PGWEIR_CLIENT_SESSION_LISTENING_PRIV_H
+
+#include "../batch_priv.h"
+#include "../client_priv.h"
+
+struct facts;
+struct subscription;
+
+/* How many channels a client may listen to. */
+#define LISTENING_CHANNELS_MAX 10000
+
+/* How many bytes of notifications may wait for a client, with their share of memory. */
+#define LISTENING_UNREAD_MAX ((size_t)8 * 1024 * 1024)
+
+enum listening_go {
+	LISTENING_SEND, /* the message may be sent */
+	LISTENING_WAIT, /* not yet: JUDGE_WAIT. batch->waits_for is set */
+	LISTENING_END   /* no memory */
+};
+
+/*
+ * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
+ * Adds to the batch what must run before it. To be called again after LISTENING_WAIT.
+ */
+enum listening_go listening_before(struct client *client, unsigned int touches,
+                                   struct batch *batch);
+
+/* Any message is about to be sent: adds what must run after the one before. false: no memory. */
+bool listening_add_after(struct client *client, struct batch *batch);
+static inline bool listening_is_after_due(const struct client *client);
+
+/* Whether the client has channels, or is getting some. */
+bool listening_has_any(const struct client *client);
+
+/* Walks its channels: start with NULL. Returns the name; NULL: no more. */
+const char *listening_next_channel(const struct client *client, const struct subscription **at);
+
+/*
+ * A notification of the lent server. false: forward it. true: it is not forwarded; what was added
+ * to `instead` is.
+ */
+bool listening_takes(struct client *client, struct bytes body, struct buf *instead);
+
+/* Whether the ReadyForQuery of the lent server must wait; server_go_on() follows when it need not.
+ */
+bool listening_holds(struct client *client);
+
+/*
+ * The lent server has answered the question about channels. true: done. false: the client stays in
+ * CLIENT_SETTLING; session_settled() comes.
+ */
+bool listening_settle(struct client *client, const struct facts *facts);
+
+/* The errand of listening_settle() is over. */
+void listening_errand_done(struct client *client);
+
+/* Sends the notifications that wait, if the client is between two transactions. */
+void listening_deliver(struct client *client);
+
+/* The client is closed. */
+void listening_free(struct client *client);
+
+/* A mark is due after the last message: a bit of client->touched. */
+#define LISTENING_AFTER ((uint32_t)1 << 31)
+
+static inline bool listening_is_after_due(const struct client *client)
+{
+	return client->touched & LISTENING_AFTER;
+}
+
+#endif

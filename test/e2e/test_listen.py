@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: ISC
+"""LISTEN, UNLISTEN and NOTIFY in transaction mode: as with PostgreSQL, on one server connection for
+all clients of a pool."""
+
+import pytest
+
+from .kit import wire
+from .kit.wait import wait_until
+
+LISTENING = "listening"
+
+
+@pytest.fixture
+def start(pgweir):
+    """Transaction mode; all clients share one server."""
+    def start(servers=1, **settings):
+        return pgweir(pool_mode="transaction", default_pool_size=servers, **settings)
+    return start
+
+
+def listeners_of(weir):
+    return [row for row in weir.admin("SHOW SERVERS") if row["state"] == LISTENING]
+
+
+def heard(client, count):
+    """The next notifications, as channel and payload; whatever else comes is an error."""
+    got = []
+    while len(got) < count:
+        message = client.read()
+        assert message.type == "A", message
+        got.append(note_of(message))
+    return got
+
+
+def note_of(message):
+    channel, payload, _ = message.body[4:].split(b"\0")
+    return channel.decode(), payload.decode()
+
+
+def silent(client):
+    """Nothing has come: a query is answered, without a notification."""
+    assert client.query("SELECT 1").types == "TDCZ"
+
+
+def test_notification_reaches_an_idle_client(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    postgres.query("SELECT pg_notify('news', 'first')")
+    postgres.query("NOTIFY other")
+    postgres.query("NOTIFY news")
+    assert heard(client, 2) == [("news", "first"), ("news", "")]
+
+
+def test_listening_connection_serves_all_and_ends_with_the_last(start, postgres):
+    weir = start()
+    clients = [weir.client() for _ in range(5)]
+    for client in clients:
+        client.query("LISTEN news")
+    (row,) = listeners_of(weir)
+    assert row["application_name"] == "pgweir LISTEN"
+    pool = weir.pool()
+    assert pool["sv_active"] == 0 and pool["sv_idle"] == 1
+    postgres.query("NOTIFY news, 'all'")
+    for client in clients:
+        assert heard(client, 1) == [("news", "all")]
+    for client in clients[1:]:
+        client.close()
+    postgres.query("NOTIFY news, 'one'")
+    assert heard(clients[0], 1) == [("news", "one")]
+    clients[0].query("UNLISTEN news")
+    wait_until(lambda: not listeners_of(weir))
+
+
+def test_listen_is_undone_by_a_rollback(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("BEGIN")
+    client.query("LISTEN gone")
+    client.query("ROLLBACK")
+    client.query("BEGIN")
+    client.query("LISTEN kept")
+    client.query("SAVEPOINT s")
+    client.query("LISTEN undone")
+    client.query("ROLLBACK TO s")
+    postgres.query("NOTIFY kept, 'early'")
+    client.query("COMMIT")
+    for channel in ("gone", "undone", "kept"):
+        postgres.query(f"NOTIFY {channel}, 'now'")
+    assert heard(client, 1) == [("kept", "now")]
+    silent(client)
+
+
+def test_nothing_comes_within_a_transaction(start, postgres):
+    weir = start(servers=2)
+    client = weir.client()
+    client.query("LISTEN news")
+    client.query("BEGIN")
+    for number in range(3):
+        postgres.query(f"NOTIFY news, '{number}'")
+    silent(client)
+    client.send(wire.query("COMMIT"))
+    kinds = [client.read().type for _ in range(5)]
+    assert kinds == ["C", "Z", "A", "A", "A"]
+
+
+@pytest.mark.parametrize("unlisten", ["UNLISTEN a", "UNLISTEN *", "DISCARD ALL",
+                                      "DO $$ BEGIN EXECUTE 'UNLISTEN a'; END $$"])
+@pytest.mark.parametrize("how", ["query", "extended"])
+def test_unlisten(start, postgres, unlisten, how):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a")
+    client.query("LISTEN b")
+    ask(client, unlisten, how)
+    postgres.query("NOTIFY a")
+    if unlisten.endswith("a") or unlisten.startswith("DO"):
+        postgres.query("NOTIFY b")
+        assert heard(client, 1) == [("b", "")]
+    else:
+        wait_until(lambda: not listeners_of(weir))
+    silent(client)
+
+
+def ask(client, sql, how="query"):
+    if how == "query":
+        return client.query(sql)
+    client.send(wire.extended(sql))
+    messages = client.read_until("Z")
+    assert not [message for message in messages if message.type == "E"], messages
+    return messages
+
+
+@pytest.mark.parametrize("how", ["query", "extended"])
+@pytest.mark.parametrize("unlisten, left", [("UNLISTEN a", ["b"]), ("UNLISTEN *", [])])
+@pytest.mark.parametrize("end, works", [("COMMIT", True), ("ROLLBACK", False)])
+def test_unlisten_in_a_transaction(start, postgres, unlisten, left, end, works, how):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a")
+    client.query("LISTEN b")
+    ask(client, "BEGIN", how)
+    ask(client, unlisten, how)
+    ask(client, end, how)
+    wanted = left if works else ["a", "b"]
+    postgres.query("NOTIFY a")
+    postgres.query("NOTIFY b")
+    assert heard(client, len(wanted)) == [(name, "") for name in wanted]
+    silent(client)
+
+
+def test_unlisten_and_savepoints(start, postgres):
+    weir = start()
+    client = weir.client()
+    for name in "abc":
+        client.query(f"LISTEN {name}")
+    for sql in ("BEGIN", "UNLISTEN a", "SAVEPOINT s", "UNLISTEN *", "ROLLBACK TO s", "COMMIT"):
+        client.query(sql)
+    for name in "abc":
+        postgres.query(f"NOTIFY {name}")
+    assert heard(client, 2) == [("b", ""), ("c", "")]
+    for sql in ("BEGIN", "UNLISTEN *", "LISTEN d", "COMMIT"):
+        client.query(sql)
+    for name in "abcd":
+        postgres.query(f"NOTIFY {name}")
+    assert heard(client, 1) == [("d", "")]
+    silent(client)
+
+
+def test_failed_unlisten_changes_nothing(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN a")
+    assert client.query("UNLISTEN a; SELECT 1/0").error["C"] == "22012"
+    client.query("BEGIN")
+    assert client.query("SELECT 1/0").error
+    assert client.query("UNLISTEN a").error["C"] == "25P02"
+    client.query("COMMIT")
+    postgres.query("NOTIFY a")
+    assert heard(client, 1) == [("a", "")]
+
+
+@pytest.mark.parametrize("how", ["query", "extended"])
+def test_own_notification_comes_before_ready(start, how):
+    """As with PostgreSQL; and its process id is the one that the client knows."""
+    weir = start(servers=2)
+    client = weir.client()
+    client.query("LISTEN news")
+    for number in range(20):
+        client.send(wire.query(f"NOTIFY news, '{number}'") if how == "query"
+                    else wire.extended("SELECT pg_notify('news', $1)", [str(number)]))
+        messages = client.read_until("Z")
+        (note,) = [message for message in messages if message.type == "A"]
+        assert note_of(note) == ("news", str(number))
+        assert note.body[:4] == client.key[:4]
+        assert [message.type for message in messages][-2:] == ["A", "Z"]
+
+
+def test_own_notification_in_the_transaction_that_listens(start):
+    weir = start()
+    client = weir.client()
+    client.query("BEGIN")
+    client.query("LISTEN news")
+    client.query("NOTIFY news, 'mine'")
+    client.send(wire.query("COMMIT"))
+    messages = client.read_until("Z")
+    assert [message.type for message in messages] == ["C", "A", "Z"]
+    assert messages[1].body[:4] == client.key[:4]
+    silent(client)
+
+
+def test_notification_of_another_client_has_another_pid(start):
+    weir = start(servers=1)
+    first, second = weir.client(), weir.client()
+    first.query("LISTEN news")
+    for _ in range(5):
+        second.query("NOTIFY news")
+        assert first.expect("A").body[:4] != first.key[:4]
+        first.query("SELECT 1")
+
+
+def test_listening_to_the_same_channel_again(start, postgres):
+    weir = start()
+    client = weir.client()
+    for _ in range(3):
+        client.query("LISTEN a")
+        client.query("LISTEN b; LISTEN a; LISTEN b")
+        postgres.query("NOTIFY a, 'once'")
+        postgres.query("NOTIFY b, 'once'")
+        assert heard(client, 2) == [("a", "once"), ("b", "once")]
+    silent(client)
+
+
+def test_names_are_quoted(start, postgres):
+    weir = start()
+    client = weir.client()
+    name = 'A "b" ; UNLISTEN *; -- ä'
+    quoted = '"' + name.replace('"', '""') + '"'
+    client.query(f"LISTEN {quoted}")
+    postgres.query(f"NOTIFY {quoted}, 'x'")
+    assert heard(client, 1) == [(name, "x")]
+    client.query(f"UNLISTEN {quoted}")
+    wait_until(lambda: not listeners_of(weir))
+
+
+def test_hidden_listen(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("DO $$ BEGIN EXECUTE 'LISTEN news'; END $$")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]
+
+
+def test_nobody_else_hears(start, postgres):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    first.query("LISTEN news")
+    assert second.value("SELECT count(*) FROM pg_listening_channels()") == "0"
+    assert first.value("SELECT count(*) FROM pg_listening_channels()") == "0"
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(first, 1) == [("news", "x")]
+    silent(second)
+
+
+def test_client_that_leaves_in_the_middle(start, postgres):
+    weir = start(servers=2)
+    for sql in ("LISTEN news", "BEGIN; LISTEN news", "LISTEN news; SELECT pg_sleep(0.1)"):
+        client = weir.client()
+        client.send(wire.query(sql))
+        client.close()
+    wait_until(lambda: not listeners_of(weir))
+    fresh = weir.client()
+    assert fresh.value("SELECT count(*) FROM pg_listening_channels()") == "0"
+
+
+def test_lost_connection_closes_the_listeners(start, postgres):
+    weir = start(servers=2)
+    idle, busy, other = weir.client(), weir.client(), weir.client()
+    idle.query("LISTEN a")
+    busy.query("LISTEN b")
+    busy.query("BEGIN")
+    (row,) = listeners_of(weir)
+    postgres.query("SELECT pg_terminate_backend(%s)", row["remote_pid"])
+    for client in (idle, busy):
+        error = client.expect("E").fields
+        assert error["C"] == "08006" and "listening connection" in error["M"], error
+    assert other.value("SELECT 1") == "1"
+    other.query("LISTEN a")
+    postgres.query("NOTIFY a")
+    assert heard(other, 1) == [("a", "")]
+
+
+def test_psycopg(start, postgres):
+    weir = start()
+    with weir.connect(autocommit=True) as conn:
+        conn.execute("LISTEN news")
+        conn.execute("SELECT pg_notify('news', 'one')")
+        postgres.query("NOTIFY news, 'two'")
+        waiting = conn.notifies()
+        notes = [next(waiting), next(waiting)]
+        waiting.close()
+        assert [note.payload for note in notes] == ["one", "two"]
+        assert notes[0].pid == conn.info.backend_pid
