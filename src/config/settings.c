@@ -221,6 +221,9 @@ const struct setting settings[] = {
 	        .help = "Logs each request that takes at least this long, including the wait "
 	                "for a server, with the beginning of its SQL text as the client sent "
 	                "it, but never with parameter values. 0 = off."),
+	SETTING(log_pin_duration, .initial = "600", LIVE, GROUP(LOG), .since = "0.3.0",
+	        .help = "Logs a WARNING when a server has stayed with its client (session_state = "
+	                "follow) for this long, once for each stay, and why it stays. 0 = off."),
 	SETTING(log_pooler_errors, .initial = "1", LIVE, GROUP(LOG),
 	        .help = "Logs the errors that pgweir itself sends to clients."),
 	SETTING(log_rate_limit, .initial = "5000", .max = INT32_MAX, LIVE, GROUP(LOG),

@@ -34,7 +34,7 @@ PID = "SELECT pg_backend_pid()"
 # The bystanders' own limits override what a row sets for all.
 SAFE = " ".join(f"{name}=900" for name in (
     "client_idle_timeout", "idle_transaction_timeout", "query_timeout", "query_wait_timeout",
-    "transaction_timeout"))
+    "transaction_timeout", "pin_idle_timeout"))
 
 
 def ends(client, sqlstate, text):
@@ -617,6 +617,43 @@ def resting_ends(s):
     ends(client, "57P05", "client_idle_timeout")
 
 
+TEMPORARY = "CREATE TEMP TABLE mine (a int)"
+
+
+def session_state_is_refused(s):
+    client, other = s.client(), s.client()
+    client.query(TEMPORARY)
+    other.query("SET work_mem = '1MB'")
+    yield
+    assert client.query("SELECT * FROM mine").tags == ["SELECT 0"]
+    assert other.query("SET work_mem = '2MB'").error["C"] == "0A000"
+    assert other.value("SHOW work_mem") == "1MB"
+
+
+def no_further_server_stays(s):
+    client, other = s.client(), s.client()
+    client.query(TEMPORARY)
+    yield
+    assert client.query("SELECT * FROM mine").tags == ["SELECT 0"]
+    assert other.query(TEMPORARY).error["C"] == "53300"
+
+
+def resting_with_a_server_ends(s):
+    client, other = s.client(), s.client()
+    client.query(TEMPORARY)
+    client.query("SELECT 1")
+    other.query("SELECT 1")
+    yield
+    ends(client, "57P05", "pin_idle_timeout")
+    assert other.value("SELECT 1") == "1"
+
+
+def a_long_stay_is_logged(s):
+    s.client().query(TEMPORARY)
+    yield
+    s.weir.wait_log("its server has stayed with it for .*: temporary object")
+
+
 def a_waiting_cancel_ends(s):
     client = s.weir.wire().startup()
     server = s.far.accept().login()
@@ -928,6 +965,10 @@ SETTINGS = (
     Row("stats_period", "1", averages_are_logged),
     Row("max_prepared_statements", "1", statements_are_given_up),
     Row("late_begin", "1", begin_holds_no_server, SMALL),
+    Row("session_state", "refuse", session_state_is_refused),
+    Row("max_pinned_servers", "0", no_further_server_stays),
+    Row("pin_idle_timeout", "1", resting_with_a_server_ends),
+    Row("log_pin_duration", SHORT, a_long_stay_is_logged),
     Row("scram_iterations", "5000", the_rounds_change, dict(auth_type="scram-sha-256")),
     # authentication
     Row("auth_type", "plain", a_password_is_asked),
@@ -1101,7 +1142,7 @@ class Bystanders:
         self.gate = self.postgres.connect("app2")
         self.gate.execute("SELECT pg_advisory_lock(1)")
         self.working = scene.client("bob", "working")
-        self.working.send(query("SELECT pg_advisory_lock_shared(1), 'done'"))
+        self.working.send(query("SELECT pg_advisory_xact_lock_shared(1), 'done'"))
         wait_until(lambda: self.postgres.query("SELECT 1 FROM pg_locks WHERE NOT granted"))
 
     def judge(self, is_recycled):
@@ -1200,8 +1241,7 @@ def test_a_setting(play, row, way):
 
 
 # Their rows come with the code that uses them.
-TO_COME = ["session_state", "max_pinned_servers", "pin_functions", "pin_idle_timeout", "session_sample",
-           "session_audit"]
+TO_COME = ["pin_functions", "session_sample", "session_audit"]
 
 
 def test_no_setting_is_forgotten(pgweir):
@@ -1235,6 +1275,7 @@ DATABASE_KEYS = (
     Row("max_db_client_connections", "max_db_client_connections=1", nobody_else_comes_in),
     Row("max_db_connections", "max_db_connections=2", a_second_user_is_served,
         databases={"app": "max_db_connections=1"}),
+    Row("max_pinned_servers", "max_pinned_servers=0", no_further_server_stays),
     Row("min_pool_size", "min_pool_size=2", the_pool_fills),
     Row("pool_mode", "pool_mode=transaction", a_session_becomes_a_transaction,
         dict(SMALL, pool_mode="session")),
@@ -1243,6 +1284,7 @@ DATABASE_KEYS = (
     Row("reserve_pool_size", "reserve_pool_size=1", the_line_moves,
         dict(SMALL, reserve_pool_timeout="0.1")),
     Row("server_lifetime", "server_lifetime=1", idle_servers_go("server lifetime over")),
+    Row("session_state", "session_state=refuse", session_state_is_refused),
 )
 
 USER_KEYS = (
@@ -1253,12 +1295,14 @@ USER_KEYS = (
     Row("late_begin", "1", begin_holds_no_server, SMALL),
     Row("max_user_client_connections", "1", nobody_else_comes_in),
     Row("max_user_connections", "2", a_second_database_is_served, dict(max_user_connections=1)),
+    Row("pin_idle_timeout", "1", resting_with_a_server_ends),
     Row("pool_mode", "transaction", a_session_becomes_a_transaction,
         dict(SMALL, pool_mode="session")),
     Row("pool_size", "2", the_line_moves, SMALL),
     Row("query_timeout", "1", a_query_ends),
     Row("query_wait_timeout", "1", waiting_ends, SMALL),
     Row("reserve_pool_size", "1", the_line_moves, dict(SMALL, reserve_pool_timeout="0.1")),
+    Row("session_state", "refuse", session_state_is_refused),
     Row("transaction_timeout", "1", a_transaction_ends("25P04", "transaction timeout")),
 )
 
@@ -1341,7 +1385,7 @@ def keys_in_source(kind):
 
 
 def test_no_key_is_forgotten():
-    names = {row.name for row in DATABASE_KEYS} | set(SERVERS)
+    names = {row.name for row in DATABASE_KEYS} | set(SERVERS) | {"pin_functions"}
     assert keys_in_source("DATABASE") == names
     assert keys_in_source("USER") == {row.name for row in USER_KEYS}
     assert keys_in_source("PEER") == {"host", "port", "pool_size"}

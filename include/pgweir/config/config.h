@@ -153,6 +153,7 @@ struct config {
 	bool log_disconnections;
 	enum log_format log_format;
 	usec_t log_min_duration; /* 0 = off */
+	usec_t log_pin_duration; /* 0 = off */
 	bool log_pooler_errors;
 	int log_rate_limit; /* lines of one kind per second; 0 = no limit */
 	bool log_stats;

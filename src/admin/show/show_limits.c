@@ -8,6 +8,7 @@
  */
 #include "show_priv.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "pgweir/config/origin.h"
@@ -30,7 +31,8 @@ static const struct column limit_columns[] = {
 	       "Database that the limit applies to; NULL: all databases together."),
 	COLUMN(struct limit_row, VALUE_TEXT, user,
 	       "User that the limit applies to; NULL: all users together."),
-	COLUMN(struct limit_row, VALUE_INT4, value, "Value in effect; 0: no limit."),
+	COLUMN(struct limit_row, VALUE_INT4, value,
+	       "Value in effect; 0: no limit (max_pinned_servers: none; -1: no limit)."),
 	COLUMN(struct limit_row, VALUE_TEXT, source,
 	       "Source of the value: file and line (with the database or user whose "
 	       "entry sets it), SET, or default."),
@@ -155,6 +157,17 @@ static void pool_size(struct limit_row *row, const struct thing *thing)
 	row->hits = (int64_t)thing->pool->size_hits;
 }
 
+static void max_pinned_servers(struct limit_row *row, const struct thing *thing)
+{
+	const struct pool_limits *limits = &thing->pool->limits;
+
+	row->value = limits->max_pinned == INT_MAX ? -1 : limits->max_pinned;
+	row->source = source_of(row, thing, CONFIG_INHERIT, SAID(thing->entry, max_pinned_servers),
+	                        "max_pinned_servers");
+	row->used = thing->pool->pinned_count;
+	row->hits = (int64_t)thing->pool->pins_refused;
+}
+
 static void reserve_pool_size(struct limit_row *row, const struct thing *thing)
 {
 	int64_t above = (int64_t)thing->pool->server_count - thing->pool->limits.size;
@@ -209,6 +222,11 @@ static bool find_pool(struct cursor *cursor, struct thing *thing)
 	return true;
 }
 
+static bool follows_state(const struct thing *thing)
+{
+	return thing->pool->limits.session_state == SESSION_STATE_FOLLOW;
+}
+
 /* The kinds of objects, each with its limits; a NULL name ends them. */
 static const struct scope {
 	void (*collect)(struct cursor *cursor); /* NULL: there is one object, without a name */
@@ -219,7 +237,9 @@ static const struct scope {
 	struct {
 		const char *name;
 		void (*fill)(struct limit_row *row, const struct thing *thing);
-	} limits[3];
+		/* whether this object has the limit; NULL: each has it */
+		bool (*applies)(const struct thing *thing);
+	} limits[4];
 } scopes[] = {
 	{ .limits = { { "max_client_conn", max_client_conn } } },
 	{ .collect = show_collect_databases,
@@ -236,7 +256,9 @@ static const struct scope {
 	{ .collect = collect_pools,
 	  .find = find_pool,
 	  .has_both = true,
-	  .limits = { { "pool_size", pool_size }, { "reserve_pool_size", reserve_pool_size } } },
+	  .limits = { { "pool_size", pool_size },
+	              { "reserve_pool_size", reserve_pool_size },
+	              { "max_pinned_servers", max_pinned_servers, follows_state } } },
 };
 
 #define SCOPE_COUNT (sizeof(scopes) / sizeof(scopes[0]))
@@ -281,6 +303,8 @@ static bool next_limit(struct cursor *cursor, void *at)
 		size_t limit = walk->limit++;
 
 		if (scope->find && !scope->find(cursor, &thing))
+			continue;
+		if (scope->limits[limit].applies && !scope->limits[limit].applies(&thing))
 			continue;
 		row->limit = scope->limits[limit].name;
 		row->database = scope->collect && !scope->is_user ? first : scope->name;

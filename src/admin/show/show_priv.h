@@ -34,6 +34,8 @@
 	SHOW(ident)          \
 	SHOW(waiting)        \
 	SHOW(transactions)   \
+	SHOW(pinned)         \
+	SHOW(session_state)  \
 	SHOW(limits)         \
 	SHOW(errors)         \
 	SHOW(ready)          \

@@ -12,16 +12,16 @@
 
 #include "placeholders_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pgweir/base/container_of.h"
+#include "pgweir/client/session.h"
 #include "pgweir/config/entries.h"
 #include "pgweir/pgwire/fields.h"
 
 #include "pgweir/base/banned.h"
-
-#define TEXT_MAX 200 /* bytes of the text of a pinning statement that are kept for SHOW */
 
 /* What a DISCARD ALL touches. */
 #define DISCARDS (SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_UNLISTEN | SQL_TOUCH_RELEASE)
@@ -41,21 +41,21 @@ static const struct feature {
 	const char *way_out;
 } features[] = {
 	{ SQL_TOUCH_PARAMS, 0, QUESTION_PARAMS, "SET for the session",
-	  "use SET LOCAL, or set the parameter at startup or with ALTER ROLE" },
-	{ SQL_TOUCH_LIBRARY, 0, 0, "LOAD", "use session_preload_libraries" },
+	  "Use SET LOCAL, or set the parameter at startup or with ALTER ROLE." },
+	{ SQL_TOUCH_LIBRARY, 0, 0, "LOAD", "Use session_preload_libraries." },
 	{ SQL_TOUCH_LISTEN, 0, QUESTION_CHANNELS, "LISTEN",
-	  "use a database with pool_mode = session" },
+	  "Use a database with pool_mode = session." },
 	{ SQL_TOUCH_UNLISTEN, 0, QUESTION_CHANNELS, NULL, NULL },
 	{ SQL_TOUCH_CURSOR, SESSION_PIN_CURSOR, QUESTION_CURSORS, "a cursor WITH HOLD",
-	  "declare it WITHOUT HOLD, and fetch within the transaction" },
+	  "Declare it WITHOUT HOLD, and fetch within the transaction." },
 	{ SQL_TOUCH_TEMP, SESSION_PIN_TEMP, QUESTION_TEMP, "a temporary object",
-	  "create the table with ON COMMIT DROP" },
+	  "Create the table with ON COMMIT DROP." },
 	{ SQL_TOUCH_LOCK, SESSION_PIN_LOCK, QUESTION_LOCKS, "a session advisory lock",
-	  "use pg_advisory_xact_lock()" },
-	{ SQL_TOUCH_SEQUENCE, 0, 0, "currval() or lastval()", "use INSERT ... RETURNING" },
+	  "Use pg_advisory_xact_lock()." },
+	{ SQL_TOUCH_SEQUENCE, 0, 0, "currval() or lastval()", "Use INSERT ... RETURNING." },
 	{ SQL_TOUCH_EXTENSION, SESSION_PIN_EXTENSION, 0,
 	  "a function that keeps something in the session",
-	  "use a database with pool_mode = session" },
+	  "Use a database with pool_mode = session." },
 };
 
 #define QUESTION_ALL \
@@ -66,10 +66,12 @@ static const struct feature {
 
 #define FEATURES (sizeof(features) / sizeof(features[0]))
 
-static struct session *get(struct client *client)
+struct session *session_get(struct client *client)
 {
 	if (!client->session)
 		client->session = calloc(1, sizeof(*client->session));
+	if (client->session)
+		client->session->client = client;
 	return client->session;
 }
 
@@ -108,24 +110,52 @@ static const struct feature *first_feature(unsigned int touches)
 	return NULL;
 }
 
+/* One text for the client and for the log. Returns false. */
+static bool refuse(const struct client *client, const struct feature *feature,
+                   const struct err *why, struct err *err)
+{
+	struct log_facts facts = { .event = "error",
+		                   .sqlstate = why->sqlstate,
+		                   .reason = why->text };
+
+	*err = *why;
+	err_hint(err, feature->way_out);
+	if (client->clients->config->log_pooler_errors)
+		log_event(&client->log, LOG_LEVEL_WARNING, &facts, "pooler error: %s: %s",
+		          why->text, why->detail);
+	return false;
+}
+
 static bool refuse_feature(const struct client *client, const struct feature *feature,
                            struct err *err)
 {
 	bool is_statement_mode = client->borrower.pool->limits.mode == POOL_MODE_STATEMENT;
+	struct err why;
 
-	return err_set(err, ERR_UNSUPPORTED, "%s is not available here (%s): %s", feature->name,
-	               is_statement_mode ? "pool_mode = statement" : "session_state = refuse",
-	               feature->way_out);
+	err_set(&why, ERR_UNSUPPORTED, "%s is not available here (%s)", feature->name,
+	        is_statement_mode ? "pool_mode = statement" : "session_state = refuse");
+	err_detail(&why, is_statement_mode
+	                     ? "It concerns the session, and the client's next statement may run "
+	                       "on another server."
+	                     : "It concerns the session, and the client's next transaction may run "
+	                       "on another server.");
+	return refuse(client, feature, &why, err);
 }
 
 static bool refuse_pin(const struct client *client, const struct feature *feature, struct err *err)
 {
 	const struct pool *pool = client->borrower.pool;
+	char detail[ERR_DETAIL_SIZE];
+	struct err why;
 
-	return err_set(err, ERR_LIMIT,
-	               "%s would keep a server of its own, and %u clients of this pool have one "
-	               "already (max_pinned_servers): %s, or raise the limit",
-	               feature->name, pool->pinned_count, feature->way_out);
+	err_set(&why, ERR_LIMIT, "%s needs a server of its own (max_pinned_servers)",
+	        feature->name);
+	snprintf(detail, sizeof(detail),
+	         "Servers of this pool that stay with clients: %u of %d. SHOW PINNED in the "
+	         "console lists them.",
+	         pool->pinned_count, pool->limits.max_pinned);
+	err_detail(&why, detail);
+	return refuse(client, feature, &why, err);
 }
 
 /* ---- a statement is used ---- */
@@ -147,14 +177,17 @@ static bool is_harmless(const struct client *client, unsigned int touches, struc
 static void keep_text(struct session *session, struct bytes text)
 {
 	free(session->text);
-	session->text = strndup(text.at, text.count < TEXT_MAX ? text.count : TEXT_MAX);
+	session->text = NULL;
+	if (text.count)
+		session->text =
+		    strndup(text.at, text.count < SESSION_TEXT_MAX ? text.count : SESSION_TEXT_MAX);
 }
 
 /* The server may have to stay: takes a slot. false: refuse with *err. */
 static bool take_slot(struct client *client, unsigned int touches, struct bytes text,
                       struct err *err)
 {
-	struct session *session = get(client);
+	struct session *session = session_get(client);
 
 	if (!session)
 		return err_close(err, CLOSE_MEMORY);
@@ -189,7 +222,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	if ((touches & SQL_TOUCH_PINS) && !take_slot(client, touches, text, err))
 		return false;
 	if (touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) {
-		if (!get(client))
+		if (!session_get(client))
 			return err_close(err, CLOSE_MEMORY);
 		placeholders_note(client->session, text);
 		if (!placeholders_are_known(text))
@@ -203,7 +236,7 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 
 void session_bind(struct client *client, const struct frame *frame, struct bytes in)
 {
-	struct session *session = get(client);
+	struct session *session = session_get(client);
 
 	if (session && in.count >= frame->length)
 		placeholders_note_values(session, frame_body(in, frame));
@@ -284,6 +317,34 @@ static void forget_transaction(struct session *session)
 	session->set = NULL;
 }
 
+/* ---- pins ---- */
+
+static void on_stay_due(struct timer *timer)
+{
+	struct client *client = container_of(timer, struct session, told)->client;
+	usec_t stay = loop_now(client->clients->with.loop) - client->session->pinned_at;
+	struct buf why = { 0 };
+	char line[CLIENT_PLAIN_SIZE + 32] = "";
+	struct strbuf name = strbuf_begin(line, sizeof(line));
+
+	client->session->was_told = true;
+	session_list_pins(client, &why);
+	client_add_application_name(client, &name);
+	log_warning(&client->log,
+	            "its server has stayed with it for %lld s because of session state: %s%s",
+	            (long long)(stay / USEC_PER_SEC), buf_text(&why), line);
+	buf_free(&why);
+}
+
+void session_watch_stay(struct client *client)
+{
+	usec_t limit = client->clients->config->log_pin_duration;
+	struct session *session = client->session;
+
+	timer_set(&session->told, loop_timer_queue(client->clients->with.loop, limit, on_stay_due),
+	          session->pinned_at);
+}
+
 /* The transaction has ended with these pins, which are known. */
 static void settle_pins(struct client *client, unsigned int pins)
 {
@@ -304,11 +365,12 @@ static void settle_pins(struct client *client, unsigned int pins)
 	forget_transaction(session);
 	if (!session->pins) {
 		session->pinned_at = loop_now(client->clients->with.loop);
-		session->pinned_wall = wall_now();
 		if (!session->slot) {
 			session->slot = client->borrower.pool;
 			pool_pin_anyway(session->slot);
 		}
+		session->was_told = false;
+		session_watch_stay(client);
 	}
 	session->pins = pins;
 }
@@ -368,7 +430,7 @@ void session_facts(struct client *client, const struct facts *facts)
 	if (facts->parts & QUESTION_PARAMS &&
 	    !server_take_facts(client->borrower.server, facts, client->startup))
 		pins |= SESSION_PIN_PARAMS;
-	if (pins && !get(client)) {
+	if (pins && !session_get(client)) {
 		client_close(client, CLOSE_MEMORY);
 		return;
 	}
@@ -379,7 +441,16 @@ void session_facts(struct client *client, const struct facts *facts)
 
 static void on_pin_due(struct timer *timer)
 {
-	client_refuse_for(container_of(timer, struct client, timer), CLOSE_PIN_IDLE_TIMEOUT);
+	struct client *client = container_of(timer, struct client, timer);
+	struct buf detail = { 0 };
+	struct err err;
+
+	buf_add_text(&detail, "Its server stayed with it because of session state: ");
+	session_list_pins(client, &detail);
+	err_close(&err, CLOSE_PIN_IDLE_TIMEOUT);
+	err_detail(&err, buf_text(&detail));
+	buf_free(&detail);
+	client_fatal(client, &err);
 }
 
 void session_idle_begin(struct client *client)
@@ -392,6 +463,21 @@ void session_idle_begin(struct client *client)
 		          loop_now(loop));
 }
 
+void session_rearm(struct client *client)
+{
+	const struct config *config = client->clients->config;
+	struct loop *loop = client->clients->with.loop;
+	usec_t limit = config_pin_idle_timeout(config, client->role->entry);
+
+	if (!session_stays(client))
+		return;
+	if (!client->request_at && !client->xact_at)
+		timer_change(&client->timer, loop_timer_queue(loop, limit, on_pin_due));
+	if (!client->session->was_told)
+		timer_change(&client->session->told,
+		             loop_timer_queue(loop, config->log_pin_duration, on_stay_due));
+}
+
 /* ---- end ---- */
 
 void session_free(struct client *client)
@@ -401,6 +487,7 @@ void session_free(struct client *client)
 	if (!session)
 		return;
 	client->session = NULL;
+	timer_clear(&session->told);
 	release_slot(session);
 	forget_transaction(session);
 	free(session->text);

@@ -37,7 +37,9 @@ struct session {
 	struct pool *slot;    /* counts this client for max_pinned_servers; NULL: not counted */
 	bool was_discarded;   /* DISCARD ALL has run in this transaction */
 	usec_t pinned_at;
-	int64_t pinned_wall; /* the same as wall-clock time, for SHOW */
+	struct client *client;
+	struct timer told;   /* log_pin_duration */
+	bool was_told;       /* the log has a line about this stay */
 	char *text;          /* beginning of the statement that made the server stay; or NULL */
 	struct sql_set *set; /* the only statement of this transaction, if it is a SET; or NULL */
 	struct buf names;    /* placeholders that may have been set: name\0name\0 */
@@ -107,6 +109,15 @@ static inline bool session_stays(const struct client *client)
 
 /* The client is idle between two transactions with a server that stays: starts pin_idle_timeout. */
 void session_idle_begin(struct client *client);
+
+/* The limits have changed: of the time it may be idle, and of the time until the log has a line. */
+void session_rearm(struct client *client);
+
+/* The server has begun to stay: after log_pin_duration the log has a line. */
+void session_watch_stay(struct client *client);
+
+/* Allocates client->session unless it exists. NULL: no memory. */
+struct session *session_get(struct client *client);
 
 /* The client is closed or has returned its server. */
 void session_free(struct client *client);

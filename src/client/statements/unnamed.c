@@ -219,9 +219,11 @@ static enum statements_result note_description(struct client *client)
 	           : STATEMENTS_END;
 }
 
-/* The text of the last Parse, if it is kept. */
-static struct bytes unnamed_text(const struct unnamed *unnamed)
+/* The text of the last Parse: from this batch, or if it is kept; else empty. */
+static struct bytes unnamed_text(const struct unnamed *unnamed, struct bytes parsed)
 {
+	if (parsed.count)
+		return bytes_text(parsed.at);
 	return bytes_text(unnamed->has_text ? statement_text(unnamed->statement).at : "");
 }
 
@@ -229,6 +231,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 {
 	struct unnamed *unnamed = client->unnamed;
 	enum statements_result result = STATEMENTS_PASS;
+	struct bytes parsed = batch->unnamed;
 	struct err err;
 
 	/* A Parse of an earlier Sync epoch is not answered: it may fail without this message. */
@@ -244,7 +247,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;
 	}
 	if (type == 'B' && unnamed && unnamed->touches &&
-	    !session_use(client, unnamed->touches, unnamed_text(unnamed), true, &err))
+	    !session_use(client, unnamed->touches, unnamed_text(unnamed, parsed), true, &err))
 		return inject_refuse(client, &err, batch);
 	if (type == 'B' && unnamed && (unnamed->touches & SQL_TOUCH_EXECUTE) && !client->sql)
 		session_run_unknown(client);
@@ -311,7 +314,8 @@ void unnamed_read(struct client *client, struct record *record, const struct poo
 	if (values.number)
 		statement = handover_arrival_statement(arrival, values.number);
 	client->unnamed->statement = statement ? statement_hold(statement) : NULL;
-	client->unnamed->touches = statement ? statement->touches : 0;
+	/* a text that is not kept may touch anything */
+	client->unnamed->touches = statement ? statement->touches : SQL_TOUCH_HIDDEN;
 	client->unnamed->has_text = values.has_text && statement;
 	client->unnamed->is_here = values.is_here && client->borrower.server;
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+/*
+ * The session state of a client in transaction mode, as the console shows it: what follows the
+ * client, and what makes its server stay with it.
+ */
+#ifndef PGWEIR_CLIENT_SESSION_H
+#define PGWEIR_CLIENT_SESSION_H
+
+#include "pgweir/client/client.h"
+
+#define SESSION_TEXT_MAX 200 /* bytes of a statement that are kept */
+
+/* Since when the server stays with the client (monotonic). 0: it does not. */
+usec_t session_pinned_at(const struct client *client);
+
+/* The beginning of the statement that made it stay. NULL: not known. */
+const char *session_pin_text(const struct client *client);
+
+/*
+ * These add lists of names, separated by ", ": why the server stays; the parameters that are not as
+ * they were after the login; the libraries. They return false if there are none.
+ */
+bool session_list_pins(const struct client *client, struct buf *out);
+bool session_list_parameters(const struct client *client, struct buf *out);
+bool session_list_libraries(const struct client *client, struct buf *out);
+
+#endif
