@@ -97,6 +97,8 @@ DRIVERS = (
         variants=("psycopg", "psycopg2")),
     python("workers", "with_workers", scenarios="",
            session="shared_jobs told_jobs requests failed_requests reloads"),
+    framework("pdo", ("php",), ("main.php",), (), ("php", "main.php"),
+              Driver.session + " last_insert_id doctrine", variants=("prepared", "emulated")),
 )
 
 
