@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: ISC
+"""Compares the outcomes of one session, and shortens a session whose outcomes differ."""
+
+import re
+from collections import namedtuple
+
+# what: "equal", "refused" (by an error of pgweir's own, which is the end of the comparison),
+# "skipped" (the session ended early without pgweir), "differs".
+Verdict = namedtuple("Verdict", "what text")
+
+# pgweir may refuse: lastval() and currval() whose server is gone, a limit of pinned servers, what
+# cannot be followed. Always with a hint or a detail, and without the fields of PostgreSQL's source.
+REFUSALS = {"55000", "53300", "0A000"}
+
+
+def compare(direct, pooled):
+    if direct.end:
+        return Verdict("skipped", direct.end)
+    for name, value in direct.parameters.items():
+        if pooled.parameters.get(name, value) != value:
+            return Verdict("differs",
+                           f"at the login {name} is {value!r} directly and {pooled.parameters[name]!r} through pgweir")
+    for number, part in enumerate(direct.parts):
+        if number >= len(pooled.parts):
+            return Verdict("differs", f"in step {number}, {part.step}: through pgweir: {pooled.end}")
+        verdict = compare_parts(number, part, pooled.parts[number])
+        if verdict:
+            return verdict
+    if pooled.end:
+        return Verdict("differs", f"at the end: through pgweir: {pooled.end}")
+    return Verdict("equal", "")
+
+
+def compare_parts(number, direct, pooled):
+    for at in range(max(len(direct.messages), len(pooled.messages))):
+        expected = direct.messages[at] if at < len(direct.messages) else None
+        seen = pooled.messages[at] if at < len(pooled.messages) else None
+        if expected == seen:
+            continue
+        if is_refusal(seen):
+            return Verdict("refused", f"{seen[3]} {seen[4]}")
+        return Verdict("differs", f"in step {number}, {direct.step}:\n      directly       {shorten(expected)}"
+                                  f"\n      through pgweir {shorten(seen)}")
+    if direct.notes is not None and direct.notes != pooled.notes:
+        return Verdict("differs",
+                       f"notifications up to step {number}, {direct.step}:\n      directly       {direct.notes}"
+                                  f"\n      through pgweir {pooled.notes}")
+    return None
+
+
+def is_refusal(got):
+    return bool(got) and got[0] == "E" and got[3] in REFUSALS and not got[-1]
+
+
+def shorten(got):
+    text = repr(got)
+    return text if len(text) < 3000 else f"{text[:3000]}..."
+
+
+def shrink(session, differs, budget):
+    """Removes what is not needed for a difference. differs(session) tells; budget() is false when
+    the time is over.
+    """
+    session = remove_some(session, differs, budget)
+    session = simplify_steps(session, differs, budget)
+    for name in list(session.startup):
+        fewer = session._replace(startup={key: value for key, value in session.startup.items() if key != name})
+        if budget() and differs(fewer):
+            session = fewer
+    return remove_some(session, differs, budget)
+
+
+def remove_some(session, differs, budget):
+    steps = session.steps
+    size = max(1, len(steps) // 2)
+    while size and budget():
+        at = 0
+        while at < len(steps) and budget():
+            fewer = steps[:at] + steps[at + size:]
+            if differs(session._replace(steps=fewer)):
+                steps = fewer
+            else:
+                at += size
+        size //= 2
+    return session._replace(steps=steps)
+
+
+def simplify_steps(session, differs, budget):
+    for at in range(len(session.steps)):
+        is_simpler = True
+        while is_simpler and budget():
+            is_simpler = False
+            for step in simpler(session.steps[at]):
+                steps = [*session.steps[:at], step, *session.steps[at + 1:]]
+                if differs(session._replace(steps=steps)):
+                    session = session._replace(steps=steps)
+                    is_simpler = True
+                    break
+    return session
+
+
+def simpler(step):
+    """Steps that do less, the simplest first."""
+    kind, flags, *rest = step
+    if flags:
+        yield (kind, "", *rest)
+    if kind in ("query", "extended") and len(rest[0]) > 1:
+        for at in range(len(rest[0])):
+            yield (kind, flags, rest[0][:at] + rest[0][at + 1:])
+    if kind == "extended" and len(rest[0]) == 1 and rest[0][0][0] == "run":
+        _, name, text, values, limit = rest[0][0]
+        if not values:
+            yield ("query", flags, [text])
+        if name:
+            yield (kind, flags, [("run", "", text, values, limit)])
+        if limit:
+            yield (kind, flags, [("run", name, text, values, 0)])
+    if kind == "query":
+        for at, text in enumerate(rest[0]):
+            for plainer in plainer_texts(text):
+                yield (kind, flags, rest[0][:at] + [plainer] + rest[0][at + 1:])
+
+
+def plainer_texts(text):
+    bare = re.sub(r"/\*.*?\*/( \*/)?|--[^\n]*", " ", text)
+    bare = " ".join(bare.split()).rstrip("; ")
+    if bare and bare != text and "'" not in text and "$" not in text:
+        yield bare
+    inner = re.search(r"\$in\$(.*?)\$in\$", text, re.S)
+    if inner:
+        yield inner.group(1)
+        yield f"DO $do$ BEGIN EXECUTE $in${inner.group(1)}$in$; END $do$"

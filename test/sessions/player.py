@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: ISC
+"""Plays a session at one address and records every message of the response.
+
+Notifications of other clients arrive when they arrive. They are recorded apart; what counts is
+their order, and that each has come before the next step that waits, as far as it had come when the
+session was played directly.
+"""
+
+import re
+import select
+import struct
+from collections import namedtuple
+
+from e2e.kit.wire import (Closed, Refused, Wire, bind, close, cstr, describe, execute, message, parse, query,
+                          sync)
+
+from .grammar import INSPECT, PRELUDE, SIDES
+
+PATIENCE = 20  # seconds; detects a hang, nothing is measured with it
+# What is another name elsewhere: the temporary schema, a prepared transaction, and a function in the
+# context of an error, whose name is that of its first use on this server.
+ELSEWHERE = re.compile(r"pg_(?:toast_)?(temp_)\d+|(?<=\bx\d{7})[dp]\b|(?<= function )public\.")
+ELSEWHERE_BYTES = re.compile(ELSEWHERE.pattern.encode())
+OWN, OTHER = "own", "other"
+COMPANION = b"from the companion"
+
+# What came in response to one step; notes: notifications up to the end of this step, if it waited.
+Part = namedtuple("Part", "step messages notes")
+
+
+class Outcome:
+    """Everything that a session has received."""
+
+    def __init__(self):
+        self.parameters = {}
+        self.parts = []
+        self.end = None  # why the session ended early, if it did
+        self.listened = False
+
+
+def encode(text):
+    return text.encode("utf-8", "surrogateescape")
+
+
+def build(step, names):
+    kind = step[0]
+    if kind == "query":
+        return query(encode(fill("; ".join(step[2]), names)))
+    if kind == "extended":
+        return b"".join(build_item(item, names) for item in step[2]) + sync()
+    if kind == "copy":
+        text = encode(fill(step[2], names))
+        lines = b"".join(message("d", encode(line + "\n")) for line in step[3])
+        return query(text) + lines + (message("c") if step[4] == "done" else message("f", cstr("given up")))
+    return query(b"")  # of "notify": behind it a notification has come, if there is one
+
+
+def build_item(item, names):
+    if item[0] == "run":
+        _, name, text, values, limit = item
+        begin = close("S", name) if name else b""
+        begin += parse(encode(fill(text, names)), name)
+    else:
+        _, name, values, limit = item
+        begin = b""
+    values = tuple(encode(value) if isinstance(value, str) else value for value in values)
+    return begin + bind(values, name) + describe() + execute("", limit)
+
+
+def fill(text, names):
+    for name, value in names.items():
+        text = text.replace("{" + name + "}", value)
+    return text
+
+
+class Player:
+    has_prelude = False  # a server runs it as its connect_query
+    has_own_key = True  # its own notifications have the process ID of its cancel key
+
+    def __init__(self, address, database, companion, names, direct=None):
+        """companion: a function that runs a text as another client. direct: the outcome of the same
+        session without pgweir, which says how many notifications to wait for.
+        """
+        self.address, self.database = address, database
+        self.companion, self.direct = companion, direct
+        self.names = {**names, "side": SIDES[database], "inspect": INSPECT}
+        self.outcome = Outcome()
+        self.notes = []
+        self.status = "I"
+
+    def play(self, session):
+        try:
+            with Wire(self.address, PATIENCE) as self.wire:
+                self.wire.login(session.user, self.database, **session.startup)
+                self.outcome.parameters = self.wire.parameters
+                if self.has_prelude:
+                    self.wire.query(PRELUDE)
+                self.play_steps(session.steps)
+                self.play_end(session.steps)
+                self.wire.send(message("X"))
+        except (Closed, ConnectionError, Refused, TimeoutError) as problem:
+            self.outcome.end = f"{type(problem).__name__}: {problem}"
+        return self.outcome
+
+    def play_steps(self, steps):
+        owed = []
+        for number, step in enumerate(steps):
+            if step[0] == "notify" and not owed:
+                text = fill(f"NOTIFY {step[2]}, 'from the companion {step[3]}'", self.names)
+                self.companion(text)
+            self.send(build(step, self.names), "c" in step[1])
+            owed.append(step)
+            if "p" not in step[1] or number == len(steps) - 1 or steps[number + 1][0] == "notify":
+                self.hear_all(owed)
+                owed = []
+
+    def send(self, data, in_pieces):
+        if in_pieces:
+            self.wire.send(data[:len(data) // 2])
+            data = data[len(data) // 2:]
+        self.wire.send(data)
+
+    def hear_all(self, owed):
+        for step in owed[:-1]:
+            self.outcome.parts.append(Part(step, self.hear(), None))
+        messages = self.hear()
+        if self.direct:
+            self.wait_notes()
+        self.outcome.parts.append(Part(owed[-1], messages, list(self.notes)))
+
+    def hear(self):
+        """Reads up to ReadyForQuery."""
+        messages = []
+        while True:
+            got = self.wire.read()
+            self.keep(got, messages)
+            if got.type == "Z":
+                self.status = got.body.decode()
+                return messages
+
+    def keep(self, got, messages):
+        if got.type == "A":
+            note = self.note(got)
+            self.notes.append(note)
+            if note[0] == OTHER:
+                return
+        messages.append(normal(got) if got.type != "A" else ("A", *note))
+
+    def note(self, got):
+        (pid,) = struct.unpack_from("!I", got.body)
+        channel, payload, _ = got.body[4:].split(b"\0")
+        is_own = not payload.startswith(COMPANION)
+        has_own_pid = pid == struct.unpack_from("!I", self.wire.key)[0]
+        if is_own != has_own_pid and self.has_own_key:
+            return ("with a wrong process ID", channel, payload)
+        return (OWN if is_own else OTHER, channel, payload)
+
+    def wait_notes(self):
+        at = len(self.outcome.parts)
+        parts = self.direct.parts
+        wanted = len(parts[at].notes) if at < len(parts) and parts[at].notes is not None else 0
+        while len(self.notes) < wanted and self.status == "I":
+            if not select.select([self.wire.sock], [], [], PATIENCE)[0] and not self.wire.buffer:
+                return
+            extra = []
+            self.keep(self.wire.read(), extra)
+            self.outcome.parts.append(Part(("between two steps",), extra, None)) if extra else None
+
+    def play_end(self, steps):
+        """Shows the state at the end. Everything that was to be notified has come before the last
+        notification.
+        """
+        self.play_steps([("query", "", ["ROLLBACK"])])
+        if "LISTEN" in repr(steps).upper():
+            end = fill("end_{n}", self.names)
+            self.play_steps([("query", "", [f"LISTEN {end}"]), ("notify", "", end, "end")])
+
+
+def normal(got):
+    """The part of a message that must be equal."""
+    if got.type in "EN":
+        fields = got.fields
+        return (got.type, *(clean(fields.get(letter)) for letter in "SVCMDHPW"), "R" in fields)
+    if got.type == "T":
+        return "T", tuple((column.name, custom(column.type), column.size, column.modifier, column.format)
+                          for column in got.columns)
+    return got.type, ELSEWHERE_BYTES.sub(b"", got.body)
+
+
+def clean(text):
+    return text and ELSEWHERE.sub("", text)
+
+
+def custom(type_oid):
+    """Types that a session or a database has made have other numbers elsewhere."""
+    return type_oid if type_oid < 16384 else "custom"

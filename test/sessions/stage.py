@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: ISC
+"""PostgreSQL, pgweir, and the clients that keep its servers changing."""
+
+import itertools
+import threading
+import time
+
+import psycopg
+
+from e2e.kit.wire import Closed, Refused, Wire
+
+from .compare import Verdict, compare, shrink
+from .grammar import INSPECT, LANE, LANE_DROP, OBJECTS, SETUP, SIDES
+from .player import Player, fill
+from .writer import Writer
+
+DIRECT, POOLED = "app2", "app"
+LANES_KEPT = 60  # the objects of a lane are dropped when so many others have begun
+
+
+def prepare_database(postgres):
+    for statement in SETUP.strip().splitlines():
+        postgres.query(statement)
+    for name in (DIRECT, POOLED):
+        postgres.query(OBJECTS, dbname=name)
+        postgres.query(f"ALTER DATABASE {name} SET app.from_database = 'from the database'")
+        postgres.query("CREATE EXTENSION IF NOT EXISTS dblink", dbname=name)
+
+
+class Companion:
+    """A direct connection of the superuser to one database."""
+
+    def __init__(self, postgres, database):
+        self.connection = postgres.connect(database)
+        self.connection.execute("SET lock_timeout = '1s'")
+        self.lock = threading.Lock()
+
+    def run(self, text):
+        with self.lock:
+            self.connection.execute(text)
+
+    def try_run(self, text):
+        try:
+            self.run(text)
+        except psycopg.Error:
+            pass  # of a client that is still at work, or of a session that dropped it
+
+
+class Stage:
+    def __init__(self, address, postgres, seed, features, busy):
+        self.address, self.postgres = address, postgres
+        self.seed, self.features = seed, features
+        self.lanes = itertools.count(1000001)
+        self.used = []
+        self.lock = threading.Lock()
+        self.is_over = threading.Event()
+        self.problems = []
+        self.counts = {}
+        self.companions = {name: Companion(postgres, name) for name in (DIRECT, POOLED)}
+        self.dblink = f"host={postgres.host} port={postgres.port} dbname=app3 user=alice"
+        self.threads = [threading.Thread(target=self.guarded, args=(self.look, number), daemon=True)
+                        for number in range(2)]
+        self.threads += [threading.Thread(target=self.guarded, args=(self.be_busy, number), daemon=True)
+                         for number in range(busy)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        for thread in self.threads:
+            thread.join(60)
+            if thread.is_alive():
+                self.problems.append("a busy client did not come to its end")
+        for companion in self.companions.values():
+            companion.connection.close()
+
+    def count(self, what):
+        with self.lock:
+            self.counts[what] = self.counts.get(what, 0) + 1
+
+    # -- lanes --------------------------------------------------------------------------------
+
+    def open_lane(self, databases):
+        with self.lock:
+            lane = next(self.lanes)
+            self.used.append((lane, databases))
+            old = self.used.pop(0) if len(self.used) > LANES_KEPT else None
+        names = {"n": str(lane), "dblink": self.dblink}
+        for name in databases:
+            self.companions[name].run(fill(LANE, names))
+        if old:
+            self.drop_lane(*old)
+        return names
+
+    def drop_lane(self, lane, databases):
+        for name in databases:
+            for text in LANE_DROP:
+                self.companions[name].try_run(fill(text, {"n": str(lane), "side": SIDES[name]}))
+
+    # -- other clients ------------------------------------------------------------------------
+
+    def guarded(self, work, number):
+        try:
+            while not self.is_over.is_set():
+                work(number)
+        except Exception as problem:  # reported at the end
+            self.problems.append(f"{work.__name__} {number}: {type(problem).__name__}: {problem}")
+            self.is_over.set()
+
+    def look(self, number):
+        """A client without any state: it must never see any."""
+        with Wire(self.address, 60).login(("alice", "boss")[number % 2], POOLED) as wire:
+            first = wire.query(INSPECT)
+            while not self.is_over.is_set():
+                if number:
+                    wire.query("BEGIN")
+                result = wire.query(INSPECT)
+                if result.errors:
+                    raise AssertionError(f"{result.errors[0]}")
+                if result.rows != first.rows:
+                    raise AssertionError(f"sees what is not its own: {result.rows} instead of {first.rows}")
+                if number:
+                    wire.query("COMMIT")
+                self.count("looks")
+
+    def be_busy(self, number):
+        """Sessions whose answers are not compared; they leave their state behind."""
+        for turn in itertools.count():
+            if self.is_over.is_set():
+                return
+            names = self.open_lane((POOLED,))
+            writer = Writer(f"{self.seed} busy {number} {turn}", self.features)
+            player = Player(self.address, POOLED, self.companions[POOLED].run, names)
+            player.play(writer.session())
+            self.count("busy sessions")
+
+    # -- one session --------------------------------------------------------------------------
+
+    def judge(self, session):
+        names = self.open_lane((DIRECT, POOLED))
+        player = Player((self.postgres.host, self.postgres.port), DIRECT, self.companions[DIRECT].run, names)
+        player.has_prelude = True
+        direct = player.play(session)
+        if direct.end:
+            return Verdict("skipped", direct.end)
+        pooled = Player(self.address, POOLED, self.companions[POOLED].run, names, direct).play(session)
+        return compare(direct, pooled)
+
+    def differs(self, session, tries=2):
+        return any(self.judge(session).what == "differs" for _ in range(tries))
+
+    def shorten(self, session, seconds):
+        end = time.monotonic() + seconds
+        return shrink(session, self.differs, lambda: time.monotonic() < end and not self.is_over.is_set())

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: ISC
+"""Writes random sessions.
+
+A session is a user, its startup parameters, and steps. Each step is one tuple of plain values, so
+that a session can be printed, pasted and shortened:
+
+    ("query", flags, [text, ...])            one simple Query with all texts
+    ("extended", flags, [item, ...])         one batch of the extended protocol, with its Sync
+        ("run", name, text, values, limit)   Parse (after a Close, if it has a name), Bind, Describe, Execute
+        ("again", name, values, limit)       Bind, Describe, Execute
+    ("copy", flags, text, [line, ...], end)  COPY FROM STDIN; end: "done" or "fail"
+    ("notify", flags, channel, payload)      another client notifies, and commits before the next step
+
+Flags: "p": the next step is sent without waiting for the response; "c": sent in two pieces.
+Every step has exactly one ReadyForQuery.
+"""
+
+import ast
+import random
+from collections import namedtuple
+
+from .grammar import CHANNELS, COMMON, FEATURES, Grammar
+
+Session = namedtuple("Session", "user startup steps")
+
+STARTUP = {
+    "application_name": ("a program", ""),
+    "client_encoding": ("UTF8", "LATIN1"),
+    "search_path": ("s1", "s2, public"),
+    "DateStyle": ("SQL, DMY",),
+    "TimeZone": ("Asia/Tokyo",),
+    "work_mem": ("5MB",),
+    "default_transaction_isolation": ("repeatable read",),
+    "app.tenant": ("from startup",),
+    "options": ("-c enable_seqscan=off -c app.user_id=options", "-c standard_conforming_strings=off"),
+}
+
+NAMES = ("s1", "s2", "s3")
+
+
+class Writer:
+    def __init__(self, seed, features=None, length=30):
+        self.rng = random.Random(seed)
+        self.length = length
+        allowed = list(features or FEATURES)
+        chosen = self.rng.sample(allowed, self.rng.randint(1, min(4, len(allowed))))
+        if {"notifications", "two_phase"} <= set(chosen):
+            chosen.remove("two_phase")  # a backend that once listened refuses PREPARE TRANSACTION after UNLISTEN
+        kinds = list(COMMON)
+        for feature in chosen:
+            kinds += FEATURES[feature] * 2
+        self.features = chosen
+        self.user = self.rng.choice(("alice", "alice", "boss"))
+        self.grammar = Grammar(self.rng, self.user == "boss", kinds)
+        self.names = {}
+
+    def session(self):
+        startup = {name: self.rng.choice(values) for name, values in STARTUP.items()
+                   if self.rng.random() < 0.12}
+        steps = [self.step() for _ in range(self.rng.randint(3, self.length))]
+        return Session(self.user, startup, steps)
+
+    def step(self):
+        kinds = (self.simple,) * 10 + (self.several, self.several) + (self.extended,) * 6 + (self.copy,)
+        if "notifications" in self.features:
+            kinds += (self.notify,) * 3
+        return self.rng.choice(kinds)()
+
+    def flags(self):
+        return ("p" if self.rng.random() < 0.15 else "") + ("c" if self.rng.random() < 0.1 else "")
+
+    def simple(self):
+        return ("query", self.flags(), [self.disguised(self.grammar.text())])
+
+    def several(self):
+        return ("query", self.flags(), [self.grammar.text() for _ in range(self.rng.randint(2, 4))])
+
+    def disguised(self, text):
+        """Comments and case change nothing for PostgreSQL."""
+        chance = self.rng.random()
+        if chance > 0.12 or "'" in text or "$" in text or '"' in text or "--" in text:
+            return text
+        if chance < 0.04:
+            return text.upper().replace("{N}", "{n}")
+        if chance < 0.08:
+            return " /* so */ " + text.replace(" ", " /* SET /* x */ */\n\t", 1) + " ; -- LISTEN"
+        return text.replace(" ", "\t--'\n", 1) + ";;"
+
+    def extended(self):
+        count = self.rng.choice((1, 1, 1, 2, 3))
+        return ("extended", self.flags(), [self.item() for _ in range(count)])
+
+    def item(self):
+        if self.names and self.rng.random() < 0.35:
+            name = self.rng.choice(sorted(self.names))
+            return ("again", name, self.names[name], self.limit())
+        text, values = self.grammar.text(), ()
+        if "parameters" in self.features and self.rng.random() < 0.25:
+            text, values = self.grammar.set_config_bound()
+        name = self.rng.choice(("", "", *NAMES))
+        if name:
+            self.names[name] = values
+        return ("run", name, text, values, self.limit())
+
+    def limit(self):
+        return self.rng.choice((0, 0, 0, 0, 1))
+
+    def copy(self):
+        table = self.rng.choice(("public.own_{n} (v)", "own_{n} (v)", "t1 (name)", "pg_temp.t2 (name)", "which (name)"))
+        lines = [self.rng.choice(("one", "two", "too\tmany", "\\N")) for _ in range(self.rng.randint(0, 3))]
+        return ("copy", self.flags(), f"COPY {table} FROM STDIN", lines, self.rng.choice(("done", "done", "fail")))
+
+    def notify(self):
+        return ("notify", "", self.rng.choice(CHANNELS), str(self.rng.randrange(1000)))
+
+
+def parse_session(text):
+    """Reads what show_session() has printed."""
+    user, startup, steps = ast.literal_eval(text)
+    return Session(user, startup, [tuple(step) for step in steps])
+
+
+def show_session(session):
+    lines = "\n".join(f"    {step!r}," for step in session.steps)
+    return f"({session.user!r}, {session.startup!r}, [\n{lines}\n])"
