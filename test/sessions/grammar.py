@@ -96,22 +96,24 @@ CURSORS = ("cur1", "cur2")
 SAVEPOINTS = ("a", "b")
 STATEMENTS = ("p1", "p2")
 
-INSPECT = """SELECT session_user, current_user, pg_catalog.current_setting('role'),
- nullif(pg_catalog.current_setting('app.tenant', true), ''),
- nullif(pg_catalog.current_setting('app.user_id', true), ''),
- nullif(pg_catalog.current_setting('app.mixed', true), ''), nullif(pg_catalog.current_setting('app.a.b', true), ''),
- nullif(pg_catalog.current_setting('other.x', true), ''), pg_catalog.current_setting('app.from_database', true),
+INSPECT = """SELECT session_user, current_user, pg_catalog.current_setting('role') AS role,
+ nullif(pg_catalog.current_setting('app.tenant', true), '') AS "app.tenant",
+ nullif(pg_catalog.current_setting('app.user_id', true), '') AS "app.user_id",
+ nullif(pg_catalog.current_setting('app.mixed', true), '') AS "app.mixed",
+ nullif(pg_catalog.current_setting('app.a.b', true), '') AS "app.a.b",
+ nullif(pg_catalog.current_setting('other.x', true), '') AS "other.x",
+ pg_catalog.current_setting('app.from_database', true) AS "app.from_database",
  (SELECT pg_catalog.string_agg(pg_catalog.format('%s=%s', name, setting), ' ' ORDER BY name COLLATE "C")
-   FROM pg_catalog.pg_settings WHERE setting IS DISTINCT FROM boot_val AND context IN ('user', 'superuser')),
+   FROM pg_catalog.pg_settings WHERE setting IS DISTINCT FROM boot_val AND context IN ('user', 'superuser')) AS settings,
  (SELECT pg_catalog.array_agg(pg_catalog.format('%s %s %s', name, is_holdable, statement) ORDER BY name)
-   FROM pg_catalog.pg_cursors WHERE name <> ''),
+   FROM pg_catalog.pg_cursors WHERE name <> '') AS cursors,
  (SELECT pg_catalog.array_agg(relname::text ORDER BY relname) FROM pg_catalog.pg_class
-   WHERE relnamespace = pg_catalog.pg_my_temp_schema()),
+   WHERE relnamespace = pg_catalog.pg_my_temp_schema()) AS relations,
  (SELECT pg_catalog.array_agg(proname::text ORDER BY proname) FROM pg_catalog.pg_proc
-   WHERE pronamespace = pg_catalog.pg_my_temp_schema()),
+   WHERE pronamespace = pg_catalog.pg_my_temp_schema()) AS functions,
  (SELECT pg_catalog.array_agg(pg_catalog.format('%s %s %s %s', classid, objid, objsubid, mode)
     ORDER BY classid, objid, objsubid, mode)
-   FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'advisory')"""
+   FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'advisory') AS locks"""
 
 # What INSPECT shows of the whole database's own objects and settings is equal in both databases.
 LOOKS = (

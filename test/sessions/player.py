@@ -21,6 +21,7 @@ PATIENCE = 20  # seconds; detects a hang, nothing is measured with it
 # context of an error, whose name is that of its first use on this server.
 ELSEWHERE = re.compile(r"pg_(?:toast_)?(temp_)\d+|(?<=\bx\d{7})[dp]\b|(?<= function )public\.")
 ELSEWHERE_BYTES = re.compile(ELSEWHERE.pattern.encode())
+LISTENS = re.compile(r'LISTEN (c\d_|"C\d )', re.I)
 OWN, OTHER = "own", "other"
 COMPANION = b"from the companion"
 
@@ -75,6 +76,7 @@ def fill(text, names):
 
 class Player:
     has_prelude = False  # a server runs it as its connect_query
+    patience = PATIENCE  # for notifications
     has_own_key = True  # its own notifications have the process ID of its cancel key
 
     def __init__(self, address, database, companion, names, direct=None):
@@ -160,7 +162,7 @@ class Player:
         parts = self.direct.parts
         wanted = len(parts[at].notes) if at < len(parts) and parts[at].notes is not None else 0
         while len(self.notes) < wanted and self.status == "I":
-            if not select.select([self.wire.sock], [], [], PATIENCE)[0] and not self.wire.buffer:
+            if not select.select([self.wire.sock], [], [], self.patience)[0] and not self.wire.buffer:
                 return
             extra = []
             self.keep(self.wire.read(), extra)
@@ -171,7 +173,7 @@ class Player:
         notification.
         """
         self.play_steps([("query", "", ["ROLLBACK"])])
-        if "LISTEN" in repr(steps).upper():
+        if LISTENS.search(repr(steps)):
             end = fill("end_{n}", self.names)
             self.play_steps([("query", "", [f"LISTEN {end}"]), ("notify", "", end, "end")])
 
