@@ -99,6 +99,11 @@ DRIVERS = (
            session="shared_jobs told_jobs requests failed_requests reloads"),
     framework("pdo", ("php",), ("main.php",), (), ("php", "main.php"),
               Driver.session + " last_insert_id doctrine", variants=("prepared", "emulated")),
+    framework("activerecord", ("ruby",),
+              ("main.rb", "migrate/20260101000001_create_authors.rb",
+               "migrate/20260101000002_index_books.rb"), (), ("ruby", "main.rb"),
+              "rows savepoints variables tenant schema lock temporary listen",
+              variants=("prepared", "plain")),
 )
 
 
