@@ -517,6 +517,8 @@ static unsigned int touch_once(struct scanner scanner)
 		}
 		if (is_end(&token))
 			end_statement(&pass);
+		else if (pass.first == WORD_NONE)
+			pass.first = WORD_STATEMENT; /* a SELECT in parentheses */
 		if (token.kind == TOKEN_END)
 			return pass.bits;
 		pass.before[1] = pass.before[0];
@@ -539,10 +541,11 @@ unsigned int sql_touch(struct bytes text)
 
 /* ---- other encodings ---- */
 
+/* Not a dollar sign: a word may follow $$a string$$ at once. */
 static bool is_in_word(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '$' || (c & 0x80);
+	       c == '_' || (c & 0x80);
 }
 
 /* What a word means at most, wherever it is. */

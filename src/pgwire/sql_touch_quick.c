@@ -130,10 +130,11 @@ static bool is_quiet_statement(struct quick *quick, struct bytes rest)
 	return is_quiet(quick, four) || is_end_word(rest);
 }
 
+/* Not a dollar sign: a name may follow $$a string$$ at once. */
 static bool is_in_name(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '$' || (c & 0x80);
+	       c == '_' || (c & 0x80);
 }
 
 /* Judges the name before a parenthesis. false: it may be one of the functions. */

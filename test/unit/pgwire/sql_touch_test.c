@@ -409,6 +409,10 @@ static const struct {
 	{ "SELECT 'no end; SET x = 1", "" },
 	{ "SELECT $$no end; SET x = 1", "" },
 	{ "\"SETS\" x = 1", "H" },
+	{ "(SET x = 1)", "" },
+	{ "SELECT $$a$$INTO TEMP t", "TO" },
+	{ "SELECT $a$b$a$set_config(1)", "PD" },
+	{ "*; SET x = 1", "P" },
 };
 
 static const char *letters_of(unsigned int bits, char out[static 32])
