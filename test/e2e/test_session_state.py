@@ -85,6 +85,28 @@ def test_too_many_pinned_servers(start):
     second.query("CREATE TEMP TABLE mine (a int)")
 
 
+@pytest.mark.parametrize("name", ("", "named"))
+def test_placeholder_in_the_extended_protocol(start, name):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    first.ask(parse("SET other.x = 'y'", name=name), bind(name=name), execute(), sync())
+    for _ in range(2):
+        assert second.value("SELECT current_setting('other.x', true)") in (None, "")
+        assert first.value("SELECT current_setting('other.x', true)") == "y"
+
+
+@pytest.mark.parametrize("name", ("", "named"))
+def test_unknown_placeholder_in_the_extended_protocol(start, name):
+    weir = start(servers=2)
+    first, second = weir.client(), weir.client()
+    first.ask(parse("SELECT set_config('app.' || $1, $2, false)", name=name),
+              bind(["tenant", "42"], name=name), execute(), sync())
+    assert first.value("SELECT current_setting('app.tenant', true)") == "42"
+    first.close()
+    for _ in range(3):
+        assert second.value("SELECT current_setting('app.tenant', true)") is None
+
+
 def test_placeholder_with_a_bound_value(start):
     weir = start()
     first, second = weir.client(), weir.client()

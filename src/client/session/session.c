@@ -30,7 +30,7 @@
 #define NOTED                                                                          \
 	(SQL_TOUCH_PARAMS | SQL_TOUCH_DEFAULT | SQL_TOUCH_LIBRARY | SQL_TOUCH_LISTEN | \
 	 SQL_TOUCH_UNLISTEN | SQL_TOUCH_NOTIFY | SQL_TOUCH_PINS | SQL_TOUCH_SEQUENCE | \
-	 SQL_TOUCH_HIDDEN)
+	 SQL_TOUCH_HIDDEN | SESSION_TOUCH_UNKNOWN)
 
 /* A kind of session state: which pin it is, how it is asked for, how to do without it. */
 static const struct feature {
@@ -77,6 +77,14 @@ struct session *session_get(struct client *client)
 
 /* ---- what texts touch ---- */
 
+/* Adds SESSION_TOUCH_UNKNOWN. */
+static unsigned int with_unknown(unsigned int touches, struct bytes text)
+{
+	return (touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !placeholders_are_known(text)
+	           ? touches | SESSION_TOUCH_UNKNOWN
+	           : touches;
+}
+
 unsigned int session_touches(const struct client *client, const struct frame *frame,
                              struct bytes in, struct bytes *text)
 {
@@ -96,7 +104,7 @@ unsigned int session_touches(const struct client *client, const struct frame *fr
 	if (!end)
 		return 0; /* PostgreSQL reports the error */
 	*text = bytes_of(body.at, (size_t)(end - body.at));
-	return sql_touch(*text);
+	return with_unknown(sql_touch(*text), *text);
 }
 
 /* ---- refusing ---- */
@@ -203,12 +211,23 @@ static bool take_slot(struct client *client, unsigned int touches, struct bytes 
 	return true;
 }
 
+/* Notes the placeholders in a text: a Bind may come without it. */
+static bool note_names(struct client *client, struct bytes text)
+{
+	struct session *session = session_get(client);
+
+	if (session)
+		placeholders_note(session, text);
+	return session;
+}
+
 bool session_use(struct client *client, unsigned int touches, struct bytes text, bool is_run,
                  struct err *err)
 {
 	const struct feature *feature;
 	bool refuses = client->borrower.pool->limits.session_state == SESSION_STATE_REFUSE;
 
+	touches = with_unknown(touches, text);
 	if (touches == SQL_TOUCH_EXECUTE && client->clients->config->max_prepared_statements > 0)
 		return true; /* the statement that it executes counts: sql.c */
 	if (touches & SQL_TOUCH_EXECUTE)
@@ -216,18 +235,15 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 	feature = first_feature(touches);
 	if (refuses && feature && !is_harmless(client, touches, text))
 		return refuse_feature(client, feature, err);
+	if ((touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) && !note_names(client, text))
+		return err_close(err, CLOSE_MEMORY);
 	if (!is_run)
 		return true;
 	touches &= session_stays(client) ? NOTED | SQL_TOUCH_RELEASE : NOTED;
 	if ((touches & SQL_TOUCH_PINS) && !take_slot(client, touches, text, err))
 		return false;
-	if (touches & (SQL_TOUCH_PARAMS | SQL_TOUCH_HIDDEN)) {
-		if (!session_get(client))
-			return err_close(err, CLOSE_MEMORY);
-		placeholders_note(client->session, text);
-		if (!placeholders_are_known(text))
-			client->session->pinning |= SESSION_PIN_PARAMS;
-	}
+	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
+		client->session->pinning |= SESSION_PIN_PARAMS;
 	client->touched |= touches;
 	if (touches)
 		server_set_dirty(client->borrower.server, true);

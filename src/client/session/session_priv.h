@@ -21,6 +21,9 @@
 #include "pgweir/pool/server/question.h"
 #include "pgweir/pool/server/facts.h"
 
+/* Beside enum sql_touch: a placeholder is set whose name nobody knows before it is set. */
+#define SESSION_TOUCH_UNKNOWN (1u << 31)
+
 /* Why a server stays with its client. */
 enum session_pin {
 	SESSION_PIN_CURSOR = 1 << 0,    /* a cursor WITH HOLD is open */
