@@ -66,6 +66,11 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 	buf_printf(out, " (id %llu)", (unsigned long long)client->id);
 }
 
+static const struct params *wanted_params(const struct borrower *borrower)
+{
+	return client_of_borrower(borrower)->params;
+}
+
 const struct borrower_ops client_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
@@ -81,6 +86,7 @@ const struct borrower_ops client_borrower_ops = {
 	.on_writable = relay_writable,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
+	.params = wanted_params,
 	.tell_who = tell_who,
 };
 

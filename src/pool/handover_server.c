@@ -185,6 +185,7 @@ static void fill_server(struct server *server, const struct server_record *recor
 	memcpy(server->path, record->path, sizeof(server->path));
 	handover_params_read(pools, record->params, &server->params);
 	handover_params_read(pools, record->baseline, &server->baseline);
+	server_find_libraries(server);
 	server->key_size = (uint16_t)record->key.count;
 	memcpy(server->key, record->key.at, record->key.count);
 	server->connected_at = record->connected_at;

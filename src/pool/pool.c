@@ -141,14 +141,40 @@ void pool_lend(struct server *server, struct borrower *borrower)
 	server->request_at = server->lent_at = loop_now(pool_loop(pool));
 }
 
+/*
+ * In a pool with servers on which libraries were loaded: one that has no library that the borrower
+ * does not want. If there is none, and none is coming, one is closed, so that another may be
+ * opened.
+ */
+static struct server *fitting_server(struct borrower *borrower)
+{
+	struct pool *pool = borrower->pool;
+	const struct params *want = borrower->ops->params(borrower);
+	struct server *server = borrower->last_server;
+
+	if (server && server->state == SERVER_IDLE && !server->is_close_needed &&
+	    server_libraries_are_in(server->params, want))
+		return server;
+	TAILQ_FOREACH (server, &pool->servers[SERVER_IDLE], node) {
+		if (!server->is_close_needed && server_libraries_are_in(server->params, want))
+			return server;
+	}
+	server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]);
+	if (server && pool_missing(pool))
+		pool_close_server(server,
+		                  server->is_close_needed ? server->close_reason : CLOSE_LIBRARY);
+	return NULL;
+}
+
 struct server *pool_idle_server(struct borrower *borrower)
 {
 	struct pool *pool = borrower->pool;
 	struct server *server = borrower->last_server;
 
+	if (pool->library_count)
+		return fitting_server(borrower);
 	if (server && server->state == SERVER_IDLE && !server->is_close_needed)
 		return server;
-
 	while ((server = TAILQ_FIRST(&pool->servers[SERVER_IDLE]))) {
 		if (!server->is_close_needed)
 			return server;
@@ -188,6 +214,7 @@ bool pool_prepare(struct borrower *borrower, const struct params *params, bool s
 	params_release(table, &server->before);
 	server->before = server->params;
 	server->params = params_hold(params);
+	server_find_libraries(server);
 	if (text->count == 0 || (is_harmless && sends_now))
 		params_release(table, &server->before);
 	if (text->count == 0 && buf_ok(text))
@@ -249,11 +276,27 @@ static bool begin_reset(struct server *server)
 	return true;
 }
 
+/*
+ * A library was loaded that is in no map. It stays until the server is closed, whatever resets the
+ * session.
+ */
+static void look_for_libraries(struct server *server)
+{
+	const struct pool *pool = server->pool;
+
+	if (pool->limits.mode == POOL_MODE_SESSION ||
+	    pool->limits.session_state != SESSION_STATE_OFF)
+		server_set_close_needed(server, CLOSE_LIBRARY);
+	server_settle_loads(server);
+}
+
 void pool_return(struct borrower *borrower)
 {
 	struct server *server = borrower->server;
 
 	part_from_server(borrower, server);
+	if (server->load_count)
+		look_for_libraries(server);
 	if (!begin_reset(server))
 		pool_home(server);
 }
@@ -266,6 +309,8 @@ static bool begin_set_back(struct server *server)
 	struct buf *text = &pools->errand_text;
 	bool is_due = false;
 
+	if (server->has_library)
+		server_set_close_needed(server, CLOSE_LIBRARY);
 	server_replay_text(server, none, text);
 	params_release(pools->with.params, &server->params);
 	if (!buf_ok(text))
@@ -296,6 +341,9 @@ void pool_refuse_params(struct server *server)
 		err = *server->refusal;
 	free(server->refusal);
 	server->refusal = NULL;
+	/* A library stays, even if what followed it was refused. */
+	if (!server_libraries_are_in(server->params, server->before))
+		server_set_close_needed(server, CLOSE_LIBRARY);
 	params_release(table, &server->params);
 	server->params = server->before;
 	server->before = params_none(table);

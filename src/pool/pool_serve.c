@@ -83,6 +83,7 @@ const struct server_ops pool_server_ops = {
 	.on_params_refused = pool_refuse_params,
 	.on_borrower_lost = pool_lost_server,
 	.on_address_removed = pool_address_removed,
+	.on_library = pool_count_library,
 	.on_probe = pool_count_probe,
 	.may_probe = pool_may_probe,
 	.credentials = pool_server_credentials,

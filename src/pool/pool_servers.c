@@ -101,6 +101,7 @@ void pool_file_server(struct server *server, enum server_state from)
 		return;
 	count_server(server, -1);
 	pool->dedicated_count -= server->replication != REPLICATION_NONE;
+	pool->library_count -= server->has_library;
 	server_set_close_needed(server, CLOSE_NONE);
 	cancel_forget_server(server);
 	pool_unblock(pool);
@@ -115,6 +116,8 @@ void pool_count_close_needed(struct server *server)
 	server->pool->database->close_needed_count += (unsigned int)change;
 	server->pool->pools->close_needed_count += (unsigned int)change;
 }
+
+void pool_count_library(struct server *server) { server->pool->library_count++; }
 
 /* ---- adding and removing ---- */
 

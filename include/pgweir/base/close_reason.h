@@ -149,6 +149,8 @@
 	  "the session state of the server could not be read") \
 	X(SESSION_STATE, ERR_SERVER_LOST, false, \
 	  "session state left behind", "session state was left behind") \
+	X(LIBRARY, ERR_SERVER_LOST, false, \
+	  "a client has loaded a library", "a client has loaded a library") \
 	X(RESET_FAILED, ERR_PARAMETER, true, "reset query failed", "reset query failed") \
 	X(SEQUENCES_KEPT, ERR_SERVER_LOST, true, "DISCARD SEQUENCES failed", \
 	  "DISCARD SEQUENCES was canceled: run the statement again") \

@@ -110,6 +110,7 @@ struct pool {
 	TAILQ_ENTRY(pool) database_blocked;
 	TAILQ_ENTRY(pool) role_blocked;
 	bool is_database_blocked, is_role_blocked;
+	unsigned int library_count; /* servers that have_library: see pool_idle_server() */
 	/* a client has asked for values of sequences: pool_sequences.c */
 	bool guards_sequences;
 	bool is_unblocked; /* just taken off the blocked list: a limit may allow a server now */

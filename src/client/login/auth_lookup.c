@@ -404,6 +404,11 @@ static void tell_who(const struct borrower *borrower, struct buf *out)
 	buf_add_text(out, "auth_query");
 }
 
+static const struct params *wanted_params(const struct borrower *borrower)
+{
+	return params_none(borrower->pool->pools->with.params);
+}
+
 static const struct borrower_ops auth_lookup_borrower_ops = {
 	.on_lent = on_lent,
 	.on_refused = on_refused,
@@ -414,6 +419,7 @@ static const struct borrower_ops auth_lookup_borrower_ops = {
 	.on_writable = on_nothing,
 	.on_lost = on_lost,
 	.on_expelled = on_refused,
+	.params = wanted_params,
 	.tell_who = tell_who,
 };
 

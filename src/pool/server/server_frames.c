@@ -107,7 +107,8 @@ static enum frame_fate notification_frame(struct server *server, struct bytes fr
 /* ---- replies ---- */
 
 /*
- * Examines the tag of a CommandComplete: parameters may have been reset, or statements deallocated.
+ * Examines the tag of a CommandComplete: parameters may have been reset, statements deallocated, or
+ * a library loaded.
  */
 static void complete_frame(struct server *server, struct bytes body, bool is_followed)
 {
@@ -121,6 +122,8 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 	/* In a text of several statements, the DEALLOCATE may be of any statement. */
 	if (!is_followed && bytes_equal(body, bytes_of("DEALLOCATE", 11)))
 		server_statements_distrust(&server->statements);
+	if (bytes_equal(body, bytes_of("LOAD", 5)))
+		server->load_count++;
 	if (bytes_equal(body, bytes_of("SET", 4)))
 		server->has_set = true;
 	else if (is_discard)
@@ -379,7 +382,7 @@ static void tell_space(struct server *server, bool was_within)
 
 /*
  * Whether a whole frame is forwarded without further handling: rows, of which a COPY has millions,
- * and the other frequent replies. The tags that are examined begin with D or R, or are SET.
+ * and the other frequent replies. The tags that are examined begin with D, L or R, or are SET.
  */
 static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 {
@@ -388,8 +391,8 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 	case 'd':
 		return passes_rows;
 	case 'C':
-		return frame[FRAME_HEADER_SIZE] != 'D' && frame[FRAME_HEADER_SIZE] != 'R' &&
-		       load_be32(frame + 1) != SET_LENGTH &&
+		return frame[FRAME_HEADER_SIZE] != 'D' && frame[FRAME_HEADER_SIZE] != 'L' &&
+		       frame[FRAME_HEADER_SIZE] != 'R' && load_be32(frame + 1) != SET_LENGTH &&
 		       ledger_passes_plain(&server->ledger, 'C');
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');

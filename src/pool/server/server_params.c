@@ -422,6 +422,59 @@ void server_forget_rest(struct server *server, bool is_all)
 	server->forgotten = params_hold(server->params);
 }
 
+/* ---- libraries ---- */
+
+bool server_libraries_are_in(const struct params *params, const struct params *others)
+{
+	const char *at = NULL, *name, *value;
+
+	while (params_next(params, &at, &name, &value)) {
+		if (is_library(name) && !params_find(others, name))
+			return false;
+	}
+	return true;
+}
+
+void server_find_libraries(struct server *server)
+{
+	const struct params *none = params_none(server->site->shared->params);
+
+	if (server->has_library || server_libraries_are_in(server->params, none))
+		return;
+	server->has_library = true;
+	server->site->ops->on_library(server);
+}
+
+/*
+ * The name in the map. Names of a map are compared without regard to case, those of libraries are
+ * not: an upper-case letter is marked, and so is the mark.
+ */
+static void add_library_name(struct buf *text, const char *name)
+{
+	buf_add_text(text, LIBRARY_PREFIX);
+	for (; *name; name++) {
+		if ((*name >= 'A' && *name <= 'Z') || *name == '^')
+			buf_add_byte(text, '^');
+		buf_add_byte(text, *name);
+	}
+}
+
+bool server_add_library(struct server *server, const char *name)
+{
+	struct params_table *table = server->site->shared->params;
+	struct buf text = { 0 };
+	bool is_done;
+
+	server_settle_reports(server);
+	add_library_name(&text, name);
+	buf_add_byte(&text, 0);
+	is_done =
+	    is_ascii(name) && buf_ok(&text) && params_change(table, &server->params, text.at, name);
+	buf_free(&text);
+	server_find_libraries(server);
+	return is_done;
+}
+
 /* ---- facts ---- */
 
 /* Whether the server reports all changes of a parameter, so that the map has its value. */

@@ -181,6 +181,12 @@ void server_settle_reports(struct server *server);
  */
 void server_forget_rest(struct server *server, bool is_all);
 
+/* Whether all libraries of a map are in another one, too. */
+bool server_libraries_are_in(const struct params *params, const struct params *others);
+
+/* Notes whether the server's map has libraries, after it was replaced. */
+void server_find_libraries(struct server *server);
+
 /* The pool's time limits have changed: running timers get the new limits, from their old start. */
 void server_rearm(struct server *server);
 

@@ -86,6 +86,8 @@ struct borrower_ops {
 	 * still have the server.
 	 */
 	void (*on_expelled)(struct borrower *borrower, const struct err *err);
+	/* The parameters that it will want of a server: pool_prepare(). */
+	const struct params *(*params)(const struct borrower *borrower);
 	/*
 	 * Adds the client's identity to a text, in printable ASCII: other clients and the log get
 	 * it.

@@ -159,6 +159,8 @@ struct server_ops {
 	const struct credentials *(*credentials)(const struct server *server);
 	/* Adds to a text which secret that is, and where it comes from. */
 	void (*tell_secret)(const struct server *server, struct buf *out);
+	/* server->has_library was set. */
+	void (*on_library)(struct server *server);
 	/* The turn in which the server was closed has ended: free it. */
 	void (*on_free)(struct server *server);
 };
@@ -202,6 +204,7 @@ struct server {
 	bool errand_failed;
 	bool is_close_needed; /* to be closed when it is returned */
 	bool has_session;     /* lent in session mode and not reset since */
+	bool has_library;     /* a library was loaded there for a borrower: it cannot be removed */
 	/* its borrower may have left session state there that nobody else may see */
 	bool is_dirty;
 	bool has_set; /* a SET has succeeded since the borrower cleared this */
@@ -240,6 +243,7 @@ struct server {
 	struct server_statements statements; /* the prepared statements it has */
 	/* the scope of `params`, in which statements are prepared */
 	struct text_scope scope;
+	unsigned int load_count; /* LOAD that succeeded and that the borrower has not settled */
 	/* the parameters set there, without those at their default */
 	const struct params *params;
 	const struct params *before;    /* `params` before ERRAND_REPLAY, while that runs */
@@ -421,6 +425,15 @@ void server_go_on(struct server *server);
  */
 bool server_take_facts(struct server *server, const struct facts *facts,
                        const struct params *startup);
+
+/*
+ * A LOAD of this library has succeeded: it becomes part of the server's map. false: it does not fit
+ * into the map.
+ */
+bool server_add_library(struct server *server, const char *name);
+
+/* The borrower has handled all LOADs. */
+static inline void server_settle_loads(struct server *server) { server->load_count = 0; }
 
 /* Whether the borrower must look for parameters of its startup: relay_take_params(). */
 static inline bool server_has_reset(const struct server *server)

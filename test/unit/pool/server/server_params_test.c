@@ -39,9 +39,12 @@ static const struct params *make_map(struct params_table *table, const struct pa
 
 static void on_close_needed(struct server *server) { (void)server; }
 
+static void on_library(struct server *server) { ck_assert(server->has_library); }
+
 static void make(struct dummy *dummy, const struct pair *baseline, const struct pair *have)
 {
-	static const struct server_ops ops = { .on_close_needed = on_close_needed };
+	static const struct server_ops ops = { .on_close_needed = on_close_needed,
+		                               .on_library = on_library };
 	static const char text[] = "[pgbouncer]\ntrack_extra_parameters = search_path, my.x\n";
 	struct problems problems = { 0 };
 
@@ -669,6 +672,61 @@ START_TEST(server_resets_are_little_work)
 }
 END_TEST
 
+/* ---- libraries ---- */
+
+START_TEST(server_add_library_adds)
+{
+	static const struct pair none[MAP_MAX] = { { 0 } };
+	static const struct pair marked[MAP_MAX] = { { "load:^^foo", "^foo" } };
+	struct dummy dummy;
+
+	make(&dummy, none, none);
+	ck_assert(server_add_library(&dummy.server, "foo"));
+	ck_assert(dummy.server.has_library);
+	ck_assert(server_add_library(&dummy.server, "Foo"));
+	ck_assert(server_add_library(&dummy.server, "foo"));
+	ck_assert_str_eq(params_find(dummy.server.params, "load:^Foo"), "Foo");
+	ck_assert_str_eq(params_find(dummy.server.params, "load:foo"), "foo");
+	ck_assert_uint_eq(params_count(dummy.server.params), 2);
+	params_release(dummy.shared.params, &dummy.server.params);
+	ck_assert(server_add_library(&dummy.server, "^foo"));
+	check_maps(&dummy, "the mark is marked", none, marked);
+	ck_assert(!server_add_library(&dummy.server, "\xc3\xa9"));
+	done(&dummy);
+}
+END_TEST
+
+static const struct {
+	const char *says;
+	struct pair params[MAP_MAX];
+	struct pair others[MAP_MAX];
+	bool are_in;
+} fits[] = {
+	{ "no libraries", { { "a", "1" } }, { { 0 } }, true },
+	{ "one that the other has", { { "load:x", "x" } }, { { "load:x", "x" } }, true },
+	{ "one that the other lacks", { { "load:x", "x" } }, { { "load:y", "y" } }, false },
+	{ "one of two", { { "load:x", "x" }, { "load:y", "y" } }, { { "load:y", "y" } }, false },
+	{ "the other has more", { { "load:x", "x" } }, { { "load:x", "x" }, { "z", "1" } }, true },
+	{ "upper case is another library",
+	  { { "load:^foo", "Foo" } },
+	  { { "load:foo", "foo" } },
+	  false },
+};
+
+START_TEST(server_libraries_are_in_says)
+{
+	struct params_table *table = params_table_new();
+	const struct params *params = make_map(table, fits[_i].params);
+	const struct params *others = make_map(table, fits[_i].others);
+
+	ck_assert_msg(server_libraries_are_in(params, others) == fits[_i].are_in, "%s",
+	              fits[_i].says);
+	params_release(table, &params);
+	params_release(table, &others);
+	params_table_free(&table);
+}
+END_TEST
+
 /* ---- facts ---- */
 
 static const struct {
@@ -862,6 +920,8 @@ int main(void)
 	tcase_add_test(tcase, server_reports_too_many_names);
 	tcase_add_loop_test(tcase, server_forgets_the_rest, 0, COUNT_OF(resets));
 	tcase_add_test(tcase, server_resets_are_little_work);
+	tcase_add_test(tcase, server_add_library_adds);
+	tcase_add_loop_test(tcase, server_libraries_are_in_says, 0, COUNT_OF(fits));
 	tcase_add_loop_test(tcase, server_take_facts_takes, 0, COUNT_OF(takes));
 	tcase_add_loop_test(tcase, server_take_facts_cannot, 0, COUNT_OF(cannot));
 	tcase_add_test(tcase, server_take_facts_has_a_limit);
