@@ -15,10 +15,11 @@ struct batch {
 	struct server *server; /* the destination; NULL: the bytes are dropped */
 	struct iovec pieces[BATCH_PIECES];
 	int count;
-	size_t used;          /* of `buffer` */
-	struct bytes unnamed; /* the text of a Parse message that may be kept. unnamed.c */
-	unsigned int touches; /* of the last Parse message: enum sql_touch */
-	const char *replay;   /* start of a batch that may be sent again. replan.c */
+	size_t used;                  /* of `buffer` */
+	struct bytes unnamed;         /* the text of a Parse message that may be kept. unnamed.c */
+	struct ledger_change *change; /* of the next frame; NULL: it changes nothing */
+	unsigned int touches;         /* of the last Parse message: enum sql_touch */
+	const char *replay;           /* start of a batch that may be sent again. replan.c */
 	/* its first statement is described again before it is executed */
 	bool is_described;
 	bool is_again; /* it is being sent again */
@@ -32,6 +33,7 @@ static inline void batch_begin(struct batch *batch)
 	batch->server = NULL;
 	batch->count = 0;
 	batch->used = 0;
+	batch->change = NULL;
 	batch->touches = 0;
 	batch->replay = NULL;
 	batch->is_described = batch->is_again = false;

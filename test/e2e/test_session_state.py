@@ -168,6 +168,28 @@ def test_plain_set_asks_no_question(scripted):
     assert server.expect("Q").body == b'RESET "work_mem";\0'
 
 
+def test_lone_sets_in_one_write(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    defaults = second.value("SHOW work_mem"), second.value("SHOW statement_timeout")
+    first.send(query("SET work_mem = '7MB'"), query("SET statement_timeout = '7min'"))
+    assert [first.read_result().tags for _ in range(2)] == [["SET"], ["SET"]]
+    for _ in range(2):
+        assert (second.value("SHOW work_mem"), second.value("SHOW statement_timeout")) == defaults
+        assert first.value("SHOW work_mem") == "7MB"
+        assert first.value("SHOW statement_timeout") == "7min"
+
+
+def test_failed_set_before_another_one(start):
+    weir = start()
+    first, second = weir.client(), weir.client()
+    first.send(query("SET work_mem = 'bad'"), query("SET LOCAL statement_timeout = '7min'"))
+    assert first.read_result().error["C"] == "22023"
+    assert first.read_result().tags == ["SET"]
+    default = second.value("SHOW work_mem")
+    assert first.value("SHOW work_mem") == default
+
+
 REFUSED = {
     "SET": "SET work_mem = '7MB'",
     "LISTEN": "LISTEN x",

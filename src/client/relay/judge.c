@@ -180,7 +180,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	}
 	if (session_use(client, touches, text, is_run, &err)) {
 		if (frame->type == 'Q' && is_first(client))
-			session_note_alone(client, text);
+			batch->change = session_note_alone(client, text);
 		return JUDGE_SEND;
 	}
 	return refuse_frame(client, frame, &err, batch);
@@ -214,6 +214,16 @@ static enum judgement judge_features(struct client *client, const struct frame *
 	    statements_follow(client) && statements_need_more(client, frame, in))
 		return JUDGE_MORE;
 	return JUDGE_SEND;
+}
+
+static enum ledger_send note(struct server *server, enum ledger_kind kind, struct batch *batch)
+{
+	struct ledger_change *change = batch->change;
+
+	if (!change)
+		return server_note(server, kind);
+	batch->change = NULL;
+	return server_note_change(server, kind, LEDGER_FORWARD, change);
 }
 
 static enum judgement judge(struct client *client, const struct frame *frame, struct bytes in,
@@ -270,7 +280,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		session_bind(client, frame, in);
 	if (judgement != JUDGE_SEND || is_noted)
 		return judgement;
-	if (server_note(server, requests[type].kind) == LEDGER_NO_MEMORY)
+	if (note(server, requests[type].kind, batch) == LEDGER_NO_MEMORY)
 		return refuse_message(client, CLOSE_MEMORY);
 	return JUDGE_SEND;
 }

@@ -244,6 +244,8 @@ bool session_use(struct client *client, unsigned int touches, struct bytes text,
 		return false;
 	if ((touches & SESSION_TOUCH_UNKNOWN) && session_get(client))
 		client->session->pinning |= SESSION_PIN_PARAMS;
+	if (touches && client->session && client->session->set)
+		client->session->set->is_alone = false;
 	client->touched |= touches;
 	if (touches)
 		server_set_dirty(client->borrower.server, true);
@@ -260,28 +262,36 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 		session->pinning |= SESSION_PIN_PARAMS; /* a name may be in what follows */
 }
 
-void session_note_alone(struct client *client, struct bytes text)
+static void settle_set(struct ledger_change *change, bool is_done)
+{
+	container_of(change, struct session_set, change)->is_done = is_done;
+}
+
+struct ledger_change *session_note_alone(struct client *client, struct bytes text)
 {
 	struct session *session = client->session;
 	struct sql_set set;
 
 	if (client->touched != SQL_TOUCH_PARAMS || session->set || !sql_set_read(text, &set))
-		return;
+		return NULL;
 	session->set = malloc(sizeof(*session->set));
-	if (session->set)
-		*session->set = set;
-	client->borrower.server->has_set = false;
+	if (!session->set)
+		return NULL;
+	*session->set = (struct session_set){ .change = { .settle = settle_set },
+		                              .set = set,
+		                              .is_alone = true };
+	return &session->set->change;
 }
 
 /* Takes the effect of the only statement from its text. false: the server must be asked. */
 static bool take_set(struct client *client)
 {
-	const struct sql_set *set = client->session ? client->session->set : NULL;
-	struct server *server = client->borrower.server;
+	const struct session_set *set = client->session ? client->session->set : NULL;
 
-	if (!set || client->touched != SQL_TOUCH_PARAMS || client->session->pinning)
+	if (!set || !set->is_alone || client->session->pinning || client->session->pins)
 		return false;
-	return !server->has_set || server_take_set(server, set->name, set->value);
+	return !set->is_done ||
+	       server_take_set(client->borrower.server, set->set.name, set->set.value);
 }
 
 void session_run_unknown(struct client *client)

@@ -33,6 +33,14 @@ enum session_pin {
 	SESSION_PIN_PARAMS = 1 << 4     /* parameters that are too many or too long to carry */
 };
 
+/* A SET that is all of its transaction. */
+struct session_set {
+	struct ledger_change change; /* of its Query */
+	struct sql_set set;
+	bool is_done;  /* it has succeeded */
+	bool is_alone; /* no other statement has touched session state in this transaction */
+};
+
 /* What few clients have. */
 struct session {
 	unsigned int pins;    /* SESSION_PIN_ bits; 0: the server is returned */
@@ -41,11 +49,11 @@ struct session {
 	bool was_discarded;   /* DISCARD ALL has run in this transaction */
 	usec_t pinned_at;
 	struct client *client;
-	struct timer told;   /* log_pin_duration */
-	bool was_told;       /* the log has a line about this stay */
-	char *text;          /* beginning of the statement that made the server stay; or NULL */
-	struct sql_set *set; /* the only statement of this transaction, if it is a SET; or NULL */
-	struct buf names;    /* placeholders that may have been set: name\0name\0 */
+	struct timer told;       /* log_pin_duration */
+	bool was_told;           /* the log has a line about this stay */
+	char *text;              /* beginning of the statement that made the server stay; or NULL */
+	struct session_set *set; /* a lone SET of this transaction; or NULL */
+	struct buf names;        /* placeholders that may have been set: name\0name\0 */
 };
 
 /* Whether clients of this pool are followed, or refused what cannot be. */
@@ -88,8 +96,11 @@ void session_bind(struct client *client, const struct frame *frame, struct bytes
 /* A statement is executed whose text is not known. */
 void session_run_unknown(struct client *client);
 
-/* The text of a Query that is all of its transaction: its effect may be known from it alone. */
-void session_note_alone(struct client *client, struct bytes text);
+/*
+ * The text of a Query that is the first statement of a transaction, after session_use(): its effect
+ * may be known from the text alone. Returns the change to be noted with it; or NULL.
+ */
+struct ledger_change *session_note_alone(struct client *client, struct bytes text);
 
 /* All named statements were deallocated: by DEALLOCATE ALL, or by DISCARD ALL. */
 void session_deallocated(struct client *client);

@@ -23,8 +23,7 @@
 
 /* The longest frame that must be parsed as a whole: the types of 65535 parameters. */
 #define WHOLE_MAX ((uint32_t)(FRAME_HEADER_SIZE + 2 + 4 * 65535))
-#define SET_LENGTH 8 /* of a CommandComplete with the tag SET, or another one of three letters */
-#define TAG_MAX 64   /* the longest CommandComplete that is examined */
+#define TAG_MAX 64 /* the longest CommandComplete that is examined */
 
 static bool close_bad(struct server *server, const char *reason)
 {
@@ -124,9 +123,7 @@ static void complete_frame(struct server *server, struct bytes body, bool is_fol
 		server_statements_distrust(&server->statements);
 	if (bytes_equal(body, bytes_of("LOAD", 5)))
 		server->load_count++;
-	if (bytes_equal(body, bytes_of("SET", 4)))
-		server->has_set = true;
-	else if (is_discard)
+	if (is_discard)
 		server_forget_rest(server, true);
 	else if (bytes_equal(body, bytes_of("RESET", 6)))
 		server_forget_rest(server, false);
@@ -382,7 +379,7 @@ static void tell_space(struct server *server, bool was_within)
 
 /*
  * Whether a whole frame is forwarded without further handling: rows, of which a COPY has millions,
- * and the other frequent replies. The tags that are examined begin with D, L or R, or are SET.
+ * and the other frequent replies. The tags that are examined begin with D, L or R.
  */
 static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 {
@@ -392,8 +389,7 @@ static bool is_plain(struct server *server, const char *frame, bool passes_rows)
 		return passes_rows;
 	case 'C':
 		return frame[FRAME_HEADER_SIZE] != 'D' && frame[FRAME_HEADER_SIZE] != 'L' &&
-		       frame[FRAME_HEADER_SIZE] != 'R' && load_be32(frame + 1) != SET_LENGTH &&
-		       ledger_passes_plain(&server->ledger, 'C');
+		       frame[FRAME_HEADER_SIZE] != 'R' && ledger_passes_plain(&server->ledger, 'C');
 	case 'T':
 		return ledger_passes_plain(&server->ledger, 'T');
 	default:

@@ -207,7 +207,6 @@ struct server {
 	bool has_library;     /* a library was loaded there for a borrower: it cannot be removed */
 	/* its borrower may have left session state there that nobody else may see */
 	bool is_dirty;
-	bool has_set; /* a SET has succeeded since the borrower cleared this */
 	/* a RESET ran: parameters that are not reported may have any value */
 	bool is_rest_unknown;
 	/* facts: some of the parameters that its client gave at the startup were set back */
