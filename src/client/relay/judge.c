@@ -172,7 +172,7 @@ static enum judgement judge_session(struct client *client, const struct frame *f
 	if (!touches)
 		return JUDGE_SEND;
 	if (is_run) {
-		enum listening_go go = listening_before(client, touches, batch);
+		enum listening_go go = listening_before(client, frame->type, touches, batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? JUDGE_WAIT
@@ -267,7 +267,7 @@ static enum judgement judge(struct client *client, const struct frame *frame, st
 		slow_note(client, frame, in);
 	batch->server = server;
 	begin_query(client, server);
-	if (listening_is_after_due(client) && !listening_add_after(client, batch))
+	if (listening_is_followed(client) && !listening_follow(client, frame->type, batch))
 		return refuse_message(client, CLOSE_MEMORY);
 	if (type == 'Q' && client->unnamed)
 		statements_drop_unnamed(client, batch);

@@ -219,6 +219,7 @@ void relay_deallocated(struct borrower *borrower)
 {
 	statements_deallocated(client_of(borrower));
 	session_deallocated(client_of(borrower));
+	listening_discarded(client_of(borrower));
 }
 
 void relay_facts(struct borrower *borrower, const struct facts *facts)

@@ -17,7 +17,6 @@
 #include "pgweir/pool/notification.h"
 #include "pgweir/pool/server/question.h"
 
-#include "../statements/inject_priv.h"
 #include "session_priv.h"
 
 #include "pgweir/base/banned.h"
@@ -33,6 +32,7 @@ struct unlisten {
 	struct buf channels; /* those that the server was made to listen to: name\0 */
 };
 TAILQ_HEAD(unlisten_list, unlisten);
+TAILQ_HEAD(ahead_list, ahead);
 
 /* What the client waits for. */
 enum listening_step {
@@ -56,7 +56,10 @@ struct client_listening {
 	uint32_t own_pid;    /* notifications of this process are the client's own; 0: none are */
 	unsigned int number; /* of the last unlisten */
 	struct unlisten_list unlistens;
-	struct buf ahead; /* goes ahead of the text of the batch in progress */
+	struct ahead_list aheads;
+	bool is_discarding; /* DISCARD ALL was sent in this transaction, */
+	bool is_discarded;  /* and has run */
+	struct buf ahead;   /* goes ahead of the text of the batch in progress */
 	/* notifications to be sent: a ring */
 	struct notification **unread;
 	size_t unread_at, unread_count, unread_capacity, unread_bytes;
@@ -238,34 +241,52 @@ static void on_notification(struct listener *listener, struct notification *noti
 
 /* ---- messages of our own to the lent server ---- */
 
-/* Says that a query ahead of the client's text has failed. */
+/* Says that a query ahead of the client's text has failed. Owned by the ledger. */
 struct ahead {
 	struct ledger_change change;
-	struct server *server;
+	TAILQ_ENTRY(ahead) node;
+	struct client_listening *listening; /* NULL: the client was closed */
 };
 
 static void settle_ahead_of_unlisten(struct ledger_change *change, bool is_done)
 {
 	struct ahead *ahead = container_of(change, struct ahead, change);
-	const struct borrower *borrower = ahead->server->borrower;
-	const struct client *client = borrower ? client_of_borrower(borrower) : NULL;
 	struct unlisten *unlisten;
 
+	if (ahead->listening) {
+		TAILQ_REMOVE(&ahead->listening->aheads, ahead, node);
+		TAILQ_FOREACH (unlisten, &ahead->listening->unlistens, node)
+			unlisten->has_failed |= !is_done;
+	}
 	free(ahead);
-	if (is_done || !client || !client->listening)
-		return;
-	TAILQ_FOREACH (unlisten, &client->listening->unlistens, node)
-		unlisten->has_failed = true;
 }
 
-static bool note_ahead(struct server *server)
+static void forget_aheads(struct client_listening *listening)
+{
+	struct ahead *ahead;
+
+	while ((ahead = TAILQ_FIRST(&listening->aheads))) {
+		TAILQ_REMOVE(&listening->aheads, ahead, node);
+		ahead->listening = NULL;
+	}
+}
+
+static bool note_injected(struct server *server, enum ledger_kind kind, enum ledger_fate fate,
+                          struct ledger_change *change)
+{
+	return server_note_change(server, kind, fate, change) != LEDGER_NO_MEMORY;
+}
+
+static bool note_ahead(struct client_listening *listening, struct server *server)
 {
 	struct ahead *ahead = calloc(1, sizeof(*ahead));
 
 	if (!ahead)
 		return false;
-	*ahead = (struct ahead){ .change.settle = settle_ahead_of_unlisten, .server = server };
-	return inject_note(server, LEDGER_QUERY, LEDGER_IGNORE, &ahead->change);
+	ahead->change.settle = settle_ahead_of_unlisten;
+	ahead->listening = listening;
+	TAILQ_INSERT_TAIL(&listening->aheads, ahead, node);
+	return note_injected(server, LEDGER_QUERY, LEDGER_IGNORE, &ahead->change);
 }
 
 /* LISTEN in the extended protocol: within messages that end with the client's Sync. */
@@ -300,15 +321,16 @@ static bool add_extended(struct server *server, struct buf *out, struct bytes ch
 		message_end(out, at);
 	}
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!inject_note(server, kinds[i], LEDGER_INJECT, NULL))
+		if (!note_injected(server, kinds[i], LEDGER_INJECT, NULL))
 			return false;
 	}
 	return true;
 }
 
 /* Adds LISTEN for each name of a list (name\0). false: no memory. */
-static bool add_listens(struct server *server, struct buf *out, struct bytes names)
+static bool add_listens(struct client_listening *listening, struct buf *out, struct bytes names)
 {
+	struct server *server = listening->client->borrower.server;
 	bool is_extended = server->ledger.is_open;
 	const char *name;
 	size_t at = 0;
@@ -328,7 +350,7 @@ static bool add_listens(struct server *server, struct buf *out, struct bytes nam
 		return buf_ok(out);
 	buf_add_byte(out, 0);
 	message_end(out, at);
-	return buf_ok(out) && note_ahead(server);
+	return buf_ok(out) && note_ahead(listening, server);
 }
 
 /* ---- UNLISTEN ---- */
@@ -372,7 +394,7 @@ static void note_channels(struct client_listening *listening, struct unlisten *u
 		buf_add_cstr(&unlisten->channels, name);
 }
 
-static bool add_unlisten(struct client *client, bool is_in_block, struct batch *batch)
+static bool add_unlisten(struct client *client, char type, bool is_in_block, struct batch *batch)
 {
 	struct client_listening *listening = client->listening;
 	struct unlisten *unlisten = calloc(1, sizeof(*unlisten));
@@ -390,30 +412,40 @@ static bool add_unlisten(struct client *client, bool is_in_block, struct batch *
 	buf_add(&names, unlisten->channels.at, unlisten->channels.count);
 	buf_clear(&listening->ahead);
 	is_added = buf_ok(&names) && buf_ok(&unlisten->channels) &&
-	           add_listens(client->borrower.server, &listening->ahead, buf_bytes(&names));
+	           add_listens(listening, &listening->ahead, buf_bytes(&names));
 	buf_free(&names);
 	batch_run(batch, buf_bytes(&listening->ahead));
 	if (is_in_block)
-		client->touched |= LISTENING_AFTER;
+		client->touched |= type == 'Q' ? LISTENING_AFTER : LISTENING_AFTER_EXECUTE;
 	return is_added;
 }
 
-bool listening_add_after(struct client *client, struct batch *batch)
+static bool add_after(struct client *client, struct batch *batch)
 {
 	struct client_listening *listening = client->listening;
 	struct buf out = { 0 };
 	char mark[MARK_SIZE];
-	bool is_added = true;
+	bool is_added;
 
-	client->touched &= ~LISTENING_AFTER;
 	if (!listening || !listening->listener.listening)
 		return true;
 	mark_name(listening, listening->number, 'a', mark);
-	is_added = add_listens(client->borrower.server, &out, bytes_of(mark, strlen(mark) + 1));
+	is_added = add_listens(listening, &out, bytes_of(mark, strlen(mark) + 1));
 	if (is_added)
 		batch_copy(batch, buf_bytes(&out));
 	buf_free(&out);
 	return is_added;
+}
+
+bool listening_follow(struct client *client, char type, struct batch *batch)
+{
+	bool is_due = client->touched & LISTENING_AFTER;
+
+	if (is_due)
+		client->touched &= ~LISTENING_AFTER;
+	else if (type == 'E')
+		client->touched ^= LISTENING_AFTER_EXECUTE | LISTENING_AFTER;
+	return !is_due || add_after(client, batch);
 }
 
 static enum listening_go wait_for_ledger(struct batch *batch, enum ledger_wait wait)
@@ -422,7 +454,7 @@ static enum listening_go wait_for_ledger(struct batch *batch, enum ledger_wait w
 	return LISTENING_WAIT;
 }
 
-static enum listening_go before_unlisten(struct client *client, struct batch *batch)
+static enum listening_go before_unlisten(struct client *client, char type, struct batch *batch)
 {
 	const struct ledger *ledger = &client->borrower.server->ledger;
 	bool is_in_block = ledger->is_open || client->borrower.server->status != 'I';
@@ -434,7 +466,7 @@ static enum listening_go before_unlisten(struct client *client, struct batch *ba
 		return wait_for_ledger(batch, LEDGER_WAIT_SPACE);
 	if (client->borrower.server->status == 'E')
 		return LISTENING_SEND; /* nothing is executed */
-	return add_unlisten(client, is_in_block, batch) ? LISTENING_SEND : LISTENING_END;
+	return add_unlisten(client, type, is_in_block, batch) ? LISTENING_SEND : LISTENING_END;
 }
 
 /* Notifications of the server's former borrower must have come before those of this one. */
@@ -451,7 +483,23 @@ static enum listening_go before_notify(struct client *client, struct batch *batc
 	return wait_for_ledger(batch, LEDGER_WAIT_NOT);
 }
 
-enum listening_go listening_before(struct client *client, unsigned int touches, struct batch *batch)
+/*
+ * DISCARD ALL runs outside of transaction blocks only, so nothing can be sent with it, and it has
+ * an effect if it succeeds.
+ */
+static bool is_discard(unsigned int touches)
+{
+	return (touches & SQL_TOUCH_UNLISTEN) && (touches & SQL_TOUCH_FORGET);
+}
+
+void listening_discarded(struct client *client)
+{
+	if (client->listening && client->listening->is_discarding)
+		client->listening->is_discarded = true;
+}
+
+enum listening_go listening_before(struct client *client, char type, unsigned int touches,
+                                   struct batch *batch)
 {
 	struct server *server = client->borrower.server;
 	enum listening_go go = LISTENING_SEND;
@@ -466,8 +514,12 @@ enum listening_go listening_before(struct client *client, unsigned int touches, 
 		return go;
 	if (touches & SQL_TOUCH_NOTIFY)
 		server->watches |= SERVER_WATCHES_READY;
+	if (is_discard(touches)) {
+		client->listening->is_discarding = true;
+		return LISTENING_SEND;
+	}
 	if (touches & (SQL_TOUCH_UNLISTEN | SQL_TOUCH_HIDDEN))
-		go = before_unlisten(client, batch);
+		go = before_unlisten(client, type, batch);
 	return go;
 }
 
@@ -556,6 +608,9 @@ static bool judge_unlistens(struct client_listening *listening, const struct nam
 	const struct unlisten *unlisten;
 	unsigned int count = listening->listener.count;
 
+	if (listening->is_discarded)
+		listening_remove_all(&listening->listener);
+	listening->is_discarding = listening->is_discarded = false;
 	TAILQ_FOREACH (unlisten, &listening->unlistens, node) {
 		char mark[MARK_SIZE];
 		bool is_before = has_name(names, mark_name(listening, unlisten->number, 'b', mark));
@@ -783,6 +838,7 @@ static struct client_listening *get_listening(struct client *client)
 	listening->client = client;
 	listening->listener.ops = &client_listener_ops;
 	TAILQ_INIT(&listening->unlistens);
+	TAILQ_INIT(&listening->aheads);
 	client->listening = listening;
 	return listening;
 }
@@ -866,6 +922,7 @@ void listening_free(struct client *client)
 	client->listening = NULL;
 	timer_clear(&listening->timer);
 	listening_leave(&listening->listener);
+	forget_aheads(listening);
 	forget_unlistens(listening);
 	while (listening->unread_count) {
 		bool is_own;

@@ -8,7 +8,7 @@
  * (pool/listening.h). The order of calls:
  *
  *   listening_before()     a message that may touch LISTEN, UNLISTEN or NOTIFY is about to be sent
- *   listening_after()      the next message is
+ *   listening_follow()     the next messages are
  *   listening_takes(), listening_holds()      notifications and ReadyForQuery of the lent server
  *   listening_settle()     the transaction has ended, and the server has answered the question
  *   listening_deliver()    the client is between two transactions
@@ -50,14 +50,20 @@ enum listening_go {
 
 /*
  * A message is about to be sent whose statement is executed and may touch these (enum sql_touch).
- * Adds to the batch what must run before it. To be called again after LISTENING_WAIT.
+ * type: 'Q', or another if an Execute follows. Adds to the batch what must run before it. To be
+ * called again after LISTENING_WAIT.
  */
-enum listening_go listening_before(struct client *client, unsigned int touches,
+enum listening_go listening_before(struct client *client, char type, unsigned int touches,
                                    struct batch *batch);
 
-/* Any message is about to be sent: adds what must run after the one before. false: no memory. */
-bool listening_add_after(struct client *client, struct batch *batch);
-static inline bool listening_is_after_due(const struct client *client);
+/*
+ * A message of this type is about to be sent, while listening_is_followed(): adds what must run
+ * after the text that may have executed UNLISTEN. false: no memory.
+ */
+bool listening_follow(struct client *client, char type, struct batch *batch);
+
+/* All statements were deallocated, perhaps by DISCARD ALL. */
+void listening_discarded(struct client *client);
 
 /* Whether the client has channels, or is getting some. */
 bool listening_has_any(const struct client *client);
@@ -90,12 +96,13 @@ void listening_deliver(struct client *client);
 /* The client is closed. */
 void listening_free(struct client *client);
 
-/* A mark is due after the last message: a bit of client->touched. */
+/* Bits of client->touched: a mark is due after the next Execute, or after the last message. */
+#define LISTENING_AFTER_EXECUTE ((uint32_t)1 << 30)
 #define LISTENING_AFTER ((uint32_t)1 << 31)
 
-static inline bool listening_is_after_due(const struct client *client)
+static inline bool listening_is_followed(const struct client *client)
 {
-	return client->touched & LISTENING_AFTER;
+	return client->touched & (LISTENING_AFTER_EXECUTE | LISTENING_AFTER);
 }
 
 #endif

@@ -241,7 +241,7 @@ enum statements_result unnamed_use(struct client *client, char type, struct batc
 	if (type == 'B')
 		batch->unnamed = bytes_of(NULL, 0);
 	if (type == 'B' && unnamed && unnamed->touches) {
-		enum listening_go go = listening_before(client, unnamed->touches, batch);
+		enum listening_go go = listening_before(client, 'B', unnamed->touches, batch);
 
 		if (go != LISTENING_SEND)
 			return go == LISTENING_WAIT ? STATEMENTS_WAIT : STATEMENTS_END;

@@ -604,19 +604,26 @@ void server_ask(struct server *server, unsigned int parts, struct bytes names)
 	buf_free(&text);
 }
 
+/* Its replies are dropped. false: the connection is broken, or there is no memory. */
+static bool send_ignored(struct server *server, const char *query)
+{
+	struct buf out = { 0 };
+	bool is_sent;
+
+	message_query(&out, query);
+	is_sent = buf_ok(&out) &&
+	          ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT &&
+	          stream_send(&server->stream, buf_bytes(&out));
+	buf_free(&out);
+	return is_sent;
+}
+
 void server_clear_channels(struct server *server, const char *query)
 {
-	struct buf ahead = { 0 };
-
-	if (query)
-		message_query(&ahead, query);
-	if (buf_ok(&ahead) &&
-	    (!query || ledger_add(&server->ledger, LEDGER_QUERY, LEDGER_IGNORE) == LEDGER_SENT) &&
-	    stream_send(&server->stream, buf_bytes(&ahead)))
-		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
-	else
+	if (query && !send_ignored(server, query))
 		server_break(server);
-	buf_free(&ahead);
+	else
+		server_errand(server, ERRAND_CHANNELS, "UNLISTEN *");
 }
 
 static void give_facts(struct server *server)
