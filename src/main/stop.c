@@ -16,7 +16,7 @@ static bool stop_is_due(struct pools_watch *watch)
 	struct daemon *daemon = container_of(watch, struct daemon, watch);
 
 	if (daemon->shutdown == SHUTDOWN_SERVERS)
-		return daemon->pools->server_count == 0;
+		return daemon->pools->server_count == daemon->pools->listening_count;
 	/* Consoles and unfinished logins do not delay a shutdown that has a deadline. */
 	return daemon->clients->count == 0 ||
 	       (daemon->is_draining_to_end && daemon->clients->drain.is_done);

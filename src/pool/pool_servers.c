@@ -46,6 +46,7 @@ static void count_server(const struct server *server, int change)
 
 	*(server->is_listening ? &pool->listening_count : &pool->server_count) +=
 	    (unsigned int)change;
+	pool->pools->listening_count += server->is_listening ? (unsigned int)change : 0;
 	pool->database->server_count += (unsigned int)change;
 	pool->role->server_count += (unsigned int)change;
 	pool->pools->server_count += (unsigned int)change;

@@ -300,3 +300,277 @@ def test_psycopg(start, postgres):
         assert notes[0].pid == conn.info.backend_pid
         postgres.query("NOTIFY news, 'two'")
         assert next(conn.notifies()).payload == "two"
+
+
+# -- what waits --------------------------------------------------------------------------------
+
+
+def notify_many(postgres, count, size=7000, channel="news"):
+    postgres.query("SELECT pg_notify(%s, repeat('x', %s - length(n::text)) || n)"
+                   " FROM generate_series(1, %s) AS n", channel, size, count)
+
+
+def test_client_that_does_not_read_is_closed(start, postgres):
+    weir = start()
+    deaf, other = weir.client(), weir.client()
+    for client in (deaf, other):
+        client.query("LISTEN news")
+    for _ in range(6):
+        notify_many(postgres, 1000)
+        assert len(heard(other, 1000)) == 1000
+    weir.wait_log("too many notifications were not read")
+    with pytest.raises((wire.Closed, ConnectionError)):
+        deaf.query("SELECT 1")
+        deaf.query("SELECT 1")
+    assert other.value("SELECT 1") == "1"
+
+
+def test_too_many_in_a_long_transaction(start, postgres):
+    weir = start(servers=2)
+    busy = weir.client()
+    busy.query("LISTEN news")
+    busy.query("BEGIN")
+    for _ in range(2):
+        notify_many(postgres, 1000)
+    error = busy.expect("E").fields
+    assert error["C"] == "53300" and "not read" in error["M"]
+    fresh = weir.client()
+    assert fresh.value("SELECT 1") == "1"
+
+
+def test_slow_reader_gets_all_in_order(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    notify_many(postgres, 900)
+    weir.one_turn()
+    numbers = [int(payload.lstrip("x")) for _, payload in heard(client, 900)]
+    assert numbers == list(range(1, 901))
+    silent(client)
+
+
+def test_commits_keep_their_order(start, postgres):
+    """Notifications of one transaction, of several channels, and of several transactions."""
+    weir = start(servers=3)
+    client = weir.client()
+    for name in "abc":
+        client.query(f"LISTEN {name}")
+    wanted = []
+    for number in range(60):
+        names = "abc"[number % 3:] + "abc"[:number % 3]
+        postgres.query(";".join(f"NOTIFY {name}, '{number}'" for name in names))
+        wanted += [(name, str(number)) for name in names]
+    assert heard(client, len(wanted)) == wanted
+
+
+def test_begin_of_listening_loses_nothing_and_repeats_nothing(start, postgres):
+    """A sender notifies all the time; from its LISTEN on, the client gets each number once."""
+    weir = start(servers=2)
+    others = [weir.client() for _ in range(3)]
+    others[0].query("LISTEN other")
+    with weir.connect(autocommit=True) as sender:
+        number = 0
+        for round_ in range(20):
+            client = weir.client()
+            client.send(wire.query("LISTEN news"))
+            for _ in range(10):
+                number += 1
+                sender.execute(f"NOTIFY news, '{number}'")
+            client.read_until("Z")
+            number += 1
+            sender.execute(f"NOTIFY news, '{number}'")
+            got = [int(heard(client, 1)[0][1])]
+            while got[-1] != number:
+                got.append(int(heard(client, 1)[0][1]))
+            assert got == list(range(got[0], number + 1)), (round_, got)
+            client.close()
+
+
+def test_late_begin(start, postgres):
+    weir = start(servers=2, late_begin=1)
+    client = weir.client()
+    client.query("LISTEN news")
+    client.query("BEGIN")
+    postgres.query("NOTIFY news, 'x'")
+    weir.one_turn()
+    client.query("UNLISTEN other")
+    client.send(wire.query("COMMIT"))
+    assert [client.read().type for _ in range(3)] == ["C", "Z", "A"]
+    for sql in ("BEGIN", "UNLISTEN news", "ROLLBACK", "BEGIN", "LISTEN more", "COMMIT"):
+        client.query(sql)
+    postgres.query("NOTIFY news")
+    postgres.query("NOTIFY more")
+    assert heard(client, 2) == [("news", ""), ("more", "")]
+    for sql in ("BEGIN", "UNLISTEN *", "COMMIT"):
+        client.query(sql)
+    wait_until(lambda: not listeners_of(weir))
+
+
+def test_pipeline(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.send(wire.query("LISTEN a") + wire.query("LISTEN b") + wire.query("BEGIN")
+                + wire.query("UNLISTEN a") + wire.query("COMMIT") + wire.query("NOTIFY b, 'x'")
+                + wire.query("SELECT 1"))
+    kinds = []
+    while kinds.count("Z") < 7:
+        kinds.append(client.read().type)
+    assert "".join(kinds) == "CZ" * 5 + "CAZ" + "TDCZ"
+    postgres.query("NOTIFY a")
+    postgres.query("NOTIFY b")
+    assert heard(client, 1) == [("b", "")]
+    silent(client)
+
+
+def test_pinned_client_listens(start, postgres):
+    weir = start(servers=2, max_pinned_servers=1)
+    client = weir.client()
+    client.query("CREATE TEMP TABLE mine (a int)")
+    client.query("LISTEN news")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]
+    assert client.value("SELECT count(*) FROM mine") == "0"
+    client.query("UNLISTEN *")
+    wait_until(lambda: not listeners_of(weir))
+
+
+def test_encodings(start, postgres):
+    weir = start(servers=2)
+    utf8, latin = weir.client(), weir.client(client_encoding="LATIN1")
+    for client in (utf8, latin):
+        client.query("LISTEN news")
+    postgres.query("NOTIFY news, 'ä'")
+    assert heard(utf8, 1) == [("news", "ä")]
+    assert latin.expect("A").body.endswith(b"\xe4\0")
+    assert len(listeners_of(weir)) == 2
+    utf8.query("SET client_encoding = 'LATIN1'")
+    postgres.query("NOTIFY news, 'a'")
+    assert heard(utf8, 1) == [("news", "a")]
+    postgres.query("NOTIFY news, 'ä'")
+    assert "client_encoding" in utf8.expect("E").fields["M"]
+    latin.expect("A")
+    latin.expect("A")
+
+
+def test_limit_of_the_database(start, postgres):
+    weir = start(max_db_connections=1, server_connect_timeout=1)
+    client = weir.client()
+    client.query("LISTEN news")
+    error = client.expect("E").fields
+    assert error["C"] == "08006" and "one more server" in error["M"]
+    fresh = weir.client()
+    assert fresh.value("SELECT 1") == "1"
+
+
+def test_counts_for_database_and_user(start):
+    weir = start(servers=1)
+    client = weir.client()
+    client.query("LISTEN news")
+    wait_until(lambda: listeners_of(weir))
+    (row,) = [row for row in weir.admin("SHOW DATABASES") if row["name"] == "app"]
+    assert row["current_connections"] == 2
+    others = [weir.client() for _ in range(2)]
+    others[0].query("BEGIN; SELECT 1")
+    others[1].send(wire.query("SELECT 2"))
+    weir.wait_pool(cl_waiting=1)
+    others[0].query("COMMIT")
+    assert others[1].read_result().rows == [["2"]]
+
+
+# -- the administrator -------------------------------------------------------------------------
+
+
+def test_pause_keeps_the_listeners(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.admin("PAUSE")
+    postgres.query("NOTIFY news, 'paused'")
+    assert heard(client, 1) == [("news", "paused")]
+    client.send(wire.query("UNLISTEN *"))
+    weir.wait_pool(cl_waiting=1)
+    weir.admin("RESUME")
+    client.read_until("Z")
+    wait_until(lambda: not listeners_of(weir))
+
+
+@pytest.mark.parametrize("command, code", [("RECONNECT", "08006"), ("KILL app", "57P01")])
+def test_commands_that_end_the_connection(start, postgres, command, code):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    wait_until(lambda: listeners_of(weir))
+    weir.admin(command)
+    assert client.expect("E").fields["C"] == code
+    wait_until(lambda: not listeners_of(weir))
+    if command == "KILL app":
+        weir.admin("RESUME app")
+    fresh = weir.client()
+    fresh.query("LISTEN news")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(fresh, 1) == [("news", "x")]
+
+
+def test_disable_keeps_the_listeners(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.admin("DISABLE app")
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]
+    weir.admin("ENABLE app")
+
+
+def test_drain_closes_idle_listeners(start):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.admin("DRAIN")
+    assert client.expect("E").fields["C"] == "57P01"
+    wait_until(lambda: not listeners_of(weir))
+
+
+def test_suspend_delays_notifications(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    wait_until(lambda: listeners_of(weir))
+    weir.admin("SUSPEND")
+    postgres.query("NOTIFY news, 'later'")
+    weir.admin("RESUME")
+    assert heard(client, 1) == [("news", "later")]
+
+
+def test_reload(start, postgres):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.reload(query_timeout=1, idle_transaction_timeout=1, server_lifetime=1,
+                server_idle_timeout=1)
+    client.query("LISTEN more")
+    postgres.query("SELECT pg_sleep(1.5)")
+    postgres.query("NOTIFY news, 'x'")
+    postgres.query("NOTIFY more, 'x'")
+    assert heard(client, 2) == [("news", "x"), ("more", "x")]
+
+
+def test_shutdown_waits_for_no_listener(start):
+    weir = start()
+    client = weir.client()
+    client.query("LISTEN news")
+    weir.admin("SHUTDOWN WAIT_FOR_SERVERS")
+    weir.wait_exit()
+
+
+def test_take_over_leaves_listeners_to_the_old_process(start, postgres):
+    weir = start()
+    client, other = weir.client(), weir.client()
+    client.query("LISTEN news")
+    wait_until(lambda: listeners_of(weir))
+    old = weir.take_over()
+    postgres.query("NOTIFY news, 'x'")
+    assert heard(client, 1) == [("news", "x")]
+    assert other.value("SELECT 1") == "1"
+    silent(client)
+    client.close()
+    assert old is None or old.wait(30) == 0

@@ -75,8 +75,9 @@ struct pools {
 	struct role_list roles;
 	struct pool_list list;
 	unsigned int pool_count;
-	struct server_list servers; /* all, in order of ids */
-	unsigned int server_count;  /* all but CLOSING */
+	struct server_list servers;   /* all, in order of ids */
+	unsigned int server_count;    /* all but CLOSING */
+	unsigned int listening_count; /* of those: listening connections */
 	unsigned int busy_count;
 	unsigned int close_needed_count;
 	unsigned int cancel_count; /* all cancel requests */
